@@ -1,0 +1,1 @@
+//! Compute kernels for transformer inference: SPIR-V, typed interfaces, quantised formats and a CPU reference of each.

@@ -1,0 +1,1 @@
+//! GGUF files, tokenizers, chat templates and the forward pass of Qwen3-MoE and its relatives as a list of operations.

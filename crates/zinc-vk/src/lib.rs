@@ -1,0 +1,1 @@
+//! Vulkan compute on one timeline: device choice, memory, recordings, queues and timeline points.
