@@ -1,2 +1,31 @@
-//! Project chores.
-fn main() {}
+//! Project chores: shaders, checks, continuous integration.
+//!
+//! Run as `cargo xtask VERB`. Each verb is a module with an `Args` type and a `run` function. xtask depends on no crate
+//! of the workspace, so that it works while they do not compile; setting up a machine is the job of `./x`.
+
+mod ci;
+mod shaders;
+mod step;
+mod tidy;
+
+use clap::Parser;
+
+/// Project chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Verb {
+    /// Compile the GLSL shaders and write the committed SPIR-V and interfaces.
+    Shaders(shaders::Args),
+    /// Check what the compiler does not: dependencies, licences, files, kernels.
+    Tidy,
+    /// Run everything a change must pass.
+    Ci(ci::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Verb::parse() {
+        Verb::Shaders(args) => shaders::run(&args),
+        Verb::Tidy => tidy::run(),
+        Verb::Ci(args) => ci::run(&args),
+    }
+}
