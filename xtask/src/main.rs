@@ -8,6 +8,8 @@ mod shaders;
 mod step;
 mod tidy;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 
 /// Project chores.
@@ -22,10 +24,22 @@ enum Verb {
     Ci(ci::Args),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Verb::parse() {
+#[allow(
+    clippy::print_stderr,
+    reason = "the reason of a failure belongs on the terminal"
+)]
+fn main() -> ExitCode {
+    let outcome = match Verb::parse() {
         Verb::Shaders(args) => shaders::run(&args),
         Verb::Tidy => tidy::run(),
         Verb::Ci(args) => ci::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without the backtrace that `{error:?}` would add: the message names what to do.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
