@@ -20,34 +20,17 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     step::run("format", &mut step::cargo(["fmt", "--all", "--check"]))?;
     tidy::run()?;
-    shaders::run(&shaders::Args::check())?;
+    shaders::run(&step::root(), true).map_err(anyhow::Error::msg)?;
     if !args.skip_tests {
         let mut tests = step::cargo(["test", "--workspace", "--locked"]);
         step::run("tests", tests.env("ZINC_VALIDATION", "on"))?;
     }
     run_examples()?;
-    let lints = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     step::run("lints", &mut step::cargo(lints))?;
     // The kernels promise to be usable without a device: SPIR-V, interfaces and references alone.
-    let alone = [
-        "clippy",
-        "--package",
-        "zinc-kernels",
-        "--no-default-features",
-        "--lib",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    let alone =
+        ["clippy", "--package", "zinc-kernels", "--no-default-features", "--lib", "--locked", "--", "-D", "warnings"];
     step::run("kernels without Vulkan", &mut step::cargo(alone))?;
     let mut docs = step::cargo(["doc", "--workspace", "--no-deps", "--locked"]);
     step::run("documentation", docs.env("RUSTDOCFLAGS", "-D warnings"))
@@ -55,25 +38,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Runs every example of every library crate; each must end with success and needs no arguments.
 fn run_examples() -> anyhow::Result<()> {
-    let metadata = MetadataCommand::new()
-        .current_dir(step::root())
-        .exec()
-        .context("cargo metadata")?;
+    let metadata = MetadataCommand::new().current_dir(step::root()).exec().context("cargo metadata")?;
     for package in metadata.workspace_packages() {
         for example in package.targets.iter().filter(|target| target.is_example()) {
-            let command = [
-                "run",
-                "--quiet",
-                "--locked",
-                "--package",
-                &package.name,
-                "--example",
-                &example.name,
-            ];
-            step::run(
-                &format!("example {}/{}", package.name, example.name),
-                &mut step::cargo(command),
-            )?;
+            let command = ["run", "--quiet", "--locked", "--package", &package.name, "--example", &example.name];
+            step::run(&format!("example {}/{}", package.name, example.name), &mut step::cargo(command))?;
         }
     }
     Ok(())

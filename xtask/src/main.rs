@@ -1,9 +1,12 @@
 //! Project chores: shaders, checks, continuous integration.
 //!
-//! Run as `cargo xtask VERB`. Each verb is a module with an `Args` type and a `run` function. xtask depends on no crate
-//! of the workspace, so that it works while they do not compile; setting up a machine is the job of `./x`.
+//! Run as `cargo xtask VERB`; each verb is a module. xtask depends on no crate of the workspace, so that it works while they
+//! do not compile; setting up a machine is the job of `./x`.
 
 mod ci;
+mod glsl;
+#[cfg(feature = "shaderc")]
+mod reflect;
 mod shaders;
 mod step;
 mod tidy;
@@ -16,21 +19,22 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Verb {
-    /// Compile the GLSL shaders and write the committed SPIR-V and interfaces.
-    Shaders(shaders::Args),
+    /// Compile the GLSL shaders and write the committed SPIR-V and interfaces; needs the feature `shaderc`.
+    Shaders {
+        /// Compare hashes of sources and outputs instead of compiling; needs no shader compiler.
+        #[arg(long)]
+        check: bool,
+    },
     /// Check what the compiler does not: dependencies, licences, files, kernels.
     Tidy,
     /// Run everything a change must pass.
     Ci(ci::Args),
 }
 
-#[allow(
-    clippy::print_stderr,
-    reason = "the reason of a failure belongs on the terminal"
-)]
+#[allow(clippy::print_stderr, reason = "the reason of a failure belongs on the terminal")]
 fn main() -> ExitCode {
     let outcome = match Verb::parse() {
-        Verb::Shaders(args) => shaders::run(&args),
+        Verb::Shaders { check } => shaders::run(&step::root(), check).map_err(anyhow::Error::msg),
         Verb::Tidy => tidy::run(),
         Verb::Ci(args) => ci::run(&args),
     };

@@ -1,1 +1,28 @@
-//! Compute kernels for transformer inference: SPIR-V, typed interfaces, quantised formats and a CPU reference of each.
+//! Compute kernels for transformer inference: SPIR-V, typed interfaces, weight formats and a CPU reference of each.
+//!
+//! A kernel is four files of one stem: `shaders/X.comp` (the only source of its interface), `ops/X.rs` (a typed operation that becomes a
+//! [`Dispatch`]), `reference/X.rs` (what it means, on the host) and `tests/X.rs` (a table that compares the two). [`generated`] mirrors the
+//! GLSL interfaces and is written by `cargo xtask shaders`.
+//!
+//! - Weights stay in the format of their file ([`Format`]); there are exactly two decoders, [`formats::decode`] and
+//!   `shaders/include/formats.glsl`, equal bit for bit.
+//! - Activations are f32. Row lengths are multiples of 32.
+//! - Buffers are device addresses in push constants. What varies per model is a specialisation constant, per dispatch a push constant, per
+//!   token a word of [`generated::state::StepState`], which every kernel reads: a step whose `live` flag is cleared does nothing.
+//! - Any subgroup width from 8 to 64 works; the width is a specialisation constant, and the host derives each grid from the same number.
+//!
+//! The crate knows no model and no file. Without the feature `vk` it knows no device either.
+
+pub mod formats;
+pub mod generated;
+pub mod kernel;
+pub mod ops;
+pub mod reference;
+
+#[cfg(feature = "vk")]
+mod pipelines;
+
+pub use formats::Format;
+pub use kernel::{Dispatch, KernelDef, Target};
+#[cfg(feature = "vk")]
+pub use pipelines::Pipelines;

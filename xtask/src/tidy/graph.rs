@@ -16,10 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("zinc-kernels", &["zinc-vk"]),
     ("zinc-model", &["zinc-vk", "zinc-kernels"]),
     ("zinc-sched", &["zinc-vk", "zinc-model"]),
-    (
-        "zinc-cli",
-        &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched"],
-    ),
+    ("zinc-cli", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched"]),
     // xtask makes what the crates need, so it cannot need them.
     ("xtask", &[]),
 ];
@@ -30,31 +27,18 @@ const SHADER_COMPILER: (&str, &str) = ("shaderc", "xtask");
 /// Checks the dependency rules and that every library crate has an example.
 pub(super) fn check(crates: &[Crate]) -> Vec<String> {
     let mut findings = Vec::new();
-    for Crate {
-        name,
-        dependencies,
-        has_library,
-        has_example,
-    } in crates
-    {
+    for Crate { name, dependencies, has_library, has_example } in crates {
         let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| known == name) else {
-            findings.push(format!(
-                "{name}: not in the table of crates in xtask/src/tidy/graph.rs"
-            ));
+            findings.push(format!("{name}: not in the table of crates in xtask/src/tidy/graph.rs"));
             continue;
         };
         for dependency in dependencies {
             let ours = crates.iter().any(|other| other.name == *dependency);
             if ours && !allowed.contains(&dependency.as_str()) {
-                findings.push(format!(
-                    "{name}: depends on {dependency}, which ARCHITECTURE.md does not allow"
-                ));
+                findings.push(format!("{name}: depends on {dependency}, which ARCHITECTURE.md does not allow"));
             }
             if dependency == SHADER_COMPILER.0 && name != SHADER_COMPILER.1 {
-                findings.push(format!(
-                    "{name}: depends on {dependency}, which only {} may",
-                    SHADER_COMPILER.1
-                ));
+                findings.push(format!("{name}: depends on {dependency}, which only {} may", SHADER_COMPILER.1));
             }
         }
         if *has_library && !has_example {
@@ -70,25 +54,15 @@ mod tests {
 
     fn library(name: &str, dependencies: &[&str]) -> Crate {
         let dependencies = dependencies.iter().map(|name| (*name).to_owned()).collect();
-        Crate {
-            name: name.to_owned(),
-            dependencies,
-            has_library: true,
-            has_example: true,
-        }
+        Crate { name: name.to_owned(), dependencies, has_library: true, has_example: true }
     }
 
     #[test]
     fn the_table_has_no_cycle() {
         for (position, (name, allowed)) in ALLOWED.iter().enumerate() {
             for dependency in *allowed {
-                let earlier = ALLOWED[..position]
-                    .iter()
-                    .any(|(known, _)| known == dependency);
-                assert!(
-                    earlier,
-                    "{name} may use {dependency}, which does not come before it"
-                );
+                let earlier = ALLOWED[..position].iter().any(|(known, _)| known == dependency);
+                assert!(earlier, "{name} may use {dependency}, which does not come before it");
             }
         }
     }
@@ -105,14 +79,8 @@ mod tests {
 
     #[test]
     fn an_edge_that_is_not_in_the_table_is_found() {
-        let findings = check(&[
-            library("zinc-vk", &["zinc-kernels"]),
-            library("zinc-kernels", &[]),
-        ]);
-        assert_eq!(
-            findings,
-            ["zinc-vk: depends on zinc-kernels, which ARCHITECTURE.md does not allow"]
-        );
+        let findings = check(&[library("zinc-vk", &["zinc-kernels"]), library("zinc-kernels", &[])]);
+        assert_eq!(findings, ["zinc-vk: depends on zinc-kernels, which ARCHITECTURE.md does not allow"]);
     }
 
     #[test]
@@ -130,13 +98,7 @@ mod tests {
 
     #[test]
     fn a_library_without_an_example_is_found() {
-        let bare = Crate {
-            has_example: false,
-            ..library("zinc-vk", &[])
-        };
-        assert_eq!(
-            check(&[bare]),
-            ["zinc-vk: a library crate without an example"]
-        );
+        let bare = Crate { has_example: false, ..library("zinc-vk", &[]) };
+        assert_eq!(check(&[bare]), ["zinc-vk: a library crate without an example"]);
     }
 }

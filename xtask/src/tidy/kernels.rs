@@ -6,10 +6,7 @@ use std::collections::BTreeSet;
 pub(super) fn check(tracked: &[String]) -> Vec<String> {
     let paths: BTreeSet<&str> = tracked.iter().map(String::as_str).collect();
     let mut findings = Vec::new();
-    for stem in paths
-        .iter()
-        .filter_map(|path| stem(path, "shaders/", ".comp"))
-    {
+    for stem in paths.iter().filter_map(|path| stem(path, "shaders/", ".comp")) {
         for directory in ["src/ops", "src/reference", "tests"] {
             let companion = format!("crates/zinc-kernels/{directory}/{stem}.rs");
             if !paths.contains(companion.as_str()) {
@@ -17,23 +14,17 @@ pub(super) fn check(tracked: &[String]) -> Vec<String> {
             }
         }
     }
-    let ops = paths
-        .iter()
-        .filter_map(|path| stem(path, "crates/zinc-kernels/src/ops/", ".rs"));
+    let ops = paths.iter().filter_map(|path| stem(path, "crates/zinc-kernels/src/ops/", ".rs"));
     for op in ops.filter(|op| *op != "mod") {
         if !paths.contains(format!("shaders/{op}.comp").as_str()) {
-            findings.push(format!(
-                "crates/zinc-kernels/src/ops/{op}.rs: has no shaders/{op}.comp"
-            ));
+            findings.push(format!("crates/zinc-kernels/src/ops/{op}.rs: has no shaders/{op}.comp"));
         }
     }
     findings
 }
 
 fn stem<'a>(path: &'a str, prefix: &str, suffix: &str) -> Option<&'a str> {
-    path.strip_prefix(prefix)?
-        .strip_suffix(suffix)
-        .filter(|stem| !stem.contains('/'))
+    path.strip_prefix(prefix)?.strip_suffix(suffix).filter(|stem| !stem.contains('/'))
 }
 
 #[cfg(test)]
@@ -59,10 +50,7 @@ mod tests {
 
     #[test]
     fn each_missing_companion_is_named() {
-        let findings = check(&paths(&[
-            "shaders/advance.comp",
-            "crates/zinc-kernels/src/ops/advance.rs",
-        ]));
+        let findings = check(&paths(&["shaders/advance.comp", "crates/zinc-kernels/src/ops/advance.rs"]));
         assert_eq!(
             findings,
             [
@@ -75,9 +63,6 @@ mod tests {
     #[test]
     fn an_op_without_a_shader_is_found() {
         let findings = check(&paths(&["crates/zinc-kernels/src/ops/gather.rs"]));
-        assert_eq!(
-            findings,
-            ["crates/zinc-kernels/src/ops/gather.rs: has no shaders/gather.comp"]
-        );
+        assert_eq!(findings, ["crates/zinc-kernels/src/ops/gather.rs: has no shaders/gather.comp"]);
     }
 }

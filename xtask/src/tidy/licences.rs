@@ -34,10 +34,7 @@ pub(super) fn allowed(root: &Path) -> anyhow::Result<Vec<String>> {
 
 /// Checks that every package can be used under allowed licences alone.
 pub(super) fn check(packages: &[Package], allowed: &[String]) -> Vec<String> {
-    packages
-        .iter()
-        .filter_map(|package| finding(package, allowed))
-        .collect()
+    packages.iter().filter_map(|package| finding(package, allowed)).collect()
 }
 
 fn finding(Package { name, licence }: &Package, allowed: &[String]) -> Option<String> {
@@ -48,10 +45,7 @@ fn finding(Package { name, licence }: &Package, allowed: &[String]) -> Option<St
     let expression = match Expression::parse_mode(licence, ParseMode::LAX) {
         Ok(expression) => expression,
         Err(error) => {
-            return Some(format!(
-                "{name}: licence '{licence}' is not an SPDX expression: {}",
-                error.reason
-            ));
+            return Some(format!("{name}: licence '{licence}' is not an SPDX expression: {}", error.reason));
         }
     };
     let acceptable = expression.evaluate(|requirement| {
@@ -61,8 +55,7 @@ fn finding(Package { name, licence }: &Package, allowed: &[String]) -> Option<St
         };
         allowed.iter().any(|allowed| allowed == id.name)
     });
-    (!acceptable)
-        .then(|| format!("{name}: licence '{licence}' is not covered by the list in deny.toml"))
+    (!acceptable).then(|| format!("{name}: licence '{licence}' is not covered by the list in deny.toml"))
 }
 
 #[cfg(test)]
@@ -70,18 +63,8 @@ mod tests {
     use super::*;
 
     fn verdict(licence: Option<&str>) -> Option<String> {
-        let package = Package {
-            name: "thing 1.0.0".to_owned(),
-            licence: licence.map(str::to_owned),
-        };
-        finding(
-            &package,
-            &[
-                "MIT".to_owned(),
-                "Apache-2.0".to_owned(),
-                "Unicode-3.0".to_owned(),
-            ],
-        )
+        let package = Package { name: "thing 1.0.0".to_owned(), licence: licence.map(str::to_owned) };
+        finding(&package, &["MIT".to_owned(), "Apache-2.0".to_owned(), "Unicode-3.0".to_owned()])
     }
 
     #[test]
@@ -99,17 +82,9 @@ mod tests {
 
     #[test]
     fn every_required_part_must_be_allowed() {
-        for licence in [
-            "GPL-3.0-only",
-            "MIT AND GPL-3.0-only",
-            "BSL-1.0",
-            "no licence at all",
-        ] {
+        for licence in ["GPL-3.0-only", "MIT AND GPL-3.0-only", "BSL-1.0", "no licence at all"] {
             assert!(verdict(Some(licence)).is_some(), "{licence}");
         }
-        assert_eq!(
-            verdict(None).as_deref(),
-            Some("thing 1.0.0: states no licence")
-        );
+        assert_eq!(verdict(None).as_deref(), Some("thing 1.0.0: states no licence"));
     }
 }

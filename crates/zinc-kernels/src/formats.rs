@@ -1,0 +1,158 @@
+//! Weight formats: the block layout table and the host decoder.
+//!
+//! A weight row is a sequence of blocks. A block packs [`Layout::elements`] values into [`Layout::bytes`] bytes; the
+//! unquantised formats are blocks of one element. This is one of exactly two decoders (the other one is GLSL) and the
+//! two agree bit for bit: every product and sum is rounded to f32 on its own, in the order written here, and never fused.
+//!
+//! Quantising is not here: files arrive quantised.
+
+mod decode;
+
+use std::fmt;
+
+/// How the elements of a tensor are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Format {
+    /// IEEE binary32.
+    F32,
+    /// IEEE binary16.
+    F16,
+    /// The upper half of a binary32.
+    BF16,
+    /// 4-bit values around 8, one scale per 32.
+    Q4_0,
+    /// 4-bit values, one scale and one minimum per 32.
+    Q4_1,
+    /// 5-bit values around 16, one scale per 32.
+    Q5_0,
+    /// 5-bit values, one scale and one minimum per 32.
+    Q5_1,
+    /// 8-bit signed values, one scale per 32.
+    Q8_0,
+    /// 4-bit values; 6-bit scales and minimums per 32 under a scale and a minimum per 256.
+    Q4K,
+    /// 5-bit values; 6-bit scales and minimums per 32 under a scale and a minimum per 256.
+    Q5K,
+    /// 6-bit values around 32; 8-bit scales per 16 under a scale per 256.
+    Q6K,
+}
+
+/// The shape of one block of a [`Format`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The name that GGUF tools print.
+    pub name: &'static str,
+    /// Elements per block.
+    pub elements: usize,
+    /// Bytes per block.
+    pub bytes: usize,
+}
+
+const fn layout(name: &'static str, elements: usize, bytes: usize) -> Layout {
+    Layout {
+        name,
+        elements,
+        bytes,
+    }
+}
+
+impl Format {
+    /// Every format, in the order of the declaration.
+    pub const ALL: [Self; 11] = [
+        Self::F32,
+        Self::F16,
+        Self::BF16,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q8_0,
+        Self::Q4K,
+        Self::Q5K,
+        Self::Q6K,
+    ];
+
+    /// The block layout: the one table of sizes.
+    pub const fn layout(self) -> Layout {
+        match self {
+            Self::F32 => layout("F32", 1, 4),
+            Self::F16 => layout("F16", 1, 2),
+            Self::BF16 => layout("BF16", 1, 2),
+            Self::Q4_0 => layout("Q4_0", 32, 2 + 16),
+            Self::Q4_1 => layout("Q4_1", 32, 2 + 2 + 16),
+            Self::Q5_0 => layout("Q5_0", 32, 2 + 4 + 16),
+            Self::Q5_1 => layout("Q5_1", 32, 2 + 2 + 4 + 16),
+            Self::Q8_0 => layout("Q8_0", 32, 2 + 32),
+            Self::Q4K => layout("Q4_K", 256, 2 + 2 + 12 + 128),
+            Self::Q5K => layout("Q5_K", 256, 2 + 2 + 12 + 32 + 128),
+            Self::Q6K => layout("Q6_K", 256, 128 + 64 + 16 + 2),
+        }
+    }
+
+    /// The name that GGUF tools print, e.g. `Q4_K`.
+    pub const fn name(self) -> &'static str {
+        self.layout().name
+    }
+
+    /// Elements per block: 1, 32 or 256.
+    pub const fn block_elements(self) -> usize {
+        self.layout().elements
+    }
+
+    /// Bytes per block.
+    pub const fn block_bytes(self) -> usize {
+        self.layout().bytes
+    }
+
+    /// Bytes of a row of `cols` elements.
+    ///
+    /// # Panics
+    /// If `cols` is not a whole number of blocks.
+    pub const fn row_bytes(self, cols: usize) -> usize {
+        let Layout {
+            elements, bytes, ..
+        } = self.layout();
+        assert!(
+            cols.is_multiple_of(elements),
+            "a row must be a whole number of blocks"
+        );
+        cols / elements * bytes
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Decodes whole blocks of `format` into `out`.
+///
+/// # Panics
+/// If `blocks` is not a whole number of blocks, or `out` does not have one place for each of their elements.
+pub fn decode(format: Format, blocks: &[u8], out: &mut [f32]) {
+    let Layout {
+        name,
+        elements,
+        bytes,
+    } = format.layout();
+    assert!(
+        blocks.len().is_multiple_of(bytes) && blocks.len() / bytes * elements == out.len(),
+        "decoding {name}: {} bytes are not {} elements in blocks of {elements} elements and {bytes} bytes",
+        blocks.len(),
+        out.len(),
+    );
+    match format {
+        Format::F32 => decode::each(blocks, out, decode::f32),
+        Format::F16 => decode::each(blocks, out, decode::f16),
+        Format::BF16 => decode::each(blocks, out, decode::bf16),
+        Format::Q4_0 => decode::each(blocks, out, decode::q4_0),
+        Format::Q4_1 => decode::each(blocks, out, decode::q4_1),
+        Format::Q5_0 => decode::each(blocks, out, decode::q5_0),
+        Format::Q5_1 => decode::each(blocks, out, decode::q5_1),
+        Format::Q8_0 => decode::each(blocks, out, decode::q8_0),
+        Format::Q4K => decode::each(blocks, out, decode::q4_k),
+        Format::Q5K => decode::each(blocks, out, decode::q5_k),
+        Format::Q6K => decode::each(blocks, out, decode::q6_k),
+    }
+}

@@ -1,0 +1,148 @@
+//! What a kernel is and what one launch of it needs, as plain data: no device is touched here.
+
+use crate::formats::Format;
+use crate::generated::formats as codes;
+
+/// A kernel's SPIR-V and the size of its push constants.
+#[derive(Debug)]
+pub struct KernelDef {
+    /// The stem of its GLSL file.
+    pub name: &'static str,
+    /// SPIR-V, little endian.
+    pub spirv: &'static [u8],
+    /// Size of its push-constant block, in bytes.
+    pub push_bytes: u32,
+}
+
+impl KernelDef {
+    /// The SPIR-V as words.
+    #[must_use]
+    pub fn words(&self) -> Vec<u32> {
+        self.spirv.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+    }
+}
+
+/// What an operation must know of the device to shape its launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Lanes of a subgroup: 8 to 64, a power of two.
+    pub subgroup: u32,
+    /// The largest number of workgroups in x and y.
+    pub max_groups: [u32; 2],
+}
+
+/// Subgroups in a workgroup of the kernels that give each subgroup a row.
+const ROW_SUBGROUPS: u32 = 4;
+/// Threads in a workgroup of the kernels that work as one.
+const WIDE_WORKGROUP: u32 = 256;
+
+impl Target {
+    /// A device with the given subgroup width and the smallest grid that Vulkan allows a device to have.
+    ///
+    /// # Panics
+    /// If the width is not a power of two from 8 to 64.
+    #[must_use]
+    pub fn new(subgroup: u32) -> Self {
+        assert!(
+            subgroup.is_power_of_two() && (8..=64).contains(&subgroup),
+            "a subgroup of {subgroup} lanes is not supported: 8, 16, 32 or 64 are"
+        );
+        Self { subgroup, max_groups: [65_535, 65_535] }
+    }
+
+    /// Threads in a workgroup whose subgroups work on a row each.
+    #[must_use]
+    pub(crate) fn row_workgroup(&self) -> u32 {
+        self.subgroup * ROW_SUBGROUPS
+    }
+
+    /// Threads in a workgroup that works as one, for `items` items: no more than those need, in whole subgroups.
+    #[must_use]
+    pub(crate) fn wide_workgroup(&self, items: u32) -> u32 {
+        items.clamp(1, WIDE_WORKGROUP).next_multiple_of(self.subgroup)
+    }
+
+    /// A grid of at least `count` workgroups, wrapped into y above the limit in x.
+    ///
+    /// # Panics
+    /// If the device cannot run so many in one dispatch.
+    #[must_use]
+    pub(crate) fn grid(&self, count: u32) -> [u32; 3] {
+        let [max_x, max_y] = self.max_groups;
+        let x = count.clamp(1, max_x);
+        let y = count.div_ceil(x).max(1);
+        assert!(y <= max_y, "{count} workgroups exceed the device's grid of {max_x} x {max_y}");
+        [x, y, 1]
+    }
+
+    /// A grid that gives each of `rows` rows a subgroup.
+    #[must_use]
+    pub(crate) fn row_grid(&self, rows: u32) -> [u32; 3] {
+        self.grid(rows.div_ceil(ROW_SUBGROUPS))
+    }
+}
+
+/// One launch of a kernel.
+#[derive(Clone, Debug)]
+pub struct Dispatch {
+    /// The kernel.
+    pub kernel: &'static KernelDef,
+    /// Specialisation constants: id and value. Constant 0 is the workgroup size.
+    pub constants: Vec<(u32, u32)>,
+    /// The push-constant block.
+    pub push: Vec<u8>,
+    /// Workgroups in x, y and z.
+    pub groups: [u32; 3],
+}
+
+impl Dispatch {
+    pub(crate) fn new<P: bytemuck::Pod>(
+        kernel: &'static KernelDef,
+        constants: impl Into<Vec<(u32, u32)>>,
+        push: &P,
+        groups: [u32; 3],
+    ) -> Self {
+        Self { kernel, constants: constants.into(), push: bytemuck::bytes_of(push).to_vec(), groups }
+    }
+}
+
+impl Format {
+    /// The value of the format's specialisation constant.
+    #[must_use]
+    pub fn code(self) -> u32 {
+        match self {
+            Self::F32 => codes::F32,
+            Self::F16 => codes::F16,
+            Self::BF16 => codes::BF16,
+            Self::Q4_0 => codes::Q4_0,
+            Self::Q4_1 => codes::Q4_1,
+            Self::Q5_0 => codes::Q5_0,
+            Self::Q5_1 => codes::Q5_1,
+            Self::Q8_0 => codes::Q8_0,
+            Self::Q4K => codes::Q4_K,
+            Self::Q5K => codes::Q5_K,
+            Self::Q6K => codes::Q6_K,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_wrap_into_y_and_cover_every_row() {
+        for rows in [1, 4, 5, 1_031, 65_535 * 4, 65_535 * 4 + 1, 151_936, u32::MAX - 3] {
+            let [x, y, z] = Target::new(32).row_grid(rows);
+            assert!(x <= 65_535 && y <= 65_535 && z == 1, "{rows} rows");
+            assert!(u64::from(x) * u64::from(y) * u64::from(ROW_SUBGROUPS) >= u64::from(rows), "{rows} rows");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "exceed the device's grid")]
+    fn a_grid_beyond_the_device_is_refused() {
+        let small = Target { max_groups: [16, 16], ..Target::new(32) };
+        let _ = small.grid(257);
+    }
+}

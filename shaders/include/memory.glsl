@@ -1,0 +1,29 @@
+// Memory access by device address.
+//
+// Every access names a 64-bit base and a zero-extended 32-bit byte offset. Drivers turn that form into loads with a scalar base
+// and a 32-bit vector offset, which costs less than descriptors and less than indexing a typed reference. A tensor of more than
+// 4 GiB advances its base in scalar code (per row or per expert) and keeps the offset small.
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_scalar_block_layout : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+
+layout(buffer_reference, scalar, buffer_reference_align = 2) buffer U16Ref { uint16_t v; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer U32Ref { uint v; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer F32Ref { float v; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer UVec2Ref { uvec2 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer UVec4Ref { uvec4 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Vec4Ref { vec4 v; };
+
+uint load_u16(uint64_t base, uint offset) { return uint(U16Ref(base + uint64_t(offset)).v); }
+uint load_u32(uint64_t base, uint offset) { return U32Ref(base + uint64_t(offset)).v; }
+float load_f32(uint64_t base, uint offset) { return F32Ref(base + uint64_t(offset)).v; }
+uvec2 load_uvec2(uint64_t base, uint offset) { return UVec2Ref(base + uint64_t(offset)).v; }
+uvec4 load_uvec4(uint64_t base, uint offset) { return UVec4Ref(base + uint64_t(offset)).v; }
+vec4 load_vec4(uint64_t base, uint offset) { return Vec4Ref(base + uint64_t(offset)).v; }
+
+void store_u16(uint64_t base, uint offset, uint value) { U16Ref(base + uint64_t(offset)).v = uint16_t(value); }
+void store_u32(uint64_t base, uint offset, uint value) { U32Ref(base + uint64_t(offset)).v = value; }
+void store_f32(uint64_t base, uint offset, float value) { F32Ref(base + uint64_t(offset)).v = value; }
+void store_vec4(uint64_t base, uint offset, vec4 value) { Vec4Ref(base + uint64_t(offset)).v = value; }

@@ -1,0 +1,67 @@
+// Chooses the experts of a token: the highest `used` of the router's logits, ties to the lower index, NaN below everything, and their
+// weights: the softmax over all experts, or over the chosen ones only (which equals renormalising the former). One subgroup.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "include/memory.glsl"
+#include "include/state.glsl"
+#include "include/workgroup.glsl"
+
+layout(constant_id = 2) const uint WEIGHTING = 0;
+const uint SOFTMAX_OF_CHOSEN = 0, SOFTMAX_OF_ALL = 1;
+const uint MAX_EXPERTS = 1024;
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t state;
+    uint64_t logits;  // [experts] f32
+    uint64_t ids;     // [used] u32
+    uint64_t weights; // [used] f32
+    uint experts;     // at most 1,024
+    uint used;
+} push;
+
+// Each lane reads and writes its own entries alone, so that no barrier is needed.
+shared float values[MAX_EXPERTS];
+shared uint taken[MAX_EXPERTS];
+
+void main() {
+    if (!step_is_live(push.state)) return;
+    uint lane = gl_SubgroupInvocationID;
+    float all_highest = uintBitsToFloat(0xff800000u);
+    for (uint i = lane; i < push.experts; i += SUBGROUP) {
+        float value = load_f32(push.logits, i * 4);
+        if ((floatBitsToUint(value) & 0x7fffffffu) > 0x7f800000u) value = uintBitsToFloat(0xff800000u);
+        values[i] = value;
+        taken[i] = 0;
+        all_highest = max(all_highest, value);
+    }
+    all_highest = subgroupMax(all_highest);
+
+    float total = 0.0;
+    for (uint n = 0; n < push.used; n++) {
+        float best = uintBitsToFloat(0xff800000u);
+        uint best_index = 0xffffffffu;
+        for (uint i = lane; i < push.experts; i += SUBGROUP) {
+            if (taken[i] == 0 && (best_index == 0xffffffffu || values[i] > best)) {
+                best = values[i];
+                best_index = i;
+            }
+        }
+        float highest = subgroupMax(best);
+        uint chosen = subgroupMin(best_index != 0xffffffffu && best == highest ? best_index : 0xffffffffu);
+        if (chosen % SUBGROUP == lane) taken[chosen] = 1;
+        float weight = exp(highest - all_highest);
+        total += weight;
+        if (lane == 0) {
+            store_u32(push.ids, n * 4, chosen);
+            store_f32(push.weights, n * 4, weight);
+        }
+    }
+    if (WEIGHTING == SOFTMAX_OF_ALL) {
+        total = 0.0;
+        for (uint i = lane; i < push.experts; i += SUBGROUP) total += exp(values[i] - all_highest);
+        total = subgroupAdd(total);
+    }
+    if (lane == 0) {
+        for (uint n = 0; n < push.used; n++) store_f32(push.weights, n * 4, load_f32(push.weights, n * 4) / total);
+    }
+}

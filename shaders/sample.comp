@@ -1,0 +1,53 @@
+// First half of sampling: each workgroup finds the best of its share of the vocabulary, the lower id where two are equal.
+// Greedy compares logits. Otherwise a Gumbel variate is added to logit / temperature: the maximum of these is distributed as the
+// softmax (Gumbel, 1954; Maddison et al., A* Sampling, 2014). The variate depends on seed, position and id alone.
+// The score's arithmetic is exact, so that the host draws the same token from the same logits.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "include/memory.glsl"
+#include "include/state.glsl"
+#include "include/workgroup.glsl"
+#include "include/random.glsl"
+#include "include/candidates.glsl"
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t state;
+    uint64_t logits;     // [vocabulary] f32
+    uint64_t candidates; // [workgroups] Candidate
+    uint vocabulary;
+    uint share;          // ids a workgroup looks at, a multiple of 4
+} push;
+
+void main() {
+    if (!step_is_live(push.state)) return;
+    StepState state = StepState(push.state);
+    float inverse_temperature = state.inverse_temperature;
+    uvec2 key = uvec2(state.seed_low, state.seed_high);
+    uint first = flat_workgroup() * push.share;
+    uint end = min(first + push.share, push.vocabulary);
+    Candidate best = no_candidate();
+    for (uint group = first + thread_index() * 4; group < end; group += workgroup_size() * 4) {
+        uvec4 random = uvec4(0);
+        if (inverse_temperature != 0.0) random = philox(uvec4(group / 4, state.position, 0, 0), key);
+        for (uint j = 0; j < 4 && group + j < end; j++) {
+            float logit = load_f32(push.logits, (group + j) * 4);
+            uint magnitude = floatBitsToUint(logit) & 0x7fffffffu;
+            if (magnitude > 0x7f800000u || floatBitsToUint(logit) == 0x7f800000u) {
+                best.non_finite++;
+                continue;
+            }
+            precise float score = logit;
+            if (inverse_temperature != 0.0) {
+                score = score * inverse_temperature;
+                score = score + gumbel(random[j]);
+            }
+            if (best.id == NO_ID || score > best.score) {
+                best.score = score;
+                best.id = group + j;
+                best.logit = logit;
+            }
+        }
+    }
+    best = workgroup_best(best);
+    if (thread_index() == 0) store_candidate(push.candidates, flat_workgroup(), best);
+}

@@ -1,0 +1,60 @@
+//! The little that is read from GLSL as text, because SPIR-V does not carry it: comments and plain `const uint` values.
+
+#![cfg(feature = "shaderc")]
+
+use std::collections::BTreeMap;
+
+/// The comment at the head of a file, one line an element.
+pub(crate) fn summary(source: &str) -> Vec<String> {
+    source
+        .lines()
+        .take_while(|line| line.starts_with("//"))
+        .map(|line| line.trim_start_matches("//").trim().to_owned())
+        .collect()
+}
+
+/// `const uint A = 0, B = 1;` at the start of a line, as names and values.
+pub(crate) fn constants(source: &str) -> Vec<(String, String)> {
+    source
+        .lines()
+        .filter_map(|line| line.strip_prefix("const uint "))
+        .filter_map(|line| line.split_once(';'))
+        .flat_map(|(list, _)| list.split(','))
+        .filter_map(|item| item.split_once('='))
+        .map(|(name, value)| (name.trim().to_owned(), value.trim().trim_end_matches('u').to_owned()))
+        .collect()
+}
+
+fn declaration(line: &str, name: &str) -> bool {
+    line.starts_with("layout(")
+        && (line.ends_with(&format!("buffer {name} {{")) || line.ends_with(&format!("uniform {name} {{")))
+}
+
+/// Whether the file declares the buffer or push-constant block.
+pub(crate) fn declares_block(source: &str, name: &str) -> bool {
+    source.lines().any(|line| declaration(line, name))
+}
+
+/// The comment lines above the block.
+pub(crate) fn block_doc(source: &str, name: &str) -> String {
+    let lines: Vec<&str> = source.lines().collect();
+    let Some(at) = lines.iter().position(|line| declaration(line, name)) else { return String::new() };
+    let above: Vec<&str> = lines[..at].iter().rev().take_while(|line| line.starts_with("//")).copied().collect();
+    let doc: Vec<&str> = above.into_iter().rev().map(|line| line.trim_start_matches("//").trim()).collect();
+    doc.join(" ")
+}
+
+/// Trailing comments of the block's members, by name.
+pub(crate) fn member_docs(source: &str, name: &str) -> BTreeMap<String, String> {
+    source
+        .lines()
+        .skip_while(|line| !declaration(line, name))
+        .skip(1)
+        .take_while(|line| !line.starts_with('}'))
+        .filter_map(|line| line.split_once("//"))
+        .filter_map(|(code, comment)| {
+            let member = code.trim().trim_end_matches(';').split_whitespace().last()?;
+            Some((member.to_owned(), comment.trim().replace('[', "\\[").replace(']', "\\]")))
+        })
+        .collect()
+}

@@ -1,0 +1,181 @@
+//! Reads a kernel's interface out of its SPIR-V: the push-constant block, the specialisation constants and the named buffer structs.
+//!
+//! Only what zinc's kernels use is understood: scalars of 32 and 64 bits. Anything else is an error, so that an interface that the
+//! generated Rust could not mirror never gets that far.
+
+use std::collections::BTreeMap;
+
+use rspirv::binary::parse_words;
+use rspirv::dr::{Instruction, Loader, Module, Operand};
+use rspirv::spirv::{Decoration, Op, StorageClass, Word};
+
+/// A scalar type that crosses the host-device boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scalar {
+    U32,
+    I32,
+    F32,
+    U64,
+}
+
+impl Scalar {
+    pub(crate) fn rust(self) -> &'static str {
+        match self {
+            Scalar::U32 => "u32",
+            Scalar::I32 => "i32",
+            Scalar::F32 => "f32",
+            Scalar::U64 => "u64",
+        }
+    }
+
+    pub(crate) fn bytes(self) -> u32 {
+        if self == Scalar::U64 { 8 } else { 4 }
+    }
+}
+
+/// One member of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) scalar: Scalar,
+    pub(crate) offset: u32,
+}
+
+/// What a kernel's SPIR-V says of its interface.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    /// Members of the push-constant block, by offset.
+    pub(crate) push: Vec<Member>,
+    /// Specialisation constants by id. Id 0 is the workgroup size and has no name in GLSL.
+    pub(crate) constants: BTreeMap<u32, String>,
+    /// Buffer structs whose members are all scalars and that have more than one, by name.
+    pub(crate) structs: BTreeMap<String, Vec<Member>>,
+}
+
+/// Reflects unoptimised SPIR-V, which still carries names.
+pub(crate) fn reflect(words: &[u32]) -> Result<Interface, String> {
+    let mut loader = Loader::new();
+    parse_words(words, &mut loader).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
+    let module = loader.module();
+    let names = Names::of(&module);
+
+    let mut push = None;
+    for variable in module.types_global_values.iter().filter(|i| i.class.opcode == Op::Variable) {
+        if variable.operands.first() == Some(&Operand::StorageClass(StorageClass::PushConstant)) {
+            let pointer = definition(&module, variable.result_type.ok_or("a variable without a type")?)?;
+            push = Some(block(&module, &names, id_operand(pointer, 1)?)?);
+        }
+    }
+
+    let mut constants = BTreeMap::new();
+    for (target, id) in decorated(&module, Decoration::SpecId) {
+        let name = if id == 0 { "WORKGROUP" } else { names.ids.get(&target).map_or("", String::as_str) };
+        if name.is_empty() {
+            return Err(format!("specialisation constant {id} has no name"));
+        }
+        constants.insert(id, name.to_owned());
+    }
+
+    let mut structs = BTreeMap::new();
+    for ty in module.types_global_values.iter().filter(|i| i.class.opcode == Op::TypeStruct) {
+        let id = ty.result_id.ok_or("a type without an id")?;
+        let is_block = module.annotations.iter().any(|a| {
+            a.operands.first() == Some(&Operand::IdRef(id))
+                && a.operands.get(1) == Some(&Operand::Decoration(Decoration::Block))
+        });
+        let name = names.ids.get(&id).cloned().unwrap_or_default();
+        if is_block && name != "Push" && ty.operands.len() > 1 {
+            structs.insert(name, block(&module, &names, id)?);
+        }
+    }
+    Ok(Interface { push: push.ok_or("no push-constant block")?, constants, structs })
+}
+
+/// `OpName` and `OpMemberName`.
+struct Names {
+    ids: BTreeMap<Word, String>,
+    members: BTreeMap<(Word, u32), String>,
+}
+
+impl Names {
+    fn of(module: &Module) -> Names {
+        let mut names = Names { ids: BTreeMap::new(), members: BTreeMap::new() };
+        for i in &module.debug_names {
+            match i.operands.as_slice() {
+                [Operand::IdRef(id), Operand::LiteralString(name)] => {
+                    names.ids.insert(*id, name.clone());
+                }
+                [Operand::IdRef(id), Operand::LiteralBit32(member), Operand::LiteralString(name)] => {
+                    names.members.insert((*id, *member), name.clone());
+                }
+                _ => {}
+            }
+        }
+        names
+    }
+}
+
+/// Targets of a decoration with one literal, with that literal.
+fn decorated(module: &Module, decoration: Decoration) -> Vec<(Word, u32)> {
+    module
+        .annotations
+        .iter()
+        .filter_map(|i| match i.operands.as_slice() {
+            [Operand::IdRef(id), Operand::Decoration(d), Operand::LiteralBit32(value)] if *d == decoration => {
+                Some((*id, *value))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+fn definition(module: &Module, id: Word) -> Result<&Instruction, String> {
+    module.types_global_values.iter().find(|i| i.result_id == Some(id)).ok_or_else(|| format!("id {id} is not defined"))
+}
+
+fn id_operand(instruction: &Instruction, index: usize) -> Result<Word, String> {
+    match instruction.operands.get(index) {
+        Some(Operand::IdRef(id)) => Ok(*id),
+        other => Err(format!("expected an id, found {other:?}")),
+    }
+}
+
+fn block(module: &Module, names: &Names, id: Word) -> Result<Vec<Member>, String> {
+    let ty = definition(module, id)?;
+    let mut members = Vec::new();
+    for index in 0..ty.operands.len() {
+        let number = u32::try_from(index).map_err(|e| e.to_string())?;
+        let name = names
+            .members
+            .get(&(id, number))
+            .cloned()
+            .ok_or_else(|| format!("member {index} of struct {id} has no name"))?;
+        let offset = module
+            .annotations
+            .iter()
+            .find_map(|i| match i.operands.as_slice() {
+                [
+                    Operand::IdRef(s),
+                    Operand::LiteralBit32(m),
+                    Operand::Decoration(Decoration::Offset),
+                    Operand::LiteralBit32(offset),
+                ] if *s == id && *m == number => Some(*offset),
+                _ => None,
+            })
+            .ok_or_else(|| format!("member {name} has no offset"))?;
+        let scalar = scalar(definition(module, id_operand(ty, index)?)?).map_err(|e| format!("member {name}: {e}"))?;
+        members.push(Member { name, scalar, offset });
+    }
+    members.sort_by_key(|m| m.offset);
+    Ok(members)
+}
+
+fn scalar(ty: &Instruction) -> Result<Scalar, String> {
+    match (ty.class.opcode, ty.operands.as_slice()) {
+        (Op::TypeInt, [Operand::LiteralBit32(32), Operand::LiteralBit32(0)]) => Ok(Scalar::U32),
+        (Op::TypeInt, [Operand::LiteralBit32(32), Operand::LiteralBit32(1)]) => Ok(Scalar::I32),
+        (Op::TypeInt, [Operand::LiteralBit32(64), Operand::LiteralBit32(0)]) => Ok(Scalar::U64),
+        (Op::TypeFloat, [Operand::LiteralBit32(32), ..]) => Ok(Scalar::F32),
+        (op, operands) => Err(format!("type {op:?} {operands:?} is not a scalar that the host can mirror")),
+    }
+}
