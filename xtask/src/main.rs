@@ -3,6 +3,8 @@
 //! Run as `cargo xtask VERB`; each verb is a module. xtask depends on no crate of the workspace, so that it works while they
 //! do not compile; setting up a machine is the job of `./x`.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a chore does and finds belongs on the terminal")]
+
 mod ci;
 mod glsl;
 #[cfg(feature = "shaderc")]
@@ -31,7 +33,6 @@ enum Verb {
     Ci(ci::Args),
 }
 
-#[allow(clippy::print_stderr, reason = "the reason of a failure belongs on the terminal")]
 fn main() -> ExitCode {
     let outcome = match Verb::parse() {
         Verb::Shaders { check } => shaders::run(&step::root(), check).map_err(anyhow::Error::msg),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+#[cfg(feature = "shaderc")]
 use crate::glsl;
 #[cfg(feature = "shaderc")]
 use crate::reflect::{Interface, Member, reflect};

@@ -21,7 +21,6 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
 }
 
 /// Runs a command that must succeed, saying what runs and how long it took.
-#[allow(clippy::print_stderr, reason = "a chore's progress belongs on the terminal")]
 pub(crate) fn run(name: &str, command: &mut Command) -> anyhow::Result<()> {
     eprintln!("== {name}: {}", describe(command));
     let start = Instant::now();

@@ -16,7 +16,6 @@ use cargo_metadata::{CargoOpt, Metadata, MetadataCommand};
 use crate::step;
 
 /// Runs every check and reports every finding.
-#[allow(clippy::print_stderr, reason = "findings are what this chore is for")]
 pub(crate) fn run() -> anyhow::Result<()> {
     let metadata = MetadataCommand::new()
         .current_dir(step::root())
