@@ -1,0 +1,139 @@
+//! What a resolved step changes: the cache, the count of delivered tokens, the phase. The only place where a sequence's state changes.
+
+use std::ops::ControlFlow;
+
+use crate::error::Result;
+use crate::kv::KvCache;
+use crate::plan::{Phase, PlannedStep};
+use crate::request::{FinishReason, Outlet, Token};
+use crate::resolve::Resolved;
+
+/// What applying a step did outside the sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Applied {
+    /// A token went to the outlet.
+    Delivered,
+    /// Nothing went out.
+    Nothing,
+}
+
+/// How far a sequence is, as the host has observed it.
+#[derive(Debug)]
+pub(crate) struct Progress<'a> {
+    prompt: &'a [u32],
+    last_token: Option<u32>,
+    delivered: u32,
+    overshoot: u32,
+    first_token_ns: Option<u64>,
+    last_token_ns: Option<u64>,
+    end: Option<Result<FinishReason>>,
+}
+
+impl<'a> Progress<'a> {
+    pub(crate) fn new(prompt: &'a [u32]) -> Self {
+        Self {
+            prompt,
+            last_token: None,
+            delivered: 0,
+            overshoot: 0,
+            first_token_ns: None,
+            last_token_ns: None,
+            end: None,
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        if self.end.is_some() { Phase::Draining } else { Phase::Running }
+    }
+
+    pub(crate) fn delivered(&self) -> u32 {
+        self.delivered
+    }
+
+    pub(crate) fn overshoot(&self) -> u32 {
+        self.overshoot
+    }
+
+    /// When the first and the last delivered token were observed.
+    pub(crate) fn token_times_ns(&self) -> Option<(u64, u64)> {
+        self.first_token_ns.zip(self.last_token_ns)
+    }
+
+    /// Ends the sequence; the first end stays.
+    pub(crate) fn end(&mut self, end: Result<FinishReason>) {
+        self.end.get_or_insert(end);
+    }
+
+    /// The end.
+    ///
+    /// # Panics
+    /// When there was none: the plan's last step always brings one.
+    pub(crate) fn into_end(self) -> Result<FinishReason> {
+        self.end.expect("the loop is done only when the sequence has ended")
+    }
+
+    /// Applies what the step observed at `observed_ns` resolved to.
+    pub(crate) fn apply(
+        &mut self,
+        step: PlannedStep,
+        resolved: Result<Resolved>,
+        observed_ns: u64,
+        kv: &mut KvCache,
+        outlet: &mut dyn Outlet,
+    ) -> Applied {
+        match resolved {
+            Ok(Resolved::Fed) => {
+                self.consume(step, kv);
+                Applied::Nothing
+            }
+            Ok(Resolved::Emit(id)) => {
+                self.consume(step, kv);
+                self.deliver(id, step, observed_ns, outlet)
+            }
+            Ok(Resolved::EmitLast(id, reason)) => {
+                self.consume(step, kv);
+                let applied = self.deliver(id, step, observed_ns, outlet);
+                self.end(Ok(reason));
+                applied
+            }
+            Ok(Resolved::Finish(reason)) => {
+                self.consume(step, kv);
+                self.end(Ok(reason));
+                Applied::Nothing
+            }
+            Ok(Resolved::Stale) => {
+                self.overshoot += 1;
+                Applied::Nothing
+            }
+            Err(error) => {
+                // The K/V that nothing finite came out of are not worth keeping.
+                kv.forget();
+                self.end(Err(error));
+                Applied::Nothing
+            }
+        }
+    }
+
+    /// The K/V of the token that went into the step are valid from here on.
+    fn consume(&self, step: PlannedStep, kv: &mut KvCache) {
+        let token = match self.prompt.get(step.position as usize) {
+            Some(&token) => token,
+            None => self.last_token.expect("a step behind the prompt consumes the token delivered before it"),
+        };
+        kv.push(step.position, token);
+    }
+
+    fn deliver(&mut self, id: u32, step: PlannedStep, observed_ns: u64, outlet: &mut dyn Outlet) -> Applied {
+        // A token sampled at the last position of the context has none of its own; its number is still the next one.
+        let token = Token { id, position: step.position.saturating_add(1) };
+        if let ControlFlow::Break(()) = outlet.token(token) {
+            self.end(Ok(FinishReason::Cancelled));
+            return Applied::Nothing;
+        }
+        self.last_token = Some(id);
+        self.delivered += 1;
+        self.first_token_ns.get_or_insert(observed_ns);
+        self.last_token_ns = Some(observed_ns);
+        Applied::Delivered
+    }
+}

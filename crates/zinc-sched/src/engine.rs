@@ -1,0 +1,199 @@
+//! One model and the loop that drives it: plan, submit, observe, resolve, apply. Runs on the calling thread; the thread that usually
+//! owns it is in [`handle`](crate::handle).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::apply::{Applied, Progress};
+use crate::clock::Clock;
+use crate::error::{Error, ModelCall, Result};
+use crate::kv::KvCache;
+use crate::model::{ModelLimits, SequenceStart, StepModel};
+use crate::plan::{Action, Phase, SequencePlan, next_action};
+use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
+use crate::resolve::{Expected, resolve};
+use crate::trace::{StepTrace, Trace};
+use crate::window::{InflightDepth, Window};
+
+/// How an engine drives its model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Steps in flight.
+    pub depth: InflightDepth,
+    /// Requests that may wait behind the one that runs; at least 1. Used by [`Engine::spawn`] only.
+    pub queue_capacity: usize,
+    /// Busy time added on the engine's thread for every delivered token, to measure how much of the host's work the window hides.
+    pub host_work: Duration,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { depth: InflightDepth::DEFAULT, queue_capacity: 16, host_work: Duration::ZERO }
+    }
+}
+
+/// Trace rows allocated before the loop; a longer sequence grows beyond them.
+const TRACE_ROWS_RESERVED: usize = 4096;
+
+/// A model with its window and its cache.
+pub struct Engine<M> {
+    model: M,
+    limits: ModelLimits,
+    clock: Arc<dyn Clock>,
+    options: EngineOptions,
+    kv: KvCache,
+    failure: Option<Error>,
+}
+
+impl<M: StepModel> Engine<M> {
+    /// An engine with an empty cache.
+    ///
+    /// # Errors
+    /// [`Error::DepthExceedsRing`] when the model has fewer ring slots than the window is deep, [`Error::QueueCapacityZero`].
+    pub fn new(model: M, clock: impl Clock + 'static, options: EngineOptions) -> Result<Self> {
+        let limits = model.limits();
+        let depth = options.depth.get();
+        if depth > limits.ring_slots {
+            return Err(Error::DepthExceedsRing { depth, ring_slots: limits.ring_slots });
+        }
+        if options.queue_capacity == 0 {
+            return Err(Error::QueueCapacityZero);
+        }
+        Ok(Self { model, limits, clock: Arc::new(clock), options, kv: KvCache::new(), failure: None })
+    }
+
+    /// What the model was built for.
+    pub fn limits(&self) -> ModelLimits {
+        self.limits
+    }
+
+    /// The tokens whose K/V are valid.
+    pub fn kv(&self) -> &KvCache {
+        &self.kv
+    }
+
+    /// How the engine drives its model.
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// Continues a prompt until the model stops, a limit is met or the outlet cancels. When it returns nothing is in flight.
+    ///
+    /// # Errors
+    /// A request that [`Request::check`] refuses, before anything is submitted. [`Error::NonFinite`]; the engine can be used further.
+    /// [`Error::Model`] and [`Error::UnexpectedOutput`]; the model is not touched again and every later call returns the same.
+    pub fn run(&mut self, request: &Request, outlet: &mut dyn Outlet) -> Result<Completion> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        request.check(&self.limits)?;
+        let started_ns = self.clock.now_ns();
+        let result = self.run_checked(request, outlet, started_ns);
+        if let Err(error) = &result
+            && error.is_fatal()
+        {
+            tracing::error!(%error, "the model is given up");
+            self.kv.forget();
+            self.failure = Some(error.clone());
+        }
+        result
+    }
+
+    fn run_checked(&mut self, request: &Request, outlet: &mut dyn Outlet, started_ns: u64) -> Result<Completion> {
+        let prompt_tokens = u32::try_from(request.prompt.len())
+            .expect("the prompt is checked against the context, whose size is a u32");
+        let cached = self.kv.reusable(&request.prompt);
+        let plan = SequencePlan::new(prompt_tokens, cached, request.max_tokens, self.limits.context_tokens);
+        let mut usage = Usage { prompt_tokens, cached_tokens: cached, completion_tokens: 0 };
+
+        let without_steps = if outlet.cancelled() {
+            Some(FinishReason::Cancelled)
+        } else if plan.decodes() == 0 {
+            Some(FinishReason::Length)
+        } else {
+            None
+        };
+        if let Some(reason) = without_steps {
+            let trace = (request.trace == Tracing::On).then(Trace::default);
+            return Ok(Completion { reason, usage, durations: Durations::default(), overshoot_steps: 0, trace });
+        }
+
+        self.kv.keep(cached);
+        let start = SequenceStart {
+            tokens: &request.prompt,
+            cached,
+            budget: plan.decodes(),
+            sampling: request.sampling,
+            eog: &request.eog,
+        };
+        self.model.begin(&start).map_err(|source| Error::model(ModelCall::Begin, source))?;
+
+        let counters_before = self.model.counters();
+        let mut progress = Progress::new(&request.prompt);
+        let mut rows = (request.trace == Tracing::On)
+            .then(|| Vec::with_capacity((plan.steps() as usize).min(TRACE_ROWS_RESERVED)));
+        self.drive(request, &plan, outlet, &mut progress, rows.as_mut())?;
+
+        let ended_ns = self.clock.now_ns();
+        let (first_ns, last_ns) = progress.token_times_ns().unwrap_or((ended_ns, ended_ns));
+        let durations = Durations {
+            prompt: Duration::from_nanos(first_ns.saturating_sub(started_ns)),
+            decode: Duration::from_nanos(last_ns.saturating_sub(first_ns)),
+        };
+        usage.completion_tokens = progress.delivered();
+        let overshoot_steps = progress.overshoot();
+        let reason = progress.into_end()?;
+        let trace = rows.map(|steps| Trace { steps, counters: self.model.counters().since(counters_before) });
+        tracing::debug!(?reason, ?usage, overshoot_steps, "sequence ended");
+        Ok(Completion { reason, usage, durations, overshoot_steps, trace })
+    }
+
+    /// The loop. Returns with nothing in flight, or with an error after which the model is not touched again.
+    fn drive(
+        &mut self,
+        request: &Request,
+        plan: &SequencePlan,
+        outlet: &mut dyn Outlet,
+        progress: &mut Progress<'_>,
+        mut rows: Option<&mut Vec<StepTrace>>,
+    ) -> Result<()> {
+        let mut window = Window::new(self.options.depth);
+        loop {
+            self.obey_cancel(outlet, progress);
+            match next_action(plan, progress.phase(), window.submitted(), window.in_flight(), window.depth()) {
+                Action::Done => return Ok(()),
+                Action::Submit(step) => window.submit(&mut self.model, step)?,
+                Action::Observe => {
+                    let (step, output) = window.observe(&mut self.model)?;
+                    self.obey_cancel(outlet, progress);
+                    if let Some(rows) = rows.as_mut() {
+                        rows.push(StepTrace::new(&step, &output));
+                    }
+                    let phase = progress.phase();
+                    let resolved = resolve(&Expected { step, plan, phase, eog: &request.eog }, &output);
+                    if let Err(error) = &resolved
+                        && error.is_fatal()
+                    {
+                        return Err(error.clone());
+                    }
+                    let applied = progress.apply(step, resolved, self.clock.now_ns(), &mut self.kv, outlet);
+                    let ended_here = phase == Phase::Running && progress.phase() == Phase::Draining;
+                    if ended_here && output.finish.is_none() && window.in_flight() > 0 {
+                        // The device does not know of this end: an id it was not told, or an outlet that wants no more.
+                        self.model.cancel();
+                    }
+                    if applied == Applied::Delivered && !self.options.host_work.is_zero() {
+                        self.clock.spend(self.options.host_work);
+                    }
+                }
+            }
+        }
+    }
+
+    fn obey_cancel(&mut self, outlet: &dyn Outlet, progress: &mut Progress<'_>) {
+        if progress.phase() == Phase::Running && outlet.cancelled() {
+            self.model.cancel();
+            progress.end(Ok(FinishReason::Cancelled));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What can go wrong in this crate, with the numbers.
+
+use std::sync::Arc;
+
+use crate::model::{DeviceFinish, StepShape, StepStatus};
+use crate::window::InflightDepth;
+
+/// A result whose error is this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The call into the model that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelCall {
+    /// [`StepModel::begin`](crate::StepModel::begin).
+    Begin,
+    /// [`StepModel::submit`](crate::StepModel::submit) of this step of the sequence, counted from 0.
+    Submit {
+        /// Step of the sequence.
+        step: u32,
+    },
+    /// [`StepModel::wait`](crate::StepModel::wait) for this step of the sequence, counted from 0.
+    Wait {
+        /// Step of the sequence.
+        step: u32,
+    },
+}
+
+impl std::fmt::Display for ModelCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ModelCall::Begin => f.write_str("starting the sequence"),
+            ModelCall::Submit { step } => write!(f, "submitting step {step}"),
+            ModelCall::Wait { step } => write!(f, "waiting for step {step}"),
+        }
+    }
+}
+
+/// An error of the scheduler. It is `Clone` because a broken model is reported to every request that waits for it.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The depth of the window is outside its range.
+    #[error(
+        "in-flight depth {depth} is outside {}..={}; 1 waits for every step, 4 is the default",
+        InflightDepth::MIN,
+        InflightDepth::MAX
+    )]
+    DepthOutOfRange {
+        /// The depth that was asked for.
+        depth: u32,
+    },
+    /// The model has fewer ring slots than the window is deep.
+    #[error(
+        "in-flight depth {depth} needs as many ring slots, and the model has {ring_slots}; build the model with more or lower the depth"
+    )]
+    DepthExceedsRing {
+        /// The depth that was asked for.
+        depth: u32,
+        /// Ring slots of the model.
+        ring_slots: u32,
+    },
+    /// The request queue would hold no request.
+    #[error("a request queue of capacity 0 accepts nothing; use 1 or more")]
+    QueueCapacityZero,
+    /// The temperature is negative, infinite or not a number.
+    #[error("temperature {temperature} is not a finite number >= 0; 0 is greedy")]
+    InvalidTemperature {
+        /// The temperature that was asked for.
+        temperature: f32,
+    },
+    /// The prompt has no token, so there is nothing to continue.
+    #[error("the prompt is empty; it needs at least one token")]
+    EmptyPrompt,
+    /// The prompt does not fit into the context.
+    #[error(
+        "the prompt has {prompt_tokens} tokens and the context holds {context_tokens}; shorten the prompt or enlarge the context"
+    )]
+    PromptTooLong {
+        /// Tokens in the prompt.
+        prompt_tokens: u64,
+        /// Tokens the context holds.
+        context_tokens: u32,
+    },
+    /// A prompt token is not in the vocabulary.
+    #[error("prompt token {index} has id {token}, and the vocabulary has ids 0 to {}", vocabulary_tokens.saturating_sub(1))]
+    TokenOutsideVocabulary {
+        /// Where in the prompt.
+        index: usize,
+        /// The id.
+        token: u32,
+        /// Size of the vocabulary.
+        vocabulary_tokens: u32,
+    },
+    /// As many requests wait as may wait.
+    #[error("the queue already holds {capacity} waiting requests; try again when one has finished")]
+    QueueFull {
+        /// How many may wait.
+        capacity: usize,
+    },
+    /// The model computed logits that are infinite or not numbers. The sequence ends and its cache is forgotten; the engine goes on.
+    #[error("step {step} at position {position} gave logits that are not finite; the weights or a kernel are broken")]
+    NonFinite {
+        /// Step of the sequence, counted from 0.
+        step: u32,
+        /// Position of the token that went in.
+        position: u32,
+    },
+    /// The model reported something the plan excludes. Nothing it says can be trusted any more, so the engine stops using it.
+    #[error(
+        "step {step} ({shape:?}, position {expected_position}) came back as {status:?} at position {position} with finish {finish:?}; \
+         the device and the host disagree about the sequence"
+    )]
+    UnexpectedOutput {
+        /// Step of the sequence, counted from 0.
+        step: u32,
+        /// What was submitted.
+        shape: StepShape,
+        /// The position it was submitted for.
+        expected_position: u32,
+        /// The position it reported.
+        position: u32,
+        /// The status it reported.
+        status: StepStatus,
+        /// The finish it reported.
+        finish: Option<DeviceFinish>,
+    },
+    /// A call into the model failed. The engine reports this to every later request too.
+    #[error("the model failed while {call}: {source}")]
+    Model {
+        /// Which call.
+        call: ModelCall,
+        /// What the model said.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The engine was shut down, or its thread ended, before the request was finished.
+    #[error("the engine stopped before the request was finished")]
+    Stopped,
+    /// The operating system did not start the engine's thread.
+    #[error("the engine's thread did not start: {source}")]
+    Spawn {
+        /// What the operating system said.
+        source: Arc<std::io::Error>,
+    },
+}
+
+impl Error {
+    pub(crate) fn model(call: ModelCall, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Model { call, source: Arc::new(source) }
+    }
+
+    /// Whether nothing more can be expected of the model after this error.
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, Self::Model { .. } | Self::UnexpectedOutput { .. } | Self::Stopped)
+    }
+}

@@ -1,0 +1,485 @@
+//! A simulated model: the semantics of the device without a device, on a manual clock.
+//!
+//! It exists for tests and examples of this crate and of those on top of it. It follows the contract of [`StepModel`] to the letter and
+//! panics, with the numbers, when the caller breaks it. Its steps take simulated time on a device that runs behind the host, so a trace
+//! of it shows the seam that a given depth and a given host load leave.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::{Clock, ManualClock, nanoseconds};
+use crate::model::{
+    DeviceFinish, GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepStatus,
+    StepTiming, Ticket,
+};
+use crate::sampling::Sampling;
+
+/// Which tokens the simulated model chooses.
+#[derive(Debug, Clone)]
+pub enum TokenStream {
+    /// The n-th decode step of a sequence chooses the n-th of these, from the front again after the last.
+    Script(Vec<u32>),
+    /// Every token is a function of all tokens whose K/V the step sees ([`next_token`]), so a cache that holds anything else than it
+    /// should shows in the output.
+    History,
+}
+
+/// The token that [`TokenStream::History`] chooses after `history`. Its only property of interest is that it depends on all of it.
+pub fn next_token(history: &[u32], sampling: Sampling, vocabulary_tokens: u32) -> u32 {
+    let seed =
+        if sampling.is_greedy() { 0 } else { sampling.seed() ^ u64::from(sampling.temperature().to_bits()) << 32 };
+    let hash = history.iter().fold(mix(seed), |hash, &token| mix(hash ^ u64::from(token)));
+    (hash % u64::from(vocabulary_tokens)) as u32
+}
+
+/// A bijection of 64 bits in which every input bit reaches every output bit: two rounds of multiply and shift.
+fn mix(x: u64) -> u64 {
+    let x = (x ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let x = (x ^ (x >> 32)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    x ^ (x >> 29)
+}
+
+/// Something that goes wrong. Steps are counted from 0 over the lifetime of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The n-th sequence is not begun.
+    Begin {
+        /// Sequences before it.
+        sequence: u64,
+    },
+    /// The step is not submitted.
+    Submit {
+        /// Steps before it.
+        step: u64,
+    },
+    /// The device is lost while the step runs.
+    Wait {
+        /// Steps before it.
+        step: u64,
+    },
+    /// The step never ends; the wait gives up after a while.
+    Stall {
+        /// Steps before it.
+        step: u64,
+        /// How long the wait goes on.
+        patience: Duration,
+    },
+    /// The step's logits are not finite, if it samples.
+    NonFinite {
+        /// Steps before it.
+        step: u64,
+    },
+    /// The step reports a position one too high.
+    WrongPosition {
+        /// Steps before it.
+        step: u64,
+    },
+}
+
+/// An error of the simulated model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FakeError {
+    /// By [`Fault::Begin`].
+    #[error("sequence {sequence} was not begun")]
+    NotBegun {
+        /// Sequences before it.
+        sequence: u64,
+    },
+    /// By [`Fault::Submit`].
+    #[error("step {step} was not submitted")]
+    NotSubmitted {
+        /// Steps before it.
+        step: u64,
+    },
+    /// By [`Fault::Wait`].
+    #[error("the device was lost in step {step}")]
+    Lost {
+        /// Steps before it.
+        step: u64,
+    },
+    /// By [`Fault::Stall`].
+    #[error("step {step} made no progress for {waited_ns} ns")]
+    Stalled {
+        /// Steps before it.
+        step: u64,
+        /// How long the wait went on.
+        waited_ns: u64,
+    },
+}
+
+/// What the simulated model is like.
+#[derive(Debug, Clone)]
+pub struct FakeOptions {
+    /// What it was built for.
+    pub limits: ModelLimits,
+    /// Which tokens it chooses.
+    pub tokens: TokenStream,
+    /// How many end-of-generation ids the device has room for; it does not notice the others.
+    pub eog_slots: usize,
+    /// Device time of a step.
+    pub step: Duration,
+    /// Device time of a no-op.
+    pub no_op: Duration,
+    /// Host time of a submit call.
+    pub submit: Duration,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+}
+
+impl Default for FakeOptions {
+    fn default() -> Self {
+        Self {
+            limits: ModelLimits { context_tokens: 64, vocabulary_tokens: 1000, ring_slots: 8 },
+            tokens: TokenStream::History,
+            eog_slots: usize::MAX,
+            step: Duration::from_micros(1000),
+            no_op: Duration::from_micros(10),
+            submit: Duration::from_micros(4),
+            faults: Vec::new(),
+        }
+    }
+}
+
+/// A call into the simulated model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// A sequence was begun.
+    Begin {
+        /// Its prompt.
+        tokens: Vec<u32>,
+        /// Leading tokens that were said to be cached.
+        cached: u32,
+        /// Its budget.
+        budget: u32,
+    },
+    /// A step was submitted.
+    Submit {
+        /// Steps before it over the lifetime of the model.
+        step: u64,
+        /// Its shape.
+        shape: StepShape,
+        /// Steps in flight, this one included.
+        in_flight: u32,
+        /// When the call was made.
+        at_ns: u64,
+    },
+    /// A step was observed.
+    Wait {
+        /// Steps before it over the lifetime of the model.
+        step: u64,
+        /// What it did.
+        status: StepStatus,
+        /// When the call returned.
+        at_ns: u64,
+    },
+    /// The live flag was cleared.
+    Cancel {
+        /// Steps in flight at the time.
+        in_flight: u32,
+    },
+}
+
+/// Reads the calls into a model that lives elsewhere, for instance on an engine's thread.
+#[derive(Debug, Clone, Default)]
+pub struct Probe {
+    calls: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Probe {
+    /// The calls so far.
+    pub fn calls(&self) -> Vec<Call> {
+        self.lock().clone()
+    }
+
+    /// The most steps that were ever in flight.
+    pub fn most_in_flight(&self) -> u32 {
+        let in_flight = |call: &Call| if let Call::Submit { in_flight, .. } = call { *in_flight } else { 0 };
+        self.lock().iter().map(in_flight).max().unwrap_or(0)
+    }
+
+    /// Steps submitted so far.
+    pub fn submits(&self) -> u64 {
+        self.lock().iter().filter(|call| matches!(call, Call::Submit { .. })).count() as u64
+    }
+
+    /// How often the live flag was cleared.
+    pub fn cancels(&self) -> u64 {
+        self.lock().iter().filter(|call| matches!(call, Call::Cancel { .. })).count() as u64
+    }
+
+    fn note(&self, call: Call) {
+        self.lock().push(call);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
+        // A panic elsewhere leaves the list whole.
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Pending {
+    step: u64,
+    shape: StepShape,
+    submitted_at_ns: u64,
+    submit_done_ns: u64,
+}
+
+/// State of the running sequence: the part that the device keeps.
+struct DeviceState {
+    prompt: Vec<u32>,
+    position: u32,
+    budget: u32,
+    decoded: u32,
+    token: u32,
+    live: bool,
+    sampling: Sampling,
+    eog: Vec<u32>,
+}
+
+/// What the host has asked of the running sequence so far.
+struct HostState {
+    feeds_left: u32,
+    decodes_left: u32,
+    cancelled_at_ns: Option<u64>,
+}
+
+type WaitHook = Box<dyn FnMut(u64) + Send>;
+
+/// A simulated model.
+pub struct FakeModel {
+    options: FakeOptions,
+    clock: ManualClock,
+    probe: Probe,
+    on_wait: Option<WaitHook>,
+    kv: Vec<Option<u32>>,
+    sequences: u64,
+    steps: u64,
+    in_flight: VecDeque<Pending>,
+    device_free_at_ns: u64,
+    running: Option<(HostState, DeviceState)>,
+    failed: bool,
+}
+
+impl FakeModel {
+    /// A model that takes its time from `clock`.
+    pub fn new(options: FakeOptions, clock: ManualClock) -> Self {
+        Self {
+            kv: vec![None; options.limits.context_tokens as usize],
+            options,
+            clock,
+            probe: Probe::default(),
+            on_wait: None,
+            sequences: 0,
+            steps: 0,
+            in_flight: VecDeque::new(),
+            device_free_at_ns: 0,
+            running: None,
+            failed: false,
+        }
+    }
+
+    /// Runs `hook` at the start of every wait, on the thread that waits, with the number of steps before the one waited for.
+    #[must_use]
+    pub fn on_wait(mut self, hook: impl FnMut(u64) + Send + 'static) -> Self {
+        self.on_wait = Some(Box::new(hook));
+        self
+    }
+
+    /// Reads the calls into this model wherever it goes.
+    pub fn probe(&self) -> Probe {
+        self.probe.clone()
+    }
+
+    fn has(&self, fault: Fault) -> bool {
+        self.options.faults.contains(&fault)
+    }
+
+    fn fail<T>(&mut self, error: FakeError) -> Result<T, FakeError> {
+        self.failed = true;
+        Err(error)
+    }
+
+    fn assert_usable(&self, call: &str) {
+        assert!(!self.failed, "{call} after an error");
+    }
+
+    /// The device runs a step: what a recording of the real model does, in the same order.
+    fn execute(&mut self, step: u64, shape: StepShape, begin_ns: u64) -> (u32, u32, StepStatus, Option<DeviceFinish>) {
+        let non_finite = self.has(Fault::NonFinite { step });
+        let (host, device) = self.running.as_mut().expect("steps are in flight only in a sequence");
+        if device.live && host.cancelled_at_ns.is_some_and(|at_ns| at_ns <= begin_ns) {
+            device.live = false;
+            return (0, device.position, StepStatus::NoOp, Some(DeviceFinish::Cancelled));
+        }
+        if !device.live {
+            return (0, device.position, StepStatus::NoOp, None);
+        }
+        let position = device.position;
+        let input = device.prompt.get(position as usize).copied().unwrap_or(device.token);
+        self.kv[position as usize] = Some(input);
+        device.position += 1;
+        if shape == StepShape::Feed {
+            return (0, position, StepStatus::Fed, None);
+        }
+        if non_finite {
+            device.live = false;
+            return (0, position, StepStatus::Emitted, Some(DeviceFinish::NonFinite));
+        }
+        device.token = match &self.options.tokens {
+            TokenStream::Script(tokens) => tokens[device.decoded as usize % tokens.len()],
+            TokenStream::History => {
+                let seen: Vec<u32> = self.kv[..=position as usize]
+                    .iter()
+                    .map(|kv| kv.expect("positions are written in order"))
+                    .collect();
+                next_token(&seen, device.sampling, self.options.limits.vocabulary_tokens)
+            }
+        };
+        device.decoded += 1;
+        let finish = if device.eog.contains(&device.token) {
+            Some(DeviceFinish::EndOfGeneration)
+        } else if device.decoded == device.budget {
+            Some(DeviceFinish::Budget)
+        } else if device.position == self.options.limits.context_tokens {
+            Some(DeviceFinish::ContextFull)
+        } else {
+            None
+        };
+        device.live = finish.is_none();
+        (device.token, position, StepStatus::Emitted, finish)
+    }
+}
+
+impl StepModel for FakeModel {
+    type Error = FakeError;
+
+    fn limits(&self) -> ModelLimits {
+        self.options.limits
+    }
+
+    fn begin(&mut self, start: &SequenceStart<'_>) -> Result<(), FakeError> {
+        self.assert_usable("begin");
+        let prompt_tokens = start.tokens.len() as u32;
+        let context_tokens = self.options.limits.context_tokens;
+        assert!(self.in_flight.is_empty(), "begin with {} steps in flight", self.in_flight.len());
+        assert!(start.cached < prompt_tokens, "begin with {} of {prompt_tokens} tokens cached", start.cached);
+        assert!(prompt_tokens <= context_tokens, "begin with {prompt_tokens} tokens in a context of {context_tokens}");
+        let room = context_tokens - (prompt_tokens - 1);
+        assert!((1..=room).contains(&start.budget), "begin with a budget of {} where 1 to {room} fit", start.budget);
+        for (position, (&token, &kv)) in start.tokens.iter().zip(&self.kv).take(start.cached as usize).enumerate() {
+            assert!(
+                kv == Some(token),
+                "begin with {} cached tokens, but position {position} holds {kv:?}, not {token}",
+                start.cached
+            );
+        }
+        self.probe.note(Call::Begin { tokens: start.tokens.to_vec(), cached: start.cached, budget: start.budget });
+        let sequence = self.sequences;
+        self.sequences += 1;
+        if self.has(Fault::Begin { sequence }) {
+            return self.fail(FakeError::NotBegun { sequence });
+        }
+        let host = HostState {
+            feeds_left: prompt_tokens - 1 - start.cached,
+            decodes_left: start.budget,
+            cancelled_at_ns: None,
+        };
+        let device = DeviceState {
+            prompt: start.tokens.to_vec(),
+            position: start.cached,
+            budget: start.budget,
+            decoded: 0,
+            token: 0,
+            live: true,
+            sampling: start.sampling,
+            eog: start.eog.iter().copied().take(self.options.eog_slots).collect(),
+        };
+        self.running = Some((host, device));
+        Ok(())
+    }
+
+    fn submit(&mut self, shape: StepShape) -> Result<Ticket, FakeError> {
+        self.assert_usable("submit");
+        let ring_slots = self.options.limits.ring_slots;
+        assert!((self.in_flight.len() as u32) < ring_slots, "submit with all {ring_slots} ring slots in flight");
+        let (host, _) = self.running.as_mut().expect("submit without a sequence");
+        match shape {
+            StepShape::Feed => {
+                assert!(host.feeds_left > 0, "Feed submitted with no prompt token to feed");
+                host.feeds_left -= 1;
+            }
+            StepShape::Decode => {
+                assert!(host.feeds_left == 0, "Decode submitted with {} prompt tokens to feed", host.feeds_left);
+                assert!(host.decodes_left > 0, "Decode submitted beyond the budget");
+                host.decodes_left -= 1;
+            }
+        }
+        assert!(host.cancelled_at_ns.is_none(), "{shape:?} submitted after a cancel");
+        let step = self.steps;
+        self.steps += 1;
+        if self.has(Fault::Submit { step }) {
+            return self.fail(FakeError::NotSubmitted { step });
+        }
+        let submitted_at_ns = self.clock.now_ns();
+        self.clock.advance(self.options.submit);
+        self.in_flight.push_back(Pending { step, shape, submitted_at_ns, submit_done_ns: self.clock.now_ns() });
+        self.probe.note(Call::Submit { step, shape, in_flight: self.in_flight.len() as u32, at_ns: submitted_at_ns });
+        Ok(Ticket::new(step))
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, FakeError> {
+        self.assert_usable("wait");
+        let pending = self.in_flight.pop_front().expect("wait with nothing in flight");
+        let step = pending.step;
+        assert!(ticket.value() == step, "wait for step {} before step {step}", ticket.value());
+        if let Some(hook) = &mut self.on_wait {
+            hook(step);
+        }
+        if self.has(Fault::Wait { step }) {
+            return self.fail(FakeError::Lost { step });
+        }
+        let patience = self.options.faults.iter().find_map(|fault| match fault {
+            Fault::Stall { step: s, patience } if *s == step => Some(*patience),
+            _ => None,
+        });
+        if let Some(patience) = patience {
+            self.clock.advance(patience);
+            return self.fail(FakeError::Stalled { step, waited_ns: nanoseconds(patience) });
+        }
+
+        // The device takes the step up as soon as it is there and the one before it is done.
+        let begin_ns = pending.submit_done_ns.max(self.device_free_at_ns);
+        let (token, mut position, status, finish) = self.execute(step, pending.shape, begin_ns);
+        let taken = if status == StepStatus::NoOp { self.options.no_op } else { self.options.step };
+        let end_ns = begin_ns + nanoseconds(taken);
+        self.device_free_at_ns = end_ns;
+        self.clock.advance_to(end_ns);
+        if self.has(Fault::WrongPosition { step }) {
+            position += 1;
+        }
+        let observed_at_ns = self.clock.now_ns();
+        self.probe.note(Call::Wait { step, status, at_ns: observed_at_ns });
+        let timing = StepTiming {
+            submitted_at_ns: pending.submitted_at_ns,
+            submit_done_ns: pending.submit_done_ns,
+            observed_at_ns,
+            gpu: Some(GpuSpan { begin_ns, end_ns }),
+        };
+        Ok(StepOutput { token, position, status, finish, timing })
+    }
+
+    fn cancel(&mut self) {
+        self.assert_usable("cancel");
+        let now_ns = self.clock.now_ns();
+        if let Some((host, _)) = &mut self.running {
+            host.cancelled_at_ns.get_or_insert(now_ns);
+        }
+        self.probe.note(Call::Cancel { in_flight: self.in_flight.len() as u32 });
+    }
+
+    fn counters(&self) -> ModelCounters {
+        // Recorded once when built, one command buffer per ring slot and shape.
+        ModelCounters { submits: self.steps, recordings: u64::from(self.options.limits.ring_slots) * 2, fence_waits: 0 }
+    }
+}

@@ -1,0 +1,201 @@
+//! The thread that owns an engine, and the channels through which everyone else talks to it.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
+
+use crate::clock::Clock;
+use crate::engine::{Engine, EngineOptions};
+use crate::error::{Error, Result};
+use crate::model::{ModelLimits, StepModel};
+use crate::request::{CancelHandle, Completion, Outlet, Request, Token};
+
+/// What happens to a generation, in order. The last is `Finished` or `Failed`.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A token.
+    Token(Token),
+    /// The end.
+    Finished(Completion),
+    /// The end, by an error.
+    Failed(Error),
+}
+
+struct Job {
+    request: Request,
+    cancel: CancelHandle,
+    events: Sender<Event>,
+}
+
+/// An engine on a thread of its own. Dropping it cancels what runs, fails what waits and joins the thread.
+pub struct EngineHandle {
+    jobs: Option<Sender<Job>>,
+    shutdown: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    limits: ModelLimits,
+    queue_capacity: usize,
+}
+
+impl<M: StepModel + Send + 'static> Engine<M> {
+    /// Moves the model to a thread that drives it until the handle is dropped.
+    ///
+    /// # Errors
+    /// As [`Engine::new`]; [`Error::Spawn`] when there is no thread to be had.
+    pub fn spawn(model: M, clock: impl Clock + 'static, options: EngineOptions) -> Result<EngineHandle> {
+        Self::new(model, clock, options)?.into_thread()
+    }
+
+    /// Moves the engine to a thread that drives it until the handle is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Spawn`] when there is no thread to be had.
+    pub fn into_thread(self) -> Result<EngineHandle> {
+        let limits = self.limits();
+        let queue_capacity = self.options().queue_capacity;
+        let (jobs, queue) = bounded(queue_capacity);
+        let shutdown = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::Builder::new()
+            .name("zinc-engine".into())
+            .spawn({
+                let shutdown = Arc::clone(&shutdown);
+                move || serve(self, &queue, &shutdown)
+            })
+            .map_err(|source| Error::Spawn { source: Arc::new(source) })?;
+        Ok(EngineHandle { jobs: Some(jobs), shutdown, thread: Some(thread), limits, queue_capacity })
+    }
+}
+
+impl EngineHandle {
+    /// What the model was built for.
+    pub fn limits(&self) -> ModelLimits {
+        self.limits
+    }
+
+    /// Queues a request and returns at once. Requests run one after the other, in the order they came.
+    ///
+    /// # Errors
+    /// A request that [`Request::check`] refuses, [`Error::QueueFull`], and [`Error::Stopped`] when the thread has ended. What goes
+    /// wrong later, a broken model included, is the generation's [`Event::Failed`].
+    pub fn generate(&self, request: Request) -> Result<Generation> {
+        request.check(&self.limits)?;
+        // Unbounded, yet no longer than the tokens the context has room for: a slow reader never holds up the thread that owns the
+        // device.
+        let (events, receiver) = unbounded();
+        let cancel = CancelHandle::new();
+        let job = Job { request, cancel: cancel.clone(), events };
+        let jobs = self.jobs.as_ref().expect("the sender lives until the handle is dropped");
+        match jobs.try_send(job) {
+            Ok(()) => Ok(Generation { events: receiver, cancel, ended: false }),
+            Err(TrySendError::Full(_)) => Err(Error::QueueFull { capacity: self.queue_capacity }),
+            Err(TrySendError::Disconnected(_)) => Err(Error::Stopped),
+        }
+    }
+}
+
+impl Drop for EngineHandle {
+    fn drop(&mut self) {
+        self.shutdown.store(true, Ordering::Relaxed);
+        self.jobs = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the engine's thread had panicked");
+        }
+    }
+}
+
+impl std::fmt::Debug for EngineHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineHandle")
+            .field("limits", &self.limits)
+            .field("queue_capacity", &self.queue_capacity)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request that runs or waits: an iterator over its events that ends after [`Event::Finished`] or [`Event::Failed`]. Dropping it
+/// cancels the request.
+#[derive(Debug)]
+pub struct Generation {
+    events: Receiver<Event>,
+    cancel: CancelHandle,
+    ended: bool,
+}
+
+impl Generation {
+    /// Cancels this generation from any thread; it then ends with [`FinishReason::Cancelled`](crate::FinishReason::Cancelled).
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.cancel.clone()
+    }
+
+    /// Waits for the end and returns the tokens not yet taken.
+    ///
+    /// # Errors
+    /// The error of [`Event::Failed`].
+    pub fn complete(self) -> Result<(Vec<Token>, Completion)> {
+        let mut tokens = Vec::new();
+        for event in self {
+            match event {
+                Event::Token(token) => tokens.push(token),
+                Event::Finished(completion) => return Ok((tokens, completion)),
+                Event::Failed(error) => return Err(error),
+            }
+        }
+        Err(Error::Stopped)
+    }
+}
+
+impl Iterator for Generation {
+    type Item = Event;
+
+    /// Blocks until something happens.
+    fn next(&mut self) -> Option<Event> {
+        if self.ended {
+            return None;
+        }
+        // A thread that ended without a word has dropped the sender.
+        let event = self.events.recv().unwrap_or(Event::Failed(Error::Stopped));
+        self.ended = !matches!(event, Event::Token(_));
+        Some(event)
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+struct ChannelOutlet<'a> {
+    job: &'a Job,
+    shutdown: &'a AtomicBool,
+}
+
+impl Outlet for ChannelOutlet<'_> {
+    fn token(&mut self, token: Token) -> ControlFlow<()> {
+        match self.job.events.send(Event::Token(token)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.job.cancel.is_cancelled() || self.shutdown.load(Ordering::Relaxed)
+    }
+}
+
+fn serve<M: StepModel>(mut engine: Engine<M>, queue: &Receiver<Job>, shutdown: &AtomicBool) {
+    for job in queue {
+        let result = engine.run(&job.request, &mut ChannelOutlet { job: &job, shutdown });
+        let event = match result {
+            Ok(_) if shutdown.load(Ordering::Relaxed) && !job.cancel.is_cancelled() => Event::Failed(Error::Stopped),
+            Ok(completion) => Event::Finished(completion),
+            Err(error) => Event::Failed(error),
+        };
+        // A receiver that is gone has cancelled the request; there is nobody to tell.
+        let _ = job.events.send(event);
+    }
+}

@@ -1,0 +1,104 @@
+//! Which tokens have valid K/V on the device. Bookkeeping only; the K/V themselves are the model's.
+
+/// The tokens whose K/V are valid, in order of position.
+///
+/// It advances behind the host's observation: a token enters when the step that consumed it has been observed and delivered. Steps
+/// that ran past the end of a sequence never enter, so rolling back is not an action that could be forgotten. What those steps wrote
+/// lies beyond the end of this list and is written again before it is read.
+#[derive(Debug, Clone, Default)]
+pub struct KvCache {
+    tokens: Vec<u32>,
+}
+
+impl KvCache {
+    /// An empty cache.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tokens with valid K/V; the first is at position 0.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// How many leading tokens of `prompt` need no step: the longest common prefix, less the last token of the prompt, which always
+    /// goes through the model because its logits are wanted.
+    pub fn reusable(&self, prompt: &[u32]) -> u32 {
+        let common = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let most = prompt.len().saturating_sub(1);
+        u32::try_from(common.min(most)).expect("prompts are checked against the context, whose size is a u32")
+    }
+
+    /// Forgets all but the leading `len` tokens, because a sequence that keeps those is about to write the rest.
+    ///
+    /// # Panics
+    /// When fewer than `len` are valid.
+    pub fn keep(&mut self, len: u32) {
+        let len = len as usize;
+        assert!(len <= self.tokens.len(), "kept {len} tokens of a cache that holds {}", self.tokens.len());
+        self.tokens.truncate(len);
+    }
+
+    /// Notes that the step at `position`, which consumed `token`, has been observed.
+    ///
+    /// # Panics
+    /// When `position` is not the next one.
+    pub fn push(&mut self, position: u32, token: u32) {
+        let next = self.tokens.len();
+        assert!(position as usize == next, "K/V noted at position {position} of a cache that holds {next} tokens");
+        self.tokens.push(token);
+    }
+
+    /// Forgets everything, because nothing is known about the device any more.
+    pub fn forget(&mut self) {
+        self.tokens.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(tokens: &[u32]) -> KvCache {
+        KvCache { tokens: tokens.to_vec() }
+    }
+
+    #[test]
+    fn reuse_is_the_common_prefix_less_the_last_prompt_token() {
+        let kv = cache(&[1, 2, 3, 4]);
+        for (prompt, reused) in [
+            (&[1, 2, 3, 4, 5][..], 4),
+            (&[1, 2, 3, 4], 3),
+            (&[1, 2, 3], 2),
+            (&[1, 2, 9, 4, 5], 2),
+            (&[9, 2, 3], 0),
+            (&[1], 0),
+            (&[], 0),
+        ] {
+            assert_eq!(kv.reusable(prompt), reused, "{prompt:?}");
+        }
+        assert_eq!(KvCache::new().reusable(&[1, 2, 3]), 0);
+    }
+
+    #[test]
+    fn keeping_and_pushing_moves_the_end() {
+        let mut kv = cache(&[1, 2, 3]);
+        kv.keep(2);
+        kv.push(2, 7);
+        assert_eq!(kv.tokens(), [1, 2, 7]);
+        kv.forget();
+        assert_eq!(kv.tokens(), []);
+    }
+
+    #[test]
+    #[should_panic(expected = "position 5 of a cache that holds 3")]
+    fn a_gap_is_refused() {
+        cache(&[1, 2, 3]).push(5, 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "kept 4 tokens of a cache that holds 3")]
+    fn keeping_more_than_there_is_is_refused() {
+        cache(&[1, 2, 3]).keep(4);
+    }
+}

@@ -1,0 +1,211 @@
+//! What happened when: one row per step, and what the rows say about the seam between steps. Pure data; writing it somewhere is the
+//! caller's.
+
+use crate::model::{GpuSpan, ModelCounters, StepOutput, StepShape, StepStatus, StepTiming};
+use crate::plan::PlannedStep;
+
+/// One step of a traced sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct StepTrace {
+    /// Steps before it in the sequence.
+    pub step: u32,
+    /// What it was submitted as.
+    pub shape: StepShape,
+    /// The position it was submitted for.
+    pub position: u32,
+    /// What it did.
+    pub status: StepStatus,
+    /// When.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub timing: StepTiming,
+}
+
+impl StepTrace {
+    pub(crate) fn new(step: &PlannedStep, output: &StepOutput) -> Self {
+        Self {
+            step: step.index,
+            shape: step.shape,
+            position: step.position,
+            status: output.status,
+            timing: output.timing,
+        }
+    }
+
+    fn ran(&self) -> Option<GpuSpan> {
+        if self.status == StepStatus::NoOp { None } else { self.timing.gpu }
+    }
+}
+
+/// A traced sequence.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Trace {
+    /// Every step that was submitted, in order, no-ops included.
+    pub steps: Vec<StepTrace>,
+    /// What the model did between the start of the sequence and its end.
+    pub counters: ModelCounters,
+}
+
+/// Order statistics, in the unit of the samples. The quantile of rank `q` is the smallest sample that at least `q` of them do not
+/// exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Quantiles {
+    /// Half of the samples are no larger.
+    pub median: u64,
+    /// 99 % of the samples are no larger.
+    pub p99: u64,
+    /// None is larger.
+    pub max: u64,
+}
+
+impl Quantiles {
+    /// Of these samples; `None` when there is none.
+    pub fn of(mut samples: Vec<u64>) -> Option<Self> {
+        samples.sort_unstable();
+        let max = *samples.last()?;
+        let at = |percent: usize| samples[(samples.len() * percent).div_ceil(100) - 1];
+        Some(Self { median: at(50), p99: at(99), max })
+    }
+}
+
+/// The seam between consecutive steps that both ran and were both stamped by the device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Seam {
+    /// Pairs of such steps.
+    pub pairs: u64,
+    /// From the end of one step to the begin of the next: how long the device idled. Stamps that overlap count as 0.
+    pub idle_gap_ns: Option<Quantiles>,
+    /// Pairs in which the submit call of the second had returned before the first ended.
+    pub submitted_ahead: u64,
+    /// The same as a share of the pairs, 0 to 1.
+    pub submitted_ahead_share: Option<f64>,
+    /// From begin to end of the steps themselves.
+    pub gpu_step_ns: Option<Quantiles>,
+}
+
+impl Seam {
+    /// Of the steps that `wanted` accepts; a pair counts when it accepts both.
+    fn of(steps: &[StepTrace], wanted: impl Fn(&StepTrace) -> bool) -> Self {
+        let ran: Vec<(&StepTrace, GpuSpan)> =
+            steps.iter().filter(|s| wanted(s)).filter_map(|s| Some((s, s.ran()?))).collect();
+        let pairs: Vec<_> = ran.windows(2).filter(|pair| pair[0].0.step + 1 == pair[1].0.step).collect();
+        let gaps = pairs.iter().map(|pair| pair[1].1.begin_ns.saturating_sub(pair[0].1.end_ns)).collect();
+        let submitted_ahead =
+            pairs.iter().filter(|pair| pair[1].0.timing.submit_done_ns < pair[0].1.end_ns).count() as u64;
+        let pairs = pairs.len() as u64;
+        Self {
+            pairs,
+            idle_gap_ns: Quantiles::of(gaps),
+            submitted_ahead,
+            submitted_ahead_share: (pairs > 0).then(|| submitted_ahead as f64 / pairs as f64),
+            gpu_step_ns: Quantiles::of(ran.iter().map(|(_, span)| span.end_ns.saturating_sub(span.begin_ns)).collect()),
+        }
+    }
+}
+
+/// What a trace says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct TraceSummary {
+    /// Steps submitted.
+    pub steps: u64,
+    /// Steps that were no-ops.
+    pub no_ops: u64,
+    /// Submissions per step; `None` without steps.
+    pub submits_per_step: Option<f64>,
+    /// Command buffers recorded per step; `None` without steps.
+    pub recordings_per_step: Option<f64>,
+    /// Waits on a binary fence.
+    pub fence_waits: u64,
+    /// Over all steps.
+    pub all: Seam,
+    /// Over decode steps only: those after which the host has a token to work on.
+    pub decode: Seam,
+}
+
+impl TraceSummary {
+    /// Of this trace.
+    pub fn of(trace: &Trace) -> Self {
+        let steps = trace.steps.len() as u64;
+        let per_step = |count: u64| (steps > 0).then(|| count as f64 / steps as f64);
+        Self {
+            steps,
+            no_ops: trace.steps.iter().filter(|s| s.status == StepStatus::NoOp).count() as u64,
+            submits_per_step: per_step(trace.counters.submits),
+            recordings_per_step: per_step(trace.counters.recordings),
+            fence_waits: trace.counters.fence_waits,
+            all: Seam::of(&trace.steps, |_| true),
+            decode: Seam::of(&trace.steps, |s| s.shape == StepShape::Decode),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(step: u32, shape: StepShape, submit_done_ns: u64, gpu: Option<(u64, u64)>) -> StepTrace {
+        let status = if shape == StepShape::Feed { StepStatus::Fed } else { StepStatus::Emitted };
+        let gpu = gpu.map(|(begin_ns, end_ns)| GpuSpan { begin_ns, end_ns });
+        let timing =
+            StepTiming { submitted_at_ns: submit_done_ns.saturating_sub(1), submit_done_ns, observed_at_ns: 0, gpu };
+        StepTrace { step, shape, position: step, status, timing }
+    }
+
+    #[test]
+    fn quantiles_are_ranks() {
+        assert_eq!(Quantiles::of(vec![]), None);
+        assert_eq!(Quantiles::of(vec![7]), Some(Quantiles { median: 7, p99: 7, max: 7 }));
+        assert_eq!(Quantiles::of(vec![4, 1, 3, 2]), Some(Quantiles { median: 2, p99: 4, max: 4 }));
+        assert_eq!(Quantiles::of((1..=200).rev().collect()), Some(Quantiles { median: 100, p99: 198, max: 200 }));
+    }
+
+    #[test]
+    fn gaps_and_submits_ahead_are_counted_per_pair() {
+        use StepShape::{Decode, Feed};
+        let trace = Trace {
+            steps: vec![
+                row(0, Feed, 5, Some((10, 20))),
+                row(1, Decode, 6, Some((23, 30))),  // gap 3, ahead
+                row(2, Decode, 30, Some((37, 40))), // gap 7, submitted at the very end: not ahead
+                row(3, Decode, 39, Some((39, 50))), // stamps overlap: gap 0, ahead
+                row(4, Decode, 60, Some((70, 80))), // gap 20, late
+            ],
+            counters: ModelCounters { submits: 5, recordings: 10, fence_waits: 2 },
+        };
+        let summary = TraceSummary::of(&trace);
+        assert_eq!((summary.steps, summary.no_ops, summary.fence_waits), (5, 0, 2));
+        assert_eq!((summary.submits_per_step, summary.recordings_per_step), (Some(1.0), Some(2.0)));
+        assert_eq!(summary.all.pairs, 4);
+        assert_eq!(summary.all.idle_gap_ns, Some(Quantiles { median: 3, p99: 20, max: 20 }));
+        assert_eq!((summary.all.submitted_ahead, summary.all.submitted_ahead_share), (2, Some(0.5)));
+        assert_eq!(summary.decode.pairs, 3);
+        assert_eq!(summary.decode.idle_gap_ns, Some(Quantiles { median: 7, p99: 20, max: 20 }));
+        assert_eq!(summary.decode.submitted_ahead, 1);
+        assert_eq!(summary.decode.gpu_step_ns, Some(Quantiles { median: 7, p99: 11, max: 11 }));
+    }
+
+    #[test]
+    fn steps_that_did_not_run_or_were_not_stamped_make_no_pair() {
+        let mut no_op = row(1, StepShape::Decode, 0, Some((20, 21)));
+        no_op.status = StepStatus::NoOp;
+        let steps = vec![
+            row(0, StepShape::Decode, 0, Some((10, 20))),
+            no_op,
+            row(2, StepShape::Decode, 0, Some((30, 40))),
+            row(3, StepShape::Decode, 0, None),
+        ];
+        let summary = TraceSummary::of(&Trace { steps, counters: ModelCounters::default() });
+        assert_eq!((summary.steps, summary.no_ops, summary.all.pairs), (4, 1, 0));
+        assert_eq!((summary.all.idle_gap_ns, summary.all.submitted_ahead_share), (None, None));
+    }
+
+    #[test]
+    fn an_empty_trace_has_no_averages() {
+        let summary = TraceSummary::of(&Trace::default());
+        assert_eq!((summary.steps, summary.submits_per_step, summary.recordings_per_step), (0, None, None));
+    }
+}
