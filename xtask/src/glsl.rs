@@ -26,7 +26,8 @@ pub(crate) fn constants(source: &str) -> Vec<(String, String)> {
 }
 
 fn declaration(line: &str, name: &str) -> bool {
-    line.starts_with("layout(") && (line.ends_with(&format!("buffer {name} {{")) || line.ends_with(&format!("uniform {name} {{")))
+    line.starts_with("layout(")
+        && (line.ends_with(&format!("buffer {name} {{")) || line.ends_with(&format!("uniform {name} {{")))
 }
 
 /// Whether the file declares the buffer or push-constant block.

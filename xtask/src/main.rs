@@ -1,2 +1,50 @@
-//! Project chores.
-fn main() {}
+//! Project chores: shaders, checks, continuous integration.
+//!
+//! Run as `cargo xtask VERB`; each verb is a module. xtask depends on no crate of the workspace, so that it works while they
+//! do not compile; setting up a machine is the job of `./x`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a chore does and finds belongs on the terminal")]
+
+mod ci;
+mod glsl;
+#[cfg(feature = "shaderc")]
+mod reflect;
+mod shaders;
+mod step;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Project chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Verb {
+    /// Compile the GLSL shaders and write the committed SPIR-V and interfaces; needs the feature `shaderc`.
+    Shaders {
+        /// Compare hashes of sources and outputs instead of compiling; needs no shader compiler.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check what the compiler does not: dependencies, licences, files, kernels.
+    Tidy,
+    /// Run everything a change must pass.
+    Ci(ci::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Verb::parse() {
+        Verb::Shaders { check } => shaders::run(&step::root(), check).map_err(anyhow::Error::msg),
+        Verb::Tidy => tidy::run(),
+        Verb::Ci(args) => ci::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without the backtrace that `{error:?}` would add: the message names what to do.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

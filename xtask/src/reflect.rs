@@ -80,7 +80,8 @@ pub(crate) fn reflect(words: &[u32]) -> Result<Interface, String> {
     for ty in module.types_global_values.iter().filter(|i| i.class.opcode == Op::TypeStruct) {
         let id = ty.result_id.ok_or("a type without an id")?;
         let is_block = module.annotations.iter().any(|a| {
-            a.operands.first() == Some(&Operand::IdRef(id)) && a.operands.get(1) == Some(&Operand::Decoration(Decoration::Block))
+            a.operands.first() == Some(&Operand::IdRef(id))
+                && a.operands.get(1) == Some(&Operand::Decoration(Decoration::Block))
         });
         let name = names.ids.get(&id).cloned().unwrap_or_default();
         if is_block && name != "Push" && ty.operands.len() > 1 {
@@ -120,7 +121,9 @@ fn decorated(module: &Module, decoration: Decoration) -> Vec<(Word, u32)> {
         .annotations
         .iter()
         .filter_map(|i| match i.operands.as_slice() {
-            [Operand::IdRef(id), Operand::Decoration(d), Operand::LiteralBit32(value)] if *d == decoration => Some((*id, *value)),
+            [Operand::IdRef(id), Operand::Decoration(d), Operand::LiteralBit32(value)] if *d == decoration => {
+                Some((*id, *value))
+            }
             _ => None,
         })
         .collect()
@@ -142,16 +145,21 @@ fn block(module: &Module, names: &Names, id: Word) -> Result<Vec<Member>, String
     let mut members = Vec::new();
     for index in 0..ty.operands.len() {
         let number = u32::try_from(index).map_err(|e| e.to_string())?;
-        let name = names.members.get(&(id, number)).cloned().ok_or_else(|| format!("member {index} of struct {id} has no name"))?;
+        let name = names
+            .members
+            .get(&(id, number))
+            .cloned()
+            .ok_or_else(|| format!("member {index} of struct {id} has no name"))?;
         let offset = module
             .annotations
             .iter()
             .find_map(|i| match i.operands.as_slice() {
-                [Operand::IdRef(s), Operand::LiteralBit32(m), Operand::Decoration(Decoration::Offset), Operand::LiteralBit32(offset)]
-                    if *s == id && *m == number =>
-                {
-                    Some(*offset)
-                }
+                [
+                    Operand::IdRef(s),
+                    Operand::LiteralBit32(m),
+                    Operand::Decoration(Decoration::Offset),
+                    Operand::LiteralBit32(offset),
+                ] if *s == id && *m == number => Some(*offset),
                 _ => None,
             })
             .ok_or_else(|| format!("member {name} has no offset"))?;

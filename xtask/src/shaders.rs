@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+#[cfg(feature = "shaderc")]
 use crate::glsl;
 #[cfg(feature = "shaderc")]
 use crate::reflect::{Interface, Member, reflect};
@@ -66,14 +67,18 @@ fn check_hashes(root: &Path) -> Result<()> {
         .map(|(hash, name)| (name.to_owned(), hash.to_owned()))
         .collect();
     let actual = hashes(root)?;
-    let mut stale: Vec<&String> = actual.iter().filter(|(name, hash)| recorded.get(*name) != Some(hash)).map(|(name, _)| name).collect();
+    let mut stale: Vec<&String> =
+        actual.iter().filter(|(name, hash)| recorded.get(*name) != Some(hash)).map(|(name, _)| name).collect();
     stale.extend(recorded.keys().filter(|name| !actual.contains_key(*name)));
     if stale.is_empty() {
         println!("shaders: {} files match {GENERATED}", actual.len());
         return Ok(());
     }
     let list: Vec<&str> = stale.into_iter().map(String::as_str).collect();
-    Err(format!("the committed SPIR-V is stale: {}. Run `cargo run -p xtask --features shaderc -- shaders`.", list.join(", ")))
+    Err(format!(
+        "the committed SPIR-V is stale: {}. Run `cargo run -p xtask --features shaderc -- shaders`.",
+        list.join(", ")
+    ))
 }
 
 #[cfg(not(feature = "shaderc"))]
@@ -100,7 +105,9 @@ fn generate(root: &Path) -> Result<()> {
     }
     let includes = files(&root.join("shaders/include"))?
         .into_iter()
-        .map(|p| fs::read_to_string(&p).map(|text| (p.file_stem().unwrap_or_default().to_string_lossy().into_owned(), text)))
+        .map(|p| {
+            fs::read_to_string(&p).map(|text| (p.file_stem().unwrap_or_default().to_string_lossy().into_owned(), text))
+        })
         .collect::<std::result::Result<Vec<_>, _>>()
         .map_err(|e| e.to_string())?;
     let text = render(&kernels, &includes, &hashes(root)?)?;
@@ -173,7 +180,8 @@ fn render(kernels: &[Kernel], includes: &[(String, String)], hashes: &BTreeMap<S
         }
         let _ = writeln!(out, "\n/// {}\npub mod {stem} {{", glsl::summary(source).join("\n/// "));
         for constant in &constants {
-            let _ = writeln!(out, "    /// `{}` in GLSL.\n    pub const {}: u32 = {};", constant.0, constant.0, constant.1);
+            let _ =
+                writeln!(out, "    /// `{}` in GLSL.\n    pub const {}: u32 = {};", constant.0, constant.0, constant.1);
         }
         for (name, members) in structs {
             render_struct(&mut out, name, &glsl::block_doc(source, name), members, &glsl::member_docs(source, name))?;
@@ -194,13 +202,19 @@ fn render(kernels: &[Kernel], includes: &[(String, String)], hashes: &BTreeMap<S
 #[cfg(feature = "shaderc")]
 fn render_kernel(out: &mut String, kernel: &Kernel) -> Result<()> {
     let stem = &kernel.stem;
-    let _ = writeln!(out, "\n/// {}\npub mod {stem} {{\n    use super::KernelDef;\n", glsl::summary(&kernel.source).join("\n    /// "));
+    let _ = writeln!(
+        out,
+        "\n/// {}\npub mod {stem} {{\n    use super::KernelDef;\n",
+        glsl::summary(&kernel.source).join("\n    /// ")
+    );
     for (name, value) in glsl::constants(&kernel.source) {
         let _ = writeln!(out, "    /// `{name}` in GLSL.\n    pub const {name}: u32 = {value};");
     }
     render_struct(out, "Push", "Push constants.", &kernel.interface.push, &glsl::member_docs(&kernel.source, "Push"))?;
     let constants = &kernel.interface.constants;
-    out.push_str("/// Specialisation constants.\n#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]\npub struct Constants {\n");
+    out.push_str(
+        "/// Specialisation constants.\n#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]\npub struct Constants {\n",
+    );
     for (id, name) in constants {
         let _ = writeln!(out, "/// Constant {id}, `{name}`.\npub {}: u32,", name.to_lowercase());
     }
@@ -221,7 +235,13 @@ fn render_kernel(out: &mut String, kernel: &Kernel) -> Result<()> {
 }
 
 #[cfg(feature = "shaderc")]
-fn render_struct(out: &mut String, name: &str, doc: &str, members: &[Member], docs: &BTreeMap<String, String>) -> Result<()> {
+fn render_struct(
+    out: &mut String,
+    name: &str,
+    doc: &str,
+    members: &[Member],
+    docs: &BTreeMap<String, String>,
+) -> Result<()> {
     let _ = writeln!(
         out,
         "    /// {doc}\n    #[repr(C)]\n    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]\n    pub struct {name} {{"
@@ -229,7 +249,10 @@ fn render_struct(out: &mut String, name: &str, doc: &str, members: &[Member], do
     let mut end = 0;
     for member in members {
         if member.offset != end {
-            return Err(format!("{name}.{} lies at {} but the members before it end at {end}: order them so that nothing is padded", member.name, member.offset));
+            return Err(format!(
+                "{name}.{} lies at {} but the members before it end at {end}: order them so that nothing is padded",
+                member.name, member.offset
+            ));
         }
         end += member.scalar.bytes();
         let doc = docs.get(&member.name).map_or_else(|| format!("`{}` in GLSL.", member.name), Clone::clone);
@@ -237,7 +260,11 @@ fn render_struct(out: &mut String, name: &str, doc: &str, members: &[Member], do
     }
     let align = members.iter().map(|m| m.scalar.bytes()).max().unwrap_or(4);
     if end % align != 0 {
-        let _ = writeln!(out, "        /// Fills the struct to its alignment.\n        pub padding: [u32; {}],", (align - end % align) / 4);
+        let _ = writeln!(
+            out,
+            "        /// Fills the struct to its alignment.\n        pub padding: [u32; {}],",
+            (align - end % align) / 4
+        );
     }
     out.push_str("    }\n    const _: () = {\n");
     let _ = writeln!(out, "        assert!(size_of::<{name}>() == {});", end.next_multiple_of(align));

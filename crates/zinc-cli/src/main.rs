@@ -1,2 +1,26 @@
 //! The `zinc` command.
-fn main() {}
+//!
+//! `args` says what can be asked, `commands` does it with one file per command, `session` opens a model on a device, `error`
+//! turns what goes wrong into one line and an exit status. Nothing depends on this crate; it alone prints, reads flags and
+//! environment variables, and exits.
+
+mod args;
+mod commands;
+mod demo;
+mod error;
+mod interrupt;
+mod output;
+mod prompt;
+mod session;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match args::parse(std::env::args_os()).and_then(|command| commands::run(&command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error::report(&error);
+            error.exit_code()
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! The command line: every command and flag, with llama.cpp's names and defaults where llama.cpp has them.
+//!
+//! llama.cpp also has flags of several letters behind one dash (`-ctk`). clap knows no such flags, so they are rewritten to
+//! their long forms before clap sees them; see [`LONG_SHORTS`].
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use zinc_sched::InflightDepth;
+use zinc_vk::DeviceSelector;
+
+use crate::error::{Error, Result};
+
+/// Flags of several letters behind one dash, and what they stand for.
+const LONG_SHORTS: [(&str, &str); 4] =
+    [("-ctk", "--cache-type-k"), ("-ctv", "--cache-type-v"), ("-dev", "--device"), ("-sys", "--system-prompt")];
+
+/// Flags whose value is free text, which may look like one of the [`LONG_SHORTS`].
+const TEXT_FLAGS: [&str; 4] = ["-p", "--prompt", "-sys", "--system-prompt"];
+
+/// Parses the arguments of the process, the program's name first.
+///
+/// # Errors
+/// [`Error::Usage`] for arguments that are not understood, [`Error::Help`] where help or the version was asked for.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command> {
+    match Arguments::try_parse_from(rewrite(arguments)) {
+        Ok(arguments) => Ok(arguments.command),
+        Err(error) => Err(Error::from(error)),
+    }
+}
+
+fn rewrite(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut rewritten: Vec<OsString> = Vec::new();
+    let mut text_follows = false;
+    let mut only_values = false;
+    for argument in arguments {
+        only_values |= argument == "--" && !text_follows;
+        let flag = LONG_SHORTS.iter().find(|(short, _)| argument == *short);
+        let is_text = std::mem::replace(&mut text_follows, TEXT_FLAGS.iter().any(|flag| argument == *flag) && !text_follows);
+        match flag {
+            Some((_, long)) if !is_text && !only_values => rewritten.push((*long).into()),
+            _ => rewritten.push(argument),
+        }
+    }
+    rewritten
+}
+
+/// The command line as clap reads it.
+#[derive(Debug, Parser)]
+#[command(name = "zinc", version, about = "Runs language models in GGUF files on a Vulkan GPU.", max_term_width = 120)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What zinc can be asked to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Answer one prompt.
+    Run(RunArgs),
+    /// Hold a conversation.
+    Chat(ChatArgs),
+    /// List the Vulkan devices.
+    Devices(DevicesArgs),
+    /// Show what is in a GGUF file and what running it takes.
+    Inspect(InspectArgs),
+    /// Compute the logits of given token ids, to compare engines.
+    Logits(LogitsArgs),
+    /// Turn text into token ids.
+    Tokenize(TokenizeArgs),
+    /// Render a conversation with the model's chat template.
+    Template(TemplateArgs),
+    /// Write a completion script for a shell.
+    Completions(CompletionsArgs),
+}
+
+/// Flags of `zinc run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
+    /// Continue the text itself: no chat template, and control tokens in the text count as such
+    #[arg(long)]
+    pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) chat: ChatTemplateArgs,
+    #[command(flatten)]
+    pub(crate) generation: GenerationArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) measure: MeasureArgs,
+}
+
+/// Flags of `zinc chat`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChatArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) chat: ChatTemplateArgs,
+    #[command(flatten)]
+    pub(crate) generation: GenerationArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+/// Flags of `zinc devices`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DevicesArgs {
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+/// Flags of `zinc inspect`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InspectArgs {
+    /// The GGUF file; the demo model without it
+    #[arg(value_name = "FILE", conflicts_with = "model")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+/// Flags of `zinc logits`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LogitsArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// Token ids, the whole input
+    #[arg(long, value_name = "ID,ID,...", value_delimiter = ',', required = true)]
+    pub(crate) ids: Vec<u32>,
+    /// Write all logits as little-endian float32, position after position, instead of the top tokens
+    #[arg(long, value_name = "OUT.f32")]
+    pub(crate) raw: Option<PathBuf>,
+    /// Tokens to show at each position
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) top: usize,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+/// Flags of `zinc tokenize`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TokenizeArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
+    /// Read control tokens in the text as such, instead of as plain text
+    #[arg(long)]
+    pub(crate) parse_special: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+/// Flags of `zinc template`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TemplateArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// JSON array of messages, each with `role` and `content`; `-` is stdin
+    #[arg(long, value_name = "MESSAGES.json")]
+    pub(crate) messages: PathBuf,
+    /// JSON array of tools
+    #[arg(long, value_name = "TOOLS.json")]
+    pub(crate) tools: Option<PathBuf>,
+    /// Further variables of the template, as a JSON object
+    #[arg(long, value_name = "JSON", alias = "chat-template-kwargs", value_parser = json_object)]
+    pub(crate) kwargs: Option<JsonObject>,
+    /// End after the last message instead of opening the assistant's answer
+    #[arg(long)]
+    pub(crate) no_generation_prompt: bool,
+}
+
+/// Flags of `zinc completions`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Which model.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ModelArgs {
+    /// The GGUF file, or any part of a split one; the demo model without it
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+}
+
+/// Where text comes from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TextArgs {
+    /// The text; without it and -f, stdin
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "file")]
+    pub(crate) prompt: Option<String>,
+    /// A file with the text
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// How conversations become text.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChatTemplateArgs {
+    /// A system message before the first one [-sys]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) system_prompt: Option<String>,
+    /// Further variables of the chat template, as a JSON object
+    #[arg(long, value_name = "JSON", alias = "kwargs", value_parser = json_object)]
+    pub(crate) chat_template_kwargs: Option<JsonObject>,
+}
+
+/// How tokens are chosen, and how many.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GenerationArgs {
+    /// Tokens to generate at most; -1 is until the model ends or the context is full
+    #[arg(short = 'n', long = "predict", visible_alias = "n-predict", value_name = "N", default_value = "-1")]
+    #[arg(allow_negative_numbers = true, value_parser = token_count)]
+    pub(crate) predict: TokenCount,
+    /// Temperature; 0 always takes the most likely token
+    #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
+    pub(crate) temp: f32,
+    /// Seed of the sampler; -1 is a new one each time
+    #[arg(short, long, value_name = "SEED", default_value = "-1", allow_negative_numbers = true, value_parser = seed)]
+    pub(crate) seed: Seed,
+}
+
+/// How the model is run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EngineArgs {
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+    /// How the host follows the GPU: steps queued ahead on a timeline, or a fence after every token
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Sync::Timeline)]
+    pub(crate) sync: Sync,
+    /// Steps in flight with --sync timeline, 1 to 8
+    #[arg(long, value_name = "N", default_value = "4", value_parser = depth)]
+    pub(crate) depth: InflightDepth,
+}
+
+/// Which device.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DeviceArgs {
+    /// The device, by index or part of its name as `zinc devices` lists them; `zinc logits` also knows `interpreter` [-dev]
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub(crate) device: Option<Device>,
+    /// List the devices and exit
+    #[arg(long)]
+    pub(crate) list_devices: bool,
+}
+
+/// How much context there is and how it is kept.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CacheArgs {
+    /// Tokens of context; 0 is all that the model was trained for [default: 4096, or the model's if that is less]
+    #[arg(short, long, value_name = "N")]
+    pub(crate) ctx_size: Option<u32>,
+    /// Format of the cached keys [-ctk]
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t = CacheType::F16)]
+    pub(crate) cache_type_k: CacheType,
+    /// Format of the cached values [-ctv]
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t = CacheType::F16)]
+    pub(crate) cache_type_v: CacheType,
+}
+
+/// How results are printed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FormatArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl FormatArgs {
+    /// The form that was asked for.
+    pub(crate) fn format(&self) -> Format {
+        if self.json { Format::Json } else { Format::Text }
+    }
+}
+
+/// Measuring aids of `zinc run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MeasureArgs {
+    /// Write when each step was submitted, ran and was observed, as JSON (to measure the seam between steps)
+    #[arg(long, value_name = "FILE.json", help_heading = "Measuring aids")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Keep the host busy for this long after every token (to measure what queueing ahead hides)
+    #[arg(long = "host-work-us", value_name = "MICROSECONDS", default_value = "0", value_parser = microseconds)]
+    #[arg(help_heading = "Measuring aids")]
+    pub(crate) host_work: Duration,
+}
+
+/// The form of printed results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// How the host follows the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sync {
+    /// Steps queued ahead on one timeline semaphore.
+    Timeline,
+    /// The baseline: recorded, submitted and waited for with a fence, token by token.
+    Fence,
+}
+
+/// Format of cached keys or values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CacheType {
+    /// 16-bit floats.
+    F16,
+    /// 32-bit floats.
+    F32,
+}
+
+/// A device as named on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Device {
+    /// A Vulkan device.
+    Vulkan(DeviceSelector),
+    /// The interpreter on the CPU, which computes every operation by its reference.
+    Interpreter,
+}
+
+/// How many tokens to generate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenCount {
+    /// Until the model ends or the context is full.
+    Unlimited,
+    /// At most as many.
+    AtMost(u32),
+}
+
+/// Where the sampler's seed comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seed {
+    /// A new one each time.
+    Random,
+    /// This one.
+    Fixed(u64),
+}
+
+/// A JSON object.
+pub(crate) type JsonObject = serde_json::Map<String, serde_json::Value>;
+
+fn token_count(text: &str) -> Result<TokenCount, String> {
+    match text.parse() {
+        Ok(-1) => Ok(TokenCount::Unlimited),
+        Ok(count) => u32::try_from(count).map(TokenCount::AtMost).map_err(|_| "must be -1 or 0 to 4294967295".to_owned()),
+        Err(error) => Err(i64_error(&error)),
+    }
+}
+
+fn seed(text: &str) -> Result<Seed, String> {
+    match text {
+        "-1" => Ok(Seed::Random),
+        _ => text.parse().map(Seed::Fixed).map_err(|error| i64_error(&error)),
+    }
+}
+
+fn depth(text: &str) -> Result<InflightDepth, String> {
+    let depth = text.parse().map_err(|error| i64_error(&error))?;
+    InflightDepth::new(depth).map_err(|error| error.to_string())
+}
+
+fn microseconds(text: &str) -> Result<Duration, String> {
+    text.parse().map(Duration::from_micros).map_err(|error| i64_error(&error))
+}
+
+fn i64_error(error: &std::num::ParseIntError) -> String {
+    error.to_string()
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "clap's value parsers return a result")]
+fn device(text: &str) -> Result<Device, String> {
+    if text.eq_ignore_ascii_case("interpreter") {
+        return Ok(Device::Interpreter);
+    }
+    // llama.cpp writes "Vulkan0" for the first device.
+    let index = text.get(..6).filter(|prefix| prefix.eq_ignore_ascii_case("vulkan")).map_or(text, |_| &text[6..]);
+    Ok(Device::Vulkan(match index.parse() {
+        Ok(index) => DeviceSelector::Index(index),
+        Err(_) => DeviceSelector::Name(text.to_owned()),
+    }))
+}
+
+fn json_object(text: &str) -> Result<JsonObject, String> {
+    serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &[&str]) -> Result<Command> {
+        parse(std::iter::once("zinc").chain(line.iter().copied()).map(OsString::from))
+    }
+
+    fn run(line: &[&str]) -> RunArgs {
+        match parsed(&[&["run"], line].concat()) {
+            Ok(Command::Run(args)) => args,
+            other => panic!("{line:?} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        <Arguments as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_those_of_llama_cpp() {
+        let args = run(&[]);
+        assert_eq!((args.generation.predict, args.generation.seed), (TokenCount::Unlimited, Seed::Random));
+        assert_eq!(args.generation.temp, 0.8);
+        assert_eq!((args.engine.cache.cache_type_k, args.engine.cache.cache_type_v), (CacheType::F16, CacheType::F16));
+        assert_eq!((args.engine.sync, args.engine.depth), (Sync::Timeline, InflightDepth::DEFAULT));
+    }
+
+    #[test]
+    fn flags_of_several_letters_behind_one_dash() {
+        let args = run(&["-ctk", "f32", "-ctv", "f32", "-dev", "1", "-sys", "Be brief."]);
+        assert_eq!((args.engine.cache.cache_type_k, args.engine.cache.cache_type_v), (CacheType::F32, CacheType::F32));
+        assert_eq!(args.engine.device.device, Some(Device::Vulkan(DeviceSelector::Index(1))));
+        assert_eq!(args.chat.system_prompt.as_deref(), Some("Be brief."));
+    }
+
+    #[test]
+    fn a_text_may_look_like_a_flag() {
+        assert_eq!(run(&["-p", "-ctk", "-ctv", "f32"]).text.prompt.as_deref(), Some("-ctk"));
+        assert_eq!(run(&["-p", "-p", "-ctv", "f32"]).text.prompt.as_deref(), Some("-p"));
+        assert_eq!(run(&["-p", "- one\n- two"]).text.prompt.as_deref(), Some("- one\n- two"));
+    }
+
+    #[test]
+    fn counts_and_seeds() {
+        assert_eq!(run(&["-n", "-1", "-s", "-1"]).generation.seed, Seed::Random);
+        assert_eq!(run(&["-n", "0"]).generation.predict, TokenCount::AtMost(0));
+        assert_eq!(run(&["--n-predict", "12"]).generation.predict, TokenCount::AtMost(12));
+        assert_eq!(run(&["--seed", "18446744073709551615"]).generation.seed, Seed::Fixed(u64::MAX));
+        for bad in [["-n", "-2"], ["-n", "x"], ["-s", "-2"], ["--depth", "0"], ["--depth", "9"], ["--host-work-us", "-1"]] {
+            assert!(matches!(parsed(&[&["run"], &bad[..]].concat()), Err(Error::Usage { .. })), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn devices_by_index_name_and_interpreter() {
+        let name = |name: &str| Device::Vulkan(DeviceSelector::Name(name.to_owned()));
+        assert_eq!(device("0"), Ok(Device::Vulkan(DeviceSelector::Index(0))));
+        assert_eq!(device("Vulkan1"), Ok(Device::Vulkan(DeviceSelector::Index(1))));
+        assert_eq!(device("vulkan"), Ok(name("vulkan")));
+        assert_eq!(device("llvmpipe"), Ok(name("llvmpipe")));
+        assert_eq!(device("größer"), Ok(name("größer")));
+        assert_eq!(device("interpreter"), Ok(Device::Interpreter));
+    }
+
+    #[test]
+    fn prompt_and_file_exclude_each_other() {
+        assert!(matches!(parsed(&["run", "-p", "a", "-f", "b"]), Err(Error::Usage { .. })));
+    }
+}

@@ -1,0 +1,78 @@
+//! Where text goes: what was asked for to stdout, everything else to stderr, progress bars only to a terminal.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// Writes to stdout and flushes, so that text appears as it comes.
+///
+/// # Errors
+/// [`Error::OutputClosed`] where the reader is gone, [`Error::Output`].
+pub(crate) fn stdout(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|source| match source.kind() {
+        io::ErrorKind::BrokenPipe => Error::OutputClosed,
+        _ => Error::Output(source),
+    })
+}
+
+/// Writes a value to stdout as JSON, with a newline at the end.
+///
+/// # Errors
+/// As [`stdout`].
+pub(crate) fn stdout_json(value: &impl Serialize) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(value).expect("the values printed have string keys only");
+    text.push('\n');
+    stdout(&text)
+}
+
+/// Writes a line to stderr. Where stderr is closed nobody reads it, and that is no reason to end.
+pub(crate) fn stderr_line(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Writes to stderr without a newline.
+pub(crate) fn stderr(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// Tells the user something that is good to know.
+pub(crate) fn notice(text: &str) {
+    stderr_line(&format!("note: {text}"));
+}
+
+/// A progress bar over bytes; hidden where stderr is not a terminal.
+pub(crate) fn progress_bytes(total: u64, what: &'static str) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let template = "{msg} [{bar:32}] {bytes} of {total_bytes} ({bytes_per_sec})";
+    let style = ProgressStyle::with_template(template).expect("the template is valid").progress_chars("=> ");
+    ProgressBar::new(total).with_style(style).with_message(what)
+}
+
+/// Bytes for people: GiB from one GiB up, MiB below.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const MIB: f64 = (1u64 << 20) as f64;
+    const GIB: f64 = (1u64 << 30) as f64;
+    let size = bytes as f64;
+    if size >= GIB { format!("{:.2} GiB", size / GIB) } else { format!("{:.2} MiB", size / MIB) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_two_decimals() {
+        assert_eq!(bytes(0), "0.00 MiB");
+        assert_eq!(bytes(12_700_000), "12.11 MiB");
+        assert_eq!(bytes((1 << 30) - 1), "1024.00 MiB");
+        assert_eq!(bytes(1 << 30), "1.00 GiB");
+        assert_eq!(bytes(u64::MAX), "17179869184.00 GiB");
+    }
+}

@@ -1,0 +1,68 @@
+//! One stem, four files: a shader, its op, its reference and its table of tests.
+
+use std::collections::BTreeSet;
+
+/// Checks that every `shaders/X.comp` has its three companions, and that no companion has lost its shader.
+pub(super) fn check(tracked: &[String]) -> Vec<String> {
+    let paths: BTreeSet<&str> = tracked.iter().map(String::as_str).collect();
+    let mut findings = Vec::new();
+    for stem in paths.iter().filter_map(|path| stem(path, "shaders/", ".comp")) {
+        for directory in ["src/ops", "src/reference", "tests"] {
+            let companion = format!("crates/zinc-kernels/{directory}/{stem}.rs");
+            if !paths.contains(companion.as_str()) {
+                findings.push(format!("shaders/{stem}.comp: has no {companion}"));
+            }
+        }
+    }
+    let ops = paths.iter().filter_map(|path| stem(path, "crates/zinc-kernels/src/ops/", ".rs"));
+    for op in ops.filter(|op| *op != "mod") {
+        if !paths.contains(format!("shaders/{op}.comp").as_str()) {
+            findings.push(format!("crates/zinc-kernels/src/ops/{op}.rs: has no shaders/{op}.comp"));
+        }
+    }
+    findings
+}
+
+fn stem<'a>(path: &'a str, prefix: &str, suffix: &str) -> Option<&'a str> {
+    path.strip_prefix(prefix)?.strip_suffix(suffix).filter(|stem| !stem.contains('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn four_files_pass_and_includes_are_not_kernels() {
+        let tree = paths(&[
+            "shaders/include/load.glsl",
+            "shaders/advance.comp",
+            "crates/zinc-kernels/src/ops/advance.rs",
+            "crates/zinc-kernels/src/ops/mod.rs",
+            "crates/zinc-kernels/src/reference/advance.rs",
+            "crates/zinc-kernels/tests/advance.rs",
+        ]);
+        assert_eq!(check(&tree), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_missing_companion_is_named() {
+        let findings = check(&paths(&["shaders/advance.comp", "crates/zinc-kernels/src/ops/advance.rs"]));
+        assert_eq!(
+            findings,
+            [
+                "shaders/advance.comp: has no crates/zinc-kernels/src/reference/advance.rs",
+                "shaders/advance.comp: has no crates/zinc-kernels/tests/advance.rs",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_op_without_a_shader_is_found() {
+        let findings = check(&paths(&["crates/zinc-kernels/src/ops/gather.rs"]));
+        assert_eq!(findings, ["crates/zinc-kernels/src/ops/gather.rs: has no shaders/gather.comp"]);
+    }
+}
