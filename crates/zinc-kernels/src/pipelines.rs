@@ -27,7 +27,7 @@ impl Pipelines {
     /// The launch shapes that suit the device.
     #[must_use]
     pub fn target(&self) -> Target {
-        let [x, y, _] = self.device.facts().limits.max_compute_work_group_count;
+        let [x, y, _] = self.device.facts().limits.workgroup_count;
         Target { max_groups: [x, y], ..Target::new(self.device.subgroup_width()) }
     }
 
