@@ -24,6 +24,12 @@ impl Pipelines {
         Self { device, built: Mutex::new(HashMap::new()) }
     }
 
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
     /// The launch shapes that suit the device.
     #[must_use]
     pub fn target(&self) -> Target {

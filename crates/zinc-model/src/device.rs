@@ -23,10 +23,9 @@ use upload::DeviceWeights;
 /// A loaded model.
 #[derive(Debug)]
 pub struct DeviceModel {
-    device: Arc<Device>,
     model: Arc<Model>,
     cache: CacheOptions,
-    pipelines: Pipelines,
+    pipelines: Arc<Pipelines>,
     target: Target,
     weights: DeviceWeights,
     rotation: Arc<Buffer>,
@@ -43,18 +42,19 @@ struct DeviceArrays {
 }
 
 impl DeviceModel {
-    /// Checks that the model fits, uploads its weights and makes its caches. `progress` hears of the bytes uploaded so far.
+    /// Checks that the model fits, uploads its weights and makes its caches. Models on one device share its `pipelines`. `progress` hears
+    /// of the bytes uploaded so far.
     ///
     /// # Errors
     /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) before anything is uploaded, or what the device says.
     pub fn load(
-        device: &Arc<Device>,
+        pipelines: &Arc<Pipelines>,
         model: &Arc<Model>,
         cache: CacheOptions,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Self> {
+        let device = pipelines.device();
         MemoryPlan::new(&model.config, &model.weights, cache).check(available(device))?;
-        let pipelines = Pipelines::new(device.clone());
         let arrays = DeviceArrays::new(device, Sizes { config: &model.config, cache })?;
         let weights = DeviceWeights::upload(device, model, progress)?;
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
@@ -63,10 +63,9 @@ impl DeviceModel {
         upload::upload_bytes(device, &rotation, bytemuck::cast_slice(&table))?;
         let target = pipelines.target();
         Ok(Self {
-            device: device.clone(),
             model: model.clone(),
             cache,
-            pipelines,
+            pipelines: pipelines.clone(),
             target,
             weights,
             rotation,
@@ -77,7 +76,7 @@ impl DeviceModel {
     /// The device.
     #[must_use]
     pub fn device(&self) -> &Arc<Device> {
-        &self.device
+        self.pipelines.device()
     }
 
     /// The model.

@@ -385,4 +385,57 @@ pub enum Error {
         /// What went wrong.
         message: String,
     },
+
+    // The device.
+    /// A model and its cache that need more memory than there is.
+    #[error(
+        "the model needs {:.2} GiB of device memory ({:.2} GiB of weights, {:.2} GiB of KV cache for {context} tokens), but {:.2} GiB are \
+         available: {}",
+        gib(*need),
+        gib(*weights),
+        gib(*kv_cache),
+        gib(*available),
+        advice(*largest_context)
+    )]
+    DoesNotFit {
+        /// Bytes needed.
+        need: u64,
+        /// Bytes available.
+        available: u64,
+        /// Bytes of weights.
+        weights: u64,
+        /// Bytes of the KV cache.
+        kv_cache: u64,
+        /// Positions of the cache.
+        context: u32,
+        /// Positions that would fit.
+        largest_context: u32,
+    },
+    /// A tensor that no single allocation can hold.
+    #[error(
+        "tensor number {index} has {bytes} bytes ({:.2} GiB), above the device's limit of {limit} bytes for one allocation",
+        gib(*bytes)
+    )]
+    TensorTooLarge {
+        /// Its place among the model's tensors.
+        index: usize,
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// What the device or its driver says.
+    #[error(transparent)]
+    Device(#[from] zinc_vk::Error),
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
+fn advice(largest_context: u32) -> String {
+    match largest_context {
+        0 => "use a smaller model or a device with more memory".to_owned(),
+        context => format!("a context of at most {context} tokens would fit"),
+    }
 }

@@ -188,15 +188,16 @@ impl Finder<'_> {
     }
 
     fn required(&mut self, name: &str) -> Result<TensorId> {
-        self.optional(name)?.ok_or_else(|| Error::MissingTensor { name: name.to_owned() })
+        Ok(self.optional(name)?.unwrap_or_else(|| panic!("the tensor check accepted a file without {name}")))
     }
 
     fn optional(&mut self, name: &str) -> Result<Option<TensorId>> {
         let Some(file_index) = self.file.tensors().iter().position(|t| t.name == name) else { return Ok(None) };
         let info = &self.file.tensors()[file_index];
         let format = info.format.to_kernel().ok_or_else(|| Error::UnsupportedFormat {
-            tensor: name.to_owned(),
+            name: name.to_owned(),
             format: info.format.name(),
+            supported: Format::ALL.iter().map(|format| format.name()).collect(),
         })?;
         let dimension = |i: usize| info.shape.get(i).map_or(1, |d| u32::try_from(*d).unwrap_or(u32::MAX));
         let id = TensorId(u32::try_from(self.tensors.len()).unwrap_or(u32::MAX));

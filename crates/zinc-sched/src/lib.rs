@@ -1,5 +1,7 @@
 //! The in-flight decode window: steps queued ahead on a timeline, the host following behind.
 
+#[cfg(feature = "vk")]
+pub mod adapter;
 mod apply;
 pub mod clock;
 mod engine;

@@ -35,7 +35,7 @@ impl InterpreterModel {
             limits: ModelLimits {
                 context_tokens: cache.context,
                 vocabulary_tokens: model.config.n_vocab,
-                ring_slots: u32::from(crate::InflightDepth::MAX),
+                ring_slots: crate::InflightDepth::MAX,
             },
             interpreter: Interpreter::new(model.clone(), cache),
             sequence: 0,

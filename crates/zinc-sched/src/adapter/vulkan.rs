@@ -100,7 +100,7 @@ impl VulkanModel {
         let device = model.device().clone();
         let context = model.cache().context;
         let depth = match options.sync {
-            Sync::Timeline => u32::from(options.depth.get()),
+            Sync::Timeline => options.depth.get(),
             Sync::Fence => 1,
         };
         let bytes = PROMPT_OFFSET + 4 * u64::from(context);

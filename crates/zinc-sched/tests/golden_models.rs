@@ -1,0 +1,141 @@
+//! Small models of every architecture against values computed by other programs in double precision: logits at every position, and the
+//! greedy continuation, on the device and on the interpreter.
+//!
+//! The models are those of `tests/data/tiny`; `ZINC_TINY_DIR` names another folder of the same form.
+
+mod golden;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use golden::{Gpu, Tiny};
+use zinc_kernels::ops::CacheFormat;
+use zinc_model::Model;
+use zinc_model::device::DeviceModel;
+use zinc_model::plan::CacheOptions;
+use zinc_sched::adapter::{InterpreterModel, Score, Sync, VulkanModel, VulkanOptions};
+use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, StepModel, SystemClock, Token};
+
+/// With an f32 cache every value is computed in f32 from the same weights. The references are float64 and lie 1e-5 from a float32
+/// forward pass; 1e-3 leaves room for other orders of summation.
+const MAX_ERROR_F32_CACHE: f32 = 1e-3;
+/// Rounding K and V to f16 alone moves a float64 model by up to 6.4e-3 (RMS 1.0e-3); a little more than twice that.
+const MAX_ERROR_F16_CACHE: f32 = 1.5e-2;
+/// As above, for the root mean square.
+const RMS_ERROR_F16_CACHE: f64 = 3e-3;
+
+fn cache(format: CacheFormat) -> CacheOptions {
+    CacheOptions { context: 96, key_format: format, value_format: format }
+}
+
+fn vulkan(gpu: &Gpu, model: &Arc<Model>, format: CacheFormat, sync: Sync, depth: u32) -> VulkanModel {
+    let loaded = DeviceModel::load(&gpu.pipelines, model, cache(format), &mut |_| {}).expect("a tiny model loads");
+    let depth = InflightDepth::new(depth).expect("a depth in range");
+    VulkanModel::new(loaded, VulkanOptions { sync, depth }).expect("a tiny model is recorded")
+}
+
+/// Largest and root-mean-square distance of the logits from the golden ones.
+fn errors<M: Score>(model: &mut M, tiny: &Tiny) -> (f32, f64)
+where
+    M::Error: std::fmt::Debug,
+{
+    let (mut largest, mut squares) = (0.0f32, 0.0f64);
+    model
+        .score(&tiny.ids, &mut |position, logits| {
+            for (ours, theirs) in logits.iter().zip(tiny.logits(position)) {
+                let error = (ours - theirs).abs();
+                assert!(error.is_finite(), "{}: position {position} is not finite", tiny.name);
+                largest = largest.max(error);
+                squares += f64::from(error) * f64::from(error);
+            }
+        })
+        .expect("the model scores");
+    (largest, (squares / tiny.values() as f64).sqrt())
+}
+
+fn check_logits<M: Score>(what: &str, model: &mut M, tiny: &Tiny, format: CacheFormat)
+where
+    M::Error: std::fmt::Debug,
+{
+    let (largest, rms) = errors(model, tiny);
+    println!("{:<20} {what:<12} {format:?} cache: largest {largest:.2e}, rms {rms:.2e}", tiny.name);
+    match format {
+        CacheFormat::F32 => assert!(largest <= MAX_ERROR_F32_CACHE, "{} {what}: {largest}", tiny.name),
+        CacheFormat::F16 => {
+            assert!(largest <= MAX_ERROR_F16_CACHE, "{} {what}: {largest}", tiny.name);
+            assert!(rms <= RMS_ERROR_F16_CACHE, "{} {what}: rms {rms}", tiny.name);
+        }
+    }
+}
+
+#[test]
+fn logits_agree_at_every_position() {
+    let gpu = Gpu::open();
+    for path in models() {
+        let tiny = Tiny::read(&path);
+        let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
+        for format in [CacheFormat::F32, CacheFormat::F16] {
+            check_logits("device", &mut vulkan(&gpu, &model, format, Sync::Timeline, 1), &tiny, format);
+            check_logits("interpreter", &mut InterpreterModel::new(&model, cache(format)), &tiny, format);
+        }
+    }
+}
+
+#[test]
+fn the_greedy_continuation_agrees_wherever_the_margin_allows() {
+    let gpu = Gpu::open();
+    for path in models() {
+        let tiny = Tiny::read(&path);
+        let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
+        let interpreter = InterpreterModel::new(&model, cache(CacheFormat::F16));
+        let expected = continuation(interpreter, &tiny, 1);
+        check_continuation("interpreter", &expected, &tiny);
+        for depth in [1, 2, 3, 4, 8] {
+            let ids = continuation(vulkan(&gpu, &model, CacheFormat::F16, Sync::Timeline, depth), &tiny, depth);
+            check_continuation(&format!("depth {depth}"), &ids, &tiny);
+        }
+        let ids = continuation(vulkan(&gpu, &model, CacheFormat::F16, Sync::Fence, 1), &tiny, 1);
+        check_continuation("fence", &ids, &tiny);
+    }
+}
+
+/// As many greedy tokens as the golden continuation has, end-of-generation ids not being looked for.
+fn continuation<M: StepModel>(model: M, tiny: &Tiny, depth: u32) -> Vec<u32> {
+    let options = EngineOptions { depth: InflightDepth::new(depth).expect("in range"), ..EngineOptions::default() };
+    let mut engine = Engine::new(model, SystemClock::new(), options).expect("the engine starts");
+    let request = Request {
+        max_tokens: Some(tiny.greedy.len() as u32),
+        ..Request::new(tiny.ids.clone(), Vec::new())
+    };
+    let mut tokens: Vec<Token> = Vec::new();
+    engine.run(&request, &mut tokens).expect("the model generates");
+    tokens.iter().map(|token| token.id).collect()
+}
+
+/// Once one token differs the rest is another text, so the comparison ends at the first margin below the bound.
+fn check_continuation(what: &str, ids: &[u32], tiny: &Tiny) {
+    assert_eq!(ids.len(), tiny.greedy.len(), "{} {what}", tiny.name);
+    for (index, ((ours, theirs), margin)) in ids.iter().zip(&tiny.greedy).zip(&tiny.margins).enumerate() {
+        // Both candidates may move by the bound, towards each other.
+        if *margin <= 2.0 * f64::from(MAX_ERROR_F16_CACHE) && ours != theirs {
+            println!("{} {what}: token {index} differs at a margin of {margin}", tiny.name);
+            return;
+        }
+        assert_eq!(ours, theirs, "{} {what}: token {index}, margin {margin}", tiny.name);
+    }
+}
+
+fn models() -> Vec<PathBuf> {
+    let directory = std::env::var_os("ZINC_TINY_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny"),
+        PathBuf::from,
+    );
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(&directory)
+        .unwrap_or_else(|e| panic!("{}: {e}", directory.display()))
+        .map(|entry| entry.expect("a directory entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "gguf"))
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no models in {}", directory.display());
+    paths
+}
