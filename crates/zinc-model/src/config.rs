@@ -222,7 +222,7 @@ impl ModelConfig {
         let head_dim = head_dim(&keys, n_embd, n_head)?;
 
         let rms_eps = keys.require_f32("attention.layer_norm_rms_epsilon")?;
-        if !(rms_eps >= 0.0 && rms_eps < 1.0) {
+        if !(0.0..1.0).contains(&rms_eps) {
             return Err(keys.bad(
                 "attention.layer_norm_rms_epsilon",
                 rms_eps,
