@@ -89,6 +89,11 @@ impl Writer {
         self
     }
 
+    /// The metadata set so far.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
     /// The tensors added so far; their offsets count from the start of the data section.
     pub fn tensors(&self) -> &[TensorInfo] {
         &self.tensors

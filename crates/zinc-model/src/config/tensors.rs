@@ -1,0 +1,193 @@
+//! The tensors that a config asks for, by name and shape.
+
+use std::collections::HashSet;
+
+use zinc_kernels::Format;
+
+use crate::config::{Architecture, FeedForward, ModelConfig};
+use crate::error::{Error, Result};
+use crate::gguf::{self, TensorInfo};
+
+/// A tensor of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpectedTensor {
+    /// The name.
+    pub name: String,
+    /// Elements per dimension, fastest first.
+    pub shape: Vec<u64>,
+    /// Whether it has to be there.
+    pub presence: Presence,
+    /// The formats it may have.
+    pub storage: Storage,
+}
+
+/// Whether a tensor has to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// The model cannot do without it.
+    Required,
+    /// The model is another one with it.
+    Optional,
+}
+
+/// The formats that a tensor may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// F32 alone: norms, biases and factors.
+    Single,
+    /// Any format that kernels read: matrices.
+    Any,
+}
+
+impl Storage {
+    /// Whether a tensor in `format` can be used.
+    pub fn allows(self, format: gguf::TensorFormat) -> bool {
+        match self {
+            Self::Single => format.to_kernel() == Some(Format::F32),
+            Self::Any => format.to_kernel().is_some(),
+        }
+    }
+
+    fn names(self) -> Vec<&'static str> {
+        match self {
+            Self::Single => vec![Format::F32.name()],
+            Self::Any => Format::ALL.map(Format::name).to_vec(),
+        }
+    }
+}
+
+/// The tensors of a model, in network order.
+pub fn expected_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
+    let (embd, q, kv) = (config.n_embd, config.q_width(), config.kv_width());
+    let mut list = List {
+        tensors: Vec::new(),
+        prefix: String::new(),
+    };
+    list.matrix("token_embd.weight", &[embd, config.n_vocab]);
+    if config.architecture == Architecture::Llama {
+        list.vector("rope_freqs.weight", config.rope.dims / 2);
+        list.tensors.last_mut().expect("it was just added").presence = Presence::Optional;
+    }
+    for layer in 0..config.n_layer {
+        list.prefix = format!("blk.{layer}.");
+        list.vector("attn_norm.weight", embd);
+        for (name, width) in [("attn_q", q), ("attn_k", kv), ("attn_v", kv)] {
+            list.matrix(&format!("{name}.weight"), &[embd, width]);
+            if config.qkv_bias {
+                list.vector(&format!("{name}.bias"), width);
+            }
+        }
+        if config.qk_norm {
+            list.vector("attn_q_norm.weight", config.head_dim);
+            list.vector("attn_k_norm.weight", config.head_dim);
+        }
+        list.matrix("attn_output.weight", &[q, embd]);
+        list.vector("ffn_norm.weight", embd);
+        match config.feed_forward {
+            FeedForward::Dense { n_ff } => {
+                list.matrix("ffn_gate.weight", &[embd, n_ff]);
+                list.matrix("ffn_up.weight", &[embd, n_ff]);
+                list.matrix("ffn_down.weight", &[n_ff, embd]);
+            }
+            FeedForward::Experts { n_expert, n_ff, .. } => {
+                list.matrix("ffn_gate_inp.weight", &[embd, n_expert]);
+                list.matrix("ffn_gate_exps.weight", &[embd, n_ff, n_expert]);
+                list.matrix("ffn_up_exps.weight", &[embd, n_ff, n_expert]);
+                list.matrix("ffn_down_exps.weight", &[n_ff, embd, n_expert]);
+            }
+        }
+    }
+    list.prefix.clear();
+    list.vector("output_norm.weight", embd);
+    if !config.tied_embeddings {
+        list.matrix("output.weight", &[embd, config.n_vocab]);
+    }
+    list.tensors
+}
+
+struct List {
+    tensors: Vec<ExpectedTensor>,
+    prefix: String,
+}
+
+impl List {
+    fn add(&mut self, name: &str, shape: &[u32], storage: Storage) {
+        let name = format!("{}{name}", self.prefix);
+        let shape = shape.iter().map(|&dimension| dimension.into()).collect();
+        self.tensors.push(ExpectedTensor {
+            name,
+            shape,
+            presence: Presence::Required,
+            storage,
+        });
+    }
+
+    fn matrix(&mut self, name: &str, shape: &[u32]) {
+        self.add(name, shape, Storage::Any);
+    }
+
+    fn vector(&mut self, name: &str, elements: u32) {
+        self.add(name, &[elements], Storage::Single);
+    }
+}
+
+/// Checks that a file has the tensors of its config in shapes and formats that can be used, and no others.
+///
+/// # Errors
+/// [`Error::MissingTensor`], [`Error::TensorShape`], [`Error::UnsupportedFormat`] or [`Error::UnexpectedTensor`]: a tensor that
+/// nothing reads would make another model.
+pub fn check_tensors(file: &gguf::File, config: &ModelConfig) -> Result<()> {
+    let expected = expected_tensors(config);
+    for tensor in &expected {
+        match file.tensor(&tensor.name) {
+            Some(found) => check(tensor, found)?,
+            None if tensor.presence == Presence::Optional => {}
+            None => {
+                let (name, expected) = (tensor.name.clone(), tensor.shape.clone());
+                return Err(Error::MissingTensor { name, expected });
+            }
+        }
+    }
+    let known: HashSet<&str> = expected.iter().map(|tensor| tensor.name.as_str()).collect();
+    match file
+        .tensors()
+        .iter()
+        .find(|tensor| !known.contains(tensor.name.as_str()))
+    {
+        Some(tensor) => {
+            let architecture = config.architecture.name();
+            Err(Error::UnexpectedTensor {
+                name: tensor.name.clone(),
+                architecture,
+            })
+        }
+        None => Ok(()),
+    }
+}
+
+fn check(expected: &ExpectedTensor, found: &TensorInfo) -> Result<()> {
+    let name = || expected.name.clone();
+    // Trailing dimensions of one element say nothing.
+    let significant = found
+        .shape
+        .iter()
+        .rposition(|&dimension| dimension != 1)
+        .map_or(1, |last| last + 1);
+    let shape = &found.shape[..significant.max(expected.shape.len()).min(found.shape.len())];
+    if shape != expected.shape {
+        return Err(Error::TensorShape {
+            name: name(),
+            expected: expected.shape.clone(),
+            found: found.shape.clone(),
+        });
+    }
+    if !expected.storage.allows(found.format) {
+        let (format, supported) = (found.format.name(), expected.storage.names());
+        return Err(Error::UnsupportedFormat {
+            name: name(),
+            format,
+            supported,
+        });
+    }
+    Ok(())
+}
