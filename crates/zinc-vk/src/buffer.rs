@@ -183,7 +183,7 @@ impl Buffer {
         // host threads out; `bytes` is host memory of the caller and cannot overlap the mapping, to which no slice exists.
         // The device's own accesses are ordered by submits and points, outside Rust's memory model.
         unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapping.0.as_ptr().add(at), bytes.len())
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapping.0.as_ptr().add(at), bytes.len());
         };
     }
 
@@ -200,7 +200,7 @@ impl Buffer {
                 mapping.0.as_ptr().add(at),
                 bytes.as_mut_ptr(),
                 bytes.len(),
-            )
+            );
         };
     }
 
@@ -219,7 +219,7 @@ impl Buffer {
                 .as_ptr()
                 .add(at)
                 .cast::<u32>()
-                .write_volatile(value)
+                .write_volatile(value);
         };
     }
 

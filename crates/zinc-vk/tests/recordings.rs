@@ -373,7 +373,8 @@ mod misuse {
         let data = gpu.buffer("data", 16, Placement::Upload);
         let device = gpu.buffer("far", 16, Placement::Device);
         let affine = gpu.affine(1);
-        let cases: [(&str, Box<dyn FnOnce() + '_>); 9] = [
+        type Case<'a> = (&'static str, Box<dyn FnOnce() + 'a>);
+        let cases: [Case<'_>; 9] = [
             (
                 "write of 8 bytes at 60 leaves buffer `data` of 64 bytes",
                 Box::new(|| data.write(60, &[0; 8])),
