@@ -180,6 +180,20 @@ mod pipeline_cache {
     }
 
     #[test]
+    fn that_holds_nothing_new_is_not_written_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let gpu = Gpu::with(|plan| plan.with_pipeline_cache_dir(dir.path()));
+        let _kept = gpu.affine(3);
+        gpu.save_pipeline_cache().unwrap();
+        let [file] = &files(dir.path())[..] else {
+            panic!("{:?}", files(dir.path()))
+        };
+        std::fs::remove_file(file).unwrap();
+        gpu.save_pipeline_cache().unwrap();
+        assert!(!file.exists());
+    }
+
+    #[test]
     fn that_cannot_be_written_is_an_error_that_names_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let in_the_way = dir.path().join("file");

@@ -270,6 +270,32 @@ fn too_large_buffers_name_size_and_limit() {
 }
 
 #[test]
+fn more_memory_than_there_is_names_buffer_size_and_what_is_free() {
+    // The limit of one allocation is out of the way, so that the heap is what ends it.
+    let gpu = Gpu::with(|mut plan| {
+        plan.adapter.limits.allocation_bytes = u64::MAX;
+        plan.adapter.limits.buffer_bytes = None;
+        plan
+    });
+    let heap = gpu.facts().device_memory_bytes();
+    match Buffer::new(&gpu, "all of it", heap + 4096, Placement::Device) {
+        Err(Error::OutOfMemory {
+            name,
+            size,
+            available,
+            ..
+        }) => {
+            assert_eq!(name, "all of it");
+            assert!(
+                size >= heap + 4096 && available <= heap,
+                "{size} {available}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn memory_is_counted_and_given_back() {
     let gpu = Gpu::new();
     let ours = |gpu: &Gpu| {
