@@ -95,8 +95,18 @@ impl Buffer {
         }
         // SAFETY: the size is not 0 (VUID-VkBufferCreateInfo-size-00912) and within maxBufferSize (06409); the families are
         // distinct and exist (01419); bufferDeviceAddress is enabled.
-        let raw = unsafe { shared.raw.create_buffer(&info, None) }
-            .map_err(shared.error("vkCreateBuffer"))?;
+        let raw =
+            unsafe { shared.raw.create_buffer(&info, None) }.map_err(|result| match result {
+                vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
+                    Error::OutOfMemory {
+                        name: name.to_owned(),
+                        size,
+                        available: shared.memory.available(shared, u32::MAX, placement),
+                        reason: "vkCreateBuffer".to_owned(),
+                    }
+                }
+                other => shared.error("vkCreateBuffer")(other),
+            })?;
         // From here on the buffer is destroyed by `Drop`.
         let mut this = Self {
             shared: Arc::clone(shared),

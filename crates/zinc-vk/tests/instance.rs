@@ -10,11 +10,11 @@ mod support;
 use support::{Gpu, validation, write_words};
 
 /// Runs one test of this binary in a process of its own, with the environment changed.
-fn in_child(test: &str, variable: &str, value: &Path) {
+fn in_child(test: &str, variables: &[&str], value: &Path) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--include-ignored"])
         .env("ZINC_TEST_CHILD", "1")
-        .env(variable, value)
+        .envs(variables.iter().map(|&variable| (variable, value)))
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -35,7 +35,8 @@ fn without_a_driver_there_is_no_device() {
         let none = dir.path().join("none.json");
         return in_child(
             "without_a_driver_there_is_no_device",
-            "VK_ICD_FILENAMES",
+            // The new name of the variable and the old one.
+            &["VK_DRIVER_FILES", "VK_ICD_FILENAMES"],
             &none,
         );
     }
@@ -55,7 +56,7 @@ fn without_a_loader_the_error_names_the_command_that_installs_it() {
             std::fs::write(dir.path().join(name), b"not a library").unwrap();
         }
         let test = "without_a_loader_the_error_names_the_command_that_installs_it";
-        return in_child(test, "LD_LIBRARY_PATH", dir.path());
+        return in_child(test, &["LD_LIBRARY_PATH"], dir.path());
     }
     let error = Instance::new(&InstanceOptions::default()).unwrap_err();
     assert!(matches!(error, Error::NoLoader { .. }), "{error:?}");

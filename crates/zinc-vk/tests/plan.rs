@@ -286,7 +286,7 @@ fn each_required_feature_is_required() {
         facts.features -= feature;
         match DevicePlan::choose(&adapters([facts]), &Wants::default()) {
             Err(Error::NoSuitableDevice { adapters }) => {
-                assert_eq!(adapters[0].missing, [Missing::Features(feature)])
+                assert_eq!(adapters[0].missing, [Missing::Features(feature)]);
             }
             other => panic!("{feature:?}: {other:?}"),
         }

@@ -166,7 +166,8 @@ pub(crate) fn nvk() -> AdapterFacts {
     }
 }
 
-/// AMD Radeon AI PRO R9700 through RADV.
+/// AMD Radeon AI PRO R9700 through RADV. Limits, subgroups and features are what the driver states for gfx1201; queues, heaps
+/// and ids are those of the card.
 pub(crate) fn r9700() -> AdapterFacts {
     AdapterFacts {
         index: 0,
@@ -235,6 +236,9 @@ pub(crate) fn r9700() -> AdapterFacts {
             "VK_EXT_memory_budget",
             "VK_EXT_pci_bus_info",
             "VK_EXT_subgroup_size_control",
+            "VK_KHR_calibrated_timestamps",
+            "VK_KHR_maintenance4",
+            "VK_KHR_shader_integer_dot_product",
             "VK_KHR_synchronization2",
         ]),
     }
