@@ -95,8 +95,18 @@ impl Buffer {
         }
         // SAFETY: the size is not 0 (VUID-VkBufferCreateInfo-size-00912) and within maxBufferSize (06409); the families are
         // distinct and exist (01419); bufferDeviceAddress is enabled.
-        let raw = unsafe { shared.raw.create_buffer(&info, None) }
-            .map_err(shared.error("vkCreateBuffer"))?;
+        let raw =
+            unsafe { shared.raw.create_buffer(&info, None) }.map_err(|result| match result {
+                vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
+                    Error::OutOfMemory {
+                        name: name.to_owned(),
+                        size,
+                        available: shared.memory.available(shared, u32::MAX, placement),
+                        reason: "vkCreateBuffer".to_owned(),
+                    }
+                }
+                other => shared.error("vkCreateBuffer")(other),
+            })?;
         // From here on the buffer is destroyed by `Drop`.
         let mut this = Self {
             shared: Arc::clone(shared),
@@ -183,7 +193,7 @@ impl Buffer {
         // host threads out; `bytes` is host memory of the caller and cannot overlap the mapping, to which no slice exists.
         // The device's own accesses are ordered by submits and points, outside Rust's memory model.
         unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapping.0.as_ptr().add(at), bytes.len())
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapping.0.as_ptr().add(at), bytes.len());
         };
     }
 
@@ -200,7 +210,7 @@ impl Buffer {
                 mapping.0.as_ptr().add(at),
                 bytes.as_mut_ptr(),
                 bytes.len(),
-            )
+            );
         };
     }
 
@@ -219,7 +229,7 @@ impl Buffer {
                 .as_ptr()
                 .add(at)
                 .cast::<u32>()
-                .write_volatile(value)
+                .write_volatile(value);
         };
     }
 

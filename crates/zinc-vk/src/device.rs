@@ -121,6 +121,14 @@ impl Device {
             .transfer_family
             .map(|family| Queue::new(&shared, QueueKind::Transfer, family))
             .transpose()?;
+        tracing::debug!(
+            device = adapter.name,
+            driver = adapter.driver.info,
+            subgroup = plan.subgroup_width,
+            compute_family = plan.compute_family,
+            transfer_family = ?plan.transfer_family,
+            "device open"
+        );
         Ok(Arc::new(Self {
             shared,
             compute,

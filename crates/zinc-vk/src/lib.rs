@@ -90,3 +90,21 @@ pub use timeline::{
 };
 pub use timestamps::{ClockCalibration, ClockMethod, Stage, Timestamps, host_now_ns};
 pub use validation::Validation;
+
+/// What crosses threads, checked when the crate is compiled.
+const _: () = {
+    const fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<Instance>();
+    crosses_threads::<Device>();
+    crosses_threads::<Buffer>();
+    crosses_threads::<Pipeline>();
+    crosses_threads::<Recording>();
+    crosses_threads::<Queue>();
+    crosses_threads::<Timeline>();
+    crosses_threads::<TimelinePoint>();
+    crosses_threads::<HostTimeline>();
+    crosses_threads::<Timestamps>();
+    const fn can_be_moved<T: Send>() {}
+    can_be_moved::<RecordingBuilder>();
+    can_be_moved::<Uploader>();
+};

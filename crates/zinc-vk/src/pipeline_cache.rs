@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use ash::vk;
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::facts::AdapterFacts;
@@ -23,6 +24,8 @@ const LARGEST: u64 = 256 << 20;
 pub(crate) struct PipelineCache {
     raw: vk::PipelineCache,
     file: Option<PathBuf>,
+    /// Checksum of what the file holds, so that a run that built nothing new writes nothing.
+    on_disk: Mutex<Option<u64>>,
 }
 
 impl PipelineCache {
@@ -32,7 +35,9 @@ impl PipelineCache {
             .pipeline_cache_dir
             .as_ref()
             .map(|dir| dir.join(file_name(&plan.adapter)));
-        let initial = file.as_deref().and_then(read).unwrap_or_default();
+        let stored = file.as_deref().and_then(read);
+        let on_disk = Mutex::new(stored.as_deref().map(fnv1a));
+        let initial = stored.unwrap_or_default();
         let create = |data: &[u8]| {
             let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
             // SAFETY: the data was written by this driver build for this device, whole by its checksum, or is empty
@@ -47,7 +52,7 @@ impl PipelineCache {
                 create(&[])
             })
             .map_err(Error::vulkan("vkCreatePipelineCache"))?;
-        Ok(Self { raw, file })
+        Ok(Self { raw, file, on_disk })
     }
 
     pub(crate) fn raw(&self) -> vk::PipelineCache {
@@ -62,10 +67,16 @@ impl PipelineCache {
         // SAFETY: the cache belongs to this device and synchronises itself.
         let data = unsafe { device.get_pipeline_cache_data(self.raw) }
             .map_err(Error::vulkan("vkGetPipelineCacheData"))?;
-        write(file, &data).map_err(|e| Error::PipelineCache {
-            path: file.clone(),
-            reason: e.to_string(),
-        })
+        let mut on_disk = self.on_disk.lock();
+        let sum = fnv1a(&data);
+        if *on_disk != Some(sum) {
+            write(file, &data).map_err(|e| Error::PipelineCache {
+                path: file.clone(),
+                reason: e.to_string(),
+            })?;
+            *on_disk = Some(sum);
+        }
+        Ok(())
     }
 
     pub(crate) fn destroy(&self, device: &ash::Device) {

@@ -352,6 +352,7 @@ impl Drop for Queue {
             );
             // The device may still run it: keep everything, the device included, for ever.
             std::mem::forget(std::mem::take(&mut state.in_flight));
+            std::mem::forget(Arc::clone(&self.timeline));
             std::mem::forget(Arc::clone(&self.shared));
             return;
         }

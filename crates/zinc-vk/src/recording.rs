@@ -132,7 +132,7 @@ impl RecordingBuilder {
         unsafe {
             shared
                 .raw
-                .cmd_dispatch(*buffer, groups[0], groups[1], groups[2])
+                .cmd_dispatch(*buffer, groups[0], groups[1], groups[2]);
         };
         self.stats.dispatches += 1;
         self
@@ -164,7 +164,7 @@ impl RecordingBuilder {
         unsafe {
             shared
                 .raw
-                .cmd_dispatch_indirect(*buffer, counts.raw(), offset)
+                .cmd_dispatch_indirect(*buffer, counts.raw(), offset);
         };
         self.stats.dispatches += 1;
         self
@@ -274,9 +274,12 @@ impl RecordingBuilder {
         // SAFETY: both ranges lie inside their buffers and do not overlap (VUID-vkCmdCopyBuffer-srcOffset-00113, -dstOffset-
         // 00114, -size-00115, -00116, -pRegions-00117); both are kept and have transfer usage.
         unsafe {
-            shared
-                .raw
-                .cmd_copy_buffer(*buffer, from.raw(), to.raw(), std::slice::from_ref(&region))
+            shared.raw.cmd_copy_buffer(
+                *buffer,
+                from.raw(),
+                to.raw(),
+                std::slice::from_ref(&region),
+            );
         };
         self.stats.copies += 1;
         self
@@ -301,7 +304,7 @@ impl RecordingBuilder {
         unsafe {
             shared
                 .raw
-                .cmd_fill_buffer(*buffer, to.raw(), offset, bytes, value)
+                .cmd_fill_buffer(*buffer, to.raw(), offset, bytes, value);
         };
         self.stats.copies += 1;
         self
@@ -359,7 +362,7 @@ impl RecordingBuilder {
                 timestamps.pool(),
                 range.start,
                 range.end - range.start,
-            )
+            );
         };
         self
     }

@@ -11,7 +11,7 @@ use crate::timeline::{TimelineId, TimelinePoint};
 ///
 /// All points belong to one timeline and are pushed in order, so what is free is a prefix and is found by one comparison.
 /// Dropping waits for the last point first; values whose point then still is not complete are leaked rather than dropped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Retire<T> {
     held: VecDeque<(TimelinePoint, T)>,
     last: Option<(TimelineId, u64)>,
@@ -96,6 +96,12 @@ impl<T> Retire<T> {
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
+    }
+}
+
+impl<T> Default for Retire<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

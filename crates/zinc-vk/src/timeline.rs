@@ -463,13 +463,16 @@ impl Drop for HostTimeline {
         if state.promised <= state.signalled {
             return;
         }
-        self.timeline
+        let timeline = &self.timeline;
+        timeline
             .abandoned_at
             .store(state.signalled, Ordering::Release);
-        if let Err(error) = self.timeline.signal(state.promised) {
+        // Whatever was declared about the device: a queue that is still there must not hang on this.
+        let farthest = state.signalled.saturating_add(timeline.max_difference);
+        if let Err(error) = timeline.counter.signal(state.promised.min(farthest)) {
             tracing::warn!(
                 "releasing the waiters of timeline `{}` failed: {error}",
-                self.timeline.name
+                timeline.name
             );
         }
     }

@@ -270,6 +270,36 @@ fn too_large_buffers_name_size_and_limit() {
 }
 
 #[test]
+fn more_memory_than_there_is_names_buffer_size_and_what_is_free() {
+    const MIB: u64 = 1 << 20;
+    // A device of 160 MiB, whatever it is really.
+    let gpu = Gpu::with(|mut plan| {
+        plan.features -= zinc_vk::Features::MEMORY_BUDGET;
+        for heap in &mut plan.adapter.heaps {
+            heap.bytes = 160 * MIB;
+        }
+        plan
+    });
+    let first = Buffer::new(&gpu, "first", 96 * MIB, Placement::Device).unwrap();
+    match Buffer::new(&gpu, "second", 96 * MIB, Placement::Device) {
+        Err(Error::OutOfMemory {
+            name,
+            size,
+            available,
+            ..
+        }) => {
+            assert_eq!(
+                (name.as_str(), size, available),
+                ("second", 96 * MIB, 64 * MIB)
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    drop(first);
+    Buffer::new(&gpu, "second", 96 * MIB, Placement::Device).unwrap();
+}
+
+#[test]
 fn memory_is_counted_and_given_back() {
     let gpu = Gpu::new();
     let ours = |gpu: &Gpu| {
@@ -373,7 +403,8 @@ mod misuse {
         let data = gpu.buffer("data", 16, Placement::Upload);
         let device = gpu.buffer("far", 16, Placement::Device);
         let affine = gpu.affine(1);
-        let cases: [(&str, Box<dyn FnOnce() + '_>); 9] = [
+        type Case<'a> = (&'static str, Box<dyn FnOnce() + 'a>);
+        let cases: [Case<'_>; 9] = [
             (
                 "write of 8 bytes at 60 leaves buffer `data` of 64 bytes",
                 Box::new(|| data.write(60, &[0; 8])),

@@ -1,6 +1,10 @@
 //! The one way in which this crate's tests open a device: with the validation layer, whose messages are failures.
 
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses its own part of this"
+)]
 
 use std::ops::Deref;
 use std::sync::Arc;
