@@ -134,6 +134,12 @@ pub enum Error {
     /// The engine was shut down, or its thread ended, before the request was finished.
     #[error("the engine stopped before the request was finished")]
     Stopped,
+    /// The engine's thread panicked. It reports this to every later request too.
+    #[error("the engine panicked, which is a bug: {message}")]
+    Panicked {
+        /// The panic's message.
+        message: Arc<str>,
+    },
     /// The operating system did not start the engine's thread.
     #[error("the engine's thread did not start: {source}")]
     Spawn {
@@ -149,6 +155,6 @@ impl Error {
 
     /// Whether nothing more can be expected of the model after this error.
     pub fn is_fatal(&self) -> bool {
-        matches!(self, Self::Model { .. } | Self::UnexpectedOutput { .. } | Self::Stopped)
+        matches!(self, Self::Model { .. } | Self::UnexpectedOutput { .. } | Self::Panicked { .. } | Self::Stopped)
     }
 }

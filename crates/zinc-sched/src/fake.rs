@@ -33,6 +33,16 @@ pub fn next_token(history: &[u32], sampling: Sampling, vocabulary_tokens: u32) -
     (hash % u64::from(vocabulary_tokens)) as u32
 }
 
+/// The first `count` tokens that [`TokenStream::History`] chooses after `prompt`, computed without a model, a window or a cache: what a
+/// test compares with.
+pub fn continuation(prompt: &[u32], count: usize, sampling: Sampling, vocabulary_tokens: u32) -> Vec<u32> {
+    let mut history = prompt.to_vec();
+    for _ in 0..count {
+        history.push(next_token(&history, sampling, vocabulary_tokens));
+    }
+    history.split_off(prompt.len())
+}
+
 /// A bijection of 64 bits in which every input bit reaches every output bit: two rounds of multiply and shift.
 fn mix(x: u64) -> u64 {
     let x = (x ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -481,5 +491,103 @@ impl StepModel for FakeModel {
     fn counters(&self) -> ModelCounters {
         // Recorded once when built, one command buffer per ring slot and shape.
         ModelCounters { submits: self.steps, recordings: u64::from(self.options.limits.ring_slots) * 2, fence_waits: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model() -> FakeModel {
+        FakeModel::new(FakeOptions::default(), ManualClock::new())
+    }
+
+    fn start(tokens: &[u32], cached: u32, budget: u32) -> SequenceStart<'_> {
+        SequenceStart { tokens, cached, budget, sampling: Sampling::GREEDY, eog: &[] }
+    }
+
+    #[test]
+    fn every_token_of_the_history_matters() {
+        let base = next_token(&[1, 2, 3], Sampling::GREEDY, u32::MAX);
+        for other in [&[1, 2, 4][..], &[9, 2, 3], &[1, 3, 2], &[1, 2], &[0, 1, 2, 3]] {
+            assert_ne!(next_token(other, Sampling::GREEDY, u32::MAX), base, "{other:?}");
+        }
+        let warm = |seed| next_token(&[1, 2, 3], Sampling::new(0.8, seed).unwrap(), u32::MAX);
+        assert_ne!(warm(1), warm(2));
+        assert_ne!(warm(1), base);
+    }
+
+    #[test]
+    fn steps_behind_the_end_do_nothing() {
+        let mut model = model();
+        model.begin(&SequenceStart { eog: &[next_token(&[5], Sampling::GREEDY, 1000)], ..start(&[5], 0, 3) }).unwrap();
+        let tickets = [(); 3].map(|()| model.submit(StepShape::Decode).unwrap());
+        let outputs = tickets.map(|ticket| model.wait(ticket).unwrap());
+        assert_eq!(outputs.map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
+        assert_eq!(outputs[0].finish, Some(DeviceFinish::EndOfGeneration));
+        assert_eq!(model.kv[1], None);
+    }
+
+    #[test]
+    fn a_cancel_takes_effect_at_the_next_step_boundary() {
+        let mut model = model();
+        model.begin(&start(&[5], 0, 3)).unwrap();
+        let tickets = [(); 3].map(|()| model.submit(StepShape::Decode).unwrap());
+        // The first step has begun by now, the others have not.
+        model.cancel();
+        let outputs = tickets.map(|ticket| model.wait(ticket).unwrap());
+        assert_eq!(outputs.map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
+    }
+
+    #[test]
+    #[should_panic(expected = "begin with 1 steps in flight")]
+    fn begin_wants_an_empty_window() {
+        let mut model = model();
+        model.begin(&start(&[5], 0, 1)).unwrap();
+        model.submit(StepShape::Decode).unwrap();
+        let _ = model.begin(&start(&[5], 0, 1));
+    }
+
+    #[test]
+    #[should_panic(expected = "wait for step 1 before step 0")]
+    fn waits_are_oldest_first() {
+        let mut model = model();
+        model.begin(&start(&[5], 0, 2)).unwrap();
+        model.submit(StepShape::Decode).unwrap();
+        let second = model.submit(StepShape::Decode).unwrap();
+        let _ = model.wait(second);
+    }
+
+    #[test]
+    #[should_panic(expected = "position 0 holds None, not 5")]
+    fn a_cache_that_is_not_there_is_noticed() {
+        let _ = model().begin(&start(&[5, 6], 1, 1));
+    }
+
+    #[test]
+    #[should_panic(expected = "beyond the budget")]
+    fn the_budget_bounds_the_steps() {
+        let mut model = model();
+        model.begin(&start(&[5], 0, 1)).unwrap();
+        model.submit(StepShape::Decode).unwrap();
+        let _ = model.submit(StepShape::Decode);
+    }
+
+    #[test]
+    #[should_panic(expected = "Decode submitted with 1 prompt tokens to feed")]
+    fn the_prompt_is_fed_first() {
+        let mut model = model();
+        model.begin(&start(&[5, 6], 0, 1)).unwrap();
+        let _ = model.submit(StepShape::Decode);
+    }
+
+    #[test]
+    #[should_panic(expected = "all 8 ring slots in flight")]
+    fn the_ring_bounds_the_window() {
+        let mut model = model();
+        model.begin(&start(&[5], 0, 9)).unwrap();
+        for _ in 0..9 {
+            model.submit(StepShape::Decode).unwrap();
+        }
     }
 }

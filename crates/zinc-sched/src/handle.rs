@@ -1,6 +1,8 @@
 //! The thread that owns an engine, and the channels through which everyone else talks to it.
 
+use std::any::Any;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -102,7 +104,8 @@ impl Drop for EngineHandle {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the engine's thread had panicked");
+            // Only dropping the model can panic outside the loop's guard.
+            tracing::error!("the engine's thread panicked while it ended");
         }
     }
 }
@@ -187,9 +190,26 @@ impl Outlet for ChannelOutlet<'_> {
     }
 }
 
-fn serve<M: StepModel>(mut engine: Engine<M>, queue: &Receiver<Job>, shutdown: &AtomicBool) {
+/// Answers every request until the handle is gone. A panic, of the model or of the loop, ends the model and not the answers: jobs that
+/// sit in a bounded channel outlive its receiver, so a thread that just unwound would leave them waiting for ever.
+fn serve<M: StepModel>(engine: Engine<M>, queue: &Receiver<Job>, shutdown: &AtomicBool) {
+    let mut engine = Ok(engine);
     for job in queue {
-        let result = engine.run(&job.request, &mut ChannelOutlet { job: &job, shutdown });
+        let result = match &mut engine {
+            Ok(alive) => {
+                let run = || alive.run(&job.request, &mut ChannelOutlet { job: &job, shutdown });
+                match catch_unwind(AssertUnwindSafe(run)) {
+                    Ok(result) => result,
+                    Err(payload) => {
+                        let error = Error::Panicked { message: panic_message(payload.as_ref()).into() };
+                        tracing::error!(%error, "the engine is given up");
+                        engine = Err(error.clone());
+                        Err(error)
+                    }
+                }
+            }
+            Err(error) => Err(error.clone()),
+        };
         let event = match result {
             Ok(_) if shutdown.load(Ordering::Relaxed) && !job.cancel.is_cancelled() => Event::Failed(Error::Stopped),
             Ok(completion) => Event::Finished(completion),
@@ -197,5 +217,13 @@ fn serve<M: StepModel>(mut engine: Engine<M>, queue: &Receiver<Job>, shutdown: &
         };
         // A receiver that is gone has cancelled the request; there is nobody to tell.
         let _ = job.events.send(event);
+    }
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> &str {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(message), _) => message,
+        (None, Some(message)) => message,
+        (None, None) => "no message",
     }
 }

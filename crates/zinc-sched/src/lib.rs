@@ -1,4 +1,77 @@
 //! The in-flight decode window: steps queued ahead on a timeline, the host following behind.
+//!
+//! A language model decodes one token per step, and each step needs the token of the one before it. A loop that reads that token on the
+//! host, decides, and submits the next step leaves the device idle in between. Here the token stays on the device: several steps are
+//! queued ahead, each picks up what the one before it left, and the host reads the tokens a few steps later. What the host does with
+//! them (text, stop strings, streaming) no longer costs device time.
+//!
+//! ```
+//! use zinc_sched::fake::{FakeModel, FakeOptions};
+//! use zinc_sched::{Engine, EngineOptions, Event, ManualClock, Request};
+//!
+//! # fn main() -> zinc_sched::Result<()> {
+//! let clock = ManualClock::new();
+//! let model = FakeModel::new(FakeOptions::default(), clock.clone());
+//! let engine = Engine::spawn(model, clock, EngineOptions::default())?;
+//! let request = Request { max_tokens: Some(5), ..Request::new([3, 1, 4], []) };
+//! let mut received = 0;
+//! for event in engine.generate(request)? {
+//!     match event {
+//!         Event::Token(token) => received += u32::from(token.position >= 3),
+//!         Event::Finished(completion) => assert_eq!(completion.usage.completion_tokens, received),
+//!         Event::Failed(error) => return Err(error),
+//!     }
+//! }
+//! assert_eq!(received, 5);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The life of a token
+//!
+//! ```text
+//! Request ─► handle ─► engine ─► plan ─► window ─► StepModel (the device) ─► window ─► resolve ─► apply ─► Outlet ─► Generation
+//!            queue               which    submit                             wait      means      changes
+//!                                step                                        oldest    what       what
+//! ```
+//!
+//! 1. A [`Request`] waits in the queue of an [`EngineHandle`] until the engine's thread takes it. The part of the prompt that the cache
+//!    still holds is found ([`KvCache::reusable`]); the rest, and the budget, make a [`plan`]: so many `Feed` steps, then so many
+//!    `Decode` steps, all known beforehand.
+//! 2. [`plan::next_action`] fills the window: while fewer than [`InflightDepth`] steps are in flight and the plan has more, submit.
+//! 3. When the window is full, wait for its oldest step. [`StepModel::wait`] returns a [`StepOutput`].
+//! 4. [`resolve`](resolve::resolve) says what it means: fed, a token, the end, or stale, because the end came before it.
+//! 5. It is applied: the cache advances by the token that went in, the token that came out goes to the [`Outlet`], the phase changes.
+//! 6. When the sequence has ended, for whatever reason, nothing more is submitted; what is in flight is waited for and thrown away.
+//!
+//! Plan and resolve are pure. The rest of the loop is [`Engine::run`], which works without a thread too.
+//!
+//! # Invariants
+//!
+//! - One thread touches the model. Everyone else talks to it by channels, and a dropped [`Generation`] is a cancellation.
+//! - The loop never looks at a token to decide what to submit next: what is submitted depends on counts alone. This is why every depth
+//!   gives the same tokens.
+//! - Never more than the depth is in flight, never more decode steps than the budget or the context can use, and nothing at all when
+//!   [`StepModel::begin`] is called.
+//! - Steps are waited for in the order of submission, each once, also when nobody wants them any more. The exception is a model that
+//!   has failed: it is not called again.
+//! - The host's picture of the cache ([`KvCache`]) never runs ahead of what was delivered. Steps that ran past the end of a sequence
+//!   wrote K/V that the picture does not contain, and the next sequence writes them again before it reads them.
+//! - The device and the host both know the budget, the context and the end-of-generation ids. The device's knowledge makes what is
+//!   queued behind an end cheap; the host's decides. Where they contradict each other, the model is given up
+//!   ([`Error::UnexpectedOutput`]).
+//! - The engine's thread never waits for a reader: a generation's events are buffered, and there are no more of them than the context
+//!   has tokens.
+//! - No Vulkan type, no tensor and no text appears outside the adapter. Time comes from a [`Clock`].
+//!
+//! # Cancellation
+//!
+//! A cancel is noticed before the next submit or after the current wait, whichever comes first. From then on no token is delivered and
+//! the live flag is cleared ([`StepModel::cancel`]), so of the steps in flight only the one that is running does any work.
+//!
+//! # Features
+//!
+//! `vk` (default): the Vulkan implementation of [`StepModel`]. `serde`: traces and their summaries serialise.
 
 #[cfg(feature = "vk")]
 pub mod adapter;

@@ -1,0 +1,253 @@
+//! The engine on its own thread: queue, events, cancellation from elsewhere, shutdown.
+
+mod support;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use support::{VOCABULARY, depth, ids, request};
+use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe, TokenStream, continuation};
+use zinc_sched::{Engine, EngineHandle, EngineOptions, Error, Event, FinishReason, ManualClock, ModelLimits, Sampling};
+
+fn spawn(options: EngineOptions, fake: FakeOptions) -> (EngineHandle, Probe) {
+    let clock = ManualClock::new();
+    let model = FakeModel::new(fake, clock.clone());
+    let probe = model.probe();
+    (Engine::spawn(model, clock, options).unwrap(), probe)
+}
+
+/// Holds the engine's thread inside a wait until told otherwise.
+struct Gate {
+    reached: mpsc::Receiver<()>,
+    open: mpsc::Sender<()>,
+}
+
+impl Gate {
+    fn wait_until_reached(&self) {
+        self.reached.recv().unwrap();
+    }
+
+    fn open(&self) {
+        self.open.send(()).unwrap();
+    }
+}
+
+/// An engine that stops in the wait for `step`, and its gate.
+fn spawn_gated(options: EngineOptions, fake: FakeOptions, step: u64) -> (EngineHandle, Probe, Gate) {
+    let clock = ManualClock::new();
+    let (reach, reached) = mpsc::channel();
+    let (open, opened) = mpsc::channel();
+    let model = FakeModel::new(fake, clock.clone()).on_wait(move |waited| {
+        if waited == step {
+            reach.send(()).unwrap();
+            opened.recv().unwrap();
+        }
+    });
+    let probe = model.probe();
+    (Engine::spawn(model, clock, options).unwrap(), probe, Gate { reached, open })
+}
+
+fn begins(probe: &Probe) -> usize {
+    probe.calls().iter().filter(|call| matches!(call, Call::Begin { .. })).count()
+}
+
+#[test]
+fn events_come_in_order_and_end_once() {
+    let (engine, _) = spawn(depth(4), FakeOptions::default());
+    let mut generation = engine.generate(request(&[1, 2, 3], 6)).unwrap();
+    let mut tokens = Vec::new();
+    let completion = loop {
+        match generation.next().expect("the end comes before the channel closes") {
+            Event::Token(token) => tokens.push(token),
+            Event::Finished(completion) => break completion,
+            Event::Failed(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(ids(&tokens), continuation(&[1, 2, 3], 6, Sampling::GREEDY, VOCABULARY));
+    assert_eq!(tokens[0].position, 3);
+    assert_eq!(completion.reason, FinishReason::Length);
+    assert!(generation.next().is_none());
+    assert!(generation.next().is_none());
+}
+
+#[test]
+fn queued_requests_are_answered_in_turn() {
+    let (engine, probe) = spawn(EngineOptions { queue_capacity: 64, ..depth(4) }, FakeOptions::default());
+    let prompts: Vec<[u32; 3]> = (0..40).map(|i| [i % 2, i % 7, i]).collect();
+    let generations: Vec<_> = prompts.iter().map(|prompt| engine.generate(request(prompt, 5)).unwrap()).collect();
+    for (prompt, generation) in prompts.iter().zip(generations) {
+        let (tokens, _) = generation.complete().unwrap();
+        assert_eq!(ids(&tokens), continuation(prompt, 5, Sampling::GREEDY, VOCABULARY), "{prompt:?}");
+    }
+    let begun: Vec<Vec<u32>> = probe
+        .calls()
+        .into_iter()
+        .filter_map(|c| if let Call::Begin { tokens, .. } = c { Some(tokens) } else { None })
+        .collect();
+    assert_eq!(begun, prompts);
+}
+
+#[test]
+fn many_threads_share_one_engine() {
+    let (engine, _) = spawn(EngineOptions { queue_capacity: 64, ..depth(4) }, FakeOptions::default());
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let engine = &engine;
+            scope.spawn(move || {
+                for round in 0..8 {
+                    let prompt = [thread, round, 5];
+                    let (tokens, _) = engine.generate(request(&prompt, 4)).unwrap().complete().unwrap();
+                    assert_eq!(ids(&tokens), continuation(&prompt, 4, Sampling::GREEDY, VOCABULARY));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_full_queue_refuses_with_its_capacity() {
+    let (engine, _, gate) = spawn_gated(EngineOptions { queue_capacity: 2, ..depth(4) }, FakeOptions::default(), 0);
+    let running = engine.generate(request(&[1], 3)).unwrap();
+    gate.wait_until_reached();
+    let waiting = [(); 2].map(|()| engine.generate(request(&[2], 3)).unwrap());
+    assert!(matches!(engine.generate(request(&[3], 3)), Err(Error::QueueFull { capacity: 2 })));
+    gate.open();
+    assert_eq!(running.complete().unwrap().0.len(), 3);
+    for generation in waiting {
+        assert_eq!(generation.complete().unwrap().0.len(), 3);
+    }
+    assert!(engine.generate(request(&[3], 3)).is_ok());
+}
+
+#[test]
+fn a_bad_request_is_refused_by_the_caller() {
+    let (engine, probe) = spawn(depth(4), FakeOptions::default());
+    assert!(matches!(engine.generate(request(&[], 1)), Err(Error::EmptyPrompt)));
+    assert!(matches!(
+        engine.generate(request(&[1; 65], 1)),
+        Err(Error::PromptTooLong { prompt_tokens: 65, context_tokens: 64 })
+    ));
+    assert!(matches!(engine.generate(request(&[5000], 1)), Err(Error::TokenOutsideVocabulary { .. })));
+    drop(engine);
+    assert_eq!(probe.calls(), []);
+}
+
+#[test]
+fn dropping_a_generation_cancels_it() {
+    let (engine, probe, gate) = spawn_gated(depth(4), FakeOptions::default(), 6);
+    let generation = engine.generate(request(&[1, 2, 3], 50)).unwrap();
+    gate.wait_until_reached();
+    drop(generation);
+    gate.open();
+    let (tokens, _) = engine.generate(request(&[1, 2, 4], 5)).unwrap().complete().unwrap();
+    assert_eq!(ids(&tokens), continuation(&[1, 2, 4], 5, Sampling::GREEDY, VOCABULARY));
+    assert_eq!(probe.cancels(), 1);
+    // Steps 0 to 5 were observed and 6 to 9 in flight; the second request shares two tokens and takes five steps.
+    assert_eq!(probe.submits(), 10 + 5);
+}
+
+#[test]
+fn a_handle_cancels_from_elsewhere() {
+    let (engine, _, gate) = spawn_gated(depth(4), FakeOptions::default(), 5);
+    let generation = engine.generate(request(&[1, 2, 3], 50)).unwrap();
+    let cancel = generation.cancel_handle();
+    gate.wait_until_reached();
+    std::thread::spawn(move || cancel.cancel()).join().unwrap();
+    gate.open();
+    let (tokens, completion) = generation.complete().unwrap();
+    assert_eq!(completion.reason, FinishReason::Cancelled);
+    assert_eq!(ids(&tokens), continuation(&[1, 2, 3], 3, Sampling::GREEDY, VOCABULARY));
+}
+
+#[test]
+fn a_request_cancelled_in_the_queue_never_begins() {
+    let (engine, probe, gate) = spawn_gated(depth(4), FakeOptions::default(), 0);
+    let running = engine.generate(request(&[1], 3)).unwrap();
+    gate.wait_until_reached();
+    let waiting = engine.generate(request(&[2], 3)).unwrap();
+    drop(engine.generate(request(&[3], 3)).unwrap());
+    waiting.cancel_handle().cancel();
+    gate.open();
+    assert_eq!(running.complete().unwrap().1.reason, FinishReason::Length);
+    let (tokens, completion) = waiting.complete().unwrap();
+    assert_eq!((tokens, completion.reason), (vec![], FinishReason::Cancelled));
+    drop(engine);
+    assert_eq!(begins(&probe), 1);
+}
+
+#[test]
+fn a_broken_model_is_reported_to_those_who_wait_and_those_who_come() {
+    let faults = vec![Fault::Wait { step: 4 }];
+    let (engine, probe, gate) = spawn_gated(depth(4), FakeOptions { faults, ..FakeOptions::default() }, 0);
+    let running = engine.generate(request(&[1], 20)).unwrap();
+    gate.wait_until_reached();
+    let waiting = engine.generate(request(&[2], 20)).unwrap();
+    gate.open();
+    let error = running.complete().unwrap_err();
+    assert!(matches!(error, Error::Model { .. }), "{error:?}");
+    assert_eq!(waiting.complete().unwrap_err().to_string(), error.to_string());
+    let later = engine.generate(request(&[3], 20)).unwrap();
+    assert_eq!(later.complete().unwrap_err().to_string(), error.to_string());
+    assert_eq!(begins(&probe), 1);
+}
+
+#[test]
+fn the_tokens_before_a_failure_are_delivered() {
+    let faults = vec![Fault::Wait { step: 4 }];
+    let (engine, _) = spawn(depth(4), FakeOptions { faults, ..FakeOptions::default() });
+    let events: Vec<Event> = engine.generate(request(&[1], 20)).unwrap().collect();
+    assert_eq!(events.len(), 5);
+    assert!(events[..4].iter().all(|event| matches!(event, Event::Token(_))));
+    assert!(matches!(events[4], Event::Failed(Error::Model { .. })));
+}
+
+#[test]
+fn dropping_the_handle_stops_what_runs_and_fails_what_waits() {
+    const ENOUGH_FOR_A_MINUTE: u32 = 60_000;
+    let clock = ManualClock::new();
+    let limits = ModelLimits { context_tokens: 2 * ENOUGH_FOR_A_MINUTE, ..FakeOptions::default().limits };
+    let (reach, reached) = mpsc::channel();
+    let fake = FakeOptions { limits, tokens: TokenStream::Script(vec![7]), ..FakeOptions::default() };
+    let model = FakeModel::new(fake, clock.clone()).on_wait(move |step| {
+        if step == 5 {
+            reach.send(()).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    });
+    let probe = model.probe();
+    let engine = Engine::spawn(model, clock, depth(4)).unwrap();
+    let running = engine.generate(request(&[1, 2], ENOUGH_FOR_A_MINUTE)).unwrap();
+    let waiting = engine.generate(request(&[3], ENOUGH_FOR_A_MINUTE)).unwrap();
+    reached.recv().unwrap();
+    drop(engine);
+    let ended = probe.calls().len();
+    assert!(matches!(running.last(), Some(Event::Failed(Error::Stopped))));
+    assert!(matches!(waiting.last(), Some(Event::Failed(Error::Stopped))));
+    assert_eq!((begins(&probe), probe.cancels()), (1, 1));
+    assert_eq!(probe.calls().len(), ended, "nothing runs behind the drop");
+}
+
+#[test]
+fn a_generation_outlives_its_engine() {
+    let (engine, _) = spawn(depth(4), FakeOptions::default());
+    let generation = engine.generate(request(&[1], 3)).unwrap();
+    let done = engine.generate(request(&[1], 3)).unwrap();
+    done.complete().unwrap();
+    drop(engine);
+    assert_eq!(generation.complete().unwrap().0.len(), 3);
+}
+
+#[test]
+fn a_thread_that_panics_fails_its_requests() {
+    let clock = ManualClock::new();
+    let model = FakeModel::new(FakeOptions::default(), clock.clone()).on_wait(|step| assert!(step != 2, "a bug"));
+    let engine = Engine::spawn(model, clock, depth(1)).unwrap();
+    let events: Vec<Event> = engine.generate(request(&[1], 5)).unwrap().collect();
+    assert_eq!(events.len(), 3);
+    let is_the_panic = |error: &Error| matches!(error, Error::Panicked { message } if &**message == "a bug");
+    assert!(matches!(&events[2], Event::Failed(error) if is_the_panic(error)), "{:?}", events[2]);
+    for _ in 0..2 {
+        let later = engine.generate(request(&[1], 5)).unwrap().complete().unwrap_err();
+        assert!(is_the_panic(&later), "{later:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! What the tests of the loop share: an engine on a simulated model, and outlets that cancel.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::ops::ControlFlow;
+
+use zinc_sched::fake::{FakeModel, FakeOptions, Probe, TokenStream};
+use zinc_sched::{
+    CancelHandle, Completion, Engine, EngineOptions, InflightDepth, ManualClock, ModelLimits, Outlet, Request, Result,
+    Token,
+};
+
+pub(crate) const DEPTHS: [u32; 5] = [1, 2, 3, 4, 8];
+pub(crate) const VOCABULARY: u32 = 1000;
+
+pub(crate) fn depth(depth: u32) -> EngineOptions {
+    EngineOptions { depth: InflightDepth::new(depth).unwrap(), ..EngineOptions::default() }
+}
+
+pub(crate) fn engine(options: EngineOptions, fake: FakeOptions) -> (Engine<FakeModel>, Probe) {
+    let clock = ManualClock::new();
+    let model = FakeModel::new(fake, clock.clone());
+    let probe = model.probe();
+    (Engine::new(model, clock, options).unwrap(), probe)
+}
+
+pub(crate) fn scripted(tokens: &[u32]) -> FakeOptions {
+    FakeOptions { tokens: TokenStream::Script(tokens.to_vec()), ..FakeOptions::default() }
+}
+
+pub(crate) fn context(context_tokens: u32) -> FakeOptions {
+    let limits = ModelLimits { context_tokens, ..FakeOptions::default().limits };
+    FakeOptions { limits, ..FakeOptions::default() }
+}
+
+pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> Request {
+    Request { max_tokens: Some(max_tokens), ..Request::new(prompt, []) }
+}
+
+pub(crate) fn run(engine: &mut Engine<FakeModel>, request: &Request) -> Result<(Vec<u32>, Completion)> {
+    let mut tokens: Vec<Token> = Vec::new();
+    let completion = engine.run(request, &mut tokens)?;
+    assert_positions(&tokens, request);
+    Ok((ids(&tokens), completion))
+}
+
+pub(crate) fn ids(tokens: &[Token]) -> Vec<u32> {
+    tokens.iter().map(|token| token.id).collect()
+}
+
+/// Delivered tokens follow the prompt without a gap.
+pub(crate) fn assert_positions(tokens: &[Token], request: &Request) {
+    for (i, token) in tokens.iter().enumerate() {
+        assert_eq!(token.position as usize, request.prompt.len() + i);
+    }
+}
+
+/// Cancels itself once it holds so many tokens.
+pub(crate) struct CancelAfter {
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) count: usize,
+}
+
+impl Outlet for CancelAfter {
+    fn token(&mut self, token: Token) -> ControlFlow<()> {
+        self.tokens.push(token);
+        ControlFlow::Continue(())
+    }
+
+    fn cancelled(&self) -> bool {
+        self.tokens.len() >= self.count
+    }
+}
+
+/// Refuses the token after so many, as a dropped receiver does.
+pub(crate) struct BreakAfter {
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) count: usize,
+}
+
+impl Outlet for BreakAfter {
+    fn token(&mut self, token: Token) -> ControlFlow<()> {
+        if self.tokens.len() == self.count {
+            return ControlFlow::Break(());
+        }
+        self.tokens.push(token);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Listens to a handle.
+#[derive(Default)]
+pub(crate) struct Cancellable {
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) cancel: CancelHandle,
+}
+
+impl Outlet for Cancellable {
+    fn token(&mut self, token: Token) -> ControlFlow<()> {
+        self.tokens.push(token);
+        ControlFlow::Continue(())
+    }
+
+    fn cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+}
