@@ -1,1 +1,92 @@
 //! Vulkan compute on one timeline: device choice, memory, recordings, queues and timeline points.
+//!
+//! The crate runs compute work that is recorded once and submitted again and again, with the host following a few submissions
+//! behind and never in the way. It knows nothing of what is computed.
+//!
+//! ```no_run
+//! use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, QueueKind, RecordingBuilder, Wants};
+//!
+//! # fn main() -> zinc_vk::Result<()> {
+//! let instance = Instance::new(&InstanceOptions::default())?;
+//! let plan = DevicePlan::choose(&instance.adapters()?, &Wants::default())?;
+//! let device = Device::open(&instance, &plan)?;
+//!
+//! // One recording per step that may be in flight: with two, the device always has the next one at hand.
+//! let step = |name| RecordingBuilder::new(&device, QueueKind::Compute, name)?.finish();
+//! let (even, odd) = (step("even")?, step("odd")?);
+//! let queue = device.compute_queue();
+//! let mut oldest = queue.submit(&even, &[])?;
+//! for _ in 0..100 {
+//!     let next = queue.submit(&odd, &[])?; // while `oldest` runs
+//!     oldest.wait()?;
+//!     oldest = queue.submit(&even, &[])?;
+//!     next.wait()?;
+//! }
+//! oldest.wait()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `instance`, `validation` | the loader, the instance, what the validation layer says |
+//! | `facts` | what a device says of itself, as plain data |
+//! | `plan` | which device, queues and subgroup width: a pure function of the facts |
+//! | `device`, `memory`, `buffer` | the open device, its memory, buffers with addresses |
+//! | `pipeline`, `pipeline_cache` | compute pipelines and their cache on disk |
+//! | `access`, `recording` | barriers with exact masks, command buffers that are recorded once |
+//! | `queue`, `timeline` | submission, and **the contract of timelines and points** |
+//! | `retire`, `staging` | values that wait for a point, the upload ring |
+//! | `timestamps` | device timestamps on the host's clock |
+//!
+//! # What it does not do
+//! No descriptor sets, images, graphics or presentation. No tracking of what a shader reads or writes: the caller places the
+//! barriers inside a recording. No allocation strategy beyond gpu-allocator's.
+//!
+//! # Errors and panics
+//! [`Error`] is for what a caller cannot foresee. Misuse that is visible in the caller's own code panics with the numbers.
+
+#![allow(
+    unsafe_code,
+    reason = "this crate is the project's wrapper of the Vulkan API"
+)]
+
+mod access;
+mod buffer;
+mod device;
+mod error;
+mod facts;
+mod instance;
+mod memory;
+mod pipeline;
+mod pipeline_cache;
+mod plan;
+mod queue;
+mod recording;
+mod retire;
+mod staging;
+mod timeline;
+mod timestamps;
+mod validation;
+
+pub use access::Access;
+pub use buffer::{ALIGNMENT, Buffer, Placement};
+pub use device::{Device, DeviceStats};
+pub use error::{Error, Result};
+pub use facts::{
+    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, HeapBudget, Limits,
+    MemoryType, PciAddress, QueueAbilities, QueueFamily, SubgroupFacts, SubgroupOps,
+};
+pub use instance::{Instance, InstanceOptions};
+pub use memory::{HeapReport, MemoryReport};
+pub use pipeline::{Pipeline, PipelineSpec};
+pub use plan::{DevicePlan, DeviceSelector, Missing, Notice, Unsuitable, Wants};
+pub use queue::{Queue, QueueKind, QueueStats};
+pub use recording::{Recording, RecordingBuilder, RecordingStats};
+pub use retire::Retire;
+pub use staging::{UploadRing, Uploader};
+pub use timeline::{
+    Counter, HostTimeline, SLICE, Timeline, TimelineId, TimelinePoint, WaitOutcome, WaitPolicy,
+};
+pub use timestamps::{ClockCalibration, ClockMethod, Stage, Timestamps, host_now_ns};
+pub use validation::Validation;

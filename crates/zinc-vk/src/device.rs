@@ -1,0 +1,398 @@
+//! The logical device: what buffers, pipelines, recordings and queues share.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ash::vk;
+
+use crate::error::{Error, Result};
+use crate::facts::{AdapterFacts, Features, KNOWN_EXTENSIONS};
+use crate::instance::Instance;
+use crate::memory::{Memory, MemoryReport};
+use crate::pipeline_cache::PipelineCache;
+use crate::plan::DevicePlan;
+use crate::queue::{Queue, QueueKind};
+
+/// An open device with its queues.
+///
+/// `Send + Sync`: any thread may create things, record, submit and wait. Everything created from a device keeps the driver's
+/// device alive, so the order in which things are dropped does not matter.
+pub struct Device {
+    pub(crate) shared: Arc<Shared>,
+    compute: Arc<Queue>,
+    transfer: Option<Arc<Queue>>,
+}
+
+/// What everything created from a device keeps alive.
+pub(crate) struct Shared {
+    pub(crate) raw: ash::Device,
+    pub(crate) physical: vk::PhysicalDevice,
+    pub(crate) plan: DevicePlan,
+    pub(crate) sync2: Sync2,
+    pub(crate) calibrated: Option<ash::ext::calibrated_timestamps::Device>,
+    pub(crate) loss: Arc<Loss>,
+    pub(crate) memory: Memory,
+    pub(crate) cache: PipelineCache,
+    pub(crate) recordings: AtomicU64,
+    names: Option<ash::ext::debug_utils::Device>,
+    pub(crate) instance: Arc<Instance>,
+}
+
+/// Whether a device is lost, and which call noticed. Shared by the device and its timelines.
+#[derive(Debug, Default)]
+pub(crate) struct Loss(OnceLock<&'static str>);
+
+impl Loss {
+    /// The error of a lost device, if it is lost.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.0.get() {
+            None => Ok(()),
+            Some(during) => Err(Error::DeviceLost { during }),
+        }
+    }
+
+    /// Remembers the loss and returns its error; the first call named stays.
+    pub(crate) fn set(&self, during: &'static str) -> Error {
+        Error::DeviceLost {
+            during: self.0.get_or_init(|| during),
+        }
+    }
+
+    /// The error for a failed call; a loss is remembered.
+    pub(crate) fn error(&self, call: &'static str, source: vk::Result) -> Error {
+        if source == vk::Result::ERROR_DEVICE_LOST {
+            self.set(call)
+        } else {
+            Error::Vulkan { call, source }
+        }
+    }
+}
+
+/// The functions of synchronization2, core or from the extension.
+pub(crate) enum Sync2 {
+    Core,
+    Khr(ash::khr::synchronization2::Device),
+}
+
+/// Counts kept since the device was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceStats {
+    /// Recordings finished. Constant while a decode loop runs: nothing is recorded again.
+    pub recordings: u64,
+}
+
+impl Device {
+    /// Opens the device that `plan` chose from this instance's adapters.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] if the instance no longer lists the adapter, or what `vkCreateDevice` says.
+    pub fn open(instance: &Arc<Instance>, plan: &DevicePlan) -> Result<Arc<Self>> {
+        let adapter = &plan.adapter;
+        let physical = find_physical(instance, adapter)?;
+        let raw = create_device(instance, physical, plan)?;
+        let core13 = adapter.api_version.at_least(1, 3);
+        let shared = Arc::new(Shared {
+            sync2: if core13 {
+                Sync2::Core
+            } else {
+                Sync2::Khr(ash::khr::synchronization2::Device::new(&instance.raw, &raw))
+            },
+            calibrated: adapter
+                .has_extension(ash::ext::calibrated_timestamps::NAME)
+                .then(|| ash::ext::calibrated_timestamps::Device::new(&instance.raw, &raw)),
+            loss: Arc::default(),
+            memory: Memory::new(instance, &raw, physical, adapter)?,
+            cache: PipelineCache::open(&raw, plan)?,
+            recordings: AtomicU64::new(0),
+            names: instance
+                .debug
+                .is_some()
+                .then(|| ash::ext::debug_utils::Device::new(&instance.raw, &raw)),
+            instance: Arc::clone(instance),
+            plan: plan.clone(),
+            physical,
+            raw,
+        });
+        let compute = Queue::new(&shared, QueueKind::Compute, plan.compute_family)?;
+        let transfer = plan
+            .transfer_family
+            .map(|family| Queue::new(&shared, QueueKind::Transfer, family))
+            .transpose()?;
+        Ok(Arc::new(Self {
+            shared,
+            compute,
+            transfer,
+        }))
+    }
+
+    /// Facts of the adapter.
+    pub fn facts(&self) -> &AdapterFacts {
+        &self.shared.plan.adapter
+    }
+
+    /// The plan that the device was opened with.
+    pub fn plan(&self) -> &DevicePlan {
+        &self.shared.plan
+    }
+
+    /// Lanes of a subgroup in every pipeline of this device.
+    pub fn subgroup_width(&self) -> u32 {
+        self.shared.plan.subgroup_width
+    }
+
+    /// The queue that dispatches.
+    pub fn compute_queue(&self) -> &Arc<Queue> {
+        &self.compute
+    }
+
+    /// The queue that only copies, where the device has one.
+    pub fn transfer_queue(&self) -> Option<&Arc<Queue>> {
+        self.transfer.as_ref()
+    }
+
+    /// Bytes per heap: in all, still available, used by this device's buffers.
+    pub fn memory_report(&self) -> MemoryReport {
+        self.shared.memory.report(&self.shared)
+    }
+
+    /// Counts since the device was opened.
+    pub fn stats(&self) -> DeviceStats {
+        DeviceStats {
+            recordings: self.shared.recordings.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether the device is lost.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`].
+    pub fn check(&self) -> Result<()> {
+        self.shared.loss.check()
+    }
+
+    /// Treats the device as lost from now on, as though the driver had said so: every later wait and submit fails. For a
+    /// caller that has given up on a device that no longer answers.
+    pub fn declare_lost(&self) {
+        self.shared.loss.set("Device::declare_lost");
+    }
+
+    /// Writes the pipeline cache to the directory of the plan; does nothing without one.
+    ///
+    /// # Errors
+    /// [`Error::PipelineCache`], or what `vkGetPipelineCacheData` says.
+    pub fn save_pipeline_cache(&self) -> Result<()> {
+        self.shared.cache.save(&self.shared.raw)
+    }
+}
+
+impl Shared {
+    /// Names a Vulkan object for the validation layer's messages.
+    pub(crate) fn name<H: vk::Handle>(&self, handle: H, name: &str) {
+        if let Some(names) = &self.names
+            && let Ok(name) = CString::new(name.replace('\0', ""))
+        {
+            let info = vk::DebugUtilsObjectNameInfoEXT::default()
+                .object_handle(handle)
+                .object_name(&name);
+            // SAFETY: the handle belongs to this device and is not yet shared with another thread
+            // (VUID-vkSetDebugUtilsObjectNameEXT-pNameInfo-02588, host access externally synchronised).
+            if let Err(result) = unsafe { names.set_debug_utils_object_name(&info) } {
+                tracing::debug!("vkSetDebugUtilsObjectNameEXT failed: {result}");
+            }
+        }
+    }
+
+    /// The error for a failed call; a loss is remembered.
+    pub(crate) fn error(&self, call: &'static str) -> impl Fn(vk::Result) -> Error {
+        move |source| self.loss.error(call, source)
+    }
+
+    pub(crate) fn has(&self, features: Features) -> bool {
+        self.plan.features.contains(features)
+    }
+}
+
+fn find_physical(instance: &Instance, adapter: &AdapterFacts) -> Result<vk::PhysicalDevice> {
+    instance
+        .physical_devices()?
+        .get(adapter.index)
+        .copied()
+        .ok_or_else(|| Error::NoSuchDevice {
+            selector: crate::plan::DeviceSelector::Index(adapter.index),
+            available: Vec::new(),
+        })
+}
+
+fn create_device(
+    instance: &Instance,
+    physical: vk::PhysicalDevice,
+    plan: &DevicePlan,
+) -> Result<ash::Device> {
+    let adapter = &plan.adapter;
+    let on = |feature: Features| plan.features.contains(feature);
+    let core13 = adapter.api_version.at_least(1, 3);
+
+    let families: BTreeSet<u32> = [Some(plan.compute_family), plan.transfer_family]
+        .into_iter()
+        .flatten()
+        .collect();
+    let priorities = [1.0];
+    let queues: Vec<_> = families
+        .iter()
+        .map(|&f| {
+            vk::DeviceQueueCreateInfo::default()
+                .queue_family_index(f)
+                .queue_priorities(&priorities)
+        })
+        .collect();
+
+    let extensions: Vec<*const std::ffi::c_char> = KNOWN_EXTENSIONS
+        .into_iter()
+        .filter(|&name| adapter.has_extension(name) && wanted(name, core13))
+        .map(CStr::as_ptr)
+        .collect();
+
+    let core = vk::PhysicalDeviceFeatures::default()
+        .shader_int64(on(Features::SHADER_INT64))
+        .shader_int16(on(Features::SHADER_INT16));
+    let mut v11 = vk::PhysicalDeviceVulkan11Features::default()
+        .storage_buffer16_bit_access(on(Features::STORAGE_BUFFER_16BIT));
+    let mut v12 = vk::PhysicalDeviceVulkan12Features::default()
+        .timeline_semaphore(on(Features::TIMELINE_SEMAPHORE))
+        .buffer_device_address(on(Features::BUFFER_DEVICE_ADDRESS))
+        .scalar_block_layout(on(Features::SCALAR_BLOCK_LAYOUT))
+        .storage_buffer8_bit_access(on(Features::STORAGE_BUFFER_8BIT))
+        .shader_float16(on(Features::SHADER_FLOAT16))
+        .shader_int8(on(Features::SHADER_INT8))
+        .shader_subgroup_extended_types(on(Features::SUBGROUP_EXTENDED_TYPES))
+        .host_query_reset(on(Features::HOST_QUERY_RESET))
+        .vulkan_memory_model(on(Features::VULKAN_MEMORY_MODEL))
+        .vulkan_memory_model_device_scope(on(Features::VULKAN_MEMORY_MODEL_DEVICE_SCOPE));
+    let mut sync = vk::PhysicalDeviceSynchronization2Features::default()
+        .synchronization2(on(Features::SYNCHRONIZATION2));
+    let mut control = vk::PhysicalDeviceSubgroupSizeControlFeatures::default()
+        .subgroup_size_control(on(Features::SUBGROUP_SIZE_CONTROL))
+        .compute_full_subgroups(on(Features::FULL_SUBGROUPS));
+    let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default()
+        .shader_integer_dot_product(on(Features::INTEGER_DOT_PRODUCT));
+    let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default()
+        .cooperative_matrix(on(Features::COOPERATIVE_MATRIX));
+
+    let mut info = vk::DeviceCreateInfo::default()
+        .queue_create_infos(&queues)
+        .enabled_extension_names(&extensions)
+        .enabled_features(&core)
+        .push_next(&mut v11)
+        .push_next(&mut v12)
+        .push_next(&mut sync);
+    if on(Features::SUBGROUP_SIZE_CONTROL) {
+        info = info.push_next(&mut control);
+    }
+    if on(Features::INTEGER_DOT_PRODUCT) {
+        info = info.push_next(&mut dot);
+    }
+    if on(Features::COOPERATIVE_MATRIX) {
+        info = info.push_next(&mut matrix);
+    }
+    // SAFETY: `physical` belongs to this instance; features and extensions are among those that the adapter's facts list
+    // (VUID-vkCreateDevice-ppEnabledExtensionNames-01387); the families are distinct and exist
+    // (VUID-VkDeviceCreateInfo-queueFamilyIndex-02802).
+    unsafe { instance.raw.create_device(physical, &info, None) }
+        .map_err(Error::vulkan("vkCreateDevice"))
+}
+
+/// Whether an extension that the device lists is to be enabled: those promoted to 1.3 only below it.
+fn wanted(name: &CStr, core13: bool) -> bool {
+    let promoted = [
+        ash::khr::synchronization2::NAME,
+        ash::khr::maintenance4::NAME,
+        ash::khr::shader_integer_dot_product::NAME,
+        ash::ext::subgroup_size_control::NAME,
+    ];
+    // The KHR twin of the calibrated timestamps is known only to tell that a driver has them.
+    name != ash::khr::calibrated_timestamps::NAME && !(core13 && promoted.contains(&name))
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Err(error) = self.cache.save(&self.raw) {
+            tracing::warn!("{error}");
+        }
+        self.cache.destroy(&self.raw);
+        self.memory.close();
+        // SAFETY: everything created from the device holds an `Arc` of this, so nothing is left; the pipeline cache and the
+        // allocator's memory are freed above (VUID-vkDestroyDevice-device-05137).
+        unsafe { self.raw.destroy_device(None) };
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device")
+            .field("name", &self.facts().name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("name", &self.plan.adapter.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The functions of synchronization2 with one signature for both origins.
+///
+/// # Safety
+/// Each method has the preconditions of the Vulkan function that it is named after.
+impl Shared {
+    pub(crate) unsafe fn queue_submit2(
+        &self,
+        queue: vk::Queue,
+        submit: &vk::SubmitInfo2<'_>,
+        fence: vk::Fence,
+    ) -> ash::prelude::VkResult<()> {
+        let submits = std::slice::from_ref(submit);
+        // SAFETY: the caller's.
+        unsafe {
+            match &self.sync2 {
+                Sync2::Core => self.raw.queue_submit2(queue, submits, fence),
+                Sync2::Khr(khr) => khr.queue_submit2(queue, submits, fence),
+            }
+        }
+    }
+
+    pub(crate) unsafe fn cmd_pipeline_barrier2(
+        &self,
+        cmd: vk::CommandBuffer,
+        info: &vk::DependencyInfo<'_>,
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
+            match &self.sync2 {
+                Sync2::Core => self.raw.cmd_pipeline_barrier2(cmd, info),
+                Sync2::Khr(khr) => khr.cmd_pipeline_barrier2(cmd, info),
+            }
+        }
+    }
+
+    pub(crate) unsafe fn cmd_write_timestamp2(
+        &self,
+        cmd: vk::CommandBuffer,
+        stage: vk::PipelineStageFlags2,
+        pool: vk::QueryPool,
+        query: u32,
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
+            match &self.sync2 {
+                Sync2::Core => self.raw.cmd_write_timestamp2(cmd, stage, pool, query),
+                Sync2::Khr(khr) => khr.cmd_write_timestamp2(cmd, stage, pool, query),
+            }
+        }
+    }
+}

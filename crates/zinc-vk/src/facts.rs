@@ -1,0 +1,345 @@
+//! What a device says of itself, as plain data.
+//!
+//! [`AdapterFacts`] is everything that [`DevicePlan::choose`](crate::DevicePlan::choose) and the checks of this crate read,
+//! so that both can be tested with facts recorded from devices that are not at hand. Nothing here decides anything.
+
+use std::fmt;
+
+use bitflags::bitflags;
+
+mod query;
+
+pub(crate) use query::{KNOWN_EXTENSIONS, budgets, query};
+
+/// A Vulkan API version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ApiVersion {
+    /// Major version.
+    pub major: u32,
+    /// Minor version.
+    pub minor: u32,
+    /// Patch version.
+    pub patch: u32,
+}
+
+impl ApiVersion {
+    pub(crate) const fn from_raw(raw: u32) -> Self {
+        Self {
+            major: ash::vk::api_version_major(raw),
+            minor: ash::vk::api_version_minor(raw),
+            patch: ash::vk::api_version_patch(raw),
+        }
+    }
+
+    /// Whether this version includes the core features of `major.minor`.
+    pub const fn at_least(self, major: u32, minor: u32) -> bool {
+        self.major > major || (self.major == major && self.minor >= minor)
+    }
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Vulkan {}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// What a device is made of. The order is the order of preference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AdapterKind {
+    /// A GPU with its own memory.
+    Discrete,
+    /// A GPU that shares the host's memory.
+    Integrated,
+    /// A GPU seen through a virtual machine.
+    Virtual,
+    /// Something else.
+    Other,
+    /// The host's own cores.
+    Cpu,
+}
+
+impl fmt::Display for AdapterKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Discrete => "discrete",
+            Self::Integrated => "integrated",
+            Self::Virtual => "virtual",
+            Self::Other => "other",
+            Self::Cpu => "cpu",
+        })
+    }
+}
+
+/// The driver behind an adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverFacts {
+    /// `VkDriverId`, a number from the Vulkan registry.
+    pub id: u32,
+    /// Name of the driver, for people.
+    pub name: String,
+    /// Version of the driver, for people.
+    pub info: String,
+    /// `driverVersion`, in the driver's own encoding.
+    pub version: u32,
+}
+
+/// Position of a device on the PCI bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PciAddress {
+    /// PCI domain.
+    pub domain: u32,
+    /// PCI bus.
+    pub bus: u32,
+    /// PCI device.
+    pub device: u32,
+    /// PCI function.
+    pub function: u32,
+}
+
+/// Limits that are checked before something is asked of the driver.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// Bytes of push constants; at least 128.
+    pub push_constant_bytes: u32,
+    /// Bytes of one memory allocation.
+    pub allocation_bytes: u64,
+    /// Bytes of one buffer, where the driver states it.
+    pub buffer_bytes: Option<u64>,
+    /// Memory allocations alive at once.
+    pub allocations: u32,
+    /// Bytes of shared memory of one workgroup.
+    pub shared_memory_bytes: u32,
+    /// Invocations of one workgroup.
+    pub workgroup_invocations: u32,
+    /// Invocations of one workgroup along x, y and z.
+    pub workgroup_size: [u32; 3],
+    /// Workgroups of one dispatch along x, y and z.
+    pub workgroup_count: [u32; 3],
+    /// How far a timeline value may lie ahead of the counter.
+    pub timeline_difference: u64,
+    /// Nanoseconds of one timestamp tick.
+    pub timestamp_period_ns: f32,
+}
+
+bitflags! {
+    /// What a queue family can do.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct QueueAbilities: u32 {
+        /// Graphics pipelines.
+        const GRAPHICS = 1;
+        /// Compute pipelines.
+        const COMPUTE = 2;
+        /// Copies; every compute or graphics family has it, stated or not.
+        const TRANSFER = 4;
+        /// Sparse binding.
+        const SPARSE = 8;
+        /// Video decoding or encoding.
+        const VIDEO = 16;
+    }
+}
+
+/// One queue family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueFamily {
+    /// What its queues can do.
+    pub abilities: QueueAbilities,
+    /// How many queues it has.
+    pub queues: u32,
+    /// Valid bits of its timestamps; 0 where it writes none.
+    pub timestamp_bits: u32,
+}
+
+/// What `VK_EXT_memory_budget` says of one heap at the time of asking, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeapBudget {
+    /// What this process may use, what it uses already included.
+    pub budget: u64,
+    /// What this process uses.
+    pub usage: u64,
+}
+
+/// One memory heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heap {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Whether it is the device's own memory.
+    pub device_local: bool,
+    /// Budget at the time the facts were read, where the driver tells.
+    pub budget: Option<HeapBudget>,
+}
+
+/// One memory type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryType {
+    /// Index of its heap.
+    pub heap: u32,
+    /// On the device.
+    pub device_local: bool,
+    /// Can be mapped.
+    pub host_visible: bool,
+    /// Needs no flush.
+    pub host_coherent: bool,
+    /// Cached by the host.
+    pub host_cached: bool,
+}
+
+bitflags! {
+    /// Subgroup operations that compute shaders may use.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct SubgroupOps: u32 {
+        /// `elect`, barriers.
+        const BASIC = 1;
+        /// `any`, `all`.
+        const VOTE = 2;
+        /// Sums, minima, scans.
+        const ARITHMETIC = 4;
+        /// Ballots and broadcasts.
+        const BALLOT = 8;
+        /// Shuffles by index and by xor.
+        const SHUFFLE = 16;
+        /// Shuffles up and down.
+        const SHUFFLE_RELATIVE = 32;
+        /// Clustered reductions.
+        const CLUSTERED = 64;
+        /// Quad operations.
+        const QUAD = 128;
+    }
+}
+
+/// How wide subgroups are and who decides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubgroupFacts {
+    /// Width that a pipeline gets when it asks for none.
+    pub default: u32,
+    /// Narrowest width; equal to `default` without subgroup size control.
+    pub min: u32,
+    /// Widest width; equal to `default` without subgroup size control.
+    pub max: u32,
+    /// Whether a compute pipeline may require a width between `min` and `max`.
+    pub selectable: bool,
+    /// Most subgroups of one workgroup where a width is required.
+    pub per_workgroup: u32,
+    /// What subgroups can do in compute shaders.
+    pub ops: SubgroupOps,
+}
+
+bitflags! {
+    /// Features of a device that this crate, or a shader it runs, may use.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Features: u32 {
+        /// Timeline semaphores.
+        const TIMELINE_SEMAPHORE = 1;
+        /// Buffer device addresses.
+        const BUFFER_DEVICE_ADDRESS = 1 << 1;
+        /// 64-bit integers in shaders.
+        const SHADER_INT64 = 1 << 2;
+        /// 16-bit values in storage buffers.
+        const STORAGE_BUFFER_16BIT = 1 << 3;
+        /// `vkQueueSubmit2` and the exact stage and access masks.
+        const SYNCHRONIZATION2 = 1 << 4;
+        /// Scalar layout of blocks in buffers.
+        const SCALAR_BLOCK_LAYOUT = 1 << 5;
+        /// 8-bit values in storage buffers.
+        const STORAGE_BUFFER_8BIT = 1 << 6;
+        /// 16-bit floats in shaders.
+        const SHADER_FLOAT16 = 1 << 7;
+        /// 16-bit integers in shaders.
+        const SHADER_INT16 = 1 << 8;
+        /// 8-bit integers in shaders.
+        const SHADER_INT8 = 1 << 9;
+        /// Subgroup operations on 8-, 16- and 64-bit integers and 16-bit floats.
+        const SUBGROUP_EXTENDED_TYPES = 1 << 10;
+        /// A pipeline may choose its subgroup width.
+        const SUBGROUP_SIZE_CONTROL = 1 << 11;
+        /// A pipeline may require that every subgroup is full.
+        const FULL_SUBGROUPS = 1 << 12;
+        /// Queries can be reset by the host.
+        const HOST_QUERY_RESET = 1 << 13;
+        /// The Vulkan memory model.
+        const VULKAN_MEMORY_MODEL = 1 << 14;
+        /// The Vulkan memory model at device scope.
+        const VULKAN_MEMORY_MODEL_DEVICE_SCOPE = 1 << 15;
+        /// Integer dot products in shaders.
+        const INTEGER_DOT_PRODUCT = 1 << 16;
+        /// Cooperative matrices (`VK_KHR_cooperative_matrix`).
+        const COOPERATIVE_MATRIX = 1 << 17;
+        /// Timestamps of device and host taken together (`VK_EXT_calibrated_timestamps`).
+        const CALIBRATED_TIMESTAMPS = 1 << 18;
+        /// Heap budgets (`VK_EXT_memory_budget`).
+        const MEMORY_BUDGET = 1 << 19;
+    }
+}
+
+impl Features {
+    /// What a device must have to be used at all.
+    pub const REQUIRED: Self = Self::TIMELINE_SEMAPHORE
+        .union(Self::BUFFER_DEVICE_ADDRESS)
+        .union(Self::SHADER_INT64)
+        .union(Self::STORAGE_BUFFER_16BIT)
+        .union(Self::SYNCHRONIZATION2)
+        .union(Self::SCALAR_BLOCK_LAYOUT);
+}
+
+impl SubgroupOps {
+    /// What a device must have to be used at all.
+    pub const REQUIRED: Self = Self::BASIC.union(Self::ARITHMETIC).union(Self::SHUFFLE);
+}
+
+/// Everything that is known of one adapter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdapterFacts {
+    /// Position in the loader's list; what [`DeviceSelector::Index`](crate::DeviceSelector::Index) names.
+    pub index: usize,
+    /// Name, for people.
+    pub name: String,
+    /// Kind.
+    pub kind: AdapterKind,
+    /// PCI vendor id, or a Khronos id above 0xffff.
+    pub vendor_id: u32,
+    /// Device id of that vendor.
+    pub device_id: u32,
+    /// `deviceUUID`: the same for one card through every driver that keeps to the specification.
+    pub device_uuid: [u8; 16],
+    /// `driverUUID`: names the build of the driver.
+    pub driver_uuid: [u8; 16],
+    /// Position on the PCI bus, where the driver tells.
+    pub pci: Option<PciAddress>,
+    /// The driver.
+    pub driver: DriverFacts,
+    /// API version of the device.
+    pub api_version: ApiVersion,
+    /// Limits.
+    pub limits: Limits,
+    /// Queue families, by index.
+    pub families: Vec<QueueFamily>,
+    /// Heaps, by index.
+    pub heaps: Vec<Heap>,
+    /// Memory types, by index.
+    pub memory_types: Vec<MemoryType>,
+    /// Subgroups.
+    pub subgroup: SubgroupFacts,
+    /// Features present.
+    pub features: Features,
+    /// Those extensions of the device that this crate knows a use for, sorted.
+    pub extensions: Vec<String>,
+}
+
+impl AdapterFacts {
+    /// Bytes of the largest device-local heap, or of the largest heap where none is device-local; 0 without heaps.
+    pub fn device_memory_bytes(&self) -> u64 {
+        let largest = |local: bool| {
+            self.heaps
+                .iter()
+                .filter(|h| !local || h.device_local)
+                .map(|h| h.bytes)
+                .max()
+        };
+        largest(true).or_else(|| largest(false)).unwrap_or(0)
+    }
+
+    pub(crate) fn has_extension(&self, name: &std::ffi::CStr) -> bool {
+        name.to_str()
+            .is_ok_and(|name| self.extensions.iter().any(|e| e == name))
+    }
+}

@@ -1,0 +1,215 @@
+//! Device memory: gpu-allocator behind a lock, bytes counted per heap.
+
+use ash::vk;
+use gpu_allocator::vulkan::{
+    Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc,
+};
+use gpu_allocator::{AllocationSizes, AllocatorDebugSettings, MemoryLocation};
+use parking_lot::Mutex;
+
+use crate::buffer::Placement;
+use crate::device::Shared;
+use crate::error::{Error, Result};
+use crate::facts::{self, AdapterFacts, Features, MemoryType};
+use crate::instance::Instance;
+
+const MIB: u64 = 1 << 20;
+
+/// State of one heap, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeapReport {
+    /// Size.
+    pub total: u64,
+    /// What can still be allocated: from the driver's budget where it tells one, otherwise the size less `ours`. Blocks that
+    /// are allocated and only partly used count as used.
+    pub available: u64,
+    /// Bytes of this device's buffers.
+    pub ours: u64,
+    /// Whether it is the device's own memory.
+    pub device_local: bool,
+}
+
+/// State of every heap, by index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryReport {
+    /// The heaps.
+    pub heaps: Vec<HeapReport>,
+}
+
+/// The allocator and its books.
+pub(crate) struct Memory {
+    state: Mutex<State>,
+}
+
+struct State {
+    /// `None` once closed.
+    allocator: Option<Allocator>,
+    /// Bytes of buffers, by heap.
+    ours: Vec<u64>,
+}
+
+/// Memory of one buffer, and the heap it came from.
+pub(crate) struct Block {
+    pub(crate) allocation: Allocation,
+    heap: usize,
+}
+
+impl Memory {
+    pub(crate) fn new(
+        instance: &Instance,
+        raw: &ash::Device,
+        physical: vk::PhysicalDevice,
+        adapter: &AdapterFacts,
+    ) -> Result<Self> {
+        // A block of the allocator must itself be allocatable, and small heaps should not vanish in one half-used block.
+        let largest = adapter
+            .limits
+            .allocation_bytes
+            .min(adapter.device_memory_bytes() / 8);
+        let device = (64 * MIB).min(largest);
+        let mut debug = AllocatorDebugSettings::default();
+        // `close` reports leaks itself, by name and through tracing.
+        debug.log_leaks_on_shutdown = false;
+        let allocator = Allocator::new(&AllocatorCreateDesc {
+            instance: instance.raw.clone(),
+            device: raw.clone(),
+            physical_device: physical,
+            debug_settings: debug,
+            buffer_device_address: true,
+            allocation_sizes: AllocationSizes::new(device, (16 * MIB).min(largest))
+                .with_max_device_memblock_size((256 * MIB).min(largest))
+                .with_max_host_memblock_size((64 * MIB).min(largest)),
+        })
+        .map_err(|e| Error::OutOfMemory {
+            name: "allocator".to_owned(),
+            size: 0,
+            available: adapter.device_memory_bytes(),
+            reason: e.to_string(),
+        })?;
+        Ok(Self {
+            state: Mutex::new(State {
+                allocator: Some(allocator),
+                ours: vec![0; adapter.heaps.len()],
+            }),
+        })
+    }
+
+    /// Memory for a buffer with these requirements.
+    pub(crate) fn allocate(
+        &self,
+        shared: &Shared,
+        name: &str,
+        requirements: vk::MemoryRequirements,
+        placement: Placement,
+    ) -> Result<Block> {
+        let adapter = &shared.plan.adapter;
+        let location = match placement {
+            Placement::Device => MemoryLocation::GpuOnly,
+            Placement::Upload => MemoryLocation::CpuToGpu,
+            Placement::Readback => MemoryLocation::GpuToCpu,
+        };
+        let desc = AllocationCreateDesc {
+            name,
+            requirements,
+            location,
+            linear: true,
+            allocation_scheme: AllocationScheme::GpuAllocatorManaged,
+        };
+        let mut state = self.state.lock();
+        let result = match &mut state.allocator {
+            Some(allocator) => allocator.allocate(&desc).map_err(|e| e.to_string()),
+            None => Err("the device is closed".to_owned()),
+        };
+        match result {
+            Ok(allocation) => {
+                let heap = heap_of(
+                    adapter,
+                    requirements.memory_type_bits,
+                    allocation.memory_properties(),
+                );
+                if let Some(ours) = state.ours.get_mut(heap) {
+                    *ours += requirements.size;
+                }
+                Ok(Block { allocation, heap })
+            }
+            Err(reason) => {
+                drop(state);
+                let heaps = self.report(shared).heaps;
+                let available = heaps
+                    .iter()
+                    .filter(|h| h.device_local || placement != Placement::Device)
+                    .map(|h| h.available)
+                    .max()
+                    .unwrap_or(0);
+                Err(Error::OutOfMemory {
+                    name: name.to_owned(),
+                    size: requirements.size,
+                    available,
+                    reason,
+                })
+            }
+        }
+    }
+
+    /// Gives the memory of a destroyed buffer back.
+    pub(crate) fn free(&self, block: Block, bytes: u64) {
+        let mut state = self.state.lock();
+        if let Some(ours) = state.ours.get_mut(block.heap) {
+            *ours = ours.saturating_sub(bytes);
+        }
+        if let Some(allocator) = &mut state.allocator
+            && let Err(error) = allocator.free(block.allocation)
+        {
+            tracing::error!("freeing device memory failed: {error}");
+        }
+    }
+
+    pub(crate) fn report(&self, shared: &Shared) -> MemoryReport {
+        let ours = self.state.lock().ours.clone();
+        let budgets = shared
+            .has(Features::MEMORY_BUDGET)
+            .then(|| facts::budgets(&shared.instance.raw, shared.physical));
+        let heaps = shared
+            .plan
+            .adapter
+            .heaps
+            .iter()
+            .enumerate()
+            .map(|(i, heap)| HeapReport {
+                total: heap.bytes,
+                available: match budgets {
+                    Some(budgets) => budgets[i].budget.saturating_sub(budgets[i].usage),
+                    None => heap.bytes.saturating_sub(ours[i]),
+                },
+                ours: ours[i],
+                device_local: heap.device_local,
+            });
+        MemoryReport {
+            heaps: heaps.collect(),
+        }
+    }
+
+    /// Frees the allocator's blocks; must come before the device is destroyed.
+    pub(crate) fn close(&self) {
+        if let Some(allocator) = self.state.lock().allocator.take() {
+            for leak in &allocator.generate_report().allocations {
+                tracing::error!("leaked buffer `{}` of {} bytes", leak.name, leak.size);
+            }
+        }
+    }
+}
+
+/// The heap of the first memory type among `bits` with exactly these properties: the one that the allocator takes.
+fn heap_of(adapter: &AdapterFacts, bits: u32, flags: vk::MemoryPropertyFlags) -> usize {
+    let has = |flag| flags.contains(flag);
+    let same = |t: &MemoryType| {
+        t.device_local == has(vk::MemoryPropertyFlags::DEVICE_LOCAL)
+            && t.host_visible == has(vk::MemoryPropertyFlags::HOST_VISIBLE)
+            && t.host_coherent == has(vk::MemoryPropertyFlags::HOST_COHERENT)
+            && t.host_cached == has(vk::MemoryPropertyFlags::HOST_CACHED)
+    };
+    let mut types = adapter.memory_types.iter().enumerate();
+    types
+        .find(|(i, t)| bits & (1 << i) != 0 && same(t))
+        .map_or(0, |(_, t)| t.heap as usize)
+}

@@ -1,0 +1,377 @@
+//! Queues: one submission each way of saying "run this".
+//!
+//! A queue is the only producer of its timeline. Each [`Queue::submit`] is one `vkQueueSubmit2` that waits for the given
+//! points, runs one recording, and signals the next value. [`Queue::submit_and_wait_fence`] is the baseline to measure that
+//! against: one submission, one binary fence, one blocking wait.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ash::vk;
+use parking_lot::Mutex;
+
+use crate::device::Shared;
+use crate::error::{Error, Result};
+use crate::recording::{Fenced, Recording};
+use crate::timeline::{SLICE, Settled, Timeline, TimelinePoint, WaitPolicy};
+
+/// What a queue runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueueKind {
+    /// Dispatches and copies.
+    Compute,
+    /// Copies only.
+    Transfer,
+}
+
+impl QueueKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Transfer => "transfer",
+        }
+    }
+}
+
+/// Counts since the device was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Calls of `vkQueueSubmit2`.
+    pub submits: u64,
+    /// Waits for a fence.
+    pub fence_waits: u64,
+}
+
+/// A device queue and its timeline.
+pub struct Queue {
+    shared: Arc<Shared>,
+    kind: QueueKind,
+    family: u32,
+    timeline: Arc<Timeline>,
+    state: Mutex<State>,
+    fence: Mutex<vk::Fence>,
+    submits: AtomicU64,
+    fence_waits: AtomicU64,
+}
+
+struct State {
+    raw: vk::Queue,
+    /// Value of the last submission.
+    last: u64,
+    in_flight: VecDeque<InFlight>,
+    /// Whether a fence submission was given up on while it may still run.
+    stuck: bool,
+    /// Kept between submissions for its memory.
+    waits: Vec<vk::SemaphoreSubmitInfo<'static>>,
+}
+
+/// What a submission owns until its value is reached.
+struct InFlight {
+    value: u64,
+    _recording: Arc<Recording>,
+    _waits: Vec<TimelinePoint>,
+}
+
+impl Queue {
+    pub(crate) fn new(shared: &Arc<Shared>, kind: QueueKind, family: u32) -> Result<Arc<Self>> {
+        // SAFETY: the device was created with one queue of this family (VUID-vkGetDeviceQueue-queueFamilyIndex-00384).
+        let raw = unsafe { shared.raw.get_device_queue(family, 0) };
+        shared.name(raw, kind.name());
+        let timeline = Timeline::new(shared, kind.name())?;
+        // SAFETY: no preconditions beyond a live device.
+        let fence = unsafe {
+            shared
+                .raw
+                .create_fence(&vk::FenceCreateInfo::default(), None)
+        }
+        .map_err(shared.error("vkCreateFence"))?;
+        Ok(Arc::new(Self {
+            shared: Arc::clone(shared),
+            kind,
+            family,
+            timeline,
+            state: Mutex::new(State {
+                raw,
+                last: 0,
+                in_flight: VecDeque::with_capacity(16),
+                stuck: false,
+                waits: Vec::new(),
+            }),
+            fence: Mutex::new(fence),
+            submits: AtomicU64::new(0),
+            fence_waits: AtomicU64::new(0),
+        }))
+    }
+
+    /// Queues `recording` behind everything submitted before and behind `waits`; the point returned completes with it.
+    ///
+    /// # Errors
+    /// [`Error::RecordingPending`] if its last submission has not completed, [`Error::TimelineDistance`],
+    /// [`Error::DeviceLost`], or what the driver says. After an error nothing was submitted.
+    ///
+    /// # Panics
+    /// If the recording was made for another queue kind or device, or a wait can never be met: it belongs to another device or
+    /// is a later point of this very queue.
+    pub fn submit(
+        &self,
+        recording: &Arc<Recording>,
+        waits: &[TimelinePoint],
+    ) -> Result<TimelinePoint> {
+        self.check_recording(recording);
+        self.shared.loss.check()?;
+        let mut state = self.state.lock();
+        let (completed, done) = self.reap(&mut state)?;
+        recording.check_idle(completed)?;
+        let value = state.last + 1;
+        self.timeline.check_distance(value)?;
+        self.collect_waits(&mut state, waits)?;
+        let signal = semaphore(self.semaphore(&self.timeline), value);
+        self.submit_one(&state, recording, Some(&signal), vk::Fence::null())?;
+
+        state.last = value;
+        recording.set_value(value);
+        state.in_flight.push_back(InFlight {
+            value,
+            _recording: Arc::clone(recording),
+            _waits: waits.to_vec(),
+        });
+        drop(state);
+        // What the caller keeps in a recording may run any code when it is dropped, so the lock is released first.
+        drop(done);
+        Ok(self.timeline.point(value))
+    }
+
+    /// The baseline: queues `recording` behind everything submitted before and blocks on a binary fence until it is done. The
+    /// timeline takes no part.
+    ///
+    /// # Errors
+    /// As [`Queue::submit`]; [`Error::FenceStalled`] after [`WaitPolicy::stall`] of the default policy, in which case the
+    /// recording is never freed, for the device may still run it.
+    ///
+    /// # Panics
+    /// As [`Queue::submit`].
+    pub fn submit_and_wait_fence(&self, recording: &Arc<Recording>) -> Result<()> {
+        self.check_recording(recording);
+        self.shared.loss.check()?;
+        let fence = self.fence.lock();
+        {
+            let mut state = self.state.lock();
+            let (completed, done) = self.reap(&mut state)?;
+            recording.check_idle(completed)?;
+            state.waits.clear();
+            self.submit_one(&state, recording, None, *fence)?;
+            recording.set_fenced(Fenced::InFlight);
+            drop(state);
+            drop(done);
+        }
+        self.fence_waits.fetch_add(1, Ordering::Relaxed);
+        let result = self.wait_fence(*fence);
+        match result {
+            Ok(()) => {
+                recording.set_fenced(Fenced::Over);
+                // SAFETY: the fence is signalled and nobody else uses it under its lock
+                // (VUID-vkResetFences-pFences-01123).
+                unsafe { self.shared.raw.reset_fences(std::slice::from_ref(&*fence)) }
+                    .map_err(self.shared.error("vkResetFences"))
+            }
+            Err(error) => {
+                // Still in the device's hands, for all that is known: never freed, and no submission may follow.
+                std::mem::forget(Arc::clone(recording));
+                self.state.lock().stuck = !matches!(error, Error::DeviceLost { .. });
+                self.shared.loss.set("vkWaitForFences");
+                Err(error)
+            }
+        }
+    }
+
+    fn wait_fence(&self, fence: vk::Fence) -> Result<()> {
+        let start = Instant::now();
+        let limit = WaitPolicy::default().stall;
+        loop {
+            let slice = u64::try_from(SLICE.as_nanos()).unwrap_or(u64::MAX);
+            // SAFETY: the fence belongs to this device and was submitted.
+            match unsafe {
+                self.shared
+                    .raw
+                    .wait_for_fences(std::slice::from_ref(&fence), true, slice)
+            } {
+                Ok(()) => return Ok(()),
+                Err(vk::Result::TIMEOUT) => {}
+                Err(error) => return Err(self.shared.error("vkWaitForFences")(error)),
+            }
+            self.shared.loss.check()?;
+            let stalled: Duration = start.elapsed();
+            if stalled >= limit {
+                return Err(Error::FenceStalled {
+                    queue: self.kind.name().to_owned(),
+                    stalled,
+                });
+            }
+        }
+    }
+
+    /// The timeline that this queue signals.
+    pub fn timeline(&self) -> &Arc<Timeline> {
+        &self.timeline
+    }
+
+    /// The point of the last submission; complete if there was none.
+    pub fn last_point(&self) -> TimelinePoint {
+        self.timeline.point(self.state.lock().last)
+    }
+
+    /// What the queue runs.
+    pub fn kind(&self) -> QueueKind {
+        self.kind
+    }
+
+    /// Index of the queue's family.
+    pub fn family(&self) -> u32 {
+        self.family
+    }
+
+    /// Counts since the device was opened.
+    pub fn stats(&self) -> QueueStats {
+        QueueStats {
+            submits: self.submits.load(Ordering::Relaxed),
+            fence_waits: self.fence_waits.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Drops what completed submissions own; returns how many submissions are still in flight.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`].
+    pub fn collect(&self) -> Result<usize> {
+        let mut state = self.state.lock();
+        let (_, done) = self.reap(&mut state)?;
+        let left = state.in_flight.len();
+        drop(state);
+        drop(done);
+        Ok(left)
+    }
+
+    /// Takes the completed prefix of what is in flight; the caller drops it without the lock.
+    fn reap(&self, state: &mut State) -> Result<(u64, Vec<InFlight>)> {
+        let completed = self.timeline.completed()?;
+        let done = state.in_flight.partition_point(|f| f.value <= completed);
+        Ok((completed, state.in_flight.drain(..done).collect()))
+    }
+
+    fn check_recording(&self, recording: &Recording) {
+        assert!(
+            recording.belongs_to(&self.shared),
+            "recording `{}` belongs to another device than this {} queue",
+            recording.name(),
+            self.kind.name()
+        );
+        assert!(
+            recording.kind() == self.kind,
+            "recording `{}` is for the {} queue, not for the {} queue",
+            recording.name(),
+            recording.kind().name(),
+            self.kind.name()
+        );
+    }
+
+    fn collect_waits(&self, state: &mut State, waits: &[TimelinePoint]) -> Result<()> {
+        state.waits.clear();
+        for point in waits {
+            assert!(
+                point.timeline().id() != self.timeline.id() || point.value() <= state.last,
+                "a submission to the {} queue waits for its value {}, and only {} were submitted",
+                self.kind.name(),
+                point.value(),
+                state.last
+            );
+            point.timeline().check_distance(point.value())?;
+            state
+                .waits
+                .push(semaphore(self.semaphore(point.timeline()), point.value()));
+        }
+        Ok(())
+    }
+
+    fn semaphore(&self, timeline: &Timeline) -> vk::Semaphore {
+        timeline.semaphore_of(&self.shared).unwrap_or_else(|| {
+            panic!(
+                "timeline `{}` is none of this device; its {} queue cannot use it",
+                timeline.name(),
+                self.kind.name()
+            )
+        })
+    }
+
+    /// The one call of `vkQueueSubmit2` in this crate.
+    fn submit_one(
+        &self,
+        state: &State,
+        recording: &Recording,
+        signal: Option<&vk::SemaphoreSubmitInfo<'_>>,
+        fence: vk::Fence,
+    ) -> Result<()> {
+        let command = vk::CommandBufferSubmitInfo::default().command_buffer(recording.raw());
+        let submit = vk::SubmitInfo2::default()
+            .wait_semaphore_infos(&state.waits)
+            .command_buffer_infos(std::slice::from_ref(&command))
+            .signal_semaphore_infos(signal.map_or(&[], std::slice::from_ref));
+        // SAFETY: the caller holds the queue's lock (host access to the queue is exclusive) and has checked that the command
+        // buffer is not pending (VUID-vkQueueSubmit2-commandBuffer-03875) and was recorded for this family (-03878);
+        // semaphores and values are checked against this device and its difference (VUID-VkSubmitInfo2-semaphore-03882 to
+        // 03884); the fence, if any, is unsignalled and locked (VUID-vkQueueSubmit2-fence-04894, -04895). All of it is owned by
+        // the in-flight entry until the value is reached, or by the frame that waits for the fence.
+        unsafe { self.shared.queue_submit2(state.raw, &submit, fence) }
+            .map_err(self.shared.error("vkQueueSubmit2"))?;
+        self.submits.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn semaphore(raw: vk::Semaphore, value: u64) -> vk::SemaphoreSubmitInfo<'static> {
+    vk::SemaphoreSubmitInfo::default()
+        .semaphore(raw)
+        .value(value)
+        .stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        if state.stuck
+            || self
+                .timeline
+                .settle(state.last, WaitPolicy::default().stall)
+                == Settled::StillRunning
+        {
+            tracing::error!(
+                "the {} queue does not come to rest; what it runs is leaked",
+                self.kind.name()
+            );
+            // The device may still run it: keep everything, the device included, for ever.
+            std::mem::forget(std::mem::take(&mut state.in_flight));
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
+        // A counter can be seen to move just before the driver has retired the submission's other objects.
+        // SAFETY: `&mut self`: nobody else uses the queue (VUID-vkQueueWaitIdle-queue-parameter, host access exclusive).
+        if let Err(error) = unsafe { self.shared.raw.queue_wait_idle(state.raw) } {
+            tracing::warn!("vkQueueWaitIdle failed: {error}");
+        }
+        // SAFETY: no fence submission is in flight: each is waited for under the fence's lock
+        // (VUID-vkDestroyFence-fence-01120).
+        unsafe { self.shared.raw.destroy_fence(*self.fence.get_mut(), None) };
+        state.in_flight.clear();
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("kind", &self.kind)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,544 @@
+//! Recordings: command buffers that are recorded once and submitted again and again.
+//!
+//! A recording owns what it touches. A pipeline, and a buffer named in a copy, is kept by the call that names it; a buffer
+//! that a shader reaches through an address in its push constants cannot be seen here and is handed over with
+//! [`RecordingBuilder::keep`].
+//!
+//! Inside a recording the caller places the barriers. **Between** submissions to one queue there is nothing to place: every
+//! recording closes with a barrier that makes what it wrote visible to whatever the queue runs next and to the host.
+
+use std::any::Any;
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use ash::vk;
+
+use crate::access::Access;
+use crate::buffer::Buffer;
+use crate::device::{Device, Shared};
+use crate::error::{Error, Result};
+use crate::pipeline::Pipeline;
+use crate::queue::QueueKind;
+use crate::timestamps::{Stage, Timestamps};
+
+/// What a recording holds, in commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordingStats {
+    /// Dispatches, indirect ones included.
+    pub dispatches: u32,
+    /// Barriers asked for; the closing barrier is not counted.
+    pub barriers: u32,
+    /// Copies and fills.
+    pub copies: u32,
+}
+
+/// A recorded command buffer, ready to be submitted any number of times, one submission at a time.
+pub struct Recording {
+    commands: Commands,
+    kind: QueueKind,
+    name: String,
+    stats: RecordingStats,
+    /// Timeline value of the last submission; 0 before the first.
+    last_value: AtomicU64,
+    /// Whether a submission that signals a fence is in flight.
+    fenced: AtomicBool,
+    // Dropped after the command buffer that refers to it: fields drop in order.
+    _kept: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+/// Records commands for one queue kind. Nothing is submitted before [`RecordingBuilder::finish`].
+pub struct RecordingBuilder {
+    commands: Commands,
+    kind: QueueKind,
+    name: String,
+    stats: RecordingStats,
+    bound: Option<vk::Pipeline>,
+    kept: Vec<Arc<dyn Any + Send + Sync>>,
+    /// Addresses of what is in `kept`.
+    seen: HashSet<usize>,
+}
+
+/// A command pool with one command buffer, freed together.
+struct Commands {
+    shared: Arc<Shared>,
+    pool: vk::CommandPool,
+    buffer: vk::CommandBuffer,
+}
+
+impl RecordingBuilder {
+    /// Starts a recording for the queue of this kind.
+    ///
+    /// # Errors
+    /// What the driver says.
+    ///
+    /// # Panics
+    /// If the device has no queue of this kind.
+    pub fn new(device: &Device, kind: QueueKind, name: &str) -> Result<Self> {
+        let family = match kind {
+            QueueKind::Compute => device.compute_queue().family(),
+            QueueKind::Transfer => device
+                .transfer_queue()
+                .unwrap_or_else(|| panic!("recording `{name}`: the device has no transfer queue"))
+                .family(),
+        };
+        let commands = Commands::new(&device.shared, family, name)?;
+        // Neither ONE_TIME_SUBMIT nor SIMULTANEOUS_USE: submitted many times, never while pending.
+        let begin = vk::CommandBufferBeginInfo::default();
+        // SAFETY: the command buffer is new and this builder is its only user
+        // (VUID-vkBeginCommandBuffer-commandBuffer-00049).
+        unsafe {
+            device
+                .shared
+                .raw
+                .begin_command_buffer(commands.buffer, &begin)
+        }
+        .map_err(device.shared.error("vkBeginCommandBuffer"))?;
+        Ok(Self {
+            commands,
+            kind,
+            name: name.to_owned(),
+            stats: RecordingStats::default(),
+            bound: None,
+            kept: Vec::new(),
+            seen: HashSet::new(),
+        })
+    }
+
+    /// Runs `groups` workgroups of `pipeline` with these push constants.
+    ///
+    /// # Panics
+    /// If `push` is not as long as the pipeline's push block, `groups` exceeds the device's limit, the recording is not for
+    /// the compute queue, or the pipeline belongs to another device.
+    pub fn dispatch(
+        &mut self,
+        pipeline: &Arc<Pipeline>,
+        push: &[u8],
+        groups: [u32; 3],
+    ) -> &mut Self {
+        let limit = self.commands.shared.plan.adapter.limits.workgroup_count;
+        assert!(
+            groups.iter().zip(limit).all(|(&g, l)| g <= l),
+            "recording `{}`: {groups:?} workgroups of `{}`, this device allows {limit:?}",
+            self.name,
+            pipeline.name()
+        );
+        self.bind(pipeline, push);
+        let Commands { shared, buffer, .. } = &self.commands;
+        // SAFETY: a pipeline is bound, its whole push block is set and the counts are within the limits
+        // (VUID-vkCmdDispatch-None-08606, -maintenance4-08602, -groupCountX-00386 and its like).
+        unsafe {
+            shared
+                .raw
+                .cmd_dispatch(*buffer, groups[0], groups[1], groups[2])
+        };
+        self.stats.dispatches += 1;
+        self
+    }
+
+    /// Runs `pipeline` with as many workgroups as the three words at `offset` of `counts` say when it runs. Whoever writes
+    /// them orders the write before [`Access::INDIRECT_READ`].
+    ///
+    /// # Panics
+    /// As [`RecordingBuilder::dispatch`]; or if `offset` is no multiple of 4 or the words leave the buffer.
+    pub fn dispatch_indirect(
+        &mut self,
+        pipeline: &Arc<Pipeline>,
+        push: &[u8],
+        counts: &Arc<Buffer>,
+        offset: u64,
+    ) -> &mut Self {
+        assert!(
+            offset.is_multiple_of(4),
+            "recording `{}`: indirect offset {offset}, not a multiple of 4",
+            self.name
+        );
+        counts.checked("indirect dispatch", offset, 12);
+        self.own(counts);
+        self.bind(pipeline, push);
+        let Commands { shared, buffer, .. } = &self.commands;
+        // SAFETY: as `dispatch`; the words lie inside a buffer with INDIRECT_BUFFER usage, aligned
+        // (VUID-vkCmdDispatchIndirect-buffer-02709, -offset-02710, -offset-00407).
+        unsafe {
+            shared
+                .raw
+                .cmd_dispatch_indirect(*buffer, counts.raw(), offset)
+        };
+        self.stats.dispatches += 1;
+        self
+    }
+
+    fn bind(&mut self, pipeline: &Arc<Pipeline>, push: &[u8]) {
+        let name = &self.name;
+        assert!(
+            self.kind == QueueKind::Compute,
+            "recording `{name}` is for the transfer queue, which cannot dispatch"
+        );
+        assert!(
+            pipeline.belongs_to(&self.commands.shared),
+            "recording `{name}`: pipeline `{}` belongs to another device",
+            pipeline.name()
+        );
+        assert!(
+            push.len() == pipeline.push_bytes() as usize,
+            "recording `{name}`: {} bytes of push constants for pipeline `{}`, which takes {}",
+            push.len(),
+            pipeline.name(),
+            pipeline.push_bytes()
+        );
+        self.keep_once(Arc::as_ptr(pipeline).cast(), || {
+            Arc::<Pipeline>::clone(pipeline) as _
+        });
+        let Commands { shared, buffer, .. } = &self.commands;
+        // SAFETY: the command buffer is recording, on a pool that only this builder uses; pipeline and layout belong to the
+        // device and are kept; the push block is within the layout's range (VUID-vkCmdPushConstants-offset-01795, -01796).
+        unsafe {
+            if self.bound != Some(pipeline.raw()) {
+                shared.raw.cmd_bind_pipeline(
+                    *buffer,
+                    vk::PipelineBindPoint::COMPUTE,
+                    pipeline.raw(),
+                );
+                self.bound = Some(pipeline.raw());
+            }
+            if !push.is_empty() {
+                shared.raw.cmd_push_constants(
+                    *buffer,
+                    pipeline.layout(),
+                    vk::ShaderStageFlags::COMPUTE,
+                    0,
+                    push,
+                );
+            }
+        }
+    }
+
+    /// Orders all earlier accesses of kind `from` before all later accesses of kind `to`, on all memory.
+    ///
+    /// # Panics
+    /// If the kinds include shader accesses and the recording is for the transfer queue.
+    pub fn barrier(&mut self, from: Access, to: Access) -> &mut Self {
+        let shader = Access::SHADER_READ | Access::SHADER_WRITE | Access::INDIRECT_READ;
+        assert!(
+            self.kind == QueueKind::Compute || !(from | to).intersects(shader),
+            "recording `{}` is for the transfer queue, which has no {:?}",
+            self.name,
+            (from | to) & shader
+        );
+        self.record_barrier(from.barrier(to));
+        self.stats.barriers += 1;
+        self
+    }
+
+    fn record_barrier(&self, barrier: vk::MemoryBarrier2<'_>) {
+        let Commands { shared, buffer, .. } = &self.commands;
+        let info = vk::DependencyInfo::default().memory_barriers(std::slice::from_ref(&barrier));
+        // SAFETY: the command buffer is recording; stages and masks come in pairs that belong together and that this kind of
+        // queue supports (VUID-VkMemoryBarrier2-srcAccessMask-03900 and its like, VUID-vkCmdPipelineBarrier2-srcStageMask-03849).
+        unsafe { shared.cmd_pipeline_barrier2(*buffer, &info) };
+    }
+
+    /// Copies `bytes` bytes.
+    ///
+    /// # Panics
+    /// If a range leaves its buffer, the ranges overlap, `bytes` is 0, or a buffer belongs to another device.
+    pub fn copy(
+        &mut self,
+        from: &Arc<Buffer>,
+        from_offset: u64,
+        to: &Arc<Buffer>,
+        to_offset: u64,
+        bytes: u64,
+    ) -> &mut Self {
+        assert!(bytes > 0, "recording `{}`: a copy of 0 bytes", self.name);
+        from.checked("copy", from_offset, bytes);
+        to.checked("copy", to_offset, bytes);
+        assert!(
+            !Arc::ptr_eq(from, to)
+                || from_offset + bytes <= to_offset
+                || to_offset + bytes <= from_offset,
+            "recording `{}`: {bytes} bytes at {from_offset} and at {to_offset} of buffer `{}` overlap",
+            self.name,
+            to.name()
+        );
+        self.own(from);
+        self.own(to);
+        let region = vk::BufferCopy {
+            src_offset: from_offset,
+            dst_offset: to_offset,
+            size: bytes,
+        };
+        let Commands { shared, buffer, .. } = &self.commands;
+        // SAFETY: both ranges lie inside their buffers and do not overlap (VUID-vkCmdCopyBuffer-srcOffset-00113, -dstOffset-
+        // 00114, -size-00115, -00116, -pRegions-00117); both are kept and have transfer usage.
+        unsafe {
+            shared
+                .raw
+                .cmd_copy_buffer(*buffer, from.raw(), to.raw(), std::slice::from_ref(&region))
+        };
+        self.stats.copies += 1;
+        self
+    }
+
+    /// Fills `bytes` bytes with the word `value`.
+    ///
+    /// # Panics
+    /// If the range leaves the buffer, `offset` or `bytes` is no multiple of 4, `bytes` is 0, or the buffer belongs to
+    /// another device.
+    pub fn fill(&mut self, to: &Arc<Buffer>, offset: u64, bytes: u64, value: u32) -> &mut Self {
+        assert!(
+            bytes > 0 && bytes.is_multiple_of(4) && offset.is_multiple_of(4),
+            "recording `{}`: a fill of {bytes} bytes at {offset}; both must be multiples of 4",
+            self.name
+        );
+        to.checked("fill", offset, bytes);
+        self.own(to);
+        let Commands { shared, buffer, .. } = &self.commands;
+        // SAFETY: range and alignment are checked (VUID-vkCmdFillBuffer-dstOffset-00024, -00025, -size-00026..00028); the
+        // buffer is kept and has transfer usage.
+        unsafe {
+            shared
+                .raw
+                .cmd_fill_buffer(*buffer, to.raw(), offset, bytes, value)
+        };
+        self.stats.copies += 1;
+        self
+    }
+
+    /// Writes timestamp `index` when the device gets here. See [`Stage`] for what "here" means.
+    ///
+    /// # Panics
+    /// If there is no such timestamp.
+    pub fn timestamp(
+        &mut self,
+        timestamps: &Arc<Timestamps>,
+        index: u32,
+        stage: Stage,
+    ) -> &mut Self {
+        timestamps.checked(index..index + 1);
+        self.keep_once(Arc::as_ptr(timestamps).cast(), || {
+            Arc::<Timestamps>::clone(timestamps) as _
+        });
+        let stage = match (stage, self.kind) {
+            (Stage::Begin, QueueKind::Compute) => vk::PipelineStageFlags2::COMPUTE_SHADER,
+            (Stage::Begin, QueueKind::Transfer) => vk::PipelineStageFlags2::ALL_TRANSFER,
+            (Stage::End, _) => vk::PipelineStageFlags2::ALL_COMMANDS,
+        };
+        let Commands { shared, buffer, .. } = &self.commands;
+        // SAFETY: the query exists (VUID-vkCmdWriteTimestamp2-query-04903), the pool is kept, the stage is one bit that the
+        // queue supports (-stage-03859, -03860). That it was reset is the contract of `Timestamps`.
+        unsafe { shared.cmd_write_timestamp2(*buffer, stage, timestamps.pool(), index) };
+        self
+    }
+
+    /// Makes a range of timestamps ready to be written again. Comes before the writes in the same recording.
+    ///
+    /// # Panics
+    /// If the range is empty or leaves the pool, or the recording is for the transfer queue, which cannot reset.
+    pub fn reset_timestamps(
+        &mut self,
+        timestamps: &Arc<Timestamps>,
+        range: Range<u32>,
+    ) -> &mut Self {
+        timestamps.checked(range.clone());
+        assert!(
+            self.kind == QueueKind::Compute,
+            "recording `{}`: the transfer queue cannot reset timestamps; reset them from the host",
+            self.name
+        );
+        self.keep_once(Arc::as_ptr(timestamps).cast(), || {
+            Arc::<Timestamps>::clone(timestamps) as _
+        });
+        let Commands { shared, buffer, .. } = &self.commands;
+        // SAFETY: the range lies inside the pool (VUID-vkCmdResetQueryPool-firstQuery-09436, -09437), on a compute queue.
+        unsafe {
+            shared.raw.cmd_reset_query_pool(
+                *buffer,
+                timestamps.pool(),
+                range.start,
+                range.end - range.start,
+            )
+        };
+        self
+    }
+
+    /// Keeps `value` alive as long as the recording: a buffer that only addresses name, above all.
+    pub fn keep(&mut self, value: Arc<dyn Any + Send + Sync>) -> &mut Self {
+        self.keep_once(Arc::as_ptr(&value).cast(), || value);
+        self
+    }
+
+    /// Ends the recording.
+    ///
+    /// # Errors
+    /// What the driver says; commands that ran out of memory are reported here.
+    pub fn finish(self) -> Result<Arc<Recording>> {
+        self.record_barrier(closing_barrier(self.kind));
+        let Self {
+            commands,
+            kind,
+            name,
+            stats,
+            kept,
+            ..
+        } = self;
+        // SAFETY: the command buffer is recording and no render pass or query is open
+        // (VUID-vkEndCommandBuffer-commandBuffer-00059).
+        unsafe { commands.shared.raw.end_command_buffer(commands.buffer) }
+            .map_err(commands.shared.error("vkEndCommandBuffer"))?;
+        commands.shared.recordings.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(Recording {
+            commands,
+            kind,
+            name,
+            stats,
+            last_value: AtomicU64::new(0),
+            fenced: AtomicBool::new(false),
+            _kept: kept,
+        }))
+    }
+
+    fn own(&mut self, buffer: &Arc<Buffer>) {
+        assert!(
+            buffer.belongs_to(&self.commands.shared),
+            "recording `{}`: buffer `{}` belongs to another device",
+            self.name,
+            buffer.name()
+        );
+        self.keep_once(Arc::as_ptr(buffer).cast(), || {
+            Arc::<Buffer>::clone(buffer) as _
+        });
+    }
+
+    fn keep_once(
+        &mut self,
+        address: *const (),
+        value: impl FnOnce() -> Arc<dyn Any + Send + Sync>,
+    ) {
+        if self.seen.insert(address.addr()) {
+            self.kept.push(value());
+        }
+    }
+}
+
+/// Makes everything that a submission wrote visible to what the queue runs next and to the host.
+fn closing_barrier(kind: QueueKind) -> vk::MemoryBarrier2<'static> {
+    let copies = Access::TRANSFER_READ | Access::TRANSFER_WRITE;
+    let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
+    match kind {
+        QueueKind::Compute => (Access::SHADER_WRITE | Access::TRANSFER_WRITE)
+            .barrier(copies | shaders | Access::INDIRECT_READ | Access::HOST_READ),
+        QueueKind::Transfer => Access::TRANSFER_WRITE.barrier(copies | Access::HOST_READ),
+    }
+}
+
+impl Recording {
+    /// Name, for people.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it holds.
+    pub fn stats(&self) -> RecordingStats {
+        self.stats
+    }
+
+    /// The queue it was recorded for.
+    pub fn kind(&self) -> QueueKind {
+        self.kind
+    }
+
+    pub(crate) fn raw(&self) -> vk::CommandBuffer {
+        self.commands.buffer
+    }
+
+    pub(crate) fn belongs_to(&self, shared: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.commands.shared, shared)
+    }
+
+    /// Fails while a submission is in flight, given the value that the queue has completed. Called under the queue's lock.
+    pub(crate) fn check_idle(&self, completed: u64) -> Result<()> {
+        let value = self.last_value.load(Ordering::Relaxed);
+        let fenced = self.fenced.load(Ordering::Relaxed);
+        if value > completed || fenced {
+            let value = if fenced { 0 } else { value };
+            return Err(Error::RecordingPending {
+                name: self.name.clone(),
+                value,
+                completed,
+            });
+        }
+        Ok(())
+    }
+
+    /// Notes a submission that signals `value`. Called under the queue's lock.
+    pub(crate) fn set_value(&self, value: u64) {
+        self.last_value.store(value, Ordering::Relaxed);
+    }
+
+    /// Notes that a submission that signals a fence is in flight, or is over. Set under the queue's lock.
+    pub(crate) fn set_fenced(&self, fenced: Fenced) {
+        self.fenced
+            .store(fenced == Fenced::InFlight, Ordering::Release);
+    }
+}
+
+/// State of a submission that signals a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fenced {
+    InFlight,
+    Over,
+}
+
+impl Commands {
+    fn new(shared: &Arc<Shared>, family: u32, name: &str) -> Result<Self> {
+        let info = vk::CommandPoolCreateInfo::default().queue_family_index(family);
+        // SAFETY: the family is one that the device was created with (VUID-vkCreateCommandPool-queueFamilyIndex-01937).
+        let pool = unsafe { shared.raw.create_command_pool(&info, None) }
+            .map_err(shared.error("vkCreateCommandPool"))?;
+        // From here on `Drop` destroys the pool.
+        let mut this = Self {
+            shared: Arc::clone(shared),
+            pool,
+            buffer: vk::CommandBuffer::null(),
+        };
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(pool)
+            .level(vk::CommandBufferLevel::PRIMARY)
+            .command_buffer_count(1);
+        // SAFETY: the pool is new and used by nobody else.
+        let buffers = unsafe { shared.raw.allocate_command_buffers(&info) }
+            .map_err(shared.error("vkAllocateCommandBuffers"))?;
+        this.buffer = buffers[0];
+        shared.name(this.buffer, name);
+        Ok(this)
+    }
+}
+
+impl Drop for Commands {
+    fn drop(&mut self) {
+        // SAFETY: a submission in flight holds its recording, so the command buffer is not pending
+        // (VUID-vkDestroyCommandPool-commandPool-00041).
+        unsafe { self.shared.raw.destroy_command_pool(self.pool, None) };
+    }
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recording")
+            .field("name", &self.name)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RecordingBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordingBuilder")
+            .field("name", &self.name)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,482 @@
+//! Timelines: monotone counters that the device and the host signal and wait for.
+//!
+//! # The contract
+//!
+//! A **timeline** is a counter that starts at 0 and only grows. A **point** is a timeline and a value; it is *complete* once
+//! the counter has reached the value, and stays complete. A point is the only synchronisation token that crosses a function
+//! boundary in this crate.
+//!
+//! 1. **One producer.** Every timeline has exactly one: a [`Queue`](crate::Queue), whose `n`-th submission signals `n`, or a
+//!    [`HostTimeline`], whose owner signals values of its choice in growing order.
+//! 2. **Order.** Submissions to one queue run and complete in the order in which they were submitted. All that submission
+//!    `n` wrote is visible to submission `n + 1` of the same queue, to every submission that waits for point `n`, and to the
+//!    host once it has seen point `n` complete.
+//! 3. **Fan-out.** Any number of submissions and of host threads may wait for one point; one signal releases them all.
+//! 4. **Wait before signal.** A submission may wait for a point that nobody has signalled yet, and a thread for a value that
+//!    nobody has submitted yet. It runs, or returns, once the value is signalled. A queue that waits holds back everything
+//!    submitted to it later.
+//! 5. **Host signal.** What the host wrote to mapped memory before it signalled is visible to the submission that waited for
+//!    it, provided that its recording orders [`Access::HOST_WRITE`](crate::Access::HOST_WRITE) before the reading access: the
+//!    host wrote after the submit. Signalling a value that is not above the last one is misuse and panics.
+//! 6. **Keep-alive.** A submission in flight owns its recording and the timelines it waits for. Dropping the caller's last
+//!    handle of either is always safe. What a completed submission owned is dropped by the next submit to the queue, by
+//!    [`Queue::collect`](crate::Queue::collect), or with the queue.
+//! 7. **Loss.** Once any call reports that the device is lost, every later wait, poll, signal and submit on that device
+//!    returns [`Error::DeviceLost`], complete or not, naming the call that saw it first; a wait in progress returns it within
+//!    [`SLICE`].
+//! 8. **Stalls.** A wait fails with [`Error::Stalled`] once the counter has stood still for [`WaitPolicy::stall`]. Any
+//!    movement restarts the limit, so a slow device is not an error and a hung one is. The wait may be repeated.
+//! 9. **Distance.** A value may be at most `maxTimelineSemaphoreValueDifference` ahead of the counter when it is signalled,
+//!    submitted or waited for by a submission; beyond that, [`Error::TimelineDistance`].
+//! 10. **Abandonment.** A [`HostTimeline`] that is dropped releases the submissions that wait for points it has handed out, so
+//!     that no queue hangs on a signal that cannot come; a host wait for such a point returns [`Error::TimelineAbandoned`].
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ash::vk;
+use parking_lot::Mutex;
+
+use crate::device::{Device, Loss, Shared};
+use crate::error::{Error, Result};
+
+mod counter;
+
+pub(crate) use counter::SemaphoreCounter;
+
+/// Longest single blocking wait: how soon a waiting thread learns of a loss that another thread saw.
+pub const SLICE: Duration = Duration::from_millis(100);
+
+/// The counter behind a timeline: a timeline semaphore, or a fake in a test.
+///
+/// A failure that means the loss of the device is returned as [`Error::DeviceLost`]; the timeline remembers it.
+pub trait Counter: Send + Sync {
+    /// The counter's value now, without blocking.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`] or another failure of the driver.
+    fn value(&self) -> Result<u64>;
+
+    /// Blocks until the counter reaches `value`, at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`Counter::value`].
+    fn wait(&self, value: u64, timeout: Duration) -> Result<WaitOutcome>;
+
+    /// Sets the counter to `value`, which is above its present one.
+    ///
+    /// # Errors
+    /// As [`Counter::value`].
+    fn signal(&self, value: u64) -> Result<()>;
+}
+
+/// How a bounded wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitOutcome {
+    /// The counter has reached the value.
+    Reached,
+    /// Time ran out first.
+    TimedOut,
+}
+
+/// How [`Timeline::settle`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    AtRest,
+    StillRunning,
+}
+
+/// How to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitPolicy {
+    /// How long to poll the counter before blocking in the driver. A blocking wait returns some 20 to 30 µs after the signal,
+    /// polling after 1 to 2; the price is a busy core.
+    pub spin: Duration,
+    /// How long the counter may stand still before the wait fails.
+    pub stall: Duration,
+}
+
+impl Default for WaitPolicy {
+    /// 20 µs of polling; 30 s without progress. Drivers reset a hung GPU after 2 to 10 s and report the loss, so the limit is
+    /// for what no driver reports, and a large model's step on a CPU device must fit into it.
+    fn default() -> Self {
+        Self {
+            spin: Duration::from_micros(20),
+            stall: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Names a timeline within the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimelineId(u64);
+
+/// A monotone counter; see the module's contract.
+pub struct Timeline {
+    id: TimelineId,
+    name: String,
+    counter: Box<dyn Counter>,
+    /// The semaphore and its device, where the counter is one.
+    semaphore: Option<(vk::Semaphore, Arc<Shared>)>,
+    loss: Arc<Loss>,
+    max_difference: u64,
+    /// Highest value seen so far; the counter is at least there.
+    seen: AtomicU64,
+    /// Where an abandoned host timeline stopped; `u64::MAX` while its producer lives.
+    abandoned_at: AtomicU64,
+}
+
+impl Timeline {
+    /// A timeline over any counter, with a loss state of its own. Submissions cannot wait for it; host threads can.
+    pub fn over(name: &str, counter: Box<dyn Counter>, max_difference: u64) -> Arc<Self> {
+        Arc::new(Self::build(
+            name,
+            counter,
+            None,
+            Arc::default(),
+            max_difference,
+        ))
+    }
+
+    /// A timeline over a new semaphore of the device.
+    pub(crate) fn new(shared: &Arc<Shared>, name: &str) -> Result<Arc<Self>> {
+        let counter = SemaphoreCounter::new(shared, name)?;
+        let semaphore = Some((counter.raw(), Arc::clone(shared)));
+        let limit = shared.plan.adapter.limits.timeline_difference;
+        Ok(Arc::new(Self::build(
+            name,
+            Box::new(counter),
+            semaphore,
+            Arc::clone(&shared.loss),
+            limit,
+        )))
+    }
+
+    fn build(
+        name: &str,
+        counter: Box<dyn Counter>,
+        semaphore: Option<(vk::Semaphore, Arc<Shared>)>,
+        loss: Arc<Loss>,
+        max_difference: u64,
+    ) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self {
+            id: TimelineId(NEXT.fetch_add(1, Ordering::Relaxed)),
+            name: name.to_owned(),
+            counter,
+            semaphore,
+            loss,
+            max_difference,
+            seen: AtomicU64::new(0),
+            abandoned_at: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Identity within the process.
+    pub fn id(&self) -> TimelineId {
+        self.id
+    }
+
+    /// Name, for people.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value reached, asked of the device now. Never blocks.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`].
+    pub fn completed(&self) -> Result<u64> {
+        self.loss.check()?;
+        let value = self.noting_loss(self.counter.value())?;
+        let seen = self.seen.fetch_max(value, Ordering::AcqRel).max(value);
+        Ok(seen.min(self.abandoned_at.load(Ordering::Acquire)))
+    }
+
+    /// The highest value seen by an earlier call; asks nothing of the device.
+    pub fn last_seen(&self) -> u64 {
+        self.seen
+            .load(Ordering::Acquire)
+            .min(self.abandoned_at.load(Ordering::Acquire))
+    }
+
+    /// Returns once the counter has reached `value`.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`], [`Error::Stalled`], [`Error::TimelineAbandoned`].
+    pub fn wait(&self, value: u64, policy: &WaitPolicy) -> Result<()> {
+        let start = Instant::now();
+        let mut reached = self.completed()?;
+        while reached < value {
+            if start.elapsed() >= policy.spin {
+                return self.block(value, policy, reached);
+            }
+            std::hint::spin_loop();
+            reached = self.completed()?;
+        }
+        Ok(())
+    }
+
+    fn block(&self, value: u64, policy: &WaitPolicy, mut reached: u64) -> Result<()> {
+        let mut moved = Instant::now();
+        loop {
+            self.check_abandoned(value)?;
+            let slice = SLICE.min(policy.stall.saturating_sub(moved.elapsed()));
+            self.noting_loss(self.counter.wait(value, slice))?;
+            let now = self.completed()?;
+            if now >= value {
+                return Ok(());
+            }
+            self.check_abandoned(value)?;
+            if now > reached {
+                reached = now;
+                moved = Instant::now();
+            } else if moved.elapsed() >= policy.stall {
+                return Err(Error::Stalled {
+                    timeline: self.name.clone(),
+                    awaited: value,
+                    completed: now,
+                    stalled: moved.elapsed(),
+                });
+            }
+        }
+    }
+
+    /// The point `value` of this timeline.
+    pub fn point(self: &Arc<Self>, value: u64) -> TimelinePoint {
+        TimelinePoint {
+            timeline: Arc::clone(self),
+            value,
+        }
+    }
+
+    /// Fails if `value` is farther ahead of the counter than the device can tell apart. Asks the device only when the value
+    /// is too far ahead of what was seen last.
+    pub(crate) fn check_distance(&self, value: u64) -> Result<()> {
+        let far = |reached: u64| value.saturating_sub(reached) > self.max_difference;
+        if far(self.seen.load(Ordering::Acquire)) {
+            let completed = self.completed()?;
+            if far(completed) {
+                return Err(Error::TimelineDistance {
+                    timeline: self.name.clone(),
+                    value,
+                    completed,
+                    limit: self.max_difference,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing that signals up to `value` runs any more, whatever was declared about the device: what a drop has
+    /// to know before it frees. Gives up once the counter has stood still for `stall`.
+    pub(crate) fn settle(&self, value: u64, stall: Duration) -> Settled {
+        let mut reached = 0;
+        let mut moved = Instant::now();
+        loop {
+            match (self.counter.wait(value, SLICE), self.counter.value()) {
+                (Ok(WaitOutcome::Reached), _) => return Settled::AtRest,
+                // The driver's own word: a lost device runs nothing.
+                (Err(Error::DeviceLost { .. }), _) | (_, Err(Error::DeviceLost { .. })) => {
+                    return Settled::AtRest;
+                }
+                (_, Ok(now)) if now > reached => {
+                    reached = now;
+                    moved = Instant::now();
+                }
+                _ if moved.elapsed() >= stall => return Settled::StillRunning,
+                _ => {}
+            }
+        }
+    }
+
+    /// The semaphore, if it belongs to this device.
+    pub(crate) fn semaphore_of(&self, shared: &Arc<Shared>) -> Option<vk::Semaphore> {
+        self.semaphore
+            .as_ref()
+            .and_then(|(raw, of)| Arc::ptr_eq(of, shared).then_some(*raw))
+    }
+
+    /// Signals `value` from the host.
+    fn signal(&self, value: u64) -> Result<()> {
+        self.loss.check()?;
+        self.check_distance(value)?;
+        self.noting_loss(self.counter.signal(value))
+    }
+
+    fn check_abandoned(&self, awaited: u64) -> Result<()> {
+        let completed = self.abandoned_at.load(Ordering::Acquire);
+        if awaited > completed {
+            return Err(Error::TimelineAbandoned {
+                timeline: self.name.clone(),
+                awaited,
+                completed,
+            });
+        }
+        Ok(())
+    }
+
+    fn noting_loss<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| match error {
+            Error::DeviceLost { during } => self.loss.set(during),
+            other => other,
+        })
+    }
+}
+
+impl fmt::Debug for Timeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeline")
+            .field("id", &self.id.0)
+            .field("name", &self.name)
+            .field("seen", &self.last_seen())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A timeline and a value: complete once the timeline has reached the value. Equal if both are.
+#[derive(Clone)]
+pub struct TimelinePoint {
+    timeline: Arc<Timeline>,
+    value: u64,
+}
+
+impl TimelinePoint {
+    /// The timeline.
+    pub fn timeline(&self) -> &Arc<Timeline> {
+        &self.timeline
+    }
+
+    /// The value.
+    pub fn value(&self) -> u64 {
+        self.value
+    }
+
+    /// Whether the point is complete, asked of the device now. Never blocks.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`].
+    pub fn is_complete(&self) -> Result<bool> {
+        Ok(self.timeline.completed()? >= self.value)
+    }
+
+    /// Returns once the point is complete, with the default [`WaitPolicy`].
+    ///
+    /// # Errors
+    /// As [`Timeline::wait`].
+    pub fn wait(&self) -> Result<()> {
+        self.wait_with(&WaitPolicy::default())
+    }
+
+    /// Returns once the point is complete.
+    ///
+    /// # Errors
+    /// As [`Timeline::wait`].
+    pub fn wait_with(&self, policy: &WaitPolicy) -> Result<()> {
+        self.timeline.wait(self.value, policy)
+    }
+}
+
+impl PartialEq for TimelinePoint {
+    fn eq(&self, other: &Self) -> bool {
+        self.timeline.id == other.timeline.id && self.value == other.value
+    }
+}
+
+impl Eq for TimelinePoint {}
+
+impl fmt::Debug for TimelinePoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.timeline.name, self.value)
+    }
+}
+
+/// A timeline that the host signals, for submissions queued ahead of a host decision.
+pub struct HostTimeline {
+    timeline: Arc<Timeline>,
+    state: Mutex<HostState>,
+}
+
+#[derive(Default)]
+struct HostState {
+    /// Last value signalled.
+    signalled: u64,
+    /// Highest value of a point handed out.
+    promised: u64,
+}
+
+impl HostTimeline {
+    /// A host timeline that submissions to this device's queues can wait for.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn new(device: &Device, name: &str) -> Result<Self> {
+        Ok(Self::on(Timeline::new(&device.shared, name)?))
+    }
+
+    /// The producer of an existing timeline, which must have no other.
+    pub fn on(timeline: Arc<Timeline>) -> Self {
+        Self {
+            timeline,
+            state: Mutex::default(),
+        }
+    }
+
+    /// The timeline, to wait for and to poll.
+    pub fn timeline(&self) -> &Arc<Timeline> {
+        &self.timeline
+    }
+
+    /// The point `value`, to be signalled later.
+    pub fn point(&self, value: u64) -> TimelinePoint {
+        let mut state = self.state.lock();
+        state.promised = state.promised.max(value);
+        self.timeline.point(value)
+    }
+
+    /// Completes every point up to `value`.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`], [`Error::TimelineDistance`].
+    ///
+    /// # Panics
+    /// If `value` is not above the last value signalled.
+    pub fn signal(&self, value: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        assert!(
+            value > state.signalled,
+            "timeline `{}`: value {value} was to be signalled after {}",
+            self.timeline.name,
+            state.signalled
+        );
+        self.timeline.signal(value)?;
+        state.signalled = value;
+        Ok(())
+    }
+}
+
+impl Drop for HostTimeline {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        if state.promised <= state.signalled {
+            return;
+        }
+        self.timeline
+            .abandoned_at
+            .store(state.signalled, Ordering::Release);
+        if let Err(error) = self.timeline.signal(state.promised) {
+            tracing::warn!(
+                "releasing the waiters of timeline `{}` failed: {error}",
+                self.timeline.name
+            );
+        }
+    }
+}
+
+impl fmt::Debug for HostTimeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HostTimeline").field(&self.timeline).finish()
+    }
+}
