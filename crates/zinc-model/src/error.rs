@@ -1,0 +1,388 @@
+//! The crate's one error type.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::gguf::Escaped;
+
+/// A result with this crate's [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a caller of this crate cannot foresee: a file that is broken, or that asks for something zinc cannot do.
+///
+/// Byte offsets count from the start of the file that is named by the surrounding [`Error::InFile`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something is wrong in a file.
+    #[error("{}: {source}", path.display())]
+    InFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in it.
+        source: Box<Error>,
+    },
+
+    // The GGUF container.
+    /// The file does not start as a GGUF file does.
+    #[error("not a GGUF file: it starts with the bytes {found:02x?} instead of \"GGUF\"")]
+    NotGguf {
+        /// The first bytes, four at most.
+        found: Vec<u8>,
+    },
+    /// The numbers of the file are big endian.
+    #[error(
+        "GGUF version {version} in big-endian byte order is not supported: convert the file to little endian"
+    )]
+    BigEndian {
+        /// The version, in the right order.
+        version: u32,
+    },
+    /// A version of the container that is not read.
+    #[error("GGUF version {version} is not supported: versions 2 and 3 are")]
+    Version {
+        /// The version.
+        version: u32,
+    },
+    /// The file ends before what it announces.
+    #[error(
+        "{what} at byte {offset} needs {need} bytes, but {left} are left: the file is cut short or damaged"
+    )]
+    Truncated {
+        /// Where the thing starts.
+        offset: u64,
+        /// The thing.
+        what: &'static str,
+        /// Bytes it needs at least.
+        need: u64,
+        /// Bytes from `offset` to the end of the file.
+        left: u64,
+    },
+    /// A length that no sound file has.
+    #[error("{what} at byte {offset} has the length {length}, above the limit of {limit}")]
+    TooLong {
+        /// Where the length is.
+        offset: u64,
+        /// What has the length.
+        what: &'static str,
+        /// The length.
+        length: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Text that is not UTF-8.
+    #[error("{what} at byte {offset} is not UTF-8")]
+    NotUtf8 {
+        /// Where the text starts.
+        offset: u64,
+        /// What should be text.
+        what: &'static str,
+    },
+    /// A metadata value type that does not exist.
+    #[error(
+        "the value of '{}' at byte {offset} has the unknown type {id}",
+        Escaped(key)
+    )]
+    ValueType {
+        /// Where the type is.
+        offset: u64,
+        /// The metadata key.
+        key: String,
+        /// The type's number.
+        id: u32,
+    },
+    /// An array of arrays.
+    #[error(
+        "the value of '{}' at byte {offset} is an array of arrays, which is not supported",
+        Escaped(key)
+    )]
+    NestedArray {
+        /// Where the inner type is.
+        offset: u64,
+        /// The metadata key.
+        key: String,
+    },
+    /// A boolean that is neither 0 nor 1.
+    #[error(
+        "the value of '{}' at byte {offset} is a boolean, but its byte is {byte}",
+        Escaped(key)
+    )]
+    NotBool {
+        /// Where the byte is.
+        offset: u64,
+        /// The metadata key.
+        key: String,
+        /// The byte.
+        byte: u8,
+    },
+    /// A metadata key that is there twice.
+    #[error("the metadata key '{}' is there again at byte {offset}", Escaped(key))]
+    DuplicateKey {
+        /// Where the second one starts.
+        offset: u64,
+        /// The key.
+        key: String,
+    },
+    /// A tensor name that is there twice, in one file or over the parts of a split file.
+    #[error("there are two tensors named '{}'", Escaped(name))]
+    DuplicateTensor {
+        /// The name.
+        name: String,
+    },
+    /// More dimensions than tensors have.
+    #[error(
+        "tensor '{}' at byte {offset} has {dimensions} dimensions, above the limit of 4",
+        Escaped(name)
+    )]
+    Dimensions {
+        /// Where the count is.
+        offset: u64,
+        /// The tensor.
+        name: String,
+        /// The count.
+        dimensions: u32,
+    },
+    /// A tensor whose size in bytes does not fit 64 bits.
+    #[error(
+        "tensor '{}' at byte {offset} is too large: its dimensions are {shape:?}",
+        Escaped(name)
+    )]
+    TensorSize {
+        /// Where the tensor's description starts.
+        offset: u64,
+        /// The tensor.
+        name: String,
+        /// Its dimensions, fastest first.
+        shape: Vec<u64>,
+    },
+    /// A storage format that does not exist.
+    #[error(
+        "tensor '{}' at byte {offset} has the unknown format {id}",
+        Escaped(name)
+    )]
+    TensorFormat {
+        /// Where the format is.
+        offset: u64,
+        /// The tensor.
+        name: String,
+        /// The format's number.
+        id: u32,
+    },
+    /// Rows that end inside a block.
+    #[error(
+        "tensor '{}' has rows of {columns} elements, which are not whole blocks of {block} ({format})",
+        Escaped(name)
+    )]
+    PartialBlock {
+        /// The tensor.
+        name: String,
+        /// Elements of a row.
+        columns: u64,
+        /// The name of the format.
+        format: &'static str,
+        /// Elements of a block.
+        block: u64,
+    },
+    /// Tensor data that starts at an odd place.
+    #[error(
+        "tensor '{}' starts at {offset} in the data, which is no multiple of the alignment {alignment}",
+        Escaped(name)
+    )]
+    Misaligned {
+        /// The tensor.
+        name: String,
+        /// Offset in the data section.
+        offset: u64,
+        /// The file's alignment.
+        alignment: u64,
+    },
+    /// Tensor data that ends after the file.
+    #[error(
+        "tensor '{}' ends at byte {end}, but the file ends at byte {file_bytes}: it is cut short or damaged",
+        Escaped(name)
+    )]
+    TensorOutside {
+        /// The tensor.
+        name: String,
+        /// Where its data ends; `u64::MAX` if that does not fit.
+        end: u64,
+        /// Length of the file.
+        file_bytes: u64,
+    },
+    /// Two tensors that share bytes.
+    #[error(
+        "tensor '{}' starts at byte {start}, inside of tensor '{}', which ends at byte {end}",
+        Escaped(second),
+        Escaped(first)
+    )]
+    Overlap {
+        /// The tensor that starts first.
+        first: String,
+        /// Where it ends.
+        end: u64,
+        /// The other one.
+        second: String,
+        /// Where that one starts.
+        start: u64,
+    },
+    /// A file that says that it is one of several, under a name that does not say which.
+    #[error(
+        "the file is one of {parts} parts, but its name does not end in -00001-of-{parts:05}.gguf or alike"
+    )]
+    PartName {
+        /// Number of parts.
+        parts: u32,
+    },
+    /// A part of a split file that is not beside the others.
+    #[error("part {part} of {parts} is missing: there is no {}", path.display())]
+    MissingPart {
+        /// The part, counted from 1.
+        part: u32,
+        /// Number of parts.
+        parts: u32,
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// A part that does not belong where its name puts it.
+    #[error(
+        "{key} should be {expected} here, but it is {found}: the parts of the file do not belong together"
+    )]
+    PartMismatch {
+        /// The metadata key.
+        key: &'static str,
+        /// The value that the file's name and the first part ask for.
+        expected: u64,
+        /// The value found.
+        found: u64,
+    },
+
+    // Metadata.
+    /// A key that has to be there.
+    #[error("the metadata key '{key}' is missing")]
+    MissingKey {
+        /// The key.
+        key: String,
+    },
+    /// A value of another type than the key's.
+    #[error("the metadata key '{key}' should be {expected}, but it is {found}")]
+    WrongType {
+        /// The key.
+        key: String,
+        /// The type that was asked for.
+        expected: &'static str,
+        /// What the file has.
+        found: String,
+    },
+    /// A value that cannot be.
+    #[error("the metadata key '{key}' is {found}: it must be {expected}")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// The value.
+        found: String,
+        /// What it must be.
+        expected: String,
+    },
+
+    // The model.
+    /// A model of a family that has no description.
+    #[error("the architecture '{}' is not supported: {} are", Escaped(found), supported.join(", "))]
+    Architecture {
+        /// The file's architecture.
+        found: String,
+        /// The ones that are supported.
+        supported: &'static [&'static str],
+    },
+    /// A way of rope scaling that is not built.
+    #[error(
+        "rope scaling of type '{}' is not supported: none and linear are",
+        Escaped(found)
+    )]
+    RopeScaling {
+        /// The file's type.
+        found: String,
+    },
+    /// A tensor that the model needs.
+    #[error("the tensor '{name}' is missing; it should have the shape {expected:?}")]
+    MissingTensor {
+        /// The tensor.
+        name: String,
+        /// Dimensions, fastest first.
+        expected: Vec<u64>,
+    },
+    /// A tensor that the model has no use for, so that leaving it out would change the model.
+    #[error(
+        "the tensor '{}' is no part of a {architecture} model as zinc knows it",
+        Escaped(name)
+    )]
+    UnexpectedTensor {
+        /// The tensor.
+        name: String,
+        /// The file's architecture.
+        architecture: &'static str,
+    },
+    /// A tensor of another shape than the metadata say.
+    #[error("the tensor '{name}' should have the shape {expected:?}, but it has {found:?}")]
+    TensorShape {
+        /// The tensor.
+        name: String,
+        /// Dimensions by the metadata, fastest first.
+        expected: Vec<u64>,
+        /// Dimensions in the file.
+        found: Vec<u64>,
+    },
+    /// A tensor in a format that no kernel reads.
+    #[error("the tensor '{name}' has the format {format}, which is not supported here: {} are", supported.join(", "))]
+    UnsupportedFormat {
+        /// The tensor.
+        name: String,
+        /// The format.
+        format: &'static str,
+        /// The formats that are supported for this tensor.
+        supported: Vec<&'static str>,
+    },
+
+    // Text.
+    /// A kind of vocabulary that is not supported.
+    #[error(
+        "the tokenizer model '{}' is not supported: gpt2 (byte-level BPE) is",
+        Escaped(found)
+    )]
+    TokenizerModel {
+        /// The file's `tokenizer.ggml.model`.
+        found: String,
+    },
+    /// A way of cutting text into words that is not supported.
+    #[error("the pre-tokenizer '{}' is not supported: {} are", Escaped(found), supported.join(", "))]
+    PreTokenizer {
+        /// The file's `tokenizer.ggml.pre`.
+        found: String,
+        /// The ones that are supported.
+        supported: &'static [&'static str],
+    },
+    /// Text that the vocabulary cannot say.
+    #[error("the vocabulary has no token for the byte {byte:#04x}")]
+    NoByteToken {
+        /// The byte.
+        byte: u8,
+    },
+    /// The tokenizer failed.
+    #[error("the tokenizer failed: {0}")]
+    Tokenizer(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The chat template does not compile, fails, or refuses the messages.
+    #[error("chat template{}: {message}", line.map(|line| format!(", line {line}")).unwrap_or_default())]
+    Template {
+        /// The line of the template, counted from 1.
+        line: Option<usize>,
+        /// What went wrong.
+        message: String,
+    },
+}

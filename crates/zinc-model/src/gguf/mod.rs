@@ -1,0 +1,44 @@
+//! GGUF files: [`File`] reads them, [`Writer`] writes them.
+//!
+//! Versions 2 and 3 are read, little endian, split over several files or not. Nothing in a file is believed: every
+//! length is compared with the bytes that are left before anything is allocated, and what is wrong is an error that says where.
+//! What the metadata mean is not decided here, see [`crate::config`] and [`crate::tokenizer`].
+
+mod format;
+mod metadata;
+mod parse;
+mod read;
+pub mod split;
+mod value;
+mod write;
+
+pub use format::TensorFormat;
+pub use metadata::Metadata;
+pub use read::{File, TensorInfo};
+pub use value::{Array, Value};
+pub use write::Writer;
+
+use std::fmt;
+
+const MAGIC: [u8; 4] = *b"GGUF";
+const DEFAULT_ALIGNMENT: u64 = 32;
+/// Far above any page; a larger one is damage.
+const MAX_ALIGNMENT: u64 = 64 << 10;
+const ALIGNMENT_KEY: &str = "general.alignment";
+
+/// Text from a file in an error message: control characters escaped and long text cut.
+pub(crate) struct Escaped<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LIMIT: usize = 100;
+        for c in self.0.chars().take(LIMIT) {
+            write!(f, "{}", c.escape_debug())?;
+        }
+        let more = self.0.chars().skip(LIMIT).count();
+        if more > 0 {
+            write!(f, "… ({more} more characters)")?;
+        }
+        Ok(())
+    }
+}
