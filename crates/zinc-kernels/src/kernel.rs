@@ -106,6 +106,14 @@ impl Dispatch {
     }
 }
 
+impl Dispatch {
+    /// Threads in a workgroup: constant 0.
+    #[must_use]
+    pub fn workgroup_size(&self) -> u32 {
+        self.constants.iter().find(|(id, _)| *id == 0).map_or(1, |(_, value)| *value)
+    }
+}
+
 impl Format {
     /// The value of the format's specialisation constant.
     #[must_use]

@@ -1,0 +1,65 @@
+//! Kernels on a device: one pipeline for each kernel and set of specialisation constants, built when first asked for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use zinc_vk::{Device, Error, Pipeline, PipelineSpec, RecordingBuilder};
+
+use crate::kernel::{Dispatch, Target};
+
+type Key = (&'static str, Vec<(u32, u32)>);
+
+/// The pipelines of one device.
+#[derive(Debug)]
+pub struct Pipelines {
+    device: Arc<Device>,
+    built: Mutex<HashMap<Key, Arc<Pipeline>>>,
+}
+
+impl Pipelines {
+    /// No pipelines yet.
+    #[must_use]
+    pub fn new(device: Arc<Device>) -> Self {
+        Self { device, built: Mutex::new(HashMap::new()) }
+    }
+
+    /// The launch shapes that suit the device.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        let [x, y, _] = self.device.facts().limits.workgroup_count;
+        Target { max_groups: [x, y], ..Target::new(self.device.subgroup_width()) }
+    }
+
+    /// The pipeline of a launch.
+    ///
+    /// # Errors
+    /// What the driver says when it refuses the kernel, or device loss.
+    pub fn get(&self, dispatch: &Dispatch) -> Result<Arc<Pipeline>, Error> {
+        let key = (dispatch.kernel.name, dispatch.constants.clone());
+        if let Some(pipeline) = self.built.lock().get(&key) {
+            return Ok(pipeline.clone());
+        }
+        let pipeline = Pipeline::new(
+            &self.device,
+            &PipelineSpec {
+                name: dispatch.kernel.name,
+                spirv: &dispatch.kernel.words(),
+                push_bytes: dispatch.kernel.push_bytes,
+                constants: &dispatch.constants,
+                workgroup_size: dispatch.workgroup_size(),
+            },
+        )?;
+        self.built.lock().insert(key, pipeline.clone());
+        Ok(pipeline)
+    }
+
+    /// Records a launch.
+    ///
+    /// # Errors
+    /// As [`Pipelines::get`].
+    pub fn record(&self, recording: &mut RecordingBuilder, dispatch: &Dispatch) -> Result<(), Error> {
+        recording.dispatch(&self.get(dispatch)?, &dispatch.push, dispatch.groups);
+        Ok(())
+    }
+}

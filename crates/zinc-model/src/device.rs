@@ -1,0 +1,138 @@
+//! A model on a Vulkan device: its weights, its caches and its work arrays, and the recorder that turns a plan into commands.
+//!
+//! What belongs to a running sequence (prompt, reports, cancellation) is not here: its owner passes addresses in [`StepIo`].
+
+mod record;
+mod upload;
+
+pub use record::StepIo;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use zinc_kernels::{Pipelines, Target};
+use zinc_vk::{Buffer, Device, Placement};
+
+use crate::error::Result;
+use crate::memory::{ALIGNMENT, MemoryPlan};
+use crate::model::Model;
+use crate::plan::{Array, CacheOptions, Sizes};
+use crate::rotation::rotation_table;
+use upload::DeviceWeights;
+
+/// A loaded model.
+#[derive(Debug)]
+pub struct DeviceModel {
+    device: Arc<Device>,
+    model: Arc<Model>,
+    cache: CacheOptions,
+    pipelines: Pipelines,
+    target: Target,
+    weights: DeviceWeights,
+    rotation: Arc<Buffer>,
+    arrays: DeviceArrays,
+}
+
+/// Addresses of the arrays, and the buffers that hold them.
+#[derive(Debug)]
+struct DeviceArrays {
+    addresses: HashMap<Array, u64>,
+    buffers: Vec<Arc<Buffer>>,
+    activations: Arc<Buffer>,
+    logits_offset: u64,
+}
+
+impl DeviceModel {
+    /// Checks that the model fits, uploads its weights and makes its caches. `progress` hears of the bytes uploaded so far.
+    ///
+    /// # Errors
+    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) before anything is uploaded, or what the device says.
+    pub fn load(
+        device: &Arc<Device>,
+        model: &Arc<Model>,
+        cache: CacheOptions,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self> {
+        MemoryPlan::new(&model.config, &model.weights, cache).check(available(device))?;
+        let pipelines = Pipelines::new(device.clone());
+        let arrays = DeviceArrays::new(device, Sizes { config: &model.config, cache })?;
+        let weights = DeviceWeights::upload(device, model, progress)?;
+        let factors = model.weights.rope_factors.map(|id| model.vector(id));
+        let table = rotation_table(&model.config, factors.as_deref(), cache.context);
+        let rotation = Buffer::new(device, "rotation", size_of_val(&table[..]) as u64, Placement::Device)?;
+        upload::upload_bytes(device, &rotation, bytemuck::cast_slice(&table))?;
+        let target = pipelines.target();
+        Ok(Self {
+            device: device.clone(),
+            model: model.clone(),
+            cache,
+            pipelines,
+            target,
+            weights,
+            rotation,
+            arrays,
+        })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// Its cache.
+    #[must_use]
+    pub fn cache(&self) -> CacheOptions {
+        self.cache
+    }
+
+    /// The buffer that holds the logits, and where in it they lie.
+    #[must_use]
+    pub fn logits(&self) -> (&Arc<Buffer>, u64) {
+        (&self.arrays.activations, self.arrays.logits_offset)
+    }
+
+    fn sizes(&self) -> Sizes<'_> {
+        Sizes { config: &self.model.config, cache: self.cache }
+    }
+}
+
+/// Bytes that can still be allocated on the device: its largest device-local heap, or its largest heap where none is.
+#[must_use]
+pub fn available(device: &Device) -> u64 {
+    let heaps = device.memory_report().heaps;
+    let largest =
+        |local: bool| heaps.iter().filter(|heap| heap.device_local || !local).map(|heap| heap.available).max();
+    largest(true).or(largest(false)).unwrap_or(0)
+}
+
+impl DeviceArrays {
+    fn new(device: &Arc<Device>, sizes: Sizes<'_>) -> Result<Self> {
+        let mut addresses = HashMap::new();
+        let mut offsets = HashMap::new();
+        let mut total = 0u64;
+        for array in Array::ACTIVATIONS {
+            offsets.insert(array, total);
+            total += sizes.bytes(array).next_multiple_of(ALIGNMENT);
+        }
+        let activations = Buffer::new(device, "activations", total, Placement::Device)?;
+        for (array, offset) in &offsets {
+            addresses.insert(*array, activations.address() + offset);
+        }
+        let mut buffers = vec![activations.clone()];
+        for layer in 0..sizes.config.n_layer {
+            for array in [Array::KeyCache(layer), Array::ValueCache(layer)] {
+                let buffer = Buffer::new(device, &format!("{array:?}"), sizes.bytes(array), Placement::Device)?;
+                addresses.insert(array, buffer.address());
+                buffers.push(buffer);
+            }
+        }
+        Ok(Self { addresses, buffers, activations, logits_offset: offsets[&Array::Logits] })
+    }
+}

@@ -1,0 +1,209 @@
+//! The recorder: a plan becomes dispatches and barriers.
+
+use std::sync::Arc;
+
+use zinc_kernels::Dispatch;
+use zinc_kernels::ops::{self, Matrix};
+use zinc_vk::{Access, Buffer, RecordingBuilder};
+
+use super::DeviceModel;
+use crate::error::Result;
+use crate::interpret::weighting;
+use crate::plan::{Array, Epilogue, FeedForward, Op, Plan, Shape, barriers_before};
+use crate::weights::TensorId;
+
+/// Device addresses of what a running sequence owns.
+#[derive(Clone, Copy, Debug)]
+pub struct StepIo {
+    /// The [`StepState`](zinc_kernels::generated::state::StepState).
+    pub state: u64,
+    /// Where this step leaves its [`StepReport`](zinc_kernels::generated::state::StepReport).
+    pub report: u64,
+    /// The prompt, `[context]` u32.
+    pub prompt: u64,
+    /// Tokens that end a generation.
+    pub end_tokens: u64,
+    /// u32: the sequence that the host wants stopped.
+    pub cancelled: u64,
+}
+
+impl DeviceModel {
+    /// Records a step. The recording keeps the model's buffers alive; those behind `io` are the caller's to keep.
+    ///
+    /// The first op is preceded by a barrier against the step before it, which may still run; the last op's report is made visible to
+    /// the host.
+    ///
+    /// # Errors
+    /// What the driver says of a pipeline.
+    pub fn record(&self, plan: &Plan, io: &StepIo, recording: &mut RecordingBuilder) -> Result<()> {
+        for buffer in self.buffers() {
+            recording.keep(buffer.clone());
+        }
+        for (op, barrier) in plan.ops.iter().zip(barriers_before(&plan.ops)) {
+            if barrier {
+                recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+            }
+            self.pipelines.record(recording, &self.dispatch(op, io))?;
+        }
+        recording.barrier(Access::SHADER_WRITE, Access::HOST_READ);
+        Ok(())
+    }
+
+    /// Builds every pipeline that the plans need. `progress` hears how many of how many ops have theirs.
+    ///
+    /// # Errors
+    /// What the driver says of a pipeline.
+    pub fn build_pipelines(&self, plans: &[&Plan], progress: &mut dyn FnMut(usize, usize)) -> Result<()> {
+        let io = StepIo { state: 0, report: 0, prompt: 0, end_tokens: 0, cancelled: 0 };
+        let total = plans.iter().map(|plan| plan.ops.len()).sum();
+        for (done, op) in plans.iter().flat_map(|plan| &plan.ops).enumerate() {
+            self.pipelines.get(&self.dispatch(op, &io))?;
+            progress(done + 1, total);
+        }
+        Ok(())
+    }
+
+    fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
+        self.weights.buffers().iter().chain(&self.arrays.buffers).chain([&self.rotation])
+    }
+
+    fn array(&self, array: Array) -> u64 {
+        self.arrays.addresses[&array]
+    }
+
+    fn matrix(&self, id: TensorId) -> Matrix {
+        let tensor = self.model.weights.tensor(id);
+        Matrix {
+            address: self.weights.address(id),
+            format: tensor.format,
+            rows: tensor.rows,
+            columns: tensor.columns,
+        }
+    }
+
+    fn dispatch(&self, op: &Op, io: &StepIo) -> Dispatch {
+        let (target, config, state) = (&self.target, &self.model.config, io.state);
+        let weight = |id: TensorId| self.weights.address(id);
+        match op {
+            Op::Gather { table } => {
+                ops::Gather { state, table: self.matrix(*table), y: self.array(Array::Residual) }.dispatch(target)
+            }
+            Op::Norm { weight: id } => ops::RmsNorm {
+                state,
+                x: self.array(Array::Residual),
+                weight: weight(*id),
+                y: self.array(Array::Normed),
+                columns: config.n_embd,
+                epsilon: config.rms_eps,
+            }
+            .dispatch(target),
+            Op::MatVec { weights, x, y, epilogue } => ops::MatVec {
+                state,
+                weights: self.matrix(*weights),
+                x: self.array(*x),
+                y: self.array(*y),
+                epilogue: match epilogue {
+                    Epilogue::Store => ops::Epilogue::Store,
+                    Epilogue::AddBias(bias) => ops::Epilogue::AddBias(weight(*bias)),
+                    Epilogue::Accumulate => ops::Epilogue::Accumulate,
+                },
+            }
+            .dispatch(target),
+            Op::RopeKv { layer, norms } => ops::RopeKv {
+                state,
+                q: self.array(Array::Query),
+                k: self.array(Array::Key),
+                v: self.array(Array::Value),
+                norm: norms.map(|(q, k)| ops::HeadNorm { q: weight(q), k: weight(k), epsilon: config.rms_eps }),
+                rotation: self.rotation.address(),
+                key_cache: self.array(Array::KeyCache(*layer)),
+                value_cache: self.array(Array::ValueCache(*layer)),
+                key_format: self.cache.key_format,
+                value_format: self.cache.value_format,
+                query_heads: config.n_head,
+                kv_heads: config.n_head_kv,
+                head_size: config.head_dim,
+                rotated: config.rope_dims,
+                pairing: config.rope_pairing,
+            }
+            .dispatch(target),
+            Op::Attention { layer } => ops::Attention {
+                state,
+                q: self.array(Array::Query),
+                key_cache: self.array(Array::KeyCache(*layer)),
+                value_cache: self.array(Array::ValueCache(*layer)),
+                partials: self.array(Array::Partials),
+                key_format: self.cache.key_format,
+                value_format: self.cache.value_format,
+                query_heads: config.n_head,
+                kv_heads: config.n_head_kv,
+                head_size: config.head_dim,
+                splits: self.sizes().splits(),
+            }
+            .dispatch(target),
+            Op::AttentionMerge => ops::AttentionMerge {
+                state,
+                partials: self.array(Array::Partials),
+                y: self.array(Array::Attended),
+                heads: config.n_head,
+                head_size: config.head_dim,
+                splits: self.sizes().splits(),
+            }
+            .dispatch(target),
+            Op::Router => ops::Router {
+                state,
+                logits: self.array(Array::RouterLogits),
+                ids: self.array(Array::ExpertIds),
+                weights: self.array(Array::ExpertWeights),
+                experts: config.n_expert,
+                used: config.n_expert_used,
+                weighting: weighting(config),
+            }
+            .dispatch(target),
+            Op::GateUp { gate, up, feed_forward } => ops::GateUp {
+                state,
+                gate: self.matrix(*gate),
+                up: self.matrix(*up),
+                routing: match feed_forward {
+                    FeedForward::Dense => ops::Routing::Dense,
+                    FeedForward::Experts => {
+                        ops::Routing::Experts { ids: self.array(Array::ExpertIds), slots: config.n_expert_used }
+                    }
+                },
+                x: self.array(Array::Normed),
+                y: self.array(Array::Hidden),
+            }
+            .dispatch(target),
+            Op::ExpertDown { down } => ops::ExpertDown {
+                state,
+                down: self.matrix(*down),
+                ids: self.array(Array::ExpertIds),
+                weights: self.array(Array::ExpertWeights),
+                h: self.array(Array::Hidden),
+                y: self.array(Array::Residual),
+                slots: config.n_expert_used,
+            }
+            .dispatch(target),
+            Op::Sample => ops::Sample {
+                state,
+                logits: self.array(Array::Logits),
+                candidates: self.array(Array::Candidates),
+                vocabulary: config.n_vocab,
+            }
+            .dispatch(target),
+            Op::Advance { shape } => ops::Advance {
+                state,
+                report: io.report,
+                prompt: io.prompt,
+                end_tokens: io.end_tokens,
+                cancelled: io.cancelled,
+                candidates: self.array(Array::Candidates),
+                vocabulary: match shape {
+                    Shape::Feed => None,
+                    Shape::Decode => Some(config.n_vocab),
+                },
+            }
+            .dispatch(target),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The forward pass on the host: the same plan, run op by op on the kernels' references.
+//!
+//! It is the definition that the device is compared with, not an engine: nothing is threaded or blocked.
+
+use std::sync::Arc;
+
+use zinc_kernels::generated::state::{StepReport, StepState};
+use zinc_kernels::ops::Weighting;
+use zinc_kernels::reference::{self, AttentionShape, Candidate, HostMatrix};
+
+use crate::config::ModelConfig;
+use crate::model::Model;
+use crate::plan::{Array, CacheOptions, Epilogue, FeedForward, Op, Plan, Shape, Sizes};
+use crate::rotation::rotation_table;
+use crate::weights::TensorId;
+
+/// A sequence on the host.
+#[derive(Debug)]
+pub struct Interpreter {
+    model: Arc<Model>,
+    cache: CacheOptions,
+    feed: Plan,
+    decode: Plan,
+    rotation: Vec<[f32; 2]>,
+    /// The state that steps hand to each other. Its owner sets it when a sequence begins.
+    pub state: StepState,
+    /// The prompt of the sequence.
+    pub prompt: Vec<u32>,
+    /// Tokens that end a generation.
+    pub end_tokens: Vec<u32>,
+    arrays: Arrays,
+}
+
+/// The arrays of [`Array`]; caches hold what they read back, whatever their format.
+#[derive(Debug)]
+struct Arrays {
+    residual: Vec<f32>,
+    normed: Vec<f32>,
+    query: Vec<f32>,
+    key: Vec<f32>,
+    value: Vec<f32>,
+    attended: Vec<f32>,
+    partials: Vec<Vec<reference::Partial>>,
+    router_logits: Vec<f32>,
+    chosen: Vec<(u32, f32)>,
+    hidden: Vec<f32>,
+    logits: Vec<f32>,
+    candidates: Vec<Candidate>,
+    key_caches: Vec<Vec<f32>>,
+    value_caches: Vec<Vec<f32>>,
+}
+
+impl Interpreter {
+    /// A sequence of `model` with an empty cache.
+    #[must_use]
+    pub fn new(model: Arc<Model>, cache: CacheOptions) -> Self {
+        let config = &model.config;
+        let sizes = Sizes { config, cache };
+        let zeros = |array: Array| vec![0.0; (sizes.bytes(array) / 4) as usize];
+        let caches = || vec![Vec::new(); config.n_layer as usize];
+        let factors = model.weights.rope_factors.map(|id| model.vector(id));
+        Self {
+            feed: Plan::new(&model.weights, Shape::Feed),
+            decode: Plan::new(&model.weights, Shape::Decode),
+            rotation: rotation_table(config, factors.as_deref(), cache.context),
+            arrays: Arrays {
+                residual: zeros(Array::Residual),
+                normed: zeros(Array::Normed),
+                query: zeros(Array::Query),
+                key: zeros(Array::Key),
+                value: zeros(Array::Value),
+                attended: zeros(Array::Attended),
+                partials: Vec::new(),
+                router_logits: zeros(Array::RouterLogits),
+                chosen: Vec::new(),
+                hidden: zeros(Array::Hidden),
+                logits: zeros(Array::Logits),
+                candidates: Vec::new(),
+                key_caches: caches(),
+                value_caches: caches(),
+            },
+            state: StepState::default(),
+            prompt: Vec::new(),
+            end_tokens: Vec::new(),
+            cache,
+            model,
+        }
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// Logits of the last [`Shape::Decode`] step.
+    #[must_use]
+    pub fn logits(&self) -> &[f32] {
+        &self.arrays.logits
+    }
+
+    /// Runs one step. `cancelled` is the sequence that the host wants stopped.
+    pub fn step(&mut self, shape: Shape, cancelled: u32) -> StepReport {
+        let mut report = StepReport::default();
+        let plan = match shape {
+            Shape::Feed => &self.feed,
+            Shape::Decode => &self.decode,
+        };
+        let ops = plan.ops.clone();
+        for op in &ops {
+            if let Op::Advance { shape } = op {
+                let candidates: &[Candidate] = match shape {
+                    Shape::Feed => &[],
+                    Shape::Decode => &self.arrays.candidates,
+                };
+                report =
+                    reference::advance(&mut self.state, &self.prompt, &self.end_tokens, cancelled, candidates);
+            } else if self.state.live != 0 {
+                self.run(op);
+            }
+        }
+        report
+    }
+
+    fn run(&mut self, op: &Op) {
+        let Self { model, cache, rotation, state, arrays: a, .. } = self;
+        let (model, config) = (&**model, &model.config);
+        match op {
+            Op::Gather { table } => reference::gather(&matrix(model, *table), state.token, &mut a.residual),
+            Op::Norm { weight } => {
+                reference::rms_norm(&a.residual, &model.vector(*weight), config.rms_eps, &mut a.normed);
+            }
+            Op::MatVec { weights, x, y, epilogue } => {
+                let mut product = vec![0.0; a.get(*y).len()];
+                reference::mat_vec(&matrix(model, *weights), a.get(*x), &mut product);
+                match epilogue {
+                    Epilogue::Store => {}
+                    Epilogue::AddBias(bias) => add(&mut product, &model.vector(*bias)),
+                    Epilogue::Accumulate => add(&mut product, a.get(*y)),
+                }
+                *a.get_mut(*y) = product;
+            }
+            Op::RopeKv { layer, norms } => {
+                let norms = norms.map(|(q, k)| (model.vector(q), model.vector(k)));
+                let pairs = (config.rope_dims / 2) as usize;
+                let angles = &rotation[state.position as usize * pairs..][..pairs];
+                let head_size = config.head_dim as usize;
+                for head in a.query.chunks_exact_mut(head_size) {
+                    let norm = norms.as_ref().map(|(q, _)| (&q[..], config.rms_eps));
+                    reference::rope_head(head, norm, angles, config.rope_pairing);
+                }
+                for head in a.key.chunks_exact_mut(head_size) {
+                    let norm = norms.as_ref().map(|(_, k)| (&k[..], config.rms_eps));
+                    reference::rope_head(head, norm, angles, config.rope_pairing);
+                }
+                reference::cache_row(cache.key_format, &mut a.key);
+                reference::cache_row(cache.value_format, &mut a.value);
+                let first = state.position as usize * a.key.len();
+                for (store, row) in
+                    [(&mut a.key_caches[*layer as usize], &a.key), (&mut a.value_caches[*layer as usize], &a.value)]
+                {
+                    store.resize(store.len().max(first + row.len()), 0.0);
+                    store[first..first + row.len()].copy_from_slice(row);
+                }
+            }
+            Op::Attention { layer } => {
+                let shape = attention_shape(config);
+                let (keys, values) = (&a.key_caches[*layer as usize], &a.value_caches[*layer as usize]);
+                let positions = 0..state.position as usize + 1;
+                a.partials = a
+                    .query
+                    .chunks_exact(shape.head_size)
+                    .enumerate()
+                    .map(|(head, q)| vec![reference::attention(shape, head, q, keys, values, positions.clone())])
+                    .collect();
+            }
+            Op::AttentionMerge => {
+                for (partials, y) in a.partials.iter().zip(a.attended.chunks_exact_mut(config.head_dim as usize)) {
+                    reference::attention_merge(partials, y);
+                }
+            }
+            Op::Router => {
+                a.chosen = reference::router(&a.router_logits, config.n_expert_used as usize, weighting(config));
+            }
+            Op::GateUp { gate, up, feed_forward } => {
+                let (gate, up) = (matrix(model, *gate), matrix(model, *up));
+                match feed_forward {
+                    FeedForward::Dense => reference::gate_up(&gate, &up, 0, &a.normed, &mut a.hidden),
+                    FeedForward::Experts => {
+                        let rows = config.n_ff_expert as usize;
+                        for ((id, _), y) in a.chosen.iter().zip(a.hidden.chunks_exact_mut(rows)) {
+                            reference::gate_up(&gate, &up, *id, &a.normed, y);
+                        }
+                    }
+                }
+            }
+            Op::ExpertDown { down } => {
+                let (ids, weights): (Vec<u32>, Vec<f32>) = a.chosen.iter().copied().unzip();
+                reference::expert_down(&matrix(model, *down), &ids, &weights, &a.hidden, &mut a.residual);
+            }
+            Op::Sample => a.candidates = vec![reference::sample_best(&a.logits, state)],
+            Op::Advance { .. } => {}
+        }
+    }
+}
+
+impl Arrays {
+    fn get(&self, array: Array) -> &Vec<f32> {
+        match array {
+            Array::Residual => &self.residual,
+            Array::Normed => &self.normed,
+            Array::Query => &self.query,
+            Array::Key => &self.key,
+            Array::Value => &self.value,
+            Array::Attended => &self.attended,
+            Array::RouterLogits => &self.router_logits,
+            Array::Hidden => &self.hidden,
+            Array::Logits => &self.logits,
+            other => panic!("{other:?} is no operand of a matrix product"),
+        }
+    }
+
+    fn get_mut(&mut self, array: Array) -> &mut Vec<f32> {
+        match array {
+            Array::Residual => &mut self.residual,
+            Array::Query => &mut self.query,
+            Array::Key => &mut self.key,
+            Array::Value => &mut self.value,
+            Array::RouterLogits => &mut self.router_logits,
+            Array::Logits => &mut self.logits,
+            other => panic!("{other:?} is no result of a matrix product"),
+        }
+    }
+}
+
+/// Over what the weights of the chosen experts sum to one.
+pub(crate) fn weighting(config: &ModelConfig) -> Weighting {
+    if config.expert_weights_norm { Weighting::SoftmaxOfChosen } else { Weighting::SoftmaxOfAll }
+}
+
+fn attention_shape(config: &ModelConfig) -> AttentionShape {
+    AttentionShape {
+        kv_heads: config.n_head_kv as usize,
+        head_size: config.head_dim as usize,
+        group: (config.n_head / config.n_head_kv) as usize,
+    }
+}
+
+fn matrix(model: &Model, id: TensorId) -> HostMatrix<'_> {
+    let tensor = model.weights.tensor(id);
+    HostMatrix { format: tensor.format, columns: tensor.columns as usize, bytes: model.data(tensor) }
+}
+
+fn add(sum: &mut [f32], other: &[f32]) {
+    for (sum, other) in sum.iter_mut().zip(other) {
+        *sum += other;
+    }
+}

@@ -1,0 +1,158 @@
+//! What a model needs of a device's memory, worked out before anything is uploaded. Pure arithmetic.
+
+use crate::config::ModelConfig;
+use crate::error::{Error, Result};
+use crate::plan::{Array, CacheOptions, Sizes};
+use crate::weights::ModelWeights;
+
+/// Arrays and tensors start at multiples of this: the widest load, and the granularity of every device's caches.
+pub const ALIGNMENT: u64 = 256;
+
+/// No weight buffer is larger, whatever the device allows: a moderate size keeps allocators and drivers in their ordinary paths.
+const WEIGHT_BUFFER_BYTES: u64 = 1 << 30;
+
+/// Bytes that a model needs on a device, by purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// All tensors.
+    pub weights: u64,
+    /// Keys and values of all layers.
+    pub kv_cache: u64,
+    /// Activations of one step, the prompt and the table of rotations.
+    pub work: u64,
+    /// Positions of the cache.
+    pub context: u32,
+    /// Bytes that each position costs.
+    pub bytes_per_position: u64,
+}
+
+impl MemoryPlan {
+    /// The plan of a model with a cache.
+    #[must_use]
+    pub fn new(config: &ModelConfig, weights: &ModelWeights, cache: CacheOptions) -> Self {
+        let sizes = Sizes { config, cache };
+        let activations: u64 =
+            Array::ACTIVATIONS.iter().map(|a| sizes.bytes(*a).next_multiple_of(ALIGNMENT)).sum();
+        let per_position = Sizes { config, cache: CacheOptions { context: 1, ..cache } };
+        let prompt = u64::from(cache.context) * 4;
+        Self {
+            weights: weights.tensors.iter().map(|t| t.bytes.next_multiple_of(ALIGNMENT)).sum(),
+            kv_cache: sizes.kv_bytes(),
+            work: activations + prompt + sizes.rotation_bytes(),
+            context: cache.context,
+            bytes_per_position: per_position.kv_bytes() + per_position.rotation_bytes() + 4,
+        }
+    }
+
+    /// Bytes of everything.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.weights.saturating_add(self.kv_cache).saturating_add(self.work)
+    }
+
+    /// Whether `available` bytes suffice.
+    ///
+    /// # Errors
+    /// [`Error::DoesNotFit`] with need and have, and the largest context that would fit.
+    pub fn check(&self, available: u64) -> Result<()> {
+        let need = self.total();
+        if need <= available {
+            return Ok(());
+        }
+        let fixed = need.saturating_sub(u64::from(self.context).saturating_mul(self.bytes_per_position));
+        let largest_context = available.saturating_sub(fixed) / self.bytes_per_position.max(1);
+        Err(Error::DoesNotFit {
+            need,
+            available,
+            weights: self.weights,
+            kv_cache: self.kv_cache,
+            context: self.context,
+            largest_context: u32::try_from(largest_context).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+/// Where a tensor lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Which buffer.
+    pub buffer: usize,
+    /// Byte offset in it.
+    pub offset: u64,
+}
+
+/// Packs tensors of the given sizes into buffers of at most `max_buffer` bytes, in order: a placement for each, and the buffers' sizes.
+///
+/// # Errors
+/// [`Error::TensorTooLarge`] with the index of a tensor that exceeds `max_buffer` by itself.
+pub fn pack(sizes: &[u64], max_buffer: u64) -> Result<(Vec<Placement>, Vec<u64>)> {
+    let preferred = max_buffer.min(WEIGHT_BUFFER_BYTES);
+    let mut placements = Vec::with_capacity(sizes.len());
+    let mut buffers: Vec<u64> = Vec::new();
+    for (index, &bytes) in sizes.iter().enumerate() {
+        if bytes > max_buffer {
+            return Err(Error::TensorTooLarge { index, bytes, limit: max_buffer });
+        }
+        let end = buffers.last().map(|used| used.next_multiple_of(ALIGNMENT));
+        match end {
+            Some(offset) if offset.saturating_add(bytes) <= preferred => {
+                placements.push(Placement { buffer: buffers.len() - 1, offset });
+                let last = buffers.len() - 1;
+                buffers[last] = offset + bytes;
+            }
+            _ => {
+                placements.push(Placement { buffer: buffers.len(), offset: 0 });
+                buffers.push(bytes);
+            }
+        }
+    }
+    Ok((placements, buffers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_are_packed_in_order_and_never_overlap() {
+        let sizes = [100, 256, 1, 0, 5_000, 4_096, 3];
+        let (placements, buffers) = pack(&sizes, 5_000).expect("everything fits");
+        for (i, (place, bytes)) in placements.iter().zip(sizes).enumerate() {
+            assert_eq!(place.offset % ALIGNMENT, 0, "tensor {i}");
+            assert!(place.offset + bytes <= buffers[place.buffer], "tensor {i}");
+            assert!(buffers[place.buffer] <= 5_000, "tensor {i}");
+            for (other, other_bytes) in placements[..i].iter().zip(sizes) {
+                let apart = place.buffer != other.buffer || other.offset + other_bytes <= place.offset;
+                assert!(apart, "tensor {i} overlaps an earlier one");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tensor_above_the_limit_is_named() {
+        let error = pack(&[1, 6_000], 5_000).expect_err("the second is too large");
+        assert!(matches!(error, Error::TensorTooLarge { index: 1, bytes: 6_000, limit: 5_000 }), "{error}");
+    }
+
+    #[test]
+    fn buffers_stay_below_four_gib_and_huge_sizes_do_not_overflow() {
+        let gib = 1 << 30;
+        let (_, buffers) = pack(&[gib, gib, 3 * gib, gib / 2, gib / 2], 4 * gib - 1).expect("everything fits");
+        assert_eq!(buffers, [gib, gib, 3 * gib, gib]);
+        assert!(pack(&[u64::MAX], 4 * gib).is_err());
+    }
+
+    #[test]
+    fn a_plan_that_does_not_fit_says_which_context_would() {
+        let plan = MemoryPlan { weights: 1_000, kv_cache: 9_000, work: 1_100, context: 1_000, bytes_per_position: 10 };
+        assert!(plan.check(11_100).is_ok());
+        match plan.check(6_100) {
+            Err(Error::DoesNotFit { need: 11_100, available: 6_100, largest_context: 500, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        match plan.check(0) {
+            Err(Error::DoesNotFit { largest_context: 0, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The arrays that a step works on, and how large they are.
+
+use zinc_kernels::ops::{Attention, CANDIDATE_BYTES, CacheFormat, candidate_count};
+
+use crate::config::ModelConfig;
+
+/// An array of the forward pass, apart from the weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Array {
+    /// [`StepState`](zinc_kernels::generated::state::StepState).
+    State,
+    /// The residual stream, `[width]` f32.
+    Residual,
+    /// The normalised residual stream, `[width]` f32.
+    Normed,
+    /// Queries, `[heads, head_size]` f32.
+    Query,
+    /// New keys, `[kv_heads, head_size]` f32.
+    Key,
+    /// New values, `[kv_heads, head_size]` f32.
+    Value,
+    /// Keys of a layer, `[context, kv_heads * head_size]`.
+    KeyCache(u32),
+    /// Values of a layer, `[context, kv_heads * head_size]`.
+    ValueCache(u32),
+    /// Shares of attention, `[heads, splits, head_size + 2]` f32.
+    Partials,
+    /// Attention's result, `[heads, head_size]` f32.
+    Attended,
+    /// `[experts]` f32.
+    RouterLogits,
+    /// `[used]` u32.
+    ExpertIds,
+    /// `[used]` f32.
+    ExpertWeights,
+    /// Feed-forward activations, `[slots, rows]` f32.
+    Hidden,
+    /// `[vocabulary]` f32.
+    Logits,
+    /// Sampling candidates, one for each share of the vocabulary.
+    Candidates,
+}
+
+/// How much context a model is loaded for and how its cache is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// Positions.
+    pub context: u32,
+    /// How keys are stored.
+    pub key_format: CacheFormat,
+    /// How values are stored.
+    pub value_format: CacheFormat,
+}
+
+impl Array {
+    /// The activations: every array that is neither a cache nor the state, in a fixed order.
+    pub const ACTIVATIONS: [Self; 13] = [
+        Self::Residual,
+        Self::Normed,
+        Self::Query,
+        Self::Key,
+        Self::Value,
+        Self::Partials,
+        Self::Attended,
+        Self::RouterLogits,
+        Self::ExpertIds,
+        Self::ExpertWeights,
+        Self::Hidden,
+        Self::Logits,
+        Self::Candidates,
+    ];
+}
+
+/// Sizes of the arrays of one model with one cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes<'a> {
+    /// The model.
+    pub config: &'a ModelConfig,
+    /// Its cache.
+    pub cache: CacheOptions,
+}
+
+impl Sizes<'_> {
+    /// Shares that attention splits the context into.
+    #[must_use]
+    pub fn splits(&self) -> u32 {
+        Attention::splits_for(self.cache.context)
+    }
+
+    /// Elements of the queries of one token.
+    #[must_use]
+    pub fn query_width(&self) -> u32 {
+        self.config.n_head * self.config.head_dim
+    }
+
+    /// Elements of the keys, or values, of one token.
+    #[must_use]
+    pub fn kv_width(&self) -> u32 {
+        self.config.n_head_kv * self.config.head_dim
+    }
+
+    /// Bytes of an array.
+    #[must_use]
+    pub fn bytes(&self, array: Array) -> u64 {
+        let c = self.config;
+        let elements = match array {
+            Array::State => return size_of::<zinc_kernels::generated::state::StepState>() as u64,
+            Array::KeyCache(_) => return self.cache_bytes(self.cache.key_format),
+            Array::ValueCache(_) => return self.cache_bytes(self.cache.value_format),
+            Array::Candidates => {
+                return u64::from(candidate_count(c.n_vocab)) * u64::from(CANDIDATE_BYTES);
+            }
+            Array::Residual | Array::Normed => u64::from(c.n_embd),
+            Array::Query | Array::Attended => u64::from(self.query_width()),
+            Array::Key | Array::Value => u64::from(self.kv_width()),
+            Array::Partials => u64::from(c.n_head) * u64::from(self.splits()) * u64::from(c.head_dim + 2),
+            Array::RouterLogits => u64::from(c.n_expert),
+            Array::ExpertIds | Array::ExpertWeights => u64::from(c.n_expert_used),
+            Array::Hidden if c.n_expert > 0 => u64::from(c.n_expert_used) * u64::from(c.n_ff_expert),
+            Array::Hidden => u64::from(c.n_ff),
+            Array::Logits => u64::from(c.n_vocab),
+        };
+        elements * 4
+    }
+
+    /// Bytes of the keys, or values, of one layer.
+    fn cache_bytes(&self, format: CacheFormat) -> u64 {
+        u64::from(self.cache.context) * u64::from(self.kv_width()) * u64::from(format.bytes())
+    }
+
+    /// Bytes of the keys and values of all layers.
+    #[must_use]
+    pub fn kv_bytes(&self) -> u64 {
+        u64::from(self.config.n_layer)
+            * (self.cache_bytes(self.cache.key_format) + self.cache_bytes(self.cache.value_format))
+    }
+
+    /// Bytes of the table of rotations.
+    #[must_use]
+    pub fn rotation_bytes(&self) -> u64 {
+        u64::from(self.cache.context) * u64::from(self.config.rope_dims) * 4
+    }
+}

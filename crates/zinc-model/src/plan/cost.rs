@@ -1,0 +1,74 @@
+//! What an operation moves and computes: the basis of roofline figures.
+
+use super::{Array, FeedForward, Op, Sizes};
+use crate::weights::{ModelWeights, TensorId};
+
+/// Bytes moved and floating-point operations done by one op, or by many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Weights read, in bytes.
+    pub weight_bytes: u64,
+    /// KV cache read and written, in bytes.
+    pub cache_bytes: u64,
+    /// Floating-point operations, a multiplication and an addition counted as two.
+    pub flops: u64,
+}
+
+impl std::ops::Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            weight_bytes: self.weight_bytes + other.weight_bytes,
+            cache_bytes: self.cache_bytes + other.cache_bytes,
+            flops: self.flops + other.flops,
+        }
+    }
+}
+
+impl std::iter::Sum for Cost {
+    fn sum<I: Iterator<Item = Self>>(costs: I) -> Self {
+        costs.fold(Self::default(), |a, b| a + b)
+    }
+}
+
+impl Op {
+    /// What the op costs for a token at position `position`. Activations stay in caches and are not counted.
+    #[must_use]
+    pub fn cost(&self, weights: &ModelWeights, sizes: &Sizes<'_>, position: u32) -> Cost {
+        let whole = |id: TensorId| {
+            let tensor = weights.tensor(id);
+            Cost { weight_bytes: tensor.bytes, flops: 2 * tensor.elements(), ..Cost::default() }
+        };
+        // A tensor of which only one row, or only the chosen experts, is read.
+        let share = |id: TensorId, used: u64, of: u64| {
+            let cost = whole(id);
+            Cost { weight_bytes: cost.weight_bytes / of * used, flops: cost.flops / of * used, ..cost }
+        };
+        let used = u64::from(sizes.config.n_expert_used);
+        let experts = u64::from(sizes.config.n_expert);
+        let row = |array: Array| sizes.bytes(array) / u64::from(sizes.cache.context.max(1));
+        match self {
+            Self::Gather { table } => Cost { flops: 0, ..share(*table, 1, u64::from(sizes.config.n_vocab)) },
+            Self::Norm { weight } => whole(*weight),
+            Self::MatVec { weights, .. } => whole(*weights),
+            Self::RopeKv { layer, .. } => Cost {
+                cache_bytes: row(Array::KeyCache(*layer)) + row(Array::ValueCache(*layer)),
+                flops: 6 * u64::from(sizes.query_width() + sizes.kv_width()),
+                ..Cost::default()
+            },
+            Self::Attention { layer } => Cost {
+                cache_bytes: (row(Array::KeyCache(*layer)) + row(Array::ValueCache(*layer)))
+                    * u64::from(position + 1),
+                flops: 4 * u64::from(sizes.query_width()) * u64::from(position + 1),
+                ..Cost::default()
+            },
+            Self::AttentionMerge | Self::Router | Self::Sample | Self::Advance { .. } => Cost::default(),
+            Self::GateUp { gate, up, feed_forward: FeedForward::Dense } => whole(*gate) + whole(*up),
+            Self::GateUp { gate, up, feed_forward: FeedForward::Experts } => {
+                share(*gate, used, experts) + share(*up, used, experts)
+            }
+            Self::ExpertDown { down } => share(*down, used, experts),
+        }
+    }
+}

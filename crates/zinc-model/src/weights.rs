@@ -1,0 +1,213 @@
+//! The tensors of a model, found in its file and given the names that the forward pass uses. Nothing is read or copied here.
+
+use zinc_kernels::Format;
+
+use crate::config::{ModelConfig, check_tensors};
+use crate::error::{Error, Result};
+use crate::gguf::File;
+
+/// A tensor of a [`ModelWeights`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TensorId(u32);
+
+impl TensorId {
+    /// The tensor at `index` of [`ModelWeights::tensors`].
+    #[must_use]
+    pub fn new(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// Its place in [`ModelWeights::tensors`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where a tensor is and what shape it has.
+#[derive(Clone, Debug)]
+pub struct WeightTensor {
+    /// Its place in [`File::tensors`].
+    pub file_index: usize,
+    /// How the elements are stored.
+    pub format: Format,
+    /// Elements of a row.
+    pub columns: u32,
+    /// Rows of one matrix; 1 for a vector.
+    pub rows: u32,
+    /// Matrices, one an expert; 1 for a plain one.
+    pub matrices: u32,
+    /// Bytes of all.
+    pub bytes: u64,
+}
+
+impl WeightTensor {
+    /// Elements of all matrices.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        u64::from(self.columns) * u64::from(self.rows) * u64::from(self.matrices)
+    }
+}
+
+/// Weights of one layer.
+#[derive(Clone, Debug)]
+pub struct LayerWeights {
+    /// `[width]`.
+    pub attention_norm: TensorId,
+    /// `[heads * head_size, width]`.
+    pub q: TensorId,
+    /// `[kv_heads * head_size, width]`.
+    pub k: TensorId,
+    /// `[kv_heads * head_size, width]`.
+    pub v: TensorId,
+    /// `[heads * head_size]`.
+    pub q_bias: Option<TensorId>,
+    /// `[kv_heads * head_size]`.
+    pub k_bias: Option<TensorId>,
+    /// `[kv_heads * head_size]`.
+    pub v_bias: Option<TensorId>,
+    /// `[head_size]`.
+    pub q_norm: Option<TensorId>,
+    /// `[head_size]`.
+    pub k_norm: Option<TensorId>,
+    /// `[width, heads * head_size]`.
+    pub attention_output: TensorId,
+    /// `[width]`.
+    pub feed_forward_norm: TensorId,
+    /// The feed-forward layer.
+    pub feed_forward: FeedForwardWeights,
+}
+
+/// Weights of a feed-forward layer.
+#[derive(Clone, Debug)]
+pub enum FeedForwardWeights {
+    /// SwiGLU.
+    Dense {
+        /// `[hidden, width]`.
+        gate: TensorId,
+        /// `[hidden, width]`.
+        up: TensorId,
+        /// `[width, hidden]`.
+        down: TensorId,
+    },
+    /// A router and SwiGLU experts.
+    Experts {
+        /// `[experts, width]`.
+        router: TensorId,
+        /// `[experts, hidden, width]`.
+        gate: TensorId,
+        /// `[experts, hidden, width]`.
+        up: TensorId,
+        /// `[experts, width, hidden]`.
+        down: TensorId,
+    },
+}
+
+/// The tensors of a model.
+#[derive(Clone, Debug)]
+pub struct ModelWeights {
+    /// All that the forward pass uses, by [`TensorId`].
+    pub tensors: Vec<WeightTensor>,
+    /// `[vocabulary, width]`.
+    pub embedding: TensorId,
+    /// In order.
+    pub layers: Vec<LayerWeights>,
+    /// `[width]`.
+    pub output_norm: TensorId,
+    /// `[vocabulary, width]`: the embedding where the file has no matrix of its own.
+    pub output: TensorId,
+    /// `[rope_dims / 2]` divisors of the rotary frequencies.
+    pub rope_factors: Option<TensorId>,
+}
+
+impl ModelWeights {
+    /// Finds the tensors that `config` calls for.
+    ///
+    /// # Errors
+    /// A tensor that is missing, has another shape, or is stored in a format without a kernel.
+    pub fn find(file: &File, config: &ModelConfig) -> Result<Self> {
+        check_tensors(file, config)?;
+        let mut finder = Finder { file, tensors: Vec::new() };
+        let embedding = finder.required("token_embd.weight")?;
+        let output_norm = finder.required("output_norm.weight")?;
+        let output = finder.optional("output.weight")?.unwrap_or(embedding);
+        let rope_factors = finder.optional("rope_freqs.weight")?;
+        let layers = (0..config.n_layer).map(|layer| finder.layer(config, layer)).collect::<Result<_>>()?;
+        Ok(Self { tensors: finder.tensors, embedding, layers, output_norm, output, rope_factors })
+    }
+
+    /// The tensor of an id.
+    #[must_use]
+    pub fn tensor(&self, id: TensorId) -> &WeightTensor {
+        &self.tensors[id.index()]
+    }
+
+    /// Bytes of all tensors.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.tensors.iter().map(|t| t.bytes).sum()
+    }
+}
+
+struct Finder<'a> {
+    file: &'a File,
+    tensors: Vec<WeightTensor>,
+}
+
+impl Finder<'_> {
+    fn layer(&mut self, config: &ModelConfig, layer: u32) -> Result<LayerWeights> {
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        let feed_forward = if config.n_expert > 0 {
+            FeedForwardWeights::Experts {
+                router: self.required(&name("ffn_gate_inp.weight"))?,
+                gate: self.required(&name("ffn_gate_exps.weight"))?,
+                up: self.required(&name("ffn_up_exps.weight"))?,
+                down: self.required(&name("ffn_down_exps.weight"))?,
+            }
+        } else {
+            FeedForwardWeights::Dense {
+                gate: self.required(&name("ffn_gate.weight"))?,
+                up: self.required(&name("ffn_up.weight"))?,
+                down: self.required(&name("ffn_down.weight"))?,
+            }
+        };
+        Ok(LayerWeights {
+            attention_norm: self.required(&name("attn_norm.weight"))?,
+            q: self.required(&name("attn_q.weight"))?,
+            k: self.required(&name("attn_k.weight"))?,
+            v: self.required(&name("attn_v.weight"))?,
+            q_bias: self.optional(&name("attn_q.bias"))?,
+            k_bias: self.optional(&name("attn_k.bias"))?,
+            v_bias: self.optional(&name("attn_v.bias"))?,
+            q_norm: self.optional(&name("attn_q_norm.weight"))?,
+            k_norm: self.optional(&name("attn_k_norm.weight"))?,
+            attention_output: self.required(&name("attn_output.weight"))?,
+            feed_forward_norm: self.required(&name("ffn_norm.weight"))?,
+            feed_forward,
+        })
+    }
+
+    fn required(&mut self, name: &str) -> Result<TensorId> {
+        self.optional(name)?.ok_or_else(|| Error::MissingTensor { name: name.to_owned() })
+    }
+
+    fn optional(&mut self, name: &str) -> Result<Option<TensorId>> {
+        let Some(file_index) = self.file.tensors().iter().position(|t| t.name == name) else { return Ok(None) };
+        let info = &self.file.tensors()[file_index];
+        let format = info.format.to_kernel().ok_or_else(|| Error::UnsupportedFormat {
+            tensor: name.to_owned(),
+            format: info.format.name(),
+        })?;
+        let dimension = |i: usize| info.shape.get(i).map_or(1, |d| u32::try_from(*d).unwrap_or(u32::MAX));
+        let id = TensorId(u32::try_from(self.tensors.len()).unwrap_or(u32::MAX));
+        self.tensors.push(WeightTensor {
+            file_index,
+            format,
+            columns: dimension(0),
+            rows: dimension(1),
+            matrices: dimension(2),
+            bytes: info.bytes,
+        });
+        Ok(Some(id))
+    }
+}

@@ -1,0 +1,33 @@
+//! The image of a new sequence: what the device state is set to when one begins.
+
+use zinc_kernels::generated::state::{FINISH_NONE, StepState};
+
+use crate::model::SequenceStart;
+
+/// End-of-generation ids that the device compares with. The host compares with all of them.
+pub(super) const MAX_END_TOKENS: usize = 64;
+
+/// The state before the first step of sequence number `sequence`.
+pub(super) fn initial_state(start: &SequenceStart<'_>, sequence: u32, context: u32) -> StepState {
+    let temperature = start.sampling.temperature();
+    let seed = start.sampling.seed();
+    StepState {
+        live: 1,
+        token: start.tokens[start.cached as usize],
+        position: start.cached,
+        prompt_length: u32::try_from(start.tokens.len()).unwrap_or(u32::MAX),
+        budget: start.budget,
+        context_length: context,
+        end_token_count: end_tokens(start).len() as u32,
+        finish: FINISH_NONE,
+        seed_low: seed as u32,
+        seed_high: (seed >> 32) as u32,
+        inverse_temperature: if temperature == 0.0 { 0.0 } else { 1.0 / temperature },
+        sequence,
+    }
+}
+
+/// The ids that fit on the device.
+pub(super) fn end_tokens<'a>(start: &SequenceStart<'a>) -> &'a [u32] {
+    &start.eog[..start.eog.len().min(MAX_END_TOKENS)]
+}

@@ -1,0 +1,336 @@
+//! A model on a Vulkan device as a [`StepModel`]: one recording for each ring slot and step shape, made once and submitted for every
+//! token; or the baseline, which records every step anew and waits for a fence.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use zinc_kernels::generated::state::{StepReport, StepState};
+use zinc_model::device::{DeviceModel, StepIo};
+use zinc_model::plan::{Plan, Shape};
+use zinc_model::{Error, Result};
+use zinc_vk::{
+    Access, Buffer, ClockCalibration, Device, Placement, QueueKind, Recording, RecordingBuilder, Stage, TimelinePoint,
+    Timestamps, WaitPolicy, host_now_ns,
+};
+
+use super::sequence::{MAX_END_TOKENS, end_tokens, initial_state};
+use super::{Score, plan_shape, step_output};
+use crate::model::{
+    GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket,
+};
+use crate::sampling::Sampling;
+use crate::window::InflightDepth;
+
+/// How the host and the device keep step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sync {
+    /// Recorded once, queued ahead on the timeline.
+    #[default]
+    Timeline,
+    /// Recorded anew for each step, submitted, and waited for with a binary fence: what other engines do, kept as the baseline.
+    Fence,
+}
+
+/// How a [`VulkanModel`] is driven.
+#[derive(Clone, Copy, Debug)]
+pub struct VulkanOptions {
+    /// How the host and the device keep step.
+    pub sync: Sync,
+    /// Steps that may be in flight: a recording of each shape is made for each.
+    pub depth: InflightDepth,
+}
+
+/// Where the parts of a sequence lie in [`VulkanModel::sequence`] and in its image, in bytes.
+const STATE_OFFSET: u64 = 0;
+const END_TOKENS_OFFSET: u64 = 256;
+const PROMPT_OFFSET: u64 = END_TOKENS_OFFSET + 4 * MAX_END_TOKENS as u64;
+const _: () = assert!(size_of::<StepState>() as u64 <= END_TOKENS_OFFSET);
+
+/// Bytes from one report to the next: a cache line, so that the device never writes to one that the host is reading.
+const REPORT_STRIDE: u64 = 64;
+const _: () = assert!(size_of::<StepReport>() as u64 <= REPORT_STRIDE);
+
+/// A model on a device.
+#[derive(Debug)]
+pub struct VulkanModel {
+    model: DeviceModel,
+    options: VulkanOptions,
+    limits: ModelLimits,
+    feed: Plan,
+    decode: Plan,
+    /// State, end tokens and prompt, on the device.
+    sequence: Arc<Buffer>,
+    /// The same, as the host writes it for a new sequence.
+    image: Arc<Buffer>,
+    /// The number of the sequence that the host wants stopped.
+    cancelled: Arc<Buffer>,
+    reports: Arc<Buffer>,
+    timestamps: Option<Arc<Timestamps>>,
+    clock: Option<ClockCalibration>,
+    begin: Arc<Recording>,
+    /// By ring slot; empty for the baseline.
+    slots: Vec<Slot>,
+    sequence_number: u32,
+    next_ticket: u64,
+    in_flight: VecDeque<InFlight>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    feed: Arc<Recording>,
+    decode: Arc<Recording>,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    ticket: Ticket,
+    slot: u32,
+    /// `None` once the baseline has waited for it.
+    point: Option<TimelinePoint>,
+    submitted_at_ns: u64,
+    submit_done_ns: u64,
+}
+
+impl VulkanModel {
+    /// Makes the buffers and recordings that sequences need.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn new(model: DeviceModel, options: VulkanOptions) -> Result<Self> {
+        let device = model.device().clone();
+        let context = model.cache().context;
+        let depth = match options.sync {
+            Sync::Timeline => u32::from(options.depth.get()),
+            Sync::Fence => 1,
+        };
+        let bytes = PROMPT_OFFSET + 4 * u64::from(context);
+        let sequence = Buffer::new(&device, "sequence", bytes, Placement::Device)?;
+        let image = Buffer::new(&device, "sequence image", bytes, Placement::Upload)?;
+        let cancelled = Buffer::new(&device, "cancelled", 4, Placement::Upload)?;
+        cancelled.store_u32(0, 0);
+        let reports = Buffer::new(&device, "reports", REPORT_STRIDE * u64::from(depth), Placement::Readback)?;
+        let begin = record_begin(&device, &image, &sequence)?;
+        let mut this = Self {
+            limits: ModelLimits {
+                context_tokens: context,
+                vocabulary_tokens: model.model().config.n_vocab,
+                ring_slots: depth,
+            },
+            feed: Plan::new(&model.model().weights, Shape::Feed),
+            decode: Plan::new(&model.model().weights, Shape::Decode),
+            timestamps: Timestamps::new(&device, 2 * depth).ok(),
+            clock: None,
+            slots: Vec::new(),
+            sequence_number: 0,
+            next_ticket: 0,
+            in_flight: VecDeque::new(),
+            model,
+            options,
+            sequence,
+            image,
+            cancelled,
+            reports,
+            begin,
+        };
+        if options.sync == Sync::Timeline {
+            this.slots = (0..depth)
+                .map(|slot| {
+                    Ok(Slot {
+                        feed: this.record(Shape::Feed, slot)?.finish()?,
+                        decode: this.record(Shape::Decode, slot)?.finish()?,
+                    })
+                })
+                .collect::<Result<_>>()?;
+        }
+        Ok(this)
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Arc<Device> {
+        self.model.device()
+    }
+
+    /// The loaded model.
+    #[must_use]
+    pub fn model(&self) -> &DeviceModel {
+        &self.model
+    }
+
+    /// Records one step that reports into ring slot `slot`.
+    fn record(&self, shape: Shape, slot: u32) -> Result<RecordingBuilder> {
+        let plan = match shape {
+            Shape::Feed => &self.feed,
+            Shape::Decode => &self.decode,
+        };
+        let io = StepIo {
+            state: self.sequence.address() + STATE_OFFSET,
+            report: self.reports.address() + report_offset(slot),
+            prompt: self.sequence.address() + PROMPT_OFFSET,
+            end_tokens: self.sequence.address() + END_TOKENS_OFFSET,
+            cancelled: self.cancelled.address(),
+        };
+        let mut recording = RecordingBuilder::new(self.device(), QueueKind::Compute, &format!("{shape:?} step {slot}"))?;
+        for buffer in [&self.sequence, &self.cancelled, &self.reports] {
+            recording.keep(buffer.clone());
+        }
+        if let Some(timestamps) = &self.timestamps {
+            recording.reset_timestamps(timestamps, 2 * slot..2 * slot + 2);
+            recording.timestamp(timestamps, 2 * slot, Stage::Begin);
+        }
+        self.model.record(plan, &io, &mut recording)?;
+        if let Some(timestamps) = &self.timestamps {
+            recording.timestamp(timestamps, 2 * slot + 1, Stage::End);
+        }
+        Ok(recording)
+    }
+
+    fn report(&self, slot: u32) -> StepReport {
+        let mut bytes = [0; size_of::<StepReport>()];
+        self.reports.read(report_offset(slot), &mut bytes);
+        bytemuck::pod_read_unaligned(&bytes)
+    }
+
+    fn gpu_span(&self, slot: u32) -> Result<Option<GpuSpan>> {
+        let (Some(timestamps), Some(clock)) = (&self.timestamps, &self.clock) else { return Ok(None) };
+        let ticks = timestamps.read(2 * slot..2 * slot + 2)?;
+        Ok(Some(GpuSpan { begin_ns: clock.host_ns(ticks[0]), end_ns: clock.host_ns(ticks[1]) }))
+    }
+}
+
+impl StepModel for VulkanModel {
+    type Error = Error;
+
+    fn limits(&self) -> ModelLimits {
+        self.limits
+    }
+
+    fn begin(&mut self, start: &SequenceStart<'_>) -> Result<()> {
+        assert!(self.in_flight.is_empty(), "a sequence begins with {} steps in flight", self.in_flight.len());
+        if self.timestamps.is_some() {
+            self.clock = Some(self.device().clock()?);
+        }
+        self.sequence_number = self.sequence_number.wrapping_add(1).max(1);
+        let state = initial_state(start, self.sequence_number, self.limits.context_tokens);
+        self.image.write(STATE_OFFSET, bytemuck::bytes_of(&state));
+        self.image.write(END_TOKENS_OFFSET, bytemuck::cast_slice(end_tokens(start)));
+        self.image.write(PROMPT_OFFSET, bytemuck::cast_slice(start.tokens));
+        match self.options.sync {
+            Sync::Timeline => {
+                // The next sequence writes the image again, so it is waited for here, once a sequence.
+                let point = self.device().compute_queue().submit(&self.begin, &[])?;
+                point.wait()?;
+            }
+            Sync::Fence => self.device().compute_queue().submit_and_wait_fence(&self.begin)?,
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, shape: StepShape) -> Result<Ticket> {
+        let ticket = Ticket::new(self.next_ticket);
+        let slot = (self.next_ticket % u64::from(self.limits.ring_slots)) as u32;
+        let queue = self.device().compute_queue().clone();
+        let submitted_at_ns = host_now_ns();
+        let point = match self.options.sync {
+            Sync::Timeline => {
+                let recordings = &self.slots[slot as usize];
+                let recording = match shape {
+                    StepShape::Feed => &recordings.feed,
+                    StepShape::Decode => &recordings.decode,
+                };
+                Some(queue.submit(recording, &[])?)
+            }
+            Sync::Fence => {
+                queue.submit_and_wait_fence(&self.record(plan_shape(shape), slot)?.finish()?)?;
+                None
+            }
+        };
+        self.in_flight.push_back(InFlight {
+            ticket,
+            slot,
+            point,
+            submitted_at_ns,
+            submit_done_ns: host_now_ns(),
+        });
+        self.next_ticket += 1;
+        Ok(ticket)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<StepOutput> {
+        let step = self.in_flight.pop_front().filter(|step| step.ticket == ticket);
+        let Some(step) = step else { panic!("waited for {ticket:?}, which is not the oldest step in flight") };
+        if let Some(point) = &step.point {
+            point.wait_with(&WaitPolicy::default())?;
+        }
+        let timing = StepTiming {
+            submitted_at_ns: step.submitted_at_ns,
+            submit_done_ns: step.submit_done_ns,
+            observed_at_ns: host_now_ns(),
+            gpu: self.gpu_span(step.slot)?,
+        };
+        Ok(step_output(&self.report(step.slot), timing))
+    }
+
+    fn cancel(&mut self) {
+        self.cancelled.store_u32(0, self.sequence_number);
+    }
+
+    fn counters(&self) -> ModelCounters {
+        let queue = self.device().compute_queue().stats();
+        ModelCounters {
+            submits: queue.submits,
+            recordings: self.device().stats().recordings,
+            fence_waits: queue.fence_waits,
+        }
+    }
+}
+
+impl Score for VulkanModel {
+    type Error = Error;
+
+    fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        self.begin(&SequenceStart { tokens, cached: 0, budget: 1, sampling: Sampling::GREEDY, eog: &[] })?;
+        let vocabulary = self.limits.vocabulary_tokens as usize;
+        let bytes = 4 * vocabulary as u64;
+        let readback = Buffer::new(self.device(), "logits", bytes, Placement::Readback)?;
+        let mut recording = self.record(Shape::Decode, 0)?;
+        let (logits, offset) = self.model.logits();
+        recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
+        recording.copy(logits, offset, &readback, 0, bytes);
+        recording.barrier(Access::TRANSFER_WRITE, Access::HOST_READ);
+        // The next step overwrites what was copied.
+        recording.barrier(Access::TRANSFER_READ, Access::SHADER_WRITE);
+        let recording = recording.finish()?;
+        let queue = self.device().compute_queue().clone();
+        let mut values = vec![0.0f32; vocabulary];
+        for position in 0..tokens.len() {
+            match self.options.sync {
+                Sync::Timeline => queue.submit(&recording, &[])?.wait()?,
+                Sync::Fence => queue.submit_and_wait_fence(&recording)?,
+            }
+            readback.read(0, bytemuck::cast_slice_mut(&mut values));
+            sink(position, &values);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for VulkanModel {
+    /// The device may still run steps that write to the buffers; recordings in flight keep those alive, so nothing is waited for.
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+fn report_offset(slot: u32) -> u64 {
+    REPORT_STRIDE * u64::from(slot)
+}
+
+/// Copies the image of a new sequence over the old one, once the old one's steps are done and before the new one's begin.
+fn record_begin(device: &Arc<Device>, image: &Arc<Buffer>, sequence: &Arc<Buffer>) -> Result<Arc<Recording>> {
+    let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "begin")?;
+    recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
+    recording.copy(image, 0, sequence, 0, image.size());
+    recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+    Ok(recording.finish()?)
+}
