@@ -1,0 +1,167 @@
+//! Text from tokens, as they come: tokens end anywhere, also inside of characters.
+
+use crate::tokenizer::Tokenizer;
+
+/// Bytes to text, piece by piece.
+///
+/// A character that is not complete yet is held back. Bytes that cannot become one are U+FFFD, one for each maximal
+/// part of a character, as [`String::from_utf8_lossy`] has it: however the bytes are cut, all text together is what
+/// that function makes of all bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Utf8Stream {
+    /// The start of a character: three bytes at most.
+    held: Vec<u8>,
+}
+
+impl Utf8Stream {
+    /// A stream at its start.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes bytes and returns the text that is certain by now.
+    pub fn push(&mut self, bytes: &[u8]) -> String {
+        self.held.extend_from_slice(bytes);
+        // Only the last character can be incomplete: the start of one with something else after it is invalid.
+        let incomplete = match self.held.utf8_chunks().last() {
+            Some(chunk) if is_start_of_character(chunk.invalid()) => chunk.invalid().len(),
+            _ => 0,
+        };
+        let certain = self.held.len() - incomplete;
+        let text = String::from_utf8_lossy(&self.held[..certain]).into_owned();
+        self.held.drain(..certain);
+        text
+    }
+
+    /// Ends the stream: U+FFFD if a character was left incomplete, nothing otherwise.
+    pub fn finish(&mut self) -> String {
+        if std::mem::take(&mut self.held).is_empty() {
+            String::new()
+        } else {
+            char::REPLACEMENT_CHARACTER.to_string()
+        }
+    }
+}
+
+/// Whether more bytes could make a character of these, which are no text as they are.
+fn is_start_of_character(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+/// Tokens to text, one by one; see [`Utf8Stream`].
+#[derive(Clone, Debug)]
+pub struct DecodeStream<'t> {
+    tokenizer: &'t Tokenizer,
+    bytes: Utf8Stream,
+}
+
+impl<'t> DecodeStream<'t> {
+    /// A stream at its start.
+    pub fn new(tokenizer: &'t Tokenizer) -> Self {
+        Self {
+            tokenizer,
+            bytes: Utf8Stream::new(),
+        }
+    }
+
+    /// Takes a token and returns the text that is certain by now.
+    pub fn push(&mut self, id: u32) -> String {
+        self.bytes.push(self.tokenizer.bytes_or_replacement(id))
+    }
+
+    /// Ends the stream: U+FFFD if a character was left incomplete, nothing otherwise.
+    pub fn finish(&mut self) -> String {
+        self.bytes.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn all(pieces: &[&[u8]]) -> String {
+        let mut stream = Utf8Stream::new();
+        let mut text: String = pieces.iter().map(|piece| stream.push(piece)).collect();
+        text.push_str(&stream.finish());
+        text
+    }
+
+    /// Checks `bytes` cut at every set of places.
+    fn check(bytes: &[u8]) {
+        let expected = String::from_utf8_lossy(bytes);
+        for cuts in 0..1u32 << (bytes.len() - 1) {
+            let mut pieces = Vec::new();
+            let mut start = 0;
+            for end in 1..=bytes.len() {
+                if end == bytes.len() || cuts >> (end - 1) & 1 == 1 {
+                    pieces.push(&bytes[start..end]);
+                    start = end;
+                }
+            }
+            assert_eq!(all(&pieces), expected, "{bytes:02x?} cut as {cuts:b}");
+        }
+    }
+
+    #[test]
+    fn one_and_two_bytes_at_every_cut() {
+        for first in 0..=255 {
+            check(&[first]);
+            for second in 0..=255 {
+                check(&[first, second]);
+            }
+        }
+    }
+
+    /// The bytes where the rules of UTF-8 change, and their neighbours.
+    const EDGES: [u8; 30] = [
+        0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1,
+        0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xf7, 0xf8, 0xfb, 0xfc, 0xfe, 0xff,
+    ];
+
+    #[test]
+    fn three_and_four_bytes_around_the_edges_at_every_cut() {
+        for a in EDGES {
+            for b in EDGES {
+                for c in EDGES {
+                    check(&[a, b, c]);
+                    for d in [0x41, 0x7f, 0x80, 0xbf, 0xc2, 0xe1, 0xf1, 0xff] {
+                        check(&[a, b, c, d]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn text_comes_as_soon_as_it_is_certain() {
+        let mut stream = Utf8Stream::new();
+        let grin = "😀".as_bytes();
+        assert_eq!(stream.push(&[b"a", &grin[..1]].concat()), "a");
+        assert_eq!(stream.push(&grin[1..3]), "");
+        assert_eq!(stream.push(&[&grin[3..], b"b"].concat()), "😀b");
+        assert_eq!(stream.push(&[0xf0]), "");
+        assert_eq!(stream.push(b"c"), "\u{fffd}c");
+        assert_eq!(stream.finish(), "");
+        assert_eq!(stream.push(&grin[..2]), "");
+        assert_eq!(stream.finish(), "\u{fffd}");
+        assert_eq!(stream.finish(), "");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+
+        #[test]
+        fn any_four_bytes_at_every_cut(bytes in proptest::collection::vec(any::<u8>(), 1..=4)) {
+            check(&bytes);
+        }
+
+        #[test]
+        fn any_pieces(pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..6), 0..12)) {
+            let slices: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            let bytes = pieces.concat();
+            prop_assert_eq!(all(&slices), String::from_utf8_lossy(&bytes));
+        }
+    }
+}
