@@ -83,7 +83,8 @@ pub(crate) fn stream(session: &Session, request: Request) -> Result<Answer> {
     let generation = session.handle.generate(request)?;
     let answer = interrupt::during(&generation.cancel_handle(), || print_tokens(session, generation));
     // Whatever was printed, what follows starts on a new line.
-    let newline = if matches!(answer, Err(Error::OutputClosed | Error::Output(_))) { Ok(()) } else { output::stdout("\n") };
+    let newline =
+        if matches!(answer, Err(Error::OutputClosed | Error::Output(_))) { Ok(()) } else { output::stdout("\n") };
     let answer = answer?;
     newline.map(|()| answer)
 }

@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn one_newline_is_dropped() {
-        for (text, expected) in [("a", "a"), ("a\n", "a"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("\n", ""), ("", ""), ("a\r", "a\r")] {
+        for (text, expected) in
+            [("a", "a"), ("a\n", "a"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("\n", ""), ("", ""), ("a\r", "a\r")]
+        {
             assert_eq!(without_newline(text.to_owned()), expected, "{text:?}");
         }
     }

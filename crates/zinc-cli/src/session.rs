@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zinc_model::{ChatTemplate, Tokenizer, gguf};
 use zinc_sched::EngineHandle;
@@ -65,12 +65,34 @@ impl HostModel {
     /// # Errors
     /// No device, a model that does not fit, or what goes wrong while loading.
     pub(crate) fn load(self, args: &EngineArgs, host_work: Duration) -> Result<Session> {
-        if args.device.device == Some(Device::Interpreter) {
-            return Err(Error::usage("the interpreter only computes logits: `zinc logits --device interpreter`"));
-        }
-        let _ = host_work;
-        Err(Error::Unfinished { what: "loading a model onto a device" })
+        let selector = match &args.device.device {
+            Some(Device::Vulkan(selector)) => Some(selector.clone()),
+            None => None,
+            Some(Device::Interpreter) => {
+                return Err(Error::usage("the interpreter only computes logits: `zinc logits --device interpreter`"));
+            }
+        };
+        let start = Instant::now();
+        let vulkan = device::open_vulkan()?;
+        let device = device::open_device(&vulkan, selector)?;
+        let progress = output::progress_bytes(self.file.tensors().iter().map(|tensor| tensor.bytes).sum(), "loading");
+        let handle = start_engine(&self, &device, args, host_work, &mut |bytes| progress.set_position(bytes))?;
+        progress.finish_and_clear();
+        Ok(Session { host: self, handle, load: start.elapsed(), vulkan })
     }
+}
+
+/// Loads the weights, telling `progress` how many bytes are there, and starts the engine.
+fn start_engine(
+    host: &HostModel,
+    device: &Arc<zinc_vk::Device>,
+    args: &EngineArgs,
+    host_work: Duration,
+    progress: &mut dyn FnMut(u64),
+) -> Result<EngineHandle> {
+    let _ = (host.context, device, args.sync, args.depth, &args.cache, host_work);
+    progress(0);
+    Err(Error::Unfinished { what: "loading a model onto a device" })
 }
 
 /// The context that a file says its model was trained for; 0 where it does not say.
@@ -88,7 +110,9 @@ fn context(asked: Option<u32>, trained: u32) -> u32 {
         (Some(0), trained) => trained,
         (Some(asked), trained) => {
             if trained > 0 && asked > trained {
-                output::notice(&format!("-c {asked} is more context than the {trained} tokens the model was trained for"));
+                output::notice(&format!(
+                    "-c {asked} is more context than the {trained} tokens the model was trained for"
+                ));
             }
             asked
         }

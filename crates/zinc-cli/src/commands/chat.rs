@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
             Input::Read(path) => match prompt::read_file(&path) {
                 Ok(text) => {
                     output::stderr_line(&format!("{} characters go with the next message", text.chars().count()));
-                    chat.conversation.attach(text);
+                    chat.conversation.attach(&text);
                 }
                 Err(error) => output::stderr_line(&error.to_string()),
             },
@@ -65,7 +65,8 @@ fn read_line() -> Result<Option<String>> {
         output::stderr("> ");
     }
     let mut line = String::new();
-    let read = io::stdin().read_line(&mut line).map_err(|source| Error::Read { path: PathBuf::from("stdin"), source })?;
+    let read =
+        io::stdin().read_line(&mut line).map_err(|source| Error::Read { path: PathBuf::from("stdin"), source })?;
     if read == 0 && interactive {
         output::stderr("\n");
     }
@@ -94,7 +95,8 @@ impl Input {
         if !words.starts_with('/') {
             return Self::Say(line.to_owned());
         }
-        let (word, rest) = words.split_once(char::is_whitespace).map_or((words, ""), |(word, rest)| (word, rest.trim()));
+        let (word, rest) =
+            words.split_once(char::is_whitespace).map_or((words, ""), |(word, rest)| (word, rest.trim()));
         match (word, rest) {
             ("/exit", "") => Self::Exit,
             ("/clear", "") => Self::Clear,
@@ -119,7 +121,9 @@ impl Chat<'_> {
         match self.try_answer() {
             Err(Error::PromptTooLong { prompt, context }) => {
                 let take_back = "the last message is taken back; /clear starts again";
-                output::stderr_line(&format!("the conversation has {prompt} tokens and the context holds {context}: {take_back}"));
+                output::stderr_line(&format!(
+                    "the conversation has {prompt} tokens and the context holds {context}: {take_back}"
+                ));
                 self.conversation.take_back();
                 Ok(())
             }
@@ -144,7 +148,7 @@ impl Chat<'_> {
             output::notice("the answer ends because the context is full; /clear starts again");
         }
         // A stopped answer stays: what comes next may refer to it.
-        self.conversation.answered(answer.text);
+        self.conversation.answered(&answer.text);
         Ok(())
     }
 }
@@ -170,11 +174,11 @@ impl Conversation {
         self.attached.clear();
     }
 
-    fn attach(&mut self, text: String) {
+    fn attach(&mut self, text: &str) {
         if !self.attached.is_empty() {
             self.attached.push_str("\n\n");
         }
-        self.attached.push_str(&text);
+        self.attached.push_str(text);
     }
 
     fn say(&mut self, text: String) {
@@ -183,7 +187,7 @@ impl Conversation {
         self.messages.push(json!({ "role": "user", "content": content }));
     }
 
-    fn answered(&mut self, text: String) {
+    fn answered(&mut self, text: &str) {
         self.messages.push(json!({ "role": "assistant", "content": text }));
     }
 
@@ -227,10 +231,10 @@ mod tests {
     #[test]
     fn a_file_goes_with_the_next_message_only() {
         let mut conversation = Conversation::new(None);
-        conversation.attach("one".to_owned());
-        conversation.attach("two".to_owned());
+        conversation.attach("one");
+        conversation.attach("two");
         conversation.say("Sum up.".to_owned());
-        conversation.answered("Numbers.".to_owned());
+        conversation.answered("Numbers.");
         conversation.say("And?".to_owned());
         assert_eq!(conversation.messages[0]["content"], "one\n\ntwo\n\nSum up.");
         assert_eq!(conversation.messages[2]["content"], "And?");
@@ -243,7 +247,7 @@ mod tests {
         conversation.take_back();
         assert_eq!(conversation.messages.len(), 1);
         conversation.say("hi".to_owned());
-        conversation.answered("Hello.".to_owned());
+        conversation.answered("Hello.");
         assert!(conversation.reopen());
         assert_eq!(conversation.last_role(), Some("user"));
         conversation.take_back();
@@ -253,9 +257,9 @@ mod tests {
     #[test]
     fn clearing_keeps_the_system_message_and_forgets_files() {
         let mut conversation = Conversation::new(Some("Be brief."));
-        conversation.attach("file".to_owned());
+        conversation.attach("file");
         conversation.say("hi".to_owned());
-        conversation.attach("file".to_owned());
+        conversation.attach("file");
         conversation.clear();
         conversation.say("again".to_owned());
         assert_eq!(conversation.messages.len(), 2);

@@ -138,7 +138,11 @@ fn json(value: &Value) -> Json {
 fn json_array(array: &Array) -> Json {
     fn cut<T>(values: &[T], json: impl Fn(&T) -> Json) -> Json {
         let first: Vec<Json> = values.iter().take(ARRAY_ELEMENTS).map(json).collect();
-        if values.len() > ARRAY_ELEMENTS { serde_json::json!({ "length": values.len(), "first": first }) } else { first.into() }
+        if values.len() > ARRAY_ELEMENTS {
+            serde_json::json!({ "length": values.len(), "first": first })
+        } else {
+            first.into()
+        }
     }
     match array {
         Array::U8(values) => cut(values, |v| Json::from(*v)),
