@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use zinc_model::{ChatInput, ChatTemplate, Special, Tokenizer};
+use zinc_model::{ChatInput, ChatTemplate, Tokenizer};
 
 use crate::args::{JsonObject, TextArgs};
 use crate::error::{Error, Result};
@@ -84,8 +84,8 @@ pub(crate) fn conversation_ids(
         kwargs: kwargs.cloned().unwrap_or_default(),
         add_generation_prompt: true,
     };
-    let rendered = template.render(&input)?;
-    Ok(tokenizer.encode_prompt(&rendered, Special::Parse)?)
+    // Not rendered and then tokenised: what a user wrote must not become a control token.
+    Ok(template.encode(&input, tokenizer)?)
 }
 
 #[cfg(test)]

@@ -22,8 +22,6 @@ const DEFAULT_CONTEXT: u32 = 4096;
 pub(crate) struct HostModel {
     pub(crate) file: gguf::File,
     pub(crate) tokenizer: Tokenizer,
-    /// Absent where the file has none.
-    pub(crate) template: Option<ChatTemplate>,
     /// Tokens of context that it will be loaded with.
     pub(crate) context: u32,
 }
@@ -36,24 +34,26 @@ impl HostModel {
     pub(crate) fn open(path: &Path, cache: &CacheArgs) -> Result<Self> {
         let file = gguf::File::open(path)?;
         let tokenizer = Tokenizer::from_gguf(&file)?;
-        let template = ChatTemplate::from_gguf(&file)?;
         let context = context(cache.ctx_size, trained_context(&file)?);
-        Ok(Self { file, tokenizer, template, context })
+        Ok(Self { file, tokenizer, context })
     }
 
-    /// The chat template.
+    /// The chat template. A file whose template is missing or broken can still be used without it.
     ///
     /// # Errors
-    /// [`Error::NoTemplate`] where the file has none.
-    pub(crate) fn template(&self) -> Result<&ChatTemplate> {
-        self.template.as_ref().ok_or(Error::NoTemplate)
+    /// As [`chat_template`].
+    pub(crate) fn template(&self) -> Result<ChatTemplate> {
+        chat_template(&self.file)
     }
 
-    /// Compares a prompt with the context.
+    /// Checks that a prompt is not empty and fits into the context.
     ///
     /// # Errors
     /// [`Error::PromptTooLong`] with both numbers.
     pub(crate) fn check_prompt(&self, ids: &[u32]) -> Result<()> {
+        if ids.is_empty() {
+            return Err(zinc_sched::Error::EmptyPrompt.into());
+        }
         if ids.len() as u64 > u64::from(self.context) {
             return Err(Error::PromptTooLong { prompt: ids.len(), context: self.context });
         }
@@ -79,6 +79,17 @@ impl HostModel {
         let handle = start_engine(&self, &device, args, host_work, &mut |bytes| progress.set_position(bytes))?;
         progress.finish_and_clear();
         Ok(Session { host: self, handle, load: start.elapsed(), vulkan })
+    }
+}
+
+/// The chat template of a file.
+///
+/// # Errors
+/// [`Error::NoTemplate`] where the file has none, and whatever is wrong with the one it has.
+pub(crate) fn chat_template(file: &gguf::File) -> Result<ChatTemplate> {
+    match ChatTemplate::from_gguf(file) {
+        Err(zinc_model::Error::MissingKey { .. }) => Err(Error::NoTemplate),
+        other => Ok(other?),
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use zinc_model::ChatTemplate;
 use zinc_sched::{FinishReason, Tracing};
 
 use crate::answer::{self, Sampler};
@@ -22,13 +23,14 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     }
     let sampler = Sampler::new(&args.generation)?;
     let host = HostModel::open(&demo::resolve(args.model.model.as_deref())?, &args.engine.cache)?;
-    host.template()?;
+    let template = host.template()?;
     let session = host.load(&args.engine, std::time::Duration::ZERO)?;
     interrupt::install()?;
     output::stderr_line(HELP);
 
     let conversation = Conversation::new(args.chat.system_prompt.as_deref());
-    let mut chat = Chat { session: &session, sampler, conversation, kwargs: args.chat.chat_template_kwargs.as_ref() };
+    let mut chat =
+        Chat { session: &session, template, sampler, conversation, kwargs: args.chat.chat_template_kwargs.as_ref() };
     while let Some(line) = read_line()? {
         match Input::parse(&line) {
             Input::Nothing => {}
@@ -110,6 +112,7 @@ impl Input {
 /// A conversation with the model that holds it.
 struct Chat<'a> {
     session: &'a Session,
+    template: ChatTemplate,
     sampler: Sampler,
     conversation: Conversation,
     kwargs: Option<&'a JsonObject>,
@@ -139,7 +142,7 @@ impl Chat<'_> {
     fn try_answer(&mut self) -> Result<()> {
         let host = &self.session.host;
         let messages = &self.conversation.messages;
-        let ids = prompt::conversation_ids(&host.tokenizer, host.template()?, messages, self.kwargs)?;
+        let ids = prompt::conversation_ids(&host.tokenizer, &self.template, messages, self.kwargs)?;
         host.check_prompt(&ids)?;
         let request = self.sampler.request(host, ids, Tracing::Off)?;
         self.sampler.advance();

@@ -75,10 +75,11 @@ fn table(rows: &[Row]) -> String {
         let mark = if row.default { "*" } else { " " };
         let [min, default, max] = row.subgroup;
         let available = row.available_bytes.map_or(String::new(), |free| format!(", {} free", output::bytes(free)));
-        writeln!(text, "{mark} {}: {} ({})", row.index, row.name, row.kind)
+        let range = if min == max { String::new() } else { format!(" ({min} to {max})") };
+        writeln!(text, "{mark} {}: {}, {}", row.index, row.name, row.kind)
             .and_then(|()| writeln!(text, "     {}, {}", row.vulkan, row.driver))
             .and_then(|()| writeln!(text, "     memory {}{available}", output::bytes(row.memory_bytes)))
-            .and_then(|()| writeln!(text, "     subgroups of {default} lanes ({min} to {max})"))
+            .and_then(|()| writeln!(text, "     subgroups of {default} lanes{range}"))
             .expect("a string takes everything");
     }
     text

@@ -54,7 +54,7 @@ fn prompt_ids(args: &RunArgs, host: &HostModel, text: &str) -> Result<Vec<u32>> 
         return Ok(host.tokenizer.encode_prompt(text, Special::Parse)?);
     }
     let messages = prompt::first_messages(args.chat.system_prompt.as_deref(), text);
-    prompt::conversation_ids(&host.tokenizer, host.template()?, &messages, args.chat.chat_template_kwargs.as_ref())
+    prompt::conversation_ids(&host.tokenizer, &host.template()?, &messages, args.chat.chat_template_kwargs.as_ref())
 }
 
 /// Writes the trace, with what it was taken of.

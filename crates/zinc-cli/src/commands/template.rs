@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use serde_json::Value;
-use zinc_model::{ChatInput, ChatTemplate, gguf};
+use zinc_model::{ChatInput, gguf};
 
 use crate::args::TemplateArgs;
 use crate::error::{Error, Result};
-use crate::{demo, output, prompt};
+use crate::{demo, output, prompt, session};
 
 pub(crate) fn run(args: &TemplateArgs) -> Result<()> {
     let file = gguf::File::open(demo::resolve(args.model.model.as_deref())?)?;
-    let template = ChatTemplate::from_gguf(&file)?.ok_or(Error::NoTemplate)?;
+    let template = session::chat_template(&file)?;
     let input = ChatInput {
         messages: read_array(&args.messages)?,
         tools: args.tools.as_deref().map(read_array).transpose()?,
