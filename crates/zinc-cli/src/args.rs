@@ -38,7 +38,8 @@ fn rewrite(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     for argument in arguments {
         only_values |= argument == "--" && !text_follows;
         let flag = LONG_SHORTS.iter().find(|(short, _)| argument == *short);
-        let is_text = std::mem::replace(&mut text_follows, TEXT_FLAGS.iter().any(|flag| argument == *flag) && !text_follows);
+        let is_text = text_follows;
+        text_follows = !is_text && TEXT_FLAGS.iter().any(|flag| argument == *flag);
         match flag {
             Some((_, long)) if !is_text && !only_values => rewritten.push((*long).into()),
             _ => rewritten.push(argument),
@@ -362,31 +363,29 @@ pub(crate) enum Seed {
 pub(crate) type JsonObject = serde_json::Map<String, serde_json::Value>;
 
 fn token_count(text: &str) -> Result<TokenCount, String> {
-    match text.parse() {
+    match text.parse::<i64>() {
         Ok(-1) => Ok(TokenCount::Unlimited),
-        Ok(count) => u32::try_from(count).map(TokenCount::AtMost).map_err(|_| "must be -1 or 0 to 4294967295".to_owned()),
-        Err(error) => Err(i64_error(&error)),
+        Ok(count) => {
+            u32::try_from(count).map(TokenCount::AtMost).map_err(|_| "must be -1 or 0 to 4294967295".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
     }
 }
 
 fn seed(text: &str) -> Result<Seed, String> {
     match text {
         "-1" => Ok(Seed::Random),
-        _ => text.parse().map(Seed::Fixed).map_err(|error| i64_error(&error)),
+        _ => text.parse::<u64>().map(Seed::Fixed).map_err(|error| error.to_string()),
     }
 }
 
 fn depth(text: &str) -> Result<InflightDepth, String> {
-    let depth = text.parse().map_err(|error| i64_error(&error))?;
+    let depth = text.parse::<u32>().map_err(|error| error.to_string())?;
     InflightDepth::new(depth).map_err(|error| error.to_string())
 }
 
 fn microseconds(text: &str) -> Result<Duration, String> {
-    text.parse().map(Duration::from_micros).map_err(|error| i64_error(&error))
-}
-
-fn i64_error(error: &std::num::ParseIntError) -> String {
-    error.to_string()
+    text.parse::<u64>().map(Duration::from_micros).map_err(|error| error.to_string())
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "clap's value parsers return a result")]
@@ -456,7 +455,9 @@ mod tests {
         assert_eq!(run(&["-n", "0"]).generation.predict, TokenCount::AtMost(0));
         assert_eq!(run(&["--n-predict", "12"]).generation.predict, TokenCount::AtMost(12));
         assert_eq!(run(&["--seed", "18446744073709551615"]).generation.seed, Seed::Fixed(u64::MAX));
-        for bad in [["-n", "-2"], ["-n", "x"], ["-s", "-2"], ["--depth", "0"], ["--depth", "9"], ["--host-work-us", "-1"]] {
+        for bad in
+            [["-n", "-2"], ["-n", "x"], ["-s", "-2"], ["--depth", "0"], ["--depth", "9"], ["--host-work-us", "-1"]]
+        {
             assert!(matches!(parsed(&[&["run"], &bad[..]].concat()), Err(Error::Usage { .. })), "{bad:?}");
         }
     }

@@ -12,7 +12,7 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a command ended without having done what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// Help or the version was asked for; not a failure.
+    /// Help or the version was asked for, or no command was given.
     #[error("{0}")]
     Help(clap::Error),
     /// The arguments are not understood, or do not go together.
@@ -89,6 +89,12 @@ pub(crate) enum Error {
         /// The first.
         first: String,
     },
+    /// A part that is not built yet.
+    #[error("{what} is not built yet")]
+    Unfinished {
+        /// The part.
+        what: &'static str,
+    },
     /// From the model's file, tokenizer or template.
     #[error(transparent)]
     Model(#[from] zinc_model::Error),
@@ -109,7 +115,9 @@ impl Error {
     /// 0 for what is no failure, 2 for usage, 130 for Ctrl-C as shells have it, 1 for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Help(_) | Self::OutputClosed => ExitCode::SUCCESS,
+            Self::OutputClosed => ExitCode::SUCCESS,
+            // Help that nobody asked for, where the command is missing, has status 2.
+            Self::Help(help) => u8::try_from(help.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from),
             Self::Usage { .. } => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(INTERRUPTED),
             _ => ExitCode::FAILURE,

@@ -4,9 +4,11 @@
 //! turns what goes wrong into one line and an exit status. Nothing depends on this crate; it alone prints, reads flags and
 //! environment variables, and exits.
 
+mod answer;
 mod args;
 mod commands;
 mod demo;
+mod device;
 mod error;
 mod interrupt;
 mod output;

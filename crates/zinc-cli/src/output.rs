@@ -24,7 +24,7 @@ pub(crate) fn stdout(text: &str) -> Result<()> {
 /// # Errors
 /// As [`stdout`].
 pub(crate) fn stdout_json(value: &impl Serialize) -> Result<()> {
-    let mut text = serde_json::to_string_pretty(value).expect("the values printed have string keys only");
+    let mut text = serde_json::to_string(value).expect("the values printed have string keys only");
     text.push('\n');
     stdout(&text)
 }

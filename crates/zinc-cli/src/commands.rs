@@ -1,0 +1,27 @@
+//! The commands, one file each.
+
+mod chat;
+mod completions;
+mod devices;
+mod inspect;
+mod logits;
+mod run;
+mod template;
+mod tokenize;
+
+use crate::args::Command;
+use crate::error::Result;
+
+/// Does what was asked.
+pub(crate) fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Run(args) => run::run(args),
+        Command::Chat(args) => chat::run(args),
+        Command::Devices(args) => devices::run(args),
+        Command::Inspect(args) => inspect::run(args),
+        Command::Logits(args) => logits::run(args),
+        Command::Tokenize(args) => tokenize::run(args),
+        Command::Template(args) => template::run(args),
+        Command::Completions(args) => completions::run(args),
+    }
+}

@@ -1,0 +1,6 @@
+//! The `zinc` command as a user runs it: the built program, its output and its exit status.
+
+mod broken_input;
+mod generation;
+mod support;
+mod text;

@@ -1,0 +1,147 @@
+//! Running the program and altering model files.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use zinc_model::gguf::{File, TensorFormat, Value, Writer};
+
+/// What a run of the program left behind.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Outcome {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+impl Outcome {
+    /// Stdout of a run that must have succeeded.
+    #[track_caller]
+    pub(crate) fn success(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.stdout
+    }
+
+    /// Stdout of a run that must have succeeded, as JSON.
+    #[track_caller]
+    pub(crate) fn json(self) -> serde_json::Value {
+        let text = self.success();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
+    }
+
+    /// Checks a failure: this exit status, nothing on stdout, and on stderr, apart from notes, exactly one line, which
+    /// contains all of `parts`.
+    #[track_caller]
+    pub(crate) fn failure(&self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert_eq!(self.stdout, "", "{self:?}");
+        assert!(!self.stderr.contains("panicked"), "{self:?}");
+        let lines: Vec<&str> = self.stderr.lines().filter(|line| !line.starts_with("note: ")).collect();
+        assert_eq!(lines.len(), 1, "{self:?}");
+        assert!(lines[0].starts_with("error: "), "{self:?}");
+        for part in parts {
+            assert!(lines[0].contains(part), "no '{part}' in {self:?}");
+        }
+    }
+}
+
+/// The program with these arguments and an empty stdin.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zinc"));
+    command.args(arguments).stdin(Stdio::null()).env_remove("ZINC_DEMO_MODEL");
+    command
+}
+
+/// Runs the program with these arguments and an empty stdin.
+#[track_caller]
+pub(crate) fn zinc(arguments: &[&str]) -> Outcome {
+    command(arguments).output().expect("the program runs").into()
+}
+
+/// Runs the program with this text on stdin.
+#[track_caller]
+pub(crate) fn zinc_with_input(arguments: &[&str], input: &str) -> Outcome {
+    let mut command = command(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program runs");
+    // A program that ends early closes its stdin; what it says then is what the test looks at.
+    let _ = child.stdin.take().expect("stdin is a pipe").write_all(input.as_bytes());
+    child.wait_with_output().expect("the program ends").into()
+}
+
+/// A file below the top directory of the source tree.
+pub(crate) fn source_file(path: &str) -> PathBuf {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = top.join(path);
+    path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// As [`source_file`], as an argument.
+pub(crate) fn source_argument(path: &str) -> String {
+    argument(&source_file(path))
+}
+
+/// A path as an argument.
+pub(crate) fn argument(path: &Path) -> String {
+    path.to_str().expect("paths in tests are UTF-8").to_owned()
+}
+
+/// JSON from a file below the top directory.
+pub(crate) fn golden(path: &str) -> serde_json::Value {
+    let text = std::fs::read_to_string(source_file(path)).expect("golden data are there");
+    serde_json::from_str(&text).expect("golden data are JSON")
+}
+
+/// A small model with every part of a large one.
+pub(crate) const TINY: &str = "tests/data/tiny/qwen3moe-a-q4_0.gguf";
+
+/// What is changed of a tensor.
+pub(crate) enum Change {
+    /// It gets this shape.
+    Shape(Vec<u64>),
+    /// It gets this format, by number.
+    Format(u32),
+}
+
+/// Writes a copy of [`TINY`] with these metadata keys set and one tensor changed, if any. Changed tensors are zero.
+pub(crate) fn altered(path: &Path, metadata: &[(&str, Value)], tensor: Option<&(&str, Change)>) {
+    let source = File::open(source_file(TINY)).expect("the tiny model opens");
+    let mut writer = Writer::new();
+    for (key, value) in source.metadata().iter() {
+        writer.set(key, value.clone());
+    }
+    for (key, value) in metadata {
+        writer.set(key, value.clone());
+    }
+    let mut changed = None;
+    for info in source.tensors() {
+        let (mut shape, mut format) = (info.shape.clone(), info.format);
+        if let Some((name, change)) = tensor
+            && *name == info.name
+        {
+            changed = Some(info.name.clone());
+            match change {
+                Change::Shape(other) => shape.clone_from(other),
+                Change::Format(id) => format = TensorFormat::from_id(*id).expect("the format exists"),
+            }
+        }
+        writer.tensor(&info.name, &shape, format);
+    }
+    assert_eq!(changed.as_deref(), tensor.map(|(name, _)| *name), "the tensor to change is there");
+    let write = writer.write(path, |info, out| {
+        let original = source.tensor(&info.name).expect("the tensors are the same");
+        if changed.as_ref() == Some(&info.name) {
+            out.write_all(&vec![0; usize::try_from(info.bytes).expect("tiny tensors fit")])
+        } else {
+            out.write_all(source.data(original))
+        }
+    });
+    write.expect("the altered model is written");
+}
