@@ -59,6 +59,9 @@ impl CacheFormat {
     }
 }
 
+/// Elements that one lane decodes at a time: row lengths are multiples of it.
+pub const UNIT: u32 = 32;
+
 /// A matrix of weights on the device, or a stack of them, one an expert.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix {
@@ -68,15 +71,15 @@ pub struct Matrix {
     pub format: Format,
     /// Rows (outputs) of one matrix.
     pub rows: u32,
-    /// Columns (inputs): a multiple of 32.
+    /// Columns (inputs): a multiple of [`UNIT`].
     pub columns: u32,
 }
 
 impl Matrix {
     fn row_bytes(&self) -> u64 {
         assert!(
-            self.columns.is_multiple_of(32) && self.columns > 0,
-            "a row of {} elements is not a whole number of units of 32",
+            self.columns.is_multiple_of(UNIT) && self.columns > 0,
+            "a row of {} elements is not a whole number of units of {UNIT}",
             self.columns
         );
         self.format.row_bytes(self.columns as usize) as u64

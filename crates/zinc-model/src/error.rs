@@ -385,6 +385,32 @@ pub enum Error {
         /// What went wrong.
         message: String,
     },
+    /// A size that the kernels do not handle.
+    #[error("{what} is {value}, which no kernel handles: {expected} is supported")]
+    KernelLimit {
+        /// The size.
+        what: &'static str,
+        /// Its value.
+        value: u32,
+        /// What is supported.
+        expected: String,
+    },
+    /// Rows that are not whole units of the kernels.
+    #[error("the rows of tensor '{name}' have {columns} elements: a multiple of {unit} is supported")]
+    RowLength {
+        /// The tensor.
+        name: String,
+        /// Elements of a row.
+        columns: u32,
+        /// What the kernels read at a time.
+        unit: u32,
+    },
+    /// A factor on the experts' weights.
+    #[error("the experts' weights are scaled by {found}, which is not supported: only 1 is")]
+    ExpertScale {
+        /// The factor.
+        found: f32,
+    },
 
     // The device.
     /// A model and its cache that need more memory than there is.

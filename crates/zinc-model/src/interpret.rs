@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use zinc_kernels::generated::state::{StepReport, StepState};
-use zinc_kernels::ops::Weighting;
+use zinc_kernels::ops::{Pairing, Weighting};
 use zinc_kernels::reference::{self, AttentionShape, Candidate, HostMatrix};
 
-use crate::config::ModelConfig;
+use crate::config::{ExpertWeightSum, FeedForward, ModelConfig, RopePairing};
 use crate::model::Model;
-use crate::plan::{Array, CacheOptions, Epilogue, FeedForward, Op, Plan, Shape, Sizes};
+use crate::plan::{Array, CacheOptions, Epilogue, Op, Plan, Routing, Shape, Sizes};
 use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 
@@ -142,16 +142,16 @@ impl Interpreter {
             }
             Op::RopeKv { layer, norms } => {
                 let norms = norms.map(|(q, k)| (model.vector(q), model.vector(k)));
-                let pairs = (config.rope_dims / 2) as usize;
+                let pairs = (config.rope.dims / 2) as usize;
                 let angles = &rotation[state.position as usize * pairs..][..pairs];
                 let head_size = config.head_dim as usize;
                 for head in a.query.chunks_exact_mut(head_size) {
                     let norm = norms.as_ref().map(|(q, _)| (&q[..], config.rms_eps));
-                    reference::rope_head(head, norm, angles, config.rope_pairing);
+                    reference::rope_head(head, norm, angles, pairing(config));
                 }
                 for head in a.key.chunks_exact_mut(head_size) {
                     let norm = norms.as_ref().map(|(_, k)| (&k[..], config.rms_eps));
-                    reference::rope_head(head, norm, angles, config.rope_pairing);
+                    reference::rope_head(head, norm, angles, pairing(config));
                 }
                 reference::cache_row(cache.key_format, &mut a.key);
                 reference::cache_row(cache.value_format, &mut a.value);
@@ -180,14 +180,15 @@ impl Interpreter {
                 }
             }
             Op::Router => {
-                a.chosen = reference::router(&a.router_logits, config.n_expert_used as usize, weighting(config));
+                let (_, used) = Sizes { config, cache: *cache }.experts();
+                a.chosen = reference::router(&a.router_logits, used as usize, weighting(config));
             }
-            Op::GateUp { gate, up, feed_forward } => {
+            Op::GateUp { gate, up, routing } => {
                 let (gate, up) = (matrix(model, *gate), matrix(model, *up));
-                match feed_forward {
-                    FeedForward::Dense => reference::gate_up(&gate, &up, 0, &a.normed, &mut a.hidden),
-                    FeedForward::Experts => {
-                        let rows = config.n_ff_expert as usize;
+                match routing {
+                    Routing::Dense => reference::gate_up(&gate, &up, 0, &a.normed, &mut a.hidden),
+                    Routing::Experts => {
+                        let rows = a.hidden.len() / a.chosen.len();
                         for ((id, _), y) in a.chosen.iter().zip(a.hidden.chunks_exact_mut(rows)) {
                             reference::gate_up(&gate, &up, *id, &a.normed, y);
                         }
@@ -235,7 +236,18 @@ impl Arrays {
 
 /// Over what the weights of the chosen experts sum to one.
 pub(crate) fn weighting(config: &ModelConfig) -> Weighting {
-    if config.expert_weights_norm { Weighting::SoftmaxOfChosen } else { Weighting::SoftmaxOfAll }
+    match config.feed_forward {
+        FeedForward::Experts { weights, .. } if weights.sum == ExpertWeightSum::Part => Weighting::SoftmaxOfAll,
+        _ => Weighting::SoftmaxOfChosen,
+    }
+}
+
+/// Which elements of a head rotate together.
+pub(crate) fn pairing(config: &ModelConfig) -> Pairing {
+    match config.rope.pairing {
+        RopePairing::Halves => Pairing::Halves,
+        RopePairing::Neighbours => Pairing::Interleaved,
+    }
 }
 
 fn attention_shape(config: &ModelConfig) -> AttentionShape {

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use zinc_kernels::formats::decode;
+use zinc_kernels::ops::{MAX_EXPERTS, MAX_HEAD_SIZE, UNIT};
 
-use crate::config::ModelConfig;
-use crate::error::Result;
+use crate::config::{FeedForward, ModelConfig};
+use crate::error::{Error, Result};
 use crate::gguf::File;
 use crate::weights::{ModelWeights, TensorId, WeightTensor};
 
@@ -29,6 +30,7 @@ impl Model {
         let file = File::open(path)?;
         let config = ModelConfig::from_gguf(&file)?;
         let weights = ModelWeights::find(&file, &config)?;
+        check_kernels(&config, &weights, &file)?;
         Ok(Self { file, config, weights })
     }
 
@@ -45,5 +47,30 @@ impl Model {
         let mut values = vec![0.0; tensor.columns as usize];
         decode(tensor.format, self.data(tensor), &mut values);
         values
+    }
+}
+
+/// Whether the kernels can run a model of these sizes.
+fn check_kernels(config: &ModelConfig, weights: &ModelWeights, file: &File) -> Result<()> {
+    let limit = |what: &'static str, value: u32, expected: String| Err(Error::KernelLimit { what, value, expected });
+    if config.head_dim > MAX_HEAD_SIZE || !config.head_dim.is_multiple_of(4) {
+        return limit("the head size", config.head_dim, format!("a multiple of 4 up to {MAX_HEAD_SIZE}"));
+    }
+    if let FeedForward::Experts { n_expert, weights, .. } = config.feed_forward {
+        if n_expert > MAX_EXPERTS {
+            return limit("the number of experts", n_expert, format!("at most {MAX_EXPERTS}"));
+        }
+        if weights.scale != 1.0 {
+            return Err(Error::ExpertScale { found: weights.scale });
+        }
+    }
+    let matrices = weights.tensors.iter().filter(|t| t.rows > 1 || t.matrices > 1);
+    match matrices.into_iter().find(|t| !t.columns.is_multiple_of(UNIT)) {
+        Some(tensor) => Err(Error::RowLength {
+            name: file.tensors()[tensor.file_index].name.clone(),
+            columns: tensor.columns,
+            unit: UNIT,
+        }),
+        None => Ok(()),
     }
 }

@@ -72,7 +72,7 @@ pub enum Op {
         /// `[experts, rows, columns]`.
         up: TensorId,
         /// Which matrices are used.
-        feed_forward: FeedForward,
+        routing: Routing,
     },
     /// `residual += sum of weight * (down hidden)` over the chosen experts.
     ExpertDown {
@@ -99,9 +99,9 @@ pub enum Epilogue {
     Accumulate,
 }
 
-/// Whether a feed-forward layer has experts.
+/// Which matrices a feed-forward layer uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FeedForward {
+pub enum Routing {
     /// One pair of matrices.
     Dense,
     /// The chosen experts' pairs.
@@ -148,8 +148,8 @@ impl Op {
             Self::Attention { layer } => vec![Array::Query, Array::KeyCache(*layer), Array::ValueCache(*layer)],
             Self::AttentionMerge => vec![Array::Partials],
             Self::Router => vec![Array::RouterLogits],
-            Self::GateUp { feed_forward: FeedForward::Dense, .. } => vec![Array::Normed],
-            Self::GateUp { feed_forward: FeedForward::Experts, .. } => vec![Array::Normed, Array::ExpertIds],
+            Self::GateUp { routing: Routing::Dense, .. } => vec![Array::Normed],
+            Self::GateUp { routing: Routing::Experts, .. } => vec![Array::Normed, Array::ExpertIds],
             Self::ExpertDown { .. } => {
                 vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights, Array::Residual]
             }

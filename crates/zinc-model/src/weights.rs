@@ -2,7 +2,7 @@
 
 use zinc_kernels::Format;
 
-use crate::config::{ModelConfig, check_tensors};
+use crate::config::{FeedForward, ModelConfig, check_tensors};
 use crate::error::{Error, Result};
 use crate::gguf::File;
 
@@ -157,19 +157,18 @@ struct Finder<'a> {
 impl Finder<'_> {
     fn layer(&mut self, config: &ModelConfig, layer: u32) -> Result<LayerWeights> {
         let name = |part: &str| format!("blk.{layer}.{part}");
-        let feed_forward = if config.n_expert > 0 {
-            FeedForwardWeights::Experts {
+        let feed_forward = match config.feed_forward {
+            FeedForward::Experts { .. } => FeedForwardWeights::Experts {
                 router: self.required(&name("ffn_gate_inp.weight"))?,
                 gate: self.required(&name("ffn_gate_exps.weight"))?,
                 up: self.required(&name("ffn_up_exps.weight"))?,
                 down: self.required(&name("ffn_down_exps.weight"))?,
-            }
-        } else {
-            FeedForwardWeights::Dense {
+            },
+            FeedForward::Dense { .. } => FeedForwardWeights::Dense {
                 gate: self.required(&name("ffn_gate.weight"))?,
                 up: self.required(&name("ffn_up.weight"))?,
                 down: self.required(&name("ffn_down.weight"))?,
-            }
+            },
         };
         Ok(LayerWeights {
             attention_norm: self.required(&name("attn_norm.weight"))?,

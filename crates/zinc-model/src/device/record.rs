@@ -8,8 +8,8 @@ use zinc_vk::{Access, Buffer, RecordingBuilder};
 
 use super::DeviceModel;
 use crate::error::Result;
-use crate::interpret::weighting;
-use crate::plan::{Array, Epilogue, FeedForward, Op, Plan, Shape, barriers_before};
+use crate::interpret::{pairing, weighting};
+use crate::plan::{Array, Epilogue, Op, Plan, Routing, Shape, barriers_before};
 use crate::weights::TensorId;
 
 /// Device addresses of what a running sequence owns.
@@ -83,6 +83,7 @@ impl DeviceModel {
 
     fn dispatch(&self, op: &Op, io: &StepIo) -> Dispatch {
         let (target, config, state) = (&self.target, &self.model.config, io.state);
+        let (experts, used) = self.sizes().experts();
         let weight = |id: TensorId| self.weights.address(id);
         match op {
             Op::Gather { table } => {
@@ -123,8 +124,8 @@ impl DeviceModel {
                 query_heads: config.n_head,
                 kv_heads: config.n_head_kv,
                 head_size: config.head_dim,
-                rotated: config.rope_dims,
-                pairing: config.rope_pairing,
+                rotated: config.rope.dims,
+                pairing: pairing(config),
             }
             .dispatch(target),
             Op::Attention { layer } => ops::Attention {
@@ -155,19 +156,19 @@ impl DeviceModel {
                 logits: self.array(Array::RouterLogits),
                 ids: self.array(Array::ExpertIds),
                 weights: self.array(Array::ExpertWeights),
-                experts: config.n_expert,
-                used: config.n_expert_used,
+                experts,
+                used,
                 weighting: weighting(config),
             }
             .dispatch(target),
-            Op::GateUp { gate, up, feed_forward } => ops::GateUp {
+            Op::GateUp { gate, up, routing } => ops::GateUp {
                 state,
                 gate: self.matrix(*gate),
                 up: self.matrix(*up),
-                routing: match feed_forward {
-                    FeedForward::Dense => ops::Routing::Dense,
-                    FeedForward::Experts => {
-                        ops::Routing::Experts { ids: self.array(Array::ExpertIds), slots: config.n_expert_used }
+                routing: match routing {
+                    Routing::Dense => ops::Routing::Dense,
+                    Routing::Experts => {
+                        ops::Routing::Experts { ids: self.array(Array::ExpertIds), slots: used }
                     }
                 },
                 x: self.array(Array::Normed),
@@ -181,7 +182,7 @@ impl DeviceModel {
                 weights: self.array(Array::ExpertWeights),
                 h: self.array(Array::Hidden),
                 y: self.array(Array::Residual),
-                slots: config.n_expert_used,
+                slots: used,
             }
             .dispatch(target),
             Op::Sample => ops::Sample {

@@ -2,7 +2,7 @@
 
 use zinc_kernels::ops::{Attention, CANDIDATE_BYTES, CacheFormat, candidate_count};
 
-use crate::config::ModelConfig;
+use crate::config::{FeedForward, ModelConfig};
 
 /// An array of the forward pass, apart from the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,16 +87,13 @@ impl Sizes<'_> {
         Attention::splits_for(self.cache.context)
     }
 
-    /// Elements of the queries of one token.
+    /// Experts of a layer and how many of them a token uses; none where layers are dense.
     #[must_use]
-    pub fn query_width(&self) -> u32 {
-        self.config.n_head * self.config.head_dim
-    }
-
-    /// Elements of the keys, or values, of one token.
-    #[must_use]
-    pub fn kv_width(&self) -> u32 {
-        self.config.n_head_kv * self.config.head_dim
+    pub fn experts(&self) -> (u32, u32) {
+        match self.config.feed_forward {
+            FeedForward::Dense { .. } => (0, 0),
+            FeedForward::Experts { n_expert, n_expert_used, .. } => (n_expert, n_expert_used),
+        }
     }
 
     /// Bytes of an array.
@@ -111,13 +108,15 @@ impl Sizes<'_> {
                 return u64::from(candidate_count(c.n_vocab)) * u64::from(CANDIDATE_BYTES);
             }
             Array::Residual | Array::Normed => u64::from(c.n_embd),
-            Array::Query | Array::Attended => u64::from(self.query_width()),
-            Array::Key | Array::Value => u64::from(self.kv_width()),
+            Array::Query | Array::Attended => u64::from(c.q_width()),
+            Array::Key | Array::Value => u64::from(c.kv_width()),
             Array::Partials => u64::from(c.n_head) * u64::from(self.splits()) * u64::from(c.head_dim + 2),
-            Array::RouterLogits => u64::from(c.n_expert),
-            Array::ExpertIds | Array::ExpertWeights => u64::from(c.n_expert_used),
-            Array::Hidden if c.n_expert > 0 => u64::from(c.n_expert_used) * u64::from(c.n_ff_expert),
-            Array::Hidden => u64::from(c.n_ff),
+            Array::RouterLogits => u64::from(self.experts().0),
+            Array::ExpertIds | Array::ExpertWeights => u64::from(self.experts().1),
+            Array::Hidden => match c.feed_forward {
+                FeedForward::Dense { n_ff } => u64::from(n_ff),
+                FeedForward::Experts { n_expert_used, n_ff, .. } => u64::from(n_expert_used) * u64::from(n_ff),
+            },
             Array::Logits => u64::from(c.n_vocab),
         };
         elements * 4
@@ -125,7 +124,7 @@ impl Sizes<'_> {
 
     /// Bytes of the keys, or values, of one layer.
     fn cache_bytes(&self, format: CacheFormat) -> u64 {
-        u64::from(self.cache.context) * u64::from(self.kv_width()) * u64::from(format.bytes())
+        u64::from(self.cache.context) * u64::from(self.config.kv_width()) * u64::from(format.bytes())
     }
 
     /// Bytes of the keys and values of all layers.
@@ -138,6 +137,6 @@ impl Sizes<'_> {
     /// Bytes of the table of rotations.
     #[must_use]
     pub fn rotation_bytes(&self) -> u64 {
-        u64::from(self.cache.context) * u64::from(self.config.rope_dims) * 4
+        u64::from(self.cache.context) * u64::from(self.config.rope.dims) * 4
     }
 }

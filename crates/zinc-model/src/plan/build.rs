@@ -1,6 +1,6 @@
 //! The forward pass of each architecture, as a list of operations. This is where the network is written down.
 
-use super::{Array, Epilogue, FeedForward, Op, Plan, Shape};
+use super::{Array, Epilogue, Op, Plan, Routing, Shape};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 
 impl Plan {
@@ -42,13 +42,13 @@ fn feed_forward_block(ops: &mut Vec<Op>, w: &LayerWeights) {
     ops.push(Op::Norm { weight: w.feed_forward_norm });
     match w.feed_forward {
         FeedForwardWeights::Dense { gate, up, down } => {
-            ops.push(Op::GateUp { gate, up, feed_forward: FeedForward::Dense });
+            ops.push(Op::GateUp { gate, up, routing: Routing::Dense });
             ops.push(accumulate(down, Array::Hidden));
         }
         FeedForwardWeights::Experts { router, gate, up, down } => {
             ops.push(product(router, Array::Normed, Array::RouterLogits));
             ops.push(Op::Router);
-            ops.push(Op::GateUp { gate, up, feed_forward: FeedForward::Experts });
+            ops.push(Op::GateUp { gate, up, routing: Routing::Experts });
             ops.push(Op::ExpertDown { down });
         }
     }

@@ -1,6 +1,6 @@
 //! What an operation moves and computes: the basis of roofline figures.
 
-use super::{Array, FeedForward, Op, Sizes};
+use super::{Array, Op, Routing, Sizes};
 use crate::weights::{ModelWeights, TensorId};
 
 /// Bytes moved and floating-point operations done by one op, or by many.
@@ -45,8 +45,8 @@ impl Op {
             let cost = whole(id);
             Cost { weight_bytes: cost.weight_bytes / of * used, flops: cost.flops / of * used, ..cost }
         };
-        let used = u64::from(sizes.config.n_expert_used);
-        let experts = u64::from(sizes.config.n_expert);
+        let (experts, used) = sizes.experts();
+        let (experts, used) = (u64::from(experts), u64::from(used));
         let row = |array: Array| sizes.bytes(array) / u64::from(sizes.cache.context.max(1));
         match self {
             Self::Gather { table } => Cost { flops: 0, ..share(*table, 1, u64::from(sizes.config.n_vocab)) },
@@ -54,18 +54,18 @@ impl Op {
             Self::MatVec { weights, .. } => whole(*weights),
             Self::RopeKv { layer, .. } => Cost {
                 cache_bytes: row(Array::KeyCache(*layer)) + row(Array::ValueCache(*layer)),
-                flops: 6 * u64::from(sizes.query_width() + sizes.kv_width()),
+                flops: 6 * u64::from(sizes.config.q_width() + sizes.config.kv_width()),
                 ..Cost::default()
             },
             Self::Attention { layer } => Cost {
                 cache_bytes: (row(Array::KeyCache(*layer)) + row(Array::ValueCache(*layer)))
                     * u64::from(position + 1),
-                flops: 4 * u64::from(sizes.query_width()) * u64::from(position + 1),
+                flops: 4 * u64::from(sizes.config.q_width()) * u64::from(position + 1),
                 ..Cost::default()
             },
             Self::AttentionMerge | Self::Router | Self::Sample | Self::Advance { .. } => Cost::default(),
-            Self::GateUp { gate, up, feed_forward: FeedForward::Dense } => whole(*gate) + whole(*up),
-            Self::GateUp { gate, up, feed_forward: FeedForward::Experts } => {
+            Self::GateUp { gate, up, routing: Routing::Dense } => whole(*gate) + whole(*up),
+            Self::GateUp { gate, up, routing: Routing::Experts } => {
                 share(*gate, used, experts) + share(*up, used, experts)
             }
             Self::ExpertDown { down } => share(*down, used, experts),
