@@ -100,8 +100,9 @@ impl Device {
             } else {
                 Sync2::Khr(ash::khr::synchronization2::Device::new(&instance.raw, &raw))
             },
-            calibrated: adapter
-                .has_extension(ash::ext::calibrated_timestamps::NAME)
+            calibrated: plan
+                .features
+                .contains(Features::CALIBRATED_TIMESTAMPS)
                 .then(|| ash::ext::calibrated_timestamps::Device::new(&instance.raw, &raw)),
             loss: Arc::default(),
             memory: Memory::new(instance, &raw, physical, adapter)?,
@@ -218,6 +219,11 @@ impl Shared {
         move |source| self.loss.error(call, source)
     }
 
+    /// Whether pipelines require their subgroup width rather than take the default.
+    pub(crate) fn selects_subgroup_width(&self) -> bool {
+        self.has(Features::SUBGROUP_SIZE_CONTROL) && self.plan.adapter.subgroup.selectable
+    }
+
     pub(crate) fn has(&self, features: Features) -> bool {
         self.plan.features.contains(features)
     }
@@ -320,8 +326,7 @@ fn wanted(name: &CStr, core13: bool) -> bool {
         ash::khr::shader_integer_dot_product::NAME,
         ash::ext::subgroup_size_control::NAME,
     ];
-    // The KHR twin of the calibrated timestamps is known only to tell that a driver has them.
-    name != ash::khr::calibrated_timestamps::NAME && !(core13 && promoted.contains(&name))
+    !(core13 && promoted.contains(&name))
 }
 
 impl Drop for Shared {

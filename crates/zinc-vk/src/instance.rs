@@ -24,7 +24,7 @@ pub struct Instance {
     pub(crate) raw: ash::Instance,
     pub(crate) debug: Option<Debug>,
     // Read by the messenger until the instance is destroyed; fields drop after `Drop::drop` has done that.
-    messages: Box<Messages>,
+    messages: Arc<Messages>,
     // Keeps the loader's library open; the last to go.
     pub(crate) entry: ash::Entry,
 }
@@ -65,7 +65,7 @@ impl Instance {
             });
         }
 
-        let messages = Box::<Messages>::default();
+        let messages = Arc::<Messages>::default();
         let mut layers = Vec::new();
         let mut extensions = Vec::new();
         let on = options.validation == Validation::On;
@@ -118,7 +118,7 @@ impl Instance {
         };
         if on {
             let instance = ash::ext::debug_utils::Instance::new(&this.entry, &this.raw);
-            // SAFETY: the extension is enabled; the `Messages` behind the user pointer is boxed in `this`.
+            // SAFETY: the extension is enabled; the `Messages` behind the user pointer is owned by `this`.
             let messenger = unsafe {
                 instance
                     .create_debug_utils_messenger(&validation::create_info(&this.messages), None)

@@ -111,7 +111,7 @@ impl Pipeline {
             .module(module)
             .name(c"main")
             .specialization_info(&constants);
-        if self.shared.plan.adapter.subgroup.selectable {
+        if self.shared.selects_subgroup_width() {
             stage = stage.push_next(&mut required);
         }
         if self.shared.has(Features::FULL_SUBGROUPS) && spec.workgroup_size.is_multiple_of(width) {
@@ -195,7 +195,7 @@ fn check(shared: &Shared, spec: &PipelineSpec<'_>) -> Result<()> {
         });
     }
     let width = shared.plan.subgroup_width;
-    let by_subgroups = if adapter.subgroup.selectable {
+    let by_subgroups = if shared.selects_subgroup_width() {
         adapter.subgroup.per_workgroup.saturating_mul(width)
     } else {
         u32::MAX

@@ -91,8 +91,8 @@ pub(crate) enum Settled {
 /// How to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitPolicy {
-    /// How long to poll the counter before blocking in the driver. A blocking wait returns some 20 to 30 µs after the signal,
-    /// polling after 1 to 2; the price is a busy core.
+    /// How long to poll the counter before blocking in the driver. On an H100 the end of an empty submission is seen after 13
+    /// to 15 µs by polling and after 36 to 44 µs by a blocking wait; the price is a busy core.
     pub spin: Duration,
     /// How long the counter may stand still before the wait fails.
     pub stall: Duration,

@@ -23,7 +23,7 @@ const KEPT: usize = 1024;
 
 /// Messages of warning and error severity, in the order in which they came.
 ///
-/// The messenger holds a pointer to this, so it lives in a `Box` of the instance, is created before the messenger and
+/// The messenger holds a pointer to this, so it lives in an `Arc` of the instance, is created before the messenger and
 /// dropped after the instance is destroyed.
 #[derive(Debug, Default)]
 pub(crate) struct Messages(Mutex<Vec<String>>);

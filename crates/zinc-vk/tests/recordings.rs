@@ -101,6 +101,49 @@ fn the_fence_baseline_gives_the_same_result_and_is_counted() {
 }
 
 #[test]
+fn a_device_of_the_lowest_version_with_nothing_but_what_is_required_gives_the_same_result() {
+    // The same device, opened as though it were 1.2: synchronization2 comes from its extension. Then without any feature that
+    // is not required.
+    let opened = [
+        |mut plan: zinc_vk::DevicePlan| {
+            plan.adapter.api_version = zinc_vk::ApiVersion {
+                major: 1,
+                minor: 2,
+                patch: 0,
+            };
+            plan
+        },
+        |mut plan: zinc_vk::DevicePlan| {
+            plan.features = zinc_vk::Features::REQUIRED;
+            plan.subgroup_width = plan.adapter.subgroup.default;
+            plan
+        },
+    ];
+    for change in opened {
+        let gpu = Gpu::with(change);
+        let data = gpu.buffer("data", 64, Placement::Readback);
+        write_words(&data, &[1; 64]);
+        let timestamps = zinc_vk::Timestamps::new(&gpu, 1).unwrap();
+        gpu.run(|r| {
+            gpu.record_affine(r, &data, 3, 1);
+            shader_chain(r);
+            gpu.record_affine(r, &data, 5, 2);
+            r.reset_timestamps(&timestamps, 0..1)
+                .timestamp(&timestamps, 0, zinc_vk::Stage::End);
+        });
+        assert_eq!(read_words(&data), [22; 64]);
+        assert_eq!(timestamps.read(0..1).unwrap().len(), 1);
+        assert!(
+            gpu.memory_report()
+                .heaps
+                .iter()
+                .all(|h| h.available <= h.total)
+        );
+        gpu.clock().unwrap();
+    }
+}
+
+#[test]
 fn subgroups_are_as_wide_as_the_plan_says_and_full() {
     let gpu = Gpu::new();
     let width = gpu.subgroup_width();

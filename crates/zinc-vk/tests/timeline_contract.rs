@@ -289,24 +289,25 @@ fn a_counter_that_stands_still_is_a_stall_with_its_numbers_and_the_wait_can_be_r
 
 #[test]
 fn every_movement_restarts_the_stall_limit() {
-    /// Each blocking wait runs into its timeout, after which the counter has moved by one: each slice uses up the whole
-    /// limit, and only a limit that restarts reaches the value.
-    struct Slow(Mutex<u64>);
+    /// Moves by one at every eighth blocking wait, each of which takes 25 ms at least.
+    #[derive(Default)]
+    struct Slow(AtomicU64);
     impl Counter for Slow {
         fn value(&self) -> Result<u64> {
-            Ok(*self.0.lock())
+            Ok(self.0.load(Ordering::Relaxed) / 8)
         }
-        fn wait(&self, _value: u64, timeout: Duration) -> Result<WaitOutcome> {
-            std::thread::sleep(timeout);
-            *self.0.lock() += 1;
+        fn wait(&self, _value: u64, _timeout: Duration) -> Result<WaitOutcome> {
+            std::thread::sleep(Duration::from_millis(25));
+            self.0.fetch_add(1, Ordering::Relaxed);
             Ok(WaitOutcome::TimedOut)
         }
         fn signal(&self, _value: u64) -> Result<()> {
             unreachable!("nobody signals")
         }
     }
-    let timeline = Timeline::over("slow", Box::new(Slow(Mutex::new(0))), u64::MAX);
-    timeline.wait(20, &policy(0, 5)).unwrap();
+    // A step takes a fifth of the limit and all of them one and a half times the limit.
+    let timeline = Timeline::over("slow", Box::<Slow>::default(), u64::MAX);
+    timeline.wait(8, &policy(0, 1000)).unwrap();
 }
 
 #[test]

@@ -3,8 +3,11 @@
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use zinc_vk::{Access, Error, HostTimeline, Placement, Queue, QueueKind, RecordingBuilder};
+use zinc_vk::{
+    Access, Error, HostTimeline, Placement, Queue, QueueKind, RecordingBuilder, WaitPolicy,
+};
 
 mod support;
 
@@ -382,6 +385,67 @@ fn the_value_difference_of_the_device_is_kept() {
     queue.submit(&steps[2], &[]).unwrap();
     queue.submit(&steps[3], &[]).unwrap().wait().unwrap();
     assert_eq!(queue.timeline().completed().unwrap(), 4);
+}
+
+#[test]
+fn the_farthest_value_of_the_device_is_reached_and_the_next_is_refused() {
+    let gpu = Gpu::new();
+    // Where there is no limit, the largest value that leaves one more.
+    let limit = gpu.facts().limits.timeline_difference.min(u64::MAX - 1);
+    let gate = HostTimeline::new(&gpu, "gate").unwrap();
+    let data = gpu.buffer("data", 8, Placement::Readback);
+    let step = gpu.affine_step("step", &data, 1, 1);
+    let point = gpu
+        .compute_queue()
+        .submit(&step, &[gate.point(limit)])
+        .unwrap();
+    if limit == gpu.facts().limits.timeline_difference {
+        assert!(matches!(
+            gate.signal(limit + 1),
+            Err(Error::TimelineDistance { .. })
+        ));
+    }
+    assert!(!point.is_complete().unwrap());
+    gate.signal(limit).unwrap();
+    point.wait().unwrap();
+    assert_eq!(gate.timeline().completed().unwrap(), limit);
+    // From there the counter can go on as far again, and at least one further.
+    let next = limit.saturating_mul(2);
+    let point = gpu
+        .compute_queue()
+        .submit(&step, &[gate.point(next)])
+        .unwrap();
+    gate.signal(next).unwrap();
+    point.wait().unwrap();
+}
+
+#[test]
+fn a_wait_for_a_gated_submission_stalls_with_its_numbers_and_can_be_repeated() {
+    let gpu = Gpu::new();
+    let gate = HostTimeline::new(&gpu, "gate").unwrap();
+    let data = gpu.buffer("data", 8, Placement::Readback);
+    let step = gpu.affine_step("step", &data, 1, 1);
+    let point = gpu.compute_queue().submit(&step, &[gate.point(1)]).unwrap();
+    let policy = WaitPolicy {
+        stall: Duration::from_millis(20),
+        ..WaitPolicy::default()
+    };
+    match point.wait_with(&policy) {
+        Err(Error::Stalled {
+            timeline,
+            awaited,
+            completed,
+            ..
+        }) => {
+            assert_eq!(
+                (timeline.as_str(), awaited, completed),
+                ("compute", point.value(), 0)
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    gate.signal(1).unwrap();
+    point.wait().unwrap();
 }
 
 #[test]

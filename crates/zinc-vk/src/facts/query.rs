@@ -11,9 +11,8 @@ use super::{
 use crate::error::{Error, Result};
 
 /// Device extensions that this crate knows a use for.
-pub(crate) const KNOWN_EXTENSIONS: [&CStr; 10] = [
+pub(crate) const KNOWN_EXTENSIONS: [&CStr; 9] = [
     ash::khr::synchronization2::NAME,
-    ash::khr::calibrated_timestamps::NAME,
     ash::khr::cooperative_matrix::NAME,
     ash::khr::maintenance4::NAME,
     ash::khr::portability_subset::NAME,
@@ -203,8 +202,6 @@ fn features(
     unsafe { instance.get_physical_device_features2(physical, &mut chain) };
     let core = chain.features;
 
-    let calibrated =
-        has(ash::ext::calibrated_timestamps::NAME) || has(ash::khr::calibrated_timestamps::NAME);
     [
         (
             v12.timeline_semaphore == vk::TRUE,
@@ -263,7 +260,10 @@ fn features(
             matrix.cooperative_matrix == vk::TRUE,
             Features::COOPERATIVE_MATRIX,
         ),
-        (calibrated, Features::CALIBRATED_TIMESTAMPS),
+        (
+            has(ash::ext::calibrated_timestamps::NAME),
+            Features::CALIBRATED_TIMESTAMPS,
+        ),
         (has(ash::ext::memory_budget::NAME), Features::MEMORY_BUDGET),
     ]
     .into_iter()

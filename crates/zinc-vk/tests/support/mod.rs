@@ -1,4 +1,6 @@
 //! The one way in which this crate's tests open a device: with the validation layer, whose messages are failures.
+//!
+//! The shaders are compiled with `glslc --target-env=vulkan1.2 -O X.comp -o X.spv`.
 
 #![allow(
     dead_code,
