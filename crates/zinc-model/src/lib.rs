@@ -3,8 +3,10 @@
 pub mod config;
 mod error;
 pub mod gguf;
+pub mod template;
 pub mod tokenizer;
 
 pub use config::ModelConfig;
 pub use error::{Error, Result};
+pub use template::{ChatInput, ChatTemplate};
 pub use tokenizer::{Special, Tokenizer};
