@@ -10,10 +10,12 @@ mod model;
 pub mod plan;
 mod rotation;
 pub mod weights;
+pub mod template;
 pub mod tokenizer;
 
 pub use config::ModelConfig;
 pub use error::{Error, Result};
 pub use model::Model;
 pub use rotation::rotation_table;
+pub use template::{ChatInput, ChatTemplate};
 pub use tokenizer::{Special, Tokenizer};

@@ -11,6 +11,7 @@ mod vocabulary;
 mod words;
 
 use std::fmt;
+use std::ops::Range;
 
 use tokenizers::models::bpe::BPE;
 use tokenizers::normalizers::NFC;
@@ -58,6 +59,8 @@ pub struct Tokenizer {
     bpe: TokenizerImpl<BPE, NFC, Sequence, PostProcessorWrapper, DecoderWrapper>,
     /// Control and user-defined tokens.
     parse: Matcher,
+    /// Control tokens alone.
+    control: Matcher,
     /// User-defined tokens alone.
     plain: Matcher,
     /// Bytes that the vocabulary has no token for. Usually none.
@@ -119,17 +122,15 @@ impl Tokenizer {
             });
         }
 
-        let (parse, plain) = {
-            let tokens = |kinds: &'static [Kind]| Matcher::new(vocabulary.of_kinds(kinds));
-            (
-                tokens(&[Kind::Control, Kind::UserDefined, Kind::Unknown])?,
-                tokens(&[Kind::UserDefined])?,
-            )
-        };
+        let tokens = |kinds: &'static [Kind]| Matcher::new(vocabulary.of_kinds(kinds));
+        let parse = tokens(&[Kind::Control, Kind::Unknown, Kind::UserDefined])?;
+        let control = tokens(&[Kind::Control, Kind::Unknown])?;
+        let plain = tokens(&[Kind::UserDefined])?;
         Ok(Self {
             vocabulary,
             bpe,
             parse,
+            control,
             plain,
             missing_bytes,
             bos,
@@ -155,6 +156,22 @@ impl Tokenizer {
     /// not start with it already, as that of some chat templates does.
     pub fn encode_prompt(&self, text: &str, special: Special) -> Result<Vec<u32>> {
         Ok(self.with_bos(self.encode(text, special)?))
+    }
+
+    /// As [`Self::encode_prompt`] with [`Special::Parse`], where characters that end at one of the places in `literal`
+    /// (in order) belong to no control token.
+    pub(crate) fn encode_marked(&self, text: &str, literal: &[usize]) -> Result<Vec<u32>> {
+        let segments = self.parse.segments(text, |start, end| {
+            // Matches of user-defined tokens are marked only as a part of what looks like a control token.
+            let next = literal.partition_point(|&place| place <= start);
+            literal.get(next).is_none_or(|&place| place > end)
+        });
+        Ok(self.with_bos(self.encode_segments(segments)?))
+    }
+
+    /// Where in `text` control tokens would be parsed.
+    pub(crate) fn control_spans(&self, text: &str) -> Vec<Range<usize>> {
+        self.control.spans(text)
     }
 
     fn with_bos(&self, mut ids: Vec<u32>) -> Vec<u32> {

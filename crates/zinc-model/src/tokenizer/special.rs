@@ -1,5 +1,7 @@
 //! Finding the tokens that are matched in raw text, before any splitting: control tokens and user-defined ones.
 
+use std::ops::Range;
+
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
 use crate::error::{Error, Result};
@@ -66,6 +68,21 @@ impl Matcher {
         }
         segments
     }
+
+    /// Where the tokens are in `text`, overlapping ones included.
+    pub(super) fn spans(&self, text: &str) -> Vec<Range<usize>> {
+        let mut spans = Vec::new();
+        let mut from = 0;
+        while let Some(found) = self
+            .automaton
+            .as_ref()
+            .and_then(|it| it.find(Input::new(text).range(from..)))
+        {
+            spans.push(found.range());
+            from = found.start() + 1;
+        }
+        spans
+    }
 }
 
 #[cfg(test)]
@@ -91,6 +108,12 @@ mod tests {
     fn refused_matches_stay_text() {
         let segments = matcher().segments("éé<a>x<a>", |start, _| start > 4);
         assert_eq!(segments, [Text("éé<a>x"), Token(1)]);
+    }
+
+    #[test]
+    fn spans_may_overlap() {
+        let matcher = Matcher::new([("aba", 1)].into_iter()).unwrap();
+        assert_eq!(matcher.spans("xababa"), [1..4, 3..6]);
     }
 
     #[test]
