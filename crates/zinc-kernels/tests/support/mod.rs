@@ -2,11 +2,12 @@
 //!
 //! Every bound that a comparison uses is in [`tolerance`].
 
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses its own part of this")]
 
 pub mod arena;
 pub mod compare;
 pub mod data;
+pub mod launches;
 pub mod tolerance;
 
 use std::sync::{Arc, OnceLock};
