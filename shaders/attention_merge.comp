@@ -1,4 +1,5 @@
 // Joins the shares that `attention` left for each head. One workgroup handles one head. A head with no position at all gives 0.
+// Only an empty share has a sum of 0; one that is NaN counts, so that it stays visible.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
@@ -23,15 +24,15 @@ void main() {
     float sum = 0.0;
     for (uint s = 0; s < push.splits; s++) {
         float share = load_f32(shares, s * stride + size * 4 + 4);
-        if (share > 0.0) sum += share * exp(load_f32(shares, s * stride + size * 4) - highest);
+        if (share != 0.0) sum += share * exp(load_f32(shares, s * stride + size * 4) - highest);
     }
     for (uint i = thread_index(); i < size; i += workgroup_size()) {
         float value = 0.0;
         for (uint s = 0; s < push.splits; s++) {
-            if (load_f32(shares, s * stride + size * 4 + 4) > 0.0) {
+            if (load_f32(shares, s * stride + size * 4 + 4) != 0.0) {
                 value += load_f32(shares, s * stride + i * 4) * exp(load_f32(shares, s * stride + size * 4) - highest);
             }
         }
-        store_f32(push.y, (head * size + i) * 4, sum > 0.0 ? value / sum : 0.0);
+        store_f32(push.y, (head * size + i) * 4, sum != 0.0 ? value / sum : 0.0);
     }
 }

@@ -1,0 +1,51 @@
+//! A step whose live flag is cleared changes nothing, whichever kernel runs: the steps queued behind a sequence's end rely on it.
+
+#![cfg(feature = "vk")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use support::launches::every_kernel;
+use zinc_kernels::generated::state::{STATUS_NO_OP, StepReport};
+
+#[test]
+fn every_kernel_is_covered() {
+    let spirv = Path::new(env!("CARGO_MANIFEST_DIR")).join("spv");
+    let kernels: BTreeSet<String> = std::fs::read_dir(&spirv)
+        .unwrap_or_else(|error| panic!("{}: {error}", spirv.display()))
+        .map(|entry| entry.expect("an entry").path().file_stem().expect("a stem").to_string_lossy().into_owned())
+        .collect();
+    let launched: BTreeSet<String> = every_kernel(0).iter().map(|launch| launch.name.to_owned()).collect();
+    assert_eq!(launched, kernels);
+}
+
+#[test]
+fn nothing_is_written() {
+    for launch in every_kernel(0) {
+        let before = launch.arena.outputs();
+        launch.arena.run(std::slice::from_ref(&launch.dispatch));
+        let after = launch.arena.outputs();
+        if launch.name == "advance" {
+            let [state, report] = &after[..] else { panic!("advance has {} outputs", after.len()) };
+            assert_eq!(*state, before[0], "advance changed the state");
+            let report: StepReport = bytemuck::pod_read_unaligned(report);
+            assert_eq!((report.status, report.sequence), (STATUS_NO_OP, 7));
+        } else {
+            assert!(after == before, "{} wrote in a step that is not live", launch.name);
+        }
+    }
+}
+
+/// That nothing was written above is the flag's doing: with it, every launch writes all of its outputs.
+#[test]
+fn with_the_flag_something_is() {
+    for launch in every_kernel(1) {
+        let before = launch.arena.outputs();
+        launch.arena.run(std::slice::from_ref(&launch.dispatch));
+        for (index, (before, after)) in before.iter().zip(launch.arena.outputs()).enumerate() {
+            assert!(after != *before, "{}: output {index} was not written", launch.name);
+        }
+    }
+}

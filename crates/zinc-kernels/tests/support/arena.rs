@@ -1,0 +1,159 @@
+//! Arrays on the device, each between two guard zones.
+//!
+//! The pattern of the guards is a NaN as f32 and as f16, so that a kernel that reads beyond an array poisons its result, and one that
+//! writes beyond it is caught after the run. Outputs start as the same pattern: an element that is never written stays NaN.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use zinc_kernels::Dispatch;
+use zinc_kernels::generated::state::StepState;
+use zinc_vk::{Buffer, Placement};
+
+use super::Gpu;
+
+/// Bytes of guard on each side of an array; also what arrays are aligned to.
+const GUARD_BYTES: usize = 256;
+/// Every 16 bits of a guard and of an output that was never written.
+const PATTERN: u16 = 0x7fa5;
+
+/// The arrays of one test case.
+pub struct Arena {
+    pub gpu: &'static Gpu,
+    arrays: Vec<Allocation>,
+}
+
+/// A handle to an array of an [`Arena`].
+#[derive(Debug)]
+pub struct Array<T> {
+    /// Address of the first element, for a kernel.
+    pub address: u64,
+    /// Elements.
+    pub len: usize,
+    index: usize,
+    element: PhantomData<T>,
+}
+
+impl<T> Clone for Array<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Array<T> {}
+
+struct Allocation {
+    buffer: Arc<Buffer>,
+    initial: Vec<u8>,
+    role: Role,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// A kernel must leave it alone.
+    Input,
+    /// A kernel may write it.
+    Output,
+}
+
+impl Arena {
+    pub fn new() -> Self {
+        Self { gpu: Gpu::get(), arrays: Vec::new() }
+    }
+
+    /// An array that kernels only read.
+    pub fn input<T: Pod>(&mut self, values: &[T]) -> Array<T> {
+        self.add(bytemuck::cast_slice(values), Role::Input)
+    }
+
+    /// An array of NaN that kernels write.
+    pub fn output<T: Pod>(&mut self, len: usize) -> Array<T> {
+        let bytes = pattern(len * size_of::<T>());
+        self.add(&bytes, Role::Output)
+    }
+
+    /// An array that kernels read and write.
+    pub fn in_out<T: Pod>(&mut self, values: &[T]) -> Array<T> {
+        self.add(bytemuck::cast_slice(values), Role::Output)
+    }
+
+    /// A step state that kernels only read.
+    pub fn state(&mut self, state: StepState) -> u64 {
+        self.input(&[state]).address
+    }
+
+    fn add<T>(&mut self, bytes: &[u8], role: Role) -> Array<T> {
+        let guarded = (2 * GUARD_BYTES + bytes.len()) as u64;
+        let buffer = Buffer::new(&self.gpu.device, "test array", guarded, Placement::Readback)
+            .unwrap_or_else(|error| panic!("an array of {} bytes: {error}", bytes.len()));
+        let array = Array {
+            address: buffer.address() + GUARD_BYTES as u64,
+            len: bytes.len() / size_of::<T>(),
+            index: self.arrays.len(),
+            element: PhantomData,
+        };
+        self.arrays.push(Allocation { buffer, initial: bytes.to_vec(), role });
+        self.arrays[array.index].reset();
+        array
+    }
+
+    /// Puts every array back to what it was made with.
+    pub fn reset(&self) {
+        self.arrays.iter().for_each(Allocation::reset);
+    }
+
+    /// Runs the launches in order.
+    ///
+    /// # Panics
+    /// If an input or a guard has changed afterwards, or as [`Gpu::run`].
+    pub fn run(&self, launches: &[Dispatch]) {
+        self.gpu.run(launches);
+        let names: Vec<_> = launches.iter().map(|launch| launch.kernel.name).collect();
+        for (index, array) in self.arrays.iter().enumerate() {
+            let bytes = array.checked_bytes(|place| format!("{names:?} wrote {place} array {index}"));
+            assert!(array.role == Role::Output || bytes == array.initial, "{names:?} changed input array {index}");
+        }
+    }
+
+    /// What the array holds now.
+    pub fn read<T: Pod>(&self, array: Array<T>) -> Vec<T> {
+        values(&self.bytes(array.index))
+    }
+
+    /// Everything that the outputs hold now, as bytes.
+    pub fn outputs(&self) -> Vec<Vec<u8>> {
+        (0..self.arrays.len()).filter(|&i| self.arrays[i].role == Role::Output).map(|i| self.bytes(i)).collect()
+    }
+
+    fn bytes(&self, index: usize) -> Vec<u8> {
+        self.arrays[index].checked_bytes(|place| format!("something wrote {place} array {index}"))
+    }
+}
+
+impl Allocation {
+    fn reset(&self) {
+        let guard = pattern(GUARD_BYTES);
+        self.buffer.write(0, &[&guard, &*self.initial, &guard].concat());
+    }
+
+    /// The content; panics with what `complaint` makes of the place where a guard has changed.
+    fn checked_bytes(&self, complaint: impl Fn(&str) -> String) -> Vec<u8> {
+        let mut guarded = vec![0; 2 * GUARD_BYTES + self.initial.len()];
+        self.buffer.read(0, &mut guarded);
+        let guard = pattern(GUARD_BYTES);
+        let (before, rest) = guarded.split_at(GUARD_BYTES);
+        let (content, after) = rest.split_at(self.initial.len());
+        assert!(before == guard, "{}", complaint("before"));
+        assert!(after == guard, "{}", complaint("after"));
+        content.to_vec()
+    }
+}
+
+fn pattern(bytes: usize) -> Vec<u8> {
+    PATTERN.to_le_bytes().into_iter().cycle().take(bytes).collect()
+}
+
+/// Bytes of any alignment as values.
+pub fn values<T: Pod>(bytes: &[u8]) -> Vec<T> {
+    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+}

@@ -1,0 +1,78 @@
+//! What the kernel tests share: the device, arrays between guard zones, deterministic data and comparisons.
+//!
+//! Every bound that a comparison uses is in [`tolerance`].
+
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses its own part of this")]
+
+pub mod arena;
+pub mod compare;
+pub mod data;
+pub mod launches;
+pub mod tolerance;
+
+use std::sync::{Arc, OnceLock};
+
+use zinc_kernels::{Dispatch, Pipelines, Target};
+use zinc_vk::{Access, Device, DevicePlan, Instance, InstanceOptions, QueueKind, RecordingBuilder, Validation, Wants};
+
+pub use arena::Arena;
+
+/// The device of this test binary, under the validation layer.
+pub struct Gpu {
+    pub device: Arc<Device>,
+    pub pipelines: Pipelines,
+    instance: Arc<Instance>,
+}
+
+impl Gpu {
+    /// The device, opened by whoever asks first.
+    ///
+    /// # Panics
+    /// Where there is no Vulkan loader, device or validation layer; the error says what to install. A test is never skipped.
+    pub fn get() -> &'static Self {
+        static GPU: OnceLock<Gpu> = OnceLock::new();
+        GPU.get_or_init(|| {
+            let instance = Instance::new(&InstanceOptions { validation: validation() }).unwrap_or_else(|error| {
+                panic!("{error} (ZINC_TEST_VALIDATION=off tests without the validation layer)")
+            });
+            let adapters = instance.adapters().unwrap_or_else(|error| panic!("{error}"));
+            let plan = DevicePlan::choose(&adapters, &Wants::default()).unwrap_or_else(|error| panic!("{error}"));
+            let device = Device::open(&instance, &plan).unwrap_or_else(|error| panic!("{error}"));
+            Self { pipelines: Pipelines::new(device.clone()), device, instance }
+        })
+    }
+
+    pub fn target(&self) -> Target {
+        self.pipelines.target()
+    }
+
+    /// Runs the launches in order, each seeing what those before it wrote, and waits.
+    ///
+    /// # Panics
+    /// If Vulkan refuses anything, or the validation layer has said anything so far.
+    pub fn run(&self, launches: &[Dispatch]) {
+        let mut recording = RecordingBuilder::new(&self.device, QueueKind::Compute, "test").expect("a recording");
+        for (index, dispatch) in launches.iter().enumerate() {
+            if index > 0 {
+                recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+            }
+            self.pipelines
+                .record(&mut recording, dispatch)
+                .unwrap_or_else(|error| panic!("{}: {error}", dispatch.kernel.name));
+        }
+        let recording = recording.finish().expect("the recording ends");
+        let point = self.device.compute_queue().submit(&recording, &[]).expect("a submit");
+        point.wait().expect("the launches end");
+        let messages = self.instance.validation_messages();
+        assert!(messages.is_empty(), "the validation layer says:\n{}", messages.join("\n"));
+    }
+}
+
+/// Validation as the environment asks: on, unless `ZINC_TEST_VALIDATION=off` says that this machine has no layer.
+fn validation() -> Validation {
+    match std::env::var("ZINC_TEST_VALIDATION").as_deref() {
+        Ok("off") => Validation::Off,
+        Ok(other) => panic!("ZINC_TEST_VALIDATION={other}: only `off` is known"),
+        Err(_) => Validation::On,
+    }
+}
