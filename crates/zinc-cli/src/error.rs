@@ -89,12 +89,6 @@ pub(crate) enum Error {
         /// The first.
         first: String,
     },
-    /// A part that is not built yet.
-    #[error("{what} is not built yet")]
-    Unfinished {
-        /// The part.
-        what: &'static str,
-    },
     /// From the model's file, tokenizer or template.
     #[error(transparent)]
     Model(#[from] zinc_model::Error),

@@ -47,10 +47,18 @@ pub(crate) fn notice(text: &str) {
 
 /// A progress bar over bytes; hidden where stderr is not a terminal.
 pub(crate) fn progress_bytes(total: u64, what: &'static str) -> ProgressBar {
+    progress(total, what, "{msg} [{bar:32}] {bytes} of {total_bytes} ({bytes_per_sec})")
+}
+
+/// A progress bar over steps whose number comes later; hidden where stderr is not a terminal.
+pub(crate) fn progress_steps(what: &'static str) -> ProgressBar {
+    progress(0, what, "{msg} [{bar:32}] {pos} of {len}")
+}
+
+fn progress(total: u64, what: &'static str, template: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let template = "{msg} [{bar:32}] {bytes} of {total_bytes} ({bytes_per_sec})";
     let style = ProgressStyle::with_template(template).expect("the template is valid").progress_chars("=> ");
     ProgressBar::new(total).with_style(style).with_message(what)
 }

@@ -2,15 +2,22 @@
 //!
 //! The two are apart so that whatever is wrong with a file or a prompt is said before gigabytes are loaded.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zinc_model::{ChatTemplate, Tokenizer, gguf};
-use zinc_sched::EngineHandle;
-use zinc_vk::Instance;
+use zinc_kernels::Pipelines;
+use zinc_kernels::ops::CacheFormat;
+use zinc_model::device::DeviceModel;
+use zinc_model::memory::MemoryPlan;
+use zinc_model::plan::{CacheOptions, Cost, Plan, Shape, Sizes, barriers_before};
+use zinc_model::{ChatTemplate, Model, Tokenizer, gguf};
+use zinc_sched::adapter::{self, InterpreterModel, Score, VulkanModel, VulkanOptions};
+use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth};
+use zinc_vk::{Instance, host_now_ns};
 
-use crate::args::{CacheArgs, Device, EngineArgs};
+use crate::args::{CacheArgs, CacheType, Device, DeviceArgs, EngineArgs, Sync};
 use crate::device;
 use crate::error::{Error, Result};
 use crate::output;
@@ -20,10 +27,10 @@ const DEFAULT_CONTEXT: u32 = 4096;
 
 /// What the host needs of a model: everything except weights on a device.
 pub(crate) struct HostModel {
-    pub(crate) file: gguf::File,
+    pub(crate) model: Arc<Model>,
     pub(crate) tokenizer: Tokenizer,
-    /// Tokens of context that it will be loaded with.
-    pub(crate) context: u32,
+    /// How it will be loaded.
+    pub(crate) cache: CacheOptions,
 }
 
 impl HostModel {
@@ -32,10 +39,10 @@ impl HostModel {
     /// # Errors
     /// Whatever is wrong with the file.
     pub(crate) fn open(path: &Path, cache: &CacheArgs) -> Result<Self> {
-        let file = gguf::File::open(path)?;
-        let tokenizer = Tokenizer::from_gguf(&file)?;
-        let context = context(cache.ctx_size, trained_context(&file)?);
-        Ok(Self { file, tokenizer, context })
+        let model = Arc::new(Model::open(path)?);
+        let tokenizer = Tokenizer::from_gguf(&model.file)?;
+        let cache = cache_options(cache, &model);
+        Ok(Self { model, tokenizer, cache })
     }
 
     /// The chat template. A file whose template is missing or broken can still be used without it.
@@ -43,7 +50,7 @@ impl HostModel {
     /// # Errors
     /// As [`chat_template`].
     pub(crate) fn template(&self) -> Result<ChatTemplate> {
-        chat_template(&self.file)
+        chat_template(&self.model.file)
     }
 
     /// Checks that a prompt is not empty and fits into the context.
@@ -54,8 +61,8 @@ impl HostModel {
         if ids.is_empty() {
             return Err(zinc_sched::Error::EmptyPrompt.into());
         }
-        if ids.len() as u64 > u64::from(self.context) {
-            return Err(Error::PromptTooLong { prompt: ids.len(), context: self.context });
+        if ids.len() as u64 > u64::from(self.cache.context) {
+            return Err(Error::PromptTooLong { prompt: ids.len(), context: self.cache.context });
         }
         Ok(())
     }
@@ -65,20 +72,74 @@ impl HostModel {
     /// # Errors
     /// No device, a model that does not fit, or what goes wrong while loading.
     pub(crate) fn load(self, args: &EngineArgs, host_work: Duration) -> Result<Session> {
-        let selector = match &args.device.device {
-            Some(Device::Vulkan(selector)) => Some(selector.clone()),
-            None => None,
-            Some(Device::Interpreter) => {
-                return Err(Error::usage("the interpreter only computes logits: `zinc logits --device interpreter`"));
+        let start = Instant::now();
+        // The fence baseline has nothing in flight while the host looks at a token.
+        let depth = if args.sync == Sync::Fence { InflightDepth::ONE } else { args.depth };
+        let options = EngineOptions { depth, host_work, ..EngineOptions::default() };
+        let clock = FnClock(host_now_ns);
+        let (handle, vulkan) = match open(&args.device)? {
+            Place::Interpreter => {
+                (Engine::spawn(InterpreterModel::new(&self.model, self.cache), clock, options)?, None)
+            }
+            Place::Vulkan { vulkan, device } => {
+                let sync = match args.sync {
+                    Sync::Timeline => adapter::Sync::Timeline,
+                    Sync::Fence => adapter::Sync::Fence,
+                };
+                let loaded = self.load_onto(&device)?;
+                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth })?;
+                (Engine::spawn(model, clock, options)?, Some(vulkan))
             }
         };
-        let start = Instant::now();
-        let vulkan = device::open_vulkan()?;
-        let device = device::open_device(&vulkan, selector)?;
-        let progress = output::progress_bytes(self.file.tensors().iter().map(|tensor| tensor.bytes).sum(), "loading");
-        let handle = start_engine(&self, &device, args, host_work, &mut |bytes| progress.set_position(bytes))?;
-        progress.finish_and_clear();
         Ok(Session { host: self, handle, load: start.elapsed(), vulkan })
+    }
+
+    /// Uploads the weights and builds the pipelines, with progress.
+    fn load_onto(&self, device: &Arc<zinc_vk::Device>) -> Result<DeviceModel> {
+        let weights = &self.model.weights;
+        let progress = output::progress_bytes(weights.bytes(), "loading");
+        let pipelines = Arc::new(Pipelines::new(device.clone()));
+        let loaded =
+            DeviceModel::load(&pipelines, &self.model, self.cache, &mut |bytes| progress.set_position(bytes))?;
+        progress.finish_and_clear();
+        let plans = [Plan::new(weights, Shape::Feed), Plan::new(weights, Shape::Decode)];
+        let progress = output::progress_steps("building pipelines");
+        loaded.build_pipelines(&[&plans[0], &plans[1]], &mut |done, total| {
+            progress.set_length(total as u64);
+            progress.set_position(done as u64);
+        })?;
+        progress.finish_and_clear();
+        device.save_pipeline_cache()?;
+        Ok(loaded)
+    }
+}
+
+/// Where a model runs.
+enum Place {
+    Interpreter,
+    Vulkan { vulkan: Arc<Instance>, device: Arc<zinc_vk::Device> },
+}
+
+fn open(args: &DeviceArgs) -> Result<Place> {
+    let selector = match &args.device {
+        Some(Device::Interpreter) => return Ok(Place::Interpreter),
+        Some(Device::Vulkan(selector)) => Some(selector.clone()),
+        None => None,
+    };
+    let vulkan = device::open_vulkan()?;
+    let device = device::open_device(&vulkan, selector)?;
+    Ok(Place::Vulkan { vulkan, device })
+}
+
+fn cache_options(args: &CacheArgs, model: &Model) -> CacheOptions {
+    let format = |cache_type| match cache_type {
+        CacheType::F16 => CacheFormat::F16,
+        CacheType::F32 => CacheFormat::F32,
+    };
+    CacheOptions {
+        context: context(args.ctx_size, model.config.n_ctx_train),
+        key_format: format(args.cache_type_k),
+        value_format: format(args.cache_type_v),
     }
 }
 
@@ -91,26 +152,6 @@ pub(crate) fn chat_template(file: &gguf::File) -> Result<ChatTemplate> {
         Err(zinc_model::Error::MissingKey { .. }) => Err(Error::NoTemplate),
         other => Ok(other?),
     }
-}
-
-/// Loads the weights, telling `progress` how many bytes are there, and starts the engine.
-fn start_engine(
-    host: &HostModel,
-    device: &Arc<zinc_vk::Device>,
-    args: &EngineArgs,
-    host_work: Duration,
-    progress: &mut dyn FnMut(u64),
-) -> Result<EngineHandle> {
-    let _ = (host.context, device, args.sync, args.depth, &args.cache, host_work);
-    progress(0);
-    Err(Error::Unfinished { what: "loading a model onto a device" })
-}
-
-/// The context that a file says its model was trained for; 0 where it does not say.
-fn trained_context(file: &gguf::File) -> Result<u32> {
-    let metadata = file.metadata();
-    let architecture = metadata.require_str("general.architecture")?;
-    Ok(metadata.get_u32(&format!("{architecture}.context_length"))?.unwrap_or(0))
 }
 
 /// The context to load a model with.
@@ -136,7 +177,8 @@ pub(crate) struct Session {
     pub(crate) handle: EngineHandle,
     /// How long loading took.
     pub(crate) load: Duration,
-    vulkan: Arc<Instance>,
+    /// `None` on the interpreter.
+    vulkan: Option<Arc<Instance>>,
 }
 
 impl Session {
@@ -147,24 +189,16 @@ impl Session {
     pub(crate) fn close(self) -> Result<()> {
         // The engine's thread ends first: what it does last may still cause a message.
         drop(self.handle);
-        device::check_validation(&self.vulkan)
+        self.vulkan.as_deref().map_or(Ok(()), device::check_validation)
     }
 }
 
 /// What running a model takes.
 pub(crate) struct Estimate {
-    /// Tokens of context that this is for.
-    pub(crate) context: u32,
-    /// Bytes of all weights on the device.
-    pub(crate) weight_bytes: u64,
-    /// Bytes of keys and values of the whole context.
-    pub(crate) cache_bytes: u64,
-    /// Bytes of everything else on the device.
-    pub(crate) work_bytes: u64,
-    /// Bytes of weights read for one token.
-    pub(crate) weight_bytes_per_token: u64,
-    /// Bytes of keys and values read and written for one token at the end of the context.
-    pub(crate) cache_bytes_per_token: u64,
+    /// Memory on the device.
+    pub(crate) memory: MemoryPlan,
+    /// What one token costs at the end of the context.
+    pub(crate) cost: Cost,
     /// Dispatches of one token.
     pub(crate) dispatches_per_token: usize,
     /// Barriers between them.
@@ -175,18 +209,43 @@ pub(crate) struct Estimate {
 ///
 /// # Errors
 /// A model that zinc cannot run, with the reason.
-pub(crate) fn estimate(file: &gguf::File, cache: &CacheArgs) -> Result<Estimate> {
-    let _ = (context(cache.ctx_size, trained_context(file)?), cache.cache_type_k, cache.cache_type_v);
-    Err(Error::Unfinished { what: "the estimate" })
+pub(crate) fn estimate(path: &Path, args: &CacheArgs) -> Result<Estimate> {
+    let model = Model::open(path)?;
+    let cache = cache_options(args, &model);
+    let plan = Plan::new(&model.weights, Shape::Decode);
+    let sizes = Sizes { config: &model.config, cache };
+    let last = cache.context.saturating_sub(1);
+    Ok(Estimate {
+        memory: MemoryPlan::new(&model.config, &model.weights, cache),
+        cost: plan.ops.iter().map(|op| op.cost(&model.weights, &sizes, last)).sum(),
+        dispatches_per_token: plan.ops.len(),
+        barriers_per_token: barriers_before(&plan.ops).into_iter().filter(|barrier| *barrier).count(),
+    })
 }
 
-/// Logits at every position of `ids`, position after position.
+/// Hands the logits after each of `ids` to `sink`: position and `[vocabulary]` f32.
 ///
 /// # Errors
 /// As [`HostModel::load`].
-pub(crate) fn logits(host: &HostModel, ids: &[u32], cache: &CacheArgs, device: Option<&Device>) -> Result<Vec<f32>> {
-    let _ = (host, ids, cache, device);
-    Err(Error::Unfinished { what: "computing logits" })
+pub(crate) fn logits(
+    host: &HostModel,
+    ids: &[u32],
+    device: &DeviceArgs,
+    sink: &mut dyn FnMut(usize, &[f32]),
+) -> Result<()> {
+    match open(device)? {
+        Place::Interpreter => {
+            let scored = InterpreterModel::new(&host.model, host.cache).score(ids, sink);
+            scored.map_err(|never: Infallible| match never {})
+        }
+        Place::Vulkan { vulkan, device } => {
+            let options = VulkanOptions { sync: adapter::Sync::Timeline, depth: InflightDepth::ONE };
+            let mut model = VulkanModel::new(host.load_onto(&device)?, options)?;
+            model.score(ids, sink)?;
+            drop(model);
+            device::check_validation(&vulkan)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -57,8 +57,9 @@ struct RunRow {
 
 pub(crate) fn run(args: &InspectArgs) -> Result<()> {
     let given = args.file.as_deref().or(args.model.model.as_deref());
-    let file = gguf::File::open(demo::resolve(given)?)?;
-    let estimate = session::estimate(&file, &args.cache);
+    let path = demo::resolve(given)?;
+    let file = gguf::File::open(&path)?;
+    let estimate = session::estimate(&path, &args.cache);
     let (run, obstacle) = match estimate {
         Ok(estimate) => (Some(RunRow::from(&estimate)), None),
         Err(error) => (None, Some(error.to_string())),
@@ -81,15 +82,15 @@ pub(crate) fn run(args: &InspectArgs) -> Result<()> {
 
 impl From<&Estimate> for RunRow {
     fn from(estimate: &Estimate) -> Self {
-        let Estimate { weight_bytes, cache_bytes, work_bytes, .. } = *estimate;
+        let Estimate { memory, cost, .. } = estimate;
         Self {
-            context: estimate.context,
-            weight_bytes,
-            cache_bytes,
-            work_bytes,
-            memory_bytes: weight_bytes.saturating_add(cache_bytes).saturating_add(work_bytes),
-            weight_bytes_per_token: estimate.weight_bytes_per_token,
-            cache_bytes_per_token: estimate.cache_bytes_per_token,
+            context: memory.context,
+            weight_bytes: memory.weights,
+            cache_bytes: memory.kv_cache,
+            work_bytes: memory.work,
+            memory_bytes: memory.total(),
+            weight_bytes_per_token: cost.weight_bytes,
+            cache_bytes_per_token: cost.cache_bytes,
             dispatches_per_token: estimate.dispatches_per_token,
             barriers_per_token: estimate.barriers_per_token,
         }

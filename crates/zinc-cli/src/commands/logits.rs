@@ -32,10 +32,11 @@ pub(crate) fn run(args: &LogitsArgs) -> Result<()> {
         return devices::list(Format::Text);
     }
     let host = HostModel::open(&demo::resolve(args.model.model.as_deref())?, &args.cache)?;
-    let vocabulary = host.tokenizer.vocab_size();
+    let vocabulary = host.model.config.n_vocab as usize;
     check_ids(&args.ids, vocabulary)?;
     host.check_prompt(&args.ids)?;
-    let logits = session::logits(&host, &args.ids, &args.cache, args.device.device.as_ref())?;
+    let mut logits = Vec::with_capacity(args.ids.len() * vocabulary);
+    session::logits(&host, &args.ids, &args.device, &mut |_, row| logits.extend_from_slice(row))?;
     if let Some(path) = &args.raw {
         let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
         fs::write(path, bytes).map_err(|source| Error::Write { path: path.clone(), source })?;

@@ -30,9 +30,6 @@ pub struct StepIo {
 impl DeviceModel {
     /// Records a step. The recording keeps the model's buffers alive; those behind `io` are the caller's to keep.
     ///
-    /// The first op is preceded by a barrier against the step before it, which may still run; the last op's report is made visible to
-    /// the host.
-    ///
     /// # Errors
     /// What the driver says of a pipeline.
     pub fn record(&self, plan: &Plan, io: &StepIo, recording: &mut RecordingBuilder) -> Result<()> {
@@ -45,7 +42,6 @@ impl DeviceModel {
             }
             self.pipelines.record(recording, &self.dispatch(op, io))?;
         }
-        recording.barrier(Access::SHADER_WRITE, Access::HOST_READ);
         Ok(())
     }
 

@@ -6,24 +6,23 @@ use super::Op;
 
 /// For each op, whether a barrier must come before it: it reads what an op since the last barrier wrote, or writes what one read or wrote.
 ///
-/// The first op always has one: it follows the previous step, which wrote the state.
+/// The first op has none: recordings end with a barrier that separates them from what is submitted next.
 #[must_use]
 pub fn barriers_before(ops: &[Op]) -> Vec<bool> {
     let mut written = HashSet::new();
     let mut read = HashSet::new();
     let mut barriers = Vec::with_capacity(ops.len());
-    for (index, op) in ops.iter().enumerate() {
+    for op in ops {
         let (reads, writes) = (op.reads(), op.writes());
         let conflict = reads.iter().any(|a| written.contains(a))
             || writes.iter().any(|a| written.contains(a) || read.contains(a));
-        let barrier = index == 0 || conflict;
-        if barrier {
+        if conflict {
             written.clear();
             read.clear();
         }
         written.extend(writes);
         read.extend(reads);
-        barriers.push(barrier);
+        barriers.push(conflict);
     }
     barriers
 }
@@ -47,7 +46,7 @@ mod tests {
             mat_vec(Array::Normed, Array::Value, Epilogue::Store),
             Op::RopeKv { layer: 0, norms: None },
         ];
-        assert_eq!(barriers_before(&ops), [true, true, false, false, true]);
+        assert_eq!(barriers_before(&ops), [false, true, false, false, true]);
     }
 
     #[test]
@@ -56,7 +55,7 @@ mod tests {
             mat_vec(Array::Normed, Array::Query, Epilogue::Store),
             Op::Norm { weight: TensorId::new(0) }, // writes what the product reads
         ];
-        assert_eq!(barriers_before(&ops), [true, true]);
+        assert_eq!(barriers_before(&ops), [false, true]);
     }
 
     #[test]
@@ -65,14 +64,14 @@ mod tests {
             mat_vec(Array::Attended, Array::Residual, Epilogue::Accumulate),
             mat_vec(Array::Hidden, Array::Residual, Epilogue::Accumulate),
         ];
-        assert_eq!(barriers_before(&ops), [true, true]);
+        assert_eq!(barriers_before(&ops), [false, true]);
     }
 
     #[test]
     fn caches_of_different_layers_are_independent() {
         let ops = [Op::Attention { layer: 0 }, Op::RopeKv { layer: 1, norms: None }, Op::Advance { shape: Shape::Feed }];
         // RopeKv rewrites the queries that attention reads; advance rewrites the state that both read.
-        assert_eq!(barriers_before(&ops), [true, true, true]);
+        assert_eq!(barriers_before(&ops), [false, true, true]);
     }
 
     /// Every pair of conflicting ops is separated, whatever the list.
