@@ -1,20 +1,20 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   7e81261571099760d0cd6c341cefe13de5082dcbe8ce188cfecbcece69ee90c0 crates/zinc-kernels/spv/advance.spv
-//   bcc2754c81d629090762dd64c779d38949aa092d638141094801449cf31bcebe crates/zinc-kernels/spv/attention.spv
-//   f9018599f96df38e9a6c42f1f20b6b0acb75554855502dcf7bd32c8a44df0954 crates/zinc-kernels/spv/attention_merge.spv
-//   ceb24bea5e8ad93a795e384a8eb5181266ad611f1fb739956b770475f8f7103d crates/zinc-kernels/spv/expert_down.spv
-//   88d66bcb0d403c606f4e01067061ae99e035ad0140bce2d10f2c94e913a67f6e crates/zinc-kernels/spv/gate_up.spv
-//   024d18453c6ca6d1c100c86e3dc0accc8d68fc969c06a5f8929d257d621b504f crates/zinc-kernels/spv/gather.spv
-//   f7404d20da4c83621b938f53850b6471f6508aee5ac3918efc49cb25faf8e81f crates/zinc-kernels/spv/mat_vec.spv
-//   1717cd73fc1756d5f5c1fee1fed24675b71e5060645ee208f32f21e9e3048181 crates/zinc-kernels/spv/rms_norm.spv
-//   0972c6c615bd3326aa5d9d26c3ee3516faa672837e512697106bbaf8273b9e82 crates/zinc-kernels/spv/rope_kv.spv
-//   2e02f99cff2d66045f58caa1b0e40608f4aa993d8d2491b9f5137b28b13812df crates/zinc-kernels/spv/router.spv
-//   2650f6cab50d9a6744b97e39bbb4b65b0f29f1b40f8ea02eaf897541039c3d68 crates/zinc-kernels/spv/sample.spv
+//   7ec51dc7a9f1020a853cd1fe73def461d7c73de6b321e28cce6178a203bc3183 crates/zinc-kernels/spv/advance.spv
+//   e4516966830eb6c350eb5fb75c8e26d9d953b55d15a7b4ff097d7c095be745ff crates/zinc-kernels/spv/attention.spv
+//   c19234e9fd7e5126193679897e76bfa460c1afc4f50169a8ab76948ade419821 crates/zinc-kernels/spv/attention_merge.spv
+//   da1e0243078ea9442f77066c050126cc5a5cc867577bd21edcf037b230b0b0d4 crates/zinc-kernels/spv/expert_down.spv
+//   670ed698f76b799d25a84201b6f655a2e4aefac97dfa82cf9e3ea58ae0cc0c38 crates/zinc-kernels/spv/gate_up.spv
+//   aba00da01b26f91015061434de81be8b8b774fe14387181fdda39efd57c99df5 crates/zinc-kernels/spv/gather.spv
+//   4b80517bf8cf48741834b78074203e323aef749313b5a75ed12c8bb0724d0276 crates/zinc-kernels/spv/mat_vec.spv
+//   6b6660855109053c1ab615e39b6f61d05b3fae2f095da74945b3f675d87e9636 crates/zinc-kernels/spv/rms_norm.spv
+//   68ff408bb879198904ca66e8e4b75ff65e5cc3a8e00acbf087bb6b7b47cf573a crates/zinc-kernels/spv/rope_kv.spv
+//   edc889c3a67d5c22d6a08b6e746826acb79f17ec3b74c193b3450d2f11731348 crates/zinc-kernels/spv/router.spv
+//   daec77099a26d8b26c706176558499eb5bf5989ea35ae926b350ac40f369ccee crates/zinc-kernels/spv/sample.spv
 //   28cd19dd00dfabe0e61a4a46cc7cfb427b48e5a6c21222369bfab59c1dd855ed shaders/advance.comp
 //   509c95f83c319400d7908faa9fa3e2ab7891f12f4b6fc0e61677583314f1b634 shaders/attention.comp
-//   6cfea30b6bb3d4d601398c02906d1ee7b50ee7c44260c19dad641639df5a5f3b shaders/attention_merge.comp
+//   a834d4a743897814191cc0fcdd729c98b51b2cfb0b8582d4cd55786ac10080a4 shaders/attention_merge.comp
 //   e7480c74c3d137084959fdb1f585878c9d30d08b9f5ceca8d79da62b3639d618 shaders/expert_down.comp
 //   796807c9d86bb564781078be69010e2f649fc91e158a1e477d2647bdb86aed80 shaders/gate_up.comp
 //   fad6db47adbb130c91ea21ee30b943050358094bd3b489523db633a3987f5216 shaders/gather.comp
@@ -297,12 +297,7 @@ pub mod attention {
         /// Ids and values.
         #[must_use]
         pub fn values(self) -> [(u32, u32); 4] {
-            [
-                (0, self.workgroup),
-                (1, self.subgroup),
-                (2, self.key_format),
-                (3, self.value_format),
-            ]
+            [(0, self.workgroup), (1, self.subgroup), (2, self.key_format), (3, self.value_format)]
         }
     }
     /// The kernel.
@@ -314,6 +309,7 @@ pub mod attention {
 }
 
 /// Joins the shares that `attention` left for each head. One workgroup handles one head. A head with no position at all gives 0.
+/// Only an empty share has a sum of 0; one that is NaN counts, so that it stays visible.
 pub mod attention_merge {
     use super::KernelDef;
 
@@ -499,13 +495,7 @@ pub mod gate_up {
         /// Ids and values.
         #[must_use]
         pub fn values(self) -> [(u32, u32); 5] {
-            [
-                (0, self.workgroup),
-                (1, self.subgroup),
-                (2, self.gate_format),
-                (3, self.up_format),
-                (4, self.experts),
-            ]
+            [(0, self.workgroup), (1, self.subgroup), (2, self.gate_format), (3, self.up_format), (4, self.experts)]
         }
     }
     /// The kernel.
@@ -563,11 +553,8 @@ pub mod gather {
         }
     }
     /// The kernel.
-    pub static KERNEL: KernelDef = KernelDef {
-        name: "gather",
-        spirv: include_bytes!("../spv/gather.spv"),
-        push_bytes: size_of::<Push>() as u32,
-    };
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "gather", spirv: include_bytes!("../spv/gather.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
 /// y = W x, W x + bias, or y + W x. One subgroup computes one row.
@@ -628,12 +615,7 @@ pub mod mat_vec {
         /// Ids and values.
         #[must_use]
         pub fn values(self) -> [(u32, u32); 4] {
-            [
-                (0, self.workgroup),
-                (1, self.subgroup),
-                (2, self.format),
-                (3, self.epilogue),
-            ]
+            [(0, self.workgroup), (1, self.subgroup), (2, self.format), (3, self.epilogue)]
         }
     }
     /// The kernel.
@@ -858,11 +840,8 @@ pub mod router {
         }
     }
     /// The kernel.
-    pub static KERNEL: KernelDef = KernelDef {
-        name: "router",
-        spirv: include_bytes!("../spv/router.spv"),
-        push_bytes: size_of::<Push>() as u32,
-    };
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "router", spirv: include_bytes!("../spv/router.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
 /// First half of sampling: each workgroup finds the best of its share of the vocabulary, the lower id where two are equal.
@@ -911,11 +890,8 @@ pub mod sample {
         }
     }
     /// The kernel.
-    pub static KERNEL: KernelDef = KernelDef {
-        name: "sample",
-        spirv: include_bytes!("../spv/sample.spv"),
-        push_bytes: size_of::<Push>() as u32,
-    };
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "sample", spirv: include_bytes!("../spv/sample.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
 /// Every kernel, by name.
