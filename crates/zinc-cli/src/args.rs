@@ -256,7 +256,7 @@ pub(crate) struct EngineArgs {
 /// Which device.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeviceArgs {
-    /// The device, by index or part of its name as `zinc devices` lists them; `zinc logits` also knows `interpreter` [-dev]
+    /// The device, by index or part of its name as `zinc devices` lists them, or `interpreter`: the CPU, op by op [-dev]
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) device: Option<Device>,
     /// List the devices and exit

@@ -45,6 +45,12 @@ fn neither_depth_nor_fence_changes_the_answer() {
 }
 
 #[test]
+fn the_interpreter_answers_too() {
+    let text = zinc(&["run", "--temp", "0", "-n", "3", "--device", "interpreter", "-p", QUESTION]).success();
+    assert!(text.len() > 3 && ANSWER.starts_with(text.trim_end()), "{text}");
+}
+
+#[test]
 fn a_seed_gives_the_same_text_at_every_depth() {
     let run = |arguments: &[&str]| {
         zinc(&[&["run", "--temp", "1.5", "-n", "24", "-p", "Hello!"], arguments].concat()).success()
