@@ -99,8 +99,7 @@ impl HostModel {
         let weights = &self.model.weights;
         let progress = output::progress_bytes(weights.bytes(), "loading");
         let pipelines = Arc::new(Pipelines::new(device.clone()));
-        let loaded =
-            DeviceModel::load(&pipelines, &self.model, self.cache, &mut |bytes| progress.set_position(bytes))?;
+        let loaded = DeviceModel::load(&pipelines, &self.model, self.cache, &mut |bytes| progress.set_position(bytes))?;
         progress.finish_and_clear();
         let plans = [Plan::new(weights, Shape::Feed), Plan::new(weights, Shape::Decode)];
         let progress = output::progress_steps("building pipelines");

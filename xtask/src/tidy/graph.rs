@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("zinc-vk", &[]),
     ("zinc-kernels", &["zinc-vk"]),
     ("zinc-model", &["zinc-vk", "zinc-kernels"]),
-    ("zinc-sched", &["zinc-vk", "zinc-model"]),
+    ("zinc-sched", &["zinc-vk", "zinc-kernels", "zinc-model"]),
     ("zinc-cli", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched"]),
     // xtask makes what the crates need, so it cannot need them.
     ("xtask", &[]),
