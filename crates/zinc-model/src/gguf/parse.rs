@@ -387,3 +387,6 @@ pub(super) fn tensor_bytes(shape: &[u64], format: TensorFormat) -> Option<u64> {
         .try_fold(1u64, |product, &dimension| product.checked_mul(dimension))?;
     (elements / format.block_elements()).checked_mul(format.block_bytes())
 }
+
+#[cfg(test)]
+mod tests;
