@@ -27,10 +27,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     run_examples()?;
     let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     step::run("lints", &mut step::cargo(lints))?;
-    // The kernels promise to be usable without a device: SPIR-V, interfaces and references alone.
-    let alone =
-        ["clippy", "--package", "zinc-kernels", "--no-default-features", "--lib", "--locked", "--", "-D", "warnings"];
-    step::run("kernels without Vulkan", &mut step::cargo(alone))?;
+    // These promise to be usable without Vulkan: references and formats alone, the window alone.
+    for package in ["zinc-kernels", "zinc-sched"] {
+        let alone =
+            ["clippy", "--package", package, "--no-default-features", "--lib", "--locked", "--", "-D", "warnings"];
+        step::run(&format!("{package} without Vulkan"), &mut step::cargo(alone))?;
+    }
     let mut docs = step::cargo(["doc", "--workspace", "--no-deps", "--locked"]);
     step::run("documentation", docs.env("RUSTDOCFLAGS", "-D warnings"))
 }
