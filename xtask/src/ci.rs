@@ -22,8 +22,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     tidy::run()?;
     shaders::run(&step::root(), true).map_err(anyhow::Error::msg)?;
     if !args.skip_tests {
-        let mut tests = step::cargo(["test", "--workspace", "--locked"]);
-        step::run("tests", tests.env("ZINC_VALIDATION", "on"))?;
+        step::run("tests", &mut step::cargo(["test", "--workspace", "--locked"]))?;
     }
     run_examples()?;
     let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];

@@ -52,10 +52,13 @@ impl Outcome {
     }
 }
 
-/// The program with these arguments and an empty stdin.
+/// The program with these arguments and an empty stdin, under the validation layer, whose messages make it fail. As in all
+/// tests, `ZINC_TEST_VALIDATION=off` does without the layer.
 pub(crate) fn command(arguments: &[&str]) -> Command {
+    let without_layer = std::env::var_os("ZINC_TEST_VALIDATION").is_some_and(|value| value == "off");
     let mut command = Command::new(env!("CARGO_BIN_EXE_zinc"));
     command.args(arguments).stdin(Stdio::null()).env_remove("ZINC_DEMO_MODEL");
+    command.env("ZINC_VALIDATION", if without_layer { "off" } else { "on" });
     command
 }
 
