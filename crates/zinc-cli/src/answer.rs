@@ -16,6 +16,16 @@ pub(crate) struct Sampler {
     temperature: f32,
     seed: u64,
     max_tokens: Option<u32>,
+    end: End,
+}
+
+/// What ends an answer, besides its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// An end-of-generation token.
+    Model,
+    /// Nothing.
+    Never,
 }
 
 impl Sampler {
@@ -34,7 +44,8 @@ impl Sampler {
             TokenCount::AtMost(count) => Some(count),
         };
         Sampling::new(args.temp, seed).map_err(|error| Error::usage(error.to_string()))?;
-        Ok(Self { temperature: args.temp, seed, max_tokens })
+        let end = if args.ignore_eos { End::Never } else { End::Model };
+        Ok(Self { temperature: args.temp, seed, max_tokens, end })
     }
 
     /// The seed.
@@ -57,7 +68,11 @@ impl Sampler {
     /// # Errors
     /// None that [`Self::new`] has not found.
     pub(crate) fn request(&self, host: &HostModel, ids: Vec<u32>, trace: Tracing) -> Result<Request> {
-        let mut request = Request::new(ids, host.tokenizer.eog());
+        let end_tokens = match self.end {
+            End::Model => host.tokenizer.eog(),
+            End::Never => &[],
+        };
+        let mut request = Request::new(ids, end_tokens);
         request.max_tokens = self.max_tokens;
         request.sampling = Sampling::new(self.temperature, self.seed)?;
         request.trace = trace;

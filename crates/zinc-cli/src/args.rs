@@ -230,6 +230,9 @@ pub(crate) struct GenerationArgs {
     #[arg(short = 'n', long = "predict", visible_alias = "n-predict", value_name = "N", default_value = "-1")]
     #[arg(allow_negative_numbers = true, value_parser = token_count)]
     pub(crate) predict: TokenCount,
+    /// Go on after the model ends its answer, until -n or the context is full
+    #[arg(long)]
+    pub(crate) ignore_eos: bool,
     /// Temperature; 0 always takes the most likely token
     #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
     pub(crate) temp: f32,

@@ -49,11 +49,7 @@ pub struct Layout {
 }
 
 const fn layout(name: &'static str, elements: usize, bytes: usize) -> Layout {
-    Layout {
-        name,
-        elements,
-        bytes,
-    }
+    Layout { name, elements, bytes }
 }
 
 impl Format {
@@ -109,13 +105,8 @@ impl Format {
     /// # Panics
     /// If `cols` is not a whole number of blocks.
     pub const fn row_bytes(self, cols: usize) -> usize {
-        let Layout {
-            elements, bytes, ..
-        } = self.layout();
-        assert!(
-            cols.is_multiple_of(elements),
-            "a row must be a whole number of blocks"
-        );
+        let Layout { elements, bytes, .. } = self.layout();
+        assert!(cols.is_multiple_of(elements), "a row must be a whole number of blocks");
         cols / elements * bytes
     }
 }
@@ -131,11 +122,7 @@ impl fmt::Display for Format {
 /// # Panics
 /// If `blocks` is not a whole number of blocks, or `out` does not have one place for each of their elements.
 pub fn decode(format: Format, blocks: &[u8], out: &mut [f32]) {
-    let Layout {
-        name,
-        elements,
-        bytes,
-    } = format.layout();
+    let Layout { name, elements, bytes } = format.layout();
     assert!(
         blocks.len().is_multiple_of(bytes) && blocks.len() / bytes * elements == out.len(),
         "decoding {name}: {} bytes are not {} elements in blocks of {elements} elements and {bytes} bytes",

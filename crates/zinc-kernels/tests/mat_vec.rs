@@ -112,3 +112,10 @@ fn grids_that_wrap() {
         }
     }
 }
+
+#[test]
+#[should_panic(expected = "a row of 48 elements is not a whole number of units of 32")]
+fn a_row_of_no_whole_units_is_refused() {
+    let weights = Matrix { address: 0, format: Format::F16, rows: 1, columns: 48 };
+    let _ = MatVec { state: 0, weights, x: 0, y: 0, epilogue: Epilogue::Store }.dispatch(&Target::new(32));
+}

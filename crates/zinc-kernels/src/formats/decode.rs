@@ -151,13 +151,7 @@ fn k_scale_and_minimum(head: &[u8], sub: usize) -> (f32, f32) {
         (packed[sub] & 63, packed[sub + 4] & 63)
     } else {
         let low = packed[sub + 4];
-        (
-            low & 15 | packed[sub - 4] >> 6 << 4,
-            low >> 4 | packed[sub] >> 6 << 4,
-        )
+        (low & 15 | packed[sub - 4] >> 6 << 4, low >> 4 | packed[sub] >> 6 << 4)
     };
-    (
-        scale * f32::from(six_bit_scale),
-        minimum_scale * f32::from(six_bit_minimum),
-    )
+    (scale * f32::from(six_bit_scale), minimum_scale * f32::from(six_bit_minimum))
 }

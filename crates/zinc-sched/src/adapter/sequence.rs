@@ -7,6 +7,9 @@ use crate::model::SequenceStart;
 /// End-of-generation ids that the device compares with. The host compares with all of them.
 pub(super) const MAX_END_TOKENS: usize = 64;
 
+/// Temperatures below this are greedy: the quotient by them would leave the range in which scores differ.
+const MIN_TEMPERATURE: f32 = 1e-5;
+
 /// The state before the first step of sequence number `sequence`.
 pub(super) fn initial_state(start: &SequenceStart<'_>, sequence: u32, context: u32) -> StepState {
     let temperature = start.sampling.temperature();
@@ -22,7 +25,7 @@ pub(super) fn initial_state(start: &SequenceStart<'_>, sequence: u32, context: u
         finish: FINISH_NONE,
         seed_low: seed as u32,
         seed_high: (seed >> 32) as u32,
-        inverse_temperature: if temperature == 0.0 { 0.0 } else { 1.0 / temperature },
+        inverse_temperature: if temperature < MIN_TEMPERATURE { 0.0 } else { 1.0 / temperature },
         sequence,
     }
 }
