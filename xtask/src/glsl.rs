@@ -9,8 +9,13 @@ pub(crate) fn summary(source: &str) -> Vec<String> {
     source
         .lines()
         .take_while(|line| line.starts_with("//"))
-        .map(|line| line.trim_start_matches("//").trim().to_owned())
+        .map(|line| without_links(line.trim_start_matches("//").trim()))
         .collect()
+}
+
+/// A comment as rustdoc shows it unchanged: brackets are indices and not links.
+fn without_links(comment: &str) -> String {
+    comment.replace('[', "\\[").replace(']', "\\]")
 }
 
 /// `const uint A = 0, B = 1;` at the start of a line, as names and values.
@@ -41,7 +46,7 @@ pub(crate) fn block_doc(source: &str, name: &str) -> String {
     let Some(at) = lines.iter().position(|line| declaration(line, name)) else { return String::new() };
     let above: Vec<&str> = lines[..at].iter().rev().take_while(|line| line.starts_with("//")).copied().collect();
     let doc: Vec<&str> = above.into_iter().rev().map(|line| line.trim_start_matches("//").trim()).collect();
-    doc.join(" ")
+    without_links(&doc.join(" "))
 }
 
 /// Trailing comments of the block's members, by name.
@@ -54,7 +59,7 @@ pub(crate) fn member_docs(source: &str, name: &str) -> BTreeMap<String, String> 
         .filter_map(|line| line.split_once("//"))
         .filter_map(|(code, comment)| {
             let member = code.trim().trim_end_matches(';').split_whitespace().last()?;
-            Some((member.to_owned(), comment.trim().replace('[', "\\[").replace(']', "\\]")))
+            Some((member.to_owned(), without_links(comment.trim())))
         })
         .collect()
 }
