@@ -1,17 +1,16 @@
 //! The demo model against texts computed by another program: every way of driving it gives the same tokens.
 
-mod golden;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use golden::Gpu;
 use zinc_kernels::ops::CacheFormat;
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineOptions, FinishReason, InflightDepth, Request, SystemClock, Token};
+
+use crate::gpu::Gpu;
 
 const END_OF_TURN: u32 = 8_185;
 /// Room for the longest golden text.

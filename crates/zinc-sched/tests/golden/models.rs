@@ -3,18 +3,17 @@
 //!
 //! The models are those of `tests/data/tiny`; `ZINC_TINY_DIR` names another folder of the same form.
 
-mod golden;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use golden::{Gpu, Tiny};
 use zinc_kernels::ops::CacheFormat;
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{InterpreterModel, Score, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, StepModel, SystemClock, Token};
+
+use crate::gpu::Gpu;
 
 /// With an f32 cache every value is computed in f32 from the same weights. The references are float64 and lie 1e-5 from a float32
 /// forward pass; 1e-3 leaves room for other orders of summation.
@@ -138,4 +137,49 @@ fn models() -> Vec<PathBuf> {
     paths.sort();
     assert!(!paths.is_empty(), "no models in {}", directory.display());
     paths
+}
+
+/// A golden file of a tiny model.
+struct Tiny {
+    name: String,
+    ids: Vec<u32>,
+    greedy: Vec<u32>,
+    margins: Vec<f64>,
+    logits: Vec<f32>,
+    vocabulary: usize,
+}
+
+impl Tiny {
+    /// Reads what lies beside a model.
+    fn read(model: &Path) -> Self {
+        let json = std::fs::read(model.with_extension("json")).expect("the golden values");
+        let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        let ids = |key: &str| -> Vec<u32> {
+            json[key].as_array().expect(key).iter().map(|id| id.as_u64().expect("an id") as u32).collect()
+        };
+        let logits: Vec<f32> = std::fs::read(model.with_extension("logits.f32"))
+            .expect("the golden logits")
+            .as_chunks()
+            .0
+            .iter()
+            .map(|bytes| f32::from_le_bytes(*bytes))
+            .collect();
+        let vocabulary = json["shape"][1].as_u64().expect("a shape") as usize;
+        Self {
+            name: model.file_stem().expect("a name").to_string_lossy().into_owned(),
+            ids: ids("ids"),
+            greedy: ids("greedy"),
+            margins: json["margins"].as_array().expect("margins").iter().filter_map(|m| m.as_f64()).collect(),
+            logits,
+            vocabulary,
+        }
+    }
+
+    fn logits(&self, position: usize) -> &[f32] {
+        &self.logits[position * self.vocabulary..][..self.vocabulary]
+    }
+
+    fn values(&self) -> usize {
+        self.logits.len()
+    }
 }
