@@ -8,6 +8,7 @@
 #include "include/memory.glsl"
 #include "include/state.glsl"
 #include "include/workgroup.glsl"
+#include "include/order.glsl"
 #include "include/candidates.glsl"
 
 layout(push_constant, scalar) uniform Push {

@@ -8,6 +8,7 @@
 #include "include/state.glsl"
 #include "include/workgroup.glsl"
 #include "include/random.glsl"
+#include "include/order.glsl"
 #include "include/candidates.glsl"
 
 layout(push_constant, scalar) uniform Push {
@@ -41,7 +42,7 @@ void main() {
                 score = score * inverse_temperature;
                 score = score + gumbel(random[j]);
             }
-            if (best.id == NO_ID || score > best.score) {
+            if (best.id == NO_ID || order_key(score) > order_key(best.score)) {
                 best.score = score;
                 best.id = group + j;
                 best.logit = logit;

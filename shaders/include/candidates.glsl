@@ -1,4 +1,4 @@
-// The running maximum of sampling: a total order, so that the result does not depend on how the vocabulary is shared out.
+// The running maximum of sampling, in IEEE's total order and then by id, so that the result does not depend on how the vocabulary is shared out.
 struct Candidate {
     float score;
     float logit;
@@ -13,7 +13,8 @@ shared Candidate candidate_shares[1024];
 Candidate no_candidate() { return Candidate(0.0, 0.0, NO_ID, 0); }
 
 Candidate better(Candidate a, Candidate b) {
-    bool take_b = b.id != NO_ID && (a.id == NO_ID || b.score > a.score || (b.score == a.score && b.id < a.id));
+    uint a_key = order_key(a.score), b_key = order_key(b.score);
+    bool take_b = b.id != NO_ID && (a.id == NO_ID || b_key > a_key || (b_key == a_key && b.id < a.id));
     Candidate best = a;
     if (take_b) best = b;
     best.non_finite = a.non_finite + b.non_finite;

@@ -14,7 +14,7 @@ use zinc_model::memory::MemoryPlan;
 use zinc_model::plan::{CacheOptions, Cost, Plan, Shape, Sizes, barriers_before};
 use zinc_model::{ChatTemplate, Model, Tokenizer, gguf};
 use zinc_sched::adapter::{self, InterpreterModel, Score, VulkanModel, VulkanOptions};
-use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth};
+use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, Tracing};
 use zinc_vk::{Instance, host_now_ns};
 
 use crate::args::{CacheArgs, CacheType, Device, DeviceArgs, EngineArgs, Sync};
@@ -71,7 +71,7 @@ impl HostModel {
     ///
     /// # Errors
     /// No device, a model that does not fit, or what goes wrong while loading.
-    pub(crate) fn load(self, args: &EngineArgs, host_work: Duration) -> Result<Session> {
+    pub(crate) fn load(self, args: &EngineArgs, host_work: Duration, stamps: Tracing) -> Result<Session> {
         let start = Instant::now();
         // The fence baseline has nothing in flight while the host looks at a token.
         let depth = if args.sync == Sync::Fence { InflightDepth::ONE } else { args.depth };
@@ -87,7 +87,7 @@ impl HostModel {
                     Sync::Fence => adapter::Sync::Fence,
                 };
                 let loaded = self.load_onto(&device)?;
-                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth })?;
+                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth, stamps })?;
                 (Engine::spawn(model, clock, options)?, Some(vulkan))
             }
         };
@@ -238,7 +238,8 @@ pub(crate) fn logits(
             scored.map_err(|never: Infallible| match never {})
         }
         Place::Vulkan { vulkan, device } => {
-            let options = VulkanOptions { sync: adapter::Sync::Timeline, depth: InflightDepth::ONE };
+            let options =
+                VulkanOptions { sync: adapter::Sync::Timeline, depth: InflightDepth::ONE, stamps: Tracing::Off };
             let mut model = VulkanModel::new(host.load_onto(&device)?, options)?;
             model.score(ids, sink)?;
             drop(model);

@@ -14,10 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args_os().nth(1).map_or_else(demo, PathBuf::from);
     let file = File::open(&path)?;
     for (key, value) in file.metadata().iter() {
-        println!(
-            "{key} = {}",
-            value.to_string().chars().take(100).collect::<String>()
-        );
+        println!("{key} = {}", value.to_string().chars().take(100).collect::<String>());
     }
 
     let mut formats: BTreeMap<&str, (usize, u64)> = BTreeMap::new();

@@ -37,10 +37,7 @@ impl Architecture {
             "qwen3" => Ok(Self::Qwen3),
             "qwen2" => Ok(Self::Qwen2),
             "llama" => Ok(Self::Llama),
-            _ => Err(Error::Architecture {
-                found: name.to_owned(),
-                supported: Self::NAMES,
-            }),
+            _ => Err(Error::Architecture { found: name.to_owned(), supported: Self::NAMES }),
         }
     }
 
@@ -201,33 +198,21 @@ impl ModelConfig {
     pub fn from_gguf(file: &gguf::File) -> Result<Self> {
         let name = file.metadata().require_str("general.architecture")?;
         let architecture = Architecture::from_name(name)?;
-        let keys = Keys {
-            metadata: file.metadata(),
-            architecture: architecture.name(),
-        };
+        let keys = Keys { metadata: file.metadata(), architecture: architecture.name() };
 
         let n_layer = keys.require_count("block_count", MAX_LAYERS)?;
         let n_embd = keys.require_count("embedding_length", MAX_WIDTH)?;
         let n_head = keys.require_count("attention.head_count", MAX_HEADS)?;
-        let n_head_kv = keys
-            .count("attention.head_count_kv", MAX_HEADS)?
-            .unwrap_or(n_head);
+        let n_head_kv = keys.count("attention.head_count_kv", MAX_HEADS)?.unwrap_or(n_head);
         if !n_head.is_multiple_of(n_head_kv) {
-            let expected = format!(
-                "a divisor of the {n_head} heads in {}",
-                keys.full("attention.head_count")
-            );
+            let expected = format!("a divisor of the {n_head} heads in {}", keys.full("attention.head_count"));
             return Err(keys.bad("attention.head_count_kv", n_head_kv, expected));
         }
         let head_dim = head_dim(&keys, n_embd, n_head)?;
 
         let rms_eps = keys.require_f32("attention.layer_norm_rms_epsilon")?;
         if !(0.0..1.0).contains(&rms_eps) {
-            return Err(keys.bad(
-                "attention.layer_norm_rms_epsilon",
-                rms_eps,
-                "from 0 to less than 1",
-            ));
+            return Err(keys.bad("attention.layer_norm_rms_epsilon", rms_eps, "from 0 to less than 1"));
         }
         let qkv_bias = match architecture {
             Architecture::Qwen2 => true,
@@ -276,9 +261,7 @@ fn head_dim(keys: &Keys<'_>, n_embd: u32, n_head: u32) -> Result<u32> {
             return Err(keys.bad("attention.head_count", n_head, expected));
         }
     };
-    let value_length = keys
-        .count("attention.value_length", MAX_HEAD_DIM)?
-        .unwrap_or(key_length);
+    let value_length = keys.count("attention.value_length", MAX_HEAD_DIM)?.unwrap_or(key_length);
     if value_length != key_length {
         let expected = format!("{key_length} as the length of keys: other heads are not supported");
         return Err(keys.bad("attention.value_length", value_length, expected));
@@ -291,23 +274,14 @@ fn feed_forward(keys: &Keys<'_>, architecture: Architecture) -> Result<FeedForwa
     let n_expert = keys.get_u32("expert_count")?.unwrap_or(0);
     if architecture != Architecture::Qwen3Moe {
         if n_expert != 0 {
-            return Err(keys.bad(
-                "expert_count",
-                n_expert,
-                "0: experts are supported in qwen3moe only",
-            ));
+            return Err(keys.bad("expert_count", n_expert, "0: experts are supported in qwen3moe only"));
         }
-        return Ok(FeedForward::Dense {
-            n_ff: keys.require_count("feed_forward_length", MAX_WIDTH)?,
-        });
+        return Ok(FeedForward::Dense { n_ff: keys.require_count("feed_forward_length", MAX_WIDTH)? });
     }
     let n_expert = keys.require_count("expert_count", MAX_EXPERTS)?;
     let n_expert_used = keys.require_count("expert_used_count", MAX_EXPERTS)?;
     if n_expert_used > n_expert {
-        let expected = format!(
-            "at most the {n_expert} experts in {}",
-            keys.full("expert_count")
-        );
+        let expected = format!("at most the {n_expert} experts in {}", keys.full("expert_count"));
         return Err(keys.bad("expert_used_count", n_expert_used, expected));
     }
     // The family always norms the weights; a file that says otherwise is believed.
@@ -334,22 +308,11 @@ fn rope(keys: &Keys<'_>, architecture: Architecture, head_dim: u32) -> Result<Ro
     if !(base > 0.0 && base.is_finite()) {
         return Err(keys.bad("rope.freq_base", base, "above 0"));
     }
-    let dims = keys
-        .count("rope.dimension_count", MAX_HEAD_DIM)?
-        .unwrap_or(head_dim);
+    let dims = keys.count("rope.dimension_count", MAX_HEAD_DIM)?.unwrap_or(head_dim);
     if dims > head_dim || !dims.is_multiple_of(2) {
-        return Err(keys.bad(
-            "rope.dimension_count",
-            dims,
-            format!("even and at most the {head_dim} of a head"),
-        ));
+        return Err(keys.bad("rope.dimension_count", dims, format!("even and at most the {head_dim} of a head")));
     }
-    Ok(Rope {
-        base,
-        dims,
-        pairing: architecture.rope_pairing(),
-        scaling: rope_scaling(keys)?,
-    })
+    Ok(Rope { base, dims, pairing: architecture.rope_pairing(), scaling: rope_scaling(keys)? })
 }
 
 fn rope_scaling(keys: &Keys<'_>) -> Result<RopeScaling> {
@@ -365,15 +328,11 @@ fn rope_scaling(keys: &Keys<'_>) -> Result<RopeScaling> {
     };
     match (kind, factor) {
         ("none", _) | ("linear", None | Some(0.0)) => Ok(RopeScaling::None),
-        ("linear", Some(factor)) if factor >= 1.0 && factor.is_finite() => Ok(if factor == 1.0 {
-            RopeScaling::None
-        } else {
-            RopeScaling::Linear { factor }
-        }),
+        ("linear", Some(factor)) if factor >= 1.0 && factor.is_finite() => {
+            Ok(if factor == 1.0 { RopeScaling::None } else { RopeScaling::Linear { factor } })
+        }
         ("linear", Some(factor)) => Err(keys.bad(key, factor, "1 or above")),
-        (other, _) => Err(Error::RopeScaling {
-            found: other.to_owned(),
-        }),
+        (other, _) => Err(Error::RopeScaling { found: other.to_owned() }),
     }
 }
 
@@ -381,17 +340,9 @@ fn n_vocab(keys: &Keys<'_>, file: &gguf::File) -> Result<u32> {
     if let Some(n_vocab) = keys.count("vocab_size", MAX_VOCABULARY)? {
         return Ok(n_vocab);
     }
-    let listed = file
-        .metadata()
-        .get_strings("tokenizer.ggml.tokens")?
-        .map(|tokens| tokens.len() as u64);
-    let rows = || {
-        file.tensor("token_embd.weight")
-            .and_then(|tensor| tensor.shape.get(1).copied())
-    };
-    let n_vocab = listed.or_else(rows).ok_or_else(|| Error::MissingKey {
-        key: keys.full("vocab_size"),
-    })?;
+    let listed = file.metadata().get_strings("tokenizer.ggml.tokens")?.map(|tokens| tokens.len() as u64);
+    let rows = || file.tensor("token_embd.weight").and_then(|tensor| tensor.shape.get(1).copied());
+    let n_vocab = listed.or_else(rows).ok_or_else(|| Error::MissingKey { key: keys.full("vocab_size") })?;
     match u32::try_from(n_vocab) {
         Ok(n_vocab) if (1..=MAX_VOCABULARY).contains(&n_vocab) => Ok(n_vocab),
         _ => Err(keys.bad("vocab_size", n_vocab, format!("1 to {MAX_VOCABULARY}"))),

@@ -62,15 +62,7 @@ impl DeviceModel {
         let rotation = Buffer::new(device, "rotation", size_of_val(&table[..]) as u64, Placement::Device)?;
         upload::upload_bytes(device, &rotation, bytemuck::cast_slice(&table))?;
         let target = pipelines.target();
-        Ok(Self {
-            model: model.clone(),
-            cache,
-            pipelines: pipelines.clone(),
-            target,
-            weights,
-            rotation,
-            arrays,
-        })
+        Ok(Self { model: model.clone(), cache, pipelines: pipelines.clone(), target, weights, rotation, arrays })
     }
 
     /// The device.

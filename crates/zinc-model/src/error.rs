@@ -39,9 +39,7 @@ pub enum Error {
         found: Vec<u8>,
     },
     /// The numbers of the file are big endian.
-    #[error(
-        "GGUF version {version} in big-endian byte order is not supported: convert the file to little endian"
-    )]
+    #[error("GGUF version {version} in big-endian byte order is not supported: convert the file to little endian")]
     BigEndian {
         /// The version, in the right order.
         version: u32,
@@ -53,9 +51,7 @@ pub enum Error {
         version: u32,
     },
     /// The file ends before what it announces.
-    #[error(
-        "{what} at byte {offset} needs {need} bytes, but {left} are left: the file is cut short or damaged"
-    )]
+    #[error("{what} at byte {offset} needs {need} bytes, but {left} are left: the file is cut short or damaged")]
     Truncated {
         /// Where the thing starts.
         offset: u64,
@@ -87,10 +83,7 @@ pub enum Error {
         what: &'static str,
     },
     /// A metadata value type that does not exist.
-    #[error(
-        "the value of '{}' at byte {offset} has the unknown type {id}",
-        Escaped(key)
-    )]
+    #[error("the value of '{}' at byte {offset} has the unknown type {id}", Escaped(key))]
     ValueType {
         /// Where the type is.
         offset: u64,
@@ -100,10 +93,7 @@ pub enum Error {
         id: u32,
     },
     /// An array of arrays.
-    #[error(
-        "the value of '{}' at byte {offset} is an array of arrays, which is not supported",
-        Escaped(key)
-    )]
+    #[error("the value of '{}' at byte {offset} is an array of arrays, which is not supported", Escaped(key))]
     NestedArray {
         /// Where the inner type is.
         offset: u64,
@@ -111,10 +101,7 @@ pub enum Error {
         key: String,
     },
     /// A boolean that is neither 0 nor 1.
-    #[error(
-        "the value of '{}' at byte {offset} is a boolean, but its byte is {byte}",
-        Escaped(key)
-    )]
+    #[error("the value of '{}' at byte {offset} is a boolean, but its byte is {byte}", Escaped(key))]
     NotBool {
         /// Where the byte is.
         offset: u64,
@@ -138,10 +125,7 @@ pub enum Error {
         name: String,
     },
     /// More dimensions than tensors have.
-    #[error(
-        "tensor '{}' at byte {offset} has {dimensions} dimensions, above the limit of 4",
-        Escaped(name)
-    )]
+    #[error("tensor '{}' at byte {offset} has {dimensions} dimensions, above the limit of 4", Escaped(name))]
     Dimensions {
         /// Where the count is.
         offset: u64,
@@ -151,10 +135,7 @@ pub enum Error {
         dimensions: u32,
     },
     /// A tensor whose size in bytes does not fit 64 bits.
-    #[error(
-        "tensor '{}' at byte {offset} is too large: its dimensions are {shape:?}",
-        Escaped(name)
-    )]
+    #[error("tensor '{}' at byte {offset} is too large: its dimensions are {shape:?}", Escaped(name))]
     TensorSize {
         /// Where the tensor's description starts.
         offset: u64,
@@ -164,10 +145,7 @@ pub enum Error {
         shape: Vec<u64>,
     },
     /// A storage format that does not exist.
-    #[error(
-        "tensor '{}' at byte {offset} has the unknown format {id}",
-        Escaped(name)
-    )]
+    #[error("tensor '{}' at byte {offset} has the unknown format {id}", Escaped(name))]
     TensorFormat {
         /// Where the format is.
         offset: u64,
@@ -234,9 +212,7 @@ pub enum Error {
         start: u64,
     },
     /// A file that says that it is one of several, under a name that does not say which.
-    #[error(
-        "the file is one of {parts} parts, but its name does not end in -00001-of-{parts:05}.gguf or alike"
-    )]
+    #[error("the file is one of {parts} parts, but its name does not end in -00001-of-{parts:05}.gguf or alike")]
     PartName {
         /// Number of parts.
         parts: u32,
@@ -252,9 +228,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A part that does not belong where its name puts it.
-    #[error(
-        "{key} should be {expected} here, but it is {found}: the parts of the file do not belong together"
-    )]
+    #[error("{key} should be {expected} here, but it is {found}: the parts of the file do not belong together")]
     PartMismatch {
         /// The metadata key.
         key: &'static str,
@@ -302,10 +276,7 @@ pub enum Error {
         supported: &'static [&'static str],
     },
     /// A way of rope scaling that is not built.
-    #[error(
-        "rope scaling of type '{}' is not supported: none and linear are",
-        Escaped(found)
-    )]
+    #[error("rope scaling of type '{}' is not supported: none and linear are", Escaped(found))]
     RopeScaling {
         /// The file's type.
         found: String,
@@ -319,10 +290,7 @@ pub enum Error {
         expected: Vec<u64>,
     },
     /// A tensor that the model has no use for, so that leaving it out would change the model.
-    #[error(
-        "the tensor '{}' is no part of a {architecture} model as zinc knows it",
-        Escaped(name)
-    )]
+    #[error("the tensor '{}' is no part of a {architecture} model as zinc knows it", Escaped(name))]
     UnexpectedTensor {
         /// The tensor.
         name: String,
@@ -352,10 +320,7 @@ pub enum Error {
 
     // Text.
     /// A kind of vocabulary that is not supported.
-    #[error(
-        "the tokenizer model '{}' is not supported: gpt2 (byte-level BPE) is",
-        Escaped(found)
-    )]
+    #[error("the tokenizer model '{}' is not supported: gpt2 (byte-level BPE) is", Escaped(found))]
     TokenizerModel {
         /// The file's `tokenizer.ggml.model`.
         found: String,

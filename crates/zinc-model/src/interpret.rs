@@ -113,8 +113,7 @@ impl Interpreter {
                     Shape::Feed => &[],
                     Shape::Decode => &self.arrays.candidates,
                 };
-                report =
-                    reference::advance(&mut self.state, &self.prompt, &self.end_tokens, cancelled, candidates);
+                report = reference::advance(&mut self.state, &self.prompt, &self.end_tokens, cancelled, candidates);
             } else if self.state.live != 0 {
                 self.run(op);
             }

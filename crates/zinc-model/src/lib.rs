@@ -9,9 +9,9 @@ pub mod memory;
 mod model;
 pub mod plan;
 mod rotation;
-pub mod weights;
 pub mod template;
 pub mod tokenizer;
+pub mod weights;
 
 pub use config::ModelConfig;
 pub use error::{Error, Result};

@@ -31,8 +31,7 @@ impl MemoryPlan {
     #[must_use]
     pub fn new(config: &ModelConfig, weights: &ModelWeights, cache: CacheOptions) -> Self {
         let sizes = Sizes { config, cache };
-        let activations: u64 =
-            Array::ACTIVATIONS.iter().map(|a| sizes.bytes(*a).next_multiple_of(ALIGNMENT)).sum();
+        let activations: u64 = Array::ACTIVATIONS.iter().map(|a| sizes.bytes(*a).next_multiple_of(ALIGNMENT)).sum();
         let per_position = Sizes { config, cache: CacheOptions { context: 1, ..cache } };
         let prompt = u64::from(cache.context) * 4;
         Self {

@@ -71,16 +71,11 @@ impl ChatTemplate {
     /// [`Error::Template`] with the line.
     pub fn new(source: &str) -> Result<Self> {
         let mut environment = Environment::new();
-        let syntax = SyntaxConfig::builder()
-            .trim_blocks(true)
-            .lstrip_blocks(true)
-            .build();
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|error| template_error(&error))?);
         functions::add_to(&mut environment);
         let source = functions::without_generation_tags(source);
-        environment
-            .add_template_owned(NAME, source)
-            .map_err(|error| template_error(&error))?;
+        environment.add_template_owned(NAME, source).map_err(|error| template_error(&error))?;
         Ok(Self { environment })
     }
 
@@ -100,26 +95,13 @@ impl ChatTemplate {
 
     fn render_once(&self, input: &ChatInput, messages: &Value) -> Result<String> {
         let mut variables: Vec<(&str, Jinja)> = Vec::with_capacity(input.kwargs.len() + 4);
-        variables.extend(
-            input
-                .kwargs
-                .iter()
-                .map(|(name, value)| (name.as_str(), to_jinja(value))),
-        );
+        variables.extend(input.kwargs.iter().map(|(name, value)| (name.as_str(), to_jinja(value))));
         variables.push(("documents", Jinja::from(())));
         variables.push(("messages", to_jinja(messages)));
-        variables.push((
-            "tools",
-            input.tools.as_ref().map_or(Jinja::from(()), to_jinja),
-        ));
+        variables.push(("tools", input.tools.as_ref().map_or(Jinja::from(()), to_jinja)));
         variables.push(("add_generation_prompt", input.add_generation_prompt.into()));
-        let template = self
-            .environment
-            .get_template(NAME)
-            .expect("it was added when this was made");
-        template
-            .render(Jinja::from_pairs(variables))
-            .map_err(|error| template_error(&error))
+        let template = self.environment.get_template(NAME).expect("it was added when this was made");
+        template.render(Jinja::from_pairs(variables)).map_err(|error| template_error(&error))
     }
 
     /// The prompt as tokens, with BOS if the model wants one and the template has not written it.
@@ -130,20 +112,14 @@ impl ChatTemplate {
     /// As [`Self::render`] and [`Tokenizer::encode`].
     pub fn encode(&self, input: &ChatInput, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
         let is_control = |text: &str| tokenizer.control_spans(text);
-        let said: Vec<&Value> = [Some(&input.messages), input.tools.as_ref()]
-            .into_iter()
-            .flatten()
-            .collect();
+        let said: Vec<&Value> = [Some(&input.messages), input.tools.as_ref()].into_iter().flatten().collect();
         let Some(marker) = Marker::new(&said) else {
             // All of a hundred thousand private characters are in use; then even the template's tokens are text.
             return tokenizer.encode_prompt(&self.render(input)?, crate::Special::Plain);
         };
         let marked = ChatInput {
             messages: marker.mark(&input.messages, is_control),
-            tools: input
-                .tools
-                .as_ref()
-                .map(|tools| marker.mark(tools, is_control)),
+            tools: input.tools.as_ref().map(|tools| marker.mark(tools, is_control)),
             ..input.clone()
         };
         let (text, literal) = marker.unmark(&self.render(&marked)?);
@@ -156,9 +132,7 @@ fn piece(metadata: &Metadata, key: &str) -> Result<Option<String>> {
     let Some(id) = metadata.get_u32(key)? else {
         return Ok(None);
     };
-    let tokens = metadata
-        .get_strings("tokenizer.ggml.tokens")?
-        .unwrap_or_default();
+    let tokens = metadata.get_strings("tokenizer.ggml.tokens")?.unwrap_or_default();
     Ok(tokens.get(id as usize).cloned())
 }
 
@@ -169,11 +143,7 @@ fn without_null_content(messages: &Value) -> Option<Value> {
         return None;
     }
     let mut messages = messages.clone();
-    for message in messages
-        .as_array_mut()?
-        .iter_mut()
-        .filter(|message| has_null(message))
-    {
+    for message in messages.as_array_mut()?.iter_mut().filter(|message| has_null(message)) {
         message["content"] = Value::String(String::new());
     }
     Some(messages)
@@ -184,18 +154,12 @@ fn to_jinja(value: &Value) -> Jinja {
         Value::Null => Jinja::from(()),
         Value::Bool(value) => Jinja::from(*value),
         Value::Number(number) => {
-            let integer = number
-                .as_i64()
-                .map(Jinja::from)
-                .or_else(|| number.as_u64().map(Jinja::from));
+            let integer = number.as_i64().map(Jinja::from).or_else(|| number.as_u64().map(Jinja::from));
             integer.unwrap_or_else(|| Jinja::from(number.as_f64().unwrap_or(f64::NAN)))
         }
         Value::String(text) => Jinja::from(text.as_str()),
         Value::Array(values) => Jinja::from(values.iter().map(to_jinja).collect::<Vec<_>>()),
-        Value::Object(map) => Jinja::from_pairs(
-            map.iter()
-                .map(|(key, value)| (key.as_str(), to_jinja(value))),
-        ),
+        Value::Object(map) => Jinja::from_pairs(map.iter().map(|(key, value)| (key.as_str(), to_jinja(value)))),
     }
 }
 
@@ -204,8 +168,5 @@ fn template_error(error: &minijinja::Error) -> Error {
         Some(detail) => format!("{}: {detail}", error.kind()),
         None => error.kind().to_string(),
     };
-    Error::Template {
-        line: error.line(),
-        message,
-    }
+    Error::Template { line: error.line(), message }
 }

@@ -4,16 +4,14 @@ use std::path::{Path, PathBuf};
 
 use zinc_kernels::Format;
 use zinc_model::config::{
-    Architecture, ExpertWeightSum, ExpertWeights, FeedForward, ModelConfig, Rope, RopePairing,
-    RopeScaling, check_tensors, expected_tensors,
+    Architecture, ExpertWeightSum, ExpertWeights, FeedForward, ModelConfig, Rope, RopePairing, RopeScaling,
+    check_tensors, expected_tensors,
 };
 use zinc_model::gguf::{File, Value, Writer};
 use zinc_model::{Error, Result};
 
 fn root(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
 }
 
 #[test]
@@ -29,8 +27,7 @@ fn configs_of_other_programs_files_are_read_and_their_tensors_fit() {
     ];
     for name in names {
         let file = File::open(root(name)).unwrap();
-        let config =
-            ModelConfig::from_gguf(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let config = ModelConfig::from_gguf(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
         check_tensors(&file, &config).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
@@ -49,18 +46,10 @@ fn the_demo_model_is_what_it_is() {
             n_expert: 8,
             n_expert_used: 2,
             n_ff: 256,
-            weights: ExpertWeights {
-                sum: ExpertWeightSum::One,
-                scale: 1.0,
-            },
+            weights: ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 },
         },
         rms_eps: 1e-6,
-        rope: Rope {
-            base: 1e6,
-            dims: 64,
-            pairing: RopePairing::Halves,
-            scaling: RopeScaling::None,
-        },
+        rope: Rope { base: 1e6, dims: 64, pairing: RopePairing::Halves, scaling: RopeScaling::None },
         n_ctx_train: 1024,
         n_vocab: 8192,
         qk_norm: true,
@@ -77,10 +66,7 @@ fn the_demo_model_is_what_it_is() {
 fn dense_models_differ_where_their_families_do() {
     let config = |name: &str| ModelConfig::from_gguf(&File::open(root(name)).unwrap()).unwrap();
     let llama = config("tests/data/tiny/llama-f16.gguf");
-    assert_eq!(
-        llama.head_dim, 32,
-        "no key_length: the width over the heads"
-    );
+    assert_eq!(llama.head_dim, 32, "no key_length: the width over the heads");
     assert_eq!(llama.rope.pairing, RopePairing::Neighbours);
     assert_eq!(llama.feed_forward, FeedForward::Dense { n_ff: 352 });
     assert!(!llama.qk_norm && !llama.qkv_bias && !llama.tied_embeddings);
@@ -127,11 +113,7 @@ fn dense(architecture: &str) -> Writer {
 
 fn file(writer: &Writer) -> File {
     let file = tempfile::NamedTempFile::new().unwrap();
-    writer
-        .write(file.path(), |tensor, out| {
-            out.write_all(&vec![0; tensor.bytes as usize])
-        })
-        .unwrap();
+    writer.write(file.path(), |tensor, out| out.write_all(&vec![0; tensor.bytes as usize])).unwrap();
     File::open(file.path()).unwrap()
 }
 
@@ -150,20 +132,13 @@ fn defaults_hold_where_keys_are_missing() {
     // Without vocab_size, the list of tokens counts, or else the rows of the embedding.
     let mut writer = Writer::new();
     let source = dense("llama");
-    for (key, value) in source
-        .metadata()
-        .iter()
-        .filter(|(key, _)| !key.ends_with("vocab_size"))
-    {
+    for (key, value) in source.metadata().iter().filter(|(key, _)| !key.ends_with("vocab_size")) {
         writer.set(key, value.clone());
     }
     assert!(matches!(config(&writer), Err(Error::MissingKey { key }) if key == "llama.vocab_size"));
     writer.tensor("token_embd.weight", &[64, 9], Format::F16);
     assert_eq!(config(&writer).unwrap().n_vocab, 9);
-    writer.set(
-        "tokenizer.ggml.tokens",
-        vec!["a".to_owned(), "b".to_owned()],
-    );
+    writer.set("tokenizer.ggml.tokens", vec!["a".to_owned(), "b".to_owned()]);
     assert_eq!(config(&writer).unwrap().n_vocab, 2);
 }
 
@@ -176,48 +151,22 @@ fn rope_scaling_is_read_or_named() {
         });
         config(&writer).map(|config| config.rope.scaling)
     };
-    let linear = |factor: f32| {
-        [
-            ("scaling.type", "linear".into()),
-            ("scaling.factor", factor.into()),
-        ]
-    };
-    assert_eq!(
-        scaling(&linear(4.0)).unwrap(),
-        RopeScaling::Linear { factor: 4.0 }
-    );
+    let linear = |factor: f32| [("scaling.type", "linear".into()), ("scaling.factor", factor.into())];
+    assert_eq!(scaling(&linear(4.0)).unwrap(), RopeScaling::Linear { factor: 4.0 });
     assert_eq!(scaling(&linear(1.0)).unwrap(), RopeScaling::None);
-    assert_eq!(
-        scaling(&[("scale_linear", 2.0f32.into())]).unwrap(),
-        RopeScaling::Linear { factor: 2.0 }
-    );
-    assert_eq!(
-        scaling(&[("scaling.type", "none".into())]).unwrap(),
-        RopeScaling::None
-    );
+    assert_eq!(scaling(&[("scale_linear", 2.0f32.into())]).unwrap(), RopeScaling::Linear { factor: 2.0 });
+    assert_eq!(scaling(&[("scaling.type", "none".into())]).unwrap(), RopeScaling::None);
     for factor in [0.5, -1.0, f32::NAN, f32::INFINITY] {
-        assert!(
-            matches!(scaling(&linear(factor)), Err(Error::BadValue { .. })),
-            "{factor}"
-        );
+        assert!(matches!(scaling(&linear(factor)), Err(Error::BadValue { .. })), "{factor}");
     }
-    let yarn = scaling(&[
-        ("scaling.type", "yarn".into()),
-        ("scaling.factor", 4.0f32.into()),
-    ])
-    .unwrap_err();
-    assert_eq!(
-        yarn.to_string(),
-        "rope scaling of type 'yarn' is not supported: none and linear are"
-    );
+    let yarn = scaling(&[("scaling.type", "yarn".into()), ("scaling.factor", 4.0f32.into())]).unwrap_err();
+    assert_eq!(yarn.to_string(), "rope scaling of type 'yarn' is not supported: none and linear are");
 }
 
 #[test]
 fn wrong_values_are_errors_with_the_key_and_the_numbers() {
     let message = |key: &str, value: Value| {
-        let message = config(moe().set(&format!("qwen3moe.{key}"), value))
-            .unwrap_err()
-            .to_string();
+        let message = config(moe().set(&format!("qwen3moe.{key}"), value)).unwrap_err().to_string();
         assert!(message.contains(key), "{message}");
         message
     };
@@ -249,20 +198,10 @@ fn wrong_values_are_errors_with_the_key_and_the_numbers() {
     assert!(message("block_count", vec![1i32].into()).contains("an array of 1 i32"));
 
     let mut no_heads = dense("llama");
-    let message = config(no_heads.set("llama.attention.head_count", 5u32))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains("a divisor of the width 64") && message.contains("key_length is missing"),
-        "{message}"
-    );
-    let experts = config(dense("llama").set("llama.expert_count", 8u32))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        experts.contains("experts are supported in qwen3moe only"),
-        "{experts}"
-    );
+    let message = config(no_heads.set("llama.attention.head_count", 5u32)).unwrap_err().to_string();
+    assert!(message.contains("a divisor of the width 64") && message.contains("key_length is missing"), "{message}");
+    let experts = config(dense("llama").set("llama.expert_count", 8u32)).unwrap_err().to_string();
+    assert!(experts.contains("experts are supported in qwen3moe only"), "{experts}");
     assert!(config(dense("llama").set("llama.expert_count", 0u32)).is_ok());
 }
 
@@ -270,17 +209,9 @@ fn wrong_values_are_errors_with_the_key_and_the_numbers() {
 fn other_architectures_are_named_with_the_supported_ones() {
     let mut writer = Writer::new();
     let message = config(&writer).unwrap_err().to_string();
-    assert_eq!(
-        message,
-        "the metadata key 'general.architecture' is missing"
-    );
-    let message = config(writer.set("general.architecture", "gemma3"))
-        .unwrap_err()
-        .to_string();
-    assert_eq!(
-        message,
-        "the architecture 'gemma3' is not supported: qwen3moe, qwen3, qwen2, llama are"
-    );
+    assert_eq!(message, "the metadata key 'general.architecture' is missing");
+    let message = config(writer.set("general.architecture", "gemma3")).unwrap_err().to_string();
+    assert_eq!(message, "the architecture 'gemma3' is not supported: qwen3moe, qwen3, qwen2, llama are");
 }
 
 /// Adds the tensors of the writer's config; `change` may give them other shapes or formats, or leave them out.
@@ -295,11 +226,7 @@ fn add_tensors(
         }
     }
     // Otherwise the embedding would be the head too.
-    writer.tensor(
-        "output.weight",
-        &[u64::from(config.n_embd), u64::from(config.n_vocab)],
-        Format::F32,
-    );
+    writer.tensor("output.weight", &[u64::from(config.n_embd), u64::from(config.n_vocab)], Format::F32);
 }
 
 fn check(writer: &Writer) -> Result<()> {
@@ -315,86 +242,44 @@ fn tensors_are_checked() {
     check(&sound).unwrap();
 
     let mut missing = moe();
-    add_tensors(&mut missing, |name, shape| {
-        if name == "blk.0.ffn_up_exps.weight" {
-            None
-        } else {
-            f32s(shape)
-        }
-    });
+    add_tensors(&mut missing, |name, shape| if name == "blk.0.ffn_up_exps.weight" { None } else { f32s(shape) });
     let message = check(&missing).unwrap_err().to_string();
-    assert_eq!(
-        message,
-        "the tensor 'blk.0.ffn_up_exps.weight' is missing; it should have the shape [32, 64, 4]"
-    );
+    assert_eq!(message, "the tensor 'blk.0.ffn_up_exps.weight' is missing; it should have the shape [32, 64, 4]");
 
     let mut wrong = moe();
-    add_tensors(&mut wrong, |name, shape| {
-        f32s(if name == "blk.0.attn_k.weight" {
-            vec![32, 64]
-        } else {
-            shape
-        })
-    });
+    add_tensors(&mut wrong, |name, shape| f32s(if name == "blk.0.attn_k.weight" { vec![32, 64] } else { shape }));
     let message = check(&wrong).unwrap_err().to_string();
-    assert_eq!(
-        message,
-        "the tensor 'blk.0.attn_k.weight' should have the shape [32, 32], but it has [32, 64]"
-    );
+    assert_eq!(message, "the tensor 'blk.0.attn_k.weight' should have the shape [32, 32], but it has [32, 64]");
 
     let mut unsupported = moe();
     let iq4 = zinc_model::gguf::TensorFormat::from_id(20).unwrap();
-    add_tensors(&mut unsupported, |name, shape| {
-        if name == "blk.0.attn_q.weight" {
-            Some((shape, iq4))
-        } else {
-            f32s(shape)
-        }
-    });
-    let message = check(&unsupported).unwrap_err().to_string();
-    assert!(
-        message.starts_with("the tensor 'blk.0.attn_q.weight' has the format IQ4_NL, which is not"),
-        "{message}"
+    add_tensors(
+        &mut unsupported,
+        |name, shape| {
+            if name == "blk.0.attn_q.weight" { Some((shape, iq4)) } else { f32s(shape) }
+        },
     );
+    let message = check(&unsupported).unwrap_err().to_string();
+    assert!(message.starts_with("the tensor 'blk.0.attn_q.weight' has the format IQ4_NL, which is not"), "{message}");
     assert!(message.contains("Q4_K, Q5_K, Q6_K are"), "{message}");
 
     let mut norm = moe();
     add_tensors(&mut norm, |name, shape| {
-        Some((
-            shape,
-            if name == "output_norm.weight" {
-                Format::F16
-            } else {
-                Format::F32
-            }
-            .into(),
-        ))
+        Some((shape, if name == "output_norm.weight" { Format::F16 } else { Format::F32 }.into()))
     });
     let message = check(&norm).unwrap_err().to_string();
-    assert!(
-        message.contains("'output_norm.weight' has the format F16") && message.ends_with("F32 are"),
-        "{message}"
-    );
+    assert!(message.contains("'output_norm.weight' has the format F16") && message.ends_with("F32 are"), "{message}");
 
     sound.tensor("blk.0.attn_sinks.weight", &[4], Format::F32);
     let message = check(&sound).unwrap_err().to_string();
-    assert_eq!(
-        message,
-        "the tensor 'blk.0.attn_sinks.weight' is no part of a qwen3moe model as zinc knows it"
-    );
+    assert_eq!(message, "the tensor 'blk.0.attn_sinks.weight' is no part of a qwen3moe model as zinc knows it");
 }
 
 #[test]
 fn llama_may_have_frequency_factors_and_biases() {
     let f32s = |_: &str, shape| Some((shape, Format::F32.into()));
     let mut writer = dense("llama");
-    add_tensors(&mut writer, |name, shape| {
-        if name == "rope_freqs.weight" {
-            None
-        } else {
-            f32s(name, shape)
-        }
-    });
+    add_tensors(&mut writer, |name, shape| if name == "rope_freqs.weight" { None } else { f32s(name, shape) });
     check(&writer).unwrap();
     assert!(!config(&writer).unwrap().qkv_bias);
     let mut with_factors = dense("llama");
@@ -402,7 +287,5 @@ fn llama_may_have_frequency_factors_and_biases() {
     check(&with_factors).unwrap();
     writer.tensor("blk.0.attn_q.bias", &[64], Format::F32);
     assert!(config(&writer).unwrap().qkv_bias);
-    assert!(
-        matches!(check(&writer), Err(Error::MissingTensor { name, .. }) if name == "blk.0.attn_k.bias")
-    );
+    assert!(matches!(check(&writer), Err(Error::MissingTensor { name, .. }) if name == "blk.0.attn_k.bias"));
 }

@@ -10,9 +10,7 @@ use zinc_model::gguf::split::{self, PartName};
 use zinc_model::gguf::{Array, File, TensorFormat, Value, Writer};
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/data")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name)
 }
 
 /// Opens `bytes` as a file.
@@ -32,9 +30,7 @@ fn error(bytes: &[u8]) -> Error {
 
 /// Bytes that depend on the tensor's place in the list.
 fn fill(index: usize, bytes: u64) -> Vec<u8> {
-    (0..bytes)
-        .map(|i| (i as usize * 7 + index * 31) as u8)
-        .collect()
+    (0..bytes).map(|i| (i as usize * 7 + index * 31) as u8).collect()
 }
 
 fn to_bytes(writer: &Writer) -> Vec<u8> {
@@ -58,10 +54,7 @@ fn small() -> Writer {
         .set("i64", -5i64)
         .set("f32", 0.25f32)
         .set("flag", true)
-        .set(
-            "words",
-            vec!["a".to_owned(), String::new(), "äöü".to_owned()],
-        )
+        .set("words", vec!["a".to_owned(), String::new(), "äöü".to_owned()])
         .set("numbers", vec![1i32, -1])
         .set("empty", Vec::<f64>::new())
         .set("flags", vec![true, false])
@@ -76,30 +69,11 @@ fn files_of_other_programs_are_read() {
     let file = File::open(data("tiny/qwen3moe-a-q4_k_m.gguf")).unwrap();
     let metadata = file.metadata();
     assert_eq!(metadata.len(), 26);
-    assert_eq!(
-        metadata.get_str("general.architecture").unwrap(),
-        Some("qwen3moe")
-    );
-    assert_eq!(
-        metadata.get_u32("qwen3moe.embedding_length").unwrap(),
-        Some(256)
-    );
-    assert_eq!(
-        metadata.get_bool("tokenizer.ggml.add_bos_token").unwrap(),
-        Some(false)
-    );
-    assert_eq!(
-        metadata.get_f32("qwen3moe.rope.freq_base").unwrap(),
-        Some(1e6)
-    );
-    assert_eq!(
-        metadata
-            .get_strings("tokenizer.ggml.tokens")
-            .unwrap()
-            .unwrap()
-            .len(),
-        1031
-    );
+    assert_eq!(metadata.get_str("general.architecture").unwrap(), Some("qwen3moe"));
+    assert_eq!(metadata.get_u32("qwen3moe.embedding_length").unwrap(), Some(256));
+    assert_eq!(metadata.get_bool("tokenizer.ggml.add_bos_token").unwrap(), Some(false));
+    assert_eq!(metadata.get_f32("qwen3moe.rope.freq_base").unwrap(), Some(1e6));
+    assert_eq!(metadata.get_strings("tokenizer.ggml.tokens").unwrap().unwrap().len(), 1031);
     assert_eq!(file.tensors().len(), 27);
 
     let head = file.tensor("output.weight").unwrap();
@@ -107,64 +81,32 @@ fn files_of_other_programs_are_read() {
     assert_eq!(head.format, TensorFormat::from(Format::Q6K));
     assert_eq!(head.bytes, 1031 * 210);
     assert_eq!(file.data(head).len(), 1031 * 210);
-    assert_eq!(
-        file.tensor("blk.0.ffn_down_exps.weight").unwrap().shape,
-        [256, 256, 4]
-    );
+    assert_eq!(file.tensor("blk.0.ffn_down_exps.weight").unwrap().shape, [256, 256, 4]);
     // A norm's weights are near one, wherever they lie.
     let norm = file.tensor("output_norm.weight").unwrap();
     let mut weights = vec![0.0; 256];
     zinc_kernels::formats::decode(Format::F32, file.data(norm), &mut weights);
-    assert!(
-        weights.iter().all(|weight| (0.0..4.0).contains(weight)),
-        "{weights:?}"
-    );
+    assert!(weights.iter().all(|weight| (0.0..4.0).contains(weight)), "{weights:?}");
 }
 
 #[test]
 fn a_file_may_hold_only_a_vocabulary() {
     let file = File::open(data("host/qwen3-vocab.gguf")).unwrap();
     assert_eq!(file.tensors(), []);
-    assert_eq!(
-        file.metadata()
-            .get_strings("tokenizer.ggml.tokens")
-            .unwrap()
-            .unwrap()
-            .len(),
-        151_936
-    );
+    assert_eq!(file.metadata().get_strings("tokenizer.ggml.tokens").unwrap().unwrap().len(), 151_936);
 }
 
 #[test]
 fn a_written_file_is_read_again() {
     let writer = small();
     let file = open(&to_bytes(&writer)).unwrap();
-    assert_eq!(
-        file.metadata().get("words"),
-        Some(&Value::from(vec![
-            "a".to_owned(),
-            String::new(),
-            "äöü".to_owned()
-        ]))
-    );
-    assert_eq!(
-        file.metadata().get("empty"),
-        Some(&Value::Array(Array::F64(vec![])))
-    );
-    let names: Vec<_> = file
-        .tensors()
-        .iter()
-        .map(|tensor| tensor.name.as_str())
-        .collect();
+    assert_eq!(file.metadata().get("words"), Some(&Value::from(vec!["a".to_owned(), String::new(), "äöü".to_owned()])));
+    assert_eq!(file.metadata().get("empty"), Some(&Value::Array(Array::F64(vec![]))));
+    let names: Vec<_> = file.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c"]);
     for (index, tensor) in file.tensors().iter().enumerate() {
         assert_eq!(tensor.offset % 32, 0);
-        assert_eq!(
-            file.data(tensor),
-            fill(index, tensor.bytes),
-            "{}",
-            tensor.name
-        );
+        assert_eq!(file.data(tensor), fill(index, tensor.bytes), "{}", tensor.name);
     }
 }
 
@@ -177,42 +119,16 @@ fn version_2_is_read() {
 
 #[test]
 fn what_is_no_gguf_file_is_refused() {
-    assert!(matches!(
-        File::open("no/such/file.gguf"),
-        Err(Error::Io { .. })
-    ));
-    assert!(matches!(
-        File::open(std::env::temp_dir()),
-        Err(Error::Io { .. })
-    ));
+    assert!(matches!(File::open("no/such/file.gguf"), Err(Error::Io { .. })));
+    assert!(matches!(File::open(std::env::temp_dir()), Err(Error::Io { .. })));
     assert!(matches!(error(b""), Error::NotGguf { found } if found.is_empty()));
     assert!(matches!(error(b"GG"), Error::NotGguf { .. }));
     let text = error(b"Once upon a time");
-    assert_eq!(
-        text.to_string(),
-        "not a GGUF file: it starts with the bytes [4f, 6e, 63, 65] instead of \"GGUF\""
-    );
-    assert!(matches!(
-        error(b"GGUF"),
-        Error::Truncated {
-            offset: 4,
-            need: 4,
-            left: 0,
-            ..
-        }
-    ));
-    assert!(matches!(
-        error(b"GGUF\x01\0\0\0"),
-        Error::Version { version: 1 }
-    ));
-    assert!(matches!(
-        error(b"GGUF\x04\0\0\0"),
-        Error::Version { version: 4 }
-    ));
-    assert!(matches!(
-        error(b"GGUF\0\0\0\x03"),
-        Error::BigEndian { version: 3 }
-    ));
+    assert_eq!(text.to_string(), "not a GGUF file: it starts with the bytes [4f, 6e, 63, 65] instead of \"GGUF\"");
+    assert!(matches!(error(b"GGUF"), Error::Truncated { offset: 4, need: 4, left: 0, .. }));
+    assert!(matches!(error(b"GGUF\x01\0\0\0"), Error::Version { version: 1 }));
+    assert!(matches!(error(b"GGUF\x04\0\0\0"), Error::Version { version: 4 }));
+    assert!(matches!(error(b"GGUF\0\0\0\x03"), Error::BigEndian { version: 3 }));
 }
 
 #[test]
@@ -223,16 +139,10 @@ fn every_cut_of_a_file_is_an_error() {
     let end = bytes.len() - 30;
     for length in (0..end).rev() {
         fs::write(file.path(), &bytes[..length]).unwrap();
-        assert!(
-            File::open(file.path()).is_err(),
-            "cut to {length} of {end} bytes"
-        );
+        assert!(File::open(file.path()).is_err(), "cut to {length} of {end} bytes");
     }
     fs::write(file.path(), &bytes[..end]).unwrap();
-    assert!(
-        File::open(file.path()).is_ok(),
-        "the padding after the last tensor may be missing"
-    );
+    assert!(File::open(file.path()).is_ok(), "the padding after the last tensor may be missing");
 }
 
 /// Writes three parts with a tensor each.
@@ -241,10 +151,7 @@ fn write_parts(directory: &Path) -> PartName {
     for index in 0..3u16 {
         let mut writer = Writer::new();
         writer.set("which", u32::from(index));
-        writer
-            .set(split::KEY_PART, index)
-            .set(split::KEY_PARTS, 3u16)
-            .set(split::KEY_TENSORS, 3i32);
+        writer.set(split::KEY_PART, index).set(split::KEY_PARTS, 3u16).set(split::KEY_TENSORS, 3i32);
         writer.tensor(&format!("t{index}"), &[u64::from(index) + 1], Format::F32);
         let bytes = to_bytes(&writer);
         fs::write(first.sibling(u32::from(index) + 1).path(), bytes).unwrap();
@@ -258,16 +165,8 @@ fn a_split_model_opens_from_any_of_its_parts() {
     let first = write_parts(directory.path());
     for part in 1..=3 {
         let file = File::open(first.sibling(part).path()).unwrap();
-        assert_eq!(
-            file.metadata().get_u32("which").unwrap(),
-            Some(0),
-            "the first part's metadata count"
-        );
-        let places: Vec<_> = file
-            .tensors()
-            .iter()
-            .map(|t| (t.name.as_str(), t.part, t.bytes))
-            .collect();
+        assert_eq!(file.metadata().get_u32("which").unwrap(), Some(0), "the first part's metadata count");
+        let places: Vec<_> = file.tensors().iter().map(|t| (t.name.as_str(), t.part, t.bytes)).collect();
         assert_eq!(places, [("t0", 0, 4), ("t1", 1, 8), ("t2", 2, 12)]);
         assert_eq!(file.data(&file.tensors()[2]), fill(0, 12));
         assert_eq!(file.parts().len(), 3);
@@ -280,9 +179,7 @@ fn a_missing_part_is_named() {
     let first = write_parts(directory.path());
     fs::remove_file(first.sibling(2).path()).unwrap();
     for part in [1, 3] {
-        let message = File::open(first.sibling(part).path())
-            .unwrap_err()
-            .to_string();
+        let message = File::open(first.sibling(part).path()).unwrap_err().to_string();
         assert!(message.contains("part 2 of 3 is missing"), "{message}");
         assert!(message.contains("model-00002-of-00003.gguf"), "{message}");
     }
@@ -298,14 +195,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     };
 
     fs::copy(first.sibling(3).path(), first.sibling(2).path()).unwrap();
-    assert!(matches!(
-        source(first.path()),
-        Error::PartMismatch {
-            key: split::KEY_PART,
-            expected: 1,
-            found: 2
-        }
-    ));
+    assert!(matches!(source(first.path()), Error::PartMismatch { key: split::KEY_PART, expected: 1, found: 2 }));
 
     let alone = directory.path().join("alone.gguf");
     fs::copy(first.path(), &alone).unwrap();
@@ -318,30 +208,15 @@ fn parts_that_do_not_belong_together_are_refused() {
 
     let first = write_parts(directory.path());
     let mut writer = Writer::new();
-    writer
-        .set(split::KEY_PART, 1u16)
-        .set(split::KEY_PARTS, 3u16)
-        .tensor("t0", &[1], Format::F32);
+    writer.set(split::KEY_PART, 1u16).set(split::KEY_PARTS, 3u16).tensor("t0", &[1], Format::F32);
     fs::write(first.sibling(2).path(), to_bytes(&writer)).unwrap();
     assert!(matches!(source(first.path()), Error::DuplicateTensor { name } if name == "t0"));
 
     writer = Writer::new();
-    writer
-        .set(split::KEY_PART, 1u16)
-        .set(split::KEY_PARTS, 3u16);
+    writer.set(split::KEY_PART, 1u16).set(split::KEY_PARTS, 3u16);
     fs::write(first.sibling(2).path(), to_bytes(&writer)).unwrap();
     let mismatch = source(first.path());
-    assert!(
-        matches!(
-            mismatch,
-            Error::PartMismatch {
-                key: split::KEY_TENSORS,
-                expected: 2,
-                found: 3
-            }
-        ),
-        "{mismatch}"
-    );
+    assert!(matches!(mismatch, Error::PartMismatch { key: split::KEY_TENSORS, expected: 2, found: 3 }), "{mismatch}");
 }
 
 #[test]
@@ -356,14 +231,8 @@ fn a_writer_passes_errors_on() {
     let path = directory.path().join("out.gguf");
     let result = small().write(&path, |_, _| Err(std::io::ErrorKind::OutOfMemory.into()));
     assert!(matches!(result, Err(Error::Io { path: found, .. }) if found == path));
-    assert!(
-        small()
-            .write(directory.path().join("no/such/out.gguf"), |_, _| Ok(()))
-            .is_err()
-    );
-    small()
-        .write(&path, |tensor, out| out.write_all(&fill(0, tensor.bytes)))
-        .unwrap();
+    assert!(small().write(directory.path().join("no/such/out.gguf"), |_, _| Ok(())).is_err());
+    small().write(&path, |tensor, out| out.write_all(&fill(0, tensor.bytes))).unwrap();
     assert_eq!(File::open(&path).unwrap().tensors().len(), 3);
 }
 

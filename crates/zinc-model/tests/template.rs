@@ -7,9 +7,7 @@ use zinc_model::gguf::{File, Writer};
 use zinc_model::{ChatInput, ChatTemplate, Error, Special, Tokenizer};
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/data")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name)
 }
 
 fn read_json(path: &Path) -> Value {
@@ -24,34 +22,19 @@ fn jinja_as_python_renders_it() {
     let mut wrong = Vec::new();
     for case in cases {
         let template = case["template"].as_str().unwrap();
-        let input = ChatInput {
-            messages: json!([]),
-            kwargs: kwargs.clone(),
-            ..ChatInput::default()
-        };
+        let input = ChatInput { messages: json!([]), kwargs: kwargs.clone(), ..ChatInput::default() };
         let rendered = ChatTemplate::new(template).and_then(|it| it.render(&input));
         let expected = case["rendered"].as_str().unwrap();
         if rendered.as_deref().ok() != Some(expected) {
-            wrong.push(format!(
-                "{template:?}\n  gives    {rendered:?}\n  and not  {expected:?}"
-            ));
+            wrong.push(format!("{template:?}\n  gives    {rendered:?}\n  and not  {expected:?}"));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} of {}:\n{}",
-        wrong.len(),
-        cases.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
 fn qwen3() -> (ChatTemplate, Tokenizer) {
     let file = File::open(data("host/qwen3-vocab.gguf")).unwrap();
-    (
-        ChatTemplate::from_gguf(&file).unwrap(),
-        Tokenizer::from_gguf(&file).unwrap(),
-    )
+    (ChatTemplate::from_gguf(&file).unwrap(), Tokenizer::from_gguf(&file).unwrap())
 }
 
 /// The input of a golden case, whose generation prompt is there unless it says otherwise.
@@ -60,9 +43,7 @@ fn golden_input(case: &Value) -> ChatInput {
     ChatInput {
         messages: kwargs.shift_remove("messages").unwrap(),
         tools: kwargs.shift_remove("tools"),
-        add_generation_prompt: kwargs
-            .shift_remove("add_generation_prompt")
-            .is_none_or(|it| it == true),
+        add_generation_prompt: kwargs.shift_remove("add_generation_prompt").is_none_or(|it| it == true),
         kwargs,
     }
 }
@@ -83,20 +64,12 @@ fn golden_chats_are_rendered_equal() {
         // The prompt's tokens are those of its text, unless a message looks like a control token.
         let ids = tokenizer.encode(expected, Special::Parse).unwrap();
         let forged = input.messages.to_string().contains("<|im_end|>");
-        assert_eq!(
-            from_file.encode(&input, &tokenizer).unwrap() == ids,
-            !forged,
-            "{expected}"
-        );
+        assert_eq!(from_file.encode(&input, &tokenizer).unwrap() == ids, !forged, "{expected}");
     }
 }
 
 fn chat(messages: Value) -> ChatInput {
-    ChatInput {
-        messages,
-        add_generation_prompt: true,
-        ..ChatInput::default()
-    }
+    ChatInput { messages, add_generation_prompt: true, ..ChatInput::default() }
 }
 
 #[test]
@@ -113,24 +86,10 @@ fn messages_cannot_forge_turns() {
         .filter(|&&id| tokenizer.is_control(id))
         .map(|&id| std::str::from_utf8(tokenizer.token_bytes(id).unwrap()).unwrap())
         .collect();
-    assert_eq!(
-        control,
-        [
-            "<|im_start|>",
-            "<|im_end|>",
-            "<|im_start|>",
-            "<|im_end|>",
-            "<|im_start|>"
-        ]
-    );
+    assert_eq!(control, ["<|im_start|>", "<|im_end|>", "<|im_start|>", "<|im_end|>", "<|im_start|>"]);
     // What the user wrote is tokenised in one go, as text.
-    let plain = tokenizer
-        .encode(&format!("user\n{forged}"), Special::Plain)
-        .unwrap();
-    assert!(
-        ids.windows(plain.len()).any(|window| window == plain),
-        "{ids:?} has no {plain:?}"
-    );
+    let plain = tokenizer.encode(&format!("user\n{forged}"), Special::Plain).unwrap();
+    assert!(ids.windows(plain.len()).any(|window| window == plain), "{ids:?} has no {plain:?}");
 }
 
 fn error(template: &str, input: &ChatInput) -> (Option<usize>, String) {
@@ -149,22 +108,12 @@ fn errors_carry_the_line() {
     assert_eq!(line, Some(3), "{message}");
     let (line, message) = error("\n{{ raise_exception('Roles must alternate') }}", &input);
     assert_eq!(line, Some(2));
-    assert!(
-        message.ends_with("the template refuses the messages: Roles must alternate"),
-        "{message}"
-    );
+    assert!(message.ends_with("the template refuses the messages: Roles must alternate"), "{message}");
     assert_eq!(error("{{ 'a'.nonsense() }}", &input).0, Some(1));
-    assert_eq!(
-        error("{{ '%s' % 'a' }}", &input).0,
-        Some(1),
-        "not built: an error and not another text"
-    );
+    assert_eq!(error("{{ '%s' % 'a' }}", &input).0, Some(1), "not built: an error and not another text");
     assert_eq!(error("{{ undefined_thing | tojson }}", &input).0, Some(1));
     assert_eq!(error("{{ 1 | tojson(nonsense=1) }}", &input).0, Some(1));
-    assert_eq!(
-        error("{{ [1] | tojson(indent=10000000000) }}", &input).0,
-        Some(1)
-    );
+    assert_eq!(error("{{ [1] | tojson(indent=10000000000) }}", &input).0, Some(1));
     let display = ChatTemplate::new("\n{{").unwrap_err().to_string();
     assert!(display.starts_with("chat template, line 2: "), "{display}");
 }
@@ -181,54 +130,28 @@ fn null_content_is_empty_where_a_template_needs_text() {
     };
     let null = template.render(&chat(messages(Value::Null))).unwrap();
     assert_eq!(null, template.render(&chat(messages(json!("")))).unwrap());
-    assert!(
-        null.contains("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>"),
-        "{null}"
-    );
+    assert!(null.contains("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>"), "{null}");
 
     let aware = ChatTemplate::new("{{ messages[0].content is none }}").unwrap();
-    assert_eq!(
-        aware.render(&chat(json!([{ "content": null }]))).unwrap(),
-        "True"
-    );
+    assert_eq!(aware.render(&chat(json!([{ "content": null }]))).unwrap(), "True");
     let refuses = "{{ raise_exception('no') }}";
-    assert!(
-        error(refuses, &chat(json!([{ "content": null }])))
-            .1
-            .ends_with("no")
-    );
+    assert!(error(refuses, &chat(json!([{ "content": null }]))).1.ends_with("no"));
 }
 
 #[test]
 fn variables_of_the_call_are_what_hugging_face_gives() {
     let show = "{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }} {{ enable_thinking }}";
     let mut input = chat(json!([]));
-    input
-        .kwargs
-        .insert("enable_thinking".to_owned(), json!(false));
+    input.kwargs.insert("enable_thinking".to_owned(), json!(false));
     // The names of the call itself are not for kwargs to change.
-    input
-        .kwargs
-        .insert("add_generation_prompt".to_owned(), json!(false));
-    assert_eq!(
-        ChatTemplate::new(show).unwrap().render(&input).unwrap(),
-        "True True True False"
-    );
+    input.kwargs.insert("add_generation_prompt".to_owned(), json!(false));
+    assert_eq!(ChatTemplate::new(show).unwrap().render(&input).unwrap(), "True True True False");
 
-    let year = ChatTemplate::new("{{ strftime_now('%Y-%m-%d') }}")
-        .unwrap()
-        .render(&input)
-        .unwrap();
+    let year = ChatTemplate::new("{{ strftime_now('%Y-%m-%d') }}").unwrap().render(&input).unwrap();
     let parts: Vec<u32> = year.split('-').map(|part| part.parse().unwrap()).collect();
     assert!(matches!(parts[..], [2024..=9999, 1..=12, 1..=31]), "{year}");
     let generation = "{% generation %}\nx\n{% endgeneration %}\ny\n";
-    assert_eq!(
-        ChatTemplate::new(generation)
-            .unwrap()
-            .render(&input)
-            .unwrap(),
-        "x\ny"
-    );
+    assert_eq!(ChatTemplate::new(generation).unwrap().render(&input).unwrap(), "x\ny");
 }
 
 #[test]
@@ -240,24 +163,12 @@ fn token_variables_come_from_the_file_and_a_missing_template_is_named() {
     };
     let mut writer = Writer::new();
     writer
-        .set(
-            "tokenizer.ggml.tokens",
-            vec!["<s>".to_owned(), "</s>".to_owned()],
-        )
+        .set("tokenizer.ggml.tokens", vec!["<s>".to_owned(), "</s>".to_owned()])
         .set("tokenizer.ggml.bos_token_id", 0u32)
         .set("tokenizer.ggml.eos_token_id", 1u32)
         .set("tokenizer.ggml.padding_token_id", 9u32);
     let message = open(&writer).unwrap_err().to_string();
-    assert_eq!(
-        message,
-        "the metadata key 'tokenizer.chat_template' is missing"
-    );
-    writer.set(
-        "tokenizer.chat_template",
-        "{{ bos_token }}x{{ eos_token }}{{ pad_token }}{{ unk_token }}",
-    );
-    assert_eq!(
-        open(&writer).unwrap().render(&chat(json!([]))).unwrap(),
-        "<s>x</s>"
-    );
+    assert_eq!(message, "the metadata key 'tokenizer.chat_template' is missing");
+    writer.set("tokenizer.chat_template", "{{ bos_token }}x{{ eos_token }}{{ pad_token }}{{ unk_token }}");
+    assert_eq!(open(&writer).unwrap().render(&chat(json!([]))).unwrap(), "<s>x</s>");
 }

@@ -10,9 +10,7 @@ use zinc_model::tokenizer::{DecodeStream, Special, Tokenizer};
 use zinc_model::{Error, Result};
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/data")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name)
 }
 
 static QWEN3: LazyLock<Tokenizer> = LazyLock::new(|| {
@@ -22,42 +20,20 @@ static QWEN3: LazyLock<Tokenizer> = LazyLock::new(|| {
 
 #[test]
 fn golden_texts_have_the_ids_and_come_back() {
-    let cases: Value =
-        serde_json::from_slice(&std::fs::read(data("host/qwen3_tokens.json")).unwrap()).unwrap();
+    let cases: Value = serde_json::from_slice(&std::fs::read(data("host/qwen3_tokens.json")).unwrap()).unwrap();
     let cases = cases.as_array().unwrap();
     assert_eq!(cases.len(), 200);
     for case in cases {
         let text = case["text"].as_str().unwrap();
-        let expected: Vec<u32> = case["ids"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|id| id.as_u64().unwrap() as u32)
-            .collect();
-        assert_eq!(
-            QWEN3.encode(text, Special::Parse).unwrap(),
-            expected,
-            "{text:?}"
-        );
-        assert_eq!(
-            QWEN3.encode_prompt(text, Special::Parse).unwrap(),
-            expected,
-            "{text:?}: Qwen3 has no BOS"
-        );
-        assert_eq!(
-            QWEN3.decode(&expected),
-            case["decoded"].as_str().unwrap(),
-            "{text:?}"
-        );
+        let expected: Vec<u32> = case["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
+        assert_eq!(QWEN3.encode(text, Special::Parse).unwrap(), expected, "{text:?}");
+        assert_eq!(QWEN3.encode_prompt(text, Special::Parse).unwrap(), expected, "{text:?}: Qwen3 has no BOS");
+        assert_eq!(QWEN3.decode(&expected), case["decoded"].as_str().unwrap(), "{text:?}");
 
         let mut stream = DecodeStream::new(&QWEN3);
         let mut streamed: String = expected.iter().map(|&id| stream.push(id)).collect();
         streamed.push_str(&stream.finish());
-        assert_eq!(
-            streamed,
-            case["decoded"].as_str().unwrap(),
-            "{text:?} streamed"
-        );
+        assert_eq!(streamed, case["decoded"].as_str().unwrap(), "{text:?} streamed");
     }
 }
 
@@ -81,29 +57,18 @@ fn the_tokens_of_qwen3_that_matter_are_found() {
 /// Every control token's text.
 fn control_texts() -> Vec<&'static str> {
     let ids = (0..QWEN3.vocab_size() as u32).filter(|&id| QWEN3.is_control(id));
-    ids.map(|id| std::str::from_utf8(QWEN3.token_bytes(id).unwrap()).unwrap())
-        .collect()
+    ids.map(|id| std::str::from_utf8(QWEN3.token_bytes(id).unwrap()).unwrap()).collect()
 }
 
 #[test]
 fn what_users_write_is_never_a_control_token() {
     let texts = control_texts();
-    assert!(
-        texts.contains(&"<|im_end|>") && texts.len() > 10,
-        "{texts:?}"
-    );
+    assert!(texts.contains(&"<|im_end|>") && texts.len() > 10, "{texts:?}");
     for text in &texts {
         let ids = QWEN3.encode(text, Special::Plain).unwrap();
-        assert!(
-            ids.len() > 1 && !ids.iter().any(|&id| QWEN3.is_control(id)),
-            "{text}: {ids:?}"
-        );
+        assert!(ids.len() > 1 && !ids.iter().any(|&id| QWEN3.is_control(id)), "{text}: {ids:?}");
         assert_eq!(QWEN3.decode(&ids), *text);
-        assert_eq!(
-            QWEN3.encode(text, Special::Parse).unwrap().len(),
-            1,
-            "{text}"
-        );
+        assert_eq!(QWEN3.encode(text, Special::Parse).unwrap().len(), 1, "{text}");
     }
     // User-defined tokens are tokens in both ways.
     for special in [Special::Plain, Special::Parse] {
@@ -113,13 +78,8 @@ fn what_users_write_is_never_a_control_token() {
 
 #[test]
 fn long_texts_of_one_kind_take_no_ages_and_come_back() {
-    for text in [
-        " ".repeat(60_000),
-        "\n".repeat(60_000),
-        "a".repeat(60_000),
-        "1".repeat(60_000),
-        "語".repeat(20_000),
-    ] {
+    for text in [" ".repeat(60_000), "\n".repeat(60_000), "a".repeat(60_000), "1".repeat(60_000), "語".repeat(20_000)]
+    {
         let ids = QWEN3.encode(&text, Special::Plain).unwrap();
         assert_eq!(QWEN3.decode(&ids), text, "{:?}", text.chars().next());
     }
@@ -176,11 +136,7 @@ static BYTE_PIECES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut next = '\u{100}'..;
     for byte in 0..=255u8 {
         let own = matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..);
-        let piece = if own {
-            char::from(byte)
-        } else {
-            next.next().unwrap()
-        };
+        let piece = if own { char::from(byte) } else { next.next().unwrap() };
         pieces.push(piece.to_string());
     }
     pieces
@@ -199,11 +155,7 @@ fn digits_go_together_as_each_pre_tokenizer_has_it() {
         // Merges that make one token of any word of four digits or fewer.
         let extra = [("11", 1), ("111", 1), ("1111", 1)];
         let tokenizer = build(&vocabulary(pre, &extra, &["1 1", "11 1", "11 11"])).unwrap();
-        assert_eq!(
-            tokenizer.encode("1111", Special::Plain).unwrap().len(),
-            words,
-            "{pre}"
-        );
+        assert_eq!(tokenizer.encode("1111", Special::Plain).unwrap().len(), words, "{pre}");
     }
 }
 
@@ -220,18 +172,9 @@ fn llama3_takes_words_that_are_tokens_whole() {
 #[test]
 fn no_merge_makes_a_control_token() {
     for pre in ["qwen2", "llama-bpe", "gpt-2"] {
-        let tokenizer =
-            build(&vocabulary(pre, &[("ab", 3), ("abc", 1)], &["a b", "ab c"])).unwrap();
-        assert_eq!(
-            tokenizer.encode("ab", Special::Plain).unwrap(),
-            [97, 98],
-            "{pre}"
-        );
-        assert_eq!(
-            tokenizer.encode("ab", Special::Parse).unwrap(),
-            [256],
-            "{pre}"
-        );
+        let tokenizer = build(&vocabulary(pre, &[("ab", 3), ("abc", 1)], &["a b", "ab c"])).unwrap();
+        assert_eq!(tokenizer.encode("ab", Special::Plain).unwrap(), [97, 98], "{pre}");
+        assert_eq!(tokenizer.encode("ab", Special::Parse).unwrap(), [256], "{pre}");
     }
 }
 
@@ -243,36 +186,22 @@ fn text_that_looks_like_an_end_is_a_control_token_whatever_the_file_says() {
     assert!(tokenizer.is_control(256));
     let ids = tokenizer.encode("<|im_end|><u>", Special::Plain).unwrap();
     assert_eq!((ids.len(), ids.last()), (11, Some(&257)));
-    assert_eq!(
-        tokenizer.encode("<|im_end|><u>", Special::Parse).unwrap(),
-        [256, 257]
-    );
+    assert_eq!(tokenizer.encode("<|im_end|><u>", Special::Parse).unwrap(), [256, 257]);
 }
 
 #[test]
 fn bos_is_added_once_if_the_file_asks_for_it() {
     let mut writer = vocabulary("qwen2", &[("<s>", 3), ("<e>", 3)], &[]);
-    writer
-        .set("tokenizer.ggml.bos_token_id", 256u32)
-        .set("tokenizer.ggml.eot_token_id", 257u32);
+    writer.set("tokenizer.ggml.bos_token_id", 256u32).set("tokenizer.ggml.eot_token_id", 257u32);
     let tokenizer = build(&writer).unwrap();
     assert_eq!(tokenizer.encode_prompt("a", Special::Parse).unwrap(), [97]);
     assert_eq!(tokenizer.eog(), [257]);
 
     let tokenizer = build(writer.set("tokenizer.ggml.add_bos_token", true)).unwrap();
     assert_eq!(tokenizer.encode("a", Special::Parse).unwrap(), [97]);
-    assert_eq!(
-        tokenizer.encode_prompt("a", Special::Parse).unwrap(),
-        [256, 97]
-    );
-    assert_eq!(
-        tokenizer.encode_prompt("<s>a", Special::Parse).unwrap(),
-        [256, 97]
-    );
-    assert_eq!(
-        tokenizer.encode_prompt("<s>", Special::Plain).unwrap(),
-        [256, 60, 115, 62]
-    );
+    assert_eq!(tokenizer.encode_prompt("a", Special::Parse).unwrap(), [256, 97]);
+    assert_eq!(tokenizer.encode_prompt("<s>a", Special::Parse).unwrap(), [256, 97]);
+    assert_eq!(tokenizer.encode_prompt("<s>", Special::Plain).unwrap(), [256, 60, 115, 62]);
     assert_eq!(tokenizer.encode_prompt("", Special::Parse).unwrap(), [256]);
 }
 
@@ -282,17 +211,11 @@ fn a_byte_without_a_token_is_an_error_and_not_left_out() {
     writer
         .set("tokenizer.ggml.model", "gpt2")
         .set("tokenizer.ggml.pre", "qwen2")
-        .set(
-            "tokenizer.ggml.tokens",
-            vec!["a".to_owned(), "Ċ".to_owned()],
-        )
+        .set("tokenizer.ggml.tokens", vec!["a".to_owned(), "Ċ".to_owned()])
         .set("tokenizer.ggml.merges", Vec::<String>::new());
     let tokenizer = build(&writer).unwrap();
     assert_eq!(tokenizer.encode("aa\n", Special::Plain).unwrap(), [0, 0, 1]);
-    assert!(matches!(
-        tokenizer.encode("ab", Special::Plain),
-        Err(Error::NoByteToken { byte: b'b' })
-    ));
+    assert!(matches!(tokenizer.encode("ab", Special::Plain), Err(Error::NoByteToken { byte: b'b' })));
 }
 
 #[test]
@@ -300,55 +223,24 @@ fn what_is_missing_or_unsupported_is_named() {
     let message = |writer: &Writer| build(writer).unwrap_err().to_string();
     let sound = || vocabulary("qwen2", &[], &[]);
 
-    assert_eq!(
-        message(&Writer::new()),
-        "the metadata key 'tokenizer.ggml.model' is missing"
-    );
+    assert_eq!(message(&Writer::new()), "the metadata key 'tokenizer.ggml.model' is missing");
     let spm = message(sound().set("tokenizer.ggml.model", "llama"));
-    assert_eq!(
-        spm,
-        "the tokenizer model 'llama' is not supported: gpt2 (byte-level BPE) is"
-    );
+    assert_eq!(spm, "the tokenizer model 'llama' is not supported: gpt2 (byte-level BPE) is");
     let pre = message(sound().set("tokenizer.ggml.pre", "tekken"));
-    assert_eq!(
-        pre,
-        "the pre-tokenizer 'tekken' is not supported: qwen2, llama-bpe, gpt-2 are"
-    );
+    assert_eq!(pre, "the pre-tokenizer 'tekken' is not supported: qwen2, llama-bpe, gpt-2 are");
     let mut no_pre = Writer::new();
     no_pre.set("tokenizer.ggml.model", "gpt2");
-    assert_eq!(
-        message(&no_pre),
-        "the metadata key 'tokenizer.ggml.pre' is missing"
-    );
+    assert_eq!(message(&no_pre), "the metadata key 'tokenizer.ggml.pre' is missing");
     let mut no_tokens = no_pre.clone();
     assert_eq!(
         message(no_tokens.set("tokenizer.ggml.pre", "qwen2")),
         "the metadata key 'tokenizer.ggml.tokens' is missing"
     );
-    assert!(
-        message(sound().set("tokenizer.ggml.tokens", Vec::<String>::new()))
-            .contains("at least one token")
-    );
-    assert!(
-        message(sound().set("tokenizer.ggml.token_type", vec![1i32]))
-            .contains("as long as the list of 256")
-    );
-    assert!(
-        message(sound().set("tokenizer.ggml.token_type", vec![9i32; 256])).contains("9 at index 0")
-    );
-    assert!(
-        message(sound().set("tokenizer.ggml.merges", vec!["ab".to_owned()]))
-            .contains("\"ab\" at index 0")
-    );
-    assert!(
-        message(sound().set("tokenizer.ggml.eos_token_id", 256u32))
-            .contains("one of the 256 tokens")
-    );
-    assert!(
-        message(sound().set("tokenizer.ggml.eos_token_id", "x")).contains("should be an unsigned")
-    );
-    assert!(
-        message(sound().set("tokenizer.ggml.add_bos_token", true))
-            .contains("bos_token_id' is missing")
-    );
+    assert!(message(sound().set("tokenizer.ggml.tokens", Vec::<String>::new())).contains("at least one token"));
+    assert!(message(sound().set("tokenizer.ggml.token_type", vec![1i32])).contains("as long as the list of 256"));
+    assert!(message(sound().set("tokenizer.ggml.token_type", vec![9i32; 256])).contains("9 at index 0"));
+    assert!(message(sound().set("tokenizer.ggml.merges", vec!["ab".to_owned()])).contains("\"ab\" at index 0"));
+    assert!(message(sound().set("tokenizer.ggml.eos_token_id", 256u32)).contains("one of the 256 tokens"));
+    assert!(message(sound().set("tokenizer.ggml.eos_token_id", "x")).contains("should be an unsigned"));
+    assert!(message(sound().set("tokenizer.ggml.add_bos_token", true)).contains("bos_token_id' is missing"));
 }

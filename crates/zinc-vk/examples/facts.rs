@@ -12,11 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match DevicePlan::choose(&adapters, &Wants::default()) {
         Ok(plan) => println!(
             "chosen: {} with subgroups of {}, compute family {}, transfer family {:?}; {:?}",
-            plan.adapter.name,
-            plan.subgroup_width,
-            plan.compute_family,
-            plan.transfer_family,
-            plan.notices
+            plan.adapter.name, plan.subgroup_width, plan.compute_family, plan.transfer_family, plan.notices
         ),
         Err(error) => println!("{error}"),
     }

@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 
 use zinc_vk::{
-    Access, Buffer, Device, DevicePlan, Instance, InstanceOptions, Placement, QueueKind,
-    RecordingBuilder, Stage, Timestamps, Wants, host_now_ns,
+    Access, Buffer, Device, DevicePlan, Instance, InstanceOptions, Placement, QueueKind, RecordingBuilder, Stage,
+    Timestamps, Wants, host_now_ns,
 };
 
 const STEPS: usize = 10;
@@ -25,10 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("note: {notice}");
     }
     let device = Device::open(&instance, &plan)?;
-    println!(
-        "{}, {depth} steps in flight, {HOST_WORK:?} of host work a step",
-        device.facts().name
-    );
+    println!("{}, {depth} steps in flight, {HOST_WORK:?} of host work a step", device.facts().name);
 
     // One recording per slot, recorded once: a step fills one buffer and copies it to another.
     let from = Buffer::new(&device, "from", BYTES, Placement::Device)?;
@@ -73,10 +70,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("step  submitted      begins        ends  seen complete    idle before   [us]");
     let mut last_end = None;
     for (n, ticks) in timestamps.read(0..2 * STEPS as u32)?.chunks(2).enumerate() {
-        let (begin, end) = (
-            micros(clock.host_ns(ticks[0])),
-            micros(clock.host_ns(ticks[1])),
-        );
+        let (begin, end) = (micros(clock.host_ns(ticks[0])), micros(clock.host_ns(ticks[1])));
         let idle = last_end.map_or(0.0, |last: f64| begin - last);
         println!(
             "{n:4} {:10.1}  {begin:10.1}  {end:10.1}     {:10.1}     {idle:10.1}",
@@ -85,10 +79,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         );
         last_end = Some(end);
     }
-    println!(
-        "{} submits, {} fence waits",
-        queue.stats().submits,
-        queue.stats().fence_waits
-    );
+    println!("{} submits, {} fence waits", queue.stats().submits, queue.stats().fence_waits);
     Ok(())
 }

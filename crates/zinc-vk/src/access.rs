@@ -82,22 +82,10 @@ mod tests {
     #[test]
     fn masks_are_exact() {
         let barrier = Access::SHADER_WRITE.barrier(Access::SHADER_READ);
-        assert_eq!(
-            barrier.src_stage_mask,
-            vk::PipelineStageFlags2::COMPUTE_SHADER
-        );
-        assert_eq!(
-            barrier.src_access_mask,
-            vk::AccessFlags2::SHADER_STORAGE_WRITE
-        );
-        assert_eq!(
-            barrier.dst_stage_mask,
-            vk::PipelineStageFlags2::COMPUTE_SHADER
-        );
-        assert_eq!(
-            barrier.dst_access_mask,
-            vk::AccessFlags2::SHADER_STORAGE_READ
-        );
+        assert_eq!(barrier.src_stage_mask, vk::PipelineStageFlags2::COMPUTE_SHADER);
+        assert_eq!(barrier.src_access_mask, vk::AccessFlags2::SHADER_STORAGE_WRITE);
+        assert_eq!(barrier.dst_stage_mask, vk::PipelineStageFlags2::COMPUTE_SHADER);
+        assert_eq!(barrier.dst_access_mask, vk::AccessFlags2::SHADER_STORAGE_READ);
     }
 
     #[test]
@@ -111,9 +99,7 @@ mod tests {
         );
         assert_eq!(
             both.mask(),
-            vk::AccessFlags2::TRANSFER_WRITE
-                | vk::AccessFlags2::INDIRECT_COMMAND_READ
-                | vk::AccessFlags2::HOST_READ
+            vk::AccessFlags2::TRANSFER_WRITE | vk::AccessFlags2::INDIRECT_COMMAND_READ | vk::AccessFlags2::HOST_READ
         );
         assert_eq!(Access::empty().stages(), vk::PipelineStageFlags2::NONE);
     }

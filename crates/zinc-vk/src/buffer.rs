@@ -64,15 +64,8 @@ impl Buffer {
         assert!(size > 0, "buffer `{name}` has 0 bytes");
         let shared = &device.shared;
         let limits = &shared.plan.adapter.limits;
-        let limit = limits
-            .buffer_bytes
-            .unwrap_or(u64::MAX)
-            .min(limits.allocation_bytes);
-        let too_large = |size| Error::BufferTooLarge {
-            name: name.to_owned(),
-            size,
-            limit,
-        };
+        let limit = limits.buffer_bytes.unwrap_or(u64::MAX).min(limits.allocation_bytes);
+        let too_large = |size| Error::BufferTooLarge { name: name.to_owned(), size, limit };
         if size > limit {
             return Err(too_large(size));
         }
@@ -89,24 +82,19 @@ impl Buffer {
                 | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS,
         );
         if families.len() > 1 {
-            info = info
-                .sharing_mode(vk::SharingMode::CONCURRENT)
-                .queue_family_indices(&families);
+            info = info.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&families);
         }
         // SAFETY: the size is not 0 (VUID-VkBufferCreateInfo-size-00912) and within maxBufferSize (06409); the families are
         // distinct and exist (01419); bufferDeviceAddress is enabled.
-        let raw =
-            unsafe { shared.raw.create_buffer(&info, None) }.map_err(|result| match result {
-                vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
-                    Error::OutOfMemory {
-                        name: name.to_owned(),
-                        size,
-                        available: shared.memory.available(shared, u32::MAX, placement),
-                        reason: "vkCreateBuffer".to_owned(),
-                    }
-                }
-                other => shared.error("vkCreateBuffer")(other),
-            })?;
+        let raw = unsafe { shared.raw.create_buffer(&info, None) }.map_err(|result| match result {
+            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => Error::OutOfMemory {
+                name: name.to_owned(),
+                size,
+                available: shared.memory.available(shared, u32::MAX, placement),
+                reason: "vkCreateBuffer".to_owned(),
+            },
+            other => shared.error("vkCreateBuffer")(other),
+        })?;
         // From here on the buffer is destroyed by `Drop`.
         let mut this = Self {
             shared: Arc::clone(shared),
@@ -126,38 +114,23 @@ impl Buffer {
             return Err(too_large(requirements.size));
         }
         this.reserved = requirements.size;
-        let block = this.block.insert(shared.memory.allocate(
-            shared,
-            name,
-            requirements,
-            placement,
-        )?);
+        let block = this.block.insert(shared.memory.allocate(shared, name, requirements, placement)?);
         // SAFETY: the range was allocated for these requirements, with the device-address flag, and is bound once
         // (VUID-vkBindBufferMemory-buffer-07459, -memory-01035, -size-01037, -bufferDeviceAddress-03339).
-        unsafe {
-            shared
-                .raw
-                .bind_buffer_memory(raw, block.allocation.memory(), block.allocation.offset())
-        }
-        .map_err(shared.error("vkBindBufferMemory"))?;
+        unsafe { shared.raw.bind_buffer_memory(raw, block.allocation.memory(), block.allocation.offset()) }
+            .map_err(shared.error("vkBindBufferMemory"))?;
         if placement != Placement::Device {
-            let pointer = block
-                .allocation
-                .mapped_ptr()
-                .ok_or_else(|| Error::OutOfMemory {
-                    name: name.to_owned(),
-                    size,
-                    available: 0,
-                    reason: "the memory is not mapped".to_owned(),
-                })?;
+            let pointer = block.allocation.mapped_ptr().ok_or_else(|| Error::OutOfMemory {
+                name: name.to_owned(),
+                size,
+                available: 0,
+                reason: "the memory is not mapped".to_owned(),
+            })?;
             this.mapped = Some(RwLock::new(Mapping(pointer.cast())));
         }
         // SAFETY: the buffer has SHADER_DEVICE_ADDRESS usage and is bound (VUID-VkBufferDeviceAddressInfo-buffer-02600/02601).
-        this.address = unsafe {
-            shared
-                .raw
-                .get_buffer_device_address(&vk::BufferDeviceAddressInfo::default().buffer(raw))
-        };
+        this.address =
+            unsafe { shared.raw.get_buffer_device_address(&vk::BufferDeviceAddressInfo::default().buffer(raw)) };
         shared.name(raw, name);
         Ok(Arc::new(this))
     }
@@ -206,11 +179,7 @@ impl Buffer {
         let mapping = self.mapping("read").read();
         // SAFETY: as in `write`, under the read lock.
         unsafe {
-            std::ptr::copy_nonoverlapping(
-                mapping.0.as_ptr().add(at),
-                bytes.as_mut_ptr(),
-                bytes.len(),
-            );
+            std::ptr::copy_nonoverlapping(mapping.0.as_ptr().add(at), bytes.as_mut_ptr(), bytes.len());
         };
     }
 
@@ -224,12 +193,7 @@ impl Buffer {
         // SAFETY: in range by `checked_word`, aligned because a buffer is aligned to ALIGNMENT in its
         // mapping, mappings to more than that, and `offset` is a multiple of 4; the lock keeps other host threads out. Volatile: the device may read the word at any time.
         unsafe {
-            mapping
-                .0
-                .as_ptr()
-                .add(at)
-                .cast::<u32>()
-                .write_volatile(value);
+            mapping.0.as_ptr().add(at).cast::<u32>().write_volatile(value);
         };
     }
 
@@ -255,9 +219,7 @@ impl Buffer {
     /// Panics unless `bytes` bytes at `offset` lie inside the buffer; returns the offset for pointer arithmetic.
     pub(crate) fn checked(&self, what: &str, offset: u64, bytes: u64) -> usize {
         assert!(
-            offset
-                .checked_add(bytes)
-                .is_some_and(|end| end <= self.size),
+            offset.checked_add(bytes).is_some_and(|end| end <= self.size),
             "{what} of {bytes} bytes at {offset} leaves buffer `{}` of {} bytes",
             self.name,
             self.size
@@ -266,17 +228,16 @@ impl Buffer {
     }
 
     fn checked_word(&self, what: &str, offset: u64) -> usize {
-        assert!(
-            offset.is_multiple_of(4),
-            "{what} at {offset} of buffer `{}`: not a multiple of 4",
-            self.name
-        );
+        assert!(offset.is_multiple_of(4), "{what} at {offset} of buffer `{}`: not a multiple of 4", self.name);
         self.checked(what, offset, 4)
     }
 
     fn mapping(&self, what: &str) -> &RwLock<Mapping> {
         self.mapped.as_ref().unwrap_or_else(|| {
-            panic!("{what} of buffer `{}`, which lies on the device: copy it through an upload or readback buffer", self.name)
+            panic!(
+                "{what} of buffer `{}`, which lies on the device: copy it through an upload or readback buffer",
+                self.name
+            )
         })
     }
 }

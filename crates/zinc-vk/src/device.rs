@@ -56,18 +56,12 @@ impl Loss {
 
     /// Remembers the loss and returns its error; the first call named stays.
     pub(crate) fn set(&self, during: &'static str) -> Error {
-        Error::DeviceLost {
-            during: self.0.get_or_init(|| during),
-        }
+        Error::DeviceLost { during: self.0.get_or_init(|| during) }
     }
 
     /// The error for a failed call; a loss is remembered.
     pub(crate) fn error(&self, call: &'static str, source: vk::Result) -> Error {
-        if source == vk::Result::ERROR_DEVICE_LOST {
-            self.set(call)
-        } else {
-            Error::Vulkan { call, source }
-        }
+        if source == vk::Result::ERROR_DEVICE_LOST { self.set(call) } else { Error::Vulkan { call, source } }
     }
 }
 
@@ -108,20 +102,15 @@ impl Device {
             memory: Memory::new(instance, &raw, physical, adapter)?,
             cache: PipelineCache::open(&raw, plan)?,
             recordings: AtomicU64::new(0),
-            names: instance
-                .debug
-                .is_some()
-                .then(|| ash::ext::debug_utils::Device::new(&instance.raw, &raw)),
+            names: instance.debug.is_some().then(|| ash::ext::debug_utils::Device::new(&instance.raw, &raw)),
             instance: Arc::clone(instance),
             plan: plan.clone(),
             physical,
             raw,
         });
         let compute = Queue::new(&shared, QueueKind::Compute, plan.compute_family)?;
-        let transfer = plan
-            .transfer_family
-            .map(|family| Queue::new(&shared, QueueKind::Transfer, family))
-            .transpose()?;
+        let transfer =
+            plan.transfer_family.map(|family| Queue::new(&shared, QueueKind::Transfer, family)).transpose()?;
         tracing::debug!(
             device = adapter.name,
             driver = adapter.driver.info,
@@ -130,11 +119,7 @@ impl Device {
             transfer_family = ?plan.transfer_family,
             "device open"
         );
-        Ok(Arc::new(Self {
-            shared,
-            compute,
-            transfer,
-        }))
+        Ok(Arc::new(Self { shared, compute, transfer }))
     }
 
     /// Facts of the adapter.
@@ -169,9 +154,7 @@ impl Device {
 
     /// Counts since the device was opened.
     pub fn stats(&self) -> DeviceStats {
-        DeviceStats {
-            recordings: self.shared.recordings.load(Ordering::Relaxed),
-        }
+        DeviceStats { recordings: self.shared.recordings.load(Ordering::Relaxed) }
     }
 
     /// Whether the device is lost.
@@ -203,9 +186,7 @@ impl Shared {
         if let Some(names) = &self.names
             && let Ok(name) = CString::new(name.replace('\0', ""))
         {
-            let info = vk::DebugUtilsObjectNameInfoEXT::default()
-                .object_handle(handle)
-                .object_name(&name);
+            let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(handle).object_name(&name);
             // SAFETY: the handle belongs to this device and is not yet shared with another thread
             // (VUID-vkSetDebugUtilsObjectNameEXT-pNameInfo-02588, host access externally synchronised).
             if let Err(result) = unsafe { names.set_debug_utils_object_name(&info) } {
@@ -230,37 +211,22 @@ impl Shared {
 }
 
 fn find_physical(instance: &Instance, adapter: &AdapterFacts) -> Result<vk::PhysicalDevice> {
-    instance
-        .physical_devices()?
-        .get(adapter.index)
-        .copied()
-        .ok_or_else(|| Error::NoSuchDevice {
-            selector: crate::plan::DeviceSelector::Index(adapter.index),
-            available: Vec::new(),
-        })
+    instance.physical_devices()?.get(adapter.index).copied().ok_or_else(|| Error::NoSuchDevice {
+        selector: crate::plan::DeviceSelector::Index(adapter.index),
+        available: Vec::new(),
+    })
 }
 
-fn create_device(
-    instance: &Instance,
-    physical: vk::PhysicalDevice,
-    plan: &DevicePlan,
-) -> Result<ash::Device> {
+fn create_device(instance: &Instance, physical: vk::PhysicalDevice, plan: &DevicePlan) -> Result<ash::Device> {
     let adapter = &plan.adapter;
     let on = |feature: Features| plan.features.contains(feature);
     let core13 = adapter.api_version.at_least(1, 3);
 
-    let families: BTreeSet<u32> = [Some(plan.compute_family), plan.transfer_family]
-        .into_iter()
-        .flatten()
-        .collect();
+    let families: BTreeSet<u32> = [Some(plan.compute_family), plan.transfer_family].into_iter().flatten().collect();
     let priorities = [1.0];
     let queues: Vec<_> = families
         .iter()
-        .map(|&f| {
-            vk::DeviceQueueCreateInfo::default()
-                .queue_family_index(f)
-                .queue_priorities(&priorities)
-        })
+        .map(|&f| vk::DeviceQueueCreateInfo::default().queue_family_index(f).queue_priorities(&priorities))
         .collect();
 
     let extensions: Vec<*const std::ffi::c_char> = KNOWN_EXTENSIONS
@@ -272,8 +238,8 @@ fn create_device(
     let core = vk::PhysicalDeviceFeatures::default()
         .shader_int64(on(Features::SHADER_INT64))
         .shader_int16(on(Features::SHADER_INT16));
-    let mut v11 = vk::PhysicalDeviceVulkan11Features::default()
-        .storage_buffer16_bit_access(on(Features::STORAGE_BUFFER_16BIT));
+    let mut v11 =
+        vk::PhysicalDeviceVulkan11Features::default().storage_buffer16_bit_access(on(Features::STORAGE_BUFFER_16BIT));
     let mut v12 = vk::PhysicalDeviceVulkan12Features::default()
         .timeline_semaphore(on(Features::TIMELINE_SEMAPHORE))
         .buffer_device_address(on(Features::BUFFER_DEVICE_ADDRESS))
@@ -285,15 +251,15 @@ fn create_device(
         .host_query_reset(on(Features::HOST_QUERY_RESET))
         .vulkan_memory_model(on(Features::VULKAN_MEMORY_MODEL))
         .vulkan_memory_model_device_scope(on(Features::VULKAN_MEMORY_MODEL_DEVICE_SCOPE));
-    let mut sync = vk::PhysicalDeviceSynchronization2Features::default()
-        .synchronization2(on(Features::SYNCHRONIZATION2));
+    let mut sync =
+        vk::PhysicalDeviceSynchronization2Features::default().synchronization2(on(Features::SYNCHRONIZATION2));
     let mut control = vk::PhysicalDeviceSubgroupSizeControlFeatures::default()
         .subgroup_size_control(on(Features::SUBGROUP_SIZE_CONTROL))
         .compute_full_subgroups(on(Features::FULL_SUBGROUPS));
     let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default()
         .shader_integer_dot_product(on(Features::INTEGER_DOT_PRODUCT));
-    let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default()
-        .cooperative_matrix(on(Features::COOPERATIVE_MATRIX));
+    let mut matrix =
+        vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(on(Features::COOPERATIVE_MATRIX));
 
     let mut info = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)
@@ -314,8 +280,7 @@ fn create_device(
     // SAFETY: `physical` belongs to this instance; features and extensions are among those that the adapter's facts list
     // (VUID-vkCreateDevice-ppEnabledExtensionNames-01387); the families are distinct and exist
     // (VUID-VkDeviceCreateInfo-queueFamilyIndex-02802).
-    unsafe { instance.raw.create_device(physical, &info, None) }
-        .map_err(Error::vulkan("vkCreateDevice"))
+    unsafe { instance.raw.create_device(physical, &info, None) }.map_err(Error::vulkan("vkCreateDevice"))
 }
 
 /// Whether an extension that the device lists is to be enabled: those promoted to 1.3 only below it.
@@ -344,17 +309,13 @@ impl Drop for Shared {
 
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Device")
-            .field("name", &self.facts().name)
-            .finish_non_exhaustive()
+        f.debug_struct("Device").field("name", &self.facts().name).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("name", &self.plan.adapter.name)
-            .finish_non_exhaustive()
+        f.debug_struct("Shared").field("name", &self.plan.adapter.name).finish_non_exhaustive()
     }
 }
 
@@ -379,11 +340,7 @@ impl Shared {
         }
     }
 
-    pub(crate) unsafe fn cmd_pipeline_barrier2(
-        &self,
-        cmd: vk::CommandBuffer,
-        info: &vk::DependencyInfo<'_>,
-    ) {
+    pub(crate) unsafe fn cmd_pipeline_barrier2(&self, cmd: vk::CommandBuffer, info: &vk::DependencyInfo<'_>) {
         // SAFETY: the caller's.
         unsafe {
             match &self.sync2 {

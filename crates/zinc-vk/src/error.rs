@@ -90,9 +90,7 @@ pub enum Error {
         limit: u64,
     },
     /// The device or the host has no memory left for a buffer.
-    #[error(
-        "no memory for buffer `{name}` of {size} bytes: {available} bytes are free for such buffers ({reason})"
-    )]
+    #[error("no memory for buffer `{name}` of {size} bytes: {available} bytes are free for such buffers ({reason})")]
     OutOfMemory {
         /// Name of the buffer.
         name: String,
@@ -138,9 +136,7 @@ pub enum Error {
         first: u32,
     },
     /// A recording was submitted again before its last submission completed.
-    #[error(
-        "recording `{name}` is still pending: submitted at value {value}, the queue has completed {completed}"
-    )]
+    #[error("recording `{name}` is still pending: submitted at value {value}, the queue has completed {completed}")]
     RecordingPending {
         /// Name of the recording.
         name: String,
@@ -188,9 +184,7 @@ pub enum Error {
         limit: u64,
     },
     /// The host timeline was dropped before it signalled the value.
-    #[error(
-        "timeline `{timeline}` was dropped at {completed}; value {awaited} will never be signalled"
-    )]
+    #[error("timeline `{timeline}` was dropped at {completed}; value {awaited} will never be signalled")]
     TimelineAbandoned {
         /// Name of the timeline.
         timeline: String,
@@ -206,9 +200,7 @@ pub enum Error {
         during: &'static str,
     },
     /// Timestamps were read before the submission that writes them completed.
-    #[error(
-        "timestamps {first}..{end} are not written yet; wait for the submission that writes them"
-    )]
+    #[error("timestamps {first}..{end} are not written yet; wait for the submission that writes them")]
     TimestampsNotReady {
         /// First query read.
         first: u32,

@@ -328,18 +328,11 @@ pub struct AdapterFacts {
 impl AdapterFacts {
     /// Bytes of the largest device-local heap, or of the largest heap where none is device-local; 0 without heaps.
     pub fn device_memory_bytes(&self) -> u64 {
-        let largest = |local: bool| {
-            self.heaps
-                .iter()
-                .filter(|h| !local || h.device_local)
-                .map(|h| h.bytes)
-                .max()
-        };
+        let largest = |local: bool| self.heaps.iter().filter(|h| !local || h.device_local).map(|h| h.bytes).max();
         largest(true).or_else(|| largest(false)).unwrap_or(0)
     }
 
     pub(crate) fn has_extension(&self, name: &std::ffi::CStr) -> bool {
-        name.to_str()
-            .is_ok_and(|name| self.extensions.iter().any(|e| e == name))
+        name.to_str().is_ok_and(|name| self.extensions.iter().any(|e| e == name))
     }
 }

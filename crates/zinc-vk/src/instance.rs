@@ -36,11 +36,7 @@ pub(crate) struct Debug {
 }
 
 /// Lowest API version of the loader and of a device.
-pub(crate) const NEEDED: ApiVersion = ApiVersion {
-    major: 1,
-    minor: 2,
-    patch: 0,
-};
+pub(crate) const NEEDED: ApiVersion = ApiVersion { major: 1, minor: 2, patch: 0 };
 
 impl Instance {
     /// Opens the loader and creates an instance.
@@ -50,19 +46,14 @@ impl Instance {
     pub fn new(options: &InstanceOptions) -> Result<Arc<Self>> {
         // SAFETY: loading runs the initialisers of the system's Vulkan loader, which is what the user installed it for;
         // the library stays open as long as `entry` and every function pointer taken from it.
-        let entry = unsafe { ash::Entry::load() }.map_err(|e| Error::NoLoader {
-            reason: e.to_string(),
-        })?;
+        let entry = unsafe { ash::Entry::load() }.map_err(|e| Error::NoLoader { reason: e.to_string() })?;
         // SAFETY: a plain query without preconditions.
         let version = unsafe { entry.try_enumerate_instance_version() }
             .map_err(Error::vulkan("vkEnumerateInstanceVersion"))?
             .unwrap_or(vk::API_VERSION_1_0);
         let found = ApiVersion::from_raw(version);
         if found < NEEDED {
-            return Err(Error::LoaderTooOld {
-                found,
-                needed: NEEDED,
-            });
+            return Err(Error::LoaderTooOld { found, needed: NEEDED });
         }
 
         let messages = Arc::<Messages>::default();
@@ -76,9 +67,7 @@ impl Instance {
             extensions.push(ash::ext::validation_features::NAME.as_ptr());
         }
         let mut flags = vk::InstanceCreateFlags::empty();
-        if lists_extension(&entry, ash::khr::portability_enumeration::NAME)?
-            && cfg!(target_vendor = "apple")
-        {
+        if lists_extension(&entry, ash::khr::portability_enumeration::NAME)? && cfg!(target_vendor = "apple") {
             extensions.push(ash::khr::portability_enumeration::NAME.as_ptr());
             flags |= vk::InstanceCreateFlags::ENUMERATE_PORTABILITY_KHR;
         }
@@ -88,8 +77,7 @@ impl Instance {
             .engine_name(c"zinc")
             .api_version(vk::API_VERSION_1_3);
         let checks = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
-        let mut features =
-            vk::ValidationFeaturesEXT::default().enabled_validation_features(&checks);
+        let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&checks);
         let mut messenger_info = validation::create_info(&messages);
         let mut info = vk::InstanceCreateInfo::default()
             .flags(flags)
@@ -104,30 +92,17 @@ impl Instance {
         let raw = unsafe { entry.create_instance(&info, None) }.map_err(|source| match source {
             // The loader found drivers' manifests and none of them would load, or none exist.
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => Error::NoDevice,
-            source => Error::Vulkan {
-                call: "vkCreateInstance",
-                source,
-            },
+            source => Error::Vulkan { call: "vkCreateInstance", source },
         })?;
 
-        let mut this = Self {
-            raw,
-            debug: None,
-            messages,
-            entry,
-        };
+        let mut this = Self { raw, debug: None, messages, entry };
         if on {
             let instance = ash::ext::debug_utils::Instance::new(&this.entry, &this.raw);
             // SAFETY: the extension is enabled; the `Messages` behind the user pointer is owned by `this`.
-            let messenger = unsafe {
-                instance
-                    .create_debug_utils_messenger(&validation::create_info(&this.messages), None)
-            }
-            .map_err(Error::vulkan("vkCreateDebugUtilsMessengerEXT"))?;
-            this.debug = Some(Debug {
-                instance,
-                messenger,
-            });
+            let messenger =
+                unsafe { instance.create_debug_utils_messenger(&validation::create_info(&this.messages), None) }
+                    .map_err(Error::vulkan("vkCreateDebugUtilsMessengerEXT"))?;
+            this.debug = Some(Debug { instance, messenger });
         }
         Ok(Arc::new(this))
     }
@@ -137,11 +112,7 @@ impl Instance {
     /// # Errors
     /// What `vkEnumeratePhysicalDevices` says.
     pub fn adapters(&self) -> Result<Vec<AdapterFacts>> {
-        self.physical_devices()?
-            .iter()
-            .enumerate()
-            .map(|(index, &p)| facts::query(&self.raw, p, index))
-            .collect()
+        self.physical_devices()?.iter().enumerate().map(|(index, &p)| facts::query(&self.raw, p, index)).collect()
     }
 
     pub(crate) fn physical_devices(&self) -> Result<Vec<vk::PhysicalDevice>> {
@@ -164,15 +135,10 @@ fn require_layer(entry: &ash::Entry) -> Result<()> {
     // SAFETY: a plain query without preconditions.
     let layers = unsafe { entry.enumerate_instance_layer_properties() }
         .map_err(Error::vulkan("vkEnumerateInstanceLayerProperties"))?;
-    if layers
-        .iter()
-        .any(|l| l.layer_name_as_c_str() == Ok(validation::LAYER))
-    {
+    if layers.iter().any(|l| l.layer_name_as_c_str() == Ok(validation::LAYER)) {
         Ok(())
     } else {
-        Err(Error::NoValidationLayer {
-            layer: "VK_LAYER_KHRONOS_validation",
-        })
+        Err(Error::NoValidationLayer { layer: "VK_LAYER_KHRONOS_validation" })
     }
 }
 
@@ -189,9 +155,7 @@ impl Drop for Instance {
         // messenger belongs to this instance and goes first.
         unsafe {
             if let Some(debug) = &self.debug {
-                debug
-                    .instance
-                    .destroy_debug_utils_messenger(debug.messenger, None);
+                debug.instance.destroy_debug_utils_messenger(debug.messenger, None);
             }
             self.raw.destroy_instance(None);
         }
@@ -200,8 +164,6 @@ impl Drop for Instance {
 
 impl fmt::Debug for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Instance")
-            .field("validation", &self.debug.is_some())
-            .finish_non_exhaustive()
+        f.debug_struct("Instance").field("validation", &self.debug.is_some()).finish_non_exhaustive()
     }
 }

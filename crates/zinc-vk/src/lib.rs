@@ -46,10 +46,7 @@
 //! # Errors and panics
 //! [`Error`] is for what a caller cannot foresee. Misuse that is visible in the caller's own code panics with the numbers.
 
-#![allow(
-    unsafe_code,
-    reason = "this crate is the project's wrapper of the Vulkan API"
-)]
+#![allow(unsafe_code, reason = "this crate is the project's wrapper of the Vulkan API")]
 
 mod access;
 mod buffer;
@@ -74,8 +71,8 @@ pub use buffer::{ALIGNMENT, Buffer, Placement};
 pub use device::{Device, DeviceStats};
 pub use error::{Error, Result};
 pub use facts::{
-    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, HeapBudget, Limits,
-    MemoryType, PciAddress, QueueAbilities, QueueFamily, SubgroupFacts, SubgroupOps,
+    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, HeapBudget, Limits, MemoryType, PciAddress,
+    QueueAbilities, QueueFamily, SubgroupFacts, SubgroupOps,
 };
 pub use instance::{Instance, InstanceOptions};
 pub use memory::{HeapReport, MemoryReport};
@@ -85,9 +82,7 @@ pub use queue::{Queue, QueueKind, QueueStats};
 pub use recording::{Recording, RecordingBuilder, RecordingStats};
 pub use retire::Retire;
 pub use staging::{UploadRing, Uploader};
-pub use timeline::{
-    Counter, HostTimeline, SLICE, Timeline, TimelineId, TimelinePoint, WaitOutcome, WaitPolicy,
-};
+pub use timeline::{Counter, HostTimeline, SLICE, Timeline, TimelineId, TimelinePoint, WaitOutcome, WaitPolicy};
 pub use timestamps::{ClockCalibration, ClockMethod, Stage, Timestamps, host_now_ns};
 pub use validation::Validation;
 

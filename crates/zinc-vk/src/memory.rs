@@ -1,9 +1,7 @@
 //! Device memory: gpu-allocator behind a lock, bytes counted per heap.
 
 use ash::vk;
-use gpu_allocator::vulkan::{
-    Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc,
-};
+use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc};
 use gpu_allocator::{AllocationSizes, AllocatorDebugSettings, MemoryLocation};
 use parking_lot::Mutex;
 
@@ -65,10 +63,7 @@ impl Memory {
         adapter: &AdapterFacts,
     ) -> Result<Self> {
         // A block of the allocator must itself be allocatable, and small heaps should not vanish in one half-used block.
-        let largest = adapter
-            .limits
-            .allocation_bytes
-            .min(adapter.device_memory_bytes() / 8);
+        let largest = adapter.limits.allocation_bytes.min(adapter.device_memory_bytes() / 8);
         let device = (64 * MIB).min(largest);
         let mut debug = AllocatorDebugSettings::default();
         // `close` reports leaks itself, by name and through tracing.
@@ -89,12 +84,7 @@ impl Memory {
             available: adapter.device_memory_bytes(),
             reason: e.to_string(),
         })?;
-        Ok(Self {
-            state: Mutex::new(State {
-                allocator: Some(allocator),
-                ours: vec![0; adapter.heaps.len()],
-            }),
-        })
+        Ok(Self { state: Mutex::new(State { allocator: Some(allocator), ours: vec![0; adapter.heaps.len()] }) })
     }
 
     /// Memory for a buffer with these requirements.
@@ -119,21 +109,13 @@ impl Memory {
             allocation_scheme: AllocationScheme::GpuAllocatorManaged,
         };
         let size = requirements.size;
-        let refused = |available, reason: String| Error::OutOfMemory {
-            name: name.to_owned(),
-            size,
-            available,
-            reason,
-        };
+        let refused = |available, reason: String| Error::OutOfMemory { name: name.to_owned(), size, available, reason };
         // A driver that overcommits does not say no: it moves other memory out of the device and runs at a tenth of the
         // speed. Small buffers mostly come out of a block that exists, so only those that need a new one are held back.
         if size >= CHECKED_BYTES {
             let available = self.available(shared, requirements.memory_type_bits, placement);
             if size > available {
-                return Err(refused(
-                    available,
-                    "the heap's budget is checked beforehand".to_owned(),
-                ));
+                return Err(refused(available, "the heap's budget is checked beforehand".to_owned()));
             }
         }
         let mut state = self.state.lock();
@@ -143,11 +125,7 @@ impl Memory {
         };
         match result {
             Ok(allocation) => {
-                let heap = heap_of(
-                    adapter,
-                    requirements.memory_type_bits,
-                    allocation.memory_properties(),
-                );
+                let heap = heap_of(adapter, requirements.memory_type_bits, allocation.memory_properties());
                 if let Some(ours) = state.ours.get_mut(heap) {
                     *ours += size;
                 }
@@ -155,10 +133,7 @@ impl Memory {
             }
             Err(reason) => {
                 drop(state);
-                Err(refused(
-                    self.available(shared, requirements.memory_type_bits, placement),
-                    reason,
-                ))
+                Err(refused(self.available(shared, requirements.memory_type_bits, placement), reason))
             }
         }
     }
@@ -172,10 +147,7 @@ impl Memory {
         };
         let types = shared.plan.adapter.memory_types.iter().enumerate();
         let candidates = types.filter(|(i, t)| bits & (1 << i) != 0 && fits(t));
-        candidates
-            .map(|(_, t)| heaps[t.heap as usize].available)
-            .max()
-            .unwrap_or(0)
+        candidates.map(|(_, t)| heaps[t.heap as usize].available).max().unwrap_or(0)
     }
 
     /// Gives the memory of a destroyed buffer back.
@@ -193,27 +165,18 @@ impl Memory {
 
     pub(crate) fn report(&self, shared: &Shared) -> MemoryReport {
         let ours = self.state.lock().ours.clone();
-        let budgets = shared
-            .has(Features::MEMORY_BUDGET)
-            .then(|| facts::budgets(&shared.instance.raw, shared.physical));
-        let heaps = shared
-            .plan
-            .adapter
-            .heaps
-            .iter()
-            .enumerate()
-            .map(|(i, heap)| HeapReport {
-                total: heap.bytes,
-                available: match budgets {
-                    Some(budgets) => budgets[i].budget.saturating_sub(budgets[i].usage),
-                    None => heap.bytes.saturating_sub(ours[i]),
-                },
-                ours: ours[i],
-                device_local: heap.device_local,
-            });
-        MemoryReport {
-            heaps: heaps.collect(),
-        }
+        let budgets =
+            shared.has(Features::MEMORY_BUDGET).then(|| facts::budgets(&shared.instance.raw, shared.physical));
+        let heaps = shared.plan.adapter.heaps.iter().enumerate().map(|(i, heap)| HeapReport {
+            total: heap.bytes,
+            available: match budgets {
+                Some(budgets) => budgets[i].budget.saturating_sub(budgets[i].usage),
+                None => heap.bytes.saturating_sub(ours[i]),
+            },
+            ours: ours[i],
+            device_local: heap.device_local,
+        });
+        MemoryReport { heaps: heaps.collect() }
     }
 
     /// Frees the allocator's blocks; must come before the device is destroyed.
@@ -236,7 +199,5 @@ fn heap_of(adapter: &AdapterFacts, bits: u32, flags: vk::MemoryPropertyFlags) ->
             && t.host_cached == has(vk::MemoryPropertyFlags::HOST_CACHED)
     };
     let mut types = adapter.memory_types.iter().enumerate();
-    types
-        .find(|(i, t)| bits & (1 << i) != 0 && same(t))
-        .map_or(0, |(_, t)| t.heap as usize)
+    types.find(|(i, t)| bits & (1 << i) != 0 && same(t)).map_or(0, |(_, t)| t.heap as usize)
 }

@@ -51,9 +51,8 @@ impl Pipeline {
         let shared = &device.shared;
         check(shared, spec)?;
 
-        let ranges = [vk::PushConstantRange::default()
-            .stage_flags(vk::ShaderStageFlags::COMPUTE)
-            .size(spec.push_bytes)];
+        let ranges =
+            [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(spec.push_bytes)];
         let mut layout_info = vk::PipelineLayoutCreateInfo::default();
         if spec.push_bytes > 0 {
             layout_info = layout_info.push_constant_ranges(&ranges);
@@ -82,30 +81,16 @@ impl Pipeline {
         Ok(Arc::new(this))
     }
 
-    fn build(
-        &self,
-        spec: &PipelineSpec<'_>,
-        module: vk::ShaderModule,
-    ) -> ash::prelude::VkResult<vk::Pipeline> {
+    fn build(&self, spec: &PipelineSpec<'_>, module: vk::ShaderModule) -> ash::prelude::VkResult<vk::Pipeline> {
         let width = self.shared.plan.subgroup_width;
         let entries: Vec<_> = (0u32..)
             .zip(spec.constants)
-            .map(|(i, &(id, _))| vk::SpecializationMapEntry {
-                constant_id: id,
-                offset: i * 4,
-                size: 4,
-            })
+            .map(|(i, &(id, _))| vk::SpecializationMapEntry { constant_id: id, offset: i * 4, size: 4 })
             .collect();
-        let values: Vec<u8> = spec
-            .constants
-            .iter()
-            .flat_map(|(_, value)| value.to_ne_bytes())
-            .collect();
-        let constants = vk::SpecializationInfo::default()
-            .map_entries(&entries)
-            .data(&values);
-        let mut required = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default()
-            .required_subgroup_size(width);
+        let values: Vec<u8> = spec.constants.iter().flat_map(|(_, value)| value.to_ne_bytes()).collect();
+        let constants = vk::SpecializationInfo::default().map_entries(&entries).data(&values);
+        let mut required =
+            vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default().required_subgroup_size(width);
         let mut stage = vk::PipelineShaderStageCreateInfo::default()
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(module)
@@ -117,18 +102,12 @@ impl Pipeline {
         if self.shared.has(Features::FULL_SUBGROUPS) && spec.workgroup_size.is_multiple_of(width) {
             stage = stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS);
         }
-        let info = vk::ComputePipelineCreateInfo::default()
-            .stage(stage)
-            .layout(self.layout);
+        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout);
         // SAFETY: module and layout belong to this device; the width lies within the device's range
         // (VUID-VkPipelineShaderStageRequiredSubgroupSizeCreateInfo-requiredSubgroupSize-02760..02762) and `check` has held the
         // workgroup against it (VUID-VkPipelineShaderStageCreateInfo-pNext-02756, -02758); the cache synchronises itself.
         let result = unsafe {
-            self.shared.raw.create_compute_pipelines(
-                self.shared.cache.raw(),
-                std::slice::from_ref(&info),
-                None,
-            )
+            self.shared.raw.create_compute_pipelines(self.shared.cache.raw(), std::slice::from_ref(&info), None)
         };
         match result {
             Ok(pipelines) => Ok(pipelines[0]),
@@ -166,10 +145,7 @@ fn check(shared: &Shared, spec: &PipelineSpec<'_>) -> Result<()> {
         "pipeline `{name}`: {} push bytes, not a multiple of 4",
         spec.push_bytes
     );
-    assert!(
-        spec.workgroup_size > 0,
-        "pipeline `{name}`: workgroups of 0 invocations"
-    );
+    assert!(spec.workgroup_size > 0, "pipeline `{name}`: workgroups of 0 invocations");
     for (i, (id, _)) in spec.constants.iter().enumerate() {
         assert!(
             spec.constants[..i].iter().all(|(earlier, _)| earlier != id),
@@ -179,11 +155,7 @@ fn check(shared: &Shared, spec: &PipelineSpec<'_>) -> Result<()> {
     let first = spec.spirv.first().copied().unwrap_or(0);
     // A module has a header of five words.
     if first != SPIRV_MAGIC || spec.spirv.len() < 5 {
-        return Err(Error::NotSpirv {
-            name: name.to_owned(),
-            words: spec.spirv.len(),
-            first,
-        });
+        return Err(Error::NotSpirv { name: name.to_owned(), words: spec.spirv.len(), first });
     }
     let adapter = &shared.plan.adapter;
     let limits = &adapter.limits;
@@ -195,22 +167,11 @@ fn check(shared: &Shared, spec: &PipelineSpec<'_>) -> Result<()> {
         });
     }
     let width = shared.plan.subgroup_width;
-    let by_subgroups = if shared.selects_subgroup_width() {
-        adapter.subgroup.per_workgroup.saturating_mul(width)
-    } else {
-        u32::MAX
-    };
-    let limit = limits
-        .workgroup_invocations
-        .min(limits.workgroup_size[0])
-        .min(by_subgroups);
+    let by_subgroups =
+        if shared.selects_subgroup_width() { adapter.subgroup.per_workgroup.saturating_mul(width) } else { u32::MAX };
+    let limit = limits.workgroup_invocations.min(limits.workgroup_size[0]).min(by_subgroups);
     if spec.workgroup_size > limit {
-        return Err(Error::WorkgroupTooLarge {
-            name: name.to_owned(),
-            size: spec.workgroup_size,
-            limit,
-            width,
-        });
+        return Err(Error::WorkgroupTooLarge { name: name.to_owned(), size: spec.workgroup_size, limit, width });
     }
     Ok(())
 }

@@ -31,10 +31,7 @@ pub(crate) struct PipelineCache {
 impl PipelineCache {
     /// Opens the cache of the plan's directory, or an empty one.
     pub(crate) fn open(device: &ash::Device, plan: &DevicePlan) -> Result<Self> {
-        let file = plan
-            .pipeline_cache_dir
-            .as_ref()
-            .map(|dir| dir.join(file_name(&plan.adapter)));
+        let file = plan.pipeline_cache_dir.as_ref().map(|dir| dir.join(file_name(&plan.adapter)));
         let stored = file.as_deref().and_then(read);
         let on_disk = Mutex::new(stored.as_deref().map(fnv1a));
         let initial = stored.unwrap_or_default();
@@ -46,9 +43,7 @@ impl PipelineCache {
         };
         let raw = create(&initial)
             .or_else(|error| {
-                tracing::warn!(
-                    "the driver refuses the pipeline cache ({error}); starting an empty one"
-                );
+                tracing::warn!("the driver refuses the pipeline cache ({error}); starting an empty one");
                 create(&[])
             })
             .map_err(Error::vulkan("vkCreatePipelineCache"))?;
@@ -65,15 +60,12 @@ impl PipelineCache {
             return Ok(());
         };
         // SAFETY: the cache belongs to this device and synchronises itself.
-        let data = unsafe { device.get_pipeline_cache_data(self.raw) }
-            .map_err(Error::vulkan("vkGetPipelineCacheData"))?;
+        let data =
+            unsafe { device.get_pipeline_cache_data(self.raw) }.map_err(Error::vulkan("vkGetPipelineCacheData"))?;
         let mut on_disk = self.on_disk.lock();
         let sum = fnv1a(&data);
         if *on_disk != Some(sum) {
-            write(file, &data).map_err(|e| Error::PipelineCache {
-                path: file.clone(),
-                reason: e.to_string(),
-            })?;
+            write(file, &data).map_err(|e| Error::PipelineCache { path: file.clone(), reason: e.to_string() })?;
             *on_disk = Some(sum);
         }
         Ok(())
@@ -92,26 +84,16 @@ fn file_name(adapter: &AdapterFacts) -> String {
         // Writing to a string cannot fail.
         let _ = write!(uuid, "{byte:02x}");
     }
-    format!(
-        "{:04x}-{:04x}-{uuid}-{:08x}.pipelines",
-        adapter.vendor_id, adapter.device_id, adapter.driver.version
-    )
+    format!("{:04x}-{:04x}-{uuid}-{:08x}.pipelines", adapter.vendor_id, adapter.device_id, adapter.driver.version)
 }
 
 /// The driver's bytes, if the file exists and is whole.
 fn read(file: &Path) -> Option<Vec<u8>> {
     let length = std::fs::metadata(file).ok()?.len();
-    let bytes = if length <= LARGEST {
-        std::fs::read(file).ok()
-    } else {
-        None
-    };
+    let bytes = if length <= LARGEST { std::fs::read(file).ok() } else { None };
     let data = bytes.as_deref().and_then(unpack).map(<[u8]>::to_vec);
     if data.is_none() {
-        tracing::warn!(
-            "ignoring the pipeline cache {}: it is damaged",
-            file.display()
-        );
+        tracing::warn!("ignoring the pipeline cache {}: it is damaged", file.display());
     }
     data
 }
@@ -120,8 +102,7 @@ fn write(file: &Path, data: &[u8]) -> std::io::Result<()> {
     let dir = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(dir)?;
     let temporary = file.with_extension(format!("{}.tmp", std::process::id()));
-    let result =
-        std::fs::write(&temporary, pack(data)).and_then(|()| std::fs::rename(&temporary, file));
+    let result = std::fs::write(&temporary, pack(data)).and_then(|()| std::fs::rename(&temporary, file));
     if result.is_err() {
         let _ = std::fs::remove_file(&temporary);
     }
@@ -140,15 +121,12 @@ fn pack(data: &[u8]) -> Vec<u8> {
 fn unpack(file: &[u8]) -> Option<&[u8]> {
     let (header, data) = file.split_at_checked(HEADER)?;
     let word = |at: usize| header[at..at + 8].try_into().map(u64::from_le_bytes).ok();
-    (header[..8] == MAGIC && word(8)? == data.len() as u64 && word(16)? == fnv1a(data))
-        .then_some(data)
+    (header[..8] == MAGIC && word(8)? == data.len() as u64 && word(16)? == fnv1a(data)).then_some(data)
 }
 
 /// 64-bit FNV-1a: notices damage, promises nothing against forgery.
 fn fnv1a(data: &[u8]) -> u64 {
-    data.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    data.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -185,9 +163,6 @@ mod tests {
         write(&file, b"one").unwrap();
         write(&file, b"two").unwrap();
         assert_eq!(read(&file).as_deref(), Some(&b"two"[..]));
-        assert_eq!(
-            std::fs::read_dir(file.parent().unwrap()).unwrap().count(),
-            1
-        );
+        assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
     }
 }

@@ -18,9 +18,7 @@ use std::path::PathBuf;
 use ash::vk;
 
 use crate::error::{Error, Result};
-use crate::facts::{
-    AdapterFacts, AdapterKind, ApiVersion, Features, QueueAbilities, QueueFamily, SubgroupOps,
-};
+use crate::facts::{AdapterFacts, AdapterKind, ApiVersion, Features, QueueAbilities, QueueFamily, SubgroupOps};
 use crate::instance::NEEDED;
 
 /// Subgroup width that kernels are tuned for; pinned wherever the device can run it.
@@ -71,17 +69,9 @@ pub enum Missing {
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fn names<'a>(
-            f: &mut fmt::Formatter<'_>,
-            names: impl Iterator<Item = &'a str>,
-        ) -> fmt::Result {
+        fn names<'a>(f: &mut fmt::Formatter<'_>, names: impl Iterator<Item = &'a str>) -> fmt::Result {
             for (i, name) in names.enumerate() {
-                write!(
-                    f,
-                    "{}{}",
-                    if i == 0 { "" } else { ", " },
-                    name.to_ascii_lowercase()
-                )?;
+                write!(f, "{}{}", if i == 0 { "" } else { ", " }, name.to_ascii_lowercase())?;
             }
             Ok(())
         }
@@ -142,16 +132,10 @@ pub enum Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CpuDevice { name } => write!(
-                f,
-                "{name} runs on the processor; expect a fraction of a GPU's speed"
-            ),
+            Self::CpuDevice { name } => write!(f, "{name} runs on the processor; expect a fraction of a GPU's speed"),
             Self::PassedOver(unsuitable) => write!(f, "not used: {unsuitable}"),
             Self::SubgroupWidth { name, width } => {
-                write!(
-                    f,
-                    "{name} runs subgroups of {width} lanes; the kernels are tuned for {PREFERRED_SUBGROUP}"
-                )
+                write!(f, "{name} runs subgroups of {width} lanes; the kernels are tuned for {PREFERRED_SUBGROUP}")
             }
         }
     }
@@ -192,16 +176,11 @@ impl DevicePlan {
             None => best(adapters, &mut notices)?,
         };
         if adapter.kind == AdapterKind::Cpu {
-            notices.push(Notice::CpuDevice {
-                name: adapter.name.clone(),
-            });
+            notices.push(Notice::CpuDevice { name: adapter.name.clone() });
         }
         let subgroup_width = subgroup_width(adapter, wants.subgroup)?;
         if subgroup_width != PREFERRED_SUBGROUP && wants.subgroup.is_none() {
-            notices.push(Notice::SubgroupWidth {
-                name: adapter.name.clone(),
-                width: subgroup_width,
-            });
+            notices.push(Notice::SubgroupWidth { name: adapter.name.clone(), width: subgroup_width });
         }
         Ok(Self {
             adapter: adapter.clone(),
@@ -227,10 +206,7 @@ impl DevicePlan {
 fn ranked(adapters: &[AdapterFacts]) -> Vec<&AdapterFacts> {
     let mut cards: Vec<&AdapterFacts> = Vec::new();
     for adapter in adapters {
-        match cards
-            .iter_mut()
-            .find(|card| same_card(adapters, card, adapter))
-        {
+        match cards.iter_mut().find(|card| same_card(adapters, card, adapter)) {
             Some(card) => {
                 if quality(adapter) < quality(card) {
                     *card = adapter;
@@ -246,10 +222,7 @@ fn ranked(adapters: &[AdapterFacts]) -> Vec<&AdapterFacts> {
 fn named<'a>(adapters: &'a [AdapterFacts], selector: &DeviceSelector) -> Result<&'a AdapterFacts> {
     let no_such = || Error::NoSuchDevice {
         selector: selector.clone(),
-        available: adapters
-            .iter()
-            .map(|a| format!("{}: {}", a.index, a.name))
-            .collect(),
+        available: adapters.iter().map(|a| format!("{}: {}", a.index, a.name)).collect(),
     };
     let candidates: Vec<&AdapterFacts> = match selector {
         // An index may name a duplicate on purpose, to compare two drivers.
@@ -259,11 +232,7 @@ fn named<'a>(adapters: &'a [AdapterFacts], selector: &DeviceSelector) -> Result<
             let matches = |a: &&AdapterFacts| a.name.to_lowercase().contains(&name);
             let cards: Vec<&AdapterFacts> = ranked(adapters).into_iter().filter(matches).collect();
             // The name may be the one that only a duplicate's driver gives the card.
-            if cards.is_empty() {
-                adapters.iter().filter(matches).collect()
-            } else {
-                cards
-            }
+            if cards.is_empty() { adapters.iter().filter(matches).collect() } else { cards }
         }
     };
     if candidates.is_empty() {
@@ -273,19 +242,14 @@ fn named<'a>(adapters: &'a [AdapterFacts], selector: &DeviceSelector) -> Result<
         .iter()
         .find(|a| missing(a).is_empty())
         .copied()
-        .ok_or_else(|| Error::NoSuitableDevice {
-            adapters: candidates.iter().map(|a| unsuitable(a)).collect(),
-        })
+        .ok_or_else(|| Error::NoSuitableDevice { adapters: candidates.iter().map(|a| unsuitable(a)).collect() })
 }
 
 fn best<'a>(adapters: &'a [AdapterFacts], notices: &mut Vec<Notice>) -> Result<&'a AdapterFacts> {
     let cards = ranked(adapters);
     let only_cpu = cards.iter().all(|a| a.kind == AdapterKind::Cpu);
     let mut passed = Vec::new();
-    for card in cards
-        .iter()
-        .filter(|a| only_cpu || a.kind != AdapterKind::Cpu)
-    {
+    for card in cards.iter().filter(|a| only_cpu || a.kind != AdapterKind::Cpu) {
         if missing(card).is_empty() {
             notices.extend(passed.into_iter().map(Notice::PassedOver));
             return Ok(card);
@@ -319,9 +283,7 @@ fn missing(adapter: &AdapterFacts) -> Vec<Missing> {
 fn unsuitable(adapter: &AdapterFacts) -> Unsuitable {
     Unsuitable {
         name: adapter.name.clone(),
-        driver: format!("{} {}", adapter.driver.name, adapter.driver.info)
-            .trim()
-            .to_owned(),
+        driver: format!("{} {}", adapter.driver.name, adapter.driver.info).trim().to_owned(),
         missing: missing(adapter),
     }
 }
@@ -366,9 +328,7 @@ fn same_card(all: &[AdapterFacts], a: &AdapterFacts, b: &AdapterFacts) -> bool {
 /// Position of `adapter` among the cards of its model that its driver lists.
 fn nth_of_its_kind(all: &[AdapterFacts], adapter: &AdapterFacts) -> usize {
     let model = |a: &AdapterFacts| (a.driver.id, a.vendor_id, a.device_id);
-    all.iter()
-        .filter(|a| model(a) == model(adapter) && a.index < adapter.index)
-        .count()
+    all.iter().filter(|a| model(a) == model(adapter) && a.index < adapter.index).count()
 }
 
 /// The family of the compute queue.
@@ -380,9 +340,7 @@ fn compute_family(adapter: &AdapterFacts) -> Option<u32> {
     let universal = |f: &QueueFamily| f.abilities.contains(QueueAbilities::GRAPHICS);
     let prefer_universal = adapter.vendor_id == NVIDIA;
     let find = |wanted: &dyn Fn(&QueueFamily) -> bool| adapter.families.iter().position(wanted);
-    find(&|f| usable(f) && universal(f) == prefer_universal)
-        .or_else(|| find(&usable))
-        .and_then(|i| i.try_into().ok())
+    find(&|f| usable(f) && universal(f) == prefer_universal).or_else(|| find(&usable)).and_then(|i| i.try_into().ok())
 }
 
 /// A family that only copies.
@@ -391,29 +349,17 @@ fn transfer_family(adapter: &AdapterFacts) -> Option<u32> {
     adapter
         .families
         .iter()
-        .position(|f| {
-            f.queues > 0
-                && f.abilities.contains(QueueAbilities::TRANSFER)
-                && !f.abilities.intersects(other)
-        })
+        .position(|f| f.queues > 0 && f.abilities.contains(QueueAbilities::TRANSFER) && !f.abilities.intersects(other))
         .and_then(|i| i.try_into().ok())
 }
 
 fn subgroup_width(adapter: &AdapterFacts, requested: Option<u32>) -> Result<u32> {
     let subgroup = &adapter.subgroup;
-    let (min, max) = if subgroup.selectable {
-        (subgroup.min, subgroup.max)
-    } else {
-        (subgroup.default, subgroup.default)
-    };
+    let (min, max) =
+        if subgroup.selectable { (subgroup.min, subgroup.max) } else { (subgroup.default, subgroup.default) };
     match requested {
         Some(width) if width.is_power_of_two() && (min..=max).contains(&width) => Ok(width),
-        Some(requested) => Err(Error::SubgroupWidth {
-            device: adapter.name.clone(),
-            requested,
-            min,
-            max,
-        }),
+        Some(requested) => Err(Error::SubgroupWidth { device: adapter.name.clone(), requested, min, max }),
         None if (min..=max).contains(&PREFERRED_SUBGROUP) => Ok(PREFERRED_SUBGROUP),
         None => Ok(subgroup.default),
     }

@@ -82,12 +82,8 @@ impl Queue {
         shared.name(raw, kind.name());
         let timeline = Timeline::new(shared, kind.name())?;
         // SAFETY: no preconditions beyond a live device.
-        let fence = unsafe {
-            shared
-                .raw
-                .create_fence(&vk::FenceCreateInfo::default(), None)
-        }
-        .map_err(shared.error("vkCreateFence"))?;
+        let fence = unsafe { shared.raw.create_fence(&vk::FenceCreateInfo::default(), None) }
+            .map_err(shared.error("vkCreateFence"))?;
         Ok(Arc::new(Self {
             shared: Arc::clone(shared),
             kind,
@@ -115,11 +111,7 @@ impl Queue {
     /// # Panics
     /// If the recording was made for another queue kind or device, or a wait can never be met: it belongs to another device or
     /// is a later point of this very queue.
-    pub fn submit(
-        &self,
-        recording: &Arc<Recording>,
-        waits: &[TimelinePoint],
-    ) -> Result<TimelinePoint> {
+    pub fn submit(&self, recording: &Arc<Recording>, waits: &[TimelinePoint]) -> Result<TimelinePoint> {
         self.check_recording(recording);
         self.shared.loss.check()?;
         let mut state = self.state.lock();
@@ -133,11 +125,7 @@ impl Queue {
 
         state.last = value;
         recording.set_value(value);
-        state.in_flight.push_back(InFlight {
-            value,
-            _recording: Arc::clone(recording),
-            _waits: waits.to_vec(),
-        });
+        state.in_flight.push_back(InFlight { value, _recording: Arc::clone(recording), _waits: waits.to_vec() });
         drop(state);
         // What the caller keeps in a recording may run any code when it is dropped, so the lock is released first.
         drop(done);
@@ -193,11 +181,7 @@ impl Queue {
         loop {
             let slice = u64::try_from(SLICE.as_nanos()).unwrap_or(u64::MAX);
             // SAFETY: the fence belongs to this device and was submitted.
-            match unsafe {
-                self.shared
-                    .raw
-                    .wait_for_fences(std::slice::from_ref(&fence), true, slice)
-            } {
+            match unsafe { self.shared.raw.wait_for_fences(std::slice::from_ref(&fence), true, slice) } {
                 Ok(()) => return Ok(()),
                 Err(vk::Result::TIMEOUT) => {}
                 Err(error) => return Err(self.shared.error("vkWaitForFences")(error)),
@@ -205,10 +189,7 @@ impl Queue {
             self.shared.loss.check()?;
             let stalled: Duration = start.elapsed();
             if stalled >= limit {
-                return Err(Error::FenceStalled {
-                    queue: self.kind.name().to_owned(),
-                    stalled,
-                });
+                return Err(Error::FenceStalled { queue: self.kind.name().to_owned(), stalled });
             }
         }
     }
@@ -288,9 +269,7 @@ impl Queue {
                 state.last
             );
             point.timeline().check_distance(point.value())?;
-            state
-                .waits
-                .push(semaphore(self.semaphore(point.timeline()), point.value()));
+            state.waits.push(semaphore(self.semaphore(point.timeline()), point.value()));
         }
         Ok(())
     }
@@ -323,33 +302,21 @@ impl Queue {
         // semaphores and values are checked against this device and its difference (VUID-VkSubmitInfo2-semaphore-03882 to
         // 03884); the fence, if any, is unsignalled and locked (VUID-vkQueueSubmit2-fence-04894, -04895). All of it is owned by
         // the in-flight entry until the value is reached, or by the frame that waits for the fence.
-        unsafe { self.shared.queue_submit2(state.raw, &submit, fence) }
-            .map_err(self.shared.error("vkQueueSubmit2"))?;
+        unsafe { self.shared.queue_submit2(state.raw, &submit, fence) }.map_err(self.shared.error("vkQueueSubmit2"))?;
         self.submits.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
 
 fn semaphore(raw: vk::Semaphore, value: u64) -> vk::SemaphoreSubmitInfo<'static> {
-    vk::SemaphoreSubmitInfo::default()
-        .semaphore(raw)
-        .value(value)
-        .stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)
+    vk::SemaphoreSubmitInfo::default().semaphore(raw).value(value).stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        if state.stuck
-            || self
-                .timeline
-                .settle(state.last, WaitPolicy::default().stall)
-                == Settled::StillRunning
-        {
-            tracing::error!(
-                "the {} queue does not come to rest; what it runs is leaked",
-                self.kind.name()
-            );
+        if state.stuck || self.timeline.settle(state.last, WaitPolicy::default().stall) == Settled::StillRunning {
+            tracing::error!("the {} queue does not come to rest; what it runs is leaked", self.kind.name());
             // The device may still run it: keep everything, the device included, for ever.
             std::mem::forget(std::mem::take(&mut state.in_flight));
             std::mem::forget(Arc::clone(&self.timeline));
@@ -370,9 +337,6 @@ impl Drop for Queue {
 
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue")
-            .field("kind", &self.kind)
-            .field("stats", &self.stats())
-            .finish_non_exhaustive()
+        f.debug_struct("Queue").field("kind", &self.kind).field("stats", &self.stats()).finish_non_exhaustive()
     }
 }

@@ -89,13 +89,8 @@ impl RecordingBuilder {
         let begin = vk::CommandBufferBeginInfo::default();
         // SAFETY: the command buffer is new and this builder is its only user
         // (VUID-vkBeginCommandBuffer-commandBuffer-00049).
-        unsafe {
-            device
-                .shared
-                .raw
-                .begin_command_buffer(commands.buffer, &begin)
-        }
-        .map_err(device.shared.error("vkBeginCommandBuffer"))?;
+        unsafe { device.shared.raw.begin_command_buffer(commands.buffer, &begin) }
+            .map_err(device.shared.error("vkBeginCommandBuffer"))?;
         Ok(Self {
             commands,
             kind,
@@ -112,12 +107,7 @@ impl RecordingBuilder {
     /// # Panics
     /// If `push` is not as long as the pipeline's push block, `groups` exceeds the device's limit, the recording is not for
     /// the compute queue, or the pipeline belongs to another device.
-    pub fn dispatch(
-        &mut self,
-        pipeline: &Arc<Pipeline>,
-        push: &[u8],
-        groups: [u32; 3],
-    ) -> &mut Self {
+    pub fn dispatch(&mut self, pipeline: &Arc<Pipeline>, push: &[u8], groups: [u32; 3]) -> &mut Self {
         let limit = self.commands.shared.plan.adapter.limits.workgroup_count;
         assert!(
             groups.iter().zip(limit).all(|(&g, l)| g <= l),
@@ -130,9 +120,7 @@ impl RecordingBuilder {
         // SAFETY: a pipeline is bound, its whole push block is set and the counts are within the limits
         // (VUID-vkCmdDispatch-None-08606, -maintenance4-08602, -groupCountX-00386 and its like).
         unsafe {
-            shared
-                .raw
-                .cmd_dispatch(*buffer, groups[0], groups[1], groups[2]);
+            shared.raw.cmd_dispatch(*buffer, groups[0], groups[1], groups[2]);
         };
         self.stats.dispatches += 1;
         self
@@ -150,11 +138,7 @@ impl RecordingBuilder {
         counts: &Arc<Buffer>,
         offset: u64,
     ) -> &mut Self {
-        assert!(
-            offset.is_multiple_of(4),
-            "recording `{}`: indirect offset {offset}, not a multiple of 4",
-            self.name
-        );
+        assert!(offset.is_multiple_of(4), "recording `{}`: indirect offset {offset}, not a multiple of 4", self.name);
         counts.checked("indirect dispatch", offset, 12);
         self.own(counts);
         self.bind(pipeline, push);
@@ -162,9 +146,7 @@ impl RecordingBuilder {
         // SAFETY: as `dispatch`; the words lie inside a buffer with INDIRECT_BUFFER usage, aligned
         // (VUID-vkCmdDispatchIndirect-buffer-02709, -offset-02710, -offset-00407).
         unsafe {
-            shared
-                .raw
-                .cmd_dispatch_indirect(*buffer, counts.raw(), offset);
+            shared.raw.cmd_dispatch_indirect(*buffer, counts.raw(), offset);
         };
         self.stats.dispatches += 1;
         self
@@ -172,10 +154,7 @@ impl RecordingBuilder {
 
     fn bind(&mut self, pipeline: &Arc<Pipeline>, push: &[u8]) {
         let name = &self.name;
-        assert!(
-            self.kind == QueueKind::Compute,
-            "recording `{name}` is for the transfer queue, which cannot dispatch"
-        );
+        assert!(self.kind == QueueKind::Compute, "recording `{name}` is for the transfer queue, which cannot dispatch");
         assert!(
             pipeline.belongs_to(&self.commands.shared),
             "recording `{name}`: pipeline `{}` belongs to another device",
@@ -188,29 +167,17 @@ impl RecordingBuilder {
             pipeline.name(),
             pipeline.push_bytes()
         );
-        self.keep_once(Arc::as_ptr(pipeline).cast(), || {
-            Arc::<Pipeline>::clone(pipeline) as _
-        });
+        self.keep_once(Arc::as_ptr(pipeline).cast(), || Arc::<Pipeline>::clone(pipeline) as _);
         let Commands { shared, buffer, .. } = &self.commands;
         // SAFETY: the command buffer is recording, on a pool that only this builder uses; pipeline and layout belong to the
         // device and are kept; the push block is within the layout's range (VUID-vkCmdPushConstants-offset-01795, -01796).
         unsafe {
             if self.bound != Some(pipeline.raw()) {
-                shared.raw.cmd_bind_pipeline(
-                    *buffer,
-                    vk::PipelineBindPoint::COMPUTE,
-                    pipeline.raw(),
-                );
+                shared.raw.cmd_bind_pipeline(*buffer, vk::PipelineBindPoint::COMPUTE, pipeline.raw());
                 self.bound = Some(pipeline.raw());
             }
             if !push.is_empty() {
-                shared.raw.cmd_push_constants(
-                    *buffer,
-                    pipeline.layout(),
-                    vk::ShaderStageFlags::COMPUTE,
-                    0,
-                    push,
-                );
+                shared.raw.cmd_push_constants(*buffer, pipeline.layout(), vk::ShaderStageFlags::COMPUTE, 0, push);
             }
         }
     }
@@ -256,29 +223,60 @@ impl RecordingBuilder {
         from.checked("copy", from_offset, bytes);
         to.checked("copy", to_offset, bytes);
         assert!(
-            !Arc::ptr_eq(from, to)
-                || from_offset + bytes <= to_offset
-                || to_offset + bytes <= from_offset,
+            !Arc::ptr_eq(from, to) || from_offset + bytes <= to_offset || to_offset + bytes <= from_offset,
             "recording `{}`: {bytes} bytes at {from_offset} and at {to_offset} of buffer `{}` overlap",
             self.name,
             to.name()
         );
         self.own(from);
         self.own(to);
-        let region = vk::BufferCopy {
-            src_offset: from_offset,
-            dst_offset: to_offset,
-            size: bytes,
-        };
+        let region = vk::BufferCopy { src_offset: from_offset, dst_offset: to_offset, size: bytes };
         let Commands { shared, buffer, .. } = &self.commands;
         // SAFETY: both ranges lie inside their buffers and do not overlap (VUID-vkCmdCopyBuffer-srcOffset-00113, -dstOffset-
         // 00114, -size-00115, -00116, -pRegions-00117); both are kept and have transfer usage.
         unsafe {
-            shared.raw.cmd_copy_buffer(
+            shared.raw.cmd_copy_buffer(*buffer, from.raw(), to.raw(), std::slice::from_ref(&region));
+        };
+        self.stats.copies += 1;
+        self
+    }
+
+    /// Copies timestamps as 64-bit ticks to `offset` of `to`, once they are written. The host then reads them from the buffer; asking
+    /// the pool itself makes some drivers wait for everything that is queued.
+    ///
+    /// # Panics
+    /// If a range leaves the pool or the buffer, `offset` is no multiple of 8, or one of them belongs to another device.
+    pub fn copy_timestamps(
+        &mut self,
+        timestamps: &Arc<Timestamps>,
+        range: Range<u32>,
+        to: &Arc<Buffer>,
+        offset: u64,
+    ) -> &mut Self {
+        timestamps.checked(range.clone());
+        assert!(
+            offset.is_multiple_of(8),
+            "recording `{}`: timestamps copied to {offset}, which is no multiple of 8",
+            self.name
+        );
+        let count = range.end - range.start;
+        self.keep_once(Arc::as_ptr(timestamps).cast(), || Arc::<Timestamps>::clone(timestamps) as _);
+        to.checked("copy of timestamps", offset, 8 * u64::from(count));
+        self.own(to);
+        let Commands { shared, buffer, .. } = &self.commands;
+        // SAFETY: the queries lie inside the pool and their 64-bit results inside the buffer, which has transfer usage; the offset and
+        // the stride are multiples of 8; both are kept (VUID-vkCmdCopyQueryPoolResults-firstQuery-09436, -flags-00823,
+        // -dstBuffer-00824, -dstBuffer-00825).
+        unsafe {
+            shared.raw.cmd_copy_query_pool_results(
                 *buffer,
-                from.raw(),
+                timestamps.pool(),
+                range.start,
+                count,
                 to.raw(),
-                std::slice::from_ref(&region),
+                offset,
+                8,
+                vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT,
             );
         };
         self.stats.copies += 1;
@@ -302,9 +300,7 @@ impl RecordingBuilder {
         // SAFETY: range and alignment are checked (VUID-vkCmdFillBuffer-dstOffset-00024, -00025, -size-00026..00028); the
         // buffer is kept and has transfer usage.
         unsafe {
-            shared
-                .raw
-                .cmd_fill_buffer(*buffer, to.raw(), offset, bytes, value);
+            shared.raw.cmd_fill_buffer(*buffer, to.raw(), offset, bytes, value);
         };
         self.stats.copies += 1;
         self
@@ -314,16 +310,9 @@ impl RecordingBuilder {
     ///
     /// # Panics
     /// If there is no such timestamp.
-    pub fn timestamp(
-        &mut self,
-        timestamps: &Arc<Timestamps>,
-        index: u32,
-        stage: Stage,
-    ) -> &mut Self {
+    pub fn timestamp(&mut self, timestamps: &Arc<Timestamps>, index: u32, stage: Stage) -> &mut Self {
         timestamps.checked(index..index + 1);
-        self.keep_once(Arc::as_ptr(timestamps).cast(), || {
-            Arc::<Timestamps>::clone(timestamps) as _
-        });
+        self.keep_once(Arc::as_ptr(timestamps).cast(), || Arc::<Timestamps>::clone(timestamps) as _);
         let stage = match (stage, self.kind) {
             (Stage::Begin, QueueKind::Compute) => vk::PipelineStageFlags2::COMPUTE_SHADER,
             (Stage::Begin, QueueKind::Transfer) => vk::PipelineStageFlags2::ALL_TRANSFER,
@@ -340,29 +329,18 @@ impl RecordingBuilder {
     ///
     /// # Panics
     /// If the range is empty or leaves the pool, or the recording is for the transfer queue, which cannot reset.
-    pub fn reset_timestamps(
-        &mut self,
-        timestamps: &Arc<Timestamps>,
-        range: Range<u32>,
-    ) -> &mut Self {
+    pub fn reset_timestamps(&mut self, timestamps: &Arc<Timestamps>, range: Range<u32>) -> &mut Self {
         timestamps.checked(range.clone());
         assert!(
             self.kind == QueueKind::Compute,
             "recording `{}`: the transfer queue cannot reset timestamps; reset them from the host",
             self.name
         );
-        self.keep_once(Arc::as_ptr(timestamps).cast(), || {
-            Arc::<Timestamps>::clone(timestamps) as _
-        });
+        self.keep_once(Arc::as_ptr(timestamps).cast(), || Arc::<Timestamps>::clone(timestamps) as _);
         let Commands { shared, buffer, .. } = &self.commands;
         // SAFETY: the range lies inside the pool (VUID-vkCmdResetQueryPool-firstQuery-09436, -09437), on a compute queue.
         unsafe {
-            shared.raw.cmd_reset_query_pool(
-                *buffer,
-                timestamps.pool(),
-                range.start,
-                range.end - range.start,
-            );
+            shared.raw.cmd_reset_query_pool(*buffer, timestamps.pool(), range.start, range.end - range.start);
         };
         self
     }
@@ -379,14 +357,7 @@ impl RecordingBuilder {
     /// What the driver says; commands that ran out of memory are reported here.
     pub fn finish(self) -> Result<Arc<Recording>> {
         self.record_barrier(closing_barrier(self.kind));
-        let Self {
-            commands,
-            kind,
-            name,
-            stats,
-            kept,
-            ..
-        } = self;
+        let Self { commands, kind, name, stats, kept, .. } = self;
         // SAFETY: the command buffer is recording and no render pass or query is open
         // (VUID-vkEndCommandBuffer-commandBuffer-00059).
         unsafe { commands.shared.raw.end_command_buffer(commands.buffer) }
@@ -410,16 +381,10 @@ impl RecordingBuilder {
             self.name,
             buffer.name()
         );
-        self.keep_once(Arc::as_ptr(buffer).cast(), || {
-            Arc::<Buffer>::clone(buffer) as _
-        });
+        self.keep_once(Arc::as_ptr(buffer).cast(), || Arc::<Buffer>::clone(buffer) as _);
     }
 
-    fn keep_once(
-        &mut self,
-        address: *const (),
-        value: impl FnOnce() -> Arc<dyn Any + Send + Sync>,
-    ) {
+    fn keep_once(&mut self, address: *const (), value: impl FnOnce() -> Arc<dyn Any + Send + Sync>) {
         if self.seen.insert(address.addr()) {
             self.kept.push(value());
         }
@@ -467,11 +432,7 @@ impl Recording {
         let fenced = self.fenced.load(Ordering::Relaxed);
         if value > completed || fenced {
             let value = if fenced { 0 } else { value };
-            return Err(Error::RecordingPending {
-                name: self.name.clone(),
-                value,
-                completed,
-            });
+            return Err(Error::RecordingPending { name: self.name.clone(), value, completed });
         }
         Ok(())
     }
@@ -483,8 +444,7 @@ impl Recording {
 
     /// Notes that a submission that signals a fence is in flight, or is over. Set under the queue's lock.
     pub(crate) fn set_fenced(&self, fenced: Fenced) {
-        self.fenced
-            .store(fenced == Fenced::InFlight, Ordering::Release);
+        self.fenced.store(fenced == Fenced::InFlight, Ordering::Release);
     }
 }
 
@@ -499,21 +459,17 @@ impl Commands {
     fn new(shared: &Arc<Shared>, family: u32, name: &str) -> Result<Self> {
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(family);
         // SAFETY: the family is one that the device was created with (VUID-vkCreateCommandPool-queueFamilyIndex-01937).
-        let pool = unsafe { shared.raw.create_command_pool(&info, None) }
-            .map_err(shared.error("vkCreateCommandPool"))?;
+        let pool =
+            unsafe { shared.raw.create_command_pool(&info, None) }.map_err(shared.error("vkCreateCommandPool"))?;
         // From here on `Drop` destroys the pool.
-        let mut this = Self {
-            shared: Arc::clone(shared),
-            pool,
-            buffer: vk::CommandBuffer::null(),
-        };
+        let mut this = Self { shared: Arc::clone(shared), pool, buffer: vk::CommandBuffer::null() };
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(pool)
             .level(vk::CommandBufferLevel::PRIMARY)
             .command_buffer_count(1);
         // SAFETY: the pool is new and used by nobody else.
-        let buffers = unsafe { shared.raw.allocate_command_buffers(&info) }
-            .map_err(shared.error("vkAllocateCommandBuffers"))?;
+        let buffers =
+            unsafe { shared.raw.allocate_command_buffers(&info) }.map_err(shared.error("vkAllocateCommandBuffers"))?;
         this.buffer = buffers[0];
         shared.name(this.buffer, name);
         Ok(this)
@@ -530,18 +486,12 @@ impl Drop for Commands {
 
 impl fmt::Debug for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recording")
-            .field("name", &self.name)
-            .field("stats", &self.stats)
-            .finish_non_exhaustive()
+        f.debug_struct("Recording").field("name", &self.name).field("stats", &self.stats).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for RecordingBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordingBuilder")
-            .field("name", &self.name)
-            .field("stats", &self.stats)
-            .finish_non_exhaustive()
+        f.debug_struct("RecordingBuilder").field("name", &self.name).field("stats", &self.stats).finish_non_exhaustive()
     }
 }

@@ -20,10 +20,7 @@ pub struct Retire<T> {
 impl<T> Retire<T> {
     /// Nothing held.
     pub fn new() -> Self {
-        Self {
-            held: VecDeque::new(),
-            last: None,
-        }
+        Self { held: VecDeque::new(), last: None }
     }
 
     /// Holds `value` until `point` is complete.
@@ -33,15 +30,8 @@ impl<T> Retire<T> {
     pub fn push(&mut self, point: TimelinePoint, value: T) {
         let next = (point.timeline().id(), point.value());
         if let Some(last) = self.last {
-            assert!(
-                next.0 == last.0,
-                "{point:?} belongs to another timeline than the points held"
-            );
-            assert!(
-                next.1 >= last.1,
-                "{point:?} lies before the last point held, {}",
-                last.1
-            );
+            assert!(next.0 == last.0, "{point:?} belongs to another timeline than the points held");
+            assert!(next.1 >= last.1, "{point:?} lies before the last point held, {}", last.1);
         }
         self.last = Some(next);
         self.held.push_back((point, value));
@@ -56,9 +46,7 @@ impl<T> Retire<T> {
             return Ok(0);
         };
         let completed = newest.timeline().completed()?;
-        let free = self
-            .held
-            .partition_point(|(point, _)| point.value() <= completed);
+        let free = self.held.partition_point(|(point, _)| point.value() <= completed);
         self.held.drain(..free);
         Ok(free)
     }
@@ -69,9 +57,7 @@ impl<T> Retire<T> {
     /// [`Error::DeviceLost`].
     pub fn pop(&mut self) -> Result<Option<T>> {
         match self.held.front() {
-            Some((point, _)) if point.is_complete()? => {
-                Ok(self.held.pop_front().map(|(_, value)| value))
-            }
+            Some((point, _)) if point.is_complete()? => Ok(self.held.pop_front().map(|(_, value)| value)),
             _ => Ok(None),
         }
     }

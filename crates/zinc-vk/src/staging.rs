@@ -25,10 +25,7 @@ pub struct UploadRing {
 impl Default for UploadRing {
     /// Four chunks of 8 MiB: large enough that a submission's few microseconds vanish, small enough for any host.
     fn default() -> Self {
-        Self {
-            chunk_bytes: 8 << 20,
-            chunks: 4,
-        }
+        Self { chunk_bytes: 8 << 20, chunks: 4 }
     }
 }
 
@@ -71,14 +68,7 @@ impl Uploader {
             ring.chunk_bytes
         );
         let free = (0..ring.chunks)
-            .map(|i| {
-                Buffer::new(
-                    device,
-                    &format!("upload chunk {i}"),
-                    ring.chunk_bytes,
-                    Placement::Upload,
-                )
-            })
+            .map(|i| Buffer::new(device, &format!("upload chunk {i}"), ring.chunk_bytes, Placement::Upload))
             .collect::<Result<_>>()?;
         Ok(Self {
             device: Arc::clone(device),
@@ -115,9 +105,7 @@ impl Uploader {
             let (piece, later) = rest.split_at(rest.len().min(room));
             let length = piece.len() as u64;
             filling.chunk.write(filling.used, piece);
-            filling
-                .copies
-                .copy(&filling.chunk, filling.used, to, at, length);
+            filling.copies.copy(&filling.chunk, filling.used, to, at, length);
             filling.used = (filling.used + length).next_multiple_of(PIECE_ALIGNMENT);
             self.filling = Some(filling);
             rest = later;
@@ -148,11 +136,7 @@ impl Uploader {
         };
         let kind = self.queue.kind();
         let copies = RecordingBuilder::new(&self.device, kind, "upload")?;
-        Ok(Filling {
-            chunk,
-            used: 0,
-            copies,
-        })
+        Ok(Filling { chunk, used: 0, copies })
     }
 
     fn submit(&mut self, filling: Option<Filling>) -> Result<()> {

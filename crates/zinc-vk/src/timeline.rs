@@ -102,10 +102,7 @@ impl Default for WaitPolicy {
     /// 20 µs of polling; 30 s without progress. Drivers reset a hung GPU after 2 to 10 s and report the loss, so the limit is
     /// for what no driver reports, and a large model's step on a CPU device must fit into it.
     fn default() -> Self {
-        Self {
-            spin: Duration::from_micros(20),
-            stall: Duration::from_secs(30),
-        }
+        Self { spin: Duration::from_micros(20), stall: Duration::from_secs(30) }
     }
 }
 
@@ -131,13 +128,7 @@ pub struct Timeline {
 impl Timeline {
     /// A timeline over any counter, with a loss state of its own. Submissions cannot wait for it; host threads can.
     pub fn over(name: &str, counter: Box<dyn Counter>, max_difference: u64) -> Arc<Self> {
-        Arc::new(Self::build(
-            name,
-            counter,
-            None,
-            Arc::default(),
-            max_difference,
-        ))
+        Arc::new(Self::build(name, counter, None, Arc::default(), max_difference))
     }
 
     /// A timeline over a new semaphore of the device.
@@ -145,13 +136,7 @@ impl Timeline {
         let counter = SemaphoreCounter::new(shared, name)?;
         let semaphore = Some((counter.raw(), Arc::clone(shared)));
         let limit = shared.plan.adapter.limits.timeline_difference;
-        Ok(Arc::new(Self::build(
-            name,
-            Box::new(counter),
-            semaphore,
-            Arc::clone(&shared.loss),
-            limit,
-        )))
+        Ok(Arc::new(Self::build(name, Box::new(counter), semaphore, Arc::clone(&shared.loss), limit)))
     }
 
     fn build(
@@ -197,9 +182,7 @@ impl Timeline {
 
     /// The highest value seen by an earlier call; asks nothing of the device.
     pub fn last_seen(&self) -> u64 {
-        self.seen
-            .load(Ordering::Acquire)
-            .min(self.abandoned_at.load(Ordering::Acquire))
+        self.seen.load(Ordering::Acquire).min(self.abandoned_at.load(Ordering::Acquire))
     }
 
     /// Returns once the counter has reached `value`.
@@ -246,10 +229,7 @@ impl Timeline {
 
     /// The point `value` of this timeline.
     pub fn point(self: &Arc<Self>, value: u64) -> TimelinePoint {
-        TimelinePoint {
-            timeline: Arc::clone(self),
-            value,
-        }
+        TimelinePoint { timeline: Arc::clone(self), value }
     }
 
     /// Fails if `value` is farther ahead of the counter than the device can tell apart. Asks the device only when the value
@@ -294,9 +274,7 @@ impl Timeline {
 
     /// The semaphore, if it belongs to this device.
     pub(crate) fn semaphore_of(&self, shared: &Arc<Shared>) -> Option<vk::Semaphore> {
-        self.semaphore
-            .as_ref()
-            .and_then(|(raw, of)| Arc::ptr_eq(of, shared).then_some(*raw))
+        self.semaphore.as_ref().and_then(|(raw, of)| Arc::ptr_eq(of, shared).then_some(*raw))
     }
 
     /// Signals `value` from the host.
@@ -309,11 +287,7 @@ impl Timeline {
     fn check_abandoned(&self, awaited: u64) -> Result<()> {
         let completed = self.abandoned_at.load(Ordering::Acquire);
         if awaited > completed {
-            return Err(Error::TimelineAbandoned {
-                timeline: self.name.clone(),
-                awaited,
-                completed,
-            });
+            return Err(Error::TimelineAbandoned { timeline: self.name.clone(), awaited, completed });
         }
         Ok(())
     }
@@ -418,10 +392,7 @@ impl HostTimeline {
 
     /// The producer of an existing timeline, which must have no other.
     pub fn on(timeline: Arc<Timeline>) -> Self {
-        Self {
-            timeline,
-            state: Mutex::default(),
-        }
+        Self { timeline, state: Mutex::default() }
     }
 
     /// The timeline, to wait for and to poll.
@@ -464,16 +435,11 @@ impl Drop for HostTimeline {
             return;
         }
         let timeline = &self.timeline;
-        timeline
-            .abandoned_at
-            .store(state.signalled, Ordering::Release);
+        timeline.abandoned_at.store(state.signalled, Ordering::Release);
         // Whatever was declared about the device: a queue that is still there must not hang on this.
         let farthest = state.signalled.saturating_add(timeline.max_difference);
         if let Err(error) = timeline.counter.signal(state.promised.min(farthest)) {
-            tracing::warn!(
-                "releasing the waiters of timeline `{}` failed: {error}",
-                timeline.name
-            );
+            tracing::warn!("releasing the waiters of timeline `{}` failed: {error}", timeline.name);
         }
     }
 }

@@ -47,24 +47,13 @@ impl Timestamps {
         let shared = &device.shared;
         let bits = shared.plan.adapter.families[shared.plan.compute_family as usize].timestamp_bits;
         if bits == 0 {
-            return Err(Error::NoTimestamps {
-                device: device.facts().name.clone(),
-                queue: QueueKind::Compute.name(),
-            });
+            return Err(Error::NoTimestamps { device: device.facts().name.clone(), queue: QueueKind::Compute.name() });
         }
-        let info = vk::QueryPoolCreateInfo::default()
-            .query_type(vk::QueryType::TIMESTAMP)
-            .query_count(count);
+        let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(count);
         // SAFETY: the count is not 0 (VUID-VkQueryPoolCreateInfo-queryCount-02763).
-        let pool = unsafe { shared.raw.create_query_pool(&info, None) }
-            .map_err(shared.error("vkCreateQueryPool"))?;
+        let pool = unsafe { shared.raw.create_query_pool(&info, None) }.map_err(shared.error("vkCreateQueryPool"))?;
         let mask = u64::MAX >> (64 - bits.min(64));
-        let this = Self {
-            shared: Arc::clone(shared),
-            pool,
-            count,
-            mask,
-        };
+        let this = Self { shared: Arc::clone(shared), pool, count, mask };
         if shared.has(Features::HOST_QUERY_RESET) {
             // So that reading one that was never written is an error and not undefined.
             // SAFETY: hostQueryReset is enabled, the range is the pool, nothing uses it yet
@@ -93,12 +82,7 @@ impl Timestamps {
         // SAFETY: the range lies inside the pool; the elements are 64 bits wide as the flag says
         // (VUID-vkGetQueryPoolResults-firstQuery-09436, -flags-00815).
         let result = unsafe {
-            self.shared.raw.get_query_pool_results(
-                self.pool,
-                range.start,
-                &mut ticks,
-                vk::QueryResultFlags::TYPE_64,
-            )
+            self.shared.raw.get_query_pool_results(self.pool, range.start, &mut ticks, vk::QueryResultFlags::TYPE_64)
         };
         match result {
             Ok(()) => {
@@ -107,10 +91,7 @@ impl Timestamps {
                 }
                 Ok(ticks)
             }
-            Err(vk::Result::NOT_READY) => Err(Error::TimestampsNotReady {
-                first: range.start,
-                end: range.end,
-            }),
+            Err(vk::Result::NOT_READY) => Err(Error::TimestampsNotReady { first: range.start, end: range.end }),
             Err(error) => Err(self.shared.error("vkGetQueryPoolResults")(error)),
         }
     }
@@ -141,9 +122,7 @@ impl Drop for Timestamps {
 
 impl fmt::Debug for Timestamps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timestamps")
-            .field("count", &self.count)
-            .finish_non_exhaustive()
+        f.debug_struct("Timestamps").field("count", &self.count).finish_non_exhaustive()
     }
 }
 
@@ -178,10 +157,8 @@ impl ClockCalibration {
     pub fn host_ns(&self, ticks: u64) -> u64 {
         let unused = 64 - self.valid_bits.clamp(1, 64);
         // Signed distance modulo the counter's width: shifted to the top, subtracted, shifted back with its sign.
-        let distance =
-            ((ticks << unused).wrapping_sub(self.ticks << unused)).cast_signed() >> unused;
-        self.host_ns
-            .saturating_add_signed((distance as f64 * self.period_ns).round() as i64)
+        let distance = ((ticks << unused).wrapping_sub(self.ticks << unused)).cast_signed() >> unused;
+        self.host_ns.saturating_add_signed((distance as f64 * self.period_ns).round() as i64)
     }
 }
 
@@ -232,10 +209,7 @@ impl Device {
         let Some(functions) = shared.calibrated.as_ref().filter(|_| cfg!(unix)) else {
             return Ok(None);
         };
-        let domains = [
-            vk::TimeDomainKHR::DEVICE,
-            vk::TimeDomainKHR::CLOCK_MONOTONIC,
-        ];
+        let domains = [vk::TimeDomainKHR::DEVICE, vk::TimeDomainKHR::CLOCK_MONOTONIC];
         let offered = self.time_domains()?;
         if !domains.iter().all(|d| offered.contains(d)) {
             return Ok(None);
@@ -248,12 +222,7 @@ impl Device {
             let (stamps, deviation) = unsafe { functions.get_calibrated_timestamps(&infos) }
                 .map_err(shared.error("vkGetCalibratedTimestampsEXT"))?;
             if best.is_none_or(|b| deviation < b.max_error_ns) {
-                best = Some(self.calibration(
-                    stamps[0],
-                    stamps[1],
-                    deviation,
-                    ClockMethod::Calibrated,
-                ));
+                best = Some(self.calibration(stamps[0], stamps[1], deviation, ClockMethod::Calibrated));
             }
         }
         Ok(best)
@@ -261,10 +230,7 @@ impl Device {
 
     fn time_domains(&self) -> Result<Vec<vk::TimeDomainKHR>> {
         let shared = &self.shared;
-        let functions = ash::ext::calibrated_timestamps::Instance::new(
-            &shared.instance.entry,
-            &shared.instance.raw,
-        );
+        let functions = ash::ext::calibrated_timestamps::Instance::new(&shared.instance.entry, &shared.instance.raw);
         // SAFETY: the physical device belongs to the instance and lists the extension.
         unsafe { functions.get_physical_device_calibrateable_time_domains(shared.physical) }
             .map_err(shared.error("vkGetPhysicalDeviceCalibrateableTimeDomainsEXT"))
@@ -273,9 +239,7 @@ impl Device {
     fn bracketed(&self) -> Result<ClockCalibration> {
         let timestamps = Timestamps::new(self, 1)?;
         let mut builder = RecordingBuilder::new(self, QueueKind::Compute, "clock")?;
-        builder
-            .reset_timestamps(&timestamps, 0..1)
-            .timestamp(&timestamps, 0, Stage::End);
+        builder.reset_timestamps(&timestamps, 0..1).timestamp(&timestamps, 0, Stage::End);
         let recording = builder.finish()?;
         let mut best: Option<ClockCalibration> = None;
         for _ in 0..ATTEMPTS {
@@ -285,28 +249,15 @@ impl Device {
             let error = (after - before).div_ceil(2);
             if best.is_none_or(|b| error < b.max_error_ns) {
                 let ticks = timestamps.read(0..1)?[0];
-                best = Some(self.calibration(
-                    ticks,
-                    before + (after - before) / 2,
-                    error,
-                    ClockMethod::Bracketed,
-                ));
+                best = Some(self.calibration(ticks, before + (after - before) / 2, error, ClockMethod::Bracketed));
             }
         }
         Ok(best.expect("ATTEMPTS is not 0"))
     }
 
-    fn calibration(
-        &self,
-        ticks: u64,
-        host_ns: u64,
-        max_error_ns: u64,
-        method: ClockMethod,
-    ) -> ClockCalibration {
+    fn calibration(&self, ticks: u64, host_ns: u64, max_error_ns: u64, method: ClockMethod) -> ClockCalibration {
         let adapter = self.facts();
-        let valid_bits = adapter.families[self.plan().compute_family as usize]
-            .timestamp_bits
-            .clamp(1, 64);
+        let valid_bits = adapter.families[self.plan().compute_family as usize].timestamp_bits.clamp(1, 64);
         ClockCalibration {
             ticks: ticks & (u64::MAX >> (64 - valid_bits)),
             host_ns,

@@ -37,10 +37,7 @@ impl Messages {
 /// What the messenger is created with; also chained into instance creation so that its own calls are covered.
 pub(crate) fn create_info(messages: &Messages) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
     vk::DebugUtilsMessengerCreateInfoEXT::default()
-        .message_severity(
-            vk::DebugUtilsMessageSeverityFlagsEXT::WARNING
-                | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR,
-        )
+        .message_severity(vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR)
         .message_type(
             vk::DebugUtilsMessageTypeFlagsEXT::GENERAL
                 | vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION
@@ -64,16 +61,9 @@ unsafe extern "system" fn on_message(
             return vk::FALSE;
         };
         let text = |p: *const std::ffi::c_char| {
-            if p.is_null() {
-                String::new()
-            } else {
-                CStr::from_ptr(p).to_string_lossy().into_owned()
-            }
+            if p.is_null() { String::new() } else { CStr::from_ptr(p).to_string_lossy().into_owned() }
         };
-        (
-            format!("{}: {}", text(data.p_message_id_name), text(data.p_message)),
-            user.cast::<Messages>().as_ref(),
-        )
+        (format!("{}: {}", text(data.p_message_id_name), text(data.p_message)), user.cast::<Messages>().as_ref())
     };
     if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) {
         tracing::error!(target: "zinc_vk::validation", "{text}");

@@ -18,10 +18,7 @@ fn in_child(test: &str, variables: &[&str], value: &Path) {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}"
-    );
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
 fn is_child() -> bool {
@@ -60,12 +57,7 @@ fn without_a_loader_the_error_names_the_command_that_installs_it() {
     }
     let error = Instance::new(&InstanceOptions::default()).unwrap_err();
     assert!(matches!(error, Error::NoLoader { .. }), "{error:?}");
-    assert!(
-        error
-            .to_string()
-            .contains("apt-get install libvulkan1 mesa-vulkan-drivers"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("apt-get install libvulkan1 mesa-vulkan-drivers"), "{error}");
 }
 
 #[test]
@@ -75,17 +67,13 @@ fn the_layer_sees_a_missing_barrier() {
         assert!(gpu.instance().validation_messages().is_empty());
         return;
     }
-    let instance = Instance::new(&InstanceOptions {
-        validation: Validation::On,
-    })
-    .unwrap();
+    let instance = Instance::new(&InstanceOptions { validation: Validation::On }).unwrap();
     let plan = DevicePlan::choose(&instance.adapters().unwrap(), &Wants::default()).unwrap();
     let device = zinc_vk::Device::open(&instance, &plan).unwrap();
     let a = zinc_vk::Buffer::new(&device, "a", 64, Placement::Device).unwrap();
     let b = zinc_vk::Buffer::new(&device, "b", 64, Placement::Device).unwrap();
     let record = |barrier: bool| {
-        let mut r =
-            zinc_vk::RecordingBuilder::new(&device, zinc_vk::QueueKind::Compute, "hazard").unwrap();
+        let mut r = zinc_vk::RecordingBuilder::new(&device, zinc_vk::QueueKind::Compute, "hazard").unwrap();
         r.fill(&a, 0, 64, 1);
         if barrier {
             r.barrier(Access::TRANSFER_WRITE, Access::TRANSFER_READ);
@@ -100,8 +88,7 @@ fn the_layer_sees_a_missing_barrier() {
     assert!(
         messages
             .iter()
-            .any(|m| m.contains("SYNC-HAZARD-READ-AFTER-WRITE")
-                || m.contains("SYNC-HAZARD-READ_AFTER_WRITE")),
+            .any(|m| m.contains("SYNC-HAZARD-READ-AFTER-WRITE") || m.contains("SYNC-HAZARD-READ_AFTER_WRITE")),
         "{messages:?}"
     );
 }
@@ -114,21 +101,9 @@ fn facts_of_this_machine_hang_together() {
     for (index, a) in adapters.iter().enumerate() {
         assert_eq!(a.index, index);
         assert!(!a.name.is_empty());
-        assert!(
-            a.subgroup.min <= a.subgroup.default && a.subgroup.default <= a.subgroup.max,
-            "{:?}",
-            a.subgroup
-        );
-        assert!(
-            a.limits.push_constant_bytes >= 128 && a.limits.allocation_bytes >= 1 << 30,
-            "{:?}",
-            a.limits
-        );
-        assert!(
-            a.memory_types
-                .iter()
-                .all(|t| (t.heap as usize) < a.heaps.len())
-        );
+        assert!(a.subgroup.min <= a.subgroup.default && a.subgroup.default <= a.subgroup.max, "{:?}", a.subgroup);
+        assert!(a.limits.push_constant_bytes >= 128 && a.limits.allocation_bytes >= 1 << 30, "{:?}", a.limits);
+        assert!(a.memory_types.iter().all(|t| (t.heap as usize) < a.heaps.len()));
         assert!(a.families.iter().all(|f| f.queues > 0));
     }
 }
@@ -146,10 +121,7 @@ mod pipeline_cache {
     }
 
     fn files(dir: &Path) -> Vec<std::path::PathBuf> {
-        std::fs::read_dir(dir)
-            .unwrap()
-            .map(|f| f.unwrap().path())
-            .collect()
+        std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().path()).collect()
     }
 
     #[test]
@@ -157,25 +129,15 @@ mod pipeline_cache {
         let dir = tempfile::tempdir().unwrap();
         let cache = dir.path().join("below/here");
         assert_eq!(run(&cache), [7; 4]);
-        let [file] = &files(&cache)[..] else {
-            panic!("{:?}", files(&cache))
-        };
+        let [file] = &files(&cache)[..] else { panic!("{:?}", files(&cache)) };
         let whole = std::fs::read(file).unwrap();
         assert_eq!(run(&cache), [7; 4]);
-        let damages: [Vec<u8>; 4] = [
-            Vec::new(),
-            b"text".to_vec(),
-            whole[..whole.len() - 1].to_vec(),
-            [&whole[..], b"more"].concat(),
-        ];
+        let damages: [Vec<u8>; 4] =
+            [Vec::new(), b"text".to_vec(), whole[..whole.len() - 1].to_vec(), [&whole[..], b"more"].concat()];
         for damaged in damages {
             std::fs::write(file, &damaged).unwrap();
             assert_eq!(run(&cache), [7; 4]);
-            assert_ne!(
-                std::fs::read(file).unwrap(),
-                damaged,
-                "the damaged file was replaced"
-            );
+            assert_ne!(std::fs::read(file).unwrap(), damaged, "the damaged file was replaced");
             assert_eq!(files(&cache).len(), 1, "no temporary file is left");
         }
     }
@@ -186,9 +148,7 @@ mod pipeline_cache {
         let gpu = Gpu::with(|plan| plan.with_pipeline_cache_dir(dir.path()));
         let _kept = gpu.affine(3);
         gpu.save_pipeline_cache().unwrap();
-        let [file] = &files(dir.path())[..] else {
-            panic!("{:?}", files(dir.path()))
-        };
+        let [file] = &files(dir.path())[..] else { panic!("{:?}", files(dir.path())) };
         std::fs::remove_file(file).unwrap();
         gpu.save_pipeline_cache().unwrap();
         assert!(!file.exists());

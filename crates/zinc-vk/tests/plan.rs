@@ -1,8 +1,7 @@
 //! Device choice on recorded facts: no device is needed.
 
 use zinc_vk::{
-    AdapterFacts, AdapterKind, DevicePlan, DeviceSelector, Error, Features, Missing, Notice,
-    SubgroupOps, Wants,
+    AdapterFacts, AdapterKind, DevicePlan, DeviceSelector, Error, Features, Missing, Notice, SubgroupOps, Wants,
 };
 
 mod recorded;
@@ -14,13 +13,7 @@ fn choose(adapters: &[AdapterFacts]) -> DevicePlan {
 }
 
 fn choose_device(adapters: &[AdapterFacts], device: DeviceSelector) -> Result<DevicePlan, Error> {
-    DevicePlan::choose(
-        adapters,
-        &Wants {
-            device: Some(device),
-            ..Wants::default()
-        },
-    )
+    DevicePlan::choose(adapters, &Wants { device: Some(device), ..Wants::default() })
 }
 
 fn name(name: &str) -> DeviceSelector {
@@ -49,10 +42,7 @@ fn an_h100_gets_its_universal_family_for_compute_and_its_copy_family_for_transfe
     let plan = choose(&adapters([h100()]));
     assert_eq!((plan.compute_family, plan.transfer_family), (0, Some(1)));
     assert_eq!(plan.subgroup_width, 32);
-    assert!(
-        plan.features
-            .contains(Features::COOPERATIVE_MATRIX | Features::CALIBRATED_TIMESTAMPS)
-    );
+    assert!(plan.features.contains(Features::COOPERATIVE_MATRIX | Features::CALIBRATED_TIMESTAMPS));
     assert_eq!(plan.notices, []);
 }
 
@@ -60,46 +50,23 @@ fn an_h100_gets_its_universal_family_for_compute_and_its_copy_family_for_transfe
 fn an_r9700_computes_apart_from_graphics_on_32_of_its_32_to_64_lanes() {
     let plan = choose(&adapters([r9700()]));
     assert_eq!((plan.compute_family, plan.transfer_family), (1, None));
-    assert_eq!(
-        (plan.adapter.subgroup.default, plan.subgroup_width),
-        (64, 32)
-    );
+    assert_eq!((plan.adapter.subgroup.default, plan.subgroup_width), (64, 32));
     assert_eq!(plan.notices, []);
 }
 
 #[test]
 fn an_integrated_gpu_is_pinned_to_32_lanes() {
     let plan = choose(&adapters([intel_igpu()]));
-    assert_eq!(
-        (
-            plan.compute_family,
-            plan.transfer_family,
-            plan.subgroup_width
-        ),
-        (0, None, 32)
-    );
+    assert_eq!((plan.compute_family, plan.transfer_family, plan.subgroup_width), (0, None, 32));
 }
 
 #[test]
 fn a_processor_is_used_when_nothing_else_exists_and_said_so() {
     let plan = choose(&adapters([lavapipe()]));
     assert_eq!(plan.adapter.kind, AdapterKind::Cpu);
-    assert_eq!(
-        (
-            plan.compute_family,
-            plan.transfer_family,
-            plan.subgroup_width
-        ),
-        (0, None, 8)
-    );
+    assert_eq!((plan.compute_family, plan.transfer_family, plan.subgroup_width), (0, None, 8));
     let name = plan.adapter.name.clone();
-    assert_eq!(
-        plan.notices,
-        [
-            Notice::CpuDevice { name: name.clone() },
-            Notice::SubgroupWidth { name, width: 8 }
-        ]
-    );
+    assert_eq!(plan.notices, [Notice::CpuDevice { name: name.clone() }, Notice::SubgroupWidth { name, width: 8 }]);
 }
 
 #[test]
@@ -109,10 +76,7 @@ fn discrete_comes_before_integrated_before_processor_in_any_order() {
     }
     for list in orders(&[lavapipe(), intel_igpu()]) {
         let plan = choose(&list);
-        assert_eq!(
-            (plan.adapter.name, plan.notices),
-            (intel_igpu().name, vec![])
-        );
+        assert_eq!((plan.adapter.name, plan.notices), (intel_igpu().name, vec![]));
     }
 }
 
@@ -125,11 +89,7 @@ fn of_two_discrete_cards_the_larger_memory_wins_and_then_the_first() {
     (a.device_uuid[0], b.device_uuid[0]) = (1, 2);
     (a.pci, b.pci) = (None, None);
     for list in orders(&[a, b]) {
-        assert_eq!(
-            choose(&list).adapter.index,
-            0,
-            "two cards of one model are two cards, and the first is taken"
-        );
+        assert_eq!(choose(&list).adapter.index, 0, "two cards of one model are two cards, and the first is taken");
         assert!(choose_device(&list, DeviceSelector::Index(1)).is_ok());
     }
 }
@@ -150,19 +110,8 @@ fn a_card_seen_through_two_drivers_is_one_card_with_the_better_driver() {
 fn duplicates_are_recognised_by_uuid_by_bus_and_by_model() {
     let recognised = |radv: AdapterFacts, amdvlk: AdapterFacts| {
         for list in orders(&[radv, amdvlk]) {
-            assert_eq!(
-                choose(&list).adapter.driver.name,
-                "radv",
-                "the better driver in any order"
-            );
-            assert_eq!(
-                choose_device(&list, name("r9700"))
-                    .unwrap()
-                    .adapter
-                    .driver
-                    .name,
-                "radv"
-            );
+            assert_eq!(choose(&list).adapter.driver.name, "radv", "the better driver in any order");
+            assert_eq!(choose_device(&list, name("r9700")).unwrap().adapter.driver.name, "radv");
         }
     };
     // The same UUID; the bus says nothing.
@@ -184,46 +133,21 @@ fn duplicates_are_recognised_by_uuid_by_bus_and_by_model() {
 fn two_cards_through_two_drivers_are_two_cards() {
     let second = |mut facts: AdapterFacts| {
         facts.device_uuid[15] = 2;
-        facts.pci = facts.pci.map(|p| zinc_vk::PciAddress {
-            bus: p.bus + 1,
-            ..p
-        });
+        facts.pci = facts.pci.map(|p| zinc_vk::PciAddress { bus: p.bus + 1, ..p });
         // Distinguishable, and the larger of the two.
         facts.heaps[0].bytes += GIB;
         facts
     };
-    let (radv, amdvlk) = (
-        [r9700(), second(r9700())],
-        [amdvlk_r9700(), second(amdvlk_r9700())],
-    );
+    let (radv, amdvlk) = ([r9700(), second(r9700())], [amdvlk_r9700(), second(amdvlk_r9700())]);
     for list in [
-        adapters([
-            radv[0].clone(),
-            radv[1].clone(),
-            amdvlk[0].clone(),
-            amdvlk[1].clone(),
-        ]),
-        adapters([
-            amdvlk[0].clone(),
-            radv[0].clone(),
-            amdvlk[1].clone(),
-            radv[1].clone(),
-        ]),
+        adapters([radv[0].clone(), radv[1].clone(), amdvlk[0].clone(), amdvlk[1].clone()]),
+        adapters([amdvlk[0].clone(), radv[0].clone(), amdvlk[1].clone(), radv[1].clone()]),
         // Without the bus, cards of one model are matched by their position.
-        adapters(
-            [radv, amdvlk]
-                .concat()
-                .into_iter()
-                .map(|facts| AdapterFacts { pci: None, ..facts }),
-        ),
+        adapters([radv, amdvlk].concat().into_iter().map(|facts| AdapterFacts { pci: None, ..facts })),
     ] {
         let plan = choose(&list);
         assert_eq!(plan.adapter.driver.name, "radv");
-        assert_eq!(
-            plan.adapter.heaps[0].bytes,
-            second(r9700()).heaps[0].bytes,
-            "the second card, by its memory"
-        );
+        assert_eq!(plan.adapter.heaps[0].bytes, second(r9700()).heaps[0].bytes, "the second card, by its memory");
     }
 }
 
@@ -301,19 +225,10 @@ fn each_required_feature_is_required() {
 #[test]
 fn an_old_api_is_refused_by_its_version_alone() {
     let mut facts = intel_igpu();
-    facts.api_version = zinc_vk::ApiVersion {
-        major: 1,
-        minor: 1,
-        patch: 300,
-    };
+    facts.api_version = zinc_vk::ApiVersion { major: 1, minor: 1, patch: 300 };
     facts.features = Features::empty();
     let error = DevicePlan::choose(&adapters([facts]), &Wants::default()).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("lacks Vulkan 1.2.0 (it has Vulkan 1.1.300)"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("lacks Vulkan 1.2.0 (it has Vulkan 1.1.300)"), "{error}");
 }
 
 #[test]
@@ -323,13 +238,8 @@ fn a_gpu_that_lacks_something_is_passed_over_for_the_next_gpu_with_a_notice() {
     for list in orders(&[broken, intel_igpu(), lavapipe()]) {
         let plan = choose(&list);
         assert_eq!(plan.adapter.name, intel_igpu().name);
-        let [Notice::PassedOver(unsuitable)] = &plan.notices[..] else {
-            panic!("{:?}", plan.notices)
-        };
-        assert_eq!(
-            unsuitable.missing,
-            [Missing::Features(Features::SHADER_INT64)]
-        );
+        let [Notice::PassedOver(unsuitable)] = &plan.notices[..] else { panic!("{:?}", plan.notices) };
+        assert_eq!(unsuitable.missing, [Missing::Features(Features::SHADER_INT64)]);
     }
 }
 
@@ -347,25 +257,14 @@ fn a_gpu_that_lacks_something_is_never_replaced_by_the_processor_unasked() {
         }
         let plan = choose_device(&list, name("llvmpipe")).unwrap();
         assert_eq!(plan.adapter.kind, AdapterKind::Cpu);
-        assert!(
-            plan.notices
-                .iter()
-                .any(|n| matches!(n, Notice::CpuDevice { .. })),
-            "asked for, and still said"
-        );
+        assert!(plan.notices.iter().any(|n| matches!(n, Notice::CpuDevice { .. })), "asked for, and still said");
     }
 }
 
 #[test]
 fn a_device_is_found_by_index_and_by_part_of_its_name() {
     let list = adapters([lavapipe(), h100(), intel_igpu()]);
-    assert_eq!(
-        choose_device(&list, DeviceSelector::Index(2))
-            .unwrap()
-            .adapter
-            .name,
-        intel_igpu().name
-    );
+    assert_eq!(choose_device(&list, DeviceSelector::Index(2)).unwrap().adapter.name, intel_igpu().name);
     assert_eq!(choose_device(&list, name("iris")).unwrap().adapter.index, 2);
     assert_eq!(choose_device(&list, name("h100")).unwrap().adapter.index, 1);
     // A name that fits several takes the best of them.
@@ -380,15 +279,9 @@ fn a_device_that_does_not_exist_is_an_error_that_lists_those_that_do() {
         assert!(matches!(&error, Error::NoSuchDevice { selector: s, .. } if *s == selector));
         let text = error.to_string();
         assert!(text.contains(&format!("answers to {selector}")), "{text}");
-        assert!(
-            text.contains("0: llvmpipe") && text.contains("1: NVIDIA H100"),
-            "{text}"
-        );
+        assert!(text.contains("0: llvmpipe") && text.contains("1: NVIDIA H100"), "{text}");
     }
-    assert!(matches!(
-        DevicePlan::choose(&[], &Wants::default()),
-        Err(Error::NoDevice)
-    ));
+    assert!(matches!(DevicePlan::choose(&[], &Wants::default()), Err(Error::NoDevice)));
 }
 
 #[test]
@@ -396,23 +289,14 @@ fn a_device_that_was_asked_for_and_lacks_something_is_an_error() {
     let mut broken = intel_igpu();
     broken.features -= Features::SYNCHRONIZATION2;
     let list = adapters([broken, h100()]);
-    assert!(matches!(
-        choose_device(&list, name("iris")),
-        Err(Error::NoSuitableDevice { .. })
-    ));
+    assert!(matches!(choose_device(&list, name("iris")), Err(Error::NoSuitableDevice { .. })));
 }
 
 #[test]
 fn a_subgroup_width_is_taken_if_the_device_can_run_it() {
     let width = |facts: AdapterFacts, subgroup: u32| {
-        DevicePlan::choose(
-            &adapters([facts]),
-            &Wants {
-                subgroup: Some(subgroup),
-                ..Wants::default()
-            },
-        )
-        .map(|plan| plan.subgroup_width)
+        DevicePlan::choose(&adapters([facts]), &Wants { subgroup: Some(subgroup), ..Wants::default() })
+            .map(|plan| plan.subgroup_width)
     };
     assert_eq!(width(r9700(), 64).unwrap(), 64);
     assert_eq!(width(r9700(), 32).unwrap(), 32);
@@ -426,12 +310,9 @@ fn a_subgroup_width_is_taken_if_the_device_can_run_it() {
         (h100(), 64, 32, 32),
     ] {
         match width(facts, requested) {
-            Err(Error::SubgroupWidth {
-                requested: r,
-                min: a,
-                max: b,
-                ..
-            }) => assert_eq!((r, a, b), (requested, min, max)),
+            Err(Error::SubgroupWidth { requested: r, min: a, max: b, .. }) => {
+                assert_eq!((r, a, b), (requested, min, max))
+            }
             other => panic!("{requested}: {other:?}"),
         }
     }

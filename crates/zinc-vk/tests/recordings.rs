@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use zinc_vk::{
-    Access, Buffer, Error, Pipeline, PipelineSpec, Placement, QueueKind, RecordingBuilder,
-    RecordingStats,
-};
+use zinc_vk::{Access, Buffer, Error, Pipeline, PipelineSpec, Placement, QueueKind, RecordingBuilder, RecordingStats};
 
 mod support;
 
@@ -24,9 +21,7 @@ fn a_chain_of_dispatches_runs_in_order() {
         shader_chain(r);
         gpu.record_affine(r, &data, 7, 3);
     });
-    let expected: Vec<u32> = (0..1003u32)
-        .map(|x| ((x * 3 + 1) * 5 + 2) * 7 + 3)
-        .collect();
+    let expected: Vec<u32> = (0..1003u32).map(|x| ((x * 3 + 1) * 5 + 2) * 7 + 3).collect();
     assert_eq!(read_words(&data), expected);
 }
 
@@ -35,10 +30,7 @@ fn a_recording_runs_as_often_as_it_is_submitted_and_is_recorded_once() {
     let gpu = Gpu::new();
     let data = gpu.buffer("data", 64, Placement::Readback);
     write_words(&data, &[1; 64]);
-    let steps = [
-        gpu.affine_step("even", &data, 3, 1),
-        gpu.affine_step("odd", &data, 5, 2),
-    ];
+    let steps = [gpu.affine_step("even", &data, 3, 1), gpu.affine_step("odd", &data, 5, 2)];
     let recorded = gpu.stats().recordings;
     let queue = gpu.compute_queue();
     let before = queue.stats();
@@ -51,31 +43,16 @@ fn a_recording_runs_as_often_as_it_is_submitted_and_is_recorded_once() {
             done.wait().unwrap();
         }
         points.push(queue.submit(&steps[n % 2], &[]).unwrap());
-        expected = if n % 2 == 0 {
-            expected.wrapping_mul(3) + 1
-        } else {
-            expected.wrapping_mul(5).wrapping_add(2)
-        };
+        expected = if n % 2 == 0 { expected.wrapping_mul(3) + 1 } else { expected.wrapping_mul(5).wrapping_add(2) };
     }
     points[39].wait().unwrap();
 
     assert_eq!(read_words(&data), vec![expected; 64]);
-    assert_eq!(
-        gpu.stats().recordings,
-        recorded,
-        "nothing was recorded again"
-    );
-    assert_eq!(
-        queue.stats().submits - before.submits,
-        40,
-        "one submit a step"
-    );
+    assert_eq!(gpu.stats().recordings, recorded, "nothing was recorded again");
+    assert_eq!(queue.stats().submits - before.submits, 40, "one submit a step");
     assert_eq!(queue.stats().fence_waits, before.fence_waits, "no fence");
     let values: Vec<u64> = points.iter().map(zinc_vk::TimelinePoint::value).collect();
-    assert_eq!(
-        values,
-        (1..=40).map(|n| n + values[0] - 1).collect::<Vec<_>>()
-    );
+    assert_eq!(values, (1..=40).map(|n| n + values[0] - 1).collect::<Vec<_>>());
 }
 
 #[test]
@@ -93,11 +70,7 @@ fn the_fence_baseline_gives_the_same_result_and_is_counted() {
     let expected = (0..7).fold(1u32, |x, _| x * 3 + 1);
     assert_eq!(read_words(&data), vec![expected; 64]);
     assert_eq!((queue.stats().submits, queue.stats().fence_waits), (7, 6));
-    assert_eq!(
-        queue.timeline().completed().unwrap(),
-        1,
-        "only `submit` signals the timeline"
-    );
+    assert_eq!(queue.timeline().completed().unwrap(), 1, "only `submit` signals the timeline");
 }
 
 #[test]
@@ -106,11 +79,7 @@ fn a_device_of_the_lowest_version_with_nothing_but_what_is_required_gives_the_sa
     // is not required.
     let opened = [
         |mut plan: zinc_vk::DevicePlan| {
-            plan.adapter.api_version = zinc_vk::ApiVersion {
-                major: 1,
-                minor: 2,
-                patch: 0,
-            };
+            plan.adapter.api_version = zinc_vk::ApiVersion { major: 1, minor: 2, patch: 0 };
             plan
         },
         |mut plan: zinc_vk::DevicePlan| {
@@ -128,17 +97,11 @@ fn a_device_of_the_lowest_version_with_nothing_but_what_is_required_gives_the_sa
             gpu.record_affine(r, &data, 3, 1);
             shader_chain(r);
             gpu.record_affine(r, &data, 5, 2);
-            r.reset_timestamps(&timestamps, 0..1)
-                .timestamp(&timestamps, 0, zinc_vk::Stage::End);
+            r.reset_timestamps(&timestamps, 0..1).timestamp(&timestamps, 0, zinc_vk::Stage::End);
         });
         assert_eq!(read_words(&data), [22; 64]);
         assert_eq!(timestamps.read(0..1).unwrap().len(), 1);
-        assert!(
-            gpu.memory_report()
-                .heaps
-                .iter()
-                .all(|h| h.available <= h.total)
-        );
+        assert!(gpu.memory_report().heaps.iter().all(|h| h.available <= h.total));
         gpu.clock().unwrap();
     }
 }
@@ -162,8 +125,7 @@ fn subgroups_are_as_wide_as_the_plan_says_and_full() {
     )
     .unwrap();
     gpu.run(|r| {
-        r.dispatch(&pipeline, &out.address().to_ne_bytes(), [3, 1, 1])
-            .keep(Arc::clone(&out) as _);
+        r.dispatch(&pipeline, &out.address().to_ne_bytes(), [3, 1, 1]).keep(Arc::clone(&out) as _);
     });
     assert_eq!(read_words(&out), [width, 4, width * (width + 1) / 2, 3]);
 }
@@ -187,15 +149,11 @@ fn an_indirect_dispatch_reads_counts_that_the_device_wrote() {
     )
     .unwrap();
     gpu.run(|r| {
-        r.fill(&counts, 0, 16, 0).barrier(
-            Access::TRANSFER_WRITE,
-            Access::SHADER_READ | Access::SHADER_WRITE,
-        );
+        r.fill(&counts, 0, 16, 0).barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
         // All four words become 2; the dispatch reads the last three: 2 x 2 x 2 workgroups.
         gpu.record_affine(r, &counts, 1, 2);
         r.barrier(Access::SHADER_WRITE, Access::INDIRECT_READ);
-        r.dispatch_indirect(&pipeline, &out.address().to_ne_bytes(), &counts, 4)
-            .keep(Arc::clone(&out) as _);
+        r.dispatch_indirect(&pipeline, &out.address().to_ne_bytes(), &counts, 4).keep(Arc::clone(&out) as _);
     });
     assert_eq!(read_words(&out)[3], 8);
 }
@@ -214,10 +172,7 @@ fn copies_and_fills_touch_their_range_and_no_more() {
             .copy(&middle, 8, &to, 12, 12)
             .fill(&to, 40, 8, 9);
     });
-    assert_eq!(
-        read_words(&to),
-        [7, 7, 7, 103, 104, 105, 7, 7, 7, 7, 9, 9, 7, 7, 7, 7]
-    );
+    assert_eq!(read_words(&to), [7, 7, 7, 103, 104, 105, 7, 7, 7, 7, 9, 9, 7, 7, 7, 7]);
 }
 
 #[test]
@@ -239,22 +194,12 @@ fn a_pending_recording_is_refused_by_name_and_accepted_later() {
     let queue = gpu.compute_queue();
     let point = queue.submit(&step, &[gate.point(1)]).unwrap();
     match queue.submit(&step, &[]) {
-        Err(Error::RecordingPending {
-            name,
-            value,
-            completed,
-        }) => {
-            assert_eq!(
-                (name.as_str(), value, completed),
-                ("the step", point.value(), 0)
-            );
+        Err(Error::RecordingPending { name, value, completed }) => {
+            assert_eq!((name.as_str(), value, completed), ("the step", point.value(), 0));
         }
         other => panic!("{other:?}"),
     }
-    assert!(matches!(
-        queue.submit_and_wait_fence(&step),
-        Err(Error::RecordingPending { .. })
-    ));
+    assert!(matches!(queue.submit_and_wait_fence(&step), Err(Error::RecordingPending { .. })));
     gate.signal(1).unwrap();
     point.wait().unwrap();
     queue.submit(&step, &[]).unwrap().wait().unwrap();
@@ -265,22 +210,11 @@ fn a_recording_counts_what_it_holds() {
     let gpu = Gpu::new();
     let data = gpu.buffer("data", 64, Placement::Device);
     let mut r = gpu.compute("counted");
-    r.fill(&data, 0, 256, 0)
-        .barrier(Access::TRANSFER_WRITE, Access::SHADER_READ);
+    r.fill(&data, 0, 256, 0).barrier(Access::TRANSFER_WRITE, Access::SHADER_READ);
     gpu.record_affine(&mut r, &data, 1, 1);
     let recording = r.finish().unwrap();
-    assert_eq!(
-        recording.stats(),
-        RecordingStats {
-            dispatches: 1,
-            barriers: 1,
-            copies: 1
-        }
-    );
-    assert_eq!(
-        (recording.name(), recording.kind()),
-        ("counted", QueueKind::Compute)
-    );
+    assert_eq!(recording.stats(), RecordingStats { dispatches: 1, barriers: 1, copies: 1 });
+    assert_eq!((recording.name(), recording.kind()), ("counted", QueueKind::Compute));
 }
 
 #[test]
@@ -300,11 +234,7 @@ fn too_large_buffers_name_size_and_limit() {
     let gpu = Gpu::new();
     let limit = gpu.facts().limits.allocation_bytes;
     match Buffer::new(&gpu, "huge", limit + 1, Placement::Device) {
-        Err(Error::BufferTooLarge {
-            name,
-            size,
-            limit: stated,
-        }) => {
+        Err(Error::BufferTooLarge { name, size, limit: stated }) => {
             assert_eq!((name.as_str(), size), ("huge", limit + 1));
             assert!(stated <= limit);
         }
@@ -325,16 +255,8 @@ fn more_memory_than_there_is_names_buffer_size_and_what_is_free() {
     });
     let first = Buffer::new(&gpu, "first", 96 * MIB, Placement::Device).unwrap();
     match Buffer::new(&gpu, "second", 96 * MIB, Placement::Device) {
-        Err(Error::OutOfMemory {
-            name,
-            size,
-            available,
-            ..
-        }) => {
-            assert_eq!(
-                (name.as_str(), size, available),
-                ("second", 96 * MIB, 64 * MIB)
-            );
+        Err(Error::OutOfMemory { name, size, available, .. }) => {
+            assert_eq!((name.as_str(), size, available), ("second", 96 * MIB, 64 * MIB));
         }
         other => panic!("{other:?}"),
     }
@@ -345,26 +267,14 @@ fn more_memory_than_there_is_names_buffer_size_and_what_is_free() {
 #[test]
 fn memory_is_counted_and_given_back() {
     let gpu = Gpu::new();
-    let ours = |gpu: &Gpu| {
-        gpu.memory_report()
-            .heaps
-            .iter()
-            .map(|h| h.ours)
-            .sum::<u64>()
-    };
+    let ours = |gpu: &Gpu| gpu.memory_report().heaps.iter().map(|h| h.ours).sum::<u64>();
     let before = ours(&gpu);
     let small = gpu.buffer("small", 256, Placement::Device);
     let large = gpu.buffer("large", 16 << 20, Placement::Upload);
     let both = ours(&gpu) - before;
-    assert!(
-        both >= (1 << 10) + (64 << 20),
-        "{both} bytes for 1 KiB and 64 MiB"
-    );
+    assert!(both >= (1 << 10) + (64 << 20), "{both} bytes for 1 KiB and 64 MiB");
     for heap in gpu.memory_report().heaps {
-        assert!(
-            heap.ours <= heap.total && heap.available <= heap.total,
-            "{heap:?}"
-        );
+        assert!(heap.ours <= heap.total && heap.available <= heap.total, "{heap:?}");
     }
     drop((small, large));
     assert_eq!(ours(&gpu), before);
@@ -374,13 +284,7 @@ fn memory_is_counted_and_given_back() {
 fn a_pipeline_that_the_device_cannot_run_is_an_error_with_numbers() {
     let gpu = Gpu::new();
     let spirv = words(include_bytes!("shaders/affine.spv"));
-    let spec = PipelineSpec {
-        name: "p",
-        spirv: &spirv,
-        push_bytes: 16,
-        constants: &[],
-        workgroup_size: 32,
-    };
+    let spec = PipelineSpec { name: "p", spirv: &spirv, push_bytes: 16, constants: &[], workgroup_size: 32 };
     let limits = gpu.facts().limits.clone();
     assert!(matches!(
         Pipeline::new(&gpu, &PipelineSpec { push_bytes: limits.push_constant_bytes + 4, ..spec }),
@@ -412,14 +316,8 @@ fn several_threads_share_a_device() {
                     write_words(&data, &[thread; 100]);
                     let mut r = RecordingBuilder::new(device, QueueKind::Compute, "step").unwrap();
                     let groups = 100u32.div_ceil(device.subgroup_width() * 2);
-                    r.dispatch(affine, &affine_push(&data, 100, round), [groups, 1, 1])
-                        .keep(Arc::clone(&data) as _);
-                    device
-                        .compute_queue()
-                        .submit(&r.finish().unwrap(), &[])
-                        .unwrap()
-                        .wait()
-                        .unwrap();
+                    r.dispatch(affine, &affine_push(&data, 100, round), [groups, 1, 1]).keep(Arc::clone(&data) as _);
+                    device.compute_queue().submit(&r.finish().unwrap(), &[]).unwrap().wait().unwrap();
                     assert_eq!(read_words(&data), [thread * 3 + round; 100]);
                 }
             });
@@ -432,12 +330,8 @@ mod misuse {
     use super::*;
 
     fn message(run: impl FnOnce()) -> String {
-        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
-            .expect_err("this is misuse");
-        panic
-            .downcast::<String>()
-            .map(|s| *s)
-            .unwrap_or_else(|p| (*p.downcast::<&str>().unwrap()).to_owned())
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).expect_err("this is misuse");
+        panic.downcast::<String>().map(|s| *s).unwrap_or_else(|p| (*p.downcast::<&str>().unwrap()).to_owned())
     }
 
     #[test]
@@ -448,22 +342,10 @@ mod misuse {
         let affine = gpu.affine(1);
         type Case<'a> = (&'static str, Box<dyn FnOnce() + 'a>);
         let cases: [Case<'_>; 9] = [
-            (
-                "write of 8 bytes at 60 leaves buffer `data` of 64 bytes",
-                Box::new(|| data.write(60, &[0; 8])),
-            ),
-            (
-                "read of 1 bytes at 18446744073709551615 leaves",
-                Box::new(|| data.read(u64::MAX, &mut [0])),
-            ),
-            (
-                "load_u32 at 2 of buffer `data`: not a multiple of 4",
-                Box::new(|| _ = data.load_u32(2)),
-            ),
-            (
-                "write of buffer `far`, which lies on the device",
-                Box::new(|| device.write(0, &[0])),
-            ),
+            ("write of 8 bytes at 60 leaves buffer `data` of 64 bytes", Box::new(|| data.write(60, &[0; 8]))),
+            ("read of 1 bytes at 18446744073709551615 leaves", Box::new(|| data.read(u64::MAX, &mut [0]))),
+            ("load_u32 at 2 of buffer `data`: not a multiple of 4", Box::new(|| _ = data.load_u32(2))),
+            ("write of buffer `far`, which lies on the device", Box::new(|| device.write(0, &[0]))),
             (
                 "3 bytes of push constants for pipeline `affine`, which takes 16",
                 Box::new(|| _ = gpu.compute("c").dispatch(&affine, &[0; 3], [1, 1, 1])),
@@ -476,21 +358,12 @@ mod misuse {
                 "8 bytes at 0 and at 4 of buffer `data` overlap",
                 Box::new(|| _ = gpu.compute("c").copy(&data, 0, &data, 4, 8)),
             ),
-            (
-                "a fill of 6 bytes at 0",
-                Box::new(|| _ = gpu.compute("c").fill(&data, 0, 6, 0)),
-            ),
-            (
-                "buffer `none` has 0 bytes",
-                Box::new(|| _ = Buffer::new(&gpu, "none", 0, Placement::Device)),
-            ),
+            ("a fill of 6 bytes at 0", Box::new(|| _ = gpu.compute("c").fill(&data, 0, 6, 0))),
+            ("buffer `none` has 0 bytes", Box::new(|| _ = Buffer::new(&gpu, "none", 0, Placement::Device))),
         ];
         for (expected, run) in cases {
             let message = message(run);
-            assert!(
-                message.contains(expected),
-                "expected `{expected}`, got `{message}`"
-            );
+            assert!(message.contains(expected), "expected `{expected}`, got `{message}`");
         }
     }
 
@@ -500,16 +373,10 @@ mod misuse {
         let data = a.buffer("data", 16, Placement::Readback);
         let step = a.affine_step("step", &data, 1, 1);
         let said = message(|| _ = b.compute_queue().submit(&step, &[]));
-        assert!(
-            said.contains("recording `step` belongs to another device"),
-            "{said}"
-        );
+        assert!(said.contains("recording `step` belongs to another device"), "{said}");
         let point = a.compute_queue().submit(&step, &[]).unwrap();
         let other = b.affine_step("other", &b.buffer("data", 16, Placement::Readback), 1, 1);
         let said = message(|| _ = b.compute_queue().submit(&other, &[point]));
-        assert!(
-            said.contains("timeline `compute` is none of this device"),
-            "{said}"
-        );
+        assert!(said.contains("timeline `compute` is none of this device"), "{said}");
     }
 }

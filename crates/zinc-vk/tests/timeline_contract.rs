@@ -73,11 +73,7 @@ impl Counter for Handle {
             self.0.changed.wait_for(&mut now, timeout);
         }
         self.0.fail()?;
-        Ok(if *now >= value {
-            WaitOutcome::Reached
-        } else {
-            WaitOutcome::TimedOut
-        })
+        Ok(if *now >= value { WaitOutcome::Reached } else { WaitOutcome::TimedOut })
     }
 
     fn signal(&self, value: u64) -> Result<()> {
@@ -93,17 +89,11 @@ fn timeline() -> (Arc<Timeline>, Arc<Fake>) {
 
 fn limited(max_difference: u64) -> (Arc<Timeline>, Arc<Fake>) {
     let fake = Arc::new(Fake::default());
-    (
-        Timeline::over("fake", Box::new(Handle(Arc::clone(&fake))), max_difference),
-        fake,
-    )
+    (Timeline::over("fake", Box::new(Handle(Arc::clone(&fake))), max_difference), fake)
 }
 
 fn policy(spin_ms: u64, stall_ms: u64) -> WaitPolicy {
-    WaitPolicy {
-        spin: Duration::from_millis(spin_ms),
-        stall: Duration::from_millis(stall_ms),
-    }
+    WaitPolicy { spin: Duration::from_millis(spin_ms), stall: Duration::from_millis(stall_ms) }
 }
 
 /// Long enough to be "never" in a test that is not about stalls.
@@ -147,11 +137,7 @@ fn a_wait_polls_before_it_blocks() {
     let (timeline, fake) = timeline();
     *fake.reach.lock() = Some((1000, 1));
     timeline.wait(1, &policy(PATIENT, PATIENT)).unwrap();
-    assert_eq!(
-        fake.waits.load(Ordering::Relaxed),
-        0,
-        "reached while polling: the driver was never asked to block"
-    );
+    assert_eq!(fake.waits.load(Ordering::Relaxed), 0, "reached while polling: the driver was never asked to block");
     assert!(fake.polls.load(Ordering::Relaxed) >= 1000);
 }
 
@@ -207,10 +193,7 @@ fn a_loss_is_returned_by_everything_that_follows_with_the_call_that_saw_it_first
     host.signal(3).unwrap();
     fake.lose("vkFirst");
     let lost = |result: Result<()>| {
-        assert!(
-            matches!(result, Err(Error::DeviceLost { during: "vkFirst" })),
-            "{result:?}"
-        );
+        assert!(matches!(result, Err(Error::DeviceLost { during: "vkFirst" })), "{result:?}");
     };
     lost(timeline.completed().map(drop));
     fake.lose("vkSecond");
@@ -228,9 +211,7 @@ fn a_loss_reaches_every_waiting_thread() {
             .map(|i| {
                 let timeline = &timeline;
                 // Half of them block in the driver, half still poll.
-                scope.spawn(move || {
-                    timeline.wait(9, &policy(if i % 2 == 0 { 0 } else { PATIENT }, PATIENT))
-                })
+                scope.spawn(move || timeline.wait(9, &policy(if i % 2 == 0 { 0 } else { PATIENT }, PATIENT)))
             })
             .collect();
         while fake.waits.load(Ordering::Relaxed) == 0 {
@@ -239,15 +220,7 @@ fn a_loss_reaches_every_waiting_thread() {
         fake.lose("vkQueueSubmit2");
         for waiter in waiters {
             let result = waiter.join().unwrap();
-            assert!(
-                matches!(
-                    result,
-                    Err(Error::DeviceLost {
-                        during: "vkQueueSubmit2"
-                    })
-                ),
-                "{result:?}"
-            );
+            assert!(matches!(result, Err(Error::DeviceLost { during: "vkQueueSubmit2" })), "{result:?}");
         }
     });
 }
@@ -255,12 +228,7 @@ fn a_loss_reaches_every_waiting_thread() {
 #[test]
 fn a_failure_that_is_no_loss_is_not_remembered() {
     let (timeline, fake) = timeline();
-    let stumble = Error::Stalled {
-        timeline: "driver".into(),
-        awaited: 1,
-        completed: 0,
-        stalled: Duration::ZERO,
-    };
+    let stumble = Error::Stalled { timeline: "driver".into(), awaited: 1, completed: 0, stalled: Duration::ZERO };
     *fake.fault.lock() = Some(Fault::Once(stumble));
     assert!(timeline.completed().is_err());
     fake.set(2);
@@ -272,12 +240,7 @@ fn a_counter_that_stands_still_is_a_stall_with_its_numbers_and_the_wait_can_be_r
     let (timeline, fake) = timeline();
     fake.set(4);
     match timeline.wait(6, &policy(0, 30)) {
-        Err(Error::Stalled {
-            timeline,
-            awaited,
-            completed,
-            stalled,
-        }) => {
+        Err(Error::Stalled { timeline, awaited, completed, stalled }) => {
             assert_eq!((timeline.as_str(), awaited, completed), ("fake", 6, 4));
             assert!(stalled >= Duration::from_millis(30));
         }
@@ -315,29 +278,14 @@ fn a_signal_farther_ahead_than_the_limit_is_an_error_and_changes_nothing() {
     let (timeline, _fake) = limited(100);
     let host = HostTimeline::on(Arc::clone(&timeline));
     match host.signal(101) {
-        Err(Error::TimelineDistance {
-            timeline,
-            value,
-            completed,
-            limit,
-        }) => {
-            assert_eq!(
-                (timeline.as_str(), value, completed, limit),
-                ("fake", 101, 0, 100)
-            );
+        Err(Error::TimelineDistance { timeline, value, completed, limit }) => {
+            assert_eq!((timeline.as_str(), value, completed, limit), ("fake", 101, 0, 100));
         }
         other => panic!("{other:?}"),
     }
     assert_eq!(timeline.completed().unwrap(), 0);
     host.signal(100).unwrap();
-    assert!(matches!(
-        host.signal(201),
-        Err(Error::TimelineDistance {
-            value: 201,
-            completed: 100,
-            ..
-        })
-    ));
+    assert!(matches!(host.signal(201), Err(Error::TimelineDistance { value: 201, completed: 100, .. })));
     host.signal(200).unwrap();
 }
 
@@ -371,11 +319,7 @@ fn host_threads_that_wait_for_an_abandoned_value_are_told() {
         }
         drop(host);
         match waiter.join().unwrap() {
-            Err(Error::TimelineAbandoned {
-                timeline,
-                awaited,
-                completed,
-            }) => {
+            Err(Error::TimelineAbandoned { timeline, awaited, completed }) => {
                 assert_eq!((timeline.as_str(), awaited, completed), ("fake", 3, 1));
             }
             other => panic!("{other:?}"),
@@ -383,11 +327,7 @@ fn host_threads_that_wait_for_an_abandoned_value_are_told() {
     });
     kept.wait().unwrap();
     assert!(!broken.is_complete().unwrap());
-    assert_eq!(
-        *fake.value.lock(),
-        3,
-        "submissions that wait for the point are released"
-    );
+    assert_eq!(*fake.value.lock(), 3, "submissions that wait for the point are released");
 }
 
 #[test]
@@ -420,15 +360,9 @@ mod retire {
         for value in [1, 2, 2, 5] {
             retire.push(timeline.point(value), Counted(&drops));
         }
-        assert_eq!(
-            (retire.collect().unwrap(), drops.load(Ordering::Relaxed)),
-            (0, 0)
-        );
+        assert_eq!((retire.collect().unwrap(), drops.load(Ordering::Relaxed)), (0, 0));
         fake.set(2);
-        assert_eq!(
-            (retire.collect().unwrap(), drops.load(Ordering::Relaxed)),
-            (3, 3)
-        );
+        assert_eq!((retire.collect().unwrap(), drops.load(Ordering::Relaxed)), (3, 3));
         fake.set(4);
         assert_eq!((retire.collect().unwrap(), retire.len()), (0, 1));
         fake.set(5);

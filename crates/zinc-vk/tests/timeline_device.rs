@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use zinc_vk::{
-    Access, Error, HostTimeline, Placement, Queue, QueueKind, RecordingBuilder, WaitPolicy,
-};
+use zinc_vk::{Access, Error, HostTimeline, Placement, Queue, QueueKind, RecordingBuilder, WaitPolicy};
 
 mod support;
 
@@ -19,9 +17,7 @@ fn submissions_to_one_queue_run_in_order_and_see_each_other() {
     let data = gpu.buffer("data", 333, Placement::Readback);
     write_words(&data, &[1; 333]);
     // Affine steps do not commute: any other order, or a read that misses a write, gives another number.
-    let steps: Vec<_> = (0..16)
-        .map(|n| gpu.affine_step("step", &data, 2 * n + 3, n))
-        .collect();
+    let steps: Vec<_> = (0..16).map(|n| gpu.affine_step("step", &data, 2 * n + 3, n)).collect();
     let mut last = None;
     for step in &steps {
         last = Some(gpu.compute_queue().submit(step, &[]).unwrap());
@@ -34,10 +30,7 @@ fn submissions_to_one_queue_run_in_order_and_see_each_other() {
 #[test]
 fn copies_and_dispatches_of_different_submissions_see_each_other() {
     let gpu = Gpu::new();
-    let (a, b) = (
-        gpu.buffer("a", 64, Placement::Device),
-        gpu.buffer("b", 64, Placement::Readback),
-    );
+    let (a, b) = (gpu.buffer("a", 64, Placement::Device), gpu.buffer("b", 64, Placement::Readback));
     let mut fill = gpu.compute("fill");
     fill.fill(&a, 0, 256, 5);
     let affine = gpu.affine_step("affine", &a, 3, 1);
@@ -46,11 +39,7 @@ fn copies_and_dispatches_of_different_submissions_see_each_other() {
     let queue = gpu.compute_queue();
     queue.submit(&fill.finish().unwrap(), &[]).unwrap();
     queue.submit(&affine, &[]).unwrap();
-    queue
-        .submit(&copy.finish().unwrap(), &[])
-        .unwrap()
-        .wait()
-        .unwrap();
+    queue.submit(&copy.finish().unwrap(), &[]).unwrap().wait().unwrap();
     assert_eq!(read_words(&b), [16; 64]);
 }
 
@@ -59,20 +48,12 @@ fn points_complete_in_order() {
     let gpu = Gpu::new();
     let data = gpu.buffer("data", 2, Placement::Readback);
     write_words(&data, &[0; 2]);
-    let steps: Vec<_> = (0..8)
-        .map(|_| gpu.spin_step("spin", &data, 20_000))
-        .collect();
-    let points: Vec<_> = steps
-        .iter()
-        .map(|s| gpu.compute_queue().submit(s, &[]).unwrap())
-        .collect();
+    let steps: Vec<_> = (0..8).map(|_| gpu.spin_step("spin", &data, 20_000)).collect();
+    let points: Vec<_> = steps.iter().map(|s| gpu.compute_queue().submit(s, &[]).unwrap()).collect();
     for (n, point) in points.iter().enumerate().rev() {
         point.wait().unwrap();
         for earlier in &points[..=n] {
-            assert!(
-                earlier.is_complete().unwrap(),
-                "{point:?} is complete and {earlier:?} is not"
-            );
+            assert!(earlier.is_complete().unwrap(), "{point:?} is complete and {earlier:?} is not");
         }
     }
 }
@@ -84,12 +65,8 @@ fn a_submission_waits_for_a_value_that_is_signalled_later_and_holds_back_what_fo
     write_words(&data, &[1; 8]);
     let gate = HostTimeline::new(&gpu, "gate").unwrap();
     let queue = gpu.compute_queue();
-    let gated = queue
-        .submit(&gpu.affine_step("gated", &data, 3, 1), &[gate.point(1)])
-        .unwrap();
-    let behind = queue
-        .submit(&gpu.affine_step("behind", &data, 5, 0), &[])
-        .unwrap();
+    let gated = queue.submit(&gpu.affine_step("gated", &data, 3, 1), &[gate.point(1)]).unwrap();
+    let behind = queue.submit(&gpu.affine_step("behind", &data, 5, 0), &[]).unwrap();
     assert!(!gated.is_complete().unwrap() && !behind.is_complete().unwrap());
     assert_eq!(queue.collect().unwrap(), 2);
     assert_eq!(data.load_u32(0), 1, "nothing has run");
@@ -107,15 +84,10 @@ fn what_the_host_writes_between_submit_and_signal_is_read() {
     write_words(&data, &[0; 8]);
     let gate = HostTimeline::new(&gpu, "gate").unwrap();
     let mut builder = gpu.compute("gated");
-    builder
-        .barrier(Access::HOST_WRITE, Access::TRANSFER_READ)
-        .copy(&data, 0, &out, 0, 32);
+    builder.barrier(Access::HOST_WRITE, Access::TRANSFER_READ).copy(&data, 0, &out, 0, 32);
     let step = builder.finish().unwrap();
     for value in 1..=20u32 {
-        let point = gpu
-            .compute_queue()
-            .submit(&step, &[gate.point(value.into())])
-            .unwrap();
+        let point = gpu.compute_queue().submit(&step, &[gate.point(value.into())]).unwrap();
         write_words(&data, &[value; 8]);
         gate.signal(value.into()).unwrap();
         point.wait().unwrap();
@@ -130,13 +102,8 @@ fn one_point_releases_many_submissions_and_many_threads() {
     let queue = gpu.compute_queue();
     let data = gpu.buffer("data", 8, Placement::Readback);
     write_words(&data, &[0; 8]);
-    let steps: Vec<_> = (0..8)
-        .map(|_| gpu.affine_step("step", &data, 1, 1))
-        .collect();
-    let points: Vec<_> = steps
-        .iter()
-        .map(|s| queue.submit(s, &[gate.point(1)]).unwrap())
-        .collect();
+    let steps: Vec<_> = (0..8).map(|_| gpu.affine_step("step", &data, 1, 1)).collect();
+    let points: Vec<_> = steps.iter().map(|s| queue.submit(s, &[gate.point(1)]).unwrap()).collect();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             for point in &points {
@@ -153,14 +120,8 @@ fn a_submission_may_wait_for_an_earlier_point_of_its_own_queue() {
     let gpu = Gpu::new();
     let data = gpu.buffer("data", 8, Placement::Readback);
     write_words(&data, &[1; 8]);
-    let first = gpu
-        .compute_queue()
-        .submit(&gpu.affine_step("first", &data, 3, 1), &[])
-        .unwrap();
-    let second = gpu
-        .compute_queue()
-        .submit(&gpu.affine_step("second", &data, 5, 1), &[first])
-        .unwrap();
+    let first = gpu.compute_queue().submit(&gpu.affine_step("first", &data, 3, 1), &[]).unwrap();
+    let second = gpu.compute_queue().submit(&gpu.affine_step("second", &data, 5, 1), &[first]).unwrap();
     second.wait().unwrap();
     assert_eq!(read_words(&data), [21; 8]);
 }
@@ -176,10 +137,7 @@ fn waiting_for_a_later_point_of_the_same_queue_panics() {
         _ = queue.submit(&step, &[ahead]);
     }));
     let message = *panic.unwrap_err().downcast::<String>().unwrap();
-    assert!(
-        message.contains("waits for its value 1, and only 0 were submitted"),
-        "{message}"
-    );
+    assert!(message.contains("waits for its value 1, and only 0 were submitted"), "{message}");
     // The queue is unharmed.
     queue.submit(&step, &[]).unwrap().wait().unwrap();
 }
@@ -213,24 +171,16 @@ fn a_submission_keeps_what_it_touches_until_it_completes() {
         let gate = HostTimeline::new(&gpu, "gate").unwrap();
         let data = gpu.buffer("data", 8, Placement::Device);
         let pipeline = gpu.affine(3);
-        let witness = Witness {
-            gone: Arc::clone(&gone),
-            queue: Arc::downgrade(queue),
-        };
+        let witness = Witness { gone: Arc::clone(&gone), queue: Arc::downgrade(queue) };
         let mut builder = gpu.compute("step");
         builder
             .fill(&data, 0, 32, 4)
-            .barrier(
-                Access::TRANSFER_WRITE,
-                Access::SHADER_READ | Access::SHADER_WRITE,
-            )
+            .barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE)
             .dispatch(&pipeline, &affine_push(&data, 8, 2), [1, 1, 1])
             .barrier(Access::SHADER_WRITE, Access::TRANSFER_READ)
             .copy(&data, 0, &out, 0, 32)
             .keep(Arc::new(witness) as Arc<dyn Any + Send + Sync>);
-        point = queue
-            .submit(&builder.finish().unwrap(), &[gate.point(1)])
-            .unwrap();
+        point = queue.submit(&builder.finish().unwrap(), &[gate.point(1)]).unwrap();
         weak_data = Arc::downgrade(&data);
         weak_pipeline = Arc::downgrade(&pipeline);
         gate_timeline = Arc::downgrade(gate.timeline());
@@ -267,10 +217,7 @@ fn points_and_buffers_outlive_the_handle_of_their_device() {
     let gpu = Gpu::new();
     let data = gpu.buffer("data", 8, Placement::Readback);
     write_words(&data, &[1; 8]);
-    let point = gpu
-        .compute_queue()
-        .submit(&gpu.affine_step("step", &data, 3, 1), &[])
-        .unwrap();
+    let point = gpu.compute_queue().submit(&gpu.affine_step("step", &data, 3, 1), &[]).unwrap();
     let instance = Arc::clone(gpu.instance());
     // Drops the last handle of the device; its queue comes to rest first.
     drop(gpu);
@@ -287,20 +234,10 @@ fn a_dropped_gate_releases_its_queue() {
     write_words(&data, &[1; 8]);
     let gate = HostTimeline::new(&gpu, "gate").unwrap();
     let promised = gate.point(5);
-    let point = gpu
-        .compute_queue()
-        .submit(&gpu.affine_step("gated", &data, 3, 1), &[gate.point(5)])
-        .unwrap();
+    let point = gpu.compute_queue().submit(&gpu.affine_step("gated", &data, 3, 1), &[gate.point(5)]).unwrap();
     drop(gate);
     point.wait().unwrap();
-    assert!(matches!(
-        promised.wait(),
-        Err(Error::TimelineAbandoned {
-            awaited: 5,
-            completed: 0,
-            ..
-        })
-    ));
+    assert!(matches!(promised.wait(), Err(Error::TimelineAbandoned { awaited: 5, completed: 0, .. })));
 }
 
 #[test]
@@ -316,16 +253,10 @@ fn a_lost_device_refuses_everything_and_still_drops_cleanly() {
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| waiting.wait());
         gpu.declare_lost();
-        assert!(matches!(
-            waiter.join().unwrap(),
-            Err(Error::DeviceLost { .. })
-        ));
+        assert!(matches!(waiter.join().unwrap(), Err(Error::DeviceLost { .. })));
     });
     let lost = |result: zinc_vk::Result<()>| {
-        assert!(
-            matches!(result, Err(Error::DeviceLost { .. })),
-            "{result:?}"
-        );
+        assert!(matches!(result, Err(Error::DeviceLost { .. })), "{result:?}");
     };
     lost(gpu.check());
     lost(done.wait());
@@ -348,37 +279,22 @@ fn the_value_difference_of_the_device_is_kept() {
     let data = gpu.buffer("data", 8, Placement::Readback);
     let gate = HostTimeline::new(&gpu, "gate").unwrap();
     let queue = gpu.compute_queue();
-    let steps: Vec<_> = (0..4)
-        .map(|_| gpu.affine_step("step", &data, 1, 1))
-        .collect();
+    let steps: Vec<_> = (0..4).map(|_| gpu.affine_step("step", &data, 1, 1)).collect();
 
     // A wait that is too far ahead.
     assert!(matches!(
         queue.submit(&steps[0], &[gate.point(3)]),
-        Err(Error::TimelineDistance {
-            value: 3,
-            completed: 0,
-            limit: LIMIT,
-            ..
-        })
+        Err(Error::TimelineDistance { value: 3, completed: 0, limit: LIMIT, .. })
     ));
     // Submissions that run too far ahead.
     queue.submit(&steps[0], &[gate.point(2)]).unwrap();
     let second = queue.submit(&steps[1], &[]).unwrap();
     assert!(matches!(
         queue.submit(&steps[2], &[]),
-        Err(Error::TimelineDistance {
-            value: 3,
-            completed: 0,
-            limit: LIMIT,
-            ..
-        })
+        Err(Error::TimelineDistance { value: 3, completed: 0, limit: LIMIT, .. })
     ));
     // A signal that is too far ahead.
-    assert!(matches!(
-        gate.signal(3),
-        Err(Error::TimelineDistance { .. })
-    ));
+    assert!(matches!(gate.signal(3), Err(Error::TimelineDistance { .. })));
     gate.signal(2).unwrap();
     second.wait().unwrap();
     // The refused recording was not submitted and can be now.
@@ -395,15 +311,9 @@ fn the_farthest_value_of_the_device_is_reached_and_the_next_is_refused() {
     let gate = HostTimeline::new(&gpu, "gate").unwrap();
     let data = gpu.buffer("data", 8, Placement::Readback);
     let step = gpu.affine_step("step", &data, 1, 1);
-    let point = gpu
-        .compute_queue()
-        .submit(&step, &[gate.point(limit)])
-        .unwrap();
+    let point = gpu.compute_queue().submit(&step, &[gate.point(limit)]).unwrap();
     if limit == gpu.facts().limits.timeline_difference {
-        assert!(matches!(
-            gate.signal(limit + 1),
-            Err(Error::TimelineDistance { .. })
-        ));
+        assert!(matches!(gate.signal(limit + 1), Err(Error::TimelineDistance { .. })));
     }
     assert!(!point.is_complete().unwrap());
     gate.signal(limit).unwrap();
@@ -411,10 +321,7 @@ fn the_farthest_value_of_the_device_is_reached_and_the_next_is_refused() {
     assert_eq!(gate.timeline().completed().unwrap(), limit);
     // From there the counter can go on as far again, and at least one further.
     let next = limit.saturating_mul(2);
-    let point = gpu
-        .compute_queue()
-        .submit(&step, &[gate.point(next)])
-        .unwrap();
+    let point = gpu.compute_queue().submit(&step, &[gate.point(next)]).unwrap();
     gate.signal(next).unwrap();
     point.wait().unwrap();
 }
@@ -426,21 +333,10 @@ fn a_wait_for_a_gated_submission_stalls_with_its_numbers_and_can_be_repeated() {
     let data = gpu.buffer("data", 8, Placement::Readback);
     let step = gpu.affine_step("step", &data, 1, 1);
     let point = gpu.compute_queue().submit(&step, &[gate.point(1)]).unwrap();
-    let policy = WaitPolicy {
-        stall: Duration::from_millis(20),
-        ..WaitPolicy::default()
-    };
+    let policy = WaitPolicy { stall: Duration::from_millis(20), ..WaitPolicy::default() };
     match point.wait_with(&policy) {
-        Err(Error::Stalled {
-            timeline,
-            awaited,
-            completed,
-            ..
-        }) => {
-            assert_eq!(
-                (timeline.as_str(), awaited, completed),
-                ("compute", point.value(), 0)
-            );
+        Err(Error::Stalled { timeline, awaited, completed, .. }) => {
+            assert_eq!((timeline.as_str(), awaited, completed), ("compute", point.value(), 0));
         }
         other => panic!("{other:?}"),
     }
@@ -469,10 +365,7 @@ fn threads_that_submit_get_values_of_their_own() {
                 })
             })
             .collect();
-        submitters
-            .into_iter()
-            .flat_map(|s| s.join().unwrap())
-            .collect()
+        submitters.into_iter().flat_map(|s| s.join().unwrap()).collect()
     });
     values.sort_unstable();
     assert_eq!(values, (1..=100).collect::<Vec<u64>>());
@@ -488,10 +381,7 @@ fn two_queues_meet_at_a_point() {
             RecordingBuilder::new(&gpu, QueueKind::Transfer, "up")
         }));
         let message = *asked.unwrap_err().downcast::<String>().unwrap();
-        assert!(
-            message.contains("the device has no transfer queue"),
-            "{message}"
-        );
+        assert!(message.contains("the device has no transfer queue"), "{message}");
         return;
     };
     let from = gpu.buffer("from", 64, Placement::Upload);
@@ -503,14 +393,7 @@ fn two_queues_meet_at_a_point() {
     let mut down = RecordingBuilder::new(&gpu, QueueKind::Transfer, "down").unwrap();
     down.copy(&data, 0, &back, 0, 256);
     let uploaded = transfer.submit(&up.finish().unwrap(), &[]).unwrap();
-    let computed = gpu
-        .compute_queue()
-        .submit(&gpu.affine_step("step", &data, 7, 0), &[uploaded])
-        .unwrap();
-    transfer
-        .submit(&down.finish().unwrap(), &[computed])
-        .unwrap()
-        .wait()
-        .unwrap();
+    let computed = gpu.compute_queue().submit(&gpu.affine_step("step", &data, 7, 0), &[uploaded]).unwrap();
+    transfer.submit(&down.finish().unwrap(), &[computed]).unwrap().wait().unwrap();
     assert_eq!(read_words(&back), [42; 64]);
 }

@@ -27,29 +27,16 @@ fn trace(gpu: &Gpu, clock: &ClockCalibration) -> (Vec<[u64; 2]>, u64, u64) {
         })
         .collect();
     let before = host_now_ns();
-    let points: Vec<_> = steps
-        .iter()
-        .map(|s| gpu.compute_queue().submit(s, &[]).unwrap())
-        .collect();
+    let points: Vec<_> = steps.iter().map(|s| gpu.compute_queue().submit(s, &[]).unwrap()).collect();
     points[3].wait().unwrap();
     let after = host_now_ns();
     assert_eq!(data.load_u32(0), 4);
     let ticks = timestamps.read(0..8).unwrap();
-    (
-        ticks
-            .chunks(2)
-            .map(|pair| [clock.host_ns(pair[0]), clock.host_ns(pair[1])])
-            .collect(),
-        before,
-        after,
-    )
+    (ticks.chunks(2).map(|pair| [clock.host_ns(pair[0]), clock.host_ns(pair[1])]).collect(), before, after)
 }
 
 fn check(gpu: &Gpu, method: ClockMethod) {
-    let clock = gpu
-        .clock_by(method)
-        .unwrap()
-        .expect("asked for only where it exists");
+    let clock = gpu.clock_by(method).unwrap().expect("asked for only where it exists");
     assert_eq!(clock.method, method);
     let (steps, before, after) = trace(gpu, &clock);
     let mut last = 0;
@@ -59,15 +46,8 @@ fn check(gpu: &Gpu, method: ClockMethod) {
     }
     // The bound is the calibration's own, and a millisecond for what the clocks drift apart during the test.
     let slack = clock.max_error_ns + 1_000_000;
-    assert!(
-        steps[0][0] + slack >= before,
-        "begins {} before the submit at {before}: {clock:?}",
-        steps[0][0]
-    );
-    assert!(
-        last <= after + slack,
-        "ends at {last}, after the wait returned at {after}: {clock:?}"
-    );
+    assert!(steps[0][0] + slack >= before, "begins {} before the submit at {before}: {clock:?}", steps[0][0]);
+    assert!(last <= after + slack, "ends at {last}, after the wait returned at {after}: {clock:?}");
 }
 
 #[test]
@@ -87,19 +67,10 @@ fn timestamps_that_are_not_written_are_an_error() {
     let gpu = Gpu::new();
     let timestamps = Timestamps::new(&gpu, 4).unwrap();
     let mut r = gpu.compute("two of four");
-    r.reset_timestamps(&timestamps, 0..4)
-        .timestamp(&timestamps, 0, Stage::Begin)
-        .timestamp(&timestamps, 1, Stage::End);
-    gpu.compute_queue()
-        .submit(&r.finish().unwrap(), &[])
-        .unwrap()
-        .wait()
-        .unwrap();
+    r.reset_timestamps(&timestamps, 0..4).timestamp(&timestamps, 0, Stage::Begin).timestamp(&timestamps, 1, Stage::End);
+    gpu.compute_queue().submit(&r.finish().unwrap(), &[]).unwrap().wait().unwrap();
     assert_eq!(timestamps.read(0..2).unwrap().len(), 2);
-    assert!(matches!(
-        timestamps.read(0..4),
-        Err(Error::TimestampsNotReady { first: 0, end: 4 })
-    ));
+    assert!(matches!(timestamps.read(0..4), Err(Error::TimestampsNotReady { first: 0, end: 4 })));
 }
 
 #[test]

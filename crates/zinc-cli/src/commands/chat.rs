@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     let sampler = Sampler::new(&args.generation)?;
     let host = HostModel::open(&demo::resolve(args.model.model.as_deref())?, &args.engine.cache)?;
     let template = host.template()?;
-    let session = host.load(&args.engine, std::time::Duration::ZERO)?;
+    let session = host.load(&args.engine, std::time::Duration::ZERO, Tracing::Off)?;
     interrupt::install()?;
     output::stderr_line(HELP);
 

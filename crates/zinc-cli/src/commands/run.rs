@@ -25,8 +25,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let ids = prompt_ids(args, &host, &text)?;
     host.check_prompt(&ids)?;
 
-    let session = host.load(&args.engine, args.measure.host_work)?;
     let tracing = if args.measure.trace.is_some() { Tracing::On } else { Tracing::Off };
+    let session = host.load(&args.engine, args.measure.host_work, tracing)?;
     let request = sampler.request(&session.host, ids, tracing)?;
     let answer = answer::stream(&session, request)?;
 

@@ -39,30 +39,17 @@ impl<'a> Keys<'a> {
     /// A number from 1 to `max`.
     pub(super) fn count(&self, name: &str, max: u32) -> Result<Option<u32>> {
         match self.get_u32(name)? {
-            Some(count) if !(1..=max).contains(&count) => {
-                Err(self.bad(name, count, format!("1 to {max}")))
-            }
+            Some(count) if !(1..=max).contains(&count) => Err(self.bad(name, count, format!("1 to {max}"))),
             count => Ok(count),
         }
     }
 
     /// A number from 1 to `max` that has to be there.
     pub(super) fn require_count(&self, name: &str, max: u32) -> Result<u32> {
-        self.count(name, max)?.ok_or_else(|| Error::MissingKey {
-            key: self.full(name),
-        })
+        self.count(name, max)?.ok_or_else(|| Error::MissingKey { key: self.full(name) })
     }
 
-    pub(super) fn bad(
-        &self,
-        name: &str,
-        found: impl Display,
-        expected: impl Into<String>,
-    ) -> Error {
-        Error::BadValue {
-            key: self.full(name),
-            found: found.to_string(),
-            expected: expected.into(),
-        }
+    pub(super) fn bad(&self, name: &str, found: impl Display, expected: impl Into<String>) -> Error {
+        Error::BadValue { key: self.full(name), found: found.to_string(), expected: expected.into() }
     }
 }

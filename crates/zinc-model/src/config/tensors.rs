@@ -59,10 +59,7 @@ impl Storage {
 /// The tensors of a model, in network order.
 pub fn expected_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
     let (embd, q, kv) = (config.n_embd, config.q_width(), config.kv_width());
-    let mut list = List {
-        tensors: Vec::new(),
-        prefix: String::new(),
-    };
+    let mut list = List { tensors: Vec::new(), prefix: String::new() };
     list.matrix("token_embd.weight", &[embd, config.n_vocab]);
     if config.architecture == Architecture::Llama {
         list.vector("rope_freqs.weight", config.rope.dims / 2);
@@ -114,12 +111,7 @@ impl List {
     fn add(&mut self, name: &str, shape: &[u32], storage: Storage) {
         let name = format!("{}{name}", self.prefix);
         let shape = shape.iter().map(|&dimension| dimension.into()).collect();
-        self.tensors.push(ExpectedTensor {
-            name,
-            shape,
-            presence: Presence::Required,
-            storage,
-        });
+        self.tensors.push(ExpectedTensor { name, shape, presence: Presence::Required, storage });
     }
 
     fn matrix(&mut self, name: &str, shape: &[u32]) {
@@ -149,17 +141,10 @@ pub fn check_tensors(file: &gguf::File, config: &ModelConfig) -> Result<()> {
         }
     }
     let known: HashSet<&str> = expected.iter().map(|tensor| tensor.name.as_str()).collect();
-    match file
-        .tensors()
-        .iter()
-        .find(|tensor| !known.contains(tensor.name.as_str()))
-    {
+    match file.tensors().iter().find(|tensor| !known.contains(tensor.name.as_str())) {
         Some(tensor) => {
             let architecture = config.architecture.name();
-            Err(Error::UnexpectedTensor {
-                name: tensor.name.clone(),
-                architecture,
-            })
+            Err(Error::UnexpectedTensor { name: tensor.name.clone(), architecture })
         }
         None => Ok(()),
     }
@@ -168,26 +153,14 @@ pub fn check_tensors(file: &gguf::File, config: &ModelConfig) -> Result<()> {
 fn check(expected: &ExpectedTensor, found: &TensorInfo) -> Result<()> {
     let name = || expected.name.clone();
     // Trailing dimensions of one element say nothing.
-    let significant = found
-        .shape
-        .iter()
-        .rposition(|&dimension| dimension != 1)
-        .map_or(1, |last| last + 1);
+    let significant = found.shape.iter().rposition(|&dimension| dimension != 1).map_or(1, |last| last + 1);
     let shape = &found.shape[..significant.max(expected.shape.len()).min(found.shape.len())];
     if shape != expected.shape {
-        return Err(Error::TensorShape {
-            name: name(),
-            expected: expected.shape.clone(),
-            found: found.shape.clone(),
-        });
+        return Err(Error::TensorShape { name: name(), expected: expected.shape.clone(), found: found.shape.clone() });
     }
     if !expected.storage.allows(found.format) {
         let (format, supported) = (found.format.name(), expected.storage.names());
-        return Err(Error::UnsupportedFormat {
-            name: name(),
-            format,
-            supported,
-        });
+        return Err(Error::UnsupportedFormat { name: name(), format, supported });
     }
     Ok(())
 }

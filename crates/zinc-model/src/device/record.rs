@@ -69,12 +69,7 @@ impl DeviceModel {
 
     fn matrix(&self, id: TensorId) -> Matrix {
         let tensor = self.model.weights.tensor(id);
-        Matrix {
-            address: self.weights.address(id),
-            format: tensor.format,
-            rows: tensor.rows,
-            columns: tensor.columns,
-        }
+        Matrix { address: self.weights.address(id), format: tensor.format, rows: tensor.rows, columns: tensor.columns }
     }
 
     fn dispatch(&self, op: &Op, io: &StepIo) -> Dispatch {
@@ -163,9 +158,7 @@ impl DeviceModel {
                 up: self.matrix(*up),
                 routing: match routing {
                     Routing::Dense => ops::Routing::Dense,
-                    Routing::Experts => {
-                        ops::Routing::Experts { ids: self.array(Array::ExpertIds), slots: used }
-                    }
+                    Routing::Experts => ops::Routing::Experts { ids: self.array(Array::ExpertIds), slots: used },
                 },
                 x: self.array(Array::Normed),
                 y: self.array(Array::Hidden),

@@ -29,13 +29,7 @@ const fn kernel(id: u32, format: Format) -> Entry {
 }
 
 const fn other(id: u32, name: &'static str, block_elements: u64, block_bytes: u64) -> Entry {
-    Entry {
-        id,
-        name,
-        block_elements,
-        block_bytes,
-        kernel: None,
-    }
+    Entry { id, name, block_elements, block_bytes, kernel: None }
 }
 
 /// Ids that are missing here were withdrawn and stand in no file that other programs still read.
@@ -80,9 +74,7 @@ impl TensorFormat {
     /// The format with this number in the file, if there is one.
     pub fn from_id(id: u32) -> Option<Self> {
         let index = TABLE.binary_search_by_key(&id, |entry| entry.id).ok()?;
-        Some(Self {
-            entry: &TABLE[index],
-        })
+        Some(Self { entry: &TABLE[index] })
     }
 
     /// Every format, by number.
@@ -119,9 +111,7 @@ impl TensorFormat {
 impl From<Format> for TensorFormat {
     fn from(format: Format) -> Self {
         let entry = TABLE.iter().find(|entry| entry.kernel == Some(format));
-        Self {
-            entry: entry.expect("every kernel format is in the table"),
-        }
+        Self { entry: entry.expect("every kernel format is in the table") }
     }
 }
 
@@ -161,11 +151,7 @@ mod tests {
     #[test]
     fn every_kernel_format_has_a_number() {
         for format in Format::ALL {
-            assert_eq!(
-                TensorFormat::from(format).to_kernel(),
-                Some(format),
-                "{format}"
-            );
+            assert_eq!(TensorFormat::from(format).to_kernel(), Some(format), "{format}");
         }
     }
 }

@@ -50,9 +50,7 @@ impl Metadata {
 
     /// Keys and values in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.entries
-            .iter()
-            .map(|(key, value)| (key.as_str(), value))
+        self.entries.iter().map(|(key, value)| (key.as_str(), value))
     }
 
     /// The value of a key.
@@ -70,11 +68,7 @@ impl Metadata {
         self.get_integer(key, "an unsigned 64-bit integer")
     }
 
-    fn get_integer<T: TryFrom<i128>>(
-        &self,
-        key: &str,
-        expected: &'static str,
-    ) -> Result<Option<T>> {
+    fn get_integer<T: TryFrom<i128>>(&self, key: &str, expected: &'static str) -> Result<Option<T>> {
         let Some(value) = self.get(key) else {
             return Ok(None);
         };
@@ -83,11 +77,9 @@ impl Metadata {
         };
         match T::try_from(integer) {
             Ok(integer) => Ok(Some(integer)),
-            Err(_) => Err(Error::BadValue {
-                key: key.to_owned(),
-                found: integer.to_string(),
-                expected: expected.to_owned(),
-            }),
+            Err(_) => {
+                Err(Error::BadValue { key: key.to_owned(), found: integer.to_string(), expected: expected.to_owned() })
+            }
         }
     }
 
@@ -176,17 +168,11 @@ pub(super) enum Inserted {
 }
 
 fn missing(key: &str) -> Error {
-    Error::MissingKey {
-        key: key.to_owned(),
-    }
+    Error::MissingKey { key: key.to_owned() }
 }
 
 fn wrong_type(key: &str, value: &Value, expected: &'static str) -> Error {
-    Error::WrongType {
-        key: key.to_owned(),
-        expected,
-        found: value.type_name(),
-    }
+    Error::WrongType { key: key.to_owned(), expected, found: value.type_name() }
 }
 
 #[cfg(test)]
@@ -208,26 +194,18 @@ mod tests {
         assert_eq!(metadata.get_u32("small").unwrap(), Some(7));
         assert_eq!(metadata.get_u32("absent").unwrap(), None);
         let error = metadata.get_u32("negative").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "the metadata key 'negative' is -1: it must be an unsigned 32-bit integer"
-        );
+        assert_eq!(error, "the metadata key 'negative' is -1: it must be an unsigned 32-bit integer");
     }
 
     #[test]
     fn another_type_is_named() {
         let metadata = metadata();
         let error = metadata.get_u32("list").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "the metadata key 'list' should be an unsigned 32-bit integer, but it is an array of 3 i32"
-        );
+        assert_eq!(error, "the metadata key 'list' should be an unsigned 32-bit integer, but it is an array of 3 i32");
         assert!(metadata.get_f32("small").is_err());
         assert!(metadata.get_bool("small").is_err());
         assert!(metadata.get_strings("text").is_err());
-        assert!(
-            matches!(metadata.require_str("absent"), Err(Error::MissingKey { key }) if key == "absent")
-        );
+        assert!(matches!(metadata.require_str("absent"), Err(Error::MissingKey { key }) if key == "absent"));
     }
 
     #[test]
@@ -236,9 +214,6 @@ mod tests {
         metadata.set("small", Value::F32(0.5));
         assert_eq!(metadata.len(), 4);
         assert_eq!(metadata.iter().next(), Some(("small", &Value::F32(0.5))));
-        assert_eq!(
-            metadata.insert("text".to_owned(), Value::U8(0)),
-            Inserted::KeyExists
-        );
+        assert_eq!(metadata.insert("text".to_owned(), Value::U8(0)), Inserted::KeyExists);
     }
 }

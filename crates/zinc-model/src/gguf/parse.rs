@@ -35,18 +35,10 @@ pub(super) struct TensorEntry {
 impl Header {
     /// Reads the header of `file`, the bytes of a whole file.
     pub(super) fn parse(file: &[u8]) -> Result<Self> {
-        let mut cursor = Cursor {
-            bytes: file,
-            offset: 0,
-        };
+        let mut cursor = Cursor { bytes: file, offset: 0 };
         check_start(&mut cursor)?;
-        let tensor_count =
-            cursor.count("the number of tensors", "the tensors", MIN_TENSOR_BYTES)?;
-        let entry_count = cursor.count(
-            "the number of metadata keys",
-            "the metadata",
-            MIN_ENTRY_BYTES,
-        )?;
+        let tensor_count = cursor.count("the number of tensors", "the tensors", MIN_TENSOR_BYTES)?;
+        let entry_count = cursor.count("the number of metadata keys", "the metadata", MIN_ENTRY_BYTES)?;
 
         let mut metadata = Metadata::default();
         for _ in 0..entry_count {
@@ -79,18 +71,14 @@ fn check_start(cursor: &mut Cursor<'_>) -> Result<()> {
     let magic = &cursor.bytes[..cursor.bytes.len().min(MAGIC.len())];
     if magic != MAGIC {
         // What is left of a file that was cut within the magic is no GGUF file either.
-        return Err(Error::NotGguf {
-            found: magic.to_vec(),
-        });
+        return Err(Error::NotGguf { found: magic.to_vec() });
     }
     cursor.take(MAGIC.len() as u64, "the magic")?;
     let version = u32::from_le_bytes(cursor.array("the version")?);
     match version {
         2 | 3 => Ok(()),
         // No version has its lower half empty, unless it is read in the wrong order.
-        _ if version & 0xffff == 0 && version != 0 => Err(Error::BigEndian {
-            version: version.swap_bytes(),
-        }),
+        _ if version & 0xffff == 0 && version != 0 => Err(Error::BigEndian { version: version.swap_bytes() }),
         _ => Err(Error::Version { version }),
     }
 }
@@ -119,16 +107,11 @@ fn place(tensors: &mut [TensorEntry], data: u64, file_bytes: u64) -> Result<()> 
             (Some(start), Some(end)) if end <= file_bytes => tensor.start = start,
             _ => {
                 let end = end.unwrap_or(u64::MAX);
-                return Err(Error::TensorOutside {
-                    name: tensor.name.clone(),
-                    end,
-                    file_bytes,
-                });
+                return Err(Error::TensorOutside { name: tensor.name.clone(), end, file_bytes });
             }
         }
     }
-    let mut by_start: Vec<&TensorEntry> =
-        tensors.iter().filter(|tensor| tensor.bytes > 0).collect();
+    let mut by_start: Vec<&TensorEntry> = tensors.iter().filter(|tensor| tensor.bytes > 0).collect();
     by_start.sort_by_key(|tensor| tensor.start);
     for pair in by_start.windows(2) {
         let end = pair[0].start + pair[0].bytes;
@@ -165,12 +148,7 @@ impl<'a> Cursor<'a> {
         if need <= left {
             return Ok(());
         }
-        Err(Error::Truncated {
-            offset: self.offset(),
-            what,
-            need,
-            left,
-        })
+        Err(Error::Truncated { offset: self.offset(), what, need, left })
     }
 
     fn take(&mut self, count: u64, what: &'static str) -> Result<&'a [u8]> {
@@ -207,12 +185,7 @@ impl<'a> Cursor<'a> {
         let length = self.u64(what)?;
         self.check(length, what)?;
         if length > MAX_STRING_BYTES {
-            return Err(Error::TooLong {
-                offset,
-                what,
-                length,
-                limit: MAX_STRING_BYTES,
-            });
+            return Err(Error::TooLong { offset, what, length, limit: MAX_STRING_BYTES });
         }
         let bytes = self.take(length, what)?;
         match std::str::from_utf8(bytes) {
@@ -226,11 +199,7 @@ impl<'a> Cursor<'a> {
         match self.array("a boolean")? {
             [0] => Ok(false),
             [1] => Ok(true),
-            [byte] => Err(Error::NotBool {
-                offset,
-                key: key.to_owned(),
-                byte,
-            }),
+            [byte] => Err(Error::NotBool { offset, key: key.to_owned(), byte }),
         }
     }
 
@@ -254,11 +223,7 @@ impl<'a> Cursor<'a> {
             11 => Value::I64(i64::from_le_bytes(self.array(WHAT)?)),
             12 => Value::F64(f64::from_le_bytes(self.array(WHAT)?)),
             _ => {
-                return Err(Error::ValueType {
-                    offset,
-                    key: key.to_owned(),
-                    id,
-                });
+                return Err(Error::ValueType { offset, key: key.to_owned(), id });
             }
         })
     }
@@ -277,42 +242,24 @@ impl<'a> Cursor<'a> {
             7 => Array::Bool(self.elements(|cursor| cursor.bool(key))?),
             8 => Array::String(self.elements(|cursor| cursor.string("a string of an array"))?),
             ARRAY_ID => {
-                return Err(Error::NestedArray {
-                    offset,
-                    key: key.to_owned(),
-                });
+                return Err(Error::NestedArray { offset, key: key.to_owned() });
             }
             10 => Array::U64(self.numbers(u64::from_le_bytes)?),
             11 => Array::I64(self.numbers(i64::from_le_bytes)?),
             12 => Array::F64(self.numbers(f64::from_le_bytes)?),
             _ => {
-                return Err(Error::ValueType {
-                    offset,
-                    key: key.to_owned(),
-                    id,
-                });
+                return Err(Error::ValueType { offset, key: key.to_owned(), id });
             }
         })
     }
 
-    fn numbers<T: Element, const N: usize>(
-        &mut self,
-        read: impl Fn([u8; N]) -> T,
-    ) -> Result<Vec<T>> {
+    fn numbers<T: Element, const N: usize>(&mut self, read: impl Fn([u8; N]) -> T) -> Result<Vec<T>> {
         let count = self.count("an array's length", "an array", N as u64)?;
         let bytes = self.take((count * N) as u64, "an array")?;
-        Ok(bytes
-            .as_chunks::<N>()
-            .0
-            .iter()
-            .map(|bytes| read(*bytes))
-            .collect())
+        Ok(bytes.as_chunks::<N>().0.iter().map(|bytes| read(*bytes)).collect())
     }
 
-    fn elements<T: Element>(
-        &mut self,
-        mut read: impl FnMut(&mut Self) -> Result<T>,
-    ) -> Result<Vec<T>> {
+    fn elements<T: Element>(&mut self, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.count("an array's length", "an array", T::MIN_BYTES)?;
         (0..count).map(|_| read(self)).collect()
     }
@@ -325,66 +272,35 @@ impl<'a> Cursor<'a> {
         let dimensions_offset = self.offset();
         let dimensions = self.u32("a tensor's number of dimensions")?;
         if dimensions > MAX_DIMENSIONS {
-            return Err(Error::Dimensions {
-                offset: dimensions_offset,
-                name,
-                dimensions,
-            });
+            return Err(Error::Dimensions { offset: dimensions_offset, name, dimensions });
         }
-        let shape: Vec<u64> = (0..dimensions)
-            .map(|_| self.u64("a tensor's dimension"))
-            .collect::<Result<_>>()?;
+        let shape: Vec<u64> = (0..dimensions).map(|_| self.u64("a tensor's dimension")).collect::<Result<_>>()?;
 
         let format_offset = self.offset();
         let id = self.u32("a tensor's format")?;
         let Some(format) = TensorFormat::from_id(id) else {
-            return Err(Error::TensorFormat {
-                offset: format_offset,
-                name,
-                id,
-            });
+            return Err(Error::TensorFormat { offset: format_offset, name, id });
         };
         let start = self.u64("a tensor's offset")?;
         if !start.is_multiple_of(alignment) {
-            return Err(Error::Misaligned {
-                name,
-                offset: start,
-                alignment,
-            });
+            return Err(Error::Misaligned { name, offset: start, alignment });
         }
 
         let columns = shape.first().copied().unwrap_or(1);
         if !columns.is_multiple_of(format.block_elements()) {
             let (format, block) = (format.name(), format.block_elements());
-            return Err(Error::PartialBlock {
-                name,
-                columns,
-                format,
-                block,
-            });
+            return Err(Error::PartialBlock { name, columns, format, block });
         }
         match tensor_bytes(&shape, format) {
-            Some(bytes) => Ok(TensorEntry {
-                name,
-                shape,
-                format,
-                start,
-                bytes,
-            }),
-            None => Err(Error::TensorSize {
-                offset,
-                name,
-                shape,
-            }),
+            Some(bytes) => Ok(TensorEntry { name, shape, format, start, bytes }),
+            None => Err(Error::TensorSize { offset, name, shape }),
         }
     }
 }
 
 /// Bytes of a tensor of whole blocks; `None` if they, or its elements, do not fit 64 bits.
 pub(super) fn tensor_bytes(shape: &[u64], format: TensorFormat) -> Option<u64> {
-    let elements = shape
-        .iter()
-        .try_fold(1u64, |product, &dimension| product.checked_mul(dimension))?;
+    let elements = shape.iter().try_fold(1u64, |product, &dimension| product.checked_mul(dimension))?;
     (elements / format.block_elements()).checked_mul(format.block_bytes())
 }
 

@@ -79,61 +79,34 @@ impl File {
             let path = name.sibling(index + 1).path();
             let (part, header) = match open_part(&path) {
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                    return in_file(
-                        &name.path(),
-                        Err(Error::MissingPart {
-                            part: index + 1,
-                            parts,
-                            path,
-                        }),
-                    );
+                    return in_file(&name.path(), Err(Error::MissingPart { part: index + 1, parts, path }));
                 }
                 other => other?,
             };
             in_file(&path, check_part(&header.metadata, index, parts))?;
-            file.get_or_insert_with(|| Self::empty(header.metadata))
-                .add(part, header.tensors)?;
+            file.get_or_insert_with(|| Self::empty(header.metadata)).add(part, header.tensors)?;
         }
         let file = file.expect("a split file has parts");
         let found = file.tensors.len() as u64;
-        let expected = in_file(
-            &file.parts[0].path,
-            file.metadata.get_u64(split::KEY_TENSORS),
-        )?;
+        let expected = in_file(&file.parts[0].path, file.metadata.get_u64(split::KEY_TENSORS))?;
         match expected {
             Some(expected) if expected != found => in_file(
                 &file.parts[0].path,
                 // What the first part announces is the odd one out.
-                Err(Error::PartMismatch {
-                    key: split::KEY_TENSORS,
-                    expected: found,
-                    found: expected,
-                }),
+                Err(Error::PartMismatch { key: split::KEY_TENSORS, expected: found, found: expected }),
             ),
             _ => Ok(file),
         }
     }
 
     fn empty(metadata: Metadata) -> Self {
-        Self {
-            metadata,
-            tensors: Vec::new(),
-            by_name: HashMap::new(),
-            parts: Vec::new(),
-        }
+        Self { metadata, tensors: Vec::new(), by_name: HashMap::new(), parts: Vec::new() }
     }
 
     fn add(&mut self, part: Part, tensors: Vec<super::parse::TensorEntry>) -> Result<()> {
         for tensor in tensors {
-            if self
-                .by_name
-                .insert(tensor.name.clone(), self.tensors.len())
-                .is_some()
-            {
-                return in_file(
-                    &part.path,
-                    Err(Error::DuplicateTensor { name: tensor.name }),
-                );
+            if self.by_name.insert(tensor.name.clone(), self.tensors.len()).is_some() {
+                return in_file(&part.path, Err(Error::DuplicateTensor { name: tensor.name }));
             }
             self.tensors.push(TensorInfo {
                 name: tensor.name,
@@ -169,15 +142,10 @@ impl File {
     /// If the tensor is another file's and lies outside of this one.
     pub fn data(&self, tensor: &TensorInfo) -> &[u8] {
         let map = &self.parts[tensor.part].map;
-        let range = usize::try_from(tensor.offset)
-            .ok()
-            .zip(usize::try_from(tensor.bytes).ok());
+        let range = usize::try_from(tensor.offset).ok().zip(usize::try_from(tensor.bytes).ok());
         let data = range.and_then(|(start, bytes)| map.get(start..start.checked_add(bytes)?));
         data.unwrap_or_else(|| {
-            panic!(
-                "{tensor:?} lies outside of the {} bytes of this file",
-                map.len()
-            );
+            panic!("{tensor:?} lies outside of the {} bytes of this file", map.len());
         })
     }
 
@@ -198,25 +166,13 @@ impl fmt::Debug for File {
 }
 
 fn in_file<T>(path: &Path, result: Result<T>) -> Result<T> {
-    result.map_err(|source| Error::InFile {
-        path: path.to_owned(),
-        source: Box::new(source),
-    })
+    result.map_err(|source| Error::InFile { path: path.to_owned(), source: Box::new(source) })
 }
 
 fn open_part(path: &Path) -> Result<(Part, Header)> {
-    let map = map(path).map_err(|source| Error::Io {
-        path: path.to_owned(),
-        source,
-    })?;
+    let map = map(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
     let header = in_file(path, Header::parse(&map))?;
-    Ok((
-        Part {
-            path: path.to_owned(),
-            map,
-        },
-        header,
-    ))
+    Ok((Part { path: path.to_owned(), map }, header))
 }
 
 #[expect(unsafe_code, reason = "a file of many gigabytes is mapped, not read")]
@@ -244,11 +200,7 @@ fn check_part(metadata: &Metadata, index: u32, parts: u32) -> Result<()> {
         let found = metadata.require_u32(key)?;
         if found != expected {
             let (expected, found) = (expected.into(), found.into());
-            return Err(Error::PartMismatch {
-                key,
-                expected,
-                found,
-            });
+            return Err(Error::PartMismatch { key, expected, found });
         }
     }
     Ok(())

@@ -24,18 +24,8 @@ pub struct PartName {
 
 impl PartName {
     /// The name of part `part` (counted from 1) of `parts` of the model `directory/stem`.
-    pub fn new(
-        directory: impl Into<PathBuf>,
-        stem: impl Into<String>,
-        part: u32,
-        parts: u32,
-    ) -> Self {
-        Self {
-            directory: directory.into(),
-            stem: stem.into(),
-            part,
-            parts,
-        }
+    pub fn new(directory: impl Into<PathBuf>, stem: impl Into<String>, part: u32, parts: u32) -> Self {
+        Self { directory: directory.into(), stem: stem.into(), part, parts }
     }
 
     /// Reads a name; `None` if it is not the name of a part.
@@ -48,30 +38,17 @@ impl PartName {
             return None;
         }
         let directory = path.parent().unwrap_or(Path::new("")).to_owned();
-        Some(Self {
-            directory,
-            stem: stem.to_owned(),
-            part,
-            parts,
-        })
+        Some(Self { directory, stem: stem.to_owned(), part, parts })
     }
 
     /// The same model's part `part`, counted from 1.
     pub fn sibling(&self, part: u32) -> Self {
-        Self {
-            part,
-            ..self.clone()
-        }
+        Self { part, ..self.clone() }
     }
 
     /// The path.
     pub fn path(&self) -> PathBuf {
-        let Self {
-            directory,
-            stem,
-            part,
-            parts,
-        } = self;
+        let Self { directory, stem, part, parts } = self;
         directory.join(format!("{stem}-{part:05}-of-{parts:05}.gguf"))
     }
 }
@@ -92,15 +69,9 @@ mod tests {
     fn names_round_trip() {
         let path = Path::new("models/a-b-of-c-00002-of-00013.gguf");
         let name = PartName::parse(path).unwrap();
-        assert_eq!(
-            (name.part, name.parts, name.stem.as_str()),
-            (2, 13, "a-b-of-c")
-        );
+        assert_eq!((name.part, name.parts, name.stem.as_str()), (2, 13, "a-b-of-c"));
         assert_eq!(name.path(), path);
-        assert_eq!(
-            name.sibling(13).path(),
-            Path::new("models/a-b-of-c-00013-of-00013.gguf")
-        );
+        assert_eq!(name.sibling(13).path(), Path::new("models/a-b-of-c-00013-of-00013.gguf"));
     }
 
     #[test]

@@ -4,10 +4,7 @@ use std::fmt;
 
 /// A metadata value.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the variants are the types that the format names"
-)]
+#[expect(missing_docs, reason = "the variants are the types that the format names")]
 pub enum Value {
     U8(u8),
     I8(i8),
@@ -26,10 +23,7 @@ pub enum Value {
 
 /// An array of metadata values of one type.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the variants are the types that the format names"
-)]
+#[expect(missing_docs, reason = "the variants are the types that the format names")]
 pub enum Array {
     U8(Vec<u8>),
     I8(Vec<i8>),

@@ -8,10 +8,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::gguf::parse::tensor_bytes;
 use crate::gguf::value::{write_str, write_value};
-use crate::gguf::{
-    ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MAX_ALIGNMENT, Metadata, TensorFormat, TensorInfo,
-    Value,
-};
+use crate::gguf::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MAX_ALIGNMENT, Metadata, TensorFormat, TensorInfo, Value};
 
 const VERSION: u32 = 3;
 
@@ -40,15 +37,10 @@ impl Writer {
         if key == ALIGNMENT_KEY {
             let alignment = value.as_integer().unwrap_or(0);
             assert!(
-                (1..=i128::from(MAX_ALIGNMENT)).contains(&alignment)
-                    && (alignment & (alignment - 1)) == 0,
+                (1..=i128::from(MAX_ALIGNMENT)).contains(&alignment) && (alignment & (alignment - 1)) == 0,
                 "{ALIGNMENT_KEY} = {value} is no power of two of at most {MAX_ALIGNMENT}"
             );
-            assert!(
-                self.tensors.is_empty(),
-                "{ALIGNMENT_KEY} is set after {} tensors",
-                self.tensors.len()
-            );
+            assert!(self.tensors.is_empty(), "{ALIGNMENT_KEY} is set after {} tensors", self.tensors.len());
         }
         self.metadata.set(key, value);
         self
@@ -58,12 +50,7 @@ impl Writer {
     ///
     /// # Panics
     /// If there are more than four dimensions, rows are not whole blocks, or the size does not fit 64 bits.
-    pub fn tensor(
-        &mut self,
-        name: &str,
-        shape: &[u64],
-        format: impl Into<TensorFormat>,
-    ) -> &mut Self {
+    pub fn tensor(&mut self, name: &str, shape: &[u64], format: impl Into<TensorFormat>) -> &mut Self {
         let format = format.into();
         let columns = shape.first().copied().unwrap_or(1);
         assert!(
@@ -78,14 +65,7 @@ impl Writer {
             panic!("tensor '{name}' of shape {shape:?} is too large");
         };
         self.data_bytes = end;
-        self.tensors.push(TensorInfo {
-            name: name.to_owned(),
-            shape: shape.to_vec(),
-            format,
-            part: 0,
-            offset,
-            bytes,
-        });
+        self.tensors.push(TensorInfo { name: name.to_owned(), shape: shape.to_vec(), format, part: 0, offset, bytes });
         self
     }
 
@@ -117,10 +97,7 @@ impl Writer {
             self.write_to(&mut out, data)?;
             out.into_inner()?.sync_all()
         };
-        write().map_err(|source| Error::Io {
-            path: path.to_owned(),
-            source,
-        })
+        write().map_err(|source| Error::Io { path: path.to_owned(), source })
     }
 
     /// Writes the file to `out`, see [`Self::write`].
@@ -141,12 +118,7 @@ impl Writer {
         let start = out.written;
         for tensor in &self.tensors {
             out.pad(self.alignment())?;
-            debug_assert_eq!(
-                out.written - start,
-                tensor.offset,
-                "tensor '{}' is not in its place",
-                tensor.name
-            );
+            debug_assert_eq!(out.written - start, tensor.offset, "tensor '{}' is not in its place", tensor.name);
             let before = out.written;
             data(tensor, &mut out)?;
             let written = out.written - before;

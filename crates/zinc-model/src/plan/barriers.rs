@@ -14,8 +14,8 @@ pub fn barriers_before(ops: &[Op]) -> Vec<bool> {
     let mut barriers = Vec::with_capacity(ops.len());
     for op in ops {
         let (reads, writes) = (op.reads(), op.writes());
-        let conflict = reads.iter().any(|a| written.contains(a))
-            || writes.iter().any(|a| written.contains(a) || read.contains(a));
+        let conflict =
+            reads.iter().any(|a| written.contains(a)) || writes.iter().any(|a| written.contains(a) || read.contains(a));
         if conflict {
             written.clear();
             read.clear();
@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn caches_of_different_layers_are_independent() {
-        let ops = [Op::Attention { layer: 0 }, Op::RopeKv { layer: 1, norms: None }, Op::Advance { shape: Shape::Feed }];
+        let ops =
+            [Op::Attention { layer: 0 }, Op::RopeKv { layer: 1, norms: None }, Op::Advance { shape: Shape::Feed }];
         // RopeKv rewrites the queries that attention reads; advance rewrites the state that both read.
         assert_eq!(barriers_before(&ops), [false, true, true]);
     }

@@ -58,8 +58,7 @@ impl Op {
                 ..Cost::default()
             },
             Self::Attention { layer } => Cost {
-                cache_bytes: (row(Array::KeyCache(*layer)) + row(Array::ValueCache(*layer)))
-                    * u64::from(position + 1),
+                cache_bytes: (row(Array::KeyCache(*layer)) + row(Array::ValueCache(*layer))) * u64::from(position + 1),
                 flops: 4 * u64::from(sizes.config.q_width()) * u64::from(position + 1),
                 ..Cost::default()
             },

@@ -14,12 +14,7 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
 }
 
 /// Methods of values.
-fn method(
-    state: &mut State<'_, '_>,
-    value: &Value,
-    name: &str,
-    args: &[Value],
-) -> Result<Value, Error> {
+fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     if let (Some(text), [affix]) = (value.as_str(), args)
         && let Some(affix) = affix.as_str()
     {
@@ -34,20 +29,12 @@ fn method(
 
 /// Lets a template refuse the messages.
 fn raise_exception(message: &str) -> Result<Value, Error> {
-    Err(Error::new(
-        ErrorKind::InvalidOperation,
-        format!("the template refuses the messages: {message}"),
-    ))
+    Err(Error::new(ErrorKind::InvalidOperation, format!("the template refuses the messages: {message}")))
 }
 
 /// The local date and time.
 fn strftime_now(format: &str) -> Result<String, Error> {
-    let invalid = |error| {
-        Error::new(
-            ErrorKind::InvalidOperation,
-            format!("strftime_now({format:?}): {error}"),
-        )
-    };
+    let invalid = |error| Error::new(ErrorKind::InvalidOperation, format!("strftime_now({format:?}): {error}"));
     jiff::fmt::strtime::format(format, &jiff::ZonedDateTime::now()).map_err(invalid)
 }
 
@@ -81,8 +68,7 @@ mod tests {
     #[test]
     fn generation_tags_become_conditions() {
         let source = "{%- generation -%}a{%endgeneration%}{% set generation = 1 %}{{ generation }}{% generation";
-        let expected =
-            "{%- if true -%}a{%endif%}{% set generation = 1 %}{{ generation }}{% generation";
+        let expected = "{%- if true -%}a{%endif%}{% set generation = 1 %}{{ generation }}{% generation";
         assert_eq!(without_generation_tags(source), expected);
         assert_eq!(without_generation_tags("no tags"), "no tags");
     }

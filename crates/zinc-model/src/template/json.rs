@@ -5,54 +5,22 @@ use minijinja::{Error, ErrorKind};
 
 /// The filter `tojson` of Hugging Face's templates: `json.dumps` with `ensure_ascii=False`, nothing escaped for HTML.
 /// Takes `ensure_ascii`, `indent`, `separators` and `sort_keys`.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "filters are given their arguments by value"
-)]
-pub(super) fn tojson(
-    value: &Value,
-    ensure_ascii: Option<bool>,
-    kwargs: Kwargs,
-) -> Result<Value, Error> {
+#[expect(clippy::needless_pass_by_value, reason = "filters are given their arguments by value")]
+pub(super) fn tojson(value: &Value, ensure_ascii: Option<bool>, kwargs: Kwargs) -> Result<Value, Error> {
     let ensure_ascii = match ensure_ascii {
         Some(ascii) => ascii,
         None => kwargs.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false),
     };
-    let indent = kwargs
-        .get::<Option<Value>>("indent")?
-        .map(|indent| indentation(&indent))
-        .transpose()?
-        .flatten();
-    let separators = kwargs
-        .get::<Option<Value>>("separators")?
-        .filter(|separators| !separators.is_none());
+    let indent = kwargs.get::<Option<Value>>("indent")?.map(|indent| indentation(&indent)).transpose()?.flatten();
+    let separators = kwargs.get::<Option<Value>>("separators")?.filter(|separators| !separators.is_none());
     let (item, key) = match separators {
         Some(separators) => (separator(&separators, 0)?, separator(&separators, 1)?),
-        None => (
-            if indent.is_some() { "," } else { ", " }.to_owned(),
-            ": ".to_owned(),
-        ),
+        None => (if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()),
     };
-    let keys = if kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(false) {
-        Keys::Sorted
-    } else {
-        Keys::AsTheyAre
-    };
+    let keys = if kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(false) { Keys::Sorted } else { Keys::AsTheyAre };
     kwargs.assert_all_used()?;
-    let text = if ensure_ascii {
-        Text::Ascii
-    } else {
-        Text::Unicode
-    };
-    let mut writer = Writer {
-        out: String::new(),
-        text,
-        indent,
-        item,
-        key,
-        keys,
-        depth: 0,
-    };
+    let text = if ensure_ascii { Text::Ascii } else { Text::Unicode };
+    let mut writer = Writer { out: String::new(), text, indent, item, key, keys, depth: 0 };
     writer.value(value)?;
     Ok(Value::from(writer.out))
 }
@@ -68,20 +36,14 @@ fn indentation(indent: &Value) -> Result<Option<String>, Error> {
     }
     match indent.as_usize() {
         Some(spaces @ ..=MAX) => Ok(Some(" ".repeat(spaces))),
-        _ => Err(invalid(format!(
-            "tojson: indent={indent} is neither a string nor a number up to {MAX}"
-        ))),
+        _ => Err(invalid(format!("tojson: indent={indent} is neither a string nor a number up to {MAX}"))),
     }
 }
 
 fn separator(separators: &Value, index: usize) -> Result<String, Error> {
     let separator = separators.get_item_by_index(index)?;
     let text = separator.as_str().map(str::to_owned);
-    text.ok_or_else(|| {
-        invalid(format!(
-            "tojson: separators={separators} are not two strings"
-        ))
-    })
+    text.ok_or_else(|| invalid(format!("tojson: separators={separators} are not two strings")))
 }
 
 fn invalid(message: String) -> Error {
@@ -117,9 +79,7 @@ impl Writer {
     fn value(&mut self, value: &Value) -> Result<(), Error> {
         match value.kind() {
             ValueKind::None => self.out.push_str("null"),
-            ValueKind::Bool => self
-                .out
-                .push_str(if value.is_true() { "true" } else { "false" }),
+            ValueKind::Bool => self.out.push_str(if value.is_true() { "true" } else { "false" }),
             ValueKind::Number if value.is_integer() => self.out.push_str(&value.to_string()),
             ValueKind::Number => self.out.push_str(&float(f64::try_from(value.clone())?)),
             ValueKind::String => self.string(value.as_str().unwrap_or_default()),
@@ -139,9 +99,7 @@ impl Writer {
                 })?;
             }
             kind => {
-                return Err(invalid(format!(
-                    "tojson: a value of type {kind} has no JSON"
-                )));
+                return Err(invalid(format!("tojson: a value of type {kind} has no JSON")));
             }
         }
         Ok(())
@@ -165,10 +123,7 @@ impl Writer {
         mut write: impl FnMut(&mut Self, &Value) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if self.depth == Self::MAX_DEPTH {
-            return Err(invalid(format!(
-                "tojson: the value is nested deeper than {}",
-                Self::MAX_DEPTH
-            )));
+            return Err(invalid(format!("tojson: the value is nested deeper than {}", Self::MAX_DEPTH)));
         }
         self.out.push(open);
         self.depth += 1;
@@ -232,18 +187,12 @@ fn float(value: f64) -> String {
         return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
     }
     let scientific = format!("{value:e}");
-    let (digits, exponent) = scientific
-        .split_once('e')
-        .expect("an exponent was asked for");
+    let (digits, exponent) = scientific.split_once('e').expect("an exponent was asked for");
     let exponent: i32 = exponent.parse().expect("exponents are numbers");
     if value == 0.0 || (-4..16).contains(&exponent) {
         // `{:?}` has the shortest digits too, and a ".0", but its own idea of where exponents start.
         let fixed = format!("{value}");
-        return if fixed.contains('.') {
-            fixed
-        } else {
-            fixed + ".0"
-        };
+        return if fixed.contains('.') { fixed } else { fixed + ".0" };
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.abs())

@@ -20,24 +20,13 @@ impl Marker {
     }
 
     /// Marks every string in `value`, keys included, where `control` finds control tokens.
-    pub(super) fn mark(
-        self,
-        value: &Value,
-        control: impl Fn(&str) -> Vec<Range<usize>> + Copy,
-    ) -> Value {
+    pub(super) fn mark(self, value: &Value, control: impl Fn(&str) -> Vec<Range<usize>> + Copy) -> Value {
         match value {
             Value::String(text) => Value::String(self.mark_text(text, &control(text))),
-            Value::Array(values) => values
-                .iter()
-                .map(|value| self.mark(value, control))
-                .collect(),
+            Value::Array(values) => values.iter().map(|value| self.mark(value, control)).collect(),
             Value::Object(map) => {
-                let entry = |(key, value): (&String, &Value)| {
-                    (
-                        self.mark_text(key, &control(key)),
-                        self.mark(value, control),
-                    )
-                };
+                let entry =
+                    |(key, value): (&String, &Value)| (self.mark_text(key, &control(key)), self.mark(value, control));
                 Value::Object(map.iter().map(entry).collect())
             }
             other => other.clone(),
@@ -73,9 +62,7 @@ fn contains(value: &Value, c: char) -> bool {
     match value {
         Value::String(text) => text.contains(c),
         Value::Array(values) => values.iter().any(|value| contains(value, c)),
-        Value::Object(map) => map
-            .iter()
-            .any(|(key, value)| key.contains(c) || contains(value, c)),
+        Value::Object(map) => map.iter().any(|(key, value)| key.contains(c) || contains(value, c)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
@@ -88,9 +75,7 @@ mod tests {
 
     /// Finds "<x>".
     fn control(text: &str) -> Vec<Range<usize>> {
-        text.match_indices("<x>")
-            .map(|(start, found)| start..start + found.len())
-            .collect()
+        text.match_indices("<x>").map(|(start, found)| start..start + found.len()).collect()
     }
 
     #[test]

@@ -54,15 +54,7 @@ mod tests {
         for byte in 0..=255 {
             assert_eq!(byte_of(char_of(byte)), Some(byte));
         }
-        let known = [
-            (0, 'Ā'),
-            (b'\n', 'Ċ'),
-            (b' ', 'Ġ'),
-            (b'a', 'a'),
-            (0x7f, 'ġ'),
-            (0xad, 'Ń'),
-            (0xff, 'ÿ'),
-        ];
+        let known = [(0, 'Ā'), (b'\n', 'Ċ'), (b' ', 'Ġ'), (b'a', 'a'), (0x7f, 'ġ'), (0xad, 'Ń'), (0xff, 'ÿ')];
         assert_eq!(known.map(|(byte, _)| char_of(byte)), known.map(|(_, c)| c));
         assert_eq!(byte_of(' '), None);
         assert_eq!(byte_of('\u{144}'), None);

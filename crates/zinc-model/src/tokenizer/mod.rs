@@ -16,10 +16,7 @@ use std::ops::Range;
 use tokenizers::models::bpe::BPE;
 use tokenizers::normalizers::NFC;
 use tokenizers::pre_tokenizers::sequence::Sequence;
-use tokenizers::{
-    DecoderWrapper, Model as _, NormalizedString, Normalizer as _, PostProcessorWrapper,
-    TokenizerImpl,
-};
+use tokenizers::{DecoderWrapper, Model as _, NormalizedString, Normalizer as _, PostProcessorWrapper, TokenizerImpl};
 
 use crate::error::{Error, Result};
 use crate::gguf::{self, Metadata};
@@ -87,23 +84,16 @@ impl Tokenizer {
     pub fn from_metadata(metadata: &Metadata) -> Result<Self> {
         let model = metadata.require_str(KEY_MODEL)?;
         if model != "gpt2" {
-            return Err(Error::TokenizerModel {
-                found: model.to_owned(),
-            });
+            return Err(Error::TokenizerModel { found: model.to_owned() });
         }
         let words = Words::from_name(metadata.require_str(KEY_PRE)?)?;
         let vocabulary = Vocabulary::from_metadata(metadata)?;
 
         let mut bpe = TokenizerImpl::new(vocabulary.bpe(metadata, words)?);
-        bpe.with_normalizer(words.normalizer())
-            .map_err(Error::Tokenizer)?;
+        bpe.with_normalizer(words.normalizer()).map_err(Error::Tokenizer)?;
         bpe.with_pre_tokenizer(Some(words.splitter()?));
         let missing_bytes = (0..=255)
-            .filter(|&byte| {
-                bpe.get_model()
-                    .token_to_id(bytes::char_of(byte).encode_utf8(&mut [0; 4]))
-                    .is_none()
-            })
+            .filter(|&byte| bpe.get_model().token_to_id(bytes::char_of(byte).encode_utf8(&mut [0; 4])).is_none())
             .collect();
 
         let id = |key| vocabulary.id_at(metadata, key);
@@ -117,27 +107,14 @@ impl Tokenizer {
         eog.dedup();
         let add_bos = metadata.get_bool(KEY_ADD_BOS)?.unwrap_or(false);
         if add_bos && bos.is_none() {
-            return Err(Error::MissingKey {
-                key: KEY_BOS.to_owned(),
-            });
+            return Err(Error::MissingKey { key: KEY_BOS.to_owned() });
         }
 
         let tokens = |kinds: &'static [Kind]| Matcher::new(vocabulary.of_kinds(kinds));
         let parse = tokens(&[Kind::Control, Kind::Unknown, Kind::UserDefined])?;
         let control = tokens(&[Kind::Control, Kind::Unknown])?;
         let plain = tokens(&[Kind::UserDefined])?;
-        Ok(Self {
-            vocabulary,
-            bpe,
-            parse,
-            control,
-            plain,
-            missing_bytes,
-            bos,
-            eos,
-            eog,
-            add_bos,
-        })
+        Ok(Self { vocabulary, bpe, parse, control, plain, missing_bytes, bos, eos, eog, add_bos })
     }
 
     /// The tokens of `text`, without BOS.
@@ -191,10 +168,7 @@ impl Tokenizer {
                 Segment::Token(id) => ids.push(id),
                 Segment::Text(text) => {
                     self.check_bytes(text)?;
-                    let encoding = self
-                        .bpe
-                        .encode_fast(text, false)
-                        .map_err(Error::Tokenizer)?;
+                    let encoding = self.bpe.encode_fast(text, false).map_err(Error::Tokenizer)?;
                     ids.extend_from_slice(encoding.get_ids());
                 }
             }
@@ -209,15 +183,9 @@ impl Tokenizer {
         }
         let mut normalized = NormalizedString::from(text);
         if let Some(normalizer) = self.bpe.get_normalizer() {
-            normalizer
-                .normalize(&mut normalized)
-                .map_err(Error::Tokenizer)?;
+            normalizer.normalize(&mut normalized).map_err(Error::Tokenizer)?;
         }
-        match normalized
-            .get()
-            .bytes()
-            .find(|byte| self.missing_bytes.contains(byte))
-        {
+        match normalized.get().bytes().find(|byte| self.missing_bytes.contains(byte)) {
             Some(byte) => Err(Error::NoByteToken { byte }),
             None => Ok(()),
         }
@@ -225,11 +193,7 @@ impl Tokenizer {
 
     /// The text of tokens, control tokens included. Bytes that are not UTF-8, and ids outside of the vocabulary, are U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> String {
-        let bytes: Vec<u8> = ids
-            .iter()
-            .flat_map(|&id| self.bytes_or_replacement(id))
-            .copied()
-            .collect();
+        let bytes: Vec<u8> = ids.iter().flat_map(|&id| self.bytes_or_replacement(id)).copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -245,9 +209,7 @@ impl Tokenizer {
     /// The id of a token by its piece as the file has it: of a control token its text, of others in the byte-level
     /// alphabet (`Ġthe` is " the").
     pub fn id_of(&self, piece: &str) -> Option<u32> {
-        self.vocabulary
-            .special_id(piece)
-            .or_else(|| self.bpe.get_model().token_to_id(piece))
+        self.vocabulary.special_id(piece).or_else(|| self.bpe.get_model().token_to_id(piece))
     }
 
     /// Whether a token is a control token, which has no place in text for people.

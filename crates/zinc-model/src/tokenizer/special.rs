@@ -23,30 +23,17 @@ pub(super) enum Segment<'t> {
 impl Matcher {
     pub(super) fn new<'p>(tokens: impl Iterator<Item = (&'p str, u32)>) -> Result<Self> {
         // An empty text would match everywhere.
-        let (texts, ids): (Vec<&str>, Vec<u32>) =
-            tokens.filter(|(text, _)| !text.is_empty()).unzip();
+        let (texts, ids): (Vec<&str>, Vec<u32>) = tokens.filter(|(text, _)| !text.is_empty()).unzip();
         if texts.is_empty() {
-            return Ok(Self {
-                automaton: None,
-                ids,
-            });
+            return Ok(Self { automaton: None, ids });
         }
-        let automaton = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostLongest)
-            .build(texts);
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts);
         let automaton = automaton.map_err(|error| Error::Tokenizer(error.into()))?;
-        Ok(Self {
-            automaton: Some(automaton),
-            ids,
-        })
+        Ok(Self { automaton: Some(automaton), ids })
     }
 
     /// Cuts `text` at the tokens in it. `counts` can refuse a match at `start..end`: what it refuses stays text.
-    pub(super) fn segments<'t>(
-        &self,
-        text: &'t str,
-        mut counts: impl FnMut(usize, usize) -> bool,
-    ) -> Vec<Segment<'t>> {
+    pub(super) fn segments<'t>(&self, text: &'t str, mut counts: impl FnMut(usize, usize) -> bool) -> Vec<Segment<'t>> {
         let mut segments = Vec::new();
         let (mut done, mut from) = (0, 0);
         if let Some(automaton) = &self.automaton {
@@ -73,11 +60,7 @@ impl Matcher {
     pub(super) fn spans(&self, text: &str) -> Vec<Range<usize>> {
         let mut spans = Vec::new();
         let mut from = 0;
-        while let Some(found) = self
-            .automaton
-            .as_ref()
-            .and_then(|it| it.find(Input::new(text).range(from..)))
-        {
+        while let Some(found) = self.automaton.as_ref().and_then(|it| it.find(Input::new(text).range(from..))) {
             spans.push(found.range());
             from = found.start() + 1;
         }
@@ -97,10 +80,7 @@ mod tests {
     #[test]
     fn the_longest_of_the_leftmost_matches_counts() {
         let segments = matcher().segments("x<a><b><a>é<a", |_, _| true);
-        assert_eq!(
-            segments,
-            [Text("x"), Token(2), Token(1), Token(4), Text("<a")]
-        );
+        assert_eq!(segments, [Text("x"), Token(2), Token(1), Token(4), Text("<a")]);
         assert_eq!(matcher().segments("", |_, _| true), []);
     }
 

@@ -35,11 +35,7 @@ impl Utf8Stream {
 
     /// Ends the stream: U+FFFD if a character was left incomplete, nothing otherwise.
     pub fn finish(&mut self) -> String {
-        if std::mem::take(&mut self.held).is_empty() {
-            String::new()
-        } else {
-            char::REPLACEMENT_CHARACTER.to_string()
-        }
+        if std::mem::take(&mut self.held).is_empty() { String::new() } else { char::REPLACEMENT_CHARACTER.to_string() }
     }
 }
 
@@ -58,10 +54,7 @@ pub struct DecodeStream<'t> {
 impl<'t> DecodeStream<'t> {
     /// A stream at its start.
     pub fn new(tokenizer: &'t Tokenizer) -> Self {
-        Self {
-            tokenizer,
-            bytes: Utf8Stream::new(),
-        }
+        Self { tokenizer, bytes: Utf8Stream::new() }
     }
 
     /// Takes a token and returns the text that is certain by now.
@@ -116,8 +109,8 @@ mod tests {
 
     /// The bytes where the rules of UTF-8 change, and their neighbours.
     const EDGES: [u8; 30] = [
-        0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1,
-        0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xf7, 0xf8, 0xfb, 0xfc, 0xfe, 0xff,
+        0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee,
+        0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xf7, 0xf8, 0xfb, 0xfc, 0xfe, 0xff,
     ];
 
     #[test]

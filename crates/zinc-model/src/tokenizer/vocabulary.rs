@@ -81,11 +81,7 @@ impl Vocabulary {
     pub(super) fn from_metadata(metadata: &Metadata) -> Result<Self> {
         let pieces = metadata.require_strings(KEY_TOKENS)?;
         if pieces.is_empty() || u32::try_from(pieces.len()).is_err() {
-            return Err(bad(
-                KEY_TOKENS,
-                format!("{} tokens", pieces.len()),
-                "at least one token",
-            ));
+            return Err(bad(KEY_TOKENS, format!("{} tokens", pieces.len()), "at least one token"));
         }
         let mut vocabulary = Self {
             kinds: kinds(metadata, pieces.len())?,
@@ -128,32 +124,20 @@ impl Vocabulary {
         for (index, pair) in pairs.iter().enumerate() {
             let Some((left, right)) = pair.split_once(' ') else {
                 let found = format!("{pair:?} at index {index}");
-                return Err(bad(
-                    KEY_MERGES,
-                    found,
-                    "two pieces with a space between them",
-                ));
+                return Err(bad(KEY_MERGES, found, "two pieces with a space between them"));
             };
             merged.clear();
             merged.push_str(left);
             merged.push_str(right);
             // A merge that starts or ends outside of the vocabulary can never take place.
-            if [left, right, &merged]
-                .into_iter()
-                .all(|piece| vocab.contains_key(piece))
-            {
+            if [left, right, &merged].into_iter().all(|piece| vocab.contains_key(piece)) {
                 merges.push((left.to_owned(), right.to_owned()));
             }
         }
         if merges.len() < pairs.len() {
-            tracing::debug!(
-                dropped = pairs.len() - merges.len(),
-                "merges of pieces outside of the vocabulary"
-            );
+            tracing::debug!(dropped = pairs.len() - merges.len(), "merges of pieces outside of the vocabulary");
         }
-        let bpe = BPE::builder()
-            .vocab_and_merges(vocab, merges)
-            .ignore_merges(words.takes_whole_words());
+        let bpe = BPE::builder().vocab_and_merges(vocab, merges).ignore_merges(words.takes_whole_words());
         bpe.build().map_err(Error::Tokenizer)
     }
 
@@ -191,11 +175,9 @@ impl Vocabulary {
     /// The token id at a metadata key.
     pub(super) fn id_at(&self, metadata: &Metadata, key: &str) -> Result<Option<u32>> {
         match metadata.get_u32(key)? {
-            Some(id) if id as usize >= self.len() => Err(bad(
-                key,
-                id.to_string(),
-                &format!("the id of one of the {} tokens", self.len()),
-            )),
+            Some(id) if id as usize >= self.len() => {
+                Err(bad(key, id.to_string(), &format!("the id of one of the {} tokens", self.len())))
+            }
             id => Ok(id),
         }
     }
@@ -207,23 +189,14 @@ fn kinds(metadata: &Metadata, tokens: usize) -> Result<Vec<Kind>> {
     };
     if numbers.len() != tokens {
         let found = format!("an array of {}", numbers.len());
-        return Err(bad(
-            KEY_KINDS,
-            found,
-            &format!("as long as the list of {tokens} tokens"),
-        ));
+        return Err(bad(KEY_KINDS, found, &format!("as long as the list of {tokens} tokens")));
     }
     let kind = |(index, &number): (usize, &i32)| {
-        Kind::from_number(number)
-            .ok_or_else(|| bad(KEY_KINDS, format!("{number} at index {index}"), "1 to 6"))
+        Kind::from_number(number).ok_or_else(|| bad(KEY_KINDS, format!("{number} at index {index}"), "1 to 6"))
     };
     numbers.iter().enumerate().map(kind).collect()
 }
 
 fn bad(key: &str, found: String, expected: &str) -> Error {
-    Error::BadValue {
-        key: key.to_owned(),
-        found,
-        expected: expected.to_owned(),
-    }
+    Error::BadValue { key: key.to_owned(), found, expected: expected.to_owned() }
 }

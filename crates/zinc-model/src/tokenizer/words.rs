@@ -39,10 +39,7 @@ impl Words {
             "qwen2" => Ok(Self::Qwen2),
             "llama-bpe" | "llama3" | "llama-v3" => Ok(Self::Llama3),
             "gpt-2" => Ok(Self::Gpt2),
-            _ => Err(Error::PreTokenizer {
-                found: name.to_owned(),
-                supported: Self::SUPPORTED,
-            }),
+            _ => Err(Error::PreTokenizer { found: name.to_owned(), supported: Self::SUPPORTED }),
         }
     }
 
@@ -64,15 +61,8 @@ impl Words {
         };
         let pattern = SplitPattern::Regex(pattern.to_owned());
         // The third argument asks for what lies between matches; these patterns match everything.
-        let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false)
-            .map_err(Error::Tokenizer)?;
-        let bytes = ByteLevel::default()
-            .add_prefix_space(false)
-            .trim_offsets(false)
-            .use_regex(false);
-        Ok(Sequence::new(vec![
-            PreTokenizerWrapper::Split(split),
-            PreTokenizerWrapper::ByteLevel(bytes),
-        ]))
+        let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false).map_err(Error::Tokenizer)?;
+        let bytes = ByteLevel::default().add_prefix_space(false).trim_offsets(false).use_regex(false);
+        Ok(Sequence::new(vec![PreTokenizerWrapper::Split(split), PreTokenizerWrapper::ByteLevel(bytes)]))
     }
 }

@@ -11,9 +11,7 @@ use zinc_vk::host_now_ns;
 
 use super::sequence::{end_tokens, initial_state};
 use super::{Score, plan_shape, step_output};
-use crate::model::{
-    ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket,
-};
+use crate::model::{ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket};
 use crate::sampling::Sampling;
 
 /// A model on the host.

@@ -18,6 +18,7 @@ use super::{Score, plan_shape, step_output};
 use crate::model::{
     GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket,
 };
+use crate::request::Tracing;
 use crate::sampling::Sampling;
 use crate::window::InflightDepth;
 
@@ -38,6 +39,8 @@ pub struct VulkanOptions {
     pub sync: Sync,
     /// Steps that may be in flight: a recording of each shape is made for each.
     pub depth: InflightDepth,
+    /// Whether steps are stamped with the device's clock, for traces. It costs a copy a step.
+    pub stamps: Tracing,
 }
 
 /// Where the parts of a sequence lie in [`VulkanModel::sequence`] and in its image, in bytes.
@@ -48,7 +51,9 @@ const _: () = assert!(size_of::<StepState>() as u64 <= END_TOKENS_OFFSET);
 
 /// Bytes from one report to the next: a cache line, so that the device never writes to one that the host is reading.
 const REPORT_STRIDE: u64 = 64;
-const _: () = assert!(size_of::<StepReport>() as u64 <= REPORT_STRIDE);
+/// Where in a report's slot the step's two timestamps lie.
+const STAMPS_OFFSET: u64 = 32;
+const _: () = assert!(size_of::<StepReport>() as u64 <= STAMPS_OFFSET && STAMPS_OFFSET + 16 <= REPORT_STRIDE);
 
 /// A model on a device.
 #[derive(Debug)]
@@ -118,7 +123,10 @@ impl VulkanModel {
             },
             feed: Plan::new(&model.model().weights, Shape::Feed),
             decode: Plan::new(&model.model().weights, Shape::Decode),
-            timestamps: Timestamps::new(&device, 2 * depth).ok(),
+            timestamps: match options.stamps {
+                Tracing::Off => None,
+                Tracing::On => Some(Timestamps::new(&device, 2 * depth)?),
+            },
             clock: None,
             slots: Vec::new(),
             sequence_number: 0,
@@ -170,7 +178,8 @@ impl VulkanModel {
             end_tokens: self.sequence.address() + END_TOKENS_OFFSET,
             cancelled: self.cancelled.address(),
         };
-        let mut recording = RecordingBuilder::new(self.device(), QueueKind::Compute, &format!("{shape:?} step {slot}"))?;
+        let mut recording =
+            RecordingBuilder::new(self.device(), QueueKind::Compute, &format!("{shape:?} step {slot}"))?;
         for buffer in [&self.sequence, &self.cancelled, &self.reports] {
             recording.keep(buffer.clone());
         }
@@ -181,6 +190,8 @@ impl VulkanModel {
         self.model.record(plan, &io, &mut recording)?;
         if let Some(timestamps) = &self.timestamps {
             recording.timestamp(timestamps, 2 * slot + 1, Stage::End);
+            let range = 2 * slot..2 * slot + 2;
+            recording.copy_timestamps(timestamps, range, &self.reports, report_offset(slot) + STAMPS_OFFSET);
         }
         Ok(recording)
     }
@@ -191,10 +202,12 @@ impl VulkanModel {
         bytemuck::pod_read_unaligned(&bytes)
     }
 
-    fn gpu_span(&self, slot: u32) -> Result<Option<GpuSpan>> {
-        let (Some(timestamps), Some(clock)) = (&self.timestamps, &self.clock) else { return Ok(None) };
-        let ticks = timestamps.read(2 * slot..2 * slot + 2)?;
-        Ok(Some(GpuSpan { begin_ns: clock.host_ns(ticks[0]), end_ns: clock.host_ns(ticks[1]) }))
+    fn gpu_span(&self, slot: u32) -> Option<GpuSpan> {
+        let clock = self.clock.as_ref()?;
+        let mut bytes = [0; 16];
+        self.reports.read(report_offset(slot) + STAMPS_OFFSET, &mut bytes);
+        let [begin, end]: [u64; 2] = bytemuck::pod_read_unaligned(&bytes);
+        Some(GpuSpan { begin_ns: clock.host_ns(begin), end_ns: clock.host_ns(end) })
     }
 }
 
@@ -245,13 +258,7 @@ impl StepModel for VulkanModel {
                 None
             }
         };
-        self.in_flight.push_back(InFlight {
-            ticket,
-            slot,
-            point,
-            submitted_at_ns,
-            submit_done_ns: host_now_ns(),
-        });
+        self.in_flight.push_back(InFlight { ticket, slot, point, submitted_at_ns, submit_done_ns: host_now_ns() });
         self.next_ticket += 1;
         Ok(ticket)
     }
@@ -266,7 +273,7 @@ impl StepModel for VulkanModel {
             submitted_at_ns: step.submitted_at_ns,
             submit_done_ns: step.submit_done_ns,
             observed_at_ns: host_now_ns(),
-            gpu: self.gpu_span(step.slot)?,
+            gpu: self.gpu_span(step.slot),
         };
         Ok(step_output(&self.report(step.slot), timing))
     }

@@ -8,14 +8,13 @@ use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
-use zinc_sched::{Engine, EngineOptions, FinishReason, InflightDepth, Request, SystemClock, Token};
+use zinc_sched::{Engine, EngineOptions, FinishReason, InflightDepth, Request, SystemClock, Token, Tracing};
 
 use crate::gpu::Gpu;
 
 const END_OF_TURN: u32 = 8_185;
 /// Room for the longest golden text.
-const CACHE: CacheOptions =
-    CacheOptions { context: 128, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
+const CACHE: CacheOptions = CacheOptions { context: 128, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
 
 struct Text {
     prompt: Vec<u32>,
@@ -47,7 +46,8 @@ fn every_way_of_driving_the_device_gives_the_golden_texts() {
     for (sync, depth) in ways {
         let loaded = DeviceModel::load(&gpu.pipelines, &model, CACHE, &mut |_| {}).expect("the demo model loads");
         let depth = InflightDepth::new(depth).expect("in range");
-        let driven = VulkanModel::new(loaded, VulkanOptions { sync, depth }).expect("the demo model is recorded");
+        let driven = VulkanModel::new(loaded, VulkanOptions { sync, depth, stamps: Tracing::Off })
+            .expect("the demo model is recorded");
         let options = EngineOptions { depth, ..EngineOptions::default() };
         let mut engine = Engine::new(driven, SystemClock::new(), options).expect("the engine starts");
         for text in &texts {

@@ -11,7 +11,7 @@ use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{InterpreterModel, Score, Sync, VulkanModel, VulkanOptions};
-use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, StepModel, SystemClock, Token};
+use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, StepModel, SystemClock, Token, Tracing};
 
 use crate::gpu::Gpu;
 
@@ -30,7 +30,7 @@ fn cache(format: CacheFormat) -> CacheOptions {
 fn vulkan(gpu: &Gpu, model: &Arc<Model>, format: CacheFormat, sync: Sync, depth: u32) -> VulkanModel {
     let loaded = DeviceModel::load(&gpu.pipelines, model, cache(format), &mut |_| {}).expect("a tiny model loads");
     let depth = InflightDepth::new(depth).expect("a depth in range");
-    VulkanModel::new(loaded, VulkanOptions { sync, depth }).expect("a tiny model is recorded")
+    VulkanModel::new(loaded, VulkanOptions { sync, depth, stamps: Tracing::Off }).expect("a tiny model is recorded")
 }
 
 /// Largest and root-mean-square distance of the logits from the golden ones.
@@ -102,10 +102,7 @@ fn the_greedy_continuation_agrees_wherever_the_margin_allows() {
 fn continuation<M: StepModel>(model: M, tiny: &Tiny, depth: u32) -> Vec<u32> {
     let options = EngineOptions { depth: InflightDepth::new(depth).expect("in range"), ..EngineOptions::default() };
     let mut engine = Engine::new(model, SystemClock::new(), options).expect("the engine starts");
-    let request = Request {
-        max_tokens: Some(tiny.greedy.len() as u32),
-        ..Request::new(tiny.ids.clone(), Vec::new())
-    };
+    let request = Request { max_tokens: Some(tiny.greedy.len() as u32), ..Request::new(tiny.ids.clone(), Vec::new()) };
     let mut tokens: Vec<Token> = Vec::new();
     engine.run(&request, &mut tokens).expect("the model generates");
     tokens.iter().map(|token| token.id).collect()
@@ -125,10 +122,8 @@ fn check_continuation(what: &str, ids: &[u32], tiny: &Tiny) {
 }
 
 fn models() -> Vec<PathBuf> {
-    let directory = std::env::var_os("ZINC_TINY_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny"),
-        PathBuf::from,
-    );
+    let directory = std::env::var_os("ZINC_TINY_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny"), PathBuf::from);
     let mut paths: Vec<PathBuf> = std::fs::read_dir(&directory)
         .unwrap_or_else(|e| panic!("{}: {e}", directory.display()))
         .map(|entry| entry.expect("a directory entry").path())

@@ -5,8 +5,8 @@ use std::ffi::CStr;
 use ash::vk;
 
 use super::{
-    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, HeapBudget, Limits,
-    MemoryType, PciAddress, QueueAbilities, QueueFamily, SubgroupFacts, SubgroupOps,
+    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, HeapBudget, Limits, MemoryType, PciAddress,
+    QueueAbilities, QueueFamily, SubgroupFacts, SubgroupOps,
 };
 use crate::error::{Error, Result};
 
@@ -24,19 +24,12 @@ pub(crate) const KNOWN_EXTENSIONS: [&CStr; 9] = [
 ];
 
 /// Reads the facts of one physical device.
-pub(crate) fn query(
-    instance: &ash::Instance,
-    physical: vk::PhysicalDevice,
-    index: usize,
-) -> Result<AdapterFacts> {
+pub(crate) fn query(instance: &ash::Instance, physical: vk::PhysicalDevice, index: usize) -> Result<AdapterFacts> {
     // SAFETY: `physical` was enumerated from `instance`; the same holds for every query of this module.
     let basic = unsafe { instance.get_physical_device_properties(physical) };
     let api = ApiVersion::from_raw(basic.api_version);
     let extensions = extensions(instance, physical)?;
-    let has = |name: &CStr| {
-        name.to_str()
-            .is_ok_and(|n| extensions.iter().any(|e| e == n))
-    };
+    let has = |name: &CStr| name.to_str().is_ok_and(|n| extensions.iter().any(|e| e == n));
     // A device below 1.1 knows no property chains, one below 1.2 not the structures used here: such a device is listed
     // with what the first version of the API tells, and `DevicePlan` refuses it by its version.
     let chains = api.at_least(1, 2);
@@ -50,9 +43,7 @@ pub(crate) fn query(
     let has_maintenance = chains && (api.at_least(1, 3) || has(ash::khr::maintenance4::NAME));
     let has_bus = chains && has(ash::ext::pci_bus_info::NAME);
     if chains {
-        let mut props = vk::PhysicalDeviceProperties2::default()
-            .push_next(&mut v11)
-            .push_next(&mut v12);
+        let mut props = vk::PhysicalDeviceProperties2::default().push_next(&mut v11).push_next(&mut v12);
         if has_control {
             props = props.push_next(&mut control);
         }
@@ -65,14 +56,8 @@ pub(crate) fn query(
         // SAFETY: as above; each structure in the chain belongs to the device's version or to an extension it lists.
         unsafe { instance.get_physical_device_properties2(physical, &mut props) };
     }
-    let features = if chains {
-        features(instance, physical, api, &has)
-    } else {
-        Features::empty()
-    };
-    let compute = v11
-        .subgroup_supported_stages
-        .contains(vk::ShaderStageFlags::COMPUTE);
+    let features = if chains { features(instance, physical, api, &has) } else { Features::empty() };
+    let compute = v11.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE);
     let default = v11.subgroup_size.max(1);
     let controlled = has_control && features.contains(Features::SUBGROUP_SIZE_CONTROL);
 
@@ -121,30 +106,11 @@ pub(crate) fn query(
         memory_types: memory_types(instance, physical),
         subgroup: SubgroupFacts {
             default,
-            min: if controlled {
-                control.min_subgroup_size
-            } else {
-                default
-            },
-            max: if controlled {
-                control.max_subgroup_size
-            } else {
-                default
-            },
-            selectable: controlled
-                && control
-                    .required_subgroup_size_stages
-                    .contains(vk::ShaderStageFlags::COMPUTE),
-            per_workgroup: if controlled {
-                control.max_compute_workgroup_subgroups
-            } else {
-                u32::MAX
-            },
-            ops: if compute {
-                subgroup_ops(v11.subgroup_supported_operations)
-            } else {
-                SubgroupOps::empty()
-            },
+            min: if controlled { control.min_subgroup_size } else { default },
+            max: if controlled { control.max_subgroup_size } else { default },
+            selectable: controlled && control.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE),
+            per_workgroup: if controlled { control.max_compute_workgroup_subgroups } else { u32::MAX },
+            ops: if compute { subgroup_ops(v11.subgroup_supported_operations) } else { SubgroupOps::empty() },
         },
         features,
         extensions,
@@ -152,8 +118,7 @@ pub(crate) fn query(
 }
 
 fn text(name: Result<&CStr, std::ffi::FromBytesUntilNulError>) -> String {
-    name.map(|n| n.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    name.map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn extensions(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Result<Vec<String>> {
@@ -183,9 +148,7 @@ fn features(
     let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
     let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
     let core13 = api.at_least(1, 3);
-    let mut chain = vk::PhysicalDeviceFeatures2::default()
-        .push_next(&mut v11)
-        .push_next(&mut v12);
+    let mut chain = vk::PhysicalDeviceFeatures2::default().push_next(&mut v11).push_next(&mut v12);
     if core13 || has(ash::khr::synchronization2::NAME) {
         chain = chain.push_next(&mut sync);
     }
@@ -203,67 +166,25 @@ fn features(
     let core = chain.features;
 
     [
-        (
-            v12.timeline_semaphore == vk::TRUE,
-            Features::TIMELINE_SEMAPHORE,
-        ),
-        (
-            v12.buffer_device_address == vk::TRUE,
-            Features::BUFFER_DEVICE_ADDRESS,
-        ),
+        (v12.timeline_semaphore == vk::TRUE, Features::TIMELINE_SEMAPHORE),
+        (v12.buffer_device_address == vk::TRUE, Features::BUFFER_DEVICE_ADDRESS),
         (core.shader_int64 == vk::TRUE, Features::SHADER_INT64),
-        (
-            v11.storage_buffer16_bit_access == vk::TRUE,
-            Features::STORAGE_BUFFER_16BIT,
-        ),
-        (
-            sync.synchronization2 == vk::TRUE,
-            Features::SYNCHRONIZATION2,
-        ),
-        (
-            v12.scalar_block_layout == vk::TRUE,
-            Features::SCALAR_BLOCK_LAYOUT,
-        ),
-        (
-            v12.storage_buffer8_bit_access == vk::TRUE,
-            Features::STORAGE_BUFFER_8BIT,
-        ),
+        (v11.storage_buffer16_bit_access == vk::TRUE, Features::STORAGE_BUFFER_16BIT),
+        (sync.synchronization2 == vk::TRUE, Features::SYNCHRONIZATION2),
+        (v12.scalar_block_layout == vk::TRUE, Features::SCALAR_BLOCK_LAYOUT),
+        (v12.storage_buffer8_bit_access == vk::TRUE, Features::STORAGE_BUFFER_8BIT),
         (v12.shader_float16 == vk::TRUE, Features::SHADER_FLOAT16),
         (core.shader_int16 == vk::TRUE, Features::SHADER_INT16),
         (v12.shader_int8 == vk::TRUE, Features::SHADER_INT8),
-        (
-            v12.shader_subgroup_extended_types == vk::TRUE,
-            Features::SUBGROUP_EXTENDED_TYPES,
-        ),
-        (
-            control.subgroup_size_control == vk::TRUE,
-            Features::SUBGROUP_SIZE_CONTROL,
-        ),
-        (
-            control.compute_full_subgroups == vk::TRUE,
-            Features::FULL_SUBGROUPS,
-        ),
+        (v12.shader_subgroup_extended_types == vk::TRUE, Features::SUBGROUP_EXTENDED_TYPES),
+        (control.subgroup_size_control == vk::TRUE, Features::SUBGROUP_SIZE_CONTROL),
+        (control.compute_full_subgroups == vk::TRUE, Features::FULL_SUBGROUPS),
         (v12.host_query_reset == vk::TRUE, Features::HOST_QUERY_RESET),
-        (
-            v12.vulkan_memory_model == vk::TRUE,
-            Features::VULKAN_MEMORY_MODEL,
-        ),
-        (
-            v12.vulkan_memory_model_device_scope == vk::TRUE,
-            Features::VULKAN_MEMORY_MODEL_DEVICE_SCOPE,
-        ),
-        (
-            dot.shader_integer_dot_product == vk::TRUE,
-            Features::INTEGER_DOT_PRODUCT,
-        ),
-        (
-            matrix.cooperative_matrix == vk::TRUE,
-            Features::COOPERATIVE_MATRIX,
-        ),
-        (
-            has(ash::ext::calibrated_timestamps::NAME),
-            Features::CALIBRATED_TIMESTAMPS,
-        ),
+        (v12.vulkan_memory_model == vk::TRUE, Features::VULKAN_MEMORY_MODEL),
+        (v12.vulkan_memory_model_device_scope == vk::TRUE, Features::VULKAN_MEMORY_MODEL_DEVICE_SCOPE),
+        (dot.shader_integer_dot_product == vk::TRUE, Features::INTEGER_DOT_PRODUCT),
+        (matrix.cooperative_matrix == vk::TRUE, Features::COOPERATIVE_MATRIX),
+        (has(ash::ext::calibrated_timestamps::NAME), Features::CALIBRATED_TIMESTAMPS),
         (has(ash::ext::memory_budget::NAME), Features::MEMORY_BUDGET),
     ]
     .into_iter()
@@ -311,18 +232,12 @@ fn heaps(instance: &ash::Instance, physical: vk::PhysicalDevice, has_budget: boo
 }
 
 /// What each heap's budget is now. Only for devices with [`Features::MEMORY_BUDGET`].
-pub(crate) fn budgets(
-    instance: &ash::Instance,
-    physical: vk::PhysicalDevice,
-) -> [HeapBudget; vk::MAX_MEMORY_HEAPS] {
+pub(crate) fn budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) -> [HeapBudget; vk::MAX_MEMORY_HEAPS] {
     let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
     let mut memory = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
     // SAFETY: see `query`; the caller has checked that the device lists VK_EXT_memory_budget.
     unsafe { instance.get_physical_device_memory_properties2(physical, &mut memory) };
-    std::array::from_fn(|i| HeapBudget {
-        budget: budget.heap_budget[i],
-        usage: budget.heap_usage[i],
-    })
+    std::array::from_fn(|i| HeapBudget { budget: budget.heap_budget[i], usage: budget.heap_usage[i] })
 }
 
 fn memory_types(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Vec<MemoryType> {
@@ -333,18 +248,10 @@ fn memory_types(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Vec<M
         .iter()
         .map(|t| MemoryType {
             heap: t.heap_index,
-            device_local: t
-                .property_flags
-                .contains(vk::MemoryPropertyFlags::DEVICE_LOCAL),
-            host_visible: t
-                .property_flags
-                .contains(vk::MemoryPropertyFlags::HOST_VISIBLE),
-            host_coherent: t
-                .property_flags
-                .contains(vk::MemoryPropertyFlags::HOST_COHERENT),
-            host_cached: t
-                .property_flags
-                .contains(vk::MemoryPropertyFlags::HOST_CACHED),
+            device_local: t.property_flags.contains(vk::MemoryPropertyFlags::DEVICE_LOCAL),
+            host_visible: t.property_flags.contains(vk::MemoryPropertyFlags::HOST_VISIBLE),
+            host_coherent: t.property_flags.contains(vk::MemoryPropertyFlags::HOST_COHERENT),
+            host_cached: t.property_flags.contains(vk::MemoryPropertyFlags::HOST_CACHED),
         })
         .collect()
 }
@@ -353,16 +260,10 @@ fn subgroup_ops(flags: vk::SubgroupFeatureFlags) -> SubgroupOps {
     [
         (vk::SubgroupFeatureFlags::BASIC, SubgroupOps::BASIC),
         (vk::SubgroupFeatureFlags::VOTE, SubgroupOps::VOTE),
-        (
-            vk::SubgroupFeatureFlags::ARITHMETIC,
-            SubgroupOps::ARITHMETIC,
-        ),
+        (vk::SubgroupFeatureFlags::ARITHMETIC, SubgroupOps::ARITHMETIC),
         (vk::SubgroupFeatureFlags::BALLOT, SubgroupOps::BALLOT),
         (vk::SubgroupFeatureFlags::SHUFFLE, SubgroupOps::SHUFFLE),
-        (
-            vk::SubgroupFeatureFlags::SHUFFLE_RELATIVE,
-            SubgroupOps::SHUFFLE_RELATIVE,
-        ),
+        (vk::SubgroupFeatureFlags::SHUFFLE_RELATIVE, SubgroupOps::SHUFFLE_RELATIVE),
         (vk::SubgroupFeatureFlags::CLUSTERED, SubgroupOps::CLUSTERED),
         (vk::SubgroupFeatureFlags::QUAD, SubgroupOps::QUAD),
     ]

@@ -17,18 +17,13 @@ pub(crate) struct SemaphoreCounter {
 
 impl SemaphoreCounter {
     pub(crate) fn new(shared: &Arc<Shared>, name: &str) -> Result<Self> {
-        let mut kind = vk::SemaphoreTypeCreateInfo::default()
-            .semaphore_type(vk::SemaphoreType::TIMELINE)
-            .initial_value(0);
+        let mut kind =
+            vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE).initial_value(0);
         let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
         // SAFETY: timelineSemaphore is enabled (VUID-VkSemaphoreTypeCreateInfo-timelineSemaphore-03252).
-        let raw = unsafe { shared.raw.create_semaphore(&info, None) }
-            .map_err(shared.error("vkCreateSemaphore"))?;
+        let raw = unsafe { shared.raw.create_semaphore(&info, None) }.map_err(shared.error("vkCreateSemaphore"))?;
         shared.name(raw, name);
-        Ok(Self {
-            shared: Arc::clone(shared),
-            raw,
-        })
+        Ok(Self { shared: Arc::clone(shared), raw })
     }
 
     pub(crate) fn raw(&self) -> vk::Semaphore {
@@ -57,13 +52,10 @@ impl Counter for SemaphoreCounter {
     }
 
     fn signal(&self, value: u64) -> Result<()> {
-        let info = vk::SemaphoreSignalInfo::default()
-            .semaphore(self.raw)
-            .value(value);
+        let info = vk::SemaphoreSignalInfo::default().semaphore(self.raw).value(value);
         // SAFETY: the host timeline is the only producer, so nothing is pending, and it only signals growing values within
         // the device's difference (VUID-VkSemaphoreSignalInfo-value-03258..03260).
-        unsafe { self.shared.raw.signal_semaphore(&info) }
-            .map_err(self.shared.error("vkSignalSemaphore"))
+        unsafe { self.shared.raw.signal_semaphore(&info) }.map_err(self.shared.error("vkSignalSemaphore"))
     }
 }
 

@@ -2,8 +2,8 @@
 //! are kept; serial numbers in UUIDs are replaced.
 
 use zinc_vk::{
-    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, Limits, MemoryType,
-    PciAddress, QueueAbilities, QueueFamily, SubgroupFacts, SubgroupOps,
+    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, Limits, MemoryType, PciAddress, QueueAbilities,
+    QueueFamily, SubgroupFacts, SubgroupOps,
 };
 
 pub(crate) const GIB: u64 = 1 << 30;
@@ -22,19 +22,11 @@ pub(crate) fn adapters(facts: impl IntoIterator<Item = AdapterFacts>) -> Vec<Ada
 }
 
 fn family(abilities: QueueAbilities, queues: u32, timestamp_bits: u32) -> QueueFamily {
-    QueueFamily {
-        abilities,
-        queues,
-        timestamp_bits,
-    }
+    QueueFamily { abilities, queues, timestamp_bits }
 }
 
 fn heap(bytes: u64, device_local: bool) -> Heap {
-    Heap {
-        bytes,
-        device_local,
-        budget: None,
-    }
+    Heap { bytes, device_local, budget: None }
 }
 
 /// Letters as in `vulkaninfo`'s order: device-local, host-visible, coherent, cached.
@@ -57,9 +49,8 @@ fn names(extensions: &[&str]) -> Vec<String> {
     extensions.iter().map(|&e| e.to_owned()).collect()
 }
 
-const UNIVERSAL: QueueAbilities = QueueAbilities::GRAPHICS
-    .union(QueueAbilities::COMPUTE)
-    .union(QueueAbilities::TRANSFER);
+const UNIVERSAL: QueueAbilities =
+    QueueAbilities::GRAPHICS.union(QueueAbilities::COMPUTE).union(QueueAbilities::TRANSFER);
 
 /// NVIDIA H100 80GB HBM3, driver 580, Linux.
 pub(crate) fn h100() -> AdapterFacts {
@@ -71,23 +62,9 @@ pub(crate) fn h100() -> AdapterFacts {
         device_id: 0x2330,
         device_uuid: [0x48; 16],
         driver_uuid: [0x58; 16],
-        pci: Some(PciAddress {
-            domain: 0,
-            bus: 4,
-            device: 0,
-            function: 0,
-        }),
-        driver: DriverFacts {
-            id: 4,
-            name: "NVIDIA".to_owned(),
-            info: "580.95.05".to_owned(),
-            version: 0x9117_c140,
-        },
-        api_version: ApiVersion {
-            major: 1,
-            minor: 4,
-            patch: 312,
-        },
+        pci: Some(PciAddress { domain: 0, bus: 4, device: 0, function: 0 }),
+        driver: DriverFacts { id: 4, name: "NVIDIA".to_owned(), info: "580.95.05".to_owned(), version: 0x9117_c140 },
+        api_version: ApiVersion { major: 1, minor: 4, patch: 312 },
         limits: Limits {
             push_constant_bytes: 256,
             allocation_bytes: 0xffe0_0000,
@@ -103,30 +80,12 @@ pub(crate) fn h100() -> AdapterFacts {
         families: vec![
             family(UNIVERSAL | QueueAbilities::SPARSE, 16, 64),
             family(QueueAbilities::TRANSFER | QueueAbilities::SPARSE, 2, 64),
-            family(
-                QueueAbilities::COMPUTE | QueueAbilities::TRANSFER | QueueAbilities::SPARSE,
-                8,
-                64,
-            ),
-            family(
-                QueueAbilities::TRANSFER | QueueAbilities::SPARSE | QueueAbilities::VIDEO,
-                7,
-                32,
-            ),
-            family(
-                QueueAbilities::TRANSFER | QueueAbilities::SPARSE | QueueAbilities::VIDEO,
-                8,
-                32,
-            ),
+            family(QueueAbilities::COMPUTE | QueueAbilities::TRANSFER | QueueAbilities::SPARSE, 8, 64),
+            family(QueueAbilities::TRANSFER | QueueAbilities::SPARSE | QueueAbilities::VIDEO, 7, 32),
+            family(QueueAbilities::TRANSFER | QueueAbilities::SPARSE | QueueAbilities::VIDEO, 8, 32),
         ],
         heaps: vec![heap(85_520_809_984, true), heap(101_344_559_104, false)],
-        memory_types: vec![
-            memory(1, ""),
-            memory(0, "d"),
-            memory(1, "vc"),
-            memory(1, "vca"),
-            memory(0, "dvc"),
-        ],
+        memory_types: vec![memory(1, ""), memory(0, "d"), memory(1, "vc"), memory(1, "vca"), memory(0, "dvc")],
         subgroup: SubgroupFacts {
             default: 32,
             min: 32,
@@ -153,12 +112,7 @@ pub(crate) fn nvk() -> AdapterFacts {
         name: "NVIDIA H100 80GB HBM3 (NVK GH100)".to_owned(),
         device_uuid: [0x49; 16],
         driver_uuid: [0x59; 16],
-        driver: DriverFacts {
-            id: 24,
-            name: "NVK".to_owned(),
-            info: "Mesa 25.0.7".to_owned(),
-            version: 0x0640_0007,
-        },
+        driver: DriverFacts { id: 24, name: "NVK".to_owned(), info: "Mesa 25.0.7".to_owned(), version: 0x0640_0007 },
         features: modern(),
         families: vec![family(UNIVERSAL | QueueAbilities::SPARSE, 1, 64)],
         ..h100()
@@ -176,23 +130,9 @@ pub(crate) fn r9700() -> AdapterFacts {
         device_id: 0x7551,
         device_uuid: [0x52; 16],
         driver_uuid: [0x62; 16],
-        pci: Some(PciAddress {
-            domain: 0,
-            bus: 3,
-            device: 0,
-            function: 0,
-        }),
-        driver: DriverFacts {
-            id: 3,
-            name: "radv".to_owned(),
-            info: "Mesa 25.0.7".to_owned(),
-            version: 0x0640_0007,
-        },
-        api_version: ApiVersion {
-            major: 1,
-            minor: 4,
-            patch: 305,
-        },
+        pci: Some(PciAddress { domain: 0, bus: 3, device: 0, function: 0 }),
+        driver: DriverFacts { id: 3, name: "radv".to_owned(), info: "Mesa 25.0.7".to_owned(), version: 0x0640_0007 },
+        api_version: ApiVersion { major: 1, minor: 4, patch: 305 },
         limits: Limits {
             push_constant_bytes: 256,
             allocation_bytes: 0xffff_fffc,
@@ -207,20 +147,11 @@ pub(crate) fn r9700() -> AdapterFacts {
         },
         families: vec![
             family(UNIVERSAL | QueueAbilities::SPARSE, 1, 64),
-            family(
-                QueueAbilities::COMPUTE | QueueAbilities::TRANSFER | QueueAbilities::SPARSE,
-                4,
-                64,
-            ),
+            family(QueueAbilities::COMPUTE | QueueAbilities::TRANSFER | QueueAbilities::SPARSE, 4, 64),
             family(QueueAbilities::SPARSE, 1, 64),
         ],
         heaps: vec![heap(34_208_743_424, true), heap(33_285_996_544, false)],
-        memory_types: vec![
-            memory(0, "d"),
-            memory(1, "vc"),
-            memory(0, "dvc"),
-            memory(1, "vca"),
-        ],
+        memory_types: vec![memory(0, "d"), memory(1, "vc"), memory(0, "dvc"), memory(1, "vca")],
         subgroup: SubgroupFacts {
             default: 64,
             min: 32,
@@ -268,23 +199,14 @@ pub(crate) fn intel_igpu() -> AdapterFacts {
         device_id: 0x9a49,
         device_uuid: [0x86; 16],
         driver_uuid: [0x96; 16],
-        pci: Some(PciAddress {
-            domain: 0,
-            bus: 0,
-            device: 2,
-            function: 0,
-        }),
+        pci: Some(PciAddress { domain: 0, bus: 0, device: 2, function: 0 }),
         driver: DriverFacts {
             id: 5,
             name: "Intel open-source Mesa driver".to_owned(),
             info: "Mesa 22.3.6".to_owned(),
             version: 0x0580_3006,
         },
-        api_version: ApiVersion {
-            major: 1,
-            minor: 3,
-            patch: 230,
-        },
+        api_version: ApiVersion { major: 1, minor: 3, patch: 230 },
         limits: Limits {
             push_constant_bytes: 128,
             allocation_bytes: 4 * GIB,
@@ -336,11 +258,7 @@ pub(crate) fn lavapipe() -> AdapterFacts {
             info: "Mesa 22.3.6 (LLVM 15.0.6)".to_owned(),
             version: 1,
         },
-        api_version: ApiVersion {
-            major: 1,
-            minor: 3,
-            patch: 230,
-        },
+        api_version: ApiVersion { major: 1, minor: 3, patch: 230 },
         limits: Limits {
             push_constant_bytes: 128,
             allocation_bytes: 2 * GIB,

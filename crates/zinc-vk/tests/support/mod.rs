@@ -2,18 +2,14 @@
 //!
 //! The shaders are compiled with `glslc --target-env=vulkan1.2 -O X.comp -o X.spv`.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses its own part of this"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use zinc_vk::{
-    Access, Buffer, Device, DevicePlan, Instance, InstanceOptions, Pipeline, PipelineSpec,
-    Placement, QueueKind, Recording, RecordingBuilder, Validation, Wants,
+    Access, Buffer, Device, DevicePlan, Instance, InstanceOptions, Pipeline, PipelineSpec, Placement, QueueKind,
+    Recording, RecordingBuilder, Validation, Wants,
 };
 
 /// A device under validation. Dropping it fails the test if the layer said anything.
@@ -33,10 +29,7 @@ pub fn validation() -> Validation {
 
 /// An instance under validation. Fails, and never skips, where there is no loader or no layer.
 pub fn instance() -> Arc<Instance> {
-    Instance::new(&InstanceOptions {
-        validation: validation(),
-    })
-    .unwrap_or_else(|error| panic!("{error}"))
+    Instance::new(&InstanceOptions { validation: validation() }).unwrap_or_else(|error| panic!("{error}"))
 }
 
 impl Gpu {
@@ -48,13 +41,9 @@ impl Gpu {
     pub fn with(change: impl FnOnce(DevicePlan) -> DevicePlan) -> Self {
         let instance = instance();
         let adapters = instance.adapters().unwrap();
-        let plan = DevicePlan::choose(&adapters, &Wants::default())
-            .unwrap_or_else(|error| panic!("{error}"));
+        let plan = DevicePlan::choose(&adapters, &Wants::default()).unwrap_or_else(|error| panic!("{error}"));
         let device = Device::open(&instance, &change(plan)).unwrap();
-        Self {
-            device: Some(device),
-            instance,
-        }
+        Self { device: Some(device), instance }
     }
 
     pub fn instance(&self) -> &Arc<Instance> {
@@ -91,31 +80,17 @@ impl Gpu {
     }
 
     /// One affine step over all of `data`.
-    pub fn affine_step(
-        &self,
-        name: &str,
-        data: &Arc<Buffer>,
-        mul: u32,
-        add: u32,
-    ) -> Arc<Recording> {
+    pub fn affine_step(&self, name: &str, data: &Arc<Buffer>, mul: u32, add: u32) -> Arc<Recording> {
         let mut builder = self.compute(name);
         self.record_affine(&mut builder, data, mul, add);
         builder.finish().unwrap()
     }
 
-    pub fn record_affine(
-        &self,
-        builder: &mut RecordingBuilder,
-        data: &Arc<Buffer>,
-        mul: u32,
-        add: u32,
-    ) {
+    pub fn record_affine(&self, builder: &mut RecordingBuilder, data: &Arc<Buffer>, mul: u32, add: u32) {
         let count = u32::try_from(data.size() / 4).unwrap();
         let groups = count.div_ceil(self.subgroup_width() * 2);
         let push = affine_push(data, count, add);
-        builder
-            .dispatch(&self.affine(mul), &push, [groups, 1, 1])
-            .keep(Arc::clone(data) as _);
+        builder.dispatch(&self.affine(mul), &push, [groups, 1, 1]).keep(Arc::clone(data) as _);
     }
 
     /// A step of `rounds` rounds that adds 1 to `data[0]`.
@@ -123,9 +98,7 @@ impl Gpu {
         let mut push = data.address().to_ne_bytes().to_vec();
         push.extend(rounds.to_ne_bytes());
         let mut builder = self.compute(name);
-        builder
-            .dispatch(&self.spin(), &push, [1, 1, 1])
-            .keep(Arc::clone(data) as _);
+        builder.dispatch(&self.spin(), &push, [1, 1, 1]).keep(Arc::clone(data) as _);
         builder.finish().unwrap()
     }
 
@@ -137,11 +110,7 @@ impl Gpu {
     pub fn run(&self, record: impl FnOnce(&mut RecordingBuilder)) {
         let mut builder = self.compute("run");
         record(&mut builder);
-        self.compute_queue()
-            .submit(&builder.finish().unwrap(), &[])
-            .unwrap()
-            .wait()
-            .unwrap();
+        self.compute_queue().submit(&builder.finish().unwrap(), &[]).unwrap().wait().unwrap();
     }
 
     /// Every word of a buffer of any placement.
@@ -156,11 +125,7 @@ impl Gpu {
     /// Fails if the layer has said anything so far.
     pub fn assert_silent(&self) {
         let messages = self.instance.validation_messages();
-        assert!(
-            messages.is_empty(),
-            "the validation layer says:\n{}",
-            messages.join("\n")
-        );
+        assert!(messages.is_empty(), "the validation layer says:\n{}", messages.join("\n"));
     }
 }
 
@@ -190,10 +155,7 @@ pub fn affine_push(data: &Buffer, count: u32, add: u32) -> Vec<u8> {
 }
 
 pub fn words(bytes: &[u8]) -> Vec<u32> {
-    bytes
-        .chunks_exact(4)
-        .map(|b| u32::from_le_bytes(b.try_into().unwrap()))
-        .collect()
+    bytes.chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect()
 }
 
 /// Every word of a mapped buffer.
@@ -210,8 +172,5 @@ pub fn write_words(buffer: &Buffer, words: &[u32]) {
 
 /// Both orders of shader access to shader access: for chains that update one buffer in place.
 pub fn shader_chain(builder: &mut RecordingBuilder) {
-    builder.barrier(
-        Access::SHADER_WRITE,
-        Access::SHADER_READ | Access::SHADER_WRITE,
-    );
+    builder.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
 }
