@@ -311,7 +311,7 @@ fn a_subgroup_width_is_taken_if_the_device_can_run_it() {
     ] {
         match width(facts, requested) {
             Err(Error::SubgroupWidth { requested: r, min: a, max: b, .. }) => {
-                assert_eq!((r, a, b), (requested, min, max))
+                assert_eq!((r, a, b), (requested, min, max));
             }
             other => panic!("{requested}: {other:?}"),
         }
