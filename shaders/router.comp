@@ -1,5 +1,4 @@
-// Chooses the experts of a token: the highest `used` of the router's logits in IEEE's total order, equal ones by index, NaN as minus
-// infinity, and their
+// Chooses the experts of a token: the highest `used` of the router's logits, ties to the lower index, NaN as minus infinity, and their
 // weights: the softmax over all experts, or over the chosen ones only (which equals renormalising the former). One subgroup.
 #version 460
 #extension GL_GOOGLE_include_directive : require

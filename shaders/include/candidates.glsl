@@ -1,4 +1,4 @@
-// The running maximum of sampling, in IEEE's total order and then by id, so that the result does not depend on how the vocabulary is shared out.
+// The running maximum of sampling, by score and then by id, so that the result does not depend on how the vocabulary is shared out.
 struct Candidate {
     float score;
     float logit;

@@ -1,8 +1,9 @@
-// Floats as integers that compare alike: IEEE's total order, in which -0 lies below +0 and subnormals keep their places whatever the
-// device's denormal mode. The Rust twin is `f32::total_cmp`.
+// Floats as integers that compare as IEEE says: zeros of both signs are equal, and subnormals keep their places whatever the device's
+// denormal mode. NaN has no place and must be dealt with before.
 
 uint order_key(float value) {
     uint bits = floatBitsToUint(value);
+    if (bits == 0x80000000u) bits = 0u;
     return bits ^ ((bits & 0x80000000u) != 0u ? 0xffffffffu : 0x80000000u);
 }
 

@@ -1,7 +1,7 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   6dc4e864ff07c8e95c6228882a6a67d8d722b30fb88130c871a949484a039b4f crates/zinc-kernels/spv/advance.spv
+//   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
 //   e4516966830eb6c350eb5fb75c8e26d9d953b55d15a7b4ff097d7c095be745ff crates/zinc-kernels/spv/attention.spv
 //   c19234e9fd7e5126193679897e76bfa460c1afc4f50169a8ab76948ade419821 crates/zinc-kernels/spv/attention_merge.spv
 //   da1e0243078ea9442f77066c050126cc5a5cc867577bd21edcf037b230b0b0d4 crates/zinc-kernels/spv/expert_down.spv
@@ -10,19 +10,19 @@
 //   4b80517bf8cf48741834b78074203e323aef749313b5a75ed12c8bb0724d0276 crates/zinc-kernels/spv/mat_vec.spv
 //   6b6660855109053c1ab615e39b6f61d05b3fae2f095da74945b3f675d87e9636 crates/zinc-kernels/spv/rms_norm.spv
 //   68ff408bb879198904ca66e8e4b75ff65e5cc3a8e00acbf087bb6b7b47cf573a crates/zinc-kernels/spv/rope_kv.spv
-//   a5a9499fe75465cb4321a577d8f5b775ad9c1dd952f279655b147bacf413d099 crates/zinc-kernels/spv/router.spv
-//   552aada10cbf5b3931c724b6b8027aeb86aa993d1d8e479bb26b2fb40985cc98 crates/zinc-kernels/spv/sample.spv
+//   398c00f3c34d0e66b23fc5aa80db0a025b069f47ee602f39336a25b85c8e85a4 crates/zinc-kernels/spv/router.spv
+//   3a441b62aa107d8bc0f2082a5ac3c30aeea12e111f70f43d9e3b2bb5832493b7 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
 //   509c95f83c319400d7908faa9fa3e2ab7891f12f4b6fc0e61677583314f1b634 shaders/attention.comp
 //   a834d4a743897814191cc0fcdd729c98b51b2cfb0b8582d4cd55786ac10080a4 shaders/attention_merge.comp
 //   e7480c74c3d137084959fdb1f585878c9d30d08b9f5ceca8d79da62b3639d618 shaders/expert_down.comp
 //   796807c9d86bb564781078be69010e2f649fc91e158a1e477d2647bdb86aed80 shaders/gate_up.comp
 //   fad6db47adbb130c91ea21ee30b943050358094bd3b489523db633a3987f5216 shaders/gather.comp
-//   b387359ddb17685af2d07a348911efbe42477a548cc069f8970057a50ff13511 shaders/include/candidates.glsl
+//   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   cfd03db0cdde2105f91c680f3ce0286e41a2d71772a6d8bc5f2622e83189a2d4 shaders/include/formats.glsl
 //   9dbc94ba6f1ad39d918e9b16729ae31478f23856a42a9986f4f3cf8903be68e9 shaders/include/half.glsl
 //   cb6b5f3ae316fdbf95848c9bebeb40453d87a2288252644e1349fe197127b8fe shaders/include/memory.glsl
-//   873852b412189dd6946cafeac657c2cff269c79d2c07e6fe04778185e489d4e3 shaders/include/order.glsl
+//   a8447fb2e9a9aef30e595ec340282525975ec1be95be4d19cf007e4bafc2a0ba shaders/include/order.glsl
 //   5c660484dc680df4e26d542a6063ec3a2fef2d7f41ed7f3a9740ea78b4a3b09d shaders/include/random.glsl
 //   51278187291f61d65eb2e3c91c26e35f8ed90cfb7703edc52cada768caa190fa shaders/include/reduce.glsl
 //   2c8c5ec4522d3895e2764b9d1f23277fe665a20a2c5cf2dbbff9d9079bc3bfd5 shaders/include/state.glsl
@@ -30,12 +30,12 @@
 //   f7d6656a78471bece35946c30b54aa261309d030ceb98fc503914616d1df77e0 shaders/mat_vec.comp
 //   f04e044873c43a642feda8faeb4e98e8220141ad624a9a77313567e2b9337f5f shaders/rms_norm.comp
 //   1dfe69d072e29fa12fbb2c025d3df6cb3f8bb8289b95b8fc2e82e361926b5d5d shaders/rope_kv.comp
-//   6543c1e5d53cf2e54da56f8f4dca240c56d51cb81f8576a744e26c64cd56607f shaders/router.comp
+//   785e192614211836e1c64522e05e9870dc5a8bf606d73214c10fb2fc4efce0aa shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
 
 use crate::kernel::KernelDef;
 
-/// The running maximum of sampling, in IEEE's total order and then by id, so that the result does not depend on how the vocabulary is shared out.
+/// The running maximum of sampling, by score and then by id, so that the result does not depend on how the vocabulary is shared out.
 pub mod candidates {
     /// `NO_ID` in GLSL.
     pub const NO_ID: u32 = 0xffffffff;
@@ -786,8 +786,7 @@ pub mod rope_kv {
     };
 }
 
-/// Chooses the experts of a token: the highest `used` of the router's logits in IEEE's total order, equal ones by index, NaN as minus
-/// infinity, and their
+/// Chooses the experts of a token: the highest `used` of the router's logits, ties to the lower index, NaN as minus infinity, and their
 /// weights: the softmax over all experts, or over the chosen ones only (which equals renormalising the former). One subgroup.
 pub mod router {
     use super::KernelDef;

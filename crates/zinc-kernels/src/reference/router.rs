@@ -1,9 +1,10 @@
 //! Reference of `router`.
 
+use std::cmp::Ordering;
+
 use crate::ops::Weighting;
 
-/// The `used` highest logits as ids and weights, by falling logit in IEEE's total order; the lower index first where two are equal, NaN as
-/// minus infinity.
+/// The `used` highest logits as ids and weights, by falling logit; the lower index first where two are equal, NaN as minus infinity.
 ///
 /// # Panics
 /// If fewer than `used` logits are given.
@@ -11,7 +12,7 @@ use crate::ops::Weighting;
 pub fn router(logits: &[f32], used: usize, weighting: Weighting) -> Vec<(u32, f32)> {
     let key = |i: usize| if logits[i].is_nan() { f32::NEG_INFINITY } else { logits[i] };
     let mut order: Vec<usize> = (0..logits.len()).collect();
-    order.sort_by(|&a, &b| key(b).total_cmp(&key(a)));
+    order.sort_by(|&a, &b| key(b).partial_cmp(&key(a)).unwrap_or(Ordering::Equal));
     assert!(used <= order.len(), "choosing {used} of {} experts", order.len());
     let highest = key(order[0]);
     let weight = |i: usize| (key(i) - highest).exp();

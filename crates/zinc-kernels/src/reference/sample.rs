@@ -22,12 +22,12 @@ impl Candidate {
     /// The best of no ids.
     pub const NONE: Self = Self { score: 0.0, logit: 0.0, id: NO_ID, non_finite: 0 };
 
-    /// The better of two by score in IEEE's total order, the lower id where they are equal.
+    /// The better of two by score, the lower id where they are equal.
     #[must_use]
     pub fn better(self, other: Self) -> Self {
         let non_finite = self.non_finite + other.non_finite;
-        let order = other.score.total_cmp(&self.score).then(self.id.cmp(&other.id));
-        let take_other = other.id != NO_ID && (self.id == NO_ID || order.is_gt());
+        let take_other = other.id != NO_ID
+            && (self.id == NO_ID || other.score > self.score || (other.score == self.score && other.id < self.id));
         Self { non_finite, ..if take_other { other } else { self } }
     }
 }

@@ -7,15 +7,20 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use zinc_vk::{
     Access, Buffer, Device, DevicePlan, Instance, InstanceOptions, Pipeline, PipelineSpec, Placement, QueueKind,
     Recording, RecordingBuilder, Validation, Wants,
 };
 
+/// Tests of one binary take turns: NVIDIA's driver (580.159) deadlocks when threads open and close devices at the same time.
+static TURN: ReentrantMutex<()> = ReentrantMutex::new(());
+
 /// A device under validation. Dropping it fails the test if the layer said anything.
 pub struct Gpu {
     device: Option<Arc<Device>>,
     instance: Arc<Instance>,
+    _turn: ReentrantMutexGuard<'static, ()>,
 }
 
 /// Validation as the environment asks: on, unless `ZINC_TEST_VALIDATION=off` says that this machine has no layer.
@@ -39,11 +44,12 @@ impl Gpu {
 
     /// A device opened with a changed plan.
     pub fn with(change: impl FnOnce(DevicePlan) -> DevicePlan) -> Self {
+        let turn = TURN.lock();
         let instance = instance();
         let adapters = instance.adapters().unwrap();
         let plan = DevicePlan::choose(&adapters, &Wants::default()).unwrap_or_else(|error| panic!("{error}"));
         let device = Device::open(&instance, &change(plan)).unwrap();
-        Self { device: Some(device), instance }
+        Self { device: Some(device), instance, _turn: turn }
     }
 
     pub fn instance(&self) -> &Arc<Instance> {
