@@ -38,7 +38,8 @@ struct DeviceArrays {
     addresses: HashMap<Array, u64>,
     buffers: Vec<Arc<Buffer>>,
     activations: Arc<Buffer>,
-    logits_offset: u64,
+    /// Where the activations lie in their buffer.
+    offsets: HashMap<Array, u64>,
 }
 
 impl DeviceModel {
@@ -83,10 +84,14 @@ impl DeviceModel {
         self.cache
     }
 
-    /// The buffer that holds the logits, and where in it they lie.
+    /// The buffer that holds an activation, where in it that lies, and its size in bytes.
+    ///
+    /// # Panics
+    /// If `array` is a cache or the state, which are no activations.
     #[must_use]
-    pub fn logits(&self) -> (&Arc<Buffer>, u64) {
-        (&self.arrays.activations, self.arrays.logits_offset)
+    pub fn activation(&self, array: Array) -> (&Arc<Buffer>, u64, u64) {
+        let offset = self.arrays.offsets.get(&array).unwrap_or_else(|| panic!("{array:?} is no activation"));
+        (&self.arrays.activations, *offset, self.sizes().bytes(array))
     }
 
     fn sizes(&self) -> Sizes<'_> {
@@ -124,6 +129,6 @@ impl DeviceArrays {
                 buffers.push(buffer);
             }
         }
-        Ok(Self { addresses, buffers, activations, logits_offset: offsets[&Array::Logits] })
+        Ok(Self { addresses, buffers, activations, offsets })
     }
 }

@@ -121,7 +121,22 @@ impl Interpreter {
         report
     }
 
-    fn run(&mut self, op: &Op) {
+    /// An activation as f32, `None` for what is no array of floats.
+    #[must_use]
+    pub fn array(&self, array: Array) -> Option<Vec<f32>> {
+        match array {
+            Array::Partials => {
+                let shares = self.arrays.partials.iter().flatten();
+                Some(shares.flat_map(|p| p.values.iter().copied().chain([p.maximum, p.sum])).collect())
+            }
+            Array::ExpertWeights => Some(self.arrays.chosen.iter().map(|(_, weight)| *weight).collect()),
+            Array::State | Array::KeyCache(_) | Array::ValueCache(_) | Array::ExpertIds | Array::Candidates => None,
+            _ => Some(self.arrays.get(array).clone()),
+        }
+    }
+
+    /// Runs one op for the present state. [`Op::Advance`] belongs to [`Interpreter::step`] and does nothing here.
+    pub fn run(&mut self, op: &Op) {
         let Self { model, cache, rotation, state, arrays: a, .. } = self;
         let (model, config) = (&**model, &model.config);
         match op {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_model::device::{DeviceModel, StepIo};
-use zinc_model::plan::{Plan, Shape};
+use zinc_model::plan::{Array, Plan, Shape};
 use zinc_model::{Error, Result};
 use zinc_vk::{
     Access, Buffer, ClockCalibration, Device, Placement, QueueKind, Recording, RecordingBuilder, Stage, TimelinePoint,
@@ -298,15 +298,11 @@ impl Score for VulkanModel {
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         self.begin(&SequenceStart { tokens, cached: 0, budget: 1, sampling: Sampling::GREEDY, eog: &[] })?;
         let vocabulary = self.limits.vocabulary_tokens as usize;
-        let bytes = 4 * vocabulary as u64;
+        let (logits, offset, bytes) = self.model.activation(Array::Logits);
         let readback = Buffer::new(self.device(), "logits", bytes, Placement::Readback)?;
         let mut recording = self.record(Shape::Decode, 0)?;
-        let (logits, offset) = self.model.logits();
         recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
         recording.copy(logits, offset, &readback, 0, bytes);
-        recording.barrier(Access::TRANSFER_WRITE, Access::HOST_READ);
-        // The next step overwrites what was copied.
-        recording.barrier(Access::TRANSFER_READ, Access::SHADER_WRITE);
         let recording = recording.finish()?;
         let queue = self.device().compute_queue().clone();
         let mut values = vec![0.0f32; vocabulary];

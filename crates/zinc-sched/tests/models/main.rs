@@ -1,0 +1,8 @@
+//! Models on the device: against values that other programs computed, and op by op against the interpreter.
+
+#![allow(clippy::print_stdout, reason = "the table of errors is for whoever reads the output")]
+
+mod demo;
+mod gpu;
+mod op_by_op;
+mod tiny;
