@@ -1,4 +1,14 @@
-//! GGUF files, tokenizers, chat templates and the forward pass of Qwen3-MoE and its relatives as a list of operations.
+//! Qwen3-MoE and its relatives: from a GGUF file to the commands of a forward pass.
+//!
+//! - [`gguf`] reads and writes model files; [`config`] says what kind of network a file holds and which tensors it must have.
+//! - [`tokenizer`] and [`template`] turn text into ids and conversations into text. They work on files that hold a vocabulary alone.
+//! - [`Model`] is a file that zinc can run, with its [`weights`] found and checked.
+//! - [`plan`] writes the forward pass down as a list of operations. [`interpret`] runs it on the host, by the kernels' references;
+//!   [`device`] loads the weights onto a Vulkan device and records it.
+//! - [`memory`] works out what that takes before anything is uploaded.
+//!
+//! What is not here: the loop that submits steps, and everything about sequences and sampling parameters (zinc-sched); the kernels
+//! (zinc-kernels).
 
 pub mod config;
 pub mod device;
