@@ -3,6 +3,8 @@
 //! Warnings are refused through `clippy -- -D warnings`, which sees every rustc warning too, and not through `RUSTFLAGS`,
 //! which would change the fingerprint of every dependency and build them all a second time.
 
+use std::process::Command;
+
 use anyhow::Context;
 use cargo_metadata::MetadataCommand;
 
@@ -39,11 +41,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Runs every example of every library crate; each must end with success and needs no arguments.
 fn run_examples() -> anyhow::Result<()> {
+    // Built for the whole workspace, as the tests were: for one package alone cargo would choose other features and build the
+    // dependencies again.
+    step::run("examples", &mut step::cargo(["build", "--workspace", "--examples", "--locked"]))?;
     let metadata = MetadataCommand::new().current_dir(step::root()).exec().context("cargo metadata")?;
+    let directory = metadata.target_directory.join("debug/examples");
     for package in metadata.workspace_packages() {
         for example in package.targets.iter().filter(|target| target.is_example()) {
-            let command = ["run", "--quiet", "--locked", "--package", &package.name, "--example", &example.name];
-            step::run(&format!("example {}/{}", package.name, example.name), &mut step::cargo(command))?;
+            let mut program = Command::new(directory.join(&example.name));
+            program.current_dir(step::root());
+            step::run(&format!("example {}/{}", package.name, example.name), &mut program)?;
         }
     }
     Ok(())

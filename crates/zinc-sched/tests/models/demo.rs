@@ -1,5 +1,6 @@
 //! The demo model against texts computed by another program: every way of driving it gives the same tokens.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
-use zinc_sched::{Engine, EngineOptions, FinishReason, InflightDepth, Request, SystemClock, Token, Tracing};
+use zinc_sched::{Engine, EngineOptions, FinishReason, InflightDepth, Outlet, Request, SystemClock, Token, Tracing};
 
 use crate::gpu::Gpu;
 
@@ -35,30 +36,66 @@ fn texts() -> Vec<Text> {
         .collect()
 }
 
+/// The demo model, driven in one way.
+fn engine(gpu: &Gpu, sync: Sync, depth: u32) -> Engine<VulkanModel> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/zinc-demo-q4_k_m.gguf");
+    let model = Arc::new(Model::open(path).expect("the demo model opens"));
+    let loaded = DeviceModel::load(&gpu.pipelines, &model, CACHE, &mut |_| {}).expect("the demo model loads");
+    let depth = InflightDepth::new(depth).expect("in range");
+    let options = VulkanOptions { sync, depth, stamps: Tracing::Off };
+    let driven = VulkanModel::new(loaded, options).expect("the demo model is recorded");
+    let options = EngineOptions { depth, ..EngineOptions::default() };
+    Engine::new(driven, SystemClock::new(), options).expect("the engine starts")
+}
+
+/// Generates the text and compares it with the golden one.
+fn check(engine: &mut Engine<VulkanModel>, text: &Text, what: &str) {
+    let mut tokens: Vec<Token> = Vec::new();
+    let request = Request::new(text.prompt.clone(), vec![END_OF_TURN]);
+    let completion = engine.run(&request, &mut tokens).expect("the demo model generates");
+    let (end, before) = text.greedy.split_last().expect("a golden text is not empty");
+    assert_eq!(*end, END_OF_TURN);
+    let ids: Vec<u32> = tokens.iter().map(|token| token.id).collect();
+    assert_eq!(ids, before, "{what}");
+    assert!(matches!(completion.reason, FinishReason::Stop { .. }), "{what}: {:?}", completion.reason);
+}
+
 #[test]
 fn every_way_of_driving_the_device_gives_the_golden_texts() {
     let gpu = Gpu::open();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/zinc-demo-q4_k_m.gguf");
-    let model = Arc::new(Model::open(path).expect("the demo model opens"));
     let texts = texts();
     assert_eq!(texts.len(), 6);
     let ways = [1, 2, 3, 4, 8].map(|depth| (Sync::Timeline, depth)).into_iter().chain([(Sync::Fence, 1)]);
     for (sync, depth) in ways {
-        let loaded = DeviceModel::load(&gpu.pipelines, &model, CACHE, &mut |_| {}).expect("the demo model loads");
-        let depth = InflightDepth::new(depth).expect("in range");
-        let driven = VulkanModel::new(loaded, VulkanOptions { sync, depth, stamps: Tracing::Off })
-            .expect("the demo model is recorded");
-        let options = EngineOptions { depth, ..EngineOptions::default() };
-        let mut engine = Engine::new(driven, SystemClock::new(), options).expect("the engine starts");
+        let mut engine = engine(&gpu, sync, depth);
         for text in &texts {
-            let mut tokens: Vec<Token> = Vec::new();
-            let request = Request::new(text.prompt.clone(), vec![END_OF_TURN]);
-            let completion = engine.run(&request, &mut tokens).expect("the demo model generates");
-            let (end, before) = text.greedy.split_last().expect("a golden text is not empty");
-            assert_eq!(*end, END_OF_TURN);
-            let ids: Vec<u32> = tokens.iter().map(|token| token.id).collect();
-            assert_eq!(ids, before, "{sync:?} at depth {}", depth.get());
-            assert!(matches!(completion.reason, FinishReason::Stop { .. }), "{:?}", completion.reason);
+            check(&mut engine, text, &format!("{sync:?} at depth {depth}"));
+        }
+    }
+}
+
+/// Cancels once it has got some tokens.
+struct CancelAfter(usize);
+
+impl Outlet for CancelAfter {
+    fn token(&mut self, _: Token) -> ControlFlow<()> {
+        self.0 -= 1;
+        if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[test]
+fn what_follows_a_cancelled_text_is_right() {
+    let gpu = Gpu::open();
+    let texts = texts();
+    for depth in [1, 4, 8] {
+        let mut engine = engine(&gpu, Sync::Timeline, depth);
+        for tokens in [1, 4] {
+            // The cancelled text and the next one begin alike, so that the cache it leaves behind is used.
+            let request = Request::new(texts[0].prompt.clone(), vec![END_OF_TURN]);
+            let cancelled = engine.run(&request, &mut CancelAfter(tokens)).expect("a cancellation is no failure");
+            assert!(matches!(cancelled.reason, FinishReason::Cancelled), "{:?}", cancelled.reason);
+            check(&mut engine, &texts[1], &format!("after {tokens} tokens at depth {depth}"));
         }
     }
 }
