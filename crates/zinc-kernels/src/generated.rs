@@ -360,7 +360,7 @@ pub mod attention_merge {
     };
 }
 
-/// The second half of an expert layer, onto the residual stream: y += sum over slots of weight[s] * (D[ids[s]] h[s]).
+/// The second half of an expert layer, onto the residual stream: y += sum over slots of weight\[s\] * (D\[ids\[s\]\] h\[s\]).
 /// One subgroup computes one row for all slots, in slot order.
 pub mod expert_down {
     use super::KernelDef;
