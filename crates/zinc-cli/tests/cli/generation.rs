@@ -230,6 +230,10 @@ fn devices_are_listed() {
     let devices = devices.as_array().unwrap();
     assert_eq!(devices.iter().filter(|device| device["default"] == true).count(), 1, "{devices:?}");
     let listed = zinc(&["run", "--list-devices"]).success();
-    assert_eq!(listed, zinc(&["devices"]).success());
+    // The memory that is free changes from one moment to the next.
+    let lasting = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split(" GiB, ").next().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(lasting(&listed), lasting(&zinc(&["devices"]).success()));
     assert!(listed.contains(devices[0]["name"].as_str().unwrap()), "{listed}");
 }
