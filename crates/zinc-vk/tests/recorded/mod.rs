@@ -1,5 +1,6 @@
-//! Facts of devices that are not at hand, as their drivers state them. Of the heap budgets, which change by the minute, none
-//! are kept; serial numbers in UUIDs are replaced.
+//! Facts of devices that are not at hand. Those of llvmpipe were read from the driver, and the limits, subgroups and features of the
+//! R9700 from its compiler's null device; the rest is put together from published limits, and plausible rather than measured
+//! (`cargo run -p zinc-vk --example facts` records a real device). No heap budgets are kept: they change by the minute.
 
 use zinc_vk::{
     AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, Limits, MemoryType, PciAddress, QueueAbilities,
