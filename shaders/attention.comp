@@ -9,10 +9,10 @@
 #include "include/workgroup.glsl"
 #include "include/reduce.glsl"
 #include "include/half.glsl"
+#include "include/cache.glsl"
 
 layout(constant_id = 2) const uint KEY_FORMAT = 0;
 layout(constant_id = 3) const uint VALUE_FORMAT = 0;
-const uint CACHE_F32 = 0, CACHE_F16 = 1;
 const uint MAX_HEAD_SIZE = 512;
 const uint MAX_TILE = 256;
 

@@ -10,13 +10,13 @@
 #include "include/workgroup.glsl"
 #include "include/reduce.glsl"
 #include "include/half.glsl"
+#include "include/cache.glsl"
 
 layout(constant_id = 2) const uint PAIRING = 0;     // which elements rotate together
 layout(constant_id = 3) const uint NORMALISE = 0;   // 1: heads are RMS-normalised first
 layout(constant_id = 4) const uint KEY_FORMAT = 0;  // of the cache
 layout(constant_id = 5) const uint VALUE_FORMAT = 0;
 const uint HALVES = 0, INTERLEAVED = 1;             // (i, i + n/2) or (2i, 2i + 1)
-const uint CACHE_F32 = 0, CACHE_F16 = 1;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;

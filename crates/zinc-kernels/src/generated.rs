@@ -13,11 +13,12 @@
 //   398c00f3c34d0e66b23fc5aa80db0a025b069f47ee602f39336a25b85c8e85a4 crates/zinc-kernels/spv/router.spv
 //   3a441b62aa107d8bc0f2082a5ac3c30aeea12e111f70f43d9e3b2bb5832493b7 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
-//   509c95f83c319400d7908faa9fa3e2ab7891f12f4b6fc0e61677583314f1b634 shaders/attention.comp
+//   e7311941e330981254a87b4a84e32116c8fdcac54755d1c23010fc7642fa4b9d shaders/attention.comp
 //   a834d4a743897814191cc0fcdd729c98b51b2cfb0b8582d4cd55786ac10080a4 shaders/attention_merge.comp
 //   e7480c74c3d137084959fdb1f585878c9d30d08b9f5ceca8d79da62b3639d618 shaders/expert_down.comp
 //   796807c9d86bb564781078be69010e2f649fc91e158a1e477d2647bdb86aed80 shaders/gate_up.comp
 //   fad6db47adbb130c91ea21ee30b943050358094bd3b489523db633a3987f5216 shaders/gather.comp
+//   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   cfd03db0cdde2105f91c680f3ce0286e41a2d71772a6d8bc5f2622e83189a2d4 shaders/include/formats.glsl
 //   9dbc94ba6f1ad39d918e9b16729ae31478f23856a42a9986f4f3cf8903be68e9 shaders/include/half.glsl
@@ -29,11 +30,19 @@
 //   b19e4169d0127d536a7c7989083425330722bc583d5d7f6eb8cf18f868ea0880 shaders/include/workgroup.glsl
 //   f7d6656a78471bece35946c30b54aa261309d030ceb98fc503914616d1df77e0 shaders/mat_vec.comp
 //   f04e044873c43a642feda8faeb4e98e8220141ad624a9a77313567e2b9337f5f shaders/rms_norm.comp
-//   1dfe69d072e29fa12fbb2c025d3df6cb3f8bb8289b95b8fc2e82e361926b5d5d shaders/rope_kv.comp
+//   d5b974804c41c2670a2214cd45ea79a5bb748eead0181c9cb8254d26bfa4a2c5 shaders/rope_kv.comp
 //   785e192614211836e1c64522e05e9870dc5a8bf606d73214c10fb2fc4efce0aa shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
 
 use crate::kernel::KernelDef;
+
+/// How keys and values lie in the KV cache: the values of the specialisation constants that say so.
+pub mod cache {
+    /// `CACHE_F32` in GLSL.
+    pub const CACHE_F32: u32 = 0;
+    /// `CACHE_F16` in GLSL.
+    pub const CACHE_F16: u32 = 1;
+}
 
 /// The running maximum of sampling, by score and then by id, so that the result does not depend on how the vocabulary is shared out.
 pub mod candidates {
@@ -234,10 +243,6 @@ pub mod advance {
 pub mod attention {
     use super::KernelDef;
 
-    /// `CACHE_F32` in GLSL.
-    pub const CACHE_F32: u32 = 0;
-    /// `CACHE_F16` in GLSL.
-    pub const CACHE_F16: u32 = 1;
     /// `MAX_HEAD_SIZE` in GLSL.
     pub const MAX_HEAD_SIZE: u32 = 512;
     /// `MAX_TILE` in GLSL.
@@ -692,10 +697,6 @@ pub mod rope_kv {
     pub const HALVES: u32 = 0;
     /// `INTERLEAVED` in GLSL.
     pub const INTERLEAVED: u32 = 1;
-    /// `CACHE_F32` in GLSL.
-    pub const CACHE_F32: u32 = 0;
-    /// `CACHE_F16` in GLSL.
-    pub const CACHE_F16: u32 = 1;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

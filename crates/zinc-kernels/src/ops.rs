@@ -51,7 +51,7 @@ impl CacheFormat {
     }
 
     fn code(self) -> u32 {
-        use crate::generated::attention::{CACHE_F16, CACHE_F32};
+        use crate::generated::cache::{CACHE_F16, CACHE_F32};
         match self {
             Self::F32 => CACHE_F32,
             Self::F16 => CACHE_F16,

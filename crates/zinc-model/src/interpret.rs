@@ -19,8 +19,8 @@ use crate::weights::TensorId;
 pub struct Interpreter {
     model: Arc<Model>,
     cache: CacheOptions,
-    feed: Plan,
-    decode: Plan,
+    feed: Arc<Plan>,
+    decode: Arc<Plan>,
     rotation: Vec<[f32; 2]>,
     /// The state that steps hand to each other. Its owner sets it when a sequence begins.
     pub state: StepState,
@@ -60,8 +60,8 @@ impl Interpreter {
         let caches = || vec![Vec::new(); config.n_layer as usize];
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
         Self {
-            feed: Plan::new(&model.weights, Shape::Feed),
-            decode: Plan::new(&model.weights, Shape::Decode),
+            feed: Arc::new(Plan::new(&model.weights, Shape::Feed)),
+            decode: Arc::new(Plan::new(&model.weights, Shape::Decode)),
             rotation: rotation_table(config, factors.as_deref(), cache.context),
             arrays: Arrays {
                 residual: zeros(Array::Residual),
@@ -103,11 +103,10 @@ impl Interpreter {
     pub fn step(&mut self, shape: Shape, cancelled: u32) -> StepReport {
         let mut report = StepReport::default();
         let plan = match shape {
-            Shape::Feed => &self.feed,
-            Shape::Decode => &self.decode,
+            Shape::Feed => self.feed.clone(),
+            Shape::Decode => self.decode.clone(),
         };
-        let ops = plan.ops.clone();
-        for op in &ops {
+        for op in &plan.ops {
             if let Op::Advance { shape } = op {
                 let candidates: &[Candidate] = match shape {
                     Shape::Feed => &[],
