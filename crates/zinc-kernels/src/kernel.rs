@@ -130,8 +130,22 @@ impl Format {
             Self::Q4K => codes::Q4_K,
             Self::Q5K => codes::Q5_K,
             Self::Q6K => codes::Q6_K,
+            Self::Q2K => unread::Q2_K,
+            Self::Q3K => unread::Q3_K,
+            Self::IQ4NL => unread::IQ4_NL,
+            Self::IQ4XS => unread::IQ4_XS,
+            Self::MXFP4 => unread::MXFP4,
         }
     }
+}
+
+/// Codes of formats that the shaders do not read yet; [`codes`] takes their place, generated with the shaders.
+mod unread {
+    pub(super) const Q2_K: u32 = 11;
+    pub(super) const Q3_K: u32 = 12;
+    pub(super) const IQ4_NL: u32 = 13;
+    pub(super) const IQ4_XS: u32 = 14;
+    pub(super) const MXFP4: u32 = 15;
 }
 
 #[cfg(test)]
