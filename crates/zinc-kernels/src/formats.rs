@@ -1,4 +1,4 @@
-//! Weight formats: the block layout table and the host decoder.
+//! Weight formats: the block layout table, the host decoder, and the layout of rows on a device (`planes`).
 //!
 //! A weight row is a sequence of blocks. A block packs [`Layout::elements`] values into [`Layout::bytes`] bytes; the
 //! unquantised formats are blocks of one element. This is one of exactly two decoders (the other one is GLSL) and the
@@ -7,7 +7,9 @@
 //! Quantising is not here: files arrive quantised.
 
 mod decode;
+mod planes;
 
+pub use planes::{PLANE_ALIGNMENT, Plane, repack_rows};
 
 use std::fmt;
 
