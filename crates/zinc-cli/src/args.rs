@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use zinc_kernels::ops::ActFormat;
 use zinc_sched::InflightDepth;
 use zinc_vk::DeviceSelector;
 
@@ -256,12 +257,31 @@ pub(crate) struct EngineArgs {
     pub(crate) depth: InflightDepth,
 }
 
+/// A form of activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Act {
+    Q8,
+    F32,
+}
+
+impl From<Act> for ActFormat {
+    fn from(act: Act) -> Self {
+        match act {
+            Act::Q8 => Self::Q8,
+            Act::F32 => Self::F32,
+        }
+    }
+}
+
 /// Which device.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeviceArgs {
     /// The device, by index or part of its name as `zinc devices` lists them, or `interpreter`: the CPU, op by op [-dev]
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) device: Option<Device>,
+    /// Activations that quantised weights meet: 8-bit integers with a scale for each 16, or exact f32
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Act::Q8)]
+    pub(crate) act: Act,
     /// List the devices and exit
     #[arg(long)]
     pub(crate) list_devices: bool,

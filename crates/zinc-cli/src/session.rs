@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zinc_kernels::Pipelines;
-use zinc_kernels::ops::CacheFormat;
+use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_model::device::DeviceModel;
 use zinc_model::memory::MemoryPlan;
 use zinc_model::plan::{CacheOptions, Cost, Plan, Shape, Sizes, barriers_before};
@@ -86,8 +86,9 @@ impl HostModel {
                     Sync::Timeline => adapter::Sync::Timeline,
                     Sync::Fence => adapter::Sync::Fence,
                 };
-                let loaded = self.load_onto(&device)?;
-                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth, stamps })?;
+                let act = args.device.act.into();
+                let loaded = self.load_onto(&device, act)?;
+                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth, act, stamps })?;
                 (Engine::spawn(model, clock, options)?, Some(vulkan))
             }
         };
@@ -95,13 +96,13 @@ impl HostModel {
     }
 
     /// Uploads the weights and builds the pipelines, with progress.
-    fn load_onto(&self, device: &Arc<zinc_vk::Device>) -> Result<DeviceModel> {
+    fn load_onto(&self, device: &Arc<zinc_vk::Device>, act: ActFormat) -> Result<DeviceModel> {
         let weights = &self.model.weights;
         let progress = output::progress_bytes(weights.bytes(), "loading");
         let pipelines = Arc::new(Pipelines::new(device.clone()));
         let loaded = DeviceModel::load(&pipelines, &self.model, self.cache, &mut |bytes| progress.set_position(bytes))?;
         progress.finish_and_clear();
-        let plans = [Plan::new(weights, Shape::Feed), Plan::new(weights, Shape::Decode)];
+        let plans = [Plan::new(weights, Shape::Feed, act), Plan::new(weights, Shape::Decode, act)];
         let progress = output::progress_steps("building pipelines");
         loaded.build_pipelines(&[&plans[0], &plans[1]], &mut |done, total| {
             progress.set_length(total as u64);
@@ -211,7 +212,7 @@ pub(crate) struct Estimate {
 pub(crate) fn estimate(path: &Path, args: &CacheArgs) -> Result<Estimate> {
     let model = Model::open(path)?;
     let cache = cache_options(args, &model);
-    let plan = Plan::new(&model.weights, Shape::Decode);
+    let plan = Plan::new(&model.weights, Shape::Decode, ActFormat::default());
     let sizes = Sizes { config: &model.config, cache };
     let last = cache.context.saturating_sub(1);
     Ok(Estimate {
@@ -229,18 +230,19 @@ pub(crate) fn estimate(path: &Path, args: &CacheArgs) -> Result<Estimate> {
 pub(crate) fn logits(
     host: &HostModel,
     ids: &[u32],
-    device: &DeviceArgs,
+    args: &DeviceArgs,
     sink: &mut dyn FnMut(usize, &[f32]),
 ) -> Result<()> {
-    match open(device)? {
+    match open(args)? {
         Place::Interpreter => {
             let scored = InterpreterModel::new(&host.model, host.cache).score(ids, sink);
             scored.map_err(|never: Infallible| match never {})
         }
         Place::Vulkan { vulkan, device } => {
-            let options =
-                VulkanOptions { sync: adapter::Sync::Timeline, depth: InflightDepth::ONE, stamps: Tracing::Off };
-            let mut model = VulkanModel::new(host.load_onto(&device)?, options)?;
+            let act = args.act.into();
+            let (sync, depth) = (adapter::Sync::Timeline, InflightDepth::ONE);
+            let options = VulkanOptions { sync, depth, act, stamps: Tracing::Off };
+            let mut model = VulkanModel::new(host.load_onto(&device, act)?, options)?;
             model.score(ids, sink)?;
             drop(model);
             device::check_validation(&vulkan)

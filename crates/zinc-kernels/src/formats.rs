@@ -113,6 +113,12 @@ impl Format {
         self.layout().name
     }
 
+    /// Whether elements are floats of their own, without a scale that several share.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F16 | Self::BF16)
+    }
+
     /// Elements per block: 1, 32 or 256.
     pub const fn block_elements(self) -> usize {
         self.layout().elements

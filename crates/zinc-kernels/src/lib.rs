@@ -4,9 +4,9 @@
 //! [`Dispatch`]), `reference/X.rs` (what it means, on the host) and `tests/X.rs` (a table that compares the two). [`generated`] mirrors the
 //! GLSL interfaces and is written by `cargo xtask shaders`.
 //!
-//! - Weights stay in the format of their file ([`Format`]); there are exactly two decoders, [`formats::decode`] and
-//!   `shaders/include/formats.glsl`, equal bit for bit.
-//! - Activations are f32. Row lengths are multiples of 32.
+//! - Weights stay in the format of their file ([`Format`]), with the bytes of a row rearranged into planes ([`formats::planes`]); there are
+//!   exactly two decoders, [`formats::decode`] and `shaders/include/formats.glsl`, equal bit for bit.
+//! - Activations between kernels are f32 or 8-bit ([`ops::ActFormat`]). Row lengths are multiples of 32.
 //! - Buffers are device addresses in push constants. What varies per model is a specialisation constant, per dispatch a push constant, per
 //!   token a word of [`generated::state::StepState`], which every kernel reads: a step whose `live` flag is cleared does nothing.
 //! - Any subgroup width from 8 to 64 works; the width is a specialisation constant, and the host derives each grid from the same number.
@@ -18,6 +18,7 @@ pub mod generated;
 pub mod kernel;
 pub mod ops;
 pub mod reference;
+mod tuning;
 
 #[cfg(feature = "vk")]
 mod pipelines;
@@ -26,3 +27,4 @@ pub use formats::Format;
 pub use kernel::{Dispatch, KernelDef, Target};
 #[cfg(feature = "vk")]
 pub use pipelines::Pipelines;
+pub use tuning::Tuning;

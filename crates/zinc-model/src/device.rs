@@ -61,7 +61,9 @@ impl DeviceModel {
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
         let table = rotation_table(&model.config, factors.as_deref(), cache.context);
         let rotation = Buffer::new(device, "rotation", size_of_val(&table[..]) as u64, Placement::Device)?;
-        upload::upload_bytes(device, &rotation, bytemuck::cast_slice(&table))?;
+        upload::upload_bytes(device, &rotation, 0, bytemuck::cast_slice(&table))?;
+        let counters = vec![0; Sizes { config: &model.config, cache }.bytes(Array::Counters) as usize];
+        upload::upload_bytes(device, &arrays.activations, arrays.offsets[&Array::Counters], &counters)?;
         let target = pipelines.target();
         Ok(Self { model: model.clone(), cache, pipelines: pipelines.clone(), target, weights, rotation, arrays })
     }

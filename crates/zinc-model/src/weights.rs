@@ -42,6 +42,12 @@ pub struct WeightTensor {
 }
 
 impl WeightTensor {
+    /// Bytes of all rows as a device has them.
+    #[must_use]
+    pub fn device_bytes(&self) -> u64 {
+        u64::from(self.rows) * u64::from(self.matrices) * self.format.device_row_bytes(self.columns as usize) as u64
+    }
+
     /// Elements of all matrices.
     #[must_use]
     pub fn elements(&self) -> u64 {

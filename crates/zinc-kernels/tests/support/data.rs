@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use half::{bf16, f16};
-use zinc_kernels::formats::{Format, decode};
+use zinc_kernels::formats::{Format, decode, repack_rows};
 use zinc_kernels::generated::state::StepState;
 use zinc_kernels::reference::HostMatrix;
 
@@ -136,6 +136,13 @@ fn push_block(random: &mut Random, format: Format, scales: Scales, bytes: &mut V
     for at in halves {
         bytes[first + at..first + at + 2].copy_from_slice(&scales.half(random));
     }
+}
+
+/// Rows of a file's bytes as a device has them.
+pub fn device_rows(format: Format, columns: usize, rows: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; rows.len() / format.row_bytes(columns) * format.device_row_bytes(columns)];
+    repack_rows(format, columns, rows, &mut out);
+    out
 }
 
 /// Rows and columns of weights, on the host.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use zinc_kernels::formats::repack_rows;
 use zinc_vk::{Buffer, Device, Placement, UploadRing, Uploader};
 
 use crate::error::{Error, Result};
 use crate::memory::{self, pack};
 use crate::model::Model;
-use crate::weights::TensorId;
+use crate::weights::{TensorId, WeightTensor};
 
 /// Bytes handed to the staging ring at a time, so that progress is reported often.
 const PIECE_BYTES: usize = 4 << 20;
@@ -22,7 +23,7 @@ pub(super) struct DeviceWeights {
 impl DeviceWeights {
     /// Allocates and copies all tensors. `progress` hears of the bytes copied so far.
     pub(super) fn upload(device: &Arc<Device>, model: &Model, progress: &mut dyn FnMut(u64)) -> Result<Self> {
-        let sizes: Vec<u64> = model.weights.tensors.iter().map(|t| t.bytes).collect();
+        let sizes: Vec<u64> = model.weights.tensors.iter().map(WeightTensor::device_bytes).collect();
         let (placements, totals) = pack(&sizes, device.facts().limits.allocation_bytes)?;
         let buffers = totals
             .iter()
@@ -33,9 +34,13 @@ impl DeviceWeights {
         let mut done = 0;
         for (tensor, place) in model.weights.tensors.iter().zip(&placements) {
             let mut offset = place.offset;
-            for piece in model.data(tensor).chunks(PIECE_BYTES) {
-                uploader.upload(&buffers[place.buffer], offset, piece)?;
-                offset += piece.len() as u64;
+            let columns = tensor.columns as usize;
+            let row = tensor.format.row_bytes(columns);
+            for piece in model.data(tensor).chunks(row * (PIECE_BYTES / row).max(1)) {
+                let mut rows = vec![0; piece.len() / row * tensor.format.device_row_bytes(columns)];
+                repack_rows(tensor.format, columns, piece, &mut rows);
+                uploader.upload(&buffers[place.buffer], offset, &rows)?;
+                offset += rows.len() as u64;
                 done += piece.len() as u64;
                 progress(done);
             }
@@ -54,9 +59,9 @@ impl DeviceWeights {
     }
 }
 
-/// Copies host bytes to the start of a device buffer and waits for it.
-pub(super) fn upload_bytes(device: &Arc<Device>, to: &Arc<Buffer>, bytes: &[u8]) -> Result<()> {
+/// Copies host bytes into a device buffer and waits for it.
+pub(super) fn upload_bytes(device: &Arc<Device>, to: &Arc<Buffer>, offset: u64, bytes: &[u8]) -> Result<()> {
     let mut uploader = Uploader::new(device, UploadRing::default())?;
-    uploader.upload(to, 0, bytes)?;
+    uploader.upload(to, offset, bytes)?;
     uploader.finish()?.wait().map_err(Error::from)
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use zinc_kernels::generated::state::{StepReport, StepState};
+use zinc_kernels::ops::ActFormat;
 use zinc_model::device::{DeviceModel, StepIo};
 use zinc_model::plan::{Array, Plan, Shape};
 use zinc_model::{Error, Result};
@@ -39,6 +40,8 @@ pub struct VulkanOptions {
     pub sync: Sync,
     /// Steps that may be in flight: a recording of each shape is made for each.
     pub depth: InflightDepth,
+    /// The form of the activations that quantised weights meet.
+    pub act: ActFormat,
     /// Whether steps are stamped with the device's clock, for traces. It costs a copy a step.
     pub stamps: Tracing,
 }
@@ -121,8 +124,8 @@ impl VulkanModel {
                 vocabulary_tokens: model.model().config.n_vocab,
                 ring_slots: depth,
             },
-            feed: Plan::new(&model.model().weights, Shape::Feed),
-            decode: Plan::new(&model.model().weights, Shape::Decode),
+            feed: Plan::new(&model.model().weights, Shape::Feed, options.act),
+            decode: Plan::new(&model.model().weights, Shape::Decode, options.act),
             timestamps: match options.stamps {
                 Tracing::Off => None,
                 Tracing::On => Some(Timestamps::new(&device, 2 * depth)?),

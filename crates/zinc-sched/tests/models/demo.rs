@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use zinc_kernels::ops::CacheFormat;
+use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::CacheOptions;
@@ -37,12 +37,12 @@ fn texts() -> Vec<Text> {
 }
 
 /// The demo model, driven in one way.
-fn engine(gpu: &Gpu, sync: Sync, depth: u32) -> Engine<VulkanModel> {
+fn engine(gpu: &Gpu, sync: Sync, depth: u32, act: ActFormat) -> Engine<VulkanModel> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/zinc-demo-q4_k_m.gguf");
     let model = Arc::new(Model::open(path).expect("the demo model opens"));
     let loaded = DeviceModel::load(&gpu.pipelines, &model, CACHE, &mut |_| {}).expect("the demo model loads");
     let depth = InflightDepth::new(depth).expect("in range");
-    let options = VulkanOptions { sync, depth, stamps: Tracing::Off };
+    let options = VulkanOptions { sync, depth, act, stamps: Tracing::Off };
     let driven = VulkanModel::new(loaded, options).expect("the demo model is recorded");
     let options = EngineOptions { depth, ..EngineOptions::default() };
     Engine::new(driven, SystemClock::new(), options).expect("the engine starts")
@@ -67,10 +67,19 @@ fn every_way_of_driving_the_device_gives_the_golden_texts() {
     assert_eq!(texts.len(), 6);
     let ways = [1, 2, 3, 4, 8].map(|depth| (Sync::Timeline, depth)).into_iter().chain([(Sync::Fence, 1)]);
     for (sync, depth) in ways {
-        let mut engine = engine(&gpu, sync, depth);
+        let mut engine = engine(&gpu, sync, depth, ActFormat::Q8);
         for text in &texts {
             check(&mut engine, text, &format!("{sync:?} at depth {depth}"));
         }
+    }
+}
+
+#[test]
+fn exact_activations_give_the_golden_texts() {
+    let gpu = Gpu::open();
+    let mut engine = engine(&gpu, Sync::Timeline, 4, ActFormat::F32);
+    for text in &texts() {
+        check(&mut engine, text, "f32 activations");
     }
 }
 
@@ -89,7 +98,7 @@ fn what_follows_a_cancelled_text_is_right() {
     let gpu = Gpu::open();
     let texts = texts();
     for depth in [1, 4, 8] {
-        let mut engine = engine(&gpu, Sync::Timeline, depth);
+        let mut engine = engine(&gpu, Sync::Timeline, depth, ActFormat::Q8);
         for tokens in [1, 4] {
             // The cancelled text and the next one begin alike, so that the cache it leaves behind is used.
             let request = Request::new(texts[0].prompt.clone(), vec![END_OF_TURN]);
