@@ -17,6 +17,8 @@ fn root(name: &str) -> PathBuf {
 #[test]
 fn configs_of_other_programs_files_are_read_and_their_tensors_fit() {
     let names = [
+        "tests/data/tiny/qwen3moe-a-q2_k.gguf",
+        "tests/data/tiny/qwen3moe-a-iq4_xs.gguf",
         "tests/data/tiny/qwen3moe-a-q4_0.gguf",
         "tests/data/tiny/qwen3moe-a-q4_k_m.gguf",
         "tests/data/tiny/qwen3moe-b-q8_0.gguf",

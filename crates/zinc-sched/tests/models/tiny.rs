@@ -131,7 +131,7 @@ fn check_continuation(what: &str, ids: &[u32], tiny: &Tiny) {
     }
 }
 
-fn models() -> Vec<PathBuf> {
+pub(crate) fn models() -> Vec<PathBuf> {
     let directory = std::env::var_os("ZINC_TINY_DIR")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny"), PathBuf::from);
     let mut paths: Vec<PathBuf> = std::fs::read_dir(&directory)
