@@ -65,6 +65,8 @@ impl DeviceModel {
         let rotation = Buffer::new(device, "rotation", size_of_val(&table[..]) as u64, Placement::Device)?;
         uploader.upload(&rotation, 0, bytemuck::cast_slice(&table))?;
         uploader.finish()?.wait()?;
+        // The submissions hold the ring, and nothing else may come on that queue to let go of them.
+        uploader.queue().collect()?;
         let target = pipelines.target();
         Ok(Self { model: model.clone(), cache, pipelines: pipelines.clone(), target, weights, rotation, arrays })
     }

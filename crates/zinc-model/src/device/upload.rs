@@ -2,6 +2,7 @@
 //!
 //! All cores repack the rows of a piece while the device copies the pieces before it. The host holds the ring and nothing else.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -50,12 +51,13 @@ impl DeviceWeights {
             .collect::<std::result::Result<Vec<_>, _>>()?;
         let mut done = 0;
         for (tensor, place) in model.weights.tensors.iter().zip(&placements) {
-            let rows = Rows { format: tensor.format, columns: tensor.columns as usize, bytes: model.data(tensor) };
-            rows.upload(uploader, &buffers[place.buffer], place.offset, &mut |bytes| {
-                done += bytes as u64;
+            let info = &model.file.tensors()[tensor.file_index];
+            let rows = Rows { format: tensor.format, columns: tensor.columns as usize, bytes: model.file.data(info) };
+            rows.upload(uploader, &buffers[place.buffer], place.offset, &mut |piece| {
+                done += piece.len() as u64;
+                model.file.release(info, piece);
                 progress(done);
             })?;
-            model.file.release(&model.file.tensors()[tensor.file_index]);
         }
         Ok(Self { buffers, placements })
     }
@@ -83,23 +85,26 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Uploads the rows to `offset` of `to`, as many at a time as a chunk of the ring takes. `uploaded` hears of the bytes of each piece.
+    /// Uploads the rows to `offset` of `to`, as many at a time as a chunk of the ring takes. `uploaded` hears which bytes are no longer
+    /// needed, piece by piece.
     fn upload(
         &self,
         uploader: &mut Uploader,
         to: &Arc<Buffer>,
         mut offset: u64,
-        uploaded: &mut dyn FnMut(usize),
+        uploaded: &mut dyn FnMut(Range<usize>),
     ) -> Result<()> {
         let (row_bytes, device_row_bytes) = self.row_bytes();
         let chunk_bytes = usize::try_from(uploader.ring().chunk_bytes).unwrap_or(usize::MAX);
         // A row larger than a chunk is the uploader's to refuse.
         let rows_of_piece = (chunk_bytes / device_row_bytes).max(1);
+        let mut done = 0;
         for piece in self.bytes.chunks(rows_of_piece * row_bytes) {
             let bytes = piece.len() / row_bytes * device_row_bytes;
             uploader.upload_with(to, offset, bytes, |out| self.repack(piece, out))?;
             offset += bytes as u64;
-            uploaded(piece.len());
+            uploaded(done..done + piece.len());
+            done += piece.len();
         }
         Ok(())
     }
@@ -164,7 +169,7 @@ mod tests {
                 let mut uploader = Uploader::new(&device, ring).unwrap();
                 let mut done = 0;
                 let source = Rows { format, columns, bytes: &rows };
-                source.upload(&mut uploader, &to, 256, &mut |bytes| done += bytes).unwrap();
+                source.upload(&mut uploader, &to, 256, &mut |piece| done += piece.len()).unwrap();
                 uploader.finish().unwrap().wait().unwrap();
                 assert_eq!(done, rows.len(), "{format} through chunks of {chunk_bytes}");
                 assert!(content(&device, &to)[256..] == expected, "{format} through chunks of {chunk_bytes}");

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
@@ -151,15 +152,15 @@ impl File {
         })
     }
 
-    /// Lets go of the memory that holds a tensor's bytes, as far as this process is concerned: they are read again when [`Self::data`] is
-    /// touched next, most likely from the system's cache. A hint; systems that know no such thing do nothing.
+    /// Takes a range of a tensor's bytes out of this process's memory: they come back, most likely from the system's cache, when that
+    /// range of [`Self::data`] is touched next. A hint; systems that know no such thing do nothing.
     ///
     /// # Panics
-    /// As [`Self::data`].
-    pub fn release(&self, tensor: &TensorInfo) {
-        // For the check.
-        let data = self.data(tensor);
-        release(&self.parts[tensor.part].map, tensor.offset as usize, data.len());
+    /// As [`Self::data`], and if the range leaves the tensor.
+    pub fn release(&self, tensor: &TensorInfo, range: Range<usize>) {
+        let bytes = self.data(tensor)[range.clone()].len();
+        // `data` has found the offset in the mapping.
+        release(&self.parts[tensor.part].map, tensor.offset as usize + range.start, bytes);
     }
 
     /// The files: one, or the parts of a split model in order.
