@@ -254,15 +254,15 @@ fn tensors_are_checked() {
     assert_eq!(message, "the tensor 'blk.0.attn_k.weight' should have the shape [32, 32], but it has [32, 64]");
 
     let mut unsupported = moe();
-    let iq2 = zinc_model::gguf::TensorFormat::from_id(16).unwrap();
+    let q8_1 = zinc_model::gguf::TensorFormat::from_id(9).unwrap();
     add_tensors(
         &mut unsupported,
         |name, shape| {
-            if name == "blk.0.attn_q.weight" { Some((shape, iq2)) } else { f32s(shape) }
+            if name == "blk.0.attn_q.weight" { Some((shape, q8_1)) } else { f32s(shape) }
         },
     );
     let message = check(&unsupported).unwrap_err().to_string();
-    assert!(message.starts_with("the tensor 'blk.0.attn_q.weight' has the format IQ2_XXS, which is not"), "{message}");
+    assert!(message.starts_with("the tensor 'blk.0.attn_q.weight' has the format Q8_1, which is not"), "{message}");
     assert!(message.contains("IQ4_NL, IQ4_XS, MXFP4 are"), "{message}");
 
     let mut norm = moe();
