@@ -4,8 +4,9 @@
 //! [`Dispatch`]), `reference/X.rs` (what it means, on the host) and `tests/X.rs` (a table that compares the two). [`generated`] mirrors the
 //! GLSL interfaces and is written by `cargo xtask shaders`.
 //!
-//! - Weights stay in the format of their file ([`Format`]), with the bytes of a row rearranged into planes ([`formats::planes`]); there are
-//!   exactly two decoders, [`formats::decode`] and `shaders/include/formats.glsl`, equal bit for bit.
+//! - Weights keep the bits of their file ([`Format`]); on a device the fields of a row's blocks are parted into planes
+//!   ([`formats::repack_rows`]), so that lanes load 16 aligned bytes. There are exactly two decoders, [`formats::decode`] and
+//!   `shaders/include/formats.glsl`, equal bit for bit.
 //! - Activations between kernels are f32 or 8-bit ([`ops::ActFormat`]). Row lengths are multiples of 32.
 //! - Buffers are device addresses in push constants. What varies per model is a specialisation constant, per dispatch a push constant, per
 //!   token a word of [`generated::state::StepState`], which every kernel reads: a step whose `live` flag is cleared does nothing.

@@ -11,13 +11,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use zinc_kernels::{Pipelines, Target};
-use zinc_vk::{Buffer, Device, Placement};
+use zinc_vk::{Buffer, Device, Placement, Uploader};
 
 use crate::error::Result;
 use crate::memory::{ALIGNMENT, MemoryPlan};
 use crate::model::Model;
 use crate::plan::{Array, CacheOptions, Sizes};
 use crate::rotation::rotation_table;
+use crate::weights::TensorId;
 use upload::DeviceWeights;
 
 /// A loaded model.
@@ -44,7 +45,7 @@ struct DeviceArrays {
 
 impl DeviceModel {
     /// Checks that the model fits, uploads its weights and makes its caches. Models on one device share its `pipelines`. `progress` hears
-    /// of the bytes uploaded so far.
+    /// of the bytes of the file uploaded so far, [`ModelWeights::bytes`](crate::weights::ModelWeights::bytes) in the end.
     ///
     /// # Errors
     /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) before anything is uploaded, or what the device says.
@@ -57,13 +58,17 @@ impl DeviceModel {
         let device = pipelines.device();
         MemoryPlan::new(&model.config, &model.weights, cache).check(available(device))?;
         let arrays = DeviceArrays::new(device, Sizes { config: &model.config, cache })?;
-        let weights = DeviceWeights::upload(device, model, progress)?;
+        let mut uploader = Uploader::new(device, upload::ring(model))?;
+        let weights = DeviceWeights::upload(&mut uploader, device, model, progress)?;
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
         let table = rotation_table(&model.config, factors.as_deref(), cache.context);
         let rotation = Buffer::new(device, "rotation", size_of_val(&table[..]) as u64, Placement::Device)?;
-        upload::upload_bytes(device, &rotation, 0, bytemuck::cast_slice(&table))?;
+        uploader.upload(&rotation, 0, bytemuck::cast_slice(&table))?;
         let counters = vec![0; Sizes { config: &model.config, cache }.bytes(Array::Counters) as usize];
-        upload::upload_bytes(device, &arrays.activations, arrays.offsets[&Array::Counters], &counters)?;
+        uploader.upload(&arrays.activations, arrays.offsets[&Array::Counters], &counters)?;
+        uploader.finish()?.wait()?;
+        // The submissions hold the ring, and nothing else may come on that queue to let go of them.
+        uploader.queue().collect()?;
         let target = pipelines.target();
         Ok(Self { model: model.clone(), cache, pipelines: pipelines.clone(), target, weights, rotation, arrays })
     }
@@ -94,6 +99,13 @@ impl DeviceModel {
     pub fn activation(&self, array: Array) -> (&Arc<Buffer>, u64, u64) {
         let offset = self.arrays.offsets.get(&array).unwrap_or_else(|| panic!("{array:?} is no activation"));
         (&self.arrays.activations, *offset, self.sizes().bytes(array))
+    }
+
+    /// The buffer that holds a tensor and where in it that lies. Its rows have the form that
+    /// [`repack_rows`](zinc_kernels::formats::repack_rows) makes.
+    #[must_use]
+    pub fn tensor(&self, id: TensorId) -> (&Arc<Buffer>, u64) {
+        self.weights.tensor(id)
     }
 
     fn sizes(&self) -> Sizes<'_> {

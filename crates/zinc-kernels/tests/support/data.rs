@@ -78,9 +78,9 @@ impl Scales {
     fn exponent(self, random: &mut Random) -> u8 {
         match self {
             Self::Sane => 127 - 3,
-            // Elements are whole multiples of a half.
+            // The smallest magnitude of an E2M1 float but zero is a half.
             Self::Whole => 127 + 1,
-            // Whose products with the inputs of a test stay finite.
+            // Down to subnormal elements; far enough from the largest that sums stay finite.
             Self::Odd => random.below(200) as u8,
         }
     }
