@@ -6,6 +6,7 @@ mod devices;
 mod inspect;
 mod logits;
 mod run;
+mod synth;
 mod template;
 mod tokenize;
 
@@ -22,6 +23,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Logits(args) => logits::run(args),
         Command::Tokenize(args) => tokenize::run(args),
         Command::Template(args) => template::run(args),
+        Command::Synth(args) => synth::run(args),
         Command::Completions(args) => completions::run(args),
     }
 }

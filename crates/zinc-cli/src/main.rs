@@ -14,6 +14,7 @@ mod interrupt;
 mod output;
 mod prompt;
 mod session;
+mod synth;
 
 use std::process::ExitCode;
 
