@@ -14,6 +14,10 @@ use zinc_vk::DeviceSelector;
 use crate::error::{Error, Result};
 use crate::synth::{Mix, Preset};
 
+mod bench;
+
+pub(crate) use bench::{BenchArgs, BenchSampler, BenchSync, Fill, TableFormat};
+
 /// Flags of several letters behind one dash, and what they stand for.
 const LONG_SHORTS: [(&str, &str); 4] =
     [("-ctk", "--cache-type-k"), ("-ctv", "--cache-type-v"), ("-dev", "--device"), ("-sys", "--system-prompt")];
@@ -77,6 +81,8 @@ pub(crate) enum Command {
     Tokenize(TokenizeArgs),
     /// Render a conversation with the model's chat template.
     Template(TemplateArgs),
+    /// Measure how fast models run.
+    Bench(BenchArgs),
     /// Write a model file with random weights, to measure with.
     Synth(SynthArgs),
     /// Write a completion script for a shell.

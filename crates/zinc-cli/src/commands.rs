@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod bench;
 mod chat;
 mod completions;
 mod devices;
@@ -23,6 +24,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Logits(args) => logits::run(args),
         Command::Tokenize(args) => tokenize::run(args),
         Command::Template(args) => template::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Synth(args) => synth::run(args),
         Command::Completions(args) => completions::run(args),
     }

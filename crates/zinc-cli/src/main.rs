@@ -6,6 +6,7 @@
 
 mod answer;
 mod args;
+mod bench;
 mod commands;
 mod demo;
 mod device;
