@@ -42,11 +42,12 @@ fn a_made_up_model_has_the_format_mix_of_a_real_one() {
 }
 
 #[test]
-fn a_made_up_model_runs_in_every_mix() {
+fn the_logits_of_a_made_up_model_are_sane() {
     let directory = tempfile::tempdir().unwrap();
-    for mix in ["q4_k_m", "q5_k_m", "q6_k", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "f16", "bf16", "f32"] {
+    // Every format is looked at where its blocks are made.
+    for mix in ["q4_k_m", "q4_0", "bf16"] {
         let path = synth(directory.path(), &format!("{mix}.gguf"), &["--quant", mix]);
-        let logits = zinc(&["logits", "-m", &path, "--ids", "1,2,3", "--top", "2048", "--json"]).json();
+        let logits = zinc(&["logits", "-m", &path, "--ids", "1,2", "--top", "2048", "--json"]).json();
         for row in logits.as_array().unwrap() {
             let values: Vec<f64> =
                 row["top"].as_array().unwrap().iter().map(|top| top["logit"].as_f64().unwrap()).collect();
