@@ -19,8 +19,13 @@ mod bench;
 pub(crate) use bench::{BenchArgs, BenchSampler, BenchSync, Fill, TableFormat};
 
 /// Flags of several letters behind one dash, and what they stand for.
-const LONG_SHORTS: [(&str, &str); 4] =
-    [("-ctk", "--cache-type-k"), ("-ctv", "--cache-type-v"), ("-dev", "--device"), ("-sys", "--system-prompt")];
+const LONG_SHORTS: [(&str, &str); 5] = [
+    ("-ctk", "--cache-type-k"),
+    ("-ctv", "--cache-type-v"),
+    ("-dev", "--device"),
+    ("-pg", "--n-prompt-gen"),
+    ("-sys", "--system-prompt"),
+];
 
 /// Flags whose value is free text, which may look like one of the [`LONG_SHORTS`].
 const TEXT_FLAGS: [&str; 4] = ["-p", "--prompt", "-sys", "--system-prompt"];

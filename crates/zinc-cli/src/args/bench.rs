@@ -20,6 +20,9 @@ pub(crate) struct BenchArgs {
     /// Tokens of the generations to be timed; 0 times none
     #[arg(short = 'n', long, value_name = "N,N,...", value_delimiter = ',', default_value = "128")]
     pub(crate) n_gen: Vec<u32>,
+    /// Tokens of a prompt and of a generation behind it, to be timed together; may be given several times [-pg]
+    #[arg(long, value_name = "N,N", value_parser = pair)]
+    pub(crate) n_prompt_gen: Vec<(u32, u32)>,
     /// Tokens of context before what is timed
     #[arg(short = 'd', long, value_name = "N,N,...", value_delimiter = ',', default_value = "0")]
     pub(crate) n_depth: Vec<u32>,
@@ -97,4 +100,15 @@ pub(crate) enum TableFormat {
     Json,
     /// A JSON object a line
     Jsonl,
+}
+
+fn pair(text: &str) -> Result<(u32, u32), String> {
+    let number = |text: &str| text.parse::<u32>().map_err(|error| format!("'{text}': {error}"));
+    let Some((prompt, generated)) = text.split_once(',') else {
+        return Err("must be two numbers with a comma between them".to_owned());
+    };
+    match (number(prompt)?, number(generated)?) {
+        (0, _) | (_, 0) => Err("neither may be 0".to_owned()),
+        pair => Ok(pair),
+    }
 }

@@ -139,10 +139,10 @@ impl<'a> Bench<'a> {
         progress.finish_and_clear();
         let shape = match test.work {
             Work::Prompt(_) => StepShape::Feed,
-            Work::Generate(_) => StepShape::Decode,
+            Work::Generate(_) | Work::Both(..) => StepShape::Decode,
         };
         let stats = engine.model().step_stats(shape)?;
-        let cost = self.cost(engine.model(), shape, test.depth + test.work.tokens() / 2);
+        let cost = self.cost(engine.model(), test);
         drop(engine);
         let tokens = f64::from(test.work.tokens()) * f64::from(self.args.repetitions);
         Ok(Measurement {
@@ -188,7 +188,7 @@ impl<'a> Bench<'a> {
         let Completion { trace, .. } = engine.run(&request, &mut Reader::new(self.tokenizer))?;
         let summary = TraceSummary::of(&trace.expect("a trace was asked for"));
         let seam = match test.work {
-            Work::Prompt(_) => summary.all,
+            Work::Prompt(_) | Work::Both(..) => summary.all,
             Work::Generate(_) => summary.decode,
         };
         let gap_ns = seam.idle_gap_ns.map(|gap| (gap.median, gap.p99));
@@ -214,6 +214,8 @@ impl<'a> Bench<'a> {
         let (prompt, generated) = match test.work {
             Work::Prompt(tokens) => (test.depth + tokens, 1),
             Work::Generate(tokens) => (test.depth + 1, tokens),
+            // The last prompt token and each but the last generated one give a token.
+            Work::Both(prompt, generated) => (test.depth + prompt, generated + 1),
         };
         let mut request = Request::new(&self.tokens[..prompt as usize], []);
         request.max_tokens = Some(generated);
@@ -234,9 +236,19 @@ impl<'a> Bench<'a> {
         Sizes { config: &self.model.model().config, cache: self.model.cache() }
     }
 
-    fn cost(&self, model: &VulkanModel, shape: StepShape, position: u32) -> Cost {
+    /// What the token in the middle of a test costs; of a prompt with a generation the mean of both kinds of token.
+    fn cost(&self, model: &VulkanModel, test: Test) -> Cost {
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
-        model.plan(shape).ops.iter().map(|op| op.cost(weights, &sizes, position)).sum()
+        let position = test.depth + test.work.tokens() / 2;
+        let of = |shape| -> Cost { model.plan(shape).ops.iter().map(|op| op.cost(weights, &sizes, position)).sum() };
+        let (fed, decoded) = (of(StepShape::Feed), of(StepShape::Decode));
+        let (prompt, generated) = (u64::from(test.work.prompt()), u64::from(test.work.generated()));
+        let mean = |fed: u64, decoded: u64| (fed * prompt + decoded * generated) / (prompt + generated);
+        Cost {
+            weight_bytes: mean(fed.weight_bytes, decoded.weight_bytes),
+            cache_bytes: mean(fed.cache_bytes, decoded.cache_bytes),
+            flops: mean(fed.flops, decoded.flops),
+        }
     }
 }
 

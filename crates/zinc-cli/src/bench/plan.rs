@@ -15,14 +15,30 @@ pub(crate) enum Work {
     Prompt(u32),
     /// So many tokens are generated.
     Generate(u32),
+    /// The one, then the other.
+    Both(u32, u32),
 }
 
 impl Work {
-    /// The number of tokens.
-    pub(crate) fn tokens(self) -> u32 {
+    /// Prompt tokens.
+    pub(crate) fn prompt(self) -> u32 {
         match self {
-            Self::Prompt(tokens) | Self::Generate(tokens) => tokens,
+            Self::Prompt(tokens) | Self::Both(tokens, _) => tokens,
+            Self::Generate(_) => 0,
         }
+    }
+
+    /// Generated tokens.
+    pub(crate) fn generated(self) -> u32 {
+        match self {
+            Self::Generate(tokens) | Self::Both(_, tokens) => tokens,
+            Self::Prompt(_) => 0,
+        }
+    }
+
+    /// All tokens: positions of the context that are taken.
+    pub(crate) fn tokens(self) -> u32 {
+        self.prompt().saturating_add(self.generated())
     }
 }
 
@@ -40,6 +56,7 @@ impl fmt::Display for Test {
         let name = match self.work {
             Work::Prompt(tokens) => format!("pp{tokens}"),
             Work::Generate(tokens) => format!("tg{tokens}"),
+            Work::Both(prompt, generated) => format!("pp{prompt}+tg{generated}"),
         };
         if self.depth == 0 { f.pad(&name) } else { f.pad(&format!("{name} @ d{}", self.depth)) }
     }
@@ -90,8 +107,9 @@ impl BenchPlan {
         depths.sort_unstable();
         depths.dedup();
         let prompts = args.n_prompt.iter().map(|&tokens| Work::Prompt(tokens));
-        let works: Vec<Work> =
-            prompts.chain(args.n_gen.iter().map(|&tokens| Work::Generate(tokens))).filter(|w| w.tokens() > 0).collect();
+        let generations = args.n_gen.iter().map(|&tokens| Work::Generate(tokens));
+        let both = args.n_prompt_gen.iter().map(|&(prompt, generated)| Work::Both(prompt, generated));
+        let works: Vec<Work> = prompts.chain(generations).chain(both).filter(|work| work.tokens() > 0).collect();
         let timeline = args.depth.iter().map(|&in_flight| Drive { sync: Sync::Timeline, in_flight });
         let drives = match args.sync {
             BenchSync::Timeline => timeline.collect(),
@@ -154,8 +172,18 @@ mod tests {
     }
 
     #[test]
+    fn prompt_and_generation_together() {
+        let plan = plan(&["-p", "0", "-n", "0", "-pg", "12,3", "-pg", "4,5", "-d", "6"]).unwrap();
+        assert_eq!((plan.works, plan.context), (vec![Work::Both(12, 3), Work::Both(4, 5)], 21));
+        for bad in ["12", "0,3", "3,0", "1,2,3", "a,b"] {
+            assert!(matches!(super::tests::plan(&["-pg", bad]), Err(Error::Usage { .. })), "{bad}");
+        }
+    }
+
+    #[test]
     fn tests_have_llama_benchs_names() {
         assert_eq!(Test { work: Work::Prompt(512), depth: 0 }.to_string(), "pp512");
         assert_eq!(Test { work: Work::Generate(64), depth: 4096 }.to_string(), "tg64 @ d4096");
+        assert_eq!(Test { work: Work::Both(8, 2), depth: 0 }.to_string(), "pp8+tg2");
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::measure::Measurement;
-use super::plan::{Drive, Test, Work};
+use super::plan::{Drive, Test};
 
 /// What is the same in all rows of a model.
 #[derive(Clone, Debug)]
@@ -156,10 +156,6 @@ impl Row {
         let Measurement { samples_ns, host_ns, seam, dispatches, barriers, cost, reproducible, .. } = &self.measurement;
         let nanoseconds = Statistics::of(&samples_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>());
         let speed = self.speed();
-        let (prompt, generated) = match self.test.work {
-            Work::Prompt(tokens) => (tokens, 0),
-            Work::Generate(tokens) => (0, tokens),
-        };
         let gap = seam.and_then(|seam| seam.gap_ns);
         let row = json!({
             "build_commit": env!("CARGO_PKG_VERSION"),
@@ -171,8 +167,8 @@ impl Row {
             "model_n_params": self.subject.parameters,
             "type_k": self.subject.cache_type_k,
             "type_v": self.subject.cache_type_v,
-            "n_prompt": prompt,
-            "n_gen": generated,
+            "n_prompt": self.test.work.prompt(),
+            "n_gen": self.test.work.generated(),
             "n_depth": self.test.depth,
             "test_time": self.time,
             "avg_ns": nanoseconds.mean.round() as u64,
@@ -254,6 +250,7 @@ mod tests {
     use zinc_model::plan::Cost;
 
     use super::super::measure::SeamFigures;
+    use super::super::plan::Work;
     use super::*;
 
     fn row(drive: Drive, samples_ns: Vec<u64>, gap_ns: u64) -> Row {

@@ -105,10 +105,10 @@ fn ctrl_c_leaves_no_part_of_a_file() {
 
 #[test]
 fn rows_have_llama_benchs_keys() {
-    let rows = bench(&["-p", "4", "-n", "3", "-d", "0,5", "-o", "json"]).json();
+    let rows = bench(&["-p", "4", "-n", "3", "-pg", "3,2", "-d", "0,5", "-o", "json"]).json();
     let rows = rows.as_array().unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row["test"].as_str().unwrap()).collect();
-    assert_eq!(names, ["pp4", "tg3", "pp4 @ d5", "tg3 @ d5"]);
+    assert_eq!(names, ["pp4", "tg3", "pp3+tg2", "pp4 @ d5", "tg3 @ d5", "pp3+tg2 @ d5"]);
     for row in rows {
         for key in ["avg_ns", "avg_ts", "gpu_busy_us", "host_us", "dispatches", "barriers", "bandwidth_percent"] {
             assert!(row[key].as_f64().unwrap() > 0.0, "no {key} in {row}");
@@ -122,7 +122,7 @@ fn rows_have_llama_benchs_keys() {
         assert_eq!(row["stddev_ts"], 0.0);
         assert_eq!(row["samples_ts"].as_array().unwrap().len(), 1);
     }
-    assert_eq!((&rows[3]["n_depth"], &rows[3]["n_gen"], &rows[3]["n_prompt"]), (&5.into(), &3.into(), &0.into()));
+    assert_eq!((&rows[5]["n_depth"], &rows[5]["n_gen"], &rows[5]["n_prompt"]), (&5.into(), &2.into(), &3.into()));
 }
 
 #[test]
