@@ -41,6 +41,8 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let mut printer = Printer::new(args.output);
     for path in &models {
         measure_model(args, &plan, path, &device, bandwidth, &mut printer)?;
+        // The last submission holds the model's memory, which the next one needs.
+        device.compute_queue().collect()?;
     }
     printer.finish(&footnotes(args, &plan, &device, bandwidth))?;
     drop(device);
