@@ -14,9 +14,7 @@ use crate::synth::Synthesis;
 use crate::{interrupt, output};
 
 pub(crate) fn run(args: &SynthArgs) -> Result<()> {
-    if args.out.exists() && !args.force {
-        return Err(Error::usage(format!("{} exists; --force overwrites it", args.out.display())));
-    }
+    check_target(&args.out, args.force)?;
     let start = Instant::now();
     let synthesis = Synthesis::new(args.preset, args.quant, args.layers, args.seed);
     let failed = |path: &Path, source| Error::Write { path: path.to_owned(), source };
@@ -46,6 +44,18 @@ pub(crate) fn run(args: &SynthArgs) -> Result<()> {
         start.elapsed().as_secs_f64()
     ));
     Ok(())
+}
+
+/// Whether the file may be put there. What is there is replaced and not written into, so it must be a file: a device or a directory
+/// would be gone.
+fn check_target(out: &Path, force: bool) -> Result<()> {
+    let refused = |why: &str| Err(Error::usage(format!("{} {why}", out.display())));
+    match fs::symlink_metadata(out) {
+        Err(_) => Ok(()),
+        Ok(found) if !found.is_file() => refused("exists and is no regular file; give another name"),
+        Ok(_) if !force => refused("exists; --force overwrites it"),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// A file beside the one that was asked for, until it is whole; removed if it never is.

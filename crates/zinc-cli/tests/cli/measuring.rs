@@ -81,6 +81,8 @@ fn a_file_is_overwritten_only_if_asked() {
     assert_eq!(fs::read(&path).unwrap(), b"precious");
     zinc(&["synth", "tiny-moe", &argument(&path), "--force"]).success();
     assert!(fs::metadata(&path).unwrap().len() > 1 << 20);
+    let inside = argument(directory.path());
+    zinc(&["synth", "tiny-moe", &inside, "--force"]).failure(2, &[&inside, "no regular file"]);
     zinc(&["synth", "tiny-moe", "/nonexistent/x.gguf"]).failure(1, &["cannot write", "/nonexistent/x.gguf"]);
     zinc(&["synth", "qwen4", &argument(&path)]).failure(2, &["qwen4", "qwen3-30b-a3b"]);
     zinc(&["synth", "tiny-moe", &argument(&path), "--layers", "0"]).failure(2, &["--layers"]);
@@ -178,4 +180,19 @@ fn what_cannot_be_measured_is_refused() {
     zinc(&["bench", "--device", "interpreter"]).failure(2, &["interpreter"]);
     zinc(&["bench", "-o", "sql"]).failure(2, &["sql"]);
     zinc(&["bench", "-m", "/nonexistent/model.gguf"]).failure(1, &["/nonexistent/model.gguf"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_never_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    // Stands for a device: a name that is no regular file.
+    let socket = directory.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&socket, &link).unwrap();
+    for path in [&socket, &link] {
+        zinc(&["synth", "tiny-moe", &argument(path), "--force"]).failure(2, &["no regular file"]);
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
 }
