@@ -17,7 +17,7 @@ use zinc_sched::adapter::{self, InterpreterModel, Score, VulkanModel, VulkanOpti
 use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, Tracing};
 use zinc_vk::{Instance, host_now_ns};
 
-use crate::args::{CacheArgs, CacheType, Device, DeviceArgs, EngineArgs, Sync};
+use crate::args::{CacheArgs, CacheType, CacheTypeArgs, Device, DeviceArgs, EngineArgs, Sync};
 use crate::device;
 use crate::error::{Error, Result};
 use crate::output;
@@ -39,9 +39,21 @@ impl HostModel {
     /// # Errors
     /// Whatever is wrong with the file.
     pub(crate) fn open(path: &Path, cache: &CacheArgs) -> Result<Self> {
+        Self::open_with(path, |model| cache_options(cache, model))
+    }
+
+    /// Opens a file for a context of so many tokens.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the file.
+    pub(crate) fn open_for(path: &Path, tokens: u32, types: &CacheTypeArgs) -> Result<Self> {
+        Self::open_with(path, |model| cache_of(context(Some(tokens), model.config.n_ctx_train), types))
+    }
+
+    fn open_with(path: &Path, cache: impl FnOnce(&Model) -> CacheOptions) -> Result<Self> {
         let model = Arc::new(Model::open(path)?);
         let tokenizer = Tokenizer::from_gguf(&model.file)?;
-        let cache = cache_options(cache, &model);
+        let cache = cache(&model);
         Ok(Self { model, tokenizer, cache })
     }
 
@@ -96,7 +108,10 @@ impl HostModel {
     }
 
     /// Uploads the weights and builds the pipelines, with progress.
-    fn load_onto(&self, device: &Arc<zinc_vk::Device>, act: ActFormat) -> Result<DeviceModel> {
+    ///
+    /// # Errors
+    /// A model that does not fit, or what the device says.
+    pub(crate) fn load_onto(&self, device: &Arc<zinc_vk::Device>, act: ActFormat) -> Result<DeviceModel> {
         let weights = &self.model.weights;
         let progress = output::progress_bytes(weights.bytes(), "loading");
         let pipelines = Arc::new(Pipelines::new(device.clone()));
@@ -132,15 +147,16 @@ fn open(args: &DeviceArgs) -> Result<Place> {
 }
 
 fn cache_options(args: &CacheArgs, model: &Model) -> CacheOptions {
+    cache_of(context(args.ctx_size, model.config.n_ctx_train), &args.types)
+}
+
+/// A cache of so many tokens in the formats that were asked for.
+pub(crate) fn cache_of(context: u32, types: &CacheTypeArgs) -> CacheOptions {
     let format = |cache_type| match cache_type {
         CacheType::F16 => CacheFormat::F16,
         CacheType::F32 => CacheFormat::F32,
     };
-    CacheOptions {
-        context: context(args.ctx_size, model.config.n_ctx_train),
-        key_format: format(args.cache_type_k),
-        value_format: format(args.cache_type_v),
-    }
+    CacheOptions { context, key_format: format(types.cache_type_k), value_format: format(types.cache_type_v) }
 }
 
 /// The chat template of a file.
@@ -163,7 +179,7 @@ fn context(asked: Option<u32>, trained: u32) -> u32 {
         (Some(asked), trained) => {
             if trained > 0 && asked > trained {
                 output::notice(&format!(
-                    "-c {asked} is more context than the {trained} tokens the model was trained for"
+                    "{asked} tokens are more context than the {trained} that the model was trained for"
                 ));
             }
             asked

@@ -2,6 +2,7 @@
 //!
 //! What belongs to a running sequence (prompt, reports, cancellation) is not here: its owner passes addresses in [`StepIo`].
 
+mod fill;
 mod record;
 mod upload;
 
@@ -37,7 +38,7 @@ pub struct DeviceModel {
 #[derive(Debug)]
 struct DeviceArrays {
     addresses: HashMap<Array, u64>,
-    buffers: Vec<Arc<Buffer>>,
+    caches: Vec<Arc<Buffer>>,
     activations: Arc<Buffer>,
     /// Where the activations lie in their buffer.
     offsets: HashMap<Array, u64>,
@@ -135,14 +136,18 @@ impl DeviceArrays {
         for (array, offset) in &offsets {
             addresses.insert(*array, activations.address() + offset);
         }
-        let mut buffers = vec![activations.clone()];
+        let mut caches = Vec::new();
         for layer in 0..sizes.config.n_layer {
             for array in [Array::KeyCache(layer), Array::ValueCache(layer)] {
                 let buffer = Buffer::new(device, &format!("{array:?}"), sizes.bytes(array), Placement::Device)?;
                 addresses.insert(array, buffer.address());
-                buffers.push(buffer);
+                caches.push(buffer);
             }
         }
-        Ok(Self { addresses, buffers, activations, offsets })
+        Ok(Self { addresses, caches, activations, offsets })
+    }
+
+    fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
+        self.caches.iter().chain([&self.activations])
     }
 }

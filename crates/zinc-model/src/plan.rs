@@ -8,6 +8,7 @@ mod arrays;
 mod barriers;
 mod build;
 mod cost;
+mod label;
 
 pub use arrays::{Array, CacheOptions, Sizes};
 pub use barriers::barriers_before;

@@ -45,6 +45,28 @@ impl DeviceModel {
         Ok(())
     }
 
+    /// Records a step with a barrier before every op, and calls `mark` after every op: an instrument to time ops one by one.
+    ///
+    /// # Errors
+    /// As [`DeviceModel::record`].
+    pub fn record_marked(
+        &self,
+        plan: &Plan,
+        io: &StepIo,
+        recording: &mut RecordingBuilder,
+        mark: &mut dyn FnMut(&mut RecordingBuilder),
+    ) -> Result<()> {
+        for buffer in self.buffers() {
+            recording.keep(buffer.clone());
+        }
+        for op in &plan.ops {
+            recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+            self.pipelines.record(recording, &self.dispatch(op, io))?;
+            mark(recording);
+        }
+        Ok(())
+    }
+
     /// Builds every pipeline that the plans need. `progress` hears how many of how many ops have theirs.
     ///
     /// # Errors
@@ -60,7 +82,7 @@ impl DeviceModel {
     }
 
     fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
-        self.weights.buffers().iter().chain(&self.arrays.buffers).chain([&self.rotation])
+        self.weights.buffers().iter().chain(self.arrays.buffers()).chain([&self.rotation])
     }
 
     fn array(&self, array: Array) -> u64 {
