@@ -146,11 +146,12 @@ fn a_profile_has_a_time_for_every_op_and_leaves_the_same_logits() {
     let text = &texts()[0];
     let tokens = &text.prompt[..];
     let kept = u32::try_from(tokens.len()).expect("a short prompt") - 1;
-    let mut engine = engine(&gpu, Sync::Timeline, 2);
+    let mut engine = engine(&gpu, Sync::Timeline, 2, ActFormat::Q8);
     let request = Request { max_tokens: Some(1), ..Request::new(tokens, []) };
     engine.run(&request, &mut Vec::<Token>::new()).expect("the demo model generates");
     let logits = engine.model().last_logits().expect("logits are read");
-    let options = VulkanOptions { sync: Sync::Timeline, depth: InflightDepth::ONE, stamps: Tracing::Off };
+    let options =
+        VulkanOptions { sync: Sync::Timeline, depth: InflightDepth::ONE, act: ActFormat::Q8, stamps: Tracing::Off };
     let mut model = VulkanModel::new(engine.model().model().clone(), options).expect("the demo model is recorded");
     drop(engine);
     let start = SequenceStart { tokens, cached: kept, budget: 1, sampling: Sampling::GREEDY, eog: &[] };
