@@ -58,12 +58,6 @@ impl Target {
         (WIDE_WORKGROUP / self.subgroup).clamp(1, 8) * self.subgroup
     }
 
-    /// As [`Target::row_workgroup`], for few rows that are to be spread over the device.
-    #[must_use]
-    pub(crate) fn small_row_workgroup(&self) -> u32 {
-        self.subgroup * 4
-    }
-
     /// Threads in a workgroup of attention; also the positions that it takes at a time.
     #[must_use]
     pub(crate) fn attention_workgroup(&self) -> u32 {
@@ -95,11 +89,10 @@ impl Target {
         self.grid(rows.div_ceil(self.row_workgroup() / self.subgroup))
     }
 
-    /// As [`Target::row_grid`], but with no more workgroups than are worth their preparation: each then takes several.
+    /// A grid for so many turns of a workgroup, with no more workgroups than are worth their preparation: each then takes several turns.
     #[must_use]
-    pub(crate) fn bounded_row_grid(&self, rows: u32) -> [u32; 3] {
-        let groups = rows.div_ceil(self.row_workgroup() / self.subgroup);
-        self.grid(groups.min(self.tuning.product_workgroups))
+    pub(crate) fn bounded_grid(&self, turns: u32) -> [u32; 3] {
+        self.grid(turns.min(self.tuning.product_workgroups))
     }
 }
 

@@ -150,7 +150,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         key_cache: cache(b),
         value_cache: cache(b),
         partials: b.scratch(HEADS.partials(SPLITS)),
-        counters: b.counters(HEADS.groups() as usize),
+        counters: b.counters(HEADS.query_heads as usize),
         y: b.output(HEADS.query_heads * HEAD),
         out: ActFormat::F32,
         key_format: CacheFormat::F16,
