@@ -7,6 +7,7 @@
 //   3327ea4ded0b6c27155221287162198028ea6814756477217d638222694007e2 crates/zinc-kernels/spv/gate_up.spv
 //   e5be4cf8b7a1fae362889479e18ce20579d4494a4efdfe3b279ce61dd0918b7c crates/zinc-kernels/spv/gather.spv
 //   4b95a11dce9df553968759dfd4f6f8f17873f887390d854bc4fa429e822be754 crates/zinc-kernels/spv/mat_vec.spv
+//   3b482f2d9dd3b2d17ac76eb981f7691e2c64eb2f29a0f1ab03ca47d542079b59 crates/zinc-kernels/spv/read.spv
 //   c0f13643927a98a6a71a51a99934669bc11d7c4421c08d0d770f7b58b3a7fb17 crates/zinc-kernels/spv/router.spv
 //   3a441b62aa107d8bc0f2082a5ac3c30aeea12e111f70f43d9e3b2bb5832493b7 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
@@ -28,6 +29,7 @@
 //   2c8c5ec4522d3895e2764b9d1f23277fe665a20a2c5cf2dbbff9d9079bc3bfd5 shaders/include/state.glsl
 //   b19e4169d0127d536a7c7989083425330722bc583d5d7f6eb8cf18f868ea0880 shaders/include/workgroup.glsl
 //   87129cfe69e659cdaaead2565b2445f3a7fc0ecf38c4ae25433dc0b2e174eaf8 shaders/mat_vec.comp
+//   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
 //   9e8547bb127e0e0edf3f3acd6a36ead8e4b23152b4bf86d64f3fff8cf505e6dc shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
 
@@ -709,6 +711,56 @@ pub mod mat_vec {
     };
 }
 
+/// Reads memory and does nothing else: what a device reaches with it is what the other kernels are held against.
+/// The workgroups take tiles in turn. A thread has all its loads of a tile in flight, 16 bytes each, beside those of its neighbours.
+/// What is read is combined by exclusive or: every word counts, in any order.
+pub mod read {
+    use super::KernelDef;
+
+    /// `LOADS` in GLSL.
+    pub const LOADS: u32 = 8;
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[tiles, LOADS, workgroup size, 4\] u32
+        pub x: u64,
+        /// \[workgroups\] u32
+        pub y: u64,
+        /// `tiles` in GLSL.
+        pub tiles: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 32);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, y) == 16);
+        assert!(std::mem::offset_of!(Push, tiles) == 24);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "read", spirv: include_bytes!("../spv/read.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
 /// The choice of experts: normalises the residual stream, multiplies it with the router's matrix, and takes the USED highest logits.
 ///
 /// A subgroup computes one logit, in f32 whatever the form of other activations, because a rounded logit could choose another expert. On the
@@ -860,13 +912,14 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 8] = [
+pub static KERNELS: [&KernelDef; 9] = [
     &advance::KERNEL,
     &attention::KERNEL,
     &expert_down::KERNEL,
     &gate_up::KERNEL,
     &gather::KERNEL,
     &mat_vec::KERNEL,
+    &read::KERNEL,
     &router::KERNEL,
     &sample::KERNEL,
 ];

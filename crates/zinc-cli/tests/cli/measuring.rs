@@ -121,6 +121,9 @@ fn rows_have_llama_benchs_keys() {
         let (tokens, ns) = (row["n_prompt"].as_f64().unwrap() + row["n_gen"].as_f64().unwrap(), &row["samples_ns"][0]);
         let rate = tokens / (ns.as_f64().unwrap() * 1e-9);
         assert!((row["avg_ts"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9, "{row}");
+        // No memory is slower than 10 MB/s or faster than 100 TB/s.
+        assert!((1e7..1e14).contains(&row["bandwidth_bytes_per_s"].as_f64().unwrap()), "{row}");
+        assert_eq!(row["act"], "q8");
         assert_eq!(row["stddev_ts"], 0.0);
         assert_eq!(row["samples_ts"].as_array().unwrap().len(), 1);
     }
@@ -156,10 +159,21 @@ fn what_lies_before_a_test_counts_and_is_the_same_however_it_came_there() {
 
 #[test]
 fn the_table_names_what_it_shows() {
-    let outcome = bench(&["-p", "2", "-n", "2", "--sync", "both", "--profile", "--sampler", "default"]);
+    let outcome = bench(&["-p", "2", "-n", "2", "--sync", "both", "--profile", "--sampler", "default", "--act", "f32"]);
     let table = outcome.success();
-    for part in ["| model ", "pp2", "tg2", " ± 0.00", "times the fence", "mat_vec Q6_K 8192x256", "The sum is", "0.8"]
-    {
+    for part in [
+        "| model ",
+        " logits |  act |",
+        " f32 |",
+        "pp2",
+        "tg2",
+        " ± 0.00",
+        "times the fence",
+        "mat_vec Q6_K 8192x256",
+        "The sum is",
+        "An empty interval",
+        "0.8",
+    ] {
         assert!(table.contains(part), "no {part} in {table}");
     }
 }
