@@ -120,6 +120,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_memory_is_left_behind() {
+        let vulkan = crate::device::open_vulkan().unwrap();
+        let device = crate::device::open_device(&vulkan, None).unwrap();
+        let ours = || device.memory_report().heaps.iter().map(|heap| heap.ours).sum::<u64>();
+        let before = ours();
+        let bandwidth = read_bandwidth(&device).unwrap();
+        // No memory is slower than 10 MB/s or faster than 100 TB/s.
+        assert!((1e7..1e14).contains(&bandwidth), "{bandwidth} bytes/s");
+        assert_eq!(ours(), before);
+    }
+
+    #[test]
     fn what_is_read_is_large_and_fits() {
         let bytes = |kind, available| buffer_bytes(kind, available, u64::MAX);
         assert_eq!(bytes(AdapterKind::Discrete, 80 << 30), 1 << 30);
