@@ -1,6 +1,6 @@
 // Up to three matrices times one vector: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
 // the head). A subgroup computes ROWS rows at a time, so that what it read of the vector serves all of them; the subgroups of a workgroup are at
-// the same matrix. The first weights are loaded before the vector is prepared.
+// the same matrix.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
@@ -16,10 +16,11 @@ layout(constant_id = 3) const uint COLUMNS = 32;
 layout(constant_id = 4) const uint NORM = 0;       // 1: x is the residual stream and is normalised first
 layout(constant_id = 5) const uint ROWS = 1;       // of a matrix at a time, by one subgroup
 layout(constant_id = 6) const uint AHEAD = 1;      // chunks of each row that a lane loads before it uses the first
-layout(constant_id = 7) const uint ACCUMULATE = 0; // 1: onto what y holds
-layout(constant_id = 8) const uint FORMAT_0 = 0;
-layout(constant_id = 9) const uint FORMAT_1 = 255;
-layout(constant_id = 10) const uint FORMAT_2 = 255;
+layout(constant_id = 7) const uint EARLY = 0;      // 1: the first weights are loaded before the vector is prepared
+layout(constant_id = 8) const uint ACCUMULATE = 0; // 1: onto what y holds
+layout(constant_id = 9) const uint FORMAT_0 = 0;
+layout(constant_id = 10) const uint FORMAT_1 = 255;
+layout(constant_id = 11) const uint FORMAT_2 = 255;
 #include "include/products.glsl"
 
 layout(push_constant, scalar) uniform Push {
@@ -70,7 +71,7 @@ void multiply(uint format, Product product, uint turn, bool live, bool prepare, 
                     [[unroll]] for (uint r = 0; r < ROWS; r++) raw[n * ROWS + r] = load_raw(format, row[r], COLUMNS, chunk);
                 }
             }
-            if (at == 0) {
+            if (at == 0 && EARLY == 1) {
                 if (!live) return;
                 if (prepare) operand = prepare_operand(push.x, push.norm, push.epsilon);
             }
@@ -85,8 +86,6 @@ void multiply(uint format, Product product, uint turn, bool live, bool prepare, 
             }
         }
     } else {
-        if (!live) return;
-        if (prepare) operand = prepare_operand(push.x, push.norm, push.epsilon);
         [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = row_dot(format, row[r], operand, gl_SubgroupInvocationID, SUBGROUP);
     }
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
@@ -107,6 +106,11 @@ void main() {
     uint workgroups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
     Operand operand = Operand(push.x, push.norm, 1.0);
     bool prepare = true;
+    if (EARLY == 0 || ACT == ACT_F32) {
+        if (!live) return;
+        operand = prepare_operand(push.x, push.norm, push.epsilon);
+        prepare = false;
+    }
     for (uint turn = flat_workgroup(); turn < turns_0 + turns_1 + turns_2; turn += workgroups) {
         if (turn < turns_0) {
             multiply(FORMAT_0, Product(push.weights_0, push.bias_0, push.y_0, push.rows_0), turn, live, prepare, operand);
@@ -116,7 +120,9 @@ void main() {
             multiply(
                 FORMAT_2, Product(push.weights_2, push.bias_2, push.y_2, push.rows_2), turn - turns_0 - turns_1, live, prepare, operand);
         }
-        if (!live) return;
-        prepare = false;
+        if (EARLY == 1) {
+            if (!live) return;
+            prepare = false;
+        }
     }
 }

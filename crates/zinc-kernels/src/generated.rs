@@ -6,7 +6,8 @@
 //   8af73f4b78b1eb9867d519ff36abb0cd383403807bcc54b5a98518e81f6f96e5 crates/zinc-kernels/spv/expert_down.spv
 //   69c1948d1a690f28c4fad9237471380dcab6839ba6ae752346d0a9e078c01a6f crates/zinc-kernels/spv/gate_up.spv
 //   4a27f34f7b9bedf05ae32e16e52e9239e4a9235b14fa1f480a463e6effb3e442 crates/zinc-kernels/spv/gather.spv
-//   915407e1e1ffbc4e22e5acc9ce26aa11b57711b11fee6f0847b88664132a1cc5 crates/zinc-kernels/spv/mat_vec.spv
+//   8782135959fd8623bdb73d9941ca307c4c202828f16a2800ffcb2586c6235fb8 crates/zinc-kernels/spv/mat_vec.spv
+//   eff26d0f3404ac2cd55cc50223763fe26467fab275799f756969b2bfcbc6edcd crates/zinc-kernels/spv/read.spv
 //   c55047562d23af6ed234e45e3074197d90eafe7b5e2f44066cc84ab91689bc2c crates/zinc-kernels/spv/router.spv
 //   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
@@ -27,7 +28,8 @@
 //   7a0e946aa7daab7aa42a0b8e9aef991873cc576452e80c97ef16765ae47d943a shaders/include/reduce.glsl
 //   104b82bfe9b5fbc26498234618c19031a5ab6aef99acdf2df4b1315191c6aa66 shaders/include/state.glsl
 //   b19e4169d0127d536a7c7989083425330722bc583d5d7f6eb8cf18f868ea0880 shaders/include/workgroup.glsl
-//   18986e0ed87cae4bfbe9cbc53149a11f9fa86ad0b84f5f5a4d57754aecdacf4a shaders/mat_vec.comp
+//   6de58a86488b5352285949f8c3aed81de8b5bdabf6ce58bb248dabcb933b1dbf shaders/mat_vec.comp
+//   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
 //   853315e9b4204feb7796b9c346bfa60fe2d1c540161684e21cb00a461e7cec0a shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
 
@@ -600,7 +602,7 @@ pub mod gather {
 
 /// Up to three matrices times one vector: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
 /// the head). A subgroup computes ROWS rows at a time, so that what it read of the vector serves all of them; the subgroups of a workgroup are at
-/// the same matrix. The first weights are loaded before the vector is prepared.
+/// the same matrix.
 pub mod mat_vec {
     use super::KernelDef;
 
@@ -677,19 +679,21 @@ pub mod mat_vec {
         pub rows: u32,
         /// Constant 6, `AHEAD`.
         pub ahead: u32,
-        /// Constant 7, `ACCUMULATE`.
+        /// Constant 7, `EARLY`.
+        pub early: u32,
+        /// Constant 8, `ACCUMULATE`.
         pub accumulate: u32,
-        /// Constant 8, `FORMAT_0`.
+        /// Constant 9, `FORMAT_0`.
         pub format_0: u32,
-        /// Constant 9, `FORMAT_1`.
+        /// Constant 10, `FORMAT_1`.
         pub format_1: u32,
-        /// Constant 10, `FORMAT_2`.
+        /// Constant 11, `FORMAT_2`.
         pub format_2: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 11] {
+        pub fn values(self) -> [(u32, u32); 12] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -698,10 +702,11 @@ pub mod mat_vec {
                 (4, self.norm),
                 (5, self.rows),
                 (6, self.ahead),
-                (7, self.accumulate),
-                (8, self.format_0),
-                (9, self.format_1),
-                (10, self.format_2),
+                (7, self.early),
+                (8, self.accumulate),
+                (9, self.format_0),
+                (10, self.format_1),
+                (11, self.format_2),
             ]
         }
     }
@@ -711,6 +716,56 @@ pub mod mat_vec {
         spirv: include_bytes!("../spv/mat_vec.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
+}
+
+/// Reads memory and does nothing else: what a device reaches with it is what the other kernels are held against.
+/// The workgroups take tiles in turn. A thread has all its loads of a tile in flight, 16 bytes each, beside those of its neighbours.
+/// What is read is combined by exclusive or: every word counts, in any order.
+pub mod read {
+    use super::KernelDef;
+
+    /// `LOADS` in GLSL.
+    pub const LOADS: u32 = 8;
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[tiles, LOADS, workgroup size, 4\] u32
+        pub x: u64,
+        /// \[workgroups\] u32
+        pub y: u64,
+        /// `tiles` in GLSL.
+        pub tiles: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 32);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, y) == 16);
+        assert!(std::mem::offset_of!(Push, tiles) == 24);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "read", spirv: include_bytes!("../spv/read.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
 /// The choice of experts: normalises the residual stream, multiplies it with the router's matrix, and takes the USED highest logits.
@@ -864,13 +919,14 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 8] = [
+pub static KERNELS: [&KernelDef; 9] = [
     &advance::KERNEL,
     &attention::KERNEL,
     &expert_down::KERNEL,
     &gate_up::KERNEL,
     &gather::KERNEL,
     &mat_vec::KERNEL,
+    &read::KERNEL,
     &router::KERNEL,
     &sample::KERNEL,
 ];

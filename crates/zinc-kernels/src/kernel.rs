@@ -48,7 +48,7 @@ impl Target {
             subgroup.is_power_of_two() && (8..=64).contains(&subgroup),
             "a subgroup of {subgroup} lanes is not supported: 8, 16, 32 or 64 are"
         );
-        Self { subgroup, max_groups: [65_535, 65_535], tuning: Tuning::default() }
+        Self { subgroup, max_groups: [65_535, 65_535], tuning: Tuning::CARD }
     }
 
     /// Threads in a workgroup whose subgroups work on rows of their own: enough subgroups to share what they prepare together, in powers

@@ -70,6 +70,7 @@ impl MatVec<'_> {
             norm: u32::from(self.norm.is_some()),
             rows: at_a_time,
             ahead: target.tuning.chunks_ahead(at_a_time, columns / UNIT, target.subgroup),
+            early: u32::from(target.tuning.early_weights),
             accumulate: u32::from(self.accumulate),
             format_0: format(0),
             format_1: format(1),
