@@ -37,7 +37,7 @@ void main() {
     if (row >= push.rows) return;
     uint bytes = row_bytes(FORMAT, COLUMNS);
     float sum = 0.0;
-    if (ACT == ACT_Q8) {
+    if (ACT != ACT_F32) {
         [[unroll]] for (uint at = 0; at < CHUNKS * SLOTS; at += AHEAD * SUBGROUP) {
             Raw raw[AHEAD];
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {

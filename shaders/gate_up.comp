@@ -55,7 +55,7 @@ void main() {
         gates[r] = 0.0;
         ups[r] = 0.0;
     }
-    if (ACT == ACT_Q8) {
+    if (ACT != ACT_F32) {
         [[unroll]] for (uint at = 0; at < CHUNKS; at += AHEAD * SUBGROUP) {
             Raw gate_raw[AHEAD * ROWS], up_raw[AHEAD * ROWS];
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {

@@ -62,7 +62,7 @@ void multiply(uint format, Product product, uint turn, bool live, bool prepare, 
         row[r] = product.weights + uint64_t(min(first + r, product.rows - 1)) * uint64_t(row_bytes(format, COLUMNS));
         sums[r] = 0.0;
     }
-    if (ACT == ACT_Q8) {
+    if (ACT != ACT_F32) {
         [[unroll]] for (uint at = 0; at < CHUNKS; at += AHEAD * SUBGROUP) {
             Raw raw[AHEAD * ROWS];
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {
