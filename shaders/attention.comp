@@ -295,7 +295,7 @@ void main() {
             float highest = highest_of(filled, h);
             store_shared_vec4(share, (HEADS * PARTS + h) * 16, vec4(highest, total_of(filled, h, highest), 0.0, 0.0));
         }
-        if (!last_to_arrive(push.counters + uint64_t(group * 4), sharers)) return;
+        if (!last_to_arrive(push.counters + uint64_t(group * 4), sharers, true)) return;
 
         for (uint i = thread_index(); i < HEADS * sharers; i += workgroup_size()) {
             uint s = i / HEADS, h = i % HEADS;

@@ -2,35 +2,35 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
-//   529262651bc9445eaacc4509c455f0f68ff7820eaf4e8054dd32de92a93db80a crates/zinc-kernels/spv/attention.spv
-//   df5e84d3ab37246838bc468d7468cff6749340c64fc307a2e8d86dd9a7410786 crates/zinc-kernels/spv/expert_down.spv
-//   6273fa12378d88f8380a67a66657db922234aaf3f6a817e42d500fbdc4b2bf05 crates/zinc-kernels/spv/gate_up.spv
-//   4a27f34f7b9bedf05ae32e16e52e9239e4a9235b14fa1f480a463e6effb3e442 crates/zinc-kernels/spv/gather.spv
-//   a2d658bef81791bdf71383720220f185060e60d1fb4dde24ad555e187f727669 crates/zinc-kernels/spv/mat_vec.spv
+//   941254b26a5407c3d64737fd54bf8a69661bef9d2f7ac89c31d5d353ccf3d719 crates/zinc-kernels/spv/attention.spv
+//   25b4283c83f13f6bf6fa821fab8855bf597971e41c183d61ce3b60db0cb44359 crates/zinc-kernels/spv/expert_down.spv
+//   838354155c227e6847bd67767c927eaa943f8d7753c8751bb93d2f57dac4609e crates/zinc-kernels/spv/gate_up.spv
+//   a717732728ec92236f56f67522579449a8116ede3561f4c011c76fc676aeea4b crates/zinc-kernels/spv/gather.spv
+//   8b95c94404353276e2ed0d7f6b777c0142b505916f4d856716a7336b366fdc4e crates/zinc-kernels/spv/mat_vec.spv
 //   eff26d0f3404ac2cd55cc50223763fe26467fab275799f756969b2bfcbc6edcd crates/zinc-kernels/spv/read.spv
-//   95b98cd163f467043229b3cafc2a742961d1296bd2cbd2c157f3365b2ec70512 crates/zinc-kernels/spv/router.spv
+//   7a5439a1690c16190089f950e745fd884d010309cc8a57a8a476932fd7753299 crates/zinc-kernels/spv/router.spv
 //   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
-//   b1de1edebdec6d39de6a70bc0fc93b68dc2f6da9ac8e420fe10c86fe49ad11ab shaders/attention.comp
-//   4ed7a8273e69420ed2cea00e676f3f05d48c0835980e9f0478d45d3cd312d9c3 shaders/expert_down.comp
-//   41661264427030cc7821d5cfe3dbabf8c9e3207e57be9e3e317df687d3b9b81b shaders/gate_up.comp
+//   3f2f31339e4b7ff8aa97541ecf87c95e365c53c2480895457e7320b6f5e68d72 shaders/attention.comp
+//   92259af7f20da752da35a4957fb69ef51c4cbdae4bccb76caf28b47fb559b0f3 shaders/expert_down.comp
+//   20f85aca7d5611ee52f535ec32d5d7b5e36040d21928ca4aae3cf3edea093a8c shaders/gate_up.comp
 //   d71ad618ded26c5dcc27c3046035157c089ec9216d3f3b840c0dd3e135638e1e shaders/gather.comp
 //   20e8027968c5eb76fc12ec58ec76c3a8e726eefe71e15d0644e4a1caff67010d shaders/include/activations.glsl
-//   a5db9b4a653f2c106efa920afa0da44199fbf5b74203aaf3ff568fd3e378c2f9 shaders/include/arrivals.glsl
+//   5bf36a2273f1adaf2a304793b8536691730c23ec1419bc3098875cb160603b88 shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
-//   10dfbbe53903bd75a9ea4d05f63eb9f2af2a08dc8ad07add3ea293a5ca9d8e3c shaders/include/formats.glsl
+//   7db2cbecf9859678dca95adf156f048cad64adb417953fb8a6a4879aaf0af23f shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   23528f68eb377f6d1795cbd4001e7ca3ff191e479cb7d0e054c3ef34312d4945 shaders/include/memory.glsl
 //   a8447fb2e9a9aef30e595ec340282525975ec1be95be4d19cf007e4bafc2a0ba shaders/include/order.glsl
 //   1509416adf92197eced0715c824f924bca4c11abdbae0c624f5d9d7323b57778 shaders/include/products.glsl
 //   5c660484dc680df4e26d542a6063ec3a2fef2d7f41ed7f3a9740ea78b4a3b09d shaders/include/random.glsl
-//   7a0e946aa7daab7aa42a0b8e9aef991873cc576452e80c97ef16765ae47d943a shaders/include/reduce.glsl
+//   5a34f10a6e50123fdcd54256977429afa5ebca6b3dee52a01c98061c878c3a3b shaders/include/reduce.glsl
 //   104b82bfe9b5fbc26498234618c19031a5ab6aef99acdf2df4b1315191c6aa66 shaders/include/state.glsl
 //   b19e4169d0127d536a7c7989083425330722bc583d5d7f6eb8cf18f868ea0880 shaders/include/workgroup.glsl
-//   2c074fff15697812468501f55953b3281b2c33e934d0f49add4cfb31c95af540 shaders/mat_vec.comp
+//   cd976bd0d69e76ff406c02093be3de0bf5dcb9b95ae9f12b1e3443a1ac3878b3 shaders/mat_vec.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
-//   853315e9b4204feb7796b9c346bfa60fe2d1c540161684e21cb00a461e7cec0a shaders/router.comp
+//   163001c0bd6c825f58fb0dd002381b0b6a919d1ecc081e702d57b18a6e1eb9c8 shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
 
 use crate::kernel::KernelDef;
@@ -445,11 +445,13 @@ pub mod expert_down {
         pub format: u32,
         /// Constant 5, `SLOTS`.
         pub slots: u32,
+        /// Constant 6, `AHEAD`.
+        pub ahead: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 6] {
+        pub fn values(self) -> [(u32, u32); 7] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -457,6 +459,7 @@ pub mod expert_down {
                 (3, self.columns),
                 (4, self.format),
                 (5, self.slots),
+                (6, self.ahead),
             ]
         }
     }
@@ -530,11 +533,13 @@ pub mod gate_up {
         pub gate_format: u32,
         /// Constant 8, `UP_FORMAT`.
         pub up_format: u32,
+        /// Constant 9, `AHEAD`.
+        pub ahead: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 9] {
+        pub fn values(self) -> [(u32, u32); 10] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -545,6 +550,7 @@ pub mod gate_up {
                 (6, self.experts),
                 (7, self.gate_format),
                 (8, self.up_format),
+                (9, self.ahead),
             ]
         }
     }
