@@ -315,7 +315,7 @@ void main() {
     }
     if (sharers == 1) return;
     if (thread_index() < HEADS) store_shared_vec4(share, (HEADS * PARTS + thread_index()) * 16, vec4(all, 0.0, 0.0));
-    if (!last_to_arrive(push.counters + uint64_t(group * 4), sharers, true)) return;
+    if (!last_to_arrive(push.counters + uint64_t(group * 4), sharers)) return;
 
     for (uint i = thread_index(); i < HEADS * sharers; i += gl_WorkGroupSize.x) {
         vec2 of_share = load_vec4(shares, i / HEADS * share_bytes + (HEADS * PARTS + i % HEADS) * 16).xy;

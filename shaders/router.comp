@@ -68,7 +68,7 @@ void main() {
         uint part = run * 4 + lane_index() % 4;
         store_act(OUT, push.y, COLUMNS, part, normalised(operand, part));
     }
-    if (!last_to_arrive(push.counter, groups, false)) return;
+    if (!last_to_arrive(push.counter, groups)) return;
 
     uint padded = (push.experts + 3u) & ~3u;
     for (uint i = thread_index(); i < padded; i += workgroup_size()) {
@@ -76,20 +76,21 @@ void main() {
         if (i < push.experts) {
             float value = load_f32(push.logits, i * 4);
             if ((floatBitsToUint(value) & 0x7fffffffu) > 0x7f800000u) value = uintBitsToFloat(0xff800000u);
-            key = order_key(value);
+            key = order_key(value); // below the largest number, so that one can be added
         }
         keys[i / 4][i % 4] = key;
     }
     barrier();
     for (uint i = thread_index(); i < push.experts; i += workgroup_size()) {
         uint own = keys[i / 4][i % 4];
-        uint rank = 0u;
+        uvec4 before = uvec4(0u);
         for (uint part = 0; part < padded / 4; part++) {
             uvec4 others = keys[part];
-            for (uint j = 0; j < 4; j++) {
-                if (others[j] > own || (others[j] == own && part * 4 + j < i)) rank++;
-            }
+            uvec4 first = uvec4(lessThan(part * 4u + uvec4(0u, 1u, 2u, 3u), uvec4(i)));
+            // Of equal ones those with a lower index come before: for them `others >= own` is asked.
+            before += uvec4(greaterThanEqual(others, own + 1u - first));
         }
+        uint rank = before.x + before.y + before.z + before.w;
         if (rank < push.used) {
             chosen[rank] = order_value(own);
             store_u32(push.ids, rank * 4, i);

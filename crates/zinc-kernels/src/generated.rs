@@ -2,21 +2,21 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
-//   79f78f5154af45f157f9051685ec8b0ae1571b152388767fd1b8d69606e7371d crates/zinc-kernels/spv/attention.spv
+//   ef94ad6600ef405f88471da248f946998d43f946d6662dac001e0a2baec4a451 crates/zinc-kernels/spv/attention.spv
 //   7701ff45790af125f4a7c113797aefdf7e31d7e5fc5086a5aa1da93c37d011ba crates/zinc-kernels/spv/expert_down.spv
 //   63a03f9e6b7670c6354ec4c5b78ba85fcd2b7f95bd72a311b7a0fcd78f2e9dab crates/zinc-kernels/spv/gate_up.spv
 //   a717732728ec92236f56f67522579449a8116ede3561f4c011c76fc676aeea4b crates/zinc-kernels/spv/gather.spv
 //   7e03ea3e1505737ba0ea948254c08a4e175407bb261b4e8e11e73494e90cfc14 crates/zinc-kernels/spv/mat_vec.spv
 //   eff26d0f3404ac2cd55cc50223763fe26467fab275799f756969b2bfcbc6edcd crates/zinc-kernels/spv/read.spv
-//   70131f14731256c798f6a6dd87de7282909627a7ab681765fb5dbdf04f623f5d crates/zinc-kernels/spv/router.spv
+//   ecf5e86e6201b65af5c93ec9432811d65e23a4a69762fd971f9cbe799a766074 crates/zinc-kernels/spv/router.spv
 //   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
-//   9d129b9e7f13d24b9db9221f8f47ffb8c122a0694ee760007424f4cc846bff51 shaders/attention.comp
+//   5466eb54929e4784e297e16cccfb513378017ad8030fc88a4c8446e7c78a452e shaders/attention.comp
 //   92259af7f20da752da35a4957fb69ef51c4cbdae4bccb76caf28b47fb559b0f3 shaders/expert_down.comp
 //   b9a1982f3334b0e94b01f05010fad3f33c3da2f43bb4fbcb7bd0a81cc52f34ed shaders/gate_up.comp
 //   d71ad618ded26c5dcc27c3046035157c089ec9216d3f3b840c0dd3e135638e1e shaders/gather.comp
 //   98af82ddf96162ef668807429d47cfb0bcef821065774c34df10b2a9d5dbce0d shaders/include/activations.glsl
-//   6e239dfb718a77d017aa17902df65ed033f43fd18a1868a91eb9030d5f90b16f shaders/include/arrivals.glsl
+//   b8187af88594821c337e80f5205105cbebc515b6195b34c2c9600731f79c930a shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   7db2cbecf9859678dca95adf156f048cad64adb417953fb8a6a4879aaf0af23f shaders/include/formats.glsl
@@ -30,7 +30,7 @@
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   cd976bd0d69e76ff406c02093be3de0bf5dcb9b95ae9f12b1e3443a1ac3878b3 shaders/mat_vec.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
-//   b7b465592776288df69a6441fb8cf2bf5c43d46ad8c9cb61de23aad4c4d90544 shaders/router.comp
+//   6c8c6f47f11a501193d5f3de2472a1efaec0805707548a51eecd57d1dca9241a shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
 
 use crate::kernel::KernelDef;
