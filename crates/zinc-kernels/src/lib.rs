@@ -18,6 +18,7 @@ pub mod generated;
 pub mod kernel;
 pub mod ops;
 pub mod reference;
+pub mod variants;
 
 #[cfg(feature = "vk")]
 mod pipelines;
@@ -25,4 +26,4 @@ mod pipelines;
 pub use formats::Format;
 pub use kernel::{Dispatch, KernelDef, Target};
 #[cfg(feature = "vk")]
-pub use pipelines::Pipelines;
+pub use pipelines::{Pipelines, pipeline_spec};
