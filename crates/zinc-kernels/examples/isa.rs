@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask isa` runs it on RADV's null device and makes a table of it; on its own it shows the same of the device at
 //! hand: `cargo run -p zinc-kernels --example isa`. A line has `device`, `driver`, `kernel`, `variant`, `constants`,
-//! `subgroup_width`, `statistics` and `representations`, the driver's texts by their names.
+//! `workgroup_size`, `subgroup_width`, `statistics` and `representations`, the driver's texts by their names.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example shows its result")]
 
@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "kernel": dispatch.kernel.name,
             "variant": label,
             "constants": dispatch.constants,
+            "workgroup_size": dispatch.workgroup_size(),
             "subgroup_width": compiled.subgroup_width,
             "statistics": statistics,
             "representations": texts,

@@ -7,11 +7,12 @@
 mod assembly;
 mod budget;
 mod mesa;
+mod occupancy;
 mod table;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use cargo_metadata::MetadataCommand;
@@ -49,11 +50,12 @@ pub(crate) struct Args {
 
 /// Compiles the kernels and does what was asked for with the figures.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let directory = target_directory()?;
+    // First, since it may find that it cannot.
+    let mesa = Mesa::set_up(&directory, args.mirror.as_deref())?;
     let example = ["build", "--quiet", "--locked", "--package", "zinc-kernels", "--example", "isa"];
     step::run("compiler of kernels", &mut step::cargo(example))?;
-    let directory = target_directory()?;
-    let program = directory.join("debug/examples/isa");
-    let compiled = compile(&directory, &program, &args.target, args.mirror.as_deref())?;
+    let compiled = compile(&mesa, &directory.join("debug/examples/isa"), &args.target)?;
     if let Some(name) = &args.show {
         return show(&compiled, name);
     }
@@ -83,22 +85,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// Compares with the budget; `program` is the example, as built already.
 pub(crate) fn run_check(target_directory: &Path, program: &Path) -> anyhow::Result<()> {
     let target = budget()?.target;
-    let rows = rows(&compile(target_directory, program, &target, None)?)?;
+    let mesa = Mesa::set_up(target_directory, None)?;
+    let rows = rows(&compile(&mesa, program, &target)?)?;
     check(&rows, &target)
 }
 
-fn target_directory() -> anyhow::Result<std::path::PathBuf> {
+fn target_directory() -> anyhow::Result<PathBuf> {
     let metadata = MetadataCommand::new().current_dir(step::root()).no_deps().exec().context("cargo metadata")?;
     Ok(metadata.target_directory.into())
 }
 
-fn compile(
-    target_directory: &Path,
-    program: &Path,
-    target: &str,
-    mirror: Option<&str>,
-) -> anyhow::Result<Vec<Compiled>> {
-    let printed = Mesa::set_up(target_directory, mirror)?.run(program, target)?;
+/// What the driver makes of every variant, from the example's output.
+fn compile(mesa: &Mesa, program: &Path, target: &str) -> anyhow::Result<Vec<Compiled>> {
+    let printed = mesa.run(program, target)?;
     let lines: Vec<Compiled> =
         printed.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("what the example isa prints")?;
     let [first, ..] = &lines[..] else { bail!("{target}: the driver tells nothing of what it compiles") };

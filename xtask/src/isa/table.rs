@@ -7,6 +7,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use super::assembly::{self, Counts};
+use super::occupancy;
 
 /// A line that the example `isa` of zinc-kernels prints.
 #[derive(Debug, Deserialize)]
@@ -16,6 +17,7 @@ pub(super) struct Compiled {
     pub(super) kernel: String,
     pub(super) variant: String,
     pub(super) subgroup_width: u32,
+    pub(super) workgroup_size: u32,
     pub(super) statistics: BTreeMap<String, f64>,
     pub(super) representations: BTreeMap<String, String>,
 }
@@ -83,7 +85,11 @@ impl Compiled {
             spills: statistic("Spilled SGPRs")? + statistic("Spilled VGPRs")?,
             scratch_bytes: statistic("Scratch size")?,
             lds_bytes: statistic("LDS size")?,
-            waves: statistic("Subgroups per SIMD")?,
+            waves: if self.device.contains("GFX12") {
+                occupancy::waves(statistic("VGPRs")?, statistic("LDS size")?, self.workgroup_size)
+            } else {
+                statistic("Subgroups per SIMD")?
+            },
             code_bytes: statistic("Code size")?,
             instructions: statistic("Instructions")?,
             latency: statistic("Latency")?,
@@ -229,6 +235,7 @@ pub(super) mod tests {
             kernel: kernel.to_owned(),
             variant: variant.to_owned(),
             subgroup_width: 32,
+            workgroup_size: 128,
             statistics: statistics.iter().map(|&(key, value)| (key.to_owned(), value)).collect(),
             representations: [("Assembly".to_owned(), "\tglobal_load_b128 v[0:3], v4, s[0:1] ; 00\n".to_owned())]
                 .into(),
