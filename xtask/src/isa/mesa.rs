@@ -108,25 +108,19 @@ fn tail(output: &Output) -> String {
 
 /// The mirror of Debian that this machine's apt uses.
 fn apt_mirror() -> anyhow::Result<String> {
-    const HOW: &str = "name a mirror of Debian with --mirror URL";
+    const HOW: &str =
+        "cannot tell a mirror of Debian: on Debian run `apt-get update` first, elsewhere pass --mirror URL";
     let mut command = Command::new("apt-get");
-    command.args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)", "Created-By: Packages"]);
-    let targets = output("apt-get indextargets", &mut command).context(HOW)?;
-    let system = fs::read_to_string("/etc/os-release").context(HOW)?;
-    find_mirror(&targets, &system).with_context(|| format!("apt has no source of packages from Debian; {HOW}"))
+    command.args(["indextargets", "--format", "$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"]);
+    find_mirror(&output("apt-get indextargets", &mut command).context(HOW)?).context(HOW)
 }
 
-/// The mirror among apt's sources, one a line: address, release, component and, once `apt-get update` has run, origin.
-fn find_mirror(targets: &str, os_release: &str) -> Option<String> {
-    let os = |key: &str| os_release.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
-    let ours = |release| os("ID=") == "debian" && release == os("VERSION_CODENAME=");
-    targets.lines().find_map(|line| {
-        let mut words = line.split_whitespace();
-        let (address, release, component) = (words.next()?, words.next()?, words.next()?);
+/// The mirror among the lists of packages that apt has, one a line: origin, address, release, component.
+fn find_mirror(lists: &str) -> Option<String> {
+    lists.lines().find_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
         // The archive itself, and not its security updates, which lie apart.
-        let archive = component == "main" && !release.contains('-');
-        let debian = words.next().map_or_else(|| ours(release), |origin| origin == "Debian");
-        (archive && debian).then(|| address.to_owned())
+        ["Debian", address, release, "main"] if !release.contains('-') => Some(address.to_owned()),
+        _ => None,
     })
 }
 
@@ -146,26 +140,18 @@ fn output(name: &str, command: &mut Command) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    const DEBIAN: &str = "NAME=\"Debian GNU/Linux\"\nVERSION_CODENAME=bookworm\nID=debian\n";
-    const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n";
-
     #[test]
-    fn the_mirror_is_the_archive_of_debian_among_apts_sources() {
-        let targets = "http://vendor.invalid/apt bookworm main Vendor\n\
-                       http://security.invalid/debian-security bookworm-security main Debian\n\
-                       http://mirror.invalid/debian bookworm main Debian\n";
-        assert_eq!(find_mirror(targets, DEBIAN).as_deref(), Some("http://mirror.invalid/debian"));
-    }
-
-    #[test]
-    fn before_the_first_update_the_release_tells_the_archive() {
-        let targets = "http://vendor.invalid/apt nodistro main \nhttp://mirror.invalid/debian bookworm main \n";
-        assert_eq!(find_mirror(targets, DEBIAN).as_deref(), Some("http://mirror.invalid/debian"));
+    fn the_mirror_is_the_archive_of_debian_among_apts_lists() {
+        let lists = "Vendor, Inc. http://vendor.invalid/apt bookworm main\n\
+                     Debian http://security.invalid/debian-security bookworm-security main\n\
+                     Debian http://mirror.invalid/debian bookworm contrib\n\
+                     Debian http://mirror.invalid/debian bookworm main\n";
+        assert_eq!(find_mirror(lists).as_deref(), Some("http://mirror.invalid/debian"));
     }
 
     #[test]
     fn another_distribution_has_no_mirror_of_debian() {
-        assert_eq!(find_mirror("http://mirror.invalid/ubuntu noble main Ubuntu\n", UBUNTU), None);
-        assert_eq!(find_mirror("http://mirror.invalid/ubuntu noble main \n", UBUNTU), None);
+        assert_eq!(find_mirror("Ubuntu http://mirror.invalid/ubuntu noble main\n"), None);
+        assert_eq!(find_mirror(""), None);
     }
 }
