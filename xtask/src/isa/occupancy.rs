@@ -1,7 +1,8 @@
 //! How many waves a SIMD of RDNA4 holds.
 //!
 //! RADV says so too ("Subgroups per SIMD"), but its null device counts 1,024 registers a SIMD for gfx12 (Mesa 25.0), where the
-//! card, and the compiler itself, have 1,536. For navi31, which has as many, driver and this file agree.
+//! card, and the compiler itself, have 1,536. For navi31, which has as many, driver and this file agree, but
+//! that the driver rounds up where LDS is the limit: a workgroup of 5 waves with 16 KiB is 11 waves there and 10 here.
 
 /// Vector registers of a SIMD for waves of 32 lanes.
 const REGISTERS: u32 = 1_536;
