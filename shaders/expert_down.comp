@@ -1,37 +1,68 @@
 // The second half of an expert layer, onto the residual stream: y += sum over slots of weight[s] * (D[ids[s]] h[s]).
-// One subgroup computes one row for all slots, in slot order.
+// One subgroup computes one row: its lanes share out the chunks of all slots.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
 #include "include/state.glsl"
 #include "include/workgroup.glsl"
+#include "include/reduce.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
+#include "include/activations.glsl"
 
-layout(constant_id = 2) const uint FORMAT = 0;
+layout(constant_id = 2) const uint ACT = 0;      // the form of h
+layout(constant_id = 3) const uint COLUMNS = 32;
+layout(constant_id = 4) const uint FORMAT = 0;
+layout(constant_id = 5) const uint SLOTS = 1;
+const uint NORM = 0;
+#include "include/products.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
-    uint64_t down;      // [experts, rows, columns] in FORMAT
-    uint64_t row_bytes;
-    uint64_t ids;       // [slots] u32
-    uint64_t weights;   // [slots] f32
-    uint64_t h;         // [slots, columns] f32
-    uint64_t y;         // [rows] f32
+    uint64_t down;    // [experts, rows, COLUMNS] in FORMAT, rows in planes: less than 4 GiB
+    uint64_t ids;     // [SLOTS] u32
+    uint64_t weights; // [SLOTS] f32
+    uint64_t h;       // [SLOTS, COLUMNS] in form ACT
+    uint64_t y;       // [rows] f32
     uint rows;
-    uint columns;
-    uint slots;
 } push;
+
+const uint CHUNKS = COLUMNS / 32;
+const uint AHEAD = 4; // chunks of a lane that are loaded before the first of them is used
 
 void main() {
     if (!step_is_live(push.state)) return;
     uint row = flat_subgroup();
     if (row >= push.rows) return;
+    uint bytes = row_bytes(FORMAT, COLUMNS);
     float sum = 0.0;
-    for (uint slot = 0; slot < push.slots; slot++) {
-        uint64_t matrix_row = uint64_t(load_u32(push.ids, slot * 4)) * uint64_t(push.rows) + uint64_t(row);
-        uint64_t h = push.h + uint64_t(slot * push.columns * 4);
-        sum += load_f32(push.weights, slot * 4) * row_dot(FORMAT, push.down + matrix_row * push.row_bytes, h, push.columns / 32);
+    if (ACT == ACT_Q8) {
+        [[unroll]] for (uint at = 0; at < CHUNKS * SLOTS; at += AHEAD * SUBGROUP) {
+            Raw raw[AHEAD];
+            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+                uint item = at + n * SUBGROUP + gl_SubgroupInvocationID;
+                if (item < CHUNKS * SLOTS) {
+                    uint expert = load_u32(push.ids, item / CHUNKS * 4);
+                    raw[n] = load_raw(FORMAT, push.down + uint64_t((expert * push.rows + row) * bytes), COLUMNS, item % CHUNKS);
+                }
+            }
+            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+                uint item = at + n * SUBGROUP + gl_SubgroupInvocationID;
+                if (item < CHUNKS * SLOTS) {
+                    uint slot = item / CHUNKS, chunk = item % CHUNKS;
+                    Operand operand = Operand(push.h + uint64_t(slot * act_bytes(ACT, COLUMNS)), 0, 1.0);
+                    float product = quantised_dot(FORMAT, unpack(FORMAT, raw[n], chunk), chunk_input(operand, FORMAT, chunk));
+                    sum += load_f32(push.weights, slot * 4) * product;
+                }
+            }
+        }
+    } else {
+        for (uint slot = 0; slot < SLOTS; slot++) {
+            uint64_t weights = push.down + uint64_t((load_u32(push.ids, slot * 4) * push.rows + row) * bytes);
+            Operand operand = Operand(push.h + uint64_t(slot * act_bytes(ACT, COLUMNS)), 0, 1.0);
+            sum += load_f32(push.weights, slot * 4) * row_dot(FORMAT, weights, operand);
+        }
     }
+    sum = subgroupAdd(sum);
     if (subgroupElect()) store_f32(push.y, row * 4, load_f32(push.y, row * 4) + sum);
 }

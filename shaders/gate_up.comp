@@ -1,40 +1,92 @@
-// The first half of a SwiGLU feed-forward layer: y = silu(G x) * (U x), for each chosen expert, or for a dense layer.
-// One subgroup computes one row of one slot. (Shazeer: GLU Variants Improve Transformer, 2020.)
+// The first half of a SwiGLU feed-forward layer: y = silu(G x) * (U x), for each chosen expert, or for a dense layer. A workgroup computes
+// one run of 16 elements of one slot, so that it can store them in the form that the second half wants.
+// (Shazeer: GLU Variants Improve Transformer, 2020.)
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
 #include "include/state.glsl"
 #include "include/workgroup.glsl"
+#include "include/reduce.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
+#include "include/activations.glsl"
 
-layout(constant_id = 2) const uint GATE_FORMAT = 0;
-layout(constant_id = 3) const uint UP_FORMAT = 0;
-layout(constant_id = 4) const uint EXPERTS = 0; // 1: slot s uses the matrices of expert ids[s]; 0: there is one slot and one pair
+layout(constant_id = 2) const uint ACT = 0;
+layout(constant_id = 3) const uint COLUMNS = 32;
+layout(constant_id = 4) const uint NORM = 0;    // 1: x is the residual stream and is normalised first
+layout(constant_id = 5) const uint OUT = 0;     // the form of y
+layout(constant_id = 6) const uint EXPERTS = 0; // 1: slot s uses the matrices of expert ids[s]; 0: there is one slot and one pair
+layout(constant_id = 7) const uint GATE_FORMAT = 0;
+layout(constant_id = 8) const uint UP_FORMAT = 0;
+#include "include/products.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
-    uint64_t gate;           // [experts, rows, columns] in GATE_FORMAT
-    uint64_t up;             // [experts, rows, columns] in UP_FORMAT
-    uint64_t gate_row_bytes;
-    uint64_t up_row_bytes;
-    uint64_t ids;            // [slots] u32, read where EXPERTS is 1
-    uint64_t x;              // [columns] f32
-    uint64_t y;              // [slots, rows] f32
-    uint rows;
-    uint columns;
-    uint slots;
+    uint64_t gate;    // [experts, rows, COLUMNS] in GATE_FORMAT, rows in planes
+    uint64_t up;      // [experts, rows, COLUMNS] in UP_FORMAT, rows in planes
+    uint64_t ids;     // [slots] u32, read where EXPERTS is 1
+    uint64_t x;       // [COLUMNS]
+    uint64_t norm;    // [COLUMNS] f32, read where NORM is 1
+    uint64_t y;       // [slots, rows] in form OUT
+    uint rows;        // a multiple of 16
+    float epsilon;
 } push;
+
+const uint CHUNKS = COLUMNS / 32;
+const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP; // at most 16
+const uint ROWS = RUN / SUBGROUPS;
+
+shared vec4 results[RUN / 4];
 
 void main() {
     if (!step_is_live(push.state)) return;
-    uint index = flat_subgroup();
-    if (index >= push.rows * push.slots) return;
-    uint slot = index / push.rows, row = index % push.rows;
-    uint64_t matrix_row = uint64_t(row);
+    uint runs = push.rows / RUN;
+    uint slot = flat_workgroup() / runs, run = flat_workgroup() % runs;
+    if (EXPERTS == 0 && slot > 0) return;
+    Operand operand = prepare_operand(push.x, push.norm, push.epsilon);
+    uint64_t matrix_row = uint64_t(run * RUN + gl_SubgroupID * ROWS);
     if (EXPERTS == 1) matrix_row += uint64_t(load_u32(push.ids, slot * 4)) * uint64_t(push.rows);
-    uint units = push.columns / 32;
-    float gate = row_dot(GATE_FORMAT, push.gate + matrix_row * push.gate_row_bytes, push.x, units);
-    float up = row_dot(UP_FORMAT, push.up + matrix_row * push.up_row_bytes, push.x, units);
-    if (subgroupElect()) store_f32(push.y, index * 4, gate / (1.0 + exp(-gate)) * up);
+    uint gate_row_bytes = row_bytes(GATE_FORMAT, COLUMNS), up_row_bytes = row_bytes(UP_FORMAT, COLUMNS);
+    uint64_t gate = push.gate + matrix_row * uint64_t(gate_row_bytes);
+    uint64_t up = push.up + matrix_row * uint64_t(up_row_bytes);
+    float gates[ROWS], ups[ROWS];
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        gates[r] = 0.0;
+        ups[r] = 0.0;
+    }
+    if (ACT == ACT_Q8) {
+        [[unroll]] for (uint at = 0; at < CHUNKS; at += SUBGROUP) {
+            uint chunk = at + gl_SubgroupInvocationID;
+            if (chunk < CHUNKS) {
+                Raw gate_raw[ROWS], up_raw[ROWS];
+                [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                    gate_raw[r] = load_raw(GATE_FORMAT, gate + uint64_t(r * gate_row_bytes), COLUMNS, chunk);
+                    up_raw[r] = load_raw(UP_FORMAT, up + uint64_t(r * up_row_bytes), COLUMNS, chunk);
+                }
+                ChunkInput x = chunk_input(operand, GATE_FORMAT, chunk);
+                [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                    gates[r] += quantised_dot(GATE_FORMAT, unpack(GATE_FORMAT, gate_raw[r], chunk), x);
+                }
+                if (UP_FORMAT != GATE_FORMAT) x = chunk_input(operand, UP_FORMAT, chunk);
+                [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                    ups[r] += quantised_dot(UP_FORMAT, unpack(UP_FORMAT, up_raw[r], chunk), x);
+                }
+            }
+        }
+    } else {
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            gates[r] = row_dot(GATE_FORMAT, gate + uint64_t(r * gate_row_bytes), operand);
+            ups[r] = row_dot(UP_FORMAT, up + uint64_t(r * up_row_bytes), operand);
+        }
+    }
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        float gate_sum = subgroupAdd(gates[r]), up_sum = subgroupAdd(ups[r]);
+        uint element = gl_SubgroupID * ROWS + r;
+        if (subgroupElect()) results[element / 4][element % 4] = gate_sum / (1.0 + exp(-gate_sum)) * up_sum;
+    }
+    barrier();
+    if (thread_index() == 0) {
+        vec4 v[4] = results;
+        store_act(OUT, push.y + uint64_t(slot * act_bytes(OUT, push.rows)), push.rows, run, v);
+    }
 }

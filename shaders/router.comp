@@ -1,68 +1,99 @@
-// Chooses the experts of a token: the highest `used` of the router's logits, ties to the lower index, NaN as minus infinity, and their
-// weights: the softmax over all experts, or over the chosen ones only (which equals renormalising the former). One subgroup.
+// The choice of experts: normalises the residual stream, multiplies it with the router's matrix, and takes the USED highest logits.
+//
+// A subgroup computes one logit, in f32 whatever the form of other activations, because a rounded logit could choose another expert. On the
+// way the normalised vector is stored in the form OUT for the experts. The workgroup that finishes last ranks the logits: an expert's
+// rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits are
+// compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
 #include "include/state.glsl"
 #include "include/workgroup.glsl"
+#include "include/reduce.glsl"
+#include "include/half.glsl"
+#include "include/formats.glsl"
+#include "include/activations.glsl"
 #include "include/order.glsl"
+#include "include/arrivals.glsl"
 
-layout(constant_id = 2) const uint WEIGHTING = 0;
-const uint SOFTMAX_OF_CHOSEN = 0, SOFTMAX_OF_ALL = 1;
+layout(constant_id = 2) const uint COLUMNS = 32;
+layout(constant_id = 3) const uint OUT = 0;
+layout(constant_id = 4) const uint FORMAT = 0;
+layout(constant_id = 5) const uint WEIGHTING = 0;
+const uint SOFTMAX_OF_CHOSEN = 0, SOFTMAX_OF_ALL = 1; // over what the weights sum to 1
 const uint MAX_EXPERTS = 1024;
+const uint MAX_USED = 128;
+const uint ACT = ACT_F32;
+const uint NORM = 1;
+#include "include/products.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
+    uint64_t x;       // [COLUMNS] f32
+    uint64_t norm;    // [COLUMNS] f32
+    uint64_t matrix;  // [experts, COLUMNS] in FORMAT, rows in planes
+    uint64_t y;       // [COLUMNS] in form OUT
     uint64_t logits;  // [experts] f32
     uint64_t ids;     // [used] u32
     uint64_t weights; // [used] f32
-    uint experts;     // at most 1,024
-    uint used;
+    uint64_t counter; // u32, 0
+    uint experts;     // at most MAX_EXPERTS
+    uint used;        // at most MAX_USED
+    float epsilon;
 } push;
 
-// Each lane reads and writes its own entries alone, so that no barrier is needed.
-shared uint keys[MAX_EXPERTS]; // the logits, ordered
-shared uint taken[MAX_EXPERTS];
+shared uvec4 keys[MAX_EXPERTS / 4]; // the logits, ordered
+shared float chosen[MAX_USED];
 
 void main() {
     if (!step_is_live(push.state)) return;
-    uint lane = gl_SubgroupInvocationID;
-    uint all_highest = 0;
-    for (uint i = lane; i < push.experts; i += SUBGROUP) {
-        float value = load_f32(push.logits, i * 4);
-        if ((floatBitsToUint(value) & 0x7fffffffu) > 0x7f800000u) value = uintBitsToFloat(0xff800000u);
-        keys[i] = order_key(value);
-        taken[i] = 0;
-        all_highest = max(all_highest, keys[i]);
+    Operand operand = prepare_operand(push.x, push.norm, push.epsilon);
+    uint groups = gl_NumWorkGroups.x;
+    uint row = flat_subgroup();
+    if (row < push.experts) {
+        float logit = subgroupAdd(row_dot(FORMAT, push.matrix + uint64_t(row) * uint64_t(row_bytes(FORMAT, COLUMNS)), operand));
+        if (subgroupElect()) store_shared_f32(push.logits, row * 4, logit);
     }
-    float maximum = order_value(subgroupMax(all_highest));
+    for (uint run = thread_index() * groups + gl_WorkGroupID.x; run < RUNS; run += workgroup_size() * groups) {
+        vec4 v[4];
+        for (uint j = 0; j < 4; j++) v[j] = normalised(operand, run * 4u + j);
+        store_act(OUT, push.y, COLUMNS, run, v);
+    }
+    if (!last_to_arrive(push.counter, groups)) return;
 
-    float total = 0.0;
-    for (uint n = 0; n < push.used; n++) {
-        uint best = 0;
-        uint best_index = 0xffffffffu;
-        for (uint i = lane; i < push.experts; i += SUBGROUP) {
-            if (taken[i] == 0 && (best_index == 0xffffffffu || keys[i] > best)) {
-                best = keys[i];
-                best_index = i;
+    uint padded = (push.experts + 3u) & ~3u;
+    for (uint i = thread_index(); i < padded; i += workgroup_size()) {
+        uint key = 0u; // below every float
+        if (i < push.experts) {
+            float value = load_shared_f32(push.logits, i * 4);
+            if ((floatBitsToUint(value) & 0x7fffffffu) > 0x7f800000u) value = uintBitsToFloat(0xff800000u);
+            key = order_key(value);
+        }
+        keys[i / 4][i % 4] = key;
+    }
+    barrier();
+    for (uint i = thread_index(); i < push.experts; i += workgroup_size()) {
+        uint own = keys[i / 4][i % 4];
+        uint rank = 0u;
+        for (uint part = 0; part < padded / 4; part++) {
+            uvec4 others = keys[part];
+            for (uint j = 0; j < 4; j++) {
+                if (others[j] > own || (others[j] == own && part * 4 + j < i)) rank++;
             }
         }
-        uint highest = subgroupMax(best);
-        uint chosen = subgroupMin(best_index != 0xffffffffu && best == highest ? best_index : 0xffffffffu);
-        if (chosen % SUBGROUP == lane) taken[chosen] = 1;
-        float weight = exp(order_value(highest) - maximum);
-        total += weight;
-        if (lane == 0) {
-            store_u32(push.ids, n * 4, chosen);
-            store_f32(push.weights, n * 4, weight);
+        if (rank < push.used) {
+            chosen[rank] = order_value(own);
+            store_u32(push.ids, rank * 4, i);
         }
     }
+    barrier();
+    float highest = chosen[0];
+    float total = 0.0;
     if (WEIGHTING == SOFTMAX_OF_ALL) {
-        total = 0.0;
-        for (uint i = lane; i < push.experts; i += SUBGROUP) total += exp(order_value(keys[i]) - maximum);
-        total = subgroupAdd(total);
+        for (uint i = thread_index(); i < push.experts; i += workgroup_size()) total += exp(order_value(keys[i / 4][i % 4]) - highest);
+        total = workgroup_sum(total);
+    } else {
+        for (uint n = 0; n < push.used; n++) total += exp(chosen[n] - highest);
     }
-    if (lane == 0) {
-        for (uint n = 0; n < push.used; n++) store_f32(push.weights, n * 4, load_f32(push.weights, n * 4) / total);
-    }
+    for (uint n = thread_index(); n < push.used; n += workgroup_size()) store_f32(push.weights, n * 4, exp(chosen[n] - highest) / total);
 }

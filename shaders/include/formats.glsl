@@ -1,173 +1,326 @@
-// The decoders of the weight formats: the device's twin of `formats::decode`, bit for bit.
+// The weight formats on the device: the twin of `formats::decode`, bit for bit.
 //
-// A row is read in units of 32 consecutive elements, one lane a unit. Block layouts are those of GGUF: sizes and meaning are listed
-// in `formats.rs`. The format is a specialisation constant wherever this is used, so that one branch survives.
+// Rows lie in planes (`formats::planes`): a field of all blocks of the row, then the next field, each plane padded to 16 bytes. A row is
+// read in chunks of 32 elements, one lane a chunk: two runs of 16 elements, which have a scale and an offset each. Where the two
+// runs of a chunk stand in the row depends on the format. The format is a specialisation constant wherever this is used, so that one branch
+// survives. In quantised formats an element is scale * q + offset with q a signed byte.
 
 const uint F32 = 0, F16 = 1, BF16 = 2, Q4_0 = 3, Q4_1 = 4, Q5_0 = 5, Q5_1 = 6, Q8_0 = 7, Q4_K = 8, Q5_K = 9, Q6_K = 10;
+const uint Q2_K = 11, Q3_K = 12, IQ4_NL = 13, IQ4_XS = 14, MXFP4 = 15;
+const uint NO_FORMAT = 255; // there is no such matrix
 
-// Quantised values times a scale, plus an offset. The product is rounded before the sum, as the host does it.
-vec4 scaled(vec4 q, float scale) { return q * scale; }
-vec4 scaled_plus(vec4 q, float scale, float offset) {
-    precise vec4 product = q * scale;
-    precise vec4 sum = product + offset;
-    return sum;
+bool is_float(uint format) { return format <= BF16; }
+bool has_offset(uint format) {
+    return format == Q4_1 || format == Q5_1 || format == Q2_K || format == Q4_K || format == Q5_K;
 }
-vec4 unsigned_bytes(uint word) {
-    return vec4(word & 0xffu, (word >> 8) & 0xffu, (word >> 16) & 0xffu, word >> 24);
+// Formats whose chunks pair the runs of two sub-blocks that share their bytes.
+bool has_k_pairs(uint format) { return format == Q2_K || format == Q3_K || format == Q4_K || format == Q5_K || format == Q6_K; }
+
+uint pad16(uint bytes) { return (bytes + 15u) & ~15u; }
+
+// Bytes of a row of `columns` elements: `Format::device_row_bytes`.
+uint row_bytes(uint format, uint columns) {
+    uint units = columns >> 5, blocks = columns >> 8;
+    switch (format) {
+    case F32: return columns * 4u;
+    case F16: case BF16: return columns * 2u;
+    case Q4_0: case IQ4_NL: return columns / 2u + pad16(units * 2u);
+    case Q4_1: return columns / 2u + pad16(units * 4u);
+    case Q5_0: return columns / 2u + pad16(units * 4u) + pad16(units * 2u);
+    case Q5_1: return columns / 2u + pad16(units * 4u) + pad16(units * 4u);
+    case Q8_0: return columns + pad16(units * 2u);
+    case Q4_K: return blocks * 144u;
+    case Q5_K: return blocks * 176u;
+    case Q6_K: return blocks * 208u + pad16(blocks * 2u);
+    case Q2_K: return blocks * 80u + pad16(blocks * 4u);
+    case Q3_K: return blocks * 96u + pad16(blocks * 12u) + pad16(blocks * 2u);
+    case IQ4_XS: return blocks * 128u + pad16(blocks * 8u);
+    default: return columns / 2u + pad16(units);
+    }
 }
+
+// The numbers of the two runs of a chunk: elements [16 * run, 16 * run + 16) of the row.
+uvec2 chunk_runs(uint format, uint chunk) {
+    if (!has_k_pairs(format)) return uvec2(2u * chunk, 2u * chunk + 1u);
+    uint block = chunk >> 3, c = chunk & 7u;
+    uint first;
+    uint apart = 2u;
+    if (format == Q4_K || format == Q5_K) {
+        first = block * 16u + (c >> 1) * 4u + (c & 1u);
+    } else if (format == Q6_K) {
+        first = block * 16u + (c >> 2) * 8u + (c & 3u);
+        apart = 4u;
+    } else {
+        first = block * 16u + (c >> 2) * 8u + ((c >> 1) & 1u) * 4u + (c & 1u);
+    }
+    return uvec2(first, first + apart);
+}
+
+// The bytes of a chunk as they were loaded, before anything is computed: loads of several chunks are issued before the first is used.
+struct Raw {
+    uvec4 quants;
+    uvec4 more; // further quantised bits
+    uvec4 head; // scales
+};
+
+Raw load_raw(uint format, uint64_t row, uint columns, uint chunk) {
+    Raw raw = Raw(uvec4(0), uvec4(0), uvec4(0));
+    uint block = chunk >> 3, c = chunk & 7u, blocks = columns >> 8;
+    switch (format) {
+    case Q4_0: case IQ4_NL:
+        raw.quants = load_uvec4(row, chunk * 16u);
+        raw.head.x = load_u16(row, columns / 2u + chunk * 2u);
+        break;
+    case Q4_1:
+        raw.quants = load_uvec4(row, chunk * 16u);
+        raw.head.x = load_u32(row, columns / 2u + chunk * 4u);
+        break;
+    case Q5_0:
+        raw.quants = load_uvec4(row, chunk * 16u);
+        raw.more.x = load_u32(row, columns / 2u + chunk * 4u);
+        raw.head.x = load_u16(row, columns / 2u + pad16(columns / 8u) + chunk * 2u);
+        break;
+    case Q5_1:
+        raw.quants = load_uvec4(row, chunk * 16u);
+        raw.more.x = load_u32(row, columns / 2u + chunk * 4u);
+        raw.head.x = load_u32(row, columns / 2u + pad16(columns / 8u) + chunk * 4u);
+        break;
+    case Q8_0:
+        raw.quants = load_uvec4(row, chunk * 32u);
+        raw.more = load_uvec4(row, chunk * 32u + 16u);
+        raw.head.x = load_u16(row, columns + chunk * 2u);
+        break;
+    case Q4_K:
+        raw.quants = load_uvec4(row, chunk * 16u);
+        raw.head = load_uvec4(row, columns / 2u + block * 16u);
+        break;
+    case Q5_K:
+        raw.quants = load_uvec4(row, chunk * 16u);
+        raw.more = load_uvec4(row, columns / 2u + block * 32u + (c & 1u) * 16u);
+        raw.head = load_uvec4(row, columns / 2u + columns / 8u + block * 16u);
+        break;
+    case Q6_K:
+        raw.quants = load_uvec4(row, chunk * 16u);
+        raw.more = load_uvec4(row, columns / 2u + block * 64u + (c >> 2) * 32u + (c & 1u) * 16u);
+        raw.head.xy = load_uvec2(row, columns / 2u + columns / 4u + block * 16u + (c >> 2) * 8u);
+        raw.head.z = load_u16(row, columns / 2u + columns / 4u + columns / 16u + block * 2u);
+        break;
+    case Q2_K:
+        raw.quants = load_uvec4(row, block * 64u + (c >> 2) * 32u + (c & 1u) * 16u);
+        raw.more = load_uvec4(row, columns / 4u + block * 16u);
+        raw.head.x = load_u32(row, columns / 4u + columns / 16u + block * 4u);
+        break;
+    case Q3_K:
+        raw.quants = load_uvec4(row, block * 64u + (c >> 2) * 32u + (c & 1u) * 16u);
+        raw.more = load_uvec4(row, columns / 4u + block * 32u + (c & 1u) * 16u);
+        raw.head.x = load_u32(row, columns / 4u + columns / 8u + block * 12u);
+        raw.head.y = load_u32(row, columns / 4u + columns / 8u + block * 12u + 4u);
+        raw.head.z = load_u32(row, columns / 4u + columns / 8u + block * 12u + 8u);
+        raw.head.w = load_u16(row, columns / 4u + columns / 8u + pad16(blocks * 12u) + block * 2u);
+        break;
+    case IQ4_XS:
+        raw.quants = load_uvec4(row, chunk * 16u);
+        raw.head.xy = load_uvec2(row, columns / 2u + block * 8u);
+        break;
+    case MXFP4:
+        raw.quants = load_uvec4(row, chunk * 16u);
+        raw.head.x = (load_u16(row, columns / 2u + (chunk & ~1u)) >> (8u * (chunk & 1u))) & 0xffu;
+        break;
+    }
+    return raw;
+}
+
+// The quantised values of a chunk's two runs as signed bytes, and (scale, offset) of each run.
+struct Chunk {
+    uvec4 a;
+    uvec4 b;
+    vec2 a_scale;
+    vec2 b_scale;
+};
+
+// Four unsigned bytes below 128 minus `center` (a power of two up to 64), as signed bytes.
+uvec4 centered(uvec4 bytes, uint center) {
+    return (bytes + (0x80u - center) * 0x01010101u) ^ 0x80808080u;
+}
+// Moves bit i of the low nibble to bit 4 of byte i: the fifth bits of four 5-bit values.
+uint fifth_bits(uint nibble) {
+    return ((nibble & 1u) << 4) | ((nibble & 2u) << 11) | ((nibble & 4u) << 18) | ((nibble & 8u) << 25);
+}
+uvec4 fifth_bits4(uint bits) {
+    return uvec4(fifth_bits(bits), fifth_bits(bits >> 4), fifth_bits(bits >> 8), fifth_bits(bits >> 12));
+}
+int signed_byte(uint word, uint index) { return bitfieldExtract(int(word), int(8u * index), 8); }
+// Entry `nibble` of a table of sixteen bytes.
+uint table_byte(uvec4 table, uint nibble) {
+    uint low = (nibble & 4u) != 0u ? table.y : table.x;
+    uint high = (nibble & 4u) != 0u ? table.w : table.z;
+    return (((nibble & 8u) != 0u ? high : low) >> (8u * (nibble & 3u))) & 0xffu;
+}
+uint table_word(uvec4 table, uint nibbles) {
+    return table_byte(table, nibbles) | (table_byte(table, nibbles >> 8) << 8) | (table_byte(table, nibbles >> 16) << 16)
+        | (table_byte(table, nibbles >> 24) << 24);
+}
+uvec4 looked_up(uvec4 table, uvec4 nibbles) {
+    return uvec4(table_word(table, nibbles.x), table_word(table, nibbles.y), table_word(table, nibbles.z), table_word(table, nibbles.w));
+}
+// Values of the non-linear 4-bit formats (ggml's tables): -127 -104 -83 -65, -49 -35 -22 -10, 1 13 25 38, 53 69 89 113.
+const uvec4 IQ4_TABLE = uvec4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
+// Twice the values of E2M1 (OCP Microscaling formats): 0 1 2 3, 4 6 8 12, and their negatives.
+const uvec4 MXFP4_TABLE = uvec4(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
+
+// 6-bit scale and minimum of group g of a Q4_K or Q5_K block, from its 12 bytes as three words.
+uvec2 k_scale_min(uvec3 packed, uint g) {
+    uint shift = 8u * (g & 3u);
+    uint low = packed.z >> shift;
+    uvec2 of_first = uvec2((packed.x >> shift) & 63u, (packed.y >> shift) & 63u);
+    uvec2 of_last =
+        uvec2((low & 15u) | (((packed.x >> (shift + 6u)) & 3u) << 4), ((low >> 4) & 15u) | (((packed.y >> (shift + 6u)) & 3u) << 4));
+    return g < 4u ? of_first : of_last;
+}
+// Group g of a K block with 6-bit scales: effective scale and (negative) offset.
+vec2 k_scale_offset(uvec4 head, uint g) {
+    uvec2 scale_min = k_scale_min(head.yzw, g);
+    vec2 scales = half_pair(head.x);
+    precise float scale = scales.x * float(scale_min.x);
+    precise float offset = scales.y * float(scale_min.y);
+    return vec2(scale, -offset);
+}
+// Run r of a Q2_K block: 4-bit scale and minimum.
+vec2 q2_scale_offset(Raw raw, uint r) {
+    uint both = (raw.more[r >> 2] >> (8u * (r & 3u))) & 0xffu;
+    vec2 scales = half_pair(raw.head.x);
+    precise float scale = scales.x * float(both & 15u);
+    precise float offset = scales.y * float(both >> 4);
+    return vec2(scale, -offset);
+}
+// Run r of a Q3_K block: sixteen 6-bit scales, low nibbles in eight bytes, high bit pairs in four.
+vec2 q3_scale(Raw raw, uint r) {
+    uint low = ((r & 4u) != 0u ? raw.head.y : raw.head.x) >> (8u * (r & 3u) + 4u * (r >> 3));
+    uint high = raw.head.z >> (8u * (r & 3u) + 2u * (r >> 2));
+    precise float scale = half_value(raw.head.w) * (float((low & 15u) | ((high & 3u) << 4)) - 32.0);
+    return vec2(scale, 0.0);
+}
+
+Chunk unpack(uint format, Raw raw, uint chunk) {
+    Chunk k;
+    uint c = chunk & 7u;
+    uvec4 low = raw.quants & 0x0f0f0f0fu;
+    uvec4 high = (raw.quants >> 4) & 0x0f0f0f0fu;
+    switch (format) {
+    case Q4_0:
+        k.a = centered(low, 8u);
+        k.b = centered(high, 8u);
+        k.a_scale = vec2(half_value(raw.head.x), 0.0);
+        k.b_scale = k.a_scale;
+        break;
+    case Q4_1:
+        k.a = low;
+        k.b = high;
+        k.a_scale = half_pair(raw.head.x);
+        k.b_scale = k.a_scale;
+        break;
+    case Q5_0:
+        k.a = centered(low | fifth_bits4(raw.more.x), 16u);
+        k.b = centered(high | fifth_bits4(raw.more.x >> 16), 16u);
+        k.a_scale = vec2(half_value(raw.head.x), 0.0);
+        k.b_scale = k.a_scale;
+        break;
+    case Q5_1:
+        k.a = low | fifth_bits4(raw.more.x);
+        k.b = high | fifth_bits4(raw.more.x >> 16);
+        k.a_scale = half_pair(raw.head.x);
+        k.b_scale = k.a_scale;
+        break;
+    case Q8_0:
+        k.a = raw.quants;
+        k.b = raw.more;
+        k.a_scale = vec2(half_value(raw.head.x), 0.0);
+        k.b_scale = k.a_scale;
+        break;
+    case Q4_K:
+        k.a = low;
+        k.b = high;
+        k.a_scale = k_scale_offset(raw.head, (c >> 1) * 2u);
+        k.b_scale = k_scale_offset(raw.head, (c >> 1) * 2u + 1u);
+        break;
+    case Q5_K: {
+        uint g = (c >> 1) * 2u;
+        k.a = low | (((raw.more >> g) & 0x01010101u) << 4);
+        k.b = high | (((raw.more >> (g + 1u)) & 0x01010101u) << 4);
+        k.a_scale = k_scale_offset(raw.head, g);
+        k.b_scale = k_scale_offset(raw.head, g + 1u);
+        break;
+    }
+    case Q6_K: {
+        uint sub = c & 3u, shift = (sub >> 1) * 2u;
+        k.a = centered(low | (((raw.more >> shift) & 0x03030303u) << 4), 32u);
+        k.b = centered(high | (((raw.more >> (shift + 4u)) & 0x03030303u) << 4), 32u);
+        float d = half_value(raw.head.z);
+        k.a_scale = vec2(d * float(signed_byte(raw.head.x, sub)), 0.0);
+        k.b_scale = vec2(d * float(signed_byte(raw.head.y, sub)), 0.0);
+        break;
+    }
+    case Q2_K: {
+        uint shift = ((c >> 1) & 1u) * 4u, run = chunk_runs(format, c).x;
+        k.a = (raw.quants >> shift) & 0x03030303u;
+        k.b = (raw.quants >> (shift + 2u)) & 0x03030303u;
+        k.a_scale = q2_scale_offset(raw, run);
+        k.b_scale = q2_scale_offset(raw, run + 2u);
+        break;
+    }
+    case Q3_K: {
+        uint shift = ((c >> 1) & 1u) * 4u, run = chunk_runs(format, c).x;
+        uint bit = (c >> 2) * 4u + ((c >> 1) & 1u) * 2u;
+        k.a = centered(((raw.quants >> shift) & 0x03030303u) | (((raw.more >> bit) & 0x01010101u) << 2), 4u);
+        k.b = centered(((raw.quants >> (shift + 2u)) & 0x03030303u) | (((raw.more >> (bit + 1u)) & 0x01010101u) << 2), 4u);
+        k.a_scale = q3_scale(raw, run);
+        k.b_scale = q3_scale(raw, run + 2u);
+        break;
+    }
+    case IQ4_NL:
+        k.a = looked_up(IQ4_TABLE, low);
+        k.b = looked_up(IQ4_TABLE, high);
+        k.a_scale = vec2(half_value(raw.head.x), 0.0);
+        k.b_scale = k.a_scale;
+        break;
+    case IQ4_XS: {
+        k.a = looked_up(IQ4_TABLE, low);
+        k.b = looked_up(IQ4_TABLE, high);
+        uint six_bits = ((raw.head.y >> (4u * c)) & 15u) | (((raw.head.x >> (16u + 2u * c)) & 3u) << 4);
+        precise float scale = half_value(raw.head.x & 0xffffu) * (float(six_bits) - 32.0);
+        k.a_scale = vec2(scale, 0.0);
+        k.b_scale = k.a_scale;
+        break;
+    }
+    default: { // MXFP4: the exponent is of the doubled values, so the scale is half of 2^(e - 127)
+        k.a = looked_up(MXFP4_TABLE, low);
+        k.b = looked_up(MXFP4_TABLE, high);
+        uint e = raw.head.x;
+        k.a_scale = vec2(uintBitsToFloat(e < 2u ? 0x00200000u << e : (e - 1u) << 23), 0.0);
+        k.b_scale = k.a_scale;
+        break;
+    }
+    }
+    return k;
+}
+
 vec4 signed_bytes(uint word) {
     int w = int(word);
     return vec4(bitfieldExtract(w, 0, 8), bitfieldExtract(w, 8, 8), bitfieldExtract(w, 16, 8), bitfieldExtract(w, 24, 8));
 }
-uint load_u32_aligned2(uint64_t base, uint offset) { return load_u16(base, offset) | (load_u16(base, offset + 2) << 16); }
-// Moves bit i of a nibble to bit 4 of byte i: the fifth bits of four 5-bit values.
-uint fifth_bits(uint nibble) {
-    return ((nibble & 1u) << 4) | ((nibble & 2u) << 11) | ((nibble & 4u) << 18) | ((nibble & 8u) << 25);
-}
-// 6-bit scale and minimum of group g of a Q4_K or Q5_K block, from its 12 bytes as three words.
-uvec2 k_scale_min(uvec3 packed, uint g) {
-    uint shift = 8u * (g & 3u);
-    if (g < 4u) return uvec2((packed.x >> shift) & 63u, (packed.y >> shift) & 63u);
-    uint low = packed.z >> shift;
-    return uvec2((low & 15u) | (((packed.x >> (shift + 6u)) & 3u) << 4), ((low >> 4) & 15u) | (((packed.y >> (shift + 6u)) & 3u) << 4));
+
+// Elements [4 * part, 4 * part + 4) of a row in one of the float formats.
+vec4 load_floats(uint format, uint64_t row, uint part) {
+    if (format == F32) return load_vec4(row, part * 16u);
+    uvec2 w = load_uvec2(row, part * 8u);
+    if (format == F16) return vec4(half_pair(w.x), half_pair(w.y));
+    return uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
 }
 
-void decode_f32(uint64_t row, uint unit, out vec4 v[8]) {
-    for (uint j = 0; j < 8; j++) v[j] = load_vec4(row, unit * 128u + j * 16u);
-}
-void decode_f16(uint64_t row, uint unit, out vec4 v[8]) {
-    for (uint j = 0; j < 4; j++) {
-        uvec4 w = load_uvec4(row, unit * 64u + j * 16u);
-        v[2 * j] = vec4(half_value(w.x & 0xffffu), half_value(w.x >> 16), half_value(w.y & 0xffffu), half_value(w.y >> 16));
-        v[2 * j + 1] = vec4(half_value(w.z & 0xffffu), half_value(w.z >> 16), half_value(w.w & 0xffffu), half_value(w.w >> 16));
-    }
-}
-void decode_bf16(uint64_t row, uint unit, out vec4 v[8]) {
-    for (uint j = 0; j < 4; j++) {
-        uvec4 w = load_uvec4(row, unit * 64u + j * 16u);
-        uvec4 low = w << 16;
-        uvec4 high = w & 0xffff0000u;
-        v[2 * j] = uintBitsToFloat(uvec4(low.x, high.x, low.y, high.y));
-        v[2 * j + 1] = uintBitsToFloat(uvec4(low.z, high.z, low.w, high.w));
-    }
-}
-void decode_q4_0(uint64_t row, uint unit, out vec4 v[8]) {
-    uint block = unit * 18u;
-    float d = half_value(load_u16(row, block));
-    for (uint j = 0; j < 4; j++) {
-        uint w = load_u32_aligned2(row, block + 2u + j * 4u);
-        v[j] = scaled(unsigned_bytes(w & 0x0f0f0f0fu) - 8.0, d);
-        v[j + 4] = scaled(unsigned_bytes((w >> 4) & 0x0f0f0f0fu) - 8.0, d);
-    }
-}
-void decode_q4_1(uint64_t row, uint unit, out vec4 v[8]) {
-    uint block = unit * 20u;
-    uint header = load_u32(row, block);
-    float d = half_value(header & 0xffffu), m = half_value(header >> 16);
-    for (uint j = 0; j < 4; j++) {
-        uint w = load_u32(row, block + 4u + j * 4u);
-        v[j] = scaled_plus(unsigned_bytes(w & 0x0f0f0f0fu), d, m);
-        v[j + 4] = scaled_plus(unsigned_bytes((w >> 4) & 0x0f0f0f0fu), d, m);
-    }
-}
-void decode_q5_0(uint64_t row, uint unit, out vec4 v[8]) {
-    uint block = unit * 22u;
-    float d = half_value(load_u16(row, block));
-    uint fifth = load_u32_aligned2(row, block + 2u);
-    for (uint j = 0; j < 4; j++) {
-        uint w = load_u32_aligned2(row, block + 6u + j * 4u);
-        v[j] = scaled(unsigned_bytes((w & 0x0f0f0f0fu) | fifth_bits(fifth >> (4u * j))) - 16.0, d);
-        v[j + 4] = scaled(unsigned_bytes(((w >> 4) & 0x0f0f0f0fu) | fifth_bits(fifth >> (16u + 4u * j))) - 16.0, d);
-    }
-}
-void decode_q5_1(uint64_t row, uint unit, out vec4 v[8]) {
-    uint block = unit * 24u;
-    uint header = load_u32(row, block);
-    float d = half_value(header & 0xffffu), m = half_value(header >> 16);
-    uint fifth = load_u32(row, block + 4u);
-    for (uint j = 0; j < 4; j++) {
-        uint w = load_u32(row, block + 8u + j * 4u);
-        v[j] = scaled_plus(unsigned_bytes((w & 0x0f0f0f0fu) | fifth_bits(fifth >> (4u * j))), d, m);
-        v[j + 4] = scaled_plus(unsigned_bytes(((w >> 4) & 0x0f0f0f0fu) | fifth_bits(fifth >> (16u + 4u * j))), d, m);
-    }
-}
-void decode_q8_0(uint64_t row, uint unit, out vec4 v[8]) {
-    uint block = unit * 34u;
-    float d = half_value(load_u16(row, block));
-    for (uint j = 0; j < 8; j++) v[j] = scaled(signed_bytes(load_u32_aligned2(row, block + 2u + j * 4u)), d);
-}
-// Group g of a K block with 6-bit scales: effective scale and (negative) offset.
-vec2 k_scale_offset(uvec4 header, uint g) {
-    uvec2 scale_min = k_scale_min(header.yzw, g);
-    precise float scale = half_value(header.x & 0xffffu) * float(scale_min.x);
-    precise float offset = half_value(header.x >> 16) * float(scale_min.y);
-    return vec2(scale, -offset);
-}
-void decode_q4_k(uint64_t row, uint unit, out vec4 v[8]) {
-    uint block = (unit >> 3) * 144u, g = unit & 7u;
-    vec2 so = k_scale_offset(load_uvec4(row, block), g);
-    uint shift = (g & 1u) * 4u;
-    for (uint j = 0; j < 2; j++) {
-        uvec4 w = (load_uvec4(row, block + 16u + (g >> 1) * 32u + j * 16u) >> shift) & 0x0f0f0f0fu;
-        v[4 * j] = scaled_plus(unsigned_bytes(w.x), so.x, so.y);
-        v[4 * j + 1] = scaled_plus(unsigned_bytes(w.y), so.x, so.y);
-        v[4 * j + 2] = scaled_plus(unsigned_bytes(w.z), so.x, so.y);
-        v[4 * j + 3] = scaled_plus(unsigned_bytes(w.w), so.x, so.y);
-    }
-}
-void decode_q5_k(uint64_t row, uint unit, out vec4 v[8]) {
-    uint block = (unit >> 3) * 176u, g = unit & 7u;
-    vec2 so = k_scale_offset(load_uvec4(row, block), g);
-    uint shift = (g & 1u) * 4u;
-    for (uint j = 0; j < 2; j++) {
-        uvec4 fifth = ((load_uvec4(row, block + 16u + j * 16u) >> g) & 0x01010101u) << 4;
-        uvec4 w = ((load_uvec4(row, block + 48u + (g >> 1) * 32u + j * 16u) >> shift) & 0x0f0f0f0fu) | fifth;
-        v[4 * j] = scaled_plus(unsigned_bytes(w.x), so.x, so.y);
-        v[4 * j + 1] = scaled_plus(unsigned_bytes(w.y), so.x, so.y);
-        v[4 * j + 2] = scaled_plus(unsigned_bytes(w.z), so.x, so.y);
-        v[4 * j + 3] = scaled_plus(unsigned_bytes(w.w), so.x, so.y);
-    }
-}
-void decode_q6_k(uint64_t row, uint unit, out vec4 v[8]) {
-    uint block = (unit >> 3) * 210u, g = unit & 7u;
-    uint part = g & 3u, portion = g >> 2; // a block is two portions of 128 elements in four interleaved parts
-    float d = half_value(load_u16(row, block + 208u));
-    uint scales = load_u16(row, block + 192u + portion * 8u + part * 2u);
-    float scale0 = d * float(bitfieldExtract(int(scales), 0, 8));
-    float scale1 = d * float(bitfieldExtract(int(scales), 8, 8));
-    uint low_shift = (part >> 1) * 4u, high_shift = part * 2u;
-    for (uint j = 0; j < 8; j++) {
-        uint low = load_u32_aligned2(row, block + portion * 64u + (part & 1u) * 32u + j * 4u);
-        uint high = load_u32_aligned2(row, block + 128u + portion * 32u + j * 4u);
-        uint q = ((low >> low_shift) & 0x0f0f0f0fu) | (((high >> high_shift) & 0x03030303u) << 4);
-        v[j] = scaled(unsigned_bytes(q) - 32.0, j < 4u ? scale0 : scale1);
-    }
-}
-
-// Decodes elements [32 * unit, 32 * unit + 32) of the row.
-void decode_unit(uint format, uint64_t row, uint unit, out vec4 v[8]) {
-    switch (format) {
-    case F32: decode_f32(row, unit, v); break;
-    case F16: decode_f16(row, unit, v); break;
-    case BF16: decode_bf16(row, unit, v); break;
-    case Q4_0: decode_q4_0(row, unit, v); break;
-    case Q4_1: decode_q4_1(row, unit, v); break;
-    case Q5_0: decode_q5_0(row, unit, v); break;
-    case Q5_1: decode_q5_1(row, unit, v); break;
-    case Q8_0: decode_q8_0(row, unit, v); break;
-    case Q4_K: decode_q4_k(row, unit, v); break;
-    case Q5_K: decode_q5_k(row, unit, v); break;
-    default: decode_q6_k(row, unit, v); break;
-    }
-}
-
-// Dot product of a whole row of `units` * 32 weights with the float vector at `x`, by one subgroup; every lane gets the sum.
-float row_dot(uint format, uint64_t row, uint64_t x, uint units) {
-    float sum = 0.0;
-    for (uint unit = gl_SubgroupInvocationID; unit < units; unit += SUBGROUP) {
-        vec4 w[8];
-        decode_unit(format, row, unit, w);
-        for (uint j = 0; j < 8; j++) sum += dot(w[j], load_vec4(x, unit * 128u + j * 16u));
-    }
-    return subgroupAdd(sum);
+// Four values of a run from their quantised word. The product is rounded before the sum, as the host does it.
+vec4 dequantised(uint format, uint word, vec2 scale) {
+    precise vec4 product = signed_bytes(word) * scale.x;
+    if (!has_offset(format)) return product;
+    precise vec4 sum = product + scale.y;
+    return sum;
 }

@@ -1,7 +1,7 @@
-// Halves as bits, by integer operations: the result does not depend on a device's rounding or denormal mode.
-// The Rust twin is the `half` crate.
+// Halves. The Rust twin is the `half` crate.
 
-// Rounds to the nearest half, ties to even, as bits. Values beyond the range become infinities, NaN stays NaN.
+// Rounds to the nearest half, ties to even, as bits, by integer operations: the result does not depend on a device's rounding or denormal
+// mode. Values beyond the range become infinities, NaN stays NaN.
 uint half_bits(float value) {
     uint bits = floatBitsToUint(value);
     uint sign = (bits >> 16) & 0x8000u;
@@ -22,11 +22,6 @@ uint half_bits(float value) {
     return sign | ((rounded - 0x38000000u) >> 13);
 }
 
-// The value of a half, exactly; subnormals do not depend on the device's denormal mode.
-float half_value(uint bits) {
-    uint magnitude = bits & 0x7fffu;
-    uint sign = (bits & 0x8000u) << 16;
-    if (magnitude < 0x400u) return uintBitsToFloat(floatBitsToUint(float(magnitude) * 5.9604644775390625e-8) | sign);
-    uint exponent_bias = magnitude >= 0x7c00u ? 0x70000000u : 0x38000000u;
-    return uintBitsToFloat(((magnitude << 13) + exponent_bias) | sign);
-}
+// The value of the half in the low 16 bits, and of both halves of a word.
+float half_value(uint bits) { return unpackHalf2x16(bits).x; }
+vec2 half_pair(uint word) { return unpackHalf2x16(word); }

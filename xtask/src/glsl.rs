@@ -18,7 +18,7 @@ fn without_links(comment: &str) -> String {
     comment.replace('[', "\\[").replace(']', "\\]")
 }
 
-/// `const uint A = 0, B = 1;` at the start of a line, as names and values.
+/// `const uint A = 0, B = 1;` at the start of a line, as names and values. Values that are expressions are the shader's own matter.
 pub(crate) fn constants(source: &str) -> Vec<(String, String)> {
     source
         .lines()
@@ -27,6 +27,7 @@ pub(crate) fn constants(source: &str) -> Vec<(String, String)> {
         .flat_map(|(list, _)| list.split(','))
         .filter_map(|item| item.split_once('='))
         .map(|(name, value)| (name.trim().to_owned(), value.trim().trim_end_matches('u').to_owned()))
+        .filter(|(_, value)| value.parse::<u32>().is_ok() || value.starts_with("0x"))
         .collect()
 }
 

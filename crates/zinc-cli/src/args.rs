@@ -8,17 +8,31 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use zinc_kernels::ops::ActFormat;
 use zinc_sched::InflightDepth;
 use zinc_vk::DeviceSelector;
 
 use crate::error::{Error, Result};
+use crate::synth::{Mix, Preset};
+
+mod bench;
+
+pub(crate) use bench::{BenchArgs, BenchSampler, BenchSync, Fill, TableFormat};
 
 /// Flags of several letters behind one dash, and what they stand for.
-const LONG_SHORTS: [(&str, &str); 4] =
-    [("-ctk", "--cache-type-k"), ("-ctv", "--cache-type-v"), ("-dev", "--device"), ("-sys", "--system-prompt")];
+const LONG_SHORTS: [(&str, &str); 5] = [
+    ("-ctk", "--cache-type-k"),
+    ("-ctv", "--cache-type-v"),
+    ("-dev", "--device"),
+    ("-pg", "--n-prompt-gen"),
+    ("-sys", "--system-prompt"),
+];
 
 /// Flags whose value is free text, which may look like one of the [`LONG_SHORTS`].
 const TEXT_FLAGS: [&str; 4] = ["-p", "--prompt", "-sys", "--system-prompt"];
+
+/// Temperature of sampling unless told otherwise.
+pub(crate) const DEFAULT_TEMPERATURE: f32 = 0.8;
 
 /// Parses the arguments of the process, the program's name first.
 ///
@@ -73,6 +87,10 @@ pub(crate) enum Command {
     Tokenize(TokenizeArgs),
     /// Render a conversation with the model's chat template.
     Template(TemplateArgs),
+    /// Measure how fast models run.
+    Bench(BenchArgs),
+    /// Write a model file with random weights, to measure with.
+    Synth(SynthArgs),
     /// Write a completion script for a shell.
     Completions(CompletionsArgs),
 }
@@ -186,6 +204,29 @@ pub(crate) struct TemplateArgs {
     pub(crate) no_generation_prompt: bool,
 }
 
+/// Flags of `zinc synth`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SynthArgs {
+    /// The model whose shapes the file has
+    #[arg(value_name = "PRESET", value_enum)]
+    pub(crate) preset: Preset,
+    /// The GGUF file to write
+    #[arg(value_name = "OUT.gguf")]
+    pub(crate) out: PathBuf,
+    /// The mix of formats
+    #[arg(long, value_name = "MIX", value_enum, default_value_t = Mix::Q4KM, ignore_case = true)]
+    pub(crate) quant: Mix,
+    /// Layers, fewer or more than the model has
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) layers: Option<u32>,
+    /// Seed of the weights: the same one gives the same file
+    #[arg(short, long, value_name = "SEED", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
 /// Flags of `zinc completions`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {
@@ -234,7 +275,7 @@ pub(crate) struct GenerationArgs {
     #[arg(long)]
     pub(crate) ignore_eos: bool,
     /// Temperature; 0 always takes the most likely token
-    #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", default_value_t = DEFAULT_TEMPERATURE, allow_negative_numbers = true)]
     pub(crate) temp: f32,
     /// Seed of the sampler; -1 is a new one each time
     #[arg(short, long, value_name = "SEED", default_value = "-1", allow_negative_numbers = true, value_parser = seed)]
@@ -256,12 +297,31 @@ pub(crate) struct EngineArgs {
     pub(crate) depth: InflightDepth,
 }
 
+/// A form of activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Act {
+    Q8,
+    F32,
+}
+
+impl From<Act> for ActFormat {
+    fn from(act: Act) -> Self {
+        match act {
+            Act::Q8 => Self::Q8,
+            Act::F32 => Self::F32,
+        }
+    }
+}
+
 /// Which device.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeviceArgs {
     /// The device, by index or part of its name as `zinc devices` lists them, or `interpreter`: the CPU, op by op [-dev]
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) device: Option<Device>,
+    /// Activations that quantised weights meet: 8-bit integers with a scale for each 16, or exact f32
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Act::Q8)]
+    pub(crate) act: Act,
     /// List the devices and exit
     #[arg(long)]
     pub(crate) list_devices: bool,
@@ -273,6 +333,13 @@ pub(crate) struct CacheArgs {
     /// Tokens of context; 0 is all that the model was trained for [default: 4096, or the model's if that is less]
     #[arg(short, long, value_name = "N")]
     pub(crate) ctx_size: Option<u32>,
+    #[command(flatten)]
+    pub(crate) types: CacheTypeArgs,
+}
+
+/// How the cache is stored.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CacheTypeArgs {
     /// Format of the cached keys [-ctk]
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = CacheType::F16)]
     pub(crate) cache_type_k: CacheType,
@@ -433,14 +500,20 @@ mod tests {
         let args = run(&[]);
         assert_eq!((args.generation.predict, args.generation.seed), (TokenCount::Unlimited, Seed::Random));
         assert_eq!(args.generation.temp, 0.8);
-        assert_eq!((args.engine.cache.cache_type_k, args.engine.cache.cache_type_v), (CacheType::F16, CacheType::F16));
+        assert_eq!(
+            (args.engine.cache.types.cache_type_k, args.engine.cache.types.cache_type_v),
+            (CacheType::F16, CacheType::F16)
+        );
         assert_eq!((args.engine.sync, args.engine.depth), (Sync::Timeline, InflightDepth::DEFAULT));
     }
 
     #[test]
     fn flags_of_several_letters_behind_one_dash() {
         let args = run(&["-ctk", "f32", "-ctv", "f32", "-dev", "1", "-sys", "Be brief."]);
-        assert_eq!((args.engine.cache.cache_type_k, args.engine.cache.cache_type_v), (CacheType::F32, CacheType::F32));
+        assert_eq!(
+            (args.engine.cache.types.cache_type_k, args.engine.cache.types.cache_type_v),
+            (CacheType::F32, CacheType::F32)
+        );
         assert_eq!(args.engine.device.device, Some(Device::Vulkan(DeviceSelector::Index(1))));
         assert_eq!(args.chat.system_prompt.as_deref(), Some("Be brief."));
     }

@@ -1,11 +1,13 @@
 //! The commands, one file each.
 
+mod bench;
 mod chat;
 mod completions;
 mod devices;
 mod inspect;
 mod logits;
 mod run;
+mod synth;
 mod template;
 mod tokenize;
 
@@ -22,6 +24,8 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Logits(args) => logits::run(args),
         Command::Tokenize(args) => tokenize::run(args),
         Command::Template(args) => template::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Synth(args) => synth::run(args),
         Command::Completions(args) => completions::run(args),
     }
 }

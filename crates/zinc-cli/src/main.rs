@@ -1,11 +1,12 @@
 //! The `zinc` command.
 //!
-//! `args` says what can be asked, `commands` does it with one file per command, `session` opens a model on a device, `error`
-//! turns what goes wrong into one line and an exit status. Nothing depends on this crate; it alone prints, reads flags and
-//! environment variables, and exits.
+//! `args` says what can be asked, `commands` does it with one file per command, `session` opens a model on a device, `bench`
+//! measures it, `synth` makes up model files, `error` turns what goes wrong into one line and an exit status. Nothing depends
+//! on this crate; it alone prints, reads flags and environment variables, and exits.
 
 mod answer;
 mod args;
+mod bench;
 mod commands;
 mod demo;
 mod device;
@@ -14,6 +15,7 @@ mod interrupt;
 mod output;
 mod prompt;
 mod session;
+mod synth;
 
 use std::process::ExitCode;
 

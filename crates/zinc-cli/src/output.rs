@@ -1,5 +1,6 @@
 //! Where text goes: what was asked for to stdout, everything else to stderr, progress bars only to a terminal.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -51,11 +52,11 @@ pub(crate) fn progress_bytes(total: u64, what: &'static str) -> ProgressBar {
 }
 
 /// A progress bar over steps whose number comes later; hidden where stderr is not a terminal.
-pub(crate) fn progress_steps(what: &'static str) -> ProgressBar {
+pub(crate) fn progress_steps(what: impl Into<Cow<'static, str>>) -> ProgressBar {
     progress(0, what, "{msg} [{bar:32}] {pos} of {len}")
 }
 
-fn progress(total: u64, what: &'static str, template: &str) -> ProgressBar {
+fn progress(total: u64, what: impl Into<Cow<'static, str>>, template: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -71,6 +72,12 @@ pub(crate) fn bytes(bytes: u64) -> String {
     if size >= GIB { format!("{:.2} GiB", size / GIB) } else { format!("{:.2} MiB", size / MIB) }
 }
 
+/// Numbers of parameters for people: thousands of millions from there up, millions below.
+pub(crate) fn parameters(count: u64) -> String {
+    let millions = count as f64 / 1e6;
+    if millions >= 1e3 { format!("{:.2} B", millions / 1e3) } else { format!("{millions:.2} M") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +89,7 @@ mod tests {
         assert_eq!(bytes((1 << 30) - 1), "1024.00 MiB");
         assert_eq!(bytes(1 << 30), "1.00 GiB");
         assert_eq!(bytes(u64::MAX), "17179869184.00 GiB");
+        assert_eq!(parameters(19_420_000), "19.42 M");
+        assert_eq!(parameters(30_532_122_624), "30.53 B");
     }
 }

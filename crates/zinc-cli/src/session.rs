@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zinc_kernels::Pipelines;
-use zinc_kernels::ops::CacheFormat;
+use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_model::device::DeviceModel;
 use zinc_model::memory::MemoryPlan;
 use zinc_model::plan::{CacheOptions, Cost, Plan, Shape, Sizes, barriers_before};
@@ -17,7 +17,7 @@ use zinc_sched::adapter::{self, InterpreterModel, Score, VulkanModel, VulkanOpti
 use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, Tracing};
 use zinc_vk::{Instance, host_now_ns};
 
-use crate::args::{CacheArgs, CacheType, Device, DeviceArgs, EngineArgs, Sync};
+use crate::args::{CacheArgs, CacheType, CacheTypeArgs, Device, DeviceArgs, EngineArgs, Sync};
 use crate::device;
 use crate::error::{Error, Result};
 use crate::output;
@@ -39,9 +39,21 @@ impl HostModel {
     /// # Errors
     /// Whatever is wrong with the file.
     pub(crate) fn open(path: &Path, cache: &CacheArgs) -> Result<Self> {
+        Self::open_with(path, |model| cache_options(cache, model))
+    }
+
+    /// Opens a file for a context of so many tokens.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the file.
+    pub(crate) fn open_for(path: &Path, tokens: u32, types: &CacheTypeArgs) -> Result<Self> {
+        Self::open_with(path, |model| cache_of(context(Some(tokens), model.config.n_ctx_train), types))
+    }
+
+    fn open_with(path: &Path, cache: impl FnOnce(&Model) -> CacheOptions) -> Result<Self> {
         let model = Arc::new(Model::open(path)?);
         let tokenizer = Tokenizer::from_gguf(&model.file)?;
-        let cache = cache_options(cache, &model);
+        let cache = cache(&model);
         Ok(Self { model, tokenizer, cache })
     }
 
@@ -86,8 +98,9 @@ impl HostModel {
                     Sync::Timeline => adapter::Sync::Timeline,
                     Sync::Fence => adapter::Sync::Fence,
                 };
-                let loaded = self.load_onto(&device)?;
-                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth, stamps })?;
+                let act = args.device.act.into();
+                let loaded = self.load_onto(&device, act)?;
+                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth, act, stamps })?;
                 (Engine::spawn(model, clock, options)?, Some(vulkan))
             }
         };
@@ -95,13 +108,16 @@ impl HostModel {
     }
 
     /// Uploads the weights and builds the pipelines, with progress.
-    fn load_onto(&self, device: &Arc<zinc_vk::Device>) -> Result<DeviceModel> {
+    ///
+    /// # Errors
+    /// A model that does not fit, or what the device says.
+    pub(crate) fn load_onto(&self, device: &Arc<zinc_vk::Device>, act: ActFormat) -> Result<DeviceModel> {
         let weights = &self.model.weights;
         let progress = output::progress_bytes(weights.bytes(), "loading");
         let pipelines = Arc::new(Pipelines::new(device.clone()));
         let loaded = DeviceModel::load(&pipelines, &self.model, self.cache, &mut |bytes| progress.set_position(bytes))?;
         progress.finish_and_clear();
-        let plans = [Plan::new(weights, Shape::Feed), Plan::new(weights, Shape::Decode)];
+        let plans = [Plan::new(weights, Shape::Feed, act), Plan::new(weights, Shape::Decode, act)];
         let progress = output::progress_steps("building pipelines");
         loaded.build_pipelines(&[&plans[0], &plans[1]], &mut |done, total| {
             progress.set_length(total as u64);
@@ -131,15 +147,16 @@ fn open(args: &DeviceArgs) -> Result<Place> {
 }
 
 fn cache_options(args: &CacheArgs, model: &Model) -> CacheOptions {
+    cache_of(context(args.ctx_size, model.config.n_ctx_train), &args.types)
+}
+
+/// A cache of so many tokens in the formats that were asked for.
+pub(crate) fn cache_of(context: u32, types: &CacheTypeArgs) -> CacheOptions {
     let format = |cache_type| match cache_type {
         CacheType::F16 => CacheFormat::F16,
         CacheType::F32 => CacheFormat::F32,
     };
-    CacheOptions {
-        context: context(args.ctx_size, model.config.n_ctx_train),
-        key_format: format(args.cache_type_k),
-        value_format: format(args.cache_type_v),
-    }
+    CacheOptions { context, key_format: format(types.cache_type_k), value_format: format(types.cache_type_v) }
 }
 
 /// The chat template of a file.
@@ -162,7 +179,7 @@ fn context(asked: Option<u32>, trained: u32) -> u32 {
         (Some(asked), trained) => {
             if trained > 0 && asked > trained {
                 output::notice(&format!(
-                    "-c {asked} is more context than the {trained} tokens the model was trained for"
+                    "{asked} tokens are more context than the {trained} that the model was trained for"
                 ));
             }
             asked
@@ -211,7 +228,7 @@ pub(crate) struct Estimate {
 pub(crate) fn estimate(path: &Path, args: &CacheArgs) -> Result<Estimate> {
     let model = Model::open(path)?;
     let cache = cache_options(args, &model);
-    let plan = Plan::new(&model.weights, Shape::Decode);
+    let plan = Plan::new(&model.weights, Shape::Decode, ActFormat::default());
     let sizes = Sizes { config: &model.config, cache };
     let last = cache.context.saturating_sub(1);
     Ok(Estimate {
@@ -229,18 +246,19 @@ pub(crate) fn estimate(path: &Path, args: &CacheArgs) -> Result<Estimate> {
 pub(crate) fn logits(
     host: &HostModel,
     ids: &[u32],
-    device: &DeviceArgs,
+    args: &DeviceArgs,
     sink: &mut dyn FnMut(usize, &[f32]),
 ) -> Result<()> {
-    match open(device)? {
+    match open(args)? {
         Place::Interpreter => {
             let scored = InterpreterModel::new(&host.model, host.cache).score(ids, sink);
             scored.map_err(|never: Infallible| match never {})
         }
         Place::Vulkan { vulkan, device } => {
-            let options =
-                VulkanOptions { sync: adapter::Sync::Timeline, depth: InflightDepth::ONE, stamps: Tracing::Off };
-            let mut model = VulkanModel::new(host.load_onto(&device)?, options)?;
+            let act = args.act.into();
+            let (sync, depth) = (adapter::Sync::Timeline, InflightDepth::ONE);
+            let options = VulkanOptions { sync, depth, act, stamps: Tracing::Off };
+            let mut model = VulkanModel::new(host.load_onto(&device, act)?, options)?;
             model.score(ids, sink)?;
             drop(model);
             device::check_validation(&vulkan)

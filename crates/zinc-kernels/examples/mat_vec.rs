@@ -6,8 +6,9 @@
 
 use std::error::Error;
 
+use zinc_kernels::formats::repack_rows;
 use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{Epilogue, MatVec, Matrix};
+use zinc_kernels::ops::{ActFormat, MatVec, Matrix, Product};
 use zinc_kernels::reference::{self, HostMatrix};
 use zinc_kernels::{Format, Pipelines};
 use zinc_vk::{Buffer, Device, DevicePlan, Instance, InstanceOptions, Placement, QueueKind, RecordingBuilder, Wants};
@@ -27,17 +28,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     // Every kernel reads the step state: a step that is not live does nothing.
     let state = upload("state", bytemuck::bytes_of(&StepState { live: 1, ..StepState::default() }))?;
-    let matrix = upload("weights", &weights)?;
+    // On a device the fields of a row's blocks lie in planes.
+    let mut rows = vec![0; ROWS * Format::Q4K.device_row_bytes(COLUMNS)];
+    repack_rows(Format::Q4K, COLUMNS, &weights, &mut rows);
+    let matrix = upload("weights", &rows)?;
     let vector = upload("x", bytemuck::cast_slice(&x))?;
     let product = Buffer::new(&device, "y", (ROWS * 4) as u64, Placement::Readback)?;
 
     let pipelines = Pipelines::new(device.clone());
+    let weights_on_device =
+        Matrix { address: matrix.address(), format: Format::Q4K, rows: ROWS as u32, columns: COLUMNS as u32 };
     let dispatch = MatVec {
         state: state.address(),
-        weights: Matrix { address: matrix.address(), format: Format::Q4K, rows: ROWS as u32, columns: COLUMNS as u32 },
+        products: &[Product { weights: weights_on_device, bias: None, y: product.address() }],
         x: vector.address(),
-        y: product.address(),
-        epilogue: Epilogue::Store,
+        act: ActFormat::F32,
+        norm: None,
+        accumulate: false,
     }
     .dispatch(&pipelines.target());
 

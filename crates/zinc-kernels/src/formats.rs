@@ -1,4 +1,4 @@
-//! Weight formats: the block layout table and the host decoder.
+//! Weight formats: the block layout table, the host decoder, and the layout of rows on a device (`planes`).
 //!
 //! A weight row is a sequence of blocks. A block packs [`Layout::elements`] values into [`Layout::bytes`] bytes; the
 //! unquantised formats are blocks of one element. This is one of exactly two decoders (the other one is GLSL) and the
@@ -7,6 +7,9 @@
 //! Quantising is not here: files arrive quantised.
 
 mod decode;
+mod planes;
+
+pub use planes::{PLANE_ALIGNMENT, Plane, repack_rows};
 
 use std::fmt;
 
@@ -35,6 +38,16 @@ pub enum Format {
     Q5K,
     /// 6-bit values around 32; 8-bit scales per 16 under a scale per 256.
     Q6K,
+    /// 2-bit values; 4-bit scales and minimums per 16 under a scale and a minimum per 256.
+    Q2K,
+    /// 3-bit values around 4; 6-bit scales per 16 under a scale per 256.
+    Q3K,
+    /// 4-bit indices into a table of 16 values, one scale per 32.
+    IQ4NL,
+    /// 4-bit indices into the table of `IQ4NL`; 6-bit scales per 32 under a scale per 256.
+    IQ4XS,
+    /// 4-bit floats (E2M1), one power of two per 32.
+    MXFP4,
 }
 
 /// The shape of one block of a [`Format`].
@@ -54,7 +67,7 @@ const fn layout(name: &'static str, elements: usize, bytes: usize) -> Layout {
 
 impl Format {
     /// Every format, in the order of the declaration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 16] = [
         Self::F32,
         Self::F16,
         Self::BF16,
@@ -66,6 +79,11 @@ impl Format {
         Self::Q4K,
         Self::Q5K,
         Self::Q6K,
+        Self::Q2K,
+        Self::Q3K,
+        Self::IQ4NL,
+        Self::IQ4XS,
+        Self::MXFP4,
     ];
 
     /// The block layout: the one table of sizes.
@@ -82,12 +100,23 @@ impl Format {
             Self::Q4K => layout("Q4_K", 256, 2 + 2 + 12 + 128),
             Self::Q5K => layout("Q5_K", 256, 2 + 2 + 12 + 32 + 128),
             Self::Q6K => layout("Q6_K", 256, 128 + 64 + 16 + 2),
+            Self::Q2K => layout("Q2_K", 256, 16 + 64 + 2 + 2),
+            Self::Q3K => layout("Q3_K", 256, 32 + 64 + 12 + 2),
+            Self::IQ4NL => layout("IQ4_NL", 32, 2 + 16),
+            Self::IQ4XS => layout("IQ4_XS", 256, 2 + 2 + 4 + 128),
+            Self::MXFP4 => layout("MXFP4", 32, 1 + 16),
         }
     }
 
     /// The name that GGUF tools print, e.g. `Q4_K`.
     pub const fn name(self) -> &'static str {
         self.layout().name
+    }
+
+    /// Whether elements are floats of their own, without a scale that several share.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F16 | Self::BF16)
     }
 
     /// Elements per block: 1, 32 or 256.
@@ -138,8 +167,13 @@ pub fn decode(format: Format, blocks: &[u8], out: &mut [f32]) {
         Format::Q5_0 => decode::each(blocks, out, decode::q5_0),
         Format::Q5_1 => decode::each(blocks, out, decode::q5_1),
         Format::Q8_0 => decode::each(blocks, out, decode::q8_0),
-        Format::Q4K => decode::each(blocks, out, decode::q4_k),
-        Format::Q5K => decode::each(blocks, out, decode::q5_k),
-        Format::Q6K => decode::each(blocks, out, decode::q6_k),
+        Format::Q4K => decode::each(blocks, out, decode::k::q4_k),
+        Format::Q5K => decode::each(blocks, out, decode::k::q5_k),
+        Format::Q6K => decode::each(blocks, out, decode::k::q6_k),
+        Format::Q2K => decode::each(blocks, out, decode::k::q2_k),
+        Format::Q3K => decode::each(blocks, out, decode::k::q3_k),
+        Format::IQ4NL => decode::each(blocks, out, decode::table::iq4_nl),
+        Format::IQ4XS => decode::each(blocks, out, decode::table::iq4_xs),
+        Format::MXFP4 => decode::each(blocks, out, decode::table::mxfp4),
     }
 }

@@ -2,39 +2,49 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
-//   e4516966830eb6c350eb5fb75c8e26d9d953b55d15a7b4ff097d7c095be745ff crates/zinc-kernels/spv/attention.spv
-//   c19234e9fd7e5126193679897e76bfa460c1afc4f50169a8ab76948ade419821 crates/zinc-kernels/spv/attention_merge.spv
-//   da1e0243078ea9442f77066c050126cc5a5cc867577bd21edcf037b230b0b0d4 crates/zinc-kernels/spv/expert_down.spv
-//   670ed698f76b799d25a84201b6f655a2e4aefac97dfa82cf9e3ea58ae0cc0c38 crates/zinc-kernels/spv/gate_up.spv
-//   aba00da01b26f91015061434de81be8b8b774fe14387181fdda39efd57c99df5 crates/zinc-kernels/spv/gather.spv
-//   4b80517bf8cf48741834b78074203e323aef749313b5a75ed12c8bb0724d0276 crates/zinc-kernels/spv/mat_vec.spv
-//   6b6660855109053c1ab615e39b6f61d05b3fae2f095da74945b3f675d87e9636 crates/zinc-kernels/spv/rms_norm.spv
-//   68ff408bb879198904ca66e8e4b75ff65e5cc3a8e00acbf087bb6b7b47cf573a crates/zinc-kernels/spv/rope_kv.spv
-//   398c00f3c34d0e66b23fc5aa80db0a025b069f47ee602f39336a25b85c8e85a4 crates/zinc-kernels/spv/router.spv
+//   dc4982b518a06e39bc0f1a74142f18b0d6822364458698aa4bef10c88ff04efb crates/zinc-kernels/spv/attention.spv
+//   a209e271d1db1f7c4f2810ee1ea7f9eb1c2a66ff2328963477f719109150fcc1 crates/zinc-kernels/spv/expert_down.spv
+//   3327ea4ded0b6c27155221287162198028ea6814756477217d638222694007e2 crates/zinc-kernels/spv/gate_up.spv
+//   e5be4cf8b7a1fae362889479e18ce20579d4494a4efdfe3b279ce61dd0918b7c crates/zinc-kernels/spv/gather.spv
+//   4b95a11dce9df553968759dfd4f6f8f17873f887390d854bc4fa429e822be754 crates/zinc-kernels/spv/mat_vec.spv
+//   c0f13643927a98a6a71a51a99934669bc11d7c4421c08d0d770f7b58b3a7fb17 crates/zinc-kernels/spv/router.spv
 //   3a441b62aa107d8bc0f2082a5ac3c30aeea12e111f70f43d9e3b2bb5832493b7 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
-//   e7311941e330981254a87b4a84e32116c8fdcac54755d1c23010fc7642fa4b9d shaders/attention.comp
-//   a834d4a743897814191cc0fcdd729c98b51b2cfb0b8582d4cd55786ac10080a4 shaders/attention_merge.comp
-//   e7480c74c3d137084959fdb1f585878c9d30d08b9f5ceca8d79da62b3639d618 shaders/expert_down.comp
-//   796807c9d86bb564781078be69010e2f649fc91e158a1e477d2647bdb86aed80 shaders/gate_up.comp
-//   fad6db47adbb130c91ea21ee30b943050358094bd3b489523db633a3987f5216 shaders/gather.comp
+//   c7a3e383b2f218157777cb8b1032d465e3645a5b3c4889f74ca1222807ed9d99 shaders/attention.comp
+//   0a3e5330bdb78e7cf9f2db7d12e4dd7face9c6b434b117c157dcb9fade932588 shaders/expert_down.comp
+//   36dab251bb631672ec08e05b835b866121297a52e9dc581c969d4b9b68ebfb2c shaders/gate_up.comp
+//   cd0507589ac4e6424b700f9132a15eb3097bbbbb16c657c52759c2d1796fc55c shaders/gather.comp
+//   9d953035cacac2c23603fd1eeb47c41af4303b730ba96ca04193ca7f36d6279a shaders/include/activations.glsl
+//   a5db9b4a653f2c106efa920afa0da44199fbf5b74203aaf3ff568fd3e378c2f9 shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
-//   cfd03db0cdde2105f91c680f3ce0286e41a2d71772a6d8bc5f2622e83189a2d4 shaders/include/formats.glsl
-//   9dbc94ba6f1ad39d918e9b16729ae31478f23856a42a9986f4f3cf8903be68e9 shaders/include/half.glsl
-//   cb6b5f3ae316fdbf95848c9bebeb40453d87a2288252644e1349fe197127b8fe shaders/include/memory.glsl
+//   10dfbbe53903bd75a9ea4d05f63eb9f2af2a08dc8ad07add3ea293a5ca9d8e3c shaders/include/formats.glsl
+//   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
+//   bce1ae90c8f08964d39fa6711b9036c652111ab24afab8e5afc30d19824a122f shaders/include/memory.glsl
 //   a8447fb2e9a9aef30e595ec340282525975ec1be95be4d19cf007e4bafc2a0ba shaders/include/order.glsl
+//   e729fc26b7cc4f5d79f8b4a278ed20a0e5359c5af8b7427775d216ad43ec6e46 shaders/include/products.glsl
 //   5c660484dc680df4e26d542a6063ec3a2fef2d7f41ed7f3a9740ea78b4a3b09d shaders/include/random.glsl
 //   51278187291f61d65eb2e3c91c26e35f8ed90cfb7703edc52cada768caa190fa shaders/include/reduce.glsl
 //   2c8c5ec4522d3895e2764b9d1f23277fe665a20a2c5cf2dbbff9d9079bc3bfd5 shaders/include/state.glsl
 //   b19e4169d0127d536a7c7989083425330722bc583d5d7f6eb8cf18f868ea0880 shaders/include/workgroup.glsl
-//   f7d6656a78471bece35946c30b54aa261309d030ceb98fc503914616d1df77e0 shaders/mat_vec.comp
-//   f04e044873c43a642feda8faeb4e98e8220141ad624a9a77313567e2b9337f5f shaders/rms_norm.comp
-//   d5b974804c41c2670a2214cd45ea79a5bb748eead0181c9cb8254d26bfa4a2c5 shaders/rope_kv.comp
-//   785e192614211836e1c64522e05e9870dc5a8bf606d73214c10fb2fc4efce0aa shaders/router.comp
+//   87129cfe69e659cdaaead2565b2445f3a7fc0ecf38c4ae25433dc0b2e174eaf8 shaders/mat_vec.comp
+//   9e8547bb127e0e0edf3f3acd6a36ead8e4b23152b4bf86d64f3fff8cf505e6dc shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
 
 use crate::kernel::KernelDef;
+
+/// Activations as the matrix products take them: plain f32, or 8-bit integers with a scale for each run of 16.
+///
+/// A quantised vector of n elements is n signed bytes followed by n / 16 pairs (scale, sum): element i is scale * q\[i\], and the sum is that
+/// of the run's elements as they are after rounding, for the formats that have an offset. The Rust twin is `reference::activations`.
+pub mod activations {
+    /// `ACT_F32` in GLSL.
+    pub const ACT_F32: u32 = 0;
+    /// `ACT_Q8` in GLSL.
+    pub const ACT_Q8: u32 = 1;
+    /// `RUN` in GLSL.
+    pub const RUN: u32 = 16;
+}
 
 /// How keys and values lie in the KV cache: the values of the specialisation constants that say so.
 pub mod cache {
@@ -52,10 +62,12 @@ pub mod candidates {
     pub const CANDIDATE_BYTES: u32 = 16;
 }
 
-/// The decoders of the weight formats: the device's twin of `formats::decode`, bit for bit.
+/// The weight formats on the device: the twin of `formats::decode`, bit for bit.
 ///
-/// A row is read in units of 32 consecutive elements, one lane a unit. Block layouts are those of GGUF: sizes and meaning are listed
-/// in `formats.rs`. The format is a specialisation constant wherever this is used, so that one branch survives.
+/// Rows lie in planes (`formats::planes`): a field of all blocks of the row, then the next field, each plane padded to 16 bytes. A row is
+/// read in chunks of 32 elements, one lane a chunk: two runs of 16 elements, which have a scale and an offset each. Where the two
+/// runs of a chunk stand in the row depends on the format. The format is a specialisation constant wherever this is used, so that one branch
+/// survives. In quantised formats an element is scale * q + offset with q a signed byte.
 pub mod formats {
     /// `F32` in GLSL.
     pub const F32: u32 = 0;
@@ -79,6 +91,18 @@ pub mod formats {
     pub const Q5_K: u32 = 9;
     /// `Q6_K` in GLSL.
     pub const Q6_K: u32 = 10;
+    /// `Q2_K` in GLSL.
+    pub const Q2_K: u32 = 11;
+    /// `Q3_K` in GLSL.
+    pub const Q3_K: u32 = 12;
+    /// `IQ4_NL` in GLSL.
+    pub const IQ4_NL: u32 = 13;
+    /// `IQ4_XS` in GLSL.
+    pub const IQ4_XS: u32 = 14;
+    /// `MXFP4` in GLSL.
+    pub const MXFP4: u32 = 15;
+    /// `NO_FORMAT` in GLSL.
+    pub const NO_FORMAT: u32 = 255;
 }
 
 /// What varies from token to token: the state that steps hand to each other, and what a step reports to the host.
@@ -236,56 +260,82 @@ pub mod advance {
     };
 }
 
-/// Attention of one query token over the KV cache, split over the context: workgroup (split, head) reads every SPLITS-th tile of
-/// positions and leaves its share unnormalised, with its maximum and its sum, for `attention_merge`. The grid does not depend on the
-/// context length, so that one recording serves every token. A tile is one position a thread.
-/// (Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
+/// Attention of one token: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache, and
+/// joins the shares.
+///
+/// Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
+/// them. The context is split over workgroups and their subgroups by tiles of one position a lane; the grid does not depend on the context
+/// length, so that one recording serves every token, and splits without a tile leave at once. The workgroup of a group that finishes last joins
+/// the shares, in the order of the splits. Every workgroup prepares the queries for itself; the one whose tile holds the token's position writes
+/// the cache before it reads it.
+/// (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
+/// precision for long contexts. Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
 pub mod attention {
     use super::KernelDef;
 
-    /// `MAX_HEAD_SIZE` in GLSL.
-    pub const MAX_HEAD_SIZE: u32 = 512;
-    /// `MAX_TILE` in GLSL.
-    pub const MAX_TILE: u32 = 256;
+    /// `HALVES` in GLSL.
+    pub const HALVES: u32 = 0;
+    /// `INTERLEAVED` in GLSL.
+    pub const INTERLEAVED: u32 = 1;
+    /// `KEYS_AHEAD` in GLSL.
+    pub const KEYS_AHEAD: u32 = 2;
+    /// `VALUES_AHEAD` in GLSL.
+    pub const VALUES_AHEAD: u32 = 4;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// \[query_heads, head_size\] f32
+        /// \[query_heads, HEAD_SIZE\] f32
         pub q: u64,
-        /// \[context, kv_heads * head_size\] in KEY_FORMAT
+        /// \[kv_heads, HEAD_SIZE\] f32
+        pub k: u64,
+        /// \[kv_heads, HEAD_SIZE\] f32
+        pub v: u64,
+        /// \[HEAD_SIZE\] f32, read by NORMALISE
+        pub q_norm: u64,
+        /// \[HEAD_SIZE\] f32, read by NORMALISE
+        pub k_norm: u64,
+        /// \[context, rotated / 2\] pairs (cos, sin) f32
+        pub rotation: u64,
+        /// \[context, kv_heads * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
-        /// \[context, kv_heads * head_size\] in VALUE_FORMAT
+        /// \[context, kv_heads * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
-        /// \[query_heads, splits, head_size + 2\] f32: weighted values, maximum, sum
+        /// \[groups, splits, HEADS * (HEAD_SIZE + 4)\] f32: weighted values; maxima and sums
         pub partials: u64,
-        /// `query_heads` in GLSL.
-        pub query_heads: u32,
+        /// \[query_heads, HEAD_SIZE\] in form OUT
+        pub y: u64,
+        /// \[groups\] u32, 0
+        pub counters: u64,
         /// `kv_heads` in GLSL.
         pub kv_heads: u32,
-        /// a multiple of 4
-        pub head_size: u32,
-        /// `splits` in GLSL.
-        pub splits: u32,
-        /// 1 / sqrt(head_size)
-        pub scale: f32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
+        /// query heads that share a key and value head / HEADS
+        pub groups_per_kv: u32,
+        /// leading elements of a head that rotate
+        pub rotated: u32,
+        /// `epsilon` in GLSL.
+        pub epsilon: f32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 64);
+        assert!(size_of::<Push>() == 112);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, q) == 8);
-        assert!(std::mem::offset_of!(Push, key_cache) == 16);
-        assert!(std::mem::offset_of!(Push, value_cache) == 24);
-        assert!(std::mem::offset_of!(Push, partials) == 32);
-        assert!(std::mem::offset_of!(Push, query_heads) == 40);
-        assert!(std::mem::offset_of!(Push, kv_heads) == 44);
-        assert!(std::mem::offset_of!(Push, head_size) == 48);
-        assert!(std::mem::offset_of!(Push, splits) == 52);
-        assert!(std::mem::offset_of!(Push, scale) == 56);
+        assert!(std::mem::offset_of!(Push, k) == 16);
+        assert!(std::mem::offset_of!(Push, v) == 24);
+        assert!(std::mem::offset_of!(Push, q_norm) == 32);
+        assert!(std::mem::offset_of!(Push, k_norm) == 40);
+        assert!(std::mem::offset_of!(Push, rotation) == 48);
+        assert!(std::mem::offset_of!(Push, key_cache) == 56);
+        assert!(std::mem::offset_of!(Push, value_cache) == 64);
+        assert!(std::mem::offset_of!(Push, partials) == 72);
+        assert!(std::mem::offset_of!(Push, y) == 80);
+        assert!(std::mem::offset_of!(Push, counters) == 88);
+        assert!(std::mem::offset_of!(Push, kv_heads) == 96);
+        assert!(std::mem::offset_of!(Push, groups_per_kv) == 100);
+        assert!(std::mem::offset_of!(Push, rotated) == 104);
+        assert!(std::mem::offset_of!(Push, epsilon) == 108);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -294,16 +344,36 @@ pub mod attention {
         pub workgroup: u32,
         /// Constant 1, `SUBGROUP`.
         pub subgroup: u32,
-        /// Constant 2, `KEY_FORMAT`.
+        /// Constant 2, `HEAD_SIZE`.
+        pub head_size: u32,
+        /// Constant 3, `HEADS`.
+        pub heads: u32,
+        /// Constant 4, `KEY_FORMAT`.
         pub key_format: u32,
-        /// Constant 3, `VALUE_FORMAT`.
+        /// Constant 5, `VALUE_FORMAT`.
         pub value_format: u32,
+        /// Constant 6, `PAIRING`.
+        pub pairing: u32,
+        /// Constant 7, `NORMALISE`.
+        pub normalise: u32,
+        /// Constant 8, `OUT`.
+        pub out: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 4] {
-            [(0, self.workgroup), (1, self.subgroup), (2, self.key_format), (3, self.value_format)]
+        pub fn values(self) -> [(u32, u32); 9] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.head_size),
+                (3, self.heads),
+                (4, self.key_format),
+                (5, self.value_format),
+                (6, self.pairing),
+                (7, self.normalise),
+                (8, self.out),
+            ]
         }
     }
     /// The kernel.
@@ -314,101 +384,45 @@ pub mod attention {
     };
 }
 
-/// Joins the shares that `attention` left for each head. One workgroup handles one head. A head with no position at all gives 0.
-/// Only an empty share has a sum of 0; one that is NaN counts, so that it stays visible.
-pub mod attention_merge {
-    use super::KernelDef;
-
-    /// Push constants.
-    #[repr(C)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
-    pub struct Push {
-        /// `state` in GLSL.
-        pub state: u64,
-        /// \[heads, splits, head_size + 2\] f32: weighted values, maximum, sum
-        pub partials: u64,
-        /// \[heads, head_size\] f32
-        pub y: u64,
-        /// `head_size` in GLSL.
-        pub head_size: u32,
-        /// `splits` in GLSL.
-        pub splits: u32,
-    }
-    const _: () = {
-        assert!(size_of::<Push>() == 32);
-        assert!(std::mem::offset_of!(Push, state) == 0);
-        assert!(std::mem::offset_of!(Push, partials) == 8);
-        assert!(std::mem::offset_of!(Push, y) == 16);
-        assert!(std::mem::offset_of!(Push, head_size) == 24);
-        assert!(std::mem::offset_of!(Push, splits) == 28);
-    };
-    /// Specialisation constants.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Constants {
-        /// Constant 0, `WORKGROUP`.
-        pub workgroup: u32,
-        /// Constant 1, `SUBGROUP`.
-        pub subgroup: u32,
-    }
-    impl Constants {
-        /// Ids and values.
-        #[must_use]
-        pub fn values(self) -> [(u32, u32); 2] {
-            [(0, self.workgroup), (1, self.subgroup)]
-        }
-    }
-    /// The kernel.
-    pub static KERNEL: KernelDef = KernelDef {
-        name: "attention_merge",
-        spirv: include_bytes!("../spv/attention_merge.spv"),
-        push_bytes: size_of::<Push>() as u32,
-    };
-}
-
 /// The second half of an expert layer, onto the residual stream: y += sum over slots of weight\[s\] * (D\[ids\[s\]\] h\[s\]).
-/// One subgroup computes one row for all slots, in slot order.
+/// One subgroup computes one row: its lanes share out the chunks of all slots.
 pub mod expert_down {
     use super::KernelDef;
 
+    /// `NORM` in GLSL.
+    pub const NORM: u32 = 0;
+    /// `AHEAD` in GLSL.
+    pub const AHEAD: u32 = 4;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// \[experts, rows, columns\] in FORMAT
+        /// \[experts, rows, COLUMNS\] in FORMAT, rows in planes: less than 4 GiB
         pub down: u64,
-        /// `row_bytes` in GLSL.
-        pub row_bytes: u64,
-        /// \[slots\] u32
+        /// \[SLOTS\] u32
         pub ids: u64,
-        /// \[slots\] f32
+        /// \[SLOTS\] f32
         pub weights: u64,
-        /// \[slots, columns\] f32
+        /// \[SLOTS, COLUMNS\] in form ACT
         pub h: u64,
         /// \[rows\] f32
         pub y: u64,
         /// `rows` in GLSL.
         pub rows: u32,
-        /// `columns` in GLSL.
-        pub columns: u32,
-        /// `slots` in GLSL.
-        pub slots: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 72);
+        assert!(size_of::<Push>() == 56);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, down) == 8);
-        assert!(std::mem::offset_of!(Push, row_bytes) == 16);
-        assert!(std::mem::offset_of!(Push, ids) == 24);
-        assert!(std::mem::offset_of!(Push, weights) == 32);
-        assert!(std::mem::offset_of!(Push, h) == 40);
-        assert!(std::mem::offset_of!(Push, y) == 48);
-        assert!(std::mem::offset_of!(Push, rows) == 56);
-        assert!(std::mem::offset_of!(Push, columns) == 60);
-        assert!(std::mem::offset_of!(Push, slots) == 64);
+        assert!(std::mem::offset_of!(Push, ids) == 16);
+        assert!(std::mem::offset_of!(Push, weights) == 24);
+        assert!(std::mem::offset_of!(Push, h) == 32);
+        assert!(std::mem::offset_of!(Push, y) == 40);
+        assert!(std::mem::offset_of!(Push, rows) == 48);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -417,14 +431,27 @@ pub mod expert_down {
         pub workgroup: u32,
         /// Constant 1, `SUBGROUP`.
         pub subgroup: u32,
-        /// Constant 2, `FORMAT`.
+        /// Constant 2, `ACT`.
+        pub act: u32,
+        /// Constant 3, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 4, `FORMAT`.
         pub format: u32,
+        /// Constant 5, `SLOTS`.
+        pub slots: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 3] {
-            [(0, self.workgroup), (1, self.subgroup), (2, self.format)]
+        pub fn values(self) -> [(u32, u32); 6] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.act),
+                (3, self.columns),
+                (4, self.format),
+                (5, self.slots),
+            ]
         }
     }
     /// The kernel.
@@ -435,8 +462,9 @@ pub mod expert_down {
     };
 }
 
-/// The first half of a SwiGLU feed-forward layer: y = silu(G x) * (U x), for each chosen expert, or for a dense layer.
-/// One subgroup computes one row of one slot. (Shazeer: GLU Variants Improve Transformer, 2020.)
+/// The first half of a SwiGLU feed-forward layer: y = silu(G x) * (U x), for each chosen expert, or for a dense layer. A workgroup computes
+/// one run of 16 elements of one slot, so that it can store them in the form that the second half wants.
+/// (Shazeer: GLU Variants Improve Transformer, 2020.)
 pub mod gate_up {
     use super::KernelDef;
 
@@ -446,42 +474,34 @@ pub mod gate_up {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// \[experts, rows, columns\] in GATE_FORMAT
+        /// \[experts, rows, COLUMNS\] in GATE_FORMAT, rows in planes
         pub gate: u64,
-        /// \[experts, rows, columns\] in UP_FORMAT
+        /// \[experts, rows, COLUMNS\] in UP_FORMAT, rows in planes
         pub up: u64,
-        /// `gate_row_bytes` in GLSL.
-        pub gate_row_bytes: u64,
-        /// `up_row_bytes` in GLSL.
-        pub up_row_bytes: u64,
         /// \[slots\] u32, read where EXPERTS is 1
         pub ids: u64,
-        /// \[columns\] f32
+        /// \[COLUMNS\]
         pub x: u64,
-        /// \[slots, rows\] f32
+        /// \[COLUMNS\] f32, read where NORM is 1
+        pub norm: u64,
+        /// \[slots, rows\] in form OUT
         pub y: u64,
-        /// `rows` in GLSL.
+        /// a multiple of 16
         pub rows: u32,
-        /// `columns` in GLSL.
-        pub columns: u32,
-        /// `slots` in GLSL.
-        pub slots: u32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
+        /// `epsilon` in GLSL.
+        pub epsilon: f32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 80);
+        assert!(size_of::<Push>() == 64);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, gate) == 8);
         assert!(std::mem::offset_of!(Push, up) == 16);
-        assert!(std::mem::offset_of!(Push, gate_row_bytes) == 24);
-        assert!(std::mem::offset_of!(Push, up_row_bytes) == 32);
-        assert!(std::mem::offset_of!(Push, ids) == 40);
-        assert!(std::mem::offset_of!(Push, x) == 48);
-        assert!(std::mem::offset_of!(Push, y) == 56);
-        assert!(std::mem::offset_of!(Push, rows) == 64);
-        assert!(std::mem::offset_of!(Push, columns) == 68);
-        assert!(std::mem::offset_of!(Push, slots) == 72);
+        assert!(std::mem::offset_of!(Push, ids) == 24);
+        assert!(std::mem::offset_of!(Push, x) == 32);
+        assert!(std::mem::offset_of!(Push, norm) == 40);
+        assert!(std::mem::offset_of!(Push, y) == 48);
+        assert!(std::mem::offset_of!(Push, rows) == 56);
+        assert!(std::mem::offset_of!(Push, epsilon) == 60);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -490,18 +510,36 @@ pub mod gate_up {
         pub workgroup: u32,
         /// Constant 1, `SUBGROUP`.
         pub subgroup: u32,
-        /// Constant 2, `GATE_FORMAT`.
-        pub gate_format: u32,
-        /// Constant 3, `UP_FORMAT`.
-        pub up_format: u32,
-        /// Constant 4, `EXPERTS`.
+        /// Constant 2, `ACT`.
+        pub act: u32,
+        /// Constant 3, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 4, `NORM`.
+        pub norm: u32,
+        /// Constant 5, `OUT`.
+        pub out: u32,
+        /// Constant 6, `EXPERTS`.
         pub experts: u32,
+        /// Constant 7, `GATE_FORMAT`.
+        pub gate_format: u32,
+        /// Constant 8, `UP_FORMAT`.
+        pub up_format: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 5] {
-            [(0, self.workgroup), (1, self.subgroup), (2, self.gate_format), (3, self.up_format), (4, self.experts)]
+        pub fn values(self) -> [(u32, u32); 9] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.act),
+                (3, self.columns),
+                (4, self.norm),
+                (5, self.out),
+                (6, self.experts),
+                (7, self.gate_format),
+                (8, self.up_format),
+            ]
         }
     }
     /// The kernel.
@@ -512,7 +550,7 @@ pub mod gate_up {
     };
 }
 
-/// Embedding: decodes the row of the step's token into the residual stream. One thread decodes one unit of 32 elements.
+/// Embedding: decodes the row of the step's token into the residual stream. One thread decodes one chunk of 32 elements.
 pub mod gather {
     use super::KernelDef;
 
@@ -522,10 +560,8 @@ pub mod gather {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// \[vocabulary, columns\] in FORMAT
+        /// \[vocabulary, columns\] in FORMAT, rows in planes
         pub table: u64,
-        /// `row_bytes` in GLSL.
-        pub row_bytes: u64,
         /// \[columns\] f32
         pub y: u64,
         /// `columns` in GLSL.
@@ -534,12 +570,11 @@ pub mod gather {
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 40);
+        assert!(size_of::<Push>() == 32);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, table) == 8);
-        assert!(std::mem::offset_of!(Push, row_bytes) == 16);
-        assert!(std::mem::offset_of!(Push, y) == 24);
-        assert!(std::mem::offset_of!(Push, columns) == 32);
+        assert!(std::mem::offset_of!(Push, y) == 16);
+        assert!(std::mem::offset_of!(Push, columns) == 24);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -563,47 +598,66 @@ pub mod gather {
         KernelDef { name: "gather", spirv: include_bytes!("../spv/gather.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// y = W x, W x + bias, or y + W x. One subgroup computes one row.
+/// Up to three matrices times one vector: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
+/// the head). A subgroup computes ROWS rows of one matrix at a time, so that what it read of the vector serves all of them.
 pub mod mat_vec {
     use super::KernelDef;
 
-    /// `STORE` in GLSL.
-    pub const STORE: u32 = 0;
-    /// `ADD_BIAS` in GLSL.
-    pub const ADD_BIAS: u32 = 1;
-    /// `ACCUMULATE` in GLSL.
-    pub const ACCUMULATE: u32 = 2;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// \[rows, columns\] in FORMAT
-        pub weights: u64,
-        /// `row_bytes` in GLSL.
-        pub row_bytes: u64,
-        /// \[columns\] f32
+        /// \[COLUMNS\]
         pub x: u64,
-        /// \[rows\] f32, read by ADD_BIAS
-        pub bias: u64,
+        /// \[COLUMNS\] f32, read where NORM is 1
+        pub norm: u64,
+        /// \[rows, COLUMNS\] in FORMAT_0, rows in planes
+        pub weights_0: u64,
+        /// `weights_1` in GLSL.
+        pub weights_1: u64,
+        /// `weights_2` in GLSL.
+        pub weights_2: u64,
+        /// \[rows\] f32, or 0 for none
+        pub bias_0: u64,
+        /// `bias_1` in GLSL.
+        pub bias_1: u64,
+        /// `bias_2` in GLSL.
+        pub bias_2: u64,
         /// \[rows\] f32
-        pub y: u64,
-        /// `rows` in GLSL.
-        pub rows: u32,
-        /// `columns` in GLSL.
-        pub columns: u32,
+        pub y_0: u64,
+        /// `y_1` in GLSL.
+        pub y_1: u64,
+        /// `y_2` in GLSL.
+        pub y_2: u64,
+        /// `rows_0` in GLSL.
+        pub rows_0: u32,
+        /// `rows_1` in GLSL.
+        pub rows_1: u32,
+        /// `rows_2` in GLSL.
+        pub rows_2: u32,
+        /// `epsilon` in GLSL.
+        pub epsilon: f32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 56);
+        assert!(size_of::<Push>() == 112);
         assert!(std::mem::offset_of!(Push, state) == 0);
-        assert!(std::mem::offset_of!(Push, weights) == 8);
-        assert!(std::mem::offset_of!(Push, row_bytes) == 16);
-        assert!(std::mem::offset_of!(Push, x) == 24);
-        assert!(std::mem::offset_of!(Push, bias) == 32);
-        assert!(std::mem::offset_of!(Push, y) == 40);
-        assert!(std::mem::offset_of!(Push, rows) == 48);
-        assert!(std::mem::offset_of!(Push, columns) == 52);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, norm) == 16);
+        assert!(std::mem::offset_of!(Push, weights_0) == 24);
+        assert!(std::mem::offset_of!(Push, weights_1) == 32);
+        assert!(std::mem::offset_of!(Push, weights_2) == 40);
+        assert!(std::mem::offset_of!(Push, bias_0) == 48);
+        assert!(std::mem::offset_of!(Push, bias_1) == 56);
+        assert!(std::mem::offset_of!(Push, bias_2) == 64);
+        assert!(std::mem::offset_of!(Push, y_0) == 72);
+        assert!(std::mem::offset_of!(Push, y_1) == 80);
+        assert!(std::mem::offset_of!(Push, y_2) == 88);
+        assert!(std::mem::offset_of!(Push, rows_0) == 96);
+        assert!(std::mem::offset_of!(Push, rows_1) == 100);
+        assert!(std::mem::offset_of!(Push, rows_2) == 104);
+        assert!(std::mem::offset_of!(Push, epsilon) == 108);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -612,16 +666,39 @@ pub mod mat_vec {
         pub workgroup: u32,
         /// Constant 1, `SUBGROUP`.
         pub subgroup: u32,
-        /// Constant 2, `FORMAT`.
-        pub format: u32,
-        /// Constant 3, `EPILOGUE`.
-        pub epilogue: u32,
+        /// Constant 2, `ACT`.
+        pub act: u32,
+        /// Constant 3, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 4, `NORM`.
+        pub norm: u32,
+        /// Constant 5, `ROWS`.
+        pub rows: u32,
+        /// Constant 6, `ACCUMULATE`.
+        pub accumulate: u32,
+        /// Constant 7, `FORMAT_0`.
+        pub format_0: u32,
+        /// Constant 8, `FORMAT_1`.
+        pub format_1: u32,
+        /// Constant 9, `FORMAT_2`.
+        pub format_2: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 4] {
-            [(0, self.workgroup), (1, self.subgroup), (2, self.format), (3, self.epilogue)]
+        pub fn values(self) -> [(u32, u32); 10] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.act),
+                (3, self.columns),
+                (4, self.norm),
+                (5, self.rows),
+                (6, self.accumulate),
+                (7, self.format_0),
+                (8, self.format_1),
+                (9, self.format_2),
+            ]
         }
     }
     /// The kernel.
@@ -632,163 +709,12 @@ pub mod mat_vec {
     };
 }
 
-/// y = x / sqrt(mean(x^2) + epsilon) * weight, by one workgroup. (Zhang and Sennrich: Root Mean Square Layer Normalization, 2019.)
-pub mod rms_norm {
-    use super::KernelDef;
-
-    /// Push constants.
-    #[repr(C)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
-    pub struct Push {
-        /// `state` in GLSL.
-        pub state: u64,
-        /// \[columns\] f32
-        pub x: u64,
-        /// \[columns\] f32
-        pub weight: u64,
-        /// \[columns\] f32
-        pub y: u64,
-        /// `columns` in GLSL.
-        pub columns: u32,
-        /// `epsilon` in GLSL.
-        pub epsilon: f32,
-    }
-    const _: () = {
-        assert!(size_of::<Push>() == 40);
-        assert!(std::mem::offset_of!(Push, state) == 0);
-        assert!(std::mem::offset_of!(Push, x) == 8);
-        assert!(std::mem::offset_of!(Push, weight) == 16);
-        assert!(std::mem::offset_of!(Push, y) == 24);
-        assert!(std::mem::offset_of!(Push, columns) == 32);
-        assert!(std::mem::offset_of!(Push, epsilon) == 36);
-    };
-    /// Specialisation constants.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Constants {
-        /// Constant 0, `WORKGROUP`.
-        pub workgroup: u32,
-        /// Constant 1, `SUBGROUP`.
-        pub subgroup: u32,
-    }
-    impl Constants {
-        /// Ids and values.
-        #[must_use]
-        pub fn values(self) -> [(u32, u32); 2] {
-            [(0, self.workgroup), (1, self.subgroup)]
-        }
-    }
-    /// The kernel.
-    pub static KERNEL: KernelDef = KernelDef {
-        name: "rms_norm",
-        spirv: include_bytes!("../spv/rms_norm.spv"),
-        push_bytes: size_of::<Push>() as u32,
-    };
-}
-
-/// Prepares attention for one token: normalises each query and key head (where the model does), rotates both by the token's
-/// position, and appends the key and the value to the cache. One workgroup handles one head.
+/// The choice of experts: normalises the residual stream, multiplies it with the router's matrix, and takes the USED highest logits.
 ///
-/// Rotary embedding: Su et al., RoFormer, 2021. The cosines and sines come from a table made by the host, because the precision that
-/// Vulkan promises for cos and sin is too low for long contexts.
-pub mod rope_kv {
-    use super::KernelDef;
-
-    /// `HALVES` in GLSL.
-    pub const HALVES: u32 = 0;
-    /// `INTERLEAVED` in GLSL.
-    pub const INTERLEAVED: u32 = 1;
-    /// Push constants.
-    #[repr(C)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
-    pub struct Push {
-        /// `state` in GLSL.
-        pub state: u64,
-        /// \[query_heads, head_size\] f32, rotated in place
-        pub q: u64,
-        /// \[kv_heads, head_size\] f32
-        pub k: u64,
-        /// \[kv_heads, head_size\] f32
-        pub v: u64,
-        /// \[head_size\] f32, read by NORMALISE
-        pub q_norm: u64,
-        /// \[head_size\] f32, read by NORMALISE
-        pub k_norm: u64,
-        /// \[context, rotated / 2\] pairs (cos, sin) f32
-        pub rotation: u64,
-        /// \[context, kv_heads * head_size\] in KEY_FORMAT
-        pub key_cache: u64,
-        /// \[context, kv_heads * head_size\] in VALUE_FORMAT
-        pub value_cache: u64,
-        /// `query_heads` in GLSL.
-        pub query_heads: u32,
-        /// `kv_heads` in GLSL.
-        pub kv_heads: u32,
-        /// at most 512
-        pub head_size: u32,
-        /// leading elements of a head that rotate
-        pub rotated: u32,
-        /// `epsilon` in GLSL.
-        pub epsilon: f32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
-    }
-    const _: () = {
-        assert!(size_of::<Push>() == 96);
-        assert!(std::mem::offset_of!(Push, state) == 0);
-        assert!(std::mem::offset_of!(Push, q) == 8);
-        assert!(std::mem::offset_of!(Push, k) == 16);
-        assert!(std::mem::offset_of!(Push, v) == 24);
-        assert!(std::mem::offset_of!(Push, q_norm) == 32);
-        assert!(std::mem::offset_of!(Push, k_norm) == 40);
-        assert!(std::mem::offset_of!(Push, rotation) == 48);
-        assert!(std::mem::offset_of!(Push, key_cache) == 56);
-        assert!(std::mem::offset_of!(Push, value_cache) == 64);
-        assert!(std::mem::offset_of!(Push, query_heads) == 72);
-        assert!(std::mem::offset_of!(Push, kv_heads) == 76);
-        assert!(std::mem::offset_of!(Push, head_size) == 80);
-        assert!(std::mem::offset_of!(Push, rotated) == 84);
-        assert!(std::mem::offset_of!(Push, epsilon) == 88);
-    };
-    /// Specialisation constants.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Constants {
-        /// Constant 0, `WORKGROUP`.
-        pub workgroup: u32,
-        /// Constant 1, `SUBGROUP`.
-        pub subgroup: u32,
-        /// Constant 2, `PAIRING`.
-        pub pairing: u32,
-        /// Constant 3, `NORMALISE`.
-        pub normalise: u32,
-        /// Constant 4, `KEY_FORMAT`.
-        pub key_format: u32,
-        /// Constant 5, `VALUE_FORMAT`.
-        pub value_format: u32,
-    }
-    impl Constants {
-        /// Ids and values.
-        #[must_use]
-        pub fn values(self) -> [(u32, u32); 6] {
-            [
-                (0, self.workgroup),
-                (1, self.subgroup),
-                (2, self.pairing),
-                (3, self.normalise),
-                (4, self.key_format),
-                (5, self.value_format),
-            ]
-        }
-    }
-    /// The kernel.
-    pub static KERNEL: KernelDef = KernelDef {
-        name: "rope_kv",
-        spirv: include_bytes!("../spv/rope_kv.spv"),
-        push_bytes: size_of::<Push>() as u32,
-    };
-}
-
-/// Chooses the experts of a token: the highest `used` of the router's logits, ties to the lower index, NaN as minus infinity, and their
-/// weights: the softmax over all experts, or over the chosen ones only (which equals renormalising the former). One subgroup.
+/// A subgroup computes one logit, in f32 whatever the form of other activations, because a rounded logit could choose another expert. On the
+/// way the normalised vector is stored in the form OUT for the experts. The workgroup that finishes last ranks the logits: an expert's
+/// rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits are
+/// compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
 pub mod router {
     use super::KernelDef;
 
@@ -798,31 +724,55 @@ pub mod router {
     pub const SOFTMAX_OF_ALL: u32 = 1;
     /// `MAX_EXPERTS` in GLSL.
     pub const MAX_EXPERTS: u32 = 1024;
+    /// `MAX_USED` in GLSL.
+    pub const MAX_USED: u32 = 128;
+    /// `NORM` in GLSL.
+    pub const NORM: u32 = 1;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
+        /// \[COLUMNS\] f32
+        pub x: u64,
+        /// \[COLUMNS\] f32
+        pub norm: u64,
+        /// \[experts, COLUMNS\] in FORMAT, rows in planes
+        pub matrix: u64,
+        /// \[COLUMNS\] in form OUT
+        pub y: u64,
         /// \[experts\] f32
         pub logits: u64,
         /// \[used\] u32
         pub ids: u64,
         /// \[used\] f32
         pub weights: u64,
-        /// at most 1,024
+        /// u32, 0
+        pub counter: u64,
+        /// at most MAX_EXPERTS
         pub experts: u32,
-        /// `used` in GLSL.
+        /// at most MAX_USED
         pub used: u32,
+        /// `epsilon` in GLSL.
+        pub epsilon: f32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 40);
+        assert!(size_of::<Push>() == 88);
         assert!(std::mem::offset_of!(Push, state) == 0);
-        assert!(std::mem::offset_of!(Push, logits) == 8);
-        assert!(std::mem::offset_of!(Push, ids) == 16);
-        assert!(std::mem::offset_of!(Push, weights) == 24);
-        assert!(std::mem::offset_of!(Push, experts) == 32);
-        assert!(std::mem::offset_of!(Push, used) == 36);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, norm) == 16);
+        assert!(std::mem::offset_of!(Push, matrix) == 24);
+        assert!(std::mem::offset_of!(Push, y) == 32);
+        assert!(std::mem::offset_of!(Push, logits) == 40);
+        assert!(std::mem::offset_of!(Push, ids) == 48);
+        assert!(std::mem::offset_of!(Push, weights) == 56);
+        assert!(std::mem::offset_of!(Push, counter) == 64);
+        assert!(std::mem::offset_of!(Push, experts) == 72);
+        assert!(std::mem::offset_of!(Push, used) == 76);
+        assert!(std::mem::offset_of!(Push, epsilon) == 80);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -831,14 +781,27 @@ pub mod router {
         pub workgroup: u32,
         /// Constant 1, `SUBGROUP`.
         pub subgroup: u32,
-        /// Constant 2, `WEIGHTING`.
+        /// Constant 2, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 3, `OUT`.
+        pub out: u32,
+        /// Constant 4, `FORMAT`.
+        pub format: u32,
+        /// Constant 5, `WEIGHTING`.
         pub weighting: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 3] {
-            [(0, self.workgroup), (1, self.subgroup), (2, self.weighting)]
+        pub fn values(self) -> [(u32, u32); 6] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.columns),
+                (3, self.out),
+                (4, self.format),
+                (5, self.weighting),
+            ]
         }
     }
     /// The kernel.
@@ -897,16 +860,13 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 11] = [
+pub static KERNELS: [&KernelDef; 8] = [
     &advance::KERNEL,
     &attention::KERNEL,
-    &attention_merge::KERNEL,
     &expert_down::KERNEL,
     &gate_up::KERNEL,
     &gather::KERNEL,
     &mat_vec::KERNEL,
-    &rms_norm::KERNEL,
-    &rope_kv::KERNEL,
     &router::KERNEL,
     &sample::KERNEL,
 ];

@@ -2,6 +2,7 @@
 
 use crate::formats::Format;
 use crate::generated::formats as codes;
+use crate::tuning::Tuning;
 
 /// A kernel's SPIR-V and the size of its push constants.
 #[derive(Debug)]
@@ -29,10 +30,10 @@ pub struct Target {
     pub subgroup: u32,
     /// The largest number of workgroups in x and y.
     pub max_groups: [u32; 2],
+    /// What was measured to suit it.
+    pub tuning: Tuning,
 }
 
-/// Subgroups in a workgroup of the kernels that give each subgroup a row.
-const ROW_SUBGROUPS: u32 = 4;
 /// Threads in a workgroup of the kernels that work as one.
 const WIDE_WORKGROUP: u32 = 256;
 
@@ -47,13 +48,26 @@ impl Target {
             subgroup.is_power_of_two() && (8..=64).contains(&subgroup),
             "a subgroup of {subgroup} lanes is not supported: 8, 16, 32 or 64 are"
         );
-        Self { subgroup, max_groups: [65_535, 65_535] }
+        Self { subgroup, max_groups: [65_535, 65_535], tuning: Tuning::default() }
     }
 
-    /// Threads in a workgroup whose subgroups work on a row each.
+    /// Threads in a workgroup whose subgroups work on rows of their own: enough subgroups to share what they prepare together, in powers
+    /// of two so that they divide a run of activations.
     #[must_use]
     pub(crate) fn row_workgroup(&self) -> u32 {
-        self.subgroup * ROW_SUBGROUPS
+        (WIDE_WORKGROUP / self.subgroup).clamp(1, 8) * self.subgroup
+    }
+
+    /// As [`Target::row_workgroup`], for few rows that are to be spread over the device.
+    #[must_use]
+    pub(crate) fn small_row_workgroup(&self) -> u32 {
+        self.subgroup * 4
+    }
+
+    /// Threads in a workgroup of attention; also the positions that it takes at a time.
+    #[must_use]
+    pub(crate) fn attention_workgroup(&self) -> u32 {
+        self.row_workgroup()
     }
 
     /// Threads in a workgroup that works as one, for `items` items: no more than those need, in whole subgroups.
@@ -78,7 +92,14 @@ impl Target {
     /// A grid that gives each of `rows` rows a subgroup.
     #[must_use]
     pub(crate) fn row_grid(&self, rows: u32) -> [u32; 3] {
-        self.grid(rows.div_ceil(ROW_SUBGROUPS))
+        self.grid(rows.div_ceil(self.row_workgroup() / self.subgroup))
+    }
+
+    /// As [`Target::row_grid`], but with no more workgroups than are worth their preparation: each then takes several.
+    #[must_use]
+    pub(crate) fn bounded_row_grid(&self, rows: u32) -> [u32; 3] {
+        let groups = rows.div_ceil(self.row_workgroup() / self.subgroup);
+        self.grid(groups.min(self.tuning.product_workgroups))
     }
 }
 
@@ -130,6 +151,11 @@ impl Format {
             Self::Q4K => codes::Q4_K,
             Self::Q5K => codes::Q5_K,
             Self::Q6K => codes::Q6_K,
+            Self::Q2K => codes::Q2_K,
+            Self::Q3K => codes::Q3_K,
+            Self::IQ4NL => codes::IQ4_NL,
+            Self::IQ4XS => codes::IQ4_XS,
+            Self::MXFP4 => codes::MXFP4,
         }
     }
 }
@@ -143,7 +169,7 @@ mod tests {
         for rows in [1, 4, 5, 1_031, 65_535 * 4, 65_535 * 4 + 1, 151_936, u32::MAX - 3] {
             let [x, y, z] = Target::new(32).row_grid(rows);
             assert!(x <= 65_535 && y <= 65_535 && z == 1, "{rows} rows");
-            assert!(u64::from(x) * u64::from(y) * u64::from(ROW_SUBGROUPS) >= u64::from(rows), "{rows} rows");
+            assert!(u64::from(x) * u64::from(y) * 8 >= u64::from(rows), "{rows} rows");
         }
     }
 

@@ -4,9 +4,10 @@
 //! [`Dispatch`]), `reference/X.rs` (what it means, on the host) and `tests/X.rs` (a table that compares the two). [`generated`] mirrors the
 //! GLSL interfaces and is written by `cargo xtask shaders`.
 //!
-//! - Weights stay in the format of their file ([`Format`]); there are exactly two decoders, [`formats::decode`] and
+//! - Weights keep the bits of their file ([`Format`]); on a device the fields of a row's blocks are parted into planes
+//!   ([`formats::repack_rows`]), so that lanes load 16 aligned bytes. There are exactly two decoders, [`formats::decode`] and
 //!   `shaders/include/formats.glsl`, equal bit for bit.
-//! - Activations are f32. Row lengths are multiples of 32.
+//! - Activations between kernels are f32 or 8-bit ([`ops::ActFormat`]). Row lengths are multiples of 32.
 //! - Buffers are device addresses in push constants. What varies per model is a specialisation constant, per dispatch a push constant, per
 //!   token a word of [`generated::state::StepState`], which every kernel reads: a step whose `live` flag is cleared does nothing.
 //! - Any subgroup width from 8 to 64 works; the width is a specialisation constant, and the host derives each grid from the same number.
@@ -18,6 +19,7 @@ pub mod generated;
 pub mod kernel;
 pub mod ops;
 pub mod reference;
+mod tuning;
 pub mod variants;
 
 #[cfg(feature = "vk")]
@@ -27,3 +29,4 @@ pub use formats::Format;
 pub use kernel::{Dispatch, KernelDef, Target};
 #[cfg(feature = "vk")]
 pub use pipelines::{Pipelines, pipeline_spec};
+pub use tuning::Tuning;

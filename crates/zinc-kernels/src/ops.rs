@@ -6,26 +6,20 @@
 
 mod advance;
 mod attention;
-mod attention_merge;
 mod expert_down;
 mod gate_up;
 mod gather;
 mod mat_vec;
-mod rms_norm;
-mod rope_kv;
 mod router;
 mod sample;
 
 pub use advance::Advance;
-pub use attention::{Attention, MAX_HEAD_SIZE};
-pub use attention_merge::AttentionMerge;
+pub use attention::{Attention, HeadNorm, Heads, MAX_HEAD_SIZE, MAX_SPLITS, Pairing};
 pub use expert_down::ExpertDown;
 pub use gate_up::{GateUp, Routing};
 pub use gather::Gather;
-pub use mat_vec::{Epilogue, MatVec};
-pub use rms_norm::RmsNorm;
-pub use rope_kv::{HeadNorm, Pairing, RopeKv};
-pub use router::{MAX_EXPERTS, Router, Weighting};
+pub use mat_vec::{MAX_PRODUCTS, MatVec, Product};
+pub use router::{MAX_EXPERTS, MAX_USED, Router, Weighting};
 pub use sample::{CANDIDATE_BYTES, Sample, candidate_count};
 
 use crate::formats::Format;
@@ -59,10 +53,55 @@ impl CacheFormat {
     }
 }
 
+/// How activations are stored between kernels, and what the matrix products compute with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ActFormat {
+    /// IEEE binary32: exact products.
+    F32,
+    /// Signed bytes with a scale for each [`RUN`]: integer dot products with quantised weights.
+    #[default]
+    Q8,
+}
+
+impl ActFormat {
+    /// Bytes of a vector of `n` elements, a multiple of [`RUN`].
+    #[must_use]
+    pub fn bytes(self, n: u64) -> u64 {
+        match self {
+            Self::F32 => n * 4,
+            Self::Q8 => n + n / 2,
+        }
+    }
+
+    fn code(self) -> u32 {
+        use crate::generated::activations::{ACT_F32, ACT_Q8};
+        match self {
+            Self::F32 => ACT_F32,
+            Self::Q8 => ACT_Q8,
+        }
+    }
+}
+
+/// A root-mean-square normalisation.
+#[derive(Clone, Copy, Debug)]
+pub struct Norm {
+    /// `[columns]` f32.
+    pub weight: u64,
+    /// Added to the mean square.
+    pub epsilon: f32,
+}
+
+impl Norm {
+    const NONE: Self = Self { weight: 0, epsilon: 0.0 };
+}
+
 /// Elements that one lane decodes at a time: row lengths are multiples of it.
 pub const UNIT: u32 = 32;
 
-/// A matrix of weights on the device, or a stack of them, one an expert.
+/// Activations that share a scale.
+pub const RUN: u32 = crate::generated::activations::RUN;
+
+/// A matrix of weights on the device, or a stack of them, one an expert. Its rows lie in planes: see [`Format::planes`].
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix {
     /// Address of the first row.
@@ -77,11 +116,23 @@ pub struct Matrix {
 
 impl Matrix {
     fn row_bytes(&self) -> u64 {
+        self.format.device_row_bytes(self.columns as usize) as u64
+    }
+
+    fn check_columns(&self) {
         assert!(
             self.columns.is_multiple_of(UNIT) && self.columns > 0,
             "a row of {} elements is not a whole number of units of {UNIT}",
             self.columns
         );
-        self.format.row_bytes(self.columns as usize) as u64
+    }
+
+    fn check(&self, act: ActFormat) {
+        self.check_columns();
+        assert!(
+            act == ActFormat::F32 || !self.format.is_float(),
+            "weights in {} meet f32 activations, not quantised ones",
+            self.format
+        );
     }
 }

@@ -4,28 +4,28 @@
 //! between a kernel and its reference; sums of floats agree within the bound that the kernel's test states, because a subgroup adds in an
 //! order of its own. Nothing here is tuned; it is written to be read.
 
+mod activations;
 mod advance;
 mod attention;
-mod attention_merge;
 mod expert_down;
 mod gate_up;
 mod gather;
+mod heads;
 mod mat_vec;
 pub mod random;
 mod rms_norm;
-mod rope_kv;
 mod router;
 mod sample;
 
+pub use activations::Quantised;
 pub use advance::advance;
-pub use attention::{AttentionShape, Partial, attention};
-pub use attention_merge::attention_merge;
+pub use attention::{AttentionShape, attention};
 pub use expert_down::expert_down;
 pub use gate_up::gate_up;
 pub use gather::gather;
+pub use heads::{cache_row, rope_head};
 pub use mat_vec::mat_vec;
 pub use rms_norm::rms_norm;
-pub use rope_kv::{cache_row, rope_head};
 pub use router::router;
 pub use sample::{Candidate, sample, sample_best};
 

@@ -6,22 +6,16 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
-    Advance, Attention, AttentionMerge, CacheFormat, Epilogue, ExpertDown, GateUp, Gather, HeadNorm, MatVec, Matrix,
-    Pairing, RmsNorm, RopeKv, Router, Routing, Sample, Weighting,
+    ActFormat, Advance, Attention, CacheFormat, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec, Matrix, Norm,
+    Pairing, Product, Router, Routing, Sample, Weighting,
 };
 
-/// Formats of the large matrices in files that people use: a `Q4_K_M` file mixes the first four.
-const FORMATS: [Format; 5] = [Format::Q4K, Format::Q5K, Format::Q6K, Format::Q8_0, Format::F16];
-
 const WIDTH: u32 = 2_048;
-const QUERY_HEADS: u32 = 32;
-const KV_HEADS: u32 = 4;
-const HEAD_SIZE: u32 = 128;
+const HEADS: Heads = Heads { query_heads: 32, kv_heads: 4, head_size: 128 };
 const EXPERTS: u32 = 128;
 const USED_EXPERTS: u32 = 8;
 const EXPERT_WIDTH: u32 = 768;
 const VOCABULARY: u32 = 151_936;
-const SPLITS: u32 = 16;
 const EPSILON: f32 = 1e-6;
 
 /// A kernel with one choice of its specialisation constants, and a launch that uses it.
@@ -33,101 +27,123 @@ pub struct Variant {
     pub dispatch: Dispatch,
 }
 
-/// Every kernel at least once, each in the formats that matter.
+/// The launches of a `Q4_K_M` file, which mixes Q4_K with Q6_K, and a matrix product for each weight format.
 #[must_use]
 pub fn variants(target: &Target) -> Vec<Variant> {
     let mut list = Vec::new();
     let mut add = |label: &str, dispatch| list.push(Variant { label: label.to_owned(), dispatch });
-    let matrix = |format, rows, columns| Matrix { address: 0, format, rows, columns };
-    let mat_vec = |format, rows, epilogue| {
-        MatVec { state: 0, weights: matrix(format, rows, WIDTH), x: 0, y: 0, epilogue }.dispatch(target)
-    };
-    for format in FORMATS {
-        let name = format.name();
-        add(name, Gather { state: 0, table: matrix(format, VOCABULARY, WIDTH), y: 0 }.dispatch(target));
-        add(&format!("{name}, store"), mat_vec(format, QUERY_HEADS * HEAD_SIZE, Epilogue::Store));
-        add(&format!("{name}, accumulate"), mat_vec(format, WIDTH, Epilogue::Accumulate));
-        let gate = matrix(format, EXPERT_WIDTH, WIDTH);
-        let routing = Routing::Experts { ids: 0, slots: USED_EXPERTS };
-        add(&format!("{name}, experts"), GateUp { state: 0, gate, up: gate, routing, x: 0, y: 0 }.dispatch(target));
-        let down = matrix(format, WIDTH, EXPERT_WIDTH);
-        add(name, ExpertDown { state: 0, down, ids: 0, weights: 0, h: 0, y: 0, slots: USED_EXPERTS }.dispatch(target));
+
+    add("Q4_K", Gather { state: 0, table: matrix(Format::Q4K, VOCABULARY, WIDTH), y: 0 }.dispatch(target));
+    for (label, dispatch) in products(target) {
+        add(&label, dispatch);
     }
-    add("F32, store", mat_vec(Format::F32, EXPERTS, Epilogue::Store));
-    add("", RmsNorm { state: 0, x: 0, weight: 0, y: 0, columns: WIDTH, epsilon: EPSILON }.dispatch(target));
-    add(
-        "experts",
-        Router {
-            state: 0,
-            logits: 0,
-            ids: 0,
-            weights: 0,
-            experts: EXPERTS,
-            used: USED_EXPERTS,
-            weighting: Weighting::SoftmaxOfChosen,
-        }
-        .dispatch(target),
-    );
-    for (label, format) in [("f16 cache", CacheFormat::F16), ("f32 cache", CacheFormat::F32)] {
-        add(
-            label,
-            RopeKv {
-                state: 0,
-                q: 0,
-                k: 0,
-                v: 0,
-                norm: Some(HeadNorm { q: 0, k: 0, epsilon: EPSILON }),
-                rotation: 0,
-                key_cache: 0,
-                value_cache: 0,
-                key_format: format,
-                value_format: format,
-                query_heads: QUERY_HEADS,
-                kv_heads: KV_HEADS,
-                head_size: HEAD_SIZE,
-                rotated: HEAD_SIZE,
-                pairing: Pairing::Halves,
-            }
-            .dispatch(target),
-        );
-        add(
-            label,
-            Attention {
-                state: 0,
-                q: 0,
-                key_cache: 0,
-                value_cache: 0,
-                partials: 0,
-                key_format: format,
-                value_format: format,
-                query_heads: QUERY_HEADS,
-                kv_heads: KV_HEADS,
-                head_size: HEAD_SIZE,
-                splits: SPLITS,
-            }
-            .dispatch(target),
-        );
+    add("f16 cache", attention(CacheFormat::F16, ActFormat::Q8).dispatch(target));
+    add("f32 cache", attention(CacheFormat::F32, ActFormat::F32).dispatch(target));
+    add("F32", router().dispatch(target));
+    let routing = Routing::Experts { ids: 0, slots: USED_EXPERTS };
+    add("experts Q4_K", gate_up(EXPERT_WIDTH, routing, None).dispatch(target));
+    add("dense Q4_K", gate_up(EXPERT_WIDTH * USED_EXPERTS, Routing::Dense, Some(NORM)).dispatch(target));
+    for format in [Format::Q4K, Format::Q6K] {
+        add(format.name(), expert_down(format).dispatch(target));
     }
-    add(
-        "",
-        AttentionMerge { state: 0, partials: 0, y: 0, heads: QUERY_HEADS, head_size: HEAD_SIZE, splits: SPLITS }
-            .dispatch(target),
-    );
     add("", Sample { state: 0, logits: 0, candidates: 0, vocabulary: VOCABULARY }.dispatch(target));
-    add(
-        "",
-        Advance {
-            state: 0,
-            report: 0,
-            prompt: 0,
-            end_tokens: 0,
-            cancelled: 0,
-            candidates: 0,
-            vocabulary: Some(VOCABULARY),
-        }
-        .dispatch(target),
-    );
+    let vocabulary = Some(VOCABULARY);
+    let advance = Advance { state: 0, report: 0, prompt: 0, end_tokens: 0, cancelled: 0, candidates: 0, vocabulary };
+    add("", advance.dispatch(target));
     list
+}
+
+const NORM: Norm = Norm { weight: 0, epsilon: EPSILON };
+
+fn matrix(format: Format, rows: u32, columns: u32) -> Matrix {
+    Matrix { address: 0, format, rows, columns }
+}
+
+fn product(format: Format, rows: u32, columns: u32) -> Product {
+    Product { weights: matrix(format, rows, columns), bias: None, y: 0 }
+}
+
+/// Launches of `mat_vec`: those of a layer, the head, and every format with either form of activations that it can meet.
+fn products(target: &Target) -> Vec<(String, Dispatch)> {
+    let Heads { query_heads, kv_heads, head_size } = HEADS;
+    let (query_rows, kv_rows) = (query_heads * head_size, kv_heads * head_size);
+    let mut list = Vec::new();
+    let mut add = |label: String, products: &[Product], act, norm, accumulate| {
+        let launch = MatVec { state: 0, products, x: 0, act, norm, accumulate };
+        list.push((label, launch.dispatch(target)));
+    };
+    for value in [Format::Q4K, Format::Q6K] {
+        let products = [(Format::Q4K, query_rows), (Format::Q4K, kv_rows), (value, kv_rows)]
+            .map(|(f, rows)| product(f, rows, WIDTH));
+        add(format!("q, k Q4_K, v {value}"), &products, ActFormat::Q8, Some(NORM), false);
+    }
+    add("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_rows)], ActFormat::Q8, None, true);
+    add("head Q6_K".to_owned(), &[product(Format::Q6K, VOCABULARY, WIDTH)], ActFormat::Q8, Some(NORM), false);
+    for (form, act) in [("q8", ActFormat::Q8), ("f32", ActFormat::F32)] {
+        for format in Format::ALL.into_iter().filter(|format| act == ActFormat::F32 || !format.is_float()) {
+            add(format!("{form} x {format}"), &[product(format, WIDTH, WIDTH)], act, None, false);
+        }
+    }
+    list
+}
+
+fn attention(cache: CacheFormat, out: ActFormat) -> Attention {
+    Attention {
+        state: 0,
+        q: 0,
+        k: 0,
+        v: 0,
+        norm: Some(HeadNorm { q: 0, k: 0, epsilon: EPSILON }),
+        rotation: 0,
+        key_cache: 0,
+        value_cache: 0,
+        partials: 0,
+        counters: 0,
+        y: 0,
+        out,
+        key_format: cache,
+        value_format: cache,
+        heads: HEADS,
+        rotated: HEADS.head_size,
+        pairing: Pairing::Halves,
+        splits: 1,
+    }
+}
+
+fn router() -> Router {
+    Router {
+        state: 0,
+        x: 0,
+        norm: NORM,
+        matrix: matrix(Format::F32, EXPERTS, WIDTH),
+        y: 0,
+        out: ActFormat::Q8,
+        logits: 0,
+        ids: 0,
+        weights: 0,
+        counter: 0,
+        used: USED_EXPERTS,
+        weighting: Weighting::SoftmaxOfChosen,
+    }
+}
+
+fn gate_up(rows: u32, routing: Routing, norm: Option<Norm>) -> GateUp {
+    let gate = matrix(Format::Q4K, rows, WIDTH);
+    GateUp { state: 0, gate, up: gate, routing, x: 0, act: ActFormat::Q8, norm, y: 0, out: ActFormat::Q8 }
+}
+
+fn expert_down(format: Format) -> ExpertDown {
+    ExpertDown {
+        state: 0,
+        down: matrix(format, WIDTH, EXPERT_WIDTH),
+        experts: EXPERTS,
+        ids: 0,
+        weights: 0,
+        h: 0,
+        act: ActFormat::Q8,
+        y: 0,
+        slots: USED_EXPERTS,
+    }
 }
 
 #[cfg(test)]

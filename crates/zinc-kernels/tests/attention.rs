@@ -1,248 +1,280 @@
-//! `attention` against its reference, share by share, and joined by `attention_merge`.
+//! `attention` against its reference: the append to the cache, and the result whatever the splits.
 
 #![cfg(feature = "vk")]
 
 mod support;
 
 use half::f16;
+use support::arena::{Array, values};
 use support::data::{Random, live};
-use support::{Arena, compare, tolerance};
+use support::{Arena, compare, operand, tolerance};
 use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{Attention, AttentionMerge, CacheFormat};
+use zinc_kernels::ops::{ActFormat, Attention, CacheFormat, HeadNorm, Heads, Pairing};
 use zinc_kernels::reference::{self, AttentionShape};
+
+const EPSILON: f32 = 1e-6;
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
     query_heads: usize,
     kv_heads: usize,
     head_size: usize,
+    /// Leading elements that rotate.
+    rotated: usize,
+    pairing: Pairing,
+    /// Whether heads are normalised.
+    norm: bool,
     position: usize,
     splits: usize,
     keys: CacheFormat,
     values: CacheFormat,
-    numbers: Numbers,
-}
-
-/// Queries and keys.
-#[derive(Clone, Copy, Debug)]
-enum Numbers {
-    /// Any numbers up to a magnitude.
-    Real(f32),
-    /// Whole numbers up to a magnitude. Their scores are exact where the root of the head size is a power of two.
-    Whole(i32),
-}
-
-impl Numbers {
-    fn draw(self, random: &mut Random, len: usize) -> Vec<f32> {
-        match self {
-            Self::Real(size) => random.vector(len, size),
-            Self::Whole(limit) => random.whole(len, limit),
-        }
-    }
+    out: ActFormat,
+    /// The largest magnitude of queries and keys.
+    size: f32,
 }
 
 const PLAIN: Case = Case {
     query_heads: 4,
     kv_heads: 1,
     head_size: 64,
+    rotated: 64,
+    pairing: Pairing::Halves,
+    norm: true,
     position: 200,
     splits: 3,
     keys: CacheFormat::F16,
     values: CacheFormat::F16,
-    numbers: Numbers::Real(1.0),
+    out: ActFormat::F32,
+    size: 1.0,
 };
 
 /// Rows that the cache has beyond the position.
 const BEYOND: usize = 5;
 
-/// A cache whose rows after the position are NaN: what stands there must not reach the result.
-fn cache(
-    arena: &mut Arena,
-    random: &mut Random,
-    case: &Case,
-    format: CacheFormat,
-    numbers: Numbers,
-) -> (u64, Vec<f32>) {
+/// A cache whose rows from the position on are NaN: what stands there before the launch must not reach the result.
+fn cache(arena: &mut Arena, random: &mut Random, case: &Case, format: CacheFormat, size: f32) -> (Array<u8>, Vec<f32>) {
     let width = case.kv_heads * case.head_size;
-    let mut rows = numbers.draw(random, (case.position + 1) * width);
+    let mut rows = random.vector(case.position * width, size);
     reference::cache_row(format, &mut rows);
-    rows.resize(rows.len() + BEYOND * width, f32::NAN);
-    let address = match format {
-        CacheFormat::F32 => arena.input(&rows).address,
-        CacheFormat::F16 => arena.input(&rows.iter().copied().map(f16::from_f32).collect::<Vec<_>>()).address,
+    rows.resize(rows.len() + (1 + BEYOND) * width, f32::NAN);
+    let bytes: Vec<u8> = match format {
+        CacheFormat::F32 => bytemuck::cast_slice(&rows).to_vec(),
+        CacheFormat::F16 => rows.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
     };
-    (address, rows)
+    (arena.in_out(&bytes), rows)
+}
+
+fn read_cache(arena: &Arena, cache: Array<u8>, format: CacheFormat) -> Vec<f32> {
+    let bytes: Vec<u8> = arena.read(cache);
+    match format {
+        CacheFormat::F32 => values(&bytes),
+        CacheFormat::F16 => values::<f16>(&bytes).into_iter().map(f16::to_f32).collect(),
+    }
 }
 
 fn check(case: &Case) {
     let name = format!("{case:?}");
-    let &Case { query_heads, kv_heads, head_size, position, splits, .. } = case;
+    let &Case { query_heads, kv_heads, head_size, rotated, position, splits, .. } = case;
     let mut random = Random::new(&name);
     let mut arena = Arena::new();
     let target = arena.gpu.target();
     let state = arena.state(StepState { position: position as u32, ..live() });
-    let q = case.numbers.draw(&mut random, query_heads * head_size);
-    let (key_cache, keys) = cache(&mut arena, &mut random, case, case.keys, case.numbers);
-    let (value_cache, values) = cache(&mut arena, &mut random, case, case.values, Numbers::Real(1.0));
-    let stride = head_size + 2;
-    let partials = arena.output::<f32>(query_heads * splits * stride);
-    let y = arena.output::<f32>(query_heads * head_size);
-    let attention = Attention {
+    let q = random.vector(query_heads * head_size, case.size);
+    let k = random.vector(kv_heads * head_size, case.size);
+    let v = random.vector(kv_heads * head_size, 1.0);
+    let (q_norm, k_norm) = (random.vector(head_size, 1.5), random.vector(head_size, 1.5));
+    let pairs = rotated / 2;
+    let rotation: Vec<[f32; 2]> = (0..(position + 1) * pairs)
+        .map(|i| ((i / pairs) as f32 * (0.9f32).powi((i % pairs) as i32)).sin_cos())
+        .map(|(sine, cosine)| [cosine, sine])
+        .collect();
+    let (key_cache, mut keys) = cache(&mut arena, &mut random, case, case.keys, case.size);
+    let (value_cache, mut values) = cache(&mut arena, &mut random, case, case.values, 1.0);
+    let heads = Heads { query_heads: query_heads as u32, kv_heads: kv_heads as u32, head_size: head_size as u32 };
+    let n = query_heads * head_size;
+    let y = arena.output::<u8>(case.out.bytes(n as u64) as usize);
+    let counters = arena.in_out(&vec![0u32; heads.groups() as usize]);
+    let op = Attention {
         state,
         q: arena.input(&q).address,
-        key_cache,
-        value_cache,
-        partials: partials.address,
+        k: arena.input(&k).address,
+        v: arena.input(&v).address,
+        norm: case.norm.then(|| HeadNorm {
+            q: arena.input(&q_norm).address,
+            k: arena.input(&k_norm).address,
+            epsilon: EPSILON,
+        }),
+        rotation: arena.input(rotation.as_flattened()).address,
+        key_cache: key_cache.address,
+        value_cache: value_cache.address,
+        partials: arena.scratch(&vec![0.0f32; heads.partials(splits as u32) as usize]).address,
+        counters: counters.address,
+        y: y.address,
+        out: case.out,
         key_format: case.keys,
         value_format: case.values,
-        query_heads: query_heads as u32,
-        kv_heads: kv_heads as u32,
-        head_size: head_size as u32,
+        heads,
+        rotated: rotated as u32,
+        pairing: case.pairing,
         splits: splits as u32,
     };
-    let merge = AttentionMerge {
-        state,
-        partials: partials.address,
-        y: y.address,
-        heads: query_heads as u32,
-        head_size: head_size as u32,
-        splits: splits as u32,
-    };
-    let attention = attention.dispatch(&target);
-    let tile = attention.workgroup_size() as usize;
-    arena.run(&[attention, merge.dispatch(&target)]);
+    arena.run(&[op.dispatch(&target)]);
+    assert!(arena.read(counters).iter().all(|count| *count == 0), "{name}: the counters are left as they were found");
 
-    let shape = AttentionShape { kv_heads, head_size, group: query_heads / kv_heads };
-    let (partials, y) = (arena.read(partials), arena.read(y));
-    for head in 0..query_heads {
-        let own_q = &q[head * head_size..(head + 1) * head_size];
-        let error = match case.numbers {
-            Numbers::Real(size) => tolerance::attention_score(own_q, size),
-            Numbers::Whole(_) => 0.0,
-        };
-        let mut shares = Vec::new();
-        for split in 0..splits {
-            let own = (0..=position).filter(|p| p / tile % splits == split);
-            let expected = reference::attention(shape, head, own_q, &keys, &values, own.clone());
-            let found = &partials[(head * splits + split) * stride..][..stride];
-            let name = format!("{name}, head {head}, split {split}");
-            let bound = tolerance::attention(own.count(), error) * f64::from(expected.sum);
-            compare::within(&format!("{name}, maximum"), &found[head_size..=head_size], &[expected.maximum], |_| error);
-            compare::within(&format!("{name}, sum"), &found[head_size + 1..], &[expected.sum], |_| bound);
-            // Values are at most 1, so that a weighted sum of them is at most the sum of the weights.
-            compare::within(&format!("{name}, values"), &found[..head_size], &expected.values, |_| bound);
-            shares.push(expected);
+    // The token's own row, and nothing else of the cache.
+    let angles = &rotation[position * pairs..];
+    let prepared = |x: &[f32], weight: &[f32]| {
+        let mut heads = x.to_vec();
+        for head in heads.chunks_mut(head_size) {
+            reference::rope_head(head, case.norm.then_some((weight, EPSILON)), angles, case.pairing);
         }
-        let mut expected = vec![f32::NAN; head_size];
-        reference::attention_merge(&shares, &mut expected);
-        let bound = 2.0 * tolerance::attention(position + 1, error);
-        let found = &y[head * head_size..(head + 1) * head_size];
-        compare::within(&format!("{name}, head {head}, merged"), found, &expected, |_| bound);
+        heads
+    };
+    let width = kv_heads * head_size;
+    let own = position * width..(position + 1) * width;
+    let (exact_key, mut stored_value) = (prepared(&k, &k_norm), v.clone());
+    reference::cache_row(case.values, &mut stored_value);
+    let (found_keys, found_values) =
+        (read_cache(&arena, key_cache, case.keys), read_cache(&arena, value_cache, case.values));
+    let head_error = tolerance::rotated_head(head_size, exact_key.iter().fold(0.0f32, |m, x| m.max(x.abs())));
+    let mut key = exact_key.clone();
+    reference::cache_row(case.keys, &mut key);
+    compare::within(&format!("{name}: key"), &found_keys[own.clone()], &key, |i| {
+        head_error + if case.keys == CacheFormat::F16 { tolerance::half_step(key[i]) } else { 0.0 }
+    });
+    compare::equal_bits(&format!("{name}: value"), &found_values[own.clone()], &stored_value);
+    compare::equal_bits(&format!("{name}: earlier keys"), &found_keys[..own.start], &keys[..own.start]);
+    compare::equal_bits(&format!("{name}: earlier values"), &found_values[..own.start], &values[..own.start]);
+    assert!(found_keys[own.end..].iter().chain(&found_values[own.end..]).all(|x| x.is_nan()), "{name}: beyond");
 
-        // How the context is split must not matter.
-        let whole = reference::attention(shape, head, own_q, &keys, &values, 0..=position);
-        reference::attention_merge(&[whole], &mut expected);
-        compare::within(&format!("{name}, head {head}, whole"), found, &expected, |_| bound);
+    // Attention over the cache as the device has it.
+    keys[own.clone()].copy_from_slice(&found_keys[own.clone()]);
+    values[own.clone()].copy_from_slice(&found_values[own]);
+    let q = prepared(&q, &q_norm);
+    let shape = AttentionShape { kv_heads, head_size, group: query_heads / kv_heads };
+    let mut expected = vec![f32::NAN; n];
+    let mut bounds = Vec::with_capacity(n);
+    let key_size = keys[..(position + 1) * width].iter().fold(0.0f32, |m, x| m.max(x.abs()));
+    for (head, y) in expected.chunks_mut(head_size).enumerate() {
+        let own_q = &q[head * head_size..(head + 1) * head_size];
+        reference::attention(shape, head, own_q, &keys, &values, 0..=position, y);
+        let q_size = own_q.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+        let q_error = tolerance::rotated_head(head_size, q_size) * f64::from(key_size) * (head_size as f64).sqrt();
+        let error = tolerance::attention_score(own_q, key_size) + q_error;
+        // Values are at most 1.
+        bounds.extend(std::iter::repeat_n(2.0 * tolerance::attention(position + 1, error), head_size));
     }
+    let found = operand::stored(case.out, &arena.read::<u8>(y), n);
+    compare::within(&name, &found, &expected, |i| bounds[i] + operand::step(case.out, &expected, i));
 }
 
 #[test]
 fn head_sizes_and_groups() {
-    for head_size in [4, 32, 64, 80, 128, 256, 512] {
-        for (query_heads, kv_heads) in [(2, 2), (4, 1), (16, 2)] {
-            check(&Case { head_size, query_heads, kv_heads, ..PLAIN });
+    for head_size in [16, 32, 64, 80, 128, 256] {
+        for (query_heads, kv_heads) in [(2, 2), (4, 1), (16, 2), (14, 2), (16, 1), (11, 1)] {
+            check(&Case { head_size, rotated: head_size, query_heads, kv_heads, ..PLAIN });
         }
     }
 }
 
-/// Positions around a tile's edge, with splits that stay empty.
+/// Positions around the edges of tiles and workgroups, with splits that stay empty.
 #[test]
 fn positions_and_splits() {
-    for position in [0, 1, 126, 127, 128, 500] {
-        for splits in [1, 3, 16] {
+    for position in [0, 1, 7, 8, 31, 32, 63, 64, 127, 128, 255, 256, 257, 700] {
+        for splits in [1, 2, 3, 16] {
             check(&Case { position, splits, ..PLAIN });
         }
     }
 }
 
 #[test]
-fn cache_formats() {
+fn a_long_context() {
+    check(&Case { position: 5_000, splits: 20, query_heads: 8, head_size: 128, rotated: 128, ..PLAIN });
+}
+
+#[test]
+fn cache_formats_and_results() {
     for keys in [CacheFormat::F32, CacheFormat::F16] {
         for values in [CacheFormat::F32, CacheFormat::F16] {
-            check(&Case { keys, values, ..PLAIN });
+            for out in [ActFormat::F32, ActFormat::Q8] {
+                for splits in [1, 4] {
+                    check(&Case { keys, values, out, splits, ..PLAIN });
+                }
+            }
         }
     }
 }
 
-/// Scores up to tens of thousands: their exponentials overflow unless the maximum is taken off first.
 #[test]
-fn huge_scores() {
-    for numbers in [Numbers::Real(30.0), Numbers::Whole(5), Numbers::Whole(30), Numbers::Whole(300)] {
-        for splits in [1, 3] {
-            check(&Case { numbers, splits, ..PLAIN });
+fn rotations() {
+    for pairing in [Pairing::Halves, Pairing::Interleaved] {
+        for rotated in [0, 2, 32, 64] {
+            for norm in [false, true] {
+                check(&Case { pairing, rotated, norm, ..PLAIN });
+            }
         }
     }
+}
+
+/// Scores up to thousands: their exponentials overflow unless the maximum is taken off first.
+#[test]
+fn huge_scores() {
+    for size in [30.0, 100.0] {
+        for splits in [1, 3] {
+            check(&Case { size, norm: false, keys: CacheFormat::F32, splits, ..PLAIN });
+        }
+    }
+}
+
+/// One head of 32 elements that does not rotate, over f32 caches.
+fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values: &[f32], v: &[f32]) -> Vec<f32> {
+    let size = 32;
+    let state = arena.state(StepState { position: count - 1, ..live() });
+    let heads = Heads { query_heads: 1, kv_heads: 1, head_size: size as u32 };
+    let mut values = earlier_values.to_vec();
+    values.resize(size * count as usize, f32::NAN);
+    let y = arena.output::<f32>(size);
+    let op = Attention {
+        state,
+        q: arena.input(q).address,
+        k: arena.input(&vec![key; size]).address,
+        v: arena.input(v).address,
+        norm: None,
+        rotation: arena.input(&[0.0f32; 4]).address,
+        key_cache: arena.in_out(&vec![key; size * count as usize]).address,
+        value_cache: arena.in_out(&values).address,
+        partials: arena.scratch(&vec![0.0f32; heads.partials(3) as usize]).address,
+        counters: arena.in_out(&[0u32]).address,
+        y: y.address,
+        out: ActFormat::F32,
+        key_format: CacheFormat::F32,
+        value_format: CacheFormat::F32,
+        heads,
+        rotated: 0,
+        pairing: Pairing::Halves,
+        splits: 3,
+    };
+    arena.run(&[op.dispatch(&arena.gpu.target())]);
+    arena.read(y)
 }
 
 /// Keys that all score the same give the mean of the values; whole values in a number of positions that is a power of two make it exact.
 #[test]
 fn equal_scores_give_the_mean() {
-    let (head_size, count, splits) = (32, 256, 3);
-    let mut arena = Arena::new();
-    let target = arena.gpu.target();
-    let state = arena.state(StepState { position: count - 1, ..live() });
+    let count = 256;
     let values: Vec<f32> = (0..count).flat_map(|p| (0..32).map(move |i| ((p * 7 + i) % 64) as f32)).collect();
-    let partials = arena.output::<f32>(splits * (head_size + 2));
-    let y = arena.output::<f32>(head_size);
-    let attention = Attention {
-        state,
-        q: arena.input(&vec![0.0f32; head_size]).address,
-        key_cache: arena.input(&vec![1.0f32; head_size * count as usize]).address,
-        value_cache: arena.input(&values).address,
-        partials: partials.address,
-        key_format: CacheFormat::F32,
-        value_format: CacheFormat::F32,
-        query_heads: 1,
-        kv_heads: 1,
-        head_size: head_size as u32,
-        splits: splits as u32,
-    };
-    let merge = AttentionMerge {
-        state,
-        partials: partials.address,
-        y: y.address,
-        heads: 1,
-        head_size: head_size as u32,
-        splits: splits as u32,
-    };
-    arena.run(&[attention.dispatch(&target), merge.dispatch(&target)]);
-    let mean = |i: usize| values.iter().skip(i).step_by(head_size).sum::<f32>() / count as f32;
-    compare::equal_bits("mean", &arena.read(y), &(0..head_size).map(mean).collect::<Vec<_>>());
+    let (earlier, own) = values.split_at(values.len() - 32);
+    let found = plain_head(&mut Arena::new(), count, &[0.0; 32], 1.0, earlier, own);
+    let mean = |i: usize| values.iter().skip(i).step_by(32).sum::<f32>() / count as f32;
+    compare::equal_bits("mean", &found, &(0..32).map(mean).collect::<Vec<_>>());
 }
 
 /// A query that is not a number must stay visible: the sampler stops a sequence whose logits are not finite.
 #[test]
 fn not_a_number_is_not_hidden() {
-    let mut arena = Arena::new();
-    let target = arena.gpu.target();
-    let state = arena.state(StepState { position: 9, ..live() });
-    let partials = arena.output::<f32>(3 * 34);
-    let y = arena.output::<f32>(32);
-    let attention = Attention {
-        state,
-        q: arena.input(&[f32::NAN; 32]).address,
-        key_cache: arena.input(&[0.5f32; 320]).address,
-        value_cache: arena.input(&[0.5f32; 320]).address,
-        partials: partials.address,
-        key_format: CacheFormat::F32,
-        value_format: CacheFormat::F32,
-        query_heads: 1,
-        kv_heads: 1,
-        head_size: 32,
-        splits: 3,
-    };
-    let merge = AttentionMerge { state, partials: partials.address, y: y.address, heads: 1, head_size: 32, splits: 3 };
-    arena.run(&[attention.dispatch(&target), merge.dispatch(&target)]);
-    let y: Vec<f32> = arena.read(y);
-    assert!(y.iter().all(|y| y.is_nan()), "{y:?}");
+    for count in [10, 300] {
+        let earlier = vec![0.5; 32 * (count as usize - 1)];
+        let y = plain_head(&mut Arena::new(), count, &[f32::NAN; 32], 0.5, &earlier, &[0.5; 32]);
+        assert!(y.iter().all(|y| y.is_nan()), "{y:?}");
+    }
 }

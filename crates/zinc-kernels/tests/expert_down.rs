@@ -4,10 +4,11 @@
 
 mod support;
 
-use support::data::{Random, Scales, host, live, magnitudes, weights};
+use support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
 use support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ExpertDown, Matrix};
-use zinc_kernels::{Format, reference};
+use zinc_kernels::Format;
+use zinc_kernels::ops::{ActFormat, ExpertDown, Matrix};
+use zinc_kernels::reference::{self, Quantised};
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -23,11 +24,18 @@ const PLAIN: Case =
     Case { format: Format::Q8_0, rows: 37, columns: 96, experts: 6, ids: &[5, 0, 3, 3], scales: Scales::Sane };
 
 fn check(case: &Case) {
-    let name = format!("{case:?}");
+    check_form(case, ActFormat::F32);
+    if !case.format.is_float() {
+        check_form(case, ActFormat::Q8);
+    }
+}
+
+fn check_form(case: &Case, act: ActFormat) {
+    let name = format!("{case:?}, {act:?}");
     let &Case { format, rows, columns, experts, ids, scales } = case;
     let mut random = Random::new(&name);
     let bytes = weights(&mut random, format, experts * rows, columns, scales);
-    let (h, shares, residual) = if scales == Scales::Whole {
+    let (mut h, shares, residual): (_, Vec<f32>, _) = if scales == Scales::Whole {
         let shares = ids.iter().enumerate().map(|(slot, _)| [0.5, 0.25, 1.0][slot % 3]).collect();
         (random.whole(ids.len() * columns, 2), shares, random.whole(rows, 100))
     } else {
@@ -35,14 +43,33 @@ fn check(case: &Case) {
     };
 
     let mut arena = Arena::new();
+    let h_on_device = match act {
+        ActFormat::F32 => arena.input(&h).address,
+        ActFormat::Q8 => {
+            if scales == Scales::Whole {
+                // The largest element of each run makes its scale 1.
+                h.iter_mut().step_by(16).for_each(|x| *x = 127.0);
+            }
+            let slots: Vec<Quantised> = h.chunks(columns).map(Quantised::new).collect();
+            h = slots.iter().flat_map(Quantised::values).collect();
+            arena.input(&slots.iter().flat_map(Quantised::bytes).collect::<Vec<u8>>()).address
+        }
+    };
     let y = arena.in_out(&residual);
-    let down = Matrix { address: arena.input(&bytes).address, format, rows: rows as u32, columns: columns as u32 };
+    let down = Matrix {
+        address: arena.input(&device_rows(format, columns, &bytes)).address,
+        format,
+        rows: rows as u32,
+        columns: columns as u32,
+    };
     let op = ExpertDown {
         state: arena.state(live()),
         down,
         ids: arena.input(ids).address,
         weights: arena.input(&shares).address,
-        h: arena.input(&h).address,
+        h: h_on_device,
+        act,
+        experts: experts as u32,
         y: y.address,
         slots: ids.len() as u32,
     };
@@ -64,7 +91,11 @@ fn check(case: &Case) {
         assert!(largest < f64::from(1 << 24), "{name}: sums up to {largest} quarters are not exact");
         compare::equal_bits(&name, &arena.read(y), &expected);
     } else {
-        compare::within(&name, &arena.read(y), &expected, |row| tolerance::sum(columns * ids.len(), magnitude[row]));
+        compare::within(&name, &arena.read(y), &expected, |row| {
+            // Scaled values and offsets are summed apart: see `support::operand`.
+            let apart = if format.is_float() { 1.0 } else { 8.0 };
+            tolerance::sum(columns * ids.len(), apart * magnitude[row])
+        });
     }
 }
 

@@ -1,12 +1,13 @@
-//! `gate_up` against its reference: dense and with experts, in every pair of formats that models mix.
+//! `gate_up` against its reference: dense and with experts, in every pair of formats that models mix, in both forms of activations.
 
 #![cfg(feature = "vk")]
 
 mod support;
 
-use support::data::{Random, Scales, host, live, magnitudes, weights};
+use support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
+use support::operand::{self, Operand};
 use support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{GateUp, Matrix, Routing};
+use zinc_kernels::ops::{ActFormat, GateUp, Matrix, Norm, Routing};
 use zinc_kernels::{Format, Target, reference};
 
 #[derive(Clone, Copy, Debug)]
@@ -24,26 +25,41 @@ struct Case {
 const PLAIN: Case = Case {
     gate: Format::Q8_0,
     up: Format::Q8_0,
-    rows: 37,
+    rows: 48,
     columns: 96,
     experts: 6,
     ids: &[5, 0, 3, 3],
     scales: Scales::Sane,
 };
 
+/// Every form of the activations that come in and go out, normalised on the way where the layer is dense.
 fn check(case: &Case) {
-    let name = format!("{case:?}");
+    let float = case.gate.is_float() || case.up.is_float();
+    let acts = if float { &[ActFormat::F32][..] } else { &[ActFormat::F32, ActFormat::Q8] };
+    for &act in acts {
+        for out in [ActFormat::F32, ActFormat::Q8] {
+            check_forms(case, act, out, false);
+            if case.ids.is_empty() {
+                check_forms(case, act, out, true);
+            }
+        }
+    }
+}
+
+fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool) {
+    let name = format!("{case:?}, {act:?} to {out:?}, normalised: {norm}");
     let &Case { rows, columns, experts, scales, .. } = case;
     let mut random = Random::new(&name);
     let gate = weights(&mut random, case.gate, experts * rows, columns, scales);
     let up = weights(&mut random, case.up, experts * rows, columns, scales);
-    let x = if scales == Scales::Whole { random.whole(columns, 2) } else { random.vector(columns, 1.0) };
     let slots = case.ids.len().max(1);
 
     let mut arena = Arena::new();
-    let y = arena.output(slots * rows);
+    let operand = Operand::new(&mut random, &mut arena, columns, act, norm, scales);
+    let slot_bytes = out.bytes(rows as u64) as usize;
+    let y = arena.output::<u8>(slots * slot_bytes);
     let mut matrix = |bytes: &[u8], format| Matrix {
-        address: arena.input(bytes).address,
+        address: arena.input(&device_rows(format, columns, bytes)).address,
         format,
         rows: rows as u32,
         columns: columns as u32,
@@ -57,30 +73,39 @@ fn check(case: &Case) {
             [] => Routing::Dense,
             ids => Routing::Experts { ids: arena.input(ids).address, slots: slots as u32 },
         },
-        x: arena.input(&x).address,
+        x: operand.x,
+        act,
+        norm: norm.then_some(Norm { weight: operand.norm, epsilon: operand::EPSILON }),
         y: y.address,
+        out,
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
-    let found: Vec<f32> = arena.read(y);
+    let bytes: Vec<u8> = arena.read(y);
 
-    for (slot, found) in found.chunks(rows).enumerate() {
+    for (slot, bytes) in bytes.chunks(slot_bytes).enumerate() {
         let expert = case.ids.get(slot).copied().unwrap_or(0);
         let name = format!("{name}, slot {slot}");
         let (gate, up) = (host(case.gate, columns, &gate), host(case.up, columns, &up));
         let mut expected = vec![f32::NAN; rows];
-        reference::gate_up(&gate, &up, expert, &x, &mut expected);
+        reference::gate_up(&gate, &up, expert, &operand.values, &mut expected);
 
         let first = expert as usize * rows;
         let product = |matrix: &reference::HostMatrix<'_>| {
             let mut all = vec![0.0; experts * rows];
-            reference::mat_vec(matrix, &x, &mut all);
-            let error = |magnitude| if scales == Scales::Whole { 0.0 } else { tolerance::sum(columns, magnitude) };
-            let errors: Vec<f64> = magnitudes(matrix, first..first + rows, &x).into_iter().map(error).collect();
+            reference::mat_vec(matrix, &operand.values, &mut all);
+            let of_operand = operand.bounds(matrix, first..first + rows);
+            let magnitudes = magnitudes(matrix, first..first + rows, &operand.values);
+            let errors: Vec<f64> =
+                magnitudes.iter().zip(of_operand).map(|(m, bound)| tolerance::sum(columns, *m) + bound).collect();
             (all[first..first + rows].to_vec(), errors)
         };
         let ((gate, gate_errors), (up, up_errors)) = (product(&gate), product(&up));
-        compare::within(&name, found, &expected, |row| {
-            tolerance::gate_up(gate[row], gate_errors[row], up[row], up_errors[row])
+        compare::within(&name, &operand::stored(out, bytes, rows), &expected, |row| {
+            let run = row / 16 * 16..(row / 16 + 1) * 16;
+            let error = |row: usize| tolerance::gate_up(gate[row], gate_errors[row], up[row], up_errors[row]);
+            // The largest of a run sets its step.
+            let of_run = if out == ActFormat::Q8 { run.map(error).fold(0.0, f64::max) } else { error(row) };
+            of_run + operand::step(out, &expected, row)
         });
     }
 }
@@ -108,7 +133,7 @@ fn different_formats_of_gate_and_up() {
 #[test]
 fn experts_in_any_order() {
     for ids in [&[0u32][..], &[5], &[3, 1, 4, 0, 5, 2], &[2, 2, 2], &[5, 4, 3, 2, 1, 0, 5, 4]] {
-        for rows in [1, 3, 4, 37, 130] {
+        for rows in [16, 64, 112] {
             for scales in [Scales::Sane, Scales::Whole] {
                 check(&Case { ids, rows, scales, ..PLAIN });
             }
@@ -116,10 +141,22 @@ fn experts_in_any_order() {
     }
 }
 
+fn refused(gate: Matrix, up: Matrix) {
+    let act = ActFormat::F32;
+    let op = GateUp { state: 0, gate, up, routing: Routing::Dense, x: 0, act, norm: None, y: 0, out: act };
+    let _ = op.dispatch(&Target::new(32));
+}
+
 #[test]
-#[should_panic(expected = "gate is 4 x 64 but up is 5 x 64")]
+#[should_panic(expected = "gate is 16 x 64 but up is 32 x 64")]
 fn matrices_of_different_shapes_are_refused() {
-    let gate = Matrix { address: 0, format: Format::F16, rows: 4, columns: 64 };
-    let up = Matrix { rows: 5, ..gate };
-    let _ = GateUp { state: 0, gate, up, routing: Routing::Dense, x: 0, y: 0 }.dispatch(&Target::new(32));
+    let gate = Matrix { address: 0, format: Format::F16, rows: 16, columns: 64 };
+    refused(gate, Matrix { rows: 32, ..gate });
+}
+
+#[test]
+#[should_panic(expected = "20 rows are not a multiple of 16")]
+fn a_part_of_a_run_is_refused() {
+    let gate = Matrix { address: 0, format: Format::F16, rows: 20, columns: 64 };
+    refused(gate, gate);
 }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::data::{Random, Scales, decoded, golden, live, weights};
+use support::data::{Random, Scales, decoded, device_rows, golden, live, weights};
 use support::{Arena, compare};
 use zinc_kernels::Format;
 use zinc_kernels::generated::state::StepState;
@@ -17,7 +17,7 @@ fn check(case: &str, format: Format, columns: usize, table: &[u8], tokens: &[usi
     for &token in tokens {
         let mut arena = Arena::new();
         let state = arena.state(StepState { token: token as u32, ..live() });
-        let address = arena.input(table).address;
+        let address = arena.input(&device_rows(format, columns, table)).address;
         let y = arena.output::<f32>(columns);
         let table_on_device = Matrix { address, format, rows: rows as u32, columns: columns as u32 };
         let gather = Gather { state, table: table_on_device, y: y.address };

@@ -1,14 +1,16 @@
-//! `mat_vec` against its reference: every format, odd row counts, every epilogue.
+//! `mat_vec` against its reference: every format, both forms of activations, odd row counts, one matrix to three.
 
 #![cfg(feature = "vk")]
 
 mod support;
 
-use support::data::{Random, Scales, host, live, magnitudes, weights};
+use support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
+use support::operand::{self, Operand};
 use support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{Epilogue, MatVec, Matrix};
-use zinc_kernels::{Format, Target, reference};
+use zinc_kernels::ops::{ActFormat, MatVec, Matrix, Norm, Product};
+use zinc_kernels::{Format, Target, Tuning, reference};
 
+/// What becomes of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Store,
@@ -17,65 +19,84 @@ enum Kind {
 }
 use Kind::{Accumulate, AddBias, Store};
 
-#[derive(Debug)]
-struct Case {
-    format: Format,
-    rows: usize,
+#[derive(Clone, Debug)]
+struct Case<'a> {
+    /// Format and rows of each matrix.
+    matrices: &'a [(Format, usize)],
     columns: usize,
-    epilogue: Kind,
+    act: ActFormat,
+    /// Whether the vector is normalised on the way.
+    norm: bool,
+    kind: Kind,
     scales: Scales,
 }
 
-fn check(case: &Case, target: &Target) {
-    let &Case { format, rows, columns, epilogue, scales } = case;
-    let name = format!("{format} {rows} x {columns}, {epilogue:?}, {scales:?}");
+fn check(case: &Case<'_>, target: &Target) {
+    let name = format!("{case:?}, {:?}", target.tuning);
+    let &Case { matrices, columns, act, norm, kind, scales } = case;
     let mut random = Random::new(&name);
-    let bytes = weights(&mut random, format, rows, columns, scales);
-    let (x, addend) = match scales {
-        Scales::Whole => (random.whole(columns, 2), random.whole(rows, 1_000)),
-        _ => (random.vector(columns, 1.0), random.vector(rows, 1.0)),
-    };
-
     let mut arena = Arena::new();
     let state = arena.state(live());
-    let matrix = Matrix { address: arena.input(&bytes).address, format, rows: rows as u32, columns: columns as u32 };
-    let x_on_device = arena.input(&x).address;
-    let y = if epilogue == Accumulate { arena.in_out(&addend) } else { arena.output(rows) };
-    let epilogue = match epilogue {
-        Store => Epilogue::Store,
-        AddBias => Epilogue::AddBias(arena.input(&addend).address),
-        Accumulate => Epilogue::Accumulate,
-    };
-    let op = MatVec { state, weights: matrix, x: x_on_device, y: y.address, epilogue };
+    let operand = Operand::new(&mut random, &mut arena, columns, act, norm, scales);
+
+    let mut products = Vec::new();
+    let mut outputs = Vec::new();
+    for &(format, rows) in matrices {
+        let bytes = weights(&mut random, format, rows, columns, scales);
+        let addend = if scales == Scales::Whole { random.whole(rows, 1_000) } else { random.vector(rows, 1.0) };
+        let address = arena.input(&device_rows(format, columns, &bytes)).address;
+        let y = if kind == Accumulate { arena.in_out(&addend) } else { arena.output(rows) };
+        let bias = (kind == AddBias).then(|| arena.input(&addend).address);
+        let matrix = Matrix { address, format, rows: rows as u32, columns: columns as u32 };
+        products.push(Product { weights: matrix, bias, y: y.address });
+        outputs.push((format, bytes, addend, y));
+    }
+    let norm = norm.then_some(Norm { weight: operand.norm, epsilon: operand::EPSILON });
+    let op = MatVec { state, products: &products, x: operand.x, act, norm, accumulate: kind == Accumulate };
     arena.run(&[op.dispatch(target)]);
 
-    let matrix = host(format, columns, &bytes);
-    let mut expected = vec![f32::NAN; rows];
-    reference::mat_vec(&matrix, &x, &mut expected);
-    let mut magnitude = magnitudes(&matrix, 0..rows, &x);
-    if epilogue != Epilogue::Store {
-        for ((expected, magnitude), addend) in expected.iter_mut().zip(&mut magnitude).zip(&addend) {
-            *expected += addend;
-            *magnitude += f64::from(addend.abs());
+    for (index, (format, bytes, addend, y)) in outputs.iter().enumerate() {
+        let name = format!("{name}, matrix {index}");
+        let matrix = host(*format, columns, bytes);
+        let mut expected = vec![f32::NAN; y.len];
+        reference::mat_vec(&matrix, &operand.values, &mut expected);
+        let mut magnitude = magnitudes(&matrix, 0..y.len, &operand.values);
+        if kind != Store {
+            for ((sum, addend), magnitude) in expected.iter_mut().zip(addend).zip(&mut magnitude) {
+                *sum += addend;
+                *magnitude += f64::from(addend.abs());
+            }
         }
-    }
-    if scales == Scales::Whole {
-        let largest = magnitude.iter().copied().fold(0.0, f64::max);
-        assert!(largest < f64::from(1 << 24), "{name}: sums up to {largest} are not exact");
-        compare::equal_bits(&name, &arena.read(y), &expected);
-    } else {
-        compare::within(&name, &arena.read(y), &expected, |row| tolerance::sum(columns, magnitude[row]));
+        if scales == Scales::Whole && operand.is_exact() {
+            let largest = magnitude.iter().copied().fold(0.0, f64::max);
+            assert!(largest < f64::from(1 << 24), "{name}: sums up to {largest} are not exact");
+            compare::equal_bits(&name, &arena.read(*y), &expected);
+        } else {
+            let bounds = operand.bounds(&matrix, 0..y.len);
+            compare::within(&name, &arena.read(*y), &expected, |row| {
+                bounds[row] + tolerance::sum(columns, magnitude[row])
+            });
+        }
     }
 }
 
-fn check_all(formats: &[Format], rows: &[usize], columns: &[usize], epilogues: &[Kind], scales: &[Scales]) {
+fn acts(format: Format) -> &'static [ActFormat] {
+    if format.is_float() { &[ActFormat::F32] } else { &[ActFormat::F32, ActFormat::Q8] }
+}
+
+fn check_all(formats: &[Format], rows: &[usize], columns: &[usize], kinds: &[Kind], scales: &[Scales]) {
     let target = Arena::new().gpu.target();
     for &format in formats {
-        for &rows in rows {
-            for &columns in columns.iter().filter(|columns| columns.is_multiple_of(format.block_elements())) {
-                for &epilogue in epilogues {
-                    for &scales in scales {
-                        check(&Case { format, rows, columns, epilogue, scales }, &target);
+        for &act in acts(format) {
+            for &rows in rows {
+                for &columns in columns.iter().filter(|columns| columns.is_multiple_of(format.block_elements())) {
+                    for &kind in kinds {
+                        for &scales in scales {
+                            for norm in [false, true] {
+                                let matrices = &[(format, rows)];
+                                check(&Case { matrices, columns, act, norm, kind, scales }, &target);
+                            }
+                        }
                     }
                 }
             }
@@ -83,22 +104,68 @@ fn check_all(formats: &[Format], rows: &[usize], columns: &[usize], epilogues: &
     }
 }
 
-const ROWS: [usize; 7] = [1, 3, 4, 5, 31, 257, 1_031];
-const COLUMNS: [usize; 5] = [32, 160, 256, 768, 2_048];
+#[test]
+fn every_format_and_width() {
+    check_all(&Format::ALL, &[31], &[32, 160, 256, 768], &[Store], &[Scales::Sane, Scales::Whole]);
+}
 
 #[test]
-fn every_format_and_shape() {
-    check_all(&Format::ALL, &ROWS, &COLUMNS, &[Store], &[Scales::Sane, Scales::Whole]);
+fn every_number_of_rows() {
+    let formats = [Format::Q4K, Format::Q6K, Format::F16];
+    check_all(&formats, &[1, 3, 4, 5, 257, 1_031], &[256], &[Store], &[Scales::Sane]);
+}
+
+#[test]
+fn a_wide_matrix() {
+    check_all(
+        &[Format::Q4K, Format::Q6K, Format::Q8_0, Format::F32],
+        &[37],
+        &[2_048, 4_096],
+        &[Store],
+        &[Scales::Sane],
+    );
 }
 
 #[test]
 fn every_format_and_epilogue() {
-    check_all(&Format::ALL, &[5, 31], &[256], &[AddBias, Accumulate], &[Scales::Sane, Scales::Whole]);
+    check_all(&Format::ALL, &[5], &[256], &[AddBias, Accumulate], &[Scales::Sane, Scales::Whole]);
 }
 
 #[test]
 fn scales_at_the_edges() {
     check_all(&Format::ALL, &[31], &[256], &[Store], &[Scales::Odd]);
+}
+
+#[test]
+fn three_matrices_of_different_formats() {
+    let target = Arena::new().gpu.target();
+    for (matrices, act) in [
+        (&[(Format::Q4K, 131), (Format::Q4K, 17), (Format::Q6K, 17)][..], ActFormat::Q8),
+        (&[(Format::Q8_0, 64), (Format::Q5K, 1), (Format::Q4_0, 3)], ActFormat::Q8),
+        (&[(Format::F32, 33), (Format::Q4K, 16), (Format::F16, 9)], ActFormat::F32),
+        (&[(Format::Q6K, 5), (Format::Q4_1, 70)], ActFormat::Q8),
+    ] {
+        for (kind, norm) in [(Store, true), (AddBias, true), (Store, false), (Accumulate, false)] {
+            check(&Case { matrices, columns: 256, act, norm, kind, scales: Scales::Sane }, &target);
+        }
+    }
+}
+
+/// However many rows a subgroup takes at a time and however few workgroups there are.
+#[test]
+fn every_tuning() {
+    let target = Arena::new().gpu.target();
+    for most_rows in [1, 2, 4] {
+        for product_workgroups in [1, 3, 10_000] {
+            let tuning = Tuning { most_rows, product_workgroups, product_subgroups: 1, ..target.tuning };
+            for format in [Format::Q4K, Format::Q8_0] {
+                let matrices = &[(format, 203), (Format::Q6K, 9)];
+                let case =
+                    Case { matrices, columns: 512, act: ActFormat::Q8, norm: true, kind: Store, scales: Scales::Sane };
+                check(&case, &Target { tuning, ..target });
+            }
+        }
+    }
 }
 
 /// A grid above the device's limit in x wraps into y; every row is computed all the same.
@@ -107,15 +174,27 @@ fn grids_that_wrap() {
     let target = Arena::new().gpu.target();
     for (max_x, rows) in [(1, 9), (7, 112), (7, 113), (64, 257), (100, 1_031)] {
         let small = Target { max_groups: [max_x, 65_535], ..target };
-        for scales in [Scales::Sane, Scales::Whole] {
-            check(&Case { format: Format::Q8_0, rows, columns: 64, epilogue: Store, scales }, &small);
+        let matrices = &[(Format::Q8_0, rows)];
+        for act in [ActFormat::F32, ActFormat::Q8] {
+            check(&Case { matrices, columns: 64, act, norm: false, kind: Store, scales: Scales::Sane }, &small);
         }
     }
+}
+
+fn refused(format: Format, columns: u32, act: ActFormat) {
+    let weights = Matrix { address: 0, format, rows: 1, columns };
+    let products = &[Product { weights, bias: None, y: 0 }];
+    let _ = MatVec { state: 0, products, x: 0, act, norm: None, accumulate: false }.dispatch(&Target::new(32));
 }
 
 #[test]
 #[should_panic(expected = "a row of 48 elements is not a whole number of units of 32")]
 fn a_row_of_no_whole_units_is_refused() {
-    let weights = Matrix { address: 0, format: Format::F16, rows: 1, columns: 48 };
-    let _ = MatVec { state: 0, weights, x: 0, y: 0, epilogue: Epilogue::Store }.dispatch(&Target::new(32));
+    refused(Format::F16, 48, ActFormat::F32);
+}
+
+#[test]
+#[should_panic(expected = "weights in F16 meet f32 activations, not quantised ones")]
+fn float_weights_with_quantised_activations_are_refused() {
+    refused(Format::F16, 64, ActFormat::Q8);
 }

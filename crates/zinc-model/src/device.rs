@@ -2,6 +2,7 @@
 //!
 //! What belongs to a running sequence (prompt, reports, cancellation) is not here: its owner passes addresses in [`StepIo`].
 
+mod fill;
 mod record;
 mod upload;
 
@@ -11,13 +12,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use zinc_kernels::{Pipelines, Target};
-use zinc_vk::{Buffer, Device, Placement};
+use zinc_vk::{Buffer, Device, Placement, Uploader};
 
 use crate::error::Result;
 use crate::memory::{ALIGNMENT, MemoryPlan};
 use crate::model::Model;
 use crate::plan::{Array, CacheOptions, Sizes};
 use crate::rotation::rotation_table;
+use crate::weights::TensorId;
 use upload::DeviceWeights;
 
 /// A loaded model.
@@ -36,7 +38,7 @@ pub struct DeviceModel {
 #[derive(Debug)]
 struct DeviceArrays {
     addresses: HashMap<Array, u64>,
-    buffers: Vec<Arc<Buffer>>,
+    caches: Vec<Arc<Buffer>>,
     activations: Arc<Buffer>,
     /// Where the activations lie in their buffer.
     offsets: HashMap<Array, u64>,
@@ -44,7 +46,7 @@ struct DeviceArrays {
 
 impl DeviceModel {
     /// Checks that the model fits, uploads its weights and makes its caches. Models on one device share its `pipelines`. `progress` hears
-    /// of the bytes uploaded so far.
+    /// of the bytes of the file uploaded so far, [`ModelWeights::bytes`](crate::weights::ModelWeights::bytes) in the end.
     ///
     /// # Errors
     /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) before anything is uploaded, or what the device says.
@@ -57,11 +59,17 @@ impl DeviceModel {
         let device = pipelines.device();
         MemoryPlan::new(&model.config, &model.weights, cache).check(available(device))?;
         let arrays = DeviceArrays::new(device, Sizes { config: &model.config, cache })?;
-        let weights = DeviceWeights::upload(device, model, progress)?;
+        let mut uploader = Uploader::new(device, upload::ring(model))?;
+        let weights = DeviceWeights::upload(&mut uploader, device, model, progress)?;
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
         let table = rotation_table(&model.config, factors.as_deref(), cache.context);
         let rotation = Buffer::new(device, "rotation", size_of_val(&table[..]) as u64, Placement::Device)?;
-        upload::upload_bytes(device, &rotation, bytemuck::cast_slice(&table))?;
+        uploader.upload(&rotation, 0, bytemuck::cast_slice(&table))?;
+        let counters = vec![0; Sizes { config: &model.config, cache }.bytes(Array::Counters) as usize];
+        uploader.upload(&arrays.activations, arrays.offsets[&Array::Counters], &counters)?;
+        uploader.finish()?.wait()?;
+        // The submissions hold the ring, and nothing else may come on that queue to let go of them.
+        uploader.queue().collect()?;
         let target = pipelines.target();
         Ok(Self { model: model.clone(), cache, pipelines: pipelines.clone(), target, weights, rotation, arrays })
     }
@@ -94,6 +102,13 @@ impl DeviceModel {
         (&self.arrays.activations, *offset, self.sizes().bytes(array))
     }
 
+    /// The buffer that holds a tensor and where in it that lies. Its rows have the form that
+    /// [`repack_rows`](zinc_kernels::formats::repack_rows) makes.
+    #[must_use]
+    pub fn tensor(&self, id: TensorId) -> (&Arc<Buffer>, u64) {
+        self.weights.tensor(id)
+    }
+
     fn sizes(&self) -> Sizes<'_> {
         Sizes { config: &self.model.config, cache: self.cache }
     }
@@ -121,14 +136,18 @@ impl DeviceArrays {
         for (array, offset) in &offsets {
             addresses.insert(*array, activations.address() + offset);
         }
-        let mut buffers = vec![activations.clone()];
+        let mut caches = Vec::new();
         for layer in 0..sizes.config.n_layer {
             for array in [Array::KeyCache(layer), Array::ValueCache(layer)] {
                 let buffer = Buffer::new(device, &format!("{array:?}"), sizes.bytes(array), Placement::Device)?;
                 addresses.insert(array, buffer.address());
-                buffers.push(buffer);
+                caches.push(buffer);
             }
         }
-        Ok(Self { addresses, buffers, activations, offsets })
+        Ok(Self { addresses, caches, activations, offsets })
+    }
+
+    fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
+        self.caches.iter().chain([&self.activations])
     }
 }

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use zinc_kernels::generated::state::{StepReport, StepState};
-use zinc_kernels::ops::{Pairing, Weighting};
+use zinc_kernels::ops::{ActFormat, Pairing, Weighting};
 use zinc_kernels::reference::{self, AttentionShape, Candidate, HostMatrix};
 
 use crate::config::{ExpertWeightSum, FeedForward, ModelConfig, RopePairing};
 use crate::model::Model;
-use crate::plan::{Array, CacheOptions, Epilogue, Op, Plan, Routing, Shape, Sizes};
+use crate::plan::{Array, CacheOptions, Op, Plan, Routing, Shape, Sizes};
 use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 
@@ -40,7 +40,6 @@ struct Arrays {
     key: Vec<f32>,
     value: Vec<f32>,
     attended: Vec<f32>,
-    partials: Vec<Vec<reference::Partial>>,
     router_logits: Vec<f32>,
     chosen: Vec<(u32, f32)>,
     hidden: Vec<f32>,
@@ -60,8 +59,8 @@ impl Interpreter {
         let caches = || vec![Vec::new(); config.n_layer as usize];
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
         Self {
-            feed: Arc::new(Plan::new(&model.weights, Shape::Feed)),
-            decode: Arc::new(Plan::new(&model.weights, Shape::Decode)),
+            feed: Arc::new(Plan::new(&model.weights, Shape::Feed, ActFormat::F32)),
+            decode: Arc::new(Plan::new(&model.weights, Shape::Decode, ActFormat::F32)),
             rotation: rotation_table(config, factors.as_deref(), cache.context),
             arrays: Arrays {
                 residual: zeros(Array::Residual),
@@ -70,7 +69,6 @@ impl Interpreter {
                 key: zeros(Array::Key),
                 value: zeros(Array::Value),
                 attended: zeros(Array::Attended),
-                partials: Vec::new(),
                 router_logits: zeros(Array::RouterLogits),
                 chosen: Vec::new(),
                 hidden: zeros(Array::Hidden),
@@ -124,12 +122,10 @@ impl Interpreter {
     #[must_use]
     pub fn array(&self, array: Array) -> Option<Vec<f32>> {
         match array {
-            Array::Partials => {
-                let shares = self.arrays.partials.iter().flatten();
-                Some(shares.flat_map(|p| p.values.iter().copied().chain([p.maximum, p.sum])).collect())
-            }
             Array::ExpertWeights => Some(self.arrays.chosen.iter().map(|(_, weight)| *weight).collect()),
             Array::State | Array::KeyCache(_) | Array::ValueCache(_) | Array::ExpertIds | Array::Candidates => None,
+            // How attention is shared out and counted is the device's own matter.
+            Array::Partials | Array::Counters => None,
             _ => Some(self.arrays.get(array).clone()),
         }
     }
@@ -140,66 +136,67 @@ impl Interpreter {
         let (model, config) = (&**model, &model.config);
         match op {
             Op::Gather { table } => reference::gather(&matrix(model, *table), state.token, &mut a.residual),
-            Op::Norm { weight } => {
-                reference::rms_norm(&a.residual, &model.vector(*weight), config.rms_eps, &mut a.normed);
-            }
-            Op::MatVec { weights, x, y, epilogue } => {
-                let mut product = vec![0.0; a.get(*y).len()];
-                reference::mat_vec(&matrix(model, *weights), a.get(*x), &mut product);
-                match epilogue {
-                    Epilogue::Store => {}
-                    Epilogue::AddBias(bias) => add(&mut product, &model.vector(*bias)),
-                    Epilogue::Accumulate => add(&mut product, a.get(*y)),
+            Op::MatVec { products, x, norm, accumulate, .. } => {
+                let mut operand = a.get(*x).clone();
+                if let Some(norm) = norm {
+                    reference::rms_norm(a.get(*x), &model.vector(*norm), config.rms_eps, &mut operand);
                 }
-                *a.get_mut(*y) = product;
+                for product in products {
+                    let mut y = vec![0.0; a.get(product.y).len()];
+                    reference::mat_vec(&matrix(model, product.weights), &operand, &mut y);
+                    if let Some(bias) = product.bias {
+                        add(&mut y, &model.vector(bias));
+                    }
+                    if *accumulate {
+                        add(&mut y, a.get(product.y));
+                    }
+                    *a.get_mut(product.y) = y;
+                }
             }
-            Op::RopeKv { layer, norms } => {
+            Op::Attention { layer, norms, .. } => {
                 let norms = norms.map(|(q, k)| (model.vector(q), model.vector(k)));
                 let pairs = (config.rope.dims / 2) as usize;
                 let angles = &rotation[state.position as usize * pairs..][..pairs];
                 let head_size = config.head_dim as usize;
-                for head in a.query.chunks_exact_mut(head_size) {
+                let mut query = a.query.clone();
+                for head in query.chunks_exact_mut(head_size) {
                     let norm = norms.as_ref().map(|(q, _)| (&q[..], config.rms_eps));
                     reference::rope_head(head, norm, angles, pairing(config));
                 }
-                for head in a.key.chunks_exact_mut(head_size) {
+                let (mut key, mut value) = (a.key.clone(), a.value.clone());
+                for head in key.chunks_exact_mut(head_size) {
                     let norm = norms.as_ref().map(|(_, k)| (&k[..], config.rms_eps));
                     reference::rope_head(head, norm, angles, pairing(config));
                 }
-                reference::cache_row(cache.key_format, &mut a.key);
-                reference::cache_row(cache.value_format, &mut a.value);
-                let first = state.position as usize * a.key.len();
-                for (store, row) in
-                    [(&mut a.key_caches[*layer as usize], &a.key), (&mut a.value_caches[*layer as usize], &a.value)]
-                {
+                reference::cache_row(cache.key_format, &mut key);
+                reference::cache_row(cache.value_format, &mut value);
+                let first = state.position as usize * key.len();
+                let (keys, values) = (&mut a.key_caches[*layer as usize], &mut a.value_caches[*layer as usize]);
+                for (store, row) in [(&mut *keys, &key), (&mut *values, &value)] {
                     store.resize(store.len().max(first + row.len()), 0.0);
                     store[first..first + row.len()].copy_from_slice(row);
                 }
-            }
-            Op::Attention { layer } => {
                 let shape = attention_shape(config);
-                let (keys, values) = (&a.key_caches[*layer as usize], &a.value_caches[*layer as usize]);
                 let positions = 0..state.position as usize + 1;
-                a.partials = a
-                    .query
-                    .chunks_exact(shape.head_size)
-                    .enumerate()
-                    .map(|(head, q)| vec![reference::attention(shape, head, q, keys, values, positions.clone())])
-                    .collect();
-            }
-            Op::AttentionMerge => {
-                for (partials, y) in a.partials.iter().zip(a.attended.chunks_exact_mut(config.head_dim as usize)) {
-                    reference::attention_merge(partials, y);
+                let heads = query.chunks_exact(head_size).zip(a.attended.chunks_exact_mut(head_size));
+                for (head, (q, y)) in heads.enumerate() {
+                    reference::attention(shape, head, q, keys, values, positions.clone(), y);
                 }
             }
-            Op::Router => {
+            Op::Router { norm, matrix: id, .. } => {
                 let (_, used) = Sizes { config, cache: *cache }.experts();
+                reference::rms_norm(&a.residual, &model.vector(*norm), config.rms_eps, &mut a.normed);
+                reference::mat_vec(&matrix(model, *id), &a.normed, &mut a.router_logits);
                 a.chosen = reference::router(&a.router_logits, used as usize, weighting(config));
             }
-            Op::GateUp { gate, up, routing } => {
+            Op::GateUp { gate, up, routing, .. } => {
                 let (gate, up) = (matrix(model, *gate), matrix(model, *up));
                 match routing {
-                    Routing::Dense => reference::gate_up(&gate, &up, 0, &a.normed, &mut a.hidden),
+                    Routing::Dense { norm } => {
+                        let mut normed = vec![0.0; a.residual.len()];
+                        reference::rms_norm(&a.residual, &model.vector(*norm), config.rms_eps, &mut normed);
+                        reference::gate_up(&gate, &up, 0, &normed, &mut a.hidden);
+                    }
                     Routing::Experts => {
                         let rows = a.hidden.len() / a.chosen.len();
                         for ((id, _), y) in a.chosen.iter().zip(a.hidden.chunks_exact_mut(rows)) {
@@ -208,7 +205,7 @@ impl Interpreter {
                     }
                 }
             }
-            Op::ExpertDown { down } => {
+            Op::ExpertDown { down, .. } => {
                 let (ids, weights): (Vec<u32>, Vec<f32>) = a.chosen.iter().copied().unzip();
                 reference::expert_down(&matrix(model, *down), &ids, &weights, &a.hidden, &mut a.residual);
             }

@@ -35,7 +35,7 @@ impl MemoryPlan {
         let per_position = Sizes { config, cache: CacheOptions { context: 1, ..cache } };
         let prompt = u64::from(cache.context) * 4;
         Self {
-            weights: weights.tensors.iter().map(|t| t.bytes.next_multiple_of(ALIGNMENT)).sum(),
+            weights: weights.tensors.iter().map(|t| t.device_bytes().next_multiple_of(ALIGNMENT)).sum(),
             kv_cache: sizes.kv_bytes(),
             work: activations + prompt + sizes.rotation_bytes(),
             context: cache.context,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use zinc_kernels::formats::decode;
-use zinc_kernels::ops::{MAX_EXPERTS, MAX_HEAD_SIZE, UNIT};
+use zinc_kernels::ops::{MAX_EXPERTS, MAX_HEAD_SIZE, MAX_USED, RUN, UNIT};
 
 use crate::config::{FeedForward, ModelConfig};
 use crate::error::{Error, Result};
@@ -53,12 +53,15 @@ impl Model {
 /// Whether the kernels can run a model of these sizes.
 fn check_kernels(config: &ModelConfig, weights: &ModelWeights, file: &File) -> Result<()> {
     let limit = |what: &'static str, value: u32, expected: String| Err(Error::KernelLimit { what, value, expected });
-    if config.head_dim > MAX_HEAD_SIZE || !config.head_dim.is_multiple_of(4) {
-        return limit("the head size", config.head_dim, format!("a multiple of 4 up to {MAX_HEAD_SIZE}"));
+    if config.head_dim > MAX_HEAD_SIZE || !config.head_dim.is_multiple_of(RUN) {
+        return limit("the head size", config.head_dim, format!("a multiple of {RUN} up to {MAX_HEAD_SIZE}"));
     }
-    if let FeedForward::Experts { n_expert, weights, .. } = config.feed_forward {
+    if let FeedForward::Experts { n_expert, n_expert_used, weights, .. } = config.feed_forward {
         if n_expert > MAX_EXPERTS {
             return limit("the number of experts", n_expert, format!("at most {MAX_EXPERTS}"));
+        }
+        if n_expert_used > MAX_USED {
+            return limit("the number of experts used", n_expert_used, format!("at most {MAX_USED}"));
         }
         if weights.scale != 1.0 {
             return Err(Error::ExpertScale { found: weights.scale });

@@ -8,10 +8,13 @@ mod arrays;
 mod barriers;
 mod build;
 mod cost;
+mod label;
 
 pub use arrays::{Array, CacheOptions, Sizes};
 pub use barriers::barriers_before;
 pub use cost::Cost;
+
+use zinc_kernels::ops::ActFormat;
 
 use crate::weights::TensorId;
 
@@ -33,51 +36,56 @@ pub enum Op {
         /// `[vocabulary, width]`.
         table: TensorId,
     },
-    /// `normed = rms_norm(residual) * weight`.
-    Norm {
-        /// `[width]`.
-        weight: TensorId,
-    },
-    /// `y = W x` and what [`Epilogue`] says.
+    /// `y = W x`, or what is added to it, for up to three matrices and one vector.
     MatVec {
-        /// `[rows, columns]`.
-        weights: TensorId,
+        /// The matrices, with their outputs.
+        products: Vec<Product>,
         /// Input.
         x: Array,
-        /// Output.
-        y: Array,
-        /// What becomes of the product.
-        epilogue: Epilogue,
+        /// Weights that normalise the input on the way, `[width]`.
+        norm: Option<TensorId>,
+        /// The form of the activations that the matrices meet.
+        act: ActFormat,
+        /// Whether the products are added to what the outputs hold.
+        accumulate: bool,
     },
-    /// Head norms, rotary embedding and the append to the cache of `layer`.
-    RopeKv {
+    /// Head norms, rotary embedding, the append to the cache of `layer`, and attention over it.
+    Attention {
         /// Whose cache.
         layer: u32,
         /// Weights of the query and key head norms, where the model has them.
         norms: Option<(TensorId, TensorId)>,
+        /// The form of the result.
+        out: ActFormat,
     },
-    /// Attention over the cache of `layer`, in shares.
-    Attention {
-        /// Whose cache.
-        layer: u32,
+    /// `normed = rms_norm(residual) * norm`, and the choice of experts from `matrix normed`.
+    Router {
+        /// `[width]`.
+        norm: TensorId,
+        /// `[experts, width]`.
+        matrix: TensorId,
+        /// The form of `normed`.
+        out: ActFormat,
     },
-    /// The shares joined.
-    AttentionMerge,
-    /// The choice of experts from the router's logits.
-    Router,
     /// `hidden = silu(gate x) * (up x)`, of the chosen experts or of a dense layer.
     GateUp {
         /// `[experts, rows, columns]`.
         gate: TensorId,
         /// `[experts, rows, columns]`.
         up: TensorId,
-        /// Which matrices are used.
+        /// Which matrices are used, and of which input.
         routing: Routing,
+        /// The form of the activations that the matrices meet.
+        act: ActFormat,
+        /// The form of `hidden`.
+        out: ActFormat,
     },
     /// `residual += sum of weight * (down hidden)` over the chosen experts.
     ExpertDown {
         /// `[experts, rows, columns]`.
         down: TensorId,
+        /// The form of `hidden`.
+        act: ActFormat,
     },
     /// The best candidates of the logits.
     Sample,
@@ -88,23 +96,26 @@ pub enum Op {
     },
 }
 
-/// What becomes of a matrix product.
+/// One matrix of an [`Op::MatVec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Epilogue {
-    /// It is stored.
-    Store,
-    /// A bias is added.
-    AddBias(TensorId),
-    /// It is added to what is there.
-    Accumulate,
+pub struct Product {
+    /// `[rows, columns]`.
+    pub weights: TensorId,
+    /// `[rows]`, to be added.
+    pub bias: Option<TensorId>,
+    /// Output.
+    pub y: Array,
 }
 
-/// Which matrices a feed-forward layer uses.
+/// Which matrices a feed-forward layer uses, and of which input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// One pair of matrices.
-    Dense,
-    /// The chosen experts' pairs.
+    /// One pair of matrices, of the residual stream normalised by these weights.
+    Dense {
+        /// `[width]`.
+        norm: TensorId,
+    },
+    /// The chosen experts' pairs, of what the router normalised.
     Experts,
 }
 
@@ -123,12 +134,9 @@ impl Op {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Gather { .. } => "gather",
-            Self::Norm { .. } => "rms_norm",
             Self::MatVec { .. } => "mat_vec",
-            Self::RopeKv { .. } => "rope_kv",
             Self::Attention { .. } => "attention",
-            Self::AttentionMerge => "attention_merge",
-            Self::Router => "router",
+            Self::Router { .. } => "router",
             Self::GateUp { .. } => "gate_up",
             Self::ExpertDown { .. } => "expert_down",
             Self::Sample => "sample",
@@ -141,14 +149,16 @@ impl Op {
     pub fn reads(&self) -> Vec<Array> {
         let mut arrays = match self {
             Self::Gather { .. } => vec![],
-            Self::Norm { .. } => vec![Array::Residual],
-            Self::MatVec { x, y, epilogue: Epilogue::Accumulate, .. } => vec![*x, *y],
-            Self::MatVec { x, .. } => vec![*x],
-            Self::RopeKv { .. } => vec![Array::Query, Array::Key, Array::Value],
-            Self::Attention { layer } => vec![Array::Query, Array::KeyCache(*layer), Array::ValueCache(*layer)],
-            Self::AttentionMerge => vec![Array::Partials],
-            Self::Router => vec![Array::RouterLogits],
-            Self::GateUp { routing: Routing::Dense, .. } => vec![Array::Normed],
+            Self::MatVec { products, x, accumulate, .. } => {
+                let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
+                std::iter::once(*x).chain(outputs).collect()
+            }
+            Self::Attention { layer, .. } => {
+                let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
+                [Array::Query, Array::Key, Array::Value, Array::Counters].into_iter().chain(caches).collect()
+            }
+            Self::Router { .. } => vec![Array::Residual, Array::Counters],
+            Self::GateUp { routing: Routing::Dense { .. }, .. } => vec![Array::Residual],
             Self::GateUp { routing: Routing::Experts, .. } => vec![Array::Normed, Array::ExpertIds],
             Self::ExpertDown { .. } => {
                 vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights, Array::Residual]
@@ -166,12 +176,14 @@ impl Op {
     pub fn writes(&self) -> Vec<Array> {
         match self {
             Self::Gather { .. } | Self::ExpertDown { .. } => vec![Array::Residual],
-            Self::Norm { .. } => vec![Array::Normed],
-            Self::MatVec { y, .. } => vec![*y],
-            Self::RopeKv { layer, .. } => vec![Array::Query, Array::KeyCache(*layer), Array::ValueCache(*layer)],
-            Self::Attention { .. } => vec![Array::Partials],
-            Self::AttentionMerge => vec![Array::Attended],
-            Self::Router => vec![Array::ExpertIds, Array::ExpertWeights],
+            Self::MatVec { products, .. } => products.iter().map(|product| product.y).collect(),
+            Self::Attention { layer, .. } => {
+                let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
+                [Array::Attended, Array::Partials, Array::Counters].into_iter().chain(caches).collect()
+            }
+            Self::Router { .. } => {
+                vec![Array::Normed, Array::RouterLogits, Array::ExpertIds, Array::ExpertWeights, Array::Counters]
+            }
             Self::GateUp { .. } => vec![Array::Hidden],
             Self::Sample => vec![Array::Candidates],
             Self::Advance { .. } => vec![Array::State],

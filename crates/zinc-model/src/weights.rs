@@ -37,7 +37,7 @@ pub struct WeightTensor {
     pub rows: u32,
     /// Matrices, one an expert; 1 for a plain one.
     pub matrices: u32,
-    /// Bytes of all.
+    /// Bytes of all in the file.
     pub bytes: u64,
 }
 
@@ -46,6 +46,18 @@ impl WeightTensor {
     #[must_use]
     pub fn elements(&self) -> u64 {
         u64::from(self.columns) * u64::from(self.rows) * u64::from(self.matrices)
+    }
+
+    /// Bytes of a row on a device.
+    #[must_use]
+    pub fn device_row_bytes(&self) -> u64 {
+        self.format.device_row_bytes(self.columns as usize) as u64
+    }
+
+    /// Bytes of all on a device; `u64::MAX` if that does not fit.
+    #[must_use]
+    pub fn device_bytes(&self) -> u64 {
+        (u64::from(self.rows) * u64::from(self.matrices)).saturating_mul(self.device_row_bytes())
     }
 }
 
@@ -142,7 +154,7 @@ impl ModelWeights {
         &self.tensors[id.index()]
     }
 
-    /// Bytes of all tensors.
+    /// Bytes of all tensors in the file.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.tensors.iter().map(|t| t.bytes).sum()

@@ -17,6 +17,8 @@ fn root(name: &str) -> PathBuf {
 #[test]
 fn configs_of_other_programs_files_are_read_and_their_tensors_fit() {
     let names = [
+        "tests/data/tiny/qwen3moe-a-q2_k.gguf",
+        "tests/data/tiny/qwen3moe-a-iq4_xs.gguf",
         "tests/data/tiny/qwen3moe-a-q4_0.gguf",
         "tests/data/tiny/qwen3moe-a-q4_k_m.gguf",
         "tests/data/tiny/qwen3moe-b-q8_0.gguf",
@@ -252,16 +254,16 @@ fn tensors_are_checked() {
     assert_eq!(message, "the tensor 'blk.0.attn_k.weight' should have the shape [32, 32], but it has [32, 64]");
 
     let mut unsupported = moe();
-    let iq4 = zinc_model::gguf::TensorFormat::from_id(20).unwrap();
+    let q8_1 = zinc_model::gguf::TensorFormat::from_id(9).unwrap();
     add_tensors(
         &mut unsupported,
         |name, shape| {
-            if name == "blk.0.attn_q.weight" { Some((shape, iq4)) } else { f32s(shape) }
+            if name == "blk.0.attn_q.weight" { Some((shape, q8_1)) } else { f32s(shape) }
         },
     );
     let message = check(&unsupported).unwrap_err().to_string();
-    assert!(message.starts_with("the tensor 'blk.0.attn_q.weight' has the format IQ4_NL, which is not"), "{message}");
-    assert!(message.contains("Q4_K, Q5_K, Q6_K are"), "{message}");
+    assert!(message.starts_with("the tensor 'blk.0.attn_q.weight' has the format Q8_1, which is not"), "{message}");
+    assert!(message.contains("IQ4_NL, IQ4_XS, MXFP4 are"), "{message}");
 
     let mut norm = moe();
     add_tensors(&mut norm, |name, shape| {

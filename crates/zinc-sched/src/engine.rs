@@ -62,6 +62,25 @@ impl<M: StepModel> Engine<M> {
         Ok(Self { model, limits, clock: Arc::new(clock), options, kv: KvCache::new(), failure: None })
     }
 
+    /// The same engine over a cache that is not empty: what another engine left on the same device model, or what the caller put there.
+    #[must_use]
+    pub fn with_cache(self, kv: KvCache) -> Self {
+        Self { kv, ..self }
+    }
+
+    /// Forgets the K/V from position `len` on, so that the next sequence computes them again.
+    ///
+    /// # Panics
+    /// When fewer than `len` are valid.
+    pub fn roll_back(&mut self, len: u32) {
+        self.kv.keep(len);
+    }
+
+    /// The model, to read from: the engine drives it.
+    pub fn model(&self) -> &M {
+        &self.model
+    }
+
     /// What the model was built for.
     pub fn limits(&self) -> ModelLimits {
         self.limits

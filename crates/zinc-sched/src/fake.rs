@@ -490,7 +490,8 @@ impl StepModel for FakeModel {
 
     fn counters(&self) -> ModelCounters {
         // Recorded once when built, one command buffer per ring slot and shape.
-        ModelCounters { submits: self.steps, recordings: u64::from(self.options.limits.ring_slots) * 2, fence_waits: 0 }
+        let recordings = u64::from(self.options.limits.ring_slots) * 2;
+        ModelCounters { submits: self.steps, recordings, ..ModelCounters::default() }
     }
 }
 

@@ -16,6 +16,11 @@ impl KvCache {
         Self::default()
     }
 
+    /// A cache of which the caller knows that the device holds the K/V of `tokens`, from position 0 on.
+    pub fn holding(tokens: impl Into<Vec<u32>>) -> Self {
+        Self { tokens: tokens.into() }
+    }
+
     /// Tokens with valid K/V; the first is at position 0.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens

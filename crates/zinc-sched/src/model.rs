@@ -179,6 +179,9 @@ pub struct ModelCounters {
     pub recordings: u64,
     /// Waits on a binary fence.
     pub fence_waits: u64,
+    /// Nanoseconds that the calling thread has waited for the device. A submission that is waited for at once, as with a fence, is
+    /// counted whole.
+    pub waited_ns: u64,
 }
 
 impl ModelCounters {
@@ -188,6 +191,7 @@ impl ModelCounters {
             submits: self.submits - earlier.submits,
             recordings: self.recordings - earlier.recordings,
             fence_waits: self.fence_waits - earlier.fence_waits,
+            waited_ns: self.waited_ns - earlier.waited_ns,
         }
     }
 }

@@ -174,7 +174,7 @@ mod tests {
                 row(3, Decode, 39, Some((39, 50))), // stamps overlap: gap 0, ahead
                 row(4, Decode, 60, Some((70, 80))), // gap 20, late
             ],
-            counters: ModelCounters { submits: 5, recordings: 10, fence_waits: 2 },
+            counters: ModelCounters { submits: 5, recordings: 10, fence_waits: 2, waited_ns: 0 },
         };
         let summary = TraceSummary::of(&trace);
         assert_eq!((summary.steps, summary.no_ops, summary.fence_waits), (5, 0, 2));

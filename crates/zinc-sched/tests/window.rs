@@ -228,3 +228,25 @@ fn sequences_do_not_leak_into_each_other() {
 fn no_ops(calls: &[Call]) -> usize {
     calls.iter().filter(|call| matches!(call, Call::Wait { status: StepStatus::NoOp, .. })).count()
 }
+
+#[test]
+fn what_was_rolled_back_is_computed_again() {
+    let (mut engine, probe) = engine(depth(4), FakeOptions::default());
+    let (tokens, _) = run(&mut engine, &request(&[1, 2, 3, 4, 5], 6)).unwrap();
+    for _ in 0..2 {
+        engine.roll_back(2);
+        assert_eq!(engine.kv().tokens(), [1, 2]);
+        let submits = probe.submits();
+        let (again, completion) = run(&mut engine, &request(&[1, 2, 3, 4, 5], 6)).unwrap();
+        assert_eq!(again, tokens);
+        assert_eq!((completion.usage.cached_tokens, probe.submits() - submits), (2, 2 + 6));
+    }
+}
+
+#[test]
+#[should_panic(expected = "kept 9 tokens of a cache that holds 5")]
+fn rolling_back_forwards_is_refused() {
+    let (mut engine, _) = engine(depth(4), FakeOptions::default());
+    run(&mut engine, &request(&[1, 2, 3, 4, 5], 1)).unwrap();
+    engine.roll_back(9);
+}

@@ -170,6 +170,20 @@ impl Buffer {
         };
     }
 
+    /// Lets `fill` write `bytes` bytes at `offset`. The slice holds what was there before. Only for buffers that nothing else reaches
+    /// meanwhile: no submission in flight may use the range, and `fill` may not use the buffer.
+    ///
+    /// # Panics
+    /// If the range leaves the buffer or the placement is [`Placement::Device`].
+    pub(crate) fn write_with(&self, offset: u64, bytes: usize, fill: impl FnOnce(&mut [u8])) {
+        let at = self.checked("write", offset, bytes as u64);
+        let mapping = self.mapping("write").write();
+        // SAFETY: `checked` keeps the range inside the mapping, which is as long as the buffer; the write lock keeps other
+        // host threads out for as long as the slice lives, and by the contract the device too. Bytes are valid with any
+        // value, and mapped memory has one, if an arbitrary one.
+        fill(unsafe { std::slice::from_raw_parts_mut(mapping.0.as_ptr().add(at), bytes) });
+    }
+
     /// Reads into `bytes` from `offset`.
     ///
     /// # Panics

@@ -280,7 +280,8 @@ impl Features {
         .union(Self::SHADER_INT64)
         .union(Self::STORAGE_BUFFER_16BIT)
         .union(Self::SYNCHRONIZATION2)
-        .union(Self::SCALAR_BLOCK_LAYOUT);
+        .union(Self::SCALAR_BLOCK_LAYOUT)
+        .union(Self::INTEGER_DOT_PRODUCT);
 }
 
 impl SubgroupOps {

@@ -48,6 +48,7 @@ pub struct Uploader {
 #[derive(Debug)]
 struct Filling {
     chunk: Arc<Buffer>,
+    /// Less than the chunk's size.
     used: u64,
     copies: RecordingBuilder,
 }
@@ -94,24 +95,47 @@ impl Uploader {
         to.checked("upload", offset, bytes.len() as u64);
         let (mut rest, mut at) = (bytes, offset);
         while !rest.is_empty() {
-            let mut filling = match self.filling.take() {
-                Some(filling) if filling.used < self.ring.chunk_bytes => filling,
-                full => {
-                    self.submit(full)?;
-                    self.next_chunk()?
-                }
-            };
-            let room = usize::try_from(self.ring.chunk_bytes - filling.used).unwrap_or(usize::MAX);
+            let room = usize::try_from(self.room()).unwrap_or(usize::MAX);
             let (piece, later) = rest.split_at(rest.len().min(room));
-            let length = piece.len() as u64;
-            filling.chunk.write(filling.used, piece);
-            filling.copies.copy(&filling.chunk, filling.used, to, at, length);
-            filling.used = (filling.used + length).next_multiple_of(PIECE_ALIGNMENT);
-            self.filling = Some(filling);
+            self.add(to, at, piece.len(), |out| out.copy_from_slice(piece))?;
             rest = later;
-            at += length;
+            at += piece.len() as u64;
         }
         Ok(())
+    }
+
+    /// As [`Uploader::upload`], for `bytes` bytes that `fill` writes straight into staging memory. `fill` gets all of them at once and
+    /// runs before this returns; what it leaves alone arrives with an arbitrary value. Staging memory may lie on the device, so
+    /// writing in ascending order is fast and reading is slow.
+    ///
+    /// # Errors
+    /// As [`Uploader::upload`].
+    ///
+    /// # Panics
+    /// If the range leaves the buffer, or `bytes` exceeds the ring's [`UploadRing::chunk_bytes`].
+    pub fn upload_with(
+        &mut self,
+        to: &Arc<Buffer>,
+        offset: u64,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<()> {
+        to.checked("upload", offset, bytes as u64);
+        assert!(
+            bytes as u64 <= self.ring.chunk_bytes,
+            "a piece of {bytes} bytes for buffer `{}` exceeds the ring's chunks of {} bytes",
+            to.name(),
+            self.ring.chunk_bytes
+        );
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.add(to, offset, bytes, fill)
+    }
+
+    /// The size of the ring.
+    pub fn ring(&self) -> UploadRing {
+        self.ring
     }
 
     /// Submits what is left; everything uploaded so far has arrived once the point is complete. The uploader can go on.
@@ -127,6 +151,34 @@ impl Uploader {
     /// The queue that copies.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
+    }
+
+    /// Bytes that the next piece can have without being split: those left in the chunk being filled, or a whole chunk.
+    fn room(&self) -> u64 {
+        self.ring.chunk_bytes - self.filling.as_ref().map_or(0, |filling| filling.used)
+    }
+
+    /// Adds a piece of at most a chunk's size to the chunk being filled, or to the next one if it does not fit there.
+    fn add(&mut self, to: &Arc<Buffer>, offset: u64, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Result<()> {
+        let length = bytes as u64;
+        let mut filling = match self.filling.take() {
+            Some(filling) if filling.used.saturating_add(length) <= self.ring.chunk_bytes => filling,
+            full => {
+                self.submit(full)?;
+                self.next_chunk()?
+            }
+        };
+        // Nothing else reaches the chunk: it is not free and not under way.
+        filling.chunk.write_with(filling.used, bytes, fill);
+        filling.copies.copy(&filling.chunk, filling.used, to, offset, length);
+        filling.used = (filling.used + length).next_multiple_of(PIECE_ALIGNMENT);
+        if filling.used < self.ring.chunk_bytes {
+            self.filling = Some(filling);
+        } else {
+            // So that the device copies while the host goes on.
+            self.submit(Some(filling))?;
+        }
+        Ok(())
     }
 
     fn next_chunk(&mut self) -> Result<Filling> {

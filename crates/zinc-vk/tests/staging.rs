@@ -47,6 +47,39 @@ fn pieces_of_odd_lengths_at_odd_offsets_arrive_and_leave_the_rest_alone() {
 }
 
 #[test]
+fn pieces_written_in_place_arrive_whole_among_others() {
+    let gpu = Gpu::new();
+    let to = gpu.buffer("to", 1000, Placement::Device);
+    gpu.run(|r| _ = r.fill(&to, 0, 4000, 0xa5a5_a5a5));
+    let mut expected = vec![0xa5; 4000];
+    let mut uploader = Uploader::new(&gpu, UploadRing { chunk_bytes: 256, chunks: 2 }).unwrap();
+    let mut at = 0;
+    for (n, length) in [256usize, 1, 0, 200, 100, 64, 256, 192, 64, 255].into_iter().enumerate() {
+        let piece = pattern(length, n as u32);
+        let fill = |out: &mut [u8]| {
+            assert_eq!(out.len(), length);
+            out.copy_from_slice(&piece);
+        };
+        uploader.upload_with(&to, at as u64, length, fill).unwrap();
+        uploader.upload(&to, (at + length) as u64, &piece[..length.min(3)]).unwrap();
+        expected[at..at + length].copy_from_slice(&piece);
+        expected[at + length..][..length.min(3)].copy_from_slice(&piece[..length.min(3)]);
+        at += length + 7;
+    }
+    uploader.finish().unwrap().wait().unwrap();
+    assert_eq!(content(&gpu, &to), expected);
+}
+
+#[test]
+#[should_panic(expected = "a piece of 257 bytes for buffer `to` exceeds the ring's chunks of 256 bytes")]
+fn a_piece_written_in_place_cannot_exceed_a_chunk() {
+    let gpu = Gpu::new();
+    let to = gpu.buffer("to", 100, Placement::Device);
+    let mut uploader = Uploader::new(&gpu, UploadRing { chunk_bytes: 256, chunks: 2 }).unwrap();
+    let _ = uploader.upload_with(&to, 0, 257, |_| {});
+}
+
+#[test]
 fn small_pieces_share_a_submission() {
     let gpu = Gpu::new();
     let to = gpu.buffer("to", 64, Placement::Device);

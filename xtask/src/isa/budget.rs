@@ -27,9 +27,9 @@ pub(super) struct Budget {
 #[serde(deny_unknown_fields)]
 struct Entry {
     kernel: String,
-    /// How the names of the variants start.
+    /// How the names of its variants start; empty for all.
     #[serde(default)]
-    variant: String,
+    variants: Vec<String>,
     /// The most vector registers.
     vgprs: u32,
     /// The fewest waves on a SIMD.
@@ -51,10 +51,10 @@ impl Budget {
     /// What is wrong with it, a lax limit without a reason included.
     pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
         let budget: Self = toml::from_str(text).context("not a budget")?;
-        for Entry { kernel, variant, waves, narrow_loads, reason, .. } in &budget.kernels {
+        for Entry { kernel, variants, waves, narrow_loads, reason, .. } in &budget.kernels {
             ensure!(
                 reason.is_some() || (*waves >= FEW_WAVES && *narrow_loads == 0),
-                "{kernel} {variant:?}: fewer than {FEW_WAVES} waves, or loads of less than 32 bits, need a reason"
+                "{kernel} {variants:?}: fewer than {FEW_WAVES} waves, or loads of less than 32 bits, need a reason"
             );
         }
         Ok(budget)
@@ -65,18 +65,19 @@ impl Budget {
         let mut findings = Vec::new();
         let mut used = BTreeSet::new();
         for row in rows {
-            match self.kernels.iter().position(|entry| entry.covers(row)) {
-                Some(index) => {
-                    used.insert(index);
-                    let exceeded = self.kernels[index].exceeded(row, self.wave);
-                    findings.extend(exceeded.iter().map(|what| format!("{}: {what}", row.name())));
+            let covering = self.kernels.iter().enumerate().find_map(|(i, entry)| Some((i, entry, entry.covers(row)?)));
+            match covering {
+                Some((index, entry, start)) => {
+                    used.insert((index, start));
+                    findings
+                        .extend(entry.exceeded(row, self.wave).iter().map(|what| format!("{}: {what}", row.name())));
                 }
                 None => findings.push(format!("{}: has no entry in the budget", row.name())),
             }
         }
-        for (index, Entry { kernel, variant, .. }) in self.kernels.iter().enumerate() {
-            if !used.contains(&index) {
-                findings.push(format!("{kernel} {variant:?}: an entry that no variant uses; remove it"));
+        for (index, entry) in self.kernels.iter().enumerate() {
+            for start in entry.starts().filter(|start| !used.contains(&(index, start))) {
+                findings.push(format!("{} {start:?}: an entry that no variant uses; remove it", entry.kernel));
             }
         }
         for kernel in kernels.iter().filter(|kernel| rows.iter().all(|row| row.kernel != **kernel)) {
@@ -87,8 +88,15 @@ impl Budget {
 }
 
 impl Entry {
-    fn covers(&self, row: &Row) -> bool {
-        row.kernel == self.kernel && row.variant.starts_with(&self.variant)
+    /// How the names of its variants start.
+    fn starts(&self) -> impl Iterator<Item = &str> {
+        let all = self.variants.is_empty().then_some("");
+        self.variants.iter().map(String::as_str).chain(all)
+    }
+
+    /// The start by which the entry covers a row, if it does.
+    fn covers(&self, row: &Row) -> Option<&str> {
+        self.starts().find(|start| row.kernel == self.kernel && row.variant.starts_with(start))
     }
 
     fn exceeded(&self, row: &Row, wave: u32) -> Vec<String> {
@@ -117,7 +125,7 @@ mod tests {
         wave = 32
         [[kernels]]
         kernel = "mat_vec"
-        variant = "Q6_K"
+        variants = ["Q6_K"]
         vgprs = 96
         waves = 10
         narrow_loads = 34

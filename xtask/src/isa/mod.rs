@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Print the figures as JSON, one object a line.
     #[arg(long, group = "what")]
     json: bool,
-    /// Print the assembly of the variants whose name contains this, such as "mat_vec (Q4_K".
+    /// Print the assembly of the variants whose name contains this, such as "mat_vec (head".
     #[arg(long, group = "what", value_name = "NAME")]
     show: Option<String>,
     /// The mirror of Debian to take Mesa from, instead of apt's.

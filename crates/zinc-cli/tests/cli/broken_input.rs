@@ -81,14 +81,14 @@ fn a_tensor_of_the_wrong_shape() {
 
 #[test]
 fn an_unsupported_format_is_named() {
-    const Q2_K: u32 = 10;
+    const IQ2_XXS: u32 = 16;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("format.gguf");
-    altered(&path, &[], Some(&("blk.0.ffn_gate_exps.weight", Change::Format(Q2_K))));
+    altered(&path, &[], Some(&("blk.0.ffn_gate_exps.weight", Change::Format(IQ2_XXS))));
     let path = argument(&path);
-    zinc(&["run", "--raw", "-p", "x", "-m", &path]).failure(1, &["blk.0.ffn_gate_exps.weight", "Q2_K", "Q4_K"]);
+    zinc(&["run", "--raw", "-p", "x", "-m", &path]).failure(1, &["blk.0.ffn_gate_exps.weight", "IQ2_XXS", "Q4_K"]);
     let rows = zinc(&["inspect", "--json", &path]).json()["formats"].clone();
-    let unsupported = rows.as_array().unwrap().iter().find(|row| row["format"] == "Q2_K").unwrap();
+    let unsupported = rows.as_array().unwrap().iter().find(|row| row["format"] == "IQ2_XXS").unwrap();
     assert_eq!(unsupported["supported"], false);
 }
 

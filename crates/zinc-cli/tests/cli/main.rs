@@ -2,5 +2,6 @@
 
 mod broken_input;
 mod generation;
+mod measuring;
 mod support;
 mod text;

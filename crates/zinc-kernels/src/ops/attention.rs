@@ -1,84 +1,171 @@
-//! Attention of one token over the cache, in shares.
+//! Attention of one token: head norms, rotary embedding, the append to the KV cache, and attention over it.
 
-use super::CacheFormat;
-use crate::generated::attention::{Constants, KERNEL, MAX_TILE, Push};
+use super::{ActFormat, CacheFormat, Norm, RUN};
+use crate::generated::attention::{Constants, HALVES, INTERLEAVED, KERNEL, Push};
 use crate::{Dispatch, Target};
 
 /// The largest head, in elements.
-pub const MAX_HEAD_SIZE: u32 = crate::generated::attention::MAX_HEAD_SIZE;
+pub const MAX_HEAD_SIZE: u32 = 256;
+/// The most query heads that one workgroup takes: what they need of registers and shared memory grows with their number.
+const MAX_HEADS: u32 = 8;
 
-/// Positions that one workgroup takes at a time.
-const TILE: u32 = 128;
-const _: () = assert!(TILE <= MAX_TILE);
+/// The most shares that a context is split into.
+pub const MAX_SPLITS: u32 = 64;
 
-/// The unnormalised shares of attention, for [`AttentionMerge`](super::AttentionMerge) to join.
+/// Which elements of a head rotate together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairing {
+    /// `i` with `i + rotated / 2` (GPT-NeoX; the Qwen family).
+    Halves,
+    /// `2 i` with `2 i + 1` (the original; LLaMA files in GGUF).
+    Interleaved,
+}
+
+/// Weights of the normalisation of query and key heads.
 #[derive(Clone, Copy, Debug)]
-pub struct Attention {
-    /// The step state: positions up to and including its `position` are attended.
-    pub state: u64,
-    /// `[query_heads, head_size]` f32.
+pub struct HeadNorm {
+    /// `[head_size]` f32.
     pub q: u64,
-    /// `[context, kv_heads * head_size]`.
-    pub key_cache: u64,
-    /// `[context, kv_heads * head_size]`.
-    pub value_cache: u64,
-    /// `[query_heads, splits, head_size + 2]` f32.
-    pub partials: u64,
-    /// How keys are stored.
-    pub key_format: CacheFormat,
-    /// How values are stored.
-    pub value_format: CacheFormat,
+    /// `[head_size]` f32.
+    pub k: u64,
+    /// Added to the mean square.
+    pub epsilon: f32,
+}
+
+/// The shape of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heads {
     /// Query heads: a multiple of `kv_heads`.
     pub query_heads: u32,
     /// Key and value heads.
     pub kv_heads: u32,
-    /// Elements of a head: a multiple of 4, at most [`MAX_HEAD_SIZE`].
+    /// Elements of a head: a multiple of 16, at most [`MAX_HEAD_SIZE`].
     pub head_size: u32,
-    /// Shares the context is split into.
+}
+
+impl Heads {
+    /// Query heads of one workgroup: a divisor of those that share a key and value head.
+    fn at_a_time(&self) -> u32 {
+        let shared = self.query_heads / self.kv_heads;
+        (1..=MAX_HEADS.min(shared)).rev().find(|heads| shared.is_multiple_of(*heads)).unwrap_or(1)
+    }
+
+    /// Groups of query heads, one workgroup for each and split: also the number of [`Attention::counters`].
+    #[must_use]
+    pub fn groups(&self) -> u32 {
+        self.query_heads / self.at_a_time()
+    }
+
+    /// Elements of [`Attention::partials`].
+    #[must_use]
+    pub fn partials(&self, splits: u32) -> u64 {
+        u64::from(splits) * u64::from(self.query_heads) * u64::from(self.head_size + 4)
+    }
+}
+
+/// Normalises (where asked) and rotates the queries and keys of one token, appends its keys and values to the cache, and attends.
+#[derive(Clone, Copy, Debug)]
+pub struct Attention {
+    /// The step state, whose `position` is the angle's and the cache's: positions up to and including it are attended.
+    pub state: u64,
+    /// `[query_heads, head_size]` f32.
+    pub q: u64,
+    /// `[kv_heads, head_size]` f32.
+    pub k: u64,
+    /// `[kv_heads, head_size]` f32.
+    pub v: u64,
+    /// RMS normalisation of each head, where the model has it.
+    pub norm: Option<HeadNorm>,
+    /// `[context, rotated / 2]` pairs (cos, sin), f32.
+    pub rotation: u64,
+    /// `[context, kv_heads * head_size]`.
+    pub key_cache: u64,
+    /// `[context, kv_heads * head_size]`.
+    pub value_cache: u64,
+    /// [`Heads::partials`] f32.
+    pub partials: u64,
+    /// [`Heads::groups`] u32 that are 0, and are left 0.
+    pub counters: u64,
+    /// `[query_heads, head_size]` in the form `out`.
+    pub y: u64,
+    /// The form of `y`.
+    pub out: ActFormat,
+    /// How keys are stored.
+    pub key_format: CacheFormat,
+    /// How values are stored.
+    pub value_format: CacheFormat,
+    /// The shape.
+    pub heads: Heads,
+    /// Leading elements of a head that rotate: even.
+    pub rotated: u32,
+    /// Which of them rotate together.
+    pub pairing: Pairing,
+    /// Shares the context is split into, from [`Attention::splits_for`].
     pub splits: u32,
 }
 
 impl Attention {
-    /// A number of splits for a context of `context` positions: one for each eight tiles, at most 16. It bounds the work of one
-    /// workgroup while the merge stays small.
+    /// A number of splits for a context of `context` positions: as many as it has tiles for, but no more workgroups than keep the device busy.
     #[must_use]
-    pub fn splits_for(context: u32) -> u32 {
-        context.div_ceil(8 * TILE).clamp(1, 16)
+    pub fn splits_for(target: &Target, heads: Heads, context: u32) -> u32 {
+        let busy = target.tuning.attention_workgroups.div_ceil(heads.groups());
+        context.div_ceil(target.attention_workgroup()).clamp(1, busy.clamp(1, MAX_SPLITS))
     }
 
-    /// The launch: one workgroup a split and query head, whatever the position.
+    /// The launch: one workgroup a split and group of query heads, whatever the position.
+    ///
+    /// # Panics
+    /// If the heads' number or size does not suit the kernel.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
+        let Heads { query_heads, kv_heads, head_size } = self.heads;
         assert!(
-            self.head_size <= MAX_HEAD_SIZE && self.head_size.is_multiple_of(4),
-            "heads of {} elements: a multiple of 4 up to {MAX_HEAD_SIZE} is supported",
-            self.head_size
+            head_size <= MAX_HEAD_SIZE && head_size.is_multiple_of(RUN),
+            "heads of {head_size} elements: a multiple of {RUN} up to {MAX_HEAD_SIZE} is supported",
         );
         assert!(
-            self.kv_heads > 0 && self.query_heads.is_multiple_of(self.kv_heads),
-            "{} query heads do not share {} key and value heads evenly",
-            self.query_heads,
-            self.kv_heads
+            self.rotated <= head_size && self.rotated.is_multiple_of(2),
+            "{} of {head_size} elements rotate: an even number of them is supported",
+            self.rotated
         );
+        assert!(
+            kv_heads > 0 && query_heads.is_multiple_of(kv_heads),
+            "{query_heads} query heads do not share {kv_heads} key and value heads evenly",
+        );
+        let heads = self.heads.at_a_time();
         let constants = Constants {
-            workgroup: TILE,
+            workgroup: target.attention_workgroup(),
             subgroup: target.subgroup,
+            head_size,
+            heads,
             key_format: self.key_format.code(),
             value_format: self.value_format.code(),
+            pairing: match self.pairing {
+                Pairing::Halves => HALVES,
+                Pairing::Interleaved => INTERLEAVED,
+            },
+            normalise: u32::from(self.norm.is_some()),
+            out: self.out.code(),
         };
+        let norm = self.norm.unwrap_or(HeadNorm { q: 0, k: 0, epsilon: Norm::NONE.epsilon });
         let push = Push {
             state: self.state,
             q: self.q,
+            k: self.k,
+            v: self.v,
+            q_norm: norm.q,
+            k_norm: norm.k,
+            rotation: self.rotation,
             key_cache: self.key_cache,
             value_cache: self.value_cache,
             partials: self.partials,
-            query_heads: self.query_heads,
-            kv_heads: self.kv_heads,
-            head_size: self.head_size,
-            splits: self.splits,
-            scale: 1.0 / (self.head_size as f32).sqrt(),
-            ..Push::default()
+            y: self.y,
+            counters: self.counters,
+            kv_heads,
+            groups_per_kv: self.heads.groups() / kv_heads,
+            rotated: self.rotated,
+            epsilon: norm.epsilon,
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, [self.splits, self.query_heads, 1])
+        Dispatch::new(&KERNEL, constants.values(), &push, [self.splits, self.heads.groups(), 1])
     }
 }

@@ -1,22 +1,26 @@
 //! The second half of an expert layer.
 
-use super::Matrix;
+use super::{ActFormat, Matrix};
 use crate::generated::expert_down::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
-/// `y += sum over s of weights[s] * (D[ids[s]] h[s])`, in slot order.
+/// `y += sum over slots of weights[s] * (D[ids[s]] h[s])`.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpertDown {
     /// The step state.
     pub state: u64,
-    /// `[experts, rows, columns]`.
+    /// `[experts, rows, columns]`: all of them less than 4 GiB.
     pub down: Matrix,
+    /// Experts.
+    pub experts: u32,
     /// `[slots]` u32.
     pub ids: u64,
     /// `[slots]` f32.
     pub weights: u64,
-    /// `[slots, columns]` f32.
+    /// `[slots, columns]` in the form `act`.
     pub h: u64,
+    /// The form of `h`: f32 where the matrix has a float format.
+    pub act: ActFormat,
     /// `[rows]` f32.
     pub y: u64,
     /// Chosen experts.
@@ -24,22 +28,31 @@ pub struct ExpertDown {
 }
 
 impl ExpertDown {
-    /// The launch: one subgroup a row, for all slots.
+    /// The launch: one subgroup a row.
+    ///
+    /// # Panics
+    /// If the matrices are too large, or a float format is to meet quantised activations.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        let constants =
-            Constants { workgroup: target.row_workgroup(), subgroup: target.subgroup, format: self.down.format.code() };
+        self.down.check(self.act);
+        let bytes = self.down.row_bytes() * u64::from(self.down.rows) * u64::from(self.experts);
+        assert!(u32::try_from(bytes).is_ok(), "the experts' matrices have {bytes} bytes: less than 4 GiB is supported");
+        let constants = Constants {
+            workgroup: target.row_workgroup(),
+            subgroup: target.subgroup,
+            act: self.act.code(),
+            columns: self.down.columns,
+            format: self.down.format.code(),
+            slots: self.slots,
+        };
         let push = Push {
             state: self.state,
             down: self.down.address,
-            row_bytes: self.down.row_bytes(),
             ids: self.ids,
             weights: self.weights,
             h: self.h,
             y: self.y,
             rows: self.down.rows,
-            columns: self.down.columns,
-            slots: self.slots,
             ..Push::default()
         };
         Dispatch::new(&KERNEL, constants.values(), &push, target.row_grid(self.down.rows))

@@ -1,6 +1,6 @@
 //! The first half of a SwiGLU feed-forward layer.
 
-use super::Matrix;
+use super::{ActFormat, Matrix, Norm, RUN};
 use crate::generated::gate_up::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
@@ -23,20 +23,29 @@ pub enum Routing {
 pub struct GateUp {
     /// The step state.
     pub state: u64,
-    /// `[experts, rows, columns]`.
+    /// `[experts, rows, columns]`, the rows a multiple of [`RUN`].
     pub gate: Matrix,
     /// `[experts, rows, columns]`, of the same shape.
     pub up: Matrix,
     /// Which matrices are used.
     pub routing: Routing,
-    /// `[columns]` f32.
+    /// `[columns]`: in the form `act`, or f32 where `norm` is given.
     pub x: u64,
-    /// `[slots, rows]` f32.
+    /// The form of the activations that the matrices meet: f32 where one of them has a float format.
+    pub act: ActFormat,
+    /// Normalises `x` on the way.
+    pub norm: Option<Norm>,
+    /// `[slots, rows]` in the form `out`.
     pub y: u64,
+    /// The form of `y`.
+    pub out: ActFormat,
 }
 
 impl GateUp {
-    /// The launch: one subgroup a row and slot.
+    /// The launch: one workgroup a run of one slot.
+    ///
+    /// # Panics
+    /// If the matrices' shapes differ or do not suit the kernel, or if a float format is to meet quantised activations.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         assert!(
@@ -47,6 +56,9 @@ impl GateUp {
             self.up.rows,
             self.up.columns
         );
+        assert!(self.gate.rows.is_multiple_of(RUN), "{} rows are not a multiple of {RUN}", self.gate.rows);
+        self.gate.check(self.act);
+        self.up.check(self.act);
         let (experts, ids, slots) = match self.routing {
             Routing::Dense => (0, 0, 1),
             Routing::Experts { ids, slots } => (1, ids, slots),
@@ -54,24 +66,26 @@ impl GateUp {
         let constants = Constants {
             workgroup: target.row_workgroup(),
             subgroup: target.subgroup,
+            act: self.act.code(),
+            columns: self.gate.columns,
+            norm: u32::from(self.norm.is_some()),
+            out: self.out.code(),
+            experts,
             gate_format: self.gate.format.code(),
             up_format: self.up.format.code(),
-            experts,
         };
+        let norm = self.norm.unwrap_or(Norm::NONE);
         let push = Push {
             state: self.state,
             gate: self.gate.address,
             up: self.up.address,
-            gate_row_bytes: self.gate.row_bytes(),
-            up_row_bytes: self.up.row_bytes(),
             ids,
             x: self.x,
+            norm: norm.weight,
             y: self.y,
             rows: self.gate.rows,
-            columns: self.gate.columns,
-            slots,
-            ..Push::default()
+            epsilon: norm.epsilon,
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, target.row_grid(self.gate.rows * slots))
+        Dispatch::new(&KERNEL, constants.values(), &push, target.grid(self.gate.rows / RUN * slots))
     }
 }

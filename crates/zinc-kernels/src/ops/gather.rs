@@ -1,13 +1,13 @@
-//! Embedding look-up.
+//! The embedding of a token.
 
 use super::Matrix;
 use crate::generated::gather::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
-/// `y = table[token]`, decoded.
+/// `y = table[token]`, decoded, for the token in the step state.
 #[derive(Clone, Copy, Debug)]
 pub struct Gather {
-    /// The step state, whose `token` names the row.
+    /// The step state.
     pub state: u64,
     /// `[vocabulary, columns]`.
     pub table: Matrix,
@@ -16,20 +16,20 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// The launch: one thread a unit of 32 elements.
+    /// The launch: one thread a chunk of 32 elements.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        let units = self.table.columns / 32;
-        let workgroup = target.wide_workgroup(units);
+        self.table.check_columns();
+        let chunks = self.table.columns / super::UNIT;
+        let workgroup = target.wide_workgroup(chunks);
         let constants = Constants { workgroup, subgroup: target.subgroup, format: self.table.format.code() };
         let push = Push {
             state: self.state,
             table: self.table.address,
-            row_bytes: self.table.row_bytes(),
             y: self.y,
             columns: self.table.columns,
             ..Push::default()
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, target.grid(units.div_ceil(workgroup)))
+        Dispatch::new(&KERNEL, constants.values(), &push, target.grid(chunks.div_ceil(workgroup)))
     }
 }

@@ -1,60 +1,99 @@
-//! Matrix times vector.
+//! Matrices times one vector.
 
-use super::Matrix;
-use crate::generated::mat_vec::{ACCUMULATE, ADD_BIAS, Constants, KERNEL, Push, STORE};
+use super::{ActFormat, Matrix, Norm};
+use crate::generated::formats::NO_FORMAT;
+use crate::generated::mat_vec::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
-/// What becomes of the product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Epilogue {
-    /// `y = W x`.
-    Store,
-    /// `y = W x + bias`; the address of `[rows]` f32.
-    AddBias(u64),
-    /// `y = y + W x`.
-    Accumulate,
-}
+/// The most matrices of one launch.
+pub const MAX_PRODUCTS: usize = 3;
 
-/// `W x`, with an [`Epilogue`].
+/// One matrix of a [`MatVec`], with what becomes of the product.
 #[derive(Clone, Copy, Debug)]
-pub struct MatVec {
-    /// The step state.
-    pub state: u64,
+pub struct Product {
     /// `[rows, columns]`.
     pub weights: Matrix,
-    /// `[columns]` f32.
-    pub x: u64,
+    /// Address of `[rows]` f32 to add, or `None`.
+    pub bias: Option<u64>,
     /// `[rows]` f32.
     pub y: u64,
-    /// What becomes of the product.
-    pub epilogue: Epilogue,
 }
 
-impl MatVec {
-    /// The launch: one subgroup a row.
+/// `y = W x (+ bias)`, or `y = y + W x`, for up to [`MAX_PRODUCTS`] matrices and one `x`.
+#[derive(Clone, Copy, Debug)]
+pub struct MatVec<'a> {
+    /// The step state.
+    pub state: u64,
+    /// Of equal columns.
+    pub products: &'a [Product],
+    /// `[columns]`: in the form `act`, or f32 where `norm` is given.
+    pub x: u64,
+    /// The form of the activations that the matrices meet: f32 where one of them has a float format.
+    pub act: ActFormat,
+    /// Normalises `x` on the way.
+    pub norm: Option<Norm>,
+    /// Adds to what `y` holds.
+    pub accumulate: bool,
+}
+
+impl MatVec<'_> {
+    /// The launch: some rows of one matrix a subgroup.
+    ///
+    /// # Panics
+    /// If there are no products or too many, if their columns differ, or if a float format is to meet quantised activations.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        let (epilogue, bias) = match self.epilogue {
-            Epilogue::Store => (STORE, 0),
-            Epilogue::AddBias(bias) => (ADD_BIAS, bias),
-            Epilogue::Accumulate => (ACCUMULATE, 0),
-        };
+        assert!(
+            (1..=MAX_PRODUCTS).contains(&self.products.len()),
+            "{} matrices in one launch: 1 to {MAX_PRODUCTS} are supported",
+            self.products.len()
+        );
+        let columns = self.products[0].weights.columns;
+        for product in self.products {
+            assert!(
+                product.weights.columns == columns,
+                "matrices of {columns} and {} columns share a vector",
+                product.weights.columns
+            );
+            product.weights.check(self.act);
+        }
+        let rows = |i: usize| self.products.get(i).map_or(0, |product| product.weights.rows);
+        let format = |i: usize| self.products.get(i).map_or(NO_FORMAT, |product| product.weights.format.code());
+        let address = |i: usize, of: fn(&Product) -> u64| self.products.get(i).map_or(0, of);
+        let total = rows(0) + rows(1) + rows(2);
+        let at_a_time = target.tuning.rows_at_a_time(total);
         let constants = Constants {
             workgroup: target.row_workgroup(),
             subgroup: target.subgroup,
-            format: self.weights.format.code(),
-            epilogue,
+            act: self.act.code(),
+            columns,
+            norm: u32::from(self.norm.is_some()),
+            rows: at_a_time,
+            accumulate: u32::from(self.accumulate),
+            format_0: format(0),
+            format_1: format(1),
+            format_2: format(2),
         };
+        let norm = self.norm.unwrap_or(Norm::NONE);
         let push = Push {
             state: self.state,
-            weights: self.weights.address,
-            row_bytes: self.weights.row_bytes(),
             x: self.x,
-            bias,
-            y: self.y,
-            rows: self.weights.rows,
-            columns: self.weights.columns,
+            norm: norm.weight,
+            weights_0: address(0, |p| p.weights.address),
+            weights_1: address(1, |p| p.weights.address),
+            weights_2: address(2, |p| p.weights.address),
+            bias_0: address(0, |p| p.bias.unwrap_or(0)),
+            bias_1: address(1, |p| p.bias.unwrap_or(0)),
+            bias_2: address(2, |p| p.bias.unwrap_or(0)),
+            y_0: address(0, |p| p.y),
+            y_1: address(1, |p| p.y),
+            y_2: address(2, |p| p.y),
+            rows_0: rows(0),
+            rows_1: rows(1),
+            rows_2: rows(2),
+            epsilon: norm.epsilon,
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, target.row_grid(self.weights.rows))
+        let groups = (0..MAX_PRODUCTS).map(|i| rows(i).div_ceil(at_a_time)).sum();
+        Dispatch::new(&KERNEL, constants.values(), &push, target.bounded_row_grid(groups))
     }
 }

@@ -1,4 +1,4 @@
-//! Reference of `attention`, by head.
+//! Reference of `attention`, by head, once queries and keys are prepared ([`rope_head`](super::rope_head)) and in the cache.
 
 use super::dot;
 
@@ -13,18 +13,7 @@ pub struct AttentionShape {
     pub group: usize,
 }
 
-/// A share of one head's attention: `exp(score - maximum)`-weighted values, the maximum and the sum of the weights.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Partial {
-    /// `[head_size]`.
-    pub values: Vec<f32>,
-    /// The highest score, or minus infinity for an empty share.
-    pub maximum: f32,
-    /// The sum of the weights: 0 for an empty share.
-    pub sum: f32,
-}
-
-/// The share of query head `head` over the given positions of the caches (`[context, kv_heads * head_size]`, as they read back).
+/// Attention of query head `head` over the given positions of the caches (`[context, kv_heads * head_size]`, as they read back).
 pub fn attention(
     shape: AttentionShape,
     head: usize,
@@ -32,21 +21,23 @@ pub fn attention(
     keys: &[f32],
     values: &[f32],
     positions: impl Iterator<Item = usize> + Clone,
-) -> Partial {
+    y: &mut [f32],
+) {
     let scale = 1.0 / (shape.head_size as f32).sqrt();
-    let row = |cache: &[f32], position: usize| {
-        let first = (position * shape.kv_heads + head / shape.group) * shape.head_size;
-        cache[first..first + shape.head_size].to_vec()
-    };
-    let scores: Vec<f32> = positions.clone().map(|p| dot(q, &row(keys, p)) * scale).collect();
+    let first = |position: usize| (position * shape.kv_heads + head / shape.group) * shape.head_size;
+    let scores: Vec<f32> =
+        positions.clone().map(|p| dot(q, &keys[first(p)..first(p) + shape.head_size]) * scale).collect();
     let maximum = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let mut partial = Partial { values: vec![0.0; shape.head_size], maximum, sum: 0.0 };
+    let mut sum = 0.0;
+    y.fill(0.0);
     for (position, score) in positions.zip(scores) {
         let weight = (score - maximum).exp();
-        partial.sum += weight;
-        for (total, value) in partial.values.iter_mut().zip(row(values, position)) {
+        sum += weight;
+        for (total, value) in y.iter_mut().zip(&values[first(position)..]) {
             *total += weight * value;
         }
     }
-    partial
+    for total in y {
+        *total /= sum;
+    }
 }

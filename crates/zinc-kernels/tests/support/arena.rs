@@ -54,6 +54,8 @@ enum Role {
     Input,
     /// A kernel may write it.
     Output,
+    /// A kernel may write it; what it holds afterwards is its own matter.
+    Scratch,
 }
 
 impl Arena {
@@ -75,6 +77,11 @@ impl Arena {
     /// An array that kernels read and write.
     pub fn in_out<T: Pod>(&mut self, values: &[T]) -> Array<T> {
         self.add(bytemuck::cast_slice(values), Role::Output)
+    }
+
+    /// An array that kernels keep notes in.
+    pub fn scratch<T: Pod>(&mut self, values: &[T]) -> Array<T> {
+        self.add(bytemuck::cast_slice(values), Role::Scratch)
     }
 
     /// A step state that kernels only read.
@@ -111,7 +118,7 @@ impl Arena {
         let names: Vec<_> = launches.iter().map(|launch| launch.kernel.name).collect();
         for (index, array) in self.arrays.iter().enumerate() {
             let bytes = array.checked_bytes(|place| format!("{names:?} wrote {place} array {index}"));
-            assert!(array.role == Role::Output || bytes == array.initial, "{names:?} changed input array {index}");
+            assert!(array.role != Role::Input || bytes == array.initial, "{names:?} changed input array {index}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use half::{bf16, f16};
-use zinc_kernels::formats::{Format, decode};
+use zinc_kernels::formats::{Format, decode, repack_rows};
 use zinc_kernels::generated::state::StepState;
 use zinc_kernels::reference::HostMatrix;
 
@@ -74,6 +74,17 @@ impl Scales {
         value.to_le_bytes()
     }
 
+    /// The exponent of a power of two with bias 127.
+    fn exponent(self, random: &mut Random) -> u8 {
+        match self {
+            Self::Sane => 127 - 3,
+            // The smallest magnitude of an E2M1 float but zero is a half.
+            Self::Whole => 127 + 1,
+            // Down to subnormal elements; far enough from the largest that sums stay finite.
+            Self::Odd => random.below(200) as u8,
+        }
+    }
+
     fn element(self, random: &mut Random) -> f32 {
         match self {
             Self::Sane => random.unit(),
@@ -112,14 +123,26 @@ fn push_block(random: &mut Random, format: Format, scales: Scales, bytes: &mut V
     }
     // Where the block keeps its halves: the scale, and the scale of the minimums where the format has them.
     let halves: &[usize] = match format {
-        Format::F32 | Format::F16 | Format::BF16 => &[],
-        Format::Q4_0 | Format::Q5_0 | Format::Q8_0 => &[0],
+        Format::F32 | Format::F16 | Format::BF16 | Format::MXFP4 => &[],
+        Format::Q4_0 | Format::Q5_0 | Format::Q8_0 | Format::IQ4NL | Format::IQ4XS => &[0],
         Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
+        Format::Q2K => &[80, 82],
+        Format::Q3K => &[108],
         Format::Q6K => &[208],
     };
+    if format == Format::MXFP4 {
+        bytes[first] = scales.exponent(random);
+    }
     for at in halves {
         bytes[first + at..first + at + 2].copy_from_slice(&scales.half(random));
     }
+}
+
+/// Rows of a file's bytes as a device has them.
+pub fn device_rows(format: Format, columns: usize, rows: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; rows.len() / format.row_bytes(columns) * format.device_row_bytes(columns)];
+    repack_rows(format, columns, rows, &mut out);
+    out
 }
 
 /// Rows and columns of weights, on the host.

@@ -2,14 +2,14 @@
 
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
-    Advance, Attention, AttentionMerge, CacheFormat, Epilogue, ExpertDown, GateUp, Gather, HeadNorm, MatVec, Matrix,
-    Pairing, RmsNorm, RopeKv, Router, Routing, Sample, Weighting, candidate_count,
+    ActFormat, Advance, Attention, CacheFormat, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec, Matrix, Norm,
+    Pairing, Product, Router, Routing, Sample, Weighting, candidate_count,
 };
-use zinc_kernels::reference::Candidate;
+use zinc_kernels::reference::{Candidate, Quantised};
 use zinc_kernels::{Dispatch, Format};
 
 use super::arena::{Arena, Array};
-use super::data::{Random, Scales, weights};
+use super::data::{Random, Scales, device_rows, weights};
 
 /// A launch with its arrays.
 pub struct Launch {
@@ -18,14 +18,13 @@ pub struct Launch {
     pub dispatch: Dispatch,
 }
 
-const ROWS: u32 = 131;
+const ROWS: u32 = 144;
 const COLUMNS: u32 = 512;
 const SLOTS: u32 = 3;
 const EXPERTS: u32 = 4;
 const HEAD: u32 = 64;
-const QUERY_HEADS: u32 = 4;
-const KV_HEADS: u32 = 2;
-const CONTEXT: u32 = 300;
+const HEADS: Heads = Heads { query_heads: 4, kv_heads: 2, head_size: HEAD };
+const CONTEXT: u32 = 900;
 const SPLITS: u32 = 3;
 const VOCABULARY: u32 = 5_000;
 
@@ -55,7 +54,28 @@ impl Builder {
 
     fn matrix(&mut self, format: Format, experts: u32) -> Matrix {
         let bytes = weights(&mut self.random, format, (experts * ROWS) as usize, COLUMNS as usize, Scales::Sane);
+        let bytes = device_rows(format, COLUMNS as usize, &bytes);
         Matrix { address: self.arena.input(&bytes).address, format, rows: ROWS, columns: COLUMNS }
+    }
+
+    fn norm(&mut self, len: u32) -> Norm {
+        Norm { weight: self.vector(len), epsilon: 1e-6 }
+    }
+
+    /// Quantised activations.
+    fn quantised(&mut self, len: u32) -> u64 {
+        let x = Quantised::new(&self.random.vector(len as usize, 1.0));
+        self.arena.input(&x.bytes()).address
+    }
+
+    /// Counters, which a kernel leaves as it finds them: 0.
+    fn counters(&mut self, count: usize) -> u64 {
+        self.arena.scratch(&vec![0u32; count]).address
+    }
+
+    /// What a kernel writes for itself, and perhaps not wholly.
+    fn scratch(&mut self, len: u64) -> u64 {
+        self.arena.scratch(&vec![0.0f32; len as usize]).address
     }
 }
 
@@ -85,12 +105,9 @@ pub fn every_kernel(live: u32) -> Vec<Launch> {
     };
     vec![
         launch("gather", &gather),
-        launch("mat_vec", &|b| mat_vec(b, Epilogue::Store)),
-        launch("mat_vec", &|b| mat_vec(b, Epilogue::Accumulate)),
-        launch("rms_norm", &rms_norm),
-        launch("rope_kv", &rope_kv),
+        launch("mat_vec", &|b| mat_vec(b, false)),
+        launch("mat_vec", &|b| mat_vec(b, true)),
         launch("attention", &attention),
-        launch("attention_merge", &attention_merge),
         launch("router", &router),
         launch("gate_up", &gate_up),
         launch("expert_down", &expert_down),
@@ -104,74 +121,43 @@ fn gather(b: &mut Builder) -> Dispatch {
     Gather { state: b.state, table, y: b.output(COLUMNS) }.dispatch(&b.arena.gpu.target())
 }
 
-fn mat_vec(b: &mut Builder, epilogue: Epilogue) -> Dispatch {
-    let y = if epilogue == Epilogue::Accumulate { b.residual(ROWS) } else { b.output(ROWS) };
-    MatVec { state: b.state, weights: b.matrix(Format::Q4K, 1), x: b.vector(COLUMNS), y, epilogue }
+fn mat_vec(b: &mut Builder, accumulate: bool) -> Dispatch {
+    let x = if accumulate { b.quantised(COLUMNS) } else { b.vector(COLUMNS) };
+    let norm = (!accumulate).then(|| b.norm(COLUMNS));
+    let product = |b: &mut Builder, format| Product {
+        weights: b.matrix(format, 1),
+        bias: None,
+        y: if accumulate { b.residual(ROWS) } else { b.output(ROWS) },
+    };
+    let products = [product(b, Format::Q4K), product(b, Format::Q6K)];
+    MatVec { state: b.state, products: &products, x, act: ActFormat::Q8, norm, accumulate }
         .dispatch(&b.arena.gpu.target())
-}
-
-fn rms_norm(b: &mut Builder) -> Dispatch {
-    RmsNorm {
-        state: b.state,
-        x: b.vector(COLUMNS),
-        weight: b.vector(COLUMNS),
-        y: b.output(COLUMNS),
-        columns: COLUMNS,
-        epsilon: 1e-6,
-    }
-    .dispatch(&b.arena.gpu.target())
 }
 
 /// A cache of zeros.
 fn cache(b: &mut Builder) -> u64 {
-    b.arena.in_out(&vec![0u16; (CONTEXT * KV_HEADS * HEAD) as usize]).address
-}
-
-fn rope_kv(b: &mut Builder) -> Dispatch {
-    RopeKv {
-        state: b.state,
-        q: b.residual(QUERY_HEADS * HEAD),
-        k: b.vector(KV_HEADS * HEAD),
-        v: b.vector(KV_HEADS * HEAD),
-        norm: Some(HeadNorm { q: b.vector(HEAD), k: b.vector(HEAD), epsilon: 1e-6 }),
-        rotation: b.vector(CONTEXT * HEAD),
-        key_cache: cache(b),
-        value_cache: cache(b),
-        key_format: CacheFormat::F16,
-        value_format: CacheFormat::F16,
-        query_heads: QUERY_HEADS,
-        kv_heads: KV_HEADS,
-        head_size: HEAD,
-        rotated: HEAD,
-        pairing: Pairing::Halves,
-    }
-    .dispatch(&b.arena.gpu.target())
+    b.arena.in_out(&vec![0u16; (CONTEXT * HEADS.kv_heads * HEAD) as usize]).address
 }
 
 fn attention(b: &mut Builder) -> Dispatch {
     Attention {
         state: b.state,
-        q: b.vector(QUERY_HEADS * HEAD),
-        key_cache: b.vector(CONTEXT * KV_HEADS * HEAD),
-        value_cache: b.vector(CONTEXT * KV_HEADS * HEAD),
-        partials: b.output(QUERY_HEADS * SPLITS * (HEAD + 2)),
-        key_format: CacheFormat::F32,
-        value_format: CacheFormat::F32,
-        query_heads: QUERY_HEADS,
-        kv_heads: KV_HEADS,
-        head_size: HEAD,
-        splits: SPLITS,
-    }
-    .dispatch(&b.arena.gpu.target())
-}
-
-fn attention_merge(b: &mut Builder) -> Dispatch {
-    AttentionMerge {
-        state: b.state,
-        partials: b.vector(QUERY_HEADS * SPLITS * (HEAD + 2)),
-        y: b.output(QUERY_HEADS * HEAD),
-        heads: QUERY_HEADS,
-        head_size: HEAD,
+        q: b.vector(HEADS.query_heads * HEAD),
+        k: b.vector(HEADS.kv_heads * HEAD),
+        v: b.vector(HEADS.kv_heads * HEAD),
+        norm: Some(HeadNorm { q: b.vector(HEAD), k: b.vector(HEAD), epsilon: 1e-6 }),
+        rotation: b.vector(CONTEXT * HEAD),
+        key_cache: cache(b),
+        value_cache: cache(b),
+        partials: b.scratch(HEADS.partials(SPLITS)),
+        counters: b.counters(HEADS.groups() as usize),
+        y: b.output(HEADS.query_heads * HEAD),
+        out: ActFormat::F32,
+        key_format: CacheFormat::F16,
+        value_format: CacheFormat::F16,
+        heads: HEADS,
+        rotated: HEAD,
+        pairing: Pairing::Halves,
         splits: SPLITS,
     }
     .dispatch(&b.arena.gpu.target())
@@ -180,10 +166,15 @@ fn attention_merge(b: &mut Builder) -> Dispatch {
 fn router(b: &mut Builder) -> Dispatch {
     Router {
         state: b.state,
-        logits: b.vector(128),
+        x: b.vector(COLUMNS),
+        norm: b.norm(COLUMNS),
+        matrix: b.matrix(Format::F32, 1),
+        y: b.output(COLUMNS * 3 / 8),
+        out: ActFormat::Q8,
+        logits: b.output(ROWS),
         ids: b.output(8),
         weights: b.output(8),
-        experts: 128,
+        counter: b.counters(1),
         used: 8,
         weighting: Weighting::SoftmaxOfAll,
     }
@@ -196,8 +187,11 @@ fn gate_up(b: &mut Builder) -> Dispatch {
         gate: b.matrix(Format::Q4K, EXPERTS),
         up: b.matrix(Format::Q6K, EXPERTS),
         routing: Routing::Experts { ids: b.words(&[3, 0, 2]), slots: SLOTS },
-        x: b.vector(COLUMNS),
-        y: b.output(SLOTS * ROWS),
+        x: b.quantised(COLUMNS),
+        act: ActFormat::Q8,
+        norm: None,
+        y: b.output(SLOTS * ROWS * 3 / 8),
+        out: ActFormat::Q8,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -206,9 +200,15 @@ fn expert_down(b: &mut Builder) -> Dispatch {
     ExpertDown {
         state: b.state,
         down: b.matrix(Format::Q6K, EXPERTS),
+        experts: EXPERTS,
         ids: b.words(&[3, 0, 2]),
         weights: b.vector(SLOTS),
-        h: b.vector(SLOTS * COLUMNS),
+        h: {
+            let slots: Vec<u8> =
+                (0..SLOTS).flat_map(|_| Quantised::new(&b.random.vector(COLUMNS as usize, 1.0)).bytes()).collect();
+            b.arena.input(&slots).address
+        },
+        act: ActFormat::Q8,
         y: b.residual(ROWS),
         slots: SLOTS,
     }

@@ -8,6 +8,7 @@ pub mod arena;
 pub mod compare;
 pub mod data;
 pub mod launches;
+pub mod operand;
 pub mod tolerance;
 
 use std::sync::{Arc, OnceLock};

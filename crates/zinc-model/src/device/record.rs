@@ -9,7 +9,7 @@ use zinc_vk::{Access, Buffer, RecordingBuilder};
 use super::DeviceModel;
 use crate::error::Result;
 use crate::interpret::{pairing, weighting};
-use crate::plan::{Array, Epilogue, Op, Plan, Routing, Shape, barriers_before};
+use crate::plan::{Array, Op, Plan, Routing, Shape, barriers_before};
 use crate::weights::TensorId;
 
 /// Device addresses of what a running sequence owns.
@@ -45,6 +45,28 @@ impl DeviceModel {
         Ok(())
     }
 
+    /// Records a step with a barrier before every op, and calls `mark` after every op: an instrument to time ops one by one.
+    ///
+    /// # Errors
+    /// As [`DeviceModel::record`].
+    pub fn record_marked(
+        &self,
+        plan: &Plan,
+        io: &StepIo,
+        recording: &mut RecordingBuilder,
+        mark: &mut dyn FnMut(&mut RecordingBuilder),
+    ) -> Result<()> {
+        for buffer in self.buffers() {
+            recording.keep(buffer.clone());
+        }
+        for op in &plan.ops {
+            recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+            self.pipelines.record(recording, &self.dispatch(op, io))?;
+            mark(recording);
+        }
+        Ok(())
+    }
+
     /// Builds every pipeline that the plans need. `progress` hears how many of how many ops have theirs.
     ///
     /// # Errors
@@ -60,7 +82,7 @@ impl DeviceModel {
     }
 
     fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
-        self.weights.buffers().iter().chain(&self.arrays.buffers).chain([&self.rotation])
+        self.weights.buffers().iter().chain(self.arrays.buffers()).chain([&self.rotation])
     }
 
     fn array(&self, array: Array) -> u64 {
@@ -76,32 +98,31 @@ impl DeviceModel {
         let (target, config, state) = (&self.target, &self.model.config, io.state);
         let (experts, used) = self.sizes().experts();
         let weight = |id: TensorId| self.weights.address(id);
+        let norm_of = |id: TensorId| ops::Norm { weight: weight(id), epsilon: config.rms_eps };
         match op {
             Op::Gather { table } => {
                 ops::Gather { state, table: self.matrix(*table), y: self.array(Array::Residual) }.dispatch(target)
             }
-            Op::Norm { weight: id } => ops::RmsNorm {
-                state,
-                x: self.array(Array::Residual),
-                weight: weight(*id),
-                y: self.array(Array::Normed),
-                columns: config.n_embd,
-                epsilon: config.rms_eps,
+            Op::MatVec { products, x, norm, act, accumulate } => {
+                let products: Vec<ops::Product> = products
+                    .iter()
+                    .map(|product| ops::Product {
+                        weights: self.matrix(product.weights),
+                        bias: product.bias.map(weight),
+                        y: self.array(product.y),
+                    })
+                    .collect();
+                ops::MatVec {
+                    state,
+                    products: &products,
+                    x: self.array(*x),
+                    act: *act,
+                    norm: norm.map(norm_of),
+                    accumulate: *accumulate,
+                }
+                .dispatch(target)
             }
-            .dispatch(target),
-            Op::MatVec { weights, x, y, epilogue } => ops::MatVec {
-                state,
-                weights: self.matrix(*weights),
-                x: self.array(*x),
-                y: self.array(*y),
-                epilogue: match epilogue {
-                    Epilogue::Store => ops::Epilogue::Store,
-                    Epilogue::AddBias(bias) => ops::Epilogue::AddBias(weight(*bias)),
-                    Epilogue::Accumulate => ops::Epilogue::Accumulate,
-                },
-            }
-            .dispatch(target),
-            Op::RopeKv { layer, norms } => ops::RopeKv {
+            Op::Attention { layer, norms, out } => ops::Attention {
                 state,
                 q: self.array(Array::Query),
                 k: self.array(Array::Key),
@@ -110,66 +131,61 @@ impl DeviceModel {
                 rotation: self.rotation.address(),
                 key_cache: self.array(Array::KeyCache(*layer)),
                 value_cache: self.array(Array::ValueCache(*layer)),
+                partials: self.array(Array::Partials),
+                counters: self.array(Array::Counters),
+                y: self.array(Array::Attended),
+                out: *out,
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
-                query_heads: config.n_head,
-                kv_heads: config.n_head_kv,
-                head_size: config.head_dim,
+                heads: self.sizes().heads(),
                 rotated: config.rope.dims,
                 pairing: pairing(config),
+                splits: ops::Attention::splits_for(target, self.sizes().heads(), self.cache.context),
             }
             .dispatch(target),
-            Op::Attention { layer } => ops::Attention {
+            Op::Router { norm, matrix, out } => ops::Router {
                 state,
-                q: self.array(Array::Query),
-                key_cache: self.array(Array::KeyCache(*layer)),
-                value_cache: self.array(Array::ValueCache(*layer)),
-                partials: self.array(Array::Partials),
-                key_format: self.cache.key_format,
-                value_format: self.cache.value_format,
-                query_heads: config.n_head,
-                kv_heads: config.n_head_kv,
-                head_size: config.head_dim,
-                splits: self.sizes().splits(),
-            }
-            .dispatch(target),
-            Op::AttentionMerge => ops::AttentionMerge {
-                state,
-                partials: self.array(Array::Partials),
-                y: self.array(Array::Attended),
-                heads: config.n_head,
-                head_size: config.head_dim,
-                splits: self.sizes().splits(),
-            }
-            .dispatch(target),
-            Op::Router => ops::Router {
-                state,
+                x: self.array(Array::Residual),
+                norm: norm_of(*norm),
+                matrix: self.matrix(*matrix),
+                y: self.array(Array::Normed),
+                out: *out,
                 logits: self.array(Array::RouterLogits),
                 ids: self.array(Array::ExpertIds),
                 weights: self.array(Array::ExpertWeights),
-                experts,
+                counter: self.array(Array::Counters),
                 used,
                 weighting: weighting(config),
             }
             .dispatch(target),
-            Op::GateUp { gate, up, routing } => ops::GateUp {
-                state,
-                gate: self.matrix(*gate),
-                up: self.matrix(*up),
-                routing: match routing {
-                    Routing::Dense => ops::Routing::Dense,
-                    Routing::Experts => ops::Routing::Experts { ids: self.array(Array::ExpertIds), slots: used },
-                },
-                x: self.array(Array::Normed),
-                y: self.array(Array::Hidden),
+            Op::GateUp { gate, up, routing, act, out } => {
+                let (routing, x, norm) = match routing {
+                    Routing::Dense { norm } => (ops::Routing::Dense, Array::Residual, Some(norm_of(*norm))),
+                    Routing::Experts => {
+                        (ops::Routing::Experts { ids: self.array(Array::ExpertIds), slots: used }, Array::Normed, None)
+                    }
+                };
+                ops::GateUp {
+                    state,
+                    gate: self.matrix(*gate),
+                    up: self.matrix(*up),
+                    routing,
+                    x: self.array(x),
+                    act: *act,
+                    norm,
+                    y: self.array(Array::Hidden),
+                    out: *out,
+                }
+                .dispatch(target)
             }
-            .dispatch(target),
-            Op::ExpertDown { down } => ops::ExpertDown {
+            Op::ExpertDown { down, act } => ops::ExpertDown {
                 state,
                 down: self.matrix(*down),
+                experts,
                 ids: self.array(Array::ExpertIds),
                 weights: self.array(Array::ExpertWeights),
                 h: self.array(Array::Hidden),
+                act: *act,
                 y: self.array(Array::Residual),
                 slots: used,
             }

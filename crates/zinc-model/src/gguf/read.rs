@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
+#[cfg(unix)]
+use memmap2::UncheckedAdvice;
 
 use crate::error::{Error, Result};
 use crate::gguf::parse::Header;
@@ -149,6 +152,17 @@ impl File {
         })
     }
 
+    /// Takes a range of a tensor's bytes out of this process's memory: they come back, most likely from the system's cache, when that
+    /// range of [`Self::data`] is touched next. A hint; systems that know no such thing do nothing.
+    ///
+    /// # Panics
+    /// As [`Self::data`], and if the range leaves the tensor.
+    pub fn release(&self, tensor: &TensorInfo, range: Range<usize>) {
+        let bytes = self.data(tensor)[range.clone()].len();
+        // `data` has found the offset in the mapping.
+        release(&self.parts[tensor.part].map, tensor.offset as usize + range.start, bytes);
+    }
+
     /// The files: one, or the parts of a split model in order.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.parts.iter().map(|part| part.path.as_path())
@@ -185,6 +199,20 @@ fn map(path: &Path) -> io::Result<Mmap> {
     // other process changes or cuts the file meanwhile is the contract stated at `File`; nothing here writes to it.
     unsafe { Mmap::map(&file) }
 }
+
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "giving back pages, which are the file's and come back as they were")]
+fn release(map: &Mmap, offset: usize, bytes: usize) {
+    // SAFETY: the advice would discard what was written to the pages, but the mapping is read-only; the pages of a file that
+    // does not change, as `File` demands, have the same bytes when they are touched again, also through slices that exist now.
+    let advised = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, offset, bytes) };
+    if let Err(error) = advised {
+        tracing::debug!(%error, offset, bytes, "the pages of a tensor stay mapped");
+    }
+}
+
+#[cfg(not(unix))]
+fn release(_: &Mmap, _: usize, _: usize) {}
 
 /// Number of parts that a file says its model has.
 fn part_count(metadata: &Metadata) -> Result<u32> {

@@ -1,6 +1,6 @@
 //! The arrays that a step works on, and how large they are.
 
-use zinc_kernels::ops::{Attention, CANDIDATE_BYTES, CacheFormat, candidate_count};
+use zinc_kernels::ops::{CANDIDATE_BYTES, CacheFormat, Heads, MAX_SPLITS, candidate_count};
 
 use crate::config::{FeedForward, ModelConfig};
 
@@ -11,7 +11,7 @@ pub enum Array {
     State,
     /// The residual stream, `[width]` f32.
     Residual,
-    /// The normalised residual stream, `[width]` f32.
+    /// The normalised residual stream that experts read, `[width]`.
     Normed,
     /// Queries, `[heads, head_size]` f32.
     Query,
@@ -23,9 +23,9 @@ pub enum Array {
     KeyCache(u32),
     /// Values of a layer, `[context, kv_heads * head_size]`.
     ValueCache(u32),
-    /// Shares of attention, `[heads, splits, head_size + 2]` f32.
+    /// Shares of attention, as its kernel lays them out.
     Partials,
-    /// Attention's result, `[heads, head_size]` f32.
+    /// Attention's result, `[heads, head_size]`.
     Attended,
     /// `[experts]` f32.
     RouterLogits,
@@ -33,12 +33,14 @@ pub enum Array {
     ExpertIds,
     /// `[used]` f32.
     ExpertWeights,
-    /// Feed-forward activations, `[slots, rows]` f32.
+    /// Feed-forward activations, `[slots, rows]`.
     Hidden,
     /// `[vocabulary]` f32.
     Logits,
     /// Sampling candidates, one for each share of the vocabulary.
     Candidates,
+    /// Counters by which workgroups of one dispatch find out which of them is the last: u32, 0 between dispatches.
+    Counters,
 }
 
 /// How much context a model is loaded for and how its cache is stored.
@@ -54,7 +56,7 @@ pub struct CacheOptions {
 
 impl Array {
     /// The activations: every array that is neither a cache nor the state, in a fixed order.
-    pub const ACTIVATIONS: [Self; 13] = [
+    pub const ACTIVATIONS: [Self; 14] = [
         Self::Residual,
         Self::Normed,
         Self::Query,
@@ -68,6 +70,7 @@ impl Array {
         Self::Hidden,
         Self::Logits,
         Self::Candidates,
+        Self::Counters,
     ];
 }
 
@@ -81,10 +84,11 @@ pub struct Sizes<'a> {
 }
 
 impl Sizes<'_> {
-    /// Shares that attention splits the context into.
+    /// The shape of attention.
     #[must_use]
-    pub fn splits(&self) -> u32 {
-        Attention::splits_for(self.cache.context)
+    pub fn heads(&self) -> Heads {
+        let c = self.config;
+        Heads { query_heads: c.n_head, kv_heads: c.n_head_kv, head_size: c.head_dim }
     }
 
     /// Experts of a layer and how many of them a token uses; none where layers are dense.
@@ -96,7 +100,7 @@ impl Sizes<'_> {
         }
     }
 
-    /// Bytes of an array.
+    /// Bytes of an array. Activations have room for f32, whatever the form they are used in.
     #[must_use]
     pub fn bytes(&self, array: Array) -> u64 {
         let c = self.config;
@@ -110,7 +114,8 @@ impl Sizes<'_> {
             Array::Residual | Array::Normed => u64::from(c.n_embd),
             Array::Query | Array::Attended => u64::from(c.q_width()),
             Array::Key | Array::Value => u64::from(c.kv_width()),
-            Array::Partials => u64::from(c.n_head) * u64::from(self.splits()) * u64::from(c.head_dim + 2),
+            Array::Partials => self.heads().partials(MAX_SPLITS),
+            Array::Counters => u64::from(self.heads().groups()),
             Array::RouterLogits => u64::from(self.experts().0),
             Array::ExpertIds | Array::ExpertWeights => u64::from(self.experts().1),
             Array::Hidden => match c.feed_forward {

@@ -1,63 +1,86 @@
 //! The forward pass of each architecture, as a list of operations. This is where the network is written down.
 
-use super::{Array, Epilogue, Op, Plan, Routing, Shape};
+use zinc_kernels::ops::ActFormat;
+
+use super::{Array, Op, Plan, Product, Routing, Shape};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 
 impl Plan {
-    /// The operations that take one token through the network.
+    /// The operations that take one token through the network. Matrices in quantised formats meet activations in the form `act`; those in
+    /// float formats meet f32, and so do the router's.
     #[must_use]
-    pub fn new(weights: &ModelWeights, shape: Shape) -> Self {
-        let mut ops = vec![Op::Gather { table: weights.embedding }];
+    pub fn new(weights: &ModelWeights, shape: Shape, act: ActFormat) -> Self {
+        let mut builder = Builder { weights, act, ops: vec![Op::Gather { table: weights.embedding }] };
         for (layer, w) in (0..).zip(&weights.layers) {
-            attention_block(&mut ops, layer, w);
-            feed_forward_block(&mut ops, w);
+            builder.attention_block(layer, w);
+            builder.feed_forward_block(w);
         }
         if shape == Shape::Decode {
-            ops.push(Op::Norm { weight: weights.output_norm });
-            ops.push(product(weights.output, Array::Normed, Array::Logits));
-            ops.push(Op::Sample);
+            let head = Product { weights: weights.output, bias: None, y: Array::Logits };
+            builder.normed_products(weights.output_norm, vec![head]);
+            builder.ops.push(Op::Sample);
         }
-        ops.push(Op::Advance { shape });
-        Self { ops, shape }
+        builder.ops.push(Op::Advance { shape });
+        Self { ops: builder.ops, shape }
     }
 }
 
-/// `residual += o(attention(rope(q), cache))` with `q, k, v = W norm(residual)`.
-fn attention_block(ops: &mut Vec<Op>, layer: u32, w: &LayerWeights) {
-    ops.push(Op::Norm { weight: w.attention_norm });
-    for (weights, bias, y) in
-        [(w.q, w.q_bias, Array::Query), (w.k, w.k_bias, Array::Key), (w.v, w.v_bias, Array::Value)]
-    {
-        let epilogue = bias.map_or(Epilogue::Store, Epilogue::AddBias);
-        ops.push(Op::MatVec { weights, x: Array::Normed, y, epilogue });
+struct Builder<'a> {
+    weights: &'a ModelWeights,
+    act: ActFormat,
+    ops: Vec<Op>,
+}
+
+impl Builder<'_> {
+    /// The form of the activations that all of these matrices can meet.
+    fn act(&self, matrices: &[TensorId]) -> ActFormat {
+        let float = matrices.iter().any(|id| self.weights.tensor(*id).format.is_float());
+        if float { ActFormat::F32 } else { self.act }
     }
-    ops.push(Op::RopeKv { layer, norms: w.q_norm.zip(w.k_norm) });
-    ops.push(Op::Attention { layer });
-    ops.push(Op::AttentionMerge);
-    ops.push(accumulate(w.attention_output, Array::Attended));
-}
 
-/// `residual += down(silu(gate x) * up x)` with `x = norm(residual)`, of a dense layer or of the chosen experts.
-fn feed_forward_block(ops: &mut Vec<Op>, w: &LayerWeights) {
-    ops.push(Op::Norm { weight: w.feed_forward_norm });
-    match w.feed_forward {
-        FeedForwardWeights::Dense { gate, up, down } => {
-            ops.push(Op::GateUp { gate, up, routing: Routing::Dense });
-            ops.push(accumulate(down, Array::Hidden));
-        }
-        FeedForwardWeights::Experts { router, gate, up, down } => {
-            ops.push(product(router, Array::Normed, Array::RouterLogits));
-            ops.push(Op::Router);
-            ops.push(Op::GateUp { gate, up, routing: Routing::Experts });
-            ops.push(Op::ExpertDown { down });
+    /// `residual += o(attention(rope(q), cache))` with `q, k, v = W norm(residual)`.
+    fn attention_block(&mut self, layer: u32, w: &LayerWeights) {
+        let product = |weights, bias, y| Product { weights, bias, y };
+        self.normed_products(
+            w.attention_norm,
+            vec![
+                product(w.q, w.q_bias, Array::Query),
+                product(w.k, w.k_bias, Array::Key),
+                product(w.v, w.v_bias, Array::Value),
+            ],
+        );
+        let out = self.act(&[w.attention_output]);
+        self.ops.push(Op::Attention { layer, norms: w.q_norm.zip(w.k_norm), out });
+        self.onto_residual(w.attention_output, Array::Attended);
+    }
+
+    /// `residual += down(silu(gate x) * up x)` with `x = norm(residual)`, of a dense layer or of the chosen experts.
+    fn feed_forward_block(&mut self, w: &LayerWeights) {
+        match w.feed_forward {
+            FeedForwardWeights::Dense { gate, up, down } => {
+                let (act, out) = (self.act(&[gate, up]), self.act(&[down]));
+                let routing = Routing::Dense { norm: w.feed_forward_norm };
+                self.ops.push(Op::GateUp { gate, up, routing, act, out });
+                self.onto_residual(down, Array::Hidden);
+            }
+            FeedForwardWeights::Experts { router, gate, up, down } => {
+                let (act, out) = (self.act(&[gate, up]), self.act(&[down]));
+                self.ops.push(Op::Router { norm: w.feed_forward_norm, matrix: router, out: act });
+                self.ops.push(Op::GateUp { gate, up, routing: Routing::Experts, act, out });
+                self.ops.push(Op::ExpertDown { down, act: out });
+            }
         }
     }
-}
 
-fn product(weights: TensorId, x: Array, y: Array) -> Op {
-    Op::MatVec { weights, x, y, epilogue: Epilogue::Store }
-}
+    fn normed_products(&mut self, norm: TensorId, products: Vec<Product>) {
+        let matrices: Vec<TensorId> = products.iter().map(|product| product.weights).collect();
+        let act = self.act(&matrices);
+        self.ops.push(Op::MatVec { products, x: Array::Residual, norm: Some(norm), act, accumulate: false });
+    }
 
-fn accumulate(weights: TensorId, x: Array) -> Op {
-    Op::MatVec { weights, x, y: Array::Residual, epilogue: Epilogue::Accumulate }
+    fn onto_residual(&mut self, weights: TensorId, x: Array) {
+        let act = self.act(&[weights]);
+        let products = vec![Product { weights, bias: None, y: Array::Residual }];
+        self.ops.push(Op::MatVec { products, x, norm: None, act, accumulate: true });
+    }
 }

@@ -50,24 +50,28 @@ impl Op {
         let row = |array: Array| sizes.bytes(array) / u64::from(sizes.cache.context.max(1));
         match self {
             Self::Gather { table } => Cost { flops: 0, ..share(*table, 1, u64::from(sizes.config.n_vocab)) },
-            Self::Norm { weight } => whole(*weight),
-            Self::MatVec { weights, .. } => whole(*weights),
-            Self::RopeKv { layer, .. } => Cost {
-                cache_bytes: row(Array::KeyCache(*layer)) + row(Array::ValueCache(*layer)),
-                flops: 6 * u64::from(sizes.config.q_width() + sizes.config.kv_width()),
-                ..Cost::default()
-            },
-            Self::Attention { layer } => Cost {
-                cache_bytes: (row(Array::KeyCache(*layer)) + row(Array::ValueCache(*layer))) * u64::from(position + 1),
-                flops: 4 * u64::from(sizes.config.q_width()) * u64::from(position + 1),
-                ..Cost::default()
-            },
-            Self::AttentionMerge | Self::Router | Self::Sample | Self::Advance { .. } => Cost::default(),
-            Self::GateUp { gate, up, routing: Routing::Dense } => whole(*gate) + whole(*up),
-            Self::GateUp { gate, up, routing: Routing::Experts } => {
+            Self::MatVec { products, norm, .. } => {
+                let matrices = products.iter().map(|p| p.weights).chain(products.iter().filter_map(|p| p.bias));
+                matrices.chain(*norm).map(whole).sum::<Cost>()
+            }
+            Self::Attention { layer, norms, .. } => {
+                let (q, kv) = (u64::from(sizes.config.q_width()), u64::from(sizes.config.kv_width()));
+                let positions = u64::from(position) + 1;
+                let attention = Cost {
+                    // All positions are read, and the last one is written before.
+                    cache_bytes: (row(Array::KeyCache(*layer)) + row(Array::ValueCache(*layer))) * (positions + 1),
+                    flops: 4 * q * positions + 6 * (q + kv),
+                    ..Cost::default()
+                };
+                attention + norms.iter().copied().flat_map(|(q, k)| [q, k]).map(whole).sum::<Cost>()
+            }
+            Self::Router { norm, matrix, .. } => whole(*norm) + whole(*matrix),
+            Self::Sample | Self::Advance { .. } => Cost::default(),
+            Self::GateUp { gate, up, routing: Routing::Dense { norm }, .. } => whole(*norm) + whole(*gate) + whole(*up),
+            Self::GateUp { gate, up, routing: Routing::Experts, .. } => {
                 share(*gate, used, experts) + share(*up, used, experts)
             }
-            Self::ExpertDown { down } => share(*down, used, experts),
+            Self::ExpertDown { down, .. } => share(*down, used, experts),
         }
     }
 }

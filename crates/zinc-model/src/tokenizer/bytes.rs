@@ -2,8 +2,8 @@
 //!
 //! Printable bytes of Latin-1 stand for themselves; the others are numbered from U+0100 in order.
 
-/// The character that stands for a byte.
-pub(super) const fn char_of(byte: u8) -> char {
+/// The character that stands for a byte in the pieces of byte-level vocabularies: `Ġ` for a space.
+pub const fn char_of(byte: u8) -> char {
     let code = if is_printable(byte) {
         byte as u32
     } else {

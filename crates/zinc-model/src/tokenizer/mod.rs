@@ -24,6 +24,7 @@ use special::{Matcher, Segment};
 use vocabulary::{Kind, Vocabulary};
 use words::Words;
 
+pub use bytes::char_of;
 pub use stream::{DecodeStream, Utf8Stream};
 
 const KEY_MODEL: &str = "tokenizer.ggml.model";

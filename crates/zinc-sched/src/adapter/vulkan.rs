@@ -1,16 +1,19 @@
 //! A model on a Vulkan device as a [`StepModel`]: one recording for each ring slot and step shape, made once and submitted for every
 //! token; or the baseline, which records every step anew and waits for a fence.
 
+mod profile;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use zinc_kernels::generated::state::{StepReport, StepState};
+use zinc_kernels::ops::ActFormat;
 use zinc_model::device::{DeviceModel, StepIo};
 use zinc_model::plan::{Array, Plan, Shape};
 use zinc_model::{Error, Result};
 use zinc_vk::{
-    Access, Buffer, ClockCalibration, Device, Placement, QueueKind, Recording, RecordingBuilder, Stage, TimelinePoint,
-    Timestamps, WaitPolicy, host_now_ns,
+    Access, Buffer, ClockCalibration, Device, Placement, QueueKind, Recording, RecordingBuilder, RecordingStats, Stage,
+    TimelinePoint, Timestamps, WaitPolicy, host_now_ns,
 };
 
 use super::sequence::{MAX_END_TOKENS, end_tokens, initial_state};
@@ -39,6 +42,8 @@ pub struct VulkanOptions {
     pub sync: Sync,
     /// Steps that may be in flight: a recording of each shape is made for each.
     pub depth: InflightDepth,
+    /// The form of the activations that quantised weights meet.
+    pub act: ActFormat,
     /// Whether steps are stamped with the device's clock, for traces. It costs a copy a step.
     pub stamps: Tracing,
 }
@@ -58,7 +63,7 @@ const _: () = assert!(size_of::<StepReport>() as u64 <= STAMPS_OFFSET && STAMPS_
 /// A model on a device.
 #[derive(Debug)]
 pub struct VulkanModel {
-    model: DeviceModel,
+    model: Arc<DeviceModel>,
     options: VulkanOptions,
     limits: ModelLimits,
     feed: Plan,
@@ -78,6 +83,7 @@ pub struct VulkanModel {
     sequence_number: u32,
     next_ticket: u64,
     in_flight: VecDeque<InFlight>,
+    waited_ns: u64,
 }
 
 #[derive(Debug)]
@@ -97,11 +103,13 @@ struct InFlight {
 }
 
 impl VulkanModel {
-    /// Makes the buffers and recordings that sequences need.
+    /// Makes the buffers and recordings that sequences need. Several may be made of one [`DeviceModel`], to drive it in several ways:
+    /// they share its cache, and only one of them may have steps in flight.
     ///
     /// # Errors
     /// What the device says.
-    pub fn new(model: DeviceModel, options: VulkanOptions) -> Result<Self> {
+    pub fn new(model: impl Into<Arc<DeviceModel>>, options: VulkanOptions) -> Result<Self> {
+        let model = model.into();
         let device = model.device().clone();
         let context = model.cache().context;
         let depth = match options.sync {
@@ -121,8 +129,8 @@ impl VulkanModel {
                 vocabulary_tokens: model.model().config.n_vocab,
                 ring_slots: depth,
             },
-            feed: Plan::new(&model.model().weights, Shape::Feed),
-            decode: Plan::new(&model.model().weights, Shape::Decode),
+            feed: Plan::new(&model.model().weights, Shape::Feed, options.act),
+            decode: Plan::new(&model.model().weights, Shape::Decode, options.act),
             timestamps: match options.stamps {
                 Tracing::Off => None,
                 Tracing::On => Some(Timestamps::new(&device, 2 * depth)?),
@@ -132,6 +140,7 @@ impl VulkanModel {
             sequence_number: 0,
             next_ticket: 0,
             in_flight: VecDeque::new(),
+            waited_ns: 0,
             model,
             options,
             sequence,
@@ -161,8 +170,64 @@ impl VulkanModel {
 
     /// The loaded model.
     #[must_use]
-    pub fn model(&self) -> &DeviceModel {
+    pub fn model(&self) -> &Arc<DeviceModel> {
         &self.model
+    }
+
+    /// The operations of a step.
+    #[must_use]
+    pub fn plan(&self, shape: StepShape) -> &Plan {
+        match shape {
+            StepShape::Feed => &self.feed,
+            StepShape::Decode => &self.decode,
+        }
+    }
+
+    /// What the recording of a step consists of.
+    ///
+    /// # Errors
+    /// What the device says: it is recorded once more to be counted.
+    pub fn step_stats(&self, shape: StepShape) -> Result<RecordingStats> {
+        Ok(self.record(plan_shape(shape), 0)?.finish()?.stats())
+    }
+
+    /// The logits that the last decode step left behind, `[vocabulary]` f32.
+    ///
+    /// # Errors
+    /// What the device says.
+    ///
+    /// # Panics
+    /// With steps in flight.
+    pub fn last_logits(&self) -> Result<Vec<f32>> {
+        assert!(self.in_flight.is_empty(), "logits are read with {} steps in flight", self.in_flight.len());
+        let (logits, offset, bytes) = self.model.activation(Array::Logits);
+        let readback = Buffer::new(self.device(), "logits", bytes, Placement::Readback)?;
+        let mut recording = RecordingBuilder::new(self.device(), QueueKind::Compute, "logits")?;
+        recording.copy(logits, offset, &readback, 0, bytes);
+        self.device().compute_queue().submit(&recording.finish()?, &[])?.wait()?;
+        let mut values = vec![0.0f32; self.limits.vocabulary_tokens as usize];
+        readback.read(0, bytemuck::cast_slice_mut(&mut values));
+        Ok(values)
+    }
+
+    /// Where a step that reports into ring slot `slot` finds its sequence.
+    fn io(&self, slot: u32) -> StepIo {
+        StepIo {
+            state: self.sequence.address() + STATE_OFFSET,
+            report: self.reports.address() + report_offset(slot),
+            prompt: self.sequence.address() + PROMPT_OFFSET,
+            end_tokens: self.sequence.address() + END_TOKENS_OFFSET,
+            cancelled: self.cancelled.address(),
+        }
+    }
+
+    /// Starts a recording that keeps what [`Self::io`] names.
+    fn start_recording(&self, name: &str) -> Result<RecordingBuilder> {
+        let mut recording = RecordingBuilder::new(self.device(), QueueKind::Compute, name)?;
+        for buffer in [&self.sequence, &self.cancelled, &self.reports] {
+            recording.keep(buffer.clone());
+        }
+        Ok(recording)
     }
 
     /// Records one step that reports into ring slot `slot`.
@@ -171,18 +236,8 @@ impl VulkanModel {
             Shape::Feed => &self.feed,
             Shape::Decode => &self.decode,
         };
-        let io = StepIo {
-            state: self.sequence.address() + STATE_OFFSET,
-            report: self.reports.address() + report_offset(slot),
-            prompt: self.sequence.address() + PROMPT_OFFSET,
-            end_tokens: self.sequence.address() + END_TOKENS_OFFSET,
-            cancelled: self.cancelled.address(),
-        };
-        let mut recording =
-            RecordingBuilder::new(self.device(), QueueKind::Compute, &format!("{shape:?} step {slot}"))?;
-        for buffer in [&self.sequence, &self.cancelled, &self.reports] {
-            recording.keep(buffer.clone());
-        }
+        let io = self.io(slot);
+        let mut recording = self.start_recording(&format!("{shape:?} step {slot}"))?;
         if let Some(timestamps) = &self.timestamps {
             recording.reset_timestamps(timestamps, 2 * slot..2 * slot + 2);
             recording.timestamp(timestamps, 2 * slot, Stage::Begin);
@@ -228,6 +283,7 @@ impl StepModel for VulkanModel {
         self.image.write(STATE_OFFSET, bytemuck::bytes_of(&state));
         self.image.write(END_TOKENS_OFFSET, bytemuck::cast_slice(end_tokens(start)));
         self.image.write(PROMPT_OFFSET, bytemuck::cast_slice(start.tokens));
+        let before_ns = host_now_ns();
         match self.options.sync {
             Sync::Timeline => {
                 // The next sequence writes the image again, so it is waited for here, once a sequence.
@@ -236,6 +292,7 @@ impl StepModel for VulkanModel {
             }
             Sync::Fence => self.device().compute_queue().submit_and_wait_fence(&self.begin)?,
         }
+        self.waited_ns += host_now_ns() - before_ns;
         Ok(())
     }
 
@@ -254,7 +311,10 @@ impl StepModel for VulkanModel {
                 Some(queue.submit(recording, &[])?)
             }
             Sync::Fence => {
-                queue.submit_and_wait_fence(&self.record(plan_shape(shape), slot)?.finish()?)?;
+                let recording = self.record(plan_shape(shape), slot)?.finish()?;
+                let before_ns = host_now_ns();
+                queue.submit_and_wait_fence(&recording)?;
+                self.waited_ns += host_now_ns() - before_ns;
                 None
             }
         };
@@ -266,13 +326,16 @@ impl StepModel for VulkanModel {
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput> {
         let step = self.in_flight.pop_front().filter(|step| step.ticket == ticket);
         let Some(step) = step else { panic!("waited for {ticket:?}, which is not the oldest step in flight") };
+        let before_ns = host_now_ns();
         if let Some(point) = &step.point {
             point.wait_with(&WaitPolicy::default())?;
         }
+        let observed_at_ns = host_now_ns();
+        self.waited_ns += observed_at_ns - before_ns;
         let timing = StepTiming {
             submitted_at_ns: step.submitted_at_ns,
             submit_done_ns: step.submit_done_ns,
-            observed_at_ns: host_now_ns(),
+            observed_at_ns,
             gpu: self.gpu_span(step.slot),
         };
         Ok(step_output(&self.report(step.slot), timing))
@@ -288,6 +351,7 @@ impl StepModel for VulkanModel {
             submits: queue.submits,
             recordings: self.device().stats().recordings,
             fence_waits: queue.fence_waits,
+            waited_ns: self.waited_ns,
         }
     }
 }

@@ -4,12 +4,15 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use zinc_kernels::ops::CacheFormat;
+use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
-use zinc_sched::{Engine, EngineOptions, FinishReason, InflightDepth, Outlet, Request, SystemClock, Token, Tracing};
+use zinc_sched::{
+    Engine, EngineOptions, FinishReason, InflightDepth, Outlet, Request, Sampling, SequenceStart, StepModel, StepShape,
+    SystemClock, Token, Tracing,
+};
 
 use crate::gpu::Gpu;
 
@@ -36,14 +39,22 @@ fn texts() -> Vec<Text> {
         .collect()
 }
 
-/// The demo model, driven in one way.
-fn engine(gpu: &Gpu, sync: Sync, depth: u32) -> Engine<VulkanModel> {
+/// The demo model, on the device.
+fn load(gpu: &Gpu) -> Arc<DeviceModel> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/zinc-demo-q4_k_m.gguf");
     let model = Arc::new(Model::open(path).expect("the demo model opens"));
-    let loaded = DeviceModel::load(&gpu.pipelines, &model, CACHE, &mut |_| {}).expect("the demo model loads");
+    Arc::new(DeviceModel::load(&gpu.pipelines, &model, CACHE, &mut |_| {}).expect("the demo model loads"))
+}
+
+/// The demo model, driven in one way.
+fn engine(gpu: &Gpu, sync: Sync, depth: u32, act: ActFormat) -> Engine<VulkanModel> {
+    drive(&load(gpu), sync, depth, act)
+}
+
+fn drive(loaded: &Arc<DeviceModel>, sync: Sync, depth: u32, act: ActFormat) -> Engine<VulkanModel> {
     let depth = InflightDepth::new(depth).expect("in range");
-    let options = VulkanOptions { sync, depth, stamps: Tracing::Off };
-    let driven = VulkanModel::new(loaded, options).expect("the demo model is recorded");
+    let options = VulkanOptions { sync, depth, act, stamps: Tracing::Off };
+    let driven = VulkanModel::new(loaded.clone(), options).expect("the demo model is recorded");
     let options = EngineOptions { depth, ..EngineOptions::default() };
     Engine::new(driven, SystemClock::new(), options).expect("the engine starts")
 }
@@ -67,10 +78,19 @@ fn every_way_of_driving_the_device_gives_the_golden_texts() {
     assert_eq!(texts.len(), 6);
     let ways = [1, 2, 3, 4, 8].map(|depth| (Sync::Timeline, depth)).into_iter().chain([(Sync::Fence, 1)]);
     for (sync, depth) in ways {
-        let mut engine = engine(&gpu, sync, depth);
+        let mut engine = engine(&gpu, sync, depth, ActFormat::Q8);
         for text in &texts {
             check(&mut engine, text, &format!("{sync:?} at depth {depth}"));
         }
+    }
+}
+
+#[test]
+fn exact_activations_give_the_golden_texts() {
+    let gpu = Gpu::open();
+    let mut engine = engine(&gpu, Sync::Timeline, 4, ActFormat::F32);
+    for text in &texts() {
+        check(&mut engine, text, "f32 activations");
     }
 }
 
@@ -89,7 +109,7 @@ fn what_follows_a_cancelled_text_is_right() {
     let gpu = Gpu::open();
     let texts = texts();
     for depth in [1, 4, 8] {
-        let mut engine = engine(&gpu, Sync::Timeline, depth);
+        let mut engine = engine(&gpu, Sync::Timeline, depth, ActFormat::Q8);
         for tokens in [1, 4] {
             // The cancelled text and the next one begin alike, so that the cache it leaves behind is used.
             let request = Request::new(texts[0].prompt.clone(), vec![END_OF_TURN]);
@@ -98,4 +118,45 @@ fn what_follows_a_cancelled_text_is_right() {
             check(&mut engine, &texts[1], &format!("after {tokens} tokens at depth {depth}"));
         }
     }
+}
+
+#[test]
+fn one_loaded_model_is_driven_in_several_ways_over_one_cache() {
+    let gpu = Gpu::open();
+    let loaded = load(&gpu);
+    let text = &texts()[0];
+    let mut first = drive(&loaded, Sync::Timeline, 4, ActFormat::Q8);
+    check(&mut first, text, "the first");
+    let logits = first.model().last_logits().expect("logits are read");
+    let kept = u32::try_from(text.prompt.len()).expect("a short prompt") - 1;
+    first.roll_back(kept);
+    let mut second = drive(&loaded, Sync::Fence, 1, ActFormat::Q8).with_cache(first.kv().clone());
+    drop(first);
+    let submits = second.model().counters().submits;
+    check(&mut second, text, "the second");
+    // One copy of the sequence's start, and no step for what the first has left in the cache.
+    assert_eq!(second.model().counters().submits - submits, 1 + text.greedy.len() as u64);
+    assert!(second.model().counters().waited_ns > 0);
+    assert_eq!(second.model().last_logits().expect("logits are read"), logits);
+}
+
+#[test]
+fn a_profile_has_a_time_for_every_op_and_leaves_the_same_logits() {
+    let gpu = Gpu::open();
+    let text = &texts()[0];
+    let tokens = &text.prompt[..];
+    let kept = u32::try_from(tokens.len()).expect("a short prompt") - 1;
+    let mut engine = engine(&gpu, Sync::Timeline, 2, ActFormat::Q8);
+    let request = Request { max_tokens: Some(1), ..Request::new(tokens, []) };
+    engine.run(&request, &mut Vec::<Token>::new()).expect("the demo model generates");
+    let logits = engine.model().last_logits().expect("logits are read");
+    let options =
+        VulkanOptions { sync: Sync::Timeline, depth: InflightDepth::ONE, act: ActFormat::Q8, stamps: Tracing::Off };
+    let mut model = VulkanModel::new(engine.model().model().clone(), options).expect("the demo model is recorded");
+    drop(engine);
+    let start = SequenceStart { tokens, cached: kept, budget: 1, sampling: Sampling::GREEDY, eog: &[] };
+    let times = model.profile(&start, 1).expect("the device has timestamps");
+    assert_eq!(times.len(), model.plan(StepShape::Decode).ops.len());
+    assert!(times.iter().all(|ns| *ns >= 0.0) && times.iter().sum::<f64>() > 0.0, "{times:?}");
+    assert_eq!(model.last_logits().expect("logits are read"), logits);
 }

@@ -1,4 +1,4 @@
-//! Models on the device: against values that other programs computed, and op by op against the interpreter.
+//! Models on the device: against values that other programs computed, op by op against the interpreter, and that their weights arrive.
 
 #![allow(clippy::print_stdout, reason = "the table of errors is for whoever reads the output")]
 
@@ -6,3 +6,4 @@ mod demo;
 mod gpu;
 mod op_by_op;
 mod tiny;
+mod weights;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::CacheFormat;
+use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_model::Model;
 use zinc_model::device::{DeviceModel, StepIo};
 use zinc_model::interpret::Interpreter;
@@ -57,7 +57,7 @@ fn check(name: &str) {
     let state = Buffer::new(gpu.pipelines.device(), "state", 256, Placement::Upload).expect("a buffer");
     let device = Prefixes { gpu: &gpu, model: loaded, state };
 
-    let mut ops = Plan::new(&model.weights, Shape::Decode).ops;
+    let mut ops = Plan::new(&model.weights, Shape::Decode, ActFormat::F32).ops;
     assert!(matches!(ops.pop(), Some(Op::Advance { .. })), "a step ends by advancing");
     let mut compared = 0;
     for (position, token) in (0..).zip(TOKENS) {

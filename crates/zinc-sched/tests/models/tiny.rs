@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zinc_kernels::ops::CacheFormat;
+use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::CacheOptions;
@@ -22,15 +22,20 @@ const MAX_ERROR_F32_CACHE: f32 = 1e-3;
 const MAX_ERROR_F16_CACHE: f32 = 1.5e-2;
 /// As above, for the root mean square.
 const RMS_ERROR_F16_CACHE: f64 = 3e-3;
+/// Rounding activations to 8 bits moves the logits, whose standard deviation is 1.4, by about 1e-2; twice that as a root mean square.
+const RMS_ERROR_Q8: f64 = 2e-2;
+/// No single logit of tens of thousands lies further from the mean error than six times its root mean square.
+const MAX_ERROR_Q8: f32 = 6.0 * RMS_ERROR_Q8 as f32;
 
 fn cache(format: CacheFormat) -> CacheOptions {
     CacheOptions { context: 96, key_format: format, value_format: format }
 }
 
-fn vulkan(gpu: &Gpu, model: &Arc<Model>, format: CacheFormat, sync: Sync, depth: u32) -> VulkanModel {
+fn vulkan(gpu: &Gpu, model: &Arc<Model>, format: CacheFormat, act: ActFormat, sync: Sync, depth: u32) -> VulkanModel {
     let loaded = DeviceModel::load(&gpu.pipelines, model, cache(format), &mut |_| {}).expect("a tiny model loads");
     let depth = InflightDepth::new(depth).expect("a depth in range");
-    VulkanModel::new(loaded, VulkanOptions { sync, depth, stamps: Tracing::Off }).expect("a tiny model is recorded")
+    VulkanModel::new(loaded, VulkanOptions { sync, depth, act, stamps: Tracing::Off })
+        .expect("a tiny model is recorded")
 }
 
 /// Largest and root-mean-square distance of the logits from the golden ones.
@@ -68,13 +73,27 @@ where
 }
 
 #[test]
-fn logits_agree_at_every_position() {
+fn logits_of_the_device_agree_at_every_position() {
     let gpu = Gpu::open();
     for path in models() {
         let tiny = Tiny::read(&path);
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         for format in [CacheFormat::F32, CacheFormat::F16] {
-            check_logits("device", &mut vulkan(&gpu, &model, format, Sync::Timeline, 1), &tiny, format);
+            check_logits("device", &mut vulkan(&gpu, &model, format, ActFormat::F32, Sync::Timeline, 1), &tiny, format);
+        }
+        let mut quantised = vulkan(&gpu, &model, CacheFormat::F16, ActFormat::Q8, Sync::Timeline, 1);
+        let (largest, rms) = errors(&mut quantised, &tiny);
+        println!("{:<20} {:<12} Q8 activations: largest {largest:.2e}, rms {rms:.2e}", tiny.name, "device");
+        assert!(rms <= RMS_ERROR_Q8 && largest <= MAX_ERROR_Q8, "{}: largest {largest}, rms {rms}", tiny.name);
+    }
+}
+
+#[test]
+fn logits_of_the_interpreter_agree_at_every_position() {
+    for path in models() {
+        let tiny = Tiny::read(&path);
+        let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
+        for format in [CacheFormat::F32, CacheFormat::F16] {
             check_logits("interpreter", &mut InterpreterModel::new(&model, cache(format)), &tiny, format);
         }
     }
@@ -88,13 +107,23 @@ fn the_greedy_continuation_agrees_wherever_the_margin_allows() {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let interpreter = InterpreterModel::new(&model, cache(CacheFormat::F16));
         let expected = continuation(interpreter, &tiny, 1);
-        check_continuation("interpreter", &expected, &tiny);
+        check_continuation("interpreter", &expected, &tiny, MAX_ERROR_F16_CACHE);
         for depth in [1, 2, 3, 4, 8] {
-            let ids = continuation(vulkan(&gpu, &model, CacheFormat::F16, Sync::Timeline, depth), &tiny, depth);
-            check_continuation(&format!("depth {depth}"), &ids, &tiny);
+            let ids = continuation(
+                vulkan(&gpu, &model, CacheFormat::F16, ActFormat::F32, Sync::Timeline, depth),
+                &tiny,
+                depth,
+            );
+            check_continuation(&format!("depth {depth}"), &ids, &tiny, MAX_ERROR_F16_CACHE);
         }
-        let ids = continuation(vulkan(&gpu, &model, CacheFormat::F16, Sync::Fence, 1), &tiny, 1);
-        check_continuation("fence", &ids, &tiny);
+        let ids = continuation(vulkan(&gpu, &model, CacheFormat::F16, ActFormat::F32, Sync::Fence, 1), &tiny, 1);
+        check_continuation("fence", &ids, &tiny, MAX_ERROR_F16_CACHE);
+        let quantised = |sync, depth| {
+            continuation(vulkan(&gpu, &model, CacheFormat::F16, ActFormat::Q8, sync, depth), &tiny, depth)
+        };
+        let ids = quantised(Sync::Timeline, 4);
+        check_continuation("Q8 activations", &ids, &tiny, MAX_ERROR_Q8);
+        assert_eq!(quantised(Sync::Fence, 1), ids, "{}: how steps are ordered changes nothing", tiny.name);
     }
 }
 
@@ -109,11 +138,11 @@ fn continuation<M: StepModel>(model: M, tiny: &Tiny, depth: u32) -> Vec<u32> {
 }
 
 /// Once one token differs the rest is another text, so the comparison ends at the first margin below the bound.
-fn check_continuation(what: &str, ids: &[u32], tiny: &Tiny) {
+fn check_continuation(what: &str, ids: &[u32], tiny: &Tiny, error: f32) {
     assert_eq!(ids.len(), tiny.greedy.len(), "{} {what}", tiny.name);
     for (index, ((ours, theirs), margin)) in ids.iter().zip(&tiny.greedy).zip(&tiny.margins).enumerate() {
         // Both candidates may move by the bound, towards each other.
-        if *margin <= 2.0 * f64::from(MAX_ERROR_F16_CACHE) && ours != theirs {
+        if *margin <= 2.0 * f64::from(error) && ours != theirs {
             println!("{} {what}: token {index} differs at a margin of {margin}", tiny.name);
             return;
         }
@@ -121,7 +150,7 @@ fn check_continuation(what: &str, ids: &[u32], tiny: &Tiny) {
     }
 }
 
-fn models() -> Vec<PathBuf> {
+pub(crate) fn models() -> Vec<PathBuf> {
     let directory = std::env::var_os("ZINC_TINY_DIR")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny"), PathBuf::from);
     let mut paths: Vec<PathBuf> = std::fs::read_dir(&directory)

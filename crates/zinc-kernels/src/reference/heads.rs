@@ -1,4 +1,4 @@
-//! Reference of `rope_kv`, by head.
+//! The reference's preparation of heads: normalisation, rotation, and what the cache gives back.
 
 use half::f16;
 

@@ -1,0 +1,117 @@
+//! Flags of `zinc bench`, with llama-bench's names and defaults where llama-bench has them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use zinc_sched::InflightDepth;
+
+use super::{Act, CacheTypeArgs, Device, depth, device, microseconds};
+
+/// Flags of `zinc bench`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BenchArgs {
+    /// The GGUF file; may be given several times; the demo model without it
+    #[arg(short, long = "model", value_name = "FILE")]
+    pub(crate) models: Vec<PathBuf>,
+    /// Tokens of the prompts to be timed; 0 times none
+    #[arg(short = 'p', long, value_name = "N,N,...", value_delimiter = ',', default_value = "512")]
+    pub(crate) n_prompt: Vec<u32>,
+    /// Tokens of the generations to be timed; 0 times none
+    #[arg(short = 'n', long, value_name = "N,N,...", value_delimiter = ',', default_value = "128")]
+    pub(crate) n_gen: Vec<u32>,
+    /// Tokens of a prompt and of a generation behind it, to be timed together; may be given several times [-pg]
+    #[arg(long, value_name = "N,N", value_parser = pair)]
+    pub(crate) n_prompt_gen: Vec<(u32, u32)>,
+    /// Tokens of context before what is timed
+    #[arg(short = 'd', long, value_name = "N,N,...", value_delimiter = ',', default_value = "0")]
+    pub(crate) n_depth: Vec<u32>,
+    /// How the context before it is made
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Fill::Real)]
+    pub(crate) fill: Fill,
+    /// Times that each test is repeated
+    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+    /// Do without the repetition that comes before and is not counted
+    #[arg(long)]
+    pub(crate) no_warmup: bool,
+    /// How the host follows the GPU; both prints the ratio of the two as well
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = BenchSync::Timeline)]
+    pub(crate) sync: BenchSync,
+    /// Steps in flight with --sync timeline, 1 to 8
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "4", value_parser = depth)]
+    pub(crate) depth: Vec<InflightDepth>,
+    /// How tokens are chosen
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = BenchSampler::Greedy)]
+    pub(crate) sampler: BenchSampler,
+    #[command(flatten)]
+    pub(crate) cache: CacheTypeArgs,
+    /// The device, by index or part of its name as `zinc devices` lists them [-dev]
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub(crate) device: Option<Device>,
+    /// Activations that quantised weights meet: 8-bit integers with a scale for each 16, or exact f32
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Act::Q8)]
+    pub(crate) act: Act,
+    /// Keep the host busy for this long after every token (to measure what queueing ahead hides)
+    #[arg(long = "host-work-us", value_name = "MICROSECONDS", default_value = "0", value_parser = microseconds)]
+    pub(crate) host_work: Duration,
+    /// Print the GPU time of each kind of operation as well, at each depth
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// The form of the results
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = TableFormat::Md)]
+    pub(crate) output: TableFormat,
+}
+
+/// How the context before a test is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Fill {
+    /// Random tokens are run through the model
+    Real,
+    /// The cache is overwritten with pseudo-random numbers, which takes no time
+    Synthetic,
+}
+
+/// How the host follows the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchSync {
+    /// Steps queued ahead on one timeline semaphore
+    Timeline,
+    /// The baseline: recorded, submitted and waited for with a fence, token by token
+    Fence,
+    /// One after the other
+    Both,
+}
+
+/// How tokens are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchSampler {
+    /// The most likely one
+    Greedy,
+    /// As `zinc run` does without flags, with a fixed seed
+    Default,
+}
+
+/// The form of the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    /// A Markdown table
+    Md,
+    /// Comma-separated values
+    Csv,
+    /// A JSON array
+    Json,
+    /// A JSON object a line
+    Jsonl,
+}
+
+fn pair(text: &str) -> Result<(u32, u32), String> {
+    let number = |text: &str| text.parse::<u32>().map_err(|error| format!("'{text}': {error}"));
+    let Some((prompt, generated)) = text.split_once(',') else {
+        return Err("must be two numbers with a comma between them".to_owned());
+    };
+    match (number(prompt)?, number(generated)?) {
+        (0, _) | (_, 0) => Err("neither may be 0".to_owned()),
+        pair => Ok(pair),
+    }
+}

@@ -1,0 +1,294 @@
+//! Running a test: the context is filled, the work repeated, and what it took written down.
+//!
+//! The model is loaded once. Each way of driving it gets an engine of its own over the same weights and the same cache; before each
+//! repetition the cache is rolled back to the depth of the test, so that the context is computed once.
+
+use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
+use zinc_model::device::DeviceModel;
+use zinc_model::plan::{Cost, Sizes};
+use zinc_model::tokenizer::{DecodeStream, Tokenizer};
+use zinc_sched::adapter::{VulkanModel, VulkanOptions};
+use zinc_sched::{
+    Completion, Engine, EngineOptions, FnClock, KvCache, Outlet, Request, Sampling, SequenceStart, StepModel as _,
+    StepShape, Token, TraceSummary, Tracing,
+};
+use zinc_vk::host_now_ns;
+
+use super::plan::{Drive, Test, Work};
+use crate::args::{BenchArgs, BenchSampler, DEFAULT_TEMPERATURE, Fill};
+use crate::error::{Error, Result};
+use crate::output;
+
+/// Of prompts and of sampling: each run of the program measures the same.
+const SEED: u64 = 0;
+
+/// Prompt tokens computed between two movements of the progress bar.
+const FILL_PART: u32 = 512;
+
+/// A loaded model that is being measured.
+pub(crate) struct Bench<'a> {
+    model: Arc<DeviceModel>,
+    tokenizer: &'a Tokenizer,
+    args: &'a BenchArgs,
+    /// What the device's cache holds.
+    kv: KvCache,
+    /// Random ids; the prompt of every test is their start.
+    tokens: Vec<u32>,
+}
+
+/// What a test has shown.
+#[derive(Debug)]
+pub(crate) struct Measurement {
+    /// Nanoseconds of each repetition.
+    pub(crate) samples_ns: Vec<u64>,
+    /// What the engine's thread did apart from waiting for the device, in nanoseconds per token.
+    pub(crate) host_ns: f64,
+    /// From a pass of its own with timestamps; absent where the device has none.
+    pub(crate) seam: Option<SeamFigures>,
+    pub(crate) dispatches: u32,
+    pub(crate) barriers: u32,
+    /// By the cost model, of the token in the middle of the test.
+    pub(crate) cost: Cost,
+    /// FNV-1a of the bits of the last logits.
+    pub(crate) logits: u64,
+    /// Whether the last logits of every repetition were the same.
+    pub(crate) reproducible: bool,
+}
+
+/// What the device's clock says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeamFigures {
+    /// Median time that the device works on a token, in nanoseconds.
+    pub(crate) busy_ns: u64,
+    /// Idle time between two steps, in nanoseconds: median and the rank of 99 %. Absent where there was one step.
+    pub(crate) gap_ns: Option<(u64, u64)>,
+}
+
+impl<'a> Bench<'a> {
+    /// A model with an empty cache, for tests that take up to `context` tokens.
+    pub(crate) fn new(model: DeviceModel, tokenizer: &'a Tokenizer, args: &'a BenchArgs, context: u32) -> Self {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
+        let vocabulary = u64::from(model.model().config.n_vocab);
+        // One more than the context holds: the token that a generation begins with.
+        let tokens = (0..=context).map(|_| (random.next_u64() % vocabulary) as u32).collect();
+        Self { model: Arc::new(model), tokenizer, args, kv: KvCache::new(), tokens }
+    }
+
+    /// Makes the first `depth` tokens the content of the cache.
+    ///
+    /// # Errors
+    /// What the device says, or logits that are not finite.
+    pub(crate) fn fill(&mut self, depth: u32) -> Result<()> {
+        if self.args.fill == Fill::Synthetic {
+            if depth > 0 {
+                self.model.fill_cache()?;
+            }
+            self.kv = KvCache::holding(&self.tokens[..depth as usize]);
+            return Ok(());
+        }
+        let held = self.kv.reusable(&self.tokens);
+        if depth > held {
+            let progress = output::progress_steps("filling the context");
+            progress.set_length(depth.into());
+            let mut engine = self.engine(Drive::TIMELINE, Tracing::Off)?;
+            let mut end = held;
+            while end < depth {
+                end = (end + FILL_PART).min(depth);
+                engine.run(&self.request(Test { work: Work::Prompt(end), depth: 0 }), &mut Vec::new())?;
+                progress.set_position(end.into());
+            }
+            self.kv = engine.kv().clone();
+            progress.finish_and_clear();
+        }
+        self.kv.keep(depth);
+        Ok(())
+    }
+
+    /// Runs a test whose depth the cache has been filled to.
+    ///
+    /// # Errors
+    /// As [`Self::fill`].
+    pub(crate) fn measure(&self, test: Test, drive: Drive) -> Result<Measurement> {
+        let mut engine = self.engine(drive, Tracing::Off)?;
+        let request = self.request(test);
+        let warm_ups = u32::from(!self.args.no_warmup);
+        let (mut samples_ns, mut host_ns, mut hashes) = (Vec::new(), 0.0, Vec::new());
+        let progress = output::progress_steps(test.to_string());
+        progress.set_length(u64::from(warm_ups + self.args.repetitions));
+        for repetition in 0..warm_ups + self.args.repetitions {
+            engine.roll_back(test.depth);
+            let waited_before = engine.model().counters().waited_ns;
+            let mut reader = Reader::new(self.tokenizer);
+            let start = host_now_ns();
+            engine.run(&request, &mut reader)?;
+            let elapsed = host_now_ns() - start;
+            let waited = engine.model().counters().waited_ns - waited_before;
+            reader.finish();
+            if repetition >= warm_ups {
+                samples_ns.push(elapsed);
+                host_ns += elapsed.saturating_sub(waited) as f64;
+                hashes.push(fnv1a(&engine.model().last_logits()?));
+            }
+            progress.inc(1);
+        }
+        progress.finish_and_clear();
+        let shape = match test.work {
+            Work::Prompt(_) => StepShape::Feed,
+            Work::Generate(_) | Work::Both(..) => StepShape::Decode,
+        };
+        let stats = engine.model().step_stats(shape)?;
+        let cost = self.cost(engine.model(), test);
+        drop(engine);
+        let tokens = f64::from(test.work.tokens()) * f64::from(self.args.repetitions);
+        Ok(Measurement {
+            host_ns: host_ns / tokens,
+            seam: self.trace(test, drive)?,
+            dispatches: stats.dispatches,
+            barriers: stats.barriers,
+            cost,
+            logits: *hashes.last().expect("there is at least one repetition"),
+            reproducible: hashes.iter().all(|hash| *hash == hashes[0]),
+            samples_ns,
+        })
+    }
+
+    /// Times the operations of `steps` decode steps at a depth that the cache has been filled to: means in nanoseconds, in the order of
+    /// the plan, each with its label and its cost.
+    ///
+    /// # Errors
+    /// As [`Self::fill`]; a device without timestamps.
+    pub(crate) fn profile(&self, depth: u32, steps: u32) -> Result<Vec<(String, Cost, f64)>> {
+        let mut model = self.driven(Drive::TIMELINE, Tracing::Off)?;
+        let tokens = &self.tokens[..=depth as usize];
+        let start = SequenceStart { tokens, cached: depth, budget: steps, sampling: self.sampling(), eog: &[] };
+        let times = model.profile(&start, steps)?;
+        let (weights, sizes) = (&self.model.model().weights, self.sizes());
+        let ops = model.plan(StepShape::Decode).ops.iter().zip(times);
+        Ok(ops.map(|(op, ns)| (op.label(weights), op.cost(weights, &sizes, depth + steps / 2), ns)).collect())
+    }
+
+    /// Runs the test once more with timestamps around every step. They cost time, so this run is not among the repetitions.
+    ///
+    /// # Errors
+    /// As [`Self::fill`].
+    pub(crate) fn trace(&self, test: Test, drive: Drive) -> Result<Option<SeamFigures>> {
+        let mut engine = match self.engine(drive, Tracing::On) {
+            Err(Error::Model(zinc_model::Error::Device(zinc_vk::Error::NoTimestamps { .. }))) => {
+                return Ok(None);
+            }
+            engine => engine?,
+        };
+        engine.roll_back(test.depth);
+        let request = Request { trace: Tracing::On, ..self.request(test) };
+        let Completion { trace, .. } = engine.run(&request, &mut Reader::new(self.tokenizer))?;
+        let summary = TraceSummary::of(&trace.expect("a trace was asked for"));
+        let seam = match test.work {
+            Work::Prompt(_) | Work::Both(..) => summary.all,
+            Work::Generate(_) => summary.decode,
+        };
+        let gap_ns = seam.idle_gap_ns.map(|gap| (gap.median, gap.p99));
+        Ok(seam.gpu_step_ns.map(|step| SeamFigures { busy_ns: step.median, gap_ns }))
+    }
+
+    fn driven(&self, drive: Drive, stamps: Tracing) -> Result<VulkanModel> {
+        let options = VulkanOptions { sync: drive.sync, depth: drive.in_flight, act: self.args.act.into(), stamps };
+        Ok(VulkanModel::new(self.model.clone(), options)?)
+    }
+
+    /// An engine over the cache as it is.
+    fn engine(&self, drive: Drive, stamps: Tracing) -> Result<Engine<VulkanModel>> {
+        let options =
+            EngineOptions { depth: drive.in_flight, host_work: self.args.host_work, ..EngineOptions::default() };
+        let engine = Engine::new(self.driven(drive, stamps)?, FnClock(host_now_ns), options)?;
+        Ok(engine.with_cache(self.kv.clone()))
+    }
+
+    /// The request that a test consists of; no token ends it.
+    fn request(&self, test: Test) -> Request {
+        // A generation begins with a token of its own, which is at the depth; a prompt ends with the first sampled token.
+        let (prompt, generated) = match test.work {
+            Work::Prompt(tokens) => (test.depth + tokens, 1),
+            Work::Generate(tokens) => (test.depth + 1, tokens),
+            // The last prompt token and each but the last generated one give a token.
+            Work::Both(prompt, generated) => (test.depth + prompt, generated + 1),
+        };
+        let mut request = Request::new(&self.tokens[..prompt as usize], []);
+        request.max_tokens = Some(generated);
+        request.sampling = self.sampling();
+        request
+    }
+
+    fn sampling(&self) -> Sampling {
+        match self.args.sampler {
+            BenchSampler::Greedy => Sampling::GREEDY,
+            BenchSampler::Default => {
+                Sampling::new(DEFAULT_TEMPERATURE, SEED).expect("the default temperature is a temperature")
+            }
+        }
+    }
+
+    fn sizes(&self) -> Sizes<'_> {
+        Sizes { config: &self.model.model().config, cache: self.model.cache() }
+    }
+
+    /// What the token in the middle of a test costs; of a prompt with a generation the mean of both kinds of token.
+    fn cost(&self, model: &VulkanModel, test: Test) -> Cost {
+        let (weights, sizes) = (&self.model.model().weights, self.sizes());
+        let position = test.depth + test.work.tokens() / 2;
+        let of = |shape| -> Cost { model.plan(shape).ops.iter().map(|op| op.cost(weights, &sizes, position)).sum() };
+        let (fed, decoded) = (of(StepShape::Feed), of(StepShape::Decode));
+        let (prompt, generated) = (u64::from(test.work.prompt()), u64::from(test.work.generated()));
+        let mean = |fed: u64, decoded: u64| (fed * prompt + decoded * generated) / (prompt + generated);
+        Cost {
+            weight_bytes: mean(fed.weight_bytes, decoded.weight_bytes),
+            cache_bytes: mean(fed.cache_bytes, decoded.cache_bytes),
+            flops: mean(fed.flops, decoded.flops),
+        }
+    }
+}
+
+/// What a user's program does with tokens: each becomes text.
+struct Reader<'t> {
+    stream: DecodeStream<'t>,
+}
+
+impl<'t> Reader<'t> {
+    fn new(tokenizer: &'t Tokenizer) -> Self {
+        Self { stream: tokenizer.stream() }
+    }
+
+    fn finish(&mut self) {
+        black_box(self.stream.finish());
+    }
+}
+
+impl Outlet for Reader<'_> {
+    fn token(&mut self, token: Token) -> ControlFlow<()> {
+        black_box(self.stream.push(token.id));
+        ControlFlow::Continue(())
+    }
+}
+
+/// FNV-1a, 64 bits, of the values as little-endian bytes.
+fn fnv1a(values: &[f32]) -> u64 {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_fnv_1a() {
+        assert_eq!(fnv1a(&[]), 0xcbf2_9ce4_8422_2325);
+        // Worked out with another program.
+        assert_eq!(fnv1a(&[f32::from_le_bytes(*b"abcd")]), 0xfc17_9f83_ee07_24dd);
+        assert_ne!(fnv1a(&[0.0]), fnv1a(&[-0.0]));
+    }
+}

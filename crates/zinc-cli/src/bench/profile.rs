@@ -1,0 +1,135 @@
+//! Where the time of a token goes: the operations of a step, added up by kernel, format and shape.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use zinc_model::plan::Cost;
+
+use super::report::percent;
+
+/// All operations of one label.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct ProfileRow {
+    operation: String,
+    /// In one token.
+    count: u32,
+    us_per_call: f64,
+    us_per_token: f64,
+    /// Weights and cache, by the cost model.
+    bytes_per_token: u64,
+    gb_per_s: f64,
+    /// Of the measured bandwidth; absent where none was measured.
+    bandwidth_percent: Option<f64>,
+}
+
+/// The profile of a token at one depth.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Profile {
+    n_depth: u32,
+    /// The longest first.
+    profile: Vec<ProfileRow>,
+    /// Of all rows.
+    sum_us: f64,
+    /// What a step really takes, without the barriers that separate the operations here; absent where it could not be measured.
+    step_us: Option<f64>,
+}
+
+impl Profile {
+    /// Adds up operations: label, cost and nanoseconds of each. `step_ns` is what a step really takes.
+    pub(crate) fn new(depth: u32, ops: Vec<(String, Cost, f64)>, step_ns: Option<u64>, bandwidth: Option<f64>) -> Self {
+        let mut sums: Vec<(String, u32, u64, f64)> = Vec::new();
+        for (label, cost, ns) in ops {
+            let bytes = cost.weight_bytes + cost.cache_bytes;
+            match sums.iter_mut().find(|(known, ..)| *known == label) {
+                Some((_, count, all_bytes, all_ns)) => {
+                    *count += 1;
+                    *all_bytes += bytes;
+                    *all_ns += ns;
+                }
+                None => sums.push((label, 1, bytes, ns)),
+            }
+        }
+        let sum_us = sums.iter().map(|(.., ns)| ns / 1e3).sum();
+        sums.sort_by(|a, b| b.3.total_cmp(&a.3));
+        let row = |(operation, count, bytes, ns): (String, u32, u64, f64)| {
+            let per_second = if ns > 0.0 { bytes as f64 / (ns * 1e-9) } else { 0.0 };
+            ProfileRow {
+                operation,
+                count,
+                us_per_call: ns / 1e3 / f64::from(count),
+                us_per_token: ns / 1e3,
+                bytes_per_token: bytes,
+                gb_per_s: per_second / 1e9,
+                bandwidth_percent: bandwidth.map(|bandwidth| percent(per_second, bandwidth)),
+            }
+        };
+        let profile = sums.into_iter().map(row).collect();
+        Self { n_depth: depth, profile, sum_us, step_us: step_ns.map(|ns| ns as f64 / 1e3) }
+    }
+
+    /// As a Markdown table with what it means.
+    pub(crate) fn markdown(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text).expect("a string takes everything");
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "\nOne token @ d{}, operation by operation:\n", self.n_depth)?;
+        writeln!(
+            text,
+            "| {:<44} | {:>5} | {:>8} | {:>9} | {:>10} | {:>8} | {:>5} |",
+            "operation", "count", "us/call", "us/token", "MB/token", "GB/s", "% BW"
+        )?;
+        let dashes = |count: usize| "-".repeat(count);
+        writeln!(
+            text,
+            "| {} | {}: | {}: | {}: | {}: | {}: | {}: |",
+            dashes(44),
+            dashes(4),
+            dashes(7),
+            dashes(8),
+            dashes(9),
+            dashes(7),
+            dashes(4)
+        )?;
+        for row in &self.profile {
+            let percent = row.bandwidth_percent.map_or("-".to_owned(), |percent| format!("{percent:.1}"));
+            writeln!(
+                text,
+                "| {:<44} | {:>5} | {:>8.2} | {:>9.1} | {:>10.3} | {:>8.1} | {percent:>5} |",
+                row.operation,
+                row.count,
+                row.us_per_call,
+                row.us_per_token,
+                row.bytes_per_token as f64 / 1e6,
+                row.gb_per_s
+            )?;
+        }
+        let step = self.step_us.map_or("unknown".to_owned(), |us| format!("{us:.1} us"));
+        writeln!(
+            text,
+            "\nThe sum is {:.1} us; a real step takes {step}. Here each operation runs alone between two barriers; in a step they \
+             overlap where nothing keeps them apart.",
+            self.sum_us
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_of_one_label_are_added_up() {
+        let op = |label: &str, weight_bytes, ns| (label.to_owned(), Cost { weight_bytes, ..Cost::default() }, ns);
+        let ops = vec![op("a", 1000, 1000.0), op("b", 0, 5000.0), op("a", 3000, 3000.0)];
+        let profile = Profile::new(7, ops, Some(8500), Some(4e9));
+        assert_eq!((profile.sum_us, profile.step_us), (9.0, Some(8.5)));
+        assert_eq!(profile.profile.iter().map(|row| &row.operation[..]).collect::<Vec<_>>(), ["b", "a"]);
+        let a = &profile.profile[1];
+        assert_eq!((a.count, a.us_per_call, a.us_per_token, a.bytes_per_token), (2, 2.0, 4.0, 4000));
+        assert_eq!((a.gb_per_s.round(), a.bandwidth_percent.map(f64::round)), (1.0, Some(25.0)));
+        assert!(profile.markdown().contains("The sum is 9.0 us; a real step takes 8.5 us."));
+    }
+}

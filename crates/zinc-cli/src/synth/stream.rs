@@ -1,0 +1,168 @@
+//! Making the weights on all cores and writing them in order, with a bounded number of them in memory.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng as _;
+use rayon::prelude::*;
+use zinc_kernels::Format;
+use zinc_model::ModelConfig;
+use zinc_model::config::{Presence, expected_tensors};
+use zinc_model::gguf::{TensorInfo, Value, Writer};
+
+use super::blocks::{self, Numbers};
+use super::{Mix, Preset, preset, vocabulary};
+
+/// Bytes made as one piece, about.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Pieces made at once, for each thread.
+const PIECES_PER_THREAD: usize = 2;
+
+/// Version of the quantised formats that files name.
+const QUANTISATION_VERSION: u32 = 2;
+
+/// A file that can be written.
+pub(crate) struct Synthesis {
+    config: ModelConfig,
+    writer: Writer,
+    seed: u64,
+}
+
+/// A run of blocks of one tensor.
+#[derive(Clone, Copy)]
+struct Piece {
+    format: Format,
+    numbers: Numbers,
+    bytes: usize,
+    seed: u64,
+}
+
+impl Synthesis {
+    /// The file of a preset, with `layers` layers if that is given.
+    pub(crate) fn new(preset: Preset, mix: Mix, layers: Option<u32>, seed: u64) -> Self {
+        let config = preset.config(layers);
+        let mut writer = Writer::new();
+        writer
+            .set("general.architecture", Value::String(config.architecture.name().to_owned()))
+            .set("general.name", Value::String(format!("{} with random weights", preset.name())))
+            .set("general.file_type", mix.file_type())
+            .set("general.quantization_version", QUANTISATION_VERSION);
+        preset::set_metadata(&config, &mut writer);
+        vocabulary::set_metadata(config.n_vocab, &mut Xoshiro256PlusPlus::seed_from_u64(seed), &mut writer);
+        for tensor in expected_tensors(&config) {
+            if tensor.presence == Presence::Required {
+                writer.tensor(&tensor.name, &tensor.shape, mix.format(&tensor, &config));
+            }
+        }
+        Self { config, writer, seed }
+    }
+
+    /// The model that the file is of.
+    pub(crate) fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// Bytes of all tensors.
+    pub(crate) fn tensor_bytes(&self) -> u64 {
+        self.writer.tensors().iter().map(|tensor| tensor.bytes).sum()
+    }
+
+    /// Elements of all tensors.
+    pub(crate) fn parameters(&self) -> u64 {
+        self.writer.tensors().iter().map(TensorInfo::elements).sum()
+    }
+
+    /// Writes the file. `progress` hears of the bytes of tensors written so far, and ends the writing with an error of its own.
+    ///
+    /// # Errors
+    /// What the system says of the file, or `progress`; what was written by then stays.
+    pub(crate) fn write(&self, path: &Path, mut progress: impl FnMut(u64) -> io::Result<()>) -> io::Result<()> {
+        let mut file = fs::File::create(path)?;
+        let batch = PIECES_PER_THREAD * rayon::current_num_threads();
+        // One batch is written while the next waits and the one after it is made.
+        let (send, receive) = sync_channel(1);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut pieces = self.pieces();
+                loop {
+                    let batch: Vec<Piece> = pieces.by_ref().take(batch).collect();
+                    let made: Vec<Vec<u8>> = batch.par_iter().map(Piece::make).collect();
+                    // Where nobody takes it the writing has failed, and says so.
+                    if made.is_empty() || send.send(made).is_err() {
+                        break;
+                    }
+                }
+            });
+            let mut made = Made { receive, batch: Vec::new().into_iter() };
+            let mut done = 0;
+            self.writer.write_to(&mut file, |tensor, out| {
+                let end = done + tensor.bytes;
+                while done < end {
+                    let piece = made.next();
+                    out.write_all(&piece)?;
+                    done += piece.len() as u64;
+                    progress(done)?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// All weights, in order.
+    fn pieces(&self) -> impl Iterator<Item = Piece> {
+        let tensors = self.writer.tensors().iter().zip(0u64..);
+        tensors.flat_map(|(tensor, index)| {
+            let format = tensor.format.to_kernel().expect("mixes consist of formats that kernels read");
+            let block = format.block_bytes() as u64;
+            let whole = PIECE_BYTES / block * block;
+            let numbers = numbers(tensor);
+            let seed = self.seed;
+            (0..tensor.bytes.div_ceil(whole)).map(move |piece| Piece {
+                format,
+                numbers,
+                // At most a piece.
+                bytes: (tensor.bytes - piece * whole).min(whole) as usize,
+                // Tensors have fewer than 2^32 pieces, so no two pieces have one seed; the generator mixes it well.
+                seed: seed.wrapping_add((index + 1) << 32 | piece),
+            })
+        })
+    }
+}
+
+impl Piece {
+    fn make(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.bytes];
+        blocks::fill(self.format, self.numbers, &mut Xoshiro256PlusPlus::seed_from_u64(self.seed), &mut bytes);
+        bytes
+    }
+}
+
+/// Vectors are norms. Matrices keep the size of what they are multiplied with: a product has as many terms as there are columns.
+fn numbers(tensor: &TensorInfo) -> Numbers {
+    match tensor.shape[..] {
+        [columns, _, ..] => Numbers::Spread((columns as f32).sqrt().recip()),
+        _ => Numbers::NearOne,
+    }
+}
+
+/// Pieces as they come from the other threads.
+struct Made {
+    receive: Receiver<Vec<Vec<u8>>>,
+    batch: std::vec::IntoIter<Vec<u8>>,
+}
+
+impl Made {
+    fn next(&mut self) -> Vec<u8> {
+        loop {
+            if let Some(piece) = self.batch.next() {
+                return piece;
+            }
+            self.batch = self.receive.recv().expect("pieces are made until the last tensor is whole").into_iter();
+        }
+    }
+}

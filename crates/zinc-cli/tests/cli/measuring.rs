@@ -1,0 +1,198 @@
+//! Measuring: made-up models and `zinc bench`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Outcome, argument, command, zinc};
+
+/// Writes a small made-up model and returns its path as an argument.
+fn synth(directory: &Path, name: &str, arguments: &[&str]) -> String {
+    let path = argument(&directory.join(name));
+    zinc(&[&["synth", "tiny-moe", &path], arguments].concat()).success();
+    path
+}
+
+fn bench(arguments: &[&str]) -> Outcome {
+    zinc(&[&["bench", "-r", "1", "--no-warmup"], arguments].concat())
+}
+
+#[test]
+fn a_made_up_model_has_the_format_mix_of_a_real_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = argument(&directory.path().join("model.gguf"));
+    zinc(&["synth", "qwen3-0.6b", &path, "--layers", "1"]).success();
+    let report = zinc(&["inspect", "--json", &path]).json();
+    assert_eq!(report["metadata"]["qwen3.block_count"], 1);
+    assert_eq!(report["metadata"]["tokenizer.ggml.tokens"]["length"], 151_936);
+    let tensors = |format: &str| {
+        let row = report["formats"].as_array().unwrap().iter().find(|row| row["format"] == format).unwrap();
+        row["tensors"].as_u64().unwrap()
+    };
+    // The embedding, which is the head too, and values and downs of the first eighth of the layers.
+    assert_eq!(tensors("Q6_K"), 3);
+    assert_eq!(tensors("Q4_K"), 5);
+    assert_eq!(tensors("F32"), 5);
+    assert_eq!(report["obstacle"], Value::Null);
+    assert_eq!(zinc(&["tokenize", "-m", &path, "--json", "-p", "the"]).json()["text"], "the");
+}
+
+#[test]
+fn the_logits_of_a_made_up_model_are_sane() {
+    let directory = tempfile::tempdir().unwrap();
+    // Every format is looked at where its blocks are made.
+    for mix in ["q4_k_m", "q4_0", "bf16"] {
+        let path = synth(directory.path(), &format!("{mix}.gguf"), &["--quant", mix]);
+        let logits = zinc(&["logits", "-m", &path, "--ids", "1,2", "--top", "2048", "--json"]).json();
+        for row in logits.as_array().unwrap() {
+            let values: Vec<f64> =
+                row["top"].as_array().unwrap().iter().map(|top| top["logit"].as_f64().unwrap()).collect();
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+            // The sum of 256 products of a weight whose deviation is a sixteenth and a normed activation is near 1.
+            assert!((0.8..1.3).contains(&square.sqrt()), "{mix}: {}", square.sqrt());
+        }
+    }
+    let path = argument(&directory.path().join("q4_k_m.gguf"));
+    let text = zinc(&["run", "-m", &path, "-p", "Hello!", "-n", "4", "--temp", "0"]).success();
+    assert!(text.len() > 4, "{text:?}");
+}
+
+#[test]
+fn a_seed_gives_the_same_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let read = |path: String| fs::read(path).unwrap();
+    let first = read(synth(directory.path(), "a.gguf", &[]));
+    assert!(first == read(synth(directory.path(), "b.gguf", &["--seed", "0"])));
+    assert!(first != read(synth(directory.path(), "c.gguf", &["--seed", "1"])));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3, "nothing else is left");
+}
+
+#[test]
+fn a_file_is_overwritten_only_if_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
+    fs::write(&path, "precious").unwrap();
+    zinc(&["synth", "tiny-moe", &argument(&path)]).failure(2, &["model.gguf exists", "--force"]);
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+    zinc(&["synth", "tiny-moe", &argument(&path), "--force"]).success();
+    assert!(fs::metadata(&path).unwrap().len() > 1 << 20);
+    let inside = argument(directory.path());
+    zinc(&["synth", "tiny-moe", &inside, "--force"]).failure(2, &[&inside, "no regular file"]);
+    zinc(&["synth", "tiny-moe", "/nonexistent/x.gguf"]).failure(1, &["cannot write", "/nonexistent/x.gguf"]);
+    zinc(&["synth", "qwen4", &argument(&path)]).failure(2, &["qwen4", "qwen3-30b-a3b"]);
+    zinc(&["synth", "tiny-moe", &argument(&path), "--layers", "0"]).failure(2, &["--layers"]);
+}
+
+#[test]
+fn ctrl_c_leaves_no_part_of_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = argument(&directory.path().join("model.gguf"));
+    // So large that it is not over before the signal comes.
+    let child = command(&["synth", "qwen3-8b", &out]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let started = Instant::now();
+    while fs::read_dir(directory.path()).unwrap().count() == 0 {
+        assert!(started.elapsed() < Duration::from_secs(60), "no file appeared");
+        sleep(Duration::from_millis(10));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let outcome = Outcome::from(child.wait_with_output().unwrap());
+    assert_eq!(outcome.code, Some(130), "{outcome:?}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn rows_have_llama_benchs_keys() {
+    let rows = bench(&["-p", "4", "-n", "3", "-pg", "3,2", "-d", "0,5", "-o", "json"]).json();
+    let rows = rows.as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["test"].as_str().unwrap()).collect();
+    assert_eq!(names, ["pp4", "tg3", "pp3+tg2", "pp4 @ d5", "tg3 @ d5", "pp3+tg2 @ d5"]);
+    for row in rows {
+        for key in ["avg_ns", "avg_ts", "gpu_busy_us", "host_us", "dispatches", "barriers", "bandwidth_percent"] {
+            assert!(row[key].as_f64().unwrap() > 0.0, "no {key} in {row}");
+        }
+        for key in ["build_commit", "model_filename", "model_type", "type_k", "test_time", "logits_fnv1a"] {
+            assert!(!row[key].as_str().unwrap().is_empty(), "no {key} in {row}");
+        }
+        let (tokens, ns) = (row["n_prompt"].as_f64().unwrap() + row["n_gen"].as_f64().unwrap(), &row["samples_ns"][0]);
+        let rate = tokens / (ns.as_f64().unwrap() * 1e-9);
+        assert!((row["avg_ts"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9, "{row}");
+        assert_eq!(row["stddev_ts"], 0.0);
+        assert_eq!(row["samples_ts"].as_array().unwrap().len(), 1);
+    }
+    assert_eq!((&rows[5]["n_depth"], &rows[5]["n_gen"], &rows[5]["n_prompt"]), (&5.into(), &2.into(), &3.into()));
+}
+
+#[test]
+fn neither_depth_nor_fence_changes_the_logits() {
+    let outcome = bench(&["-p", "5", "-n", "4", "--sync", "both", "--depth", "1,4", "-o", "jsonl"]);
+    assert!(outcome.stderr.contains("times the fence"), "{outcome:?}");
+    let rows: Vec<Value> = outcome.success().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 6);
+    for test in rows.chunks(3) {
+        assert_eq!(test[0]["sync"], "timeline");
+        assert_eq!(test[2]["sync"], "fence");
+        assert!(test.iter().all(|row| row["logits_fnv1a"] == test[0]["logits_fnv1a"]), "{test:?}");
+    }
+}
+
+#[test]
+fn what_lies_before_a_test_counts_and_is_the_same_however_it_came_there() {
+    let hash = |arguments: &[&str]| {
+        let rows = bench(&[&["-n", "3", "-o", "json"], arguments].concat()).json();
+        rows.as_array().unwrap().last().unwrap()["logits_fnv1a"].as_str().unwrap().to_owned()
+    };
+    let deep = hash(&["-p", "0", "-d", "6"]);
+    assert_eq!(hash(&["-p", "2", "-d", "0,3,6"]), deep);
+    assert_ne!(hash(&["-p", "0", "-d", "5"]), deep);
+    let made_up = hash(&["-p", "0", "-d", "6", "--fill", "synthetic"]);
+    assert_ne!(made_up, deep);
+    assert_eq!(hash(&["-p", "0", "-d", "4,6", "--fill", "synthetic"]), made_up);
+}
+
+#[test]
+fn the_table_names_what_it_shows() {
+    let outcome = bench(&["-p", "2", "-n", "2", "--sync", "both", "--profile", "--sampler", "default"]);
+    let table = outcome.success();
+    for part in ["| model ", "pp2", "tg2", " ± 0.00", "times the fence", "mat_vec Q6_K 8192x256", "The sum is", "0.8"]
+    {
+        assert!(table.contains(part), "no {part} in {table}");
+    }
+}
+
+#[test]
+fn csv_has_a_head_and_two_models_two_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = synth(directory.path(), "model.gguf", &[]);
+    let table = bench(&["-m", &model, "-m", &model, "-p", "0", "-n", "2", "-o", "csv"]).success();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 3, "{table}");
+    assert!(lines[0].contains("avg_ts") && lines[1].contains("model.gguf"), "{table}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    zinc(&["bench", "-p", "0", "-n", "0"]).failure(2, &["nothing to time"]);
+    zinc(&["bench", "--device", "interpreter"]).failure(2, &["interpreter"]);
+    zinc(&["bench", "-o", "sql"]).failure(2, &["sql"]);
+    zinc(&["bench", "-m", "/nonexistent/model.gguf"]).failure(1, &["/nonexistent/model.gguf"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_never_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    // Stands for a device: a name that is no regular file.
+    let socket = directory.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&socket, &link).unwrap();
+    for path in [&socket, &link] {
+        zinc(&["synth", "tiny-moe", &argument(path), "--force"]).failure(2, &["no regular file"]);
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+}

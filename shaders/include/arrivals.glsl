@@ -1,0 +1,17 @@
+// The last workgroup of several to finish its part goes on with what needs all parts. No workgroup waits for another.
+//
+// Parts are passed with the `shared` loads and stores of memory.glsl. The counter starts at 0 and is 0 again afterwards.
+shared uint arrived_before;
+
+// Whether the caller's workgroup is the last of `expected`. Every thread of the workgroup calls it and gets the same answer.
+bool last_to_arrive(uint64_t counter, uint expected) {
+    memoryBarrierBuffer(); // this thread's part, before the count
+    barrier();
+    if (thread_index() == 0) {
+        arrived_before = atomicAdd(SharedU32Ref(counter).v, 1u);
+        if (arrived_before == expected - 1u) SharedU32Ref(counter).v = 0u;
+    }
+    barrier();
+    memoryBarrierBuffer();
+    return arrived_before == expected - 1u;
+}

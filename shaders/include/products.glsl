@@ -1,0 +1,102 @@
+// Dot products of chunks of weights with activations, and the normalisation of a matrix product's operand.
+//
+// Whoever includes this has the specialisation constants ACT (the form of the activations) and COLUMNS (their number). The operand is
+// either ready in memory in that form, or it is the f32 residual stream that the kernel normalises itself (NORM): then quantised runs
+// are staged in shared memory, while f32 elements are scaled as they are read.
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_control_flow_attributes : require
+
+// OpSDotKHR on words of four signed bytes.
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450)
+int dot4(int a, int b, spirv_literal int packed_4x8);
+
+const uint RUNS = COLUMNS / RUN;
+const uint STAGED_RUNS = ACT == ACT_Q8 && NORM == 1 ? RUNS : 1;
+shared uvec4 staged_q[STAGED_RUNS];
+shared vec2 staged_scale[STAGED_RUNS];
+
+struct Operand {
+    uint64_t x;       // [COLUMNS] in form ACT, or f32 where NORM is 1
+    uint64_t norm;    // [COLUMNS] f32, read where NORM is 1
+    float norm_scale; // 1 / root mean square
+};
+
+vec4 normalised(Operand operand, uint part) {
+    return load_vec4(operand.x, part * 16u) * operand.norm_scale * load_vec4(operand.norm, part * 16u);
+}
+
+// Every thread of the workgroup takes part. (RMS norm: Zhang and Sennrich, 2019.)
+Operand prepare_operand(uint64_t x, uint64_t norm, float epsilon) {
+    Operand operand = Operand(x, norm, 1.0);
+    if (NORM == 1) {
+        float squares = 0.0;
+        for (uint part = thread_index(); part < COLUMNS / 4; part += workgroup_size()) {
+            vec4 v = load_vec4(x, part * 16u);
+            squares += dot(v, v);
+        }
+        operand.norm_scale = 1.0 / sqrt(workgroup_sum(squares) / float(COLUMNS) + epsilon);
+        if (ACT == ACT_Q8) {
+            for (uint run = thread_index(); run < RUNS; run += workgroup_size()) {
+                vec4 v[4];
+                for (uint j = 0; j < 4; j++) v[j] = normalised(operand, run * 4u + j);
+                QuantisedRun quantised = quantise_run(v);
+                staged_q[run] = quantised.q;
+                staged_scale[run] = quantised.scale;
+            }
+            barrier();
+        }
+    }
+    return operand;
+}
+
+uvec4 operand_q(Operand operand, uint run) { return NORM == 1 ? staged_q[run] : load_act_q(operand.x, run); }
+vec2 operand_scale(Operand operand, uint run) { return NORM == 1 ? staged_scale[run] : load_act_scale(operand.x, COLUMNS, run); }
+vec4 operand_floats(Operand operand, uint part) { return NORM == 1 ? normalised(operand, part) : load_vec4(operand.x, part * 16u); }
+
+// The quantised activations that a chunk meets.
+struct ChunkInput {
+    uvec4 a;
+    uvec4 b;
+    vec2 a_scale;
+    vec2 b_scale;
+};
+ChunkInput chunk_input(Operand operand, uint format, uint chunk) {
+    uvec2 runs = chunk_runs(format, chunk);
+    return ChunkInput(operand_q(operand, runs.x), operand_q(operand, runs.y), operand_scale(operand, runs.x), operand_scale(operand, runs.y));
+}
+
+int dot16(uvec4 a, uvec4 b) {
+    return dot4(int(a.x), int(b.x), 0) + dot4(int(a.y), int(b.y), 0) + dot4(int(a.z), int(b.z), 0) + dot4(int(a.w), int(b.w), 0);
+}
+float quantised_dot(uint format, Chunk w, ChunkInput x) {
+    float sum = w.a_scale.x * x.a_scale.x * float(dot16(w.a, x.a)) + w.b_scale.x * x.b_scale.x * float(dot16(w.b, x.b));
+    if (has_offset(format)) sum += w.a_scale.y * x.a_scale.y + w.b_scale.y * x.b_scale.y;
+    return sum;
+}
+
+float run_dot(uint format, uvec4 q, vec2 scale, Operand operand, uint run) {
+    float sum = 0.0, total = 0.0;
+    for (uint j = 0; j < 4; j++) {
+        vec4 x = operand_floats(operand, run * 4u + j);
+        sum += dot(signed_bytes(q[j]), x);
+        total += dot(vec4(1.0), x);
+    }
+    return has_offset(format) ? scale.x * sum + scale.y * total : scale.x * sum;
+}
+
+// A lane's part of the product of a whole row with f32 activations. The lanes of a subgroup share the row out.
+float row_dot(uint format, uint64_t row, Operand operand) {
+    float sum = 0.0;
+    if (is_float(format)) {
+        [[unroll]] for (uint part = gl_SubgroupInvocationID; part < COLUMNS / 4; part += SUBGROUP) {
+            sum += dot(load_floats(format, row, part), operand_floats(operand, part));
+        }
+        return sum;
+    }
+    for (uint chunk = gl_SubgroupInvocationID; chunk < COLUMNS / 32; chunk += SUBGROUP) {
+        Chunk w = unpack(format, load_raw(format, row, COLUMNS, chunk), chunk);
+        uvec2 runs = chunk_runs(format, chunk);
+        sum += run_dot(format, w.a, w.a_scale, operand, runs.x) + run_dot(format, w.b, w.b_scale, operand, runs.y);
+    }
+    return sum;
+}
