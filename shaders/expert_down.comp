@@ -28,10 +28,11 @@ layout(push_constant, scalar) uniform Push {
 } push;
 
 const uint CHUNKS = COLUMNS / 32;
-const uint AHEAD = 4; // chunks of a lane that are loaded before the first of them is used
+const uint OWN_CHUNKS = (CHUNKS * SLOTS + SUBGROUP - 1) / SUBGROUP; // of a lane
+const uint AHEAD = OWN_CHUNKS < 6 ? OWN_CHUNKS : 6;                 // of them are loaded before the first is used
 
 void main() {
-    if (!step_is_live(push.state)) return;
+    bool live = step_is_live(push.state);
     uint row = flat_subgroup();
     if (row >= push.rows) return;
     uint bytes = row_bytes(FORMAT, COLUMNS);
@@ -46,6 +47,7 @@ void main() {
                     raw[n] = load_raw(FORMAT, push.down + uint64_t((expert * push.rows + row) * bytes), COLUMNS, item % CHUNKS);
                 }
             }
+            if (!live) return;
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {
                 uint item = at + n * SUBGROUP + gl_SubgroupInvocationID;
                 if (item < CHUNKS * SLOTS) {
@@ -57,10 +59,11 @@ void main() {
             }
         }
     } else {
+        if (!live) return;
         for (uint slot = 0; slot < SLOTS; slot++) {
             uint64_t weights = push.down + uint64_t((load_u32(push.ids, slot * 4) * push.rows + row) * bytes);
             Operand operand = Operand(push.h + uint64_t(slot * act_bytes(ACT, COLUMNS)), 0, 1.0);
-            sum += load_f32(push.weights, slot * 4) * row_dot(FORMAT, weights, operand);
+            sum += load_f32(push.weights, slot * 4) * row_dot(FORMAT, weights, operand, gl_SubgroupInvocationID, SUBGROUP);
         }
     }
     sum = subgroupAdd(sum);

@@ -35,17 +35,18 @@ layout(push_constant, scalar) uniform Push {
 const uint CHUNKS = COLUMNS / 32;
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP; // at most 16
 const uint ROWS = RUN / SUBGROUPS;
+const uint AHEAD = CHUNKS > SUBGROUP ? 2 : 1; // chunks of each row that a lane loads before it uses the first
 
 shared vec4 results[RUN / 4];
 
 void main() {
-    if (!step_is_live(push.state)) return;
+    bool live = step_is_live(push.state);
     uint runs = push.rows / RUN;
     uint slot = flat_workgroup() / runs, run = flat_workgroup() % runs;
     if (EXPERTS == 0 && slot > 0) return;
-    Operand operand = prepare_operand(push.x, push.norm, push.epsilon);
+    Operand operand;
     uint64_t matrix_row = uint64_t(run * RUN + gl_SubgroupID * ROWS);
-    if (EXPERTS == 1) matrix_row += uint64_t(load_u32(push.ids, slot * 4)) * uint64_t(push.rows);
+    if (EXPERTS == 1) matrix_row += uint64_t(load_uniform_u32(push.ids, slot * 4)) * uint64_t(push.rows);
     uint gate_row_bytes = row_bytes(GATE_FORMAT, COLUMNS), up_row_bytes = row_bytes(UP_FORMAT, COLUMNS);
     uint64_t gate = push.gate + matrix_row * uint64_t(gate_row_bytes);
     uint64_t up = push.up + matrix_row * uint64_t(up_row_bytes);
@@ -55,28 +56,41 @@ void main() {
         ups[r] = 0.0;
     }
     if (ACT == ACT_Q8) {
-        [[unroll]] for (uint at = 0; at < CHUNKS; at += SUBGROUP) {
-            uint chunk = at + gl_SubgroupInvocationID;
-            if (chunk < CHUNKS) {
-                Raw gate_raw[ROWS], up_raw[ROWS];
-                [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                    gate_raw[r] = load_raw(GATE_FORMAT, gate + uint64_t(r * gate_row_bytes), COLUMNS, chunk);
-                    up_raw[r] = load_raw(UP_FORMAT, up + uint64_t(r * up_row_bytes), COLUMNS, chunk);
+        [[unroll]] for (uint at = 0; at < CHUNKS; at += AHEAD * SUBGROUP) {
+            Raw gate_raw[AHEAD * ROWS], up_raw[AHEAD * ROWS];
+            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+                uint chunk = at + n * SUBGROUP + gl_SubgroupInvocationID;
+                if (chunk < CHUNKS) {
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                        gate_raw[n * ROWS + r] = load_raw(GATE_FORMAT, gate + uint64_t(r * gate_row_bytes), COLUMNS, chunk);
+                        up_raw[n * ROWS + r] = load_raw(UP_FORMAT, up + uint64_t(r * up_row_bytes), COLUMNS, chunk);
+                    }
                 }
-                ChunkInput x = chunk_input(operand, GATE_FORMAT, chunk);
-                [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                    gates[r] += quantised_dot(GATE_FORMAT, unpack(GATE_FORMAT, gate_raw[r], chunk), x);
-                }
-                if (UP_FORMAT != GATE_FORMAT) x = chunk_input(operand, UP_FORMAT, chunk);
-                [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                    ups[r] += quantised_dot(UP_FORMAT, unpack(UP_FORMAT, up_raw[r], chunk), x);
+            }
+            if (at == 0) {
+                if (!live) return;
+                operand = prepare_operand(push.x, push.norm, push.epsilon);
+            }
+            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+                uint chunk = at + n * SUBGROUP + gl_SubgroupInvocationID;
+                if (chunk < CHUNKS) {
+                    ChunkInput x = chunk_input(operand, GATE_FORMAT, chunk);
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                        gates[r] += quantised_dot(GATE_FORMAT, unpack(GATE_FORMAT, gate_raw[n * ROWS + r], chunk), x);
+                    }
+                    if (UP_FORMAT != GATE_FORMAT) x = chunk_input(operand, UP_FORMAT, chunk);
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                        ups[r] += quantised_dot(UP_FORMAT, unpack(UP_FORMAT, up_raw[n * ROWS + r], chunk), x);
+                    }
                 }
             }
         }
     } else {
+        if (!live) return;
+        operand = prepare_operand(push.x, push.norm, push.epsilon);
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
-            gates[r] = row_dot(GATE_FORMAT, gate + uint64_t(r * gate_row_bytes), operand);
-            ups[r] = row_dot(UP_FORMAT, up + uint64_t(r * up_row_bytes), operand);
+            gates[r] = row_dot(GATE_FORMAT, gate + uint64_t(r * gate_row_bytes), operand, gl_SubgroupInvocationID, SUBGROUP);
+            ups[r] = row_dot(UP_FORMAT, up + uint64_t(r * up_row_bytes), operand, gl_SubgroupInvocationID, SUBGROUP);
         }
     }
     [[unroll]] for (uint r = 0; r < ROWS; r++) {

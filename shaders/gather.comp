@@ -20,7 +20,7 @@ void main() {
     if (!step_is_live(push.state)) return;
     uint chunk = flat_workgroup() * workgroup_size() + thread_index();
     if (chunk >= push.columns / 32) return;
-    uint64_t row = push.table + uint64_t(StepState(push.state).token) * uint64_t(row_bytes(FORMAT, push.columns));
+    uint64_t row = push.table + uint64_t(step_token(push.state)) * uint64_t(row_bytes(FORMAT, push.columns));
     if (is_float(FORMAT)) {
         for (uint j = 0; j < 8; j++) store_vec4(push.y, chunk * 128 + j * 16, load_floats(FORMAT, row, chunk * 8 + j));
         return;

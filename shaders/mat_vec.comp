@@ -1,5 +1,6 @@
 // Up to three matrices times one vector: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
-// the head). A subgroup computes ROWS rows of one matrix at a time, so that what it read of the vector serves all of them.
+// the head). A subgroup computes ROWS rows at a time, so that what it read of the vector serves all of them; the subgroups of a workgroup are at
+// the same matrix.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
@@ -14,10 +15,12 @@ layout(constant_id = 2) const uint ACT = 0;
 layout(constant_id = 3) const uint COLUMNS = 32;
 layout(constant_id = 4) const uint NORM = 0;       // 1: x is the residual stream and is normalised first
 layout(constant_id = 5) const uint ROWS = 1;       // of a matrix at a time, by one subgroup
-layout(constant_id = 6) const uint ACCUMULATE = 0; // 1: onto what y holds
-layout(constant_id = 7) const uint FORMAT_0 = 0;
-layout(constant_id = 8) const uint FORMAT_1 = 255;
-layout(constant_id = 9) const uint FORMAT_2 = 255;
+layout(constant_id = 6) const uint AHEAD = 1;      // chunks of each row that a lane loads before it uses the first
+layout(constant_id = 7) const uint EARLY = 0;      // 1: the first weights are loaded before the vector is prepared
+layout(constant_id = 8) const uint ACCUMULATE = 0; // 1: onto what y holds
+layout(constant_id = 9) const uint FORMAT_0 = 0;
+layout(constant_id = 10) const uint FORMAT_1 = 255;
+layout(constant_id = 11) const uint FORMAT_2 = 255;
 #include "include/products.glsl"
 
 layout(push_constant, scalar) uniform Push {
@@ -40,53 +43,86 @@ layout(push_constant, scalar) uniform Push {
 } push;
 
 const uint CHUNKS = COLUMNS / 32;
+const uint WORKGROUP_ROWS = gl_WorkGroupSize.x / SUBGROUP * ROWS;
 
-void multiply(uint format, Operand operand, uint64_t weights, uint64_t bias, uint64_t y, uint rows, uint row_bytes, uint first) {
+// One matrix of the launch.
+struct Product {
+    uint64_t weights;
+    uint64_t bias;
+    uint64_t y;
+    uint rows;
+};
+
+// Rows [WORKGROUP_ROWS * turn, WORKGROUP_ROWS * (turn + 1)) of a matrix. The operand is prepared in the workgroup's first turn.
+void multiply(uint format, Product product, uint turn, bool live, bool prepare, inout Operand operand) {
+    uint first = turn * WORKGROUP_ROWS + gl_SubgroupID * ROWS;
     uint64_t row[ROWS];
     float sums[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        row[r] = weights + uint64_t(min(first + r, rows - 1)) * uint64_t(row_bytes);
+        row[r] = product.weights + uint64_t(min(first + r, product.rows - 1)) * uint64_t(row_bytes(format, COLUMNS));
         sums[r] = 0.0;
     }
     if (ACT == ACT_Q8) {
-        [[unroll]] for (uint at = 0; at < CHUNKS; at += SUBGROUP) {
-            uint chunk = at + gl_SubgroupInvocationID;
-            if (chunk < CHUNKS) {
-                Raw raw[ROWS];
-                [[unroll]] for (uint r = 0; r < ROWS; r++) raw[r] = load_raw(format, row[r], COLUMNS, chunk);
-                ChunkInput x = chunk_input(operand, format, chunk);
-                [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] += quantised_dot(format, unpack(format, raw[r], chunk), x);
+        [[unroll]] for (uint at = 0; at < CHUNKS; at += AHEAD * SUBGROUP) {
+            Raw raw[AHEAD * ROWS];
+            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+                uint chunk = at + n * SUBGROUP + gl_SubgroupInvocationID;
+                if (chunk < CHUNKS) {
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) raw[n * ROWS + r] = load_raw(format, row[r], COLUMNS, chunk);
+                }
+            }
+            if (at == 0 && EARLY == 1) {
+                if (!live) return;
+                if (prepare) operand = prepare_operand(push.x, push.norm, push.epsilon);
+            }
+            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+                uint chunk = at + n * SUBGROUP + gl_SubgroupInvocationID;
+                if (chunk < CHUNKS) {
+                    ChunkInput x = chunk_input(operand, format, chunk);
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                        sums[r] += quantised_dot(format, unpack(format, raw[n * ROWS + r], chunk), x);
+                    }
+                }
             }
         }
     } else {
-        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = row_dot(format, row[r], operand);
+        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = row_dot(format, row[r], operand, gl_SubgroupInvocationID, SUBGROUP);
     }
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         float sum = subgroupAdd(sums[r]);
-        if (subgroupElect() && first + r < rows) {
-            if (bias != 0) sum += load_f32(bias, (first + r) * 4u);
-            if (ACCUMULATE == 1) sum += load_f32(y, (first + r) * 4u);
-            store_f32(y, (first + r) * 4u, sum);
+        if (subgroupElect() && first + r < product.rows) {
+            if (product.bias != 0) sum += load_f32(product.bias, (first + r) * 4u);
+            if (ACCUMULATE == 1) sum += load_f32(product.y, (first + r) * 4u);
+            store_f32(product.y, (first + r) * 4u, sum);
         }
     }
 }
 
+uint turns(uint rows) { return (rows + WORKGROUP_ROWS - 1) / WORKGROUP_ROWS; }
+
 void main() {
-    if (!step_is_live(push.state)) return;
-    Operand operand = prepare_operand(push.x, push.norm, push.epsilon);
-    uint groups_0 = (push.rows_0 + ROWS - 1) / ROWS, groups_1 = (push.rows_1 + ROWS - 1) / ROWS, groups_2 = (push.rows_2 + ROWS - 1) / ROWS;
-    uint stride = gl_NumWorkGroups.x * gl_NumWorkGroups.y * subgroups_per_workgroup();
-    for (uint group = flat_subgroup(); group < groups_0 + groups_1 + groups_2; group += stride) {
-        if (group < groups_0) {
-            multiply(FORMAT_0, operand, push.weights_0, push.bias_0, push.y_0, push.rows_0, row_bytes(FORMAT_0, COLUMNS), group * ROWS);
-        } else if (FORMAT_1 != NO_FORMAT && group < groups_0 + groups_1) {
-            multiply(
-                FORMAT_1, operand, push.weights_1, push.bias_1, push.y_1, push.rows_1, row_bytes(FORMAT_1, COLUMNS),
-                (group - groups_0) * ROWS);
+    bool live = step_is_live(push.state);
+    uint turns_0 = turns(push.rows_0), turns_1 = turns(push.rows_1), turns_2 = turns(push.rows_2);
+    uint workgroups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
+    Operand operand = Operand(push.x, push.norm, 1.0);
+    bool prepare = true;
+    if (EARLY == 0 || ACT == ACT_F32) {
+        if (!live) return;
+        operand = prepare_operand(push.x, push.norm, push.epsilon);
+        prepare = false;
+    }
+    for (uint turn = flat_workgroup(); turn < turns_0 + turns_1 + turns_2; turn += workgroups) {
+        if (turn < turns_0) {
+            multiply(FORMAT_0, Product(push.weights_0, push.bias_0, push.y_0, push.rows_0), turn, live, prepare, operand);
+        } else if (FORMAT_1 != NO_FORMAT && turn < turns_0 + turns_1) {
+            multiply(FORMAT_1, Product(push.weights_1, push.bias_1, push.y_1, push.rows_1), turn - turns_0, live, prepare, operand);
         } else if (FORMAT_2 != NO_FORMAT) {
             multiply(
-                FORMAT_2, operand, push.weights_2, push.bias_2, push.y_2, push.rows_2, row_bytes(FORMAT_2, COLUMNS),
-                (group - groups_0 - groups_1) * ROWS);
+                FORMAT_2, Product(push.weights_2, push.bias_2, push.y_2, push.rows_2), turn - turns_0 - turns_1, live, prepare, operand);
+        }
+        if (EARLY == 1) {
+            if (!live) return;
+            prepare = false;
         }
     }
 }

@@ -1,7 +1,7 @@
 // The choice of experts: normalises the residual stream, multiplies it with the router's matrix, and takes the USED highest logits.
 //
-// A subgroup computes one logit, in f32 whatever the form of other activations, because a rounded logit could choose another expert. On the
-// way the normalised vector is stored in the form OUT for the experts. The workgroup that finishes last ranks the logits: an expert's
+// A workgroup computes one logit, in f32 whatever the form of other activations, because a rounded logit could choose another expert. On
+// the way the normalised vector is stored in the form OUT for the experts. The workgroup that finishes last ranks the logits: an expert's
 // rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits are
 // compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
 #version 460
@@ -46,15 +46,23 @@ shared uvec4 keys[MAX_EXPERTS / 4]; // the logits, ordered
 shared float chosen[MAX_USED];
 
 void main() {
-    if (!step_is_live(push.state)) return;
-    Operand operand = prepare_operand(push.x, push.norm, push.epsilon);
-    uint groups = gl_NumWorkGroups.x;
-    uint row = flat_subgroup();
-    if (row < push.experts) {
-        float logit = subgroupAdd(row_dot(FORMAT, push.matrix + uint64_t(row) * uint64_t(row_bytes(FORMAT, COLUMNS)), operand));
-        if (subgroupElect()) store_shared_f32(push.logits, row * 4, logit);
+    bool live = step_is_live(push.state);
+    uint groups = gl_NumWorkGroups.x, row = gl_WorkGroupID.x;
+    Operand operand = Operand(push.x, push.norm, 1.0);
+    // The root mean square divides the sum in the end, so that one pass serves both.
+    vec2 sums = vec2(0.0);
+    uint64_t weights = push.matrix + uint64_t(row) * uint64_t(row_bytes(FORMAT, COLUMNS));
+    sums.x = row_dot(FORMAT, weights, operand, thread_index(), gl_WorkGroupSize.x);
+    [[unroll]] for (uint first = 0; first < COLUMNS / 4; first += gl_WorkGroupSize.x) {
+        uint part = first + thread_index();
+        vec4 x = part < COLUMNS / 4 ? load_vec4(push.x, part * 16u) : vec4(0.0);
+        sums.y += dot(x, x);
     }
-    for (uint run = thread_index() * groups + gl_WorkGroupID.x; run < RUNS; run += workgroup_size() * groups) {
+    if (!live) return;
+    sums = workgroup_sum(sums);
+    operand.norm_scale = 1.0 / sqrt(sums.y / float(COLUMNS) + push.epsilon);
+    if (thread_index() == 0) store_shared_f32(push.logits, row * 4, sums.x * operand.norm_scale);
+    for (uint run = (gl_WorkGroupSize.x - 1 - thread_index()) * groups + row; run < RUNS; run += gl_WorkGroupSize.x * groups) {
         vec4 v[4];
         for (uint j = 0; j < 4; j++) v[j] = normalised(operand, run * 4u + j);
         store_act(OUT, push.y, COLUMNS, run, v);

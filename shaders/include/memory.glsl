@@ -30,6 +30,10 @@ void store_vec4(uint64_t base, uint offset, vec4 value) { Vec4Ref(base + uint64_
 void store_uvec2(uint64_t base, uint offset, uvec2 value) { UVec2Ref(base + uint64_t(offset)).v = value; }
 void store_uvec4(uint64_t base, uint offset, uvec4 value) { UVec4Ref(base + uint64_t(offset)).v = value; }
 
+// What no workgroup of the dispatch writes, read where the address is the same for all lanes: drivers may use scalar loads.
+layout(buffer_reference, scalar, buffer_reference_align = 4) restrict readonly buffer UniformU32Ref { uint v; };
+uint load_uniform_u32(uint64_t base, uint offset) { return UniformU32Ref(base + uint64_t(offset)).v; }
+
 // What workgroups of one dispatch pass to each other: past the caches that belong to one compute unit.
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer SharedU32Ref { uint v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer SharedVec4Ref { vec4 v; };

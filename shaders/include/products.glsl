@@ -25,26 +25,41 @@ vec4 normalised(Operand operand, uint part) {
     return load_vec4(operand.x, part * 16u) * operand.norm_scale * load_vec4(operand.norm, part * 16u);
 }
 
+const uint OWN_RUNS = (RUNS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x; // of a thread
+
 // Every thread of the workgroup takes part. (RMS norm: Zhang and Sennrich, 2019.)
 Operand prepare_operand(uint64_t x, uint64_t norm, float epsilon) {
     Operand operand = Operand(x, norm, 1.0);
-    if (NORM == 1) {
+    if (NORM == 1 && ACT == ACT_Q8) {
+        vec4 v[OWN_RUNS * 4], weight[OWN_RUNS * 4];
         float squares = 0.0;
-        for (uint part = thread_index(); part < COLUMNS / 4; part += workgroup_size()) {
+        [[unroll]] for (uint n = 0; n < OWN_RUNS; n++) {
+            uint run = thread_index() + n * gl_WorkGroupSize.x;
+            [[unroll]] for (uint j = 0; j < 4; j++) {
+                v[n * 4 + j] = run < RUNS ? load_vec4(x, run * 64u + j * 16u) : vec4(0.0);
+                weight[n * 4 + j] = run < RUNS ? load_vec4(norm, run * 64u + j * 16u) : vec4(0.0);
+            }
+            [[unroll]] for (uint j = 0; j < 4; j++) squares += dot(v[n * 4 + j], v[n * 4 + j]);
+        }
+        operand.norm_scale = 1.0 / sqrt(workgroup_sum(squares) / float(COLUMNS) + epsilon);
+        [[unroll]] for (uint n = 0; n < OWN_RUNS; n++) {
+            uint run = thread_index() + n * gl_WorkGroupSize.x;
+            vec4 scaled[4];
+            [[unroll]] for (uint j = 0; j < 4; j++) scaled[j] = v[n * 4 + j] * operand.norm_scale * weight[n * 4 + j];
+            QuantisedRun quantised = quantise_run(scaled);
+            if (run < RUNS) {
+                staged_q[run] = quantised.q;
+                staged_scale[run] = quantised.scale;
+            }
+        }
+        barrier();
+    } else if (NORM == 1) {
+        float squares = 0.0;
+        [[unroll]] for (uint part = thread_index(); part < COLUMNS / 4; part += gl_WorkGroupSize.x) {
             vec4 v = load_vec4(x, part * 16u);
             squares += dot(v, v);
         }
         operand.norm_scale = 1.0 / sqrt(workgroup_sum(squares) / float(COLUMNS) + epsilon);
-        if (ACT == ACT_Q8) {
-            for (uint run = thread_index(); run < RUNS; run += workgroup_size()) {
-                vec4 v[4];
-                for (uint j = 0; j < 4; j++) v[j] = normalised(operand, run * 4u + j);
-                QuantisedRun quantised = quantise_run(v);
-                staged_q[run] = quantised.q;
-                staged_scale[run] = quantised.scale;
-            }
-            barrier();
-        }
     }
     return operand;
 }
@@ -84,16 +99,17 @@ float run_dot(uint format, uvec4 q, vec2 scale, Operand operand, uint run) {
     return has_offset(format) ? scale.x * sum + scale.y * total : scale.x * sum;
 }
 
-// A lane's part of the product of a whole row with f32 activations. The lanes of a subgroup share the row out.
-float row_dot(uint format, uint64_t row, Operand operand) {
+// The part of the product of a whole row with f32 activations that falls to one of `threads` threads.
+float row_dot(uint format, uint64_t row, Operand operand, uint thread, uint threads) {
     float sum = 0.0;
     if (is_float(format)) {
-        [[unroll]] for (uint part = gl_SubgroupInvocationID; part < COLUMNS / 4; part += SUBGROUP) {
-            sum += dot(load_floats(format, row, part), operand_floats(operand, part));
+        [[unroll]] for (uint first = 0; first < COLUMNS / 4; first += threads) {
+            uint part = first + thread;
+            if (part < COLUMNS / 4) sum += dot(load_floats(format, row, part), operand_floats(operand, part));
         }
         return sum;
     }
-    for (uint chunk = gl_SubgroupInvocationID; chunk < COLUMNS / 32; chunk += SUBGROUP) {
+    for (uint chunk = thread; chunk < COLUMNS / 32; chunk += threads) {
         Chunk w = unpack(format, load_raw(format, row, COLUMNS, chunk), chunk);
         uvec2 runs = chunk_runs(format, chunk);
         sum += run_dot(format, w.a, w.a_scale, operand, runs.x) + run_dot(format, w.b, w.b_scale, operand, runs.y);

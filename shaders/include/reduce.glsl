@@ -12,6 +12,8 @@ float workgroup_sum(float value) {
     return total;
 }
 
+vec2 workgroup_sum(vec2 value) { return vec2(workgroup_sum(value.x), workgroup_sum(value.y)); }
+
 float workgroup_max(float value) {
     float partial = subgroupMax(value);
     barrier();

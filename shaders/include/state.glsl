@@ -38,4 +38,8 @@ const uint FINISH_CONTEXT_FULL = 3;
 const uint FINISH_CANCELLED = 4;
 const uint FINISH_NON_FINITE = 5;
 
-bool step_is_live(uint64_t state) { return StepState(state).live != 0; }
+// `live`, `token` and `position` for the kernels that only read them. A kernel loads the flag first and issues further loads before it
+// tests it, so that they do not wait for each other; what it loads is valid memory in a step that is not live, too.
+bool step_is_live(uint64_t state) { return load_uniform_u32(state, 0) != 0; }
+uint step_token(uint64_t state) { return load_uniform_u32(state, 4); }
+uint step_position(uint64_t state) { return load_uniform_u32(state, 8); }

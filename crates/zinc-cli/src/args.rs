@@ -313,6 +313,11 @@ impl From<Act> for ActFormat {
     }
 }
 
+/// What stands for a value on the command line.
+pub(crate) fn word(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+}
+
 /// Which device.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeviceArgs {

@@ -1,8 +1,9 @@
 //! Measuring models: what `zinc bench` does between its flags and its tables.
 //!
-//! [`plan`] says which tests there are and in which order, [`measure`] runs them, [`profile`] times single operations, [`report`] makes
-//! rows and tables of it. All of it drives the engine that `zinc run` drives.
+//! [`plan`] says which tests there are and in which order, [`bandwidth`] measures the device's memory, [`measure`] runs the tests,
+//! [`profile`] times single operations, [`report`] makes rows and tables of it. All of it drives the engine that `zinc run` drives.
 
+pub(crate) mod bandwidth;
 pub(crate) mod measure;
 pub(crate) mod plan;
 pub(crate) mod profile;

@@ -2,33 +2,35 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
-//   dc4982b518a06e39bc0f1a74142f18b0d6822364458698aa4bef10c88ff04efb crates/zinc-kernels/spv/attention.spv
-//   a209e271d1db1f7c4f2810ee1ea7f9eb1c2a66ff2328963477f719109150fcc1 crates/zinc-kernels/spv/expert_down.spv
-//   3327ea4ded0b6c27155221287162198028ea6814756477217d638222694007e2 crates/zinc-kernels/spv/gate_up.spv
-//   e5be4cf8b7a1fae362889479e18ce20579d4494a4efdfe3b279ce61dd0918b7c crates/zinc-kernels/spv/gather.spv
-//   4b95a11dce9df553968759dfd4f6f8f17873f887390d854bc4fa429e822be754 crates/zinc-kernels/spv/mat_vec.spv
-//   c0f13643927a98a6a71a51a99934669bc11d7c4421c08d0d770f7b58b3a7fb17 crates/zinc-kernels/spv/router.spv
-//   3a441b62aa107d8bc0f2082a5ac3c30aeea12e111f70f43d9e3b2bb5832493b7 crates/zinc-kernels/spv/sample.spv
+//   203315516a06931f3c9c6c57e864b91154a0cae476c45dc04a9f6bb811cc2f5d crates/zinc-kernels/spv/attention.spv
+//   8af73f4b78b1eb9867d519ff36abb0cd383403807bcc54b5a98518e81f6f96e5 crates/zinc-kernels/spv/expert_down.spv
+//   69c1948d1a690f28c4fad9237471380dcab6839ba6ae752346d0a9e078c01a6f crates/zinc-kernels/spv/gate_up.spv
+//   4a27f34f7b9bedf05ae32e16e52e9239e4a9235b14fa1f480a463e6effb3e442 crates/zinc-kernels/spv/gather.spv
+//   8782135959fd8623bdb73d9941ca307c4c202828f16a2800ffcb2586c6235fb8 crates/zinc-kernels/spv/mat_vec.spv
+//   eff26d0f3404ac2cd55cc50223763fe26467fab275799f756969b2bfcbc6edcd crates/zinc-kernels/spv/read.spv
+//   c55047562d23af6ed234e45e3074197d90eafe7b5e2f44066cc84ab91689bc2c crates/zinc-kernels/spv/router.spv
+//   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
-//   c7a3e383b2f218157777cb8b1032d465e3645a5b3c4889f74ca1222807ed9d99 shaders/attention.comp
-//   0a3e5330bdb78e7cf9f2db7d12e4dd7face9c6b434b117c157dcb9fade932588 shaders/expert_down.comp
-//   36dab251bb631672ec08e05b835b866121297a52e9dc581c969d4b9b68ebfb2c shaders/gate_up.comp
-//   cd0507589ac4e6424b700f9132a15eb3097bbbbb16c657c52759c2d1796fc55c shaders/gather.comp
+//   6202b62d9aea152c6fd1f2cf54b2397581242c973ad25f9727e70b9e573d360d shaders/attention.comp
+//   9339ef2eb2366eb6994e38640a0c45fbfcb3ae75b813b3712e8561078f5f8a91 shaders/expert_down.comp
+//   4ba4fb08cbe13afa5f7a352b78590ee530e78db07feb8ad6246fa52e3beba951 shaders/gate_up.comp
+//   d71ad618ded26c5dcc27c3046035157c089ec9216d3f3b840c0dd3e135638e1e shaders/gather.comp
 //   9d953035cacac2c23603fd1eeb47c41af4303b730ba96ca04193ca7f36d6279a shaders/include/activations.glsl
 //   a5db9b4a653f2c106efa920afa0da44199fbf5b74203aaf3ff568fd3e378c2f9 shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   10dfbbe53903bd75a9ea4d05f63eb9f2af2a08dc8ad07add3ea293a5ca9d8e3c shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
-//   bce1ae90c8f08964d39fa6711b9036c652111ab24afab8e5afc30d19824a122f shaders/include/memory.glsl
+//   23528f68eb377f6d1795cbd4001e7ca3ff191e479cb7d0e054c3ef34312d4945 shaders/include/memory.glsl
 //   a8447fb2e9a9aef30e595ec340282525975ec1be95be4d19cf007e4bafc2a0ba shaders/include/order.glsl
-//   e729fc26b7cc4f5d79f8b4a278ed20a0e5359c5af8b7427775d216ad43ec6e46 shaders/include/products.glsl
+//   cd9b2c71f043218698f53aa91e2152f4fb9aeeea0553057d06d4ad01cf259505 shaders/include/products.glsl
 //   5c660484dc680df4e26d542a6063ec3a2fef2d7f41ed7f3a9740ea78b4a3b09d shaders/include/random.glsl
-//   51278187291f61d65eb2e3c91c26e35f8ed90cfb7703edc52cada768caa190fa shaders/include/reduce.glsl
-//   2c8c5ec4522d3895e2764b9d1f23277fe665a20a2c5cf2dbbff9d9079bc3bfd5 shaders/include/state.glsl
+//   7a0e946aa7daab7aa42a0b8e9aef991873cc576452e80c97ef16765ae47d943a shaders/include/reduce.glsl
+//   104b82bfe9b5fbc26498234618c19031a5ab6aef99acdf2df4b1315191c6aa66 shaders/include/state.glsl
 //   b19e4169d0127d536a7c7989083425330722bc583d5d7f6eb8cf18f868ea0880 shaders/include/workgroup.glsl
-//   87129cfe69e659cdaaead2565b2445f3a7fc0ecf38c4ae25433dc0b2e174eaf8 shaders/mat_vec.comp
-//   9e8547bb127e0e0edf3f3acd6a36ead8e4b23152b4bf86d64f3fff8cf505e6dc shaders/router.comp
+//   6de58a86488b5352285949f8c3aed81de8b5bdabf6ce58bb248dabcb933b1dbf shaders/mat_vec.comp
+//   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
+//   853315e9b4204feb7796b9c346bfa60fe2d1c540161684e21cb00a461e7cec0a shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
 
 use crate::kernel::KernelDef;
@@ -277,10 +279,10 @@ pub mod attention {
     pub const HALVES: u32 = 0;
     /// `INTERLEAVED` in GLSL.
     pub const INTERLEAVED: u32 = 1;
-    /// `KEYS_AHEAD` in GLSL.
-    pub const KEYS_AHEAD: u32 = 2;
     /// `VALUES_AHEAD` in GLSL.
-    pub const VALUES_AHEAD: u32 = 4;
+    pub const VALUES_AHEAD: u32 = 8;
+    /// `MAX_SHARES` in GLSL.
+    pub const MAX_SHARES: u32 = 64;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -297,7 +299,7 @@ pub mod attention {
         pub q_norm: u64,
         /// \[HEAD_SIZE\] f32, read by NORMALISE
         pub k_norm: u64,
-        /// \[context, rotated / 2\] pairs (cos, sin) f32
+        /// \[context, ROTATED / 2\] pairs (cos, sin) f32
         pub rotation: u64,
         /// \[context, kv_heads * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
@@ -313,10 +315,10 @@ pub mod attention {
         pub kv_heads: u32,
         /// query heads that share a key and value head / HEADS
         pub groups_per_kv: u32,
-        /// leading elements of a head that rotate
-        pub rotated: u32,
         /// `epsilon` in GLSL.
         pub epsilon: f32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
         assert!(size_of::<Push>() == 112);
@@ -334,8 +336,7 @@ pub mod attention {
         assert!(std::mem::offset_of!(Push, counters) == 88);
         assert!(std::mem::offset_of!(Push, kv_heads) == 96);
         assert!(std::mem::offset_of!(Push, groups_per_kv) == 100);
-        assert!(std::mem::offset_of!(Push, rotated) == 104);
-        assert!(std::mem::offset_of!(Push, epsilon) == 108);
+        assert!(std::mem::offset_of!(Push, epsilon) == 104);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -358,11 +359,13 @@ pub mod attention {
         pub normalise: u32,
         /// Constant 8, `OUT`.
         pub out: u32,
+        /// Constant 9, `ROTATED`.
+        pub rotated: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 9] {
+        pub fn values(self) -> [(u32, u32); 10] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -373,6 +376,7 @@ pub mod attention {
                 (6, self.pairing),
                 (7, self.normalise),
                 (8, self.out),
+                (9, self.rotated),
             ]
         }
     }
@@ -391,8 +395,6 @@ pub mod expert_down {
 
     /// `NORM` in GLSL.
     pub const NORM: u32 = 0;
-    /// `AHEAD` in GLSL.
-    pub const AHEAD: u32 = 4;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -599,7 +601,8 @@ pub mod gather {
 }
 
 /// Up to three matrices times one vector: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
-/// the head). A subgroup computes ROWS rows of one matrix at a time, so that what it read of the vector serves all of them.
+/// the head). A subgroup computes ROWS rows at a time, so that what it read of the vector serves all of them; the subgroups of a workgroup are at
+/// the same matrix.
 pub mod mat_vec {
     use super::KernelDef;
 
@@ -674,19 +677,23 @@ pub mod mat_vec {
         pub norm: u32,
         /// Constant 5, `ROWS`.
         pub rows: u32,
-        /// Constant 6, `ACCUMULATE`.
+        /// Constant 6, `AHEAD`.
+        pub ahead: u32,
+        /// Constant 7, `EARLY`.
+        pub early: u32,
+        /// Constant 8, `ACCUMULATE`.
         pub accumulate: u32,
-        /// Constant 7, `FORMAT_0`.
+        /// Constant 9, `FORMAT_0`.
         pub format_0: u32,
-        /// Constant 8, `FORMAT_1`.
+        /// Constant 10, `FORMAT_1`.
         pub format_1: u32,
-        /// Constant 9, `FORMAT_2`.
+        /// Constant 11, `FORMAT_2`.
         pub format_2: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 10] {
+        pub fn values(self) -> [(u32, u32); 12] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -694,10 +701,12 @@ pub mod mat_vec {
                 (3, self.columns),
                 (4, self.norm),
                 (5, self.rows),
-                (6, self.accumulate),
-                (7, self.format_0),
-                (8, self.format_1),
-                (9, self.format_2),
+                (6, self.ahead),
+                (7, self.early),
+                (8, self.accumulate),
+                (9, self.format_0),
+                (10, self.format_1),
+                (11, self.format_2),
             ]
         }
     }
@@ -709,10 +718,60 @@ pub mod mat_vec {
     };
 }
 
+/// Reads memory and does nothing else: what a device reaches with it is what the other kernels are held against.
+/// The workgroups take tiles in turn. A thread has all its loads of a tile in flight, 16 bytes each, beside those of its neighbours.
+/// What is read is combined by exclusive or: every word counts, in any order.
+pub mod read {
+    use super::KernelDef;
+
+    /// `LOADS` in GLSL.
+    pub const LOADS: u32 = 8;
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[tiles, LOADS, workgroup size, 4\] u32
+        pub x: u64,
+        /// \[workgroups\] u32
+        pub y: u64,
+        /// `tiles` in GLSL.
+        pub tiles: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 32);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, y) == 16);
+        assert!(std::mem::offset_of!(Push, tiles) == 24);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "read", spirv: include_bytes!("../spv/read.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
 /// The choice of experts: normalises the residual stream, multiplies it with the router's matrix, and takes the USED highest logits.
 ///
-/// A subgroup computes one logit, in f32 whatever the form of other activations, because a rounded logit could choose another expert. On the
-/// way the normalised vector is stored in the form OUT for the experts. The workgroup that finishes last ranks the logits: an expert's
+/// A workgroup computes one logit, in f32 whatever the form of other activations, because a rounded logit could choose another expert. On
+/// the way the normalised vector is stored in the form OUT for the experts. The workgroup that finishes last ranks the logits: an expert's
 /// rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits are
 /// compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
 pub mod router {
@@ -860,13 +919,14 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 8] = [
+pub static KERNELS: [&KernelDef; 9] = [
     &advance::KERNEL,
     &attention::KERNEL,
     &expert_down::KERNEL,
     &gate_up::KERNEL,
     &gather::KERNEL,
     &mat_vec::KERNEL,
+    &read::KERNEL,
     &router::KERNEL,
     &sample::KERNEL,
 ];

@@ -48,7 +48,7 @@ impl Target {
             subgroup.is_power_of_two() && (8..=64).contains(&subgroup),
             "a subgroup of {subgroup} lanes is not supported: 8, 16, 32 or 64 are"
         );
-        Self { subgroup, max_groups: [65_535, 65_535], tuning: Tuning::default() }
+        Self { subgroup, max_groups: [65_535, 65_535], tuning: Tuning::CARD }
     }
 
     /// Threads in a workgroup whose subgroups work on rows of their own: enough subgroups to share what they prepare together, in powers
@@ -56,12 +56,6 @@ impl Target {
     #[must_use]
     pub(crate) fn row_workgroup(&self) -> u32 {
         (WIDE_WORKGROUP / self.subgroup).clamp(1, 8) * self.subgroup
-    }
-
-    /// As [`Target::row_workgroup`], for few rows that are to be spread over the device.
-    #[must_use]
-    pub(crate) fn small_row_workgroup(&self) -> u32 {
-        self.subgroup * 4
     }
 
     /// Threads in a workgroup of attention; also the positions that it takes at a time.
@@ -95,11 +89,10 @@ impl Target {
         self.grid(rows.div_ceil(self.row_workgroup() / self.subgroup))
     }
 
-    /// As [`Target::row_grid`], but with no more workgroups than are worth their preparation: each then takes several.
+    /// A grid for so many turns of a workgroup, with no more workgroups than are worth their preparation: each then takes several turns.
     #[must_use]
-    pub(crate) fn bounded_row_grid(&self, rows: u32) -> [u32; 3] {
-        let groups = rows.div_ceil(self.row_workgroup() / self.subgroup);
-        self.grid(groups.min(self.tuning.product_workgroups))
+    pub(crate) fn bounded_grid(&self, turns: u32) -> [u32; 3] {
+        self.grid(turns.min(self.tuning.product_workgroups))
     }
 }
 

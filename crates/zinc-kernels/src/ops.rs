@@ -10,6 +10,7 @@ mod expert_down;
 mod gate_up;
 mod gather;
 mod mat_vec;
+mod read;
 mod router;
 mod sample;
 
@@ -19,6 +20,7 @@ pub use expert_down::ExpertDown;
 pub use gate_up::{GateUp, Routing};
 pub use gather::Gather;
 pub use mat_vec::{MAX_PRODUCTS, MatVec, Product};
+pub use read::{READ_TILE_BYTES, Read};
 pub use router::{MAX_EXPERTS, MAX_USED, Router, Weighting};
 pub use sample::{CANDIDATE_BYTES, Sample, candidate_count};
 

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use zinc_vk::{Device, Error, Pipeline, PipelineSpec, RecordingBuilder};
+use zinc_vk::{AdapterKind, Device, Error, Pipeline, PipelineSpec, RecordingBuilder};
 
 use crate::kernel::{Dispatch, Target};
+use crate::tuning::Tuning;
 
 type Key = (&'static str, Vec<(u32, u32)>);
 
@@ -34,7 +35,11 @@ impl Pipelines {
     #[must_use]
     pub fn target(&self) -> Target {
         let [x, y, _] = self.device.facts().limits.workgroup_count;
-        Target { max_groups: [x, y], ..Target::new(self.device.subgroup_width()) }
+        let tuning = match self.device.facts().kind {
+            AdapterKind::Cpu => Tuning::CPU,
+            _ => Tuning::CARD,
+        };
+        Target { max_groups: [x, y], tuning, ..Target::new(self.device.subgroup_width()) }
     }
 
     /// The pipeline of a launch.

@@ -12,12 +12,35 @@ pub struct Tuning {
     pub product_subgroups: u32,
     /// The most rows that one subgroup takes at a time.
     pub most_rows: u32,
+    /// Chunks of weights that a lane of a matrix product loads before it uses the first.
+    pub chunks_ahead: u32,
+    /// Whether a matrix product loads its first weights before it normalises its vector, so that the two overlap.
+    pub early_weights: bool,
+    /// The most query heads that one workgroup of attention takes.
+    pub attention_heads: u32,
 }
 
-impl Default for Tuning {
-    fn default() -> Self {
-        Self { product_workgroups: 1_056, attention_workgroups: 128, product_subgroups: 2_048, most_rows: 4 }
-    }
+impl Tuning {
+    /// For graphics cards.
+    pub const CARD: Self = Self {
+        product_workgroups: 1_056,
+        attention_workgroups: 128,
+        product_subgroups: 2_048,
+        most_rows: 4,
+        chunks_ahead: 4,
+        early_weights: true,
+        attention_heads: 4,
+    };
+    /// For drivers that run on the CPU: few workgroups, since each costs, and nothing kept over a barrier, since that goes through memory.
+    pub const CPU: Self = Self {
+        product_workgroups: 64,
+        attention_workgroups: 4,
+        product_subgroups: 16,
+        most_rows: 4,
+        chunks_ahead: 1,
+        early_weights: false,
+        attention_heads: 4,
+    };
 }
 
 impl Tuning {
@@ -29,5 +52,11 @@ impl Tuning {
             at_a_time *= 2;
         }
         at_a_time
+    }
+
+    /// Chunks of each of `rows` rows of `chunks` chunks that a lane loads before it uses the first.
+    #[must_use]
+    pub fn chunks_ahead(&self, rows: u32, chunks: u32, subgroup: u32) -> u32 {
+        (self.chunks_ahead / rows).clamp(1, chunks.div_ceil(subgroup))
     }
 }

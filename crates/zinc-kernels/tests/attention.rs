@@ -93,7 +93,7 @@ fn check(case: &Case) {
     let heads = Heads { query_heads: query_heads as u32, kv_heads: kv_heads as u32, head_size: head_size as u32 };
     let n = query_heads * head_size;
     let y = arena.output::<u8>(case.out.bytes(n as u64) as usize);
-    let counters = arena.in_out(&vec![0u32; heads.groups() as usize]);
+    let counters = arena.in_out(&vec![0u32; query_heads]);
     let op = Attention {
         state,
         q: arena.input(&q).address,

@@ -7,7 +7,7 @@ mod sequence;
 mod vulkan;
 
 pub use interpreter::InterpreterModel;
-pub use vulkan::{Sync, VulkanModel, VulkanOptions};
+pub use vulkan::{OpTimes, Sync, VulkanModel, VulkanOptions};
 
 use crate::model::{DeviceFinish, StepOutput, StepShape, StepStatus, StepTiming};
 use zinc_kernels::generated::state::{

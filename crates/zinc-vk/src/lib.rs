@@ -39,7 +39,6 @@
 //! | `queue`, `timeline` | submission, and **the contract of timelines and points** |
 //! | `retire`, `staging` | values that wait for a point, the upload ring |
 //! | `timestamps` | device timestamps on the host's clock |
-//! | `bandwidth` | how fast the device moves its memory |
 //!
 //! # What it does not do
 //! No descriptor sets, images, graphics or presentation. No tracking of what a shader reads or writes: the caller places the
@@ -51,7 +50,6 @@
 #![allow(unsafe_code, reason = "this crate is the project's wrapper of the Vulkan API")]
 
 mod access;
-mod bandwidth;
 mod buffer;
 mod compiler;
 mod device;

@@ -69,6 +69,15 @@ pub(crate) struct SeamFigures {
     pub(crate) gap_ns: Option<(u64, u64)>,
 }
 
+/// A step, operation by operation.
+#[derive(Debug)]
+pub(crate) struct TimedOps {
+    /// In the order of the plan: label, cost and mean time in nanoseconds, the barrier before it included.
+    pub(crate) ops: Vec<(String, Cost, f64)>,
+    /// Mean nanoseconds of a barrier without an operation.
+    pub(crate) empty_ns: f64,
+}
+
 impl<'a> Bench<'a> {
     /// A model with an empty cache, for tests that take up to `context` tokens.
     pub(crate) fn new(model: DeviceModel, tokenizer: &'a Tokenizer, args: &'a BenchArgs, context: u32) -> Self {
@@ -157,19 +166,19 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Times the operations of `steps` decode steps at a depth that the cache has been filled to: means in nanoseconds, in the order of
-    /// the plan, each with its label and its cost.
+    /// Times the operations of `steps` decode steps at a depth that the cache has been filled to.
     ///
     /// # Errors
     /// As [`Self::fill`]; a device without timestamps.
-    pub(crate) fn profile(&self, depth: u32, steps: u32) -> Result<Vec<(String, Cost, f64)>> {
+    pub(crate) fn profile(&self, depth: u32, steps: u32) -> Result<TimedOps> {
         let mut model = self.driven(Drive::TIMELINE, Tracing::Off)?;
         let tokens = &self.tokens[..=depth as usize];
         let start = SequenceStart { tokens, cached: depth, budget: steps, sampling: self.sampling(), eog: &[] };
         let times = model.profile(&start, steps)?;
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
-        let ops = model.plan(StepShape::Decode).ops.iter().zip(times);
-        Ok(ops.map(|(op, ns)| (op.label(weights), op.cost(weights, &sizes, depth + steps / 2), ns)).collect())
+        let ops = model.plan(StepShape::Decode).ops.iter().zip(times.ops_ns);
+        let ops = ops.map(|(op, ns)| (op.label(weights), op.cost(weights, &sizes, depth + steps / 2), ns)).collect();
+        Ok(TimedOps { ops, empty_ns: times.empty_ns })
     }
 
     /// Runs the test once more with timestamps around every step. They cost time, so this run is not among the repetitions.

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use zinc_model::plan::Cost;
 
+use super::measure::TimedOps;
 use super::report::percent;
 
 /// All operations of one label.
@@ -32,13 +32,15 @@ pub(crate) struct Profile {
     sum_us: f64,
     /// What a step really takes, without the barriers that separate the operations here; absent where it could not be measured.
     step_us: Option<f64>,
+    /// What an interval takes in which there is no operation: part of every call above.
+    empty_interval_us: f64,
 }
 
 impl Profile {
-    /// Adds up operations: label, cost and nanoseconds of each. `step_ns` is what a step really takes.
-    pub(crate) fn new(depth: u32, ops: Vec<(String, Cost, f64)>, step_ns: Option<u64>, bandwidth: Option<f64>) -> Self {
+    /// Adds up the operations of each label. `step_ns` is what a step really takes.
+    pub(crate) fn new(depth: u32, timed: TimedOps, step_ns: Option<u64>, bandwidth: Option<f64>) -> Self {
         let mut sums: Vec<(String, u32, u64, f64)> = Vec::new();
-        for (label, cost, ns) in ops {
+        for (label, cost, ns) in timed.ops {
             let bytes = cost.weight_bytes + cost.cache_bytes;
             match sums.iter_mut().find(|(known, ..)| *known == label) {
                 Some((_, count, all_bytes, all_ns)) => {
@@ -64,7 +66,8 @@ impl Profile {
             }
         };
         let profile = sums.into_iter().map(row).collect();
-        Self { n_depth: depth, profile, sum_us, step_us: step_ns.map(|ns| ns as f64 / 1e3) }
+        let step_us = step_ns.map(|ns| ns as f64 / 1e3);
+        Self { n_depth: depth, profile, sum_us, step_us, empty_interval_us: timed.empty_ns / 1e3 }
     }
 
     /// As a Markdown table with what it means.
@@ -110,26 +113,29 @@ impl Profile {
         writeln!(
             text,
             "\nThe sum is {:.1} us; a real step takes {step}. Here each operation runs alone between two barriers; in a step they \
-             overlap where nothing keeps them apart.",
-            self.sum_us
+             overlap where nothing keeps them apart. An empty interval between two barriers takes {:.2} us, which is not subtracted.",
+            self.sum_us, self.empty_interval_us
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use zinc_model::plan::Cost;
+
     use super::*;
 
     #[test]
     fn operations_of_one_label_are_added_up() {
         let op = |label: &str, weight_bytes, ns| (label.to_owned(), Cost { weight_bytes, ..Cost::default() }, ns);
         let ops = vec![op("a", 1000, 1000.0), op("b", 0, 5000.0), op("a", 3000, 3000.0)];
-        let profile = Profile::new(7, ops, Some(8500), Some(4e9));
+        let profile = Profile::new(7, TimedOps { ops, empty_ns: 250.0 }, Some(8500), Some(4e9));
         assert_eq!((profile.sum_us, profile.step_us), (9.0, Some(8.5)));
         assert_eq!(profile.profile.iter().map(|row| &row.operation[..]).collect::<Vec<_>>(), ["b", "a"]);
         let a = &profile.profile[1];
         assert_eq!((a.count, a.us_per_call, a.us_per_token, a.bytes_per_token), (2, 2.0, 4.0, 4000));
         assert_eq!((a.gb_per_s.round(), a.bandwidth_percent.map(f64::round)), (1.0, Some(25.0)));
         assert!(profile.markdown().contains("The sum is 9.0 us; a real step takes 8.5 us."));
+        assert!(profile.markdown().contains("An empty interval between two barriers takes 0.25 us"));
     }
 }

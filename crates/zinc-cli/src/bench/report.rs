@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::measure::Measurement;
 use super::plan::{Drive, Test};
+use crate::args::{self, Act};
 
 /// What is the same in all rows of a model.
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub(crate) struct Subject {
     pub(crate) device: String,
     pub(crate) cache_type_k: String,
     pub(crate) cache_type_v: String,
-    /// Bytes read and written per second by a copy on the device.
+    /// Bytes read per second by a kernel that does nothing else.
     pub(crate) bandwidth: Option<f64>,
 }
 
@@ -33,6 +34,7 @@ pub(crate) struct Row {
     pub(crate) time: String,
     pub(crate) sampler: String,
     pub(crate) fill: String,
+    pub(crate) act: Act,
     pub(crate) measurement: Measurement,
 }
 
@@ -60,7 +62,7 @@ pub(crate) fn percent(part: f64, whole: f64) -> f64 {
 }
 
 /// Header and width of each column of the Markdown table; the first two are aligned to the left.
-const COLUMNS: [(&str, usize); 14] = [
+const COLUMNS: [(&str, usize); 15] = [
     ("model", 24),
     ("sync", 10),
     ("size", 10),
@@ -75,10 +77,11 @@ const COLUMNS: [(&str, usize); 14] = [
     ("barriers", 8),
     ("MB/token", 9),
     ("% BW", 6),
+    ("logits", 8),
 ];
 
-/// The column after those: its header has the width of a hash.
-const LOGITS_COLUMN: &str = "last logits     ";
+/// The column after those, where activations are not in the form that they are in without a flag.
+const ACT_COLUMN: (&str, usize) = ("act", 4);
 
 impl Row {
     /// Tokens per second of each repetition.
@@ -109,18 +112,18 @@ impl Row {
         format!("{:016x}", self.measurement.logits)
     }
 
+    /// Header and width of each column of the Markdown table.
+    fn columns(&self) -> impl Iterator<Item = (&'static str, usize)> + use<> {
+        COLUMNS.into_iter().chain((self.act != Act::Q8).then_some(ACT_COLUMN))
+    }
+
     /// The head of the Markdown table.
-    pub(crate) fn markdown_head() -> String {
-        let line = |cell: &dyn Fn(usize, &str, usize) -> String, last: &str| {
-            let cells: Vec<String> =
-                COLUMNS.iter().enumerate().map(|(index, (name, width))| cell(index, name, *width)).collect();
-            format!("| {} | {last} |\n", cells.join(" | "))
-        };
-        let names = line(&|index, name, width| align(index, name, width), LOGITS_COLUMN);
-        let rule = |index: usize, _: &str, width: usize| {
+    pub(crate) fn markdown_head(&self) -> String {
+        let names = self.columns().enumerate().map(|(index, (name, width))| align(index, name, width));
+        let rules = self.columns().enumerate().map(|(index, (_, width))| {
             if index < 2 { "-".repeat(width) } else { format!("{}:", "-".repeat(width - 1)) }
-        };
-        names + &line(&rule, &"-".repeat(LOGITS_COLUMN.len()))
+        });
+        line(names) + &line(rules)
     }
 
     /// A line of the Markdown table.
@@ -145,10 +148,12 @@ impl Row {
             self.measurement.barriers.to_string(),
             format!("{:.2}", self.bytes_per_token() as f64 / 1e6),
             number(self.bandwidth_percent()),
+            // Enough to see a difference; JSON has all of it.
+            self.logits()[..8].to_owned(),
+            args::word(&self.act),
         ];
-        let cells: Vec<String> =
-            cells.iter().enumerate().map(|(index, text)| align(index, text, COLUMNS[index].1)).collect();
-        format!("| {} | {} |\n", cells.join(" | "), self.logits())
+        // The last cell has a column only where it is worth one.
+        line(self.columns().zip(&cells).enumerate().map(|(index, ((_, width), text))| align(index, text, width)))
     }
 
     /// All of it, llama-bench's keys first.
@@ -182,6 +187,7 @@ impl Row {
             "inflight_depth": self.drive.in_flight.get(),
             "sampler": self.sampler,
             "fill": self.fill,
+            "act": args::word(&self.act),
             "gpu_busy_us": seam.map(|seam| microseconds(seam.busy_ns)),
             "idle_gap_median_us": gap.map(|gap| microseconds(gap.0)),
             "idle_gap_p99_us": gap.map(|gap| microseconds(gap.1)),
@@ -241,6 +247,10 @@ fn microseconds(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
+fn line(cells: impl Iterator<Item = String>) -> String {
+    format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+}
+
 fn align(column: usize, text: &str, width: usize) -> String {
     if column < 2 { format!("{text:<width$}") } else { format!("{text:>width$}") }
 }
@@ -270,6 +280,7 @@ mod tests {
             time: "2026-01-01T00:00:00Z".to_owned(),
             sampler: "greedy".to_owned(),
             fill: "real".to_owned(),
+            act: Act::Q8,
             measurement: Measurement {
                 samples_ns,
                 host_ns: 1500.0,
@@ -298,16 +309,20 @@ mod tests {
         assert_eq!(json["avg_ts"], 750.0);
         // 750 tokens of a megabyte in a second.
         assert_eq!(json["bandwidth_percent"], 75.0);
-        assert_eq!(json["logits_fnv1a"], "0000000000000abc");
+        assert_eq!((&json["logits_fnv1a"], &json["act"]), (&json!("0000000000000abc"), &json!("q8")));
     }
 
     #[test]
     fn tables_have_as_many_cells_in_every_line() {
-        let row = row(Drive::FENCE, vec![10_000_000], 20_000);
-        let table = Row::markdown_head() + &row.markdown();
-        let widths: Vec<(usize, usize)> =
-            table.lines().map(|line| (line.chars().count(), line.matches('|').count())).collect();
-        assert!(widths.iter().all(|width| *width == widths[0]), "{table}");
+        let mut row = row(Drive::FENCE, vec![10_000_000], 20_000);
+        for (act, named) in [(Act::Q8, false), (Act::F32, true)] {
+            row.act = act;
+            let table = row.markdown_head() + &row.markdown();
+            let widths: Vec<(usize, usize)> =
+                table.lines().map(|line| (line.chars().count(), line.matches('|').count())).collect();
+            assert!(widths.iter().all(|width| *width == widths[0]), "{table}");
+            assert_eq!((table.contains(" act |"), table.contains(" f32 |")), (named, named), "{table}");
+        }
         assert!(row.csv().contains("\"a \"\"b\"\".gguf\""), "{}", row.csv());
         assert_eq!(row.csv_head().split(',').count(), row.csv().split(',').count());
     }

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use jiff::Timestamp;
 use serde_json::Value;
 use zinc_vk::{Device, Error as VulkanError};
 
 use crate::args::{self, BenchArgs, BenchSampler, Fill, TableFormat};
+use crate::bench::bandwidth::read_bandwidth;
 use crate::bench::measure::Bench;
 use crate::bench::plan::{BenchPlan, Drive, Test, Work};
 use crate::bench::profile::Profile;
@@ -49,11 +49,11 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     device::check_validation(&vulkan)
 }
 
-/// Bytes a second; `None` where the device cannot say.
-fn bandwidth(device: &Device) -> Result<Option<f64>> {
-    match device.copy_bandwidth() {
+/// Bytes a second; `None` where there is no memory to measure with.
+fn bandwidth(device: &Arc<Device>) -> Result<Option<f64>> {
+    match read_bandwidth(device) {
         Ok(bandwidth) => Ok(Some(bandwidth)),
-        Err(error @ (VulkanError::NoTimestamps { .. } | VulkanError::OutOfMemory { .. })) => {
+        Err(error @ VulkanError::OutOfMemory { .. }) => {
             output::notice(&format!("the bandwidth of memory is not measured: {error}"));
             Ok(None)
         }
@@ -78,8 +78,8 @@ fn measure_model(
         if !measurement.reproducible {
             output::notice(&format!("{test}: the last logits differ from one repetition to the next"));
         }
-        let (sampler, fill) = (name(&args.sampler), name(&args.fill));
-        Ok(Row { subject: subject.clone(), test, drive, time, sampler, fill, measurement })
+        let (sampler, fill) = (args::word(&args.sampler), args::word(&args.fill));
+        Ok(Row { subject: subject.clone(), test, drive, time, sampler, fill, act: args.act, measurement })
     };
     for &depth in &plan.depths {
         bench.fill(depth)?;
@@ -118,15 +118,10 @@ fn subject(args: &BenchArgs, path: &Path, host: &HostModel, device: &Device, ban
         bytes: host.model.weights.bytes(),
         parameters,
         device: device.facts().name.clone(),
-        cache_type_k: name(&args.cache.cache_type_k),
-        cache_type_v: name(&args.cache.cache_type_v),
+        cache_type_k: args::word(&args.cache.cache_type_k),
+        cache_type_v: args::word(&args.cache.cache_type_v),
         bandwidth,
     }
-}
-
-/// The word on the command line.
-fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }
 
 /// What the figures are.
@@ -143,12 +138,12 @@ fn footnotes(args: &BenchArgs, plan: &BenchPlan, device: &Device, bandwidth: Opt
         format!("MB/token: weights and cache that a token reads, by the cost model; one cache of {} tokens for all tests", plan.context),
         match bandwidth {
             Some(bandwidth) => format!(
-                "% BW: MB/token times t/s, of {:.1} GB/s: bytes read and written per second by a copy on the device",
+                "% BW: MB/token times t/s, of the {:.1} GB/s at which a kernel that does nothing else reads the device's memory",
                 bandwidth / 1e9
             ),
             None => "% BW: the bandwidth was not measured".to_owned(),
         },
-        "last logits: FNV-1a of their bits; equal hashes are equal results".to_owned(),
+        "logits: the first half of the FNV-1a of the last ones' bits; equal results have equal hashes".to_owned(),
     ];
     if args.sampler == BenchSampler::Default {
         notes.push(format!("tokens are sampled at temperature {}", args::DEFAULT_TEMPERATURE));
@@ -184,7 +179,7 @@ impl Printer {
         let is_first = std::mem::replace(&mut self.is_first, false);
         let head = |head: &dyn Fn() -> String| if is_first { head() } else { String::new() };
         match self.format {
-            TableFormat::Md => output::stdout(&(head(&Row::markdown_head) + &row.markdown())),
+            TableFormat::Md => output::stdout(&(head(&|| row.markdown_head()) + &row.markdown())),
             TableFormat::Csv => output::stdout(&(head(&|| row.csv_head()) + &row.csv())),
             TableFormat::Json | TableFormat::Jsonl => self.object(Value::Object(row.json())),
         }

@@ -112,7 +112,16 @@ fn rows_have_llama_benchs_keys() {
     let names: Vec<&str> = rows.iter().map(|row| row["test"].as_str().unwrap()).collect();
     assert_eq!(names, ["pp4", "tg3", "pp3+tg2", "pp4 @ d5", "tg3 @ d5", "pp3+tg2 @ d5"]);
     for row in rows {
-        for key in ["avg_ns", "avg_ts", "gpu_busy_us", "host_us", "dispatches", "barriers", "bandwidth_percent"] {
+        for key in [
+            "avg_ns",
+            "avg_ts",
+            "gpu_busy_us",
+            "host_us",
+            "dispatches",
+            "barriers",
+            "bandwidth_bytes_per_s",
+            "bandwidth_percent",
+        ] {
             assert!(row[key].as_f64().unwrap() > 0.0, "no {key} in {row}");
         }
         for key in ["build_commit", "model_filename", "model_type", "type_k", "test_time", "logits_fnv1a"] {
@@ -121,6 +130,7 @@ fn rows_have_llama_benchs_keys() {
         let (tokens, ns) = (row["n_prompt"].as_f64().unwrap() + row["n_gen"].as_f64().unwrap(), &row["samples_ns"][0]);
         let rate = tokens / (ns.as_f64().unwrap() * 1e-9);
         assert!((row["avg_ts"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9, "{row}");
+        assert_eq!(row["act"], "q8");
         assert_eq!(row["stddev_ts"], 0.0);
         assert_eq!(row["samples_ts"].as_array().unwrap().len(), 1);
     }
@@ -156,10 +166,21 @@ fn what_lies_before_a_test_counts_and_is_the_same_however_it_came_there() {
 
 #[test]
 fn the_table_names_what_it_shows() {
-    let outcome = bench(&["-p", "2", "-n", "2", "--sync", "both", "--profile", "--sampler", "default"]);
+    let outcome = bench(&["-p", "2", "-n", "2", "--sync", "both", "--profile", "--sampler", "default", "--act", "f32"]);
     let table = outcome.success();
-    for part in ["| model ", "pp2", "tg2", " ± 0.00", "times the fence", "mat_vec Q6_K 8192x256", "The sum is", "0.8"]
-    {
+    for part in [
+        "| model ",
+        " logits |  act |",
+        " f32 |",
+        "pp2",
+        "tg2",
+        " ± 0.00",
+        "times the fence",
+        "mat_vec Q6_K 8192x256",
+        "The sum is",
+        "An empty interval",
+        "0.8",
+    ] {
         assert!(table.contains(part), "no {part} in {table}");
     }
 }

@@ -6,11 +6,9 @@ use crate::{Dispatch, Target};
 
 /// The largest head, in elements.
 pub const MAX_HEAD_SIZE: u32 = 256;
-/// The most query heads that one workgroup takes: what they need of registers and shared memory grows with their number.
-const MAX_HEADS: u32 = 8;
 
 /// The most shares that a context is split into.
-pub const MAX_SPLITS: u32 = 64;
+pub const MAX_SPLITS: u32 = crate::generated::attention::MAX_SHARES;
 
 /// Which elements of a head rotate together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +43,14 @@ pub struct Heads {
 
 impl Heads {
     /// Query heads of one workgroup: a divisor of those that share a key and value head.
-    fn at_a_time(&self) -> u32 {
+    fn at_a_time(&self, target: &Target) -> u32 {
         let shared = self.query_heads / self.kv_heads;
-        (1..=MAX_HEADS.min(shared)).rev().find(|heads| shared.is_multiple_of(*heads)).unwrap_or(1)
+        (1..=target.tuning.attention_heads.min(shared)).rev().find(|heads| shared.is_multiple_of(*heads)).unwrap_or(1)
     }
 
-    /// Groups of query heads, one workgroup for each and split: also the number of [`Attention::counters`].
-    #[must_use]
-    pub fn groups(&self) -> u32 {
-        self.query_heads / self.at_a_time()
+    /// Groups of query heads, one workgroup for each and split.
+    fn groups(&self, target: &Target) -> u32 {
+        self.query_heads / self.at_a_time(target)
     }
 
     /// Elements of [`Attention::partials`].
@@ -84,7 +81,7 @@ pub struct Attention {
     pub value_cache: u64,
     /// [`Heads::partials`] f32.
     pub partials: u64,
-    /// [`Heads::groups`] u32 that are 0, and are left 0.
+    /// `[query_heads]` u32 that are 0, and are left 0.
     pub counters: u64,
     /// `[query_heads, head_size]` in the form `out`.
     pub y: u64,
@@ -108,7 +105,7 @@ impl Attention {
     /// A number of splits for a context of `context` positions: as many as it has tiles for, but no more workgroups than keep the device busy.
     #[must_use]
     pub fn splits_for(target: &Target, heads: Heads, context: u32) -> u32 {
-        let busy = target.tuning.attention_workgroups.div_ceil(heads.groups());
+        let busy = target.tuning.attention_workgroups.div_ceil(heads.groups(target));
         context.div_ceil(target.attention_workgroup()).clamp(1, busy.clamp(1, MAX_SPLITS))
     }
 
@@ -132,7 +129,7 @@ impl Attention {
             kv_heads > 0 && query_heads.is_multiple_of(kv_heads),
             "{query_heads} query heads do not share {kv_heads} key and value heads evenly",
         );
-        let heads = self.heads.at_a_time();
+        let heads = self.heads.at_a_time(target);
         let constants = Constants {
             workgroup: target.attention_workgroup(),
             subgroup: target.subgroup,
@@ -146,6 +143,7 @@ impl Attention {
             },
             normalise: u32::from(self.norm.is_some()),
             out: self.out.code(),
+            rotated: self.rotated,
         };
         let norm = self.norm.unwrap_or(HeadNorm { q: 0, k: 0, epsilon: Norm::NONE.epsilon });
         let push = Push {
@@ -162,10 +160,10 @@ impl Attention {
             y: self.y,
             counters: self.counters,
             kv_heads,
-            groups_per_kv: self.heads.groups() / kv_heads,
-            rotated: self.rotated,
+            groups_per_kv: self.heads.groups(target) / kv_heads,
             epsilon: norm.epsilon,
+            ..Push::default()
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, [self.splits, self.heads.groups(), 1])
+        Dispatch::new(&KERNEL, constants.values(), &push, [self.splits, self.heads.groups(target), 1])
     }
 }

@@ -1,6 +1,6 @@
 //! Matrices times one vector.
 
-use super::{ActFormat, Matrix, Norm};
+use super::{ActFormat, Matrix, Norm, UNIT};
 use crate::generated::formats::NO_FORMAT;
 use crate::generated::mat_vec::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
@@ -69,6 +69,8 @@ impl MatVec<'_> {
             columns,
             norm: u32::from(self.norm.is_some()),
             rows: at_a_time,
+            ahead: target.tuning.chunks_ahead(at_a_time, columns / UNIT, target.subgroup),
+            early: u32::from(target.tuning.early_weights),
             accumulate: u32::from(self.accumulate),
             format_0: format(0),
             format_1: format(1),
@@ -93,7 +95,8 @@ impl MatVec<'_> {
             rows_2: rows(2),
             epsilon: norm.epsilon,
         };
-        let groups = (0..MAX_PRODUCTS).map(|i| rows(i).div_ceil(at_a_time)).sum();
-        Dispatch::new(&KERNEL, constants.values(), &push, target.bounded_row_grid(groups))
+        let workgroup_rows = constants.workgroup / target.subgroup * at_a_time;
+        let turns = (0..MAX_PRODUCTS).map(|i| rows(i).div_ceil(workgroup_rows)).sum();
+        Dispatch::new(&KERNEL, constants.values(), &push, target.bounded_grid(turns))
     }
 }

@@ -48,7 +48,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// The launch: one subgroup a logit.
+    /// The launch: one workgroup a logit.
     ///
     /// # Panics
     /// If there are more experts than the kernel has room for, or fewer than are to be chosen.
@@ -62,7 +62,7 @@ impl Router {
         );
         self.matrix.check_columns();
         let constants = Constants {
-            workgroup: target.small_row_workgroup(),
+            workgroup: target.wide_workgroup(self.matrix.columns / 4),
             subgroup: target.subgroup,
             columns: self.matrix.columns,
             out: self.out.code(),
@@ -87,7 +87,6 @@ impl Router {
             epsilon: self.norm.epsilon,
             ..Push::default()
         };
-        let groups = experts.div_ceil(constants.workgroup / target.subgroup);
-        Dispatch::new(&KERNEL, constants.values(), &push, [groups, 1, 1])
+        Dispatch::new(&KERNEL, constants.values(), &push, [experts, 1, 1])
     }
 }

@@ -3,7 +3,7 @@
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
     ActFormat, Advance, Attention, CacheFormat, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec, Matrix, Norm,
-    Pairing, Product, Router, Routing, Sample, Weighting, candidate_count,
+    Pairing, Product, READ_TILE_BYTES, Read, Router, Routing, Sample, Weighting, candidate_count,
 };
 use zinc_kernels::reference::{Candidate, Quantised};
 use zinc_kernels::{Dispatch, Format};
@@ -113,6 +113,7 @@ pub fn every_kernel(live: u32) -> Vec<Launch> {
         launch("expert_down", &expert_down),
         launch("sample", &sample),
         launch("advance", &advance),
+        launch("read", &read),
     ]
 }
 
@@ -150,7 +151,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         key_cache: cache(b),
         value_cache: cache(b),
         partials: b.scratch(HEADS.partials(SPLITS)),
-        counters: b.counters(HEADS.groups() as usize),
+        counters: b.counters(HEADS.query_heads as usize),
         y: b.output(HEADS.query_heads * HEAD),
         out: ActFormat::F32,
         key_format: CacheFormat::F16,
@@ -234,4 +235,10 @@ fn advance(b: &mut Builder) -> Dispatch {
         vocabulary: Some(VOCABULARY),
     }
     .dispatch(&b.arena.gpu.target())
+}
+
+fn read(b: &mut Builder) -> Dispatch {
+    let words: Vec<u32> = (0..4 * READ_TILE_BYTES / 4).map(|_| b.random.bits() as u32).collect();
+    Read { state: b.state, x: b.words(&words), tiles: 4, y: b.output(SLOTS), workgroups: SLOTS }
+        .dispatch(&b.arena.gpu.target())
 }

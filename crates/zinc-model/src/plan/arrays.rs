@@ -115,7 +115,7 @@ impl Sizes<'_> {
             Array::Query | Array::Attended => u64::from(c.q_width()),
             Array::Key | Array::Value => u64::from(c.kv_width()),
             Array::Partials => self.heads().partials(MAX_SPLITS),
-            Array::Counters => u64::from(self.heads().groups()),
+            Array::Counters => u64::from(c.n_head),
             Array::RouterLogits => u64::from(self.experts().0),
             Array::ExpertIds | Array::ExpertWeights => u64::from(self.experts().1),
             Array::Hidden => match c.feed_forward {

@@ -6,7 +6,7 @@ use crate::weights::{ModelWeights, TensorId};
 /// Bytes moved and floating-point operations done by one op, or by many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Weights read, in bytes.
+    /// Weights read, in bytes, as they lie on a device.
     pub weight_bytes: u64,
     /// KV cache read and written, in bytes.
     pub cache_bytes: u64,
@@ -38,7 +38,7 @@ impl Op {
     pub fn cost(&self, weights: &ModelWeights, sizes: &Sizes<'_>, position: u32) -> Cost {
         let whole = |id: TensorId| {
             let tensor = weights.tensor(id);
-            Cost { weight_bytes: tensor.bytes, flops: 2 * tensor.elements(), ..Cost::default() }
+            Cost { weight_bytes: tensor.device_bytes(), flops: 2 * tensor.elements(), ..Cost::default() }
         };
         // A tensor of which only one row, or only the chosen experts, is read.
         let share = |id: TensorId, used: u64, of: u64| {

@@ -3,6 +3,8 @@
 
 mod profile;
 
+pub use profile::OpTimes;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -156,7 +156,8 @@ fn a_profile_has_a_time_for_every_op_and_leaves_the_same_logits() {
     drop(engine);
     let start = SequenceStart { tokens, cached: kept, budget: 1, sampling: Sampling::GREEDY, eog: &[] };
     let times = model.profile(&start, 1).expect("the device has timestamps");
-    assert_eq!(times.len(), model.plan(StepShape::Decode).ops.len());
-    assert!(times.iter().all(|ns| *ns >= 0.0) && times.iter().sum::<f64>() > 0.0, "{times:?}");
+    assert_eq!(times.ops_ns.len(), model.plan(StepShape::Decode).ops.len());
+    assert!(times.ops_ns.iter().all(|ns| *ns >= 0.0) && times.ops_ns.iter().sum::<f64>() > 0.0, "{times:?}");
+    assert!(times.empty_ns.is_finite() && times.empty_ns >= 0.0, "{times:?}");
     assert_eq!(model.last_logits().expect("logits are read"), logits);
 }

@@ -1,22 +1,34 @@
 //! Where the time of a step goes, op by op: a recording of its own, with a barrier before and a timestamp after every op.
 
 use zinc_model::Result;
-use zinc_vk::{Stage, Timestamps};
+use zinc_vk::{Access, Stage, Timestamps};
 
 use super::VulkanModel;
 use crate::model::{SequenceStart, StepModel, StepShape};
 
+/// Intervals without an op that are timed after those with one.
+const EMPTY_INTERVALS: u32 = 16;
+
+/// What [`VulkanModel::profile`] has measured, in nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpTimes {
+    /// The mean of each op, in the order of [`VulkanModel::plan`], the barrier before it included.
+    pub ops_ns: Vec<f64>,
+    /// The mean of a barrier with no op behind it: what there is of each op's time that is not the op's.
+    pub empty_ns: f64,
+}
+
 impl VulkanModel {
-    /// Runs `steps` decode steps of a new sequence, one after the other, and times each op: the mean of each in nanoseconds, in the
-    /// order of [`VulkanModel::plan`], the barrier before it included. Ops that overlap otherwise, and barriers that are otherwise
-    /// left out, make the sum larger than a step.
+    /// Runs `steps` decode steps of a new sequence, one after the other, and times each op. Ops that overlap otherwise, and barriers that
+    /// are otherwise left out, make the sum larger than a step.
     ///
     /// # Errors
     /// What the device says, and that it has no timestamps.
     ///
     /// # Panics
-    /// With steps in flight, or if `start` leaves prompt tokens to be fed or its budget is below `steps`.
-    pub fn profile(&mut self, start: &SequenceStart<'_>, steps: u32) -> Result<Vec<f64>> {
+    /// With steps in flight, if `steps` is 0, or if `start` leaves prompt tokens to be fed or its budget is below `steps`.
+    pub fn profile(&mut self, start: &SequenceStart<'_>, steps: u32) -> Result<OpTimes> {
+        assert!(steps > 0, "a profile of 0 steps");
         assert!(
             start.tokens.len() == start.cached as usize + 1 && start.budget >= steps,
             "{steps} steps are profiled with {} of {} tokens cached and a budget of {}",
@@ -25,7 +37,7 @@ impl VulkanModel {
             start.budget
         );
         let ops = self.plan(StepShape::Decode).ops.len();
-        let stamps = Timestamps::new(self.device(), ops as u32 + 1)?;
+        let stamps = Timestamps::new(self.device(), 1 + ops as u32 + EMPTY_INTERVALS)?;
         let mut recording = self.start_recording("profile")?;
         recording.reset_timestamps(&stamps, 0..stamps.count());
         recording.timestamp(&stamps, 0, Stage::End);
@@ -34,18 +46,24 @@ impl VulkanModel {
             recording.timestamp(&stamps, next, Stage::End);
             next += 1;
         })?;
+        for index in next..stamps.count() {
+            recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+            recording.timestamp(&stamps, index, Stage::End);
+        }
         let recording = recording.finish()?;
         self.begin(start)?;
         let clock = self.device().clock()?;
-        let mut times = vec![0.0; ops];
+        let mut sums_ns = vec![0.0; ops + EMPTY_INTERVALS as usize];
         for _ in 0..steps {
             self.device().compute_queue().submit(&recording, &[])?.wait()?;
             let ticks = stamps.read(0..stamps.count())?;
-            for (time, pair) in times.iter_mut().zip(ticks.windows(2)) {
+            for (sum_ns, pair) in sums_ns.iter_mut().zip(ticks.windows(2)) {
                 let elapsed_ns = clock.host_ns(pair[1]).saturating_sub(clock.host_ns(pair[0]));
-                *time += elapsed_ns as f64 / f64::from(steps.max(1));
+                *sum_ns += elapsed_ns as f64;
             }
         }
-        Ok(times)
+        let mut means_ns = sums_ns.into_iter().map(|ns| ns / f64::from(steps));
+        let ops_ns = means_ns.by_ref().take(ops).collect();
+        Ok(OpTimes { ops_ns, empty_ns: means_ns.sum::<f64>() / f64::from(EMPTY_INTERVALS) })
     }
 }

@@ -1,0 +1,146 @@
+//! How fast a device reads its own memory: what the traffic of a token is held against.
+
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
+use zinc_kernels::Pipelines;
+use zinc_kernels::generated::state::StepState;
+use zinc_kernels::ops::{READ_TILE_BYTES, Read};
+use zinc_vk::{
+    AdapterKind, Buffer, Device, Error, Placement, QueueKind, Recording, RecordingBuilder, Result, Stage, Timestamps,
+    host_now_ns,
+};
+
+/// Bytes read: far above the caches of any card.
+const LARGEST: u64 = 1 << 30;
+/// The same on processors, whose memory is slower.
+const LARGEST_ON_CPU: u64 = 64 << 20;
+
+/// Bytes of random numbers that the memory is filled with, again and again: memory may be compressed where it is all alike.
+const PATTERN_BYTES: u64 = 1 << 20;
+
+/// How many workgroups share the memory out: few that read for long, many that even out; which is faster depends on the device.
+const WORKGROUPS: [u32; 3] = [1_024, 4_096, 16_384];
+
+/// Times that each is run at the least. The first ones warm up, and the fastest of all counts.
+const LEAST_RUNS: u32 = 3;
+/// Time for which runs go on at the least: clocks take some to rise.
+const LEAST_TIME: Duration = Duration::from_millis(100);
+
+/// Bytes read per second, in the fastest of many runs on the compute queue; by the device's clock, or by the host's where the device has
+/// no timestamps. The queue must have nothing else to do, and holds no memory of this afterwards.
+///
+/// # Errors
+/// [`Error::OutOfMemory`], or what the driver says.
+pub(crate) fn read_bandwidth(device: &Arc<Device>) -> Result<f64> {
+    let limits = &device.facts().limits;
+    let limit = limits.buffer_bytes.unwrap_or(u64::MAX).min(limits.allocation_bytes);
+    let bytes = buffer_bytes(device.facts().kind, zinc_model::device::available(device), limit);
+    let memory = filled(device, bytes)?;
+    let state = Buffer::new(device, "bandwidth state", size_of::<StepState>() as u64, Placement::Upload)?;
+    // All that the kernel looks at.
+    state.store_u32(offset_of!(StepState, live) as u64, 1);
+    let stamps = match Timestamps::new(device, 2) {
+        Err(Error::NoTimestamps { .. }) => None,
+        stamps => Some(stamps?),
+    };
+    let pipelines = Pipelines::new(device.clone());
+    let record = |workgroups: u32| -> Result<Arc<Recording>> {
+        let y = Buffer::new(device, "bandwidth words", u64::from(workgroups) * 4, Placement::Device)?;
+        let tiles = (bytes / u64::from(READ_TILE_BYTES)) as u32;
+        let read = Read { state: state.address(), x: memory.address(), tiles, y: y.address(), workgroups };
+        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "bandwidth")?;
+        for buffer in [&memory, &state, &y] {
+            recording.keep(buffer.clone());
+        }
+        if let Some(stamps) = &stamps {
+            recording.reset_timestamps(stamps, 0..2).timestamp(stamps, 0, Stage::End);
+        }
+        pipelines.record(&mut recording, &read.dispatch(&pipelines.target()))?;
+        if let Some(stamps) = &stamps {
+            recording.timestamp(stamps, 1, Stage::End);
+        }
+        recording.finish()
+    };
+    let recordings = WORKGROUPS.into_iter().map(record).collect::<Result<Vec<_>>>()?;
+    let clock = stamps.as_ref().map(|_| device.clock()).transpose()?;
+    let (started, mut runs, mut best_ns) = (Instant::now(), 0, u64::MAX);
+    while runs < LEAST_RUNS || started.elapsed() < LEAST_TIME {
+        for recording in &recordings {
+            let submitted = host_now_ns();
+            device.compute_queue().submit(recording, &[])?.wait()?;
+            let elapsed_ns = match (&stamps, &clock) {
+                (Some(stamps), Some(clock)) => {
+                    let ticks = stamps.read(0..2)?;
+                    clock.host_ns(ticks[1]).saturating_sub(clock.host_ns(ticks[0]))
+                }
+                _ => host_now_ns() - submitted,
+            };
+            best_ns = best_ns.min(elapsed_ns.max(1));
+        }
+        runs += 1;
+    }
+    // The last submission holds the buffers until it is collected.
+    device.compute_queue().collect()?;
+    Ok(bytes as f64 / (best_ns as f64 * 1e-9))
+}
+
+/// What is read: as much as is sensible on a device of this kind if that is available, or else a quarter of what is. Whole tiles, one
+/// at least.
+fn buffer_bytes(kind: AdapterKind, available: u64, limit: u64) -> u64 {
+    let sensible = if kind == AdapterKind::Cpu { LARGEST_ON_CPU } else { LARGEST };
+    let bytes = if sensible <= available { sensible } else { available / 4 };
+    let tile = u64::from(READ_TILE_BYTES);
+    (bytes.min(limit) / tile).max(1) * tile
+}
+
+/// A buffer full of random numbers.
+fn filled(device: &Arc<Device>, bytes: u64) -> Result<Arc<Buffer>> {
+    let memory = Buffer::new(device, "bandwidth memory", bytes, Placement::Device)?;
+    let pattern = Buffer::new(device, "bandwidth pattern", PATTERN_BYTES, Placement::Upload)?;
+    let mut numbers = vec![0; PATTERN_BYTES as usize];
+    Xoshiro256PlusPlus::seed_from_u64(0).fill_bytes(&mut numbers);
+    pattern.write(0, &numbers);
+    let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "bandwidth fill")?;
+    let mut offset = 0;
+    while offset < bytes {
+        let part = PATTERN_BYTES.min(bytes - offset);
+        recording.copy(&pattern, 0, &memory, offset, part);
+        offset += part;
+    }
+    device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
+    Ok(memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_memory_is_left_behind() {
+        let vulkan = crate::device::open_vulkan().unwrap();
+        let device = crate::device::open_device(&vulkan, None).unwrap();
+        let ours = || device.memory_report().heaps.iter().map(|heap| heap.ours).sum::<u64>();
+        let before = ours();
+        let bandwidth = read_bandwidth(&device).unwrap();
+        // No memory is slower than 10 MB/s or faster than 100 TB/s.
+        assert!((1e7..1e14).contains(&bandwidth), "{bandwidth} bytes/s");
+        assert_eq!(ours(), before);
+    }
+
+    #[test]
+    fn what_is_read_is_large_and_fits() {
+        let bytes = |kind, available| buffer_bytes(kind, available, u64::MAX);
+        assert_eq!(bytes(AdapterKind::Discrete, 80 << 30), 1 << 30);
+        assert_eq!(bytes(AdapterKind::Discrete, (800 << 20) + 5), 200 << 20);
+        assert_eq!(bytes(AdapterKind::Cpu, 80 << 30), 64 << 20);
+        assert_eq!(bytes(AdapterKind::Integrated, 0), u64::from(READ_TILE_BYTES));
+        assert_eq!(
+            buffer_bytes(AdapterKind::Discrete, 80 << 30, (128 << 20) - 1),
+            (128 << 20) - u64::from(READ_TILE_BYTES)
+        );
+    }
+}

@@ -1,0 +1,32 @@
+//! The cost model counts what a step reads from the memory of a device.
+
+use std::path::Path;
+
+use zinc_kernels::ops::{ActFormat, CacheFormat};
+use zinc_model::Model;
+use zinc_model::plan::{CacheOptions, Op, Plan, Shape, Sizes};
+
+#[test]
+fn weights_count_as_they_lie_on_a_device() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny/qwen3moe-a-q4_k_m.gguf");
+    let model = Model::open(&path).expect("a tiny model opens");
+    let cache = CacheOptions { context: 16, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
+    let sizes = Sizes { config: &model.config, cache };
+    let ops = Plan::new(&model.weights, Shape::Decode, ActFormat::Q8).ops;
+    let Some(Op::Gather { table }) = ops.first() else { panic!("a step begins with {:?}", ops.first()) };
+    let table = model.weights.tensor(*table);
+    let is_tied = model.weights.tensors.iter().filter(|tensor| tensor.rows == model.config.n_vocab).count() == 1;
+    let (experts, used) = sizes.experts();
+    let mut expected = table.device_row_bytes();
+    for tensor in &model.weights.tensors {
+        expected += match tensor.matrices {
+            1 if std::ptr::eq(tensor, table) && !is_tied => 0,
+            1 => tensor.device_bytes(),
+            _ => tensor.device_bytes() / u64::from(experts) * u64::from(used),
+        };
+    }
+    let counted: u64 = ops.iter().map(|op| op.cost(&model.weights, &sizes, 3).weight_bytes).sum();
+    assert_eq!(counted, expected);
+    let grown = |tensor: &zinc_model::weights::WeightTensor| tensor.device_bytes() > tensor.bytes;
+    assert!(model.weights.tensors.iter().any(grown), "no tensor tells the device's bytes from the file's");
+}
