@@ -7,7 +7,7 @@ use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
     ActFormat, Advance, Attention, CacheFormat, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec, Matrix, Norm,
-    Pairing, Product, Router, Routing, Sample, Weighting,
+    Pairing, Product, Read, Router, Routing, Sample, Weighting,
 };
 
 const WIDTH: u32 = 2_048;
@@ -47,6 +47,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
         add(format.name(), expert_down(format).dispatch(target));
     }
     add("", Sample { state: 0, logits: 0, candidates: 0, vocabulary: VOCABULARY }.dispatch(target));
+    add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
     let vocabulary = Some(VOCABULARY);
     let advance = Advance { state: 0, report: 0, prompt: 0, end_tokens: 0, cancelled: 0, candidates: 0, vocabulary };
     add("", advance.dispatch(target));
