@@ -2,8 +2,9 @@
 // joins the shares.
 //
 // Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
-// them. The context is split over workgroups and their subgroups by tiles of one position a lane; the grid does not depend on the context
-// length, so that one recording serves every token, and splits without a tile leave at once. The workgroup of a group that finishes last joins
+// them. ROW_LANES lanes share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers.
+// The context is split over workgroups and their subgroups by tiles; the grid does not depend on the context length, so that one recording
+// serves every token, and splits without a tile leave at once. The workgroup of a group that finishes last joins
 // the shares, in the order of the splits. Every workgroup prepares the queries for itself; the one whose tile holds the token's position writes
 // the cache before it reads it.
 // (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
@@ -48,29 +49,29 @@ layout(push_constant, scalar) uniform Push {
 } push;
 
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
-const uint PARTS = HEAD_SIZE / 4;                            // of a head, four elements each
-const uint OWN_PARTS = (PARTS + SUBGROUP - 1) / SUBGROUP;    // of them a lane's
-const uint HEADS_4 = (HEADS + 3) / 4;
-const uint OWN_PAIRS = (HEAD_SIZE / 2 + SUBGROUP - 1) / SUBGROUP; // of a head's elements a lane's
-const uint KEYS_AHEAD = PARTS % 16 == 0 ? 8 : 2;             // eight elements of a key each, loaded before the first is used
-const uint VALUES_AHEAD = 8;                                 // rows of which a lane's parts are loaded before the first is used
-const uint MAX_SHARES = 64;                                  // of a context; more than the subgroups of a workgroup
+const uint PARTS = HEAD_SIZE / 4;                                   // of a head, four elements each
+const uint EIGHTS = HEAD_SIZE / 8;                                  // of a head, eight elements each
+const uint OWN_PAIRS = (HEAD_SIZE / 2 + SUBGROUP - 1) / SUBGROUP;   // of a head's elements a lane's
+const uint ROW_LANES = HEAD_SIZE > 128 && SUBGROUP > 8 ? 16 : 8;    // lanes that share a position
+const uint OWN_EIGHTS = (EIGHTS + ROW_LANES - 1) / ROW_LANES;       // of a row a lane's
+const uint ROWS = SUBGROUP / ROW_LANES;                             // positions of a subgroup at a time
+const uint STEPS = 4;                                               // of which a tile consists, loaded together
+const uint TILE = ROWS * STEPS;                                     // positions of a subgroup between two looks at the maximum
+const uint KEY_WORDS = KEY_FORMAT == CACHE_F16 ? 1 : 2;             // of 16 bytes in eight elements
+const uint VALUE_WORDS = VALUE_FORMAT == CACHE_F16 ? 1 : 2;
+const uint MAX_SHARES = 64;                                         // of a context; more than the subgroups of a workgroup
 #define MINUS_INFINITY uintBitsToFloat(0xff800000u)
 
 
-shared vec4 query[HEADS * PARTS];                            // in the end the joined values
-shared vec4 weights[SUBGROUPS * SUBGROUP * HEADS_4];         // of a tile: [subgroup, position, head]
-shared float maxima[MAX_SHARES * HEADS];                     // [share, head], of the subgroups and in the end of the splits
+shared vec4 query[HEADS * PARTS];        // in the end the joined values
+shared float maxima[MAX_SHARES * HEADS]; // [share, head], of the subgroups and in the end of the splits
 shared float sums[MAX_SHARES * HEADS];
 
 uint cache_bytes(uint format) { return format == CACHE_F16 ? 2u : 4u; }
-// Four elements as they are stored.
-uvec4 load_cache4(uint format, uint64_t row, uint part) {
-    if (format == CACHE_F32) return load_uvec4(row, part * 16);
-    return uvec4(load_uvec2(row, part * 8), 0, 0);
-}
-vec4 cache4_value(uint format, uvec4 stored) {
-    return format == CACHE_F32 ? uintBitsToFloat(stored) : vec4(half_pair(stored.x), half_pair(stored.y));
+// Half h of eight elements, given the one or two words that hold them.
+vec4 cache_half(uint format, uvec4 first, uvec4 second, uint h) {
+    if (format == CACHE_F32) return uintBitsToFloat(h == 0 ? first : second);
+    return h == 0 ? vec4(half_pair(first.x), half_pair(first.y)) : vec4(half_pair(first.z), half_pair(first.w));
 }
 void store_cache(uint64_t row, uint format, uint index, float value) {
     if (format == CACHE_F16) store_u16(row, index * 2, half_bits(value));
@@ -116,13 +117,24 @@ float total_of(uint count, uint h, float highest) {
     return total;
 }
 
-// A lane's parts of VALUES_AHEAD rows from `first` on. Beyond the tile's positions the last one stands in: its weight there is 0.
+// What is left of a share whose maximum is `own` beside one whose maximum is `highest`. Nothing of an empty one.
+float kept(float own, float highest) { return own == MINUS_INFINITY ? 0.0 : exp(own - highest); }
+
+// A lane's eights of the keys and values of a tile. Beyond the last position that one stands in: its weight there is 0.
 // (A macro, because arrays whose size is a specialisation constant cannot be passed.)
-#define LOAD_VALUES(first)                                                                                                \
-    [[unroll]] for (uint j = 0; j < VALUES_AHEAD; j++) {                                                                  \
-        uint64_t row = tile_values + uint64_t(min((first) + j, count - 1) * value_row_bytes);                             \
-        [[unroll]] for (uint n = 0; n < OWN_PARTS; n++) {                                                                 \
-            value[j * OWN_PARTS + n] = load_cache4(VALUE_FORMAT, row, min(lane + n * SUBGROUP, PARTS - 1));               \
+#define LOAD_TILE(tile)                                                                                                   \
+    [[unroll]] for (uint step = 0; step < STEPS; step++) {                                                                \
+        uint row = min((tile) * TILE + step * ROWS + lane / ROW_LANES, position);                                         \
+        [[unroll]] for (uint e = 0; e < OWN_EIGHTS; e++) {                                                                \
+            uint eight = min(lane % ROW_LANES + e * ROW_LANES, EIGHTS - 1);                                               \
+            [[unroll]] for (uint w = 0; w < KEY_WORDS; w++) {                                                             \
+                key[(step * OWN_EIGHTS + e) * KEY_WORDS + w] =                                                            \
+                    load_uvec4(key_cache, row * key_row_bytes + (eight * KEY_WORDS + w) * 16);                            \
+            }                                                                                                             \
+            [[unroll]] for (uint w = 0; w < VALUE_WORDS; w++) {                                                           \
+                value[(step * OWN_EIGHTS + e) * VALUE_WORDS + w] =                                                        \
+                    load_uvec4(value_cache, row * value_row_bytes + (eight * VALUE_WORDS + w) * 16);                      \
+            }                                                                                                             \
         }                                                                                                                 \
     }
 
@@ -130,7 +142,7 @@ void main() {
     bool live = step_is_live(push.state);
     uint position = step_position(push.state);
     if (!live) return;
-    uint tiles = position / SUBGROUP + 1; // the token's own entry counts
+    uint tiles = position / TILE + 1; // the token's own entry counts
     uint split = gl_WorkGroupID.x, splits = gl_NumWorkGroups.x, group = gl_WorkGroupID.y;
     uint first_tile = split * SUBGROUPS, stride = splits * SUBGROUPS;
     if (first_tile >= tiles) return;
@@ -140,6 +152,13 @@ void main() {
     uint value_row_bytes = push.kv_heads * HEAD_SIZE * cache_bytes(VALUE_FORMAT);
     uint64_t key_cache = push.key_cache + uint64_t(kv_head * HEAD_SIZE * cache_bytes(KEY_FORMAT));
     uint64_t value_cache = push.value_cache + uint64_t(kv_head * HEAD_SIZE * cache_bytes(VALUE_FORMAT));
+
+    // The first tile is under way while the queries are prepared.
+    uint tile = first_tile + gl_SubgroupID;
+    uvec4 key[STEPS * OWN_EIGHTS * KEY_WORDS], value[STEPS * OWN_EIGHTS * VALUE_WORDS];
+    if (tile < tiles) {
+        LOAD_TILE(tile)
+    }
 
     // The queries, and where the token's own tile is, its key and value. Groups that share the latter write equal bytes.
     bool owner = (tiles - 1) / SUBGROUPS % splits == split;
@@ -172,89 +191,92 @@ void main() {
     memoryBarrierBuffer();
     barrier();
 
-    vec4 values[HEADS * OWN_PARTS];
+    vec4 own_query[HEADS * OWN_EIGHTS * 2], values[HEADS * OWN_EIGHTS * 2];
     float maximum[HEADS], sum[HEADS];
     [[unroll]] for (uint h = 0; h < HEADS; h++) {
         maximum[h] = MINUS_INFINITY;
         sum[h] = 0.0;
-        [[unroll]] for (uint n = 0; n < OWN_PARTS; n++) values[h * OWN_PARTS + n] = vec4(0.0);
+        [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) {
+            uint part = (lane % ROW_LANES + i / 2 * ROW_LANES) * 2 + i % 2;
+            own_query[h * OWN_EIGHTS * 2 + i] = part < PARTS ? query[h * PARTS + part] : vec4(0.0);
+            values[h * OWN_EIGHTS * 2 + i] = vec4(0.0);
+        }
     }
-    for (uint tile = first_tile + gl_SubgroupID; tile < tiles; tile += stride) {
-        uint first = tile * SUBGROUP;
-        uint count = min(SUBGROUP, position + 1 - first);
-        uint64_t tile_keys = key_cache + uint64_t(first) * uint64_t(key_row_bytes);
-        uint64_t tile_values = value_cache + uint64_t(first) * uint64_t(value_row_bytes);
-
-        // The first values are under way while the keys are multiplied.
-        uvec4 value[VALUES_AHEAD * OWN_PARTS];
-        LOAD_VALUES(0)
-        float score[HEADS];
-        [[unroll]] for (uint h = 0; h < HEADS; h++) score[h] = 0.0;
-        uint own_row = min(lane, count - 1) * key_row_bytes;
-        [[unroll]] for (uint part = 0; part < PARTS; part += 2 * KEYS_AHEAD) {
-            uvec4 key[2 * KEYS_AHEAD];
-            [[unroll]] for (uint n = 0; n < KEYS_AHEAD; n++) {
-                if (KEY_FORMAT == CACHE_F16) {
-                    uvec4 eight = load_uvec4(tile_keys, own_row + (part + 2 * n) * 8);
-                    key[2 * n] = uvec4(eight.xy, 0, 0);
-                    key[2 * n + 1] = uvec4(eight.zw, 0, 0);
-                } else {
-                    key[2 * n] = load_uvec4(tile_keys, own_row + (part + 2 * n) * 16);
-                    key[2 * n + 1] = load_uvec4(tile_keys, own_row + (part + 2 * n + 1) * 16);
-                }
-            }
-            [[unroll]] for (uint n = 0; n < 2 * KEYS_AHEAD; n++) {
-                vec4 key_part = cache4_value(KEY_FORMAT, key[n]);
-                [[unroll]] for (uint h = 0; h < HEADS; h++) score[h] += dot(query[h * PARTS + part + n], key_part);
+    for (; tile < tiles; tile += stride) {
+        // What was loaded ahead lacks the token's own row.
+        if (tile != first_tile + gl_SubgroupID || tile == tiles - 1) {
+            LOAD_TILE(tile)
+        }
+        float score[STEPS * HEADS];
+        [[unroll]] for (uint step = 0; step < STEPS; step++) {
+            [[unroll]] for (uint h = 0; h < HEADS; h++) score[step * HEADS + h] = 0.0;
+            [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) {
+                uint at = (step * OWN_EIGHTS + i / 2) * KEY_WORDS;
+                vec4 part = cache_half(KEY_FORMAT, key[at], key[at + KEY_WORDS - 1], i % 2);
+                [[unroll]] for (uint h = 0; h < HEADS; h++) score[step * HEADS + h] += dot(own_query[h * OWN_EIGHTS * 2 + i], part);
             }
         }
-        uint slot = (gl_SubgroupID * SUBGROUP + lane) * HEADS_4;
+        [[unroll]] for (uint apart = 1; apart < ROW_LANES; apart *= 2) {
+            [[unroll]] for (uint i = 0; i < STEPS * HEADS; i++) score[i] += subgroupShuffleXor(score[i], apart);
+        }
         [[unroll]] for (uint h = 0; h < HEADS; h++) {
-            float raised = max(maximum[h], subgroupMax(lane < count ? score[h] : MINUS_INFINITY));
-            float weight = lane < count ? exp(score[h] - raised) : 0.0;
-            float keep = exp(maximum[h] - raised); // 0 for the first tile
+            float raised = maximum[h];
+            [[unroll]] for (uint step = 0; step < STEPS; step++) {
+                if (tile * TILE + step * ROWS + lane / ROW_LANES <= position) raised = max(raised, score[step * HEADS + h]);
+            }
+            float keep = kept(maximum[h], raised);
             maximum[h] = raised;
-            sum[h] = sum[h] * keep + weight;
-            weights[slot + h / 4][h % 4] = weight;
-            [[unroll]] for (uint n = 0; n < OWN_PARTS; n++) values[h * OWN_PARTS + n] *= keep;
-        }
-        subgroupBarrier();
-        for (uint t = 0; t < count; t += VALUES_AHEAD) {
-            vec4 now[VALUES_AHEAD * OWN_PARTS];
-            [[unroll]] for (uint n = 0; n < VALUES_AHEAD * OWN_PARTS; n++) now[n] = cache4_value(VALUE_FORMAT, value[n]);
-            if (t + VALUES_AHEAD < count) {
-                LOAD_VALUES(t + VALUES_AHEAD)
+            sum[h] *= keep;
+            [[unroll]] for (uint step = 0; step < STEPS; step++) {
+                bool inside = tile * TILE + step * ROWS + lane / ROW_LANES <= position;
+                float weight = inside ? exp(score[step * HEADS + h] - raised) : 0.0;
+                score[step * HEADS + h] = weight;
+                sum[h] += weight;
             }
-            [[unroll]] for (uint j = 0; j < VALUES_AHEAD; j++) {
-                uint from = (gl_SubgroupID * SUBGROUP + t + j) * HEADS_4;
-                [[unroll]] for (uint h = 0; h < HEADS; h++) {
-                    float weight = weights[from + h / 4][h % 4];
-                    [[unroll]] for (uint n = 0; n < OWN_PARTS; n++) values[h * OWN_PARTS + n] += weight * now[j * OWN_PARTS + n];
-                }
+            [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) values[h * OWN_EIGHTS * 2 + i] *= keep;
+        }
+        [[unroll]] for (uint step = 0; step < STEPS; step++) {
+            [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) {
+                uint at = (step * OWN_EIGHTS + i / 2) * VALUE_WORDS;
+                vec4 part = cache_half(VALUE_FORMAT, value[at], value[at + VALUE_WORDS - 1], i % 2);
+                [[unroll]] for (uint h = 0; h < HEADS; h++) values[h * OWN_EIGHTS * 2 + i] += score[step * HEADS + h] * part;
             }
         }
-        subgroupBarrier(); // the weights have been read
+    }
+
+    // The shares of the lanes that had other positions become the subgroup's: every lane adds the same two numbers.
+    [[unroll]] for (uint apart = ROW_LANES; apart < SUBGROUP; apart *= 2) {
+        [[unroll]] for (uint h = 0; h < HEADS; h++) {
+            float highest = max(maximum[h], subgroupShuffleXor(maximum[h], apart));
+            float keep = kept(maximum[h], highest);
+            maximum[h] = highest;
+            sum[h] *= keep;
+            sum[h] += subgroupShuffleXor(sum[h], apart);
+            [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) {
+                vec4 own = values[h * OWN_EIGHTS * 2 + i] * keep;
+                values[h * OWN_EIGHTS * 2 + i] = own + subgroupShuffleXor(own, apart);
+            }
+        }
     }
 
     // The subgroups' shares become the workgroup's, in the order of the subgroups.
     uint filled = min(SUBGROUPS, tiles - first_tile);
-    [[unroll]] for (uint h = 0; h < HEADS; h++) {
-        float total = subgroupAdd(sum[h]);
-        if (subgroupElect()) {
+    if (subgroupElect()) {
+        [[unroll]] for (uint h = 0; h < HEADS; h++) {
             maxima[gl_SubgroupID * HEADS + h] = maximum[h];
-            sums[gl_SubgroupID * HEADS + h] = total;
+            sums[gl_SubgroupID * HEADS + h] = sum[h];
         }
     }
     barrier(); // also: the queries have been read
     for (uint s = 0; s < filled; s++) {
-        if (gl_SubgroupID == s) {
+        if (gl_SubgroupID == s && lane < ROW_LANES) {
             [[unroll]] for (uint h = 0; h < HEADS; h++) {
                 float keep = exp(maximum[h] - highest_of(filled, h));
-                [[unroll]] for (uint n = 0; n < OWN_PARTS; n++) {
-                    uint part = lane + n * SUBGROUP;
+                [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) {
+                    uint part = (lane + i / 2 * ROW_LANES) * 2 + i % 2;
                     if (part < PARTS) {
                         vec4 before = s == 0 ? vec4(0.0) : query[h * PARTS + part];
-                        query[h * PARTS + part] = before + values[h * OWN_PARTS + n] * keep;
+                        query[h * PARTS + part] = before + values[h * OWN_EIGHTS * 2 + i] * keep;
                     }
                 }
             }
@@ -273,7 +295,7 @@ void main() {
             float highest = highest_of(filled, h);
             store_shared_vec4(share, (HEADS * PARTS + h) * 16, vec4(highest, total_of(filled, h, highest), 0.0, 0.0));
         }
-        if (!last_to_arrive(push.counters + uint64_t(group * 4), sharers)) return;
+        if (!last_to_arrive(push.counters + uint64_t(group * 4), sharers, true)) return;
 
         for (uint i = thread_index(); i < HEADS * sharers; i += workgroup_size()) {
             uint s = i / HEADS, h = i % HEADS;

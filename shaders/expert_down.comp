@@ -14,6 +14,7 @@ layout(constant_id = 2) const uint ACT = 0;      // the form of h
 layout(constant_id = 3) const uint COLUMNS = 32;
 layout(constant_id = 4) const uint FORMAT = 0;
 layout(constant_id = 5) const uint SLOTS = 1;
+layout(constant_id = 6) const uint AHEAD = 1;    // chunks that a lane loads before it uses the first
 const uint NORM = 0;
 #include "include/products.glsl"
 
@@ -28,16 +29,15 @@ layout(push_constant, scalar) uniform Push {
 } push;
 
 const uint CHUNKS = COLUMNS / 32;
-const uint OWN_CHUNKS = (CHUNKS * SLOTS + SUBGROUP - 1) / SUBGROUP; // of a lane
-const uint AHEAD = OWN_CHUNKS < 6 ? OWN_CHUNKS : 6;                 // of them are loaded before the first is used
 
 void main() {
     bool live = step_is_live(push.state);
     uint row = flat_subgroup();
     if (row >= push.rows) return;
+    float before = load_f32(push.y, row * 4);
     uint bytes = row_bytes(FORMAT, COLUMNS);
     float sum = 0.0;
-    if (ACT == ACT_Q8) {
+    if (ACT != ACT_F32) {
         [[unroll]] for (uint at = 0; at < CHUNKS * SLOTS; at += AHEAD * SUBGROUP) {
             Raw raw[AHEAD];
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {
@@ -67,5 +67,5 @@ void main() {
         }
     }
     sum = subgroupAdd(sum);
-    if (subgroupElect()) store_f32(push.y, row * 4, load_f32(push.y, row * 4) + sum);
+    if (subgroupElect()) store_f32(push.y, row * 4, before + sum);
 }

@@ -18,6 +18,7 @@ layout(constant_id = 5) const uint OUT = 0;     // the form of y
 layout(constant_id = 6) const uint EXPERTS = 0; // 1: slot s uses the matrices of expert ids[s]; 0: there is one slot and one pair
 layout(constant_id = 7) const uint GATE_FORMAT = 0;
 layout(constant_id = 8) const uint UP_FORMAT = 0;
+layout(constant_id = 9) const uint AHEAD = 1;   // chunks of each row that a lane loads before it uses the first
 #include "include/products.glsl"
 
 layout(push_constant, scalar) uniform Push {
@@ -35,7 +36,6 @@ layout(push_constant, scalar) uniform Push {
 const uint CHUNKS = COLUMNS / 32;
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP; // at most 16
 const uint ROWS = RUN / SUBGROUPS;
-const uint AHEAD = CHUNKS > SUBGROUP ? 2 : 1; // chunks of each row that a lane loads before it uses the first
 
 shared vec4 results[RUN / 4];
 
@@ -55,7 +55,7 @@ void main() {
         gates[r] = 0.0;
         ups[r] = 0.0;
     }
-    if (ACT == ACT_Q8) {
+    if (ACT != ACT_F32) {
         [[unroll]] for (uint at = 0; at < CHUNKS; at += AHEAD * SUBGROUP) {
             Raw gate_raw[AHEAD * ROWS], up_raw[AHEAD * ROWS];
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {

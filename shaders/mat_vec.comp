@@ -57,12 +57,13 @@ struct Product {
 void multiply(uint format, Product product, uint turn, bool live, bool prepare, inout Operand operand) {
     uint first = turn * WORKGROUP_ROWS + gl_SubgroupID * ROWS;
     uint64_t row[ROWS];
-    float sums[ROWS];
+    float sums[ROWS], before[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         row[r] = product.weights + uint64_t(min(first + r, product.rows - 1)) * uint64_t(row_bytes(format, COLUMNS));
         sums[r] = 0.0;
+        before[r] = ACCUMULATE == 1 ? load_f32(product.y, min(first + r, product.rows - 1) * 4u) : 0.0;
     }
-    if (ACT == ACT_Q8) {
+    if (ACT != ACT_F32) {
         [[unroll]] for (uint at = 0; at < CHUNKS; at += AHEAD * SUBGROUP) {
             Raw raw[AHEAD * ROWS];
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {
@@ -92,7 +93,7 @@ void multiply(uint format, Product product, uint turn, bool live, bool prepare, 
         float sum = subgroupAdd(sums[r]);
         if (subgroupElect() && first + r < product.rows) {
             if (product.bias != 0) sum += load_f32(product.bias, (first + r) * 4u);
-            if (ACCUMULATE == 1) sum += load_f32(product.y, (first + r) * 4u);
+            if (ACCUMULATE == 1) sum += before[r];
             store_f32(product.y, (first + r) * 4u, sum);
         }
     }

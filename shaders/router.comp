@@ -67,7 +67,7 @@ void main() {
         for (uint j = 0; j < 4; j++) v[j] = normalised(operand, run * 4u + j);
         store_act(OUT, push.y, COLUMNS, run, v);
     }
-    if (!last_to_arrive(push.counter, groups)) return;
+    if (!last_to_arrive(push.counter, groups, false)) return;
 
     uint padded = (push.experts + 3u) & ~3u;
     for (uint i = thread_index(); i < padded; i += workgroup_size()) {

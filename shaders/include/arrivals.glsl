@@ -3,11 +3,15 @@
 // Parts are passed with the `shared` loads and stores of memory.glsl. The counter starts at 0 and is 0 again afterwards.
 shared uint arrived_before;
 
-// Whether the caller's workgroup is the last of `expected`. Every thread of the workgroup calls it and gets the same answer.
-bool last_to_arrive(uint64_t counter, uint expected) {
-    memoryBarrierBuffer(); // this thread's part, before the count
-    barrier();
+// Whether the caller's workgroup is the last of `expected`. Every thread of the workgroup calls it and gets the same answer. Thread 0's part
+// alone is passed on; `every_thread_has_a_part` says that the others' are, too.
+bool last_to_arrive(uint64_t counter, uint expected, bool every_thread_has_a_part) {
+    if (every_thread_has_a_part) {
+        memoryBarrierBuffer(); // this thread's part, before the count
+        barrier();
+    }
     if (thread_index() == 0) {
+        memoryBarrierBuffer();
         arrived_before = atomicAdd(SharedU32Ref(counter).v, 1u);
         if (arrived_before == expected - 1u) SharedU32Ref(counter).v = 0u;
     }

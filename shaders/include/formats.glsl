@@ -168,22 +168,19 @@ const uvec4 IQ4_TABLE = uvec4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u
 // Twice the values of E2M1 (OCP Microscaling formats): 0 1 2 3, 4 6 8 12, and their negatives.
 const uvec4 MXFP4_TABLE = uvec4(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
 
-// 6-bit scale and minimum of group g of a Q4_K or Q5_K block, from its 12 bytes as three words.
-uvec2 k_scale_min(uvec3 packed, uint g) {
-    uint shift = 8u * (g & 3u);
-    uint low = packed.z >> shift;
-    uvec2 of_first = uvec2((packed.x >> shift) & 63u, (packed.y >> shift) & 63u);
-    uvec2 of_last =
-        uvec2((low & 15u) | (((packed.x >> (shift + 6u)) & 3u) << 4), ((low >> 4) & 15u) | (((packed.y >> (shift + 6u)) & 3u) << 4));
-    return g < 4u ? of_first : of_last;
-}
-// Group g of a K block with 6-bit scales: effective scale and (negative) offset.
-vec2 k_scale_offset(uvec4 head, uint g) {
-    uvec2 scale_min = k_scale_min(head.yzw, g);
-    vec2 scales = half_pair(head.x);
-    precise float scale = scales.x * float(scale_min.x);
-    precise float offset = scales.y * float(scale_min.y);
-    return vec2(scale, -offset);
+// Effective scales and (negative) offsets of groups 2 * pair and 2 * pair + 1 of a Q4_K or Q5_K block, from its head: two halves, then
+// eight 6-bit scales and eight 6-bit minimums in 12 bytes. The first four of each are whole bytes; the last four have their low nibbles in the
+// last four bytes and their high bits on top of the first four.
+vec4 k_scales_offsets(uvec4 head, uint pair) {
+    uint shift = 16u * (pair & 1u);
+    uint scales = head.y >> shift, minimums = head.z >> shift, low = head.w >> shift;
+    bool last = pair >= 2u;
+    scales = last ? (low & 0x0f0fu) | ((scales >> 2) & 0x3030u) : scales & 0x3f3fu;
+    minimums = last ? ((low >> 4) & 0x0f0fu) | ((minimums >> 2) & 0x3030u) : minimums & 0x3f3fu;
+    vec2 of_block = half_pair(head.x);
+    precise vec2 scale = of_block.x * vec2(scales & 0xffu, scales >> 8);
+    precise vec2 offset = of_block.y * vec2(minimums & 0xffu, minimums >> 8);
+    return vec4(scale.x, -offset.x, scale.y, -offset.y);
 }
 // Run r of a Q2_K block: 4-bit scale and minimum.
 vec2 q2_scale_offset(Raw raw, uint r) {
@@ -237,18 +234,21 @@ Chunk unpack(uint format, Raw raw, uint chunk) {
         k.a_scale = vec2(half_value(raw.head.x), 0.0);
         k.b_scale = k.a_scale;
         break;
-    case Q4_K:
+    case Q4_K: {
+        vec4 pair = k_scales_offsets(raw.head, c >> 1);
         k.a = low;
         k.b = high;
-        k.a_scale = k_scale_offset(raw.head, (c >> 1) * 2u);
-        k.b_scale = k_scale_offset(raw.head, (c >> 1) * 2u + 1u);
+        k.a_scale = pair.xy;
+        k.b_scale = pair.zw;
         break;
+    }
     case Q5_K: {
         uint g = (c >> 1) * 2u;
+        vec4 pair = k_scales_offsets(raw.head, c >> 1);
         k.a = low | (((raw.more >> g) & 0x01010101u) << 4);
         k.b = high | (((raw.more >> (g + 1u)) & 0x01010101u) << 4);
-        k.a_scale = k_scale_offset(raw.head, g);
-        k.b_scale = k_scale_offset(raw.head, g + 1u);
+        k.a_scale = pair.xy;
+        k.b_scale = pair.zw;
         break;
     }
     case Q6_K: {

@@ -11,8 +11,10 @@ spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [
 int dot4(int a, int b, spirv_literal int packed_4x8);
 
 const uint RUNS = COLUMNS / RUN;
-const uint STAGED_RUNS = ACT == ACT_Q8 && NORM == 1 ? RUNS : 1;
-shared uvec4 staged_q[STAGED_RUNS];
+const uint STAGED_RUNS = ACT != ACT_F32 && NORM == 1 ? RUNS : 1;
+const uint STAGED_LOW_RUNS = ACT == ACT_Q16 && NORM == 1 ? RUNS : 1;
+shared uvec4 staged_high[STAGED_RUNS];
+shared uvec4 staged_low[STAGED_LOW_RUNS];
 shared vec2 staged_scale[STAGED_RUNS];
 
 struct Operand {
@@ -30,7 +32,7 @@ const uint OWN_RUNS = (RUNS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x; // o
 // Every thread of the workgroup takes part. (RMS norm: Zhang and Sennrich, 2019.)
 Operand prepare_operand(uint64_t x, uint64_t norm, float epsilon) {
     Operand operand = Operand(x, norm, 1.0);
-    if (NORM == 1 && ACT == ACT_Q8) {
+    if (NORM == 1 && ACT != ACT_F32) {
         vec4 v[OWN_RUNS * 4], weight[OWN_RUNS * 4];
         float squares = 0.0;
         [[unroll]] for (uint n = 0; n < OWN_RUNS; n++) {
@@ -46,9 +48,10 @@ Operand prepare_operand(uint64_t x, uint64_t norm, float epsilon) {
             uint run = thread_index() + n * gl_WorkGroupSize.x;
             vec4 scaled[4];
             [[unroll]] for (uint j = 0; j < 4; j++) scaled[j] = v[n * 4 + j] * operand.norm_scale * weight[n * 4 + j];
-            QuantisedRun quantised = quantise_run(scaled);
+            QuantisedRun quantised = quantise_run(ACT, scaled);
             if (run < RUNS) {
-                staged_q[run] = quantised.q;
+                staged_high[run] = quantised.high;
+                if (ACT == ACT_Q16) staged_low[run] = quantised.low;
                 staged_scale[run] = quantised.scale;
             }
         }
@@ -64,31 +67,35 @@ Operand prepare_operand(uint64_t x, uint64_t norm, float epsilon) {
     return operand;
 }
 
-uvec4 operand_q(Operand operand, uint run) { return NORM == 1 ? staged_q[run] : load_act_q(operand.x, run); }
-vec2 operand_scale(Operand operand, uint run) { return NORM == 1 ? staged_scale[run] : load_act_scale(operand.x, COLUMNS, run); }
+QuantisedRun operand_run(Operand operand, uint run) {
+    if (NORM == 0) return load_act_run(ACT, operand.x, COLUMNS, run);
+    return QuantisedRun(staged_high[run], ACT == ACT_Q16 ? staged_low[run] : uvec4(0), staged_scale[run]);
+}
 vec4 operand_floats(Operand operand, uint part) { return NORM == 1 ? normalised(operand, part) : load_vec4(operand.x, part * 16u); }
 
 // The quantised activations that a chunk meets.
 struct ChunkInput {
-    uvec4 a;
-    uvec4 b;
-    vec2 a_scale;
-    vec2 b_scale;
+    QuantisedRun a;
+    QuantisedRun b;
 };
 ChunkInput chunk_input(Operand operand, uint format, uint chunk) {
     uvec2 runs = chunk_runs(format, chunk);
-    return ChunkInput(operand_q(operand, runs.x), operand_q(operand, runs.y), operand_scale(operand, runs.x), operand_scale(operand, runs.y));
+    return ChunkInput(operand_run(operand, runs.x), operand_run(operand, runs.y));
 }
 
 int dot16(uvec4 a, uvec4 b) {
     return dot4(int(a.x), int(b.x), 0) + dot4(int(a.y), int(b.y), 0) + dot4(int(a.z), int(b.z), 0) + dot4(int(a.w), int(b.w), 0);
 }
+// At most 16 * 128 * 32,512 in magnitude.
+float integer_dot(uvec4 w, QuantisedRun x) {
+    int high = dot16(w, x.high);
+    return float(ACT == ACT_Q16 ? high * 256 + dot16(w, x.low) : high);
+}
 float quantised_dot(uint format, Chunk w, ChunkInput x) {
-    float sum = w.a_scale.x * x.a_scale.x * float(dot16(w.a, x.a)) + w.b_scale.x * x.b_scale.x * float(dot16(w.b, x.b));
-    if (has_offset(format)) sum += w.a_scale.y * x.a_scale.y + w.b_scale.y * x.b_scale.y;
+    float sum = w.a_scale.x * x.a.scale.x * integer_dot(w.a, x.a) + w.b_scale.x * x.b.scale.x * integer_dot(w.b, x.b);
+    if (has_offset(format)) sum += w.a_scale.y * x.a.scale.y + w.b_scale.y * x.b.scale.y;
     return sum;
 }
-
 float run_dot(uint format, uvec4 q, vec2 scale, Operand operand, uint run) {
     float sum = 0.0, total = 0.0;
     for (uint j = 0; j < 4; j++) {

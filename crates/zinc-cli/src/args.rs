@@ -300,6 +300,7 @@ pub(crate) struct EngineArgs {
 /// A form of activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Act {
+    Q16,
     Q8,
     F32,
 }
@@ -307,6 +308,7 @@ pub(crate) enum Act {
 impl From<Act> for ActFormat {
     fn from(act: Act) -> Self {
         match act {
+            Act::Q16 => Self::Q16,
             Act::Q8 => Self::Q8,
             Act::F32 => Self::F32,
         }
@@ -324,8 +326,8 @@ pub(crate) struct DeviceArgs {
     /// The device, by index or part of its name as `zinc devices` lists them, or `interpreter`: the CPU, op by op [-dev]
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) device: Option<Device>,
-    /// Activations that quantised weights meet: 8-bit integers with a scale for each 16, or exact f32
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = Act::Q8)]
+    /// Activations that quantised weights meet: integers of 16 or 8 bits with a scale for each 16 of them, or f32
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Act::Q16)]
     pub(crate) act: Act,
     /// List the devices and exit
     #[arg(long)]

@@ -2,48 +2,51 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
-//   203315516a06931f3c9c6c57e864b91154a0cae476c45dc04a9f6bb811cc2f5d crates/zinc-kernels/spv/attention.spv
-//   8af73f4b78b1eb9867d519ff36abb0cd383403807bcc54b5a98518e81f6f96e5 crates/zinc-kernels/spv/expert_down.spv
-//   69c1948d1a690f28c4fad9237471380dcab6839ba6ae752346d0a9e078c01a6f crates/zinc-kernels/spv/gate_up.spv
-//   4a27f34f7b9bedf05ae32e16e52e9239e4a9235b14fa1f480a463e6effb3e442 crates/zinc-kernels/spv/gather.spv
-//   8782135959fd8623bdb73d9941ca307c4c202828f16a2800ffcb2586c6235fb8 crates/zinc-kernels/spv/mat_vec.spv
+//   941254b26a5407c3d64737fd54bf8a69661bef9d2f7ac89c31d5d353ccf3d719 crates/zinc-kernels/spv/attention.spv
+//   25b4283c83f13f6bf6fa821fab8855bf597971e41c183d61ce3b60db0cb44359 crates/zinc-kernels/spv/expert_down.spv
+//   838354155c227e6847bd67767c927eaa943f8d7753c8751bb93d2f57dac4609e crates/zinc-kernels/spv/gate_up.spv
+//   a717732728ec92236f56f67522579449a8116ede3561f4c011c76fc676aeea4b crates/zinc-kernels/spv/gather.spv
+//   8b95c94404353276e2ed0d7f6b777c0142b505916f4d856716a7336b366fdc4e crates/zinc-kernels/spv/mat_vec.spv
 //   eff26d0f3404ac2cd55cc50223763fe26467fab275799f756969b2bfcbc6edcd crates/zinc-kernels/spv/read.spv
-//   c55047562d23af6ed234e45e3074197d90eafe7b5e2f44066cc84ab91689bc2c crates/zinc-kernels/spv/router.spv
+//   7a5439a1690c16190089f950e745fd884d010309cc8a57a8a476932fd7753299 crates/zinc-kernels/spv/router.spv
 //   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
-//   6202b62d9aea152c6fd1f2cf54b2397581242c973ad25f9727e70b9e573d360d shaders/attention.comp
-//   9339ef2eb2366eb6994e38640a0c45fbfcb3ae75b813b3712e8561078f5f8a91 shaders/expert_down.comp
-//   4ba4fb08cbe13afa5f7a352b78590ee530e78db07feb8ad6246fa52e3beba951 shaders/gate_up.comp
+//   3f2f31339e4b7ff8aa97541ecf87c95e365c53c2480895457e7320b6f5e68d72 shaders/attention.comp
+//   92259af7f20da752da35a4957fb69ef51c4cbdae4bccb76caf28b47fb559b0f3 shaders/expert_down.comp
+//   20f85aca7d5611ee52f535ec32d5d7b5e36040d21928ca4aae3cf3edea093a8c shaders/gate_up.comp
 //   d71ad618ded26c5dcc27c3046035157c089ec9216d3f3b840c0dd3e135638e1e shaders/gather.comp
-//   9d953035cacac2c23603fd1eeb47c41af4303b730ba96ca04193ca7f36d6279a shaders/include/activations.glsl
-//   a5db9b4a653f2c106efa920afa0da44199fbf5b74203aaf3ff568fd3e378c2f9 shaders/include/arrivals.glsl
+//   20e8027968c5eb76fc12ec58ec76c3a8e726eefe71e15d0644e4a1caff67010d shaders/include/activations.glsl
+//   5bf36a2273f1adaf2a304793b8536691730c23ec1419bc3098875cb160603b88 shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
-//   10dfbbe53903bd75a9ea4d05f63eb9f2af2a08dc8ad07add3ea293a5ca9d8e3c shaders/include/formats.glsl
+//   7db2cbecf9859678dca95adf156f048cad64adb417953fb8a6a4879aaf0af23f shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   23528f68eb377f6d1795cbd4001e7ca3ff191e479cb7d0e054c3ef34312d4945 shaders/include/memory.glsl
 //   a8447fb2e9a9aef30e595ec340282525975ec1be95be4d19cf007e4bafc2a0ba shaders/include/order.glsl
-//   cd9b2c71f043218698f53aa91e2152f4fb9aeeea0553057d06d4ad01cf259505 shaders/include/products.glsl
+//   1509416adf92197eced0715c824f924bca4c11abdbae0c624f5d9d7323b57778 shaders/include/products.glsl
 //   5c660484dc680df4e26d542a6063ec3a2fef2d7f41ed7f3a9740ea78b4a3b09d shaders/include/random.glsl
-//   7a0e946aa7daab7aa42a0b8e9aef991873cc576452e80c97ef16765ae47d943a shaders/include/reduce.glsl
+//   5a34f10a6e50123fdcd54256977429afa5ebca6b3dee52a01c98061c878c3a3b shaders/include/reduce.glsl
 //   104b82bfe9b5fbc26498234618c19031a5ab6aef99acdf2df4b1315191c6aa66 shaders/include/state.glsl
 //   b19e4169d0127d536a7c7989083425330722bc583d5d7f6eb8cf18f868ea0880 shaders/include/workgroup.glsl
-//   6de58a86488b5352285949f8c3aed81de8b5bdabf6ce58bb248dabcb933b1dbf shaders/mat_vec.comp
+//   cd976bd0d69e76ff406c02093be3de0bf5dcb9b95ae9f12b1e3443a1ac3878b3 shaders/mat_vec.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
-//   853315e9b4204feb7796b9c346bfa60fe2d1c540161684e21cb00a461e7cec0a shaders/router.comp
+//   163001c0bd6c825f58fb0dd002381b0b6a919d1ecc081e702d57b18a6e1eb9c8 shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
 
 use crate::kernel::KernelDef;
 
-/// Activations as the matrix products take them: plain f32, or 8-bit integers with a scale for each run of 16.
+/// Activations as the matrix products take them: plain f32, or integers with a scale for each run of 16.
 ///
-/// A quantised vector of n elements is n signed bytes followed by n / 16 pairs (scale, sum): element i is scale * q\[i\], and the sum is that
-/// of the run's elements as they are after rounding, for the formats that have an offset. The Rust twin is `reference::activations`.
+/// A quantised vector of n elements is n signed bytes (Q8), or the high and then the low bytes of n integers (Q16: 256 * high + low, both
+/// signed), followed by n / 16 pairs (scale, sum): element i is scale * q\[i\], and the sum is that of the run's elements as they are after
+/// rounding, for the formats that have an offset. The Rust twin is `reference::Quantised`.
 pub mod activations {
     /// `ACT_F32` in GLSL.
     pub const ACT_F32: u32 = 0;
     /// `ACT_Q8` in GLSL.
     pub const ACT_Q8: u32 = 1;
+    /// `ACT_Q16` in GLSL.
+    pub const ACT_Q16: u32 = 2;
     /// `RUN` in GLSL.
     pub const RUN: u32 = 16;
 }
@@ -266,8 +269,9 @@ pub mod advance {
 /// joins the shares.
 ///
 /// Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
-/// them. The context is split over workgroups and their subgroups by tiles of one position a lane; the grid does not depend on the context
-/// length, so that one recording serves every token, and splits without a tile leave at once. The workgroup of a group that finishes last joins
+/// them. ROW_LANES lanes share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers.
+/// The context is split over workgroups and their subgroups by tiles; the grid does not depend on the context length, so that one recording
+/// serves every token, and splits without a tile leave at once. The workgroup of a group that finishes last joins
 /// the shares, in the order of the splits. Every workgroup prepares the queries for itself; the one whose tile holds the token's position writes
 /// the cache before it reads it.
 /// (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
@@ -279,8 +283,8 @@ pub mod attention {
     pub const HALVES: u32 = 0;
     /// `INTERLEAVED` in GLSL.
     pub const INTERLEAVED: u32 = 1;
-    /// `VALUES_AHEAD` in GLSL.
-    pub const VALUES_AHEAD: u32 = 8;
+    /// `STEPS` in GLSL.
+    pub const STEPS: u32 = 4;
     /// `MAX_SHARES` in GLSL.
     pub const MAX_SHARES: u32 = 64;
     /// Push constants.
@@ -441,11 +445,13 @@ pub mod expert_down {
         pub format: u32,
         /// Constant 5, `SLOTS`.
         pub slots: u32,
+        /// Constant 6, `AHEAD`.
+        pub ahead: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 6] {
+        pub fn values(self) -> [(u32, u32); 7] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -453,6 +459,7 @@ pub mod expert_down {
                 (3, self.columns),
                 (4, self.format),
                 (5, self.slots),
+                (6, self.ahead),
             ]
         }
     }
@@ -526,11 +533,13 @@ pub mod gate_up {
         pub gate_format: u32,
         /// Constant 8, `UP_FORMAT`.
         pub up_format: u32,
+        /// Constant 9, `AHEAD`.
+        pub ahead: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 9] {
+        pub fn values(self) -> [(u32, u32); 10] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -541,6 +550,7 @@ pub mod gate_up {
                 (6, self.experts),
                 (7, self.gate_format),
                 (8, self.up_format),
+                (9, self.ahead),
             ]
         }
     }

@@ -58,12 +58,6 @@ impl Target {
         (WIDE_WORKGROUP / self.subgroup).clamp(1, 8) * self.subgroup
     }
 
-    /// Threads in a workgroup of attention; also the positions that it takes at a time.
-    #[must_use]
-    pub(crate) fn attention_workgroup(&self) -> u32 {
-        self.row_workgroup()
-    }
-
     /// Threads in a workgroup that works as one, for `items` items: no more than those need, in whole subgroups.
     #[must_use]
     pub(crate) fn wide_workgroup(&self, items: u32) -> u32 {

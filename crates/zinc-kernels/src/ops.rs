@@ -60,9 +60,12 @@ impl CacheFormat {
 pub enum ActFormat {
     /// IEEE binary32: exact products.
     F32,
-    /// Signed bytes with a scale for each [`RUN`]: integer dot products with quantised weights.
-    #[default]
+    /// Signed bytes with a scale for each [`RUN`]: integer dot products with quantised weights. Cheapest, and about as exact as 4-bit weights
+    /// need.
     Q8,
+    /// 16-bit integers, as two bytes each: integer dot products that are nearly as exact as f32.
+    #[default]
+    Q16,
 }
 
 impl ActFormat {
@@ -72,14 +75,16 @@ impl ActFormat {
         match self {
             Self::F32 => n * 4,
             Self::Q8 => n + n / 2,
+            Self::Q16 => 2 * n + n / 2,
         }
     }
 
     fn code(self) -> u32 {
-        use crate::generated::activations::{ACT_F32, ACT_Q8};
+        use crate::generated::activations::{ACT_F32, ACT_Q8, ACT_Q16};
         match self {
             Self::F32 => ACT_F32,
             Self::Q8 => ACT_Q8,
+            Self::Q16 => ACT_Q16,
         }
     }
 }

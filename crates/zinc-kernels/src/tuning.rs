@@ -14,6 +14,8 @@ pub struct Tuning {
     pub most_rows: u32,
     /// Chunks of weights that a lane of a matrix product loads before it uses the first.
     pub chunks_ahead: u32,
+    /// The same for the second half of an expert layer, whose lanes have several experts' chunks.
+    pub expert_chunks_ahead: u32,
     /// Whether a matrix product loads its first weights before it normalises its vector, so that the two overlap.
     pub early_weights: bool,
     /// The most query heads that one workgroup of attention takes.
@@ -28,6 +30,7 @@ impl Tuning {
         product_subgroups: 2_048,
         most_rows: 4,
         chunks_ahead: 4,
+        expert_chunks_ahead: 6,
         early_weights: true,
         attention_heads: 4,
     };
@@ -38,6 +41,7 @@ impl Tuning {
         product_subgroups: 16,
         most_rows: 4,
         chunks_ahead: 1,
+        expert_chunks_ahead: 1,
         early_weights: false,
         attention_heads: 4,
     };

@@ -196,7 +196,7 @@ fn a_long_context() {
 fn cache_formats_and_results() {
     for keys in [CacheFormat::F32, CacheFormat::F16] {
         for values in [CacheFormat::F32, CacheFormat::F16] {
-            for out in [ActFormat::F32, ActFormat::Q8] {
+            for out in [ActFormat::F32, ActFormat::Q8, ActFormat::Q16] {
                 for splits in [1, 4] {
                     check(&Case { keys, values, out, splits, ..PLAIN });
                 }

@@ -27,6 +27,7 @@ fn check(case: &Case) {
     check_form(case, ActFormat::F32);
     if !case.format.is_float() {
         check_form(case, ActFormat::Q8);
+        check_form(case, ActFormat::Q16);
     }
 }
 
@@ -45,12 +46,12 @@ fn check_form(case: &Case, act: ActFormat) {
     let mut arena = Arena::new();
     let h_on_device = match act {
         ActFormat::F32 => arena.input(&h).address,
-        ActFormat::Q8 => {
+        ActFormat::Q8 | ActFormat::Q16 => {
             if scales == Scales::Whole {
-                // The largest element of each run makes its scale 1.
+                // The largest element of each run makes its scale 1, or 1/256.
                 h.iter_mut().step_by(16).for_each(|x| *x = 127.0);
             }
-            let slots: Vec<Quantised> = h.chunks(columns).map(Quantised::new).collect();
+            let slots: Vec<Quantised> = h.chunks(columns).map(|h| Quantised::new(act, h)).collect();
             h = slots.iter().flat_map(Quantised::values).collect();
             arena.input(&slots.iter().flat_map(Quantised::bytes).collect::<Vec<u8>>()).address
         }

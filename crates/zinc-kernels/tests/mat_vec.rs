@@ -81,7 +81,7 @@ fn check(case: &Case<'_>, target: &Target) {
 }
 
 fn acts(format: Format) -> &'static [ActFormat] {
-    if format.is_float() { &[ActFormat::F32] } else { &[ActFormat::F32, ActFormat::Q8] }
+    if format.is_float() { &[ActFormat::F32] } else { &[ActFormat::F32, ActFormat::Q8, ActFormat::Q16] }
 }
 
 fn check_all(formats: &[Format], rows: &[usize], columns: &[usize], kinds: &[Kind], scales: &[Scales]) {
@@ -141,7 +141,7 @@ fn three_matrices_of_different_formats() {
     let target = Arena::new().gpu.target();
     for (matrices, act) in [
         (&[(Format::Q4K, 131), (Format::Q4K, 17), (Format::Q6K, 17)][..], ActFormat::Q8),
-        (&[(Format::Q8_0, 64), (Format::Q5K, 1), (Format::Q4_0, 3)], ActFormat::Q8),
+        (&[(Format::Q8_0, 64), (Format::Q5K, 1), (Format::Q4_0, 3)], ActFormat::Q16),
         (&[(Format::F32, 33), (Format::Q4K, 16), (Format::F16, 9)], ActFormat::F32),
         (&[(Format::Q6K, 5), (Format::Q4_1, 70)], ActFormat::Q8),
     ] {
@@ -175,7 +175,7 @@ fn grids_that_wrap() {
     for (max_x, rows) in [(1, 9), (7, 112), (7, 113), (64, 257), (100, 1_031)] {
         let small = Target { max_groups: [max_x, 65_535], ..target };
         let matrices = &[(Format::Q8_0, rows)];
-        for act in [ActFormat::F32, ActFormat::Q8] {
+        for act in [ActFormat::F32, ActFormat::Q8, ActFormat::Q16] {
             check(&Case { matrices, columns: 64, act, norm: false, kind: Store, scales: Scales::Sane }, &small);
         }
     }

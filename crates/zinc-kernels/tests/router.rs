@@ -97,7 +97,7 @@ fn check(name: &str, wanted: &[f32], used: usize) {
 fn every_format_and_form() {
     for format in Format::ALL {
         for (columns, experts, used) in [(256, 128, 8), (512, 60, 4), (2_048, 9, 9)] {
-            for out in [ActFormat::F32, ActFormat::Q8] {
+            for out in [ActFormat::F32, ActFormat::Q8, ActFormat::Q16] {
                 for weighting in WEIGHTINGS {
                     let name = format!("{format}, {used} of {experts}, {columns} columns, {out:?}, {weighting:?}");
                     let mut random = Random::new(&name);

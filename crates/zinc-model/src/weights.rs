@@ -13,7 +13,7 @@ pub struct TensorId(u32);
 impl TensorId {
     /// The tensor at `index` of [`ModelWeights::tensors`].
     #[must_use]
-    pub fn new(index: u32) -> Self {
+    pub const fn new(index: u32) -> Self {
         Self(index)
     }
 

@@ -114,7 +114,7 @@ impl Row {
 
     /// Header and width of each column of the Markdown table.
     fn columns(&self) -> impl Iterator<Item = (&'static str, usize)> + use<> {
-        COLUMNS.into_iter().chain((self.act != Act::Q8).then_some(ACT_COLUMN))
+        COLUMNS.into_iter().chain((self.act != Act::Q16).then_some(ACT_COLUMN))
     }
 
     /// The head of the Markdown table.
@@ -280,7 +280,7 @@ mod tests {
             time: "2026-01-01T00:00:00Z".to_owned(),
             sampler: "greedy".to_owned(),
             fill: "real".to_owned(),
-            act: Act::Q8,
+            act: Act::Q16,
             measurement: Measurement {
                 samples_ns,
                 host_ns: 1500.0,
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn tables_have_as_many_cells_in_every_line() {
         let mut row = row(Drive::FENCE, vec![10_000_000], 20_000);
-        for (act, named) in [(Act::Q8, false), (Act::F32, true)] {
+        for (act, named) in [(Act::Q16, false), (Act::F32, true)] {
             row.act = act;
             let table = row.markdown_head() + &row.markdown();
             let widths: Vec<(usize, usize)> =

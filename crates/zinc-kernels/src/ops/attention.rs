@@ -1,7 +1,7 @@
 //! Attention of one token: head norms, rotary embedding, the append to the KV cache, and attention over it.
 
 use super::{ActFormat, CacheFormat, Norm, RUN};
-use crate::generated::attention::{Constants, HALVES, INTERLEAVED, KERNEL, Push};
+use crate::generated::attention::{Constants, HALVES, INTERLEAVED, KERNEL, Push, STEPS};
 use crate::{Dispatch, Target};
 
 /// The largest head, in elements.
@@ -51,6 +51,12 @@ impl Heads {
     /// Groups of query heads, one workgroup for each and split.
     fn groups(&self, target: &Target) -> u32 {
         self.query_heads / self.at_a_time(target)
+    }
+
+    /// Positions that a subgroup takes at a time, as the kernel works it out.
+    fn tile(&self, target: &Target) -> u32 {
+        let lanes = if self.head_size > 128 && target.subgroup > 8 { 16 } else { 8 };
+        target.subgroup / lanes * STEPS
     }
 
     /// Elements of [`Attention::partials`].
@@ -106,7 +112,9 @@ impl Attention {
     #[must_use]
     pub fn splits_for(target: &Target, heads: Heads, context: u32) -> u32 {
         let busy = target.tuning.attention_workgroups.div_ceil(heads.groups(target));
-        context.div_ceil(target.attention_workgroup()).clamp(1, busy.clamp(1, MAX_SPLITS))
+        context
+            .div_ceil(heads.tile(target) * target.row_workgroup() / target.subgroup)
+            .clamp(1, busy.clamp(1, MAX_SPLITS))
     }
 
     /// The launch: one workgroup a split and group of query heads, whatever the position.
@@ -131,7 +139,7 @@ impl Attention {
         );
         let heads = self.heads.at_a_time(target);
         let constants = Constants {
-            workgroup: target.attention_workgroup(),
+            workgroup: target.row_workgroup(),
             subgroup: target.subgroup,
             head_size,
             heads,

@@ -1,6 +1,6 @@
 //! The second half of an expert layer.
 
-use super::{ActFormat, Matrix};
+use super::{ActFormat, Matrix, UNIT};
 use crate::generated::expert_down::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
@@ -44,6 +44,7 @@ impl ExpertDown {
             columns: self.down.columns,
             format: self.down.format.code(),
             slots: self.slots,
+            ahead: (self.down.columns / UNIT * self.slots).div_ceil(target.subgroup).min(target.tuning.expert_chunks_ahead),
         };
         let push = Push {
             state: self.state,

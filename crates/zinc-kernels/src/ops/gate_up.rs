@@ -1,6 +1,6 @@
 //! The first half of a SwiGLU feed-forward layer.
 
-use super::{ActFormat, Matrix, Norm, RUN};
+use super::{ActFormat, Matrix, Norm, RUN, UNIT};
 use crate::generated::gate_up::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
@@ -63,8 +63,10 @@ impl GateUp {
             Routing::Dense => (0, 0, 1),
             Routing::Experts { ids, slots } => (1, ids, slots),
         };
+        let workgroup = target.row_workgroup();
+        let rows_of_subgroup = RUN * target.subgroup / workgroup;
         let constants = Constants {
-            workgroup: target.row_workgroup(),
+            workgroup,
             subgroup: target.subgroup,
             act: self.act.code(),
             columns: self.gate.columns,
@@ -73,6 +75,7 @@ impl GateUp {
             experts,
             gate_format: self.gate.format.code(),
             up_format: self.up.format.code(),
+            ahead: target.tuning.chunks_ahead(2 * rows_of_subgroup, self.gate.columns / UNIT, target.subgroup),
         };
         let norm = self.norm.unwrap_or(Norm::NONE);
         let push = Push {

@@ -64,7 +64,7 @@ impl Builder {
 
     /// Quantised activations.
     fn quantised(&mut self, len: u32) -> u64 {
-        let x = Quantised::new(&self.random.vector(len as usize, 1.0));
+        let x = Quantised::new(ActFormat::Q16, &self.random.vector(len as usize, 1.0));
         self.arena.input(&x.bytes()).address
     }
 
@@ -131,7 +131,7 @@ fn mat_vec(b: &mut Builder, accumulate: bool) -> Dispatch {
         y: if accumulate { b.residual(ROWS) } else { b.output(ROWS) },
     };
     let products = [product(b, Format::Q4K), product(b, Format::Q6K)];
-    MatVec { state: b.state, products: &products, x, act: ActFormat::Q8, norm, accumulate }
+    MatVec { state: b.state, products: &products, x, act: ActFormat::Q16, norm, accumulate }
         .dispatch(&b.arena.gpu.target())
 }
 
@@ -170,8 +170,8 @@ fn router(b: &mut Builder) -> Dispatch {
         x: b.vector(COLUMNS),
         norm: b.norm(COLUMNS),
         matrix: b.matrix(Format::F32, 1),
-        y: b.output(COLUMNS * 3 / 8),
-        out: ActFormat::Q8,
+        y: b.output(COLUMNS * 5 / 8),
+        out: ActFormat::Q16,
         logits: b.output(ROWS),
         ids: b.output(8),
         weights: b.output(8),
@@ -189,10 +189,10 @@ fn gate_up(b: &mut Builder) -> Dispatch {
         up: b.matrix(Format::Q6K, EXPERTS),
         routing: Routing::Experts { ids: b.words(&[3, 0, 2]), slots: SLOTS },
         x: b.quantised(COLUMNS),
-        act: ActFormat::Q8,
+        act: ActFormat::Q16,
         norm: None,
-        y: b.output(SLOTS * ROWS * 3 / 8),
-        out: ActFormat::Q8,
+        y: b.output(SLOTS * ROWS * 5 / 8),
+        out: ActFormat::Q16,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -205,11 +205,12 @@ fn expert_down(b: &mut Builder) -> Dispatch {
         ids: b.words(&[3, 0, 2]),
         weights: b.vector(SLOTS),
         h: {
-            let slots: Vec<u8> =
-                (0..SLOTS).flat_map(|_| Quantised::new(&b.random.vector(COLUMNS as usize, 1.0)).bytes()).collect();
+            let slots: Vec<u8> = (0..SLOTS)
+                .flat_map(|_| Quantised::new(ActFormat::Q16, &b.random.vector(COLUMNS as usize, 1.0)).bytes())
+                .collect();
             b.arena.input(&slots).address
         },
-        act: ActFormat::Q8,
+        act: ActFormat::Q16,
         y: b.residual(ROWS),
         slots: SLOTS,
     }

@@ -18,11 +18,11 @@ pub struct Operand {
     pub x: u64,
     /// Address of the weights that normalise it, 0 if it is not normalised.
     pub norm: u64,
-    /// What the products are to be computed with: normalised, and quantised in form Q8.
+    /// What the products are to be computed with: normalised, and quantised if the form is.
     pub values: Vec<f32>,
     act: ActFormat,
     normalised: bool,
-    /// The largest scale of a run in form Q8.
+    /// The largest scale of a quantised run.
     largest_scale: f32,
 }
 
@@ -36,8 +36,8 @@ impl Operand {
         scales: Scales,
     ) -> Self {
         let mut x = if scales == Scales::Whole { random.whole(columns, 2) } else { random.vector(columns, 1.0) };
-        if scales == Scales::Whole && act == ActFormat::Q8 {
-            // The largest element of each run makes its scale 1.
+        if scales == Scales::Whole && act != ActFormat::F32 {
+            // The largest element of each run makes its scale 1, or 1/256.
             x.iter_mut().step_by(RUN as usize).for_each(|x| *x = 127.0);
         }
         let (mut values, mut weights) = (x.clone(), 0);
@@ -48,8 +48,8 @@ impl Operand {
         }
         let mut largest_scale = 0.0f32;
         let address = match act {
-            ActFormat::Q8 => {
-                let quantised = Quantised::new(&values);
+            ActFormat::Q8 | ActFormat::Q16 => {
+                let quantised = Quantised::new(act, &values);
                 values = quantised.values();
                 largest_scale = quantised.scales.iter().fold(0.0, |largest, [scale, _]| largest.max(*scale));
                 if norm { arena.input(&x).address } else { arena.input(&quantised.bytes()).address }
@@ -78,7 +78,7 @@ impl Operand {
             }
             if self.normalised {
                 bound += tolerance::rms_norm(matrix.columns, 1.0) * largest * size;
-                if self.act == ActFormat::Q8 {
+                if self.act != ActFormat::F32 {
                     // A normalised element that lies within its rounding of a tie may go to the other side; of a few thousand elements,
                     // hardly more than one or two do.
                     bound += 4.0 * largest * f64::from(self.largest_scale);
@@ -94,10 +94,8 @@ impl Operand {
 pub fn stored(act: ActFormat, bytes: &[u8], n: usize) -> Vec<f32> {
     match act {
         ActFormat::F32 => values(&bytes[..n * 4]),
-        ActFormat::Q8 => {
-            let scales: Vec<[f32; 2]> = values(&bytes[n..n + n / 2]);
-            let q = bytes[..n].iter().map(|q| q.cast_signed()).collect();
-            let stored = Quantised { q, scales };
+        ActFormat::Q8 | ActFormat::Q16 => {
+            let stored = Quantised::from_bytes(act, bytes, n);
             for (run, [scale, sum]) in stored.q.chunks(RUN as usize).zip(&stored.scales) {
                 let total: i32 = run.iter().map(|q| i32::from(*q)).sum();
                 let same = *sum == scale * total as f32 || sum.is_nan();
@@ -112,9 +110,10 @@ pub fn stored(act: ActFormat, bytes: &[u8], n: usize) -> Vec<f32> {
 pub fn step(act: ActFormat, expected: &[f32], index: usize) -> f64 {
     match act {
         ActFormat::F32 => 0.0,
-        ActFormat::Q8 => {
+        ActFormat::Q8 | ActFormat::Q16 => {
+            let levels = if act == ActFormat::Q8 { 127.0 } else { 32_512.0 };
             let run = &expected[index / RUN as usize * RUN as usize..][..RUN as usize];
-            f64::from(run.iter().fold(0.0f32, |largest, x| largest.max(x.abs()))) / 127.0 / 2.0 * (1.0 + 1e-4)
+            f64::from(run.iter().fold(0.0f32, |largest, x| largest.max(x.abs()))) / levels / 2.0 * (1.0 + 1e-2)
         }
     }
 }

@@ -29,49 +29,71 @@ pub fn barriers_before(ops: &[Op]) -> Vec<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Array, Epilogue, Shape};
+    use zinc_kernels::ops::ActFormat;
+
+    use super::super::{Array, Product, Routing, Shape};
     use super::*;
     use crate::weights::TensorId;
 
-    fn mat_vec(x: Array, y: Array, epilogue: Epilogue) -> Op {
-        Op::MatVec { weights: TensorId::new(0), x, y, epilogue }
+    const ID: TensorId = TensorId::new(0);
+    const ACT: ActFormat = ActFormat::Q16;
+
+    fn mat_vec(x: Array, outputs: &[Array], accumulate: bool) -> Op {
+        let products = outputs.iter().map(|y| Product { weights: ID, bias: None, y: *y }).collect();
+        Op::MatVec { products, x, norm: None, act: ACT, accumulate }
+    }
+
+    fn attention(layer: u32) -> Op {
+        Op::Attention { layer, norms: None, out: ACT }
+    }
+
+    fn gate_up() -> Op {
+        Op::GateUp { gate: ID, up: ID, routing: Routing::Experts, act: ACT, out: ACT }
+    }
+
+    #[test]
+    fn each_op_of_a_layer_waits_for_the_one_before() {
+        let ops = [
+            mat_vec(Array::Residual, &[Array::Query, Array::Key, Array::Value], false),
+            attention(0),
+            mat_vec(Array::Attended, &[Array::Residual], true),
+            Op::Router { norm: ID, matrix: ID, out: ACT },
+            gate_up(),
+            Op::ExpertDown { down: ID, act: ACT },
+        ];
+        assert_eq!(barriers_before(&ops), [false, true, true, true, true, true]);
     }
 
     #[test]
     fn independent_products_share_a_barrier() {
         let ops = [
-            Op::Norm { weight: TensorId::new(0) },
-            mat_vec(Array::Normed, Array::Query, Epilogue::Store),
-            mat_vec(Array::Normed, Array::Key, Epilogue::Store),
-            mat_vec(Array::Normed, Array::Value, Epilogue::Store),
-            Op::RopeKv { layer: 0, norms: None },
+            Op::Gather { table: ID },
+            mat_vec(Array::Residual, &[Array::Query], false),
+            mat_vec(Array::Residual, &[Array::Key], false),
         ];
-        assert_eq!(barriers_before(&ops), [false, true, false, false, true]);
+        assert_eq!(barriers_before(&ops), [false, true, false]);
     }
 
     #[test]
     fn overwriting_what_was_read_needs_a_barrier() {
         let ops = [
-            mat_vec(Array::Normed, Array::Query, Epilogue::Store),
-            Op::Norm { weight: TensorId::new(0) }, // writes what the product reads
+            mat_vec(Array::Residual, &[Array::Query], false),
+            Op::Gather { table: ID }, // writes what the product reads
         ];
         assert_eq!(barriers_before(&ops), [false, true]);
     }
 
     #[test]
     fn accumulating_twice_needs_a_barrier() {
-        let ops = [
-            mat_vec(Array::Attended, Array::Residual, Epilogue::Accumulate),
-            mat_vec(Array::Hidden, Array::Residual, Epilogue::Accumulate),
-        ];
+        let ops =
+            [mat_vec(Array::Attended, &[Array::Residual], true), mat_vec(Array::Hidden, &[Array::Residual], true)];
         assert_eq!(barriers_before(&ops), [false, true]);
     }
 
     #[test]
-    fn caches_of_different_layers_are_independent() {
-        let ops =
-            [Op::Attention { layer: 0 }, Op::RopeKv { layer: 1, norms: None }, Op::Advance { shape: Shape::Feed }];
-        // RopeKv rewrites the queries that attention reads; advance rewrites the state that both read.
+    fn attention_of_another_layer_reuses_the_partials() {
+        let ops = [attention(0), attention(1), Op::Advance { shape: Shape::Feed }];
+        // Advance rewrites the state that both read.
         assert_eq!(barriers_before(&ops), [false, true, true]);
     }
 
@@ -79,15 +101,15 @@ mod tests {
     #[test]
     fn no_conflict_is_left_between_barriers() {
         let pool = [
-            Op::Gather { table: TensorId::new(0) },
-            Op::Norm { weight: TensorId::new(0) },
-            mat_vec(Array::Normed, Array::Query, Epilogue::Store),
-            mat_vec(Array::Attended, Array::Residual, Epilogue::Accumulate),
-            Op::RopeKv { layer: 0, norms: None },
-            Op::Attention { layer: 0 },
-            Op::AttentionMerge,
-            Op::Router,
-            Op::ExpertDown { down: TensorId::new(0) },
+            Op::Gather { table: ID },
+            mat_vec(Array::Residual, &[Array::Query, Array::Key], false),
+            mat_vec(Array::Residual, &[Array::Value], false),
+            mat_vec(Array::Attended, &[Array::Residual], true),
+            attention(0),
+            attention(1),
+            Op::Router { norm: ID, matrix: ID, out: ACT },
+            gate_up(),
+            Op::ExpertDown { down: ID, act: ACT },
             Op::Sample,
             Op::Advance { shape: Shape::Decode },
         ];
