@@ -37,8 +37,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     for (label, dispatch) in products(target) {
         add(&label, dispatch);
     }
-    add("f16 cache", attention(CacheFormat::F16, ActFormat::Q8).dispatch(target));
-    add("f32 cache", attention(CacheFormat::F32, ActFormat::F32).dispatch(target));
+    add("f16 cache", attention().dispatch(target));
     add("F32", router().dispatch(target));
     let routing = Routing::Experts { ids: 0, slots: USED_EXPERTS };
     add("experts Q4_K", gate_up(EXPERT_WIDTH, routing, None).dispatch(target));
@@ -54,6 +53,8 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     list
 }
 
+/// Activations of a layer as they are unless asked otherwise.
+const ACT: ActFormat = ActFormat::Q16;
 const NORM: Norm = Norm { weight: 0, epsilon: EPSILON };
 
 fn matrix(format: Format, rows: u32, columns: u32) -> Matrix {
@@ -64,7 +65,7 @@ fn product(format: Format, rows: u32, columns: u32) -> Product {
     Product { weights: matrix(format, rows, columns), bias: None, y: 0 }
 }
 
-/// Launches of `mat_vec`: those of a layer, the head, and every format with either form of activations that it can meet.
+/// Launches of `mat_vec`: those of a layer, the head, and every format with each form of activations that it can meet.
 fn products(target: &Target) -> Vec<(String, Dispatch)> {
     let Heads { query_heads, kv_heads, head_size } = HEADS;
     let (query_rows, kv_rows) = (query_heads * head_size, kv_heads * head_size);
@@ -76,11 +77,11 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
     for value in [Format::Q4K, Format::Q6K] {
         let products = [(Format::Q4K, query_rows), (Format::Q4K, kv_rows), (value, kv_rows)]
             .map(|(f, rows)| product(f, rows, WIDTH));
-        add(format!("q, k Q4_K, v {value}"), &products, ActFormat::Q8, Some(NORM), false);
+        add(format!("q, k Q4_K, v {value}"), &products, ACT, Some(NORM), false);
     }
-    add("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_rows)], ActFormat::Q8, None, true);
-    add("head Q6_K".to_owned(), &[product(Format::Q6K, VOCABULARY, WIDTH)], ActFormat::Q8, Some(NORM), false);
-    for (form, act) in [("q8", ActFormat::Q8), ("f32", ActFormat::F32)] {
+    add("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_rows)], ACT, None, true);
+    add("head Q6_K".to_owned(), &[product(Format::Q6K, VOCABULARY, WIDTH)], ACT, Some(NORM), false);
+    for (form, act) in [("q16", ActFormat::Q16), ("q8", ActFormat::Q8), ("f32", ActFormat::F32)] {
         for format in Format::ALL.into_iter().filter(|format| act == ActFormat::F32 || !format.is_float()) {
             add(format!("{form} x {format}"), &[product(format, WIDTH, WIDTH)], act, None, false);
         }
@@ -88,7 +89,7 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
     list
 }
 
-fn attention(cache: CacheFormat, out: ActFormat) -> Attention {
+fn attention() -> Attention {
     Attention {
         state: 0,
         q: 0,
@@ -101,9 +102,9 @@ fn attention(cache: CacheFormat, out: ActFormat) -> Attention {
         partials: 0,
         counters: 0,
         y: 0,
-        out,
-        key_format: cache,
-        value_format: cache,
+        out: ACT,
+        key_format: CacheFormat::F16,
+        value_format: CacheFormat::F16,
         heads: HEADS,
         rotated: HEADS.head_size,
         pairing: Pairing::Halves,
@@ -118,7 +119,7 @@ fn router() -> Router {
         norm: NORM,
         matrix: matrix(Format::F32, EXPERTS, WIDTH),
         y: 0,
-        out: ActFormat::Q8,
+        out: ACT,
         logits: 0,
         ids: 0,
         weights: 0,
@@ -130,7 +131,7 @@ fn router() -> Router {
 
 fn gate_up(rows: u32, routing: Routing, norm: Option<Norm>) -> GateUp {
     let gate = matrix(Format::Q4K, rows, WIDTH);
-    GateUp { state: 0, gate, up: gate, routing, x: 0, act: ActFormat::Q8, norm, y: 0, out: ActFormat::Q8 }
+    GateUp { state: 0, gate, up: gate, routing, x: 0, act: ACT, norm, y: 0, out: ACT }
 }
 
 fn expert_down(format: Format) -> ExpertDown {
@@ -141,7 +142,7 @@ fn expert_down(format: Format) -> ExpertDown {
         ids: 0,
         weights: 0,
         h: 0,
-        act: ActFormat::Q8,
+        act: ACT,
         y: 0,
         slots: USED_EXPERTS,
     }
