@@ -60,12 +60,15 @@ const uint TILE = ROWS * STEPS;                                     // positions
 const uint KEY_WORDS = KEY_FORMAT == CACHE_F16 ? 1 : 2;             // of 16 bytes in eight elements
 const uint VALUE_WORDS = VALUE_FORMAT == CACHE_F16 ? 1 : 2;
 const uint MAX_SHARES = 64;                                         // of a context; more than the subgroups of a workgroup
+const uint SHARES_AHEAD = 8;                                        // loaded before the first is used
 #define MINUS_INFINITY uintBitsToFloat(0xff800000u)
 
 
-shared vec4 query[HEADS * PARTS];        // in the end the joined values
-shared float maxima[MAX_SHARES * HEADS]; // [share, head], of the subgroups and in the end of the splits
+shared vec4 query[HEADS * PARTS];
+shared vec4 joined[SUBGROUPS * HEADS * PARTS]; // [subgroup, head, part]: weighted values
+shared float maxima[MAX_SHARES * HEADS];       // [share, head], of the subgroups and in the end of the splits
 shared float sums[MAX_SHARES * HEADS];
+shared float keeps[MAX_SHARES * HEADS];        // what is left of a share beside the highest maximum, divided by the sum of all
 
 uint cache_bytes(uint format) { return format == CACHE_F16 ? 2u : 4u; }
 // Half h of eight elements, given the one or two words that hold them.
@@ -104,21 +107,26 @@ void prepare_head(uint64_t head, uint64_t norm, uint position, out vec2 pairs[OW
     }
 }
 
-// The highest of `count` shares' maxima for a head.
-float highest_of(uint count, uint h) {
-    float highest = maxima[h];
-    for (uint s = 1; s < count; s++) highest = max(highest, maxima[s * HEADS + h]);
-    return highest;
-}
-// The sum of a head over `count` shares, relative to the highest maximum.
-float total_of(uint count, uint h, float highest) {
-    float total = 0.0;
-    for (uint s = 0; s < count; s++) total += sums[s * HEADS + h] * exp(maxima[s * HEADS + h] - highest);
-    return total;
-}
-
 // What is left of a share whose maximum is `own` beside one whose maximum is `highest`. Nothing of an empty one.
 float kept(float own, float highest) { return own == MINUS_INFINITY ? 0.0 : exp(own - highest); }
+
+// Joins the maxima and sums of `count` shares, by one thread a share and head: fills `keeps`, undivided where the result is a share again, and
+// gives the joined maximum and sum of the thread's head.
+vec2 join_shares(uint count, bool divide) {
+    vec2 all = vec2(0.0);
+    for (uint i = thread_index(); i < count * HEADS; i += gl_WorkGroupSize.x) {
+        uint h = i % HEADS;
+        float highest = maxima[h];
+        for (uint s = 1; s < count; s++) highest = max(highest, maxima[s * HEADS + h]);
+        float total = 0.0;
+        for (uint s = 0; s < count; s++) total += sums[s * HEADS + h] * exp(maxima[s * HEADS + h] - highest);
+        float keep = exp(maxima[i] - highest);
+        keeps[i] = divide ? keep / total : keep;
+        all = vec2(highest, total);
+    }
+    barrier();
+    return all;
+}
 
 // A lane's eights of the keys and values of a tile. Beyond the last position that one stands in: its weight there is 0.
 // (A macro, because arrays whose size is a specialisation constant cannot be passed.)
@@ -244,8 +252,14 @@ void main() {
         }
     }
 
-    // The shares of the lanes that had other positions become the subgroup's: every lane adds the same two numbers.
+    // The shares of the lanes that had other positions become the subgroup's. They are added pairwise; each time a lane keeps half of the parts,
+    // as long as it has several, and hands the others over.
+    uint kept_parts = OWN_EIGHTS * 2, first_part = 0;
+    bool keeper = true;
     [[unroll]] for (uint apart = ROW_LANES; apart < SUBGROUP; apart *= 2) {
+        bool upper = (lane & apart) != 0;
+        bool halves = kept_parts > 1;
+        if (halves) kept_parts /= 2;
         [[unroll]] for (uint h = 0; h < HEADS; h++) {
             float highest = max(maximum[h], subgroupShuffleXor(maximum[h], apart));
             float keep = kept(maximum[h], highest);
@@ -253,13 +267,21 @@ void main() {
             sum[h] *= keep;
             sum[h] += subgroupShuffleXor(sum[h], apart);
             [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) {
-                vec4 own = values[h * OWN_EIGHTS * 2 + i] * keep;
-                values[h * OWN_EIGHTS * 2 + i] = own + subgroupShuffleXor(own, apart);
+                if (i >= kept_parts) continue;
+                uint at = h * OWN_EIGHTS * 2 + i;
+                vec4 low = values[at] * keep;
+                if (halves) {
+                    vec4 high = values[at + kept_parts] * keep;
+                    vec4 other = subgroupShuffleXor(upper ? low : high, apart);
+                    values[at] = (upper ? high : low) + other;
+                } else {
+                    values[at] = low + subgroupShuffleXor(low, apart);
+                }
             }
         }
+        if (halves) first_part += upper ? kept_parts : 0;
+        else keeper = keeper && !upper;
     }
-
-    // The subgroups' shares become the workgroup's, in the order of the subgroups.
     uint filled = min(SUBGROUPS, tiles - first_tile);
     if (subgroupElect()) {
         [[unroll]] for (uint h = 0; h < HEADS; h++) {
@@ -267,69 +289,52 @@ void main() {
             sums[gl_SubgroupID * HEADS + h] = sum[h];
         }
     }
-    barrier(); // also: the queries have been read
-    for (uint s = 0; s < filled; s++) {
-        if (gl_SubgroupID == s && lane < ROW_LANES) {
-            [[unroll]] for (uint h = 0; h < HEADS; h++) {
-                float keep = exp(maximum[h] - highest_of(filled, h));
-                [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) {
-                    uint part = (lane + i / 2 * ROW_LANES) * 2 + i % 2;
-                    if (part < PARTS) {
-                        vec4 before = s == 0 ? vec4(0.0) : query[h * PARTS + part];
-                        query[h * PARTS + part] = before + values[h * OWN_EIGHTS * 2 + i] * keep;
-                    }
-                }
+    if (keeper) {
+        [[unroll]] for (uint h = 0; h < HEADS; h++) {
+            [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) {
+                uint own = first_part + i;
+                uint part = (lane % ROW_LANES + own / 2 * ROW_LANES) * 2 + own % 2;
+                if (i < kept_parts && part < PARTS) joined[(gl_SubgroupID * HEADS + h) * PARTS + part] = values[h * OWN_EIGHTS * 2 + i];
             }
         }
-        barrier();
     }
+    barrier();
 
-    uint sharers = min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS), shares_of_sums = filled;
-    if (sharers > 1) {
-        uint share_bytes = HEADS * (HEAD_SIZE + 4) * 4;
-        uint64_t shares = push.partials + uint64_t(group * splits * share_bytes);
-        uint64_t share = shares + uint64_t(split * share_bytes);
-        for (uint i = thread_index(); i < HEADS * PARTS; i += workgroup_size()) store_shared_vec4(share, i * 16, query[i]);
-        if (thread_index() < HEADS) {
-            uint h = thread_index();
-            float highest = highest_of(filled, h);
-            store_shared_vec4(share, (HEADS * PARTS + h) * 16, vec4(highest, total_of(filled, h, highest), 0.0, 0.0));
-        }
-        if (!last_to_arrive(push.counters + uint64_t(group * 4), sharers, true)) return;
-
-        for (uint i = thread_index(); i < HEADS * sharers; i += workgroup_size()) {
-            uint s = i / HEADS, h = i % HEADS;
-            vec4 of_share = load_shared_vec4(shares, s * share_bytes + (HEADS * PARTS + h) * 16);
-            maxima[i] = of_share.x;
-            sums[i] = of_share.y;
-        }
-        barrier();
-        for (uint i = thread_index(); i < HEADS * PARTS; i += workgroup_size()) {
-            uint h = i / PARTS;
-            float highest = highest_of(sharers, h);
-            vec4 value = vec4(0.0);
-            for (uint first = 0; first < sharers; first += 4) {
-                vec4 of_share[4];
-                [[unroll]] for (uint n = 0; n < 4; n++) {
-                    of_share[n] = load_shared_vec4(shares, min(first + n, sharers - 1) * share_bytes + i * 16);
-                }
-                [[unroll]] for (uint n = 0; n < 4; n++) {
-                    if (first + n < sharers) value += of_share[n] * exp(maxima[(first + n) * HEADS + h] - highest);
-                }
-            }
-            query[i] = value;
-        }
-        shares_of_sums = sharers;
-        barrier();
-    }
-
-    // A run of a head by one thread.
+    // The subgroups' shares become the workgroup's, and the workgroups' the result, in a fixed order.
+    uint sharers = min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS);
+    vec2 all = join_shares(filled, sharers == 1);
     uint n = gl_NumWorkGroups.y * HEADS * HEAD_SIZE;
-    for (uint run = thread_index(); run < HEADS * HEAD_SIZE / RUN; run += workgroup_size()) {
-        uint h = run / (HEAD_SIZE / RUN);
-        float total = total_of(shares_of_sums, h, highest_of(shares_of_sums, h));
-        vec4 v[4];
-        for (uint j = 0; j < 4; j++) v[j] = query[run * 4 + j] / total;
-        store_act(OUT, push.y, n, group * HEADS * HEAD_SIZE / RUN + run, v);
+    uint share_bytes = HEADS * (HEAD_SIZE + 4) * 4;
+    uint64_t shares = push.partials + uint64_t(group * splits * share_bytes);
+    uint64_t share = shares + uint64_t(split * share_bytes);
+    for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
+        vec4 value = vec4(0.0);
+        for (uint s = 0; s < filled; s++) value += joined[s * HEADS * PARTS + i] * keeps[s * HEADS + i / PARTS];
+        if (sharers == 1) store_act(OUT, push.y, n, group * HEADS * PARTS + i, value);
+        else store_shared_vec4(share, i * 16, value);
+    }
+    if (sharers == 1) return;
+    if (thread_index() < HEADS) store_shared_vec4(share, (HEADS * PARTS + thread_index()) * 16, vec4(all, 0.0, 0.0));
+    if (!last_to_arrive(push.counters + uint64_t(group * 4), sharers, true)) return;
+
+    for (uint i = thread_index(); i < HEADS * sharers; i += gl_WorkGroupSize.x) {
+        vec2 of_share = load_vec4(shares, i / HEADS * share_bytes + (HEADS * PARTS + i % HEADS) * 16).xy;
+        maxima[i] = of_share.x;
+        sums[i] = of_share.y;
+    }
+    barrier();
+    join_shares(sharers, true);
+    for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
+        vec4 value = vec4(0.0);
+        for (uint first = 0; first < sharers; first += SHARES_AHEAD) {
+            vec4 of_share[SHARES_AHEAD];
+            [[unroll]] for (uint s = 0; s < SHARES_AHEAD; s++) {
+                of_share[s] = load_vec4(shares, min(first + s, sharers - 1) * share_bytes + i * 16);
+            }
+            [[unroll]] for (uint s = 0; s < SHARES_AHEAD; s++) {
+                if (first + s < sharers) value += of_share[s] * keeps[(first + s) * HEADS + i / PARTS];
+            }
+        }
+        store_act(OUT, push.y, n, group * HEADS * PARTS + i, value);
     }
 }

@@ -99,8 +99,8 @@ void main() {
         if (subgroupElect()) results[element / 4][element % 4] = gate_sum / (1.0 + exp(-gate_sum)) * up_sum;
     }
     barrier();
-    if (thread_index() == 0) {
-        vec4 v[4] = results;
-        store_act(OUT, push.y + uint64_t(slot * act_bytes(OUT, push.rows)), push.rows, run, v);
+    if (lane_index() < RUN / 4) {
+        uint64_t y = push.y + uint64_t(slot * act_bytes(OUT, push.rows));
+        store_act(OUT, y, push.rows, run * (RUN / 4) + lane_index(), results[lane_index()]);
     }
 }

@@ -62,10 +62,11 @@ void main() {
     sums = workgroup_sum(sums);
     operand.norm_scale = 1.0 / sqrt(sums.y / float(COLUMNS) + push.epsilon);
     if (thread_index() == 0) store_shared_f32(push.logits, row * 4, sums.x * operand.norm_scale);
-    for (uint run = (gl_WorkGroupSize.x - 1 - thread_index()) * groups + row; run < RUNS; run += gl_WorkGroupSize.x * groups) {
-        vec4 v[4];
-        for (uint j = 0; j < 4; j++) v[j] = normalised(operand, run * 4u + j);
-        store_act(OUT, push.y, COLUMNS, run, v);
+    // Each workgroup stores some runs, four lanes a run; not those of the first, which count the arrival.
+    const uint own = gl_WorkGroupSize.x / 4;
+    for (uint run = (own - 1 - lane_index() / 4) * groups + row; run < RUNS; run += own * groups) {
+        uint part = run * 4 + lane_index() % 4;
+        store_act(OUT, push.y, COLUMNS, part, normalised(operand, part));
     }
     if (!last_to_arrive(push.counter, groups, false)) return;
 
@@ -73,7 +74,7 @@ void main() {
     for (uint i = thread_index(); i < padded; i += workgroup_size()) {
         uint key = 0u; // below every float
         if (i < push.experts) {
-            float value = load_shared_f32(push.logits, i * 4);
+            float value = load_f32(push.logits, i * 4);
             if ((floatBitsToUint(value) & 0x7fffffffu) > 0x7f800000u) value = uintBitsToFloat(0xff800000u);
             key = order_key(value);
         }

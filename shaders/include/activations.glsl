@@ -26,45 +26,45 @@ QuantisedRun load_act_run(uint form, uint64_t x, uint n, uint run) {
     return value;
 }
 
-void store_act_run(uint form, uint64_t y, uint n, uint run, QuantisedRun value) {
-    store_uvec4(y, run * 16u, value.high);
-    if (form == ACT_Q16) store_uvec4(y, n + run * 16u, value.low);
-    store_uvec2(y, act_scales(form, n) + run * 8u, floatBitsToUint(value.scale));
-}
-
 uint packed_bytes(ivec4 q) {
     return (uint(q.x) & 0xffu) | ((uint(q.y) & 0xffu) << 8) | ((uint(q.z) & 0xffu) << 16) | (uint(q.w) << 24);
 }
 
-// Rounds sixteen values to the nearest multiple of their largest magnitude / 127 (Q8) or 32,512 (Q16), ties to even. A value that is not
-// finite makes the scale so; magnitudes below 1e-30 become 0.
-QuantisedRun quantise_run(uint form, vec4 v[4]) {
+// A quarter of a run, with the scale and sum of the whole.
+struct QuantisedPart {
+    uint high;
+    uint low;
+    vec2 scale;
+};
+
+// Rounds the sixteen values of four neighbouring lanes to the nearest multiple of their largest magnitude / 127 (Q8) or 32,512 (Q16), ties to
+// even. A value that is not finite makes the scale so; magnitudes below 1e-30 become 0.
+QuantisedPart quantise(uint form, vec4 v) {
     float levels = form == ACT_Q16 ? 32512.0 : 127.0;
-    uvec4 bits = uvec4(0);
-    for (uint j = 0; j < 4; j++) bits = max(bits, floatBitsToUint(v[j]) & 0x7fffffffu);
+    uvec4 bits = floatBitsToUint(v) & 0x7fffffffu;
     uint highest = max(max(bits.x, bits.y), max(bits.z, bits.w)); // of non-negative floats, as integers: NaN is above infinity
+    highest = max(highest, subgroupShuffleXor(highest, 1));
+    highest = max(highest, subgroupShuffleXor(highest, 2));
     float largest = uintBitsToFloat(highest);
     bool usable = largest >= 1e-30 && highest < 0x7f800000u;
     float inverse = usable ? levels / largest : 0.0;
-    QuantisedRun run;
-    ivec4 sums = ivec4(0);
-    for (uint j = 0; j < 4; j++) {
-        ivec4 q = usable ? ivec4(roundEven(v[j] * inverse)) : ivec4(0);
-        ivec4 high = form == ACT_Q16 ? (q + 128) >> 8 : q;
-        run.high[j] = packed_bytes(high);
-        run.low[j] = packed_bytes(q - (high << 8));
-        sums += q;
-    }
+    ivec4 q = usable ? ivec4(roundEven(v * inverse)) : ivec4(0);
+    ivec4 high = form == ACT_Q16 ? (q + 128) >> 8 : q;
+    int sum = q.x + q.y + q.z + q.w;
+    sum += subgroupShuffleXor(sum, 1);
+    sum += subgroupShuffleXor(sum, 2);
     float scale = usable || highest >= 0x7f800000u ? largest / levels : 0.0;
-    run.scale = vec2(scale, scale * float(sums.x + sums.y + sums.z + sums.w));
-    return run;
+    return QuantisedPart(packed_bytes(high), packed_bytes(q - (high << 8)), vec2(scale, scale * float(sum)));
 }
 
-// Sixteen values in the given form.
-void store_act(uint form, uint64_t y, uint n, uint run, vec4 v[4]) {
+// Four values of a vector of `n`, elements [4 * part, 4 * part + 4), in the given form. Four neighbouring lanes store the parts of a run.
+void store_act(uint form, uint64_t y, uint n, uint part, vec4 v) {
     if (form == ACT_F32) {
-        for (uint j = 0; j < 4; j++) store_vec4(y, run * 64u + j * 16u, v[j]);
-    } else {
-        store_act_run(form, y, n, run, quantise_run(form, v));
+        store_vec4(y, part * 16u, v);
+        return;
     }
+    QuantisedPart quantised = quantise(form, v);
+    store_u32(y, part * 4u, quantised.high);
+    if (form == ACT_Q16) store_u32(y, n + part * 4u, quantised.low);
+    if (part % 4u == 0u) store_uvec2(y, act_scales(form, n) + part * 2u, floatBitsToUint(quantised.scale));
 }

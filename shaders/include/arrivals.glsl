@@ -1,6 +1,8 @@
 // The last workgroup of several to finish its part goes on with what needs all parts. No workgroup waits for another.
 //
-// Parts are passed with the `shared` loads and stores of memory.glsl. The counter starts at 0 and is 0 again afterwards.
+// Parts are stored with the `shared` stores of memory.glsl, and may be loaded with ordinary loads afterwards: the barriers order them, and no
+// cache of the last workgroup's has an older copy, since it has not read them before. (The `shared` loads would wait for each other.) The
+// counter starts at 0 and is 0 again afterwards.
 shared uint arrived_before;
 
 // Whether the caller's workgroup is the last of `expected`. Every thread of the workgroup calls it and gets the same answer. Thread 0's part

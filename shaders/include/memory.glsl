@@ -38,7 +38,5 @@ uint load_uniform_u32(uint64_t base, uint offset) { return UniformU32Ref(base + 
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer SharedU32Ref { uint v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer SharedVec4Ref { vec4 v; };
 
-float load_shared_f32(uint64_t base, uint offset) { return uintBitsToFloat(SharedU32Ref(base + uint64_t(offset)).v); }
-vec4 load_shared_vec4(uint64_t base, uint offset) { return SharedVec4Ref(base + uint64_t(offset)).v; }
 void store_shared_f32(uint64_t base, uint offset, float value) { SharedU32Ref(base + uint64_t(offset)).v = floatBitsToUint(value); }
 void store_shared_vec4(uint64_t base, uint offset, vec4 value) { SharedVec4Ref(base + uint64_t(offset)).v = value; }

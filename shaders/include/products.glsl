@@ -27,32 +27,29 @@ vec4 normalised(Operand operand, uint part) {
     return load_vec4(operand.x, part * 16u) * operand.norm_scale * load_vec4(operand.norm, part * 16u);
 }
 
-const uint OWN_RUNS = (RUNS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x; // of a thread
+const uint OPERAND_PARTS = COLUMNS / 4;
+const uint OWN_OPERAND_PARTS = (OPERAND_PARTS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x; // of a thread
 
 // Every thread of the workgroup takes part. (RMS norm: Zhang and Sennrich, 2019.)
 Operand prepare_operand(uint64_t x, uint64_t norm, float epsilon) {
     Operand operand = Operand(x, norm, 1.0);
     if (NORM == 1 && ACT != ACT_F32) {
-        vec4 v[OWN_RUNS * 4], weight[OWN_RUNS * 4];
+        vec4 v[OWN_OPERAND_PARTS], weight[OWN_OPERAND_PARTS];
         float squares = 0.0;
-        [[unroll]] for (uint n = 0; n < OWN_RUNS; n++) {
-            uint run = thread_index() + n * gl_WorkGroupSize.x;
-            [[unroll]] for (uint j = 0; j < 4; j++) {
-                v[n * 4 + j] = run < RUNS ? load_vec4(x, run * 64u + j * 16u) : vec4(0.0);
-                weight[n * 4 + j] = run < RUNS ? load_vec4(norm, run * 64u + j * 16u) : vec4(0.0);
-            }
-            [[unroll]] for (uint j = 0; j < 4; j++) squares += dot(v[n * 4 + j], v[n * 4 + j]);
+        [[unroll]] for (uint n = 0; n < OWN_OPERAND_PARTS; n++) {
+            uint part = lane_index() + n * gl_WorkGroupSize.x;
+            v[n] = part < OPERAND_PARTS ? load_vec4(x, part * 16u) : vec4(0.0);
+            weight[n] = part < OPERAND_PARTS ? load_vec4(norm, part * 16u) : vec4(0.0);
+            squares += dot(v[n], v[n]);
         }
         operand.norm_scale = 1.0 / sqrt(workgroup_sum(squares) / float(COLUMNS) + epsilon);
-        [[unroll]] for (uint n = 0; n < OWN_RUNS; n++) {
-            uint run = thread_index() + n * gl_WorkGroupSize.x;
-            vec4 scaled[4];
-            [[unroll]] for (uint j = 0; j < 4; j++) scaled[j] = v[n * 4 + j] * operand.norm_scale * weight[n * 4 + j];
-            QuantisedRun quantised = quantise_run(ACT, scaled);
-            if (run < RUNS) {
-                staged_high[run] = quantised.high;
-                if (ACT == ACT_Q16) staged_low[run] = quantised.low;
-                staged_scale[run] = quantised.scale;
+        [[unroll]] for (uint n = 0; n < OWN_OPERAND_PARTS; n++) {
+            uint part = lane_index() + n * gl_WorkGroupSize.x;
+            QuantisedPart quantised = quantise(ACT, v[n] * operand.norm_scale * weight[n]);
+            if (part < OPERAND_PARTS) {
+                staged_high[part / 4u][part % 4u] = quantised.high;
+                if (ACT == ACT_Q16) staged_low[part / 4u][part % 4u] = quantised.low;
+                if (part % 4u == 0u) staged_scale[part / 4u] = quantised.scale;
             }
         }
         barrier();

@@ -12,6 +12,8 @@ layout(constant_id = 1) const uint SUBGROUP = 32;
 // Workgroups are numbered through x and y: a grid above the device's limit in x wraps into y.
 uint flat_workgroup() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 uint thread_index() { return gl_LocalInvocationIndex; }
+// As `thread_index`, with the lanes of a subgroup in a row: for work that neighbours share by shuffles.
+uint lane_index() { return gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID; }
 uint workgroup_size() { return gl_WorkGroupSize.x; }
 uint subgroups_per_workgroup() { return gl_WorkGroupSize.x / SUBGROUP; }
 // The subgroup's number in the whole grid.

@@ -2,35 +2,35 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
-//   941254b26a5407c3d64737fd54bf8a69661bef9d2f7ac89c31d5d353ccf3d719 crates/zinc-kernels/spv/attention.spv
-//   25b4283c83f13f6bf6fa821fab8855bf597971e41c183d61ce3b60db0cb44359 crates/zinc-kernels/spv/expert_down.spv
-//   838354155c227e6847bd67767c927eaa943f8d7753c8751bb93d2f57dac4609e crates/zinc-kernels/spv/gate_up.spv
+//   79f78f5154af45f157f9051685ec8b0ae1571b152388767fd1b8d69606e7371d crates/zinc-kernels/spv/attention.spv
+//   7701ff45790af125f4a7c113797aefdf7e31d7e5fc5086a5aa1da93c37d011ba crates/zinc-kernels/spv/expert_down.spv
+//   63a03f9e6b7670c6354ec4c5b78ba85fcd2b7f95bd72a311b7a0fcd78f2e9dab crates/zinc-kernels/spv/gate_up.spv
 //   a717732728ec92236f56f67522579449a8116ede3561f4c011c76fc676aeea4b crates/zinc-kernels/spv/gather.spv
-//   8b95c94404353276e2ed0d7f6b777c0142b505916f4d856716a7336b366fdc4e crates/zinc-kernels/spv/mat_vec.spv
+//   7e03ea3e1505737ba0ea948254c08a4e175407bb261b4e8e11e73494e90cfc14 crates/zinc-kernels/spv/mat_vec.spv
 //   eff26d0f3404ac2cd55cc50223763fe26467fab275799f756969b2bfcbc6edcd crates/zinc-kernels/spv/read.spv
-//   7a5439a1690c16190089f950e745fd884d010309cc8a57a8a476932fd7753299 crates/zinc-kernels/spv/router.spv
+//   70131f14731256c798f6a6dd87de7282909627a7ab681765fb5dbdf04f623f5d crates/zinc-kernels/spv/router.spv
 //   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
-//   3f2f31339e4b7ff8aa97541ecf87c95e365c53c2480895457e7320b6f5e68d72 shaders/attention.comp
+//   9d129b9e7f13d24b9db9221f8f47ffb8c122a0694ee760007424f4cc846bff51 shaders/attention.comp
 //   92259af7f20da752da35a4957fb69ef51c4cbdae4bccb76caf28b47fb559b0f3 shaders/expert_down.comp
-//   20f85aca7d5611ee52f535ec32d5d7b5e36040d21928ca4aae3cf3edea093a8c shaders/gate_up.comp
+//   b9a1982f3334b0e94b01f05010fad3f33c3da2f43bb4fbcb7bd0a81cc52f34ed shaders/gate_up.comp
 //   d71ad618ded26c5dcc27c3046035157c089ec9216d3f3b840c0dd3e135638e1e shaders/gather.comp
-//   20e8027968c5eb76fc12ec58ec76c3a8e726eefe71e15d0644e4a1caff67010d shaders/include/activations.glsl
-//   5bf36a2273f1adaf2a304793b8536691730c23ec1419bc3098875cb160603b88 shaders/include/arrivals.glsl
+//   98af82ddf96162ef668807429d47cfb0bcef821065774c34df10b2a9d5dbce0d shaders/include/activations.glsl
+//   6e239dfb718a77d017aa17902df65ed033f43fd18a1868a91eb9030d5f90b16f shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   7db2cbecf9859678dca95adf156f048cad64adb417953fb8a6a4879aaf0af23f shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
-//   23528f68eb377f6d1795cbd4001e7ca3ff191e479cb7d0e054c3ef34312d4945 shaders/include/memory.glsl
+//   f1ae05a3fa8e0d29600fda2caa7978a18e573b7369f85a335e025e0605099226 shaders/include/memory.glsl
 //   a8447fb2e9a9aef30e595ec340282525975ec1be95be4d19cf007e4bafc2a0ba shaders/include/order.glsl
-//   1509416adf92197eced0715c824f924bca4c11abdbae0c624f5d9d7323b57778 shaders/include/products.glsl
+//   07d54da2dce128a0a36d99a59b800555c4976a18c68e9afacf49611363238198 shaders/include/products.glsl
 //   5c660484dc680df4e26d542a6063ec3a2fef2d7f41ed7f3a9740ea78b4a3b09d shaders/include/random.glsl
 //   5a34f10a6e50123fdcd54256977429afa5ebca6b3dee52a01c98061c878c3a3b shaders/include/reduce.glsl
 //   104b82bfe9b5fbc26498234618c19031a5ab6aef99acdf2df4b1315191c6aa66 shaders/include/state.glsl
-//   b19e4169d0127d536a7c7989083425330722bc583d5d7f6eb8cf18f868ea0880 shaders/include/workgroup.glsl
+//   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   cd976bd0d69e76ff406c02093be3de0bf5dcb9b95ae9f12b1e3443a1ac3878b3 shaders/mat_vec.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
-//   163001c0bd6c825f58fb0dd002381b0b6a919d1ecc081e702d57b18a6e1eb9c8 shaders/router.comp
+//   b7b465592776288df69a6441fb8cf2bf5c43d46ad8c9cb61de23aad4c4d90544 shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
 
 use crate::kernel::KernelDef;
@@ -287,6 +287,8 @@ pub mod attention {
     pub const STEPS: u32 = 4;
     /// `MAX_SHARES` in GLSL.
     pub const MAX_SHARES: u32 = 64;
+    /// `SHARES_AHEAD` in GLSL.
+    pub const SHARES_AHEAD: u32 = 8;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

@@ -45,7 +45,9 @@ impl Heads {
     /// Query heads of one workgroup: a divisor of those that share a key and value head.
     fn at_a_time(&self, target: &Target) -> u32 {
         let shared = self.query_heads / self.kv_heads;
-        (1..=target.tuning.attention_heads.min(shared)).rev().find(|heads| shared.is_multiple_of(*heads)).unwrap_or(1)
+        // Registers and shared memory grow with the heads' size, too.
+        let most = (target.tuning.attention_heads * 128 / self.head_size.max(128)).max(1);
+        (1..=most.min(shared)).rev().find(|heads| shared.is_multiple_of(*heads)).unwrap_or(1)
     }
 
     /// Groups of query heads, one workgroup for each and split.

@@ -44,7 +44,9 @@ impl ExpertDown {
             columns: self.down.columns,
             format: self.down.format.code(),
             slots: self.slots,
-            ahead: (self.down.columns / UNIT * self.slots).div_ceil(target.subgroup).min(target.tuning.expert_chunks_ahead),
+            ahead: (self.down.columns / UNIT * self.slots)
+                .div_ceil(target.subgroup)
+                .min(target.tuning.expert_chunks_ahead),
         };
         let push = Push {
             state: self.state,
