@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::Context;
 use cargo_metadata::MetadataCommand;
 
-use crate::{shaders, step, tidy};
+use crate::{isa, shaders, step, tidy};
 
 /// Flags of `cargo xtask ci`.
 #[derive(clap::Args)]
@@ -16,6 +16,9 @@ pub(crate) struct Args {
     /// Leave out the test suite, where `./x test` has run it already.
     #[arg(long)]
     skip_tests: bool,
+    /// Leave out the budget of the machine code, which needs root, debootstrap and a mirror of Debian.
+    #[arg(long)]
+    skip_isa: bool,
 }
 
 /// Runs the checks in order and stops at the first that fails.
@@ -26,7 +29,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if !args.skip_tests {
         step::run("tests", &mut step::cargo(["test", "--workspace", "--locked"]))?;
     }
-    run_examples()?;
+    run_examples(args)?;
     let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     step::run("lints", &mut step::cargo(lints))?;
     // These promise to be usable without Vulkan: references and formats alone, the window alone.
@@ -39,8 +42,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     step::run("documentation", docs.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Runs every example of every library crate; each must end with success and needs no arguments.
-fn run_examples() -> anyhow::Result<()> {
+/// Runs every example of every library crate; each must end with success and needs no arguments. One of them is what the
+/// budget of the machine code needs.
+fn run_examples(args: &Args) -> anyhow::Result<()> {
     // Built for the whole workspace, as the tests were: for one package alone cargo would choose other features and build the
     // dependencies again.
     step::run("examples", &mut step::cargo(["build", "--workspace", "--examples", "--locked"]))?;
@@ -53,5 +57,8 @@ fn run_examples() -> anyhow::Result<()> {
             step::run(&format!("example {}/{}", package.name, example.name), &mut program)?;
         }
     }
-    Ok(())
+    if args.skip_isa {
+        return Ok(());
+    }
+    isa::run_check(metadata.target_directory.as_std_path(), directory.join("isa").as_std_path())
 }

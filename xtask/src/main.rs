@@ -7,6 +7,7 @@
 
 mod ci;
 mod glsl;
+mod isa;
 #[cfg(feature = "shaderc")]
 mod reflect;
 mod shaders;
@@ -29,6 +30,8 @@ enum Verb {
     },
     /// Check what the compiler does not: dependencies, licences, files, kernels.
     Tidy,
+    /// Compile the kernels for a card that is not at hand; show registers, occupancy and loads. Needs root and debootstrap.
+    Isa(isa::Args),
     /// Run everything a change must pass.
     Ci(ci::Args),
 }
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let outcome = match Verb::parse() {
         Verb::Shaders { check } => shaders::run(&step::root(), check).map_err(anyhow::Error::msg),
         Verb::Tidy => tidy::run(),
+        Verb::Isa(args) => isa::run(&args),
         Verb::Ci(args) => ci::run(&args),
     };
     match outcome {

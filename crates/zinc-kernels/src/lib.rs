@@ -20,6 +20,7 @@ pub mod kernel;
 pub mod ops;
 pub mod reference;
 mod tuning;
+pub mod variants;
 
 #[cfg(feature = "vk")]
 mod pipelines;
@@ -27,5 +28,5 @@ mod pipelines;
 pub use formats::Format;
 pub use kernel::{Dispatch, KernelDef, Target};
 #[cfg(feature = "vk")]
-pub use pipelines::Pipelines;
+pub use pipelines::{Pipelines, pipeline_spec};
 pub use tuning::Tuning;

@@ -51,16 +51,7 @@ impl Pipelines {
         if let Some(pipeline) = self.built.lock().get(&key) {
             return Ok(pipeline.clone());
         }
-        let pipeline = Pipeline::new(
-            &self.device,
-            &PipelineSpec {
-                name: dispatch.kernel.name,
-                spirv: &dispatch.kernel.words(),
-                push_bytes: dispatch.kernel.push_bytes,
-                constants: &dispatch.constants,
-                workgroup_size: dispatch.workgroup_size(),
-            },
-        )?;
+        let pipeline = Pipeline::new(&self.device, &pipeline_spec(dispatch, &dispatch.kernel.words()))?;
         self.built.lock().insert(key, pipeline.clone());
         Ok(pipeline)
     }
@@ -72,5 +63,17 @@ impl Pipelines {
     pub fn record(&self, recording: &mut RecordingBuilder, dispatch: &Dispatch) -> Result<(), Error> {
         recording.dispatch(&self.get(dispatch)?, &dispatch.push, dispatch.groups);
         Ok(())
+    }
+}
+
+/// What the pipeline of a launch is made of; `spirv` is [`KernelDef::words`](crate::KernelDef::words).
+#[must_use]
+pub fn pipeline_spec<'a>(dispatch: &'a Dispatch, spirv: &'a [u32]) -> PipelineSpec<'a> {
+    PipelineSpec {
+        name: dispatch.kernel.name,
+        spirv,
+        push_bytes: dispatch.kernel.push_bytes,
+        constants: &dispatch.constants,
+        workgroup_size: dispatch.workgroup_size(),
     }
 }

@@ -84,36 +84,13 @@ impl Device {
     /// # Errors
     /// [`Error::NoSuchDevice`] if the instance no longer lists the adapter, or what `vkCreateDevice` says.
     pub fn open(instance: &Arc<Instance>, plan: &DevicePlan) -> Result<Arc<Self>> {
-        let adapter = &plan.adapter;
-        let physical = find_physical(instance, adapter)?;
-        let raw = create_device(instance, physical, plan)?;
-        let core13 = adapter.api_version.at_least(1, 3);
-        let shared = Arc::new(Shared {
-            sync2: if core13 {
-                Sync2::Core
-            } else {
-                Sync2::Khr(ash::khr::synchronization2::Device::new(&instance.raw, &raw))
-            },
-            calibrated: plan
-                .features
-                .contains(Features::CALIBRATED_TIMESTAMPS)
-                .then(|| ash::ext::calibrated_timestamps::Device::new(&instance.raw, &raw)),
-            loss: Arc::default(),
-            memory: Memory::new(instance, &raw, physical, adapter)?,
-            cache: PipelineCache::open(&raw, plan)?,
-            recordings: AtomicU64::new(0),
-            names: instance.debug.is_some().then(|| ash::ext::debug_utils::Device::new(&instance.raw, &raw)),
-            instance: Arc::clone(instance),
-            plan: plan.clone(),
-            physical,
-            raw,
-        });
+        let shared = Shared::open(instance, plan)?;
         let compute = Queue::new(&shared, QueueKind::Compute, plan.compute_family)?;
         let transfer =
             plan.transfer_family.map(|family| Queue::new(&shared, QueueKind::Transfer, family)).transpose()?;
         tracing::debug!(
-            device = adapter.name,
-            driver = adapter.driver.info,
+            device = plan.adapter.name,
+            driver = plan.adapter.driver.info,
             subgroup = plan.subgroup_width,
             compute_family = plan.compute_family,
             transfer_family = ?plan.transfer_family,
@@ -181,6 +158,34 @@ impl Device {
 }
 
 impl Shared {
+    /// Opens the adapter without creating anything on it.
+    pub(crate) fn open(instance: &Arc<Instance>, plan: &DevicePlan) -> Result<Arc<Self>> {
+        let adapter = &plan.adapter;
+        let physical = find_physical(instance, adapter)?;
+        let raw = create_device(instance, physical, plan)?;
+        let core13 = adapter.api_version.at_least(1, 3);
+        Ok(Arc::new(Self {
+            sync2: if core13 {
+                Sync2::Core
+            } else {
+                Sync2::Khr(ash::khr::synchronization2::Device::new(&instance.raw, &raw))
+            },
+            calibrated: plan
+                .features
+                .contains(Features::CALIBRATED_TIMESTAMPS)
+                .then(|| ash::ext::calibrated_timestamps::Device::new(&instance.raw, &raw)),
+            loss: Arc::default(),
+            memory: Memory::new(instance, &raw, physical, adapter)?,
+            cache: PipelineCache::open(&raw, plan)?,
+            recordings: AtomicU64::new(0),
+            names: instance.debug.is_some().then(|| ash::ext::debug_utils::Device::new(&instance.raw, &raw)),
+            instance: Arc::clone(instance),
+            plan: plan.clone(),
+            physical,
+            raw,
+        }))
+    }
+
     /// Names a Vulkan object for the validation layer's messages.
     pub(crate) fn name<H: vk::Handle>(&self, handle: H, name: &str) {
         if let Some(names) = &self.names
@@ -231,7 +236,7 @@ fn create_device(instance: &Instance, physical: vk::PhysicalDevice, plan: &Devic
 
     let extensions: Vec<*const std::ffi::c_char> = KNOWN_EXTENSIONS
         .into_iter()
-        .filter(|&name| adapter.has_extension(name) && wanted(name, core13))
+        .filter(|&name| adapter.has_extension(name) && wanted(name, core13, plan.features))
         .map(CStr::as_ptr)
         .collect();
 
@@ -260,6 +265,8 @@ fn create_device(instance: &Instance, physical: vk::PhysicalDevice, plan: &Devic
         .shader_integer_dot_product(on(Features::INTEGER_DOT_PRODUCT));
     let mut matrix =
         vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(on(Features::COOPERATIVE_MATRIX));
+    let mut executable =
+        vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR::default().pipeline_executable_info(true);
 
     let mut info = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)
@@ -277,21 +284,26 @@ fn create_device(instance: &Instance, physical: vk::PhysicalDevice, plan: &Devic
     if on(Features::COOPERATIVE_MATRIX) {
         info = info.push_next(&mut matrix);
     }
+    if on(Features::PIPELINE_STATISTICS) {
+        info = info.push_next(&mut executable);
+    }
     // SAFETY: `physical` belongs to this instance; features and extensions are among those that the adapter's facts list
     // (VUID-vkCreateDevice-ppEnabledExtensionNames-01387); the families are distinct and exist
     // (VUID-VkDeviceCreateInfo-queueFamilyIndex-02802).
     unsafe { instance.raw.create_device(physical, &info, None) }.map_err(Error::vulkan("vkCreateDevice"))
 }
 
-/// Whether an extension that the device lists is to be enabled: those promoted to 1.3 only below it.
-fn wanted(name: &CStr, core13: bool) -> bool {
+/// Whether an extension that the device lists is to be enabled: those promoted to 1.3 only below it, those of tools only
+/// where the plan has their feature.
+fn wanted(name: &CStr, core13: bool, features: Features) -> bool {
     let promoted = [
         ash::khr::synchronization2::NAME,
         ash::khr::maintenance4::NAME,
         ash::khr::shader_integer_dot_product::NAME,
         ash::ext::subgroup_size_control::NAME,
     ];
-    !(core13 && promoted.contains(&name))
+    let statistics = name == ash::khr::pipeline_executable_properties::NAME;
+    !(core13 && promoted.contains(&name)) && (!statistics || features.contains(Features::PIPELINE_STATISTICS))
 }
 
 impl Drop for Shared {

@@ -125,6 +125,12 @@ pub enum Error {
         /// Subgroup width of the device plan.
         width: u32,
     },
+    /// The driver does not tell what it compiles a shader to.
+    #[error("{device} tells no pipeline statistics: its driver lacks VK_KHR_pipeline_executable_properties")]
+    NoPipelineStatistics {
+        /// Name of the device.
+        device: String,
+    },
     /// The words are no SPIR-V module.
     #[error("pipeline `{name}`: {words} words that start with {first:#010x} are no SPIR-V module")]
     NotSpirv {

@@ -268,6 +268,8 @@ bitflags! {
         const CALIBRATED_TIMESTAMPS = 1 << 18;
         /// Heap budgets (`VK_EXT_memory_budget`).
         const MEMORY_BUDGET = 1 << 19;
+        /// Statistics and code of compiled pipelines (`VK_KHR_pipeline_executable_properties`).
+        const PIPELINE_STATISTICS = 1 << 20;
     }
 }
 

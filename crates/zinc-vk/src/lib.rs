@@ -34,6 +34,7 @@
 //! | `plan` | which device, queues and subgroup width: a pure function of the facts |
 //! | `device`, `memory`, `buffer` | the open device, its memory, buffers with addresses |
 //! | `pipeline`, `pipeline_cache` | compute pipelines and their cache on disk |
+//! | `compiler` | what the driver's compiler makes of a shader |
 //! | `access`, `recording` | barriers with exact masks, command buffers that are recorded once |
 //! | `queue`, `timeline` | submission, and **the contract of timelines and points** |
 //! | `retire`, `staging` | values that wait for a point, the upload ring |
@@ -50,6 +51,7 @@
 
 mod access;
 mod buffer;
+mod compiler;
 mod device;
 mod error;
 mod facts;
@@ -68,6 +70,7 @@ mod validation;
 
 pub use access::Access;
 pub use buffer::{ALIGNMENT, Buffer, Placement};
+pub use compiler::{Compiler, PipelineStatistics};
 pub use device::{Device, DeviceStats};
 pub use error::{Error, Result};
 pub use facts::{
@@ -92,6 +95,7 @@ const _: () = {
     crosses_threads::<Instance>();
     crosses_threads::<Device>();
     crosses_threads::<Buffer>();
+    crosses_threads::<Compiler>();
     crosses_threads::<Pipeline>();
     crosses_threads::<Recording>();
     crosses_threads::<Queue>();

@@ -48,7 +48,15 @@ impl Pipeline {
     /// # Panics
     /// If `push_bytes` is no multiple of 4, `workgroup_size` is 0, or a constant id occurs twice.
     pub fn new(device: &Device, spec: &PipelineSpec<'_>) -> Result<Arc<Self>> {
-        let shared = &device.shared;
+        Self::create(&device.shared, spec, vk::PipelineCreateFlags::empty()).map(Arc::new)
+    }
+
+    /// As [`Pipeline::new`], with flags that the device's features allow.
+    pub(crate) fn create(
+        shared: &Arc<Shared>,
+        spec: &PipelineSpec<'_>,
+        flags: vk::PipelineCreateFlags,
+    ) -> Result<Self> {
         check(shared, spec)?;
 
         let ranges =
@@ -73,15 +81,20 @@ impl Pipeline {
         // is the promise of whoever passes a shader (VUID-VkShaderModuleCreateInfo-pCode-08737).
         let module = unsafe { shared.raw.create_shader_module(&module_info, None) }
             .map_err(shared.error("vkCreateShaderModule"))?;
-        let result = this.build(spec, module);
+        let result = this.build(spec, module, flags);
         // SAFETY: pipelines do not use their module once they are created.
         unsafe { shared.raw.destroy_shader_module(module, None) };
         this.raw = result.map_err(shared.error("vkCreateComputePipelines"))?;
         shared.name(this.raw, spec.name);
-        Ok(Arc::new(this))
+        Ok(this)
     }
 
-    fn build(&self, spec: &PipelineSpec<'_>, module: vk::ShaderModule) -> ash::prelude::VkResult<vk::Pipeline> {
+    fn build(
+        &self,
+        spec: &PipelineSpec<'_>,
+        module: vk::ShaderModule,
+        flags: vk::PipelineCreateFlags,
+    ) -> ash::prelude::VkResult<vk::Pipeline> {
         let width = self.shared.plan.subgroup_width;
         let entries: Vec<_> = (0u32..)
             .zip(spec.constants)
@@ -102,7 +115,7 @@ impl Pipeline {
         if self.shared.has(Features::FULL_SUBGROUPS) && spec.workgroup_size.is_multiple_of(width) {
             stage = stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS);
         }
-        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout);
+        let info = vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(self.layout);
         // SAFETY: module and layout belong to this device; the width lies within the device's range
         // (VUID-VkPipelineShaderStageRequiredSubgroupSizeCreateInfo-requiredSubgroupSize-02760..02762) and `check` has held the
         // workgroup against it (VUID-VkPipelineShaderStageCreateInfo-pNext-02756, -02758); the cache synchronises itself.

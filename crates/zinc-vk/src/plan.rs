@@ -152,7 +152,7 @@ pub struct DevicePlan {
     pub compute_family: u32,
     /// Queue family of the transfer queue, where the device has one that does nothing else.
     pub transfer_family: Option<u32>,
-    /// Features to enable: all that the adapter has.
+    /// Features to enable: all that the adapter has, but for those that only a [`Compiler`](crate::Compiler) uses.
     pub features: Features,
     /// Directory of the pipeline cache; `None` keeps it in memory.
     pub pipeline_cache_dir: Option<PathBuf>,
@@ -188,7 +188,7 @@ impl DevicePlan {
             // `missing` has checked that there is one.
             compute_family: compute_family(adapter).unwrap_or_default(),
             transfer_family: transfer_family(adapter),
-            features: adapter.features,
+            features: adapter.features - Features::PIPELINE_STATISTICS,
             pipeline_cache_dir: None,
             notices,
         })

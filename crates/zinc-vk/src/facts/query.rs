@@ -11,10 +11,11 @@ use super::{
 use crate::error::{Error, Result};
 
 /// Device extensions that this crate knows a use for.
-pub(crate) const KNOWN_EXTENSIONS: [&CStr; 9] = [
+pub(crate) const KNOWN_EXTENSIONS: [&CStr; 10] = [
     ash::khr::synchronization2::NAME,
     ash::khr::cooperative_matrix::NAME,
     ash::khr::maintenance4::NAME,
+    ash::khr::pipeline_executable_properties::NAME,
     ash::khr::portability_subset::NAME,
     ash::khr::shader_integer_dot_product::NAME,
     ash::ext::calibrated_timestamps::NAME,
@@ -147,6 +148,7 @@ fn features(
     let mut control = vk::PhysicalDeviceSubgroupSizeControlFeatures::default();
     let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
     let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
+    let mut executable = vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR::default();
     let core13 = api.at_least(1, 3);
     let mut chain = vk::PhysicalDeviceFeatures2::default().push_next(&mut v11).push_next(&mut v12);
     if core13 || has(ash::khr::synchronization2::NAME) {
@@ -160,6 +162,9 @@ fn features(
     }
     if has(ash::khr::cooperative_matrix::NAME) {
         chain = chain.push_next(&mut matrix);
+    }
+    if has(ash::khr::pipeline_executable_properties::NAME) {
+        chain = chain.push_next(&mut executable);
     }
     // SAFETY: see `query`; each structure in the chain belongs to the device's version or to an extension it lists.
     unsafe { instance.get_physical_device_features2(physical, &mut chain) };
@@ -186,6 +191,7 @@ fn features(
         (matrix.cooperative_matrix == vk::TRUE, Features::COOPERATIVE_MATRIX),
         (has(ash::ext::calibrated_timestamps::NAME), Features::CALIBRATED_TIMESTAMPS),
         (has(ash::ext::memory_budget::NAME), Features::MEMORY_BUDGET),
+        (executable.pipeline_executable_info == vk::TRUE, Features::PIPELINE_STATISTICS),
     ]
     .into_iter()
     .filter_map(|(present, feature)| present.then_some(feature))

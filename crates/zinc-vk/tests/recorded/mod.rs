@@ -43,7 +43,7 @@ fn memory(heap: u32, flags: &str) -> MemoryType {
 
 /// Everything but cooperative matrices.
 fn modern() -> Features {
-    Features::all() - Features::COOPERATIVE_MATRIX
+    Features::all() - Features::COOPERATIVE_MATRIX - Features::PIPELINE_STATISTICS
 }
 
 fn names(extensions: &[&str]) -> Vec<String> {

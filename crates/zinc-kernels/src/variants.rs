@@ -1,0 +1,166 @@
+//! Representative launches of every kernel, for tools that compile kernels without running them.
+//!
+//! The shapes are those of one decode step of Qwen3-30B-A3B: 2,048 wide, 32 query and 4 key-value heads of 128, 128 experts of
+//! 768 of which 8 are chosen, a vocabulary of 151,936. All addresses are 0: nothing here may be dispatched.
+
+use crate::formats::Format;
+use crate::kernel::{Dispatch, Target};
+use crate::ops::{
+    ActFormat, Advance, Attention, CacheFormat, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec, Matrix, Norm,
+    Pairing, Product, Read, Router, Routing, Sample, Weighting,
+};
+
+const WIDTH: u32 = 2_048;
+const HEADS: Heads = Heads { query_heads: 32, kv_heads: 4, head_size: 128 };
+const EXPERTS: u32 = 128;
+const USED_EXPERTS: u32 = 8;
+const EXPERT_WIDTH: u32 = 768;
+const VOCABULARY: u32 = 151_936;
+const EPSILON: f32 = 1e-6;
+
+/// A kernel with one choice of its specialisation constants, and a launch that uses it.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// What the choice is; unique among the variants of a kernel.
+    pub label: String,
+    /// The launch, with null addresses.
+    pub dispatch: Dispatch,
+}
+
+/// The launches of a `Q4_K_M` file, which mixes Q4_K with Q6_K, and a matrix product for each weight format.
+#[must_use]
+pub fn variants(target: &Target) -> Vec<Variant> {
+    let mut list = Vec::new();
+    let mut add = |label: &str, dispatch| list.push(Variant { label: label.to_owned(), dispatch });
+
+    add("Q4_K", Gather { state: 0, table: matrix(Format::Q4K, VOCABULARY, WIDTH), y: 0 }.dispatch(target));
+    for (label, dispatch) in products(target) {
+        add(&label, dispatch);
+    }
+    add("f16 cache", attention().dispatch(target));
+    add("F32", router().dispatch(target));
+    let routing = Routing::Experts { ids: 0, slots: USED_EXPERTS };
+    add("experts Q4_K", gate_up(EXPERT_WIDTH, routing, None).dispatch(target));
+    add("dense Q4_K", gate_up(EXPERT_WIDTH * USED_EXPERTS, Routing::Dense, Some(NORM)).dispatch(target));
+    for format in [Format::Q4K, Format::Q6K] {
+        add(format.name(), expert_down(format).dispatch(target));
+    }
+    add("", Sample { state: 0, logits: 0, candidates: 0, vocabulary: VOCABULARY }.dispatch(target));
+    add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
+    let vocabulary = Some(VOCABULARY);
+    let advance = Advance { state: 0, report: 0, prompt: 0, end_tokens: 0, cancelled: 0, candidates: 0, vocabulary };
+    add("", advance.dispatch(target));
+    list
+}
+
+/// Activations of a layer as they are unless asked otherwise.
+const ACT: ActFormat = ActFormat::Q16;
+const NORM: Norm = Norm { weight: 0, epsilon: EPSILON };
+
+fn matrix(format: Format, rows: u32, columns: u32) -> Matrix {
+    Matrix { address: 0, format, rows, columns }
+}
+
+fn product(format: Format, rows: u32, columns: u32) -> Product {
+    Product { weights: matrix(format, rows, columns), bias: None, y: 0 }
+}
+
+/// Launches of `mat_vec`: those of a layer, the head, and every format with each form of activations that it can meet.
+fn products(target: &Target) -> Vec<(String, Dispatch)> {
+    let Heads { query_heads, kv_heads, head_size } = HEADS;
+    let (query_rows, kv_rows) = (query_heads * head_size, kv_heads * head_size);
+    let mut list = Vec::new();
+    let mut add = |label: String, products: &[Product], act, norm, accumulate| {
+        let launch = MatVec { state: 0, products, x: 0, act, norm, accumulate };
+        list.push((label, launch.dispatch(target)));
+    };
+    for value in [Format::Q4K, Format::Q6K] {
+        let products = [(Format::Q4K, query_rows), (Format::Q4K, kv_rows), (value, kv_rows)]
+            .map(|(f, rows)| product(f, rows, WIDTH));
+        add(format!("q, k Q4_K, v {value}"), &products, ACT, Some(NORM), false);
+    }
+    add("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_rows)], ACT, None, true);
+    add("head Q6_K".to_owned(), &[product(Format::Q6K, VOCABULARY, WIDTH)], ACT, Some(NORM), false);
+    for (form, act) in [("q16", ActFormat::Q16), ("q8", ActFormat::Q8), ("f32", ActFormat::F32)] {
+        for format in Format::ALL.into_iter().filter(|format| act == ActFormat::F32 || !format.is_float()) {
+            add(format!("{form} x {format}"), &[product(format, WIDTH, WIDTH)], act, None, false);
+        }
+    }
+    list
+}
+
+fn attention() -> Attention {
+    Attention {
+        state: 0,
+        q: 0,
+        k: 0,
+        v: 0,
+        norm: Some(HeadNorm { q: 0, k: 0, epsilon: EPSILON }),
+        rotation: 0,
+        key_cache: 0,
+        value_cache: 0,
+        partials: 0,
+        counters: 0,
+        y: 0,
+        out: ACT,
+        key_format: CacheFormat::F16,
+        value_format: CacheFormat::F16,
+        heads: HEADS,
+        rotated: HEADS.head_size,
+        pairing: Pairing::Halves,
+        splits: 1,
+    }
+}
+
+fn router() -> Router {
+    Router {
+        state: 0,
+        x: 0,
+        norm: NORM,
+        matrix: matrix(Format::F32, EXPERTS, WIDTH),
+        y: 0,
+        out: ACT,
+        logits: 0,
+        ids: 0,
+        weights: 0,
+        counter: 0,
+        used: USED_EXPERTS,
+        weighting: Weighting::SoftmaxOfChosen,
+    }
+}
+
+fn gate_up(rows: u32, routing: Routing, norm: Option<Norm>) -> GateUp {
+    let gate = matrix(Format::Q4K, rows, WIDTH);
+    GateUp { state: 0, gate, up: gate, routing, x: 0, act: ACT, norm, y: 0, out: ACT }
+}
+
+fn expert_down(format: Format) -> ExpertDown {
+    ExpertDown {
+        state: 0,
+        down: matrix(format, WIDTH, EXPERT_WIDTH),
+        experts: EXPERTS,
+        ids: 0,
+        weights: 0,
+        h: 0,
+        act: ACT,
+        y: 0,
+        slots: USED_EXPERTS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_variants_share_a_name_or_compile_to_the_same_code() {
+        let (mut names, mut codes) = (HashSet::new(), HashSet::new());
+        for Variant { label, dispatch } in variants(&Target::new(32)) {
+            let kernel = dispatch.kernel.name;
+            assert!(names.insert((kernel, label.clone())), "{kernel}, {label}: named twice");
+            assert!(codes.insert((kernel, dispatch.constants)), "{kernel}, {label}: the constants of another variant");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `cargo xtask isa`: what the kernels cost on a card that is not at hand.
+//!
+//! RADV's null device compiles for any AMD target and runs nothing. The example `isa` of zinc-kernels compiles every kernel
+//! there; its output becomes a table, which is held against a budget. `docs/rdna4.md` explains both. Times are not here: only
+//! a card has them.
+
+mod assembly;
+mod budget;
+mod mesa;
+mod occupancy;
+mod table;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use cargo_metadata::MetadataCommand;
+
+use self::budget::Budget;
+use self::mesa::Mesa;
+use self::table::{Compiled, Row};
+use crate::step;
+
+const BUDGET: &str = "docs/rdna4-budget.toml";
+const TABLE: &str = "docs/rdna4-table.md";
+
+/// Flags of `cargo xtask isa`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The target, as Mesa calls it: gfx1201 (RDNA4), navi31 (RDNA3), navi21 (RDNA2).
+    #[arg(long, default_value = "gfx1201")]
+    target: String,
+    /// Compare with docs/rdna4-budget.toml; fail with the list of what exceeds it.
+    #[arg(long, group = "what")]
+    check: bool,
+    /// Write the table to docs/rdna4-table.md.
+    #[arg(long, group = "what")]
+    write: bool,
+    /// Print the figures as JSON, one object a line.
+    #[arg(long, group = "what")]
+    json: bool,
+    /// Print the assembly of the variants whose name contains this, such as "mat_vec (head".
+    #[arg(long, group = "what", value_name = "NAME")]
+    show: Option<String>,
+    /// The mirror of Debian to take Mesa from, instead of apt's.
+    #[arg(long, value_name = "URL")]
+    mirror: Option<String>,
+}
+
+/// Compiles the kernels and does what was asked for with the figures.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let directory = target_directory()?;
+    // First, since it may find that it cannot.
+    let mesa = Mesa::set_up(&directory, args.mirror.as_deref())?;
+    let example = ["build", "--quiet", "--locked", "--package", "zinc-kernels", "--example", "isa"];
+    step::run("compiler of kernels", &mut step::cargo(example))?;
+    let compiled = compile(&mesa, &directory.join("debug/examples/isa"), &args.target)?;
+    if let Some(name) = &args.show {
+        return show(&compiled, name);
+    }
+    let rows = rows(&compiled)?;
+    if args.check {
+        return check(&compiled, &rows, &args.target);
+    }
+    if args.json {
+        for row in &rows {
+            println!("{}", serde_json::to_string(row)?);
+        }
+    } else if args.write {
+        ensure!(args.target == budget()?.target, "{TABLE} is for {}, not for {}", budget()?.target, args.target);
+        fs::write(step::root().join(TABLE), document(&compiled, &rows)).context(TABLE)?;
+    } else {
+        print!("{}", table::markdown(&rows));
+    }
+    Ok(())
+}
+
+/// Compares with the budget; `program` is the example, as built already.
+pub(crate) fn run_check(target_directory: &Path, program: &Path) -> anyhow::Result<()> {
+    let target = budget()?.target;
+    let mesa = Mesa::set_up(target_directory, None)?;
+    let compiled = compile(&mesa, program, &target)?;
+    check(&compiled, &rows(&compiled)?, &target)
+}
+
+fn target_directory() -> anyhow::Result<PathBuf> {
+    let metadata = MetadataCommand::new().current_dir(step::root()).no_deps().exec().context("cargo metadata")?;
+    Ok(metadata.target_directory.into())
+}
+
+/// What the driver makes of every variant, from the example's output.
+fn compile(mesa: &Mesa, program: &Path, target: &str) -> anyhow::Result<Vec<Compiled>> {
+    let printed = mesa.run(program, target)?;
+    let lines: Vec<Compiled> =
+        printed.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("what the example isa prints")?;
+    let [first, ..] = &lines[..] else { bail!("{target}: the driver tells nothing of what it compiles") };
+    ensure!(first.device.contains("Null hardware"), "{target}: compiled for {}, not for a null device", first.device);
+    Ok(lines)
+}
+
+fn rows(compiled: &[Compiled]) -> anyhow::Result<Vec<Row>> {
+    let mut rows = compiled.iter().map(Compiled::row).collect::<anyhow::Result<Vec<_>>>()?;
+    rows.sort_by(|a, b| a.kernel.cmp(&b.kernel));
+    Ok(rows)
+}
+
+fn show(compiled: &[Compiled], name: &str) -> anyhow::Result<()> {
+    let matching: Vec<_> = compiled.iter().filter(|compiled| compiled.name().contains(name)).collect();
+    ensure!(!matching.is_empty(), "no variant's name contains '{name}'");
+    for compiled in matching {
+        println!("{}\n{}", compiled.name(), compiled.assembly()?);
+    }
+    Ok(())
+}
+
+/// The text of the committed table.
+fn document(compiled: &[Compiled], rows: &[Row]) -> String {
+    // `compile` has checked that there is one.
+    let (device, driver) = compiled.first().map_or(("", ""), |first| (&first.device, &first.driver));
+    let table = table::markdown(rows);
+    format!(
+        "<!-- Written by `cargo xtask isa --write`. -->\n\n{device}, {driver}. [rdna4.md](rdna4.md) explains the \
+         columns.\n\n{table}"
+    )
+}
+
+fn budget() -> anyhow::Result<Budget> {
+    let text = fs::read_to_string(step::root().join(BUDGET)).context(BUDGET)?;
+    Budget::parse(&text).context(BUDGET)
+}
+
+fn check(compiled: &[Compiled], rows: &[Row], target: &str) -> anyhow::Result<()> {
+    let budget = budget()?;
+    ensure!(budget.target == target, "{BUDGET} is for {}, not for {target}", budget.target);
+    let violations = budget.violations(rows, &kernels()?);
+    for violation in &violations {
+        eprintln!("isa: {violation}");
+    }
+    ensure!(violations.is_empty(), "isa: {} violations of {BUDGET}", violations.len());
+    eprintln!("== isa: {} variants for {target} within the budget", rows.len());
+    // No failure: another version of Mesa changes the figures as well.
+    if fs::read_to_string(step::root().join(TABLE)).ok() != Some(document(compiled, rows)) {
+        eprintln!("isa: {TABLE} is out of date; `cargo xtask isa --write` renews it");
+    }
+    Ok(())
+}
+
+/// The kernels that there are: the stems of the shaders.
+fn kernels() -> anyhow::Result<BTreeSet<String>> {
+    let mut kernels = BTreeSet::new();
+    for file in fs::read_dir(step::root().join("shaders")).context("shaders")? {
+        let path = file.context("shaders")?.path();
+        if path.extension().is_some_and(|extension| extension == "comp") {
+            kernels.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    Ok(kernels)
+}
