@@ -36,6 +36,8 @@ pub struct Target {
 
 /// Threads in a workgroup of the kernels that work as one.
 const WIDE_WORKGROUP: u32 = 256;
+/// The most threads in a workgroup.
+const MAX_WORKGROUP: u32 = 512;
 
 impl Target {
     /// A device with the given subgroup width and the smallest grid that Vulkan allows a device to have.
@@ -51,11 +53,10 @@ impl Target {
         Self { subgroup, max_groups: [65_535, 65_535], tuning: Tuning::CARD }
     }
 
-    /// Threads in a workgroup whose subgroups work on rows of their own: enough subgroups to share what they prepare together, in powers
-    /// of two so that they divide a run of activations.
+    /// Threads in a workgroup of at most `subgroups` subgroups: a power of two of them if `subgroups` is one.
     #[must_use]
-    pub(crate) fn row_workgroup(&self) -> u32 {
-        (WIDE_WORKGROUP / self.subgroup).clamp(1, 8) * self.subgroup
+    pub(crate) fn workgroup_of(&self, subgroups: u32) -> u32 {
+        subgroups.min(MAX_WORKGROUP / self.subgroup) * self.subgroup
     }
 
     /// Threads in a workgroup that works as one, for `items` items: no more than those need, in whole subgroups.
@@ -75,12 +76,6 @@ impl Target {
         let y = count.div_ceil(x).max(1);
         assert!(y <= max_y, "{count} workgroups exceed the device's grid of {max_x} x {max_y}");
         [x, y, 1]
-    }
-
-    /// A grid that gives each of `rows` rows a subgroup.
-    #[must_use]
-    pub(crate) fn row_grid(&self, rows: u32) -> [u32; 3] {
-        self.grid(rows.div_ceil(self.row_workgroup() / self.subgroup))
     }
 
     /// A grid for so many turns of a workgroup, with no more workgroups than are worth their preparation: each then takes several turns.
@@ -154,7 +149,7 @@ mod tests {
     #[test]
     fn grids_wrap_into_y_and_cover_every_row() {
         for rows in [1, 4, 5, 1_031, 65_535 * 4, 65_535 * 4 + 1, 151_936, u32::MAX - 3] {
-            let [x, y, z] = Target::new(32).row_grid(rows);
+            let [x, y, z] = Target::new(32).grid(rows.div_ceil(8));
             assert!(x <= 65_535 && y <= 65_535 && z == 1, "{rows} rows");
             assert!(u64::from(x) * u64::from(y) * 8 >= u64::from(rows), "{rows} rows");
         }

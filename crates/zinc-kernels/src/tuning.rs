@@ -6,6 +6,12 @@ pub struct Tuning {
     /// Workgroups of a matrix product that are worth their preparation (the normalisation of the input): above that, each takes several
     /// rows after another.
     pub product_workgroups: u32,
+    /// Subgroups in a workgroup of a matrix product.
+    pub product_width: u32,
+    /// Subgroups in a workgroup of the first half of a feed-forward layer: a divisor of 16.
+    pub gate_up_width: u32,
+    /// Subgroups in a workgroup of the second half of an expert layer.
+    pub expert_down_width: u32,
     /// Workgroups that attention over a long context is spread over.
     pub attention_workgroups: u32,
     /// Subgroups that a matrix product should have before one takes several rows at a time.
@@ -26,6 +32,9 @@ impl Tuning {
     /// For graphics cards.
     pub const CARD: Self = Self {
         product_workgroups: 1_056,
+        product_width: 8,
+        gate_up_width: 8,
+        expert_down_width: 8,
         attention_workgroups: 128,
         product_subgroups: 2_048,
         most_rows: 4,
@@ -37,6 +46,9 @@ impl Tuning {
     /// For drivers that run on the CPU: few workgroups, since each costs, and nothing kept over a barrier, since that goes through memory.
     pub const CPU: Self = Self {
         product_workgroups: 64,
+        product_width: 8,
+        gate_up_width: 8,
+        expert_down_width: 8,
         attention_workgroups: 4,
         product_subgroups: 16,
         most_rows: 4,

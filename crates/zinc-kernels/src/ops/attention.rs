@@ -7,6 +7,9 @@ use crate::{Dispatch, Target};
 /// The largest head, in elements.
 pub const MAX_HEAD_SIZE: u32 = 256;
 
+/// Subgroups in a workgroup.
+const SUBGROUPS: u32 = 8;
+
 /// The most shares that a context is split into.
 pub const MAX_SPLITS: u32 = crate::generated::attention::MAX_SHARES;
 
@@ -115,7 +118,7 @@ impl Attention {
     pub fn splits_for(target: &Target, heads: Heads, context: u32) -> u32 {
         let busy = target.tuning.attention_workgroups.div_ceil(heads.groups(target));
         context
-            .div_ceil(heads.tile(target) * target.row_workgroup() / target.subgroup)
+            .div_ceil(heads.tile(target) * SUBGROUPS)
             .clamp(1, busy.clamp(1, MAX_SPLITS))
     }
 
@@ -141,7 +144,7 @@ impl Attention {
         );
         let heads = self.heads.at_a_time(target);
         let constants = Constants {
-            workgroup: target.row_workgroup(),
+            workgroup: target.workgroup_of(SUBGROUPS),
             subgroup: target.subgroup,
             head_size,
             heads,

@@ -38,7 +38,7 @@ impl ExpertDown {
         let bytes = self.down.row_bytes() * u64::from(self.down.rows) * u64::from(self.experts);
         assert!(u32::try_from(bytes).is_ok(), "the experts' matrices have {bytes} bytes: less than 4 GiB is supported");
         let constants = Constants {
-            workgroup: target.row_workgroup(),
+            workgroup: target.workgroup_of(target.tuning.expert_down_width),
             subgroup: target.subgroup,
             act: self.act.code(),
             columns: self.down.columns,
@@ -58,6 +58,6 @@ impl ExpertDown {
             rows: self.down.rows,
             ..Push::default()
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, target.row_grid(self.down.rows))
+        Dispatch::new(&KERNEL, constants.values(), &push, target.grid(self.down.rows.div_ceil(constants.workgroup / target.subgroup)))
     }
 }

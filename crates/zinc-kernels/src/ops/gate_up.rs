@@ -63,7 +63,7 @@ impl GateUp {
             Routing::Dense => (0, 0, 1),
             Routing::Experts { ids, slots } => (1, ids, slots),
         };
-        let workgroup = target.row_workgroup();
+        let workgroup = target.workgroup_of(target.tuning.gate_up_width);
         let rows_of_subgroup = RUN * target.subgroup / workgroup;
         let constants = Constants {
             workgroup,

@@ -63,7 +63,7 @@ impl MatVec<'_> {
         let total = rows(0) + rows(1) + rows(2);
         let at_a_time = target.tuning.rows_at_a_time(total);
         let constants = Constants {
-            workgroup: target.row_workgroup(),
+            workgroup: target.workgroup_of(target.tuning.product_width),
             subgroup: target.subgroup,
             act: self.act.code(),
             columns,
