@@ -55,7 +55,7 @@ const uint OWN_PAIRS = (HEAD_SIZE / 2 + SUBGROUP - 1) / SUBGROUP;   // of a head
 const uint ROW_LANES = HEAD_SIZE > 128 && SUBGROUP > 8 ? 16 : 8;    // lanes that share a position
 const uint OWN_EIGHTS = (EIGHTS + ROW_LANES - 1) / ROW_LANES;       // of a row a lane's
 const uint ROWS = SUBGROUP / ROW_LANES;                             // positions of a subgroup at a time
-const uint STEPS = 4;                                               // of which a tile consists, loaded together
+const uint STEPS = 2;                                               // of which a tile consists, loaded together
 const uint TILE = ROWS * STEPS;                                     // positions of a subgroup between two looks at the maximum
 const uint KEY_WORDS = KEY_FORMAT == CACHE_F16 ? 1 : 2;             // of 16 bytes in eight elements
 const uint VALUE_WORDS = VALUE_FORMAT == CACHE_F16 ? 1 : 2;

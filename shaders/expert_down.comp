@@ -30,6 +30,20 @@ layout(push_constant, scalar) uniform Push {
 
 const uint CHUNKS = COLUMNS / 32;
 
+// The lanes of a subgroup are in few slots, whose experts are the same for all of them: selecting costs less than a load by each lane.
+#define LOAD_WEIGHTS(at) { \
+    [[unroll]] for (uint n = 0; n < AHEAD; n++) { \
+        uint first = (at) + n * SUBGROUP, item = first + gl_SubgroupInvocationID; \
+        if (inside(first, CHUNKS * SLOTS)) { \
+            uint expert = experts[min(first / CHUNKS, SLOTS - 1)]; \
+            [[unroll]] for (uint s = 1; s < SLOTS; s++) { \
+                if (s * CHUNKS > first && s * CHUNKS < first + SUBGROUP && item >= s * CHUNKS) expert = experts[s]; \
+            } \
+            raw[n] = load_raw(FORMAT, push.down + uint64_t((expert * push.rows + row) * bytes), COLUMNS, item % CHUNKS); \
+        } \
+    } \
+}
+
 void main() {
     bool live = step_is_live(push.state);
     uint row = flat_subgroup();
@@ -38,23 +52,28 @@ void main() {
     uint bytes = row_bytes(FORMAT, COLUMNS);
     float sum = 0.0;
     if (ACT != ACT_F32) {
+        uint experts[SLOTS];
+        float weights[SLOTS];
+        [[unroll]] for (uint slot = 0; slot < SLOTS; slot++) {
+            experts[slot] = load_uniform_u32(push.ids, slot * 4);
+            weights[slot] = uintBitsToFloat(load_uniform_u32(push.weights, slot * 4));
+        }
+        Raw raw[AHEAD];
+        LOAD_WEIGHTS(0)
+        if (!live) return;
         [[unroll]] for (uint at = 0; at < CHUNKS * SLOTS; at += AHEAD * SUBGROUP) {
-            Raw raw[AHEAD];
+            if (at > 0) LOAD_WEIGHTS(at)
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {
-                uint item = at + n * SUBGROUP + gl_SubgroupInvocationID;
-                if (item < CHUNKS * SLOTS) {
-                    uint expert = load_u32(push.ids, item / CHUNKS * 4);
-                    raw[n] = load_raw(FORMAT, push.down + uint64_t((expert * push.rows + row) * bytes), COLUMNS, item % CHUNKS);
-                }
-            }
-            if (!live) return;
-            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
-                uint item = at + n * SUBGROUP + gl_SubgroupInvocationID;
-                if (item < CHUNKS * SLOTS) {
+                uint first = at + n * SUBGROUP, item = first + gl_SubgroupInvocationID;
+                if (inside(first, CHUNKS * SLOTS)) {
                     uint slot = item / CHUNKS, chunk = item % CHUNKS;
+                    float weight = weights[min(first / CHUNKS, SLOTS - 1)];
+                    [[unroll]] for (uint s = 1; s < SLOTS; s++) {
+                        if (s * CHUNKS > first && s * CHUNKS < first + SUBGROUP && item >= s * CHUNKS) weight = weights[s];
+                    }
                     Operand operand = Operand(push.h + uint64_t(slot * act_bytes(ACT, COLUMNS)), 0, 1.0);
                     float product = quantised_dot(FORMAT, unpack(FORMAT, raw[n], chunk), chunk_input(operand, FORMAT, chunk));
-                    sum += load_f32(push.weights, slot * 4) * product;
+                    sum += weight * product;
                 }
             }
         }

@@ -39,6 +39,18 @@ const uint ROWS = RUN / SUBGROUPS;
 
 shared vec4 results[RUN / 4];
 
+#define LOAD_WEIGHTS(at) { \
+    [[unroll]] for (uint n = 0; n < AHEAD; n++) { \
+        uint first_chunk = (at) + n * SUBGROUP, chunk = first_chunk + gl_SubgroupInvocationID; \
+        if (inside(first_chunk, CHUNKS)) { \
+            [[unroll]] for (uint r = 0; r < ROWS; r++) { \
+                gate_raw[n * ROWS + r] = load_raw(GATE_FORMAT, gate + uint64_t(r * gate_row_bytes), COLUMNS, chunk); \
+                up_raw[n * ROWS + r] = load_raw(UP_FORMAT, up + uint64_t(r * up_row_bytes), COLUMNS, chunk); \
+            } \
+        } \
+    } \
+}
+
 void main() {
     bool live = step_is_live(push.state);
     uint runs = push.rows / RUN;
@@ -56,24 +68,16 @@ void main() {
         ups[r] = 0.0;
     }
     if (ACT != ACT_F32) {
+        load_operand(push.x, push.norm);
+        Raw gate_raw[AHEAD * ROWS], up_raw[AHEAD * ROWS];
+        LOAD_WEIGHTS(0)
+        if (!live) return;
+        operand = prepare_operand(push.x, push.norm, push.epsilon);
         [[unroll]] for (uint at = 0; at < CHUNKS; at += AHEAD * SUBGROUP) {
-            Raw gate_raw[AHEAD * ROWS], up_raw[AHEAD * ROWS];
+            if (at > 0) LOAD_WEIGHTS(at)
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {
-                uint chunk = at + n * SUBGROUP + gl_SubgroupInvocationID;
-                if (chunk < CHUNKS) {
-                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                        gate_raw[n * ROWS + r] = load_raw(GATE_FORMAT, gate + uint64_t(r * gate_row_bytes), COLUMNS, chunk);
-                        up_raw[n * ROWS + r] = load_raw(UP_FORMAT, up + uint64_t(r * up_row_bytes), COLUMNS, chunk);
-                    }
-                }
-            }
-            if (at == 0) {
-                if (!live) return;
-                operand = prepare_operand(push.x, push.norm, push.epsilon);
-            }
-            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
-                uint chunk = at + n * SUBGROUP + gl_SubgroupInvocationID;
-                if (chunk < CHUNKS) {
+                uint first_chunk = at + n * SUBGROUP, chunk = first_chunk + gl_SubgroupInvocationID;
+                if (inside(first_chunk, CHUNKS)) {
                     ChunkInput x = chunk_input(operand, GATE_FORMAT, chunk);
                     [[unroll]] for (uint r = 0; r < ROWS; r++) {
                         gates[r] += quantised_dot(GATE_FORMAT, unpack(GATE_FORMAT, gate_raw[n * ROWS + r], chunk), x);

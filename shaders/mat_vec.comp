@@ -53,6 +53,15 @@ struct Product {
     uint rows;
 };
 
+#define LOAD_WEIGHTS(at) { \
+    [[unroll]] for (uint n = 0; n < AHEAD; n++) { \
+        uint first_chunk = (at) + n * SUBGROUP, chunk = first_chunk + gl_SubgroupInvocationID; \
+        if (inside(first_chunk, CHUNKS)) { \
+            [[unroll]] for (uint r = 0; r < ROWS; r++) raw[n * ROWS + r] = load_raw(format, row[r], COLUMNS, chunk); \
+        } \
+    } \
+}
+
 // Rows [WORKGROUP_ROWS * turn, WORKGROUP_ROWS * (turn + 1)) of a matrix. The operand is prepared in the workgroup's first turn.
 void multiply(uint format, Product product, uint turn, bool live, bool prepare, inout Operand operand) {
     uint first = turn * WORKGROUP_ROWS + gl_SubgroupID * ROWS;
@@ -63,22 +72,18 @@ void multiply(uint format, Product product, uint turn, bool live, bool prepare, 
         sums[r] = 0.0;
         before[r] = ACCUMULATE == 1 ? load_f32(product.y, min(first + r, product.rows - 1) * 4u) : 0.0;
     }
+    Raw raw[AHEAD * ROWS];
+    if (ACT != ACT_F32) LOAD_WEIGHTS(0)
+    if (EARLY == 1 && ACT != ACT_F32) {
+        if (!live) return;
+        if (prepare) operand = prepare_operand(push.x, push.norm, push.epsilon);
+    }
     if (ACT != ACT_F32) {
         [[unroll]] for (uint at = 0; at < CHUNKS; at += AHEAD * SUBGROUP) {
-            Raw raw[AHEAD * ROWS];
+            if (at > 0) LOAD_WEIGHTS(at)
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {
-                uint chunk = at + n * SUBGROUP + gl_SubgroupInvocationID;
-                if (chunk < CHUNKS) {
-                    [[unroll]] for (uint r = 0; r < ROWS; r++) raw[n * ROWS + r] = load_raw(format, row[r], COLUMNS, chunk);
-                }
-            }
-            if (at == 0 && EARLY == 1) {
-                if (!live) return;
-                if (prepare) operand = prepare_operand(push.x, push.norm, push.epsilon);
-            }
-            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
-                uint chunk = at + n * SUBGROUP + gl_SubgroupInvocationID;
-                if (chunk < CHUNKS) {
+                uint first_chunk = at + n * SUBGROUP, chunk = first_chunk + gl_SubgroupInvocationID;
+                if (inside(first_chunk, CHUNKS)) {
                     ChunkInput x = chunk_input(operand, format, chunk);
                     [[unroll]] for (uint r = 0; r < ROWS; r++) {
                         sums[r] += quantised_dot(format, unpack(format, raw[n * ROWS + r], chunk), x);
@@ -107,6 +112,7 @@ void main() {
     uint workgroups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
     Operand operand = Operand(push.x, push.norm, 1.0);
     bool prepare = true;
+    load_operand(push.x, push.norm);
     if (EARLY == 0 || ACT == ACT_F32) {
         if (!live) return;
         operand = prepare_operand(push.x, push.norm, push.epsilon);

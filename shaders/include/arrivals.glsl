@@ -3,7 +3,7 @@
 // Parts are stored with the `shared` stores of memory.glsl, and may be loaded with ordinary loads afterwards: the barriers order them, and no
 // cache of the last workgroup's has an older copy, since it has not read them before. (The `shared` loads would wait for each other.) The
 // counter starts at 0 and is 0 again afterwards.
-shared uint arrived_before;
+shared uvec4 arrived_before; // of which one is used: what drivers lay out behind it stays aligned to 16 bytes
 
 // Whether the caller's workgroup is the last of `expected`. Every thread of the workgroup calls it and gets the same answer.
 bool last_to_arrive(uint64_t counter, uint expected) {
@@ -12,11 +12,11 @@ bool last_to_arrive(uint64_t counter, uint expected) {
     barrier();
     if (thread_index() == 0) {
         memoryBarrierBuffer();
-        arrived_before = atomicAdd(SharedU32Ref(counter).v, 1u);
-        if (arrived_before == expected - 1u) SharedU32Ref(counter).v = 0u;
+        arrived_before.x = atomicAdd(SharedU32Ref(counter).v, 1u);
+        if (arrived_before.x == expected - 1u) SharedU32Ref(counter).v = 0u;
     }
     barrier();
-    bool last = arrived_before == expected - 1u;
+    bool last = arrived_before.x == expected - 1u;
     if (last) memoryBarrierBuffer();
     return last;
 }

@@ -11,6 +11,8 @@ spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [
 int dot4(int a, int b, spirv_literal int packed_4x8);
 
 const uint RUNS = COLUMNS / RUN;
+// Whether a lane has one of `count` items, where the subgroup's begin at `first`: known at compile time but for the last of them.
+bool inside(uint first, uint count) { return first + SUBGROUP <= count || first + gl_SubgroupInvocationID < count; }
 const uint STAGED_RUNS = ACT != ACT_F32 && NORM == 1 ? RUNS : 1;
 const uint STAGED_LOW_RUNS = ACT == ACT_Q16 && NORM == 1 ? RUNS : 1;
 shared uvec4 staged_high[STAGED_RUNS];
@@ -30,22 +32,32 @@ vec4 normalised(Operand operand, uint part) {
 const uint OPERAND_PARTS = COLUMNS / 4;
 const uint OWN_OPERAND_PARTS = (OPERAND_PARTS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x; // of a thread
 
+const uint HELD = NORM == 1 && ACT != ACT_F32 ? OWN_OPERAND_PARTS : 1;
+vec4 operand_x[HELD], operand_norm[HELD];
+
+// Before the weights: loads come back in the order in which they were issued, and this is needed first.
+void load_operand(uint64_t x, uint64_t norm) {
+    if (NORM == 0 || ACT == ACT_F32) return;
+    [[unroll]] for (uint n = 0; n < OWN_OPERAND_PARTS; n++) {
+        uint part = min(lane_index() + n * gl_WorkGroupSize.x, OPERAND_PARTS - 1);
+        operand_x[n] = load_vec4(x, part * 16u);
+        operand_norm[n] = load_vec4(norm, part * 16u);
+    }
+}
+
 // Every thread of the workgroup takes part. (RMS norm: Zhang and Sennrich, 2019.)
 Operand prepare_operand(uint64_t x, uint64_t norm, float epsilon) {
     Operand operand = Operand(x, norm, 1.0);
     if (NORM == 1 && ACT != ACT_F32) {
-        vec4 v[OWN_OPERAND_PARTS], weight[OWN_OPERAND_PARTS];
         float squares = 0.0;
         [[unroll]] for (uint n = 0; n < OWN_OPERAND_PARTS; n++) {
-            uint part = lane_index() + n * gl_WorkGroupSize.x;
-            v[n] = part < OPERAND_PARTS ? load_vec4(x, part * 16u) : vec4(0.0);
-            weight[n] = part < OPERAND_PARTS ? load_vec4(norm, part * 16u) : vec4(0.0);
-            squares += dot(v[n], v[n]);
+            bool own = lane_index() + n * gl_WorkGroupSize.x < OPERAND_PARTS;
+            squares += own ? dot(operand_x[n], operand_x[n]) : 0.0;
         }
         operand.norm_scale = 1.0 / sqrt(workgroup_sum(squares) / float(COLUMNS) + epsilon);
         [[unroll]] for (uint n = 0; n < OWN_OPERAND_PARTS; n++) {
             uint part = lane_index() + n * gl_WorkGroupSize.x;
-            QuantisedPart quantised = quantise(ACT, v[n] * operand.norm_scale * weight[n]);
+            QuantisedPart quantised = quantise(ACT, operand_x[n] * operand.norm_scale * operand_norm[n]);
             if (part < OPERAND_PARTS) {
                 staged_high[part / 4u][part % 4u] = quantised.high;
                 if (ACT == ACT_Q16) staged_low[part / 4u][part % 4u] = quantised.low;

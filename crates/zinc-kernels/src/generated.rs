@@ -2,33 +2,33 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
-//   ef94ad6600ef405f88471da248f946998d43f946d6662dac001e0a2baec4a451 crates/zinc-kernels/spv/attention.spv
-//   7701ff45790af125f4a7c113797aefdf7e31d7e5fc5086a5aa1da93c37d011ba crates/zinc-kernels/spv/expert_down.spv
-//   63a03f9e6b7670c6354ec4c5b78ba85fcd2b7f95bd72a311b7a0fcd78f2e9dab crates/zinc-kernels/spv/gate_up.spv
+//   85691e01b7b951cc46e4729fe1422685bd7d3f0205922bbd9dcd13b0f981315b crates/zinc-kernels/spv/attention.spv
+//   6f19c76140dfa096292d7ec7ffa517f1ee1f10527ec2facc25ea936b5a8e5e51 crates/zinc-kernels/spv/expert_down.spv
+//   6dcb9259047536d1cf0f5d3314ce84009053227816c0f6bfdec5059511bc56d7 crates/zinc-kernels/spv/gate_up.spv
 //   a717732728ec92236f56f67522579449a8116ede3561f4c011c76fc676aeea4b crates/zinc-kernels/spv/gather.spv
-//   7e03ea3e1505737ba0ea948254c08a4e175407bb261b4e8e11e73494e90cfc14 crates/zinc-kernels/spv/mat_vec.spv
+//   b32442b9f1439ef9e05539619c71dca4af3db25994de2b23c5adb1aaeeae7816 crates/zinc-kernels/spv/mat_vec.spv
 //   eff26d0f3404ac2cd55cc50223763fe26467fab275799f756969b2bfcbc6edcd crates/zinc-kernels/spv/read.spv
-//   ecf5e86e6201b65af5c93ec9432811d65e23a4a69762fd971f9cbe799a766074 crates/zinc-kernels/spv/router.spv
+//   88a0a1b8ef218269596441692fcf64c0dc154c92e97c179a56b1963d40be9f99 crates/zinc-kernels/spv/router.spv
 //   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
-//   5466eb54929e4784e297e16cccfb513378017ad8030fc88a4c8446e7c78a452e shaders/attention.comp
-//   92259af7f20da752da35a4957fb69ef51c4cbdae4bccb76caf28b47fb559b0f3 shaders/expert_down.comp
-//   b9a1982f3334b0e94b01f05010fad3f33c3da2f43bb4fbcb7bd0a81cc52f34ed shaders/gate_up.comp
+//   31772055945c3459f66d4eaa0defceac0986e28a19c42c380162c62f205020d2 shaders/attention.comp
+//   1b5002a7557075a66acfc71774ec313abf019563b6b716801283404d634d8f5e shaders/expert_down.comp
+//   51d734d84396ff967e8a446ca9706531fb3dd471ded5bdfc4ebc0459ff87187b shaders/gate_up.comp
 //   d71ad618ded26c5dcc27c3046035157c089ec9216d3f3b840c0dd3e135638e1e shaders/gather.comp
 //   98af82ddf96162ef668807429d47cfb0bcef821065774c34df10b2a9d5dbce0d shaders/include/activations.glsl
-//   b8187af88594821c337e80f5205105cbebc515b6195b34c2c9600731f79c930a shaders/include/arrivals.glsl
+//   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   7db2cbecf9859678dca95adf156f048cad64adb417953fb8a6a4879aaf0af23f shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   f1ae05a3fa8e0d29600fda2caa7978a18e573b7369f85a335e025e0605099226 shaders/include/memory.glsl
 //   a8447fb2e9a9aef30e595ec340282525975ec1be95be4d19cf007e4bafc2a0ba shaders/include/order.glsl
-//   07d54da2dce128a0a36d99a59b800555c4976a18c68e9afacf49611363238198 shaders/include/products.glsl
+//   9c59393f5e896d088d8ba1fa2ea41dbfac3e8c9e7c0b24762aac239bedfba4f5 shaders/include/products.glsl
 //   5c660484dc680df4e26d542a6063ec3a2fef2d7f41ed7f3a9740ea78b4a3b09d shaders/include/random.glsl
 //   5a34f10a6e50123fdcd54256977429afa5ebca6b3dee52a01c98061c878c3a3b shaders/include/reduce.glsl
 //   104b82bfe9b5fbc26498234618c19031a5ab6aef99acdf2df4b1315191c6aa66 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
-//   cd976bd0d69e76ff406c02093be3de0bf5dcb9b95ae9f12b1e3443a1ac3878b3 shaders/mat_vec.comp
+//   8b12b1f3b440c0b13d10df5cf341552d53a762863ae7c551ae27188af39a4dfe shaders/mat_vec.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
 //   6c8c6f47f11a501193d5f3de2472a1efaec0805707548a51eecd57d1dca9241a shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
@@ -284,7 +284,7 @@ pub mod attention {
     /// `INTERLEAVED` in GLSL.
     pub const INTERLEAVED: u32 = 1;
     /// `STEPS` in GLSL.
-    pub const STEPS: u32 = 4;
+    pub const STEPS: u32 = 2;
     /// `MAX_SHARES` in GLSL.
     pub const MAX_SHARES: u32 = 64;
     /// `SHARES_AHEAD` in GLSL.
