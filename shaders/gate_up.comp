@@ -15,21 +15,27 @@ layout(constant_id = 2) const uint ACT = 0;
 layout(constant_id = 3) const uint COLUMNS = 32;
 layout(constant_id = 4) const uint NORM = 0;    // 1: x is the residual stream and is normalised first
 layout(constant_id = 5) const uint OUT = 0;     // the form of y
-layout(constant_id = 6) const uint EXPERTS = 0; // 1: slot s uses the matrices of expert ids[s]; 0: there is one slot and one pair
+layout(constant_id = 6) const uint EXPERTS = 0; // their number: slot s uses the matrices of the expert of rank s; 0: there is one slot and one pair
 layout(constant_id = 7) const uint GATE_FORMAT = 0;
 layout(constant_id = 8) const uint UP_FORMAT = 0;
 layout(constant_id = 9) const uint AHEAD = 1;   // chunks of each row that a lane loads before it uses the first
+layout(constant_id = 10) const uint WEIGHTING = 0;
 #include "include/products.glsl"
+#include "include/order.glsl"
+#include "include/choice.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t gate;    // [experts, rows, COLUMNS] in GATE_FORMAT, rows in planes
     uint64_t up;      // [experts, rows, COLUMNS] in UP_FORMAT, rows in planes
-    uint64_t ids;     // [slots] u32, read where EXPERTS is 1
+    uint64_t logits;  // [EXPERTS] f32, the router's
+    uint64_t ids;     // [slots] u32, written where there are experts
+    uint64_t weights; // [slots] f32, likewise
     uint64_t x;       // [COLUMNS]
     uint64_t norm;    // [COLUMNS] f32, read where NORM is 1
     uint64_t y;       // [slots, rows] in form OUT
     uint rows;        // a multiple of 16
+    uint slots;       // chosen experts, at most MAX_USED
     float epsilon;
 } push;
 
@@ -55,10 +61,13 @@ void main() {
     bool live = step_is_live(push.state);
     uint runs = push.rows / RUN;
     uint slot = flat_workgroup() / runs, run = flat_workgroup() % runs;
-    if (EXPERTS == 0 && slot > 0) return;
+    if (slot >= push.slots) return;
     Operand operand;
     uint64_t matrix_row = uint64_t(run * RUN + gl_SubgroupID * ROWS);
-    if (EXPERTS == 1) matrix_row += uint64_t(load_uniform_u32(push.ids, slot * 4)) * uint64_t(push.rows);
+    if (EXPERTS > 0) {
+        choose_experts(push.logits, push.slots);
+        matrix_row += uint64_t(chosen_ids[slot]) * uint64_t(push.rows);
+    }
     uint gate_row_bytes = row_bytes(GATE_FORMAT, COLUMNS), up_row_bytes = row_bytes(UP_FORMAT, COLUMNS);
     uint64_t gate = push.gate + matrix_row * uint64_t(gate_row_bytes);
     uint64_t up = push.up + matrix_row * uint64_t(up_row_bytes);
@@ -103,6 +112,8 @@ void main() {
         if (subgroupElect()) results[element / 4][element % 4] = gate_sum / (1.0 + exp(-gate_sum)) * up_sum;
     }
     barrier();
+    // The second half of the layer wants the choice, too.
+    if (EXPERTS > 0 && flat_workgroup() == 0) store_choice(push.ids, push.weights, push.slots);
     if (lane_index() < RUN / 4) {
         uint64_t y = push.y + uint64_t(slot * act_bytes(OUT, push.rows));
         store_act(OUT, y, push.rows, run * (RUN / 4) + lane_index(), results[lane_index()]);

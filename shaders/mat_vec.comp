@@ -119,14 +119,22 @@ void main() {
         prepare = false;
     }
     for (uint turn = flat_workgroup(); turn < turns_0 + turns_1 + turns_2; turn += workgroups) {
-        if (turn < turns_0) {
-            multiply(FORMAT_0, Product(push.weights_0, push.bias_0, push.y_0, push.rows_0), turn, live, prepare, operand);
-        } else if (FORMAT_1 != NO_FORMAT && turn < turns_0 + turns_1) {
-            multiply(FORMAT_1, Product(push.weights_1, push.bias_1, push.y_1, push.rows_1), turn - turns_0, live, prepare, operand);
-        } else if (FORMAT_2 != NO_FORMAT) {
-            multiply(
-                FORMAT_2, Product(push.weights_2, push.bias_2, push.y_2, push.rows_2), turn - turns_0 - turns_1, live, prepare, operand);
+        // Matrices of one format share its code: what a dispatch must fetch of instructions counts.
+        uint format = FORMAT_0, at = turn;
+        Product product = Product(push.weights_0, push.bias_0, push.y_0, push.rows_0);
+        if (FORMAT_1 != NO_FORMAT && turn >= turns_0) {
+            format = FORMAT_1;
+            at = turn - turns_0;
+            product = Product(push.weights_1, push.bias_1, push.y_1, push.rows_1);
         }
+        if (FORMAT_2 != NO_FORMAT && turn >= turns_0 + turns_1) {
+            format = FORMAT_2;
+            at = turn - turns_0 - turns_1;
+            product = Product(push.weights_2, push.bias_2, push.y_2, push.rows_2);
+        }
+        if (format == FORMAT_0) multiply(FORMAT_0, product, at, live, prepare, operand);
+        else if (FORMAT_1 != NO_FORMAT && FORMAT_1 != FORMAT_0 && format == FORMAT_1) multiply(FORMAT_1, product, at, live, prepare, operand);
+        else if (FORMAT_2 != NO_FORMAT && FORMAT_2 != FORMAT_0 && FORMAT_2 != FORMAT_1) multiply(FORMAT_2, product, at, live, prepare, operand);
         if (EARLY == 1) {
             if (!live) return;
             prepare = false;

@@ -4,21 +4,22 @@
 //   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
 //   85691e01b7b951cc46e4729fe1422685bd7d3f0205922bbd9dcd13b0f981315b crates/zinc-kernels/spv/attention.spv
 //   6f19c76140dfa096292d7ec7ffa517f1ee1f10527ec2facc25ea936b5a8e5e51 crates/zinc-kernels/spv/expert_down.spv
-//   6dcb9259047536d1cf0f5d3314ce84009053227816c0f6bfdec5059511bc56d7 crates/zinc-kernels/spv/gate_up.spv
+//   f920fb9163bb6e29fce46b0eeb6ad5585c2bb669813d9fca569e73b26b833c67 crates/zinc-kernels/spv/gate_up.spv
 //   a717732728ec92236f56f67522579449a8116ede3561f4c011c76fc676aeea4b crates/zinc-kernels/spv/gather.spv
-//   b32442b9f1439ef9e05539619c71dca4af3db25994de2b23c5adb1aaeeae7816 crates/zinc-kernels/spv/mat_vec.spv
+//   947f620235b1304d9cc508913a810fe0276366dc2195b7f0ba96e9e6c354b36d crates/zinc-kernels/spv/mat_vec.spv
 //   eff26d0f3404ac2cd55cc50223763fe26467fab275799f756969b2bfcbc6edcd crates/zinc-kernels/spv/read.spv
-//   88a0a1b8ef218269596441692fcf64c0dc154c92e97c179a56b1963d40be9f99 crates/zinc-kernels/spv/router.spv
+//   c761005e20c91105c11593f5184243362dda5a9913f0897317363f712c989a73 crates/zinc-kernels/spv/router.spv
 //   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
 //   31772055945c3459f66d4eaa0defceac0986e28a19c42c380162c62f205020d2 shaders/attention.comp
 //   1b5002a7557075a66acfc71774ec313abf019563b6b716801283404d634d8f5e shaders/expert_down.comp
-//   51d734d84396ff967e8a446ca9706531fb3dd471ded5bdfc4ebc0459ff87187b shaders/gate_up.comp
+//   400ebe307f7203255fdc830711d08edbc12d2e031500016bd6a6d1350e7ab6f4 shaders/gate_up.comp
 //   d71ad618ded26c5dcc27c3046035157c089ec9216d3f3b840c0dd3e135638e1e shaders/gather.comp
 //   98af82ddf96162ef668807429d47cfb0bcef821065774c34df10b2a9d5dbce0d shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
+//   6f84663c33ba0c557a524b7b564aa2f0b7e80b6097db874a4d2db80aeaf66a11 shaders/include/choice.glsl
 //   7db2cbecf9859678dca95adf156f048cad64adb417953fb8a6a4879aaf0af23f shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   f1ae05a3fa8e0d29600fda2caa7978a18e573b7369f85a335e025e0605099226 shaders/include/memory.glsl
@@ -28,9 +29,9 @@
 //   5a34f10a6e50123fdcd54256977429afa5ebca6b3dee52a01c98061c878c3a3b shaders/include/reduce.glsl
 //   104b82bfe9b5fbc26498234618c19031a5ab6aef99acdf2df4b1315191c6aa66 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
-//   8b12b1f3b440c0b13d10df5cf341552d53a762863ae7c551ae27188af39a4dfe shaders/mat_vec.comp
+//   0685b31e924ff01fa3a639445e1fd2147bb45f3968c79ec5a7a83875bdf41eaf shaders/mat_vec.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
-//   6c8c6f47f11a501193d5f3de2472a1efaec0805707548a51eecd57d1dca9241a shaders/router.comp
+//   d9646bba43cc0bc73671a22e8f80980cd5641b002a78925af2eea0d6999dae0d shaders/router.comp
 //   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
 
 use crate::kernel::KernelDef;
@@ -65,6 +66,22 @@ pub mod candidates {
     pub const NO_ID: u32 = 0xffffffff;
     /// `CANDIDATE_BYTES` in GLSL.
     pub const CANDIDATE_BYTES: u32 = 16;
+}
+
+/// The choice of experts from the router's logits, by every workgroup that needs it: that costs less than to wait for one workgroup's choice.
+///
+/// An expert's rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits
+/// are compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
+/// Whoever includes this has the specialisation constants EXPERTS (their number, 0 where nothing is to be chosen) and WEIGHTING.
+pub mod choice {
+    /// `SOFTMAX_OF_CHOSEN` in GLSL.
+    pub const SOFTMAX_OF_CHOSEN: u32 = 0;
+    /// `SOFTMAX_OF_ALL` in GLSL.
+    pub const SOFTMAX_OF_ALL: u32 = 1;
+    /// `MAX_EXPERTS` in GLSL.
+    pub const MAX_EXPERTS: u32 = 1024;
+    /// `MAX_USED` in GLSL.
+    pub const MAX_USED: u32 = 128;
 }
 
 /// The weight formats on the device: the twin of `formats::decode`, bit for bit.
@@ -489,8 +506,12 @@ pub mod gate_up {
         pub gate: u64,
         /// \[experts, rows, COLUMNS\] in UP_FORMAT, rows in planes
         pub up: u64,
-        /// \[slots\] u32, read where EXPERTS is 1
+        /// \[EXPERTS\] f32, the router's
+        pub logits: u64,
+        /// \[slots\] u32, written where there are experts
         pub ids: u64,
+        /// \[slots\] f32, likewise
+        pub weights: u64,
         /// \[COLUMNS\]
         pub x: u64,
         /// \[COLUMNS\] f32, read where NORM is 1
@@ -499,20 +520,27 @@ pub mod gate_up {
         pub y: u64,
         /// a multiple of 16
         pub rows: u32,
+        /// chosen experts, at most MAX_USED
+        pub slots: u32,
         /// `epsilon` in GLSL.
         pub epsilon: f32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 64);
+        assert!(size_of::<Push>() == 88);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, gate) == 8);
         assert!(std::mem::offset_of!(Push, up) == 16);
-        assert!(std::mem::offset_of!(Push, ids) == 24);
-        assert!(std::mem::offset_of!(Push, x) == 32);
-        assert!(std::mem::offset_of!(Push, norm) == 40);
-        assert!(std::mem::offset_of!(Push, y) == 48);
-        assert!(std::mem::offset_of!(Push, rows) == 56);
-        assert!(std::mem::offset_of!(Push, epsilon) == 60);
+        assert!(std::mem::offset_of!(Push, logits) == 24);
+        assert!(std::mem::offset_of!(Push, ids) == 32);
+        assert!(std::mem::offset_of!(Push, weights) == 40);
+        assert!(std::mem::offset_of!(Push, x) == 48);
+        assert!(std::mem::offset_of!(Push, norm) == 56);
+        assert!(std::mem::offset_of!(Push, y) == 64);
+        assert!(std::mem::offset_of!(Push, rows) == 72);
+        assert!(std::mem::offset_of!(Push, slots) == 76);
+        assert!(std::mem::offset_of!(Push, epsilon) == 80);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -537,11 +565,13 @@ pub mod gate_up {
         pub up_format: u32,
         /// Constant 9, `AHEAD`.
         pub ahead: u32,
+        /// Constant 10, `WEIGHTING`.
+        pub weighting: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 10] {
+        pub fn values(self) -> [(u32, u32); 11] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -553,6 +583,7 @@ pub mod gate_up {
                 (7, self.gate_format),
                 (8, self.up_format),
                 (9, self.ahead),
+                (10, self.weighting),
             ]
         }
     }
@@ -780,23 +811,13 @@ pub mod read {
         KernelDef { name: "read", spirv: include_bytes!("../spv/read.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// The choice of experts: normalises the residual stream, multiplies it with the router's matrix, and takes the USED highest logits.
+/// The router of an expert layer: normalises the residual stream and multiplies it with the router's matrix.
 ///
 /// A workgroup computes one logit, in f32 whatever the form of other activations, because a rounded logit could choose another expert. On
-/// the way the normalised vector is stored in the form OUT for the experts. The workgroup that finishes last ranks the logits: an expert's
-/// rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits are
-/// compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
+/// the way the normalised vector is stored in the form OUT for the experts.
 pub mod router {
     use super::KernelDef;
 
-    /// `SOFTMAX_OF_CHOSEN` in GLSL.
-    pub const SOFTMAX_OF_CHOSEN: u32 = 0;
-    /// `SOFTMAX_OF_ALL` in GLSL.
-    pub const SOFTMAX_OF_ALL: u32 = 1;
-    /// `MAX_EXPERTS` in GLSL.
-    pub const MAX_EXPERTS: u32 = 1024;
-    /// `MAX_USED` in GLSL.
-    pub const MAX_USED: u32 = 128;
     /// `NORM` in GLSL.
     pub const NORM: u32 = 1;
     /// Push constants.
@@ -815,35 +836,20 @@ pub mod router {
         pub y: u64,
         /// \[experts\] f32
         pub logits: u64,
-        /// \[used\] u32
-        pub ids: u64,
-        /// \[used\] f32
-        pub weights: u64,
-        /// u32, 0
-        pub counter: u64,
-        /// at most MAX_EXPERTS
-        pub experts: u32,
-        /// at most MAX_USED
-        pub used: u32,
         /// `epsilon` in GLSL.
         pub epsilon: f32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 88);
+        assert!(size_of::<Push>() == 56);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, x) == 8);
         assert!(std::mem::offset_of!(Push, norm) == 16);
         assert!(std::mem::offset_of!(Push, matrix) == 24);
         assert!(std::mem::offset_of!(Push, y) == 32);
         assert!(std::mem::offset_of!(Push, logits) == 40);
-        assert!(std::mem::offset_of!(Push, ids) == 48);
-        assert!(std::mem::offset_of!(Push, weights) == 56);
-        assert!(std::mem::offset_of!(Push, counter) == 64);
-        assert!(std::mem::offset_of!(Push, experts) == 72);
-        assert!(std::mem::offset_of!(Push, used) == 76);
-        assert!(std::mem::offset_of!(Push, epsilon) == 80);
+        assert!(std::mem::offset_of!(Push, epsilon) == 48);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -858,21 +864,12 @@ pub mod router {
         pub out: u32,
         /// Constant 4, `FORMAT`.
         pub format: u32,
-        /// Constant 5, `WEIGHTING`.
-        pub weighting: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 6] {
-            [
-                (0, self.workgroup),
-                (1, self.subgroup),
-                (2, self.columns),
-                (3, self.out),
-                (4, self.format),
-                (5, self.weighting),
-            ]
+        pub fn values(self) -> [(u32, u32); 5] {
+            [(0, self.workgroup), (1, self.subgroup), (2, self.columns), (3, self.out), (4, self.format)]
         }
     }
     /// The kernel.

@@ -17,11 +17,11 @@ mod sample;
 pub use advance::Advance;
 pub use attention::{Attention, HeadNorm, Heads, MAX_HEAD_SIZE, MAX_SPLITS, Pairing};
 pub use expert_down::ExpertDown;
-pub use gate_up::{GateUp, Routing};
+pub use gate_up::{Choice, GateUp, MAX_EXPERTS, MAX_USED, Routing, Weighting};
 pub use gather::Gather;
 pub use mat_vec::{MAX_PRODUCTS, MatVec, Product};
 pub use read::{READ_TILE_BYTES, Read};
-pub use router::{MAX_EXPERTS, MAX_USED, Router, Weighting};
+pub use router::Router;
 pub use sample::{CANDIDATE_BYTES, Sample, candidate_count};
 
 use crate::formats::Format;

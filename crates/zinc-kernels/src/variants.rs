@@ -6,8 +6,8 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
-    ActFormat, Advance, Attention, CacheFormat, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec, Matrix, Norm,
-    Pairing, Product, Read, Router, Routing, Sample, Weighting,
+    ActFormat, Advance, Attention, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec, Matrix,
+    Norm, Pairing, Product, Read, Router, Routing, Sample, Weighting,
 };
 
 const WIDTH: u32 = 2_048;
@@ -39,7 +39,14 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     }
     add("f16 cache", attention().dispatch(target));
     add("F32", router().dispatch(target));
-    let routing = Routing::Experts { ids: 0, slots: USED_EXPERTS };
+    let routing = Routing::Experts(Choice {
+        logits: 0,
+        experts: EXPERTS,
+        used: USED_EXPERTS,
+        weighting: Weighting::SoftmaxOfChosen,
+        ids: 0,
+        weights: 0,
+    });
     add("experts Q4_K", gate_up(EXPERT_WIDTH, routing, None).dispatch(target));
     add("dense Q4_K", gate_up(EXPERT_WIDTH * USED_EXPERTS, Routing::Dense, Some(NORM)).dispatch(target));
     for format in [Format::Q4K, Format::Q6K] {
@@ -113,20 +120,7 @@ fn attention() -> Attention {
 }
 
 fn router() -> Router {
-    Router {
-        state: 0,
-        x: 0,
-        norm: NORM,
-        matrix: matrix(Format::F32, EXPERTS, WIDTH),
-        y: 0,
-        out: ACT,
-        logits: 0,
-        ids: 0,
-        weights: 0,
-        counter: 0,
-        used: USED_EXPERTS,
-        weighting: Weighting::SoftmaxOfChosen,
-    }
+    Router { state: 0, x: 0, norm: NORM, matrix: matrix(Format::F32, EXPERTS, WIDTH), y: 0, out: ACT, logits: 0 }
 }
 
 fn gate_up(rows: u32, routing: Routing, norm: Option<Norm>) -> GateUp {

@@ -184,10 +184,8 @@ impl Interpreter {
                 }
             }
             Op::Router { norm, matrix: id, .. } => {
-                let (_, used) = Sizes { config, cache: *cache }.experts();
                 reference::rms_norm(&a.residual, &model.vector(*norm), config.rms_eps, &mut a.normed);
                 reference::mat_vec(&matrix(model, *id), &a.normed, &mut a.router_logits);
-                a.chosen = reference::router(&a.router_logits, used as usize, weighting(config));
             }
             Op::GateUp { gate, up, routing, .. } => {
                 let (gate, up) = (matrix(model, *gate), matrix(model, *up));
@@ -198,6 +196,8 @@ impl Interpreter {
                         reference::gate_up(&gate, &up, 0, &normed, &mut a.hidden);
                     }
                     Routing::Experts => {
+                        let (_, used) = Sizes { config, cache: *cache }.experts();
+                        a.chosen = reference::router(&a.router_logits, used as usize, weighting(config));
                         let rows = a.hidden.len() / a.chosen.len();
                         for ((id, _), y) in a.chosen.iter().zip(a.hidden.chunks_exact_mut(rows)) {
                             reference::gate_up(&gate, &up, *id, &a.normed, y);

@@ -58,7 +58,7 @@ pub enum Op {
         /// The form of the result.
         out: ActFormat,
     },
-    /// `normed = rms_norm(residual) * norm`, and the choice of experts from `matrix normed`.
+    /// `normed = rms_norm(residual) * norm`, and the router's logits `matrix normed`.
     Router {
         /// `[width]`.
         norm: TensorId,
@@ -115,7 +115,7 @@ pub enum Routing {
         /// `[width]`.
         norm: TensorId,
     },
-    /// The chosen experts' pairs, of what the router normalised.
+    /// The pairs of the experts with the highest logits, of what the router normalised.
     Experts,
 }
 
@@ -157,9 +157,9 @@ impl Op {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
                 [Array::Query, Array::Key, Array::Value, Array::Counters].into_iter().chain(caches).collect()
             }
-            Self::Router { .. } => vec![Array::Residual, Array::Counters],
+            Self::Router { .. } => vec![Array::Residual],
             Self::GateUp { routing: Routing::Dense { .. }, .. } => vec![Array::Residual],
-            Self::GateUp { routing: Routing::Experts, .. } => vec![Array::Normed, Array::ExpertIds],
+            Self::GateUp { routing: Routing::Experts, .. } => vec![Array::Normed, Array::RouterLogits],
             Self::ExpertDown { .. } => {
                 vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights, Array::Residual]
             }
@@ -181,10 +181,11 @@ impl Op {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
                 [Array::Attended, Array::Partials, Array::Counters].into_iter().chain(caches).collect()
             }
-            Self::Router { .. } => {
-                vec![Array::Normed, Array::RouterLogits, Array::ExpertIds, Array::ExpertWeights, Array::Counters]
+            Self::Router { .. } => vec![Array::Normed, Array::RouterLogits],
+            Self::GateUp { routing: Routing::Dense { .. }, .. } => vec![Array::Hidden],
+            Self::GateUp { routing: Routing::Experts, .. } => {
+                vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights]
             }
-            Self::GateUp { .. } => vec![Array::Hidden],
             Self::Sample => vec![Array::Candidates],
             Self::Advance { .. } => vec![Array::State],
         }

@@ -117,9 +117,7 @@ impl Attention {
     #[must_use]
     pub fn splits_for(target: &Target, heads: Heads, context: u32) -> u32 {
         let busy = target.tuning.attention_workgroups.div_ceil(heads.groups(target));
-        context
-            .div_ceil(heads.tile(target) * SUBGROUPS)
-            .clamp(1, busy.clamp(1, MAX_SPLITS))
+        context.div_ceil(heads.tile(target) * SUBGROUPS).clamp(1, busy.clamp(1, MAX_SPLITS))
     }
 
     /// The launch: one workgroup a split and group of query heads, whatever the position.

@@ -58,6 +58,11 @@ impl ExpertDown {
             rows: self.down.rows,
             ..Push::default()
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, target.grid(self.down.rows.div_ceil(constants.workgroup / target.subgroup)))
+        Dispatch::new(
+            &KERNEL,
+            constants.values(),
+            &push,
+            target.grid(self.down.rows.div_ceil(constants.workgroup / target.subgroup)),
+        )
     }
 }

@@ -1,6 +1,7 @@
 //! The first half of a SwiGLU feed-forward layer.
 
 use super::{ActFormat, Matrix, Norm, RUN, UNIT};
+use crate::generated::choice::{SOFTMAX_OF_ALL, SOFTMAX_OF_CHOSEN};
 use crate::generated::gate_up::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
@@ -9,13 +10,39 @@ use crate::{Dispatch, Target};
 pub enum Routing {
     /// One pair: a dense layer.
     Dense,
-    /// The pair of each chosen expert.
-    Experts {
-        /// `[slots]` u32.
-        ids: u64,
-        /// Chosen experts.
-        slots: u32,
-    },
+    /// The pair of each chosen expert: those of the highest logits, ties to the lower index.
+    Experts(Choice),
+}
+
+/// A choice of experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// `[experts]` f32.
+    pub logits: u64,
+    /// Experts: at most [`MAX_EXPERTS`].
+    pub experts: u32,
+    /// Experts to choose: at most [`MAX_USED`].
+    pub used: u32,
+    /// Over what the weights sum to one.
+    pub weighting: Weighting,
+    /// `[used]` u32, written: by falling logit.
+    pub ids: u64,
+    /// `[used]` f32, written.
+    pub weights: u64,
+}
+
+/// The largest number of experts.
+pub const MAX_EXPERTS: u32 = crate::generated::choice::MAX_EXPERTS;
+/// The largest number of experts that are chosen.
+pub const MAX_USED: u32 = crate::generated::choice::MAX_USED;
+
+/// Over what the experts' weights sum to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weighting {
+    /// The chosen experts (Qwen3-MoE: `norm_topk_prob`).
+    SoftmaxOfChosen,
+    /// All experts.
+    SoftmaxOfAll,
 }
 
 /// `y[s] = silu(G[ids[s]] x) * (U[ids[s]] x)`.
@@ -59,9 +86,18 @@ impl GateUp {
         assert!(self.gate.rows.is_multiple_of(RUN), "{} rows are not a multiple of {RUN}", self.gate.rows);
         self.gate.check(self.act);
         self.up.check(self.act);
-        let (experts, ids, slots) = match self.routing {
-            Routing::Dense => (0, 0, 1),
-            Routing::Experts { ids, slots } => (1, ids, slots),
+        let choice = match self.routing {
+            Routing::Dense => {
+                Choice { logits: 0, experts: 0, used: 1, weighting: Weighting::SoftmaxOfChosen, ids: 0, weights: 0 }
+            }
+            Routing::Experts(choice) => {
+                let Choice { experts, used, .. } = choice;
+                assert!(
+                    experts <= MAX_EXPERTS && used >= 1 && used <= experts.min(MAX_USED),
+                    "choosing {used} of {experts} experts: at least one and at most {MAX_USED} of at most {MAX_EXPERTS} are supported",
+                );
+                choice
+            }
         };
         let workgroup = target.workgroup_of(target.tuning.gate_up_width);
         let rows_of_subgroup = RUN * target.subgroup / workgroup;
@@ -72,9 +108,13 @@ impl GateUp {
             columns: self.gate.columns,
             norm: u32::from(self.norm.is_some()),
             out: self.out.code(),
-            experts,
+            experts: choice.experts,
             gate_format: self.gate.format.code(),
             up_format: self.up.format.code(),
+            weighting: match choice.weighting {
+                Weighting::SoftmaxOfChosen => SOFTMAX_OF_CHOSEN,
+                Weighting::SoftmaxOfAll => SOFTMAX_OF_ALL,
+            },
             ahead: target.tuning.chunks_ahead(2 * rows_of_subgroup, self.gate.columns / UNIT, target.subgroup),
         };
         let norm = self.norm.unwrap_or(Norm::NONE);
@@ -82,13 +122,17 @@ impl GateUp {
             state: self.state,
             gate: self.gate.address,
             up: self.up.address,
-            ids,
+            logits: choice.logits,
+            ids: choice.ids,
+            weights: choice.weights,
             x: self.x,
             norm: norm.weight,
             y: self.y,
             rows: self.gate.rows,
+            slots: choice.used,
             epsilon: norm.epsilon,
+            ..Push::default()
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, target.grid(self.gate.rows / RUN * slots))
+        Dispatch::new(&KERNEL, constants.values(), &push, target.grid(self.gate.rows / RUN * choice.used))
     }
 }

@@ -2,8 +2,8 @@
 
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
-    ActFormat, Advance, Attention, CacheFormat, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec, Matrix, Norm,
-    Pairing, Product, READ_TILE_BYTES, Read, Router, Routing, Sample, Weighting, candidate_count,
+    ActFormat, Advance, Attention, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec, Matrix,
+    Norm, Pairing, Product, READ_TILE_BYTES, Read, Router, Routing, Sample, Weighting, candidate_count,
 };
 use zinc_kernels::reference::{Candidate, Quantised};
 use zinc_kernels::{Dispatch, Format};
@@ -173,11 +173,6 @@ fn router(b: &mut Builder) -> Dispatch {
         y: b.output(COLUMNS * 5 / 8),
         out: ActFormat::Q16,
         logits: b.output(ROWS),
-        ids: b.output(8),
-        weights: b.output(8),
-        counter: b.counters(1),
-        used: 8,
-        weighting: Weighting::SoftmaxOfAll,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -187,7 +182,14 @@ fn gate_up(b: &mut Builder) -> Dispatch {
         state: b.state,
         gate: b.matrix(Format::Q4K, EXPERTS),
         up: b.matrix(Format::Q6K, EXPERTS),
-        routing: Routing::Experts { ids: b.words(&[3, 0, 2]), slots: SLOTS },
+        routing: Routing::Experts(Choice {
+            logits: b.vector(EXPERTS),
+            experts: EXPERTS,
+            used: SLOTS,
+            weighting: Weighting::SoftmaxOfAll,
+            ids: b.output(SLOTS),
+            weights: b.output(SLOTS),
+        }),
         x: b.quantised(COLUMNS),
         act: ActFormat::Q16,
         norm: None,

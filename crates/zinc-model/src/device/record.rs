@@ -151,18 +151,21 @@ impl DeviceModel {
                 y: self.array(Array::Normed),
                 out: *out,
                 logits: self.array(Array::RouterLogits),
-                ids: self.array(Array::ExpertIds),
-                weights: self.array(Array::ExpertWeights),
-                counter: self.array(Array::Counters),
-                used,
-                weighting: weighting(config),
             }
             .dispatch(target),
             Op::GateUp { gate, up, routing, act, out } => {
                 let (routing, x, norm) = match routing {
                     Routing::Dense { norm } => (ops::Routing::Dense, Array::Residual, Some(norm_of(*norm))),
                     Routing::Experts => {
-                        (ops::Routing::Experts { ids: self.array(Array::ExpertIds), slots: used }, Array::Normed, None)
+                        let choice = ops::Choice {
+                            logits: self.array(Array::RouterLogits),
+                            experts,
+                            used,
+                            weighting: weighting(config),
+                            ids: self.array(Array::ExpertIds),
+                            weights: self.array(Array::ExpertWeights),
+                        };
+                        (ops::Routing::Experts(choice), Array::Normed, None)
                     }
                 };
                 ops::GateUp {

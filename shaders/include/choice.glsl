@@ -1,0 +1,63 @@
+// The choice of experts from the router's logits, by every workgroup that needs it: that costs less than to wait for one workgroup's choice.
+//
+// An expert's rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits
+// are compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
+// Whoever includes this has the specialisation constants EXPERTS (their number, 0 where nothing is to be chosen) and WEIGHTING.
+
+const uint SOFTMAX_OF_CHOSEN = 0, SOFTMAX_OF_ALL = 1; // over what the weights sum to 1
+const uint MAX_EXPERTS = 1024;
+const uint MAX_USED = 128;
+
+const uint KEY_PARTS = (EXPERTS + 3) / 4;
+shared uvec4 keys[KEY_PARTS + 1]; // the logits, ordered
+shared float chosen_logits[MAX_USED];
+shared uint chosen_ids[MAX_USED];
+
+// Ranks the logits: the `used` first are in `chosen_ids` and `chosen_logits` afterwards. Every thread of the workgroup takes part.
+void choose_experts(uint64_t logits, uint used) {
+    [[unroll]] for (uint first = 0; first < KEY_PARTS * 4; first += gl_WorkGroupSize.x) {
+        uint i = first + thread_index();
+        if (i >= KEY_PARTS * 4) continue;
+        uint key = 0u; // below every float
+        if (i < EXPERTS) {
+            float value = load_f32(logits, i * 4);
+            if ((floatBitsToUint(value) & 0x7fffffffu) > 0x7f800000u) value = uintBitsToFloat(0xff800000u);
+            key = order_key(value); // below the largest number, so that one can be added
+        }
+        keys[i / 4][i % 4] = key;
+    }
+    barrier();
+    [[unroll]] for (uint first = 0; first < EXPERTS; first += gl_WorkGroupSize.x) {
+        uint i = first + thread_index();
+        if (i >= EXPERTS) continue;
+        uint own = keys[i / 4][i % 4];
+        uvec4 before = uvec4(0u);
+        for (uint part = 0; part < KEY_PARTS; part++) {
+            // Of equal ones those with a lower index come before: for them `others >= own` is asked.
+            uvec4 lower = uvec4(lessThan(part * 4u + uvec4(0u, 1u, 2u, 3u), uvec4(i)));
+            before += uvec4(greaterThanEqual(keys[part], own + 1u - lower));
+        }
+        uint rank = before.x + before.y + before.z + before.w;
+        if (rank < used) {
+            chosen_ids[rank] = i;
+            chosen_logits[rank] = order_value(own);
+        }
+    }
+    barrier();
+}
+
+// Stores the chosen ids and weights. Every thread of the workgroup takes part, after `choose_experts`.
+void store_choice(uint64_t ids, uint64_t weights, uint used) {
+    float highest = chosen_logits[0];
+    float total = 0.0;
+    if (WEIGHTING == SOFTMAX_OF_ALL) {
+        for (uint i = thread_index(); i < EXPERTS; i += gl_WorkGroupSize.x) total += exp(order_value(keys[i / 4][i % 4]) - highest);
+        total = workgroup_sum(total);
+    } else {
+        for (uint n = 0; n < used; n++) total += exp(chosen_logits[n] - highest);
+    }
+    for (uint n = thread_index(); n < used; n += gl_WorkGroupSize.x) {
+        store_u32(ids, n * 4, chosen_ids[n]);
+        store_f32(weights, n * 4, exp(chosen_logits[n] - highest) / total);
+    }
+}
