@@ -4,7 +4,7 @@
 // Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
 // them. ROW_LANES lanes share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers.
 // The context is split over workgroups and their subgroups by tiles; the grid does not depend on the context length, so that one recording
-// serves every token, and splits without a tile leave at once. The workgroup of a group that finishes last joins
+// serves every token. Splits without a tile read the weights of the operation that follows, which then finds them in the cache. The workgroup of a group that finishes last joins
 // the shares, in the order of the splits. Every workgroup prepares the queries for itself; the one whose tile holds the token's position writes
 // the cache before it reads it.
 // (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
@@ -43,6 +43,8 @@ layout(push_constant, scalar) uniform Push {
     uint64_t partials;    // [groups, splits, HEADS * (HEAD_SIZE + 4)] f32: weighted values; maxima and sums
     uint64_t y;           // [query_heads, HEAD_SIZE] in form OUT
     uint64_t counters;    // [groups] u32, 0
+    uint64_t next;        // what the next operation reads, a multiple of 16 bytes
+    uint next_bytes;
     uint kv_heads;
     uint groups_per_kv;   // query heads that share a key and value head / HEADS
     float epsilon;
@@ -61,6 +63,7 @@ const uint KEY_WORDS = KEY_FORMAT == CACHE_F16 ? 1 : 2;             // of 16 byt
 const uint VALUE_WORDS = VALUE_FORMAT == CACHE_F16 ? 1 : 2;
 const uint MAX_SHARES = 64;                                         // of a context; more than the subgroups of a workgroup
 const uint SHARES_AHEAD = 8;                                        // loaded before the first is used
+const uint WARM_AHEAD = 8;
 #define MINUS_INFINITY uintBitsToFloat(0xff800000u)
 
 
@@ -128,6 +131,22 @@ vec2 join_shares(uint count, bool divide) {
     return all;
 }
 
+// Brings the next operation's weights into the device's cache, by idle split `idle` of `count`. What is read goes to the split's own share of the
+// partials, which nobody reads: else it would not have to be read.
+void warm_cache(uint idle, uint count) {
+    uint group = gl_WorkGroupID.y, groups = gl_NumWorkGroups.y;
+    uint stride = count * groups * gl_WorkGroupSize.x * 16;
+    uvec4 read = uvec4(0);
+    for (uint at = ((idle * groups + group) * gl_WorkGroupSize.x + lane_index()) * 16; at < push.next_bytes; at += WARM_AHEAD * stride) {
+        uvec4 ahead[WARM_AHEAD];
+        [[unroll]] for (uint n = 0; n < WARM_AHEAD; n++) ahead[n] = load_uvec4(push.next, min(at + n * stride, push.next_bytes - 16));
+        [[unroll]] for (uint n = 0; n < WARM_AHEAD; n++) read ^= ahead[n];
+    }
+    uint word = subgroupXor(read.x ^ read.y ^ read.z ^ read.w);
+    uint64_t share = push.partials + uint64_t((group * gl_NumWorkGroups.x + gl_WorkGroupID.x) * HEADS * (HEAD_SIZE + 4) * 4);
+    if (subgroupElect()) store_u32(share, gl_SubgroupID * 4, word);
+}
+
 // A lane's eights of the keys and values of a tile. Beyond the last position that one stands in: its weight there is 0.
 // (A macro, because arrays whose size is a specialisation constant cannot be passed.)
 #define LOAD_TILE(tile)                                                                                                   \
@@ -153,7 +172,10 @@ void main() {
     uint tiles = position / TILE + 1; // the token's own entry counts
     uint split = gl_WorkGroupID.x, splits = gl_NumWorkGroups.x, group = gl_WorkGroupID.y;
     uint first_tile = split * SUBGROUPS, stride = splits * SUBGROUPS;
-    if (first_tile >= tiles) return;
+    if (first_tile >= tiles) {
+        warm_cache(split - min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS), splits - (tiles + SUBGROUPS - 1) / SUBGROUPS);
+        return;
+    }
     uint kv_head = group / push.groups_per_kv;
     uint lane = gl_SubgroupInvocationID;
     uint key_row_bytes = push.kv_heads * HEAD_SIZE * cache_bytes(KEY_FORMAT);
@@ -241,7 +263,9 @@ void main() {
                 score[step * HEADS + h] = weight;
                 sum[h] += weight;
             }
-            [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) values[h * OWN_EIGHTS * 2 + i] *= keep;
+            if (keep != 1.0) {
+                [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) values[h * OWN_EIGHTS * 2 + i] *= keep;
+            }
         }
         [[unroll]] for (uint step = 0; step < STEPS; step++) {
             [[unroll]] for (uint i = 0; i < OWN_EIGHTS * 2; i++) {

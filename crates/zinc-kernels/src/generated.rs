@@ -2,7 +2,7 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
-//   85691e01b7b951cc46e4729fe1422685bd7d3f0205922bbd9dcd13b0f981315b crates/zinc-kernels/spv/attention.spv
+//   140d2d586fc784a9549ae7777c4dc5f131f17f5d30047bed89ce4746499b2be3 crates/zinc-kernels/spv/attention.spv
 //   6f19c76140dfa096292d7ec7ffa517f1ee1f10527ec2facc25ea936b5a8e5e51 crates/zinc-kernels/spv/expert_down.spv
 //   f920fb9163bb6e29fce46b0eeb6ad5585c2bb669813d9fca569e73b26b833c67 crates/zinc-kernels/spv/gate_up.spv
 //   a717732728ec92236f56f67522579449a8116ede3561f4c011c76fc676aeea4b crates/zinc-kernels/spv/gather.spv
@@ -11,7 +11,7 @@
 //   c761005e20c91105c11593f5184243362dda5a9913f0897317363f712c989a73 crates/zinc-kernels/spv/router.spv
 //   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
-//   31772055945c3459f66d4eaa0defceac0986e28a19c42c380162c62f205020d2 shaders/attention.comp
+//   4e32825050de439c5f5a424d95eb6c1df4348735a9198f313fda39f8de96bbd0 shaders/attention.comp
 //   1b5002a7557075a66acfc71774ec313abf019563b6b716801283404d634d8f5e shaders/expert_down.comp
 //   400ebe307f7203255fdc830711d08edbc12d2e031500016bd6a6d1350e7ab6f4 shaders/gate_up.comp
 //   d71ad618ded26c5dcc27c3046035157c089ec9216d3f3b840c0dd3e135638e1e shaders/gather.comp
@@ -288,7 +288,7 @@ pub mod advance {
 /// Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
 /// them. ROW_LANES lanes share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers.
 /// The context is split over workgroups and their subgroups by tiles; the grid does not depend on the context length, so that one recording
-/// serves every token, and splits without a tile leave at once. The workgroup of a group that finishes last joins
+/// serves every token. Splits without a tile read the weights of the operation that follows, which then finds them in the cache. The workgroup of a group that finishes last joins
 /// the shares, in the order of the splits. Every workgroup prepares the queries for itself; the one whose tile holds the token's position writes
 /// the cache before it reads it.
 /// (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
@@ -306,6 +306,8 @@ pub mod attention {
     pub const MAX_SHARES: u32 = 64;
     /// `SHARES_AHEAD` in GLSL.
     pub const SHARES_AHEAD: u32 = 8;
+    /// `WARM_AHEAD` in GLSL.
+    pub const WARM_AHEAD: u32 = 8;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -334,17 +336,19 @@ pub mod attention {
         pub y: u64,
         /// \[groups\] u32, 0
         pub counters: u64,
+        /// what the next operation reads, a multiple of 16 bytes
+        pub next: u64,
+        /// `next_bytes` in GLSL.
+        pub next_bytes: u32,
         /// `kv_heads` in GLSL.
         pub kv_heads: u32,
         /// query heads that share a key and value head / HEADS
         pub groups_per_kv: u32,
         /// `epsilon` in GLSL.
         pub epsilon: f32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 112);
+        assert!(size_of::<Push>() == 120);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, q) == 8);
         assert!(std::mem::offset_of!(Push, k) == 16);
@@ -357,9 +361,11 @@ pub mod attention {
         assert!(std::mem::offset_of!(Push, partials) == 72);
         assert!(std::mem::offset_of!(Push, y) == 80);
         assert!(std::mem::offset_of!(Push, counters) == 88);
-        assert!(std::mem::offset_of!(Push, kv_heads) == 96);
-        assert!(std::mem::offset_of!(Push, groups_per_kv) == 100);
-        assert!(std::mem::offset_of!(Push, epsilon) == 104);
+        assert!(std::mem::offset_of!(Push, next) == 96);
+        assert!(std::mem::offset_of!(Push, next_bytes) == 104);
+        assert!(std::mem::offset_of!(Push, kv_heads) == 108);
+        assert!(std::mem::offset_of!(Push, groups_per_kv) == 112);
+        assert!(std::mem::offset_of!(Push, epsilon) == 116);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -24,6 +24,8 @@ pub struct Tuning {
     pub expert_chunks_ahead: u32,
     /// Whether a matrix product loads its first weights before it normalises its vector, so that the two overlap.
     pub early_weights: bool,
+    /// Whether workgroups of attention that have nothing to do read the weights of the operation that follows, so that they are in the cache.
+    pub warm_cache: bool,
     /// The most query heads that one workgroup of attention takes.
     pub attention_heads: u32,
 }
@@ -41,6 +43,7 @@ impl Tuning {
         chunks_ahead: 4,
         expert_chunks_ahead: 6,
         early_weights: true,
+        warm_cache: true,
         attention_heads: 4,
     };
     /// For drivers that run on the CPU: few workgroups, since each costs, and nothing kept over a barrier, since that goes through memory.
@@ -55,6 +58,7 @@ impl Tuning {
         chunks_ahead: 1,
         expert_chunks_ahead: 1,
         early_weights: false,
+        warm_cache: false,
         attention_heads: 4,
     };
 }

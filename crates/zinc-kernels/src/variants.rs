@@ -115,6 +115,7 @@ fn attention() -> Attention {
         heads: HEADS,
         rotated: HEADS.head_size,
         pairing: Pairing::Halves,
+        next: None,
         splits: 1,
     }
 }

@@ -116,6 +116,7 @@ fn check(case: &Case) {
         heads,
         rotated: rotated as u32,
         pairing: case.pairing,
+        next: Some((arena.input(&[1u32; 4_100]).address, 4 * 4_100)),
         splits: splits as u32,
     };
     arena.run(&[op.dispatch(&target)]);
@@ -252,6 +253,7 @@ fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values
         heads,
         rotated: 0,
         pairing: Pairing::Halves,
+        next: None,
         splits: 3,
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);

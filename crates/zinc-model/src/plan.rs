@@ -57,6 +57,8 @@ pub enum Op {
         norms: Option<(TensorId, TensorId)>,
         /// The form of the result.
         out: ActFormat,
+        /// The weights that the op after it reads.
+        next: TensorId,
     },
     /// `normed = rms_norm(residual) * norm`, and the router's logits `matrix normed`.
     Router {

@@ -108,16 +108,21 @@ pub struct Attention {
     pub rotated: u32,
     /// Which of them rotate together.
     pub pairing: Pairing,
+    /// Address and bytes, a multiple of 16, of what the operation that follows will read: splits that have nothing to do bring it into the cache.
+    pub next: Option<(u64, u32)>,
     /// Shares the context is split into, from [`Attention::splits_for`].
     pub splits: u32,
 }
 
 impl Attention {
     /// A number of splits for a context of `context` positions: as many as it has tiles for, but no more workgroups than keep the device busy.
+    /// Where idle ones are to warm the cache, they are as many in any case.
     #[must_use]
     pub fn splits_for(target: &Target, heads: Heads, context: u32) -> u32 {
         let busy = target.tuning.attention_workgroups.div_ceil(heads.groups(target));
-        context.div_ceil(heads.tile(target) * SUBGROUPS).clamp(1, busy.clamp(1, MAX_SPLITS))
+        let busy = busy.clamp(1, MAX_SPLITS);
+        let useful = context.div_ceil(heads.tile(target) * SUBGROUPS).max(1);
+        if target.tuning.warm_cache { busy } else { busy.min(useful) }
     }
 
     /// The launch: one workgroup a split and group of query heads, whatever the position.
@@ -170,6 +175,8 @@ impl Attention {
             partials: self.partials,
             y: self.y,
             counters: self.counters,
+            next: self.next.map_or(0, |(address, _)| address),
+            next_bytes: self.next.map_or(0, |(_, bytes)| bytes),
             kv_heads,
             groups_per_kv: self.heads.groups(target) / kv_heads,
             epsilon: norm.epsilon,

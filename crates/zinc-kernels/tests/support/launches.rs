@@ -159,6 +159,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         heads: HEADS,
         rotated: HEAD,
         pairing: Pairing::Halves,
+        next: None,
         splits: SPLITS,
     }
     .dispatch(&b.arena.gpu.target())

@@ -94,6 +94,12 @@ impl DeviceModel {
         Matrix { address: self.weights.address(id), format: tensor.format, rows: tensor.rows, columns: tensor.columns }
     }
 
+    /// A matrix that idle workgroups can bring into the cache, where the device has such.
+    fn cacheable(&self, id: TensorId) -> Option<(u64, u32)> {
+        let bytes = u32::try_from(self.model.weights.tensor(id).device_bytes()).ok()?;
+        self.target.tuning.warm_cache.then(|| (self.weights.address(id), bytes))
+    }
+
     fn dispatch(&self, op: &Op, io: &StepIo) -> Dispatch {
         let (target, config, state) = (&self.target, &self.model.config, io.state);
         let (experts, used) = self.sizes().experts();
@@ -122,7 +128,7 @@ impl DeviceModel {
                 }
                 .dispatch(target)
             }
-            Op::Attention { layer, norms, out } => ops::Attention {
+            Op::Attention { layer, norms, out, next } => ops::Attention {
                 state,
                 q: self.array(Array::Query),
                 k: self.array(Array::Key),
@@ -140,6 +146,7 @@ impl DeviceModel {
                 heads: self.sizes().heads(),
                 rotated: config.rope.dims,
                 pairing: pairing(config),
+                next: self.cacheable(*next),
                 splits: ops::Attention::splits_for(target, self.sizes().heads(), self.cache.context),
             }
             .dispatch(target),

@@ -44,7 +44,7 @@ mod tests {
     }
 
     fn attention(layer: u32) -> Op {
-        Op::Attention { layer, norms: None, out: ACT }
+        Op::Attention { layer, norms: None, out: ACT, next: ID }
     }
 
     fn gate_up() -> Op {

@@ -50,7 +50,7 @@ impl Builder<'_> {
             ],
         );
         let out = self.act(&[w.attention_output]);
-        self.ops.push(Op::Attention { layer, norms: w.q_norm.zip(w.k_norm), out });
+        self.ops.push(Op::Attention { layer, norms: w.q_norm.zip(w.k_norm), out, next: w.attention_output });
         self.onto_residual(w.attention_output, Array::Attended);
     }
 
