@@ -9,6 +9,8 @@ const uint MAX_EXPERTS = 1024;
 const uint MAX_USED = 128;
 
 const uint KEY_PARTS = (EXPERTS + 3) / 4;
+// Neighbouring lanes that rank one expert together.
+const uint SHARERS = EXPERTS * 8 <= gl_WorkGroupSize.x ? 8 : EXPERTS * 4 <= gl_WorkGroupSize.x ? 4 : EXPERTS * 2 <= gl_WorkGroupSize.x ? 2 : 1;
 shared uvec4 keys[KEY_PARTS + 1]; // the logits, ordered
 shared float chosen_logits[MAX_USED];
 shared uint chosen_ids[MAX_USED];
@@ -27,18 +29,18 @@ void choose_experts(uint64_t logits, uint used) {
         keys[i / 4][i % 4] = key;
     }
     barrier();
-    [[unroll]] for (uint first = 0; first < EXPERTS; first += gl_WorkGroupSize.x) {
-        uint i = first + thread_index();
-        if (i >= EXPERTS) continue;
-        uint own = keys[i / 4][i % 4];
+    [[unroll]] for (uint first = 0; first < EXPERTS; first += gl_WorkGroupSize.x / SHARERS) {
+        uint i = first + lane_index() / SHARERS, key_part = min(i, EXPERTS - 1);
+        uint own = keys[key_part / 4][key_part % 4];
         uvec4 before = uvec4(0u);
-        for (uint part = 0; part < KEY_PARTS; part++) {
+        for (uint part = lane_index() % SHARERS; part < KEY_PARTS; part += SHARERS) {
             // Of equal ones those with a lower index come before: for them `others >= own` is asked.
             uvec4 lower = uvec4(lessThan(part * 4u + uvec4(0u, 1u, 2u, 3u), uvec4(i)));
             before += uvec4(greaterThanEqual(keys[part], own + 1u - lower));
         }
         uint rank = before.x + before.y + before.z + before.w;
-        if (rank < used) {
+        [[unroll]] for (uint apart = 1; apart < SHARERS; apart *= 2) rank += subgroupShuffleXor(rank, apart);
+        if (i < EXPERTS && rank < used && lane_index() % SHARERS == 0) {
             chosen_ids[rank] = i;
             chosen_logits[rank] = order_value(own);
         }

@@ -15,7 +15,7 @@ mod router;
 mod sample;
 
 pub use advance::Advance;
-pub use attention::{Attention, HeadNorm, Heads, MAX_HEAD_SIZE, MAX_SPLITS, Pairing};
+pub use attention::{Attention, HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
 pub use expert_down::ExpertDown;
 pub use gate_up::{Choice, GateUp, MAX_EXPERTS, MAX_USED, Routing, Weighting};
 pub use gather::Gather;

@@ -26,8 +26,11 @@ pub struct Tuning {
     pub early_weights: bool,
     /// Whether workgroups of attention that have nothing to do read the weights of the operation that follows, so that they are in the cache.
     pub warm_cache: bool,
-    /// The most query heads that one workgroup of attention takes.
+    /// The most query heads that one workgroup of attention takes, for long contexts: each key and value is read once for all of them. For short
+    /// ones it takes half as many, which are ready sooner.
     pub attention_heads: u32,
+    /// The context from which on [`Tuning::attention_heads`] applies.
+    pub long_context: u32,
 }
 
 impl Tuning {
@@ -36,15 +39,16 @@ impl Tuning {
         product_workgroups: 1_056,
         product_width: 8,
         gate_up_width: 8,
-        expert_down_width: 8,
+        expert_down_width: 4,
         attention_workgroups: 128,
         product_subgroups: 2_048,
-        most_rows: 4,
-        chunks_ahead: 4,
+        most_rows: 2,
+        chunks_ahead: 2,
         expert_chunks_ahead: 6,
-        early_weights: true,
+        early_weights: false,
         warm_cache: true,
         attention_heads: 4,
+        long_context: 4_097,
     };
     /// For drivers that run on the CPU: few workgroups, since each costs, and nothing kept over a barrier, since that goes through memory.
     pub const CPU: Self = Self {
@@ -60,6 +64,7 @@ impl Tuning {
         early_weights: false,
         warm_cache: false,
         attention_heads: 4,
+        long_context: 0,
     };
 }
 

@@ -116,7 +116,7 @@ fn attention() -> Attention {
         rotated: HEADS.head_size,
         pairing: Pairing::Halves,
         next: None,
-        splits: 1,
+        context: 16_384,
     }
 }
 

@@ -11,6 +11,7 @@ use support::{Arena, compare, operand, tolerance};
 use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::{ActFormat, Attention, CacheFormat, HeadNorm, Heads, Pairing};
 use zinc_kernels::reference::{self, AttentionShape};
+use zinc_kernels::{Target, Tuning};
 
 const EPSILON: f32 = 1e-6;
 
@@ -25,7 +26,12 @@ struct Case {
     /// Whether heads are normalised.
     norm: bool,
     position: usize,
+    /// The most shares.
     splits: usize,
+    /// Whether workgroups without positions read something else.
+    warm: bool,
+    /// The most query heads of a workgroup.
+    heads: u32,
     keys: CacheFormat,
     values: CacheFormat,
     out: ActFormat,
@@ -42,6 +48,8 @@ const PLAIN: Case = Case {
     norm: true,
     position: 200,
     splits: 3,
+    warm: true,
+    heads: 4,
     keys: CacheFormat::F16,
     values: CacheFormat::F16,
     out: ActFormat::F32,
@@ -77,7 +85,13 @@ fn check(case: &Case) {
     let &Case { query_heads, kv_heads, head_size, rotated, position, splits, .. } = case;
     let mut random = Random::new(&name);
     let mut arena = Arena::new();
-    let target = arena.gpu.target();
+    let tuning = Tuning {
+        attention_workgroups: (splits * query_heads) as u32,
+        warm_cache: case.warm,
+        attention_heads: case.heads,
+        ..arena.gpu.target().tuning
+    };
+    let target = Target { tuning, ..arena.gpu.target() };
     let state = arena.state(StepState { position: position as u32, ..live() });
     let q = random.vector(query_heads * head_size, case.size);
     let k = random.vector(kv_heads * head_size, case.size);
@@ -107,7 +121,7 @@ fn check(case: &Case) {
         rotation: arena.input(rotation.as_flattened()).address,
         key_cache: key_cache.address,
         value_cache: value_cache.address,
-        partials: arena.scratch(&vec![0.0f32; heads.partials(splits as u32) as usize]).address,
+        partials: arena.scratch(&vec![0.0f32; heads.partials() as usize]).address,
         counters: counters.address,
         y: y.address,
         out: case.out,
@@ -117,7 +131,7 @@ fn check(case: &Case) {
         rotated: rotated as u32,
         pairing: case.pairing,
         next: Some((arena.input(&[1u32; 4_100]).address, 4 * 4_100)),
-        splits: splits as u32,
+        context: (position + 1 + BEYOND) as u32,
     };
     arena.run(&[op.dispatch(&target)]);
     assert!(arena.read(counters).iter().all(|count| *count == 0), "{name}: the counters are left as they were found");
@@ -182,8 +196,10 @@ fn head_sizes_and_groups() {
 #[test]
 fn positions_and_splits() {
     for position in [0, 1, 7, 8, 31, 32, 63, 64, 127, 128, 255, 256, 257, 700] {
-        for splits in [1, 2, 3, 16] {
-            check(&Case { position, splits, ..PLAIN });
+        for splits in [1, 3, 16] {
+            for (warm, heads) in [(false, 4), (true, 2)] {
+                check(&Case { position, splits, warm, heads, ..PLAIN });
+            }
         }
     }
 }
@@ -244,7 +260,7 @@ fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values
         rotation: arena.input(&[0.0f32; 4]).address,
         key_cache: arena.in_out(&vec![key; size * count as usize]).address,
         value_cache: arena.in_out(&values).address,
-        partials: arena.scratch(&vec![0.0f32; heads.partials(3) as usize]).address,
+        partials: arena.scratch(&vec![0.0f32; heads.partials() as usize]).address,
         counters: arena.in_out(&[0u32]).address,
         y: y.address,
         out: ActFormat::F32,
@@ -254,7 +270,7 @@ fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values
         rotated: 0,
         pairing: Pairing::Halves,
         next: None,
-        splits: 3,
+        context: count,
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
     arena.read(y)

@@ -11,7 +11,7 @@ pub const MAX_HEAD_SIZE: u32 = 256;
 const SUBGROUPS: u32 = 8;
 
 /// The most shares that a context is split into.
-pub const MAX_SPLITS: u32 = crate::generated::attention::MAX_SHARES;
+const MAX_SPLITS: u32 = crate::generated::attention::MAX_SHARES;
 
 /// Which elements of a head rotate together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,16 +46,13 @@ pub struct Heads {
 
 impl Heads {
     /// Query heads of one workgroup: a divisor of those that share a key and value head.
-    fn at_a_time(&self, target: &Target) -> u32 {
+    fn at_a_time(&self, target: &Target, context: u32) -> u32 {
         let shared = self.query_heads / self.kv_heads;
+        let halved = context < target.tuning.long_context;
+        let most = target.tuning.attention_heads >> u32::from(halved);
         // Registers and shared memory grow with the heads' size, too.
-        let most = (target.tuning.attention_heads * 128 / self.head_size.max(128)).max(1);
+        let most = (most * 128 / self.head_size.max(128)).max(1);
         (1..=most.min(shared)).rev().find(|heads| shared.is_multiple_of(*heads)).unwrap_or(1)
-    }
-
-    /// Groups of query heads, one workgroup for each and split.
-    fn groups(&self, target: &Target) -> u32 {
-        self.query_heads / self.at_a_time(target)
     }
 
     /// Positions that a subgroup takes at a time, as the kernel works it out.
@@ -64,10 +61,10 @@ impl Heads {
         target.subgroup / lanes * STEPS
     }
 
-    /// Elements of [`Attention::partials`].
+    /// Elements of [`Attention::partials`], whatever the context.
     #[must_use]
-    pub fn partials(&self, splits: u32) -> u64 {
-        u64::from(splits) * u64::from(self.query_heads) * u64::from(self.head_size + 4)
+    pub fn partials(&self) -> u64 {
+        u64::from(MAX_SPLITS) * u64::from(self.query_heads) * u64::from(self.head_size + 4)
     }
 }
 
@@ -110,18 +107,17 @@ pub struct Attention {
     pub pairing: Pairing,
     /// Address and bytes, a multiple of 16, of what the operation that follows will read: splits that have nothing to do bring it into the cache.
     pub next: Option<(u64, u32)>,
-    /// Shares the context is split into, from [`Attention::splits_for`].
-    pub splits: u32,
+    /// Positions that the cache has room for.
+    pub context: u32,
 }
 
 impl Attention {
-    /// A number of splits for a context of `context` positions: as many as it has tiles for, but no more workgroups than keep the device busy.
+    /// Shares that a context of `context` positions is split into: as many as it has tiles for, but no more workgroups than keep the device busy.
     /// Where idle ones are to warm the cache, they are as many in any case.
-    #[must_use]
-    pub fn splits_for(target: &Target, heads: Heads, context: u32) -> u32 {
-        let busy = target.tuning.attention_workgroups.div_ceil(heads.groups(target));
-        let busy = busy.clamp(1, MAX_SPLITS);
-        let useful = context.div_ceil(heads.tile(target) * SUBGROUPS).max(1);
+    fn splits(&self, target: &Target) -> u32 {
+        let groups = self.heads.query_heads / self.heads.at_a_time(target, self.context);
+        let busy = target.tuning.attention_workgroups.div_ceil(groups).clamp(1, MAX_SPLITS);
+        let useful = self.context.div_ceil(self.heads.tile(target) * SUBGROUPS).max(1);
         if target.tuning.warm_cache { busy } else { busy.min(useful) }
     }
 
@@ -145,7 +141,7 @@ impl Attention {
             kv_heads > 0 && query_heads.is_multiple_of(kv_heads),
             "{query_heads} query heads do not share {kv_heads} key and value heads evenly",
         );
-        let heads = self.heads.at_a_time(target);
+        let heads = self.heads.at_a_time(target, self.context);
         let constants = Constants {
             workgroup: target.workgroup_of(SUBGROUPS),
             subgroup: target.subgroup,
@@ -178,10 +174,10 @@ impl Attention {
             next: self.next.map_or(0, |(address, _)| address),
             next_bytes: self.next.map_or(0, |(_, bytes)| bytes),
             kv_heads,
-            groups_per_kv: self.heads.groups(target) / kv_heads,
+            groups_per_kv: query_heads / heads / kv_heads,
             epsilon: norm.epsilon,
             ..Push::default()
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, [self.splits, self.heads.groups(target), 1])
+        Dispatch::new(&KERNEL, constants.values(), &push, [self.splits(target), query_heads / heads, 1])
     }
 }

@@ -25,7 +25,6 @@ const EXPERTS: u32 = 4;
 const HEAD: u32 = 64;
 const HEADS: Heads = Heads { query_heads: 4, kv_heads: 2, head_size: HEAD };
 const CONTEXT: u32 = 900;
-const SPLITS: u32 = 3;
 const VOCABULARY: u32 = 5_000;
 
 /// What a launch is built from: its arrays, its numbers, the address of its step state.
@@ -150,7 +149,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         rotation: b.vector(CONTEXT * HEAD),
         key_cache: cache(b),
         value_cache: cache(b),
-        partials: b.scratch(HEADS.partials(SPLITS)),
+        partials: b.scratch(HEADS.partials()),
         counters: b.counters(HEADS.query_heads as usize),
         y: b.output(HEADS.query_heads * HEAD),
         out: ActFormat::F32,
@@ -160,7 +159,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         rotated: HEAD,
         pairing: Pairing::Halves,
         next: None,
-        splits: SPLITS,
+        context: CONTEXT,
     }
     .dispatch(&b.arena.gpu.target())
 }

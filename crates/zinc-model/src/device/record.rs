@@ -147,7 +147,7 @@ impl DeviceModel {
                 rotated: config.rope.dims,
                 pairing: pairing(config),
                 next: self.cacheable(*next),
-                splits: ops::Attention::splits_for(target, self.sizes().heads(), self.cache.context),
+                context: self.cache.context,
             }
             .dispatch(target),
             Op::Router { norm, matrix, out } => ops::Router {

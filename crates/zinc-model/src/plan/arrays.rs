@@ -1,6 +1,6 @@
 //! The arrays that a step works on, and how large they are.
 
-use zinc_kernels::ops::{CANDIDATE_BYTES, CacheFormat, Heads, MAX_SPLITS, candidate_count};
+use zinc_kernels::ops::{CANDIDATE_BYTES, CacheFormat, Heads, candidate_count};
 
 use crate::config::{FeedForward, ModelConfig};
 
@@ -114,7 +114,7 @@ impl Sizes<'_> {
             Array::Residual | Array::Normed => u64::from(c.n_embd),
             Array::Query | Array::Attended => u64::from(c.q_width()),
             Array::Key | Array::Value => u64::from(c.kv_width()),
-            Array::Partials => self.heads().partials(MAX_SPLITS),
+            Array::Partials => self.heads().partials(),
             Array::Counters => u64::from(c.n_head),
             Array::RouterLogits => u64::from(self.experts().0),
             Array::ExpertIds | Array::ExpertWeights => u64::from(self.experts().1),
