@@ -317,8 +317,25 @@ vec4 load_floats(uint format, uint64_t row, uint part) {
     return uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
 }
 
+// k times the scale of an MXFP4 block, by integer operations: its exponent can make the product subnormal, which a device may flush.
+float mxfp4_value(int k, float scale) {
+    uint bits = floatBitsToUint(scale);
+    int exponent = bits >= 0x00800000u ? int(bits >> 23) : int(bits >> 22) - 1; // of 2^(exponent - 127)
+    uint magnitude = floatBitsToUint(float(abs(k)));
+    int field = int(magnitude >> 23) + exponent - 127;
+    uint value = magnitude + (uint(exponent - 127) << 23);
+    if (field < 1) value = ((magnitude & 0x7fffffu) | 0x800000u) >> uint(1 - field);
+    if (field > 254) value = 0x7f800000u;
+    if (k == 0) value = 0u;
+    return uintBitsToFloat(value | (k < 0 ? 0x80000000u : 0u));
+}
+
 // Four values of a run from their quantised word. The product is rounded before the sum, as the host does it.
 vec4 dequantised(uint format, uint word, vec2 scale) {
+    if (format == MXFP4) {
+        ivec4 k = ivec4(signed_byte(word, 0u), signed_byte(word, 1u), signed_byte(word, 2u), signed_byte(word, 3u));
+        return vec4(mxfp4_value(k.x, scale.x), mxfp4_value(k.y, scale.x), mxfp4_value(k.z, scale.x), mxfp4_value(k.w, scale.x));
+    }
     precise vec4 product = signed_bytes(word) * scale.x;
     if (!has_offset(format)) return product;
     precise vec4 sum = product + scale.y;

@@ -5,7 +5,7 @@
 //   140d2d586fc784a9549ae7777c4dc5f131f17f5d30047bed89ce4746499b2be3 crates/zinc-kernels/spv/attention.spv
 //   6f19c76140dfa096292d7ec7ffa517f1ee1f10527ec2facc25ea936b5a8e5e51 crates/zinc-kernels/spv/expert_down.spv
 //   077d157b8a4fd96426dfdc505adf21cb2d9bcbfab73eecbf0ffd5fe31a149331 crates/zinc-kernels/spv/gate_up.spv
-//   a717732728ec92236f56f67522579449a8116ede3561f4c011c76fc676aeea4b crates/zinc-kernels/spv/gather.spv
+//   7245538a948f7b143a53585d9cbdac9fc35e3b4941cd0c2ac2345a753637dd5b crates/zinc-kernels/spv/gather.spv
 //   947f620235b1304d9cc508913a810fe0276366dc2195b7f0ba96e9e6c354b36d crates/zinc-kernels/spv/mat_vec.spv
 //   eff26d0f3404ac2cd55cc50223763fe26467fab275799f756969b2bfcbc6edcd crates/zinc-kernels/spv/read.spv
 //   c761005e20c91105c11593f5184243362dda5a9913f0897317363f712c989a73 crates/zinc-kernels/spv/router.spv
@@ -20,7 +20,7 @@
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   720c2618764f341ce161385548b63ea42f867783400a28560c003a7552943116 shaders/include/choice.glsl
-//   7db2cbecf9859678dca95adf156f048cad64adb417953fb8a6a4879aaf0af23f shaders/include/formats.glsl
+//   338c2fc0e5d8b436bc05efbabceaf101b18821e881eb0a6b616f1c8b0fe6b677 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   f1ae05a3fa8e0d29600fda2caa7978a18e573b7369f85a335e025e0605099226 shaders/include/memory.glsl
 //   a8447fb2e9a9aef30e595ec340282525975ec1be95be4d19cf007e4bafc2a0ba shaders/include/order.glsl
