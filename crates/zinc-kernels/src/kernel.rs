@@ -30,6 +30,8 @@ pub struct Target {
     pub subgroup: u32,
     /// The largest number of workgroups in x and y.
     pub max_groups: [u32; 2],
+    /// Bytes of shared memory of one workgroup.
+    pub shared_bytes: u32,
     /// What was measured to suit it.
     pub tuning: Tuning,
 }
@@ -50,7 +52,14 @@ impl Target {
             subgroup.is_power_of_two() && (8..=64).contains(&subgroup),
             "a subgroup of {subgroup} lanes is not supported: 8, 16, 32 or 64 are"
         );
-        Self { subgroup, max_groups: [65_535, 65_535], tuning: Tuning::CARD }
+        Self { subgroup, max_groups: [65_535, 65_535], shared_bytes: 32 << 10, tuning: Tuning::CARD }
+    }
+
+    /// The widest vector that a product can normalise on the way: its quantised form is kept in shared memory, beside what sums take.
+    #[must_use]
+    pub fn widest_norm(&self) -> u32 {
+        let sums = 4 << 10;
+        self.shared_bytes.saturating_sub(sums) * 2 / 5
     }
 
     /// Threads in a workgroup of at most `subgroups` subgroups: a power of two of them if `subgroups` is one.

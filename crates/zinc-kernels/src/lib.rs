@@ -7,7 +7,7 @@
 //! - Weights keep the bits of their file ([`Format`]); on a device the fields of a row's blocks are parted into planes
 //!   ([`formats::repack_rows`]), so that lanes load 16 aligned bytes. There are exactly two decoders, [`formats::decode`] and
 //!   `shaders/include/formats.glsl`, equal bit for bit.
-//! - Activations between kernels are f32 or 8-bit ([`ops::ActFormat`]). Row lengths are multiples of 32.
+//! - Activations between kernels are f32, or integers of 16 or 8 bits ([`ops::ActFormat`]). Row lengths are multiples of 32.
 //! - Buffers are device addresses in push constants. What varies per model is a specialisation constant, per dispatch a push constant, per
 //!   token a word of [`generated::state::StepState`], which every kernel reads: a step whose `live` flag is cleared does nothing.
 //! - Any subgroup width from 8 to 64 works; the width is a specialisation constant, and the host derives each grid from the same number.

@@ -60,8 +60,8 @@ impl CacheFormat {
 pub enum ActFormat {
     /// IEEE binary32: exact products.
     F32,
-    /// Signed bytes with a scale for each [`RUN`]: integer dot products with quantised weights. Cheapest, and about as exact as 4-bit weights
-    /// need.
+    /// Signed bytes with a scale for each [`RUN`]: integer dot products with quantised weights. Cheapest, but it can tip the
+    /// choice of an expert.
     Q8,
     /// 16-bit integers, as two bytes each: integer dot products that are nearly as exact as f32.
     #[default]

@@ -34,12 +34,18 @@ impl Pipelines {
     /// The launch shapes that suit the device.
     #[must_use]
     pub fn target(&self) -> Target {
-        let [x, y, _] = self.device.facts().limits.workgroup_count;
+        let limits = &self.device.facts().limits;
+        let [x, y, _] = limits.workgroup_count;
         let tuning = match self.device.facts().kind {
             AdapterKind::Cpu => Tuning::CPU,
             _ => Tuning::CARD,
         };
-        Target { max_groups: [x, y], tuning, ..Target::new(self.device.subgroup_width()) }
+        Target {
+            max_groups: [x, y],
+            shared_bytes: limits.shared_memory_bytes,
+            tuning,
+            ..Target::new(self.device.subgroup_width())
+        }
     }
 
     /// The pipeline of a launch.

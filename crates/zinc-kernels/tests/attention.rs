@@ -152,7 +152,7 @@ fn check(case: &Case) {
     let (found_keys, found_values) =
         (read_cache(&arena, key_cache, case.keys), read_cache(&arena, value_cache, case.values));
     let head_error = tolerance::rotated_head(head_size, exact_key.iter().fold(0.0f32, |m, x| m.max(x.abs())));
-    let mut key = exact_key.clone();
+    let mut key = exact_key;
     reference::cache_row(case.keys, &mut key);
     compare::within(&format!("{name}: key"), &found_keys[own.clone()], &key, |i| {
         head_error + if case.keys == CacheFormat::F16 { tolerance::half_step(key[i]) } else { 0.0 }

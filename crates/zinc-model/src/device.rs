@@ -14,7 +14,7 @@ use std::sync::Arc;
 use zinc_kernels::{Pipelines, Target};
 use zinc_vk::{Buffer, Device, Placement, Uploader};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::{ALIGNMENT, MemoryPlan};
 use crate::model::Model;
 use crate::plan::{Array, CacheOptions, Sizes};
@@ -57,6 +57,13 @@ impl DeviceModel {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Self> {
         let device = pipelines.device();
+        let target = pipelines.target();
+        let (width, widest) = (model.config.n_embd, target.widest_norm());
+        if width > widest {
+            let expected =
+                format!("at most {widest} on this device, whose workgroups share {} bytes", target.shared_bytes);
+            return Err(Error::KernelLimit { what: "the width", value: width, expected });
+        }
         MemoryPlan::new(&model.config, &model.weights, cache).check(available(device))?;
         let arrays = DeviceArrays::new(device, Sizes { config: &model.config, cache })?;
         let mut uploader = Uploader::new(device, upload::ring(model))?;
@@ -70,7 +77,6 @@ impl DeviceModel {
         uploader.finish()?.wait()?;
         // The submissions hold the ring, and nothing else may come on that queue to let go of them.
         uploader.queue().collect()?;
-        let target = pipelines.target();
         Ok(Self { model: model.clone(), cache, pipelines: pipelines.clone(), target, weights, rotation, arrays })
     }
 

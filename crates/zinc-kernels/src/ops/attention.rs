@@ -50,9 +50,15 @@ impl Heads {
         let shared = self.query_heads / self.kv_heads;
         let halved = context < target.tuning.long_context;
         let most = target.tuning.attention_heads >> u32::from(halved);
-        // Registers and shared memory grow with the heads' size, too.
+        // Registers grow with the heads' size, too.
         let most = (most * 128 / self.head_size.max(128)).max(1);
-        (1..=most.min(shared)).rev().find(|heads| shared.is_multiple_of(*heads)).unwrap_or(1)
+        let fits = |heads: u32| self.shared_bytes(heads) <= target.shared_bytes;
+        (1..=most.min(shared)).rev().find(|heads| shared.is_multiple_of(*heads) && fits(*heads)).unwrap_or(1)
+    }
+
+    /// Shared memory of a workgroup with so many heads: queries, a share for each subgroup, and three numbers of each share and head.
+    fn shared_bytes(&self, heads: u32) -> u32 {
+        heads * (self.head_size * 4 * (1 + SUBGROUPS) + 3 * 4 * MAX_SPLITS) + 16
     }
 
     /// Positions that a subgroup takes at a time, as the kernel works it out.
@@ -176,7 +182,6 @@ impl Attention {
             kv_heads,
             groups_per_kv: query_heads / heads / kv_heads,
             epsilon: norm.epsilon,
-            ..Push::default()
         };
         Dispatch::new(&KERNEL, constants.values(), &push, [self.splits(target), query_heads / heads, 1])
     }
