@@ -1,8 +1,9 @@
-//! How fast a model gets onto a device: `cargo run --release -p zinc-model --example load FILE`.
+//! How fast a model gets onto a device: `cargo run --release -p zinc-model --example load [FILE]`. Without a file it is the demo model.
 //!
 //! Run it twice: the first time reads what the system has not cached from the disk.
 
 use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +16,8 @@ use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Wants};
 
 #[expect(clippy::print_stdout, reason = "an example prints")]
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args_os().nth(1).ok_or("give the path of a GGUF file")?;
+    let demo = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/zinc-demo-q4_k_m.gguf");
+    let path = std::env::args_os().nth(1).map_or_else(demo, PathBuf::from);
     let instance = Instance::new(&InstanceOptions::default())?;
     let device = Device::open(&instance, &DevicePlan::choose(&instance.adapters()?, &Wants::default())?)?;
     let pipelines = Arc::new(Pipelines::new(device.clone()));
