@@ -49,7 +49,7 @@ impl DeviceModel {
     /// of the bytes of the file uploaded so far, [`ModelWeights::bytes`](crate::weights::ModelWeights::bytes) in the end.
     ///
     /// # Errors
-    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) before anything is uploaded, or what the device says.
+    /// [`Error::DoesNotFit`] or [`Error::KernelLimit`] before anything is uploaded, or what the device says.
     pub fn load(
         pipelines: &Arc<Pipelines>,
         model: &Arc<Model>,
