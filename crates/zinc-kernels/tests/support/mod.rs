@@ -50,17 +50,33 @@ impl Gpu {
     /// Runs the launches in order, each seeing what those before it wrote, and waits.
     ///
     /// # Panics
-    /// If Vulkan refuses anything, or the validation layer has said anything so far.
+    /// As [`Gpu::submit`].
     pub fn run(&self, launches: &[Dispatch]) {
-        let mut recording = RecordingBuilder::new(&self.device, QueueKind::Compute, "test").expect("a recording");
-        for (index, dispatch) in launches.iter().enumerate() {
-            if index > 0 {
-                recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+        self.submit(|recording| {
+            for (index, dispatch) in launches.iter().enumerate() {
+                if index > 0 {
+                    recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+                }
+                self.record(recording, dispatch);
             }
-            self.pipelines
-                .record(&mut recording, dispatch)
-                .unwrap_or_else(|error| panic!("{}: {error}", dispatch.kernel.name));
-        }
+        });
+    }
+
+    /// Records a launch.
+    ///
+    /// # Panics
+    /// If Vulkan refuses the kernel.
+    pub fn record(&self, recording: &mut RecordingBuilder, dispatch: &Dispatch) {
+        self.pipelines.record(recording, dispatch).unwrap_or_else(|error| panic!("{}: {error}", dispatch.kernel.name));
+    }
+
+    /// Runs what `record` records, and waits.
+    ///
+    /// # Panics
+    /// If Vulkan refuses anything, or the validation layer has said anything so far.
+    pub fn submit(&self, record: impl FnOnce(&mut RecordingBuilder)) {
+        let mut recording = RecordingBuilder::new(&self.device, QueueKind::Compute, "test").expect("a recording");
+        record(&mut recording);
         let recording = recording.finish().expect("the recording ends");
         let point = self.device.compute_queue().submit(&recording, &[]).expect("a submit");
         point.wait().expect("the launches end");
