@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use zinc_kernels::Dispatch;
 use zinc_kernels::generated::state::StepState;
-use zinc_vk::{Access, Buffer, Placement};
+use zinc_vk::{Access, Buffer, Placement, RecordingBuilder};
 
 use super::Gpu;
 
@@ -109,12 +109,19 @@ impl Arena {
         buffer
     }
 
-    /// Runs the launches in order.
+    /// Runs the launches in order, each seeing what those before it wrote.
     ///
     /// # Panics
-    /// If an input or a guard has changed afterwards, or as [`Gpu::run`].
+    /// If an input or a guard has changed afterwards, or as [`Gpu::submit`].
     pub fn run(&self, launches: &[Dispatch]) {
-        self.gpu.run(launches);
+        self.submit(|recording| {
+            for (index, launch) in launches.iter().enumerate() {
+                if index > 0 {
+                    recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+                }
+                self.gpu.record(recording, launch);
+            }
+        });
         let names: Vec<_> = launches.iter().map(|launch| launch.kernel.name).collect();
         self.check(&format!("{names:?}"));
     }
@@ -132,7 +139,7 @@ impl Arena {
         let bytes_of_run: u64 = outputs().map(|array| array.buffer.size()).sum();
         let mut left = vec![0; bytes_of_run as usize * runs];
         let results = self.buffer_of("what the outputs hold after each run", &left);
-        self.gpu.submit(|recording| {
+        self.submit(|recording| {
             let mut at = 0;
             for _ in 0..runs {
                 for (array, start) in writable().zip(&starts) {
@@ -152,6 +159,16 @@ impl Arena {
         self.check(launch.kernel.name);
         results.read(0, &mut left);
         left
+    }
+
+    fn submit(&self, record: impl FnOnce(&mut RecordingBuilder)) {
+        self.gpu.submit(|recording| {
+            // A launch that a test no longer waits for still runs: its arrays must not become another test's.
+            for array in &self.arrays {
+                recording.keep(array.buffer.clone());
+            }
+            record(recording);
+        });
     }
 
     /// Panics if an input or a guard has changed.

@@ -14,7 +14,7 @@ pub mod tolerance;
 use std::sync::{Arc, OnceLock};
 
 use zinc_kernels::{Dispatch, Pipelines, Target};
-use zinc_vk::{Access, Device, DevicePlan, Instance, InstanceOptions, QueueKind, RecordingBuilder, Validation, Wants};
+use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, QueueKind, RecordingBuilder, Validation, Wants};
 
 pub use arena::Arena;
 
@@ -45,21 +45,6 @@ impl Gpu {
 
     pub fn target(&self) -> Target {
         self.pipelines.target()
-    }
-
-    /// Runs the launches in order, each seeing what those before it wrote, and waits.
-    ///
-    /// # Panics
-    /// As [`Gpu::submit`].
-    pub fn run(&self, launches: &[Dispatch]) {
-        self.submit(|recording| {
-            for (index, dispatch) in launches.iter().enumerate() {
-                if index > 0 {
-                    recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-                }
-                self.record(recording, dispatch);
-            }
-        });
     }
 
     /// Records a launch.
