@@ -1,4 +1,4 @@
-//! `gate_up` against its reference: dense and with experts, in every pair of formats that models mix, in both forms of activations.
+//! `gate_up` against its reference: dense and with experts, in every format and form of activations.
 
 #![cfg(feature = "vk")]
 
@@ -8,7 +8,7 @@ use support::data::{Random, Scales, device_rows, host, live, magnitudes, weights
 use support::operand::{self, Operand};
 use support::{Arena, compare, tolerance};
 use zinc_kernels::ops::{ActFormat, Choice, GateUp, Matrix, Norm, Routing, Weighting};
-use zinc_kernels::{Format, Target, reference};
+use zinc_kernels::{Format, Target, Tuning, reference};
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -32,15 +32,12 @@ const PLAIN: Case = Case {
     scales: Scales::Sane,
 };
 
-/// Every form of the activations that come in and go out, normalised on the way where the layer is dense.
+/// Every form of the activations that both formats can meet.
 fn check(case: &Case) {
-    let float = case.gate.is_float() || case.up.is_float();
-    let acts = if float { &[ActFormat::F32][..] } else { &[ActFormat::F32, ActFormat::Q8, ActFormat::Q16] };
-    for &act in acts {
-        check_forms(case, act, act, false);
-        if case.ids.is_empty() {
-            check_forms(case, act, ActFormat::Q16, true);
-        }
+    let target = Arena::new().gpu.target();
+    let form = if case.gate.is_float() { case.gate } else { case.up };
+    for &act in operand::forms(form) {
+        check_forms(case, act, act, false, &target);
     }
 }
 
@@ -50,8 +47,8 @@ fn logits_that_choose(ids: &[u32], experts: usize) -> Vec<f32> {
     (0..experts).map(|expert| -(rank(expert) as f32)).collect()
 }
 
-fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool) {
-    let name = format!("{case:?}, {act:?} to {out:?}, normalised: {norm}");
+fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool, target: &Target) {
+    let name = format!("{case:?}, {act:?} to {out:?}, normalised: {norm}, {:?}", target.tuning);
     let &Case { rows, columns, experts, scales, .. } = case;
     let mut random = Random::new(&name);
     let gate = weights(&mut random, case.gate, experts * rows, columns, scales);
@@ -90,7 +87,7 @@ fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool) {
         y: y.address,
         out,
     };
-    arena.run(&[op.dispatch(&arena.gpu.target())]);
+    arena.run(&[op.dispatch(target)]);
     let bytes: Vec<u8> = arena.read(y);
 
     for (slot, bytes) in bytes.chunks(slot_bytes).enumerate() {
@@ -121,22 +118,29 @@ fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool) {
     }
 }
 
+/// Building a pipeline takes nearly all of the time: each is for two formats, both of which meet each form of the activations, some normalised
+/// and some as they are.
 #[test]
 fn every_format_dense() {
-    for format in Format::ALL {
-        for scales in [Scales::Sane, Scales::Whole] {
-            check(&Case { gate: format, up: format, columns: 256, experts: 1, ids: &[], scales, ..PLAIN });
+    let target = Arena::new().gpu.target();
+    let (floats, quantised): (Vec<_>, Vec<_>) = Format::ALL.into_iter().partition(|format| format.is_float());
+    for (pair, formats) in floats.chunks(2).chain(quantised.chunks(2)).enumerate() {
+        let (gate, up) = (formats[0], formats[formats.len() - 1]);
+        for (turn, &act) in (pair..).zip(operand::forms(gate)) {
+            let (norm, out) = if turn % 2 == 1 { (true, ActFormat::Q16) } else { (false, act) };
+            for scales in [Scales::Sane, Scales::Whole] {
+                let case = Case { gate, up, columns: 256, experts: 1, ids: &[], scales, ..PLAIN };
+                check_forms(&case, act, out, norm, &target);
+            }
         }
     }
 }
 
 #[test]
-fn different_formats_of_gate_and_up() {
-    for (gate, up, ids) in
-        [(Format::Q4K, Format::Q6K, PLAIN.ids), (Format::Q6K, Format::Q4K, &[]), (Format::F32, Format::Q5_0, PLAIN.ids)]
-    {
+fn different_formats_with_experts() {
+    for (gate, up) in [(Format::Q4K, Format::Q6K), (Format::F32, Format::Q5_0)] {
         for scales in [Scales::Sane, Scales::Whole] {
-            check(&Case { gate, up, columns: 512, ids, scales, ..PLAIN });
+            check(&Case { gate, up, columns: 512, scales, ..PLAIN });
         }
     }
 }
@@ -149,6 +153,16 @@ fn experts_in_any_order() {
                 check(&Case { ids, rows, scales, ..PLAIN });
             }
         }
+    }
+}
+
+/// However few rows a subgroup takes and however much it loads beforehand.
+#[test]
+fn every_tuning() {
+    let target = Arena::new().gpu.target();
+    for (gate_up_width, chunks_ahead, act) in [(4, 1, ActFormat::Q16), (8, 8, ActFormat::Q8), (16, 4, ActFormat::Q16)] {
+        let tuning = Tuning { gate_up_width, chunks_ahead, ..target.tuning };
+        check_forms(&Case { columns: 512, ..PLAIN }, act, act, false, &Target { tuning, ..target });
     }
 }
 

@@ -1,4 +1,4 @@
-//! `mat_vec` against its reference: every format, both forms of activations, odd row counts, one matrix to three.
+//! `mat_vec` against its reference: every format and form of activations, odd row counts, one matrix to three.
 
 #![cfg(feature = "vk")]
 
@@ -80,90 +80,120 @@ fn check(case: &Case<'_>, target: &Target) {
     }
 }
 
-fn acts(format: Format) -> &'static [ActFormat] {
-    if format.is_float() { &[ActFormat::F32] } else { &[ActFormat::F32, ActFormat::Q8, ActFormat::Q16] }
+/// Format, form of the activations, width and normalisation. Building a pipeline for each takes nearly all of the time, so forms, widths and
+/// normalisation take turns: each format meets each form, each width that it can have and either normalisation, and so does each form each
+/// width.
+fn shapes() -> Vec<(Format, ActFormat, usize, bool)> {
+    let mut shapes = Vec::new();
+    for (index, format) in Format::ALL.into_iter().enumerate() {
+        let forms = operand::forms(format);
+        let widths: Vec<_> = [32usize, 160, 256, 768]
+            .into_iter()
+            .filter(|width| width.is_multiple_of(format.block_elements()))
+            .collect();
+        for case in 0..forms.len().max(widths.len()) {
+            let turn = index + case;
+            shapes.push((format, forms[turn % forms.len()], widths[case % widths.len()], turn % 2 == 1));
+        }
+    }
+    shapes
 }
 
-fn check_all(formats: &[Format], rows: &[usize], columns: &[usize], kinds: &[Kind], scales: &[Scales]) {
+#[test]
+fn every_format_and_width() {
     let target = Arena::new().gpu.target();
-    for &format in formats {
-        for &act in acts(format) {
-            for &rows in rows {
-                for &columns in columns.iter().filter(|columns| columns.is_multiple_of(format.block_elements())) {
-                    for &kind in kinds {
-                        for &scales in scales {
-                            for norm in [false, true] {
-                                let matrices = &[(format, rows)];
-                                check(&Case { matrices, columns, act, norm, kind, scales }, &target);
-                            }
-                        }
-                    }
-                }
-            }
+    for (format, act, columns, norm) in shapes() {
+        let matrices = &[(format, 31)];
+        for (kind, scales) in
+            [(Store, Scales::Sane), (Store, Scales::Whole), (Store, Scales::Odd), (AddBias, Scales::Whole)]
+        {
+            check(&Case { matrices, columns, act, norm, kind, scales }, &target);
         }
     }
 }
 
 #[test]
-fn every_format_and_width() {
-    check_all(&Format::ALL, &[31], &[32, 160, 256, 768], &[Store], &[Scales::Sane, Scales::Whole]);
+fn every_format_accumulates() {
+    let target = Arena::new().gpu.target();
+    for (turn, format) in Format::ALL.into_iter().enumerate() {
+        let (matrices, forms) = (&[(format, 5)], operand::forms(format));
+        let (act, norm) = (forms[turn % forms.len()], turn % 2 == 1);
+        for scales in [Scales::Sane, Scales::Whole] {
+            check(&Case { matrices, columns: 256, act, norm, kind: Accumulate, scales }, &target);
+        }
+    }
 }
 
 #[test]
 fn every_number_of_rows() {
-    let formats = [Format::Q4K, Format::Q6K, Format::F16];
-    check_all(&formats, &[1, 3, 4, 5, 257, 1_031], &[256], &[Store], &[Scales::Sane]);
+    let target = Arena::new().gpu.target();
+    for (format, act, norm) in [
+        (Format::Q4K, ActFormat::Q16, true),
+        (Format::Q6K, ActFormat::Q8, false),
+        (Format::Q6K, ActFormat::F32, true),
+        (Format::F16, ActFormat::F32, false),
+    ] {
+        for rows in [1, 3, 4, 5, 257, 1_031] {
+            let matrices = &[(format, rows)];
+            check(&Case { matrices, columns: 256, act, norm, kind: Store, scales: Scales::Sane }, &target);
+        }
+    }
 }
 
 #[test]
 fn a_wide_matrix() {
-    check_all(
-        &[Format::Q4K, Format::Q6K, Format::Q8_0, Format::F32],
-        &[37],
-        &[2_048, 4_096],
-        &[Store],
-        &[Scales::Sane],
-    );
-}
-
-#[test]
-fn every_format_and_epilogue() {
-    check_all(&Format::ALL, &[5], &[256], &[AddBias, Accumulate], &[Scales::Sane, Scales::Whole]);
-}
-
-#[test]
-fn scales_at_the_edges() {
-    check_all(&Format::ALL, &[31], &[256], &[Store], &[Scales::Odd]);
+    let target = Arena::new().gpu.target();
+    for (format, rows, columns, act, norm) in [
+        (Format::Q4K, 37, 2_048, ActFormat::Q8, true),
+        (Format::Q4K, 37, 4_096, ActFormat::Q16, true),
+        (Format::Q6K, 37, 2_048, ActFormat::Q16, false),
+        (Format::Q6K, 37, 4_096, ActFormat::F32, true),
+        (Format::Q8_0, 37, 4_096, ActFormat::Q8, false),
+        (Format::F32, 5, 2_048, ActFormat::F32, true),
+    ] {
+        let matrices = &[(format, rows)];
+        check(&Case { matrices, columns, act, norm, kind: Store, scales: Scales::Sane }, &target);
+    }
 }
 
 #[test]
 fn three_matrices_of_different_formats() {
     let target = Arena::new().gpu.target();
-    for (matrices, act) in [
-        (&[(Format::Q4K, 131), (Format::Q4K, 17), (Format::Q6K, 17)][..], ActFormat::Q8),
-        (&[(Format::Q8_0, 64), (Format::Q5K, 1), (Format::Q4_0, 3)], ActFormat::Q16),
-        (&[(Format::F32, 33), (Format::Q4K, 16), (Format::F16, 9)], ActFormat::F32),
-        (&[(Format::Q6K, 5), (Format::Q4_1, 70)], ActFormat::Q8),
+    let (plain, normalised) = (&[(Store, false), (Accumulate, false)][..], &[(Store, true), (AddBias, true)][..]);
+    for (matrices, act, kinds) in [
+        (&[(Format::Q4K, 131), (Format::Q4K, 17), (Format::Q6K, 17)][..], ActFormat::Q8, normalised),
+        (&[(Format::Q8_0, 64), (Format::Q5K, 1), (Format::Q4_0, 3)], ActFormat::Q16, normalised),
+        (&[(Format::F32, 33), (Format::Q4K, 16), (Format::F16, 9)], ActFormat::F32, normalised),
+        (&[(Format::Q6K, 5), (Format::Q4_1, 70)], ActFormat::Q8, plain),
     ] {
-        for (kind, norm) in [(Store, true), (AddBias, true), (Store, false), (Accumulate, false)] {
+        for &(kind, norm) in kinds {
             check(&Case { matrices, columns: 256, act, norm, kind, scales: Scales::Sane }, &target);
         }
     }
 }
 
-/// However many rows a subgroup takes at a time and however few workgroups there are.
+/// However many rows a subgroup takes at a time, whatever it loads beforehand and however few workgroups there are.
 #[test]
 fn every_tuning() {
     let target = Arena::new().gpu.target();
-    for most_rows in [1, 2, 4] {
+    for (most_rows, chunks_ahead, early_weights, product_width) in
+        [(1, 1, false, 8), (1, 2, true, 4), (2, 4, true, 8), (2, 2, false, 1), (4, 4, false, 2), (4, 8, true, 4)]
+    {
         for product_workgroups in [1, 3, 10_000] {
-            let tuning = Tuning { most_rows, product_workgroups, product_subgroups: 1, ..target.tuning };
-            for format in [Format::Q4K, Format::Q8_0] {
-                let matrices = &[(format, 203), (Format::Q6K, 9)];
-                let case =
-                    Case { matrices, columns: 512, act: ActFormat::Q8, norm: true, kind: Store, scales: Scales::Sane };
-                check(&case, &Target { tuning, ..target });
-            }
+            let tuning = Tuning {
+                most_rows,
+                chunks_ahead,
+                early_weights,
+                product_width,
+                product_workgroups,
+                product_subgroups: 1,
+                ..target.tuning
+            };
+            let target = Target { tuning, ..target };
+            let format = if most_rows == 2 { Format::Q4K } else { Format::Q8_0 };
+            let matrices = &[(format, 203), (Format::Q6K, 9)];
+            let (act, norm, kind, scales) = (ActFormat::Q8, true, Store, Scales::Sane);
+            check(&Case { matrices, columns: 512, act, norm, kind, scales }, &target);
         }
     }
 }
@@ -175,9 +205,8 @@ fn grids_that_wrap() {
     for (max_x, rows) in [(1, 9), (7, 112), (7, 113), (64, 257), (100, 1_031)] {
         let small = Target { max_groups: [max_x, 65_535], ..target };
         let matrices = &[(Format::Q8_0, rows)];
-        for act in [ActFormat::F32, ActFormat::Q8, ActFormat::Q16] {
-            check(&Case { matrices, columns: 64, act, norm: false, kind: Store, scales: Scales::Sane }, &small);
-        }
+        let (act, norm, kind, scales) = (ActFormat::Q16, false, Store, Scales::Sane);
+        check(&Case { matrices, columns: 64, act, norm, kind, scales }, &small);
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use zinc_kernels::Dispatch;
 use zinc_kernels::generated::state::StepState;
-use zinc_vk::{Buffer, Placement};
+use zinc_vk::{Access, Buffer, Placement, RecordingBuilder};
 
 use super::Gpu;
 
@@ -90,9 +90,7 @@ impl Arena {
     }
 
     fn add<T>(&mut self, bytes: &[u8], role: Role) -> Array<T> {
-        let guarded = (2 * GUARD_BYTES + bytes.len()) as u64;
-        let buffer = Buffer::new(&self.gpu.device, "test array", guarded, Placement::Readback)
-            .unwrap_or_else(|error| panic!("an array of {} bytes: {error}", bytes.len()));
+        let buffer = self.buffer_of("test array", &guarded(bytes));
         let array = Array {
             address: buffer.address() + GUARD_BYTES as u64,
             len: bytes.len() / size_of::<T>(),
@@ -100,25 +98,84 @@ impl Arena {
             element: PhantomData,
         };
         self.arrays.push(Allocation { buffer, initial: bytes.to_vec(), role });
-        self.arrays[array.index].reset();
         array
     }
 
-    /// Puts every array back to what it was made with.
-    pub fn reset(&self) {
-        self.arrays.iter().for_each(Allocation::reset);
+    /// A buffer that holds the bytes.
+    fn buffer_of(&self, name: &str, bytes: &[u8]) -> Arc<Buffer> {
+        let buffer = Buffer::new(&self.gpu.device, name, bytes.len() as u64, Placement::Readback)
+            .unwrap_or_else(|error| panic!("{name} of {} bytes: {error}", bytes.len()));
+        buffer.write(0, bytes);
+        buffer
     }
 
-    /// Runs the launches in order.
+    /// Runs the launches in order, each seeing what those before it wrote.
     ///
     /// # Panics
-    /// If an input or a guard has changed afterwards, or as [`Gpu::run`].
+    /// If an input or a guard has changed afterwards, or as [`Gpu::submit`].
     pub fn run(&self, launches: &[Dispatch]) {
-        self.gpu.run(launches);
+        self.submit(|recording| {
+            for (index, launch) in launches.iter().enumerate() {
+                if index > 0 {
+                    recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+                }
+                self.gpu.record(recording, launch);
+            }
+        });
         let names: Vec<_> = launches.iter().map(|launch| launch.kernel.name).collect();
+        self.check(&format!("{names:?}"));
+    }
+
+    /// Runs the launch `runs` times in one submission, each time from what the arrays were made with. Returns what each run left in the
+    /// outputs and their guards, run after run.
+    ///
+    /// # Panics
+    /// As [`Arena::run`]; inputs, and the guards of what is not an output, are looked at after the last run only.
+    pub fn run_repeatedly(&self, launch: &Dispatch, runs: usize) -> Vec<u8> {
+        let writable = || self.arrays.iter().filter(|array| array.role != Role::Input);
+        let outputs = || self.arrays.iter().filter(|array| array.role == Role::Output);
+        let starts: Vec<_> =
+            writable().map(|array| self.buffer_of("what an array starts with", &guarded(&array.initial))).collect();
+        let bytes_of_run: u64 = outputs().map(|array| array.buffer.size()).sum();
+        let mut left = vec![0; bytes_of_run as usize * runs];
+        let results = self.buffer_of("what the outputs hold after each run", &left);
+        self.submit(|recording| {
+            let mut at = 0;
+            for _ in 0..runs {
+                for (array, start) in writable().zip(&starts) {
+                    recording.copy(start, 0, &array.buffer, 0, start.size());
+                }
+                recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+                self.gpu.record(recording, launch);
+                recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
+                for array in outputs() {
+                    recording.copy(&array.buffer, 0, &results, at, array.buffer.size());
+                    at += array.buffer.size();
+                }
+                // The next run's copies overwrite what these read.
+                recording.barrier(Access::TRANSFER_READ, Access::TRANSFER_WRITE);
+            }
+        });
+        self.check(launch.kernel.name);
+        results.read(0, &mut left);
+        left
+    }
+
+    fn submit(&self, record: impl FnOnce(&mut RecordingBuilder)) {
+        self.gpu.submit(|recording| {
+            // A launch that a test no longer waits for still runs: its arrays must not become another test's.
+            for array in &self.arrays {
+                recording.keep(array.buffer.clone());
+            }
+            record(recording);
+        });
+    }
+
+    /// Panics if an input or a guard has changed.
+    fn check(&self, launches: &str) {
         for (index, array) in self.arrays.iter().enumerate() {
-            let bytes = array.checked_bytes(|place| format!("{names:?} wrote {place} array {index}"));
-            assert!(array.role != Role::Input || bytes == array.initial, "{names:?} changed input array {index}");
+            let bytes = array.checked_bytes(|place| format!("{launches} wrote {place} array {index}"));
+            assert!(array.role != Role::Input || bytes == array.initial, "{launches} changed input array {index}");
         }
     }
 
@@ -138,11 +195,6 @@ impl Arena {
 }
 
 impl Allocation {
-    fn reset(&self) {
-        let guard = pattern(GUARD_BYTES);
-        self.buffer.write(0, &[&guard, &*self.initial, &guard].concat());
-    }
-
     /// The content; panics with what `complaint` makes of the place where a guard has changed.
     fn checked_bytes(&self, complaint: impl Fn(&str) -> String) -> Vec<u8> {
         let mut guarded = vec![0; 2 * GUARD_BYTES + self.initial.len()];
@@ -154,6 +206,12 @@ impl Allocation {
         assert!(after == guard, "{}", complaint("after"));
         content.to_vec()
     }
+}
+
+/// The bytes between two guards.
+fn guarded(bytes: &[u8]) -> Vec<u8> {
+    let guard = pattern(GUARD_BYTES);
+    [&guard, bytes, &guard].concat()
 }
 
 fn pattern(bytes: usize) -> Vec<u8> {

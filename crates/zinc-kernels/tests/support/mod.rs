@@ -14,7 +14,7 @@ pub mod tolerance;
 use std::sync::{Arc, OnceLock};
 
 use zinc_kernels::{Dispatch, Pipelines, Target};
-use zinc_vk::{Access, Device, DevicePlan, Instance, InstanceOptions, QueueKind, RecordingBuilder, Validation, Wants};
+use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, QueueKind, RecordingBuilder, Validation, Wants};
 
 pub use arena::Arena;
 
@@ -47,20 +47,21 @@ impl Gpu {
         self.pipelines.target()
     }
 
-    /// Runs the launches in order, each seeing what those before it wrote, and waits.
+    /// Records a launch.
+    ///
+    /// # Panics
+    /// If Vulkan refuses the kernel.
+    pub fn record(&self, recording: &mut RecordingBuilder, dispatch: &Dispatch) {
+        self.pipelines.record(recording, dispatch).unwrap_or_else(|error| panic!("{}: {error}", dispatch.kernel.name));
+    }
+
+    /// Runs what `record` records, and waits.
     ///
     /// # Panics
     /// If Vulkan refuses anything, or the validation layer has said anything so far.
-    pub fn run(&self, launches: &[Dispatch]) {
+    pub fn submit(&self, record: impl FnOnce(&mut RecordingBuilder)) {
         let mut recording = RecordingBuilder::new(&self.device, QueueKind::Compute, "test").expect("a recording");
-        for (index, dispatch) in launches.iter().enumerate() {
-            if index > 0 {
-                recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-            }
-            self.pipelines
-                .record(&mut recording, dispatch)
-                .unwrap_or_else(|error| panic!("{}: {error}", dispatch.kernel.name));
-        }
+        record(&mut recording);
         let recording = recording.finish().expect("the recording ends");
         let point = self.device.compute_queue().submit(&recording, &[]).expect("a submit");
         point.wait().expect("the launches end");

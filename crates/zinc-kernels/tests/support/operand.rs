@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use zinc_kernels::Format;
 use zinc_kernels::ops::{ActFormat, RUN};
 use zinc_kernels::reference::{self, HostMatrix, Quantised};
 
@@ -88,6 +89,11 @@ impl Operand {
         })
         .collect()
     }
+}
+
+/// The forms of activations that weights of a format can meet.
+pub fn forms(format: Format) -> &'static [ActFormat] {
+    if format.is_float() { &[ActFormat::F32] } else { &[ActFormat::F32, ActFormat::Q8, ActFormat::Q16] }
 }
 
 /// What a vector of `n` elements that a kernel stored in form `act` stands for.
