@@ -67,7 +67,7 @@ Operand prepare_operand(uint64_t x, uint64_t norm, float epsilon) {
         barrier();
     } else if (NORM == 1) {
         float squares = 0.0;
-        [[unroll]] for (uint part = thread_index(); part < COLUMNS / 4; part += gl_WorkGroupSize.x) {
+        for (uint part = thread_index(); part < COLUMNS / 4; part += gl_WorkGroupSize.x) {
             vec4 v = load_vec4(x, part * 16u);
             squares += dot(v, v);
         }
@@ -119,9 +119,12 @@ float run_dot(uint format, uvec4 q, vec2 scale, Operand operand, uint run) {
 float row_dot(uint format, uint64_t row, Operand operand, uint thread, uint threads) {
     float sum = 0.0;
     if (is_float(format)) {
-        [[unroll]] for (uint first = 0; first < COLUMNS / 4; first += threads) {
-            uint part = first + thread;
-            if (part < COLUMNS / 4) sum += dot(load_floats(format, row, part), operand_floats(operand, part));
+        // Four at a time: unrolled wholly, a wide row takes compilers of CPU drivers half a minute.
+        for (uint first = 0; first < COLUMNS / 4; first += 4 * threads) {
+            [[unroll]] for (uint n = 0; n < 4; n++) {
+                uint part = first + n * threads + thread;
+                if (part < COLUMNS / 4) sum += dot(load_floats(format, row, part), operand_floats(operand, part));
+            }
         }
         return sum;
     }

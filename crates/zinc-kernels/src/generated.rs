@@ -3,12 +3,12 @@
 // Hashes by which `--check` tells whether this file is up to date:
 //   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
 //   140d2d586fc784a9549ae7777c4dc5f131f17f5d30047bed89ce4746499b2be3 crates/zinc-kernels/spv/attention.spv
-//   6f19c76140dfa096292d7ec7ffa517f1ee1f10527ec2facc25ea936b5a8e5e51 crates/zinc-kernels/spv/expert_down.spv
-//   077d157b8a4fd96426dfdc505adf21cb2d9bcbfab73eecbf0ffd5fe31a149331 crates/zinc-kernels/spv/gate_up.spv
+//   9d5ccfc08252a116148a9538cd94ba8a221887ebef0c97a1a19491a040280071 crates/zinc-kernels/spv/expert_down.spv
+//   7f21daca076288c555a5f1323858d7fd403e2ccb5e29bc2b1ebdd23d3da0c4da crates/zinc-kernels/spv/gate_up.spv
 //   7245538a948f7b143a53585d9cbdac9fc35e3b4941cd0c2ac2345a753637dd5b crates/zinc-kernels/spv/gather.spv
-//   947f620235b1304d9cc508913a810fe0276366dc2195b7f0ba96e9e6c354b36d crates/zinc-kernels/spv/mat_vec.spv
+//   e601277ab49e6df472b713bee6ace29107a45536ae6e23b9a0654c2ef5f2b5f0 crates/zinc-kernels/spv/mat_vec.spv
 //   eff26d0f3404ac2cd55cc50223763fe26467fab275799f756969b2bfcbc6edcd crates/zinc-kernels/spv/read.spv
-//   c761005e20c91105c11593f5184243362dda5a9913f0897317363f712c989a73 crates/zinc-kernels/spv/router.spv
+//   21dbbb1f209b473048b1a25425e9619784adb9e3b8a26ec902e2be98860025e2 crates/zinc-kernels/spv/router.spv
 //   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
 //   4e32825050de439c5f5a424d95eb6c1df4348735a9198f313fda39f8de96bbd0 shaders/attention.comp
@@ -24,7 +24,7 @@
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   f1ae05a3fa8e0d29600fda2caa7978a18e573b7369f85a335e025e0605099226 shaders/include/memory.glsl
 //   a8447fb2e9a9aef30e595ec340282525975ec1be95be4d19cf007e4bafc2a0ba shaders/include/order.glsl
-//   9c59393f5e896d088d8ba1fa2ea41dbfac3e8c9e7c0b24762aac239bedfba4f5 shaders/include/products.glsl
+//   71af05251dba1d4fbfa85e984f9e56d23f778b1eab94464a038ceaba3e235ec2 shaders/include/products.glsl
 //   5c660484dc680df4e26d542a6063ec3a2fef2d7f41ed7f3a9740ea78b4a3b09d shaders/include/random.glsl
 //   5a34f10a6e50123fdcd54256977429afa5ebca6b3dee52a01c98061c878c3a3b shaders/include/reduce.glsl
 //   104b82bfe9b5fbc26498234618c19031a5ab6aef99acdf2df4b1315191c6aa66 shaders/include/state.glsl
