@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(json["avg_ts"], 750.0);
         // 750 tokens of a megabyte in a second.
         assert_eq!(json["bandwidth_percent"], 75.0);
-        assert_eq!((&json["logits_fnv1a"], &json["act"]), (&json!("0000000000000abc"), &json!("q8")));
+        assert_eq!((&json["logits_fnv1a"], &json["act"]), (&json!("0000000000000abc"), &json!("q16")));
     }
 
     #[test]
