@@ -28,7 +28,6 @@ void store_u32(uint64_t base, uint offset, uint value) { U32Ref(base + uint64_t(
 void store_f32(uint64_t base, uint offset, float value) { F32Ref(base + uint64_t(offset)).v = value; }
 void store_vec4(uint64_t base, uint offset, vec4 value) { Vec4Ref(base + uint64_t(offset)).v = value; }
 void store_uvec2(uint64_t base, uint offset, uvec2 value) { UVec2Ref(base + uint64_t(offset)).v = value; }
-void store_uvec4(uint64_t base, uint offset, uvec4 value) { UVec4Ref(base + uint64_t(offset)).v = value; }
 
 // What no workgroup of the dispatch writes, read where the address is the same for all lanes: drivers may use scalar loads.
 layout(buffer_reference, scalar, buffer_reference_align = 4) restrict readonly buffer UniformU32Ref { uint v; };
@@ -38,5 +37,4 @@ uint load_uniform_u32(uint64_t base, uint offset) { return UniformU32Ref(base + 
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer SharedU32Ref { uint v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer SharedVec4Ref { vec4 v; };
 
-void store_shared_f32(uint64_t base, uint offset, float value) { SharedU32Ref(base + uint64_t(offset)).v = floatBitsToUint(value); }
 void store_shared_vec4(uint64_t base, uint offset, vec4 value) { SharedVec4Ref(base + uint64_t(offset)).v = value; }

@@ -22,13 +22,3 @@ vec2 workgroup_sum(vec2 value) {
     for (uint i = 0; i < subgroups_per_workgroup(); i++) total += reduce_pairs[i];
     return total;
 }
-
-float workgroup_max(float value) {
-    float partial = subgroupMax(value);
-    barrier();
-    if (subgroupElect()) reduce_partials[gl_SubgroupID] = partial;
-    barrier();
-    float highest = reduce_partials[0];
-    for (uint i = 1; i < subgroups_per_workgroup(); i++) highest = max(highest, reduce_partials[i]);
-    return highest;
-}

@@ -22,11 +22,11 @@
 //   720c2618764f341ce161385548b63ea42f867783400a28560c003a7552943116 shaders/include/choice.glsl
 //   338c2fc0e5d8b436bc05efbabceaf101b18821e881eb0a6b616f1c8b0fe6b677 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
-//   f1ae05a3fa8e0d29600fda2caa7978a18e573b7369f85a335e025e0605099226 shaders/include/memory.glsl
+//   6df819e495f7e4310cf35df087d6248fb8bd6818e523472c57c94c3b79cb5237 shaders/include/memory.glsl
 //   a8447fb2e9a9aef30e595ec340282525975ec1be95be4d19cf007e4bafc2a0ba shaders/include/order.glsl
 //   71af05251dba1d4fbfa85e984f9e56d23f778b1eab94464a038ceaba3e235ec2 shaders/include/products.glsl
 //   5c660484dc680df4e26d542a6063ec3a2fef2d7f41ed7f3a9740ea78b4a3b09d shaders/include/random.glsl
-//   5a34f10a6e50123fdcd54256977429afa5ebca6b3dee52a01c98061c878c3a3b shaders/include/reduce.glsl
+//   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
 //   104b82bfe9b5fbc26498234618c19031a5ab6aef99acdf2df4b1315191c6aa66 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   0685b31e924ff01fa3a639445e1fd2147bb45f3968c79ec5a7a83875bdf41eaf shaders/mat_vec.comp
