@@ -66,9 +66,7 @@ impl Tuning {
         attention_heads: 4,
         long_context: 0,
     };
-}
 
-impl Tuning {
     /// Rows of a product of `rows` rows that one subgroup takes at a time.
     #[must_use]
     pub fn rows_at_a_time(&self, rows: u32) -> u32 {
