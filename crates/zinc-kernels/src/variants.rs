@@ -37,7 +37,8 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     for (label, dispatch) in products(target) {
         add(&label, dispatch);
     }
-    add("f16 cache", attention().dispatch(target));
+    add("f16 cache", attention(CacheFormat::F16).dispatch(target));
+    add("f32 cache", attention(CacheFormat::F32).dispatch(target));
     add("F32", router().dispatch(target));
     let routing = Routing::Experts(Choice {
         logits: 0,
@@ -96,7 +97,7 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
     list
 }
 
-fn attention() -> Attention {
+fn attention(format: CacheFormat) -> Attention {
     Attention {
         state: 0,
         q: 0,
@@ -110,8 +111,8 @@ fn attention() -> Attention {
         counters: 0,
         y: 0,
         out: ACT,
-        key_format: CacheFormat::F16,
-        value_format: CacheFormat::F16,
+        key_format: format,
+        value_format: format,
         heads: HEADS,
         rotated: HEADS.head_size,
         pairing: Pairing::Halves,
