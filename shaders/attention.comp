@@ -66,7 +66,6 @@ const uint SHARES_AHEAD = 8;                                        // loaded be
 const uint WARM_AHEAD = 8;
 #define MINUS_INFINITY uintBitsToFloat(0xff800000u)
 
-
 shared vec4 query[HEADS * PARTS];
 shared vec4 joined[SUBGROUPS * HEADS * PARTS]; // [subgroup, head, part]: weighted values
 shared float maxima[MAX_SHARES * HEADS];       // [share, head], of the subgroups and in the end of the splits

@@ -30,15 +30,20 @@ layout(push_constant, scalar) uniform Push {
 
 const uint CHUNKS = COLUMNS / 32;
 
-// The lanes of a subgroup are in few slots, whose experts are the same for all of them: selecting costs less than a load by each lane.
+// Of `each`, an array by slot, the entry of a lane's item; the subgroup's items begin at `first`. A subgroup is in few slots, known at compile
+// time, and their entries are the same for all lanes: selecting costs less than a load by each lane.
+#define OF_SLOT(entry, each, first, item) \
+    entry = each[min(first / CHUNKS, SLOTS - 1)]; \
+    [[unroll]] for (uint s = 1; s < SLOTS; s++) { \
+        if (s * CHUNKS > first && s * CHUNKS < first + SUBGROUP && item >= s * CHUNKS) entry = each[s]; \
+    }
+
 #define LOAD_WEIGHTS(at) { \
     [[unroll]] for (uint n = 0; n < AHEAD; n++) { \
         uint first = (at) + n * SUBGROUP, item = first + gl_SubgroupInvocationID; \
         if (inside(first, CHUNKS * SLOTS)) { \
-            uint expert = experts[min(first / CHUNKS, SLOTS - 1)]; \
-            [[unroll]] for (uint s = 1; s < SLOTS; s++) { \
-                if (s * CHUNKS > first && s * CHUNKS < first + SUBGROUP && item >= s * CHUNKS) expert = experts[s]; \
-            } \
+            uint expert; \
+            OF_SLOT(expert, experts, first, item) \
             raw[n] = load_raw(FORMAT, push.down + uint64_t((expert * push.rows + row) * bytes), COLUMNS, item % CHUNKS); \
         } \
     } \
@@ -67,10 +72,8 @@ void main() {
                 uint first = at + n * SUBGROUP, item = first + gl_SubgroupInvocationID;
                 if (inside(first, CHUNKS * SLOTS)) {
                     uint slot = item / CHUNKS, chunk = item % CHUNKS;
-                    float weight = weights[min(first / CHUNKS, SLOTS - 1)];
-                    [[unroll]] for (uint s = 1; s < SLOTS; s++) {
-                        if (s * CHUNKS > first && s * CHUNKS < first + SUBGROUP && item >= s * CHUNKS) weight = weights[s];
-                    }
+                    float weight;
+                    OF_SLOT(weight, weights, first, item)
                     Operand operand = Operand(push.h + uint64_t(slot * act_bytes(ACT, COLUMNS)), 0, 1.0);
                     float product = quantised_dot(FORMAT, unpack(FORMAT, raw[n], chunk), chunk_input(operand, FORMAT, chunk));
                     sum += weight * product;

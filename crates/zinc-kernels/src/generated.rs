@@ -11,8 +11,8 @@
 //   21dbbb1f209b473048b1a25425e9619784adb9e3b8a26ec902e2be98860025e2 crates/zinc-kernels/spv/router.spv
 //   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
 //   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
-//   4e32825050de439c5f5a424d95eb6c1df4348735a9198f313fda39f8de96bbd0 shaders/attention.comp
-//   1b5002a7557075a66acfc71774ec313abf019563b6b716801283404d634d8f5e shaders/expert_down.comp
+//   4df25234343c41bd6c4ae83ad15f532e0dc0c96a22f5dd05782dff583d94c050 shaders/attention.comp
+//   bc3149ca99e5516287396e933d9d0c4922bc3f4d238a6e84c03d12e2ec5cdacc shaders/expert_down.comp
 //   400ebe307f7203255fdc830711d08edbc12d2e031500016bd6a6d1350e7ab6f4 shaders/gate_up.comp
 //   d71ad618ded26c5dcc27c3046035157c089ec9216d3f3b840c0dd3e135638e1e shaders/gather.comp
 //   98af82ddf96162ef668807429d47cfb0bcef821065774c34df10b2a9d5dbce0d shaders/include/activations.glsl

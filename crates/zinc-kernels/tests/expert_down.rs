@@ -91,7 +91,8 @@ fn check_form(case: &Case, act: ActFormat, target: &Target) {
         compare::equal_bits(&name, &arena.read(y), &expected);
     } else {
         compare::within(&name, &arena.read(y), &expected, |row| {
-            // Scaled values and offsets are summed apart: see `support::operand`.
+            // Scaled values and offsets are summed apart, and each may be thrice the largest weight (see `support::operand`), which is less than
+            // three times the mean of a row: 8 of the summed magnitudes.
             let apart = if format.is_float() { 1.0 } else { 8.0 };
             tolerance::sum(columns * ids.len(), apart * magnitude[row])
         });

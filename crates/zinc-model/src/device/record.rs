@@ -33,16 +33,7 @@ impl DeviceModel {
     /// # Errors
     /// What the driver says of a pipeline.
     pub fn record(&self, plan: &Plan, io: &StepIo, recording: &mut RecordingBuilder) -> Result<()> {
-        for buffer in self.buffers() {
-            recording.keep(buffer.clone());
-        }
-        for (op, barrier) in plan.ops.iter().zip(barriers_before(&plan.ops)) {
-            if barrier {
-                recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-            }
-            self.pipelines.record(recording, &self.dispatch(op, io))?;
-        }
-        Ok(())
+        self.record_ops(plan, io, recording, barriers_before(&plan.ops), &mut |_| ())
     }
 
     /// Records a step with a barrier before every op, and calls `mark` after every op: an instrument to time ops one by one.
@@ -56,11 +47,25 @@ impl DeviceModel {
         recording: &mut RecordingBuilder,
         mark: &mut dyn FnMut(&mut RecordingBuilder),
     ) -> Result<()> {
+        self.record_ops(plan, io, recording, vec![true; plan.ops.len()], mark)
+    }
+
+    /// Records the ops, each behind a barrier where `barriers` says so and followed by a `mark`.
+    fn record_ops(
+        &self,
+        plan: &Plan,
+        io: &StepIo,
+        recording: &mut RecordingBuilder,
+        barriers: Vec<bool>,
+        mark: &mut dyn FnMut(&mut RecordingBuilder),
+    ) -> Result<()> {
         for buffer in self.buffers() {
             recording.keep(buffer.clone());
         }
-        for op in &plan.ops {
-            recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+        for (op, barrier) in plan.ops.iter().zip(barriers) {
+            if barrier {
+                recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+            }
             self.pipelines.record(recording, &self.dispatch(op, io))?;
             mark(recording);
         }

@@ -19,7 +19,7 @@ use zinc_vk::{
 };
 
 use super::sequence::{MAX_END_TOKENS, end_tokens, initial_state};
-use super::{Score, plan_shape, step_output};
+use super::{Score, step_output};
 use crate::model::{
     GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket,
 };
@@ -155,8 +155,8 @@ impl VulkanModel {
             this.slots = (0..depth)
                 .map(|slot| {
                     Ok(Slot {
-                        feed: this.record(Shape::Feed, slot)?.finish()?,
-                        decode: this.record(Shape::Decode, slot)?.finish()?,
+                        feed: this.record(StepShape::Feed, slot)?.finish()?,
+                        decode: this.record(StepShape::Decode, slot)?.finish()?,
                     })
                 })
                 .collect::<Result<_>>()?;
@@ -190,7 +190,7 @@ impl VulkanModel {
     /// # Errors
     /// What the device says: it is recorded once more to be counted.
     pub fn step_stats(&self, shape: StepShape) -> Result<RecordingStats> {
-        Ok(self.record(plan_shape(shape), 0)?.finish()?.stats())
+        Ok(self.record(shape, 0)?.finish()?.stats())
     }
 
     /// The logits that the last decode step left behind, `[vocabulary]` f32.
@@ -233,11 +233,8 @@ impl VulkanModel {
     }
 
     /// Records one step that reports into ring slot `slot`.
-    fn record(&self, shape: Shape, slot: u32) -> Result<RecordingBuilder> {
-        let plan = match shape {
-            Shape::Feed => &self.feed,
-            Shape::Decode => &self.decode,
-        };
+    fn record(&self, shape: StepShape, slot: u32) -> Result<RecordingBuilder> {
+        let plan = self.plan(shape);
         let io = self.io(slot);
         let mut recording = self.start_recording(&format!("{shape:?} step {slot}"))?;
         if let Some(timestamps) = &self.timestamps {
@@ -313,7 +310,7 @@ impl StepModel for VulkanModel {
                 Some(queue.submit(recording, &[])?)
             }
             Sync::Fence => {
-                let recording = self.record(plan_shape(shape), slot)?.finish()?;
+                let recording = self.record(shape, slot)?.finish()?;
                 let before_ns = host_now_ns();
                 queue.submit_and_wait_fence(&recording)?;
                 self.waited_ns += host_now_ns() - before_ns;
@@ -363,22 +360,14 @@ impl Score for VulkanModel {
 
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         self.begin(&SequenceStart { tokens, cached: 0, budget: 1, sampling: Sampling::GREEDY, eog: &[] })?;
-        let vocabulary = self.limits.vocabulary_tokens as usize;
-        let (logits, offset, bytes) = self.model.activation(Array::Logits);
-        let readback = Buffer::new(self.device(), "logits", bytes, Placement::Readback)?;
-        let mut recording = self.record(Shape::Decode, 0)?;
-        recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
-        recording.copy(logits, offset, &readback, 0, bytes);
-        let recording = recording.finish()?;
+        let recording = self.record(StepShape::Decode, 0)?.finish()?;
         let queue = self.device().compute_queue().clone();
-        let mut values = vec![0.0f32; vocabulary];
         for position in 0..tokens.len() {
             match self.options.sync {
                 Sync::Timeline => queue.submit(&recording, &[])?.wait()?,
                 Sync::Fence => queue.submit_and_wait_fence(&recording)?,
             }
-            readback.read(0, bytemuck::cast_slice_mut(&mut values));
-            sink(position, &values);
+            sink(position, &self.last_logits()?);
         }
         Ok(())
     }
