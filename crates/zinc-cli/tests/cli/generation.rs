@@ -1,11 +1,11 @@
 //! Commands that run a model: answers, conversations, logits, traces, and Ctrl-C.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{argument, command, golden, source_argument, zinc, zinc_with_input};
+use crate::support::{argument, command, golden, interrupt, source_argument, zinc, zinc_with_input};
 
 const QUESTION: &str = "What is a telescope?";
 const ANSWER: &str = "Telescope: a magnifier of images of distant objects.\n";
@@ -200,8 +200,7 @@ fn ctrl_c_stops_an_answer_within_a_step() {
     let mut child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     assert!(!stdout.fill_buf().unwrap().is_empty(), "no text came");
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    interrupt(&child);
     let mut text = String::new();
     stdout.read_to_string(&mut text).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Outcome, argument, command, zinc};
+use crate::support::{Outcome, argument, command, interrupt, zinc};
 
 /// Writes a small made-up model and returns its path as an argument.
 fn synth(directory: &Path, name: &str, arguments: &[&str]) -> String {
@@ -99,7 +99,7 @@ fn ctrl_c_leaves_no_part_of_a_file() {
         assert!(started.elapsed() < Duration::from_secs(60), "no file appeared");
         sleep(Duration::from_millis(10));
     }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    interrupt(&child);
     let outcome = Outcome::from(child.wait_with_output().unwrap());
     assert_eq!(outcome.code, Some(130), "{outcome:?}");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);

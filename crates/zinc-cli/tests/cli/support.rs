@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use zinc_model::gguf::{File, TensorFormat, Value, Writer};
 
@@ -77,6 +77,12 @@ pub(crate) fn zinc_with_input(arguments: &[&str], input: &str) -> Outcome {
     // A program that ends early closes its stdin; what it says then is what the test looks at.
     let _ = child.stdin.take().expect("stdin is a pipe").write_all(input.as_bytes());
     child.wait_with_output().expect("the program ends").into()
+}
+
+/// Presses Ctrl-C for a running program. The shell's own `kill` does it, since a bare machine has no program of that name.
+pub(crate) fn interrupt(child: &Child) {
+    let kill = format!("kill -INT {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success(), "{kill}");
 }
 
 /// A file below the top directory of the source tree.
