@@ -142,7 +142,7 @@ impl<M: StepModel> Engine<M> {
             tokens: &request.prompt,
             cached,
             budget: plan.decodes(),
-            sampling: request.sampling,
+            sampling: &request.sampling,
             eog: &request.eog,
         };
         self.model.begin(&start).map_err(|source| Error::model(ModelCall::Begin, source))?;

@@ -61,11 +61,23 @@ pub enum Error {
     /// The request queue would hold no request.
     #[error("a request queue of capacity 0 accepts nothing; use 1 or more")]
     QueueCapacityZero,
-    /// The temperature is negative, infinite or not a number.
-    #[error("temperature {temperature} is not a finite number >= 0; 0 is greedy")]
-    InvalidTemperature {
-        /// The temperature that was asked for.
-        temperature: f32,
+    /// A sampling parameter is outside its range.
+    #[error("{parameter} {value} is not {expected}")]
+    InvalidSampling {
+        /// The parameter, by llama.cpp's name.
+        parameter: &'static str,
+        /// The value that was asked for.
+        value: f32,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// A logit bias is for a token that is not in the vocabulary.
+    #[error("logit bias for token {token}, and the vocabulary has ids 0 to {}", vocabulary_tokens.saturating_sub(1))]
+    BiasOutsideVocabulary {
+        /// The id.
+        token: u32,
+        /// Size of the vocabulary.
+        vocabulary_tokens: u32,
     },
     /// The prompt has no token, so there is nothing to continue.
     #[error("the prompt is empty; it needs at least one token")]
@@ -103,6 +115,14 @@ pub enum Error {
         step: u32,
         /// Position of the token that went in.
         position: u32,
+    },
+    /// The request's constraint or sampler failed. The sequence ends, and the engine goes on.
+    #[error("choosing the token at position {position}: {source}")]
+    Control {
+        /// Position of the token that was to be chosen.
+        position: u32,
+        /// What the constraint or the sampler said.
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The model reported something the plan excludes. Nothing it says can be trusted any more, so the engine stops using it.
     #[error(

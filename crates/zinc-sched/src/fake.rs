@@ -26,16 +26,15 @@ pub enum TokenStream {
 }
 
 /// The token that [`TokenStream::History`] chooses after `history`. Its only property of interest is that it depends on all of it.
-pub fn next_token(history: &[u32], sampling: Sampling, vocabulary_tokens: u32) -> u32 {
-    let seed =
-        if sampling.is_greedy() { 0 } else { sampling.seed() ^ u64::from(sampling.temperature().to_bits()) << 32 };
+pub fn next_token(history: &[u32], sampling: &Sampling, vocabulary_tokens: u32) -> u32 {
+    let seed = if sampling.is_greedy() { 0 } else { sampling.seed ^ u64::from(sampling.temperature.to_bits()) << 32 };
     let hash = history.iter().fold(mix(seed), |hash, &token| mix(hash ^ u64::from(token)));
     (hash % u64::from(vocabulary_tokens)) as u32
 }
 
 /// The first `count` tokens that [`TokenStream::History`] chooses after `prompt`, computed without a model, a window or a cache: what a
 /// test compares with.
-pub fn continuation(prompt: &[u32], count: usize, sampling: Sampling, vocabulary_tokens: u32) -> Vec<u32> {
+pub fn continuation(prompt: &[u32], count: usize, sampling: &Sampling, vocabulary_tokens: u32) -> Vec<u32> {
     let mut history = prompt.to_vec();
     for _ in 0..count {
         history.push(next_token(&history, sampling, vocabulary_tokens));
@@ -343,7 +342,7 @@ impl FakeModel {
                     .iter()
                     .map(|kv| kv.expect("positions are written in order"))
                     .collect();
-                next_token(&seen, device.sampling, self.options.limits.vocabulary_tokens)
+                next_token(&seen, &device.sampling, self.options.limits.vocabulary_tokens)
             }
         };
         device.decoded += 1;
@@ -402,7 +401,7 @@ impl StepModel for FakeModel {
             decoded: 0,
             token: 0,
             live: true,
-            sampling: start.sampling,
+            sampling: start.sampling.clone(),
             eog: start.eog.iter().copied().take(self.options.eog_slots).collect(),
         };
         self.running = Some((host, device));
@@ -503,17 +502,19 @@ mod tests {
         FakeModel::new(FakeOptions::default(), ManualClock::new())
     }
 
+    static GREEDY: Sampling = Sampling::GREEDY;
+
     fn start(tokens: &[u32], cached: u32, budget: u32) -> SequenceStart<'_> {
-        SequenceStart { tokens, cached, budget, sampling: Sampling::GREEDY, eog: &[] }
+        SequenceStart { tokens, cached, budget, sampling: &GREEDY, eog: &[] }
     }
 
     #[test]
     fn every_token_of_the_history_matters() {
-        let base = next_token(&[1, 2, 3], Sampling::GREEDY, u32::MAX);
+        let base = next_token(&[1, 2, 3], &Sampling::GREEDY, u32::MAX);
         for other in [&[1, 2, 4][..], &[9, 2, 3], &[1, 3, 2], &[1, 2], &[0, 1, 2, 3]] {
-            assert_ne!(next_token(other, Sampling::GREEDY, u32::MAX), base, "{other:?}");
+            assert_ne!(next_token(other, &Sampling::GREEDY, u32::MAX), base, "{other:?}");
         }
-        let warm = |seed| next_token(&[1, 2, 3], Sampling::new(0.8, seed).unwrap(), u32::MAX);
+        let warm = |seed| next_token(&[1, 2, 3], &Sampling::new(0.8, seed).unwrap(), u32::MAX);
         assert_ne!(warm(1), warm(2));
         assert_ne!(warm(1), base);
     }
@@ -521,7 +522,7 @@ mod tests {
     #[test]
     fn steps_behind_the_end_do_nothing() {
         let mut model = model();
-        model.begin(&SequenceStart { eog: &[next_token(&[5], Sampling::GREEDY, 1000)], ..start(&[5], 0, 3) }).unwrap();
+        model.begin(&SequenceStart { eog: &[next_token(&[5], &Sampling::GREEDY, 1000)], ..start(&[5], 0, 3) }).unwrap();
         let tickets = [(); 3].map(|()| model.submit(StepShape::Decode).unwrap());
         let outputs = tickets.map(|ticket| model.wait(ticket).unwrap());
         assert_eq!(outputs.map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);

@@ -77,6 +77,7 @@
 pub mod adapter;
 mod apply;
 pub mod clock;
+mod control;
 mod engine;
 mod error;
 pub mod fake;
@@ -91,6 +92,7 @@ pub mod trace;
 mod window;
 
 pub use clock::{Clock, FnClock, ManualClock, SystemClock};
+pub use control::{Constraint, Control, ControlError, Guide, TokenSampler, Verdict};
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation};
@@ -100,6 +102,6 @@ pub use model::{
     StepTiming, Ticket,
 };
 pub use request::{CancelHandle, Completion, Durations, FinishReason, Outlet, Request, Token, Tracing, Usage};
-pub use sampling::Sampling;
+pub use sampling::{Dry, LastTokens, Penalties, Sampling, SequenceBreakers, Xtc};
 pub use trace::{Quantiles, Seam, StepTrace, Trace, TraceSummary};
 pub use window::InflightDepth;

@@ -71,7 +71,7 @@ pub struct SequenceStart<'a> {
     /// The most `Decode` steps that will be submitted, at least 1 and never more than the context has room for.
     pub budget: u32,
     /// How to choose tokens.
-    pub sampling: Sampling,
+    pub sampling: &'a Sampling,
     /// Ids that end the sequence. A device with room for fewer may ignore the rest: the host compares too.
     pub eog: &'a [u32],
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::model::ModelLimits;
 use crate::sampling::Sampling;
@@ -29,6 +30,8 @@ pub struct Request {
     pub max_tokens: Option<u32>,
     /// How to choose tokens.
     pub sampling: Sampling,
+    /// Who chooses them.
+    pub control: Control,
     /// Ids that end the generation; they are reported, not delivered.
     pub eog: Arc<[u32]>,
     /// Whether to trace.
@@ -42,6 +45,7 @@ impl Request {
             prompt: prompt.into(),
             max_tokens: None,
             sampling: Sampling::GREEDY,
+            control: Control::Device,
             eog: eog.into(),
             trace: Tracing::Off,
         }
@@ -50,7 +54,7 @@ impl Request {
     /// Compares the request with the model's limits.
     ///
     /// # Errors
-    /// [`Error::EmptyPrompt`], [`Error::PromptTooLong`], [`Error::TokenOutsideVocabulary`].
+    /// [`Error::EmptyPrompt`], [`Error::PromptTooLong`], [`Error::TokenOutsideVocabulary`], and those of [`Sampling::check`].
     pub fn check(&self, limits: &ModelLimits) -> Result<()> {
         if self.prompt.is_empty() {
             return Err(Error::EmptyPrompt);
@@ -61,6 +65,7 @@ impl Request {
                 context_tokens: limits.context_tokens,
             });
         }
+        self.sampling.check(limits.vocabulary_tokens)?;
         match self.prompt.iter().position(|&token| token >= limits.vocabulary_tokens) {
             Some(index) => Err(Error::TokenOutsideVocabulary {
                 index,

@@ -1,45 +1,214 @@
 //! How a token is chosen from the logits. Only the parameters live here; the choice itself is the model's.
+//!
+//! Names, meanings and order are llama.cpp's: logit bias, penalties, DRY, top-n-sigma, top-k, typical, top-p, min-p, XTC, temperature,
+//! draw.
+
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// Sampling parameters of one request, checked when made.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Sampling parameters of one request. [`Request::check`](crate::Request::check) says whether they make sense.
+///
+/// A stage at its neutral value takes no part. However the others are set, at least one token can always be chosen.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sampling {
-    temperature: f32,
-    seed: u64,
+    /// The softmax is that of `logits / temperature`; 0 takes the most likely token that the other stages leave, the lower id of equals.
+    pub temperature: f32,
+    /// Of the counter-based generator: the same seed gives the same tokens at every depth.
+    pub seed: u64,
+    /// Keeps so many of the most likely tokens; 0 keeps all.
+    pub top_k: u32,
+    /// Keeps the most likely tokens up to this share of the probability; 1 keeps all.
+    pub top_p: f32,
+    /// Keeps tokens at least this share as likely as the likeliest; 0 keeps all.
+    pub min_p: f32,
+    /// Keeps the tokens whose surprise is closest to what is expected, up to this share of the probability; 1 keeps all.
+    pub typical_p: f32,
+    /// Keeps logits within so many standard deviations of the highest; 0 or less keeps all.
+    pub top_n_sigma: f32,
+    /// Excludes top choices.
+    pub xtc: Xtc,
+    /// Penalties of what was said before.
+    pub penalties: Penalties,
+    /// Penalty of what would go on with a repetition; `None` is off.
+    pub dry: Option<Dry>,
+    /// Added to the logits of these ids before everything else; minus infinity forbids one.
+    pub logit_bias: Vec<(u32, f32)>,
+}
+
+/// Exclude top choices: with some probability, of all tokens above a threshold only the least likely stays.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Xtc {
+    /// How often; 0 is never.
+    pub probability: f32,
+    /// From which probability on a token is a top choice; above 0.5 there cannot be two.
+    pub threshold: f32,
+}
+
+/// Penalties of tokens that occur in a window of the prompt and of what was generated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Penalties {
+    /// The window.
+    pub last_n: LastTokens,
+    /// Divides positive logits and multiplies the others; 1 is off.
+    pub repeat: f32,
+    /// Subtracted for each occurrence.
+    pub frequency: f32,
+    /// Subtracted once.
+    pub presence: f32,
+}
+
+/// Don't repeat yourself: a penalty that grows with the length of the repetition that a token would continue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dry {
+    /// Scale of the penalty; 0 is off.
+    pub multiplier: f32,
+    /// What each further token of the repetition multiplies it with; below 1 is off.
+    pub base: f32,
+    /// Repetitions up to this length cost nothing.
+    pub allowed_length: u32,
+    /// The window.
+    pub last_n: LastTokens,
+    /// What repetitions do not reach across.
+    pub breakers: Option<Arc<SequenceBreakers>>,
+}
+
+/// Token sequences that end a repetition.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SequenceBreakers {
+    /// Tokens that do so by themselves.
+    pub tokens: Vec<u32>,
+    /// Sequences of two tokens or more that do so together.
+    pub sequences: Vec<Vec<u32>>,
+}
+
+/// The last tokens of a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastTokens {
+    /// So many; 0 is none.
+    Count(u32),
+    /// All that the context holds.
+    All,
 }
 
 impl Sampling {
     /// The most likely token, every time; ties go to the lower id.
-    pub const GREEDY: Self = Self { temperature: 0.0, seed: 0 };
+    pub const GREEDY: Self = Self {
+        temperature: 0.0,
+        seed: 0,
+        top_k: 0,
+        top_p: 1.0,
+        min_p: 0.0,
+        typical_p: 1.0,
+        top_n_sigma: 0.0,
+        xtc: Xtc::OFF,
+        penalties: Penalties::OFF,
+        dry: None,
+        logit_bias: Vec::new(),
+    };
 
-    /// Samples from `softmax(logits / temperature)` with a counter-based generator: the same seed gives the same tokens at every depth.
-    /// Temperature 0 is greedy and ignores the seed.
+    /// Samples from `softmax(logits / temperature)`.
     ///
     /// # Errors
-    /// [`Error::InvalidTemperature`] unless `temperature` is finite and at least 0.
+    /// [`Error::InvalidSampling`] unless `temperature` is finite and at least 0.
     pub fn new(temperature: f32, seed: u64) -> Result<Self> {
-        if temperature.is_finite() && temperature >= 0.0 {
-            // `-0.0 >= 0.0` holds; adding 0.0 leaves one zero for the device to compare against.
-            Ok(Self { temperature: temperature + 0.0, seed })
-        } else {
-            Err(Error::InvalidTemperature { temperature })
-        }
+        let sampling = Self { temperature, seed, ..Self::GREEDY };
+        sampling.check(0).map(|()| sampling)
     }
 
-    /// Temperature; 0 is greedy.
-    pub fn temperature(&self) -> f32 {
-        self.temperature
-    }
-
-    /// Seed of the counter-based generator.
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    /// Whether the seed is irrelevant.
+    /// Whether the most likely token is taken.
     pub fn is_greedy(&self) -> bool {
         self.temperature == 0.0
+    }
+
+    /// Whether nothing but the temperature is set.
+    pub fn is_plain(&self) -> bool {
+        let Self { temperature, seed, .. } = *self;
+        *self == Self { temperature, seed, ..Self::GREEDY }
+    }
+
+    /// Whether the tokens before have a say.
+    pub fn uses_history(&self) -> bool {
+        self.penalties != Penalties::OFF || self.dry.is_some()
+    }
+
+    /// Compares the parameters with their ranges, and ids with the vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSampling`], [`Error::BiasOutsideVocabulary`].
+    pub fn check(&self, vocabulary_tokens: u32) -> Result<()> {
+        let dry = self.dry.as_ref();
+        let finite = |value: f32| value.is_finite();
+        let at_least_0 = |value: f32| value.is_finite() && value >= 0.0;
+        let probability = |value: f32| (0.0..=1.0).contains(&value);
+        for (parameter, value, valid, expected) in [
+            ("temperature", self.temperature, at_least_0(self.temperature), "a finite number >= 0; 0 is greedy"),
+            ("top-p", self.top_p, at_least_0(self.top_p), "a finite number >= 0; 1 and more keep all"),
+            ("min-p", self.min_p, probability(self.min_p), "0 to 1"),
+            ("typical", self.typical_p, at_least_0(self.typical_p), "a finite number >= 0; 1 and more keep all"),
+            ("top-n-sigma", self.top_n_sigma, finite(self.top_n_sigma), "a finite number; 0 and less are off"),
+            ("xtc-probability", self.xtc.probability, probability(self.xtc.probability), "0 to 1"),
+            ("xtc-threshold", self.xtc.threshold, probability(self.xtc.threshold), "0 to 1"),
+            (
+                "repeat-penalty",
+                self.penalties.repeat,
+                self.penalties.repeat.is_normal() && self.penalties.repeat > 0.0,
+                "a finite number > 0; 1 is off",
+            ),
+            (
+                "frequency-penalty",
+                self.penalties.frequency,
+                finite(self.penalties.frequency),
+                "a finite number; 0 is off",
+            ),
+            ("presence-penalty", self.penalties.presence, finite(self.penalties.presence), "a finite number; 0 is off"),
+            (
+                "dry-multiplier",
+                dry.map_or(0.0, |dry| dry.multiplier),
+                dry.is_none_or(|dry| at_least_0(dry.multiplier)),
+                "a finite number >= 0; 0 is off",
+            ),
+            (
+                "dry-base",
+                dry.map_or(1.0, |dry| dry.base),
+                dry.is_none_or(|dry| finite(dry.base)),
+                "a finite number; less than 1 is off",
+            ),
+        ] {
+            if !valid {
+                return Err(Error::InvalidSampling { parameter, value, expected });
+            }
+        }
+        for &(token, bias) in &self.logit_bias {
+            if bias.is_nan() || bias == f32::INFINITY {
+                let expected = "a number or -inf";
+                return Err(Error::InvalidSampling { parameter: "logit-bias", value: bias, expected });
+            }
+            if vocabulary_tokens > 0 && token >= vocabulary_tokens {
+                return Err(Error::BiasOutsideVocabulary { token, vocabulary_tokens });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Xtc {
+    /// Never.
+    pub const OFF: Self = Self { probability: 0.0, threshold: 0.1 };
+}
+
+impl Penalties {
+    /// None.
+    pub const OFF: Self = Self { last_n: LastTokens::Count(64), repeat: 1.0, frequency: 0.0, presence: 0.0 };
+}
+
+impl LastTokens {
+    /// How many tokens there are in a context of this many.
+    pub fn within(self, context_tokens: u32) -> u32 {
+        match self {
+            Self::Count(count) => count.min(context_tokens),
+            Self::All => context_tokens,
+        }
     }
 }
 
@@ -56,18 +225,45 @@ mod tests {
     #[test]
     fn temperatures_are_checked() {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.1, -f32::MIN_POSITIVE] {
-            assert!(matches!(Sampling::new(bad, 1), Err(Error::InvalidTemperature { .. })), "{bad}");
+            let error = Sampling::new(bad, 1).unwrap_err();
+            assert!(matches!(error, Error::InvalidSampling { parameter: "temperature", .. }), "{bad}: {error}");
         }
-        for good in [0.0, f32::MIN_POSITIVE, 0.7, 1.0, 100.0] {
-            assert_eq!(Sampling::new(good, 7).unwrap().temperature(), good);
+        for good in [0.0, -0.0, f32::MIN_POSITIVE, 0.7, 1.0, 100.0] {
+            assert_eq!(Sampling::new(good, 7).unwrap().temperature, good);
         }
+        assert!(Sampling::new(-0.0, 3).unwrap().is_greedy());
     }
 
     #[test]
-    fn negative_zero_is_greedy_zero() {
-        let sampling = Sampling::new(-0.0, 3).unwrap();
-        assert!(sampling.is_greedy());
-        assert_eq!(sampling.temperature().to_bits(), 0);
-        assert_eq!(sampling.seed(), 3);
+    fn parameters_outside_their_range_are_named_with_the_value() {
+        let bad = [
+            Sampling { top_p: -0.5, ..Sampling::GREEDY },
+            Sampling { min_p: 1.5, ..Sampling::GREEDY },
+            Sampling { typical_p: f32::NAN, ..Sampling::GREEDY },
+            Sampling { top_n_sigma: f32::INFINITY, ..Sampling::GREEDY },
+            Sampling { xtc: Xtc { probability: 2.0, threshold: 0.1 }, ..Sampling::GREEDY },
+            Sampling { xtc: Xtc { probability: 0.5, threshold: -1.0 }, ..Sampling::GREEDY },
+            Sampling { penalties: Penalties { repeat: 0.0, ..Penalties::OFF }, ..Sampling::GREEDY },
+            Sampling { penalties: Penalties { frequency: f32::NAN, ..Penalties::OFF }, ..Sampling::GREEDY },
+            Sampling { penalties: Penalties { presence: f32::INFINITY, ..Penalties::OFF }, ..Sampling::GREEDY },
+            Sampling { logit_bias: vec![(1, f32::NAN)], ..Sampling::GREEDY },
+        ];
+        for sampling in bad {
+            let error = sampling.check(10).unwrap_err();
+            assert!(matches!(error, Error::InvalidSampling { .. }), "{sampling:?}: {error}");
+        }
+        let outside = Sampling { logit_bias: vec![(10, 1.0)], ..Sampling::GREEDY }.check(10).unwrap_err();
+        assert_eq!(outside.to_string(), "logit bias for token 10, and the vocabulary has ids 0 to 9");
+        let extreme =
+            Sampling { top_k: u32::MAX, top_p: 7.0, logit_bias: vec![(9, f32::NEG_INFINITY)], ..Sampling::GREEDY };
+        extreme.check(10).unwrap();
+    }
+
+    #[test]
+    fn plain_sampling_is_temperature_alone() {
+        assert!(Sampling::new(0.8, 5).unwrap().is_plain());
+        assert!(!Sampling { top_k: 40, ..Sampling::GREEDY }.is_plain());
+        let penalised = Sampling { penalties: Penalties { presence: 0.5, ..Penalties::OFF }, ..Sampling::GREEDY };
+        assert!(penalised.uses_history() && !Sampling::GREEDY.uses_history());
     }
 }

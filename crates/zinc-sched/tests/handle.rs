@@ -63,7 +63,7 @@ fn events_come_in_order_and_end_once() {
             Event::Failed(error) => panic!("{error}"),
         }
     };
-    assert_eq!(ids(&tokens), continuation(&[1, 2, 3], 6, Sampling::GREEDY, VOCABULARY));
+    assert_eq!(ids(&tokens), continuation(&[1, 2, 3], 6, &Sampling::GREEDY, VOCABULARY));
     assert_eq!(tokens[0].position, 3);
     assert_eq!(completion.reason, FinishReason::Length);
     assert!(generation.next().is_none());
@@ -77,7 +77,7 @@ fn queued_requests_are_answered_in_turn() {
     let generations: Vec<_> = prompts.iter().map(|prompt| engine.generate(request(prompt, 5)).unwrap()).collect();
     for (prompt, generation) in prompts.iter().zip(generations) {
         let (tokens, _) = generation.complete().unwrap();
-        assert_eq!(ids(&tokens), continuation(prompt, 5, Sampling::GREEDY, VOCABULARY), "{prompt:?}");
+        assert_eq!(ids(&tokens), continuation(prompt, 5, &Sampling::GREEDY, VOCABULARY), "{prompt:?}");
     }
     let begun: Vec<Vec<u32>> = probe
         .calls()
@@ -97,7 +97,7 @@ fn many_threads_share_one_engine() {
                 for round in 0..8 {
                     let prompt = [thread, round, 5];
                     let (tokens, _) = engine.generate(request(&prompt, 4)).unwrap().complete().unwrap();
-                    assert_eq!(ids(&tokens), continuation(&prompt, 4, Sampling::GREEDY, VOCABULARY));
+                    assert_eq!(ids(&tokens), continuation(&prompt, 4, &Sampling::GREEDY, VOCABULARY));
                 }
             });
         }
@@ -140,7 +140,7 @@ fn dropping_a_generation_cancels_it() {
     drop(generation);
     gate.open();
     let (tokens, _) = engine.generate(request(&[1, 2, 4], 5)).unwrap().complete().unwrap();
-    assert_eq!(ids(&tokens), continuation(&[1, 2, 4], 5, Sampling::GREEDY, VOCABULARY));
+    assert_eq!(ids(&tokens), continuation(&[1, 2, 4], 5, &Sampling::GREEDY, VOCABULARY));
     assert_eq!(probe.cancels(), 1);
     // Steps 0 to 5 were observed and 6 to 9 in flight; the second request shares two tokens and takes five steps.
     assert_eq!(probe.submits(), 10 + 5);
@@ -156,7 +156,7 @@ fn a_handle_cancels_from_elsewhere() {
     gate.open();
     let (tokens, completion) = generation.complete().unwrap();
     assert_eq!(completion.reason, FinishReason::Cancelled);
-    assert_eq!(ids(&tokens), continuation(&[1, 2, 3], 3, Sampling::GREEDY, VOCABULARY));
+    assert_eq!(ids(&tokens), continuation(&[1, 2, 3], 3, &Sampling::GREEDY, VOCABULARY));
 }
 
 #[test]

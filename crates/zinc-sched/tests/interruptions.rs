@@ -15,7 +15,7 @@ const FEEDS: u64 = 3;
 const BUDGET: u32 = 12;
 
 fn expected() -> Vec<u32> {
-    continuation(&PROMPT, BUDGET as usize, Sampling::GREEDY, VOCABULARY)
+    continuation(&PROMPT, BUDGET as usize, &Sampling::GREEDY, VOCABULARY)
 }
 
 /// The engine answers a request that continues what was delivered, and one that diverges in it, as a fresh one would.
@@ -28,7 +28,7 @@ fn assert_usable(engine: &mut Engine<FakeModel>, delivered: &[u32]) {
     diverging.push(78);
     for prompt in [longer, diverging] {
         let (tokens, _) = run(engine, &request(&prompt, 4)).unwrap();
-        assert_eq!(tokens, continuation(&prompt, 4, Sampling::GREEDY, VOCABULARY), "after {prompt:?}");
+        assert_eq!(tokens, continuation(&prompt, 4, &Sampling::GREEDY, VOCABULARY), "after {prompt:?}");
     }
 }
 

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use support::{depth, ids};
 use zinc_sched::fake::{FakeModel, FakeOptions, next_token};
 use zinc_sched::{
-    CancelHandle, Engine, EngineOptions, FinishReason, ManualClock, ModelLimits, Outlet, Request, Sampling, Token,
-    Tracing,
+    CancelHandle, Control, Engine, EngineOptions, FinishReason, ManualClock, ModelLimits, Outlet, Request, Sampling,
+    Token, Tracing,
 };
 
 /// Few ids, so that prompts share prefixes and ends come early.
@@ -72,7 +72,7 @@ fn reference(request: &Request) -> (Vec<u32>, FinishReason) {
         if history.len() > CONTEXT as usize {
             return (delivered, FinishReason::ContextFull);
         }
-        let token = next_token(&history, request.sampling, VOCABULARY);
+        let token = next_token(&history, &request.sampling, VOCABULARY);
         if request.eog.contains(&token) {
             return (delivered, FinishReason::Stop { token });
         }
@@ -150,6 +150,7 @@ proptest! {
                 prompt,
                 max_tokens: turn.max_tokens,
                 sampling: turn.sampling,
+                control: Control::Device,
                 eog: turn.eog.into(),
                 trace: Tracing::On,
             };

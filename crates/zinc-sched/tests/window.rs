@@ -15,10 +15,11 @@ use zinc_sched::{
 fn every_depth_gives_the_same_tokens() {
     let prompt = [3, 1, 4, 1, 5];
     for sampling in [Sampling::GREEDY, Sampling::new(0.8, 42).unwrap()] {
-        let expected = continuation(&prompt, 20, sampling, VOCABULARY);
+        let expected = continuation(&prompt, 20, &sampling, VOCABULARY);
         for k in DEPTHS {
             let (mut engine, probe) = engine(depth(k), FakeOptions::default());
-            let (tokens, completion) = run(&mut engine, &Request { sampling, ..request(&prompt, 20) }).unwrap();
+            let request = Request { sampling: sampling.clone(), ..request(&prompt, 20) };
+            let (tokens, completion) = run(&mut engine, &request).unwrap();
             assert_eq!(tokens, expected, "depth {k}");
             assert_eq!(completion.reason, FinishReason::Length);
             assert_eq!((completion.usage.prompt_tokens, completion.usage.completion_tokens), (5, 20));
@@ -95,7 +96,7 @@ fn a_budget_of_nothing_touches_nothing() {
 fn the_context_ends_a_sequence_exactly() {
     // A prompt of 4 in a context of 10: decode steps at positions 3 to 9 sample 7 tokens.
     let prompt = [1, 2, 3, 4];
-    let all = continuation(&prompt, 7, Sampling::GREEDY, VOCABULARY);
+    let all = continuation(&prompt, 7, &Sampling::GREEDY, VOCABULARY);
     for k in DEPTHS {
         for (max_tokens, delivered, reason) in [
             (Some(1), 1, FinishReason::Length),
@@ -118,7 +119,7 @@ fn the_context_ends_a_sequence_exactly() {
 fn a_prompt_that_fills_the_context_still_gives_a_token() {
     let (mut engine, _) = engine(depth(4), context(4));
     let (tokens, completion) = run(&mut engine, &Request::new([1, 2, 3, 4], [])).unwrap();
-    assert_eq!(tokens, continuation(&[1, 2, 3, 4], 1, Sampling::GREEDY, VOCABULARY));
+    assert_eq!(tokens, continuation(&[1, 2, 3, 4], 1, &Sampling::GREEDY, VOCABULARY));
     assert_eq!(completion.reason, FinishReason::ContextFull);
 }
 
@@ -154,7 +155,7 @@ fn a_common_prefix_is_not_fed_again() {
         {
             let before = probe.submits();
             let (tokens, completion) = run(&mut engine, &request(prompt, 3)).unwrap();
-            assert_eq!(tokens, continuation(prompt, 3, Sampling::GREEDY, VOCABULARY), "depth {k}, {prompt:?}");
+            assert_eq!(tokens, continuation(prompt, 3, &Sampling::GREEDY, VOCABULARY), "depth {k}, {prompt:?}");
             assert_eq!(completion.usage.cached_tokens, cached, "depth {k}, {prompt:?}");
             assert_eq!(probe.submits() - before, prompt.len() as u64 - u64::from(cached) - 1 + 3);
         }
@@ -221,7 +222,7 @@ fn sequences_do_not_leak_into_each_other() {
         tokens.clear();
         engine.run(&request(&prompt, 1 + round % 6), &mut tokens).unwrap();
         let count = tokens.len();
-        assert_eq!(ids(&tokens), continuation(&prompt, count, Sampling::GREEDY, VOCABULARY), "round {round}");
+        assert_eq!(ids(&tokens), continuation(&prompt, count, &Sampling::GREEDY, VOCABULARY), "round {round}");
     }
 }
 

@@ -90,7 +90,7 @@ impl Score for InterpreterModel {
     type Error = Infallible;
 
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), Infallible> {
-        self.begin(&SequenceStart { tokens, cached: 0, budget: 1, sampling: Sampling::GREEDY, eog: &[] })?;
+        self.begin(&SequenceStart { tokens, cached: 0, budget: 1, sampling: &Sampling::GREEDY, eog: &[] })?;
         for position in 0..tokens.len() {
             self.interpreter.step(Shape::Decode, self.cancelled);
             sink(position, self.interpreter.logits());

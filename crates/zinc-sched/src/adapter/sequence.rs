@@ -12,8 +12,8 @@ const MIN_TEMPERATURE: f32 = 1e-5;
 
 /// The state before the first step of sequence number `sequence`.
 pub(super) fn initial_state(start: &SequenceStart<'_>, sequence: u32, context: u32) -> StepState {
-    let temperature = start.sampling.temperature();
-    let seed = start.sampling.seed();
+    let temperature = start.sampling.temperature;
+    let seed = start.sampling.seed;
     StepState {
         live: 1,
         token: start.tokens[start.cached as usize],

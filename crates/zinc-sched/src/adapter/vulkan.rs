@@ -359,7 +359,7 @@ impl Score for VulkanModel {
     type Error = Error;
 
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        self.begin(&SequenceStart { tokens, cached: 0, budget: 1, sampling: Sampling::GREEDY, eog: &[] })?;
+        self.begin(&SequenceStart { tokens, cached: 0, budget: 1, sampling: &Sampling::GREEDY, eog: &[] })?;
         let recording = self.record(StepShape::Decode, 0)?.finish()?;
         let queue = self.device().compute_queue().clone();
         for position in 0..tokens.len() {

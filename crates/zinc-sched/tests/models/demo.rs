@@ -157,7 +157,7 @@ fn a_profile_has_a_time_for_every_op_and_leaves_the_same_logits() {
         VulkanOptions { sync: Sync::Timeline, depth: InflightDepth::ONE, act: ActFormat::Q16, stamps: Tracing::Off };
     let mut model = VulkanModel::new(engine.model().model().clone(), options).expect("the demo model is recorded");
     drop(engine);
-    let start = SequenceStart { tokens, cached: kept, budget: 1, sampling: Sampling::GREEDY, eog: &[] };
+    let start = SequenceStart { tokens, cached: kept, budget: 1, sampling: &Sampling::GREEDY, eog: &[] };
     let times = model.profile(&start, 1).expect("the device has timestamps");
     assert_eq!(times.ops_ns.len(), model.plan(StepShape::Decode).ops.len());
     assert!(times.ops_ns.iter().all(|ns| *ns >= 0.0) && times.ops_ns.iter().sum::<f64>() > 0.0, "{times:?}");

@@ -1,0 +1,242 @@
+//! What a request can have the host decide about its tokens: which of them are allowed (a constraint), or which one it is (a sampler of
+//! the caller's own).
+//!
+//! Neither stalls the device. The steps are queued ahead as always; only their sampling part waits, for a value that the host signals.
+//! What a [`Constraint`] computes for a step depends on the tokens before it alone, so it is computed while the device runs the forward
+//! pass of that step. A [`TokenSampler`] needs the logits, so the device idles while it decides; the forward pass behind it is queued.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What a constraint or a sampler says when it fails: the request ends with [`Error::Control`](crate::Error::Control), the engine goes on.
+pub type ControlError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Who chooses the tokens of a request.
+#[derive(Clone, Default)]
+pub enum Control {
+    /// The device, among all tokens.
+    #[default]
+    Device,
+    /// The device, among the tokens that a constraint allows. It is made anew for each run of the request.
+    Masked(Arc<dyn Fn() -> Result<Box<dyn Constraint>, ControlError> + Send + Sync>),
+    /// A sampler on the host. It is made anew for each run of the request.
+    HostFed(Arc<dyn Fn() -> Result<Box<dyn TokenSampler>, ControlError> + Send + Sync>),
+}
+
+impl Control {
+    /// The device chooses among the tokens that a constraint allows.
+    pub fn masked<C: Constraint + 'static>(
+        start: impl Fn() -> Result<C, ControlError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::Masked(Arc::new(move || Ok(Box::new(start()?))))
+    }
+
+    /// A sampler on the host chooses.
+    pub fn host_fed<S: TokenSampler + 'static>(
+        start: impl Fn() -> Result<S, ControlError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::HostFed(Arc::new(move || Ok(Box::new(start()?))))
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Device => "Device",
+            Self::Masked(_) => "Masked",
+            Self::HostFed(_) => "HostFed",
+        })
+    }
+}
+
+/// Says which tokens may come next: a grammar, a schema, a list of banned words.
+///
+/// It lives on the engine's thread while its request runs. `guide` and `accept` alternate, beginning with `guide`; what `guide` costs is
+/// hidden as long as it is shorter than a forward pass.
+pub trait Constraint {
+    /// Writes down what may come after the tokens accepted so far. `guide` allows everything when it comes in.
+    ///
+    /// # Errors
+    /// Whatever ends the request.
+    fn guide(&mut self, guide: &mut Guide) -> Result<Verdict, ControlError>;
+
+    /// Takes the token that was chosen.
+    ///
+    /// # Errors
+    /// Whatever ends the request; a token that was not allowed, for one.
+    fn accept(&mut self, token: u32) -> Result<(), ControlError>;
+}
+
+/// Whether there is anything left to choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The next token is chosen by the guide.
+    Choose,
+    /// The text is complete: nothing may follow, not even an end-of-generation id.
+    Complete,
+}
+
+/// Chooses tokens from logits on the host.
+///
+/// It lives on the engine's thread while its request runs.
+pub trait TokenSampler {
+    /// The token that follows `tokens` (prompt and what was generated), given its logits, `[vocabulary]` f32. Sampling parameters of the
+    /// request are not applied. Logits that are not finite never get here.
+    ///
+    /// # Errors
+    /// Whatever ends the request.
+    fn sample(&mut self, logits: &[f32], tokens: &[u32]) -> Result<u32, ControlError>;
+}
+
+/// What a constraint has to say about one step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Guide {
+    vocabulary_tokens: u32,
+    /// Bit `id % 32` of word `id / 32`: whether the id is allowed.
+    mask: Vec<u32>,
+    biases: Vec<(u32, f32)>,
+}
+
+impl Guide {
+    /// The most biases of a step.
+    pub const MAX_BIASES: usize = 1024;
+
+    /// A guide that allows all of so many ids.
+    pub fn new(vocabulary_tokens: u32) -> Self {
+        let mut guide =
+            Self { vocabulary_tokens, mask: vec![0; vocabulary_tokens.div_ceil(32) as usize], biases: Vec::new() };
+        guide.reset();
+        guide
+    }
+
+    /// Allows everything and biases nothing.
+    pub fn reset(&mut self) {
+        self.mask.fill(u32::MAX);
+        self.clear_tail();
+        self.biases.clear();
+    }
+
+    /// Forbids everything.
+    pub fn forbid_all(&mut self) {
+        self.mask.fill(0);
+    }
+
+    /// Allows an id.
+    ///
+    /// # Panics
+    /// If it is outside the vocabulary.
+    pub fn allow(&mut self, id: u32) {
+        *self.word(id) |= 1 << (id % 32);
+    }
+
+    /// Forbids an id.
+    ///
+    /// # Panics
+    /// If it is outside the vocabulary.
+    pub fn forbid(&mut self, id: u32) {
+        *self.word(id) &= !(1 << (id % 32));
+    }
+
+    /// Takes a whole mask: bit `id % 32` of word `id / 32`. Words that are missing forbid, and bits beyond the vocabulary are ignored.
+    pub fn set_mask(&mut self, words: &[u32]) {
+        let given = words.len().min(self.mask.len());
+        self.mask[..given].copy_from_slice(&words[..given]);
+        self.mask[given..].fill(0);
+        self.clear_tail();
+    }
+
+    /// Adds to the logit of an id, on top of the request's own biases. Of two biases for one id the later one counts.
+    ///
+    /// # Panics
+    /// If it is outside the vocabulary, the bias is NaN or plus infinity, or there are more than [`Self::MAX_BIASES`] ids.
+    pub fn bias(&mut self, id: u32, bias: f32) {
+        assert!(id < self.vocabulary_tokens, "id {id} is outside a vocabulary of {}", self.vocabulary_tokens);
+        assert!(!bias.is_nan() && bias != f32::INFINITY, "a bias of {bias}");
+        match self.biases.binary_search_by_key(&id, |(id, _)| *id) {
+            Ok(at) => self.biases[at].1 = bias,
+            Err(at) => {
+                assert!(self.biases.len() < Self::MAX_BIASES, "more than {} biases in one step", Self::MAX_BIASES);
+                self.biases.insert(at, (id, bias));
+            }
+        }
+    }
+
+    /// Whether an id is allowed.
+    pub fn allows(&self, id: u32) -> bool {
+        self.mask.get(id as usize / 32).is_some_and(|word| word >> (id % 32) & 1 == 1)
+    }
+
+    /// How many ids are allowed.
+    pub fn allowed(&self) -> u32 {
+        self.mask.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// The mask, `[ceil(vocabulary / 32)]`; bits beyond the vocabulary are 0.
+    pub fn mask(&self) -> &[u32] {
+        &self.mask
+    }
+
+    /// The biases, by growing id.
+    pub fn biases(&self) -> &[(u32, f32)] {
+        &self.biases
+    }
+
+    fn word(&mut self, id: u32) -> &mut u32 {
+        assert!(id < self.vocabulary_tokens, "id {id} is outside a vocabulary of {}", self.vocabulary_tokens);
+        &mut self.mask[id as usize / 32]
+    }
+
+    fn clear_tail(&mut self) {
+        let tail = self.vocabulary_tokens % 32;
+        if tail > 0
+            && let Some(last) = self.mask.last_mut()
+        {
+            *last &= (1 << tail) - 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_guide_allows_exactly_the_vocabulary() {
+        for vocabulary in [1, 31, 32, 33, 1031] {
+            let guide = Guide::new(vocabulary);
+            assert_eq!(guide.allowed(), vocabulary);
+            assert!(guide.allows(vocabulary - 1) && !guide.allows(vocabulary));
+        }
+    }
+
+    #[test]
+    fn masks_are_set_id_by_id_or_whole() {
+        let mut guide = Guide::new(40);
+        guide.forbid_all();
+        guide.allow(39);
+        guide.allow(3);
+        guide.forbid(3);
+        assert_eq!((guide.allowed(), guide.mask()), (1, &[0, 1 << 7][..]));
+        guide.set_mask(&[5]);
+        assert_eq!((guide.allowed(), guide.allows(2)), (2, true));
+        guide.set_mask(&[0, u32::MAX, u32::MAX]);
+        assert_eq!(guide.mask(), [0, 0xff]);
+    }
+
+    #[test]
+    fn biases_are_kept_by_id_and_the_last_counts() {
+        let mut guide = Guide::new(40);
+        guide.bias(7, 1.0);
+        guide.bias(3, f32::NEG_INFINITY);
+        guide.bias(7, 2.0);
+        assert_eq!(guide.biases(), [(3, f32::NEG_INFINITY), (7, 2.0)]);
+        guide.reset();
+        assert!(guide.biases().is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "id 40 is outside a vocabulary of 40")]
+    fn ids_outside_the_vocabulary_are_refused() {
+        Guide::new(40).allow(40);
+    }
+}
