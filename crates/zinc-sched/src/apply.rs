@@ -1,17 +1,19 @@
 //! What a resolved step changes: the cache, the count of delivered tokens, the phase. The only place where a sequence's state changes.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::kv::KvCache;
-use crate::plan::{Phase, PlannedStep};
+use crate::model::{StepOutput, TokenLogprobs};
+use crate::plan::Phase;
 use crate::request::{FinishReason, Outlet, Token};
 use crate::resolve::Resolved;
 
 /// What applying a step did outside the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Applied {
-    /// A token went to the outlet.
+    /// Tokens went to the outlet.
     Delivered,
     /// Nothing went out.
     Nothing,
@@ -21,6 +23,7 @@ pub(crate) enum Applied {
 #[derive(Debug)]
 pub(crate) struct Progress<'a> {
     prompt: &'a [u32],
+    position: u32,
     last_token: Option<u32>,
     delivered: u32,
     overshoot: u32,
@@ -30,9 +33,11 @@ pub(crate) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(prompt: &'a [u32]) -> Self {
+    /// A sequence whose first step is at `position`.
+    pub(crate) fn new(prompt: &'a [u32], position: u32) -> Self {
         Self {
             prompt,
+            position,
             last_token: None,
             delivered: 0,
             overshoot: 0,
@@ -44,6 +49,11 @@ impl<'a> Progress<'a> {
 
     pub(crate) fn phase(&self) -> Phase {
         if self.end.is_some() { Phase::Draining } else { Phase::Running }
+    }
+
+    /// Where the next observed step puts its first token in.
+    pub(crate) fn position(&self) -> u32 {
+        self.position
     }
 
     pub(crate) fn delivered(&self) -> u32 {
@@ -72,34 +82,37 @@ impl<'a> Progress<'a> {
         self.end.expect("the loop is done only when the sequence has ended")
     }
 
-    /// Applies what the step observed at `observed_ns` resolved to.
+    /// Applies what the step observed as `output` at `observed_ns` resolved to.
     pub(crate) fn apply(
         &mut self,
-        step: PlannedStep,
         resolved: Result<Resolved>,
+        output: &StepOutput,
         observed_ns: u64,
         kv: &mut KvCache,
         outlet: &mut dyn Outlet,
     ) -> Applied {
         match resolved {
             Ok(Resolved::Fed) => {
-                self.consume(step, kv);
+                self.consume(kv);
                 Applied::Nothing
             }
-            Ok(Resolved::Emit(id)) => {
-                self.consume(step, kv);
-                self.deliver(id, step, observed_ns, outlet)
-            }
-            Ok(Resolved::EmitLast(id, reason)) => {
-                self.consume(step, kv);
-                let applied = self.deliver(id, step, observed_ns, outlet);
-                self.end(Ok(reason));
+            Ok(Resolved::Sampled(tokens, end)) => {
+                let mut applied = Applied::Nothing;
+                for &id in tokens.as_slice() {
+                    self.consume(kv);
+                    if self.deliver(id, output.logprobs.clone(), observed_ns, outlet).is_break() {
+                        self.end(Ok(FinishReason::Cancelled));
+                        return applied;
+                    }
+                    applied = Applied::Delivered;
+                }
+                if let Some(reason) = end {
+                    if let FinishReason::Stop { .. } = reason {
+                        self.consume(kv);
+                    }
+                    self.end(Ok(reason));
+                }
                 applied
-            }
-            Ok(Resolved::Finish(reason)) => {
-                self.consume(step, kv);
-                self.end(Ok(reason));
-                Applied::Nothing
             }
             Ok(Resolved::Stale) => {
                 self.overshoot += 1;
@@ -114,26 +127,29 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// The K/V of the token that went into the step are valid from here on.
-    fn consume(&self, step: PlannedStep, kv: &mut KvCache) {
-        let token = match self.prompt.get(step.position as usize) {
+    /// The K/V of the token that went in at the present position are valid from here on.
+    fn consume(&mut self, kv: &mut KvCache) {
+        let token = match self.prompt.get(self.position as usize) {
             Some(&token) => token,
             None => self.last_token.expect("a step behind the prompt consumes the token delivered before it"),
         };
-        kv.push(step.position, token);
+        kv.push(self.position, token);
+        // A token sampled at the last position of the context has none of its own; its number is still the next one.
+        self.position = self.position.saturating_add(1);
     }
 
-    fn deliver(&mut self, id: u32, step: PlannedStep, observed_ns: u64, outlet: &mut dyn Outlet) -> Applied {
-        // A token sampled at the last position of the context has none of its own; its number is still the next one.
-        let token = Token { id, position: step.position.saturating_add(1) };
-        if let ControlFlow::Break(()) = outlet.token(token) {
-            self.end(Ok(FinishReason::Cancelled));
-            return Applied::Nothing;
-        }
+    fn deliver(
+        &mut self,
+        id: u32,
+        logprobs: Option<Arc<TokenLogprobs>>,
+        observed_ns: u64,
+        outlet: &mut dyn Outlet,
+    ) -> ControlFlow<()> {
+        outlet.token(Token { id, position: self.position, logprobs })?;
         self.last_token = Some(id);
         self.delivered += 1;
         self.first_token_ns.get_or_insert(observed_ns);
         self.last_token_ns = Some(observed_ns);
-        Applied::Delivered
+        ControlFlow::Continue(())
     }
 }

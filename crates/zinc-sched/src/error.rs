@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{DeviceFinish, StepShape, StepStatus};
+use crate::model::{DeviceFinish, StepShape, StepStatus, TokenLogprobs};
 use crate::window::InflightDepth;
 
 /// A result whose error is this crate's [`Error`].
@@ -23,6 +23,8 @@ pub enum ModelCall {
         /// Step of the sequence.
         step: u32,
     },
+    /// [`StepModel::guide`](crate::StepModel::guide), [`logits`](crate::StepModel::logits) or [`choose`](crate::StepModel::choose).
+    Gate,
 }
 
 impl std::fmt::Display for ModelCall {
@@ -30,6 +32,7 @@ impl std::fmt::Display for ModelCall {
         match self {
             ModelCall::Begin => f.write_str("starting the sequence"),
             ModelCall::Submit { step } => write!(f, "submitting step {step}"),
+            ModelCall::Gate => f.write_str("opening the gate of a step"),
             ModelCall::Wait { step } => write!(f, "waiting for step {step}"),
         }
     }
@@ -102,6 +105,15 @@ pub enum Error {
         /// Size of the vocabulary.
         vocabulary_tokens: u32,
     },
+    /// More log-probabilities are asked for than a step reports.
+    #[error(
+        "log-probabilities of the {top} likeliest tokens are asked for; at most {} are reported",
+        TokenLogprobs::MAX_TOP
+    )]
+    TooManyLogprobs {
+        /// How many were asked for.
+        top: u32,
+    },
     /// As many requests wait as may wait.
     #[error("the queue already holds {capacity} waiting requests; try again when one has finished")]
     QueueFull {
@@ -126,7 +138,7 @@ pub enum Error {
     },
     /// The model reported something the plan excludes. Nothing it says can be trusted any more, so the engine stops using it.
     #[error(
-        "step {step} ({shape:?}, position {expected_position}) came back as {status:?} at position {position} with finish {finish:?}; \
+        "step {step} ({shape:?}, position {expected_position}) came back as {status:?} at position {position} with {tokens} tokens and finish {finish:?}; \
          the device and the host disagree about the sequence"
     )]
     UnexpectedOutput {
@@ -138,6 +150,8 @@ pub enum Error {
         expected_position: u32,
         /// The position it reported.
         position: u32,
+        /// How many tokens it reported.
+        tokens: usize,
         /// The status it reported.
         status: StepStatus,
         /// The finish it reported.

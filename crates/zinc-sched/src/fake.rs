@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::{Clock, ManualClock, nanoseconds};
+use crate::control::Guide;
 use crate::model::{
-    DeviceFinish, GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepStatus,
-    StepTiming, Ticket,
+    Choice, DeviceFinish, Drafting, Gate, GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput,
+    StepShape, StepStatus, StepTiming, Ticket, TokenRun,
 };
 use crate::sampling::Sampling;
 
@@ -132,6 +133,8 @@ pub struct FakeOptions {
     pub no_op: Duration,
     /// Host time of a submit call.
     pub submit: Duration,
+    /// One in so many drafts is wrong; 0 is none.
+    pub wrong_drafts: u64,
     /// What goes wrong.
     pub faults: Vec<Fault>,
 }
@@ -139,12 +142,13 @@ pub struct FakeOptions {
 impl Default for FakeOptions {
     fn default() -> Self {
         Self {
-            limits: ModelLimits { context_tokens: 64, vocabulary_tokens: 1000, ring_slots: 8 },
+            limits: ModelLimits { context_tokens: 64, vocabulary_tokens: 1000, ring_slots: 8, drafts: 0 },
             tokens: TokenStream::History,
             eog_slots: usize::MAX,
             step: Duration::from_micros(1000),
             no_op: Duration::from_micros(10),
             submit: Duration::from_micros(4),
+            wrong_drafts: 3,
             faults: Vec::new(),
         }
     }
@@ -180,6 +184,13 @@ pub enum Call {
         /// What it did.
         status: StepStatus,
         /// When the call returned.
+        at_ns: u64,
+    },
+    /// The gate of a step was opened.
+    Open {
+        /// Steps before it over the lifetime of the model.
+        step: u64,
+        /// When the call was made.
         at_ns: u64,
     },
     /// The live flag was cleared.
@@ -230,8 +241,21 @@ impl Probe {
 struct Pending {
     step: u64,
     shape: StepShape,
+    opened: Option<Opened>,
     submitted_at_ns: u64,
     submit_done_ns: u64,
+}
+
+/// A gate that the host has opened.
+struct Opened {
+    at_ns: u64,
+    with: Option<With>,
+}
+
+/// What a gate was opened with; a cancel opens it with nothing.
+enum With {
+    Guide(Guide),
+    Choice(Choice),
 }
 
 /// State of the running sequence: the part that the device keeps.
@@ -250,6 +274,8 @@ struct DeviceState {
 struct HostState {
     feeds_left: u32,
     decodes_left: u32,
+    gate: Gate,
+    drafting: Drafting,
     cancelled_at_ns: Option<u64>,
 }
 
@@ -267,6 +293,7 @@ pub struct FakeModel {
     in_flight: VecDeque<Pending>,
     device_free_at_ns: u64,
     running: Option<(HostState, DeviceState)>,
+    logits: Vec<f32>,
     failed: bool,
 }
 
@@ -284,6 +311,7 @@ impl FakeModel {
             in_flight: VecDeque::new(),
             device_free_at_ns: 0,
             running: None,
+            logits: Vec::new(),
             failed: false,
         }
     }
@@ -314,50 +342,116 @@ impl FakeModel {
     }
 
     /// The device runs a step: what a recording of the real model does, in the same order.
-    fn execute(&mut self, step: u64, shape: StepShape, begin_ns: u64) -> (u32, u32, StepStatus, Option<DeviceFinish>) {
-        let non_finite = self.has(Fault::NonFinite { step });
+    fn execute(&mut self, pending: &Pending, begin_ns: u64) -> Executed {
+        let non_finite = self.has(Fault::NonFinite { step: pending.step });
         let (host, device) = self.running.as_mut().expect("steps are in flight only in a sequence");
+        let mut executed =
+            Executed { tokens: Vec::new(), position: device.position, status: StepStatus::NoOp, finish: None };
         if device.live && host.cancelled_at_ns.is_some_and(|at_ns| at_ns <= begin_ns) {
             device.live = false;
-            return (0, device.position, StepStatus::NoOp, Some(DeviceFinish::Cancelled));
+            executed.finish = Some(DeviceFinish::Cancelled);
         }
         if !device.live {
-            return (0, device.position, StepStatus::NoOp, None);
+            return executed;
         }
-        let position = device.position;
-        let input = device.prompt.get(position as usize).copied().unwrap_or(device.token);
-        self.kv[position as usize] = Some(input);
-        device.position += 1;
-        if shape == StepShape::Feed {
-            return (0, position, StepStatus::Fed, None);
-        }
-        if non_finite {
-            device.live = false;
-            return (0, position, StepStatus::Emitted, Some(DeviceFinish::NonFinite));
-        }
-        device.token = match &self.options.tokens {
-            TokenStream::Script(tokens) => tokens[device.decoded as usize % tokens.len()],
-            TokenStream::History => {
-                let seen: Vec<u32> = self.kv[..=position as usize]
-                    .iter()
-                    .map(|kv| kv.expect("positions are written in order"))
-                    .collect();
-                next_token(&seen, &device.sampling, self.options.limits.vocabulary_tokens)
+        let drafts = match pending.shape {
+            StepShape::Feed => {
+                self.consume();
+                executed.status = StepStatus::Fed;
+                return executed;
             }
+            StepShape::Decode => 0,
+            StepShape::Speculate => self.options.limits.drafts,
         };
-        device.decoded += 1;
-        let finish = if device.eog.contains(&device.token) {
-            Some(DeviceFinish::EndOfGeneration)
-        } else if device.decoded == device.budget {
-            Some(DeviceFinish::Budget)
-        } else if device.position == self.options.limits.context_tokens {
-            Some(DeviceFinish::ContextFull)
-        } else {
-            None
-        };
-        device.live = finish.is_none();
-        (device.token, position, StepStatus::Emitted, finish)
+        executed.status = StepStatus::Emitted;
+        loop {
+            self.consume();
+            let token = if non_finite { None } else { self.choose_token(pending) };
+            let (_, device) = self.running.as_mut().expect("it runs");
+            let Some(token) = token else {
+                device.live = false;
+                executed.tokens.clear();
+                executed.finish = Some(DeviceFinish::NonFinite);
+                return executed;
+            };
+            device.token = token;
+            device.decoded += 1;
+            executed.tokens.push(token);
+            executed.finish = if device.eog.contains(&token) {
+                Some(DeviceFinish::EndOfGeneration)
+            } else if device.decoded == device.budget {
+                Some(DeviceFinish::Budget)
+            } else if device.position == self.options.limits.context_tokens {
+                Some(DeviceFinish::ContextFull)
+            } else {
+                None
+            };
+            device.live = executed.finish.is_none();
+            let wrong = self.options.wrong_drafts;
+            let accepted = wrong == 0 || mix(u64::from(token) ^ pending.step) % wrong != 0;
+            if !device.live || !accepted || executed.tokens.len() as u32 > drafts {
+                return executed;
+            }
+        }
     }
+
+    /// The token at the present position goes in.
+    fn consume(&mut self) {
+        let (_, device) = self.running.as_mut().expect("it runs");
+        let position = device.position as usize;
+        self.kv[position] = Some(device.prompt.get(position).copied().unwrap_or(device.token));
+        device.position += 1;
+    }
+
+    /// The token that follows; `None` is logits that are not finite.
+    fn choose_token(&self, pending: &Pending) -> Option<u32> {
+        let (_, device) = self.running.as_ref().expect("it runs");
+        let allowed = |id: u32| match pending.opened.as_ref().and_then(|opened| opened.with.as_ref()) {
+            Some(With::Guide(guide)) => guide.allows(id),
+            _ => true,
+        };
+        if let Some(Opened { with: Some(With::Choice(choice)), .. }) = &pending.opened {
+            return match choice {
+                Choice::Token { id, .. } => Some(*id),
+                Choice::NonFinite => None,
+            };
+        }
+        let vocabulary = self.options.limits.vocabulary_tokens;
+        let wished = match &self.options.tokens {
+            TokenStream::Script(tokens) => tokens[device.decoded as usize % tokens.len()],
+            TokenStream::History => next_token(&self.seen(device.position), &device.sampling, vocabulary),
+        };
+        (0..vocabulary).map(|offset| (wished + offset) % vocabulary).find(|id| allowed(*id))
+    }
+
+    /// The tokens before `position`.
+    fn seen(&self, position: u32) -> Vec<u32> {
+        self.kv[..position as usize].iter().map(|kv| kv.expect("positions are written in order")).collect()
+    }
+
+    /// Opens the gate of a step.
+    fn open(&mut self, ticket: Ticket, with: With) {
+        let at_ns = self.clock.now_ns();
+        let closed = |pending: &Pending| pending.opened.is_none() && pending.shape == StepShape::Decode;
+        let first = self.in_flight.iter_mut().find(|pending| closed(pending));
+        let pending =
+            first.unwrap_or_else(|| panic!("no gate is closed, and that of step {} is opened", ticket.value()));
+        assert!(pending.step == ticket.value(), "the gate of step {} before that of {}", ticket.value(), pending.step);
+        pending.opened = Some(Opened { at_ns, with: Some(with) });
+        self.probe.note(Call::Open { step: ticket.value(), at_ns });
+    }
+
+    fn gate(&self) -> Gate {
+        self.running.as_ref().map_or(Gate::Open, |(host, _)| host.gate)
+    }
+}
+
+/// What a step did.
+struct Executed {
+    tokens: Vec<u32>,
+    position: u32,
+    status: StepStatus,
+    finish: Option<DeviceFinish>,
 }
 
 impl StepModel for FakeModel {
@@ -392,6 +486,8 @@ impl StepModel for FakeModel {
         let host = HostState {
             feeds_left: prompt_tokens - 1 - start.cached,
             decodes_left: start.budget,
+            gate: start.gate,
+            drafting: start.speculation,
             cancelled_at_ns: None,
         };
         let device = DeviceState {
@@ -418,10 +514,12 @@ impl StepModel for FakeModel {
                 assert!(host.feeds_left > 0, "Feed submitted with no prompt token to feed");
                 host.feeds_left -= 1;
             }
-            StepShape::Decode => {
-                assert!(host.feeds_left == 0, "Decode submitted with {} prompt tokens to feed", host.feeds_left);
-                assert!(host.decodes_left > 0, "Decode submitted beyond the budget");
+            StepShape::Decode | StepShape::Speculate => {
+                assert!(host.feeds_left == 0, "{shape:?} submitted with {} prompt tokens to feed", host.feeds_left);
+                assert!(host.decodes_left > 0, "{shape:?} submitted beyond the budget");
                 host.decodes_left -= 1;
+                let speculates = shape == StepShape::Speculate;
+                assert!(!speculates || host.drafting == Drafting::On, "Speculate in a sequence that is not drafted");
             }
         }
         assert!(host.cancelled_at_ns.is_none(), "{shape:?} submitted after a cancel");
@@ -432,7 +530,13 @@ impl StepModel for FakeModel {
         }
         let submitted_at_ns = self.clock.now_ns();
         self.clock.advance(self.options.submit);
-        self.in_flight.push_back(Pending { step, shape, submitted_at_ns, submit_done_ns: self.clock.now_ns() });
+        self.in_flight.push_back(Pending {
+            step,
+            shape,
+            opened: None,
+            submitted_at_ns,
+            submit_done_ns: self.clock.now_ns(),
+        });
         self.probe.note(Call::Submit { step, shape, in_flight: self.in_flight.len() as u32, at_ns: submitted_at_ns });
         Ok(Ticket::new(step))
     }
@@ -457,11 +561,14 @@ impl StepModel for FakeModel {
             return self.fail(FakeError::Stalled { step, waited_ns: nanoseconds(patience) });
         }
 
-        // The device takes the step up as soon as it is there and the one before it is done.
+        // The device takes the step up as soon as it is there and the one before it is done, and samples when the gate is open.
         let begin_ns = pending.submit_done_ns.max(self.device_free_at_ns);
-        let (token, mut position, status, finish) = self.execute(step, pending.shape, begin_ns);
+        let gated = self.gate() != Gate::Open && pending.shape == StepShape::Decode;
+        assert!(!gated || pending.opened.is_some(), "wait for step {step}, whose gate is closed");
+        let Executed { tokens, mut position, status, finish } = self.execute(&pending, begin_ns);
         let taken = if status == StepStatus::NoOp { self.options.no_op } else { self.options.step };
-        let end_ns = begin_ns + nanoseconds(taken);
+        let opened_at_ns = pending.opened.as_ref().map_or(0, |opened| opened.at_ns);
+        let end_ns = (begin_ns + nanoseconds(taken)).max(opened_at_ns);
         self.device_free_at_ns = end_ns;
         self.clock.advance_to(end_ns);
         if self.has(Fault::WrongPosition { step }) {
@@ -475,7 +582,39 @@ impl StepModel for FakeModel {
             observed_at_ns,
             gpu: Some(GpuSpan { begin_ns, end_ns }),
         };
-        Ok(StepOutput { token, position, status, finish, timing })
+        let tokens = TokenRun::new(&tokens);
+        Ok(StepOutput { tokens, position, status, finish, logprobs: None, timing })
+    }
+
+    fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), FakeError> {
+        self.assert_usable("guide");
+        assert!(self.gate() == Gate::Guide, "a guide for a sequence with gate {:?}", self.gate());
+        self.open(ticket, With::Guide(guide.clone()));
+        Ok(())
+    }
+
+    fn logits(&mut self, ticket: Ticket) -> Result<&[f32], FakeError> {
+        self.assert_usable("logits");
+        assert!(self.gate() == Gate::Token, "logits of a sequence with gate {:?}", self.gate());
+        let pending = self.in_flight.front().expect("logits with nothing in flight");
+        assert!(pending.step == ticket.value(), "logits of step {} before {}", ticket.value(), pending.step);
+        // The forward pass is done when the whole step would be.
+        let done_ns = pending.submit_done_ns.max(self.device_free_at_ns) + nanoseconds(self.options.step);
+        self.clock.advance_to(done_ns);
+        let (_, device) = self.running.as_ref().expect("it runs");
+        let mut seen = self.seen(device.position);
+        seen.push(device.prompt.get(device.position as usize).copied().unwrap_or(device.token));
+        let vocabulary = self.options.limits.vocabulary_tokens;
+        let wished = next_token(&seen, &device.sampling, vocabulary);
+        self.logits = (0..vocabulary).map(|id| if id == wished { 1.0 } else { 0.0 }).collect();
+        Ok(&self.logits)
+    }
+
+    fn choose(&mut self, ticket: Ticket, choice: Choice) -> Result<(), FakeError> {
+        self.assert_usable("choose");
+        assert!(self.gate() == Gate::Token, "a choice for a sequence with gate {:?}", self.gate());
+        self.open(ticket, With::Choice(choice));
+        Ok(())
     }
 
     fn cancel(&mut self) {
@@ -483,6 +622,9 @@ impl StepModel for FakeModel {
         let now_ns = self.clock.now_ns();
         if let Some((host, _)) = &mut self.running {
             host.cancelled_at_ns.get_or_insert(now_ns);
+        }
+        for pending in &mut self.in_flight {
+            pending.opened.get_or_insert(Opened { at_ns: now_ns, with: None });
         }
         self.probe.note(Call::Cancel { in_flight: self.in_flight.len() as u32 });
     }
@@ -505,7 +647,7 @@ mod tests {
     static GREEDY: Sampling = Sampling::GREEDY;
 
     fn start(tokens: &[u32], cached: u32, budget: u32) -> SequenceStart<'_> {
-        SequenceStart { tokens, cached, budget, sampling: &GREEDY, eog: &[] }
+        SequenceStart::new(tokens, cached, budget, &GREEDY)
     }
 
     #[test]
@@ -525,7 +667,7 @@ mod tests {
         model.begin(&SequenceStart { eog: &[next_token(&[5], &Sampling::GREEDY, 1000)], ..start(&[5], 0, 3) }).unwrap();
         let tickets = [(); 3].map(|()| model.submit(StepShape::Decode).unwrap());
         let outputs = tickets.map(|ticket| model.wait(ticket).unwrap());
-        assert_eq!(outputs.map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
+        assert_eq!(outputs.each_ref().map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
         assert_eq!(outputs[0].finish, Some(DeviceFinish::EndOfGeneration));
         assert_eq!(model.kv[1], None);
     }
@@ -538,7 +680,7 @@ mod tests {
         // The first step has begun by now, the others have not.
         model.cancel();
         let outputs = tickets.map(|ticket| model.wait(ticket).unwrap());
-        assert_eq!(outputs.map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
+        assert_eq!(outputs.each_ref().map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
     }
 
     #[test]

@@ -81,6 +81,7 @@ mod control;
 mod engine;
 mod error;
 pub mod fake;
+mod gates;
 mod handle;
 mod kv;
 mod model;
@@ -88,6 +89,7 @@ pub mod plan;
 mod request;
 pub mod resolve;
 mod sampling;
+pub mod speculation;
 pub mod trace;
 mod window;
 
@@ -98,10 +100,11 @@ pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation};
 pub use kv::KvCache;
 pub use model::{
-    DeviceFinish, GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepStatus,
-    StepTiming, Ticket,
+    Choice, DeviceFinish, Drafting, Gate, GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput,
+    StepShape, StepStatus, StepTiming, Ticket, TokenLogprobs, TokenRun,
 };
 pub use request::{CancelHandle, Completion, Durations, FinishReason, Outlet, Request, Token, Tracing, Usage};
 pub use sampling::{Dry, LastTokens, Penalties, Sampling, SequenceBreakers, Xtc};
+pub use speculation::{Speculated, Speculation};
 pub use trace::{Quantiles, Seam, StepTrace, Trace, TraceSummary};
 pub use window::InflightDepth;

@@ -2,6 +2,9 @@
 //!
 //! No device type appears here. The Vulkan implementation lives in the adapter, the simulated one in [`fake`](crate::fake).
 
+use std::sync::Arc;
+
+use crate::control::Guide;
 use crate::sampling::Sampling;
 
 /// A model that computes one step of one sequence at a time, on a device that runs ahead of the host.
@@ -11,11 +14,15 @@ use crate::sampling::Sampling;
 ///
 /// # Contract
 /// - `begin` comes first and is called with nothing in flight. It replaces the sequence before it.
-/// - Steps come in the order: one `Feed` per prompt token that is neither cached nor the last, then `Decode`s, at most `budget` of them.
+/// - Steps come in the order: one `Feed` per prompt token that is neither cached nor the last, then `Decode`s and, where
+///   [`ModelLimits::drafts`] is above 0, `Speculate`s, at most `budget` of them.
 /// - At most [`ModelLimits::ring_slots`] steps are in flight: submitted and not yet waited for.
 /// - Each ticket is waited for once, oldest first.
 /// - The model stops by itself on an end-of-generation id, at the budget, at the end of its context and on logits that are not finite.
 ///   Every step queued behind the stop is a no-op: it writes no K/V and reports [`StepStatus::NoOp`].
+/// - Where the sequence has a [`Gate`], the sampling of each `Decode` waits for [`guide`](Self::guide) or [`choose`](Self::choose), called
+///   once for each in order; its forward pass does not wait. Nothing is called for the steps in flight after `cancel`, which opens all
+///   gates, and there are no `Speculate`s.
 /// - After an error from any method the model is not called again, except to drop it. Dropping it with steps in flight is allowed.
 pub trait StepModel {
     /// What the model says when a call fails. Every error is final: a model that can recover does so inside.
@@ -36,14 +43,32 @@ pub trait StepModel {
     /// The model's own, when the device does not take the step.
     fn submit(&mut self, shape: StepShape) -> Result<Ticket, Self::Error>;
 
+    /// Says what a step of a sequence with [`Gate::Guide`] may choose, and lets it sample.
+    ///
+    /// # Errors
+    /// The model's own.
+    fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), Self::Error>;
+
+    /// Blocks until the logits of a step of a sequence with [`Gate::Token`] are there, and returns them, `[vocabulary]`.
+    ///
+    /// # Errors
+    /// The model's own.
+    fn logits(&mut self, ticket: Ticket) -> Result<&[f32], Self::Error>;
+
+    /// Says which token a step of a sequence with [`Gate::Token`] chooses.
+    ///
+    /// # Errors
+    /// The model's own.
+    fn choose(&mut self, ticket: Ticket, choice: Choice) -> Result<(), Self::Error>;
+
     /// Blocks until the step is done and returns what it reported.
     ///
     /// # Errors
     /// The model's own, when the step will never be done (device lost, no progress).
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, Self::Error>;
 
-    /// Clears the live flag: steps that have not begun become no-ops. Returns at once; what is in flight must still be waited for.
-    /// Without a running sequence it does nothing.
+    /// Clears the live flag and opens every gate: steps that have not begun become no-ops. Returns at once; what is in flight must still
+    /// be waited for. Without a running sequence it does nothing.
     fn cancel(&mut self);
 
     /// Work done since the model was built.
@@ -59,6 +84,8 @@ pub struct ModelLimits {
     pub vocabulary_tokens: u32,
     /// Steps that may be in flight at once.
     pub ring_slots: u32,
+    /// The most tokens that a `Speculate` drafts; 0 where the model cannot speculate.
+    pub drafts: u32,
 }
 
 /// A new sequence.
@@ -74,6 +101,65 @@ pub struct SequenceStart<'a> {
     pub sampling: &'a Sampling,
     /// Ids that end the sequence. A device with room for fewer may ignore the rest: the host compares too.
     pub eog: &'a [u32],
+    /// What the sampling of each step waits for.
+    pub gate: Gate,
+    /// Whether there will be `Speculate`s.
+    pub speculation: Drafting,
+    /// How many of the likeliest tokens are reported with each token, at most [`TokenLogprobs::MAX_TOP`]; `None` is no log-probabilities
+    /// at all.
+    pub logprobs: Option<u32>,
+}
+
+impl<'a> SequenceStart<'a> {
+    /// A sequence without gates, drafts, log-probabilities and end-of-generation ids.
+    pub fn new(tokens: &'a [u32], cached: u32, budget: u32, sampling: &'a Sampling) -> Self {
+        Self {
+            tokens,
+            cached,
+            budget,
+            sampling,
+            eog: &[],
+            gate: Gate::Open,
+            speculation: Drafting::Off,
+            logprobs: None,
+        }
+    }
+}
+
+/// What the sampling of a sequence's steps waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Gate {
+    /// Nothing.
+    #[default]
+    Open,
+    /// A [`Guide`]: which tokens are allowed.
+    Guide,
+    /// A [`Choice`]: which token it is.
+    Token,
+}
+
+/// Whether a sequence is drafted ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Drafting {
+    /// It is not.
+    #[default]
+    Off,
+    /// It may be: the model keeps what it needs to draft up to date.
+    On,
+}
+
+/// What the host chose for a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Choice {
+    /// This token, of this logit.
+    Token {
+        /// The token.
+        id: u32,
+        /// Its logit.
+        logit: f32,
+    },
+    /// None: the logits are not finite.
+    NonFinite,
 }
 
 /// What a step does.
@@ -84,6 +170,16 @@ pub enum StepShape {
     Feed,
     /// Takes one token through the layers and the head and samples the next.
     Decode,
+    /// Drafts a few tokens ahead, takes the last token and the drafts through the layers and the head together, and samples after each as
+    /// far as the drafts are what was sampled.
+    Speculate,
+}
+
+impl StepShape {
+    /// Whether a token comes out.
+    pub fn samples(self) -> bool {
+        self != Self::Feed
+    }
 }
 
 /// Names a submitted step until it has been waited for. Its value means something to the model that made it only.
@@ -103,19 +199,63 @@ impl Ticket {
 }
 
 /// What a step reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StepOutput {
-    /// The sampled token; meaningful when `status` is [`StepStatus::Emitted`].
-    pub token: u32,
-    /// Position of the token that went in, hence where this step wrote K/V. The sampled token is at `position + 1`.
+    /// The sampled tokens, in order: one of a `Decode`, one or more of a `Speculate`, none otherwise.
+    pub tokens: TokenRun,
+    /// Position of the first token that went in, hence where this step wrote its first K/V. The first sampled token is at `position + 1`.
     /// Not looked at for a no-op.
     pub position: u32,
     /// What the step did.
     pub status: StepStatus,
     /// Why the sequence stopped, on the step that stopped it. Not looked at for a no-op behind the stop.
     pub finish: Option<DeviceFinish>,
+    /// Log-probabilities of the sampled token, where the sequence asked for them.
+    pub logprobs: Option<Arc<TokenLogprobs>>,
     /// When.
     pub timing: StepTiming,
+}
+
+/// The tokens that a step sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TokenRun {
+    tokens: [u32; Self::MAX],
+    len: u32,
+}
+
+impl TokenRun {
+    /// The most tokens of one step.
+    pub const MAX: usize = 8;
+
+    /// These tokens.
+    ///
+    /// # Panics
+    /// If there are more than [`Self::MAX`].
+    pub fn new(tokens: &[u32]) -> Self {
+        assert!(tokens.len() <= Self::MAX, "a step of {} tokens; the most are {}", tokens.len(), Self::MAX);
+        let mut run = Self { tokens: [0; Self::MAX], len: tokens.len() as u32 };
+        run.tokens[..tokens.len()].copy_from_slice(tokens);
+        run
+    }
+
+    /// The tokens.
+    pub fn as_slice(&self) -> &[u32] {
+        &self.tokens[..self.len as usize]
+    }
+}
+
+/// Natural logarithms of probabilities: the log-softmax of the raw logits, before any sampling parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenLogprobs {
+    /// Of the token itself.
+    pub chosen: f32,
+    /// The likeliest tokens and theirs, the likeliest first.
+    pub top: Vec<(u32, f32)>,
+}
+
+impl TokenLogprobs {
+    /// The most tokens that [`top`](Self::top) can be asked for.
+    pub const MAX_TOP: u32 = 20;
 }
 
 /// What a step did.
@@ -124,7 +264,7 @@ pub struct StepOutput {
 pub enum StepStatus {
     /// K/V written for a prompt token.
     Fed,
-    /// K/V written and a token sampled.
+    /// K/V written and a token sampled, or several.
     Emitted,
     /// Nothing: the live flag was clear.
     NoOp,
@@ -133,7 +273,7 @@ pub enum StepStatus {
 /// Why the device stopped a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeviceFinish {
-    /// The sampled token is an end-of-generation id. The status is `Emitted` and the token is that id.
+    /// The last sampled token is an end-of-generation id. The status is `Emitted`.
     EndOfGeneration,
     /// The sampled token is the last of the budget.
     Budget,

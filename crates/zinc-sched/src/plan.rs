@@ -19,15 +19,13 @@ pub struct PlannedStep {
     pub index: u32,
     /// What it does.
     pub shape: StepShape,
-    /// Position of the token it consumes.
-    pub position: u32,
 }
 
-/// All steps of a sequence, known before the first is submitted: the prompt's length and the token budget decide them. Only how many of
-/// them are needed is found out on the way.
+/// How many steps a sequence takes at most, known before the first is submitted: the prompt's length and the token budget decide it. How
+/// many of them are needed is found out on the way.
 ///
-/// A prompt of `p` tokens of which `c` are cached takes `p - 1 - c` feed steps, at positions `c..p - 1`, and then decode steps from
-/// position `p - 1` on. Positions end with the context, so at most `context - p + 1` tokens can be decoded: the last of them is
+/// A prompt of `p` tokens of which `c` are cached takes `p - 1 - c` steps that feed, at positions `c..p - 1`, and then steps that sample,
+/// from position `p - 1` on. Positions end with the context, so at most `context - p + 1` tokens can be sampled: the last of them is
 /// sampled at the last position and has no position of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequencePlan {
@@ -55,12 +53,17 @@ impl SequencePlan {
         Self { cached, feeds: prompt_tokens - 1 - cached, decodes, limit }
     }
 
+    /// Position of the first step.
+    pub fn first_position(&self) -> u32 {
+        self.cached
+    }
+
     /// Steps that feed prompt tokens.
     pub fn feeds(&self) -> u32 {
         self.feeds
     }
 
-    /// The most tokens that will be decoded.
+    /// The most tokens that will be sampled.
     pub fn decodes(&self) -> u32 {
         self.decodes
     }
@@ -74,21 +77,6 @@ impl SequencePlan {
     pub fn steps(&self) -> u32 {
         self.feeds + self.decodes
     }
-
-    /// The step after `index` others; `None` past the last.
-    pub fn step(&self, index: u32) -> Option<PlannedStep> {
-        let shape = match index {
-            i if i < self.feeds => StepShape::Feed,
-            i if i < self.steps() => StepShape::Decode,
-            _ => return None,
-        };
-        Some(PlannedStep { index, shape, position: self.cached + index })
-    }
-
-    /// Whether no step follows this one.
-    pub fn is_last(&self, step: &PlannedStep) -> bool {
-        step.index + 1 == self.steps()
-    }
 }
 
 /// Whether the sequence still wants tokens.
@@ -100,11 +88,26 @@ pub enum Phase {
     Draining,
 }
 
+/// How far the steps of a sequence are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progressed {
+    /// Steps submitted that feed.
+    pub fed: u32,
+    /// Tokens sampled by observed steps.
+    pub sampled: u32,
+    /// Steps in flight.
+    pub in_flight: u32,
+    /// Those of them that sample: each brings one token or more.
+    pub sampling: u32,
+}
+
 /// What the loop does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Submit this step.
-    Submit(PlannedStep),
+    /// Submit a step that feeds.
+    Feed,
+    /// Submit a step that samples.
+    Sample,
     /// Wait for the oldest step in flight.
     Observe,
     /// Nothing is in flight and nothing is wanted.
@@ -112,12 +115,15 @@ pub enum Action {
 }
 
 /// Fills the window first, then follows behind it.
-pub fn next_action(plan: &SequencePlan, phase: Phase, submitted: u32, in_flight: u32, depth: InflightDepth) -> Action {
-    if phase == Phase::Running
-        && in_flight < depth.get()
-        && let Some(step) = plan.step(submitted)
-    {
-        return Action::Submit(step);
+pub fn next_action(plan: &SequencePlan, phase: Phase, progressed: Progressed, depth: InflightDepth) -> Action {
+    let Progressed { fed, sampled, in_flight, sampling } = progressed;
+    if phase == Phase::Running && in_flight < depth.get() {
+        if fed < plan.feeds() {
+            return Action::Feed;
+        }
+        if sampled + sampling < plan.decodes() {
+            return Action::Sample;
+        }
     }
     if in_flight > 0 { Action::Observe } else { Action::Done }
 }
@@ -126,37 +132,25 @@ pub fn next_action(plan: &SequencePlan, phase: Phase, submitted: u32, in_flight:
 mod tests {
     use super::*;
 
-    fn shapes(plan: &SequencePlan) -> String {
-        (0..).map_while(|i| plan.step(i)).map(|s| if s.shape == StepShape::Feed { 'f' } else { 'D' }).collect()
-    }
-
     #[test]
     fn all_but_the_last_uncached_prompt_token_are_fed() {
         for (prompt, cached, max, context, expected) in [
-            (1, 0, Some(3), 10, "DDD"),
-            (4, 0, Some(2), 10, "fffDD"),
-            (4, 2, Some(2), 10, "fDD"),
-            (4, 3, Some(2), 10, "DD"),
-            (4, 0, Some(0), 10, "fff"),
-            (4, 0, Some(1), 4, "fffD"),
-            (4, 0, None, 4, "fffD"),
-            (4, 0, None, 6, "fffDDD"),
-            (4, 0, Some(99), 6, "fffDDD"),
-            (1, 0, None, 1, "D"),
+            (1, 0, Some(3), 10, (0, 3)),
+            (4, 0, Some(2), 10, (3, 2)),
+            (4, 2, Some(2), 10, (1, 2)),
+            (4, 3, Some(2), 10, (0, 2)),
+            (4, 0, Some(0), 10, (3, 0)),
+            (4, 0, Some(1), 4, (3, 1)),
+            (4, 0, None, 4, (3, 1)),
+            (4, 0, None, 6, (3, 3)),
+            (4, 0, Some(99), 6, (3, 3)),
+            (1, 0, None, 1, (0, 1)),
         ] {
             let plan = SequencePlan::new(prompt, cached, max, context);
-            assert_eq!(shapes(&plan), expected, "prompt {prompt} cached {cached} max {max:?} context {context}");
+            let steps = (plan.feeds(), plan.decodes());
+            assert_eq!(steps, expected, "prompt {prompt} cached {cached} max {max:?} context {context}");
+            assert_eq!(plan.first_position() + plan.feeds(), prompt - 1);
         }
-    }
-
-    #[test]
-    fn positions_follow_the_cache_and_stay_in_the_context() {
-        let plan = SequencePlan::new(5, 2, None, 8);
-        let positions: Vec<u32> = (0..plan.steps()).map(|i| plan.step(i).unwrap().position).collect();
-        assert_eq!(positions, [2, 3, 4, 5, 6, 7]);
-        assert_eq!(plan.step(plan.steps()), None);
-        assert!(plan.is_last(&plan.step(5).unwrap()));
-        assert!(!plan.is_last(&plan.step(4).unwrap()));
     }
 
     #[test]
@@ -186,15 +180,16 @@ mod tests {
     fn the_window_is_filled_before_anything_is_observed() {
         let plan = SequencePlan::new(2, 0, Some(3), 100);
         let depth = InflightDepth::new(2).unwrap();
-        let next = |phase, submitted, in_flight| next_action(&plan, phase, submitted, in_flight, depth);
-        let step = |i| Action::Submit(plan.step(i).unwrap());
-        assert_eq!(next(Phase::Running, 0, 0), step(0));
-        assert_eq!(next(Phase::Running, 1, 1), step(1));
-        assert_eq!(next(Phase::Running, 2, 2), Action::Observe);
-        assert_eq!(next(Phase::Running, 2, 1), step(2));
-        assert_eq!(next(Phase::Running, 4, 1), Action::Observe, "every step is submitted");
-        assert_eq!(next(Phase::Running, 4, 0), Action::Done);
-        assert_eq!(next(Phase::Draining, 2, 1), Action::Observe);
-        assert_eq!(next(Phase::Draining, 2, 0), Action::Done);
+        let next = |phase, fed, sampled, in_flight, sampling| {
+            next_action(&plan, phase, Progressed { fed, sampled, in_flight, sampling }, depth)
+        };
+        assert_eq!(next(Phase::Running, 0, 0, 0, 0), Action::Feed);
+        assert_eq!(next(Phase::Running, 1, 0, 1, 0), Action::Sample);
+        assert_eq!(next(Phase::Running, 1, 0, 2, 1), Action::Observe);
+        assert_eq!(next(Phase::Running, 1, 0, 1, 1), Action::Sample);
+        assert_eq!(next(Phase::Running, 1, 2, 1, 1), Action::Observe, "every token is on its way");
+        assert_eq!(next(Phase::Running, 1, 3, 0, 0), Action::Done);
+        assert_eq!(next(Phase::Draining, 1, 0, 1, 1), Action::Observe);
+        assert_eq!(next(Phase::Draining, 1, 0, 0, 0), Action::Done);
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::model::ModelLimits;
+use crate::model::{ModelLimits, TokenLogprobs};
 use crate::sampling::Sampling;
+use crate::speculation::Speculated;
 use crate::trace::Trace;
 
 /// Whether the steps of a request are traced.
@@ -34,6 +35,9 @@ pub struct Request {
     pub control: Control,
     /// Ids that end the generation; they are reported, not delivered.
     pub eog: Arc<[u32]>,
+    /// How many of the likeliest tokens to report with each token, at most [`TokenLogprobs::MAX_TOP`]; `None` is no log-probabilities at
+    /// all.
+    pub logprobs: Option<u32>,
     /// Whether to trace.
     pub trace: Tracing,
 }
@@ -47,6 +51,7 @@ impl Request {
             sampling: Sampling::GREEDY,
             control: Control::Device,
             eog: eog.into(),
+            logprobs: None,
             trace: Tracing::Off,
         }
     }
@@ -54,7 +59,8 @@ impl Request {
     /// Compares the request with the model's limits.
     ///
     /// # Errors
-    /// [`Error::EmptyPrompt`], [`Error::PromptTooLong`], [`Error::TokenOutsideVocabulary`], and those of [`Sampling::check`].
+    /// [`Error::EmptyPrompt`], [`Error::PromptTooLong`], [`Error::TokenOutsideVocabulary`],
+    /// [`Error::TooManyLogprobs`], and those of [`Sampling::check`].
     pub fn check(&self, limits: &ModelLimits) -> Result<()> {
         if self.prompt.is_empty() {
             return Err(Error::EmptyPrompt);
@@ -64,6 +70,9 @@ impl Request {
                 prompt_tokens: self.prompt.len() as u64,
                 context_tokens: limits.context_tokens,
             });
+        }
+        if let Some(top) = self.logprobs.filter(|top| *top > TokenLogprobs::MAX_TOP) {
+            return Err(Error::TooManyLogprobs { top });
         }
         self.sampling.check(limits.vocabulary_tokens)?;
         match self.prompt.iter().position(|&token| token >= limits.vocabulary_tokens) {
@@ -78,12 +87,14 @@ impl Request {
 }
 
 /// A delivered token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Token {
     /// Its id.
     pub id: u32,
     /// Its position in the sequence: the first after the prompt is at the prompt's length.
     pub position: u32,
+    /// Log-probabilities, where the request asked for them.
+    pub logprobs: Option<Arc<TokenLogprobs>>,
 }
 
 /// Why a generation ended.
@@ -98,6 +109,8 @@ pub enum FinishReason {
     Length,
     /// The context has no further position.
     ContextFull,
+    /// The constraint of the request is met, and nothing may follow.
+    Complete,
     /// It was cancelled, or its receiver was dropped.
     Cancelled,
 }
@@ -134,6 +147,8 @@ pub struct Completion {
     /// Steps that were submitted and not used, because the sequence had ended before them. Fewer than the window is deep, plus one
     /// when it was cancelled.
     pub overshoot_steps: u32,
+    /// What speculation brought.
+    pub speculated: Speculated,
     /// The steps, if they were asked for.
     pub trace: Option<Trace>,
 }
@@ -201,7 +216,7 @@ impl CancelHandle {
 mod tests {
     use super::*;
 
-    const LIMITS: ModelLimits = ModelLimits { context_tokens: 4, vocabulary_tokens: 10, ring_slots: 8 };
+    const LIMITS: ModelLimits = ModelLimits { context_tokens: 4, vocabulary_tokens: 10, ring_slots: 8, drafts: 0 };
 
     fn check(prompt: &[u32]) -> Result<()> {
         Request::new(prompt, [9]).check(&LIMITS)
@@ -233,6 +248,7 @@ mod tests {
             usage: Usage { prompt_tokens: 12, cached_tokens: 2, completion_tokens: 5 },
             durations: Durations { prompt: Duration::from_secs(2), decode: Duration::from_secs(1) },
             overshoot_steps: 0,
+            speculated: Speculated::default(),
             trace: None,
         };
         assert_eq!(completion.prompt_tokens_per_second(), Some(5.0));

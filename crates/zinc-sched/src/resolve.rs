@@ -1,7 +1,7 @@
 //! What an observed step means for the sequence, as a pure function.
 
 use crate::error::{Error, Result};
-use crate::model::{DeviceFinish, StepOutput, StepShape, StepStatus};
+use crate::model::{DeviceFinish, StepOutput, StepShape, StepStatus, TokenRun};
 use crate::plan::{Limit, Phase, PlannedStep, SequencePlan};
 use crate::request::FinishReason;
 
@@ -10,6 +10,10 @@ use crate::request::FinishReason;
 pub struct Expected<'a> {
     /// The step.
     pub step: PlannedStep,
+    /// Where its first token goes in.
+    pub position: u32,
+    /// Tokens that the steps before it have sampled.
+    pub sampled: u32,
     /// The plan it belongs to.
     pub plan: &'a SequencePlan,
     /// Whether its result is still wanted.
@@ -23,12 +27,8 @@ pub struct Expected<'a> {
 pub enum Resolved {
     /// A prompt token is in the cache.
     Fed,
-    /// A token to deliver, and the sequence goes on.
-    Emit(u32),
-    /// A token to deliver, and the sequence ends with it.
-    EmitLast(u32, FinishReason),
-    /// The sequence ends without a further token.
-    Finish(FinishReason),
+    /// These tokens are delivered, and with them the sequence ends or goes on.
+    Sampled(TokenRun, Option<FinishReason>),
     /// The sequence had ended before; nothing of this step is used.
     Stale,
 }
@@ -42,48 +42,57 @@ pub enum Resolved {
 /// [`Error::NonFinite`] when the step found its logits so, and [`Error::UnexpectedOutput`] when it reports what the plan excludes. A
 /// stale step is never an error.
 pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved> {
-    let Expected { step, plan, phase, eog } = *expected;
+    let Expected { step, position, sampled, plan, phase, eog } = *expected;
     if phase == Phase::Draining {
         return Ok(Resolved::Stale);
     }
     if output.finish == Some(DeviceFinish::NonFinite) {
-        return Err(Error::NonFinite { step: step.index, position: step.position });
+        return Err(Error::NonFinite { step: step.index, position });
     }
     let unexpected = || Error::UnexpectedOutput {
         step: step.index,
         shape: step.shape,
-        expected_position: step.position,
+        expected_position: position,
         position: output.position,
+        tokens: output.tokens.as_slice().len(),
         status: output.status,
         finish: output.finish,
     };
-    if output.position != step.position {
+    let run = output.tokens.as_slice();
+    let counts = match step.shape {
+        StepShape::Feed => 0..=0,
+        StepShape::Decode => 1..=1,
+        StepShape::Speculate => 1..=TokenRun::MAX,
+    };
+    if output.position != position || !counts.contains(&run.len()) {
         return Err(unexpected());
     }
-    match (step.shape, output.status, output.finish) {
-        (StepShape::Feed, StepStatus::Fed, None) => Ok(Resolved::Fed),
-        (StepShape::Decode, StepStatus::Emitted, None | Some(DeviceFinish::EndOfGeneration))
-            if eog.contains(&output.token) =>
-        {
-            Ok(Resolved::Finish(FinishReason::Stop { token: output.token }))
-        }
-        (StepShape::Decode, StepStatus::Emitted, None | Some(DeviceFinish::Budget | DeviceFinish::ContextFull))
-            if plan.is_last(&step) =>
-        {
-            let reason = match plan.limit() {
-                Limit::MaxTokens => FinishReason::Length,
-                Limit::Context => FinishReason::ContextFull,
-            };
-            // The device may name the budget although the token ends the sequence anyway.
-            Ok(if eog.contains(&output.token) {
-                Resolved::Finish(FinishReason::Stop { token: output.token })
-            } else {
-                Resolved::EmitLast(output.token, reason)
-            })
-        }
-        (StepShape::Decode, StepStatus::Emitted, None) => Ok(Resolved::Emit(output.token)),
-        _ => Err(unexpected()),
+    match (step.shape.samples(), output.status) {
+        (false, StepStatus::Fed) if output.finish.is_none() => return Ok(Resolved::Fed),
+        (true, StepStatus::Emitted) => {}
+        _ => return Err(unexpected()),
     }
+
+    let sampled = sampled + run.len() as u32;
+    let at_limit = sampled == plan.decodes();
+    let consistent = match output.finish {
+        None => true,
+        Some(DeviceFinish::EndOfGeneration) => run.last().is_some_and(|token| eog.contains(token)),
+        Some(DeviceFinish::Budget | DeviceFinish::ContextFull) => at_limit,
+        Some(DeviceFinish::Cancelled | DeviceFinish::NonFinite) => false,
+    };
+    if !consistent || sampled > plan.decodes() {
+        return Err(unexpected());
+    }
+    // The device may name the budget although a token ends the sequence anyway, or go on behind an end that it was not told of.
+    if let Some(end) = run.iter().position(|token| eog.contains(token)) {
+        return Ok(Resolved::Sampled(TokenRun::new(&run[..end]), Some(FinishReason::Stop { token: run[end] })));
+    }
+    let end = at_limit.then_some(match plan.limit() {
+        Limit::MaxTokens => FinishReason::Length,
+        Limit::Context => FinishReason::ContextFull,
+    });
+    Ok(Resolved::Sampled(output.tokens, end))
 }
 
 #[cfg(test)]
@@ -93,73 +102,108 @@ mod tests {
 
     const EOG: [u32; 2] = [7, 9];
 
-    fn output(token: u32, position: u32, status: StepStatus, finish: Option<DeviceFinish>) -> StepOutput {
-        StepOutput { token, position, status, finish, timing: StepTiming::default() }
+    fn output(tokens: &[u32], position: u32, status: StepStatus, finish: Option<DeviceFinish>) -> StepOutput {
+        let tokens = TokenRun::new(tokens);
+        StepOutput { tokens, position, status, finish, logprobs: None, timing: StepTiming::default() }
     }
 
-    /// Prompt of 3, 4 tokens: steps f f D D D D at positions 0 to 5.
+    /// Prompt of 3, 4 tokens.
     fn plan() -> SequencePlan {
         SequencePlan::new(3, 0, Some(4), 100)
     }
 
-    fn resolve_at(plan: &SequencePlan, index: u32, output: &StepOutput) -> Result<Resolved> {
-        let step = plan.step(index).unwrap();
-        resolve(&Expected { step, plan, phase: Phase::Running, eog: &EOG }, output)
+    /// Of a step at `position`, whose `sampled` follow from the plan.
+    fn resolve_at(plan: &SequencePlan, shape: StepShape, position: u32, output: &StepOutput) -> Result<Resolved> {
+        let step = PlannedStep { index: position, shape };
+        let sampled = position.saturating_sub(2);
+        resolve(&Expected { step, position, sampled, plan, phase: Phase::Running, eog: &EOG }, output)
+    }
+
+    fn sampled(tokens: &[u32], end: Option<FinishReason>) -> Resolved {
+        Resolved::Sampled(TokenRun::new(tokens), end)
     }
 
     #[test]
     fn the_table_of_a_running_sequence() {
         use DeviceFinish::{Budget, Cancelled, ContextFull, EndOfGeneration};
+        use StepShape::{Decode, Feed};
         use StepStatus::{Emitted, Fed, NoOp};
         let plan = plan();
-        let stop = |token| Resolved::Finish(FinishReason::Stop { token });
-        let ok = |index, out| resolve_at(&plan, index, &out).unwrap();
+        let stop = |token| sampled(&[], Some(FinishReason::Stop { token }));
+        let ok = |shape, position, out| resolve_at(&plan, shape, position, &out).unwrap();
 
-        assert_eq!(ok(0, output(0, 0, Fed, None)), Resolved::Fed);
-        assert_eq!(ok(2, output(5, 2, Emitted, None)), Resolved::Emit(5));
-        assert_eq!(ok(3, output(7, 3, Emitted, Some(EndOfGeneration))), stop(7));
-        assert_eq!(ok(3, output(9, 3, Emitted, None)), stop(9), "an id the device did not know");
-        assert_eq!(ok(5, output(9, 5, Emitted, Some(Budget))), stop(9), "the end wins over the budget");
+        assert_eq!(ok(Feed, 0, output(&[], 0, Fed, None)), Resolved::Fed);
+        assert_eq!(ok(Decode, 2, output(&[5], 2, Emitted, None)), sampled(&[5], None));
+        assert_eq!(ok(Decode, 3, output(&[7], 3, Emitted, Some(EndOfGeneration))), stop(7));
+        assert_eq!(ok(Decode, 3, output(&[9], 3, Emitted, None)), stop(9), "an id the device did not know");
+        assert_eq!(ok(Decode, 5, output(&[9], 5, Emitted, Some(Budget))), stop(9), "the end wins over the budget");
         for finish in [None, Some(Budget), Some(ContextFull)] {
-            assert_eq!(ok(5, output(5, 5, Emitted, finish)), Resolved::EmitLast(5, FinishReason::Length), "{finish:?}");
+            let last = ok(Decode, 5, output(&[5], 5, Emitted, finish));
+            assert_eq!(last, sampled(&[5], Some(FinishReason::Length)), "{finish:?}");
         }
 
-        for (index, out) in [
-            (0, output(0, 1, Fed, None)),
-            (0, output(5, 0, Emitted, None)),
-            (0, output(0, 0, NoOp, None)),
-            (0, output(0, 0, Fed, Some(Budget))),
-            (2, output(0, 2, Fed, None)),
-            (2, output(5, 3, Emitted, None)),
-            (2, output(5, 2, NoOp, None)),
-            (2, output(5, 2, NoOp, Some(EndOfGeneration))),
-            (2, output(5, 2, NoOp, Some(Cancelled))),
-            (2, output(5, 2, Emitted, Some(Cancelled))),
-            (2, output(5, 2, Emitted, Some(Budget))),
-            (2, output(5, 2, Emitted, Some(ContextFull))),
-            (2, output(5, 2, Emitted, Some(EndOfGeneration))),
+        for (shape, position, out) in [
+            (Feed, 0, output(&[], 1, Fed, None)),
+            (Feed, 0, output(&[5], 0, Emitted, None)),
+            (Feed, 0, output(&[], 0, NoOp, None)),
+            (Feed, 0, output(&[], 0, Fed, Some(Budget))),
+            (Decode, 2, output(&[], 2, Fed, None)),
+            (Decode, 2, output(&[], 2, Emitted, None)),
+            (Decode, 2, output(&[5, 5], 2, Emitted, None)),
+            (Decode, 2, output(&[5], 3, Emitted, None)),
+            (Decode, 2, output(&[], 2, NoOp, None)),
+            (Decode, 2, output(&[5], 2, NoOp, Some(EndOfGeneration))),
+            (Decode, 2, output(&[5], 2, NoOp, Some(Cancelled))),
+            (Decode, 2, output(&[5], 2, Emitted, Some(Cancelled))),
+            (Decode, 2, output(&[5], 2, Emitted, Some(Budget))),
+            (Decode, 2, output(&[5], 2, Emitted, Some(ContextFull))),
+            (Decode, 2, output(&[5], 2, Emitted, Some(EndOfGeneration))),
         ] {
-            let got = resolve_at(&plan, index, &out);
+            let got = resolve_at(&plan, shape, position, &out);
             assert!(
-                matches!(got, Err(Error::UnexpectedOutput { step, .. }) if step == index),
-                "{index} {out:?}: {got:?}"
+                matches!(got, Err(Error::UnexpectedOutput { step, .. }) if step == position),
+                "{position} {out:?}: {got:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_speculative_step_brings_several_tokens() {
+        use DeviceFinish::{Budget, EndOfGeneration};
+        use StepShape::Speculate;
+        use StepStatus::Emitted;
+        let plan = plan();
+        let at = |position, tokens: &[u32], finish| {
+            resolve_at(&plan, Speculate, position, &output(tokens, position, Emitted, finish))
+        };
+        assert_eq!(at(2, &[5, 6], None).unwrap(), sampled(&[5, 6], None));
+        assert_eq!(at(2, &[5, 6, 8, 4], Some(Budget)).unwrap(), sampled(&[5, 6, 8, 4], Some(FinishReason::Length)));
+        let stop = Some(FinishReason::Stop { token: 9 });
+        assert_eq!(at(2, &[5, 9], Some(EndOfGeneration)).unwrap(), sampled(&[5], stop));
+        assert_eq!(
+            at(2, &[5, 9, 6], None).unwrap(),
+            sampled(&[5], stop),
+            "an end in the middle that the device did not know"
+        );
+        assert!(at(3, &[5, 6, 8, 4], None).is_err(), "more than the budget");
+        assert!(at(2, &[], None).is_err());
     }
 
     #[test]
     fn the_context_has_a_reason_of_its_own() {
         let plan = SequencePlan::new(3, 0, None, 4);
         for finish in [None, Some(DeviceFinish::Budget), Some(DeviceFinish::ContextFull)] {
-            let got = resolve_at(&plan, 3, &output(5, 3, StepStatus::Emitted, finish)).unwrap();
-            assert_eq!(got, Resolved::EmitLast(5, FinishReason::ContextFull), "{finish:?}");
+            let out = output(&[5], 3, StepStatus::Emitted, finish);
+            let got = resolve_at(&plan, StepShape::Decode, 3, &out).unwrap();
+            assert_eq!(got, sampled(&[5], Some(FinishReason::ContextFull)), "{finish:?}");
         }
     }
 
     #[test]
     fn logits_that_are_not_finite_name_the_step() {
         for status in [StepStatus::Emitted, StepStatus::NoOp] {
-            let got = resolve_at(&plan(), 4, &output(0, 4, status, Some(DeviceFinish::NonFinite)));
+            let out = output(&[], 4, status, Some(DeviceFinish::NonFinite));
+            let got = resolve_at(&plan(), StepShape::Decode, 4, &out);
             assert!(matches!(got, Err(Error::NonFinite { step: 4, position: 4 })), "{got:?}");
         }
     }
@@ -169,8 +213,10 @@ mod tests {
         let plan = plan();
         for finish in [None, Some(DeviceFinish::NonFinite), Some(DeviceFinish::Cancelled)] {
             for status in [StepStatus::Fed, StepStatus::Emitted, StepStatus::NoOp] {
-                let expected = Expected { step: plan.step(3).unwrap(), plan: &plan, phase: Phase::Draining, eog: &EOG };
-                assert_eq!(resolve(&expected, &output(1, 77, status, finish)).unwrap(), Resolved::Stale);
+                let step = PlannedStep { index: 3, shape: StepShape::Decode };
+                let (position, sampled, phase) = (3, 1, Phase::Draining);
+                let expected = Expected { step, position, sampled, plan: &plan, phase, eog: &EOG };
+                assert_eq!(resolve(&expected, &output(&[1], 77, status, finish)).unwrap(), Resolved::Stale);
             }
         }
     }

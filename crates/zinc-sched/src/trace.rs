@@ -12,8 +12,10 @@ pub struct StepTrace {
     pub step: u32,
     /// What it was submitted as.
     pub shape: StepShape,
-    /// The position it was submitted for.
+    /// Position of the first token that went in.
     pub position: u32,
+    /// Tokens that it sampled.
+    pub tokens: u32,
     /// What it did.
     pub status: StepStatus,
     /// When.
@@ -26,7 +28,8 @@ impl StepTrace {
         Self {
             step: step.index,
             shape: step.shape,
-            position: step.position,
+            position: output.position,
+            tokens: output.tokens.as_slice().len() as u32,
             status: output.status,
             timing: output.timing,
         }
@@ -122,7 +125,7 @@ pub struct TraceSummary {
     pub fence_waits: u64,
     /// Over all steps.
     pub all: Seam,
-    /// Over decode steps only: those after which the host has a token to work on.
+    /// Over steps that sample: those after which the host has a token to work on.
     pub decode: Seam,
 }
 
@@ -138,7 +141,7 @@ impl TraceSummary {
             recordings_per_step: per_step(trace.counters.recordings),
             fence_waits: trace.counters.fence_waits,
             all: Seam::of(&trace.steps, |_| true),
-            decode: Seam::of(&trace.steps, |s| s.shape == StepShape::Decode),
+            decode: Seam::of(&trace.steps, |s| s.shape.samples()),
         }
     }
 }
@@ -152,7 +155,7 @@ mod tests {
         let gpu = gpu.map(|(begin_ns, end_ns)| GpuSpan { begin_ns, end_ns });
         let timing =
             StepTiming { submitted_at_ns: submit_done_ns.saturating_sub(1), submit_done_ns, observed_at_ns: 0, gpu };
-        StepTrace { step, shape, position: step, status, timing }
+        StepTrace { step, shape, position: step, tokens: u32::from(shape.samples()), status, timing }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::error::{Error, ModelCall, Result};
-use crate::model::{StepModel, StepOutput, Ticket};
-use crate::plan::PlannedStep;
+use crate::model::{StepModel, StepOutput, StepShape, Ticket};
+use crate::plan::{PlannedStep, Progressed};
 
 /// How many steps may be submitted and not yet observed.
 ///
@@ -62,20 +62,16 @@ pub(crate) struct Window {
     depth: InflightDepth,
     flights: VecDeque<(PlannedStep, Ticket)>,
     submitted: u32,
+    fed: u32,
 }
 
 impl Window {
     pub(crate) fn new(depth: InflightDepth) -> Self {
-        Self { depth, flights: VecDeque::with_capacity(depth.get() as usize), submitted: 0 }
+        Self { depth, flights: VecDeque::with_capacity(depth.get() as usize), submitted: 0, fed: 0 }
     }
 
     pub(crate) fn depth(&self) -> InflightDepth {
         self.depth
-    }
-
-    /// Steps submitted since the window was made.
-    pub(crate) fn submitted(&self) -> u32 {
-        self.submitted
     }
 
     pub(crate) fn in_flight(&self) -> u32 {
@@ -83,7 +79,14 @@ impl Window {
         self.flights.len() as u32
     }
 
-    pub(crate) fn submit<M: StepModel>(&mut self, model: &mut M, step: PlannedStep) -> Result<()> {
+    /// How far the sequence is, given the tokens sampled by observed steps.
+    pub(crate) fn progressed(&self, sampled: u32) -> Progressed {
+        let sampling = self.flights.iter().filter(|(step, _)| step.shape.samples()).count() as u32;
+        Progressed { fed: self.fed, sampled, in_flight: self.in_flight(), sampling }
+    }
+
+    pub(crate) fn submit<M: StepModel>(&mut self, model: &mut M, shape: StepShape) -> Result<Ticket> {
+        let step = PlannedStep { index: self.submitted, shape };
         assert!(
             self.in_flight() < self.depth.get(),
             "step {} submitted with {} of {} in flight",
@@ -92,10 +95,16 @@ impl Window {
             self.depth
         );
         let ticket =
-            model.submit(step.shape).map_err(|source| Error::model(ModelCall::Submit { step: step.index }, source))?;
+            model.submit(shape).map_err(|source| Error::model(ModelCall::Submit { step: step.index }, source))?;
         self.flights.push_back((step, ticket));
         self.submitted += 1;
-        Ok(())
+        self.fed += u32::from(shape == StepShape::Feed);
+        Ok(ticket)
+    }
+
+    /// The step that [`observe`](Self::observe) waits for.
+    pub(crate) fn oldest(&self) -> Option<(PlannedStep, Ticket)> {
+        self.flights.front().copied()
     }
 
     /// Waits for the oldest step.

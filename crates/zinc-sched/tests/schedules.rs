@@ -115,7 +115,7 @@ proptest! {
         eog_slots in 0_usize..3,
     ) {
         let clock = ManualClock::new();
-        let limits = ModelLimits { context_tokens: CONTEXT, vocabulary_tokens: VOCABULARY, ring_slots: k };
+        let limits = ModelLimits { context_tokens: CONTEXT, vocabulary_tokens: VOCABULARY, ring_slots: k, drafts: 0 };
         let fake = FakeOptions {
             limits,
             eog_slots,
@@ -151,6 +151,7 @@ proptest! {
                 max_tokens: turn.max_tokens,
                 sampling: turn.sampling,
                 control: Control::Device,
+                logprobs: None,
                 eog: turn.eog.into(),
                 trace: Tracing::On,
             };
