@@ -23,6 +23,7 @@ use crate::queue::{Queue, QueueKind};
 pub struct Device {
     pub(crate) shared: Arc<Shared>,
     compute: Arc<Queue>,
+    second_compute: Option<Arc<Queue>>,
     transfer: Option<Arc<Queue>>,
 }
 
@@ -86,6 +87,10 @@ impl Device {
     pub fn open(instance: &Arc<Instance>, plan: &DevicePlan) -> Result<Arc<Self>> {
         let shared = Shared::open(instance, plan)?;
         let compute = Queue::new(&shared, QueueKind::Compute, plan.compute_family)?;
+        let second_compute = plan
+            .second_compute
+            .then(|| Queue::new(&shared, QueueKind::SecondCompute, plan.compute_family))
+            .transpose()?;
         let transfer =
             plan.transfer_family.map(|family| Queue::new(&shared, QueueKind::Transfer, family)).transpose()?;
         tracing::debug!(
@@ -96,7 +101,7 @@ impl Device {
             transfer_family = ?plan.transfer_family,
             "device open"
         );
-        Ok(Arc::new(Self { shared, compute, transfer }))
+        Ok(Arc::new(Self { shared, compute, second_compute, transfer }))
     }
 
     /// Facts of the adapter.
@@ -117,6 +122,12 @@ impl Device {
     /// The queue that dispatches.
     pub fn compute_queue(&self) -> &Arc<Queue> {
         &self.compute
+    }
+
+    /// A second queue that dispatches, where the family of the first has one. It shares the first's memory without further ado, because
+    /// resources belong to families.
+    pub fn second_compute_queue(&self) -> Option<&Arc<Queue>> {
+        self.second_compute.as_ref()
     }
 
     /// The queue that only copies, where the device has one.
@@ -228,10 +239,13 @@ fn create_device(instance: &Instance, physical: vk::PhysicalDevice, plan: &Devic
     let core13 = adapter.api_version.at_least(1, 3);
 
     let families: BTreeSet<u32> = [Some(plan.compute_family), plan.transfer_family].into_iter().flatten().collect();
-    let priorities = [1.0];
+    let priorities = [1.0; 2];
     let queues: Vec<_> = families
         .iter()
-        .map(|&f| vk::DeviceQueueCreateInfo::default().queue_family_index(f).queue_priorities(&priorities))
+        .map(|&f| {
+            let count = if f == plan.compute_family && plan.second_compute { 2 } else { 1 };
+            vk::DeviceQueueCreateInfo::default().queue_family_index(f).queue_priorities(&priorities[..count])
+        })
         .collect();
 
     let extensions: Vec<*const std::ffi::c_char> = KNOWN_EXTENSIONS

@@ -150,6 +150,8 @@ pub struct DevicePlan {
     pub subgroup_width: u32,
     /// Queue family of the compute queue.
     pub compute_family: u32,
+    /// Whether that family has a second queue, for a second compute queue.
+    pub second_compute: bool,
     /// Queue family of the transfer queue, where the device has one that does nothing else.
     pub transfer_family: Option<u32>,
     /// Features to enable: all that the adapter has, but for those that only a [`Compiler`](crate::Compiler) uses.
@@ -182,11 +184,13 @@ impl DevicePlan {
         if subgroup_width != PREFERRED_SUBGROUP && wants.subgroup.is_none() {
             notices.push(Notice::SubgroupWidth { name: adapter.name.clone(), width: subgroup_width });
         }
+        // `missing` has checked that there is one.
+        let compute_family = compute_family(adapter).unwrap_or_default();
         Ok(Self {
             adapter: adapter.clone(),
             subgroup_width,
-            // `missing` has checked that there is one.
-            compute_family: compute_family(adapter).unwrap_or_default(),
+            compute_family,
+            second_compute: adapter.families.get(compute_family as usize).is_some_and(|family| family.queues > 1),
             transfer_family: transfer_family(adapter),
             features: adapter.features - Features::PIPELINE_STATISTICS,
             pipeline_cache_dir: None,

@@ -23,14 +23,22 @@ use crate::timeline::{SLICE, Settled, Timeline, TimelinePoint, WaitPolicy};
 pub enum QueueKind {
     /// Dispatches and copies.
     Compute,
+    /// The same on a second queue of the same family.
+    SecondCompute,
     /// Copies only.
     Transfer,
 }
 
 impl QueueKind {
+    /// Whether its recordings may dispatch.
+    pub(crate) fn dispatches(self) -> bool {
+        self != Self::Transfer
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Compute => "compute",
+            Self::SecondCompute => "second compute",
             Self::Transfer => "transfer",
         }
     }
@@ -77,8 +85,10 @@ struct InFlight {
 
 impl Queue {
     pub(crate) fn new(shared: &Arc<Shared>, kind: QueueKind, family: u32) -> Result<Arc<Self>> {
-        // SAFETY: the device was created with one queue of this family (VUID-vkGetDeviceQueue-queueFamilyIndex-00384).
-        let raw = unsafe { shared.raw.get_device_queue(family, 0) };
+        let index = u32::from(kind == QueueKind::SecondCompute);
+        // SAFETY: the device was created with this many queues of this family
+        // (VUID-vkGetDeviceQueue-queueFamilyIndex-00384, -queueIndex-00385).
+        let raw = unsafe { shared.raw.get_device_queue(family, index) };
         shared.name(raw, kind.name());
         let timeline = Timeline::new(shared, kind.name())?;
         // SAFETY: no preconditions beyond a live device.

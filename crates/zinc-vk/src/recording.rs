@@ -78,7 +78,7 @@ impl RecordingBuilder {
     /// If the device has no queue of this kind.
     pub fn new(device: &Device, kind: QueueKind, name: &str) -> Result<Self> {
         let family = match kind {
-            QueueKind::Compute => device.compute_queue().family(),
+            QueueKind::Compute | QueueKind::SecondCompute => device.compute_queue().family(),
             QueueKind::Transfer => device
                 .transfer_queue()
                 .unwrap_or_else(|| panic!("recording `{name}`: the device has no transfer queue"))
@@ -154,7 +154,7 @@ impl RecordingBuilder {
 
     fn bind(&mut self, pipeline: &Arc<Pipeline>, push: &[u8]) {
         let name = &self.name;
-        assert!(self.kind == QueueKind::Compute, "recording `{name}` is for the transfer queue, which cannot dispatch");
+        assert!(self.kind.dispatches(), "recording `{name}` is for the transfer queue, which cannot dispatch");
         assert!(
             pipeline.belongs_to(&self.commands.shared),
             "recording `{name}`: pipeline `{}` belongs to another device",
@@ -189,7 +189,7 @@ impl RecordingBuilder {
     pub fn barrier(&mut self, from: Access, to: Access) -> &mut Self {
         let shader = Access::SHADER_READ | Access::SHADER_WRITE | Access::INDIRECT_READ;
         assert!(
-            self.kind == QueueKind::Compute || !(from | to).intersects(shader),
+            self.kind.dispatches() || !(from | to).intersects(shader),
             "recording `{}` is for the transfer queue, which has no {:?}",
             self.name,
             (from | to) & shader
@@ -314,7 +314,7 @@ impl RecordingBuilder {
         timestamps.checked(index..index + 1);
         self.keep_once(Arc::as_ptr(timestamps).cast(), || Arc::<Timestamps>::clone(timestamps) as _);
         let stage = match (stage, self.kind) {
-            (Stage::Begin, QueueKind::Compute) => vk::PipelineStageFlags2::COMPUTE_SHADER,
+            (Stage::Begin, QueueKind::Compute | QueueKind::SecondCompute) => vk::PipelineStageFlags2::COMPUTE_SHADER,
             (Stage::Begin, QueueKind::Transfer) => vk::PipelineStageFlags2::ALL_TRANSFER,
             (Stage::End, _) => vk::PipelineStageFlags2::ALL_COMMANDS,
         };
@@ -332,7 +332,7 @@ impl RecordingBuilder {
     pub fn reset_timestamps(&mut self, timestamps: &Arc<Timestamps>, range: Range<u32>) -> &mut Self {
         timestamps.checked(range.clone());
         assert!(
-            self.kind == QueueKind::Compute,
+            self.kind.dispatches(),
             "recording `{}`: the transfer queue cannot reset timestamps; reset them from the host",
             self.name
         );
@@ -396,7 +396,7 @@ fn closing_barrier(kind: QueueKind) -> vk::MemoryBarrier2<'static> {
     let copies = Access::TRANSFER_READ | Access::TRANSFER_WRITE;
     let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
     match kind {
-        QueueKind::Compute => (Access::SHADER_WRITE | Access::TRANSFER_WRITE)
+        QueueKind::Compute | QueueKind::SecondCompute => (Access::SHADER_WRITE | Access::TRANSFER_WRITE)
             .barrier(copies | shaders | Access::INDIRECT_READ | Access::HOST_READ),
         QueueKind::Transfer => Access::TRANSFER_WRITE.barrier(copies | Access::HOST_READ),
     }

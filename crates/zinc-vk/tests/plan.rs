@@ -40,7 +40,7 @@ fn orders(facts: &[AdapterFacts]) -> Vec<Vec<AdapterFacts>> {
 #[test]
 fn an_h100_gets_its_universal_family_for_compute_and_its_copy_family_for_transfers() {
     let plan = choose(&adapters([h100()]));
-    assert_eq!((plan.compute_family, plan.transfer_family), (0, Some(1)));
+    assert_eq!((plan.compute_family, plan.second_compute, plan.transfer_family), (0, true, Some(1)));
     assert_eq!(plan.subgroup_width, 32);
     assert!(plan.features.contains(Features::COOPERATIVE_MATRIX | Features::CALIBRATED_TIMESTAMPS));
     assert_eq!(plan.notices, []);
@@ -65,6 +65,7 @@ fn a_processor_is_used_when_nothing_else_exists_and_said_so() {
     let plan = choose(&adapters([lavapipe()]));
     assert_eq!(plan.adapter.kind, AdapterKind::Cpu);
     assert_eq!((plan.compute_family, plan.transfer_family, plan.subgroup_width), (0, None, 8));
+    assert!(!plan.second_compute, "its family has one queue");
     let name = plan.adapter.name.clone();
     assert_eq!(plan.notices, [Notice::CpuDevice { name: name.clone() }, Notice::SubgroupWidth { name, width: 8 }]);
 }
