@@ -1,4 +1,4 @@
-// Embedding: decodes the row of the step's token into the residual stream. One thread decodes one chunk of 32 elements.
+// Embedding: decodes the row of each token of the step into its residual stream. One thread decodes one chunk of 32 elements.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
@@ -12,23 +12,26 @@ layout(constant_id = 2) const uint FORMAT = 0;
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t table;     // [vocabulary, columns] in FORMAT, rows in planes
+    uint64_t tokens;    // [context + MAX_BATCH] u32
     uint64_t y;         // [columns] f32
     uint columns;
+    uint stride;        // bytes from one token's y to the next one's
 } push;
 
 void main() {
     if (!step_is_live(push.state)) return;
     uint chunk = flat_workgroup() * workgroup_size() + thread_index();
     if (chunk >= push.columns / 32) return;
-    uint64_t row = push.table + uint64_t(step_token(push.state)) * uint64_t(row_bytes(FORMAT, push.columns));
+    uint64_t y = own_copy(push.y, push.stride);
+    uint64_t row = push.table + uint64_t(step_token(push.state, push.tokens)) * uint64_t(row_bytes(FORMAT, push.columns));
     if (is_float(FORMAT)) {
-        for (uint j = 0; j < 8; j++) store_vec4(push.y, chunk * 128 + j * 16, load_floats(FORMAT, row, chunk * 8 + j));
+        for (uint j = 0; j < 8; j++) store_vec4(y, chunk * 128 + j * 16, load_floats(FORMAT, row, chunk * 8 + j));
         return;
     }
     Chunk w = unpack(FORMAT, load_raw(FORMAT, row, push.columns, chunk), chunk);
     uvec2 runs = chunk_runs(FORMAT, chunk);
     for (uint j = 0; j < 4; j++) {
-        store_vec4(push.y, runs.x * 64 + j * 16, dequantised(FORMAT, w.a[j], w.a_scale));
-        store_vec4(push.y, runs.y * 64 + j * 16, dequantised(FORMAT, w.b[j], w.b_scale));
+        store_vec4(y, runs.x * 64 + j * 16, dequantised(FORMAT, w.a[j], w.a_scale));
+        store_vec4(y, runs.y * 64 + j * 16, dequantised(FORMAT, w.b[j], w.b_scale));
     }
 }

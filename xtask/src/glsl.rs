@@ -60,6 +60,7 @@ pub(crate) fn member_docs(source: &str, name: &str) -> BTreeMap<String, String> 
         .filter_map(|line| line.split_once("//"))
         .filter_map(|(code, comment)| {
             let member = code.trim().trim_end_matches(';').split_whitespace().last()?;
+            let member = member.split_once('[').map_or(member, |(array, _)| array);
             Some((member.to_owned(), without_links(comment.trim())))
         })
         .collect()

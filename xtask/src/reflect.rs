@@ -1,6 +1,6 @@
 //! Reads a kernel's interface out of its SPIR-V: the push-constant block, the specialisation constants and the named buffer structs.
 //!
-//! Only what zinc's kernels use is understood: scalars of 32 and 64 bits. Anything else is an error, so that an interface that the
+//! Only what zinc's kernels use is understood: scalars of 32 and 64 bits, and arrays of them. Anything else is an error, so that an interface that the
 //! generated Rust could not mirror never gets that far.
 
 use std::collections::BTreeMap;
@@ -38,7 +38,21 @@ impl Scalar {
 pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) scalar: Scalar,
+    /// Elements, of an array.
+    pub(crate) elements: Option<u32>,
     pub(crate) offset: u32,
+}
+
+impl Member {
+    /// Its type in Rust.
+    pub(crate) fn rust(&self) -> String {
+        let scalar = self.scalar.rust();
+        self.elements.map_or_else(|| scalar.to_owned(), |elements| format!("[{scalar}; {elements}]"))
+    }
+
+    pub(crate) fn bytes(&self) -> u32 {
+        self.scalar.bytes() * self.elements.unwrap_or(1)
+    }
 }
 
 /// What a kernel's SPIR-V says of its interface.
@@ -48,7 +62,7 @@ pub(crate) struct Interface {
     pub(crate) push: Vec<Member>,
     /// Specialisation constants by id. Id 0 is the workgroup size and has no name in GLSL.
     pub(crate) constants: BTreeMap<u32, String>,
-    /// Buffer structs whose members are all scalars and that have more than one, by name.
+    /// Buffer structs of more than one member, by name.
     pub(crate) structs: BTreeMap<String, Vec<Member>>,
 }
 
@@ -163,11 +177,28 @@ fn block(module: &Module, names: &Names, id: Word) -> Result<Vec<Member>, String
                 _ => None,
             })
             .ok_or_else(|| format!("member {name} has no offset"))?;
-        let scalar = scalar(definition(module, id_operand(ty, index)?)?).map_err(|e| format!("member {name}: {e}"))?;
-        members.push(Member { name, scalar, offset });
+        let (scalar, elements) = element(module, id_operand(ty, index)?).map_err(|e| format!("member {name}: {e}"))?;
+        members.push(Member { name, scalar, elements, offset });
     }
     members.sort_by_key(|m| m.offset);
     Ok(members)
+}
+
+/// What a member consists of: a scalar, or so many of them without gaps.
+fn element(module: &Module, id: Word) -> Result<(Scalar, Option<u32>), String> {
+    let ty = definition(module, id)?;
+    if ty.class.opcode != Op::TypeArray {
+        return Ok((scalar(ty)?, None));
+    }
+    let scalar = scalar(definition(module, id_operand(ty, 0)?)?)?;
+    let stride = decorated(module, Decoration::ArrayStride).into_iter().find(|(target, _)| *target == id);
+    if stride.is_none_or(|(_, stride)| stride != scalar.bytes()) {
+        return Err(format!("an array whose elements of {} bytes are not that far apart", scalar.bytes()));
+    }
+    match definition(module, id_operand(ty, 1)?)?.operands.as_slice() {
+        [Operand::LiteralBit32(elements)] => Ok((scalar, Some(*elements))),
+        other => Err(format!("an array of {other:?} elements")),
+    }
 }
 
 fn scalar(ty: &Instruction) -> Result<Scalar, String> {

@@ -254,9 +254,9 @@ fn render_struct(
                 member.name, member.offset
             ));
         }
-        end += member.scalar.bytes();
+        end += member.bytes();
         let doc = docs.get(&member.name).map_or_else(|| format!("`{}` in GLSL.", member.name), Clone::clone);
-        let _ = writeln!(out, "        /// {doc}\n        pub {}: {},", member.name, member.scalar.rust());
+        let _ = writeln!(out, "        /// {doc}\n        pub {}: {},", member.name, member.rust());
     }
     let align = members.iter().map(|m| m.scalar.bytes()).max().unwrap_or(4);
     if end % align != 0 {

@@ -1,20 +1,20 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   772bd6f11b55fb2b88d72453ae26e4dd0879dcf2716a4a9fa9690dae2af508df crates/zinc-kernels/spv/advance.spv
-//   140d2d586fc784a9549ae7777c4dc5f131f17f5d30047bed89ce4746499b2be3 crates/zinc-kernels/spv/attention.spv
-//   9d5ccfc08252a116148a9538cd94ba8a221887ebef0c97a1a19491a040280071 crates/zinc-kernels/spv/expert_down.spv
-//   7f21daca076288c555a5f1323858d7fd403e2ccb5e29bc2b1ebdd23d3da0c4da crates/zinc-kernels/spv/gate_up.spv
-//   7245538a948f7b143a53585d9cbdac9fc35e3b4941cd0c2ac2345a753637dd5b crates/zinc-kernels/spv/gather.spv
-//   e601277ab49e6df472b713bee6ace29107a45536ae6e23b9a0654c2ef5f2b5f0 crates/zinc-kernels/spv/mat_vec.spv
-//   eff26d0f3404ac2cd55cc50223763fe26467fab275799f756969b2bfcbc6edcd crates/zinc-kernels/spv/read.spv
-//   21dbbb1f209b473048b1a25425e9619784adb9e3b8a26ec902e2be98860025e2 crates/zinc-kernels/spv/router.spv
-//   4c351061c0921deebe9f03305a13b4a26bfac2c911ae615c2f84c844ea694446 crates/zinc-kernels/spv/sample.spv
-//   47284eea475a1b2a5aeec62c7ee11cd5a2d42bd2b871caa0f974b758cbab7344 shaders/advance.comp
+//   72726accfe37fc0a2b2770b165daf5b0a93ab687253ebc0b7a39016119d864d1 crates/zinc-kernels/spv/advance.spv
+//   bb4412ffecbab7c01953c41c363fb6001878bc4d0987cefeb7df0985df224f50 crates/zinc-kernels/spv/attention.spv
+//   0d3a811f4d410a8621eeb6de3d96d39526cce91ff55ebed7d23c446b65a1871e crates/zinc-kernels/spv/expert_down.spv
+//   24a2eeca53db0861be5393598149c470a90c96ba28458e752d8f2bf074f6ac24 crates/zinc-kernels/spv/gate_up.spv
+//   16857c03b77d001e3402b841ba341bfa4605143bcc4830ec340ba609e01617d4 crates/zinc-kernels/spv/gather.spv
+//   e4c8a33f6824a7f8f6f0fc4ea970af401374c03cf83ead376d29787961b60334 crates/zinc-kernels/spv/mat_vec.spv
+//   2148ddc5aa5e3495df0cdb5c2d42132c2934d09c0ec3d2808cb8a50e73051847 crates/zinc-kernels/spv/read.spv
+//   ed9860de9c9e407b14bb5383fc3e419c79f50387c006eb23a6d8abc98ca6c3ac crates/zinc-kernels/spv/router.spv
+//   446c3c62560f2097687fcebdf1a02031c3e2c9352ea8567e7a233200f8c979de crates/zinc-kernels/spv/sample.spv
+//   a4ea58016ba752b10e17a95994381b77f62708e087aefda6dac4d475be5761b2 shaders/advance.comp
 //   4df25234343c41bd6c4ae83ad15f532e0dc0c96a22f5dd05782dff583d94c050 shaders/attention.comp
 //   bc3149ca99e5516287396e933d9d0c4922bc3f4d238a6e84c03d12e2ec5cdacc shaders/expert_down.comp
 //   400ebe307f7203255fdc830711d08edbc12d2e031500016bd6a6d1350e7ab6f4 shaders/gate_up.comp
-//   d71ad618ded26c5dcc27c3046035157c089ec9216d3f3b840c0dd3e135638e1e shaders/gather.comp
+//   25a76e5cde1d7084341ed31f967b51808bcd6c0090c9da14f7c485715c5a6aa7 shaders/gather.comp
 //   98af82ddf96162ef668807429d47cfb0bcef821065774c34df10b2a9d5dbce0d shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
@@ -27,7 +27,7 @@
 //   71af05251dba1d4fbfa85e984f9e56d23f778b1eab94464a038ceaba3e235ec2 shaders/include/products.glsl
 //   5c660484dc680df4e26d542a6063ec3a2fef2d7f41ed7f3a9740ea78b4a3b09d shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
-//   104b82bfe9b5fbc26498234618c19031a5ab6aef99acdf2df4b1315191c6aa66 shaders/include/state.glsl
+//   02c5f6217da54f351e36fbba8a01a831dfb8ca91386c02c2f08e58fd4656fb30 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   0685b31e924ff01fa3a639445e1fd2147bb45f3968c79ec5a7a83875bdf41eaf shaders/mat_vec.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
@@ -130,6 +130,8 @@ pub mod formats {
 /// What varies from token to token: the state that steps hand to each other, and what a step reports to the host.
 /// The Rust structs of the same names are generated from these declarations.
 pub mod state {
+    /// `MAX_BATCH` in GLSL.
+    pub const MAX_BATCH: u32 = 8;
     /// `STATUS_NO_OP` in GLSL.
     pub const STATUS_NO_OP: u32 = 0;
     /// `STATUS_FED` in GLSL.
@@ -156,31 +158,34 @@ pub mod state {
         pub sequence: u32,
         /// STATUS_*
         pub status: u32,
-        /// sampled, or taken from the prompt
-        pub token: u32,
-        /// where `token` stands
+        /// where the last token reported stands
         pub position: u32,
         /// FINISH_*, 0 while the sequence goes on
         pub finish: u32,
-        /// of the sampled token, before temperature
+        /// of the last token reported, before temperature
         pub logit: f32,
+        /// tokens reported: 0 by a no-op, 1 by a step without drafts
+        pub count: u32,
+        /// sampled, or taken from the prompt, in order; what is behind the first `count` means nothing
+        pub tokens: [u32; 8],
     }
     const _: () = {
-        assert!(size_of::<StepReport>() == 24);
+        assert!(size_of::<StepReport>() == 56);
         assert!(std::mem::offset_of!(StepReport, sequence) == 0);
         assert!(std::mem::offset_of!(StepReport, status) == 4);
-        assert!(std::mem::offset_of!(StepReport, token) == 8);
-        assert!(std::mem::offset_of!(StepReport, position) == 12);
-        assert!(std::mem::offset_of!(StepReport, finish) == 16);
-        assert!(std::mem::offset_of!(StepReport, logit) == 20);
+        assert!(std::mem::offset_of!(StepReport, position) == 8);
+        assert!(std::mem::offset_of!(StepReport, finish) == 12);
+        assert!(std::mem::offset_of!(StepReport, logit) == 16);
+        assert!(std::mem::offset_of!(StepReport, count) == 20);
+        assert!(std::mem::offset_of!(StepReport, tokens) == 24);
     };
     /// One per sequence slot, in device memory. `advance` writes it, every kernel of the next step reads it.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct StepState {
-        /// 0: this step and all queued behind it are no-ops
+        /// tokens that this step takes, drafts included; 0: it and all queued behind it are no-ops
         pub live: u32,
-        /// the token whose embedding this step reads
+        /// the first of them; drafts stand behind its position in the array of tokens
         pub token: u32,
         /// its position; KV entries below it are valid
         pub position: u32,
@@ -220,11 +225,12 @@ pub mod state {
     };
 }
 
-/// The last kernel of a step: decides the next token, moves the sequence on and reports to the host. One workgroup.
+/// The last kernel of a step: decides the next tokens, moves the sequence on and reports to the host. One workgroup.
 ///
-/// The next token is the prompt's where the prompt goes on, else the best candidate that `sample` left. End of generation, token
-/// budget, end of the context, a cancellation by the host and non-finite logits clear the live flag: what is queued behind becomes
-/// no-ops. A step that finds the flag cleared changes nothing and reports so.
+/// The next token is the prompt's where the prompt goes on, else the best candidate that sampling left. Where it is what the batch's next
+/// token, a draft, was taken to be, that one's candidates decide the token after it, and so on: at each position the very token comes out that
+/// would without drafts. End of generation, token budget, end of the context, a cancellation by the host and non-finite logits clear the live
+/// flag: what is queued behind becomes no-ops. A step that finds the flag cleared changes nothing and reports so.
 pub mod advance {
     use super::KernelDef;
 
@@ -236,8 +242,8 @@ pub mod advance {
         pub state: u64,
         /// StepReport of this ring slot
         pub report: u64,
-        /// \[context\] u32
-        pub prompt: u64,
+        /// \[context + MAX_BATCH\] u32: the prompt, then what was sampled, then this step's drafts
+        pub tokens: u64,
         /// \[end_token_count\] u32
         pub end_tokens: u64,
         /// u32, host-visible: the sequence that the host wants stopped
@@ -246,18 +252,24 @@ pub mod advance {
         pub candidates: u64,
         /// 0 in a step that only feeds the prompt
         pub candidate_count: u32,
+        /// tokens that the step's kernels have looked at, at most MAX_BATCH
+        pub batch: u32,
+        /// bytes from one token's candidates to the next one's
+        pub stride: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 56);
+        assert!(size_of::<Push>() == 64);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, report) == 8);
-        assert!(std::mem::offset_of!(Push, prompt) == 16);
+        assert!(std::mem::offset_of!(Push, tokens) == 16);
         assert!(std::mem::offset_of!(Push, end_tokens) == 24);
         assert!(std::mem::offset_of!(Push, cancelled) == 32);
         assert!(std::mem::offset_of!(Push, candidates) == 40);
         assert!(std::mem::offset_of!(Push, candidate_count) == 48);
+        assert!(std::mem::offset_of!(Push, batch) == 52);
+        assert!(std::mem::offset_of!(Push, stride) == 56);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -601,7 +613,7 @@ pub mod gate_up {
     };
 }
 
-/// Embedding: decodes the row of the step's token into the residual stream. One thread decodes one chunk of 32 elements.
+/// Embedding: decodes the row of each token of the step into its residual stream. One thread decodes one chunk of 32 elements.
 pub mod gather {
     use super::KernelDef;
 
@@ -613,19 +625,23 @@ pub mod gather {
         pub state: u64,
         /// \[vocabulary, columns\] in FORMAT, rows in planes
         pub table: u64,
+        /// \[context + MAX_BATCH\] u32
+        pub tokens: u64,
         /// \[columns\] f32
         pub y: u64,
         /// `columns` in GLSL.
         pub columns: u32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
+        /// bytes from one token's y to the next one's
+        pub stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 32);
+        assert!(size_of::<Push>() == 40);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, table) == 8);
-        assert!(std::mem::offset_of!(Push, y) == 16);
-        assert!(std::mem::offset_of!(Push, columns) == 24);
+        assert!(std::mem::offset_of!(Push, tokens) == 16);
+        assert!(std::mem::offset_of!(Push, y) == 24);
+        assert!(std::mem::offset_of!(Push, columns) == 32);
+        assert!(std::mem::offset_of!(Push, stride) == 36);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -105,6 +105,41 @@ impl Norm {
 /// Elements that one lane decodes at a time: row lengths are multiples of it.
 pub const UNIT: u32 = 32;
 
+/// The most tokens that one step takes.
+pub const MAX_BATCH: u32 = crate::generated::state::MAX_BATCH;
+
+/// The tokens of one step, and where their activations lie: what an operation's fields name is the first token's, and each following token has
+/// an array of its own behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Tokens that the launch has workgroups for, 1 to [`MAX_BATCH`]. How many of them there are is the step state's
+    /// [`live`](crate::generated::state::StepState::live).
+    pub tokens: u32,
+    /// Bytes from an activation of one token to that of the next: a multiple of 16.
+    pub stride: u32,
+}
+
+impl Batch {
+    /// A step without drafts.
+    pub const ONE: Self = Self { tokens: 1, stride: 0 };
+
+    /// Panics if there are no tokens or too many, or if their activations are not aligned or further apart than the kernels can reach.
+    fn check(self) {
+        let Self { tokens, stride } = self;
+        assert!((1..=MAX_BATCH).contains(&tokens), "a step of {tokens} tokens: 1 to {MAX_BATCH} are supported");
+        assert!(
+            stride.is_multiple_of(16) && stride.checked_mul(tokens).is_some(),
+            "the activations of {tokens} tokens are {stride} bytes apart: a multiple of 16 is supported, and less than 4 GiB for all of them"
+        );
+    }
+
+    /// The workgroups of one token, for each token.
+    fn grid(self, [x, y, _]: [u32; 3]) -> [u32; 3] {
+        self.check();
+        [x, y, self.tokens]
+    }
+}
+
 /// Activations that share a scale.
 pub const RUN: u32 = crate::generated::activations::RUN;
 

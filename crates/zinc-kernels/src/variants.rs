@@ -6,8 +6,8 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
-    ActFormat, Advance, Attention, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec, Matrix,
-    Norm, Pairing, Product, Read, Router, Routing, Sample, Weighting,
+    ActFormat, Advance, Attention, Batch, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec,
+    Matrix, Norm, Pairing, Product, Read, Router, Routing, Sample, Weighting,
 };
 
 const WIDTH: u32 = 2_048;
@@ -33,7 +33,8 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     let mut list = Vec::new();
     let mut add = |label: &str, dispatch| list.push(Variant { label: label.to_owned(), dispatch });
 
-    add("Q4_K", Gather { state: 0, table: matrix(Format::Q4K, VOCABULARY, WIDTH), y: 0 }.dispatch(target));
+    let table = matrix(Format::Q4K, VOCABULARY, WIDTH);
+    add("Q4_K", Gather { state: 0, table, tokens: 0, y: 0, batch: Batch::ONE }.dispatch(target));
     for (label, dispatch) in products(target) {
         add(&label, dispatch);
     }
@@ -53,10 +54,19 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     for format in [Format::Q4K, Format::Q6K] {
         add(format.name(), expert_down(format).dispatch(target));
     }
-    add("", Sample { state: 0, logits: 0, candidates: 0, vocabulary: VOCABULARY }.dispatch(target));
+    let sample = Sample { state: 0, logits: 0, candidates: 0, vocabulary: VOCABULARY };
+    add("", sample.dispatch(target));
     add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
-    let vocabulary = Some(VOCABULARY);
-    let advance = Advance { state: 0, report: 0, prompt: 0, end_tokens: 0, cancelled: 0, candidates: 0, vocabulary };
+    let advance = Advance {
+        state: 0,
+        report: 0,
+        tokens: 0,
+        end_tokens: 0,
+        cancelled: 0,
+        candidates: 0,
+        vocabulary: Some(VOCABULARY),
+        batch: Batch::ONE,
+    };
     add("", advance.dispatch(target));
     list
 }
@@ -122,7 +132,8 @@ fn attention(format: CacheFormat) -> Attention {
 }
 
 fn router() -> Router {
-    Router { state: 0, x: 0, norm: NORM, matrix: matrix(Format::F32, EXPERTS, WIDTH), y: 0, out: ACT, logits: 0 }
+    let matrix = matrix(Format::F32, EXPERTS, WIDTH);
+    Router { state: 0, x: 0, norm: NORM, matrix, y: 0, out: ACT, logits: 0 }
 }
 
 fn gate_up(rows: u32, routing: Routing, norm: Option<Norm>) -> GateUp {

@@ -1,22 +1,24 @@
-//! `advance` against its reference, branch by branch: state and report compare exactly.
+//! `advance` against its reference, branch by branch: state, tokens and report compare exactly.
 
 #![cfg(feature = "vk")]
 
 mod support;
 
-use support::Arena;
+use support::arena::{Arena, Array};
 use support::data::Random;
 use zinc_kernels::generated::candidates::NO_ID;
 use zinc_kernels::generated::state::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, FINISH_NONE,
     STATUS_FED, STATUS_NO_OP, STATUS_SAMPLED, StepReport, StepState,
 };
-use zinc_kernels::ops::{Advance, candidate_count};
+use zinc_kernels::ops::{Advance, Batch, CANDIDATE_BYTES, MAX_BATCH, candidate_count};
 use zinc_kernels::reference::{self, Candidate};
 
 const SEQUENCE: u32 = 41;
 const OTHER: u32 = 40;
 const PROMPT: [u32; 12] = [500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511];
+/// Places of the array of tokens.
+const PLACES: usize = 100 + MAX_BATCH as usize;
 
 /// A step at position 7 of a prompt of 6 tokens: it samples.
 const SAMPLING: StepState = StepState {
@@ -47,22 +49,24 @@ struct Case {
     state: StepState,
     end_tokens: &'static [u32],
     cancelled: u32,
-    candidates: Vec<Candidate>,
-    /// Status, token and finish of the report.
-    expected: (u32, u32, u32),
+    /// What stands behind the state's position before the step.
+    drafts: &'static [u32],
+    /// Of each token that the launch is for, as many as of the others.
+    candidates: Vec<Vec<Candidate>>,
+    /// Status, tokens and finish of the report.
+    expected: (u32, Vec<u32>, u32),
+}
+
+/// A step without drafts; `expected` has one token, which a step that does nothing does not report.
+fn plain(name: &'static str, state: StepState, (status, token, finish): (u32, u32, u32)) -> Case {
+    let tokens = if status == STATUS_NO_OP { vec![] } else { vec![token] };
+    let expected = (status, tokens, finish);
+    Case { name, state, end_tokens: &[], cancelled: OTHER, drafts: &[], candidates: vec![FEW.to_vec()], expected }
 }
 
 fn cases() -> Vec<Case> {
-    let plain = |name, state, expected| Case {
-        name,
-        state,
-        end_tokens: &[],
-        cancelled: OTHER,
-        candidates: FEW.to_vec(),
-        expected,
-    };
     let sampled = |name, candidates: Vec<Candidate>, token| Case {
-        candidates,
+        candidates: vec![candidates],
         ..plain(name, SAMPLING, (STATUS_SAMPLED, token, FINISH_NONE))
     };
     let ending = |name, state: StepState, end_tokens: &'static [u32], expected| Case {
@@ -80,7 +84,7 @@ fn cases() -> Vec<Case> {
         plain(
             "stopped before",
             StepState { live: 0, finish: FINISH_BUDGET, ..SAMPLING },
-            (STATUS_NO_OP, 9, FINISH_BUDGET),
+            (STATUS_NO_OP, 0, FINISH_BUDGET),
         ),
         plain("never started", StepState::default(), (STATUS_NO_OP, 0, FINISH_NONE)),
         Case {
@@ -88,16 +92,19 @@ fn cases() -> Vec<Case> {
             ..plain(
                 "stopped before, and cancelled now",
                 StepState { live: 0, finish: FINISH_END_OF_GENERATION, ..FEEDING },
-                (STATUS_NO_OP, 9, FINISH_END_OF_GENERATION),
+                (STATUS_NO_OP, 0, FINISH_END_OF_GENERATION),
             )
         },
         // Feeding.
-        Case { candidates: vec![], ..plain("feeds", FEEDING, (STATUS_FED, 508, FINISH_NONE)) },
+        Case { candidates: vec![vec![]], ..plain("feeds", FEEDING, (STATUS_FED, 508, FINISH_NONE)) },
         plain("feeds, whatever is sampled", FEEDING, (STATUS_FED, 508, FINISH_NONE)),
         plain("feeds from the start", StepState { position: 0, ..FEEDING }, (STATUS_FED, 501, FINISH_NONE)),
         plain("feeds the last of the prompt", StepState { position: 10, ..FEEDING }, (STATUS_FED, 511, FINISH_NONE)),
         plain("feeds without a budget", StepState { budget: 0, ..FEEDING }, (STATUS_FED, 508, FINISH_NONE)),
-        Case { candidates: vec![broken], ..plain("feeds over broken logits", FEEDING, (STATUS_FED, 508, FINISH_NONE)) },
+        Case {
+            candidates: vec![vec![broken]],
+            ..plain("feeds over broken logits", FEEDING, (STATUS_FED, 508, FINISH_NONE))
+        },
         ending("feeds an end token", FEEDING, &[508, 300], (STATUS_FED, 508, FINISH_NONE)),
         Case { cancelled: SEQUENCE, ..plain("cancelled while it feeds", FEEDING, (STATUS_FED, 508, FINISH_CANCELLED)) },
         // Sampling.
@@ -143,19 +150,19 @@ fn cases() -> Vec<Case> {
         plain("budget before context", last, (STATUS_SAMPLED, BEST.id, FINISH_BUDGET)),
         ending("end of generation before budget and context", last, &[300], end),
         // Logits that are not finite.
-        Case { candidates: vec![BEST, broken], ..plain("one broken logit", SAMPLING, non_finite) },
-        Case { candidates: vec![none, none], ..plain("no candidate", SAMPLING, non_finite) },
-        Case { candidates: vec![], ..plain("a feeding step behind the prompt", SAMPLING, non_finite) },
+        Case { candidates: vec![vec![BEST, broken]], ..plain("one broken logit", SAMPLING, non_finite) },
+        Case { candidates: vec![vec![none, none]], ..plain("no candidate", SAMPLING, non_finite) },
+        Case { candidates: vec![vec![]], ..plain("a feeding step behind the prompt", SAMPLING, non_finite) },
         Case {
-            candidates: vec![broken],
+            candidates: vec![vec![broken]],
             cancelled: SEQUENCE,
             ..ending("broken logits before everything", last, &[8, 0], non_finite)
         },
         Case {
-            candidates: vec![Candidate { non_finite: 3, ..none }, Candidate { non_finite: 2, ..none }],
+            candidates: vec![vec![Candidate { non_finite: 3, ..none }, Candidate { non_finite: 2, ..none }]],
             ..plain("nothing but broken logits", SAMPLING, non_finite)
         },
-        Case { candidates: vec![none], ..ending("NO_ID is not an end token", SAMPLING, &[NO_ID], non_finite) },
+        Case { candidates: vec![vec![none]], ..ending("NO_ID is not an end token", SAMPLING, &[NO_ID], non_finite) },
         // Cancellation.
         Case { cancelled: SEQUENCE, ..plain("cancelled", SAMPLING, (STATUS_SAMPLED, BEST.id, FINISH_CANCELLED)) },
         Case { cancelled: SEQUENCE, ..ending("ended before it was cancelled", SAMPLING, &[300], end) },
@@ -176,34 +183,177 @@ fn many(count: u32, best: u32) -> Vec<Candidate> {
     (0..count).map(|id| candidate(id, if id == best { 2.0 } else { random.unit() })).collect()
 }
 
-#[test]
-fn the_table() {
-    for Case { name, state, end_tokens, cancelled, candidates, expected } in cases() {
-        let vocabulary = (!candidates.is_empty()).then_some(candidates.len() as u32 * 1_024);
-        assert_eq!(vocabulary.map_or(0, candidate_count) as usize, candidates.len());
+/// A step of four tokens, whose candidates choose 21, 22, 23 and 24 in turn.
+const BATCH: StepState = StepState { live: 4, ..SAMPLING };
+
+/// Steps with drafts.
+fn batches() -> Vec<Case> {
+    let chosen = |count: u32| (0..count).map(|i| vec![candidate(90, 1.0), candidate(21 + i, 2.0)]).collect::<Vec<_>>();
+    let case = |name, state, drafts: &'static [u32], tokens: &[u32], finish| Case {
+        drafts,
+        candidates: chosen(4),
+        expected: (STATUS_SAMPLED, tokens.to_vec(), finish),
+        ..plain(name, state, (STATUS_SAMPLED, 0, finish))
+    };
+    let right = &[21, 22, 23];
+    let ending = |name, drafts, end_tokens: &'static [u32], tokens: &[u32], finish| Case {
+        end_tokens,
+        ..case(name, StepState { end_token_count: end_tokens.len() as u32, ..BATCH }, drafts, tokens, finish)
+    };
+    let broken = |name, at: usize, drafts, tokens: &[u32], finish| {
+        let mut case = case(name, BATCH, drafts, tokens, finish);
+        case.candidates[at][0].non_finite = 1;
+        case
+    };
+    vec![
+        case("every draft is right", BATCH, right, &[21, 22, 23, 24], FINISH_NONE),
+        case("the first draft is wrong", BATCH, &[20, 22, 23], &[21], FINISH_NONE),
+        case("the second draft is wrong", BATCH, &[21, 20, 23], &[21, 22], FINISH_NONE),
+        case("the third draft is wrong", BATCH, &[21, 22, 20], &[21, 22, 23], FINISH_NONE),
+        case("a draft that is next best", BATCH, &[90, 90, 90], &[21], FINISH_NONE),
+        case("what is right behind the drafts is none", StepState { live: 2, ..BATCH }, right, &[21, 22], FINISH_NONE),
+        case("no drafts in a step that has room", StepState { live: 1, ..BATCH }, right, &[21], FINISH_NONE),
+        Case {
+            candidates: chosen(2),
+            ..case("a step with less room than drafts", BATCH, right, &[21, 22], FINISH_NONE)
+        },
+        Case { candidates: chosen(1), ..case("a step without room", BATCH, right, &[21], FINISH_NONE) },
+        Case {
+            candidates: chosen(8),
+            ..case(
+                "as many drafts as there can be",
+                StepState { live: 8, budget: 50, ..BATCH },
+                &[21, 22, 23, 24, 25, 26, 27],
+                &[21, 22, 23, 24, 25, 26, 27, 28],
+                FINISH_NONE,
+            )
+        },
+        Case {
+            candidates: (0..8).map(|i| many(700, 21 + i)).collect(),
+            ..case(
+                "more candidates than threads, for many tokens",
+                StepState { live: 8, budget: 50, ..BATCH },
+                &[21, 22, 23, 24, 25, 26, 20],
+                &[21, 22, 23, 24, 25, 26, 27],
+                FINISH_NONE,
+            )
+        },
+        // Ends on the way.
+        case("the budget's end", StepState { budget: 3, ..BATCH }, right, &[21, 22, 23], FINISH_BUDGET),
+        case("the budget's end at the last", StepState { budget: 4, ..BATCH }, right, &[21, 22, 23, 24], FINISH_BUDGET),
+        case("a budget of one", StepState { budget: 1, ..BATCH }, right, &[21], FINISH_BUDGET),
+        case(
+            "the budget lies behind a wrong draft",
+            StepState { budget: 3, ..BATCH },
+            &[21, 20],
+            &[21, 22],
+            FINISH_NONE,
+        ),
+        case("the context's end", StepState { context_length: 9, ..BATCH }, right, &[21, 22], FINISH_CONTEXT_FULL),
+        ending("an end token is right", right, &[5, 22], &[21, 22], FINISH_END_OF_GENERATION),
+        ending("an end token instead of a draft", &[21, 20], &[22], &[21, 22], FINISH_END_OF_GENERATION),
+        ending("an end token that is drafted wrongly", &[21, 20], &[20], &[21, 22], FINISH_NONE),
+        ending("the last is an end token", right, &[24], &[21, 22, 23, 24], FINISH_END_OF_GENERATION),
+        broken("broken logits on the way", 1, right, &[21, 0], FINISH_NON_FINITE),
+        broken("broken logits behind a wrong draft", 2, &[21, 20, 23], &[21, 22], FINISH_NONE),
+        Case { cancelled: SEQUENCE, ..case("cancelled", BATCH, right, &[21], FINISH_CANCELLED) },
+        // The prompt.
+        Case {
+            expected: (STATUS_FED, vec![508], FINISH_NONE),
+            ..case("a prompt is fed by ones", StepState { live: 4, ..FEEDING }, &[], &[], FINISH_NONE)
+        },
+        case(
+            "the last of the prompt takes drafts",
+            StepState { position: 11, budget: 50, ..StepState { live: 4, ..FEEDING } },
+            right,
+            &[21, 22, 23, 24],
+            FINISH_NONE,
+        ),
+        Case {
+            expected: (STATUS_NO_OP, vec![], FINISH_BUDGET),
+            ..case("stopped before", StepState { live: 0, finish: FINISH_BUDGET, ..BATCH }, right, &[], FINISH_BUDGET)
+        },
+    ]
+}
+
+/// What the array of tokens holds before a step: the prompt, then numbers that are no token's, and drafts behind the position.
+fn tokens_before(state: &StepState, drafts: &[u32]) -> Vec<u32> {
+    let mut tokens = PROMPT.to_vec();
+    tokens.extend((tokens.len()..PLACES).map(|place| 7_000 + place as u32));
+    tokens[state.position as usize + 1..][..drafts.len()].copy_from_slice(drafts);
+    tokens
+}
+
+/// Candidates as sampling leaves them, those of each token `stride` bytes behind those of the one before. What lies between would win.
+fn lay_out(arena: &mut Arena, candidates: &[Vec<Candidate>]) -> (u64, Batch) {
+    let mut rows = Vec::new();
+    for own in candidates {
+        rows.extend_from_slice(own);
+        rows.extend([candidate(1, 1e9); 3]);
+    }
+    let stride = (candidates[0].len() as u32 + 3) * CANDIDATE_BYTES;
+    (arena.input(&rows).address, Batch { tokens: candidates.len() as u32, stride })
+}
+
+/// The ids that leave so many candidates, or none.
+fn vocabulary(candidates: usize) -> Option<u32> {
+    let vocabulary = (candidates > 0).then_some(candidates as u32 * 1_024);
+    assert_eq!(vocabulary.map_or(0, candidate_count) as usize, candidates);
+    vocabulary
+}
+
+fn check(cases: Vec<Case>) {
+    for Case { name, state, end_tokens, cancelled, drafts, candidates, expected } in cases {
         let mut arena = Arena::new();
-        let state_on_device = arena.in_out(&[state]);
+        let mut tokens = tokens_before(&state, drafts);
+        let (state_on_device, tokens_on_device) = (arena.in_out(&[state]), arena.in_out(&tokens));
         let report = arena.output::<StepReport>(1);
+        let [untouched] = arena.read(report)[..] else { unreachable!("one report") };
+        let (address, batch) = lay_out(&mut arena, &candidates);
         let op = Advance {
             state: state_on_device.address,
             report: report.address,
-            prompt: arena.input(&PROMPT).address,
+            tokens: tokens_on_device.address,
             end_tokens: arena.input(end_tokens).address,
             cancelled: arena.input(&[cancelled]).address,
-            candidates: arena.input(&candidates).address,
-            vocabulary,
+            candidates: address,
+            vocabulary: vocabulary(candidates[0].len()),
+            batch,
         };
         arena.run(&[op.dispatch(&arena.gpu.target())]);
 
         let mut expected_state = state;
-        let expected_report = reference::advance(&mut expected_state, &PROMPT, end_tokens, cancelled, &candidates);
+        let candidates: Vec<&[Candidate]> = candidates.iter().map(Vec::as_slice).collect();
+        let mut expected_report =
+            reference::advance(&mut expected_state, &mut tokens, end_tokens, cancelled, &candidates);
+        let reported = expected_report.count as usize;
+        expected_report.tokens[reported..].copy_from_slice(&untouched.tokens[reported..]);
         let [found] = arena.read(report)[..] else { unreachable!("one report") };
         assert_eq!(found, expected_report, "{name}: report");
         assert_eq!(found.logit.to_bits(), expected_report.logit.to_bits(), "{name}: logit");
         assert_eq!(arena.read(state_on_device), [expected_state], "{name}: state");
+        assert_eq!(arena.read(tokens_on_device), tokens, "{name}: tokens");
         // The table says what is meant, so that a mistake which both sides share does not pass.
-        assert_eq!((found.status, found.token, found.finish), expected, "{name}: status, token and finish");
+        let (status, expected_tokens, finish) = expected;
+        assert_eq!((found.status, found.finish), (status, finish), "{name}: status and finish");
+        assert_eq!(found.tokens[..reported], expected_tokens, "{name}: tokens reported");
+        assert_eq!(found.position, state.position + found.count, "{name}: position");
+        let fed = u32::from(status == STATUS_FED);
+        let sampled = found.count - fed;
+        assert_eq!(expected_state.budget, state.budget.wrapping_sub(sampled), "{name}: budget");
+        let goes_on = finish == FINISH_NONE && status != STATUS_NO_OP;
+        assert_eq!(expected_state.live, u32::from(goes_on), "{name}: live");
     }
+}
+
+#[test]
+fn the_table() {
+    check(cases());
+}
+
+#[test]
+fn drafts_are_accepted_as_far_as_they_are_right() {
+    check(batches());
 }
 
 /// Three steps in one recording: one feeds, one samples the last of the budget, one finds the sequence stopped.
@@ -212,21 +362,22 @@ fn steps_hand_the_state_on() {
     let mut arena = Arena::new();
     let target = arena.gpu.target();
     let state = StepState { position: 3, prompt_length: 5, budget: 1, ..SAMPLING };
-    let state_on_device = arena.in_out(&[state]);
-    let prompt = arena.input(&PROMPT).address;
+    let mut tokens = tokens_before(&state, &[]);
+    let (state_on_device, tokens_on_device) = (arena.in_out(&[state]), arena.in_out(&tokens));
     let end_tokens = arena.input::<u32>(&[]).address;
     let cancelled = arena.input(&[OTHER]).address;
     let candidates = arena.input(FEW).address;
-    let mut step = |vocabulary| {
-        let report = arena.output::<StepReport>(1);
+    let mut step = |vocabulary| -> (_, Array<StepReport>) {
+        let report = arena.in_out(&[StepReport::default()]);
         let op = Advance {
             state: state_on_device.address,
             report: report.address,
-            prompt,
+            tokens: tokens_on_device.address,
             end_tokens,
             cancelled,
             candidates,
             vocabulary,
+            batch: Batch::ONE,
         };
         (op.dispatch(&target), report)
     };
@@ -235,9 +386,11 @@ fn steps_hand_the_state_on() {
 
     let mut expected_state = state;
     for (index, ((_, report), candidates)) in steps.iter().zip([&[][..], FEW, FEW]).enumerate() {
-        let expected = reference::advance(&mut expected_state, &PROMPT, &[], OTHER, candidates);
+        let expected = reference::advance(&mut expected_state, &mut tokens, &[], OTHER, &[candidates]);
         assert_eq!(arena.read(*report), [expected], "step {index}");
     }
     assert_eq!(arena.read(state_on_device), [expected_state]);
+    assert_eq!(arena.read(tokens_on_device), tokens);
     assert_eq!((expected_state.live, expected_state.position, expected_state.token), (0, 5, BEST.id));
+    assert_eq!(tokens[5], BEST.id);
 }

@@ -8,7 +8,7 @@ use support::data::{Random, Scales, decoded, device_rows, golden, live, weights}
 use support::{Arena, compare};
 use zinc_kernels::Format;
 use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{Gather, Matrix};
+use zinc_kernels::ops::{Batch, Gather, Matrix};
 
 /// Gathers each of `tokens` from a table of `rows` rows.
 fn check(case: &str, format: Format, columns: usize, table: &[u8], tokens: &[usize]) {
@@ -20,7 +20,7 @@ fn check(case: &str, format: Format, columns: usize, table: &[u8], tokens: &[usi
         let address = arena.input(&device_rows(format, columns, table)).address;
         let y = arena.output::<f32>(columns);
         let table_on_device = Matrix { address, format, rows: rows as u32, columns: columns as u32 };
-        let gather = Gather { state, table: table_on_device, y: y.address };
+        let gather = Gather { state, table: table_on_device, tokens: 0, y: y.address, batch: Batch::ONE };
         arena.run(&[gather.dispatch(&arena.gpu.target())]);
         let expected = decoded(format, &table[token * row_bytes..(token + 1) * row_bytes]);
         compare::equal_bits(&format!("{case}, {format}, {columns} columns, token {token}"), &arena.read(y), &expected);

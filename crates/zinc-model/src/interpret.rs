@@ -24,8 +24,8 @@ pub struct Interpreter {
     rotation: Vec<[f32; 2]>,
     /// The state that steps hand to each other. Its owner sets it when a sequence begins.
     pub state: StepState,
-    /// The prompt of the sequence.
-    pub prompt: Vec<u32>,
+    /// The tokens of the sequence, `[context + MAX_BATCH]`: the prompt, to which steps add what they sample.
+    pub tokens: Vec<u32>,
     /// Tokens that end a generation.
     pub end_tokens: Vec<u32>,
     arrays: Arrays,
@@ -78,7 +78,7 @@ impl Interpreter {
                 value_caches: caches(),
             },
             state: StepState::default(),
-            prompt: Vec::new(),
+            tokens: vec![0; cache.token_places() as usize],
             end_tokens: Vec::new(),
             cache,
             model,
@@ -110,7 +110,8 @@ impl Interpreter {
                     Shape::Feed => &[],
                     Shape::Decode => &self.arrays.candidates,
                 };
-                report = reference::advance(&mut self.state, &self.prompt, &self.end_tokens, cancelled, candidates);
+                let (state, tokens) = (&mut self.state, &mut self.tokens);
+                report = reference::advance(state, tokens, &self.end_tokens, cancelled, &[candidates]);
             } else if self.state.live != 0 {
                 self.run(op);
             }

@@ -18,7 +18,7 @@ pub struct MemoryPlan {
     pub weights: u64,
     /// Keys and values of all layers.
     pub kv_cache: u64,
-    /// Activations of one step, the prompt and the table of rotations.
+    /// Activations of one step, the tokens of a sequence and the table of rotations.
     pub work: u64,
     /// Positions of the cache.
     pub context: u32,
@@ -33,11 +33,11 @@ impl MemoryPlan {
         let sizes = Sizes { config, cache };
         let activations: u64 = Array::ACTIVATIONS.iter().map(|a| sizes.bytes(*a).next_multiple_of(ALIGNMENT)).sum();
         let per_position = Sizes { config, cache: CacheOptions { context: 1, ..cache } };
-        let prompt = u64::from(cache.context) * 4;
+        let tokens = cache.token_places() * 4;
         Self {
             weights: weights.tensors.iter().map(|t| t.device_bytes().next_multiple_of(ALIGNMENT)).sum(),
             kv_cache: sizes.kv_bytes(),
-            work: activations + prompt + sizes.rotation_bytes(),
+            work: activations + tokens + sizes.rotation_bytes(),
             context: cache.context,
             bytes_per_position: per_position.kv_bytes() + per_position.rotation_bytes() + 4,
         }

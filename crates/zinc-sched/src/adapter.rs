@@ -39,8 +39,8 @@ fn plan_shape(shape: StepShape) -> Shape {
     }
 }
 
-/// What the scheduler makes of a device's report. The report gives the position of the token that comes next, the scheduler wants that of
-/// the token that went in.
+/// What the scheduler makes of a device's report of one token. The report gives the position of the token that comes next, the scheduler wants
+/// that of the token that went in.
 fn step_output(report: &StepReport, timing: StepTiming) -> StepOutput {
     let status = match report.status {
         STATUS_FED => StepStatus::Fed,
@@ -55,5 +55,5 @@ fn step_output(report: &StepReport, timing: StepTiming) -> StepOutput {
         FINISH_NON_FINITE => Some(DeviceFinish::NonFinite),
         _ => None,
     };
-    StepOutput { token: report.token, position: report.position.saturating_sub(1), status, finish, timing }
+    StepOutput { token: report.tokens[0], position: report.position.saturating_sub(1), status, finish, timing }
 }

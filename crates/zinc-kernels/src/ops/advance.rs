@@ -1,18 +1,18 @@
-//! The end of a step: the next token, the state for the next step, the report to the host.
+//! The end of a step: the next tokens, the state for the next step, the report to the host.
 
-use super::candidate_count;
+use super::{Batch, candidate_count};
 use crate::generated::advance::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
-/// Decides the next token and moves the sequence on.
+/// Decides the next token, and those after it as far as drafts foresaw them, and moves the sequence on.
 #[derive(Clone, Copy, Debug)]
 pub struct Advance {
     /// The step state.
     pub state: u64,
     /// A [`StepReport`](crate::generated::state::StepReport).
     pub report: u64,
-    /// `[context]` u32.
-    pub prompt: u64,
+    /// `[context + MAX_BATCH]` u32: the prompt, what was sampled, and drafts behind the state's position.
+    pub tokens: u64,
     /// `[end_token_count]` u32.
     pub end_tokens: u64,
     /// u32: the sequence that the host wants stopped.
@@ -21,22 +21,27 @@ pub struct Advance {
     pub candidates: u64,
     /// Ids that were sampled from, or `None` in a step that only feeds the prompt.
     pub vocabulary: Option<u32>,
+    /// The step's tokens, each with its candidates.
+    pub batch: Batch,
 }
 
 impl Advance {
     /// The launch: one workgroup.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
+        self.batch.check();
         let candidate_count = self.vocabulary.map_or(0, candidate_count);
         let constants = Constants { workgroup: target.wide_workgroup(candidate_count), subgroup: target.subgroup };
         let push = Push {
             state: self.state,
             report: self.report,
-            prompt: self.prompt,
+            tokens: self.tokens,
             end_tokens: self.end_tokens,
             cancelled: self.cancelled,
             candidates: self.candidates,
             candidate_count,
+            batch: self.batch.tokens,
+            stride: self.batch.stride,
             ..Push::default()
         };
         Dispatch::new(&KERNEL, constants.values(), &push, [1, 1, 1])

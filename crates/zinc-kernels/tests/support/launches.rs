@@ -2,8 +2,8 @@
 
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
-    ActFormat, Advance, Attention, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec, Matrix,
-    Norm, Pairing, Product, READ_TILE_BYTES, Read, Router, Routing, Sample, Weighting, candidate_count,
+    ActFormat, Advance, Attention, Batch, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, MAX_BATCH,
+    MatVec, Matrix, Norm, Pairing, Product, READ_TILE_BYTES, Read, Router, Routing, Sample, Weighting, candidate_count,
 };
 use zinc_kernels::reference::{Candidate, Quantised};
 use zinc_kernels::{Dispatch, Format};
@@ -45,6 +45,11 @@ impl Builder {
 
     fn output(&mut self, len: u32) -> u64 {
         self.arena.output::<f32>(len as usize).address
+    }
+
+    /// The tokens of a sequence, which `advance` writes.
+    fn tokens(&mut self, of: fn(&mut Arena, &[u32]) -> Array<u32>) -> u64 {
+        of(&mut self.arena, &[1; (CONTEXT + MAX_BATCH) as usize]).address
     }
 
     fn words(&mut self, words: &[u32]) -> u64 {
@@ -118,7 +123,8 @@ pub fn every_kernel(live: u32) -> Vec<Launch> {
 
 fn gather(b: &mut Builder) -> Dispatch {
     let table = b.matrix(Format::Q6K, 1);
-    Gather { state: b.state, table, y: b.output(COLUMNS) }.dispatch(&b.arena.gpu.target())
+    Gather { state: b.state, table, tokens: b.tokens(Arena::input), y: b.output(COLUMNS), batch: Batch::ONE }
+        .dispatch(&b.arena.gpu.target())
 }
 
 fn mat_vec(b: &mut Builder, accumulate: bool) -> Dispatch {
@@ -231,11 +237,12 @@ fn advance(b: &mut Builder) -> Dispatch {
     Advance {
         state: b.state,
         report: b.arena.output::<StepReport>(1).address,
-        prompt: b.words(&[1; CONTEXT as usize]),
+        tokens: b.tokens(Arena::in_out),
         end_tokens: b.words(&[]),
         cancelled: b.words(&[0]),
         candidates: b.arena.input(&candidates).address,
         vocabulary: Some(VOCABULARY),
+        batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }

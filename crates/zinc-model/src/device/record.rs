@@ -19,8 +19,8 @@ pub struct StepIo {
     pub state: u64,
     /// Where this step leaves its [`StepReport`](zinc_kernels::generated::state::StepReport).
     pub report: u64,
-    /// The prompt, `[context]` u32.
-    pub prompt: u64,
+    /// The tokens of the sequence, `[context + MAX_BATCH]` u32: the prompt, to which steps add what they sample.
+    pub tokens: u64,
     /// Tokens that end a generation.
     pub end_tokens: u64,
     /// u32: the sequence that the host wants stopped.
@@ -77,7 +77,7 @@ impl DeviceModel {
     /// # Errors
     /// What the driver says of a pipeline.
     pub fn build_pipelines(&self, plans: &[&Plan], progress: &mut dyn FnMut(usize, usize)) -> Result<()> {
-        let io = StepIo { state: 0, report: 0, prompt: 0, end_tokens: 0, cancelled: 0 };
+        let io = StepIo { state: 0, report: 0, tokens: 0, end_tokens: 0, cancelled: 0 };
         let total = plans.iter().map(|plan| plan.ops.len()).sum();
         for (done, op) in plans.iter().flat_map(|plan| &plan.ops).enumerate() {
             self.pipelines.get(&self.dispatch(op, &io))?;
@@ -107,13 +107,19 @@ impl DeviceModel {
 
     fn dispatch(&self, op: &Op, io: &StepIo) -> Dispatch {
         let (target, config, state) = (&self.target, &self.model.config, io.state);
+        let batch = ops::Batch::ONE;
         let (experts, used) = self.sizes().experts();
         let weight = |id: TensorId| self.weights.address(id);
         let norm_of = |id: TensorId| ops::Norm { weight: weight(id), epsilon: config.rms_eps };
         match op {
-            Op::Gather { table } => {
-                ops::Gather { state, table: self.matrix(*table), y: self.array(Array::Residual) }.dispatch(target)
+            Op::Gather { table } => ops::Gather {
+                state,
+                table: self.matrix(*table),
+                tokens: io.tokens,
+                y: self.array(Array::Residual),
+                batch,
             }
+            .dispatch(target),
             Op::MatVec { products, x, norm, act, accumulate } => {
                 let products: Vec<ops::Product> = products
                     .iter()
@@ -215,7 +221,7 @@ impl DeviceModel {
             Op::Advance { shape } => ops::Advance {
                 state,
                 report: io.report,
-                prompt: io.prompt,
+                tokens: io.tokens,
                 end_tokens: io.end_tokens,
                 cancelled: io.cancelled,
                 candidates: self.array(Array::Candidates),
@@ -223,6 +229,7 @@ impl DeviceModel {
                     Shape::Feed => None,
                     Shape::Decode => Some(config.n_vocab),
                 },
+                batch,
             }
             .dispatch(target),
         }

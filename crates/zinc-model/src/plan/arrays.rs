@@ -1,6 +1,6 @@
 //! The arrays that a step works on, and how large they are.
 
-use zinc_kernels::ops::{CANDIDATE_BYTES, CacheFormat, Heads, candidate_count};
+use zinc_kernels::ops::{CANDIDATE_BYTES, CacheFormat, Heads, MAX_BATCH, candidate_count};
 
 use crate::config::{FeedForward, ModelConfig};
 
@@ -52,6 +52,14 @@ pub struct CacheOptions {
     pub key_format: CacheFormat,
     /// How values are stored.
     pub value_format: CacheFormat,
+}
+
+impl CacheOptions {
+    /// Places of a sequence's array of tokens, u32 each: one for each position, and room for the drafts behind the last.
+    #[must_use]
+    pub fn token_places(&self) -> u64 {
+        u64::from(self.context) + u64::from(MAX_BATCH)
+    }
 }
 
 impl Array {

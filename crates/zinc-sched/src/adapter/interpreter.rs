@@ -54,7 +54,7 @@ impl StepModel for InterpreterModel {
     fn begin(&mut self, start: &SequenceStart<'_>) -> Result<(), Infallible> {
         self.sequence += 1;
         self.interpreter.state = initial_state(start, self.sequence, self.limits.context_tokens);
-        self.interpreter.prompt = start.tokens.to_vec();
+        self.interpreter.tokens[..start.tokens.len()].copy_from_slice(start.tokens);
         self.interpreter.end_tokens = end_tokens(start).to_vec();
         Ok(())
     }

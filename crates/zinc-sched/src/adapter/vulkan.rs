@@ -53,13 +53,13 @@ pub struct VulkanOptions {
 /// Where the parts of a sequence lie in [`VulkanModel::sequence`] and in its image, in bytes.
 const STATE_OFFSET: u64 = 0;
 const END_TOKENS_OFFSET: u64 = 256;
-const PROMPT_OFFSET: u64 = END_TOKENS_OFFSET + 4 * MAX_END_TOKENS as u64;
+const TOKENS_OFFSET: u64 = END_TOKENS_OFFSET + 4 * MAX_END_TOKENS as u64;
 const _: () = assert!(size_of::<StepState>() as u64 <= END_TOKENS_OFFSET);
 
-/// Bytes from one report to the next: a cache line, so that the device never writes to one that the host is reading.
-const REPORT_STRIDE: u64 = 64;
+/// Bytes from one report to the next: whole cache lines, so that the device never writes to one that the host is reading.
+const REPORT_STRIDE: u64 = 128;
 /// Where in a report's slot the step's two timestamps lie.
-const STAMPS_OFFSET: u64 = 32;
+const STAMPS_OFFSET: u64 = 64;
 const _: () = assert!(size_of::<StepReport>() as u64 <= STAMPS_OFFSET && STAMPS_OFFSET + 16 <= REPORT_STRIDE);
 
 /// A model on a device.
@@ -70,7 +70,7 @@ pub struct VulkanModel {
     limits: ModelLimits,
     feed: Plan,
     decode: Plan,
-    /// State, end tokens and prompt, on the device.
+    /// State, end tokens and tokens, on the device.
     sequence: Arc<Buffer>,
     /// The same, as the host writes it for a new sequence.
     image: Arc<Buffer>,
@@ -118,7 +118,7 @@ impl VulkanModel {
             Sync::Timeline => options.depth.get(),
             Sync::Fence => 1,
         };
-        let bytes = PROMPT_OFFSET + 4 * u64::from(context);
+        let bytes = TOKENS_OFFSET + 4 * model.cache().token_places();
         let sequence = Buffer::new(&device, "sequence", bytes, Placement::Device)?;
         let image = Buffer::new(&device, "sequence image", bytes, Placement::Upload)?;
         let cancelled = Buffer::new(&device, "cancelled", 4, Placement::Upload)?;
@@ -217,7 +217,7 @@ impl VulkanModel {
         StepIo {
             state: self.sequence.address() + STATE_OFFSET,
             report: self.reports.address() + report_offset(slot),
-            prompt: self.sequence.address() + PROMPT_OFFSET,
+            tokens: self.sequence.address() + TOKENS_OFFSET,
             end_tokens: self.sequence.address() + END_TOKENS_OFFSET,
             cancelled: self.cancelled.address(),
         }
@@ -281,7 +281,7 @@ impl StepModel for VulkanModel {
         let state = initial_state(start, self.sequence_number, self.limits.context_tokens);
         self.image.write(STATE_OFFSET, bytemuck::bytes_of(&state));
         self.image.write(END_TOKENS_OFFSET, bytemuck::cast_slice(end_tokens(start)));
-        self.image.write(PROMPT_OFFSET, bytemuck::cast_slice(start.tokens));
+        self.image.write(TOKENS_OFFSET, bytemuck::cast_slice(start.tokens));
         let before_ns = host_now_ns();
         match self.options.sync {
             Sync::Timeline => {
