@@ -580,7 +580,7 @@ impl StepModel for FakeModel {
             submitted_at_ns: pending.submitted_at_ns,
             submit_done_ns: pending.submit_done_ns,
             observed_at_ns,
-            gpu: Some(GpuSpan { begin_ns, end_ns }),
+            gpu: Some(GpuSpan { begin_ns, end_ns, idle_ns: end_ns - begin_ns - nanoseconds(taken) }),
         };
         let tokens = TokenRun::new(&tokens);
         Ok(StepOutput { tokens, position, status, finish, logprobs: None, timing })

@@ -307,6 +307,8 @@ pub struct GpuSpan {
     pub begin_ns: u64,
     /// End of the step's last command.
     pub end_ns: u64,
+    /// How long it idled in between: sampling waited for the host, or for another queue.
+    pub idle_ns: u64,
 }
 
 /// Work done by a model, counted since it was built.

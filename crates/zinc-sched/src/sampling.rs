@@ -127,9 +127,11 @@ impl Sampling {
         *self == Self { temperature, seed, ..Self::GREEDY }
     }
 
-    /// Whether the tokens before have a say.
-    pub fn uses_history(&self) -> bool {
-        self.penalties != Penalties::OFF || self.dry.is_some()
+    /// Whether repetitions are penalised by their length.
+    pub fn has_dry(&self) -> bool {
+        self.dry
+            .as_ref()
+            .is_some_and(|dry| dry.multiplier != 0.0 && dry.base >= 1.0 && dry.last_n != LastTokens::Count(0))
     }
 
     /// Compares the parameters with their ranges, and ids with the vocabulary.
@@ -263,7 +265,5 @@ mod tests {
     fn plain_sampling_is_temperature_alone() {
         assert!(Sampling::new(0.8, 5).unwrap().is_plain());
         assert!(!Sampling { top_k: 40, ..Sampling::GREEDY }.is_plain());
-        let penalised = Sampling { penalties: Penalties { presence: 0.5, ..Penalties::OFF }, ..Sampling::GREEDY };
-        assert!(penalised.uses_history() && !Sampling::GREEDY.uses_history());
     }
 }

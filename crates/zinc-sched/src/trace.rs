@@ -79,13 +79,14 @@ impl Quantiles {
 pub struct Seam {
     /// Pairs of such steps.
     pub pairs: u64,
-    /// From the end of one step to the begin of the next: how long the device idled. Stamps that overlap count as 0.
+    /// From the end of one step to the begin of the next, and between the parts of the next: how long the device idled. Stamps that overlap
+    /// count as 0.
     pub idle_gap_ns: Option<Quantiles>,
     /// Pairs in which the submit call of the second had returned before the first ended.
     pub submitted_ahead: u64,
     /// The same as a share of the pairs, 0 to 1.
     pub submitted_ahead_share: Option<f64>,
-    /// From begin to end of the steps themselves.
+    /// From begin to end of the steps themselves, idling included.
     pub gpu_step_ns: Option<Quantiles>,
 }
 
@@ -95,7 +96,8 @@ impl Seam {
         let ran: Vec<(&StepTrace, GpuSpan)> =
             steps.iter().filter(|s| wanted(s)).filter_map(|s| Some((s, s.ran()?))).collect();
         let pairs: Vec<_> = ran.windows(2).filter(|pair| pair[0].0.step + 1 == pair[1].0.step).collect();
-        let gaps = pairs.iter().map(|pair| pair[1].1.begin_ns.saturating_sub(pair[0].1.end_ns)).collect();
+        let gaps =
+            pairs.iter().map(|pair| pair[1].1.begin_ns.saturating_sub(pair[0].1.end_ns) + pair[1].1.idle_ns).collect();
         let submitted_ahead =
             pairs.iter().filter(|pair| pair[1].0.timing.submit_done_ns < pair[0].1.end_ns).count() as u64;
         let pairs = pairs.len() as u64;
@@ -152,7 +154,7 @@ mod tests {
 
     fn row(step: u32, shape: StepShape, submit_done_ns: u64, gpu: Option<(u64, u64)>) -> StepTrace {
         let status = if shape == StepShape::Feed { StepStatus::Fed } else { StepStatus::Emitted };
-        let gpu = gpu.map(|(begin_ns, end_ns)| GpuSpan { begin_ns, end_ns });
+        let gpu = gpu.map(|(begin_ns, end_ns)| GpuSpan { begin_ns, end_ns, idle_ns: 0 });
         let timing =
             StepTiming { submitted_at_ns: submit_done_ns.saturating_sub(1), submit_done_ns, observed_at_ns: 0, gpu };
         StepTrace { step, shape, position: step, tokens: u32::from(shape.samples()), status, timing }

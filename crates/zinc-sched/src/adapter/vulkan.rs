@@ -1,31 +1,42 @@
-//! A model on a Vulkan device as a [`StepModel`]: one recording for each ring slot and step shape, made once and submitted for every
-//! token; or the baseline, which records every step anew and waits for a fence.
+//! A model on a Vulkan device as a [`StepModel`]: recordings for each ring slot, made once and submitted for every token; or the
+//! baseline, which records every step anew and waits for a fence.
 
+mod chain;
+mod draft;
+mod memory;
 mod profile;
+mod recordings;
 
+pub use draft::Drafts;
 pub use profile::OpTimes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use zinc_kernels::generated::state::{StepReport, StepState};
+use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::ActFormat;
-use zinc_model::device::{DeviceModel, StepIo};
-use zinc_model::plan::{Array, Plan, Shape};
+use zinc_model::device::DeviceModel;
+use zinc_model::plan::{Array, Choosing, Plan, Sampler, Shape};
 use zinc_model::{Error, Result};
 use zinc_vk::{
-    Access, Buffer, ClockCalibration, Device, Placement, QueueKind, Recording, RecordingBuilder, RecordingStats, Stage,
-    TimelinePoint, Timestamps, WaitPolicy, host_now_ns,
+    Buffer, ClockCalibration, Device, HostTimeline, Placement, Queue, QueueKind, Recording, RecordingBuilder,
+    RecordingStats, TimelinePoint, Timestamps, WaitPolicy, host_now_ns,
 };
 
-use super::sequence::{MAX_END_TOKENS, end_tokens, initial_state};
-use super::{Score, step_output};
+use super::sequence::{end_tokens, follower_state, initial_state};
+use super::{Score, log_probabilities, step_output};
+use crate::control::Guide;
 use crate::model::{
-    GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket,
+    Choice, Drafting, Gate, GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape,
+    StepTiming, Ticket,
 };
 use crate::request::Tracing;
 use crate::sampling::Sampling;
 use crate::window::InflightDepth;
+use chain::{ChainMemory, Tables};
+use draft::Drafter;
+use memory::{END_TOKENS_OFFSET, FOLLOW_OFFSET, STAMPS, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
+use recordings::{Ingredients, Part, Recordings, Way};
 
 /// How the host and the device keep step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,34 +44,53 @@ pub enum Sync {
     /// Recorded once, queued ahead on the timeline.
     #[default]
     Timeline,
+    /// Recorded once, submitted, and waited for with a binary fence.
+    FenceKept,
     /// Recorded anew for each step, submitted, and waited for with a binary fence: what other engines do, kept as the baseline.
     Fence,
 }
 
+/// Where sampling runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queues {
+    /// On the queue of the forward pass.
+    #[default]
+    One,
+    /// On a second queue, where the device has one; the two wait for each other's values.
+    Two,
+}
+
 /// How a [`VulkanModel`] is driven.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct VulkanOptions {
     /// How the host and the device keep step.
     pub sync: Sync,
-    /// Steps that may be in flight: a recording of each shape is made for each.
+    /// Steps that may be in flight: a recording of each kind is made for each.
     pub depth: InflightDepth,
     /// The form of the activations that quantised weights meet.
     pub act: ActFormat,
     /// Whether steps are stamped with the device's clock, for traces. It costs a copy a step.
     pub stamps: Tracing,
+    /// Where sampling runs.
+    pub queues: Queues,
+    /// What drafts, where anything does.
+    pub drafts: Option<Drafts>,
 }
 
-/// Where the parts of a sequence lie in [`VulkanModel::sequence`] and in its image, in bytes.
-const STATE_OFFSET: u64 = 0;
-const END_TOKENS_OFFSET: u64 = 256;
-const TOKENS_OFFSET: u64 = END_TOKENS_OFFSET + 4 * MAX_END_TOKENS as u64;
-const _: () = assert!(size_of::<StepState>() as u64 <= END_TOKENS_OFFSET);
-
-/// Bytes from one report to the next: whole cache lines, so that the device never writes to one that the host is reading.
-const REPORT_STRIDE: u64 = 128;
-/// Where in a report's slot the step's two timestamps lie.
-const STAMPS_OFFSET: u64 = 64;
-const _: () = assert!(size_of::<StepReport>() as u64 <= STAMPS_OFFSET && STAMPS_OFFSET + 16 <= REPORT_STRIDE);
+impl VulkanOptions {
+    /// The timeline at a depth, with 16-bit activations, on one queue, without stamps and drafts.
+    #[must_use]
+    pub fn new(depth: InflightDepth) -> Self {
+        Self {
+            sync: Sync::Timeline,
+            depth,
+            act: ActFormat::default(),
+            stamps: Tracing::Off,
+            queues: Queues::One,
+            drafts: None,
+        }
+    }
+}
 
 /// A model on a device.
 #[derive(Debug)]
@@ -68,100 +98,112 @@ pub struct VulkanModel {
     model: Arc<DeviceModel>,
     options: VulkanOptions,
     limits: ModelLimits,
-    feed: Plan,
-    decode: Plan,
-    /// State, end tokens and tokens, on the device.
-    sequence: Arc<Buffer>,
-    /// The same, as the host writes it for a new sequence.
-    image: Arc<Buffer>,
-    /// The number of the sequence that the host wants stopped.
-    cancelled: Arc<Buffer>,
-    reports: Arc<Buffer>,
+    plans: [Plan; 2],
+    memory: SequenceMemory,
+    chain: ChainMemory,
+    drafter: Option<Drafter>,
     timestamps: Option<Arc<Timestamps>>,
     clock: Option<ClockCalibration>,
     begin: Arc<Recording>,
-    /// By ring slot; empty for the baseline.
-    slots: Vec<Slot>,
+    recordings: Recordings,
+    /// What the sampling of gated steps waits for.
+    gates: HostTimeline,
+    /// Values of `gates` that steps wait for, and that are signalled.
+    promised: u64,
+    signalled: u64,
+    /// How the running sequence chooses its tokens.
+    way: Way,
+    drafting: Drafting,
+    /// Positions up to which the draft model's keys and values are those of the sequence.
+    followed: u32,
+    /// Plain steps submitted since the draft model was where the sequence is.
+    behind: u32,
+    /// How many log-probabilities are reported.
+    top: u32,
+    /// The last point of the second queue.
+    sampled: Option<TimelinePoint>,
     sequence_number: u32,
     next_ticket: u64,
     in_flight: VecDeque<InFlight>,
     waited_ns: u64,
-}
-
-#[derive(Debug)]
-struct Slot {
-    feed: Arc<Recording>,
-    decode: Arc<Recording>,
+    logits: Vec<f32>,
 }
 
 #[derive(Debug)]
 struct InFlight {
     ticket: Ticket,
+    shape: StepShape,
     slot: u32,
-    /// `None` once the baseline has waited for it.
-    point: Option<TimelinePoint>,
+    /// When its logits are there.
+    forward: Option<TimelinePoint>,
+    /// When all of it is done. The baseline has waited already, or has not sampled yet.
+    done: Option<TimelinePoint>,
+    /// The value of the gates that it waits for.
+    gate: Option<u64>,
+    /// Whether the baseline still has to sample.
+    unsampled: bool,
     submitted_at_ns: u64,
     submit_done_ns: u64,
 }
 
 impl VulkanModel {
-    /// Makes the buffers and recordings that sequences need. Several may be made of one [`DeviceModel`], to drive it in several ways:
-    /// they share its cache, and only one of them may have steps in flight.
+    /// Makes the buffers that sequences need. Several may be made of one [`DeviceModel`], to drive it in several ways: they share its
+    /// cache, and only one of them may have steps in flight.
     ///
     /// # Errors
     /// What the device says.
-    pub fn new(model: impl Into<Arc<DeviceModel>>, options: VulkanOptions) -> Result<Self> {
+    ///
+    /// # Panics
+    /// If there are drafts and the model was not loaded for batches of them and the last token.
+    pub fn new(model: impl Into<Arc<DeviceModel>>, mut options: VulkanOptions) -> Result<Self> {
         let model = model.into();
         let device = model.device().clone();
-        let context = model.cache().context;
-        let depth = match options.sync {
+        let (context, vocabulary) = (model.cache().context, model.model().config.n_vocab);
+        let slots = match options.sync {
             Sync::Timeline => options.depth.get(),
-            Sync::Fence => 1,
+            Sync::FenceKept | Sync::Fence => 1,
         };
-        let bytes = TOKENS_OFFSET + 4 * model.cache().token_places();
-        let sequence = Buffer::new(&device, "sequence", bytes, Placement::Device)?;
-        let image = Buffer::new(&device, "sequence image", bytes, Placement::Upload)?;
-        let cancelled = Buffer::new(&device, "cancelled", 4, Placement::Upload)?;
-        cancelled.store_u32(0, 0);
-        let reports = Buffer::new(&device, "reports", REPORT_STRIDE * u64::from(depth), Placement::Readback)?;
-        let begin = record_begin(&device, &image, &sequence)?;
-        let mut this = Self {
+        if device.second_compute_queue().is_none() || options.sync != Sync::Timeline {
+            options.queues = Queues::One;
+        }
+        let memory = SequenceMemory::new(&model, slots)?;
+        let drafter = options.drafts.clone().map(|drafts| Drafter::new(&model, drafts, options.act));
+        let plan = |shape| Plan::new(&model.model().weights, shape, options.act);
+        Ok(Self {
             limits: ModelLimits {
                 context_tokens: context,
-                vocabulary_tokens: model.model().config.n_vocab,
-                ring_slots: depth,
+                vocabulary_tokens: vocabulary,
+                ring_slots: slots,
+                drafts: drafter.as_ref().map_or(0, Drafter::drafts),
             },
-            feed: Plan::new(&model.model().weights, Shape::Feed, options.act),
-            decode: Plan::new(&model.model().weights, Shape::Decode, options.act),
+            plans: [plan(Shape::Feed), plan(Shape::Decode)],
             timestamps: match options.stamps {
                 Tracing::Off => None,
-                Tracing::On => Some(Timestamps::new(&device, 2 * depth)?),
+                Tracing::On => Some(Timestamps::new(&device, STAMPS * slots)?),
             },
             clock: None,
-            slots: Vec::new(),
+            begin: memory.record_begin(&device)?,
+            recordings: Recordings::default(),
+            gates: HostTimeline::new(&device, "gates")?,
+            promised: 0,
+            signalled: 0,
+            way: Way::PLAIN,
+            drafting: Drafting::Off,
+            followed: 0,
+            behind: 0,
+            top: 0,
+            sampled: None,
             sequence_number: 0,
             next_ticket: 0,
             in_flight: VecDeque::new(),
             waited_ns: 0,
+            logits: Vec::new(),
+            chain: ChainMemory::new(&device, vocabulary, context),
+            memory,
+            drafter,
             model,
             options,
-            sequence,
-            image,
-            cancelled,
-            reports,
-            begin,
-        };
-        if options.sync == Sync::Timeline {
-            this.slots = (0..depth)
-                .map(|slot| {
-                    Ok(Slot {
-                        feed: this.record(StepShape::Feed, slot)?.finish()?,
-                        decode: this.record(StepShape::Decode, slot)?.finish()?,
-                    })
-                })
-                .collect::<Result<_>>()?;
-        }
-        Ok(this)
+        })
     }
 
     /// The device.
@@ -176,21 +218,25 @@ impl VulkanModel {
         &self.model
     }
 
-    /// The operations of a step.
+    /// How it is driven.
     #[must_use]
-    pub fn plan(&self, shape: StepShape) -> &Plan {
-        match shape {
-            StepShape::Feed => &self.feed,
-            StepShape::Decode => &self.decode,
-        }
+    pub fn options(&self) -> &VulkanOptions {
+        &self.options
     }
 
-    /// What the recording of a step consists of.
+    /// The operations of a plain step of one token.
+    #[must_use]
+    pub fn plan(&self, shape: StepShape) -> &Plan {
+        &self.plans[usize::from(shape.samples())]
+    }
+
+    /// What the recording of a plain step consists of.
     ///
     /// # Errors
     /// What the device says: it is recorded once more to be counted.
     pub fn step_stats(&self, shape: StepShape) -> Result<RecordingStats> {
-        Ok(self.record(shape, 0)?.finish()?.stats())
+        let part = if shape.samples() { Part::Decode(Way::PLAIN) } else { Part::Feed };
+        Ok(self.ingredients().record(part, 0)?.finish()?.stats())
     }
 
     /// The logits that the last decode step left behind, `[vocabulary]` f32.
@@ -206,62 +252,148 @@ impl VulkanModel {
         let readback = Buffer::new(self.device(), "logits", bytes, Placement::Readback)?;
         let mut recording = RecordingBuilder::new(self.device(), QueueKind::Compute, "logits")?;
         recording.copy(logits, offset, &readback, 0, bytes);
-        self.device().compute_queue().submit(&recording.finish()?, &[])?.wait()?;
+        self.queue().submit(&recording.finish()?, &[])?.wait()?;
         let mut values = vec![0.0f32; self.limits.vocabulary_tokens as usize];
         readback.read(0, bytemuck::cast_slice_mut(&mut values));
         Ok(values)
     }
 
-    /// Where a step that reports into ring slot `slot` finds its sequence.
-    fn io(&self, slot: u32) -> StepIo {
-        StepIo {
-            state: self.sequence.address() + STATE_OFFSET,
-            report: self.reports.address() + report_offset(slot),
-            tokens: self.sequence.address() + TOKENS_OFFSET,
-            end_tokens: self.sequence.address() + END_TOKENS_OFFSET,
-            cancelled: self.cancelled.address(),
+    fn ingredients(&self) -> Ingredients<'_> {
+        Ingredients {
+            model: &self.model,
+            options: &self.options,
+            memory: &self.memory,
+            chain: &self.chain,
+            drafter: self.drafter.as_ref(),
+            timestamps: self.timestamps.as_ref(),
         }
     }
 
-    /// Starts a recording that keeps what [`Self::io`] names.
-    fn start_recording(&self, name: &str) -> Result<RecordingBuilder> {
-        let mut recording = RecordingBuilder::new(self.device(), QueueKind::Compute, name)?;
-        for buffer in [&self.sequence, &self.cancelled, &self.reports] {
-            recording.keep(buffer.clone());
-        }
-        Ok(recording)
+    fn queue(&self) -> &Arc<Queue> {
+        self.device().compute_queue()
     }
 
-    /// Records one step that reports into ring slot `slot`.
-    fn record(&self, shape: StepShape, slot: u32) -> Result<RecordingBuilder> {
-        let plan = self.plan(shape);
-        let io = self.io(slot);
-        let mut recording = self.start_recording(&format!("{shape:?} step {slot}"))?;
-        if let Some(timestamps) = &self.timestamps {
-            recording.reset_timestamps(timestamps, 2 * slot..2 * slot + 2);
-            recording.timestamp(timestamps, 2 * slot, Stage::Begin);
+    /// The parts that steps of the running sequence consist of.
+    fn parts(&self) -> Vec<Part> {
+        let mut parts = vec![Part::Feed];
+        if self.is_split() {
+            parts.extend([Part::Forward(self.way), Part::Choose(self.way)]);
+        } else {
+            parts.push(Part::Decode(self.way));
         }
-        self.model.record(plan, &io, &mut recording)?;
-        if let Some(timestamps) = &self.timestamps {
-            recording.timestamp(timestamps, 2 * slot + 1, Stage::End);
-            let range = 2 * slot..2 * slot + 2;
-            recording.copy_timestamps(timestamps, range, &self.reports, report_offset(slot) + STAMPS_OFFSET);
+        if self.drafting == Drafting::On {
+            parts.push(Part::Speculate(self.way));
+            if self.follows() {
+                parts.push(Part::FeedDraft);
+            }
         }
-        Ok(recording)
+        parts
     }
 
-    fn report(&self, slot: u32) -> StepReport {
-        let mut bytes = [0; size_of::<StepReport>()];
-        self.reports.read(report_offset(slot), &mut bytes);
-        bytemuck::pod_read_unaligned(&bytes)
+    /// Whether forward pass and sampling are submitted apart.
+    fn is_split(&self) -> bool {
+        self.way.gate != Gate::Open || self.options.queues == Queues::Two
     }
 
-    fn gpu_span(&self, slot: u32) -> Option<GpuSpan> {
+    /// Whether a draft model has to see the tokens of the running sequence.
+    fn follows(&self) -> bool {
+        self.drafting == Drafting::On && self.drafter.as_ref().is_some_and(Drafter::follows)
+    }
+
+    /// Runs a part to its end, as the baseline does.
+    fn run_part(&mut self, part: Part, slot: u32) -> Result<()> {
+        let recording = match self.options.sync {
+            Sync::Fence => self.ingredients().record(part, slot)?.finish()?,
+            Sync::FenceKept | Sync::Timeline => self.recordings.get(part, slot).clone(),
+        };
+        let before_ns = host_now_ns();
+        self.queue().submit_and_wait_fence(&recording)?;
+        self.waited_ns += host_now_ns() - before_ns;
+        Ok(())
+    }
+
+    /// Submits a part behind everything before, on the queue of the forward pass.
+    fn submit_part(&self, part: Part, slot: u32) -> Result<TimelinePoint> {
+        let waits: Vec<TimelinePoint> = self.sampled.iter().cloned().collect();
+        Ok(self.queue().submit(self.recordings.get(part, slot), &waits)?)
+    }
+
+    /// Submits the sampling of a step.
+    fn submit_sampling(&mut self, slot: u32, forward: &TimelinePoint, gate: Option<u64>) -> Result<TimelinePoint> {
+        let recording = self.recordings.get(Part::Choose(self.way), slot);
+        let gate = gate.map(|value| self.gates.point(value));
+        match (self.options.queues, self.device().second_compute_queue()) {
+            (Queues::Two, Some(second)) => {
+                let waits: Vec<TimelinePoint> = [forward.clone()].into_iter().chain(gate).collect();
+                let point = second.submit(recording, &waits)?;
+                self.sampled = Some(point.clone());
+                Ok(point)
+            }
+            _ => Ok(self.queue().submit(recording, gate.as_slice())?),
+        }
+    }
+
+    /// Feeds the draft model what it has not seen, `count` tokens.
+    fn catch_up(&mut self, count: u32, slot: u32) -> Result<()> {
+        for _ in 0..count {
+            match self.options.sync {
+                // One recording cannot be in flight twice.
+                Sync::Timeline => {
+                    let point = self.submit_part(Part::FeedDraft, slot)?;
+                    if count > 1 {
+                        point.wait()?;
+                    }
+                }
+                Sync::FenceKept | Sync::Fence => self.run_part(Part::FeedDraft, slot)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the gates up to a value.
+    fn open(&mut self, value: u64) -> Result<()> {
+        if value > self.signalled {
+            self.signalled = value;
+            self.gates.signal(value)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the step of a ticket sample, now that what it waits for is written.
+    fn let_sample(&mut self, ticket: Ticket) -> Result<()> {
+        let at = self.in_flight.iter().position(|step| step.ticket == ticket);
+        let step =
+            at.and_then(|at| self.in_flight.get_mut(at)).unwrap_or_else(|| panic!("{ticket:?} is not in flight"));
+        let (slot, gate) = (step.slot, step.gate);
+        if std::mem::take(&mut step.unsampled) {
+            return self.run_part(Part::Choose(self.way), slot);
+        }
+        gate.map_or(Ok(()), |value| self.open(value))
+    }
+
+    fn slot_of(&self, ticket: Ticket) -> u32 {
+        let step = self.in_flight.iter().find(|step| step.ticket == ticket);
+        step.unwrap_or_else(|| panic!("{ticket:?} is not in flight")).slot
+    }
+
+    /// When the device ran a step, and how long it idled inside.
+    fn gpu_span(&self, step: &InFlight, split: bool) -> Option<GpuSpan> {
         let clock = self.clock.as_ref()?;
-        let mut bytes = [0; 16];
-        self.reports.read(report_offset(slot) + STAMPS_OFFSET, &mut bytes);
-        let [begin, end]: [u64; 2] = bytemuck::pod_read_unaligned(&bytes);
-        Some(GpuSpan { begin_ns: clock.host_ns(begin), end_ns: clock.host_ns(end) })
+        let [begin, forward_end, sampling_begin, end] = self.memory.stamps(step.slot).map(|tick| clock.host_ns(tick));
+        if split {
+            return Some(GpuSpan { begin_ns: begin, end_ns: end, idle_ns: sampling_begin.saturating_sub(forward_end) });
+        }
+        Some(GpuSpan { begin_ns: begin, end_ns: forward_end, idle_ns: 0 })
+    }
+
+    /// How the tokens of a sequence are chosen.
+    fn way_of(start: &SequenceStart<'_>) -> Way {
+        let sampler = match start.gate {
+            Gate::Token => Sampler::Host,
+            Gate::Open if start.sampling.is_plain() => Sampler::Plain,
+            Gate::Open | Gate::Guide => Sampler::Chain { dry: start.sampling.has_dry() },
+        };
+        Way { choosing: Choosing { sampler, logprobs: start.logprobs.is_some() }, gate: start.gate }
     }
 }
 
@@ -277,77 +409,176 @@ impl StepModel for VulkanModel {
         if self.timestamps.is_some() {
             self.clock = Some(self.device().clock()?);
         }
+        self.way = Self::way_of(start);
+        self.drafting = start.speculation;
+        self.top = start.logprobs.unwrap_or(0);
+        if let Sampler::Chain { .. } = self.way.choosing.sampler
+            && self.chain.write(start.sampling, start.tokens)? == Tables::Moved
+        {
+            self.recordings.forget_chain();
+        }
+        if self.way.gate == Gate::Token {
+            let device = self.device().clone();
+            self.memory.provide_logits(&device)?;
+        }
+        if self.options.sync != Sync::Fence {
+            let parts = self.parts();
+            let mut recordings = std::mem::take(&mut self.recordings);
+            let provided = recordings.provide(&parts, self.limits.ring_slots, &self.ingredients());
+            self.recordings = recordings;
+            provided?;
+        }
+
         self.sequence_number = self.sequence_number.wrapping_add(1).max(1);
         let state = initial_state(start, self.sequence_number, self.limits.context_tokens);
-        self.image.write(STATE_OFFSET, bytemuck::bytes_of(&state));
-        self.image.write(END_TOKENS_OFFSET, bytemuck::cast_slice(end_tokens(start)));
-        self.image.write(TOKENS_OFFSET, bytemuck::cast_slice(start.tokens));
+        self.followed = self.followed.min(start.cached);
+        let follower = follower_state(&state, self.followed, start.tokens);
+        let image = &self.memory.image;
+        image.write(STATE_OFFSET, bytemuck::bytes_of::<StepState>(&state));
+        image.write(FOLLOW_OFFSET, bytemuck::bytes_of::<StepState>(&follower));
+        image.write(END_TOKENS_OFFSET, bytemuck::cast_slice(end_tokens(start)));
+        image.write(TOKENS_OFFSET, bytemuck::cast_slice(start.tokens));
         let before_ns = host_now_ns();
         match self.options.sync {
             Sync::Timeline => {
                 // The next sequence writes the image again, so it is waited for here, once a sequence.
-                let point = self.device().compute_queue().submit(&self.begin, &[])?;
-                point.wait()?;
+                let waits: Vec<TimelinePoint> = self.sampled.iter().cloned().collect();
+                self.queue().submit(&self.begin, &waits)?.wait()?;
             }
-            Sync::Fence => self.device().compute_queue().submit_and_wait_fence(&self.begin)?,
+            Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(&self.begin)?,
         }
         self.waited_ns += host_now_ns() - before_ns;
+        self.behind = 0;
+        if self.follows() {
+            self.catch_up(start.cached - self.followed, 0)?;
+            self.followed = start.cached;
+        }
         Ok(())
     }
 
     fn submit(&mut self, shape: StepShape) -> Result<Ticket> {
         let ticket = Ticket::new(self.next_ticket);
         let slot = (self.next_ticket % u64::from(self.limits.ring_slots)) as u32;
-        let queue = self.device().compute_queue().clone();
+        if shape == StepShape::Speculate {
+            let behind = std::mem::take(&mut self.behind);
+            if self.follows() {
+                self.catch_up(behind, slot)?;
+            }
+        } else if shape == StepShape::Decode {
+            self.behind += 1;
+        }
         let submitted_at_ns = host_now_ns();
-        let point = match self.options.sync {
-            Sync::Timeline => {
-                let recordings = &self.slots[slot as usize];
-                let recording = match shape {
-                    StepShape::Feed => &recordings.feed,
-                    StepShape::Decode => &recordings.decode,
-                };
-                Some(queue.submit(recording, &[])?)
-            }
-            Sync::Fence => {
-                let recording = self.record(shape, slot)?.finish()?;
-                let before_ns = host_now_ns();
-                queue.submit_and_wait_fence(&recording)?;
-                self.waited_ns += host_now_ns() - before_ns;
-                None
-            }
+        let split = shape == StepShape::Decode && self.is_split();
+        let gate = (split && self.way.gate != Gate::Open).then(|| {
+            self.promised += 1;
+            self.promised
+        });
+        let part = match shape {
+            StepShape::Feed => Part::Feed,
+            StepShape::Decode if split => Part::Forward(self.way),
+            StepShape::Decode => Part::Decode(self.way),
+            StepShape::Speculate => Part::Speculate(self.way),
         };
-        self.in_flight.push_back(InFlight { ticket, slot, point, submitted_at_ns, submit_done_ns: host_now_ns() });
+        let feeds_draft = shape == StepShape::Feed && self.follows();
+        let (mut forward, mut done, mut unsampled) = (None, None, false);
+        match self.options.sync {
+            Sync::Timeline => {
+                if feeds_draft {
+                    self.submit_part(Part::FeedDraft, slot)?;
+                }
+                let point = self.submit_part(part, slot)?;
+                done = Some(if split { self.submit_sampling(slot, &point, gate)? } else { point.clone() });
+                forward = Some(point);
+            }
+            Sync::FenceKept | Sync::Fence => {
+                if feeds_draft {
+                    self.run_part(Part::FeedDraft, slot)?;
+                }
+                self.run_part(part, slot)?;
+                unsampled = split;
+            }
+        }
+        self.in_flight.push_back(InFlight {
+            ticket,
+            shape,
+            slot,
+            forward,
+            done,
+            gate,
+            unsampled,
+            submitted_at_ns,
+            submit_done_ns: host_now_ns(),
+        });
         self.next_ticket += 1;
         Ok(ticket)
     }
 
+    fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<()> {
+        self.memory.write_guide(self.slot_of(ticket), guide);
+        self.let_sample(ticket)
+    }
+
+    fn logits(&mut self, ticket: Ticket) -> Result<&[f32]> {
+        let step = self.in_flight.iter().find(|step| step.ticket == ticket);
+        let step = step.unwrap_or_else(|| panic!("{ticket:?} is not in flight"));
+        if let Some(forward) = &step.forward {
+            let before_ns = host_now_ns();
+            forward.wait_with(&WaitPolicy::default())?;
+            self.waited_ns += host_now_ns() - before_ns;
+        }
+        let slot = step.slot;
+        self.logits.resize(self.limits.vocabulary_tokens as usize, 0.0);
+        self.memory.read_logits(slot, &mut self.logits);
+        Ok(&self.logits)
+    }
+
+    fn choose(&mut self, ticket: Ticket, choice: Choice) -> Result<()> {
+        self.memory.write_choice(self.slot_of(ticket), choice);
+        self.let_sample(ticket)
+    }
+
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput> {
+        if self.in_flight.front().is_some_and(|step| step.unsampled) {
+            // Cancelled with its gate closed.
+            self.let_sample(ticket)?;
+        }
         let step = self.in_flight.pop_front().filter(|step| step.ticket == ticket);
         let Some(step) = step else { panic!("waited for {ticket:?}, which is not the oldest step in flight") };
         let before_ns = host_now_ns();
-        if let Some(point) = &step.point {
-            point.wait_with(&WaitPolicy::default())?;
+        if let Some(done) = &step.done {
+            done.wait_with(&WaitPolicy::default())?;
         }
         let observed_at_ns = host_now_ns();
         self.waited_ns += observed_at_ns - before_ns;
+        let split = step.shape == StepShape::Decode && self.is_split();
         let timing = StepTiming {
             submitted_at_ns: step.submitted_at_ns,
             submit_done_ns: step.submit_done_ns,
             observed_at_ns,
-            gpu: self.gpu_span(step.slot),
+            gpu: self.gpu_span(&step, split),
         };
-        Ok(step_output(&self.report(step.slot), timing))
+        let report = self.memory.report(step.slot);
+        let logprobs = (self.way.choosing.logprobs && step.shape == StepShape::Decode)
+            .then(|| Arc::new(log_probabilities(&self.memory.logprobs(step.slot), &report, self.top)));
+        if self.follows() && step.shape != StepShape::Decode {
+            self.followed = report.position;
+        }
+        Ok(StepOutput { logprobs, ..step_output(&report, timing) })
     }
 
     fn cancel(&mut self) {
-        self.cancelled.store_u32(0, self.sequence_number);
+        self.memory.cancelled.store_u32(0, self.sequence_number);
+        if let Err(error) = self.open(self.promised) {
+            // Whoever waits for the steps gets to know it.
+            tracing::warn!(%error, "opening the gates of a cancelled sequence");
+        }
     }
 
     fn counters(&self) -> ModelCounters {
-        let queue = self.device().compute_queue().stats();
+        let queue = self.queue().stats();
+        let second = self.device().second_compute_queue().map_or(0, |queue| queue.stats().submits);
         ModelCounters {
-            submits: queue.submits,
+            submits: queue.submits + second,
             recordings: self.device().stats().recordings,
             fence_waits: queue.fence_waits,
             waited_ns: self.waited_ns,
@@ -359,13 +590,12 @@ impl Score for VulkanModel {
     type Error = Error;
 
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        self.begin(&SequenceStart { tokens, cached: 0, budget: 1, sampling: &Sampling::GREEDY, eog: &[] })?;
-        let recording = self.record(StepShape::Decode, 0)?.finish()?;
-        let queue = self.device().compute_queue().clone();
+        self.begin(&SequenceStart::new(tokens, 0, 1, &Sampling::GREEDY))?;
+        let recording = self.ingredients().record(Part::Decode(Way::PLAIN), 0)?.finish()?;
         for position in 0..tokens.len() {
             match self.options.sync {
-                Sync::Timeline => queue.submit(&recording, &[])?.wait()?,
-                Sync::Fence => queue.submit_and_wait_fence(&recording)?,
+                Sync::Timeline => self.queue().submit(&recording, &[])?.wait()?,
+                Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(&recording)?,
             }
             sink(position, &self.last_logits()?);
         }
@@ -378,17 +608,4 @@ impl Drop for VulkanModel {
     fn drop(&mut self) {
         self.cancel();
     }
-}
-
-fn report_offset(slot: u32) -> u64 {
-    REPORT_STRIDE * u64::from(slot)
-}
-
-/// Copies the image of a new sequence over the old one, once the old one's steps are done and before the new one's begin.
-fn record_begin(device: &Arc<Device>, image: &Arc<Buffer>, sequence: &Arc<Buffer>) -> Result<Arc<Recording>> {
-    let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "begin")?;
-    recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
-    recording.copy(image, 0, sequence, 0, image.size());
-    recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-    Ok(recording.finish()?)
 }

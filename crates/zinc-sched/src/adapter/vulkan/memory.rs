@@ -1,0 +1,190 @@
+//! What a running sequence owns on the device: its states, its tokens, its reports, and what the host writes for one step.
+
+use std::sync::Arc;
+
+use zinc_kernels::generated::logprobs::LogprobReport;
+use zinc_kernels::generated::state::{StepReport, StepState};
+use zinc_kernels::ops::{CANDIDATE_BYTES, STEP_MASK_OFFSET, step_input_bytes};
+use zinc_kernels::reference::Candidate;
+use zinc_kernels::sampler::{Bias, StepInput};
+use zinc_model::Result;
+use zinc_model::device::DeviceModel;
+use zinc_vk::{Access, Buffer, Device, Placement, QueueKind, Recording, RecordingBuilder};
+
+use super::super::sequence::MAX_END_TOKENS;
+use crate::control::Guide;
+use crate::model::Choice;
+
+/// Where the parts of a sequence lie in [`SequenceMemory::sequence`] and in its image, in bytes.
+pub(super) const STATE_OFFSET: u64 = 0;
+/// Where a draft model is in the sequence, as far as it has followed it.
+pub(super) const FOLLOW_OFFSET: u64 = 64;
+/// Where a draft model is while it drafts.
+pub(super) const DRAFT_OFFSET: u64 = 128;
+pub(super) const END_TOKENS_OFFSET: u64 = 256;
+pub(super) const TOKENS_OFFSET: u64 = END_TOKENS_OFFSET + 4 * MAX_END_TOKENS as u64;
+const _: () = assert!(size_of::<StepState>() as u64 <= FOLLOW_OFFSET - STATE_OFFSET);
+
+/// Bytes from one report to the next: whole cache lines, so that the device never writes to one that the host is reading.
+const REPORT_STRIDE: u64 = 128;
+/// Where in a report's slot the step's timestamps lie.
+const STAMPS_OFFSET: u64 = 64;
+/// Timestamps of a step: begin and end of its forward pass, begin and end of its sampling.
+pub(super) const STAMPS: u32 = 4;
+const _: () =
+    assert!(size_of::<StepReport>() as u64 <= STAMPS_OFFSET && STAMPS_OFFSET + 8 * STAMPS as u64 <= REPORT_STRIDE);
+
+/// Buffers that every sequence of a model uses, one after the other.
+#[derive(Debug)]
+pub(super) struct SequenceMemory {
+    /// States, end tokens and tokens, on the device.
+    pub(super) sequence: Arc<Buffer>,
+    /// The same, as the host writes it for a new sequence.
+    pub(super) image: Arc<Buffer>,
+    /// The number of the sequence that the host wants stopped.
+    pub(super) cancelled: Arc<Buffer>,
+    /// What the steps report, by ring slot; behind them a place for what nobody reads.
+    pub(super) reports: Arc<Buffer>,
+    /// Log-probabilities, by ring slot.
+    logprobs: Arc<Buffer>,
+    /// What the host says of a step, by ring slot: a guide, or a candidate.
+    inputs: Arc<Buffer>,
+    input_stride: u64,
+    /// Logits that the host samples from, by ring slot; made when they are first wanted.
+    logits: Option<Arc<Buffer>>,
+    logits_bytes: u64,
+    slots: u32,
+}
+
+impl SequenceMemory {
+    pub(super) fn new(model: &DeviceModel, slots: u32) -> Result<Self> {
+        let device = model.device();
+        let vocabulary = model.model().config.n_vocab;
+        let bytes = TOKENS_OFFSET + 4 * model.cache().token_places();
+        let input_stride = step_input_bytes(vocabulary).max(u64::from(CANDIDATE_BYTES)).next_multiple_of(256);
+        let per_slot = |stride: u64| stride * u64::from(slots);
+        let cancelled = Buffer::new(device, "cancelled", 4, Placement::Upload)?;
+        cancelled.store_u32(0, 0);
+        Ok(Self {
+            sequence: Buffer::new(device, "sequence", bytes, Placement::Device)?,
+            image: Buffer::new(device, "sequence image", bytes, Placement::Upload)?,
+            cancelled,
+            reports: Buffer::new(device, "reports", per_slot(REPORT_STRIDE) + REPORT_STRIDE, Placement::Readback)?,
+            logprobs: Buffer::new(device, "logprobs", per_slot(LOGPROBS_STRIDE), Placement::Readback)?,
+            inputs: Buffer::new(device, "step inputs", per_slot(input_stride), Placement::Upload)?,
+            input_stride,
+            logits: None,
+            logits_bytes: 4 * u64::from(vocabulary),
+            slots,
+        })
+    }
+
+    /// All buffers that a recording of a step may touch.
+    pub(super) fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
+        let Self { sequence, cancelled, reports, logprobs, inputs, .. } = self;
+        [sequence, cancelled, reports, logprobs, inputs].into_iter().chain(&self.logits)
+    }
+
+    pub(super) fn state(&self, offset: u64) -> u64 {
+        self.sequence.address() + offset
+    }
+
+    pub(super) fn report_address(&self, slot: u32) -> u64 {
+        self.reports.address() + report_offset(slot)
+    }
+
+    /// A place for reports that nobody reads.
+    pub(super) fn scratch_report_address(&self) -> u64 {
+        self.report_address(self.slots)
+    }
+
+    pub(super) fn stamps_offset(&self, slot: u32) -> u64 {
+        report_offset(slot) + STAMPS_OFFSET
+    }
+
+    pub(super) fn logprobs_address(&self, slot: u32) -> u64 {
+        self.logprobs.address() + LOGPROBS_STRIDE * u64::from(slot)
+    }
+
+    pub(super) fn input_address(&self, slot: u32) -> u64 {
+        self.inputs.address() + self.input_stride * u64::from(slot)
+    }
+
+    /// What the step in `slot` reported; read once its point is reached.
+    pub(super) fn report(&self, slot: u32) -> StepReport {
+        let mut bytes = [0; size_of::<StepReport>()];
+        self.reports.read(report_offset(slot), &mut bytes);
+        bytemuck::pod_read_unaligned(&bytes)
+    }
+
+    pub(super) fn logprobs(&self, slot: u32) -> LogprobReport {
+        let mut bytes = [0; size_of::<LogprobReport>()];
+        self.logprobs.read(LOGPROBS_STRIDE * u64::from(slot), &mut bytes);
+        bytemuck::pod_read_unaligned(&bytes)
+    }
+
+    /// Ticks of the step in `slot`.
+    pub(super) fn stamps(&self, slot: u32) -> [u64; STAMPS as usize] {
+        let mut bytes = [0; 8 * STAMPS as usize];
+        self.reports.read(self.stamps_offset(slot), &mut bytes);
+        bytemuck::pod_read_unaligned(&bytes)
+    }
+
+    /// Writes what the step in `slot` may choose.
+    pub(super) fn write_guide(&self, slot: u32, guide: &Guide) {
+        let at = self.input_stride * u64::from(slot);
+        let header = StepInput { has_mask: 1, bias_count: guide.biases().len() as u32, ..StepInput::default() };
+        let biases: Vec<Bias> = guide.biases().iter().map(|&(id, bias)| Bias { id, bias }).collect();
+        self.inputs.write(at, bytemuck::bytes_of(&header));
+        self.inputs.write(at + size_of::<StepInput>() as u64, bytemuck::cast_slice(&biases));
+        self.inputs.write(at + u64::from(STEP_MASK_OFFSET), bytemuck::cast_slice(guide.mask()));
+    }
+
+    /// Writes what the step in `slot` chooses.
+    pub(super) fn write_choice(&self, slot: u32, choice: Choice) {
+        let candidate = match choice {
+            Choice::Token { id, logit } => Candidate { score: logit, logit, id, non_finite: 0 },
+            Choice::NonFinite => Candidate { non_finite: 1, ..Candidate::NONE },
+        };
+        self.inputs.write(self.input_stride * u64::from(slot), bytemuck::bytes_of(&candidate));
+    }
+
+    /// Makes the buffer that logits are copied to, unless there is one.
+    pub(super) fn provide_logits(&mut self, device: &Arc<Device>) -> Result<()> {
+        if self.logits.is_none() {
+            let bytes = self.logits_bytes * u64::from(self.slots);
+            self.logits = Some(Buffer::new(device, "host logits", bytes, Placement::Readback)?);
+        }
+        Ok(())
+    }
+
+    /// Where the logits of the step in `slot` go.
+    ///
+    /// # Panics
+    /// If they were not provided for.
+    pub(super) fn logits(&self, slot: u32) -> (&Arc<Buffer>, u64) {
+        (self.logits.as_ref().expect("a sequence whose tokens the host chooses"), self.logits_bytes * u64::from(slot))
+    }
+
+    /// Reads the logits of the step in `slot`, `[vocabulary]`.
+    pub(super) fn read_logits(&self, slot: u32, values: &mut [f32]) {
+        let (buffer, offset) = self.logits(slot);
+        buffer.read(offset, bytemuck::cast_slice_mut(values));
+    }
+
+    /// Copies the image of a new sequence over the old one, once the old one's steps are done and before the new one's begin.
+    pub(super) fn record_begin(&self, device: &Arc<Device>) -> Result<Arc<Recording>> {
+        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "begin")?;
+        recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
+        recording.copy(&self.image, 0, &self.sequence, 0, self.image.size());
+        recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+        Ok(recording.finish()?)
+    }
+}
+
+/// Bytes from one report of log-probabilities to the next: whole cache lines.
+const LOGPROBS_STRIDE: u64 = (size_of::<LogprobReport>() as u64).next_multiple_of(64);
+
+fn report_offset(slot: u32) -> u64 {
+    REPORT_STRIDE * u64::from(slot)
+}
