@@ -167,7 +167,7 @@ impl VulkanModel {
             options.queues = Queues::One;
         }
         let memory = SequenceMemory::new(&model, slots)?;
-        let drafter = options.drafts.clone().map(|drafts| Drafter::new(&model, drafts, options.act));
+        let drafter = options.drafts.clone().map(|drafts| Drafter::new(drafts, options.act));
         let plan = |shape| Plan::new(&model.model().weights, shape, options.act);
         Ok(Self {
             limits: ModelLimits {

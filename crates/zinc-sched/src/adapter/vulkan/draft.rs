@@ -5,12 +5,14 @@
 //! sequence is. A round leaves the draft model with keys and values for all that was accepted, so following costs nothing as long as every
 //! step is a round; plain steps leave it behind.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use zinc_kernels::ops;
+use zinc_kernels::generated::state::StepState;
+use zinc_kernels::ops::ActFormat;
 use zinc_model::Result;
 use zinc_model::device::{ChainIo, DeviceModel, StepIo};
-use zinc_model::plan::{Choosing, Plan, Sampler, Shape};
+use zinc_model::plan::{Plan, Shape};
 use zinc_vk::{Access, RecordingBuilder};
 
 use super::memory::{DRAFT_OFFSET, END_TOKENS_OFFSET, FOLLOW_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
@@ -20,10 +22,8 @@ use super::memory::{DRAFT_OFFSET, END_TOKENS_OFFSET, FOLLOW_OFFSET, STATE_OFFSET
 pub enum Drafts {
     /// From what followed the last tokens where they occurred before.
     Lookup {
-        /// The fewest tokens that must agree.
-        min_ngram: u32,
-        /// The most tokens that are compared.
-        max_ngram: u32,
+        /// How many of the last tokens must agree: the longest match wins, then the latest.
+        ngrams: RangeInclusive<u32>,
         /// The most drafts of a step, 1 to 7.
         drafts: u32,
     },
@@ -39,24 +39,21 @@ pub enum Drafts {
 /// What drafts for one model.
 #[derive(Debug)]
 pub(super) struct Drafter {
-    target: Arc<DeviceModel>,
     drafts: Drafts,
     /// Of the draft model: a fed token, a drafted one, and a last one whose successor nobody wants.
     plans: Option<[Plan; 3]>,
 }
 
 impl Drafter {
-    pub(super) fn new(target: &Arc<DeviceModel>, drafts: Drafts, act: ops::ActFormat) -> Self {
+    pub(super) fn new(drafts: Drafts, act: ActFormat) -> Self {
         let plans = match &drafts {
             Drafts::Lookup { .. } => None,
             Drafts::Model { model, .. } => {
-                let weights = &model.model().weights;
-                let choosing = Choosing { sampler: Sampler::Plain, logprobs: false };
-                let plan = |shape| Plan::choosing(weights, shape, act, choosing);
+                let plan = |shape| Plan::new(&model.model().weights, shape, act);
                 Some([plan(Shape::Feed), plan(Shape::Decode), plan(Shape::Feed).split().0])
             }
         };
-        Self { target: target.clone(), drafts, plans }
+        Self { drafts, plans }
     }
 
     /// The most drafts of a step.
@@ -77,33 +74,33 @@ impl Drafter {
         model.record(feed, &self.io(memory, FOLLOW_OFFSET), recording)
     }
 
-    /// Drafts, and says how many tokens the step has.
-    pub(super) fn record_drafts(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) -> Result<()> {
-        let state = memory.state(STATE_OFFSET);
-        let tokens = memory.state(TOKENS_OFFSET);
-        let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
+    /// The plan of a step that takes the last token and the drafts, made of that of a step of one token.
+    pub(super) fn verify(&self, plan: Plan) -> Plan {
+        let plan = plan.with_batch(self.drafts() + 1);
         match &self.drafts {
-            Drafts::Lookup { min_ngram, max_ngram, drafts } => {
-                let lookup =
-                    ops::Lookup { state, tokens, min_ngram: *min_ngram, max_ngram: *max_ngram, drafts: *drafts };
-                self.target.record_dispatch(|target| lookup.dispatch(target), recording)?;
-            }
-            Drafts::Model { drafts, .. } => {
-                let (model, [_, decode, last]) = self.model();
-                recording.barrier(shaders, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
-                let bytes = size_of::<zinc_kernels::generated::state::StepState>() as u64;
-                recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFT_OFFSET, bytes);
-                recording.barrier(Access::TRANSFER_WRITE, shaders);
-                let io = self.io(memory, DRAFT_OFFSET);
-                for _ in 0..*drafts {
-                    model.record(decode, &io, recording)?;
-                    recording.barrier(Access::SHADER_WRITE, shaders);
-                }
-                model.record(last, &io, recording)?;
-                let propose = ops::Propose { state, draft_state: memory.state(DRAFT_OFFSET), drafts: *drafts };
-                self.target.record_dispatch(|target| propose.dispatch(target), recording)?;
-            }
+            Drafts::Lookup { ngrams, .. } => plan.with_lookup(ngrams.clone()),
+            Drafts::Model { .. } => plan,
         }
+    }
+
+    /// A draft model's drafts, one after the other, and how many tokens the step has with them.
+    pub(super) fn record_drafts(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) -> Result<()> {
+        if !self.follows() {
+            return Ok(());
+        }
+        let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
+        let (model, [_, decode, last]) = self.model();
+        recording.barrier(shaders, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
+        let bytes = size_of::<StepState>() as u64;
+        recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFT_OFFSET, bytes);
+        recording.barrier(Access::TRANSFER_WRITE, shaders);
+        let io = self.io(memory, DRAFT_OFFSET);
+        for _ in 0..self.drafts() {
+            model.record(decode, &io, recording)?;
+            recording.barrier(Access::SHADER_WRITE, shaders);
+        }
+        model.record(last, &io, recording)?;
+        model.record_proposal(&io, memory.state(STATE_OFFSET), self.drafts(), recording)?;
         recording.barrier(Access::SHADER_WRITE, shaders);
         Ok(())
     }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use zinc_kernels::ops::ActFormat;
 use zinc_model::Result;
 use zinc_model::device::{DeviceModel, StepIo};
 use zinc_model::plan::{Array, Choosing, Plan, Sampler, Shape};
@@ -96,11 +95,7 @@ impl Recordings {
 impl Ingredients<'_> {
     /// The plan of one token.
     pub(super) fn plan(&self, shape: Shape, choosing: Choosing) -> Plan {
-        Plan::choosing(&self.model.model().weights, shape, self.act(), choosing)
-    }
-
-    fn act(&self) -> ActFormat {
-        self.options.act
+        Plan::new(&self.model.model().weights, shape, self.options.act).with_choosing(choosing)
     }
 
     /// Where a step that reports into ring slot `slot` finds its sequence.
@@ -177,7 +172,7 @@ impl Ingredients<'_> {
                 self.begin_stamps(r, slot, 0);
                 let drafter = self.drafter();
                 drafter.record_drafts(self.memory, r)?;
-                let plan = self.plan(Shape::Decode, way.choosing).with_batch(drafter.drafts() + 1);
+                let plan = drafter.verify(self.plan(Shape::Decode, way.choosing));
                 self.model.record(&plan, &self.io(slot, way), r)?;
                 drafter.record_following(self.memory, r);
                 self.end_stamps(r, slot, 1);

@@ -1,0 +1,237 @@
+//! Drives a model in every way there is, with every kind of sampling, and compares the tokens: they must be the same.
+//!
+//! `cargo run --release --example ways -- MODEL.gguf [prompts] [tokens]`
+//!
+//! The ways are depths 1, 2, 4 and 8, a fence, one queue and two, and speculation by look-up and by the model drafting for itself. Prompts
+//! are random ids. What is printed for each kind of sampling is a hash of all its tokens, so that devices can be compared, too.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use zinc_kernels::Pipelines;
+use zinc_kernels::ops::CacheFormat;
+use zinc_model::Model;
+use zinc_model::device::DeviceModel;
+use zinc_model::memory::LoadOptions;
+use zinc_model::plan::CacheOptions;
+use zinc_sched::adapter::{Drafts, Queues, Sync, VulkanModel, VulkanOptions};
+use zinc_sched::{
+    Constraint, Control, ControlError, Dry, Engine, EngineOptions, Guide, InflightDepth, LastTokens, Penalties,
+    Request, Sampling, SequenceBreakers, Speculation, SystemClock, Token, TokenSampler, Verdict, Xtc,
+};
+use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Wants};
+
+/// Drafts of a speculative step.
+const DRAFTS: u32 = 4;
+/// The longest prompt.
+const PROMPT_TOKENS: u32 = 12;
+
+/// One way of driving the model.
+struct Way {
+    name: &'static str,
+    sync: Sync,
+    depth: u32,
+    queues: Queues,
+    drafts: DraftKind,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum DraftKind {
+    None,
+    Lookup,
+    Itself,
+}
+
+/// One kind of sampling.
+struct Kind {
+    name: &'static str,
+    sampling: fn(u64) -> Sampling,
+    control: Control,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<bool, Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments.next().ok_or("usage: ways MODEL.gguf [prompts] [tokens]")?;
+    let prompts: u32 = arguments.next().map_or(Ok(4), |text| text.parse())?;
+    let tokens: u32 = arguments.next().map_or(Ok(32), |text| text.parse())?;
+
+    let vulkan = Instance::new(&InstanceOptions::default())?;
+    let plan = DevicePlan::choose(&vulkan.adapters()?, &Wants::default())?;
+    let device = Device::open(&vulkan, &plan)?;
+    println!("{}, {prompts} prompts, {tokens} tokens each", device.facts().name);
+    let pipelines = Arc::new(Pipelines::new(device));
+    let model = Arc::new(Model::open(path)?);
+    let cache =
+        CacheOptions { context: PROMPT_TOKENS + tokens, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
+    let options = LoadOptions { cache, batch: DRAFTS + 1 };
+    let load = || DeviceModel::load(&pipelines, &model, options, &mut |_| {}).map(Arc::new);
+    let (target, draft) = (load()?, load()?);
+
+    let mut all_same = true;
+    for kind in kinds() {
+        let mut expected: Option<Vec<Vec<u32>>> = None;
+        for way in ways() {
+            let started = Instant::now();
+            let texts = texts(&target, &draft, &way, &kind, prompts, tokens)?;
+            let seconds = started.elapsed().as_secs_f64();
+            let same = expected.as_ref().is_none_or(|expected| *expected == texts);
+            all_same &= same;
+            let mut hasher = DefaultHasher::new();
+            texts.hash(&mut hasher);
+            let count: usize = texts.iter().map(Vec::len).sum();
+            let (kind, way, hash) = (kind.name, way.name, hasher.finish());
+            let verdict = if same { "same" } else { "DIFFERENT" };
+            println!("{kind:<12} {way:<22} {hash:016x} {count:>7} tokens {seconds:>7.1} s  {verdict}");
+            expected.get_or_insert(texts);
+        }
+    }
+    Ok(all_same)
+}
+
+fn texts(
+    target: &Arc<DeviceModel>,
+    draft: &Arc<DeviceModel>,
+    way: &Way,
+    kind: &Kind,
+    prompts: u32,
+    tokens: u32,
+) -> Result<Vec<Vec<u32>>, Box<dyn std::error::Error>> {
+    let depth = InflightDepth::new(way.depth)?;
+    let drafts = match way.drafts {
+        DraftKind::None => None,
+        DraftKind::Lookup => Some(Drafts::Lookup { ngrams: 1..=3, drafts: DRAFTS }),
+        DraftKind::Itself => Some(Drafts::Model { model: draft.clone(), drafts: DRAFTS }),
+    };
+    let options = VulkanOptions { sync: way.sync, queues: way.queues, drafts, ..VulkanOptions::new(depth) };
+    let driven = VulkanModel::new(target.clone(), options)?;
+    let options = EngineOptions { depth, speculation: Speculation::Always, ..EngineOptions::default() };
+    let mut engine = Engine::new(driven, SystemClock::new(), options)?;
+    let vocabulary = engine.limits().vocabulary_tokens;
+    let texts = (0..prompts).map(|number| {
+        let request = Request {
+            max_tokens: Some(tokens),
+            sampling: (kind.sampling)(u64::from(number)),
+            control: kind.control.clone(),
+            ..Request::new(prompt(number, vocabulary), [])
+        };
+        let mut delivered: Vec<Token> = Vec::new();
+        engine.run(&request, &mut delivered)?;
+        Ok(delivered.iter().map(|token| token.id).collect())
+    });
+    texts.collect()
+}
+
+/// Random ids, by a linear congruential generator.
+fn prompt(number: u32, vocabulary: u32) -> Vec<u32> {
+    let mut state = u64::from(number) + 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32
+    };
+    let length = 1 + next() % PROMPT_TOKENS;
+    (0..length).map(|_| next() % vocabulary).collect()
+}
+
+fn ways() -> Vec<Way> {
+    let way = |name, sync, depth, queues, drafts| Way { name, sync, depth, queues, drafts };
+    let timeline = |name, depth| way(name, Sync::Timeline, depth, Queues::One, DraftKind::None);
+    vec![
+        timeline("depth 1", 1),
+        timeline("depth 2", 2),
+        timeline("depth 4", 4),
+        timeline("depth 8", 8),
+        way("fence", Sync::Fence, 1, Queues::One, DraftKind::None),
+        way("fence, kept", Sync::FenceKept, 1, Queues::One, DraftKind::None),
+        way("depth 4, two queues", Sync::Timeline, 4, Queues::Two, DraftKind::None),
+        way("depth 4, look-up", Sync::Timeline, 4, Queues::One, DraftKind::Lookup),
+        way("depth 4, self-draft", Sync::Timeline, 4, Queues::One, DraftKind::Itself),
+        way("fence, look-up", Sync::Fence, 1, Queues::One, DraftKind::Lookup),
+    ]
+}
+
+fn kinds() -> Vec<Kind> {
+    let device = |name, sampling| Kind { name, sampling, control: Control::Device };
+    vec![
+        device("greedy", |_| Sampling::GREEDY),
+        device("temperature", |seed| Sampling { temperature: 0.8, seed, ..Sampling::GREEDY }),
+        device("default", default),
+        device("penalties", |seed| Sampling { penalties: PENALTIES, ..default(seed) }),
+        device("all", all),
+        Kind { name: "masked", sampling: default, control: Control::masked(|| Ok(Alternating::default())) },
+        Kind { name: "host-fed", sampling: |_| Sampling::GREEDY, control: Control::host_fed(|| Ok(SecondBest)) },
+    ]
+}
+
+const PENALTIES: Penalties = Penalties { last_n: LastTokens::Count(64), repeat: 1.1, frequency: 0.1, presence: 0.1 };
+
+fn default(seed: u64) -> Sampling {
+    Sampling { temperature: 0.8, seed, top_k: 40, top_p: 0.95, min_p: 0.05, ..Sampling::GREEDY }
+}
+
+/// Every sampler at once.
+fn all(seed: u64) -> Sampling {
+    let breakers = SequenceBreakers { tokens: vec![1, 3, 5], sequences: vec![vec![7, 8]] };
+    Sampling {
+        typical_p: 0.95,
+        top_n_sigma: 3.0,
+        xtc: Xtc { probability: 0.5, threshold: 0.1 },
+        penalties: PENALTIES,
+        dry: Some(Dry {
+            multiplier: 0.8,
+            base: 1.75,
+            allowed_length: 2,
+            last_n: LastTokens::All,
+            breakers: Some(Arc::new(breakers)),
+        }),
+        logit_bias: vec![(2, f32::NEG_INFINITY), (4, 1.0)],
+        ..default(seed)
+    }
+}
+
+/// Even ids and odd ids in turn, and a bias that changes.
+#[derive(Default)]
+struct Alternating {
+    accepted: u32,
+}
+
+impl Constraint for Alternating {
+    fn guide(&mut self, guide: &mut Guide) -> Result<Verdict, ControlError> {
+        let evens = 0x5555_5555_u32;
+        let words = vec![if self.accepted.is_multiple_of(2) { evens } else { !evens }; guide.mask().len()];
+        guide.set_mask(&words);
+        guide.bias(self.accepted % 16, 2.0);
+        Ok(Verdict::Choose)
+    }
+
+    fn accept(&mut self, token: u32) -> Result<(), ControlError> {
+        if token % 2 != self.accepted % 2 {
+            return Err(format!("token {token} was not allowed as number {}", self.accepted).into());
+        }
+        self.accepted += 1;
+        Ok(())
+    }
+}
+
+/// The second most likely token.
+struct SecondBest;
+
+impl TokenSampler for SecondBest {
+    fn sample(&mut self, logits: &[f32], _tokens: &[u32]) -> Result<u32, ControlError> {
+        let mut ids: Vec<u32> = (0..logits.len() as u32).collect();
+        ids.sort_by(|a, b| logits[*b as usize].total_cmp(&logits[*a as usize]));
+        Ok(ids[1])
+    }
+}
