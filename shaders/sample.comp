@@ -32,16 +32,11 @@ void main() {
         if (inverse_temperature != 0.0) random = philox(uvec4(group / 4, state.position, 0, 0), key);
         for (uint j = 0; j < 4 && group + j < end; j++) {
             float logit = load_f32(push.logits, (group + j) * 4);
-            uint magnitude = floatBitsToUint(logit) & 0x7fffffffu;
-            if (magnitude > 0x7f800000u || floatBitsToUint(logit) == 0x7f800000u) {
+            if (is_broken(logit)) {
                 best.non_finite++;
                 continue;
             }
-            precise float score = logit;
-            if (inverse_temperature != 0.0) {
-                score = score * inverse_temperature;
-                score = score + gumbel(random[j]);
-            }
+            float score = draw_score(logit, inverse_temperature, random[j]);
             if (best.id == NO_ID || order_key(score) > order_key(best.score)) {
                 best.score = score;
                 best.id = group + j;

@@ -10,3 +10,9 @@ uint order_key(float value) {
 float order_value(uint key) {
     return uintBitsToFloat((key & 0x80000000u) != 0u ? key ^ 0x80000000u : ~key);
 }
+
+// NaN and plus infinity: logits that a model must not give.
+bool is_broken(float value) {
+    uint bits = floatBitsToUint(value);
+    return (bits & 0x7fffffffu) > 0x7f800000u || bits == 0x7f800000u;
+}

@@ -1,5 +1,5 @@
-// Random numbers for sampling, and a logarithm, whose bits are the same on every device and on the host: integer operations, and float
-// additions and multiplications that may not be contracted. The Rust twin is `reference::random`.
+// Random numbers for sampling, a logarithm and an exponential, whose bits are the same on every device and on the host: integer operations,
+// and float additions and multiplications that may not be contracted. The Rust twin is `reference::random`.
 
 // Natural logarithm of a positive normal number: Cephes' logf (S. Moshier), restated with plain additions and multiplications.
 float exact_log(float x) {
@@ -33,6 +33,28 @@ float exact_log(float x) {
     return result;
 }
 
+// The exponential of a number from -87 to 87, so that it is normal: Cephes' expf (S. Moshier), restated like the logarithm.
+float exact_exp(float x) {
+    precise float scaled = x * 1.44269504088896341;
+    scaled = scaled + 0.5;
+    int exponent = int(scaled); // towards zero; the next line makes it the floor
+    if (float(exponent) > scaled) exponent -= 1;
+    precise float high = float(exponent) * 0.693359375;
+    precise float low = float(exponent) * -2.12194440e-4;
+    precise float f = x - high;
+    f = f - low;
+    precise float z = f * f;
+    precise float y = 1.9875691500e-4;
+    y = y * f; y = y + 1.3981999507e-3;
+    y = y * f; y = y + 8.3334519073e-3;
+    y = y * f; y = y + 4.1665795894e-2;
+    y = y * f; y = y + 1.6666665459e-1;
+    y = y * f; y = y + 5.0000001201e-1;
+    y = y * z; y = y + f;
+    y = y + 1.0; // from 0.7 to 1.5: the exponent can be added as bits
+    return uintBitsToFloat(floatBitsToUint(y) + uint(exponent << 23));
+}
+
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011).
 uvec4 philox(uvec4 counter, uvec2 key) {
     for (int round = 0; round < 10; round++) {
@@ -49,4 +71,14 @@ uvec4 philox(uvec4 counter, uvec2 key) {
 float gumbel(uint random) {
     precise float u = (float(random >> 9) + 0.5) * 1.1920928955078125e-7;
     return -exact_log(-exact_log(u));
+}
+
+// What a draw compares: the logit, or logit / temperature plus a Gumbel variate. The highest of these is distributed as the softmax.
+float draw_score(float logit, float inverse_temperature, uint random) {
+    precise float score = logit;
+    if (inverse_temperature != 0.0) {
+        score = score * inverse_temperature;
+        score = score + gumbel(random);
+    }
+    return score;
 }

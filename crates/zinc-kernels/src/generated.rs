@@ -1,17 +1,23 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
+//   c095eca667097a9a031d3a888324364814c1519dba23a97b62a8e0bc03e767bf crates/zinc-kernels/spv/adjust.spv
 //   72726accfe37fc0a2b2770b165daf5b0a93ab687253ebc0b7a39016119d864d1 crates/zinc-kernels/spv/advance.spv
 //   bb4412ffecbab7c01953c41c363fb6001878bc4d0987cefeb7df0985df224f50 crates/zinc-kernels/spv/attention.spv
+//   102f9ba9af0788b8d116a925cb73b8b4e589f6b3d6e2e5503a9c4463a5054cde crates/zinc-kernels/spv/choose.spv
+//   0cf6065bc0814ec4860bb722201e34c169b35a970ffbc8e66e3143ff739debb5 crates/zinc-kernels/spv/dry.spv
 //   0d3a811f4d410a8621eeb6de3d96d39526cce91ff55ebed7d23c446b65a1871e crates/zinc-kernels/spv/expert_down.spv
 //   24a2eeca53db0861be5393598149c470a90c96ba28458e752d8f2bf074f6ac24 crates/zinc-kernels/spv/gate_up.spv
 //   16857c03b77d001e3402b841ba341bfa4605143bcc4830ec340ba609e01617d4 crates/zinc-kernels/spv/gather.spv
 //   e4c8a33f6824a7f8f6f0fc4ea970af401374c03cf83ead376d29787961b60334 crates/zinc-kernels/spv/mat_vec.spv
 //   2148ddc5aa5e3495df0cdb5c2d42132c2934d09c0ec3d2808cb8a50e73051847 crates/zinc-kernels/spv/read.spv
 //   ed9860de9c9e407b14bb5383fc3e419c79f50387c006eb23a6d8abc98ca6c3ac crates/zinc-kernels/spv/router.spv
-//   446c3c62560f2097687fcebdf1a02031c3e2c9352ea8567e7a233200f8c979de crates/zinc-kernels/spv/sample.spv
+//   a343cbfb622ca095c41006cbbd9d6eb6ec63d436d9093a6836695c243ce4257f crates/zinc-kernels/spv/sample.spv
+//   3d7f08c36bc1da8a166d6d1615aefabbf7a464215bdd09491c09081df2929f30 shaders/adjust.comp
 //   a4ea58016ba752b10e17a95994381b77f62708e087aefda6dac4d475be5761b2 shaders/advance.comp
 //   4df25234343c41bd6c4ae83ad15f532e0dc0c96a22f5dd05782dff583d94c050 shaders/attention.comp
+//   c7a6283b46f22eae9cff4f770cb3c871a5d9e5cf6c9870be20f46ad3a9f403b9 shaders/choose.comp
+//   ef30132d81b1a7c34f0404d4d0e30b7a499dd340a1de4ef6ab888e76e1bd1132 shaders/dry.comp
 //   bc3149ca99e5516287396e933d9d0c4922bc3f4d238a6e84c03d12e2ec5cdacc shaders/expert_down.comp
 //   400ebe307f7203255fdc830711d08edbc12d2e031500016bd6a6d1350e7ab6f4 shaders/gate_up.comp
 //   25a76e5cde1d7084341ed31f967b51808bcd6c0090c9da14f7c485715c5a6aa7 shaders/gather.comp
@@ -22,17 +28,23 @@
 //   720c2618764f341ce161385548b63ea42f867783400a28560c003a7552943116 shaders/include/choice.glsl
 //   338c2fc0e5d8b436bc05efbabceaf101b18821e881eb0a6b616f1c8b0fe6b677 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
+//   a0340e217bf72d2b0bac14d3f440e43c39ebccafdf74558f30a4b0e6e7f112b4 shaders/include/integers.glsl
+//   576d9fef451b45d0dfae5f58eea479f525274efd71b1a94e9726c883c8bab7da shaders/include/listing.glsl
+//   b07bf5dbb246c8f6a302bc60811d9f04453f09da144e60c348aa8bd86ef1d727 shaders/include/mass.glsl
 //   6df819e495f7e4310cf35df087d6248fb8bd6818e523472c57c94c3b79cb5237 shaders/include/memory.glsl
-//   a8447fb2e9a9aef30e595ec340282525975ec1be95be4d19cf007e4bafc2a0ba shaders/include/order.glsl
+//   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
 //   71af05251dba1d4fbfa85e984f9e56d23f778b1eab94464a038ceaba3e235ec2 shaders/include/products.glsl
-//   5c660484dc680df4e26d542a6063ec3a2fef2d7f41ed7f3a9740ea78b4a3b09d shaders/include/random.glsl
+//   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
+//   6e91d5c60bad09416a6fb435cec6e7c810936ba03ae84262540c96e2d8e811ba shaders/include/sampler.glsl
+//   20ceeec12f58b21bd800a3b6cc72330213d06b3ee0ec4c43b939be091a32fa8e shaders/include/select.glsl
+//   8789934a3181aacafd72fe68347e2cbd9d38e354283cbb91af3a7a3b3ff56f03 shaders/include/shares.glsl
 //   02c5f6217da54f351e36fbba8a01a831dfb8ca91386c02c2f08e58fd4656fb30 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   0685b31e924ff01fa3a639445e1fd2147bb45f3968c79ec5a7a83875bdf41eaf shaders/mat_vec.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
 //   d9646bba43cc0bc73671a22e8f80980cd5641b002a78925af2eea0d6999dae0d shaders/router.comp
-//   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
+//   0282021319833d98d493ac85e6b6c06e21f087ea6069c35daa9f037433c916e6 shaders/sample.comp
 
 use crate::kernel::KernelDef;
 
@@ -125,6 +137,212 @@ pub mod formats {
     pub const MXFP4: u32 = 15;
     /// `NO_FORMAT` in GLSL.
     pub const NO_FORMAT: u32 = 255;
+}
+
+/// One share of the vocabulary: its values, its summary and its list (see shares.glsl). The Rust twin is `reference::shares`.
+/// Whoever includes this defines SCORED, whether the list has scores, and with it `quad_scores`. The workgroup has at least 256 threads.
+pub mod listing {
+    /// `STEPS` in GLSL.
+    pub const STEPS: u32 = 256;
+}
+
+/// What the kernels of the sampler chain (`dry`, `adjust`, `choose`) are told and what they hand to each other.
+///
+/// The chain's order and the meaning of its parameters are llama.cpp's: logit bias, penalties, DRY, top-n-sigma, top-k, typical, top-p, min-p,
+/// XTC, temperature, draw. All of it is integers, and float additions and multiplications that may not be contracted, so that the host chooses
+/// the same token from the same logits (`reference::choose`).
+pub mod sampler {
+    /// `PROBABILITY_ONE` in GLSL.
+    pub const PROBABILITY_ONE: u32 = 0x1000000;
+    /// `SIGMA_OFF` in GLSL.
+    pub const SIGMA_OFF: u32 = 0xffffffff;
+    /// `MAX_TAIL` in GLSL.
+    pub const MAX_TAIL: u32 = 20;
+    /// `TAIL_WORDS` in GLSL.
+    pub const TAIL_WORDS: u32 = 22;
+    /// `BREAKS_ALONE` in GLSL.
+    pub const BREAKS_ALONE: u32 = 1;
+    /// `BEGINS_BREAKER` in GLSL.
+    pub const BEGINS_BREAKER: u32 = 2;
+    /// `MOMENTS_BYTES` in GLSL.
+    pub const MOMENTS_BYTES: u32 = 16;
+    /// `MAX_STEP_BIASES` in GLSL.
+    pub const MAX_STEP_BIASES: u32 = 1024;
+    /// `STEP_INPUT_BYTES` in GLSL.
+    pub const STEP_INPUT_BYTES: u32 = 8;
+    /// `BIAS_BYTES` in GLSL.
+    pub const BIAS_BYTES: u32 = 8;
+    /// What is added to the logit of a token. Lists of these are sorted by id, and no id is in a list twice.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Bias {
+        /// `id` in GLSL.
+        pub id: u32,
+        /// `bias` in GLSL.
+        pub bias: f32,
+    }
+    const _: () = {
+        assert!(size_of::<Bias>() == 8);
+        assert!(std::mem::offset_of!(Bias, id) == 0);
+        assert!(std::mem::offset_of!(Bias, bias) == 4);
+    };
+    /// What top-n-sigma needs to know of the candidates of a share.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Moments {
+        /// of their logits in units of 2^-10, in two's complement
+        pub sum: u64,
+        /// of the squares of the same
+        pub squares: u64,
+    }
+    const _: () = {
+        assert!(size_of::<Moments>() == 16);
+        assert!(std::mem::offset_of!(Moments, sum) == 0);
+        assert!(std::mem::offset_of!(Moments, squares) == 8);
+    };
+    /// One per sequence, in device memory: written by the host before the sequence starts (`sampler::SamplerTables`).
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct SamplerParams {
+        /// entries of the list of biases
+        pub bias_count: u32,
+        /// tokens of the history that the penalties count in, 0: no penalties
+        pub penalty_window: u32,
+        /// what logits of such tokens are multiplied with if they are negative
+        pub repeat: f32,
+        /// and if they are positive
+        pub inverse_repeat: f32,
+        /// subtracted for each occurrence
+        pub frequency: f32,
+        /// subtracted once
+        pub presence: f32,
+        /// tokens of the history that DRY looks at, 0: no DRY
+        pub dry_window: u32,
+        /// shorter repetitions are free
+        pub dry_allowed_length: u32,
+        /// entries of the table of DRY's penalties, at least 1; longer repetitions cost what the last entry says
+        pub dry_penalty_count: u32,
+        /// sequence breakers of several tokens
+        pub tail_count: u32,
+        /// top-n-sigma: the square of n in units of 2^-16, SIGMA_OFF: off
+        pub sigma_squared: u32,
+        /// 0: all
+        pub top_k: u32,
+        /// a probability in units of 2^-24, as the following ones; PROBABILITY_ONE: off
+        pub typical: u32,
+        /// PROBABILITY_ONE: off
+        pub top_p: u32,
+        /// natural logarithm, minus infinity: off
+        pub log_min_p: f32,
+        /// 0: off
+        pub xtc_probability: u32,
+        /// `xtc_threshold` in GLSL.
+        pub xtc_threshold: u32,
+    }
+    const _: () = {
+        assert!(size_of::<SamplerParams>() == 68);
+        assert!(std::mem::offset_of!(SamplerParams, bias_count) == 0);
+        assert!(std::mem::offset_of!(SamplerParams, penalty_window) == 4);
+        assert!(std::mem::offset_of!(SamplerParams, repeat) == 8);
+        assert!(std::mem::offset_of!(SamplerParams, inverse_repeat) == 12);
+        assert!(std::mem::offset_of!(SamplerParams, frequency) == 16);
+        assert!(std::mem::offset_of!(SamplerParams, presence) == 20);
+        assert!(std::mem::offset_of!(SamplerParams, dry_window) == 24);
+        assert!(std::mem::offset_of!(SamplerParams, dry_allowed_length) == 28);
+        assert!(std::mem::offset_of!(SamplerParams, dry_penalty_count) == 32);
+        assert!(std::mem::offset_of!(SamplerParams, tail_count) == 36);
+        assert!(std::mem::offset_of!(SamplerParams, sigma_squared) == 40);
+        assert!(std::mem::offset_of!(SamplerParams, top_k) == 44);
+        assert!(std::mem::offset_of!(SamplerParams, typical) == 48);
+        assert!(std::mem::offset_of!(SamplerParams, top_p) == 52);
+        assert!(std::mem::offset_of!(SamplerParams, log_min_p) == 56);
+        assert!(std::mem::offset_of!(SamplerParams, xtc_probability) == 60);
+        assert!(std::mem::offset_of!(SamplerParams, xtc_threshold) == 64);
+    };
+    /// What the host may say of one step, in host-visible memory, with what follows the struct: MAX_STEP_BIASES places for biases, then a bit for each token of the vocabulary, lowest bits of the words first, 1: allowed. For steps of one token.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct StepInput {
+        /// 0: all tokens are allowed
+        pub has_mask: u32,
+        /// valid entries of the step's biases
+        pub bias_count: u32,
+    }
+    const _: () = {
+        assert!(size_of::<StepInput>() == 8);
+        assert!(std::mem::offset_of!(StepInput, has_mask) == 0);
+        assert!(std::mem::offset_of!(StepInput, bias_count) == 4);
+    };
+}
+
+/// Candidates that are still in the running, and the selection among them without sorting.
+///
+/// A candidate's place is a key of 64 bits: the order key of its logit, then the inverted id, so that of equal logits the lower id comes first.
+/// What earlier stages have left is described by bounds on places. The candidates lie in the lists of the shares; once no more than GATHERED
+/// are left, they are gathered in shared memory, where each further pass is short.
+///
+/// Selection: of the candidates in falling order of a key, the fewest whose weights sum to at least a target. It finds the key of the last of them
+/// by radix, eight bits a pass: a histogram of the keys' next digits, by weight, says in which digit the target is reached. The first digit begins
+/// at the highest bit in which keys differ, and the search ends as soon as the target is reached exactly at the end of a digit, or by its
+/// only candidate; two or three passes are common. (Alabi, Blelloch, Gordon, Steinbach: Fast k-selection algorithms for graphics processing
+/// units, 2012.) Sums are integers, and do not depend on an order.
+pub mod select {
+    /// `GATHERED` in GLSL.
+    pub const GATHERED: u32 = 1024;
+    /// `DIGIT_BITS` in GLSL.
+    pub const DIGIT_BITS: u32 = 8;
+    /// `DIGITS` in GLSL.
+    pub const DIGITS: u32 = 256;
+    /// `BY_COUNT` in GLSL.
+    pub const BY_COUNT: u32 = 0;
+    /// `BY_TYPICALITY` in GLSL.
+    pub const BY_TYPICALITY: u32 = 1;
+    /// `BY_MASS` in GLSL.
+    pub const BY_MASS: u32 = 2;
+}
+
+/// The vocabulary by shares: each workgroup of one kernel sums its share up and lists the candidates in it, and the single workgroup of the
+/// next kernel chooses among those.
+///
+/// A list has three parts: the candidates' logits, their ids, and their scores, each \[shares, SHARE_IDS\] words. Of a share the first `listed`
+/// entries are valid, by rising id. With a limit k a list is cut: it holds at least the k highest of the share, and whatever is equal to the least
+/// of what it holds.
+pub mod shares {
+    /// `SHARE_IDS` in GLSL.
+    pub const SHARE_IDS: u32 = 2048;
+    /// `MAX_SHARES` in GLSL.
+    pub const MAX_SHARES: u32 = 512;
+    /// `SHARE_BYTES` in GLSL.
+    pub const SHARE_BYTES: u32 = 20;
+    /// `PART_LOGITS` in GLSL.
+    pub const PART_LOGITS: u32 = 0;
+    /// `PART_IDS` in GLSL.
+    pub const PART_IDS: u32 = 1;
+    /// `PART_SCORES` in GLSL.
+    pub const PART_SCORES: u32 = 2;
+    /// The summary of a share.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Share {
+        /// candidates: tokens whose logits are neither NaN nor infinite
+        pub finite: u32,
+        /// tokens whose logits are NaN or plus infinity
+        pub non_finite: u32,
+        /// the order key of the highest candidate, 0 if there is none
+        pub highest: u32,
+        /// where the list holds k candidates or more: the order key of its least, else 0
+        pub least: u32,
+        /// entries of the list
+        pub listed: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Share>() == 20);
+        assert!(std::mem::offset_of!(Share, finite) == 0);
+        assert!(std::mem::offset_of!(Share, non_finite) == 4);
+        assert!(std::mem::offset_of!(Share, highest) == 8);
+        assert!(std::mem::offset_of!(Share, least) == 12);
+        assert!(std::mem::offset_of!(Share, listed) == 16);
+    };
 }
 
 /// What varies from token to token: the state that steps hand to each other, and what a step reports to the host.
@@ -223,6 +441,84 @@ pub mod state {
         assert!(std::mem::offset_of!(StepState, inverse_temperature) == 40);
         assert!(std::mem::offset_of!(StepState, sequence) == 44);
     };
+}
+
+/// The first half of the sampler chain: adjusts the logits and lists the candidates, one workgroup a share of the vocabulary.
+///
+/// Biases are added, of the sequence and then of the step; tokens in the window of the penalties are made less likely (Keskar et al., CTRL, 2019;
+/// OpenAI's frequency and presence penalties), and those that would extend a repetition (`dry`); tokens that the step's mask forbids are no
+/// candidates. A list is cut to little more than the k highest where top-k is on.
+pub mod adjust {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[vocabulary\] f32
+        pub logits: u64,
+        /// SamplerParams
+        pub params: u64,
+        /// \[bias_count\] Bias
+        pub biases: u64,
+        /// \[context + MAX_BATCH\] u32: the history, and drafts
+        pub tokens: u64,
+        /// \[vocabulary\] u32: occurrences in the window that ends with the step's first token
+        pub counts: u64,
+        /// \[vocabulary\] u32: what `dry` left, 0 afterwards
+        pub dry_lengths: u64,
+        /// \[dry_penalty_count\] f32
+        pub dry_penalties: u64,
+        /// StepInput, 0: none
+        pub step_input: u64,
+        /// the candidates, by shares
+        pub items: u64,
+        /// \[shares\] Share
+        pub shares: u64,
+        /// \[shares\] Moments, written for top-n-sigma
+        pub moments: u64,
+        /// `vocabulary` in GLSL.
+        pub vocabulary: u32,
+        /// bytes between the copies of logits, DRY's lengths and what is written
+        pub stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 104);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, logits) == 8);
+        assert!(std::mem::offset_of!(Push, params) == 16);
+        assert!(std::mem::offset_of!(Push, biases) == 24);
+        assert!(std::mem::offset_of!(Push, tokens) == 32);
+        assert!(std::mem::offset_of!(Push, counts) == 40);
+        assert!(std::mem::offset_of!(Push, dry_lengths) == 48);
+        assert!(std::mem::offset_of!(Push, dry_penalties) == 56);
+        assert!(std::mem::offset_of!(Push, step_input) == 64);
+        assert!(std::mem::offset_of!(Push, items) == 72);
+        assert!(std::mem::offset_of!(Push, shares) == 80);
+        assert!(std::mem::offset_of!(Push, moments) == 88);
+        assert!(std::mem::offset_of!(Push, vocabulary) == 96);
+        assert!(std::mem::offset_of!(Push, stride) == 100);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "adjust", spirv: include_bytes!("../spv/adjust.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
 /// The last kernel of a step: decides the next tokens, moves the sequence on and reports to the host. One workgroup.
@@ -427,6 +723,128 @@ pub mod attention {
         spirv: include_bytes!("../spv/attention.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
+}
+
+/// The second half of the sampler chain: top-n-sigma, top-k, typical, top-p, min-p, XTC, and the draw. One workgroup.
+///
+/// It chooses among the candidates that `adjust` listed. No stage sorts or moves them: each narrows the bounds of what is still in the running
+/// (select.glsl), by sums of integers. At least one candidate stays at every point. Where each stage's definition comes from is said in its
+/// reference.
+pub mod choose {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[vocabulary\] f32, as the model gave them
+        pub logits: u64,
+        /// SamplerParams
+        pub params: u64,
+        /// the candidates, by shares
+        pub items: u64,
+        /// \[shares\] Share
+        pub shares: u64,
+        /// \[shares\] Moments, read for top-n-sigma
+        pub moments: u64,
+        /// \[1\] Candidate
+        pub candidates: u64,
+        /// `vocabulary` in GLSL.
+        pub vocabulary: u32,
+        /// bytes between the copies of what is read and written
+        pub stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 64);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, logits) == 8);
+        assert!(std::mem::offset_of!(Push, params) == 16);
+        assert!(std::mem::offset_of!(Push, items) == 24);
+        assert!(std::mem::offset_of!(Push, shares) == 32);
+        assert!(std::mem::offset_of!(Push, moments) == 40);
+        assert!(std::mem::offset_of!(Push, candidates) == 48);
+        assert!(std::mem::offset_of!(Push, vocabulary) == 56);
+        assert!(std::mem::offset_of!(Push, stride) == 60);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "choose", spirv: include_bytes!("../spv/choose.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
+/// DRY: of each token of the window, how long the repetition is that it would extend at the end of the history.
+///
+/// One workgroup. A thread takes places of the window in turn, counts how many tokens before the place are those at the end of the history, and
+/// raises the length of the token at the place. What it reads are tokens only, so that it runs beside the model. (DRY, by p-e-w:
+/// oobabooga/text-generation-webui, pull request 5677, 2024; sequence breakers and limits as in llama.cpp.)
+pub mod dry {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// SamplerParams
+        pub params: u64,
+        /// \[context + MAX_BATCH\] u32: the history, and drafts
+        pub tokens: u64,
+        /// \[vocabulary\] u8 in whole words: flags
+        pub breakers: u64,
+        /// \[tail_count, TAIL_WORDS\] u32: head, length, tokens
+        pub tails: u64,
+        /// \[vocabulary\] u32, zeros: raised to one more than the length of a repetition that costs something
+        pub dry_lengths: u64,
+        /// bytes between the copies of `dry_lengths`
+        pub stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 56);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, params) == 8);
+        assert!(std::mem::offset_of!(Push, tokens) == 16);
+        assert!(std::mem::offset_of!(Push, breakers) == 24);
+        assert!(std::mem::offset_of!(Push, tails) == 32);
+        assert!(std::mem::offset_of!(Push, dry_lengths) == 40);
+        assert!(std::mem::offset_of!(Push, stride) == 48);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "dry", spirv: include_bytes!("../spv/dry.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
 /// The second half of an expert layer, onto the residual stream: y += sum over slots of weight\[s\] * (D\[ids\[s\]\] h\[s\]).
@@ -950,9 +1368,12 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 9] = [
+pub static KERNELS: [&KernelDef; 12] = [
+    &adjust::KERNEL,
     &advance::KERNEL,
     &attention::KERNEL,
+    &choose::KERNEL,
+    &dry::KERNEL,
     &expert_down::KERNEL,
     &gate_up::KERNEL,
     &gather::KERNEL,

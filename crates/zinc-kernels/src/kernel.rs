@@ -2,6 +2,7 @@
 
 use crate::formats::Format;
 use crate::generated::formats as codes;
+use crate::generated::shares::SHARE_IDS;
 use crate::tuning::Tuning;
 
 /// A kernel's SPIR-V and the size of its push constants.
@@ -32,6 +33,8 @@ pub struct Target {
     pub max_groups: [u32; 2],
     /// Bytes of shared memory of one workgroup.
     pub shared_bytes: u32,
+    /// The largest number of threads in a workgroup, at least 256.
+    pub max_workgroup: u32,
     /// What was measured to suit it.
     pub tuning: Tuning,
 }
@@ -40,6 +43,8 @@ pub struct Target {
 const WIDE_WORKGROUP: u32 = 256;
 /// The most threads in a workgroup.
 const MAX_WORKGROUP: u32 = 512;
+/// Threads in the workgroup of the kernels that have only one, where the device allows so many.
+const LONE_WORKGROUP: u32 = 1_024;
 
 impl Target {
     /// A device with the given subgroup width and the smallest grid that Vulkan allows a device to have.
@@ -52,7 +57,13 @@ impl Target {
             subgroup.is_power_of_two() && (8..=64).contains(&subgroup),
             "a subgroup of {subgroup} lanes is not supported: 8, 16, 32 or 64 are"
         );
-        Self { subgroup, max_groups: [65_535, 65_535], shared_bytes: 32 << 10, tuning: Tuning::CARD }
+        Self {
+            subgroup,
+            max_groups: [65_535, 65_535],
+            shared_bytes: 32 << 10,
+            max_workgroup: LONE_WORKGROUP,
+            tuning: Tuning::CARD,
+        }
     }
 
     /// The widest vector that a product can normalise on the way: its quantised form is kept in shared memory, beside what
@@ -73,6 +84,18 @@ impl Target {
     #[must_use]
     pub(crate) fn wide_workgroup(&self, items: u32) -> u32 {
         items.clamp(1, WIDE_WORKGROUP).next_multiple_of(self.subgroup)
+    }
+
+    /// Threads in a workgroup that is the only one.
+    #[must_use]
+    pub(crate) fn lone_workgroup(&self) -> u32 {
+        self.max_workgroup.min(LONE_WORKGROUP) / self.subgroup * self.subgroup
+    }
+
+    /// Threads in a workgroup that takes a share of the vocabulary: one for four tokens, or fewer where the device does not allow so many.
+    #[must_use]
+    pub(crate) fn share_workgroup(&self) -> u32 {
+        self.max_workgroup.min(SHARE_IDS / 4) / self.subgroup * self.subgroup
     }
 
     /// A grid of at least `count` workgroups, wrapped into y above the limit in x.

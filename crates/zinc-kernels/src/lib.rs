@@ -10,21 +10,25 @@
 //! - Activations between kernels are f32, or integers of 16 or 8 bits ([`ops::ActFormat`]). Row lengths are multiples of 32.
 //! - Buffers are device addresses in push constants. What varies per model is a specialisation constant, per dispatch a push constant, per
 //!   token a word of [`generated::state::StepState`], which every kernel reads: a step whose `live` flag is cleared does nothing.
+//! - Sampling is exact: [`sampler`] holds the parameters of its chain, and [`reference::draw`] draws on the host the token that the kernels draw.
 //! - Any subgroup width from 8 to 64 works; the width is a specialisation constant, and the host derives each grid from the same number.
 //!
 //! The crate knows no model and no file. Without the feature `vk` it knows no device either.
 
+mod error;
 pub mod formats;
 pub mod generated;
 pub mod kernel;
 pub mod ops;
 pub mod reference;
+pub mod sampler;
 mod tuning;
 pub mod variants;
 
 #[cfg(feature = "vk")]
 mod pipelines;
 
+pub use error::Error;
 pub use formats::Format;
 pub use kernel::{Dispatch, KernelDef, Target};
 #[cfg(feature = "vk")]

@@ -4,8 +4,11 @@
 //! [`StepState`](crate::generated::state::StepState). Sizes that a kernel cannot handle are misuse and panic with the numbers; a model
 //! that has them is refused before it gets here.
 
+mod adjust;
 mod advance;
 mod attention;
+mod choose;
+mod dry;
 mod expert_down;
 mod gate_up;
 mod gather;
@@ -14,8 +17,14 @@ mod read;
 mod router;
 mod sample;
 
+pub use adjust::{
+    Adjust, MAX_CHAIN_VOCABULARY, STEP_MASK_OFFSET, items_bytes, moments_bytes, share_count, shares_bytes,
+    step_input_bytes,
+};
 pub use advance::Advance;
 pub use attention::{Attention, HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
+pub use choose::Choose;
+pub use dry::Dry;
 pub use expert_down::ExpertDown;
 pub use gate_up::{Choice, GateUp, MAX_EXPERTS, MAX_USED, Routing, Weighting};
 pub use gather::Gather;
@@ -53,6 +62,33 @@ impl CacheFormat {
             Self::F16 => CACHE_F16,
         }
     }
+}
+
+/// What the kernels of the sampler chain share. The first five are [`SamplerTables`](crate::sampler::SamplerTables).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SamplerBuffers {
+    /// [`SamplerParams`](crate::sampler::SamplerParams).
+    pub params: u64,
+    /// `[bias_count]` [`Bias`](crate::sampler::Bias).
+    pub biases: u64,
+    /// `[dry_penalty_count]` f32.
+    pub dry_penalties: u64,
+    /// `[vocabulary]` u8 in whole words.
+    pub breakers: u64,
+    /// `[tail_count, TAIL_WORDS]` u32.
+    pub tails: u64,
+    /// `[context + MAX_BATCH]` u32: the prompt, then what was sampled, then drafts.
+    pub tokens: u64,
+    /// `[vocabulary]` u32, 16-byte aligned: occurrences in the window of the penalties. Not read without penalties.
+    pub counts: u64,
+    /// `[vocabulary]` u32, 16-byte aligned, a copy for each token of a batch: 0 between steps. Not read without DRY.
+    pub dry_lengths: u64,
+    /// [`items_bytes`], a copy for each token of a batch, like what follows.
+    pub items: u64,
+    /// [`shares_bytes`].
+    pub shares: u64,
+    /// [`moments_bytes`]. Neither written nor read without top-n-sigma.
+    pub moments: u64,
 }
 
 /// How activations are stored between kernels, and what the matrix products compute with.

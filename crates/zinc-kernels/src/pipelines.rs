@@ -43,6 +43,7 @@ impl Pipelines {
         Target {
             max_groups: [x, y],
             shared_bytes: limits.shared_memory_bytes,
+            max_workgroup: self.device.max_workgroup(),
             tuning,
             ..Target::new(self.device.subgroup_width())
         }

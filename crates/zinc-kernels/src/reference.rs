@@ -5,22 +5,32 @@
 //! order of its own. Nothing here is tuned; it is written to be read.
 
 mod activations;
+mod adjust;
 mod advance;
 mod attention;
+mod choose;
+mod draw;
+mod dry;
 mod expert_down;
 mod gate_up;
 mod gather;
 mod heads;
+pub mod mass;
 mod mat_vec;
 pub mod random;
 mod read;
 mod rms_norm;
 mod router;
 mod sample;
+mod shares;
 
 pub use activations::Quantised;
+pub use adjust::{HistoryCounts, StepLimits, adjust, adjusted, window_counts};
 pub use advance::advance;
 pub use attention::{AttentionShape, attention};
+pub use choose::{choose, survivors};
+pub use draw::draw;
+pub use dry::dry;
 pub use expert_down::expert_down;
 pub use gate_up::gate_up;
 pub use gather::gather;
@@ -30,6 +40,7 @@ pub use read::read;
 pub use rms_norm::rms_norm;
 pub use router::router;
 pub use sample::{Candidate, sample, sample_best};
+pub use shares::{Item, ShareList, order_key};
 
 use crate::formats::{Format, decode};
 

@@ -6,8 +6,8 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
-    ActFormat, Advance, Attention, Batch, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec,
-    Matrix, Norm, Pairing, Product, Read, Router, Routing, Sample, Weighting,
+    ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choice, Choose, Dry, ExpertDown, GateUp, Gather,
+    HeadNorm, Heads, MatVec, Matrix, Norm, Pairing, Product, Read, Router, Routing, Sample, SamplerBuffers, Weighting,
 };
 
 const WIDTH: u32 = 2_048;
@@ -56,6 +56,9 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     }
     let sample = Sample { state: 0, logits: 0, candidates: 0, vocabulary: VOCABULARY };
     add("", sample.dispatch(target));
+    for dispatch in sampler_chain(target) {
+        add("", dispatch);
+    }
     add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
     let advance = Advance {
         state: 0,
@@ -105,6 +108,16 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
         }
     }
     list
+}
+
+fn sampler_chain(target: &Target) -> [Dispatch; 3] {
+    let (state, logits, candidates, step_input) = (0, 0, 0, 0);
+    let (buffers, vocabulary, batch) = (SamplerBuffers::default(), VOCABULARY, Batch::ONE);
+    [
+        Dry { state, buffers, batch }.dispatch(target),
+        Adjust { state, logits, buffers, step_input, vocabulary, batch }.dispatch(target),
+        Choose { state, logits, buffers, candidates, vocabulary, batch }.dispatch(target),
+    ]
 }
 
 fn attention(format: CacheFormat) -> Attention {

@@ -6,6 +6,7 @@ mod support;
 
 use support::Arena;
 use support::data::{Random, live};
+use support::distribution::{chi_square, softmax};
 use zinc_kernels::generated::candidates::NO_ID;
 use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::{Sample, candidate_count};
@@ -142,26 +143,6 @@ fn noise_alone() {
     for position in 0..50 {
         check("equal logits", &[0.0; 8_192], drawing(1.0, u64::MAX - u64::from(position), position));
     }
-}
-
-/// The probabilities of the softmax of `logits / temperature`.
-fn softmax(logits: &[f32], temperature: f32) -> Vec<f64> {
-    let weights: Vec<f64> = logits.iter().map(|l| (f64::from(*l) / f64::from(temperature)).exp()).collect();
-    let total: f64 = weights.iter().sum();
-    weights.iter().map(|w| w / total).collect()
-}
-
-fn chi_square(counts: &[usize], probabilities: &[f64]) -> f64 {
-    let draws: usize = counts.iter().sum();
-    let term = |(&count, &p): (&usize, &f64)| {
-        let expected = p * draws as f64;
-        if p == 0.0 {
-            assert_eq!(count, 0, "an id of probability 0 was drawn");
-            return 0.0;
-        }
-        (count as f64 - expected).powi(2) / expected
-    };
-    counts.iter().zip(probabilities).map(term).sum()
 }
 
 const DRAWS: usize = 40_000;

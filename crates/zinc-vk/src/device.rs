@@ -119,6 +119,11 @@ impl Device {
         self.shared.plan.subgroup_width
     }
 
+    /// The largest number of threads that a workgroup of a pipeline can have.
+    pub fn max_workgroup(&self) -> u32 {
+        self.shared.max_workgroup()
+    }
+
     /// The queue that dispatches.
     pub fn compute_queue(&self) -> &Arc<Queue> {
         &self.compute
@@ -219,6 +224,17 @@ impl Shared {
     /// Whether pipelines require their subgroup width rather than take the default.
     pub(crate) fn selects_subgroup_width(&self) -> bool {
         self.has(Features::SUBGROUP_SIZE_CONTROL) && self.plan.adapter.subgroup.selectable
+    }
+
+    /// Threads of a workgroup: the device's limit, and that of the subgroups in one where their width is required.
+    pub(crate) fn max_workgroup(&self) -> u32 {
+        let AdapterFacts { limits, subgroup, .. } = &self.plan.adapter;
+        let by_subgroups = if self.selects_subgroup_width() {
+            subgroup.per_workgroup.saturating_mul(self.plan.subgroup_width)
+        } else {
+            u32::MAX
+        };
+        limits.workgroup_invocations.min(limits.workgroup_size[0]).min(by_subgroups)
     }
 
     pub(crate) fn has(&self, features: Features) -> bool {

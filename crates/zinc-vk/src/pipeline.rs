@@ -170,8 +170,7 @@ fn check(shared: &Shared, spec: &PipelineSpec<'_>) -> Result<()> {
     if first != SPIRV_MAGIC || spec.spirv.len() < 5 {
         return Err(Error::NotSpirv { name: name.to_owned(), words: spec.spirv.len(), first });
     }
-    let adapter = &shared.plan.adapter;
-    let limits = &adapter.limits;
+    let limits = &shared.plan.adapter.limits;
     if spec.push_bytes > limits.push_constant_bytes {
         return Err(Error::PushConstants {
             name: name.to_owned(),
@@ -179,10 +178,7 @@ fn check(shared: &Shared, spec: &PipelineSpec<'_>) -> Result<()> {
             limit: limits.push_constant_bytes,
         });
     }
-    let width = shared.plan.subgroup_width;
-    let by_subgroups =
-        if shared.selects_subgroup_width() { adapter.subgroup.per_workgroup.saturating_mul(width) } else { u32::MAX };
-    let limit = limits.workgroup_invocations.min(limits.workgroup_size[0]).min(by_subgroups);
+    let (width, limit) = (shared.plan.subgroup_width, shared.max_workgroup());
     if spec.workgroup_size > limit {
         return Err(Error::WorkgroupTooLarge { name: name.to_owned(), size: spec.workgroup_size, limit, width });
     }

@@ -58,7 +58,8 @@ pub fn sample_best(logits: &[f32], state: &StepState) -> Candidate {
     sample(logits, state, logits.len().next_multiple_of(4).max(4)).into_iter().fold(Candidate::NONE, Candidate::better)
 }
 
-fn score(logit: f32, id: u32, state: &StepState) -> f32 {
+/// What the draw compares: the logit, or logit / temperature plus noise.
+pub(super) fn score(logit: f32, id: u32, state: &StepState) -> f32 {
     if state.inverse_temperature == 0.0 {
         return logit;
     }

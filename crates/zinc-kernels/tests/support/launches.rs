@@ -2,10 +2,12 @@
 
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
-    ActFormat, Advance, Attention, Batch, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, MAX_BATCH,
-    MatVec, Matrix, Norm, Pairing, Product, READ_TILE_BYTES, Read, Router, Routing, Sample, Weighting, candidate_count,
+    ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choice, Choose, Dry, ExpertDown, GateUp, Gather,
+    HeadNorm, Heads, MAX_BATCH, MatVec, Matrix, Norm, Pairing, Product, READ_TILE_BYTES, Read, Router, Routing, Sample,
+    SamplerBuffers, Weighting, candidate_count, items_bytes, moments_bytes, share_count,
 };
-use zinc_kernels::reference::{Candidate, Quantised};
+use zinc_kernels::reference::{self, Candidate, HistoryCounts, Quantised, StepLimits};
+use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
 use zinc_kernels::{Dispatch, Format};
 
 use super::arena::{Arena, Array};
@@ -117,6 +119,9 @@ pub fn every_kernel(live: u32) -> Vec<Launch> {
         launch("expert_down", &expert_down),
         launch("sample", &sample),
         launch("advance", &advance),
+        launch("dry", &dry),
+        launch("adjust", &adjust),
+        launch("choose", &choose),
         launch("read", &read),
     ]
 }
@@ -245,6 +250,78 @@ fn advance(b: &mut Builder) -> Dispatch {
         batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
+}
+
+/// Every sampler on.
+fn sampler_tables() -> SamplerTables {
+    let settings = SamplerSettings {
+        penalty_repeat: 1.1,
+        penalty_freq: 0.1,
+        dry_multiplier: 0.8,
+        top_n_sigma: 3.0,
+        top_k: 40,
+        typical_p: 0.95,
+        top_p: 0.9,
+        min_p: 0.01,
+        xtc_probability: 1.0,
+        ..SamplerSettings::OFF
+    };
+    settings.tables(VOCABULARY, CONTEXT, &Breakers::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What the host uploads for the chain. The history repeats itself.
+fn sampler_buffers(b: &mut Builder, tables: &SamplerTables) -> SamplerBuffers {
+    let history: Vec<u32> = (0..CONTEXT + MAX_BATCH).map(|position| position % 37).collect();
+    SamplerBuffers {
+        params: b.arena.input(&[tables.params]).address,
+        biases: b.arena.input(&tables.biases).address,
+        dry_penalties: b.arena.input(&tables.dry_penalties).address,
+        breakers: b.arena.input(&tables.breakers).address,
+        tails: b.arena.input(&tables.tails).address,
+        tokens: b.words(&history),
+        ..SamplerBuffers::default()
+    }
+}
+
+fn dry(b: &mut Builder) -> Dispatch {
+    let tables = sampler_tables();
+    let dry_lengths = b.arena.in_out(&[0u32; VOCABULARY as usize]).address;
+    let buffers = SamplerBuffers { dry_lengths, ..sampler_buffers(b, &tables) };
+    Dry { state: b.state, buffers, batch: Batch::ONE }.dispatch(&b.arena.gpu.target())
+}
+
+fn adjust(b: &mut Builder) -> Dispatch {
+    let tables = sampler_tables();
+    let buffers = SamplerBuffers {
+        counts: b.words(&[1; VOCABULARY as usize]),
+        dry_lengths: b.arena.in_out(&[3u32; VOCABULARY as usize]).address,
+        items: b.output(items_bytes(VOCABULARY) as u32 / 4),
+        shares: b.output(share_count(VOCABULARY) * 5),
+        moments: b.output(moments_bytes(VOCABULARY) as u32 / 4),
+        ..sampler_buffers(b, &tables)
+    };
+    let logits = b.vector(VOCABULARY);
+    Adjust { state: b.state, logits, buffers, step_input: 0, vocabulary: VOCABULARY, batch: Batch::ONE }
+        .dispatch(&b.arena.gpu.target())
+}
+
+fn choose(b: &mut Builder) -> Dispatch {
+    let tables = sampler_tables();
+    let logits = b.random.vector(VOCABULARY as usize, 1.0);
+    let zeros = [0; VOCABULARY as usize];
+    let history = HistoryCounts { occurrences: &zeros, dry_lengths: &zeros };
+    let (lists, moments) = reference::adjust(&logits, history, StepLimits::default(), &tables, &StepState::default());
+    let shares: Vec<_> = lists.iter().map(|list| list.share).collect();
+    let buffers = SamplerBuffers {
+        items: b.words(&super::chain::list_words(&lists)),
+        shares: b.arena.input(&shares).address,
+        moments: b.arena.input(&moments).address,
+        ..sampler_buffers(b, &tables)
+    };
+    let candidates = b.arena.output::<Candidate>(1).address;
+    let logits = b.arena.input(&logits).address;
+    Choose { state: b.state, logits, buffers, candidates, vocabulary: VOCABULARY, batch: Batch::ONE }
+        .dispatch(&b.arena.gpu.target())
 }
 
 fn read(b: &mut Builder) -> Dispatch {

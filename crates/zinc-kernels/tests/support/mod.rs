@@ -5,8 +5,10 @@
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses its own part of this")]
 
 pub mod arena;
+pub mod chain;
 pub mod compare;
 pub mod data;
+pub mod distribution;
 pub mod launches;
 pub mod operand;
 pub mod tolerance;

@@ -1,0 +1,100 @@
+//! The first half of the sampler chain: adjusted logits, listed by shares.
+
+use super::{Batch, SamplerBuffers};
+use crate::generated::adjust::{Constants, KERNEL, Push};
+use crate::generated::sampler::{BIAS_BYTES, MAX_STEP_BIASES, MOMENTS_BYTES, STEP_INPUT_BYTES};
+use crate::generated::shares::{MAX_SHARES, SHARE_BYTES, SHARE_IDS};
+use crate::{Dispatch, Target};
+
+/// The largest vocabulary that the chain can choose from.
+pub const MAX_CHAIN_VOCABULARY: u32 = MAX_SHARES * SHARE_IDS;
+
+/// Shares of a vocabulary.
+///
+/// # Panics
+/// If the vocabulary is empty or has more than [`MAX_CHAIN_VOCABULARY`] tokens.
+#[must_use]
+pub fn share_count(vocabulary: u32) -> u32 {
+    assert!(
+        (1..=MAX_CHAIN_VOCABULARY).contains(&vocabulary),
+        "the sampler chain chooses from 1 to {MAX_CHAIN_VOCABULARY} tokens, not from {vocabulary}"
+    );
+    vocabulary.div_ceil(SHARE_IDS)
+}
+
+/// Bytes of the lists of candidates, 16-byte aligned.
+#[must_use]
+pub fn items_bytes(vocabulary: u32) -> u64 {
+    u64::from(share_count(vocabulary)) * u64::from(SHARE_IDS) * 12
+}
+
+/// Bytes of the shares' summaries, [`Share`](crate::generated::shares::Share) each, 16-byte aligned.
+#[must_use]
+pub fn shares_bytes(vocabulary: u32) -> u64 {
+    u64::from(share_count(vocabulary)) * u64::from(SHARE_BYTES)
+}
+
+/// Bytes of the shares' [`Moments`](crate::generated::sampler::Moments), 16-byte aligned.
+#[must_use]
+pub fn moments_bytes(vocabulary: u32) -> u64 {
+    u64::from(share_count(vocabulary)) * u64::from(MOMENTS_BYTES)
+}
+
+/// Where the words of the mask begin in what the host says of a step, in bytes: behind a [`StepInput`](crate::generated::sampler::StepInput) and
+/// the biases of the step.
+pub const STEP_MASK_OFFSET: u32 = STEP_INPUT_BYTES + MAX_STEP_BIASES * BIAS_BYTES;
+
+/// Bytes of what the host says of a step.
+#[must_use]
+pub fn step_input_bytes(vocabulary: u32) -> u64 {
+    u64::from(STEP_MASK_OFFSET) + u64::from(vocabulary.div_ceil(32)) * 4
+}
+
+/// Adjusts the logits by biases, penalties and DRY, and lists the candidates of each share of the vocabulary.
+#[derive(Clone, Copy, Debug)]
+pub struct Adjust {
+    /// The step state.
+    pub state: u64,
+    /// `[vocabulary]` f32.
+    pub logits: u64,
+    /// Of these, `items`, `shares` and `moments` are written, and `dry_lengths` cleared.
+    pub buffers: SamplerBuffers,
+    /// What the host says of this step, [`step_input_bytes`]; 0 for nothing. For steps of one token.
+    pub step_input: u64,
+    /// Tokens.
+    pub vocabulary: u32,
+    /// The step's tokens, each with its own logits, DRY's lengths, items, shares and moments.
+    pub batch: Batch,
+}
+
+impl Adjust {
+    /// The launch: one workgroup a share and token of the batch.
+    ///
+    /// # Panics
+    /// As [`share_count`].
+    #[must_use]
+    pub fn dispatch(&self, target: &Target) -> Dispatch {
+        let constants = Constants { workgroup: target.share_workgroup(), subgroup: target.subgroup };
+        let SamplerBuffers {
+            params, biases, tokens, counts, dry_lengths, dry_penalties, items, shares, moments, ..
+        } = self.buffers;
+        let push = Push {
+            state: self.state,
+            logits: self.logits,
+            params,
+            biases,
+            tokens,
+            counts,
+            dry_lengths,
+            dry_penalties,
+            step_input: self.step_input,
+            items,
+            shares,
+            moments,
+            vocabulary: self.vocabulary,
+            stride: self.batch.stride,
+        };
+        let groups = self.batch.grid([share_count(self.vocabulary), 1, 1]);
+        Dispatch::new(&KERNEL, constants.values(), &push, groups)
+    }
+}

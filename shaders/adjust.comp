@@ -1,0 +1,172 @@
+// The first half of the sampler chain: adjusts the logits and lists the candidates, one workgroup a share of the vocabulary.
+//
+// Biases are added, of the sequence and then of the step; tokens in the window of the penalties are made less likely (Keskar et al., CTRL, 2019;
+// OpenAI's frequency and presence penalties), and those that would extend a repetition (`dry`); tokens that the step's mask forbids are no
+// candidates. A list is cut to little more than the k highest where top-k is on.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "include/memory.glsl"
+#include "include/state.glsl"
+#include "include/workgroup.glsl"
+#include "include/integers.glsl"
+#include "include/random.glsl"
+#include "include/order.glsl"
+#include "include/sampler.glsl"
+#include "include/shares.glsl"
+#define SCORED
+#include "include/listing.glsl"
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t state;
+    uint64_t logits;        // [vocabulary] f32
+    uint64_t params;        // SamplerParams
+    uint64_t biases;        // [bias_count] Bias
+    uint64_t tokens;        // [context + MAX_BATCH] u32: the history, and drafts
+    uint64_t counts;        // [vocabulary] u32: occurrences in the window that ends with the step's first token
+    uint64_t dry_lengths;   // [vocabulary] u32: what `dry` left, 0 afterwards
+    uint64_t dry_penalties; // [dry_penalty_count] f32
+    uint64_t step_input;    // StepInput, 0: none
+    uint64_t items;         // the candidates, by shares
+    uint64_t shares;        // [shares] Share
+    uint64_t moments;       // [shares] Moments, written for top-n-sigma
+    uint vocabulary;
+    uint stride;            // bytes between the copies of logits, DRY's lengths and what is written
+} push;
+
+// Subnormal numbers as zero, which some devices do not tell apart, and so the negative zero.
+float flushed(float value) { return (floatBitsToUint(value) & 0x7f800000u) == 0u ? 0.0 : value; }
+
+// Four neighbouring words of an array of `vocabulary`; 0 beyond its end.
+uvec4 load_quad(uint64_t base, uint id) {
+    if (id + 4 <= push.vocabulary) return load_uvec4(base, id * 4);
+    uvec4 words = uvec4(0);
+    for (uint j = 0; j < 4 && id + j < push.vocabulary; j++) words[j] = load_u32(base, (id + j) * 4);
+    return words;
+}
+
+void load_values(uint64_t logits, uint first) {
+    for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
+        uint id = first + quad * 4;
+        uvec4 words = load_quad(logits, id);
+        vec4 value;
+        for (uint j = 0; j < 4; j++) value[j] = id + j < push.vocabulary ? flushed(uintBitsToFloat(words[j])) : NO_VALUE;
+        values[quad] = value;
+    }
+}
+
+// Adds those of `count` biases that are of this share.
+void add_biases(uint64_t biases, uint count, uint first) {
+    barrier(); // the values before are there
+    for (uint i = thread_index(); i < count; i += workgroup_size()) {
+        Bias entry = Bias(biases + uint64_t(i * BIAS_BYTES));
+        uint index = entry.id - first;
+        if (index >= SHARE_IDS) continue;
+        float value = values[index / 4][index % 4];
+        if (is_broken(value)) continue;
+        precise float sum = value + entry.bias;
+        values[index / 4][index % 4] = flushed(sum);
+    }
+}
+
+// Occurrences of four neighbouring ids in the window of the penalties: counted up to the first token of the step, and what drafts change.
+uvec4 occurrences(uint id, uint window) {
+    uvec4 counts = load_quad(push.counts, id);
+    uint first = step_position(push.state) - batch_index();
+    for (uint end = first + 1; end <= first + batch_index(); end++) {
+        uint entering = load_u32(push.tokens, end * 4) - id;
+        if (entering < 4) counts[entering]++;
+        if (end < window) continue;
+        uint leaving = load_u32(push.tokens, (end - window) * 4) - id;
+        if (leaving < 4) counts[leaving]--;
+    }
+    return counts;
+}
+
+float penalised(float value, uint count, SamplerParams params) {
+    if (count == 0 || is_broken(value)) return value;
+    precise float scaled = value * (value > 0.0 ? params.inverse_repeat : params.repeat);
+    precise float penalty = float(count) * params.frequency;
+    penalty = penalty + params.presence;
+    precise float result = flushed(scaled) - penalty;
+    return flushed(result);
+}
+
+float less_repetitive(float value, uint length, SamplerParams params) {
+    if (length == 0 || is_broken(value)) return value;
+    precise float result = value - load_f32(push.dry_penalties, (length - 1 - params.dry_allowed_length) * 4);
+    return flushed(result);
+}
+
+vec4 quad_scores(uint id, vec4 logits) {
+    StepState state = StepState(push.state);
+    float inverse_temperature = state.inverse_temperature;
+    uvec4 random = uvec4(0);
+    if (inverse_temperature != 0.0) {
+        random = philox(uvec4(id / 4, step_position(push.state), 0, 0), uvec2(state.seed_low, state.seed_high));
+    }
+    vec4 scores;
+    for (uint j = 0; j < 4; j++) scores[j] = draw_score(logits[j], inverse_temperature, random[j]);
+    return scores;
+}
+
+// What top-n-sigma needs: sums over logits in units of 2^-10.
+void sum_up(uint64_t moments) {
+    int64_t sum = 0;
+    uint64_t squares = 0;
+    for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
+        for (uint j = 0; j < 4; j++) {
+            if (!is_candidate(values[quad][j])) continue;
+            int64_t x = int64_t(int(clamp(values[quad][j], -4096.0, 4096.0) * 1024.0));
+            sum += x;
+            squares += uint64_t(x * x);
+        }
+    }
+    uint64_t total = workgroup_sum(uint64_t(sum));
+    squares = workgroup_sum(squares);
+    if (thread_index() != 0) return;
+    Moments(moments).sum = total;
+    Moments(moments).squares = squares;
+}
+
+void main() {
+    if (!step_is_live(push.state)) return;
+    SamplerParams params = SamplerParams(push.params);
+    uint share = gl_WorkGroupID.x, first = share * SHARE_IDS;
+    load_values(own_copy(push.logits, push.stride), first);
+    if (params.bias_count != 0) add_biases(push.biases, params.bias_count, first);
+    bool masked = false;
+    if (push.step_input != 0) {
+        StepInput host = StepInput(push.step_input);
+        masked = host.has_mask != 0;
+        add_biases(push.step_input + uint64_t(STEP_INPUT_BYTES), host.bias_count, first);
+    }
+    barrier(); // the biases are added
+    uint64_t lengths_base = own_copy(push.dry_lengths, push.stride);
+    uint window = params.penalty_window;
+    bool dry = params.dry_window != 0;
+    for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
+        uint id = first + quad * 4;
+        if (id >= push.vocabulary) break;
+        vec4 value = values[quad];
+        uvec4 counts = uvec4(0), lengths = uvec4(0);
+        if (window != 0) counts = occurrences(id, window);
+        if (dry) lengths = load_quad(lengths_base, id);
+        uint allowed = 15u;
+        if (masked) {
+            uint words = STEP_INPUT_BYTES + MAX_STEP_BIASES * BIAS_BYTES;
+            allowed = load_u32(push.step_input, words + id / 32 * 4) >> (id % 32);
+        }
+        for (uint j = 0; j < 4; j++) {
+            value[j] = penalised(value[j], counts[j], params);
+            value[j] = less_repetitive(value[j], lengths[j], params);
+            if (lengths[j] != 0) store_u32(lengths_base, (id + j) * 4, 0);
+            if (is_broken(value[j])) value[j] = BROKEN;
+            else if ((allowed >> j & 1u) == 0u) value[j] = NO_VALUE;
+        }
+        values[quad] = value;
+    }
+    uint shares = share_count(push.vocabulary);
+    uint64_t summaries = own_copy(push.shares, push.stride);
+    list_share(share, shares, params.top_k, summaries, own_copy(push.items, push.stride));
+    if (params.sigma_squared != SIGMA_OFF) sum_up(own_copy(push.moments, push.stride) + uint64_t(share * MOMENTS_BYTES));
+}

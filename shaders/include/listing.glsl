@@ -1,0 +1,103 @@
+// One share of the vocabulary: its values, its summary and its list (see shares.glsl). The Rust twin is `reference::shares`.
+// Whoever includes this defines SCORED, whether the list has scores, and with it `quad_scores`. The workgroup has at least 256 threads.
+
+const uint QUADS = SHARE_IDS / 4;
+const uint STEPS = 256;
+// What stands for no candidate, minus infinity, and for a logit that is not finite.
+#define NO_VALUE uintBitsToFloat(0xff800000u)
+#define BROKEN uintBitsToFloat(0x7fc00000u)
+
+shared vec4 values[QUADS]; // of four neighbouring ids each
+shared uint steps[STEPS];  // candidates by how far they are below the highest
+shared uint last_step;     // the last one listed
+
+#ifdef SCORED
+// The scores of a quad whose first id is given.
+vec4 quad_scores(uint id, vec4 logits);
+#endif
+
+bool is_candidate(float value) { return floatBitsToUint(value) != 0xff800000u && !is_broken(value); }
+
+// How far below the highest logit of its share a logit lies, in 256 steps: 16 to a factor of two, from 2^-8 to 2^8.
+uint step_below(float highest, float logit) {
+    precise float below = highest - logit;
+    return min(max(floatBitsToUint(below) >> 19, 1904u) - 1904u, STEPS - 1u);
+}
+
+// The step at which the share has `limit` candidates. Fewer than those are not asked for.
+uint step_of(float highest, uint limit) {
+    for (uint i = lane_index(); i < STEPS; i += workgroup_size()) steps[i] = 0;
+    barrier();
+    for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
+        for (uint j = 0; j < 4; j++) {
+            float value = values[quad][j];
+            if (is_candidate(value)) atomicAdd(steps[step_below(highest, value)], 1u);
+        }
+    }
+    barrier();
+    uint own = lane_index() < STEPS ? steps[lane_index()] : 0, total;
+    uint before = workgroup_sum_before(own, total);
+    if (before < limit && before + own >= limit) last_step = lane_index();
+    barrier();
+    return last_step;
+}
+
+// Writes summary and list of share number `share` of `shares`, from `values`. With a limit other than 0 the list is cut at the step at which it
+// has so many. Every thread of the workgroup takes part.
+void list_share(uint share, uint shares, uint limit, uint64_t summaries, uint64_t items) {
+    barrier(); // the values are there
+    uint highest = 0;
+    uvec4 counts = uvec4(0); // candidates, and what is not finite
+    for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
+        for (uint j = 0; j < 4; j++) {
+            float value = values[quad][j];
+            if (is_candidate(value)) {
+                highest = max(highest, order_key(value));
+                counts.x++;
+            } else if (is_broken(value)) {
+                counts.y++;
+            }
+        }
+    }
+    highest = workgroup_max(highest);
+    counts = workgroup_sum(counts);
+    float highest_value = order_value(highest);
+    uint last = STEPS - 1;
+    if (limit != 0 && limit < counts.x) last = step_of(highest_value, limit);
+
+    uint listed = 0;
+    uint least = 0; // inverted, so that the least key is the highest here
+    for (uint first = 0; first < QUADS; first += workgroup_size()) {
+        uint quad = first + lane_index();
+        vec4 value = vec4(NO_VALUE);
+        if (quad < QUADS) value = values[quad];
+        bvec4 kept;
+        for (uint j = 0; j < 4; j++) kept[j] = is_candidate(value[j]) && step_below(highest_value, value[j]) <= last;
+        uint own = uint(kept.x) + uint(kept.y) + uint(kept.z) + uint(kept.w), total;
+        uint entry = listed + workgroup_sum_before(own, total);
+        listed += total;
+        if (own == 0) continue;
+        uint id = share * SHARE_IDS + quad * 4;
+#ifdef SCORED
+        vec4 scores = quad_scores(id, value);
+#endif
+        for (uint j = 0; j < 4; j++) {
+            if (!kept[j]) continue;
+            least = max(least, ~order_key(value[j]));
+            store_f32(items, item_offset(PART_LOGITS, shares, share, entry), value[j]);
+            store_u32(items, item_offset(PART_IDS, shares, share, entry), id + j);
+#ifdef SCORED
+            store_f32(items, item_offset(PART_SCORES, shares, share, entry), scores[j]);
+#endif
+            entry++;
+        }
+    }
+    if (limit != 0) least = workgroup_max(least);
+    if (thread_index() != 0) return;
+    Share summary = Share(summaries + uint64_t(share * SHARE_BYTES));
+    summary.finite = counts.x;
+    summary.non_finite = counts.y;
+    summary.highest = highest;
+    summary.least = limit != 0 && listed >= limit ? ~least : 0;
+    summary.listed = listed;
+}
