@@ -3,8 +3,8 @@
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
     ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choice, Choose, Dry, ExpertDown, GateUp, Gather,
-    HeadNorm, Heads, MAX_BATCH, MatVec, Matrix, Norm, Pairing, Product, READ_TILE_BYTES, Read, Router, Routing, Sample,
-    SamplerBuffers, Weighting, candidate_count, items_bytes, moments_bytes, share_count,
+    HeadNorm, Heads, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing, Product, Propose, READ_TILE_BYTES, Read, Router,
+    Routing, Sample, SamplerBuffers, Weighting, candidate_count, items_bytes, moments_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Quantised, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
@@ -27,6 +27,7 @@ const EXPERTS: u32 = 4;
 const HEAD: u32 = 64;
 const HEADS: Heads = Heads { query_heads: 4, kv_heads: 2, head_size: HEAD };
 const CONTEXT: u32 = 900;
+const POSITION: u32 = CONTEXT - 20;
 const VOCABULARY: u32 = 5_000;
 
 /// What a launch is built from: its arrays, its numbers, the address of its step state.
@@ -91,7 +92,7 @@ pub fn every_kernel(live: u32) -> Vec<Launch> {
     let state = StepState {
         live,
         token: 100,
-        position: CONTEXT - 20,
+        position: POSITION,
         prompt_length: 10,
         budget: 50,
         context_length: CONTEXT,
@@ -102,8 +103,12 @@ pub fn every_kernel(live: u32) -> Vec<Launch> {
     };
     let launch = |name: &'static str, make: &dyn Fn(&mut Builder) -> Dispatch| {
         let mut arena = Arena::new();
-        // Only `advance` may write the state.
-        let address = if name == "advance" { arena.in_out(&[state]).address } else { arena.state(state) };
+        // Other kernels only read the state.
+        let address = if ["advance", "lookup", "propose"].contains(&name) {
+            arena.in_out(&[state]).address
+        } else {
+            arena.state(state)
+        };
         let mut builder = Builder { arena, random: Random::new(name), state: address };
         let dispatch = make(&mut builder);
         assert_eq!(dispatch.kernel.name, name);
@@ -122,6 +127,8 @@ pub fn every_kernel(live: u32) -> Vec<Launch> {
         launch("dry", &dry),
         launch("adjust", &adjust),
         launch("choose", &choose),
+        launch("lookup", &lookup),
+        launch("propose", &propose),
         launch("read", &read),
     ]
 }
@@ -141,7 +148,7 @@ fn mat_vec(b: &mut Builder, accumulate: bool) -> Dispatch {
         y: if accumulate { b.residual(ROWS) } else { b.output(ROWS) },
     };
     let products = [product(b, Format::Q4K), product(b, Format::Q6K)];
-    MatVec { state: b.state, products: &products, x, act: ActFormat::Q16, norm, accumulate }
+    MatVec { state: b.state, products: &products, x, act: ActFormat::Q16, norm, accumulate, batch: Batch::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 
@@ -171,6 +178,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         pairing: Pairing::Halves,
         next: None,
         context: CONTEXT,
+        batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -184,6 +192,7 @@ fn router(b: &mut Builder) -> Dispatch {
         y: b.output(COLUMNS * 5 / 8),
         out: ActFormat::Q16,
         logits: b.output(ROWS),
+        batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -206,6 +215,7 @@ fn gate_up(b: &mut Builder) -> Dispatch {
         norm: None,
         y: b.output(SLOTS * ROWS * 5 / 8),
         out: ActFormat::Q16,
+        batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -226,14 +236,21 @@ fn expert_down(b: &mut Builder) -> Dispatch {
         act: ActFormat::Q16,
         y: b.residual(ROWS),
         slots: SLOTS,
+        batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
 
 fn sample(b: &mut Builder) -> Dispatch {
     let candidates: Array<Candidate> = b.arena.output(candidate_count(VOCABULARY) as usize);
-    Sample { state: b.state, logits: b.vector(VOCABULARY), candidates: candidates.address, vocabulary: VOCABULARY }
-        .dispatch(&b.arena.gpu.target())
+    Sample {
+        state: b.state,
+        logits: b.vector(VOCABULARY),
+        candidates: candidates.address,
+        vocabulary: VOCABULARY,
+        batch: Batch::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
 }
 
 fn advance(b: &mut Builder) -> Dispatch {
@@ -322,6 +339,20 @@ fn choose(b: &mut Builder) -> Dispatch {
     let logits = b.arena.input(&logits).address;
     Choose { state: b.state, logits, buffers, candidates, vocabulary: VOCABULARY, batch: Batch::ONE }
         .dispatch(&b.arena.gpu.target())
+}
+
+fn lookup(b: &mut Builder) -> Dispatch {
+    // The last tokens stood there before, and what followed them is not what lies behind the position.
+    let mut tokens: Vec<u32> = (0..CONTEXT + MAX_BATCH).map(|place| place % 50).collect();
+    tokens[POSITION as usize + 1..].fill(77);
+    let tokens = b.arena.in_out(&tokens).address;
+    Lookup { state: b.state, tokens, ngrams: 2..=3, drafts: 5 }.dispatch(&b.arena.gpu.target())
+}
+
+fn propose(b: &mut Builder) -> Dispatch {
+    let draft = StepState { position: POSITION + 4, ..StepState::default() };
+    let draft = b.arena.state(draft);
+    Propose { state: b.state, draft, drafts: 5 }.dispatch(&b.arena.gpu.target())
 }
 
 fn read(b: &mut Builder) -> Dispatch {
