@@ -70,7 +70,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
         end_tokens: 0,
         cancelled: 0,
         candidates: 0,
-        vocabulary: Some(VOCABULARY),
+        candidate_count: candidate_count(VOCABULARY),
         batch: Batch::ONE,
     };
     add("", advance.dispatch(target));

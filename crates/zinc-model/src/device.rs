@@ -6,7 +6,7 @@ mod fill;
 mod record;
 mod upload;
 
-pub use record::StepIo;
+pub use record::{ChainIo, StepIo};
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -82,9 +82,10 @@ impl DeviceModel {
         let table = rotation_table(&model.config, factors.as_deref(), cache.context);
         let rotation = Buffer::new(device, "rotation", size_of_val(&table[..]) as u64, Placement::Device)?;
         uploader.upload(&rotation, 0, bytemuck::cast_slice(&table))?;
-        let counters = vec![0; Sizes { config: &model.config, cache }.bytes(Array::Counters) as usize];
-        for token in 0..options.batch {
-            uploader.upload(&arrays.activations, arrays.offset(Array::Counters, token), &counters)?;
+        let sizes = Sizes { config: &model.config, cache };
+        for (array, token) in Array::ZEROED.into_iter().flat_map(|array| (0..options.batch).map(move |token| (array, token))) {
+            let zeros = vec![0; sizes.bytes(array) as usize];
+            uploader.upload(&arrays.activations, arrays.offset(array, token), &zeros)?;
         }
         uploader.finish()?.wait()?;
         // The submissions hold the ring, and nothing else may come on that queue to let go of them.

@@ -116,6 +116,27 @@ impl Interpreter {
         self.step_of(&plan, cancelled)
     }
 
+    /// Takes the next token through the layers, and through the head if `shape` samples, but chooses nothing yet: [`Interpreter::advance`]
+    /// ends the step.
+    pub fn forward(&mut self, shape: Shape) {
+        let plan = match shape {
+            Shape::Feed => self.feed.clone(),
+            Shape::Decode => self.decode.clone(),
+        };
+        if self.state.live > 0 {
+            for op in plan.ops.iter().filter(|op| **op != Op::Sample) {
+                self.run(op);
+            }
+            self.logits = vec![self.arrays.logits.clone()];
+        }
+    }
+
+    /// Ends a step of one token with the best of `candidates`, or with the next token of the prompt. `cancelled` is the sequence that the
+    /// host wants stopped.
+    pub fn advance(&mut self, cancelled: u32, candidates: &[Candidate]) -> StepReport {
+        reference::advance(&mut self.state, &mut self.tokens, &self.end_tokens, cancelled, &[candidates])
+    }
+
     /// Runs one step of the given plan of the model, token by token. `cancelled` is the sequence that the host wants stopped.
     pub fn step_of(&mut self, plan: &Plan, cancelled: u32) -> StepReport {
         let is_decode = plan.shape == Shape::Decode;
@@ -155,15 +176,24 @@ impl Interpreter {
             | Array::KeyCache(_)
             | Array::ValueCache(_)
             | Array::ExpertIds
-            | Array::Candidates => None,
-            // How attention is shared out and counted is the device's own matter.
+            | Array::Candidates
+            | Array::TokenCounts => None,
+            // How sampling is shared out is the device's own matter,
+            Array::DryLengths
+            | Array::Items
+            | Array::Shares
+            | Array::Moments
+            | Array::LogprobItems
+            | Array::LogprobShares
+            | Array::LogprobMasses => None,
+            // and so is how attention is, and what it counts.
             Array::Partials | Array::Counters => None,
             _ => Some(self.arrays.get(array).clone()),
         }
     }
 
     /// Runs one op for the token of the present state. [`Op::Lookup`] and [`Op::Advance`], which change the state, belong to
-    /// [`Interpreter::step_of`] and do nothing here.
+    /// [`Interpreter::step_of`], and the chain of samplers to who owns the sequence; they do nothing here.
     pub fn run(&mut self, op: &Op) {
         let Self { model, cache, rotation, state, arrays: a, .. } = self;
         let (model, config) = (&**model, &model.config);
@@ -243,7 +273,13 @@ impl Interpreter {
                 reference::expert_down(&matrix(model, *down), &ids, &weights, &a.hidden, &mut a.residual);
             }
             Op::Sample => a.candidates = vec![reference::sample_best(&a.logits, state)],
-            Op::Lookup { .. } | Op::Advance { .. } => {}
+            Op::Lookup { .. }
+            | Op::Dry
+            | Op::Adjust
+            | Op::Choose
+            | Op::Advance { .. }
+            | Op::LogprobShares
+            | Op::Logprobs => {}
         }
     }
 }

@@ -7,11 +7,13 @@
 mod arrays;
 mod barriers;
 mod build;
+mod choosing;
 mod cost;
 mod label;
 
 pub use arrays::{Array, CacheOptions, Sizes};
 pub use barriers::barriers_before;
+pub use choosing::{Choosing, Sampler};
 pub use cost::Cost;
 
 use std::ops::RangeInclusive;
@@ -98,13 +100,25 @@ pub enum Op {
         /// The form of `hidden`.
         act: ActFormat,
     },
+    /// Repetitions that each token would continue.
+    Dry,
+    /// The logits after bias, penalties and what the host allows, listed by shares.
+    Adjust,
+    /// The candidate that the chain of samplers draws.
+    Choose,
     /// The best candidates of the logits.
     Sample,
     /// The next tokens, the state, the report.
     Advance {
         /// What the step is for.
         shape: Shape,
+        /// What left the candidates.
+        sampler: Sampler,
     },
+    /// The likeliest tokens of each share of the raw logits.
+    LogprobShares,
+    /// The report of log-probabilities.
+    Logprobs,
 }
 
 /// One matrix of an [`Op::MatVec`].
@@ -165,6 +179,9 @@ impl Plan {
     }
 }
 
+/// What the two ops of log-probabilities hand to each other.
+const LOGPROB_ARRAYS: [Array; 3] = [Array::LogprobItems, Array::LogprobShares, Array::LogprobMasses];
+
 impl Op {
     /// A short name for traces and tables: the kernel's.
     #[must_use]
@@ -177,8 +194,13 @@ impl Op {
             Self::Router { .. } => "router",
             Self::GateUp { .. } => "gate_up",
             Self::ExpertDown { .. } => "expert_down",
+            Self::Dry => "dry",
+            Self::Adjust => "adjust",
+            Self::Choose => "choose",
             Self::Sample => "sample",
             Self::Advance { .. } => "advance",
+            Self::LogprobShares => "logprob_shares",
+            Self::Logprobs => "logprobs",
         }
     }
 
@@ -201,9 +223,15 @@ impl Op {
             Self::ExpertDown { .. } => {
                 vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights, Array::Residual]
             }
-            Self::Sample => vec![Array::Logits],
-            Self::Advance { shape: Shape::Feed } => vec![Array::Tokens],
-            Self::Advance { shape: Shape::Decode } => vec![Array::Tokens, Array::Candidates],
+            Self::Dry => vec![Array::Tokens],
+            Self::Adjust => vec![Array::Logits, Array::Tokens, Array::TokenCounts, Array::DryLengths],
+            Self::Choose => vec![Array::Logits, Array::Items, Array::Shares, Array::Moments],
+            Self::Sample | Self::LogprobShares => vec![Array::Logits],
+            Self::Advance { shape: Shape::Feed, .. } => vec![Array::Tokens],
+            Self::Advance { shape: Shape::Decode, .. } => {
+                vec![Array::Tokens, Array::TokenCounts, Array::Candidates]
+            }
+            Self::Logprobs => LOGPROB_ARRAYS.to_vec(),
         };
         arrays.push(Array::State);
         arrays
@@ -224,8 +252,13 @@ impl Op {
             Self::GateUp { routing: Routing::Experts, .. } => {
                 vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights]
             }
-            Self::Sample => vec![Array::Candidates],
-            Self::Lookup { .. } | Self::Advance { .. } => vec![Array::State, Array::Tokens],
+            Self::Dry => vec![Array::DryLengths],
+            Self::Adjust => vec![Array::Items, Array::Shares, Array::Moments, Array::DryLengths],
+            Self::Choose | Self::Sample => vec![Array::Candidates],
+            Self::Lookup { .. } => vec![Array::State, Array::Tokens],
+            Self::Advance { .. } => vec![Array::State, Array::Tokens, Array::TokenCounts],
+            Self::LogprobShares => LOGPROB_ARRAYS.to_vec(),
+            Self::Logprobs => vec![],
         }
     }
 }

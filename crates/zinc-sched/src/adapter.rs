@@ -3,13 +3,14 @@
 //! This is the only place of the crate that knows of devices and tensors.
 
 mod interpreter;
+mod sampling;
 mod sequence;
 mod vulkan;
 
 pub use interpreter::InterpreterModel;
-pub use vulkan::{OpTimes, Sync, VulkanModel, VulkanOptions};
+pub use vulkan::{Drafts, OpTimes, Queues, Sync, VulkanModel, VulkanOptions};
 
-use crate::model::{DeviceFinish, StepOutput, StepShape, StepStatus, StepTiming};
+use crate::model::{DeviceFinish, StepOutput, StepShape, StepStatus, StepTiming, TokenRun};
 use zinc_kernels::generated::state::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, STATUS_FED,
     STATUS_SAMPLED, StepReport,
@@ -35,12 +36,12 @@ pub trait Score {
 fn plan_shape(shape: StepShape) -> Shape {
     match shape {
         StepShape::Feed => Shape::Feed,
-        StepShape::Decode => Shape::Decode,
+        StepShape::Decode | StepShape::Speculate => Shape::Decode,
     }
 }
 
-/// What the scheduler makes of a device's report of one token. The report gives the position of the token that comes next, the scheduler wants
-/// that of the token that went in.
+/// What the scheduler makes of a device's report. The report gives the position of the token that comes next, the scheduler wants that of the
+/// first token that went in.
 fn step_output(report: &StepReport, timing: StepTiming) -> StepOutput {
     let status = match report.status {
         STATUS_FED => StepStatus::Fed,
@@ -55,5 +56,14 @@ fn step_output(report: &StepReport, timing: StepTiming) -> StepOutput {
         FINISH_NON_FINITE => Some(DeviceFinish::NonFinite),
         _ => None,
     };
-    StepOutput { token: report.tokens[0], position: report.position.saturating_sub(1), status, finish, timing }
+    let sampled = if status == StepStatus::Emitted { &report.tokens[..report.count as usize] } else { &[] };
+    let tokens = TokenRun::new(sampled);
+    StepOutput {
+        tokens,
+        position: report.position.saturating_sub(report.count),
+        status,
+        finish,
+        logprobs: None,
+        timing,
+    }
 }

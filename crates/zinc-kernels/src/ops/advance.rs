@@ -1,6 +1,6 @@
 //! The end of a step: the next tokens, the state for the next step, the report to the host.
 
-use super::{Batch, candidate_count};
+use super::Batch;
 use crate::generated::advance::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
@@ -17,10 +17,10 @@ pub struct Advance {
     pub end_tokens: u64,
     /// u32: the sequence that the host wants stopped.
     pub cancelled: u64,
-    /// Where [`Sample`](super::Sample) left its candidates.
+    /// Where the candidates for each of the step's tokens are, [`CANDIDATE_BYTES`](super::CANDIDATE_BYTES) each.
     pub candidates: u64,
-    /// Ids that were sampled from, or `None` in a step that only feeds the prompt.
-    pub vocabulary: Option<u32>,
+    /// How many there are for one token; 0 in a step that only feeds the prompt.
+    pub candidate_count: u32,
     /// The step's tokens, each with its candidates.
     pub batch: Batch,
 }
@@ -30,7 +30,7 @@ impl Advance {
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         self.batch.check();
-        let candidate_count = self.vocabulary.map_or(0, candidate_count);
+        let candidate_count = self.candidate_count;
         let constants = Constants { workgroup: target.wide_workgroup(candidate_count), subgroup: target.subgroup };
         let push = Push {
             state: self.state,

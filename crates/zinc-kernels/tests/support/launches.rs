@@ -263,7 +263,7 @@ fn advance(b: &mut Builder) -> Dispatch {
         end_tokens: b.words(&[]),
         cancelled: b.words(&[0]),
         candidates: b.arena.input(&candidates).address,
-        vocabulary: Some(VOCABULARY),
+        candidate_count: candidate_count(VOCABULARY),
         batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())

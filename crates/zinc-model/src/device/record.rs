@@ -9,11 +9,11 @@ use zinc_vk::{Access, Buffer, RecordingBuilder};
 use super::DeviceModel;
 use crate::error::Result;
 use crate::interpret::{pairing, weighting};
-use crate::plan::{Array, Op, Plan, Routing, Shape, barriers_before};
+use crate::plan::{Array, Op, Plan, Routing, Sampler, Shape, barriers_before};
 use crate::weights::TensorId;
 
 /// Device addresses of what a running sequence owns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct StepIo {
     /// The [`StepState`](zinc_kernels::generated::state::StepState).
     pub state: u64,
@@ -25,6 +25,31 @@ pub struct StepIo {
     pub end_tokens: u64,
     /// u32: the sequence that the host wants stopped.
     pub cancelled: u64,
+    /// The tables of the chain of samplers. Not read by other plans.
+    pub chain: ChainIo,
+    /// What the host says of this step, [`step_input_bytes`](zinc_kernels::ops::step_input_bytes); 0 for nothing.
+    pub step_input: u64,
+    /// The candidate that the host leaves, for plans with [`Sampler::Host`].
+    pub choice: u64,
+    /// Where log-probabilities are reported, by plans that do.
+    pub logprobs: u64,
+}
+
+/// Device addresses of the tables of the chain of samplers: see [`ops::SamplerBuffers`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChainIo {
+    /// The scalars.
+    pub params: u64,
+    /// Logit biases.
+    pub biases: u64,
+    /// What repetitions cost.
+    pub dry_penalties: u64,
+    /// Flags of sequence breakers.
+    pub breakers: u64,
+    /// Sequence breakers of several tokens.
+    pub tails: u64,
+    /// Occurrences in the window of the penalties.
+    pub counts: u64,
 }
 
 impl DeviceModel {
@@ -105,7 +130,7 @@ impl DeviceModel {
     /// # Errors
     /// What the driver says of a pipeline.
     pub fn build_pipelines(&self, plans: &[&Plan], progress: &mut dyn FnMut(usize, usize)) -> Result<()> {
-        let io = StepIo { state: 0, report: 0, tokens: 0, end_tokens: 0, cancelled: 0 };
+        let io = StepIo::default();
         let total = plans.iter().map(|plan| plan.ops.len()).sum();
         for (done, op) in plans.iter().flat_map(|plan| &plan.ops).enumerate() {
             self.pipelines.get(&self.dispatch(op, &io, ops::Batch::ONE))?;
@@ -131,6 +156,31 @@ impl DeviceModel {
     fn cacheable(&self, id: TensorId) -> Option<(u64, u32)> {
         let bytes = u32::try_from(self.model.weights.tensor(id).device_bytes()).ok()?;
         self.target.tuning.warm_cache.then(|| (self.weights.address(id), bytes))
+    }
+
+    fn sampler_buffers(&self, io: &StepIo) -> ops::SamplerBuffers {
+        let ChainIo { params, biases, dry_penalties, breakers, tails, counts } = io.chain;
+        ops::SamplerBuffers {
+            params,
+            biases,
+            dry_penalties,
+            breakers,
+            tails,
+            counts,
+            tokens: io.tokens,
+            dry_lengths: self.array(Array::DryLengths),
+            items: self.array(Array::Items),
+            shares: self.array(Array::Shares),
+            moments: self.array(Array::Moments),
+        }
+    }
+
+    fn logprob_buffers(&self) -> ops::LogprobBuffers {
+        ops::LogprobBuffers {
+            items: self.array(Array::LogprobItems),
+            shares: self.array(Array::LogprobShares),
+            masses: self.array(Array::LogprobMasses),
+        }
     }
 
     fn dispatch(&self, op: &Op, io: &StepIo, batch: ops::Batch) -> Dispatch {
@@ -254,16 +304,55 @@ impl DeviceModel {
                 batch,
             }
             .dispatch(target),
-            Op::Advance { shape } => ops::Advance {
+            Op::Dry => ops::Dry { state, buffers: self.sampler_buffers(io), batch }.dispatch(target),
+            Op::Adjust => ops::Adjust {
+                state,
+                logits: self.array(Array::Logits),
+                buffers: self.sampler_buffers(io),
+                step_input: io.step_input,
+                vocabulary: config.n_vocab,
+                batch,
+            }
+            .dispatch(target),
+            Op::Choose => ops::Choose {
+                state,
+                logits: self.array(Array::Logits),
+                buffers: self.sampler_buffers(io),
+                candidates: self.array(Array::Candidates),
+                vocabulary: config.n_vocab,
+                batch,
+            }
+            .dispatch(target),
+            Op::LogprobShares => ops::LogprobShares {
+                state,
+                logits: self.array(Array::Logits),
+                buffers: self.logprob_buffers(),
+                vocabulary: config.n_vocab,
+                batch,
+            }
+            .dispatch(target),
+            Op::Logprobs => ops::Logprobs {
+                state,
+                buffers: self.logprob_buffers(),
+                report: io.logprobs,
+                vocabulary: config.n_vocab,
+                batch,
+            }
+            .dispatch(target),
+            Op::Advance { shape, sampler } => ops::Advance {
                 state,
                 report: io.report,
                 tokens: io.tokens,
                 end_tokens: io.end_tokens,
                 cancelled: io.cancelled,
-                candidates: self.array(Array::Candidates),
-                vocabulary: match shape {
-                    Shape::Feed => None,
-                    Shape::Decode => Some(config.n_vocab),
+                candidates: match sampler {
+                    Sampler::Plain | Sampler::Chain { .. } => self.array(Array::Candidates),
+                    Sampler::Host => io.choice,
+                },
+                candidate_count: match (shape, sampler) {
+                    (Shape::Feed, _) => 0,
+                    (Shape::Decode, Sampler::Plain) => ops::candidate_count(config.n_vocab),
+                    (Shape::Decode, Sampler::Chain { .. } | Sampler::Host) => 1,
                 },
                 batch,
             }

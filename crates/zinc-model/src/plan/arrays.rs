@@ -1,6 +1,6 @@
 //! The arrays that a step works on, and how large they are.
 
-use zinc_kernels::ops::{CANDIDATE_BYTES, CacheFormat, Heads, MAX_BATCH, candidate_count};
+use zinc_kernels::ops::{CANDIDATE_BYTES, CacheFormat, Heads, MAX_BATCH, candidate_count, items_bytes, masses_bytes, moments_bytes, shares_bytes};
 
 use crate::config::{FeedForward, ModelConfig};
 use crate::memory::ALIGNMENT;
@@ -42,6 +42,22 @@ pub enum Array {
     Logits,
     /// Sampling candidates, one for each share of the vocabulary.
     Candidates,
+    /// Occurrences of each token in the window of the penalties, `[vocabulary]` u32.
+    TokenCounts,
+    /// Lengths of the repetitions that each token would continue, `[vocabulary]` u32, 0 between steps.
+    DryLengths,
+    /// Candidates of the chain of samplers, listed by shares of the vocabulary.
+    Items,
+    /// Summaries of these shares.
+    Shares,
+    /// Sums of these shares' logits.
+    Moments,
+    /// The likeliest tokens of each share of the vocabulary, by the raw logits.
+    LogprobItems,
+    /// Summaries of these shares.
+    LogprobShares,
+    /// Softmax masses of these shares.
+    LogprobMasses,
     /// Counters by which workgroups of one dispatch find out which of them is the last: u32, 0 between dispatches.
     Counters,
 }
@@ -67,7 +83,7 @@ impl CacheOptions {
 
 impl Array {
     /// The activations: every array that belongs to one token of a step, in a fixed order.
-    pub const ACTIVATIONS: [Self; 14] = [
+    pub const ACTIVATIONS: [Self; 21] = [
         Self::Residual,
         Self::Normed,
         Self::Query,
@@ -81,8 +97,18 @@ impl Array {
         Self::Hidden,
         Self::Logits,
         Self::Candidates,
+        Self::DryLengths,
+        Self::Items,
+        Self::Shares,
+        Self::Moments,
+        Self::LogprobItems,
+        Self::LogprobShares,
+        Self::LogprobMasses,
         Self::Counters,
     ];
+
+    /// The activations that are 0 before the first step.
+    pub const ZEROED: [Self; 2] = [Self::DryLengths, Self::Counters];
 }
 
 /// Sizes of the arrays of one model with one cache.
@@ -120,6 +146,10 @@ impl Sizes<'_> {
             Array::Tokens => self.cache.token_places(),
             Array::KeyCache(_) => return self.cache_bytes(self.cache.key_format),
             Array::ValueCache(_) => return self.cache_bytes(self.cache.value_format),
+            Array::Items | Array::LogprobItems => return items_bytes(c.n_vocab),
+            Array::Shares | Array::LogprobShares => return shares_bytes(c.n_vocab),
+            Array::Moments => return moments_bytes(c.n_vocab),
+            Array::LogprobMasses => return masses_bytes(c.n_vocab),
             Array::Candidates => {
                 return u64::from(candidate_count(c.n_vocab)) * u64::from(CANDIDATE_BYTES);
             }
@@ -134,7 +164,7 @@ impl Sizes<'_> {
                 FeedForward::Dense { n_ff } => u64::from(n_ff),
                 FeedForward::Experts { n_expert_used, n_ff, .. } => u64::from(n_expert_used) * u64::from(n_ff),
             },
-            Array::Logits => u64::from(c.n_vocab),
+            Array::Logits | Array::TokenCounts | Array::DryLengths => u64::from(c.n_vocab),
         };
         elements * 4
     }

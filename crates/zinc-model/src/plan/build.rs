@@ -2,12 +2,12 @@
 
 use zinc_kernels::ops::ActFormat;
 
-use super::{Array, Op, Plan, Product, Routing, Shape};
+use super::{Array, Op, Plan, Product, Routing, Sampler, Shape};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 
 impl Plan {
-    /// The operations that take one token through the network ([`Plan::with_batch`] has more). Matrices in quantised formats meet activations in the form `act`; those in
-    /// float formats meet f32, and so do the router's.
+    /// The operations that take one token through the network ([`Plan::with_batch`] has more) and choose the next by [`Sampler::Plain`].
+    /// Matrices in quantised formats meet activations in the form `act`; those in float formats meet f32, and so do the router's.
     #[must_use]
     pub fn new(weights: &ModelWeights, shape: Shape, act: ActFormat) -> Self {
         let mut builder = Builder { weights, act, ops: vec![Op::Gather { table: weights.embedding }] };
@@ -20,7 +20,7 @@ impl Plan {
             builder.normed_products(weights.output_norm, vec![head]);
             builder.ops.push(Op::Sample);
         }
-        builder.ops.push(Op::Advance { shape });
+        builder.ops.push(Op::Advance { shape, sampler: Sampler::Plain });
         Self { ops: builder.ops, shape, batch: 1 }
     }
 }

@@ -35,7 +35,15 @@ impl Op {
             Self::Router { matrix, .. } => vec![*matrix],
             Self::GateUp { gate, up, .. } => vec![*gate, *up],
             Self::ExpertDown { down, .. } => vec![*down],
-            Self::Lookup { .. } | Self::Attention { .. } | Self::Sample | Self::Advance { .. } => Vec::new(),
+            Self::Lookup { .. }
+            | Self::Attention { .. }
+            | Self::Dry
+            | Self::Adjust
+            | Self::Choose
+            | Self::Sample
+            | Self::Advance { .. }
+            | Self::LogprobShares
+            | Self::Logprobs => Vec::new(),
         }
     }
 }

@@ -1,17 +1,24 @@
-//! The host's interpreter as a [`StepModel`]: a step is computed when it is submitted.
+//! The host's interpreter as a [`StepModel`]: a step is computed when it is waited for.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use zinc_kernels::generated::state::StepReport;
+use zinc_kernels::reference::{self, Candidate, StepLimits};
+use zinc_kernels::sampler::{Bias, SamplerTables};
 use zinc_model::Model;
 use zinc_model::interpret::Interpreter;
 use zinc_model::plan::{CacheOptions, Shape};
 use zinc_vk::host_now_ns;
 
+use super::sampling::{candidate, log_probabilities, sampler_tables};
 use super::sequence::{end_tokens, initial_state};
 use super::{Score, plan_shape, step_output};
-use crate::model::{ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket};
+use crate::control::Guide;
+use crate::model::{
+    Choice, Gate, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket,
+};
 use crate::sampling::Sampling;
 
 /// A model on the host.
@@ -21,8 +28,23 @@ pub struct InterpreterModel {
     limits: ModelLimits,
     sequence: u32,
     cancelled: u32,
-    done: VecDeque<(Ticket, StepOutput)>,
+    /// The chain of samplers of the running sequence, if it needs it.
+    chain: Option<SamplerTables>,
+    logprobs: Option<u32>,
+    in_flight: VecDeque<InFlight>,
     submits: u64,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    ticket: Ticket,
+    shape: StepShape,
+    submitted_at_ns: u64,
+    submit_done_ns: u64,
+    /// Whether its logits are there.
+    forward_done: bool,
+    guide: Option<Guide>,
+    choice: Option<Choice>,
 }
 
 impl InterpreterModel {
@@ -34,13 +56,38 @@ impl InterpreterModel {
                 context_tokens: cache.context,
                 vocabulary_tokens: model.config.n_vocab,
                 ring_slots: crate::InflightDepth::MAX,
+                drafts: 0,
             },
             interpreter: Interpreter::new(model.clone(), cache),
             sequence: 0,
             cancelled: 0,
-            done: VecDeque::new(),
+            chain: None,
+            logprobs: None,
+            in_flight: VecDeque::new(),
             submits: 0,
         }
+    }
+
+    fn find(&mut self, ticket: Ticket) -> &mut InFlight {
+        let step = self.in_flight.iter_mut().find(|step| step.ticket == ticket);
+        step.unwrap_or_else(|| panic!("{ticket:?} is not in flight"))
+    }
+
+    /// The candidate that a step chooses.
+    fn candidate(&self, step: &InFlight) -> Candidate {
+        let Interpreter { state, tokens, .. } = &self.interpreter;
+        let logits = self.interpreter.logits();
+        if let Some(choice) = step.choice {
+            return candidate(choice);
+        }
+        let Some(tables) = &self.chain else {
+            return reference::sample_best(logits, state);
+        };
+        let guide = step.guide.as_ref();
+        let biases: Vec<Bias> =
+            guide.map_or(&[][..], Guide::biases).iter().map(|&(id, bias)| Bias { id, bias }).collect();
+        let limits = StepLimits { mask: guide.map(Guide::mask), biases: &biases };
+        reference::draw(logits, &tokens[..=state.position as usize], limits, tables, state)
     }
 }
 
@@ -52,29 +99,69 @@ impl StepModel for InterpreterModel {
     }
 
     fn begin(&mut self, start: &SequenceStart<'_>) -> Result<(), Infallible> {
+        let ModelLimits { context_tokens, vocabulary_tokens, .. } = self.limits;
         self.sequence += 1;
-        self.interpreter.state = initial_state(start, self.sequence, self.limits.context_tokens);
+        self.interpreter.state = initial_state(start, self.sequence, context_tokens);
         self.interpreter.tokens[..start.tokens.len()].copy_from_slice(start.tokens);
         self.interpreter.end_tokens = end_tokens(start).to_vec();
+        let chained = start.gate == Gate::Guide || !start.sampling.is_plain();
+        self.chain = chained.then(|| sampler_tables(start.sampling, vocabulary_tokens, context_tokens));
+        self.logprobs = start.logprobs;
         Ok(())
     }
 
     fn submit(&mut self, shape: StepShape) -> Result<Ticket, Infallible> {
         self.submits += 1;
         let ticket = Ticket::new(self.submits);
-        let submitted_at_ns = host_now_ns();
-        let report = self.interpreter.step(plan_shape(shape), self.cancelled);
-        let submit_done_ns = host_now_ns();
-        let timing = StepTiming { submitted_at_ns, submit_done_ns, observed_at_ns: submit_done_ns, gpu: None };
-        self.done.push_back((ticket, step_output(&report, timing)));
+        let now_ns = host_now_ns();
+        self.in_flight.push_back(InFlight {
+            ticket,
+            shape,
+            submitted_at_ns: now_ns,
+            submit_done_ns: now_ns,
+            forward_done: false,
+            guide: None,
+            choice: None,
+        });
         Ok(ticket)
     }
 
+    fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), Infallible> {
+        self.find(ticket).guide = Some(guide.clone());
+        Ok(())
+    }
+
+    fn logits(&mut self, ticket: Ticket) -> Result<&[f32], Infallible> {
+        self.find(ticket).forward_done = true;
+        self.interpreter.forward(Shape::Decode);
+        Ok(self.interpreter.logits())
+    }
+
+    fn choose(&mut self, ticket: Ticket, choice: Choice) -> Result<(), Infallible> {
+        self.find(ticket).choice = Some(choice);
+        Ok(())
+    }
+
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, Infallible> {
-        match self.done.pop_front() {
-            Some((oldest, output)) if oldest == ticket => Ok(output),
-            other => panic!("waited for {ticket:?}, the oldest step is {:?}", other.map(|(ticket, _)| ticket)),
+        let step = self.in_flight.pop_front().filter(|step| step.ticket == ticket);
+        let Some(step) = step else { panic!("waited for {ticket:?}, which is not the oldest step in flight") };
+        if !step.forward_done {
+            self.interpreter.forward(plan_shape(step.shape));
         }
+        let samples = step.shape.samples() && self.interpreter.state.live > 0;
+        let candidates: Vec<Candidate> = samples.then(|| self.candidate(&step)).into_iter().collect();
+        let report: StepReport = self.interpreter.advance(self.cancelled, &candidates);
+        let logprobs = self.logprobs.filter(|_| samples).map(|top| {
+            let (lists, masses) = reference::logprob_shares(self.interpreter.logits());
+            Arc::new(log_probabilities(&reference::logprobs(&lists, &masses), report.logit, top))
+        });
+        let timing = StepTiming {
+            submitted_at_ns: step.submitted_at_ns,
+            submit_done_ns: step.submit_done_ns,
+            observed_at_ns: host_now_ns(),
+            gpu: None,
+        };
+        Ok(StepOutput { logprobs, ..step_output(&report, timing) })
     }
 
     fn cancel(&mut self) {
@@ -90,7 +177,7 @@ impl Score for InterpreterModel {
     type Error = Infallible;
 
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), Infallible> {
-        self.begin(&SequenceStart { tokens, cached: 0, budget: 1, sampling: &Sampling::GREEDY, eog: &[] })?;
+        self.begin(&SequenceStart::new(tokens, 0, 1, &Sampling::GREEDY))?;
         for position in 0..tokens.len() {
             self.interpreter.step(Shape::Decode, self.cancelled);
             sink(position, self.interpreter.logits());

@@ -24,7 +24,8 @@ use zinc_vk::{
 };
 
 use super::sequence::{end_tokens, follower_state, initial_state};
-use super::{Score, log_probabilities, step_output};
+use super::sampling::log_probabilities;
+use super::{Score, step_output};
 use crate::control::Guide;
 use crate::model::{
     Choice, Drafting, Gate, GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape,
@@ -559,7 +560,7 @@ impl StepModel for VulkanModel {
         };
         let report = self.memory.report(step.slot);
         let logprobs = (self.way.choosing.logprobs && step.shape == StepShape::Decode)
-            .then(|| Arc::new(log_probabilities(&self.memory.logprobs(step.slot), &report, self.top)));
+            .then(|| Arc::new(log_probabilities(&self.memory.logprobs(step.slot), report.logit, self.top)));
         if self.follows() && step.shape != StepShape::Decode {
             self.followed = report.position;
         }

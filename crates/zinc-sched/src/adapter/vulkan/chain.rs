@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use zinc_kernels::sampler::{Breakers, SamplerParams, SamplerSettings, SamplerTables};
+use zinc_kernels::reference::window_counts;
+use zinc_kernels::sampler::SamplerParams;
 use zinc_model::Result;
 use zinc_model::device::ChainIo;
 use zinc_vk::{Access, Buffer, Device, Placement, QueueKind, RecordingBuilder};
 
-use crate::sampling::{LastTokens, Sampling};
+use super::super::sampling::sampler_tables;
+use crate::sampling::Sampling;
 
 /// Alignment of the tables, in bytes.
 const ALIGNMENT: u64 = 256;
@@ -46,8 +48,8 @@ impl ChainMemory {
 
     /// Writes the tables for a sequence that begins with `prompt`. Nothing may be in flight.
     pub(super) fn write(&mut self, sampling: &Sampling, prompt: &[u32]) -> Result<Tables> {
-        let tables = tables(sampling, self.vocabulary, self.context);
-        let counts = counts(prompt, tables.params.penalty_window, self.vocabulary);
+        let tables = sampler_tables(sampling, self.vocabulary, self.context);
+        let counts = window_counts(prompt, tables.params.penalty_window, self.vocabulary);
         let list_bytes = |bytes: usize| bytes.next_power_of_two() as u64;
         // What has the same size for every sequence comes first, so that little moves.
         let parts: [(&[u8], u64); 6] = [
@@ -86,63 +88,4 @@ impl ChainMemory {
         self.io = io;
         Ok(tables)
     }
-}
-
-/// The tables of the kernels.
-pub(super) fn tables(sampling: &Sampling, vocabulary: u32, context: u32) -> SamplerTables {
-    let dry = sampling.dry.as_ref();
-    let breakers = dry.and_then(|dry| dry.breakers.as_deref()).map_or_else(Breakers::default, |given| {
-        let mut alone = vec![false; vocabulary as usize];
-        for &token in &given.tokens {
-            alone[token as usize] = true;
-        }
-        Breakers { alone, sequences: given.sequences.clone() }
-    });
-    settings(sampling)
-        .tables(vocabulary, context, &breakers)
-        .unwrap_or_else(|error| panic!("sampling parameters that were checked with the request: {error}"))
-}
-
-/// The same parameters as the kernels name them.
-fn settings(sampling: &Sampling) -> SamplerSettings {
-    let last = |tokens: LastTokens| match tokens {
-        LastTokens::Count(count) => i32::try_from(count).unwrap_or(i32::MAX),
-        LastTokens::All => -1,
-    };
-    let mut settings = SamplerSettings {
-        logit_bias: sampling.logit_bias.clone(),
-        penalty_last_n: last(sampling.penalties.last_n),
-        penalty_repeat: sampling.penalties.repeat,
-        penalty_freq: sampling.penalties.frequency,
-        penalty_present: sampling.penalties.presence,
-        top_n_sigma: sampling.top_n_sigma,
-        top_k: i32::try_from(sampling.top_k).unwrap_or(i32::MAX),
-        typical_p: sampling.typical_p,
-        top_p: sampling.top_p,
-        min_p: sampling.min_p,
-        xtc_probability: sampling.xtc.probability,
-        xtc_threshold: sampling.xtc.threshold,
-        ..SamplerSettings::OFF
-    };
-    if let Some(dry) = &sampling.dry {
-        settings.dry_multiplier = dry.multiplier;
-        settings.dry_base = dry.base;
-        settings.dry_allowed_length = i32::try_from(dry.allowed_length).unwrap_or(i32::MAX);
-        settings.dry_penalty_last_n = last(dry.last_n);
-    }
-    settings
-}
-
-/// Occurrences of each token among the last `window` tokens of a prompt.
-pub(super) fn counts(prompt: &[u32], window: u32, vocabulary: u32) -> Vec<u32> {
-    let mut counts = vec![0; vocabulary as usize];
-    for &token in prompt.iter().rev().take(window as usize) {
-        counts[token as usize] += 1;
-    }
-    counts
-}
-
-/// Whether DRY takes part.
-pub(super) fn has_dry(params: &SamplerParams) -> bool {
-    params.dry_window > 0
 }

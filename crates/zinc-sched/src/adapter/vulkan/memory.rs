@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use zinc_kernels::generated::logprobs::LogprobReport;
+use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{CANDIDATE_BYTES, STEP_MASK_OFFSET, step_input_bytes};
-use zinc_kernels::reference::Candidate;
-use zinc_kernels::sampler::{Bias, StepInput};
+use zinc_kernels::generated::sampler::{Bias, StepInput};
 use zinc_model::Result;
 use zinc_model::device::DeviceModel;
 use zinc_vk::{Access, Buffer, Device, Placement, QueueKind, Recording, RecordingBuilder};
 
+use super::super::sampling::candidate;
 use super::super::sequence::MAX_END_TOKENS;
 use crate::control::Guide;
 use crate::model::Choice;
@@ -142,10 +142,7 @@ impl SequenceMemory {
 
     /// Writes what the step in `slot` chooses.
     pub(super) fn write_choice(&self, slot: u32, choice: Choice) {
-        let candidate = match choice {
-            Choice::Token { id, logit } => Candidate { score: logit, logit, id, non_finite: 0 },
-            Choice::NonFinite => Candidate { non_finite: 1, ..Candidate::NONE },
-        };
+        let candidate = candidate(choice);
         self.inputs.write(self.input_stride * u64::from(slot), bytemuck::bytes_of(&candidate));
     }
 

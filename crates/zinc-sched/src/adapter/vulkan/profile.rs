@@ -1,9 +1,10 @@
 //! Where the time of a step goes, op by op: a recording of its own, with a barrier before and a timestamp after every op.
 
 use zinc_model::Result;
-use zinc_vk::{Access, Stage, Timestamps};
+use zinc_vk::{Access, QueueKind, Stage, Timestamps};
 
 use super::VulkanModel;
+use super::recordings::Way;
 use crate::model::{SequenceStart, StepModel, StepShape};
 
 /// Intervals without an op that are timed after those with one.
@@ -38,11 +39,11 @@ impl VulkanModel {
         );
         let ops = self.plan(StepShape::Decode).ops.len();
         let stamps = Timestamps::new(self.device(), 1 + ops as u32 + EMPTY_INTERVALS)?;
-        let mut recording = self.start_recording("profile")?;
+        let mut recording = self.ingredients().start(QueueKind::Compute, "profile")?;
         recording.reset_timestamps(&stamps, 0..stamps.count());
         recording.timestamp(&stamps, 0, Stage::End);
         let mut next = 1;
-        self.model.record_marked(self.plan(StepShape::Decode), &self.io(0), &mut recording, &mut |recording| {
+        self.model.record_marked(self.plan(StepShape::Decode), &self.ingredients().io(0, Way::PLAIN), &mut recording, &mut |recording| {
             recording.timestamp(&stamps, next, Stage::End);
             next += 1;
         })?;

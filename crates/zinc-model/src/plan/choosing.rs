@@ -1,0 +1,135 @@
+//! How a step chooses its token: the ops behind the logits.
+
+use super::{Array, Op, Plan, Shape};
+
+/// What chooses the token of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sampler {
+    /// Greedy, or by temperature alone.
+    #[default]
+    Plain,
+    /// The whole chain of samplers.
+    Chain {
+        /// Whether DRY is part of it, which looks at the sequence's tokens first.
+        dry: bool,
+    },
+    /// The host, which leaves a candidate.
+    Host,
+}
+
+/// How a step chooses its token, and what it says of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Choosing {
+    /// What chooses.
+    pub sampler: Sampler,
+    /// Whether log-probabilities are reported.
+    pub logprobs: bool,
+}
+
+impl Plan {
+    /// The same step with its token chosen in another way than [`Sampler::Plain`]. A step that feeds a prompt chooses none and stays as it is.
+    #[must_use]
+    pub fn with_choosing(mut self, choosing: Choosing) -> Self {
+        let Some(sample) = self.ops.iter().position(|op| *op == Op::Sample) else {
+            return self;
+        };
+        let (mut ops, dry) = match choosing.sampler {
+            Sampler::Plain => (vec![Op::Sample], false),
+            Sampler::Chain { dry } => (vec![Op::Adjust, Op::Choose], dry),
+            Sampler::Host => (Vec::new(), false),
+        };
+        if choosing.logprobs {
+            // Each beside an op of the sampler, so that they share its barriers.
+            ops.insert(ops.len().min(1), Op::LogprobShares);
+            ops.push(Op::Logprobs);
+        }
+        self.ops.splice(sample..=sample, ops);
+        if dry {
+            // It reads tokens only, so it runs beside the head.
+            self.ops.insert(sample - 1, Op::Dry);
+        }
+        for op in &mut self.ops {
+            if let Op::Advance { sampler, .. } = op {
+                *sampler = choosing.sampler;
+            }
+        }
+        self
+    }
+
+    /// The forward pass, up to the logits, and what comes behind it, as plans of their own.
+    #[must_use]
+    pub fn split(self) -> (Self, Self) {
+        let Self { mut ops, shape, batch } = self;
+        let first = ops.iter().position(|op| !op.is_forward()).unwrap_or(ops.len());
+        let rest = ops.split_off(first);
+        (Self { ops, shape, batch }, Self { ops: rest, shape, batch })
+    }
+}
+
+impl Op {
+    /// Whether the op belongs to what comes before the choice of a token.
+    fn is_forward(&self) -> bool {
+        !matches!(
+            self,
+            Self::Adjust
+                | Self::Choose
+                | Self::Sample
+                | Self::Advance { .. }
+                | Self::LogprobShares
+                | Self::Logprobs
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zinc_kernels::ops::ActFormat;
+
+    use super::super::barriers_before;
+    use super::*;
+    use crate::weights::TensorId;
+
+    fn plan() -> Plan {
+        let head = Op::MatVec {
+            products: vec![super::super::Product { weights: TensorId::new(0), bias: None, y: Array::Logits }],
+            x: Array::Residual,
+            norm: None,
+            act: ActFormat::Q16,
+            accumulate: false,
+        };
+        let advance = Op::Advance { shape: Shape::Decode, sampler: Sampler::Plain };
+        Plan { ops: vec![Op::Gather { table: TensorId::new(0) }, head, Op::Sample, advance], shape: Shape::Decode, batch: 1 }
+    }
+
+    fn names(plan: &Plan) -> Vec<&'static str> {
+        plan.ops.iter().map(Op::name).collect()
+    }
+
+    #[test]
+    fn the_chain_stands_behind_the_head_and_dry_beside_it() {
+        let choosing = Choosing { sampler: Sampler::Chain { dry: true }, logprobs: true };
+        let plan = plan().with_choosing(choosing);
+        let expected = ["gather", "dry", "mat_vec", "adjust", "logprob_shares", "choose", "logprobs", "advance"];
+        assert_eq!(names(&plan), expected);
+        let barriers = barriers_before(&plan.ops);
+        assert_eq!(barriers, [false, false, true, true, false, true, false, true], "what is beside another shares its barrier");
+        let (forward, sampling) = plan.split();
+        assert_eq!(names(&forward), expected[..3]);
+        assert_eq!(names(&sampling), expected[3..]);
+    }
+
+    #[test]
+    fn the_host_leaves_the_device_nothing_to_choose() {
+        let plan = plan().with_choosing(Choosing { sampler: Sampler::Host, logprobs: false });
+        assert_eq!(names(&plan), ["gather", "mat_vec", "advance"]);
+        assert_eq!(names(&plan.split().1), ["advance"]);
+    }
+
+    #[test]
+    fn a_feed_stays_as_it_is() {
+        let advance = Op::Advance { shape: Shape::Feed, sampler: Sampler::Plain };
+        let feed = Plan { ops: vec![advance], shape: Shape::Feed, batch: 1 };
+        let choosing = Choosing { sampler: Sampler::Chain { dry: true }, logprobs: true };
+        assert_eq!(feed.clone().with_choosing(choosing).ops, feed.ops);
+    }
+}
