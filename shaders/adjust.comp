@@ -33,27 +33,6 @@ layout(push_constant, scalar) uniform Push {
     uint stride;            // bytes between the copies of logits, DRY's lengths and what is written
 } push;
 
-// Subnormal numbers as zero, which some devices do not tell apart, and so the negative zero.
-float flushed(float value) { return (floatBitsToUint(value) & 0x7f800000u) == 0u ? 0.0 : value; }
-
-// Four neighbouring words of an array of `vocabulary`; 0 beyond its end.
-uvec4 load_quad(uint64_t base, uint id) {
-    if (id + 4 <= push.vocabulary) return load_uvec4(base, id * 4);
-    uvec4 words = uvec4(0);
-    for (uint j = 0; j < 4 && id + j < push.vocabulary; j++) words[j] = load_u32(base, (id + j) * 4);
-    return words;
-}
-
-void load_values(uint64_t logits, uint first) {
-    for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
-        uint id = first + quad * 4;
-        uvec4 words = load_quad(logits, id);
-        vec4 value;
-        for (uint j = 0; j < 4; j++) value[j] = id + j < push.vocabulary ? flushed(uintBitsToFloat(words[j])) : NO_VALUE;
-        values[quad] = value;
-    }
-}
-
 // Adds those of `count` biases that are of this share.
 void add_biases(uint64_t biases, uint count, uint first) {
     barrier(); // the values before are there
@@ -70,7 +49,7 @@ void add_biases(uint64_t biases, uint count, uint first) {
 
 // Occurrences of four neighbouring ids in the window of the penalties: counted up to the first token of the step, and what drafts change.
 uvec4 occurrences(uint id, uint window) {
-    uvec4 counts = load_quad(push.counts, id);
+    uvec4 counts = load_quad(push.counts, id, push.vocabulary);
     uint first = step_position(push.state) - batch_index();
     for (uint end = first + 1; end <= first + batch_index(); end++) {
         uint entering = load_u32(push.tokens, end * 4) - id;
@@ -132,7 +111,7 @@ void main() {
     if (!step_is_live(push.state)) return;
     SamplerParams params = SamplerParams(push.params);
     uint share = gl_WorkGroupID.x, first = share * SHARE_IDS;
-    load_values(own_copy(push.logits, push.stride), first);
+    load_values(own_copy(push.logits, push.stride), first, push.vocabulary);
     if (params.bias_count != 0) add_biases(push.biases, params.bias_count, first);
     bool masked = false;
     if (push.step_input != 0) {
@@ -150,7 +129,7 @@ void main() {
         vec4 value = values[quad];
         uvec4 counts = uvec4(0), lengths = uvec4(0);
         if (window != 0) counts = occurrences(id, window);
-        if (dry) lengths = load_quad(lengths_base, id);
+        if (dry) lengths = load_quad(lengths_base, id, push.vocabulary);
         uint allowed = 15u;
         if (masked) {
             uint words = STEP_INPUT_BYTES + MAX_STEP_BIASES * BIAS_BYTES;

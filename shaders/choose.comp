@@ -158,35 +158,26 @@ void main() {
     SamplerParams params = SamplerParams(push.params);
     share_total = share_count(push.vocabulary);
     lists = own_copy(push.items, push.stride);
-    uint64_t shares = own_copy(push.shares, push.stride);
-    uvec2 keys = uvec2(0);   // the highest of all, the highest of what the lists hold at least k above
-    uvec4 counts = uvec4(0); // candidates, and what is not finite
-    for (uint share = thread_index(); share < share_total; share += workgroup_size()) {
-        Share own = Share(shares + uint64_t(share * SHARE_BYTES));
-        listed_counts[share] = own.listed;
-        keys = max(keys, uvec2(own.highest, own.least));
-        counts += uvec4(own.finite, own.non_finite, 0, 0);
-    }
-    keys = workgroup_max(keys);
-    counts = workgroup_sum(counts);
-    if (counts.x == 0) {
+    uvec4 summary = load_summaries(own_copy(push.shares, push.stride));
+    uint highest_key = summary.x, bound = summary.y, count = summary.z, non_finite = summary.w;
+    if (count == 0) {
         Candidate none = no_candidate();
-        none.non_finite = counts.y;
+        none.non_finite = non_finite;
         if (thread_index() == 0) store_candidate(own_copy(push.candidates, push.stride), 0, none);
         return;
     }
-    top = order_value(keys.x);
-    uint bound = keys.y;
-    if (params.sigma_squared != SIGMA_OFF) bound = max(bound, sigma_bound(params.sigma_squared, uint64_t(counts.x)));
+    top = order_value(highest_key);
+    if (params.sigma_squared != SIGMA_OFF) bound = max(bound, sigma_bound(params.sigma_squared, uint64_t(count)));
     lowest = composite(bound, 0);
 
     // One copy of the code serves all three.
-    for (uint order = BY_COUNT; order <= BY_MASS; order++) {
+    for (uint order = BY_COUNT;; order++) {
         gather_candidates();
+        if (order > BY_MASS) break;
         truncate_by(order, params);
     }
 
-    uint highest_left = keys.x;
+    uint highest_left = highest_key;
     if (least_typical != 0) highest_left = survey_candidates().highest;
     float highest_value = order_value(highest_left);
     precise float least_value = highest_value + params.log_min_p;
@@ -194,5 +185,5 @@ void main() {
     StepState state = StepState(push.state);
     uint random = philox(uvec4(0, step_position(push.state), 1, 0), uvec2(state.seed_low, state.seed_high)).x;
     if ((random >> 8) < params.xtc_probability) exclude_top_choices(params.xtc_threshold);
-    draw(counts.y);
+    draw(non_finite);
 }

@@ -16,6 +16,28 @@ shared uint last_step;     // the last one listed
 vec4 quad_scores(uint id, vec4 logits);
 #endif
 
+// Subnormal numbers as zero, which some devices do not tell apart, and so the negative zero.
+float flushed(float value) { return (floatBitsToUint(value) & 0x7f800000u) == 0u ? 0.0 : value; }
+
+// Four neighbouring words of an array of `count`; 0 beyond its end.
+uvec4 load_quad(uint64_t base, uint index, uint count) {
+    if (index + 4 <= count) return load_uvec4(base, index * 4);
+    uvec4 words = uvec4(0);
+    for (uint j = 0; j < 4 && index + j < count; j++) words[j] = load_u32(base, (index + j) * 4);
+    return words;
+}
+
+// The logits of the share whose first id is given become its values.
+void load_values(uint64_t logits, uint first, uint vocabulary) {
+    for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
+        uint id = first + quad * 4;
+        uvec4 words = load_quad(logits, id, vocabulary);
+        vec4 value;
+        for (uint j = 0; j < 4; j++) value[j] = id + j < vocabulary ? flushed(uintBitsToFloat(words[j])) : NO_VALUE;
+        values[quad] = value;
+    }
+}
+
 bool is_candidate(float value) { return floatBitsToUint(value) != 0xff800000u && !is_broken(value); }
 
 // How far below the highest logit of its share a logit lies, in 256 steps: 16 to a factor of two, from 2^-8 to 2^8.
@@ -43,8 +65,8 @@ uint step_of(float highest, uint limit) {
 }
 
 // Writes summary and list of share number `share` of `shares`, from `values`. With a limit other than 0 the list is cut at the step at which it
-// has so many. Every thread of the workgroup takes part.
-void list_share(uint share, uint shares, uint limit, uint64_t summaries, uint64_t items) {
+// has so many. Returns the order key of the highest candidate, 0 if there is none. Every thread of the workgroup takes part.
+uint list_share(uint share, uint shares, uint limit, uint64_t summaries, uint64_t items) {
     barrier(); // the values are there
     uint highest = 0;
     uvec4 counts = uvec4(0); // candidates, and what is not finite
@@ -93,11 +115,12 @@ void list_share(uint share, uint shares, uint limit, uint64_t summaries, uint64_
         }
     }
     if (limit != 0) least = workgroup_max(least);
-    if (thread_index() != 0) return;
+    if (thread_index() != 0) return highest;
     Share summary = Share(summaries + uint64_t(share * SHARE_BYTES));
     summary.finite = counts.x;
     summary.non_finite = counts.y;
     summary.highest = highest;
     summary.least = limit != 0 && listed >= limit ? ~least : 0;
     summary.listed = listed;
+    return highest;
 }

@@ -17,3 +17,10 @@ uint64_t part_of(uint64_t mass, uint p) {
 uint64_t part_rounded_up(uint64_t mass, uint p) {
     return (mass >> 24) * uint64_t(p) + (((mass & 0xffffffUL) * uint64_t(p) + 0xffffffUL) >> 24);
 }
+
+// A mass that is relative to a logit of the given weight, relative to what that weight is: their product over 2^40, rounded down. The mass is less
+// than 2^52, the weight at most 2^40.
+uint64_t weighted_mass(uint64_t mass, uint64_t weight) {
+    uint64_t high = mass >> 20, low = mass & 0xfffffUL, weight_high = weight >> 20, weight_low = weight & 0xfffffUL;
+    return high * weight_high + ((high * weight_low + low * weight_high + ((low * weight_low) >> 20)) >> 20);
+}

@@ -43,6 +43,20 @@ uint64_t least_typical = 0; // bound on the key of typicality
 
 uint64_t composite(uint high, uint low) { return uint64_t(high) << 32 | uint64_t(low); }
 
+// Reads the summaries: the order key of the highest of all, 0 if there is none; the highest key below which no list is needed; the number of
+// candidates; and of what is not finite. Every thread of the workgroup takes part.
+uvec4 load_summaries(uint64_t shares) {
+    uvec2 keys = uvec2(0);
+    uvec4 counts = uvec4(0);
+    for (uint share = thread_index(); share < share_total; share += workgroup_size()) {
+        Share own = Share(shares + uint64_t(share * SHARE_BYTES));
+        listed_counts[share] = own.listed;
+        keys = max(keys, uvec2(own.highest, own.least));
+        counts += uvec4(own.finite, own.non_finite, 0, 0);
+    }
+    return uvec4(workgroup_max(keys), workgroup_sum(counts).xy);
+}
+
 // The lists as they lie, and the gathered candidates in pieces of a subgroup's width.
 uint list_total() { return gathered ? (gathered_count + 4 * SUBGROUP - 1) / (4 * SUBGROUP) : share_total; }
 uint list_length(uint list) { return gathered ? min(gathered_count - list * 4 * SUBGROUP, 4 * SUBGROUP) : listed_counts[list]; }

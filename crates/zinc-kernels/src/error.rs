@@ -40,12 +40,4 @@ pub enum Error {
         /// Its tokens.
         tokens: usize,
     },
-    /// The flags of the tokens that break sequences alone are not those of this vocabulary.
-    #[error("{flags} flags of sequence breakers for a vocabulary of {vocabulary} tokens")]
-    BreakerFlags {
-        /// Flags given.
-        flags: usize,
-        /// Tokens of the model.
-        vocabulary: u32,
-    },
 }

@@ -1,24 +1,26 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   c095eca667097a9a031d3a888324364814c1519dba23a97b62a8e0bc03e767bf crates/zinc-kernels/spv/adjust.spv
+//   7c2f30af02cff56c3b4f622d08aa15ea149f4ca02067389853fbbd09554dc2bf crates/zinc-kernels/spv/adjust.spv
 //   72726accfe37fc0a2b2770b165daf5b0a93ab687253ebc0b7a39016119d864d1 crates/zinc-kernels/spv/advance.spv
 //   54cc4b071f0622352f2e1d39fa70266e99a7a05820aca48f2d3bcab0224a1198 crates/zinc-kernels/spv/attention.spv
-//   102f9ba9af0788b8d116a925cb73b8b4e589f6b3d6e2e5503a9c4463a5054cde crates/zinc-kernels/spv/choose.spv
+//   c4df42c2fa57c24ccc7e5dc1f5bcf1b4cc839b2ba075511ff5982e8d1823c239 crates/zinc-kernels/spv/choose.spv
 //   0cf6065bc0814ec4860bb722201e34c169b35a970ffbc8e66e3143ff739debb5 crates/zinc-kernels/spv/dry.spv
 //   98346de980572eaf09d416e4fe8a3ad23a52a2d22b125fc17d6c8c06d1bcb522 crates/zinc-kernels/spv/expert_down.spv
 //   78600803ea9a561372a9d050dae3b16e7cc1121120939c824c6ee44dde205eb7 crates/zinc-kernels/spv/gate_up.spv
 //   16857c03b77d001e3402b841ba341bfa4605143bcc4830ec340ba609e01617d4 crates/zinc-kernels/spv/gather.spv
+//   7b28241f8cd4ec8b1f703548044f0691ecb58a542975d29251d6a57bf8ff9ff8 crates/zinc-kernels/spv/logprob_shares.spv
+//   97585533dcf81230ad42b6b6e5b602aaf6f5ddb0d28f2487961b44d92f69d7ef crates/zinc-kernels/spv/logprobs.spv
 //   d2b9f51568c921709a9fe7804073c5a1c560bdf82d045b0c242dc6507ba15634 crates/zinc-kernels/spv/lookup.spv
 //   d0d305e4343c44497924c8ea00eaa75ab2bfe7d7b0a8aad52c1b4af4e9cf415c crates/zinc-kernels/spv/mat_vec.spv
 //   fe8eb43d353b776b5c433f7c7f173859606a49d5c2d9c70cbdd4690b4e188ce8 crates/zinc-kernels/spv/propose.spv
 //   2148ddc5aa5e3495df0cdb5c2d42132c2934d09c0ec3d2808cb8a50e73051847 crates/zinc-kernels/spv/read.spv
 //   0f4a0d8565ab6ad7ec10b2936fa38d4e4adf0932286717d1449b80a13f423d84 crates/zinc-kernels/spv/router.spv
 //   af034f37012ff0f7935536813c1398b544283b8accc17b9d3b6a682ee28d220a crates/zinc-kernels/spv/sample.spv
-//   3d7f08c36bc1da8a166d6d1615aefabbf7a464215bdd09491c09081df2929f30 shaders/adjust.comp
+//   864563cbf33228352301e1e6aca63be23cd9c29e664b26091a73f984a4926df0 shaders/adjust.comp
 //   a4ea58016ba752b10e17a95994381b77f62708e087aefda6dac4d475be5761b2 shaders/advance.comp
 //   2416cf5c4dafcd7d34d2bfeedc3f4ae1f632ef3ff27e9e772b3683100bf7fb3e shaders/attention.comp
-//   c7a6283b46f22eae9cff4f770cb3c871a5d9e5cf6c9870be20f46ad3a9f403b9 shaders/choose.comp
+//   fccb79d14ab1adec6d7c5b183831a3a3db6930a04d3a11d008659c8317e0ae98 shaders/choose.comp
 //   ef30132d81b1a7c34f0404d4d0e30b7a499dd340a1de4ef6ab888e76e1bd1132 shaders/dry.comp
 //   7bf27b1109609db9c39654e0975a941254a640ee8d790dfeb97a7e2ac47930e4 shaders/expert_down.comp
 //   62e2944b9dd46f6fd4b9481dc896a83f5ac1345e20a040b88bbb1c8353c1c838 shaders/gate_up.comp
@@ -32,18 +34,21 @@
 //   338c2fc0e5d8b436bc05efbabceaf101b18821e881eb0a6b616f1c8b0fe6b677 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   a0340e217bf72d2b0bac14d3f440e43c39ebccafdf74558f30a4b0e6e7f112b4 shaders/include/integers.glsl
-//   576d9fef451b45d0dfae5f58eea479f525274efd71b1a94e9726c883c8bab7da shaders/include/listing.glsl
-//   b07bf5dbb246c8f6a302bc60811d9f04453f09da144e60c348aa8bd86ef1d727 shaders/include/mass.glsl
+//   2e7e9ec2c11028a4a6c761dbe67fbf44966a289c30ef8271c8812f07b945a54f shaders/include/listing.glsl
+//   2081d92afbaafbde482fa93c2aeef5263a8d131bbddeb050e495c651d5597962 shaders/include/logprob_report.glsl
+//   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
 //   6df819e495f7e4310cf35df087d6248fb8bd6818e523472c57c94c3b79cb5237 shaders/include/memory.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
 //   71af05251dba1d4fbfa85e984f9e56d23f778b1eab94464a038ceaba3e235ec2 shaders/include/products.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
 //   6e91d5c60bad09416a6fb435cec6e7c810936ba03ae84262540c96e2d8e811ba shaders/include/sampler.glsl
-//   20ceeec12f58b21bd800a3b6cc72330213d06b3ee0ec4c43b939be091a32fa8e shaders/include/select.glsl
+//   088cf02167b685b30a82462713b0dd44a93e47c7ddf56417f36aef99957b5a05 shaders/include/select.glsl
 //   8789934a3181aacafd72fe68347e2cbd9d38e354283cbb91af3a7a3b3ff56f03 shaders/include/shares.glsl
 //   02c5f6217da54f351e36fbba8a01a831dfb8ca91386c02c2f08e58fd4656fb30 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
+//   666e64d2591b9cdc03b8c51737d0cf1a17dafae6f13480a4a9bfe84fa58164fc shaders/logprob_shares.comp
+//   047fb177f9e7d453070d4b4fb5520943260d9ba07f0c6acf18e69caa78568eb2 shaders/logprobs.comp
 //   0947a8bd73126c72736f936e12376c23c4fda7853d7cc5542c3c7d0079db954b shaders/lookup.comp
 //   de7cb07d0a4de379ca4fa93dd1476e7c7c0a71b25f6e3ad89820751c0ddf5818 shaders/mat_vec.comp
 //   54bf5c44dce7d4b28dfb5325b69807b383a030e01d275a35955df1acc9918f29 shaders/propose.comp
@@ -149,6 +154,37 @@ pub mod formats {
 pub mod listing {
     /// `STEPS` in GLSL.
     pub const STEPS: u32 = 256;
+}
+
+/// What `logprobs` reports: enough for the log-softmax of any logit of the step.
+pub mod logprob_report {
+    /// `TOP_LOGPROBS` in GLSL.
+    pub const TOP_LOGPROBS: u32 = 20;
+    /// `LOGPROB_REPORT_BYTES` in GLSL.
+    pub const LOGPROB_REPORT_BYTES: u32 = 176;
+    /// One for each token of the step, in host-visible memory. The natural logarithm of a token's probability is its logit - highest - log(mass / 2^40).
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct LogprobReport {
+        /// of the softmax weights of all tokens, relative to the highest logit
+        pub mass: u64,
+        /// logit
+        pub highest: f32,
+        /// tokens listed: as many as have finite logits, at most TOP_LOGPROBS
+        pub count: u32,
+        /// of the tokens with the highest logits, by falling logit, then by rising id
+        pub ids: [u32; 20],
+        /// of those
+        pub logits: [f32; 20],
+    }
+    const _: () = {
+        assert!(size_of::<LogprobReport>() == 176);
+        assert!(std::mem::offset_of!(LogprobReport, mass) == 0);
+        assert!(std::mem::offset_of!(LogprobReport, highest) == 8);
+        assert!(std::mem::offset_of!(LogprobReport, count) == 12);
+        assert!(std::mem::offset_of!(LogprobReport, ids) == 16);
+        assert!(std::mem::offset_of!(LogprobReport, logits) == 96);
+    };
 }
 
 /// What the kernels of the sampler chain (`dry`, `adjust`, `choose`) are told and what they hand to each other.
@@ -1095,6 +1131,119 @@ pub mod gather {
         KernelDef { name: "gather", spirv: include_bytes!("../spv/gather.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
+/// The first half of log-probabilities: the highest logits and the softmax mass of each share of the vocabulary, one workgroup a share.
+/// It reads the logits as the model gave them, and runs beside `adjust`.
+pub mod logprob_shares {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[vocabulary\] f32
+        pub logits: u64,
+        /// the highest of each share; scores are not written
+        pub items: u64,
+        /// \[shares\] Share
+        pub shares: u64,
+        /// \[shares\] u64: softmax masses, each relative to the share's highest logit
+        pub masses: u64,
+        /// `vocabulary` in GLSL.
+        pub vocabulary: u32,
+        /// bytes between the copies of what is read and written
+        pub stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 48);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, logits) == 8);
+        assert!(std::mem::offset_of!(Push, items) == 16);
+        assert!(std::mem::offset_of!(Push, shares) == 24);
+        assert!(std::mem::offset_of!(Push, masses) == 32);
+        assert!(std::mem::offset_of!(Push, vocabulary) == 40);
+        assert!(std::mem::offset_of!(Push, stride) == 44);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "logprob_shares",
+        spirv: include_bytes!("../spv/logprob_shares.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
+/// The second half of log-probabilities: the highest logits of the whole vocabulary, in order, and its softmax mass. One workgroup, beside `choose`.
+pub mod logprobs {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// what `logprob_shares` listed
+        pub items: u64,
+        /// \[shares\] Share
+        pub shares: u64,
+        /// \[shares\] u64
+        pub masses: u64,
+        /// \[batch\] LogprobReport
+        pub report: u64,
+        /// `vocabulary` in GLSL.
+        pub vocabulary: u32,
+        /// bytes between the copies of items, shares and masses
+        pub stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 48);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, items) == 8);
+        assert!(std::mem::offset_of!(Push, shares) == 16);
+        assert!(std::mem::offset_of!(Push, masses) == 24);
+        assert!(std::mem::offset_of!(Push, report) == 32);
+        assert!(std::mem::offset_of!(Push, vocabulary) == 40);
+        assert!(std::mem::offset_of!(Push, stride) == 44);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "logprobs",
+        spirv: include_bytes!("../spv/logprobs.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
 /// Drafts without a model: what followed when the last tokens of the sequence stood in it before.
 ///
 /// Of all earlier places whose last tokens are the sequence's last ones, MIN_NGRAM of them or more, one with the most in common is taken, up to
@@ -1495,7 +1644,7 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 14] = [
+pub static KERNELS: [&KernelDef; 16] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &attention::KERNEL,
@@ -1504,6 +1653,8 @@ pub static KERNELS: [&KernelDef; 14] = [
     &expert_down::KERNEL,
     &gate_up::KERNEL,
     &gather::KERNEL,
+    &logprob_shares::KERNEL,
+    &logprobs::KERNEL,
     &lookup::KERNEL,
     &mat_vec::KERNEL,
     &propose::KERNEL,

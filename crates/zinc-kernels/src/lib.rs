@@ -19,6 +19,7 @@ mod error;
 pub mod formats;
 pub mod generated;
 pub mod kernel;
+mod logprob_report;
 pub mod ops;
 pub mod reference;
 pub mod sampler;

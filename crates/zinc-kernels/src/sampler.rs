@@ -215,27 +215,29 @@ fn check_token(token: u32, vocabulary: u32) -> Result<(), Error> {
 /// What ends the repetitions that DRY looks for. How strings become tokens is the tokenizer's matter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Breakers {
-    /// Of each token of the vocabulary, whether it breaks a sequence by itself. May be empty.
-    pub alone: Vec<bool>,
-    /// Breakers of several tokens. Those of one token count as [`Self::alone`].
+    /// Tokens that break a sequence by themselves.
+    pub tokens: Vec<u32>,
+    /// Breakers of several tokens; those of one count as [`Self::tokens`].
     pub sequences: Vec<Vec<u32>>,
 }
 
 impl Breakers {
     /// The flags of all tokens, in whole words, and the list of tails.
     fn tables(&self, vocabulary: u32) -> Result<(Vec<u8>, Vec<u32>), Error> {
-        let mut flags: Vec<u8> = self.alone.iter().map(|alone| u8::from(*alone) * BREAKS_ALONE as u8).collect();
-        if !flags.is_empty() && flags.len() != vocabulary as usize {
-            return Err(Error::BreakerFlags { flags: flags.len(), vocabulary });
-        }
-        flags.resize(vocabulary.next_multiple_of(4) as usize, 0);
+        let mut flags = vec![0; vocabulary.next_multiple_of(4) as usize];
+        let mut flag = |token: u32, flag: u32| {
+            check_token(token, vocabulary)?;
+            flags[token as usize] |= flag as u8;
+            Ok(())
+        };
+        self.tokens.iter().try_for_each(|token| flag(*token, BREAKS_ALONE))?;
         let mut tails = Vec::new();
         for sequence in &self.sequences {
             sequence.iter().try_for_each(|token| check_token(*token, vocabulary))?;
             match sequence.as_slice() {
-                [token] => flags[*token as usize] |= BREAKS_ALONE as u8,
+                [token] => flag(*token, BREAKS_ALONE)?,
                 [head, tail @ ..] if tail.len() <= MAX_TAIL as usize => {
-                    flags[*head as usize] |= BEGINS_BREAKER as u8;
+                    flag(*head, BEGINS_BREAKER)?;
                     tails.extend([*head, tail.len() as u32]);
                     tails.extend(tail);
                     tails.resize(tails.len().next_multiple_of(TAIL_WORDS as usize), 0);

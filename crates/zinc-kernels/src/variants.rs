@@ -7,8 +7,8 @@ use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
     ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choice, Choose, Dry, ExpertDown, GateUp, Gather,
-    HeadNorm, Heads, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing, Product, Propose, Read, Router, Routing, Sample,
-    SamplerBuffers, Weighting,
+    HeadNorm, Heads, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing,
+    Product, Propose, Read, Router, Routing, Sample, SamplerBuffers, Weighting, candidate_count,
 };
 
 const WIDTH: u32 = 2_048;
@@ -113,13 +113,17 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
     list
 }
 
-fn sampler_chain(target: &Target) -> [Dispatch; 3] {
-    let (state, logits, candidates, step_input) = (0, 0, 0, 0);
+/// The sampler chain, and log-probabilities.
+fn sampler_chain(target: &Target) -> [Dispatch; 5] {
+    let (state, logits, candidates, step_input, report) = (0, 0, 0, 0, 0);
+    let logprobs = LogprobBuffers::default();
     let (buffers, vocabulary, batch) = (SamplerBuffers::default(), VOCABULARY, Batch::ONE);
     [
         Dry { state, buffers, batch }.dispatch(target),
         Adjust { state, logits, buffers, step_input, vocabulary, batch }.dispatch(target),
         Choose { state, logits, buffers, candidates, vocabulary, batch }.dispatch(target),
+        LogprobShares { state, logits, buffers: logprobs, vocabulary, batch }.dispatch(target),
+        Logprobs { state, buffers: logprobs, report, vocabulary, batch }.dispatch(target),
     ]
 }
 

@@ -103,7 +103,7 @@ fn published() -> Vec<Published> {
 fn published_cases() {
     assert!(published().len() >= 20);
     for Published { name, settings, breakers, history, lose } in published() {
-        let breakers = Breakers { alone: vec![], sequences: breakers.iter().map(|text| tokens(text)).collect() };
+        let breakers = Breakers { tokens: vec![], sequences: breakers.iter().map(|text| tokens(text)).collect() };
         let tables = tables(&settings, VOCABULARY, &breakers);
         let tokens = tokens(history);
         let case = Case {
@@ -158,7 +158,7 @@ fn random_histories() {
                 let sequence =
                     |random: &mut Random, len: usize| (0..len).map(|_| random.below(vocabulary) as u32).collect();
                 let broken = Breakers {
-                    alone: (0..vocabulary).map(|token| token % 50 == 4).collect(),
+                    tokens: (0..vocabulary as u32).filter(|token| token % 50 == 4).collect(),
                     sequences: vec![sequence(&mut random, 2), sequence(&mut random, 3), sequence(&mut random, 21)],
                 };
                 for breakers in [Breakers::default(), broken] {

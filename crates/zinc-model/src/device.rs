@@ -83,7 +83,9 @@ impl DeviceModel {
         let rotation = Buffer::new(device, "rotation", size_of_val(&table[..]) as u64, Placement::Device)?;
         uploader.upload(&rotation, 0, bytemuck::cast_slice(&table))?;
         let sizes = Sizes { config: &model.config, cache };
-        for (array, token) in Array::ZEROED.into_iter().flat_map(|array| (0..options.batch).map(move |token| (array, token))) {
+        for (array, token) in
+            Array::ZEROED.into_iter().flat_map(|array| (0..options.batch).map(move |token| (array, token)))
+        {
             let zeros = vec![0; sizes.bytes(array) as usize];
             uploader.upload(&arrays.activations, arrays.offset(array, token), &zeros)?;
         }

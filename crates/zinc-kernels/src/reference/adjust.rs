@@ -68,12 +68,12 @@ pub fn adjusted(
 }
 
 /// NaN and plus infinity.
-fn is_broken(value: f32) -> bool {
+pub(super) fn is_broken(value: f32) -> bool {
     value.is_nan() || value == f32::INFINITY
 }
 
 /// Subnormal numbers as zero, which some devices do not tell apart, and so the negative zero.
-fn flushed(value: f32) -> f32 {
+pub(super) fn flushed(value: f32) -> f32 {
     if value.abs() < f32::MIN_POSITIVE { 0.0 } else { value }
 }
 

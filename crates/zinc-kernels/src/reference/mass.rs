@@ -40,6 +40,12 @@ pub fn part_rounded_up(mass: u64, p: u32) -> u64 {
     (u128::from(mass) * u128::from(p)).div_ceil(u128::from(PROBABILITY_ONE)) as u64
 }
 
+/// A mass that is relative to a logit of the given weight, relative to what that weight is: their product over 2^40, rounded down.
+#[must_use]
+pub fn weighted(mass: u64, weight: u64) -> u64 {
+    ((u128::from(mass) * u128::from(weight)) >> 40) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

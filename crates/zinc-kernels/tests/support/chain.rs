@@ -122,21 +122,11 @@ impl Case<'_> {
             "lengths of repetitions are left behind"
         );
         let stages = |copy: usize| {
-            let share_words = SHARE_IDS as usize;
             let parts: Vec<u32> = values(&own(items, copy, item_bytes));
-            let lists = values::<Share>(&own(summaries, copy, shares * size_of::<Share>()));
-            let list = |(index, share): (usize, Share)| {
-                let word = |part: usize, entry: usize| parts[(part * shares + index) * share_words + entry];
-                let item = |entry: usize| Item {
-                    logit: f32::from_bits(word(0, entry)),
-                    id: word(1, entry),
-                    score: f32::from_bits(word(2, entry)),
-                };
-                ShareList { share, items: (0..share.listed as usize).map(item).collect() }
-            };
+            let summaries: Vec<Share> = values(&own(summaries, copy, shares * size_of::<Share>()));
             Stages {
                 dry_lengths: std::mem::take(&mut lengths[copy]),
-                lists: lists.into_iter().enumerate().map(list).collect(),
+                lists: read_lists(&parts, &summaries),
                 moments: values(&own(moments, copy, shares * size_of::<Moments>())),
                 candidate: values(&own(candidates, copy, size_of::<Candidate>()))[0],
             }
@@ -198,6 +188,20 @@ fn step_input(limits: StepLimits<'_>, vocabulary: u32) -> Vec<u8> {
     bytes.extend(bytemuck::cast_slice::<u32, u8>(limits.mask.unwrap_or(&[])));
     bytes.resize(step_input_bytes(vocabulary) as usize, 0xa5);
     bytes
+}
+
+/// Lists out of the words that a kernel left.
+pub fn read_lists(words: &[u32], summaries: &[Share]) -> Vec<ShareList> {
+    let list = |(index, share): (usize, &Share)| {
+        let word = |part: usize, entry: usize| words[(part * summaries.len() + index) * SHARE_IDS as usize + entry];
+        let item = |entry: usize| Item {
+            logit: f32::from_bits(word(0, entry)),
+            id: word(1, entry),
+            score: f32::from_bits(word(2, entry)),
+        };
+        ShareList { share: *share, items: (0..share.listed as usize).map(item).collect() }
+    };
+    summaries.iter().enumerate().map(list).collect()
 }
 
 /// Lists as the kernels hand them on: the words of logits, ids and scores.

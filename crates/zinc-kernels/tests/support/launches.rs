@@ -1,10 +1,12 @@
 //! One launch of every kernel, for the properties that all kernels share.
 
+use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
     ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choice, Choose, Dry, ExpertDown, GateUp, Gather,
-    HeadNorm, Heads, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing, Product, Propose, READ_TILE_BYTES, Read, Router,
-    Routing, Sample, SamplerBuffers, Weighting, candidate_count, items_bytes, moments_bytes, share_count,
+    HeadNorm, Heads, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing,
+    Product, Propose, READ_TILE_BYTES, Read, Router, Routing, Sample, SamplerBuffers, Weighting, candidate_count,
+    items_bytes, masses_bytes, moments_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Quantised, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
@@ -129,6 +131,8 @@ pub fn every_kernel(live: u32) -> Vec<Launch> {
         launch("choose", &choose),
         launch("lookup", &lookup),
         launch("propose", &propose),
+        launch("logprob_shares", &logprob_shares),
+        launch("logprobs", &logprobs),
         launch("read", &read),
     ]
 }
@@ -353,6 +357,30 @@ fn propose(b: &mut Builder) -> Dispatch {
     let draft = StepState { position: POSITION + 4, ..StepState::default() };
     let draft = b.arena.state(draft);
     Propose { state: b.state, draft, drafts: 5 }.dispatch(&b.arena.gpu.target())
+}
+
+fn logprob_shares(b: &mut Builder) -> Dispatch {
+    let buffers = LogprobBuffers {
+        items: b.output(items_bytes(VOCABULARY) as u32 / 4),
+        shares: b.output(share_count(VOCABULARY) * 5),
+        masses: b.output(masses_bytes(VOCABULARY) as u32 / 4),
+    };
+    let logits = b.vector(VOCABULARY);
+    LogprobShares { state: b.state, logits, buffers, vocabulary: VOCABULARY, batch: Batch::ONE }
+        .dispatch(&b.arena.gpu.target())
+}
+
+fn logprobs(b: &mut Builder) -> Dispatch {
+    let (lists, masses) = reference::logprob_shares(&b.random.vector(VOCABULARY as usize, 1.0));
+    let shares: Vec<_> = lists.iter().map(|list| list.share).collect();
+    let buffers = LogprobBuffers {
+        items: b.words(&super::chain::list_words(&lists)),
+        shares: b.arena.input(&shares).address,
+        masses: b.arena.input(&masses).address,
+    };
+    let report = b.arena.output::<LogprobReport>(1).address;
+    Logprobs { state: b.state, buffers, report, vocabulary: VOCABULARY, batch: Batch::ONE }
+        .dispatch(&b.arena.gpu.target())
 }
 
 fn read(b: &mut Builder) -> Dispatch {

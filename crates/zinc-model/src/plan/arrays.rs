@@ -1,6 +1,9 @@
 //! The arrays that a step works on, and how large they are.
 
-use zinc_kernels::ops::{CANDIDATE_BYTES, CacheFormat, Heads, MAX_BATCH, candidate_count, items_bytes, masses_bytes, moments_bytes, shares_bytes};
+use zinc_kernels::ops::{
+    CANDIDATE_BYTES, CacheFormat, Heads, MAX_BATCH, candidate_count, items_bytes, masses_bytes, moments_bytes,
+    shares_bytes,
+};
 
 use crate::config::{FeedForward, ModelConfig};
 use crate::memory::ALIGNMENT;

@@ -71,12 +71,7 @@ impl Op {
     fn is_forward(&self) -> bool {
         !matches!(
             self,
-            Self::Adjust
-                | Self::Choose
-                | Self::Sample
-                | Self::Advance { .. }
-                | Self::LogprobShares
-                | Self::Logprobs
+            Self::Adjust | Self::Choose | Self::Sample | Self::Advance { .. } | Self::LogprobShares | Self::Logprobs
         )
     }
 }
@@ -98,7 +93,11 @@ mod tests {
             accumulate: false,
         };
         let advance = Op::Advance { shape: Shape::Decode, sampler: Sampler::Plain };
-        Plan { ops: vec![Op::Gather { table: TensorId::new(0) }, head, Op::Sample, advance], shape: Shape::Decode, batch: 1 }
+        Plan {
+            ops: vec![Op::Gather { table: TensorId::new(0) }, head, Op::Sample, advance],
+            shape: Shape::Decode,
+            batch: 1,
+        }
     }
 
     fn names(plan: &Plan) -> Vec<&'static str> {
@@ -112,7 +111,11 @@ mod tests {
         let expected = ["gather", "dry", "mat_vec", "adjust", "logprob_shares", "choose", "logprobs", "advance"];
         assert_eq!(names(&plan), expected);
         let barriers = barriers_before(&plan.ops);
-        assert_eq!(barriers, [false, false, true, true, false, true, false, true], "what is beside another shares its barrier");
+        assert_eq!(
+            barriers,
+            [false, false, true, true, false, true, false, true],
+            "what is beside another shares its barrier"
+        );
         let (forward, sampling) = plan.split();
         assert_eq!(names(&forward), expected[..3]);
         assert_eq!(names(&sampling), expected[3..]);

@@ -23,8 +23,8 @@ use zinc_vk::{
     RecordingStats, TimelinePoint, Timestamps, WaitPolicy, host_now_ns,
 };
 
-use super::sequence::{end_tokens, follower_state, initial_state};
 use super::sampling::log_probabilities;
+use super::sequence::{end_tokens, follower_state, initial_state};
 use super::{Score, step_output};
 use crate::control::Guide;
 use crate::model::{

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use zinc_kernels::generated::logprob_report::LogprobReport;
+use zinc_kernels::generated::sampler::{Bias, StepInput};
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{CANDIDATE_BYTES, STEP_MASK_OFFSET, step_input_bytes};
-use zinc_kernels::generated::sampler::{Bias, StepInput};
 use zinc_model::Result;
 use zinc_model::device::DeviceModel;
 use zinc_vk::{Access, Buffer, Device, Placement, QueueKind, Recording, RecordingBuilder};

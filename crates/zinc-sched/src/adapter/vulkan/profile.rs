@@ -43,10 +43,15 @@ impl VulkanModel {
         recording.reset_timestamps(&stamps, 0..stamps.count());
         recording.timestamp(&stamps, 0, Stage::End);
         let mut next = 1;
-        self.model.record_marked(self.plan(StepShape::Decode), &self.ingredients().io(0, Way::PLAIN), &mut recording, &mut |recording| {
-            recording.timestamp(&stamps, next, Stage::End);
-            next += 1;
-        })?;
+        self.model.record_marked(
+            self.plan(StepShape::Decode),
+            &self.ingredients().io(0, Way::PLAIN),
+            &mut recording,
+            &mut |recording| {
+                recording.timestamp(&stamps, next, Stage::End);
+                next += 1;
+            },
+        )?;
         for index in next..stamps.count() {
             recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
             recording.timestamp(&stamps, index, Stage::End);

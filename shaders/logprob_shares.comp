@@ -1,0 +1,43 @@
+// The first half of log-probabilities: the highest logits and the softmax mass of each share of the vocabulary, one workgroup a share.
+// It reads the logits as the model gave them, and runs beside `adjust`.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "include/memory.glsl"
+#include "include/state.glsl"
+#include "include/workgroup.glsl"
+#include "include/integers.glsl"
+#include "include/random.glsl"
+#include "include/mass.glsl"
+#include "include/order.glsl"
+#include "include/shares.glsl"
+#include "include/listing.glsl"
+#include "include/logprob_report.glsl"
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t state;
+    uint64_t logits; // [vocabulary] f32
+    uint64_t items;  // the highest of each share; scores are not written
+    uint64_t shares; // [shares] Share
+    uint64_t masses; // [shares] u64: softmax masses, each relative to the share's highest logit
+    uint vocabulary;
+    uint stride;     // bytes between the copies of what is read and written
+} push;
+
+void main() {
+    if (!step_is_live(push.state)) return;
+    uint share = gl_WorkGroupID.x;
+    load_values(own_copy(push.logits, push.stride), share * SHARE_IDS, push.vocabulary);
+    uint64_t summaries = own_copy(push.shares, push.stride), items = own_copy(push.items, push.stride);
+    float highest = order_value(list_share(share, share_count(push.vocabulary), TOP_LOGPROBS, summaries, items));
+    uint64_t mass = 0;
+    for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
+        for (uint j = 0; j < 4; j++) {
+            if (!is_candidate(values[quad][j])) continue;
+            precise float below = values[quad][j] - highest;
+            mass += softmax_weight(below);
+        }
+    }
+    mass = workgroup_sum(mass);
+    uvec2 words = uvec2(uint(mass), uint(mass >> 32));
+    if (thread_index() == 0) store_uvec2(own_copy(push.masses, push.stride), share * 8, words);
+}

@@ -1,0 +1,78 @@
+// The second half of log-probabilities: the highest logits of the whole vocabulary, in order, and its softmax mass. One workgroup, beside `choose`.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "include/memory.glsl"
+#include "include/state.glsl"
+#include "include/workgroup.glsl"
+#include "include/integers.glsl"
+#include "include/random.glsl"
+#include "include/mass.glsl"
+#include "include/order.glsl"
+#include "include/shares.glsl"
+#include "include/select.glsl"
+#include "include/logprob_report.glsl"
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t state;
+    uint64_t items;  // what `logprob_shares` listed
+    uint64_t shares; // [shares] Share
+    uint64_t masses; // [shares] u64
+    uint64_t report; // [batch] LogprobReport
+    uint vocabulary;
+    uint stride;     // bytes between the copies of items, shares and masses
+} push;
+
+shared uint64_t top_places[TOP_LOGPROBS]; // order key and inverted id of what is reported
+shared uint top_count;
+
+// The mass of all shares, relative to `top`.
+uint64_t total_mass(uint64_t shares) {
+    uint64_t masses = own_copy(push.masses, push.stride), mass = 0;
+    for (uint share = thread_index(); share < share_total; share += workgroup_size()) {
+        uint highest = Share(shares + uint64_t(share * SHARE_BYTES)).highest;
+        if (highest == 0) continue;
+        uvec2 words = load_uvec2(masses, share * 8);
+        mass += weighted_mass(composite(words.y, words.x), entry_weight(highest));
+    }
+    return workgroup_sum(mass);
+}
+
+void main() {
+    if (!step_is_live(push.state)) return;
+    LogprobReport report = LogprobReport(push.report + uint64_t(batch_index() * LOGPROB_REPORT_BYTES));
+    share_total = share_count(push.vocabulary);
+    lists = own_copy(push.items, push.stride);
+    uint64_t shares = own_copy(push.shares, push.stride);
+    uvec2 keys = load_summaries(shares).xy;
+    top = order_value(keys.x);
+    lowest = composite(keys.y, 0);
+    uint64_t mass = 0;
+    if (keys.x != 0) {
+        mass = total_mass(shares);
+        gather_candidates();
+        Survey survey = survey_candidates();
+        if (survey.count > TOP_LOGPROBS) {
+            lowest = max(lowest, select_last(BY_COUNT, uint64_t(TOP_LOGPROBS), survey.highest, survey.lowest));
+        }
+    }
+    if (thread_index() == 0) top_count = 0;
+    barrier();
+    EACH_QUAD(list, first, entry) {
+        uvec4 quad = quad_keys(list, entry, length);
+        for (uint j = 0; j < 4; j++) {
+            if (!survives(quad[j], list, entry + j)) continue;
+            top_places[atomicAdd(top_count, 1u)] = composite(quad[j], ~entry_id(list, entry + j));
+        }
+    }
+    barrier();
+    for (uint i = thread_index(); i < top_count; i += workgroup_size()) {
+        uint rank = 0;
+        for (uint other = 0; other < top_count; other++) rank += top_places[other] > top_places[i] ? 1u : 0u;
+        report.ids[rank] = ~uint(top_places[i]);
+        report.logits[rank] = order_value(uint(top_places[i] >> 32));
+    }
+    if (thread_index() != 0) return;
+    report.mass = mass;
+    report.highest = keys.x != 0 ? top : 0.0;
+    report.count = top_count;
+}
