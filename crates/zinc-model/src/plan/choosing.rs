@@ -1,6 +1,6 @@
 //! How a step chooses its token: the ops behind the logits.
 
-use super::{Array, Op, Plan, Shape};
+use super::{Op, Plan};
 
 /// What chooses the token of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -80,13 +80,13 @@ impl Op {
 mod tests {
     use zinc_kernels::ops::ActFormat;
 
-    use super::super::barriers_before;
+    use super::super::{Array, Product, Shape, barriers_before};
     use super::*;
     use crate::weights::TensorId;
 
     fn plan() -> Plan {
         let head = Op::MatVec {
-            products: vec![super::super::Product { weights: TensorId::new(0), bias: None, y: Array::Logits }],
+            products: vec![Product { weights: TensorId::new(0), bias: None, y: Array::Logits }],
             x: Array::Residual,
             norm: None,
             act: ActFormat::Q16,

@@ -10,12 +10,9 @@ use crate::sampling::{LastTokens, Sampling};
 /// The tables of the chain of samplers.
 pub(super) fn sampler_tables(sampling: &Sampling, vocabulary: u32, context: u32) -> SamplerTables {
     let dry = sampling.dry.as_ref();
-    let breakers = dry.and_then(|dry| dry.breakers.as_deref()).map_or_else(Breakers::default, |given| {
-        let mut alone = vec![false; vocabulary as usize];
-        for &token in &given.tokens {
-            alone[token as usize] = true;
-        }
-        Breakers { alone, sequences: given.sequences.clone() }
+    let breakers = dry.and_then(|dry| dry.breakers.as_deref()).map_or_else(Breakers::default, |given| Breakers {
+        tokens: given.tokens.clone(),
+        sequences: given.sequences.clone(),
     });
     settings(sampling)
         .tables(vocabulary, context, &breakers)

@@ -74,6 +74,7 @@ impl<'a> OnDevice<'a> {
             tokens: at(TOKENS_OFFSET),
             end_tokens: at(END_TOKENS_OFFSET),
             cancelled: at(CANCELLED_OFFSET),
+            ..StepIo::default()
         }
     }
 

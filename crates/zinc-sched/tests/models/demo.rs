@@ -11,7 +11,7 @@ use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Engine, EngineOptions, FinishReason, InflightDepth, Outlet, Request, Sampling, SequenceStart, StepModel, StepShape,
-    SystemClock, Token, Tracing,
+    SystemClock, Token,
 };
 
 use crate::gpu::Gpu;
@@ -53,7 +53,7 @@ fn engine(gpu: &Gpu, sync: Sync, depth: u32, act: ActFormat) -> Engine<VulkanMod
 
 fn drive(loaded: &Arc<DeviceModel>, sync: Sync, depth: u32, act: ActFormat) -> Engine<VulkanModel> {
     let depth = InflightDepth::new(depth).expect("in range");
-    let options = VulkanOptions { sync, depth, act, stamps: Tracing::Off };
+    let options = VulkanOptions { sync, act, ..VulkanOptions::new(depth) };
     let driven = VulkanModel::new(loaded.clone(), options).expect("the demo model is recorded");
     let options = EngineOptions { depth, ..EngineOptions::default() };
     Engine::new(driven, SystemClock::new(), options).expect("the engine starts")
@@ -153,11 +153,11 @@ fn a_profile_has_a_time_for_every_op_and_leaves_the_same_logits() {
     let request = Request { max_tokens: Some(1), ..Request::new(tokens, []) };
     engine.run(&request, &mut Vec::<Token>::new()).expect("the demo model generates");
     let logits = engine.model().last_logits().expect("logits are read");
-    let options =
-        VulkanOptions { sync: Sync::Timeline, depth: InflightDepth::ONE, act: ActFormat::Q16, stamps: Tracing::Off };
+    let options = VulkanOptions::new(InflightDepth::ONE);
     let mut model = VulkanModel::new(engine.model().model().clone(), options).expect("the demo model is recorded");
     drop(engine);
-    let start = SequenceStart { tokens, cached: kept, budget: 1, sampling: &Sampling::GREEDY, eog: &[] };
+    let greedy = Sampling::GREEDY;
+    let start = SequenceStart::new(tokens, kept, 1, &greedy);
     let times = model.profile(&start, 1).expect("the device has timestamps");
     assert_eq!(times.ops_ns.len(), model.plan(StepShape::Decode).ops.len());
     assert!(times.ops_ns.iter().all(|ns| *ns >= 0.0) && times.ops_ns.iter().sum::<f64>() > 0.0, "{times:?}");

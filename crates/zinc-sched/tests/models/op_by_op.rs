@@ -30,7 +30,7 @@ impl Prefixes<'_> {
     /// Runs `ops` for the state; gives the array that `read` names.
     fn run(&self, ops: &[Op], state: &StepState, read: Array) -> Vec<f32> {
         self.state.write(0, bytemuck::bytes_of(state));
-        let io = StepIo { state: self.state.address(), report: 0, tokens: 0, end_tokens: 0, cancelled: 0 };
+        let io = StepIo { state: self.state.address(), ..StepIo::default() };
         let (activations, offset, bytes) = self.model.activation(read);
         let device = self.gpu.pipelines.device();
         let readback = Buffer::new(device, "array", bytes, Placement::Readback).expect("a buffer");

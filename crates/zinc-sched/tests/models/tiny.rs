@@ -11,7 +11,7 @@ use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{InterpreterModel, Score, Sync, VulkanModel, VulkanOptions};
-use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, StepModel, SystemClock, Token, Tracing};
+use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, StepModel, SystemClock, Token};
 
 use crate::gpu::Gpu;
 
@@ -29,7 +29,7 @@ fn cache(format: CacheFormat) -> CacheOptions {
 fn vulkan(gpu: &Gpu, model: &Arc<Model>, format: CacheFormat, act: ActFormat, sync: Sync, depth: u32) -> VulkanModel {
     let loaded = DeviceModel::load(&gpu.pipelines, model, cache(format), &mut |_| {}).expect("a tiny model loads");
     let depth = InflightDepth::new(depth).expect("a depth in range");
-    VulkanModel::new(loaded, VulkanOptions { sync, depth, act, stamps: Tracing::Off })
+    VulkanModel::new(loaded, VulkanOptions { sync, act, ..VulkanOptions::new(depth) })
         .expect("a tiny model is recorded")
 }
 
