@@ -1,12 +1,12 @@
-// Attention of one token: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache, and
-// joins the shares.
+// Attention of each token of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
+// and joins the shares.
 //
 // Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
 // them. ROW_LANES lanes share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers.
 // The context is split over workgroups and their subgroups by tiles; the grid does not depend on the context length, so that one recording
 // serves every token. Splits without a tile read the weights of the operation that follows, which then finds them in the cache. The workgroup of a group that finishes last joins
-// the shares, in the order of the splits. Every workgroup prepares the queries for itself; the one whose tile holds the token's position writes
-// the cache before it reads it.
+// the shares, in the order of the splits. Every workgroup prepares the queries for itself. Those whose tiles hold the step's own positions, up to
+// the token's, write these to the cache before they read them: what several write is the same.
 // (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
 // precision for long contexts. Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
 #version 460
@@ -48,6 +48,7 @@ layout(push_constant, scalar) uniform Push {
     uint kv_heads;
     uint groups_per_kv;   // query heads that share a key and value head / HEADS
     float epsilon;
+    uint stride;          // bytes from one token's q, k, v, partials, y and counters to the next one's
 } push;
 
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
@@ -130,8 +131,8 @@ vec2 join_shares(uint count, bool divide) {
     return all;
 }
 
-// Brings the next operation's weights into the device's cache, by idle split `idle` of `count`. What is read goes to the split's own share of the
-// partials, which nobody reads: else it would not have to be read.
+// Brings the next operation's weights into the device's cache, by idle split `idle` of `count` of the step's first token. What is read goes to the
+// split's own share of the partials, which nobody reads: else it would not have to be read.
 void warm_cache(uint idle, uint count) {
     uint group = gl_WorkGroupID.y, groups = gl_NumWorkGroups.y;
     uint stride = count * groups * gl_WorkGroupSize.x * 16;
@@ -166,13 +167,13 @@ void warm_cache(uint idle, uint count) {
 
 void main() {
     bool live = step_is_live(push.state);
-    uint position = step_position(push.state);
+    uint position = step_position(push.state), first_position = position - batch_index(); // the token's, and that of the step's first
     if (!live) return;
     uint tiles = position / TILE + 1; // the token's own entry counts
     uint split = gl_WorkGroupID.x, splits = gl_NumWorkGroups.x, group = gl_WorkGroupID.y;
     uint first_tile = split * SUBGROUPS, stride = splits * SUBGROUPS;
     if (first_tile >= tiles) {
-        warm_cache(split - min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS), splits - (tiles + SUBGROUPS - 1) / SUBGROUPS);
+        if (batch_index() == 0) warm_cache(split - min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS), splits - (tiles + SUBGROUPS - 1) / SUBGROUPS);
         return;
     }
     uint kv_head = group / push.groups_per_kv;
@@ -189,15 +190,25 @@ void main() {
         LOAD_TILE(tile)
     }
 
-    // The queries, and where the token's own tile is, its key and value. Groups that share the latter write equal bytes.
-    bool owner = (tiles - 1) / SUBGROUPS % splits == split;
-    for (uint item = gl_SubgroupID; item < HEADS + (owner ? 2 : 0); item += SUBGROUPS) {
-        if (item <= HEADS) {
-            bool is_query = item < HEADS;
-            uint64_t head = is_query ? push.q + uint64_t((group * HEADS + item) * HEAD_SIZE * 4) : push.k + uint64_t(kv_head * HEAD_SIZE * 4);
-            uint64_t row = key_cache + uint64_t(position) * uint64_t(key_row_bytes);
+    // The queries, and of the step's positions those in the workgroup's tiles: keys and values. Groups that share the latter, and the workgroups
+    // of other tokens, write equal bytes.
+    uint own_row = first_position, own_rows = 0;
+    uint first_turn = first_position / (TILE * SUBGROUPS), last_turn = (tiles - 1) / SUBGROUPS; // at most one apart
+    if (last_turn % splits == split) {
+        if (first_turn != last_turn && first_turn % splits != split) own_row = last_turn * TILE * SUBGROUPS;
+        own_rows = position + 1 - own_row;
+    } else if (first_turn != last_turn && first_turn % splits == split) {
+        own_rows = last_turn * TILE * SUBGROUPS - own_row;
+    }
+    for (uint item = gl_SubgroupID; item < HEADS + 2 * own_rows; item += SUBGROUPS) {
+        bool is_query = item < HEADS;
+        uint at = is_query ? position : own_row + (item - HEADS) / 2;
+        uint64_t of_token = uint64_t((at - first_position) * push.stride);
+        if (is_query || (item - HEADS) % 2 == 0) {
+            uint64_t head = of_token + (is_query ? push.q + uint64_t((group * HEADS + item) * HEAD_SIZE * 4) : push.k + uint64_t(kv_head * HEAD_SIZE * 4));
+            uint64_t row = key_cache + uint64_t(at) * uint64_t(key_row_bytes);
             vec2 pairs[OWN_PAIRS];
-            prepare_head(head, is_query ? push.q_norm : push.k_norm, position, pairs);
+            prepare_head(head, is_query ? push.q_norm : push.k_norm, at, pairs);
             [[unroll]] for (uint n = 0; n < OWN_PAIRS; n++) {
                 uint p = lane + n * SUBGROUP;
                 uvec2 i = pair_elements(p);
@@ -211,9 +222,9 @@ void main() {
                 }
             }
         } else {
-            uint64_t row = value_cache + uint64_t(position) * uint64_t(value_row_bytes);
+            uint64_t row = value_cache + uint64_t(at) * uint64_t(value_row_bytes);
             for (uint i = lane; i < HEAD_SIZE; i += SUBGROUP) {
-                store_cache(row, VALUE_FORMAT, i, load_f32(push.v, (kv_head * HEAD_SIZE + i) * 4));
+                store_cache(row, VALUE_FORMAT, i, load_f32(push.v + of_token, (kv_head * HEAD_SIZE + i) * 4));
             }
         }
     }
@@ -232,8 +243,8 @@ void main() {
         }
     }
     for (; tile < tiles; tile += stride) {
-        // What was loaded ahead lacks the token's own row.
-        if (tile != first_tile + gl_SubgroupID || tile == tiles - 1) {
+        // What was loaded ahead lacks the step's own rows.
+        if (tile != first_tile + gl_SubgroupID || tile >= first_position / TILE) {
             LOAD_TILE(tile)
         }
         float score[STEPS * HEADS];
@@ -328,17 +339,18 @@ void main() {
     vec2 all = join_shares(filled, sharers == 1);
     uint n = gl_NumWorkGroups.y * HEADS * HEAD_SIZE;
     uint share_bytes = HEADS * (HEAD_SIZE + 4) * 4;
-    uint64_t shares = push.partials + uint64_t(group * splits * share_bytes);
+    uint64_t y = own_copy(push.y, push.stride);
+    uint64_t shares = own_copy(push.partials, push.stride) + uint64_t(group * splits * share_bytes);
     uint64_t share = shares + uint64_t(split * share_bytes);
     for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
         vec4 value = vec4(0.0);
         for (uint s = 0; s < filled; s++) value += joined[s * HEADS * PARTS + i] * keeps[s * HEADS + i / PARTS];
-        if (sharers == 1) store_act(OUT, push.y, n, group * HEADS * PARTS + i, value);
+        if (sharers == 1) store_act(OUT, y, n, group * HEADS * PARTS + i, value);
         else store_shared_vec4(share, i * 16, value);
     }
     if (sharers == 1) return;
     if (thread_index() < HEADS) store_shared_vec4(share, (HEADS * PARTS + thread_index()) * 16, vec4(all, 0.0, 0.0));
-    if (!last_to_arrive(push.counters + uint64_t(group * 4), sharers)) return;
+    if (!last_to_arrive(own_copy(push.counters, push.stride) + uint64_t(group * 4), sharers)) return;
 
     for (uint i = thread_index(); i < HEADS * sharers; i += gl_WorkGroupSize.x) {
         vec2 of_share = load_vec4(shares, i / HEADS * share_bytes + (HEADS * PARTS + i % HEADS) * 16).xy;
@@ -358,6 +370,6 @@ void main() {
                 if (first + s < sharers) value += of_share[s] * keeps[(first + s) * HEADS + i / PARTS];
             }
         }
-        store_act(OUT, push.y, n, group * HEADS * PARTS + i, value);
+        store_act(OUT, y, n, group * HEADS * PARTS + i, value);
     }
 }

@@ -26,6 +26,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t h;       // [SLOTS, COLUMNS] in form ACT
     uint64_t y;       // [rows] f32
     uint rows;
+    uint stride;      // bytes from one token's ids, weights, h and y to the next one's
 } push;
 
 const uint CHUNKS = COLUMNS / 32;
@@ -53,15 +54,17 @@ void main() {
     bool live = step_is_live(push.state);
     uint row = flat_subgroup();
     if (row >= push.rows) return;
-    float before = load_f32(push.y, row * 4);
+    uint64_t ids = own_copy(push.ids, push.stride), shares = own_copy(push.weights, push.stride);
+    uint64_t h = own_copy(push.h, push.stride), y = own_copy(push.y, push.stride);
+    float before = load_f32(y, row * 4);
     uint bytes = row_bytes(FORMAT, COLUMNS);
     float sum = 0.0;
     if (ACT != ACT_F32) {
         uint experts[SLOTS];
         float weights[SLOTS];
         [[unroll]] for (uint slot = 0; slot < SLOTS; slot++) {
-            experts[slot] = load_uniform_u32(push.ids, slot * 4);
-            weights[slot] = uintBitsToFloat(load_uniform_u32(push.weights, slot * 4));
+            experts[slot] = load_uniform_u32(ids, slot * 4);
+            weights[slot] = uintBitsToFloat(load_uniform_u32(shares, slot * 4));
         }
         Raw raw[AHEAD];
         LOAD_WEIGHTS(0)
@@ -74,7 +77,7 @@ void main() {
                     uint slot = item / CHUNKS, chunk = item % CHUNKS;
                     float weight;
                     OF_SLOT(weight, weights, first, item)
-                    Operand operand = Operand(push.h + uint64_t(slot * act_bytes(ACT, COLUMNS)), 0, 1.0);
+                    Operand operand = Operand(h + uint64_t(slot * act_bytes(ACT, COLUMNS)), 0, 1.0);
                     float product = quantised_dot(FORMAT, unpack(FORMAT, raw[n], chunk), chunk_input(operand, FORMAT, chunk));
                     sum += weight * product;
                 }
@@ -83,11 +86,11 @@ void main() {
     } else {
         if (!live) return;
         for (uint slot = 0; slot < SLOTS; slot++) {
-            uint64_t weights = push.down + uint64_t((load_u32(push.ids, slot * 4) * push.rows + row) * bytes);
-            Operand operand = Operand(push.h + uint64_t(slot * act_bytes(ACT, COLUMNS)), 0, 1.0);
-            sum += load_f32(push.weights, slot * 4) * row_dot(FORMAT, weights, operand, gl_SubgroupInvocationID, SUBGROUP);
+            uint64_t weights = push.down + uint64_t((load_u32(ids, slot * 4) * push.rows + row) * bytes);
+            Operand operand = Operand(h + uint64_t(slot * act_bytes(ACT, COLUMNS)), 0, 1.0);
+            sum += load_f32(shares, slot * 4) * row_dot(FORMAT, weights, operand, gl_SubgroupInvocationID, SUBGROUP);
         }
     }
     sum = subgroupAdd(sum);
-    if (subgroupElect()) store_f32(push.y, row * 4, before + sum);
+    if (subgroupElect()) store_f32(y, row * 4, before + sum);
 }

@@ -37,6 +37,7 @@ layout(push_constant, scalar) uniform Push {
     uint rows;        // a multiple of 16
     uint slots;       // chosen experts, at most MAX_USED
     float epsilon;
+    uint stride;      // bytes from one token's logits, ids, weights, x and y to the next one's
 } push;
 
 const uint CHUNKS = COLUMNS / 32;
@@ -62,10 +63,11 @@ void main() {
     uint runs = push.rows / RUN;
     uint slot = flat_workgroup() / runs, run = flat_workgroup() % runs;
     if (slot >= push.slots) return;
+    uint64_t x = own_copy(push.x, push.stride);
     Operand operand;
     uint64_t matrix_row = uint64_t(run * RUN + gl_SubgroupID * ROWS);
     if (EXPERTS > 0) {
-        choose_experts(push.logits, push.slots);
+        choose_experts(own_copy(push.logits, push.stride), push.slots);
         matrix_row += uint64_t(chosen_ids[slot]) * uint64_t(push.rows);
     }
     uint gate_row_bytes = row_bytes(GATE_FORMAT, COLUMNS), up_row_bytes = row_bytes(UP_FORMAT, COLUMNS);
@@ -77,30 +79,30 @@ void main() {
         ups[r] = 0.0;
     }
     if (ACT != ACT_F32) {
-        load_operand(push.x, push.norm);
+        load_operand(x, push.norm);
         Raw gate_raw[AHEAD * ROWS], up_raw[AHEAD * ROWS];
         LOAD_WEIGHTS(0)
         if (!live) return;
-        operand = prepare_operand(push.x, push.norm, push.epsilon);
+        operand = prepare_operand(x, push.norm, push.epsilon);
         [[unroll]] for (uint at = 0; at < CHUNKS; at += AHEAD * SUBGROUP) {
             if (at > 0) LOAD_WEIGHTS(at)
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {
                 uint first_chunk = at + n * SUBGROUP, chunk = first_chunk + gl_SubgroupInvocationID;
                 if (inside(first_chunk, CHUNKS)) {
-                    ChunkInput x = chunk_input(operand, GATE_FORMAT, chunk);
+                    ChunkInput input_x = chunk_input(operand, GATE_FORMAT, chunk);
                     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                        gates[r] += quantised_dot(GATE_FORMAT, unpack(GATE_FORMAT, gate_raw[n * ROWS + r], chunk), x);
+                        gates[r] += quantised_dot(GATE_FORMAT, unpack(GATE_FORMAT, gate_raw[n * ROWS + r], chunk), input_x);
                     }
-                    if (UP_FORMAT != GATE_FORMAT) x = chunk_input(operand, UP_FORMAT, chunk);
+                    if (UP_FORMAT != GATE_FORMAT) input_x = chunk_input(operand, UP_FORMAT, chunk);
                     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                        ups[r] += quantised_dot(UP_FORMAT, unpack(UP_FORMAT, up_raw[n * ROWS + r], chunk), x);
+                        ups[r] += quantised_dot(UP_FORMAT, unpack(UP_FORMAT, up_raw[n * ROWS + r], chunk), input_x);
                     }
                 }
             }
         }
     } else {
         if (!live) return;
-        operand = prepare_operand(push.x, push.norm, push.epsilon);
+        operand = prepare_operand(x, push.norm, push.epsilon);
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
             gates[r] = row_dot(GATE_FORMAT, gate + uint64_t(r * gate_row_bytes), operand, gl_SubgroupInvocationID, SUBGROUP);
             ups[r] = row_dot(UP_FORMAT, up + uint64_t(r * up_row_bytes), operand, gl_SubgroupInvocationID, SUBGROUP);
@@ -113,9 +115,11 @@ void main() {
     }
     barrier();
     // The second half of the layer wants the choice, too.
-    if (EXPERTS > 0 && flat_workgroup() == 0) store_choice(push.ids, push.weights, push.slots);
+    if (EXPERTS > 0 && flat_workgroup() == 0) {
+        store_choice(own_copy(push.ids, push.stride), own_copy(push.weights, push.stride), push.slots);
+    }
     if (lane_index() < RUN / 4) {
-        uint64_t y = push.y + uint64_t(slot * act_bytes(OUT, push.rows));
+        uint64_t y = own_copy(push.y, push.stride) + uint64_t(slot * act_bytes(OUT, push.rows));
         store_act(OUT, y, push.rows, run * (RUN / 4) + lane_index(), results[lane_index()]);
     }
 }

@@ -1,4 +1,4 @@
-// Up to three matrices times one vector: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
+// Up to three matrices times a vector, for each token of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
 // the head). A subgroup computes ROWS rows at a time, so that what it read of the vector serves all of them; the subgroups of a workgroup are at
 // the same matrix.
 #version 460
@@ -40,6 +40,7 @@ layout(push_constant, scalar) uniform Push {
     uint rows_1;
     uint rows_2;
     float epsilon;
+    uint stride;          // bytes from one token's x and y to the next one's
 } push;
 
 const uint CHUNKS = COLUMNS / 32;
@@ -76,7 +77,7 @@ void multiply(uint format, Product product, uint turn, bool live, bool prepare, 
     if (ACT != ACT_F32) LOAD_WEIGHTS(0)
     if (EARLY == 1 && ACT != ACT_F32) {
         if (!live) return;
-        if (prepare) operand = prepare_operand(push.x, push.norm, push.epsilon);
+        if (prepare) operand = prepare_operand(own_copy(push.x, push.stride), push.norm, push.epsilon);
     }
     if (ACT != ACT_F32) {
         [[unroll]] for (uint at = 0; at < CHUNKS; at += AHEAD * SUBGROUP) {
@@ -110,12 +111,13 @@ void main() {
     bool live = step_is_live(push.state);
     uint turns_0 = turns(push.rows_0), turns_1 = turns(push.rows_1), turns_2 = turns(push.rows_2);
     uint workgroups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
-    Operand operand = Operand(push.x, push.norm, 1.0);
+    uint64_t x = own_copy(push.x, push.stride);
+    Operand operand = Operand(x, push.norm, 1.0);
     bool prepare = true;
-    load_operand(push.x, push.norm);
+    load_operand(x, push.norm);
     if (EARLY == 0 || ACT == ACT_F32) {
         if (!live) return;
-        operand = prepare_operand(push.x, push.norm, push.epsilon);
+        operand = prepare_operand(x, push.norm, push.epsilon);
         prepare = false;
     }
     for (uint turn = flat_workgroup(); turn < turns_0 + turns_1 + turns_2; turn += workgroups) {
@@ -132,6 +134,7 @@ void main() {
             at = turn - turns_0 - turns_1;
             product = Product(push.weights_2, push.bias_2, push.y_2, push.rows_2);
         }
+        product.y = own_copy(product.y, push.stride);
         if (format == FORMAT_0) multiply(FORMAT_0, product, at, live, prepare, operand);
         else if (FORMAT_1 != NO_FORMAT && FORMAT_1 != FORMAT_0 && format == FORMAT_1) multiply(FORMAT_1, product, at, live, prepare, operand);
         else if (FORMAT_2 != NO_FORMAT && FORMAT_2 != FORMAT_0 && FORMAT_2 != FORMAT_1) multiply(FORMAT_2, product, at, live, prepare, operand);

@@ -27,29 +27,32 @@ layout(push_constant, scalar) uniform Push {
     uint64_t y;       // [COLUMNS] in form OUT
     uint64_t logits;  // [experts] f32
     float epsilon;
+    uint stride;      // bytes from one token's x, y and logits to the next one's
 } push;
 
 void main() {
     bool live = step_is_live(push.state);
     uint groups = gl_NumWorkGroups.x, row = gl_WorkGroupID.x;
-    Operand operand = Operand(push.x, push.norm, 1.0);
+    uint64_t x = own_copy(push.x, push.stride);
+    Operand operand = Operand(x, push.norm, 1.0);
     // The root mean square divides the sum in the end, so that one pass serves both.
     vec2 sums = vec2(0.0);
     uint64_t weights = push.matrix + uint64_t(row) * uint64_t(row_bytes(FORMAT, COLUMNS));
     sums.x = row_dot(FORMAT, weights, operand, thread_index(), gl_WorkGroupSize.x);
     [[unroll]] for (uint first = 0; first < COLUMNS / 4; first += gl_WorkGroupSize.x) {
         uint part = first + thread_index();
-        vec4 x = part < COLUMNS / 4 ? load_vec4(push.x, part * 16u) : vec4(0.0);
-        sums.y += dot(x, x);
+        vec4 value = part < COLUMNS / 4 ? load_vec4(x, part * 16u) : vec4(0.0);
+        sums.y += dot(value, value);
     }
     if (!live) return;
     sums = workgroup_sum(sums);
     operand.norm_scale = 1.0 / sqrt(sums.y / float(COLUMNS) + push.epsilon);
-    if (thread_index() == 0) store_f32(push.logits, row * 4, sums.x * operand.norm_scale);
+    if (thread_index() == 0) store_f32(own_copy(push.logits, push.stride), row * 4, sums.x * operand.norm_scale);
     // Each workgroup stores some runs, four lanes a run.
     const uint own = gl_WorkGroupSize.x / 4;
+    uint64_t y = own_copy(push.y, push.stride);
     for (uint run = lane_index() / 4 * groups + row; run < RUNS; run += own * groups) {
         uint part = run * 4 + lane_index() % 4;
-        store_act(OUT, push.y, COLUMNS, part, normalised(operand, part));
+        store_act(OUT, y, COLUMNS, part, normalised(operand, part));
     }
 }

@@ -1,4 +1,5 @@
-// First half of sampling: each workgroup finds the best of its share of the vocabulary, the lower id where two are equal.
+// First half of sampling: each workgroup finds the best of its share of the vocabulary, the lower id where two are equal, for each token of the
+// step.
 // Greedy compares logits. Otherwise a Gumbel variate is added to logit / temperature: the maximum of these is distributed as the
 // softmax (Gumbel, 1954; Maddison et al., A* Sampling, 2014). The variate depends on seed, position and id alone.
 // The score's arithmetic is exact, so that the host draws the same token from the same logits.
@@ -17,6 +18,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t candidates; // [workgroups] Candidate
     uint vocabulary;
     uint share;          // ids a workgroup looks at, a multiple of 4
+    uint stride;         // bytes from one token's logits and candidates to the next one's
 } push;
 
 void main() {
@@ -24,14 +26,16 @@ void main() {
     StepState state = StepState(push.state);
     float inverse_temperature = state.inverse_temperature;
     uvec2 key = uvec2(state.seed_low, state.seed_high);
+    uint position = state.position + batch_index();
+    uint64_t logits = own_copy(push.logits, push.stride);
     uint first = flat_workgroup() * push.share;
     uint end = min(first + push.share, push.vocabulary);
     Candidate best = no_candidate();
     for (uint group = first + thread_index() * 4; group < end; group += workgroup_size() * 4) {
         uvec4 random = uvec4(0);
-        if (inverse_temperature != 0.0) random = philox(uvec4(group / 4, state.position, 0, 0), key);
+        if (inverse_temperature != 0.0) random = philox(uvec4(group / 4, position, 0, 0), key);
         for (uint j = 0; j < 4 && group + j < end; j++) {
-            float logit = load_f32(push.logits, (group + j) * 4);
+            float logit = load_f32(logits, (group + j) * 4);
             uint magnitude = floatBitsToUint(logit) & 0x7fffffffu;
             if (magnitude > 0x7f800000u || floatBitsToUint(logit) == 0x7f800000u) {
                 best.non_finite++;
@@ -50,5 +54,5 @@ void main() {
         }
     }
     best = workgroup_best(best);
-    if (thread_index() == 0) store_candidate(push.candidates, flat_workgroup(), best);
+    if (thread_index() == 0) store_candidate(own_copy(push.candidates, push.stride), flat_workgroup(), best);
 }

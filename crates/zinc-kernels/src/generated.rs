@@ -2,18 +2,18 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   72726accfe37fc0a2b2770b165daf5b0a93ab687253ebc0b7a39016119d864d1 crates/zinc-kernels/spv/advance.spv
-//   bb4412ffecbab7c01953c41c363fb6001878bc4d0987cefeb7df0985df224f50 crates/zinc-kernels/spv/attention.spv
-//   0d3a811f4d410a8621eeb6de3d96d39526cce91ff55ebed7d23c446b65a1871e crates/zinc-kernels/spv/expert_down.spv
-//   24a2eeca53db0861be5393598149c470a90c96ba28458e752d8f2bf074f6ac24 crates/zinc-kernels/spv/gate_up.spv
+//   54cc4b071f0622352f2e1d39fa70266e99a7a05820aca48f2d3bcab0224a1198 crates/zinc-kernels/spv/attention.spv
+//   98346de980572eaf09d416e4fe8a3ad23a52a2d22b125fc17d6c8c06d1bcb522 crates/zinc-kernels/spv/expert_down.spv
+//   78600803ea9a561372a9d050dae3b16e7cc1121120939c824c6ee44dde205eb7 crates/zinc-kernels/spv/gate_up.spv
 //   16857c03b77d001e3402b841ba341bfa4605143bcc4830ec340ba609e01617d4 crates/zinc-kernels/spv/gather.spv
-//   e4c8a33f6824a7f8f6f0fc4ea970af401374c03cf83ead376d29787961b60334 crates/zinc-kernels/spv/mat_vec.spv
+//   d0d305e4343c44497924c8ea00eaa75ab2bfe7d7b0a8aad52c1b4af4e9cf415c crates/zinc-kernels/spv/mat_vec.spv
 //   2148ddc5aa5e3495df0cdb5c2d42132c2934d09c0ec3d2808cb8a50e73051847 crates/zinc-kernels/spv/read.spv
-//   ed9860de9c9e407b14bb5383fc3e419c79f50387c006eb23a6d8abc98ca6c3ac crates/zinc-kernels/spv/router.spv
-//   446c3c62560f2097687fcebdf1a02031c3e2c9352ea8567e7a233200f8c979de crates/zinc-kernels/spv/sample.spv
+//   0f4a0d8565ab6ad7ec10b2936fa38d4e4adf0932286717d1449b80a13f423d84 crates/zinc-kernels/spv/router.spv
+//   319697fd57c8fea8a9de77aca2a42db312fc07c6a9b338e2f6df8922872f5189 crates/zinc-kernels/spv/sample.spv
 //   a4ea58016ba752b10e17a95994381b77f62708e087aefda6dac4d475be5761b2 shaders/advance.comp
-//   4df25234343c41bd6c4ae83ad15f532e0dc0c96a22f5dd05782dff583d94c050 shaders/attention.comp
-//   bc3149ca99e5516287396e933d9d0c4922bc3f4d238a6e84c03d12e2ec5cdacc shaders/expert_down.comp
-//   400ebe307f7203255fdc830711d08edbc12d2e031500016bd6a6d1350e7ab6f4 shaders/gate_up.comp
+//   2416cf5c4dafcd7d34d2bfeedc3f4ae1f632ef3ff27e9e772b3683100bf7fb3e shaders/attention.comp
+//   7bf27b1109609db9c39654e0975a941254a640ee8d790dfeb97a7e2ac47930e4 shaders/expert_down.comp
+//   62e2944b9dd46f6fd4b9481dc896a83f5ac1345e20a040b88bbb1c8353c1c838 shaders/gate_up.comp
 //   25a76e5cde1d7084341ed31f967b51808bcd6c0090c9da14f7c485715c5a6aa7 shaders/gather.comp
 //   98af82ddf96162ef668807429d47cfb0bcef821065774c34df10b2a9d5dbce0d shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
@@ -29,10 +29,10 @@
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
 //   02c5f6217da54f351e36fbba8a01a831dfb8ca91386c02c2f08e58fd4656fb30 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
-//   0685b31e924ff01fa3a639445e1fd2147bb45f3968c79ec5a7a83875bdf41eaf shaders/mat_vec.comp
+//   de7cb07d0a4de379ca4fa93dd1476e7c7c0a71b25f6e3ad89820751c0ddf5818 shaders/mat_vec.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
-//   d9646bba43cc0bc73671a22e8f80980cd5641b002a78925af2eea0d6999dae0d shaders/router.comp
-//   16e091fc99a5a3d2188361a6da350f3aac8732529a7af8ded0c789a58723fad6 shaders/sample.comp
+//   e39f08f23d08528a5ed60bf7ba270dc9ffdba0c9021f8f17dbd6bfdcb2bf6d09 shaders/router.comp
+//   903691b3cb0b9933a883843f5f81bb100f7e490864d641ab6a56f37506340d73 shaders/sample.comp
 
 use crate::kernel::KernelDef;
 
@@ -294,15 +294,15 @@ pub mod advance {
     };
 }
 
-/// Attention of one token: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache, and
-/// joins the shares.
+/// Attention of each token of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
+/// and joins the shares.
 ///
 /// Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
 /// them. ROW_LANES lanes share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers.
 /// The context is split over workgroups and their subgroups by tiles; the grid does not depend on the context length, so that one recording
 /// serves every token. Splits without a tile read the weights of the operation that follows, which then finds them in the cache. The workgroup of a group that finishes last joins
-/// the shares, in the order of the splits. Every workgroup prepares the queries for itself; the one whose tile holds the token's position writes
-/// the cache before it reads it.
+/// the shares, in the order of the splits. Every workgroup prepares the queries for itself. Those whose tiles hold the step's own positions, up to
+/// the token's, write these to the cache before they read them: what several write is the same.
 /// (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
 /// precision for long contexts. Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
 pub mod attention {
@@ -358,9 +358,13 @@ pub mod attention {
         pub groups_per_kv: u32,
         /// `epsilon` in GLSL.
         pub epsilon: f32,
+        /// bytes from one token's q, k, v, partials, y and counters to the next one's
+        pub stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 120);
+        assert!(size_of::<Push>() == 128);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, q) == 8);
         assert!(std::mem::offset_of!(Push, k) == 16);
@@ -378,6 +382,7 @@ pub mod attention {
         assert!(std::mem::offset_of!(Push, kv_heads) == 108);
         assert!(std::mem::offset_of!(Push, groups_per_kv) == 112);
         assert!(std::mem::offset_of!(Push, epsilon) == 116);
+        assert!(std::mem::offset_of!(Push, stride) == 120);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -454,8 +459,8 @@ pub mod expert_down {
         pub y: u64,
         /// `rows` in GLSL.
         pub rows: u32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
+        /// bytes from one token's ids, weights, h and y to the next one's
+        pub stride: u32,
     }
     const _: () = {
         assert!(size_of::<Push>() == 56);
@@ -466,6 +471,7 @@ pub mod expert_down {
         assert!(std::mem::offset_of!(Push, h) == 32);
         assert!(std::mem::offset_of!(Push, y) == 40);
         assert!(std::mem::offset_of!(Push, rows) == 48);
+        assert!(std::mem::offset_of!(Push, stride) == 52);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -542,8 +548,8 @@ pub mod gate_up {
         pub slots: u32,
         /// `epsilon` in GLSL.
         pub epsilon: f32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
+        /// bytes from one token's logits, ids, weights, x and y to the next one's
+        pub stride: u32,
     }
     const _: () = {
         assert!(size_of::<Push>() == 88);
@@ -559,6 +565,7 @@ pub mod gate_up {
         assert!(std::mem::offset_of!(Push, rows) == 72);
         assert!(std::mem::offset_of!(Push, slots) == 76);
         assert!(std::mem::offset_of!(Push, epsilon) == 80);
+        assert!(std::mem::offset_of!(Push, stride) == 84);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -665,7 +672,7 @@ pub mod gather {
         KernelDef { name: "gather", spirv: include_bytes!("../spv/gather.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// Up to three matrices times one vector: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
+/// Up to three matrices times a vector, for each token of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
 /// the head). A subgroup computes ROWS rows at a time, so that what it read of the vector serves all of them; the subgroups of a workgroup are at
 /// the same matrix.
 pub mod mat_vec {
@@ -707,9 +714,13 @@ pub mod mat_vec {
         pub rows_2: u32,
         /// `epsilon` in GLSL.
         pub epsilon: f32,
+        /// bytes from one token's x and y to the next one's
+        pub stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 112);
+        assert!(size_of::<Push>() == 120);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, x) == 8);
         assert!(std::mem::offset_of!(Push, norm) == 16);
@@ -726,6 +737,7 @@ pub mod mat_vec {
         assert!(std::mem::offset_of!(Push, rows_1) == 100);
         assert!(std::mem::offset_of!(Push, rows_2) == 104);
         assert!(std::mem::offset_of!(Push, epsilon) == 108);
+        assert!(std::mem::offset_of!(Push, stride) == 112);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -860,8 +872,8 @@ pub mod router {
         pub logits: u64,
         /// `epsilon` in GLSL.
         pub epsilon: f32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
+        /// bytes from one token's x, y and logits to the next one's
+        pub stride: u32,
     }
     const _: () = {
         assert!(size_of::<Push>() == 56);
@@ -872,6 +884,7 @@ pub mod router {
         assert!(std::mem::offset_of!(Push, y) == 32);
         assert!(std::mem::offset_of!(Push, logits) == 40);
         assert!(std::mem::offset_of!(Push, epsilon) == 48);
+        assert!(std::mem::offset_of!(Push, stride) == 52);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -899,7 +912,8 @@ pub mod router {
         KernelDef { name: "router", spirv: include_bytes!("../spv/router.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// First half of sampling: each workgroup finds the best of its share of the vocabulary, the lower id where two are equal.
+/// First half of sampling: each workgroup finds the best of its share of the vocabulary, the lower id where two are equal, for each token of the
+/// step.
 /// Greedy compares logits. Otherwise a Gumbel variate is added to logit / temperature: the maximum of these is distributed as the
 /// softmax (Gumbel, 1954; Maddison et al., A* Sampling, 2014). The variate depends on seed, position and id alone.
 /// The score's arithmetic is exact, so that the host draws the same token from the same logits.
@@ -920,14 +934,19 @@ pub mod sample {
         pub vocabulary: u32,
         /// ids a workgroup looks at, a multiple of 4
         pub share: u32,
+        /// bytes from one token's logits and candidates to the next one's
+        pub stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 32);
+        assert!(size_of::<Push>() == 40);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, logits) == 8);
         assert!(std::mem::offset_of!(Push, candidates) == 16);
         assert!(std::mem::offset_of!(Push, vocabulary) == 24);
         assert!(std::mem::offset_of!(Push, share) == 28);
+        assert!(std::mem::offset_of!(Push, stride) == 32);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

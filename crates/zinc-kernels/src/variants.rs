@@ -54,7 +54,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     for format in [Format::Q4K, Format::Q6K] {
         add(format.name(), expert_down(format).dispatch(target));
     }
-    let sample = Sample { state: 0, logits: 0, candidates: 0, vocabulary: VOCABULARY };
+    let sample = Sample { state: 0, logits: 0, candidates: 0, vocabulary: VOCABULARY, batch: Batch::ONE };
     add("", sample.dispatch(target));
     add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
     let advance = Advance {
@@ -89,7 +89,7 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
     let (query_rows, kv_rows) = (query_heads * head_size, kv_heads * head_size);
     let mut list = Vec::new();
     let mut add = |label: String, products: &[Product], act, norm, accumulate| {
-        let launch = MatVec { state: 0, products, x: 0, act, norm, accumulate };
+        let launch = MatVec { state: 0, products, x: 0, act, norm, accumulate, batch: Batch::ONE };
         list.push((label, launch.dispatch(target)));
     };
     for value in [Format::Q4K, Format::Q6K] {
@@ -128,17 +128,18 @@ fn attention(format: CacheFormat) -> Attention {
         pairing: Pairing::Halves,
         next: None,
         context: 16_384,
+        batch: Batch::ONE,
     }
 }
 
 fn router() -> Router {
     let matrix = matrix(Format::F32, EXPERTS, WIDTH);
-    Router { state: 0, x: 0, norm: NORM, matrix, y: 0, out: ACT, logits: 0 }
+    Router { state: 0, x: 0, norm: NORM, matrix, y: 0, out: ACT, logits: 0, batch: Batch::ONE }
 }
 
 fn gate_up(rows: u32, routing: Routing, norm: Option<Norm>) -> GateUp {
     let gate = matrix(Format::Q4K, rows, WIDTH);
-    GateUp { state: 0, gate, up: gate, routing, x: 0, act: ACT, norm, y: 0, out: ACT }
+    GateUp { state: 0, gate, up: gate, routing, x: 0, act: ACT, norm, y: 0, out: ACT, batch: Batch::ONE }
 }
 
 fn expert_down(format: Format) -> ExpertDown {
@@ -152,6 +153,7 @@ fn expert_down(format: Format) -> ExpertDown {
         act: ACT,
         y: 0,
         slots: USED_EXPERTS,
+        batch: Batch::ONE,
     }
 }
 

@@ -6,10 +6,11 @@ mod support;
 
 use half::f16;
 use support::arena::{Array, values};
+use support::batch::{self, Builder, Use, View};
 use support::data::{Random, live};
 use support::{Arena, compare, operand, tolerance};
 use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{ActFormat, Attention, CacheFormat, HeadNorm, Heads, Pairing};
+use zinc_kernels::ops::{ActFormat, Attention, Batch, CacheFormat, HeadNorm, Heads, MAX_BATCH, Pairing};
 use zinc_kernels::reference::{self, AttentionShape};
 use zinc_kernels::{Target, Tuning};
 
@@ -59,12 +60,46 @@ const PLAIN: Case = Case {
 /// Rows that the cache has beyond the position.
 const BEYOND: usize = 5;
 
-/// A cache whose rows from the position on are NaN: what stands there before the launch must not reach the result.
-fn cache(arena: &mut Arena, random: &mut Random, case: &Case, format: CacheFormat, size: f32) -> (Array<u8>, Vec<f32>) {
+fn heads(case: &Case) -> Heads {
+    let [query_heads, kv_heads, head_size] = [case.query_heads, case.kv_heads, case.head_size].map(|n| n as u32);
+    Heads { query_heads, kv_heads, head_size }
+}
+
+/// The device, tuned as the case says.
+fn target(case: &Case) -> Target {
+    let target = Arena::new().gpu.target();
+    let tuning = Tuning {
+        attention_workgroups: (case.splits * case.query_heads) as u32,
+        warm_cache: case.warm,
+        attention_heads: case.heads,
+        long_context: 0,
+        ..target.tuning
+    };
+    Target { tuning, ..target }
+}
+
+/// A table of rotations for so many positions.
+fn rotation(positions: usize, pairs: usize) -> Vec<[f32; 2]> {
+    (0..positions * pairs)
+        .map(|i| ((i / pairs) as f32 * (0.9f32).powi((i % pairs) as i32)).sin_cos())
+        .map(|(sine, cosine)| [cosine, sine])
+        .collect()
+}
+
+/// A cache whose rows from the position on are NaN: what stands there before the launch must not reach the result. `beyond` rows follow that
+/// of the position.
+fn cache(
+    arena: &mut Arena,
+    random: &mut Random,
+    case: &Case,
+    format: CacheFormat,
+    size: f32,
+    beyond: usize,
+) -> (Array<u8>, Vec<f32>) {
     let width = case.kv_heads * case.head_size;
     let mut rows = random.vector(case.position * width, size);
     reference::cache_row(format, &mut rows);
-    rows.resize(rows.len() + (1 + BEYOND) * width, f32::NAN);
+    rows.resize(rows.len() + (1 + beyond) * width, f32::NAN);
     let bytes: Vec<u8> = match format {
         CacheFormat::F32 => bytemuck::cast_slice(&rows).to_vec(),
         CacheFormat::F16 => rows.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
@@ -82,30 +117,20 @@ fn read_cache(arena: &Arena, cache: Array<u8>, format: CacheFormat) -> Vec<f32> 
 
 fn check(case: &Case) {
     let name = format!("{case:?}");
-    let &Case { query_heads, kv_heads, head_size, rotated, position, splits, .. } = case;
+    let &Case { query_heads, kv_heads, head_size, rotated, position, .. } = case;
     let mut random = Random::new(&name);
     let mut arena = Arena::new();
-    let tuning = Tuning {
-        attention_workgroups: (splits * query_heads) as u32,
-        warm_cache: case.warm,
-        attention_heads: case.heads,
-        long_context: 0,
-        ..arena.gpu.target().tuning
-    };
-    let target = Target { tuning, ..arena.gpu.target() };
+    let target = target(case);
     let state = arena.state(StepState { position: position as u32, ..live() });
     let q = random.vector(query_heads * head_size, case.size);
     let k = random.vector(kv_heads * head_size, case.size);
     let v = random.vector(kv_heads * head_size, 1.0);
     let (q_norm, k_norm) = (random.vector(head_size, 1.5), random.vector(head_size, 1.5));
     let pairs = rotated / 2;
-    let rotation: Vec<[f32; 2]> = (0..(position + 1) * pairs)
-        .map(|i| ((i / pairs) as f32 * (0.9f32).powi((i % pairs) as i32)).sin_cos())
-        .map(|(sine, cosine)| [cosine, sine])
-        .collect();
-    let (key_cache, mut keys) = cache(&mut arena, &mut random, case, case.keys, case.size);
-    let (value_cache, mut values) = cache(&mut arena, &mut random, case, case.values, 1.0);
-    let heads = Heads { query_heads: query_heads as u32, kv_heads: kv_heads as u32, head_size: head_size as u32 };
+    let rotation = rotation(position + 1, pairs);
+    let (key_cache, mut keys) = cache(&mut arena, &mut random, case, case.keys, case.size, BEYOND);
+    let (value_cache, mut values) = cache(&mut arena, &mut random, case, case.values, 1.0, BEYOND);
+    let heads = heads(case);
     let n = query_heads * head_size;
     let y = arena.output::<u8>(case.out.bytes(n as u64) as usize);
     let counters = arena.in_out(&vec![0u32; query_heads]);
@@ -133,6 +158,7 @@ fn check(case: &Case) {
         pairing: case.pairing,
         next: Some((arena.input(&[1u32; 4_100]).address, 4 * 4_100)),
         context: (position + 1 + BEYOND) as u32,
+        batch: Batch::ONE,
     };
     arena.run(&[op.dispatch(&target)]);
     assert!(arena.read(counters).iter().all(|count| *count == 0), "{name}: the counters are left as they were found");
@@ -284,6 +310,7 @@ fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values
         pairing: Pairing::Halves,
         next: None,
         context: count,
+        batch: Batch::ONE,
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
     arena.read(y)
@@ -307,5 +334,78 @@ fn not_a_number_is_not_hidden() {
         let earlier = vec![0.5; 32 * (count as usize - 1)];
         let y = plain_head(&mut Arena::new(), count, &[f32::NAN; 32], 0.5, &earlier, &[0.5; 32]);
         assert!(y.iter().all(|y| y.is_nan()), "{y:?}");
+    }
+}
+
+/// A token sees what the tokens before it in its step append, wherever these lie in tiles and workgroups.
+fn check_batch(case: &Case) {
+    let positions = case.position + MAX_BATCH as usize;
+    let state_of = |token| StepState { position: case.position as u32 + token, ..live() };
+    let heads = heads(case);
+    let stride = (heads.partials() as u32 * 4).next_multiple_of(256) + 256;
+    batch::check(&format!("{case:?}"), stride, state_of, |b: &mut Builder| {
+        let (query_width, width) = (case.query_heads * case.head_size, case.kv_heads * case.head_size);
+        let (q, k, v) = (b.vector(Use::Input, query_width), b.vector(Use::Input, width), b.vector(Use::Input, width));
+        let y = b.output(case.out.bytes(query_width as u64) as usize);
+        let partials = b.activation(Use::Scratch, |_| vec![f32::NAN; heads.partials() as usize]);
+        let counters = b.activation(Use::InOut, |_| vec![0u32; case.query_heads]);
+        let norm = |b: &mut Builder| b.shared(case.head_size);
+        let norm = case.norm.then(|| HeadNorm { q: norm(b), k: norm(b), epsilon: EPSILON });
+        let rotation = b.arena.input(rotation(positions, case.rotated / 2).as_flattened()).address;
+        let mut cache =
+            |format| cache(&mut b.arena, &mut b.random, case, format, 1.0, positions - case.position).0.address;
+        let (key_cache, value_cache) = (cache(case.keys), cache(case.values));
+        let next = Some((b.arena.input(&[1u32; 4_100]).address, 4 * 4_100));
+        let target = target(case);
+        let case = *case;
+        move |view: &View| {
+            Attention {
+                state: view.state,
+                q: view.own(q),
+                k: view.own(k),
+                v: view.own(v),
+                norm,
+                rotation,
+                key_cache,
+                value_cache,
+                partials: view.own(partials),
+                counters: view.own(counters),
+                y: view.own(y),
+                out: case.out,
+                key_format: case.keys,
+                value_format: case.values,
+                heads,
+                rotated: case.rotated as u32,
+                pairing: case.pairing,
+                next,
+                context: positions as u32,
+                batch: view.batch,
+            }
+            .dispatch(&target)
+        }
+    });
+}
+
+#[test]
+fn batches_around_tiles_and_workgroups() {
+    for position in [0, 1, 5, 8, 9, 14, 28, 57, 60, 63, 64, 121, 127, 250, 255, 257, 700] {
+        for (splits, warm, heads) in [(1, false, 4), (3, true, 2), (16, true, 4)] {
+            check_batch(&Case { position, splits, warm, heads, ..PLAIN });
+        }
+    }
+}
+
+#[test]
+fn batches_of_every_form() {
+    use CacheFormat::{F16, F32};
+    for (keys, values, out, head_size, norm, pairing) in [
+        (F32, F32, ActFormat::F32, 64, true, Pairing::Halves),
+        (F16, F16, ActFormat::Q16, 128, true, Pairing::Interleaved),
+        (F32, F16, ActFormat::Q8, 256, false, Pairing::Halves),
+    ] {
+        for position in [3, 250] {
+            let case = Case { keys, values, out, head_size, rotated: head_size, norm, pairing, position, ..PLAIN };
+            check_batch(&Case { query_heads: 4, kv_heads: 2, ..case });
+        }
     }
 }

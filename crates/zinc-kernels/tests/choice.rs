@@ -6,7 +6,7 @@ mod support;
 
 use support::data::{Random, live};
 use support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Choice, GateUp, Matrix, Routing, Weighting};
+use zinc_kernels::ops::{ActFormat, Batch, Choice, GateUp, Matrix, Routing, Weighting};
 use zinc_kernels::{Format, Target, reference};
 
 /// A run of outputs: what the experts compute is not looked at here.
@@ -15,8 +15,8 @@ const COLUMNS: u32 = 32;
 
 fn op(choice: Choice, state: u64, x: u64, matrix: u64, y: u64) -> GateUp {
     let gate = Matrix { address: matrix, format: Format::F16, rows: ROWS, columns: COLUMNS };
-    let routing = Routing::Experts(choice);
-    GateUp { state, gate, up: gate, routing, x, act: ActFormat::F32, norm: None, y, out: ActFormat::F32 }
+    let (routing, act) = (Routing::Experts(choice), ActFormat::F32);
+    GateUp { state, gate, up: gate, routing, x, act, norm: None, y, out: act, batch: Batch::ONE }
 }
 
 fn check(name: &str, logits: &[f32], used: usize) {

@@ -4,9 +4,10 @@
 
 mod support;
 
+use support::batch::{self, Builder, Use, View};
 use support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
 use support::{Arena, compare, operand, tolerance};
-use zinc_kernels::ops::{ActFormat, ExpertDown, Matrix};
+use zinc_kernels::ops::{ActFormat, Batch, ExpertDown, Matrix};
 use zinc_kernels::reference::{self, Quantised};
 use zinc_kernels::{Format, Target, Tuning};
 
@@ -71,6 +72,7 @@ fn check_form(case: &Case, act: ActFormat, target: &Target) {
         experts: experts as u32,
         y: y.address,
         slots: ids.len() as u32,
+        batch: Batch::ONE,
     };
     arena.run(&[op.dispatch(target)]);
 
@@ -144,5 +146,52 @@ fn every_tuning() {
     {
         let tuning = Tuning { expert_down_width, expert_chunks_ahead, ..target.tuning };
         check_form(&Case { columns: 768, ..PLAIN }, act, &Target { tuning, ..target });
+    }
+}
+
+/// Each token has chosen experts of its own.
+#[test]
+fn batches() {
+    let (experts, slots) = (6, 3);
+    for act in [ActFormat::Q16, ActFormat::F32] {
+        batch::check(
+            &format!("{act:?}"),
+            4_096,
+            |_| live(),
+            |b: &mut Builder| {
+                let down = b.matrix(Format::Q6K, experts, 37, 256);
+                let ids = b.activation(Use::Input, |random| (0..slots).map(|_| random.below(experts) as u32).collect());
+                let weights = b.vector(Use::Input, slots);
+                let h = b.activation(Use::Input, |random| {
+                    (0..slots)
+                        .flat_map(|_| {
+                            let h = random.vector(256, 1.0);
+                            if act == ActFormat::F32 {
+                                bytemuck::cast_slice(&h).to_vec()
+                            } else {
+                                Quantised::new(act, &h).bytes()
+                            }
+                        })
+                        .collect::<Vec<u8>>()
+                });
+                let y = b.vector(Use::InOut, 37);
+                let target = b.arena.gpu.target();
+                move |v: &View| {
+                    ExpertDown {
+                        state: v.state,
+                        down,
+                        experts: experts as u32,
+                        ids: v.own(ids),
+                        weights: v.own(weights),
+                        h: v.own(h),
+                        act,
+                        y: v.own(y),
+                        slots: slots as u32,
+                        batch: v.batch,
+                    }
+                    .dispatch(&target)
+                }
+            },
+        );
     }
 }

@@ -4,10 +4,11 @@
 
 mod support;
 
+use support::batch::{self, Builder, Use, View};
 use support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
 use support::operand::{self, Operand};
 use support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Choice, GateUp, Matrix, Norm, Routing, Weighting};
+use zinc_kernels::ops::{ActFormat, Batch, Choice, GateUp, Matrix, Norm, Routing, Weighting};
 use zinc_kernels::{Format, Target, Tuning, reference};
 
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +87,7 @@ fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool, target: 
         norm: norm.then_some(Norm { weight: operand.norm, epsilon: operand::EPSILON }),
         y: y.address,
         out,
+        batch: Batch::ONE,
     };
     arena.run(&[op.dispatch(target)]);
     let bytes: Vec<u8> = arena.read(y);
@@ -166,9 +168,53 @@ fn every_tuning() {
     }
 }
 
+/// Each token chooses experts of its own.
+#[test]
+fn batches() {
+    let (experts, used) = (6, 3);
+    for (act, out, dense) in [
+        (ActFormat::Q16, ActFormat::Q16, false),
+        (ActFormat::F32, ActFormat::Q8, false),
+        (ActFormat::Q8, ActFormat::F32, true),
+    ] {
+        let name = format!("{act:?} to {out:?}, dense: {dense}");
+        batch::check(
+            &name,
+            4_096,
+            |_| live(),
+            |b: &mut Builder| {
+                let (slots, matrices) = if dense { (1, 1) } else { (used, experts) };
+                let gate = b.matrix(Format::Q4K, matrices, 48, 512);
+                let up = b.matrix(Format::Q6K, matrices, 48, 512);
+                let x = b.operand(if dense { ActFormat::F32 } else { act }, 512);
+                let norm = dense.then(|| Norm { weight: b.shared(512), epsilon: operand::EPSILON });
+                let y = b.output(slots * out.bytes(48) as usize);
+                let choice = (!dense).then(|| Choice {
+                    logits: b.vector(Use::Input, experts),
+                    experts: experts as u32,
+                    used: used as u32,
+                    weighting: Weighting::SoftmaxOfAll,
+                    ids: b.output(used * 4),
+                    weights: b.output(used * 4),
+                });
+                let target = b.arena.gpu.target();
+                move |v: &View| {
+                    let routing = choice.map_or(Routing::Dense, |choice| {
+                        let (logits, ids, weights) = (v.own(choice.logits), v.own(choice.ids), v.own(choice.weights));
+                        Routing::Experts(Choice { logits, ids, weights, ..choice })
+                    });
+                    let (x, y) = (v.own(x), v.own(y));
+                    GateUp { state: v.state, gate, up, routing, x, act, norm, y, out, batch: v.batch }.dispatch(&target)
+                }
+            },
+        );
+    }
+}
+
 fn refused(gate: Matrix, up: Matrix) {
     let act = ActFormat::F32;
-    let op = GateUp { state: 0, gate, up, routing: Routing::Dense, x: 0, act, norm: None, y: 0, out: act };
+    let (routing, batch) = (Routing::Dense, Batch::ONE);
+    let op = GateUp { state: 0, gate, up, routing, x: 0, act, norm: None, y: 0, out: act, batch };
     let _ = op.dispatch(&Target::new(32));
 }
 

@@ -4,11 +4,12 @@
 
 mod support;
 
+use support::batch::{self, Builder, View};
 use support::data::{Random, Scales, decoded, device_rows, golden, live, weights};
 use support::{Arena, compare};
 use zinc_kernels::Format;
 use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{Batch, Gather, Matrix};
+use zinc_kernels::ops::{Batch, Gather, MAX_BATCH, Matrix};
 
 /// Gathers each of `tokens` from a table of `rows` rows.
 fn check(case: &str, format: Format, columns: usize, table: &[u8], tokens: &[usize]) {
@@ -68,4 +69,22 @@ fn edges_of_f32() {
     values.extend([f32::MIN_POSITIVE, f32::MIN_POSITIVE / 2.0, -f32::from_bits(1), f32::from_bits(0x7f_ffff)]);
     values.resize(32, 1.5);
     check("edges", Format::F32, 32, bytemuck::cast_slice(&values), &[0]);
+}
+
+/// Drafts are read from the array of tokens, behind the position; the first token is the state's.
+#[test]
+fn batches() {
+    const POSITION: u32 = 40;
+    let token = |index: u32| (index * 5 + 2) % 13;
+    let state_of = |index| StepState { token: token(index), position: POSITION + index, ..live() };
+    for format in [Format::Q4K, Format::F16] {
+        batch::check(&format.to_string(), 4_096, state_of, |b: &mut Builder| {
+            let (table, y) = (b.matrix(format, 1, 13, 768), b.output(768 * 4));
+            let mut tokens = vec![u32::MAX; POSITION as usize + 1];
+            tokens.extend((1..MAX_BATCH).map(token));
+            let tokens = b.arena.input(&tokens).address;
+            let target = b.arena.gpu.target();
+            move |v: &View| Gather { state: v.state, table, tokens, y: v.own(y), batch: v.batch }.dispatch(&target)
+        });
+    }
 }

@@ -4,10 +4,11 @@
 
 mod support;
 
+use support::batch::{self, Builder, Use, View};
 use support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
 use support::operand::{self, Operand};
 use support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, MatVec, Matrix, Norm, Product};
+use zinc_kernels::ops::{ActFormat, Batch, MatVec, Matrix, Norm, Product};
 use zinc_kernels::{Format, Target, Tuning, reference};
 
 /// What becomes of the product.
@@ -52,7 +53,8 @@ fn check(case: &Case<'_>, target: &Target) {
         outputs.push((format, bytes, addend, y));
     }
     let norm = norm.then_some(Norm { weight: operand.norm, epsilon: operand::EPSILON });
-    let op = MatVec { state, products: &products, x: operand.x, act, norm, accumulate: kind == Accumulate };
+    let accumulate = kind == Accumulate;
+    let op = MatVec { state, products: &products, x: operand.x, act, norm, accumulate, batch: Batch::ONE };
     arena.run(&[op.dispatch(target)]);
 
     for (index, (format, bytes, addend, y)) in outputs.iter().enumerate() {
@@ -210,10 +212,55 @@ fn grids_that_wrap() {
     }
 }
 
+#[test]
+fn batches() {
+    const MATRICES: [(Format, usize); 3] = [(Format::Q4K, 37), (Format::Q6K, 9), (Format::Q4K, 3)];
+    let target = Arena::new().gpu.target();
+    let early = Target { tuning: Tuning { early_weights: true, product_workgroups: 2, ..target.tuning }, ..target };
+    for (act, norm, kind, target) in [
+        (ActFormat::Q16, true, AddBias, target),
+        (ActFormat::Q16, true, Store, early),
+        (ActFormat::Q8, false, Accumulate, target),
+        (ActFormat::F32, true, Store, target),
+        (ActFormat::F32, false, Accumulate, target),
+    ] {
+        let name = format!("{act:?}, normalised: {norm}, {kind:?}");
+        batch::check(
+            &name,
+            2_560,
+            |_| live(),
+            |b: &mut Builder| {
+                let x = b.operand(if norm { ActFormat::F32 } else { act }, 512);
+                let norm = norm.then(|| Norm { weight: b.shared(512), epsilon: operand::EPSILON });
+                let products = MATRICES.map(|(format, rows)| Product {
+                    weights: b.matrix(format, 1, rows, 512),
+                    bias: (kind == AddBias).then(|| b.shared(rows)),
+                    y: if kind == Accumulate { b.vector(Use::InOut, rows) } else { b.output(rows * 4) },
+                });
+                move |v: &View| {
+                    let products = products.map(|product| Product { y: v.own(product.y), ..product });
+                    let accumulate = kind == Accumulate;
+                    let op = MatVec {
+                        state: v.state,
+                        products: &products,
+                        x: v.own(x),
+                        act,
+                        norm,
+                        accumulate,
+                        batch: v.batch,
+                    };
+                    op.dispatch(&target)
+                }
+            },
+        );
+    }
+}
+
 fn refused(format: Format, columns: u32, act: ActFormat) {
     let weights = Matrix { address: 0, format, rows: 1, columns };
     let products = &[Product { weights, bias: None, y: 0 }];
-    let _ = MatVec { state: 0, products, x: 0, act, norm: None, accumulate: false }.dispatch(&Target::new(32));
+    let op = MatVec { state: 0, products, x: 0, act, norm: None, accumulate: false, batch: Batch::ONE };
+    let _ = op.dispatch(&Target::new(32));
 }
 
 #[test]
@@ -226,4 +273,13 @@ fn a_row_of_no_whole_units_is_refused() {
 #[should_panic(expected = "weights in F16 meet f32 activations, not quantised ones")]
 fn float_weights_with_quantised_activations_are_refused() {
     refused(Format::F16, 64, ActFormat::Q8);
+}
+
+#[test]
+#[should_panic(expected = "a step of 9 tokens: 1 to 8 are supported")]
+fn too_many_tokens_are_refused() {
+    let weights = Matrix { address: 0, format: Format::F16, rows: 1, columns: 64 };
+    let products = &[Product { weights, bias: None, y: 0 }];
+    let (act, batch) = (ActFormat::F32, Batch { tokens: 9, stride: 256 });
+    let _ = MatVec { state: 0, products, x: 0, act, norm: None, accumulate: false, batch }.dispatch(&Target::new(32));
 }

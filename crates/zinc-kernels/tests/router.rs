@@ -4,10 +4,11 @@
 
 mod support;
 
+use support::batch::{self, Builder, Use, View};
 use support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
 use support::operand::{self, Operand};
 use support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Matrix, Norm, Router};
+use zinc_kernels::ops::{ActFormat, Batch, Matrix, Norm, Router};
 use zinc_kernels::{Format, reference};
 
 fn check(format: Format, columns: usize, experts: usize, out: ActFormat) {
@@ -27,6 +28,7 @@ fn check(format: Format, columns: usize, experts: usize, out: ActFormat) {
         y: y.address,
         out,
         logits: logits.address,
+        batch: Batch::ONE,
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
 
@@ -56,5 +58,28 @@ fn shapes_and_forms() {
         for out in [ActFormat::F32, ActFormat::Q8, ActFormat::Q16] {
             check(Format::F32, columns, experts, out);
         }
+    }
+}
+
+#[test]
+fn batches() {
+    for out in [ActFormat::F32, ActFormat::Q16] {
+        batch::check(
+            &format!("{out:?}"),
+            2_048,
+            |_| live(),
+            |b: &mut Builder| {
+                let x = b.vector(Use::Input, 256);
+                let norm = Norm { weight: b.shared(256), epsilon: operand::EPSILON };
+                let matrix = b.matrix(Format::F32, 1, 9, 256);
+                let (y, logits) = (b.output(out.bytes(256) as usize), b.output(9 * 4));
+                let target = b.arena.gpu.target();
+                move |v: &View| {
+                    let (y, logits) = (v.own(y), v.own(logits));
+                    Router { state: v.state, x: v.own(x), norm, matrix, y, out, logits, batch: v.batch }
+                        .dispatch(&target)
+                }
+            },
+        );
     }
 }

@@ -5,10 +5,11 @@
 mod support;
 
 use support::Arena;
+use support::batch::{self, Builder, Use, View};
 use support::data::{Random, live};
 use zinc_kernels::generated::candidates::NO_ID;
 use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{Sample, candidate_count};
+use zinc_kernels::ops::{Batch, CANDIDATE_BYTES, Sample, candidate_count};
 use zinc_kernels::reference::{self, Candidate};
 
 /// Ids of a workgroup, as `candidate_count` implies.
@@ -39,6 +40,7 @@ fn check(name: &str, logits: &[f32], state: StepState) -> Candidate {
         logits: arena.input(logits).address,
         candidates: candidates.address,
         vocabulary,
+        batch: Batch::ONE,
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
 
@@ -141,6 +143,29 @@ fn draws_are_those_of_the_host() {
 fn noise_alone() {
     for position in 0..50 {
         check("equal logits", &[0.0; 8_192], drawing(1.0, u64::MAX - u64::from(position), position));
+    }
+}
+
+/// A token draws with the noise of its own position.
+#[test]
+fn batches() {
+    const VOCABULARY: usize = 2_500;
+    for temperature in [f32::INFINITY, 0.8] {
+        let state_of = |token| match temperature {
+            f32::INFINITY => StepState { position: 5 + token, ..greedy() },
+            _ => drawing(temperature, 77, 5 + token),
+        };
+        batch::check(&format!("temperature {temperature}"), 10_240, state_of, |b: &mut Builder| {
+            let count = candidate_count(VOCABULARY as u32);
+            let logits = b.vector(Use::Input, VOCABULARY);
+            let candidates = b.output((count * CANDIDATE_BYTES) as usize);
+            let target = b.arena.gpu.target();
+            move |v: &View| {
+                let (logits, candidates) = (v.own(logits), v.own(candidates));
+                let vocabulary = VOCABULARY as u32;
+                Sample { state: v.state, logits, candidates, vocabulary, batch: v.batch }.dispatch(&target)
+            }
+        });
     }
 }
 

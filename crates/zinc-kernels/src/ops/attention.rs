@@ -1,6 +1,6 @@
-//! Attention of one token: head norms, rotary embedding, the append to the KV cache, and attention over it.
+//! Attention of a step's tokens: head norms, rotary embedding, the append to the KV cache, and attention over it.
 
-use super::{ActFormat, CacheFormat, Norm, RUN};
+use super::{ActFormat, Batch, CacheFormat, Norm, RUN};
 use crate::generated::attention::{Constants, HALVES, INTERLEAVED, KERNEL, Push, STEPS};
 use crate::{Dispatch, Target};
 
@@ -74,10 +74,11 @@ impl Heads {
     }
 }
 
-/// Normalises (where asked) and rotates the queries and keys of one token, appends its keys and values to the cache, and attends.
+/// Normalises (where asked) and rotates the queries and keys of each token, appends its keys and values to the cache, and attends.
 #[derive(Clone, Copy, Debug)]
 pub struct Attention {
-    /// The step state, whose `position` is the angle's and the cache's: positions up to and including it are attended.
+    /// The step state, whose `position` is the angle's and the cache's: positions up to and including it are attended. A following token is one
+    /// position further.
     pub state: u64,
     /// `[query_heads, head_size]` f32.
     pub q: u64,
@@ -115,6 +116,8 @@ pub struct Attention {
     pub next: Option<(u64, u32)>,
     /// Positions that the cache has room for.
     pub context: u32,
+    /// The step's tokens, each with its `q`, `k`, `v`, `partials`, `counters` and `y`.
+    pub batch: Batch,
 }
 
 impl Attention {
@@ -127,7 +130,7 @@ impl Attention {
         if target.tuning.warm_cache { busy } else { busy.min(useful) }
     }
 
-    /// The launch: one workgroup a split and group of query heads, whatever the position.
+    /// The launch: one workgroup a split, group of query heads and token, whatever the position.
     ///
     /// # Panics
     /// If the heads' number or size does not suit the kernel.
@@ -182,7 +185,10 @@ impl Attention {
             kv_heads,
             groups_per_kv: query_heads / heads / kv_heads,
             epsilon: norm.epsilon,
+            stride: self.batch.stride,
+            ..Push::default()
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, [self.splits(target), query_heads / heads, 1])
+        let grid = self.batch.grid([self.splits(target), query_heads / heads, 1]);
+        Dispatch::new(&KERNEL, constants.values(), &push, grid)
     }
 }

@@ -1,6 +1,6 @@
 //! The second half of an expert layer.
 
-use super::{ActFormat, Matrix, UNIT};
+use super::{ActFormat, Batch, Matrix, UNIT};
 use crate::generated::expert_down::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
@@ -25,6 +25,8 @@ pub struct ExpertDown {
     pub y: u64,
     /// Chosen experts.
     pub slots: u32,
+    /// The step's tokens, each with its `ids`, `weights`, `h` and `y`.
+    pub batch: Batch,
 }
 
 impl ExpertDown {
@@ -56,13 +58,9 @@ impl ExpertDown {
             h: self.h,
             y: self.y,
             rows: self.down.rows,
-            ..Push::default()
+            stride: self.batch.stride,
         };
-        Dispatch::new(
-            &KERNEL,
-            constants.values(),
-            &push,
-            target.grid(self.down.rows.div_ceil(constants.workgroup / target.subgroup)),
-        )
+        let grid = target.grid(self.down.rows.div_ceil(constants.workgroup / target.subgroup));
+        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid(grid))
     }
 }

@@ -1,6 +1,6 @@
 //! The first half of a SwiGLU feed-forward layer.
 
-use super::{ActFormat, Matrix, Norm, RUN, UNIT};
+use super::{ActFormat, Batch, Matrix, Norm, RUN, UNIT};
 use crate::generated::choice::{SOFTMAX_OF_ALL, SOFTMAX_OF_CHOSEN};
 use crate::generated::gate_up::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
@@ -66,6 +66,8 @@ pub struct GateUp {
     pub y: u64,
     /// The form of `y`.
     pub out: ActFormat,
+    /// The step's tokens, each with its `x` and `y` and, where experts are chosen, its logits, ids and weights.
+    pub batch: Batch,
 }
 
 impl GateUp {
@@ -131,8 +133,13 @@ impl GateUp {
             rows: self.gate.rows,
             slots: choice.used,
             epsilon: norm.epsilon,
-            ..Push::default()
+            stride: self.batch.stride,
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, target.grid(self.gate.rows / RUN * choice.used))
+        Dispatch::new(
+            &KERNEL,
+            constants.values(),
+            &push,
+            self.batch.grid(target.grid(self.gate.rows / RUN * choice.used)),
+        )
     }
 }

@@ -1,6 +1,6 @@
-//! Matrices times one vector.
+//! Matrices times a vector.
 
-use super::{ActFormat, Matrix, Norm, UNIT};
+use super::{ActFormat, Batch, Matrix, Norm, UNIT};
 use crate::generated::formats::NO_FORMAT;
 use crate::generated::mat_vec::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
@@ -34,6 +34,8 @@ pub struct MatVec<'a> {
     pub norm: Option<Norm>,
     /// Adds to what `y` holds.
     pub accumulate: bool,
+    /// The step's tokens, each with its `x` and its `y`.
+    pub batch: Batch,
 }
 
 impl MatVec<'_> {
@@ -94,9 +96,11 @@ impl MatVec<'_> {
             rows_1: rows(1),
             rows_2: rows(2),
             epsilon: norm.epsilon,
+            stride: self.batch.stride,
+            ..Push::default()
         };
         let workgroup_rows = constants.workgroup / target.subgroup * at_a_time;
         let turns = (0..MAX_PRODUCTS).map(|i| rows(i).div_ceil(workgroup_rows)).sum();
-        Dispatch::new(&KERNEL, constants.values(), &push, target.bounded_grid(turns))
+        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid(target.bounded_grid(turns)))
     }
 }

@@ -1,6 +1,6 @@
 //! The router of an expert layer.
 
-use super::{ActFormat, Matrix, Norm};
+use super::{ActFormat, Batch, Matrix, Norm};
 use crate::generated::router::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
@@ -21,6 +21,8 @@ pub struct Router {
     pub out: ActFormat,
     /// `[experts]` f32.
     pub logits: u64,
+    /// The step's tokens, each with its `x`, `y` and `logits`.
+    pub batch: Batch,
 }
 
 impl Router {
@@ -43,8 +45,8 @@ impl Router {
             y: self.y,
             logits: self.logits,
             epsilon: self.norm.epsilon,
-            ..Push::default()
+            stride: self.batch.stride,
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, [self.matrix.rows, 1, 1])
+        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid([self.matrix.rows, 1, 1]))
     }
 }

@@ -1,5 +1,6 @@
 //! The first half of sampling: the best candidate of each share of the vocabulary.
 
+use super::Batch;
 use crate::generated::sample::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
@@ -26,6 +27,8 @@ pub struct Sample {
     pub candidates: u64,
     /// Ids.
     pub vocabulary: u32,
+    /// The step's tokens, each with its logits and candidates.
+    pub batch: Batch,
 }
 
 impl Sample {
@@ -39,9 +42,11 @@ impl Sample {
             candidates: self.candidates,
             vocabulary: self.vocabulary,
             share: SHARE,
+            stride: self.batch.stride,
+            ..Push::default()
         };
-        let [x, y, z] = target.grid(candidate_count(self.vocabulary));
+        let grid @ [_, y, _] = target.grid(candidate_count(self.vocabulary));
         assert!(y == 1, "a vocabulary of {} ids exceeds one row of workgroups", self.vocabulary);
-        Dispatch::new(&KERNEL, constants.values(), &push, [x, y, z])
+        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid(grid))
     }
 }

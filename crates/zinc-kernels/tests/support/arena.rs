@@ -18,6 +18,9 @@ const GUARD_BYTES: usize = 256;
 /// Every 16 bits of a guard and of an output that was never written.
 const PATTERN: u16 = 0x7fa5;
 
+/// A byte of a place that nothing may use: with its like a NaN as f32 and as f16.
+pub const GAP: u8 = 0xff;
+
 /// The arrays of one test case.
 pub struct Arena {
     pub gpu: &'static Gpu,

@@ -25,6 +25,7 @@ const EXPERTS: u32 = 4;
 const HEAD: u32 = 64;
 const HEADS: Heads = Heads { query_heads: 4, kv_heads: 2, head_size: HEAD };
 const CONTEXT: u32 = 900;
+const POSITION: u32 = CONTEXT - 20;
 const VOCABULARY: u32 = 5_000;
 
 /// What a launch is built from: its arrays, its numbers, the address of its step state.
@@ -89,7 +90,7 @@ pub fn every_kernel(live: u32) -> Vec<Launch> {
     let state = StepState {
         live,
         token: 100,
-        position: CONTEXT - 20,
+        position: POSITION,
         prompt_length: 10,
         budget: 50,
         context_length: CONTEXT,
@@ -136,7 +137,7 @@ fn mat_vec(b: &mut Builder, accumulate: bool) -> Dispatch {
         y: if accumulate { b.residual(ROWS) } else { b.output(ROWS) },
     };
     let products = [product(b, Format::Q4K), product(b, Format::Q6K)];
-    MatVec { state: b.state, products: &products, x, act: ActFormat::Q16, norm, accumulate }
+    MatVec { state: b.state, products: &products, x, act: ActFormat::Q16, norm, accumulate, batch: Batch::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 
@@ -166,6 +167,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         pairing: Pairing::Halves,
         next: None,
         context: CONTEXT,
+        batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -179,6 +181,7 @@ fn router(b: &mut Builder) -> Dispatch {
         y: b.output(COLUMNS * 5 / 8),
         out: ActFormat::Q16,
         logits: b.output(ROWS),
+        batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -201,6 +204,7 @@ fn gate_up(b: &mut Builder) -> Dispatch {
         norm: None,
         y: b.output(SLOTS * ROWS * 5 / 8),
         out: ActFormat::Q16,
+        batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -221,14 +225,21 @@ fn expert_down(b: &mut Builder) -> Dispatch {
         act: ActFormat::Q16,
         y: b.residual(ROWS),
         slots: SLOTS,
+        batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
 
 fn sample(b: &mut Builder) -> Dispatch {
     let candidates: Array<Candidate> = b.arena.output(candidate_count(VOCABULARY) as usize);
-    Sample { state: b.state, logits: b.vector(VOCABULARY), candidates: candidates.address, vocabulary: VOCABULARY }
-        .dispatch(&b.arena.gpu.target())
+    Sample {
+        state: b.state,
+        logits: b.vector(VOCABULARY),
+        candidates: candidates.address,
+        vocabulary: VOCABULARY,
+        batch: Batch::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
 }
 
 fn advance(b: &mut Builder) -> Dispatch {

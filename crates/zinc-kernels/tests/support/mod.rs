@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses its own part of this")]
 
 pub mod arena;
+pub mod batch;
 pub mod compare;
 pub mod data;
 pub mod launches;

@@ -136,6 +136,7 @@ impl DeviceModel {
                     act: *act,
                     norm: norm.map(norm_of),
                     accumulate: *accumulate,
+                    batch,
                 }
                 .dispatch(target)
             }
@@ -159,6 +160,7 @@ impl DeviceModel {
                 pairing: pairing(config),
                 next: self.cacheable(*next),
                 context: self.cache.context,
+                batch,
             }
             .dispatch(target),
             Op::Router { norm, matrix, out } => ops::Router {
@@ -169,6 +171,7 @@ impl DeviceModel {
                 y: self.array(Array::Normed),
                 out: *out,
                 logits: self.array(Array::RouterLogits),
+                batch,
             }
             .dispatch(target),
             Op::GateUp { gate, up, routing, act, out } => {
@@ -196,6 +199,7 @@ impl DeviceModel {
                     norm,
                     y: self.array(Array::Hidden),
                     out: *out,
+                    batch,
                 }
                 .dispatch(target)
             }
@@ -209,6 +213,7 @@ impl DeviceModel {
                 act: *act,
                 y: self.array(Array::Residual),
                 slots: used,
+                batch,
             }
             .dispatch(target),
             Op::Sample => ops::Sample {
@@ -216,6 +221,7 @@ impl DeviceModel {
                 logits: self.array(Array::Logits),
                 candidates: self.array(Array::Candidates),
                 vocabulary: config.n_vocab,
+                batch,
             }
             .dispatch(target),
             Op::Advance { shape } => ops::Advance {
