@@ -6,7 +6,9 @@
 //   98346de980572eaf09d416e4fe8a3ad23a52a2d22b125fc17d6c8c06d1bcb522 crates/zinc-kernels/spv/expert_down.spv
 //   78600803ea9a561372a9d050dae3b16e7cc1121120939c824c6ee44dde205eb7 crates/zinc-kernels/spv/gate_up.spv
 //   16857c03b77d001e3402b841ba341bfa4605143bcc4830ec340ba609e01617d4 crates/zinc-kernels/spv/gather.spv
+//   d2b9f51568c921709a9fe7804073c5a1c560bdf82d045b0c242dc6507ba15634 crates/zinc-kernels/spv/lookup.spv
 //   d0d305e4343c44497924c8ea00eaa75ab2bfe7d7b0a8aad52c1b4af4e9cf415c crates/zinc-kernels/spv/mat_vec.spv
+//   fe8eb43d353b776b5c433f7c7f173859606a49d5c2d9c70cbdd4690b4e188ce8 crates/zinc-kernels/spv/propose.spv
 //   2148ddc5aa5e3495df0cdb5c2d42132c2934d09c0ec3d2808cb8a50e73051847 crates/zinc-kernels/spv/read.spv
 //   0f4a0d8565ab6ad7ec10b2936fa38d4e4adf0932286717d1449b80a13f423d84 crates/zinc-kernels/spv/router.spv
 //   319697fd57c8fea8a9de77aca2a42db312fc07c6a9b338e2f6df8922872f5189 crates/zinc-kernels/spv/sample.spv
@@ -20,6 +22,7 @@
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   720c2618764f341ce161385548b63ea42f867783400a28560c003a7552943116 shaders/include/choice.glsl
+//   d7bad5d245326dec3c364525dccd4c26a161ac3c005228544fc7b4755ab93a81 shaders/include/drafts.glsl
 //   338c2fc0e5d8b436bc05efbabceaf101b18821e881eb0a6b616f1c8b0fe6b677 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   6df819e495f7e4310cf35df087d6248fb8bd6818e523472c57c94c3b79cb5237 shaders/include/memory.glsl
@@ -29,7 +32,9 @@
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
 //   02c5f6217da54f351e36fbba8a01a831dfb8ca91386c02c2f08e58fd4656fb30 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
+//   0947a8bd73126c72736f936e12376c23c4fda7853d7cc5542c3c7d0079db954b shaders/lookup.comp
 //   de7cb07d0a4de379ca4fa93dd1476e7c7c0a71b25f6e3ad89820751c0ddf5818 shaders/mat_vec.comp
+//   54bf5c44dce7d4b28dfb5325b69807b383a030e01d275a35955df1acc9918f29 shaders/propose.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
 //   e39f08f23d08528a5ed60bf7ba270dc9ffdba0c9021f8f17dbd6bfdcb2bf6d09 shaders/router.comp
 //   903691b3cb0b9933a883843f5f81bb100f7e490864d641ab6a56f37506340d73 shaders/sample.comp
@@ -672,6 +677,61 @@ pub mod gather {
         KernelDef { name: "gather", spirv: include_bytes!("../spv/gather.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
+/// Drafts without a model: what followed when the last tokens of the sequence stood in it before.
+///
+/// Of all earlier places whose last tokens are the sequence's last ones, MIN_NGRAM of them or more, one with the most in common is taken, up to
+/// MAX_NGRAM, and of several the latest. The tokens that stand behind it become the step's drafts. One workgroup.
+/// (Saxena: Prompt Lookup Decoding, 2023.)
+pub mod lookup {
+    use super::KernelDef;
+
+    /// `AHEAD` in GLSL.
+    pub const AHEAD: u32 = 8;
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[context + MAX_BATCH\] u32: valid up to the state's position; drafts go behind it
+        pub tokens: u64,
+        /// tokens in common that a place must have, at least 1
+        pub min_ngram: u32,
+        /// beyond which it makes no difference
+        pub max_ngram: u32,
+        /// at most so many, less than MAX_BATCH
+        pub drafts: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 32);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, tokens) == 8);
+        assert!(std::mem::offset_of!(Push, min_ngram) == 16);
+        assert!(std::mem::offset_of!(Push, max_ngram) == 20);
+        assert!(std::mem::offset_of!(Push, drafts) == 24);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "lookup", spirv: include_bytes!("../spv/lookup.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
 /// Up to three matrices times a vector, for each token of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
 /// the head). A subgroup computes ROWS rows at a time, so that what it read of the vector serves all of them; the subgroups of a workgroup are at
 /// the same matrix.
@@ -791,6 +851,54 @@ pub mod mat_vec {
     pub static KERNEL: KernelDef = KernelDef {
         name: "mat_vec",
         spirv: include_bytes!("../spv/mat_vec.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
+/// Hands the drafts of a draft model over: a step of the model that they are for takes as many of them as there are and as it has room for.
+///
+/// The draft model has a state of its own and wrote what it sampled into the array of tokens that both share. One thread.
+pub mod propose {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// StepState of the sequence that the drafts are for
+        pub state: u64,
+        /// StepState that the draft model has moved on from the same position
+        pub draft: u64,
+        /// at most so many, less than MAX_BATCH
+        pub drafts: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 24);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, draft) == 8);
+        assert!(std::mem::offset_of!(Push, drafts) == 16);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "propose",
+        spirv: include_bytes!("../spv/propose.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
 }
@@ -969,13 +1077,15 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 9] = [
+pub static KERNELS: [&KernelDef; 11] = [
     &advance::KERNEL,
     &attention::KERNEL,
     &expert_down::KERNEL,
     &gate_up::KERNEL,
     &gather::KERNEL,
+    &lookup::KERNEL,
     &mat_vec::KERNEL,
+    &propose::KERNEL,
     &read::KERNEL,
     &router::KERNEL,
     &sample::KERNEL,

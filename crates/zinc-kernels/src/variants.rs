@@ -6,8 +6,8 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
-    ActFormat, Advance, Attention, Batch, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, MatVec,
-    Matrix, Norm, Pairing, Product, Read, Router, Routing, Sample, Weighting,
+    ActFormat, Advance, Attention, Batch, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, Lookup,
+    MAX_BATCH, MatVec, Matrix, Norm, Pairing, Product, Propose, Read, Router, Routing, Sample, Weighting,
 };
 
 const WIDTH: u32 = 2_048;
@@ -57,6 +57,8 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     let sample = Sample { state: 0, logits: 0, candidates: 0, vocabulary: VOCABULARY, batch: Batch::ONE };
     add("", sample.dispatch(target));
     add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
+    add("", Lookup { state: 0, tokens: 0, ngrams: 2..=4, drafts: MAX_BATCH - 1 }.dispatch(target));
+    add("", Propose { state: 0, draft: 0, drafts: MAX_BATCH - 1 }.dispatch(target));
     let advance = Advance {
         state: 0,
         report: 0,

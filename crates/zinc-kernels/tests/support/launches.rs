@@ -2,8 +2,9 @@
 
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
-    ActFormat, Advance, Attention, Batch, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, MAX_BATCH,
-    MatVec, Matrix, Norm, Pairing, Product, READ_TILE_BYTES, Read, Router, Routing, Sample, Weighting, candidate_count,
+    ActFormat, Advance, Attention, Batch, CacheFormat, Choice, ExpertDown, GateUp, Gather, HeadNorm, Heads, Lookup,
+    MAX_BATCH, MatVec, Matrix, Norm, Pairing, Product, Propose, READ_TILE_BYTES, Read, Router, Routing, Sample,
+    Weighting, candidate_count,
 };
 use zinc_kernels::reference::{Candidate, Quantised};
 use zinc_kernels::{Dispatch, Format};
@@ -101,8 +102,12 @@ pub fn every_kernel(live: u32) -> Vec<Launch> {
     };
     let launch = |name: &'static str, make: &dyn Fn(&mut Builder) -> Dispatch| {
         let mut arena = Arena::new();
-        // Only `advance` may write the state.
-        let address = if name == "advance" { arena.in_out(&[state]).address } else { arena.state(state) };
+        // Other kernels only read the state.
+        let address = if ["advance", "lookup", "propose"].contains(&name) {
+            arena.in_out(&[state]).address
+        } else {
+            arena.state(state)
+        };
         let mut builder = Builder { arena, random: Random::new(name), state: address };
         let dispatch = make(&mut builder);
         assert_eq!(dispatch.kernel.name, name);
@@ -118,6 +123,8 @@ pub fn every_kernel(live: u32) -> Vec<Launch> {
         launch("expert_down", &expert_down),
         launch("sample", &sample),
         launch("advance", &advance),
+        launch("lookup", &lookup),
+        launch("propose", &propose),
         launch("read", &read),
     ]
 }
@@ -256,6 +263,20 @@ fn advance(b: &mut Builder) -> Dispatch {
         batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
+}
+
+fn lookup(b: &mut Builder) -> Dispatch {
+    // The last tokens stood there before, and what followed them is not what lies behind the position.
+    let mut tokens: Vec<u32> = (0..CONTEXT + MAX_BATCH).map(|place| place % 50).collect();
+    tokens[POSITION as usize + 1..].fill(77);
+    let tokens = b.arena.in_out(&tokens).address;
+    Lookup { state: b.state, tokens, ngrams: 2..=3, drafts: 5 }.dispatch(&b.arena.gpu.target())
+}
+
+fn propose(b: &mut Builder) -> Dispatch {
+    let draft = StepState { position: POSITION + 4, ..StepState::default() };
+    let draft = b.arena.state(draft);
+    Propose { state: b.state, draft, drafts: 5 }.dispatch(&b.arena.gpu.target())
 }
 
 fn read(b: &mut Builder) -> Dispatch {

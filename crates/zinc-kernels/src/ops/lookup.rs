@@ -1,0 +1,49 @@
+//! Drafts from what the sequence said before.
+
+use std::ops::RangeInclusive;
+
+use super::MAX_BATCH;
+use crate::generated::lookup::{Constants, KERNEL, Push};
+use crate::{Dispatch, Target};
+
+/// Subgroups in the workgroup.
+const SUBGROUPS: u32 = 16;
+
+/// Looks for earlier places with the sequence's last tokens, and drafts what followed there: the longest match wins, then the latest.
+#[derive(Clone, Debug)]
+pub struct Lookup {
+    /// The step state, which is told the number of drafts.
+    pub state: u64,
+    /// `[context + MAX_BATCH]` u32, valid up to the state's position. Drafts go behind it.
+    pub tokens: u64,
+    /// How many of the last tokens a place must have, and beyond how many it makes no difference: at least 1.
+    pub ngrams: RangeInclusive<u32>,
+    /// The most drafts: less than [`MAX_BATCH`].
+    pub drafts: u32,
+}
+
+impl Lookup {
+    /// The launch: one workgroup.
+    ///
+    /// # Panics
+    /// If no number of tokens is asked for, or more drafts than a step has room for.
+    #[must_use]
+    pub fn dispatch(&self, target: &Target) -> Dispatch {
+        let (min_ngram, max_ngram) = (*self.ngrams.start(), *self.ngrams.end());
+        assert!(
+            min_ngram >= 1 && min_ngram <= max_ngram,
+            "places with {min_ngram} to {max_ngram} tokens in common are looked for: at least 1 is needed"
+        );
+        assert!(self.drafts < MAX_BATCH, "{} drafts: less than {MAX_BATCH} are supported", self.drafts);
+        let constants = Constants { workgroup: target.workgroup_of(SUBGROUPS), subgroup: target.subgroup };
+        let push = Push {
+            state: self.state,
+            tokens: self.tokens,
+            min_ngram,
+            max_ngram,
+            drafts: self.drafts,
+            ..Push::default()
+        };
+        Dispatch::new(&KERNEL, constants.values(), &push, [1, 1, 1])
+    }
+}
