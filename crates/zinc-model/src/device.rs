@@ -1,6 +1,6 @@
 //! A model on a Vulkan device: its weights, its caches and its work arrays, and the recorder that turns a plan into commands.
 //!
-//! What belongs to a running sequence (prompt, reports, cancellation) is not here: its owner passes addresses in [`StepIo`].
+//! What belongs to a running sequence (tokens, reports, cancellation) is not here: its owner passes addresses in [`StepIo`].
 
 mod fill;
 mod record;
@@ -11,11 +11,12 @@ pub use record::StepIo;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use zinc_kernels::ops::{Batch, MAX_BATCH};
 use zinc_kernels::{Pipelines, Target};
 use zinc_vk::{Buffer, Device, Placement, Uploader};
 
 use crate::error::{Error, Result};
-use crate::memory::{ALIGNMENT, MemoryPlan};
+use crate::memory::{ALIGNMENT, LoadOptions, MemoryPlan};
 use crate::model::Model;
 use crate::plan::{Array, CacheOptions, Sizes};
 use crate::rotation::rotation_table;
@@ -40,22 +41,27 @@ struct DeviceArrays {
     addresses: HashMap<Array, u64>,
     caches: Vec<Arc<Buffer>>,
     activations: Arc<Buffer>,
-    /// Where the activations lie in their buffer.
+    /// Where the activations of a step's first token lie in their buffer.
     offsets: HashMap<Array, u64>,
+    /// The tokens that there are activations of, and how far one's are from the next one's.
+    batch: Batch,
 }
 
 impl DeviceModel {
     /// Checks that the model fits, uploads its weights and makes its caches. Models on one device share its `pipelines`. `progress` hears
-    /// of the bytes of the file uploaded so far, [`ModelWeights::bytes`](crate::weights::ModelWeights::bytes) in the end.
+    /// of the bytes of the file uploaded so far, [`ModelWeights::bytes`](crate::weights::ModelWeights::bytes) in the end. With a
+    /// [`CacheOptions`] for `options`, steps take one token.
     ///
     /// # Errors
     /// [`Error::DoesNotFit`] or [`Error::KernelLimit`] before anything is uploaded, or what the device says.
     pub fn load(
         pipelines: &Arc<Pipelines>,
         model: &Arc<Model>,
-        cache: CacheOptions,
+        options: impl Into<LoadOptions>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Self> {
+        let options = options.into();
+        let cache = options.cache;
         let device = pipelines.device();
         let target = pipelines.target();
         let (width, widest) = (model.config.n_embd, target.widest_norm());
@@ -64,8 +70,12 @@ impl DeviceModel {
                 format!("at most {widest} on this device, whose workgroups share {} bytes", target.shared_bytes);
             return Err(Error::KernelLimit { what: "the width", value: width, expected });
         }
-        MemoryPlan::new(&model.config, &model.weights, cache).check(available(device))?;
-        let arrays = DeviceArrays::new(device, Sizes { config: &model.config, cache })?;
+        if options.batch == 0 || options.batch > MAX_BATCH {
+            let expected = format!("1 to {MAX_BATCH}");
+            return Err(Error::KernelLimit { what: "the number of tokens of a step", value: options.batch, expected });
+        }
+        MemoryPlan::new(&model.config, &model.weights, options).check(available(device))?;
+        let arrays = DeviceArrays::new(device, Sizes { config: &model.config, cache }, options.batch)?;
         let mut uploader = Uploader::new(device, upload::ring(model))?;
         let weights = DeviceWeights::upload(&mut uploader, device, model, progress)?;
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
@@ -73,7 +83,9 @@ impl DeviceModel {
         let rotation = Buffer::new(device, "rotation", size_of_val(&table[..]) as u64, Placement::Device)?;
         uploader.upload(&rotation, 0, bytemuck::cast_slice(&table))?;
         let counters = vec![0; Sizes { config: &model.config, cache }.bytes(Array::Counters) as usize];
-        uploader.upload(&arrays.activations, arrays.offsets[&Array::Counters], &counters)?;
+        for token in 0..options.batch {
+            uploader.upload(&arrays.activations, arrays.offset(Array::Counters, token), &counters)?;
+        }
         uploader.finish()?.wait()?;
         // The submissions hold the ring, and nothing else may come on that queue to let go of them.
         uploader.queue().collect()?;
@@ -98,14 +110,29 @@ impl DeviceModel {
         self.cache
     }
 
-    /// The buffer that holds an activation, where in it that lies, and its size in bytes.
+    /// Tokens that a step can take.
+    #[must_use]
+    pub fn batch(&self) -> u32 {
+        self.arrays.batch.tokens
+    }
+
+    /// The buffer that holds an activation of a step's first token, where in it that lies, and its size in bytes.
     ///
     /// # Panics
-    /// If `array` is a cache or the state, which are no activations.
+    /// As [`DeviceModel::activation_of`].
     #[must_use]
     pub fn activation(&self, array: Array) -> (&Arc<Buffer>, u64, u64) {
-        let offset = self.arrays.offsets.get(&array).unwrap_or_else(|| panic!("{array:?} is no activation"));
-        (&self.arrays.activations, *offset, self.sizes().bytes(array))
+        self.activation_of(array, 0)
+    }
+
+    /// The same of the step's token number `token`.
+    ///
+    /// # Panics
+    /// If `array` is no activation, or steps take fewer tokens.
+    #[must_use]
+    pub fn activation_of(&self, array: Array, token: u32) -> (&Arc<Buffer>, u64, u64) {
+        assert!(token < self.batch(), "there is no token {token} in steps of {} tokens", self.batch());
+        (&self.arrays.activations, self.arrays.offset(array, token), self.sizes().bytes(array))
     }
 
     /// The buffer that holds a tensor and where in it that lies. Its rows have the form that
@@ -130,14 +157,20 @@ pub fn available(device: &Device) -> u64 {
 }
 
 impl DeviceArrays {
-    fn new(device: &Arc<Device>, sizes: Sizes<'_>) -> Result<Self> {
+    fn new(device: &Arc<Device>, sizes: Sizes<'_>, tokens: u32) -> Result<Self> {
         let mut addresses = HashMap::new();
         let mut offsets = HashMap::new();
-        let mut total = 0u64;
+        let mut end = 0u64;
         for array in Array::ACTIVATIONS {
-            offsets.insert(array, total);
-            total += sizes.bytes(array).next_multiple_of(ALIGNMENT);
+            offsets.insert(array, end);
+            end += sizes.bytes(array).next_multiple_of(ALIGNMENT);
         }
+        let total = u64::from(tokens) * sizes.activation_bytes();
+        let limit = u64::from(u32::MAX);
+        if total > limit {
+            return Err(Error::ActivationsTooLarge { bytes: total, tokens, limit });
+        }
+        let batch = Batch { tokens, stride: sizes.activation_bytes() as u32 };
         let activations = Buffer::new(device, "activations", total, Placement::Device)?;
         for (array, offset) in &offsets {
             addresses.insert(*array, activations.address() + offset);
@@ -150,7 +183,13 @@ impl DeviceArrays {
                 caches.push(buffer);
             }
         }
-        Ok(Self { addresses, caches, activations, offsets })
+        Ok(Self { addresses, caches, activations, offsets, batch })
+    }
+
+    /// Where an activation of a step's token number `token` lies in the buffer.
+    fn offset(&self, array: Array, token: u32) -> u64 {
+        let first = self.offsets.get(&array).unwrap_or_else(|| panic!("{array:?} is no activation"));
+        first + u64::from(token) * u64::from(self.batch.stride)
     }
 
     fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {

@@ -415,6 +415,18 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
+    /// Activations further apart than kernels can reach.
+    #[error(
+        "the activations of steps of {tokens} tokens have {bytes} bytes, above the limit of {limit}: ask for fewer tokens"
+    )]
+    ActivationsTooLarge {
+        /// Their size.
+        bytes: u64,
+        /// Tokens of a step.
+        tokens: u32,
+        /// The limit.
+        limit: u64,
+    },
     /// What the device or its driver says.
     #[error(transparent)]
     Device(#[from] zinc_vk::Error),

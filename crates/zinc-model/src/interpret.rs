@@ -24,11 +24,14 @@ pub struct Interpreter {
     rotation: Vec<[f32; 2]>,
     /// The state that steps hand to each other. Its owner sets it when a sequence begins.
     pub state: StepState,
-    /// The tokens of the sequence, `[context + MAX_BATCH]`: the prompt, to which steps add what they sample.
+    /// The tokens of the sequence, `[context + MAX_BATCH]`: the prompt, to which steps add what they sample. Drafts of a step stand behind the
+    /// state's position.
     pub tokens: Vec<u32>,
     /// Tokens that end a generation.
     pub end_tokens: Vec<u32>,
     arrays: Arrays,
+    /// Of each token of the last step that had any.
+    logits: Vec<Vec<f32>>,
 }
 
 /// The arrays of [`Array`]; caches hold what they read back, whatever their format.
@@ -80,6 +83,7 @@ impl Interpreter {
             state: StepState::default(),
             tokens: vec![0; cache.token_places() as usize],
             end_tokens: Vec::new(),
+            logits: Vec::new(),
             cache,
             model,
         }
@@ -91,32 +95,54 @@ impl Interpreter {
         &self.model
     }
 
-    /// Logits of the last [`Shape::Decode`] step.
+    /// Logits of the first token of the last [`Shape::Decode`] step.
     #[must_use]
     pub fn logits(&self) -> &[f32] {
-        &self.arrays.logits
+        self.logits_of(0)
     }
 
-    /// Runs one step. `cancelled` is the sequence that the host wants stopped.
+    /// Logits of token number `token` of the last [`Shape::Decode`] step; none if it did not take so many.
+    #[must_use]
+    pub fn logits_of(&self, token: usize) -> &[f32] {
+        self.logits.get(token).map_or(&[], Vec::as_slice)
+    }
+
+    /// Runs one step of one token. `cancelled` is the sequence that the host wants stopped.
     pub fn step(&mut self, shape: Shape, cancelled: u32) -> StepReport {
-        let mut report = StepReport::default();
         let plan = match shape {
             Shape::Feed => self.feed.clone(),
             Shape::Decode => self.decode.clone(),
         };
-        for op in &plan.ops {
-            if let Op::Advance { shape } = op {
-                let candidates: &[Candidate] = match shape {
-                    Shape::Feed => &[],
-                    Shape::Decode => &self.arrays.candidates,
-                };
-                let (state, tokens) = (&mut self.state, &mut self.tokens);
-                report = reference::advance(state, tokens, &self.end_tokens, cancelled, &[candidates]);
-            } else if self.state.live != 0 {
+        self.step_of(&plan, cancelled)
+    }
+
+    /// Runs one step of the given plan of the model, token by token. `cancelled` is the sequence that the host wants stopped.
+    pub fn step_of(&mut self, plan: &Plan, cancelled: u32) -> StepReport {
+        let is_decode = plan.shape == Shape::Decode;
+        if let Some(Op::Lookup { ngrams, drafts }) = plan.ops.first() {
+            reference::lookup(&mut self.state, &mut self.tokens, ngrams, *drafts);
+        }
+        let first = self.state;
+        if is_decode && first.live > 0 {
+            self.logits.clear();
+        }
+        let mut candidates: Vec<Vec<Candidate>> = Vec::new();
+        for index in 0..first.live.min(plan.batch) {
+            self.state.position = first.position + index;
+            if index > 0 {
+                self.state.token = self.tokens[self.state.position as usize];
+            }
+            for op in &plan.ops {
                 self.run(op);
             }
+            candidates.push(if is_decode { self.arrays.candidates.clone() } else { Vec::new() });
+            if is_decode {
+                self.logits.push(self.arrays.logits.clone());
+            }
         }
-        report
+        self.state = first;
+        let candidates: Vec<&[Candidate]> = candidates.iter().map(Vec::as_slice).collect();
+        reference::advance(&mut self.state, &mut self.tokens, &self.end_tokens, cancelled, &candidates)
     }
 
     /// An activation as f32, `None` for what is no array of floats.
@@ -124,14 +150,20 @@ impl Interpreter {
     pub fn array(&self, array: Array) -> Option<Vec<f32>> {
         match array {
             Array::ExpertWeights => Some(self.arrays.chosen.iter().map(|(_, weight)| *weight).collect()),
-            Array::State | Array::KeyCache(_) | Array::ValueCache(_) | Array::ExpertIds | Array::Candidates => None,
+            Array::State
+            | Array::Tokens
+            | Array::KeyCache(_)
+            | Array::ValueCache(_)
+            | Array::ExpertIds
+            | Array::Candidates => None,
             // How attention is shared out and counted is the device's own matter.
             Array::Partials | Array::Counters => None,
             _ => Some(self.arrays.get(array).clone()),
         }
     }
 
-    /// Runs one op for the present state. [`Op::Advance`] belongs to [`Interpreter::step`] and does nothing here.
+    /// Runs one op for the token of the present state. [`Op::Lookup`] and [`Op::Advance`], which change the state, belong to
+    /// [`Interpreter::step_of`] and do nothing here.
     pub fn run(&mut self, op: &Op) {
         let Self { model, cache, rotation, state, arrays: a, .. } = self;
         let (model, config) = (&**model, &model.config);
@@ -211,7 +243,7 @@ impl Interpreter {
                 reference::expert_down(&matrix(model, *down), &ids, &weights, &a.hidden, &mut a.residual);
             }
             Op::Sample => a.candidates = vec![reference::sample_best(&a.logits, state)],
-            Op::Advance { .. } => {}
+            Op::Lookup { .. } | Op::Advance { .. } => {}
         }
     }
 }

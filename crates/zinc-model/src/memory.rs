@@ -11,6 +11,23 @@ pub const ALIGNMENT: u64 = 256;
 /// No weight buffer is larger, whatever the device allows: a moderate size keeps allocators and drivers in their ordinary paths.
 const WEIGHT_BUFFER_BYTES: u64 = 1 << 30;
 
+/// What a model is loaded for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// Its cache.
+    pub cache: CacheOptions,
+    /// Tokens that a step can take, 1 to [`MAX_BATCH`](zinc_kernels::ops::MAX_BATCH): there are as many copies of the activations. More than
+    /// one is for speculation.
+    pub batch: u32,
+}
+
+impl From<CacheOptions> for LoadOptions {
+    /// For steps of one token.
+    fn from(cache: CacheOptions) -> Self {
+        Self { cache, batch: 1 }
+    }
+}
+
 /// Bytes that a model needs on a device, by purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
@@ -27,17 +44,16 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// The plan of a model with a cache.
+    /// The plan of a model that is loaded as `options` say.
     #[must_use]
-    pub fn new(config: &ModelConfig, weights: &ModelWeights, cache: CacheOptions) -> Self {
+    pub fn new(config: &ModelConfig, weights: &ModelWeights, options: impl Into<LoadOptions>) -> Self {
+        let LoadOptions { cache, batch } = options.into();
         let sizes = Sizes { config, cache };
-        let activations: u64 = Array::ACTIVATIONS.iter().map(|a| sizes.bytes(*a).next_multiple_of(ALIGNMENT)).sum();
         let per_position = Sizes { config, cache: CacheOptions { context: 1, ..cache } };
-        let tokens = cache.token_places() * 4;
         Self {
             weights: weights.tensors.iter().map(|t| t.device_bytes().next_multiple_of(ALIGNMENT)).sum(),
             kv_cache: sizes.kv_bytes(),
-            work: activations + tokens + sizes.rotation_bytes(),
+            work: u64::from(batch) * sizes.activation_bytes() + sizes.bytes(Array::Tokens) + sizes.rotation_bytes(),
             context: cache.context,
             bytes_per_position: per_position.kv_bytes() + per_position.rotation_bytes() + 4,
         }

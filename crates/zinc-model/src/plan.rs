@@ -14,7 +14,9 @@ pub use arrays::{Array, CacheOptions, Sizes};
 pub use barriers::barriers_before;
 pub use cost::Cost;
 
-use zinc_kernels::ops::ActFormat;
+use std::ops::RangeInclusive;
+
+use zinc_kernels::ops::{ActFormat, MAX_BATCH};
 
 use crate::weights::TensorId;
 
@@ -23,7 +25,7 @@ use crate::weights::TensorId;
 pub enum Shape {
     /// Takes one prompt token through the layers; its logits are nobody's business and are not computed.
     Feed,
-    /// Takes one token through the layers and samples the next.
+    /// Takes one token through the layers and samples the next; and drafts of those after it, where the plan has room for them.
     Decode,
 }
 
@@ -31,6 +33,13 @@ pub enum Shape {
 /// [`Op::writes`] list them all.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
+    /// Drafts of the tokens to come: those that followed an earlier place in the sequence.
+    Lookup {
+        /// How many of the last tokens the place has in common.
+        ngrams: RangeInclusive<u32>,
+        /// The most drafts.
+        drafts: u32,
+    },
     /// `residual = table[token]`.
     Gather {
         /// `[vocabulary, width]`.
@@ -91,7 +100,7 @@ pub enum Op {
     },
     /// The best candidates of the logits.
     Sample,
-    /// The next token, the state, the report.
+    /// The next tokens, the state, the report.
     Advance {
         /// What the step is for.
         shape: Shape,
@@ -128,6 +137,32 @@ pub struct Plan {
     pub ops: Vec<Op>,
     /// What the step is for.
     pub shape: Shape,
+    /// Tokens that the step can take: the last one of the sequence and drafts of those after it. Each op does all of them.
+    pub batch: u32,
+}
+
+impl Plan {
+    /// The same for up to `batch` tokens at once. The model must have been loaded with room for them.
+    ///
+    /// # Panics
+    /// If that is none or more than [`MAX_BATCH`], or if the step feeds a prompt: that goes by ones.
+    #[must_use]
+    pub fn with_batch(self, batch: u32) -> Self {
+        assert!(
+            self.shape == Shape::Decode && (1..=MAX_BATCH).contains(&batch),
+            "a {:?} step of {batch} tokens",
+            self.shape
+        );
+        Self { batch, ..self }
+    }
+
+    /// The same, for tokens that are looked up first: as many as the plan has room for, at places that have as many tokens in common with the
+    /// end of the sequence as `ngrams` says.
+    #[must_use]
+    pub fn with_lookup(mut self, ngrams: RangeInclusive<u32>) -> Self {
+        self.ops.insert(0, Op::Lookup { ngrams, drafts: self.batch - 1 });
+        self
+    }
 }
 
 impl Op {
@@ -135,6 +170,7 @@ impl Op {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
+            Self::Lookup { .. } => "lookup",
             Self::Gather { .. } => "gather",
             Self::MatVec { .. } => "mat_vec",
             Self::Attention { .. } => "attention",
@@ -150,7 +186,7 @@ impl Op {
     #[must_use]
     pub fn reads(&self) -> Vec<Array> {
         let mut arrays = match self {
-            Self::Gather { .. } => vec![],
+            Self::Lookup { .. } | Self::Gather { .. } => vec![Array::Tokens],
             Self::MatVec { products, x, accumulate, .. } => {
                 let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
                 std::iter::once(*x).chain(outputs).collect()
@@ -166,8 +202,8 @@ impl Op {
                 vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights, Array::Residual]
             }
             Self::Sample => vec![Array::Logits],
-            Self::Advance { shape: Shape::Feed } => vec![],
-            Self::Advance { shape: Shape::Decode } => vec![Array::Candidates],
+            Self::Advance { shape: Shape::Feed } => vec![Array::Tokens],
+            Self::Advance { shape: Shape::Decode } => vec![Array::Tokens, Array::Candidates],
         };
         arrays.push(Array::State);
         arrays
@@ -189,7 +225,7 @@ impl Op {
                 vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights]
             }
             Self::Sample => vec![Array::Candidates],
-            Self::Advance { .. } => vec![Array::State],
+            Self::Lookup { .. } | Self::Advance { .. } => vec![Array::State, Array::Tokens],
         }
     }
 }

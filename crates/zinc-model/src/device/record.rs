@@ -32,6 +32,9 @@ impl DeviceModel {
     ///
     /// # Errors
     /// What the driver says of a pipeline.
+    ///
+    /// # Panics
+    /// If the plan takes more tokens than the model was loaded for.
     pub fn record(&self, plan: &Plan, io: &StepIo, recording: &mut RecordingBuilder) -> Result<()> {
         self.record_ops(plan, io, recording, barriers_before(&plan.ops), &mut |_| ())
     }
@@ -59,6 +62,13 @@ impl DeviceModel {
         barriers: Vec<bool>,
         mark: &mut dyn FnMut(&mut RecordingBuilder),
     ) -> Result<()> {
+        assert!(
+            plan.batch <= self.batch(),
+            "a step of {} tokens of a model that was loaded for {}",
+            plan.batch,
+            self.batch()
+        );
+        let batch = ops::Batch { tokens: plan.batch, ..self.arrays.batch };
         for buffer in self.buffers() {
             recording.keep(buffer.clone());
         }
@@ -66,9 +76,27 @@ impl DeviceModel {
             if barrier {
                 recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
             }
-            self.pipelines.record(recording, &self.dispatch(op, io))?;
+            self.pipelines.record(recording, &self.dispatch(op, io, batch))?;
             mark(recording);
         }
+        Ok(())
+    }
+
+    /// Records what hands drafts over, behind steps in which this model made them as a draft model: those of `draft` to the step whose state is at
+    /// `target`, at most `drafts`. Both models' sequences share one array of tokens.
+    ///
+    /// # Errors
+    /// What the driver says of the pipeline.
+    pub fn record_proposal(
+        &self,
+        draft: &StepIo,
+        target: u64,
+        drafts: u32,
+        recording: &mut RecordingBuilder,
+    ) -> Result<()> {
+        recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+        let propose = ops::Propose { state: target, draft: draft.state, drafts };
+        self.pipelines.record(recording, &propose.dispatch(&self.target))?;
         Ok(())
     }
 
@@ -80,7 +108,7 @@ impl DeviceModel {
         let io = StepIo { state: 0, report: 0, tokens: 0, end_tokens: 0, cancelled: 0 };
         let total = plans.iter().map(|plan| plan.ops.len()).sum();
         for (done, op) in plans.iter().flat_map(|plan| &plan.ops).enumerate() {
-            self.pipelines.get(&self.dispatch(op, &io))?;
+            self.pipelines.get(&self.dispatch(op, &io, ops::Batch::ONE))?;
             progress(done + 1, total);
         }
         Ok(())
@@ -105,13 +133,15 @@ impl DeviceModel {
         self.target.tuning.warm_cache.then(|| (self.weights.address(id), bytes))
     }
 
-    fn dispatch(&self, op: &Op, io: &StepIo) -> Dispatch {
+    fn dispatch(&self, op: &Op, io: &StepIo, batch: ops::Batch) -> Dispatch {
         let (target, config, state) = (&self.target, &self.model.config, io.state);
-        let batch = ops::Batch::ONE;
         let (experts, used) = self.sizes().experts();
         let weight = |id: TensorId| self.weights.address(id);
         let norm_of = |id: TensorId| ops::Norm { weight: weight(id), epsilon: config.rms_eps };
         match op {
+            Op::Lookup { ngrams, drafts } => {
+                ops::Lookup { state, tokens: io.tokens, ngrams: ngrams.clone(), drafts: *drafts }.dispatch(target)
+            }
             Op::Gather { table } => ops::Gather {
                 state,
                 table: self.matrix(*table),

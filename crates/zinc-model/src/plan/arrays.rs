@@ -3,12 +3,15 @@
 use zinc_kernels::ops::{CANDIDATE_BYTES, CacheFormat, Heads, MAX_BATCH, candidate_count};
 
 use crate::config::{FeedForward, ModelConfig};
+use crate::memory::ALIGNMENT;
 
 /// An array of the forward pass, apart from the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Array {
     /// [`StepState`](zinc_kernels::generated::state::StepState).
     State,
+    /// The tokens of the sequence, and drafts behind them, [`CacheOptions::token_places`] u32.
+    Tokens,
     /// The residual stream, `[width]` f32.
     Residual,
     /// The normalised residual stream that experts read, `[width]`.
@@ -63,7 +66,7 @@ impl CacheOptions {
 }
 
 impl Array {
-    /// The activations: every array that is neither a cache nor the state, in a fixed order.
+    /// The activations: every array that belongs to one token of a step, in a fixed order.
     pub const ACTIVATIONS: [Self; 14] = [
         Self::Residual,
         Self::Normed,
@@ -114,6 +117,7 @@ impl Sizes<'_> {
         let c = self.config;
         let elements = match array {
             Array::State => return size_of::<zinc_kernels::generated::state::StepState>() as u64,
+            Array::Tokens => self.cache.token_places(),
             Array::KeyCache(_) => return self.cache_bytes(self.cache.key_format),
             Array::ValueCache(_) => return self.cache_bytes(self.cache.value_format),
             Array::Candidates => {
@@ -133,6 +137,12 @@ impl Sizes<'_> {
             Array::Logits => u64::from(c.n_vocab),
         };
         elements * 4
+    }
+
+    /// Bytes of the activations of one token, each aligned.
+    #[must_use]
+    pub fn activation_bytes(&self) -> u64 {
+        Array::ACTIVATIONS.iter().map(|array| self.bytes(*array).next_multiple_of(ALIGNMENT)).sum()
     }
 
     /// Bytes of the keys, or values, of one layer.

@@ -6,7 +6,7 @@ use super::{Array, Op, Plan, Product, Routing, Shape};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 
 impl Plan {
-    /// The operations that take one token through the network. Matrices in quantised formats meet activations in the form `act`; those in
+    /// The operations that take one token through the network ([`Plan::with_batch`] has more). Matrices in quantised formats meet activations in the form `act`; those in
     /// float formats meet f32, and so do the router's.
     #[must_use]
     pub fn new(weights: &ModelWeights, shape: Shape, act: ActFormat) -> Self {
@@ -21,7 +21,7 @@ impl Plan {
             builder.ops.push(Op::Sample);
         }
         builder.ops.push(Op::Advance { shape });
-        Self { ops: builder.ops, shape }
+        Self { ops: builder.ops, shape, batch: 1 }
     }
 }
 

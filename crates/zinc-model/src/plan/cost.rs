@@ -66,7 +66,7 @@ impl Op {
                 attention + norms.iter().copied().flat_map(|(q, k)| [q, k]).map(whole).sum::<Cost>()
             }
             Self::Router { norm, matrix, .. } => whole(*norm) + whole(*matrix),
-            Self::Sample | Self::Advance { .. } => Cost::default(),
+            Self::Lookup { .. } | Self::Sample | Self::Advance { .. } => Cost::default(),
             Self::GateUp { gate, up, routing: Routing::Dense { norm }, .. } => whole(*norm) + whole(*gate) + whole(*up),
             Self::GateUp { gate, up, routing: Routing::Experts, .. } => {
                 share(*gate, used, experts) + share(*up, used, experts)

@@ -35,7 +35,7 @@ impl Op {
             Self::Router { matrix, .. } => vec![*matrix],
             Self::GateUp { gate, up, .. } => vec![*gate, *up],
             Self::ExpertDown { down, .. } => vec![*down],
-            Self::Attention { .. } | Self::Sample | Self::Advance { .. } => Vec::new(),
+            Self::Lookup { .. } | Self::Attention { .. } | Self::Sample | Self::Advance { .. } => Vec::new(),
         }
     }
 }

@@ -1,7 +1,9 @@
-//! Models on the device: against values that other programs computed, op by op against the interpreter, and that their weights arrive.
+//! Models on the device: against values that other programs computed, op by op against the interpreter, several tokens at once against one by
+//! one, and that their weights arrive.
 
 #![allow(clippy::print_stdout, reason = "the table of errors is for whoever reads the output")]
 
+mod batch;
 mod demo;
 mod gpu;
 mod op_by_op;

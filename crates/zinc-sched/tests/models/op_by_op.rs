@@ -36,7 +36,7 @@ impl Prefixes<'_> {
         let readback = Buffer::new(device, "array", bytes, Placement::Readback).expect("a buffer");
         let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "prefix").expect("a recording");
         recording.keep(self.state.clone());
-        let plan = Plan { ops: ops.to_vec(), shape: Shape::Decode };
+        let plan = Plan { ops: ops.to_vec(), shape: Shape::Decode, batch: 1 };
         self.model.record(&plan, &io, &mut recording).expect("the ops are recorded");
         recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
         recording.copy(activations, offset, &readback, 0, bytes);
