@@ -8,7 +8,7 @@ use std::error::Error;
 
 use zinc_kernels::formats::repack_rows;
 use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{ActFormat, MatVec, Matrix, Product};
+use zinc_kernels::ops::{ActFormat, Batch, MatVec, Matrix, Product};
 use zinc_kernels::reference::{self, HostMatrix};
 use zinc_kernels::{Format, Pipelines};
 use zinc_vk::{Buffer, Device, DevicePlan, Instance, InstanceOptions, Placement, QueueKind, RecordingBuilder, Wants};
@@ -45,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         act: ActFormat::F32,
         norm: None,
         accumulate: false,
+        batch: Batch::ONE,
     }
     .dispatch(&pipelines.target());
 

@@ -9,7 +9,8 @@
 //!   `shaders/include/formats.glsl`, equal bit for bit.
 //! - Activations between kernels are f32, or integers of 16 or 8 bits ([`ops::ActFormat`]). Row lengths are multiples of 32.
 //! - Buffers are device addresses in push constants. What varies per model is a specialisation constant, per dispatch a push constant, per
-//!   token a word of [`generated::state::StepState`], which every kernel reads: a step whose `live` flag is cleared does nothing.
+//!   token a word of [`generated::state::StepState`], which every kernel reads: a step whose `live` is 0 does nothing.
+//! - A step takes one token or several of one sequence ([`ops::Batch`]); each is computed as if it were alone, to the bit.
 //! - Sampling is exact: [`sampler`] holds the parameters of its chain, and [`reference::draw`] draws on the host the token that the kernels draw.
 //! - Any subgroup width from 8 to 64 works; the width is a specialisation constant, and the host derives each grid from the same number.
 //!

@@ -1,6 +1,6 @@
 //! A model on a Vulkan device: its weights, its caches and its work arrays, and the recorder that turns a plan into commands.
 //!
-//! What belongs to a running sequence (prompt, reports, cancellation) is not here: its owner passes addresses in [`StepIo`].
+//! What belongs to a running sequence (tokens, reports, cancellation) is not here: its owner passes addresses in [`StepIo`].
 
 mod fill;
 mod record;

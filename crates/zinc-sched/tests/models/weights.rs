@@ -6,7 +6,7 @@ use zinc_kernels::formats::repack_rows;
 use zinc_kernels::ops::CacheFormat;
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
-use zinc_model::memory::MemoryPlan;
+use zinc_model::memory::{LoadOptions, MemoryPlan};
 use zinc_model::plan::CacheOptions;
 use zinc_model::weights::TensorId;
 use zinc_vk::{Buffer, Device, Placement, QueueKind, RecordingBuilder};
@@ -24,10 +24,11 @@ fn a_loaded_model_holds_what_was_planned_and_a_dropped_one_nothing() {
     let gpu = Gpu::open();
     let device = gpu.pipelines.device();
     let cache = CacheOptions { context: 512, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
-    for path in models() {
+    for (path, batch) in models().into_iter().zip([1, 8].into_iter().cycle()) {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
-        let planned = MemoryPlan::new(&model.config, &model.weights, cache).total();
-        let loaded = DeviceModel::load(&gpu.pipelines, &model, cache, &mut |_| {}).expect("a tiny model loads");
+        let options = LoadOptions { cache, batch };
+        let planned = MemoryPlan::new(&model.config, &model.weights, options).total();
+        let loaded = DeviceModel::load(&gpu.pipelines, &model, options, &mut |_| {}).expect("a tiny model loads");
         let held = allocated(device);
         // Buffers are rounded up to what the device allocates; the staging ring alone would be several times a tiny model.
         assert!(held as f64 <= 1.05 * planned as f64, "{}: {held} bytes, {planned} planned", path.display());
