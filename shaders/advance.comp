@@ -11,6 +11,7 @@
 #include "include/workgroup.glsl"
 #include "include/order.glsl"
 #include "include/candidates.glsl"
+#include "include/sampler.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -19,10 +20,22 @@ layout(push_constant, scalar) uniform Push {
     uint64_t end_tokens;      // [end_token_count] u32
     uint64_t cancelled;       // u32, host-visible: the sequence that the host wants stopped
     uint64_t candidates;      // [candidate_count] Candidate
+    uint64_t params;          // SamplerParams, 0: the chain of samplers is not used
+    uint64_t counts;          // [vocabulary] u32: occurrences in the window of the chain's penalties
     uint candidate_count;     // 0 in a step that only feeds the prompt
     uint batch;               // tokens that the step's kernels have looked at, at most MAX_BATCH
     uint stride;              // bytes from one token's candidates to the next one's
 } push;
+
+// The window of the penalties takes in the token at a position, and loses the one that it no longer reaches.
+void move_window(uint position, uint token) {
+    uint window = push.params != 0 ? SamplerParams(push.params).penalty_window : 0;
+    if (window == 0) return;
+    atomicAdd(U32Ref(push.counts + uint64_t(token) * 4).v, 1u);
+    if (position < window) return;
+    uint leaving = load_u32(push.tokens, (position - window) * 4);
+    atomicAdd(U32Ref(push.counts + uint64_t(leaving) * 4).v, 0xffffffffu);
+}
 
 void main() {
     StepState state = StepState(push.state);
@@ -65,6 +78,7 @@ void main() {
             }
             goes_on = finish == FINISH_NONE && i + 1 < taken && load_u32(push.tokens, position * 4) == token;
             store_u32(push.tokens, position * 4, token);
+            move_window(position, token);
         }
         report.tokens[count++] = token;
     }

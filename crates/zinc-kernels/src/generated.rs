@@ -2,7 +2,7 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   7c2f30af02cff56c3b4f622d08aa15ea149f4ca02067389853fbbd09554dc2bf crates/zinc-kernels/spv/adjust.spv
-//   72726accfe37fc0a2b2770b165daf5b0a93ab687253ebc0b7a39016119d864d1 crates/zinc-kernels/spv/advance.spv
+//   63c055c30e5dc2a13a0673bebf557c29665d93ed995ff5d8d2e33da145cb0764 crates/zinc-kernels/spv/advance.spv
 //   54cc4b071f0622352f2e1d39fa70266e99a7a05820aca48f2d3bcab0224a1198 crates/zinc-kernels/spv/attention.spv
 //   c4df42c2fa57c24ccc7e5dc1f5bcf1b4cc839b2ba075511ff5982e8d1823c239 crates/zinc-kernels/spv/choose.spv
 //   0cf6065bc0814ec4860bb722201e34c169b35a970ffbc8e66e3143ff739debb5 crates/zinc-kernels/spv/dry.spv
@@ -18,7 +18,7 @@
 //   0f4a0d8565ab6ad7ec10b2936fa38d4e4adf0932286717d1449b80a13f423d84 crates/zinc-kernels/spv/router.spv
 //   af034f37012ff0f7935536813c1398b544283b8accc17b9d3b6a682ee28d220a crates/zinc-kernels/spv/sample.spv
 //   864563cbf33228352301e1e6aca63be23cd9c29e664b26091a73f984a4926df0 shaders/adjust.comp
-//   a4ea58016ba752b10e17a95994381b77f62708e087aefda6dac4d475be5761b2 shaders/advance.comp
+//   697263f0353d1c24c6088753aff6bf6c4af75f6a568bc512d66f4414b46245e8 shaders/advance.comp
 //   2416cf5c4dafcd7d34d2bfeedc3f4ae1f632ef3ff27e9e772b3683100bf7fb3e shaders/attention.comp
 //   fccb79d14ab1adec6d7c5b183831a3a3db6930a04d3a11d008659c8317e0ae98 shaders/choose.comp
 //   ef30132d81b1a7c34f0404d4d0e30b7a499dd340a1de4ef6ab888e76e1bd1132 shaders/dry.comp
@@ -587,6 +587,10 @@ pub mod advance {
         pub cancelled: u64,
         /// \[candidate_count\] Candidate
         pub candidates: u64,
+        /// SamplerParams, 0: the chain of samplers is not used
+        pub params: u64,
+        /// \[vocabulary\] u32: occurrences in the window of the chain's penalties
+        pub counts: u64,
         /// 0 in a step that only feeds the prompt
         pub candidate_count: u32,
         /// tokens that the step's kernels have looked at, at most MAX_BATCH
@@ -597,16 +601,18 @@ pub mod advance {
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 64);
+        assert!(size_of::<Push>() == 80);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, report) == 8);
         assert!(std::mem::offset_of!(Push, tokens) == 16);
         assert!(std::mem::offset_of!(Push, end_tokens) == 24);
         assert!(std::mem::offset_of!(Push, cancelled) == 32);
         assert!(std::mem::offset_of!(Push, candidates) == 40);
-        assert!(std::mem::offset_of!(Push, candidate_count) == 48);
-        assert!(std::mem::offset_of!(Push, batch) == 52);
-        assert!(std::mem::offset_of!(Push, stride) == 56);
+        assert!(std::mem::offset_of!(Push, params) == 48);
+        assert!(std::mem::offset_of!(Push, counts) == 56);
+        assert!(std::mem::offset_of!(Push, candidate_count) == 64);
+        assert!(std::mem::offset_of!(Push, batch) == 68);
+        assert!(std::mem::offset_of!(Push, stride) == 72);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

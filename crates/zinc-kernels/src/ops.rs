@@ -25,7 +25,7 @@ pub use adjust::{
     Adjust, MAX_CHAIN_VOCABULARY, STEP_MASK_OFFSET, items_bytes, moments_bytes, share_count, shares_bytes,
     step_input_bytes,
 };
-pub use advance::Advance;
+pub use advance::{Advance, PenaltyWindow};
 pub use attention::{Attention, HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
 pub use choose::Choose;
 pub use dry::Dry;

@@ -8,7 +8,7 @@ use crate::kernel::{Dispatch, Target};
 use crate::ops::{
     ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choice, Choose, Dry, ExpertDown, GateUp, Gather,
     HeadNorm, Heads, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing,
-    Product, Propose, Read, Router, Routing, Sample, SamplerBuffers, Weighting, candidate_count,
+    PenaltyWindow, Product, Propose, Read, Router, Routing, Sample, SamplerBuffers, Weighting, candidate_count,
 };
 
 const WIDTH: u32 = 2_048;
@@ -71,6 +71,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
         cancelled: 0,
         candidates: 0,
         candidate_count: candidate_count(VOCABULARY),
+        window: Some(PenaltyWindow { params: 0, counts: 0 }),
         batch: Batch::ONE,
     };
     add("", advance.dispatch(target));

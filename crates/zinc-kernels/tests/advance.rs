@@ -7,14 +7,17 @@ mod support;
 use support::arena::{Arena, Array};
 use support::data::Random;
 use zinc_kernels::generated::candidates::NO_ID;
+use zinc_kernels::generated::sampler::SamplerParams;
 use zinc_kernels::generated::state::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, FINISH_NONE,
     STATUS_FED, STATUS_NO_OP, STATUS_SAMPLED, StepReport, StepState,
 };
-use zinc_kernels::ops::{Advance, Batch, CANDIDATE_BYTES, MAX_BATCH, candidate_count};
+use zinc_kernels::ops::{Advance, Batch, CANDIDATE_BYTES, MAX_BATCH, PenaltyWindow, candidate_count};
 use zinc_kernels::reference::{self, Candidate};
 
 const SEQUENCE: u32 = 41;
+/// More than any id here.
+const VOCABULARY: u32 = 8_192;
 const OTHER: u32 = 40;
 const PROMPT: [u32; 12] = [500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511];
 /// Places of the array of tokens.
@@ -296,9 +299,16 @@ fn lay_out(arena: &mut Arena, candidates: &[Vec<Candidate>]) -> (u64, Batch) {
 }
 
 fn check(cases: Vec<Case>) {
-    for Case { name, state, end_tokens, cancelled, drafts, candidates, expected } in cases {
+    for (index, case) in cases.into_iter().enumerate() {
+        let Case { name, state, end_tokens, cancelled, drafts, candidates, expected } = case;
         let mut arena = Arena::new();
         let mut tokens = tokens_before(&state, drafts);
+        // Windows of the chain's penalties, from none to one that is longer than the history.
+        let window = [0, 1, 3, 64][index % 4];
+        let occurrences =
+            |tokens: &[u32], position: u32| reference::window_counts(&tokens[..=position as usize], window, VOCABULARY);
+        let params = SamplerParams { penalty_window: window, ..SamplerParams::default() };
+        let counts = arena.in_out(&occurrences(&tokens, state.position));
         let (state_on_device, tokens_on_device) = (arena.in_out(&[state]), arena.in_out(&tokens));
         let report = arena.output::<StepReport>(1);
         let [untouched] = arena.read(report)[..] else { unreachable!("one report") };
@@ -311,6 +321,7 @@ fn check(cases: Vec<Case>) {
             cancelled: arena.input(&[cancelled]).address,
             candidates: address,
             candidate_count: candidates[0].len() as u32,
+            window: Some(PenaltyWindow { params: arena.input(&[params]).address, counts: counts.address }),
             batch,
         };
         arena.run(&[op.dispatch(&arena.gpu.target())]);
@@ -326,6 +337,9 @@ fn check(cases: Vec<Case>) {
         assert_eq!(found.logit.to_bits(), expected_report.logit.to_bits(), "{name}: logit");
         assert_eq!(arena.read(state_on_device), [expected_state], "{name}: state");
         assert_eq!(arena.read(tokens_on_device), tokens, "{name}: tokens");
+        // A prompt is counted before its steps.
+        let counted = if expected.0 == STATUS_SAMPLED { found.position } else { state.position };
+        assert_eq!(arena.read(counts), occurrences(&tokens, counted), "{name}: the last {window} tokens");
         // The table says what is meant, so that a mistake which both sides share does not pass.
         let (status, expected_tokens, finish) = expected;
         assert_eq!((found.status, found.finish), (status, finish), "{name}: status and finish");
@@ -370,6 +384,7 @@ fn steps_hand_the_state_on() {
             cancelled,
             candidates,
             candidate_count,
+            window: None,
             batch: Batch::ONE,
         };
         (op.dispatch(&target), report)

@@ -21,8 +21,20 @@ pub struct Advance {
     pub candidates: u64,
     /// How many there are for one token; 0 in a step that only feeds the prompt.
     pub candidate_count: u32,
+    /// What counts occurrences for the penalties, where the chain of samplers chose.
+    pub window: Option<PenaltyWindow>,
     /// The step's tokens, each with its candidates.
     pub batch: Batch,
+}
+
+/// The window of the chain's penalties, which moves with each token that is sampled: the counts are those of
+/// [`window_counts`](crate::reference::window_counts) up to the state's position, before a step and after it.
+#[derive(Clone, Copy, Debug)]
+pub struct PenaltyWindow {
+    /// [`SamplerParams`](crate::sampler::SamplerParams), which has the window's length.
+    pub params: u64,
+    /// `[vocabulary]` u32: not touched without penalties.
+    pub counts: u64,
 }
 
 impl Advance {
@@ -32,6 +44,7 @@ impl Advance {
         self.batch.check();
         let candidate_count = self.candidate_count;
         let constants = Constants { workgroup: target.wide_workgroup(candidate_count), subgroup: target.subgroup };
+        let (params, counts) = self.window.map_or((0, 0), |window| (window.params, window.counts));
         let push = Push {
             state: self.state,
             report: self.report,
@@ -39,6 +52,8 @@ impl Advance {
             end_tokens: self.end_tokens,
             cancelled: self.cancelled,
             candidates: self.candidates,
+            params,
+            counts,
             candidate_count,
             batch: self.batch.tokens,
             stride: self.batch.stride,

@@ -5,8 +5,8 @@ use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
     ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choice, Choose, Dry, ExpertDown, GateUp, Gather,
     HeadNorm, Heads, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing,
-    Product, Propose, READ_TILE_BYTES, Read, Router, Routing, Sample, SamplerBuffers, Weighting, candidate_count,
-    items_bytes, masses_bytes, moments_bytes, share_count,
+    PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Router, Routing, Sample, SamplerBuffers, Weighting,
+    candidate_count, items_bytes, masses_bytes, moments_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Quantised, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
@@ -268,6 +268,10 @@ fn advance(b: &mut Builder) -> Dispatch {
         cancelled: b.words(&[0]),
         candidates: b.arena.input(&candidates).address,
         candidate_count: candidate_count(VOCABULARY),
+        window: Some(PenaltyWindow {
+            params: b.arena.input(&[sampler_tables().params]).address,
+            counts: b.arena.in_out(&[1u32; VOCABULARY as usize]).address,
+        }),
         batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())

@@ -354,6 +354,8 @@ impl DeviceModel {
                     (Shape::Decode, Sampler::Plain) => ops::candidate_count(config.n_vocab),
                     (Shape::Decode, Sampler::Chain { .. } | Sampler::Host) => 1,
                 },
+                window: matches!(sampler, Sampler::Chain { .. })
+                    .then_some(ops::PenaltyWindow { params: io.chain.params, counts: io.chain.counts }),
                 batch,
             }
             .dispatch(target),
