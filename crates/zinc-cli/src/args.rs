@@ -16,9 +16,11 @@ use crate::error::{Error, Result};
 use crate::synth::{Mix, Preset};
 
 mod bench;
+mod doctor;
 mod trace;
 
 pub(crate) use bench::{BenchArgs, BenchSampler, BenchSync, Fill, TableFormat};
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use trace::TraceArgs;
 
 /// Flags of several letters behind one dash, and what they stand for.
@@ -91,6 +93,8 @@ pub(crate) enum Command {
     Template(TemplateArgs),
     /// Measure how fast models run.
     Bench(BenchArgs),
+    /// Measure the device and what it costs to keep it busy, and say what zinc makes of it.
+    Doctor(DoctorArgs),
     /// Draw what `zinc run --trace` has recorded: host and GPU, and the gaps between the steps.
     Trace(TraceArgs),
     /// Write a model file with random weights, to measure with.

@@ -4,6 +4,7 @@ mod bench;
 mod chat;
 mod completions;
 mod devices;
+mod doctor;
 mod inspect;
 mod logits;
 mod run;
@@ -26,6 +27,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Tokenize(args) => tokenize::run(args),
         Command::Template(args) => template::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Synth(args) => synth::run(args),
         Command::Completions(args) => completions::run(args),

@@ -1,11 +1,11 @@
-//! What shows the seam to a user: traces and their pictures.
+//! What shows the seam to a user: traces, their pictures, and `zinc doctor`.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{argument, zinc};
+use crate::support::{argument, source_argument, zinc};
 
 const QUESTION: &str = "What is a telescope?";
 
@@ -113,4 +113,65 @@ fn what_is_no_trace_or_no_picture_is_refused() {
     let trace = traced(directory.path(), "b.json", &["-n", "1"]);
     zinc(&["trace", &trace, "-o", "out.png"]).failure(2, &["out.png", ".svg or .html"]);
     zinc(&["trace", &trace, "-o", "/nonexistent/out.svg"]).failure(1, &["cannot write", "/nonexistent/out.svg"]);
+}
+
+#[test]
+fn the_doctor_measures_and_says_what_it_thinks() {
+    let model = source_argument("tests/data/tiny/qwen3moe-a-q4_0.gguf");
+    let report = zinc(&["doctor", "--json", "-m", &model]).json();
+    for cost in ["submit", "fence_round_trip", "timeline_polling", "timeline_blocking", "host_signal"] {
+        let cost = &report["costs"][cost];
+        let (median, p99) = (cost["median_us"].as_f64().unwrap(), cost["p99_us"].as_f64().unwrap());
+        assert!(0.0 < median && median <= p99, "{report}");
+    }
+    for cost in ["dispatch_barrier_us", "dispatch_us", "record_us"] {
+        assert!(report["costs"][cost].as_f64().unwrap() > 0.0, "{report}");
+    }
+    let rows = report["seam"]["rows"].as_array().unwrap();
+    let drives: Vec<&str> = rows.iter().map(|row| row["drive"].as_str().unwrap()).collect();
+    let expected = [
+        "fence, recorded anew",
+        "fence, recording kept",
+        "timeline, 1 in flight",
+        "timeline, 2 in flight",
+        "timeline, 4 in flight",
+    ];
+    assert_eq!(drives, expected);
+    // A fence waits for the host's work, and a timeline does not wait for the whole of it.
+    let idle = |row: usize| rows[row]["idle_us"][2].as_f64().unwrap();
+    assert!(idle(0) >= 500.0 && idle(1) >= 500.0 && idle(2) >= 500.0, "{report}");
+    assert!(idle(4) < idle(1), "{report}");
+    assert!(report["bandwidth_bytes_per_s"].as_f64().unwrap() > 1e7, "{report}");
+    assert!(report["queues"].as_array().unwrap().iter().any(|queue| queue["opened_for"][0] == "compute"), "{report}");
+    let expected = &report["model"]["expected"];
+    assert!(expected[0]["tokens_per_second"].as_f64() > expected[1]["tokens_per_second"].as_f64(), "{report}");
+    assert_eq!(report["model"]["needs"]["context"], expected[1]["context"]);
+    let device = report["device"]["name"].as_str().unwrap();
+    assert_eq!(
+        zinc(&["devices", "--json"]).json()[report["device"]["index"].as_u64().unwrap() as usize]["name"],
+        device
+    );
+}
+
+#[test]
+fn the_doctors_text_names_what_it_shows() {
+    let text = zinc(&["doctor", "-m", "/nonexistent/model.gguf"]).success();
+    for part in [
+        "queue families",
+        "timeline semaphores:",
+        "read bandwidth",
+        "submit a recorded step",
+        "fence, recording kept",
+        "what zinc does",
+        "zinc cannot run it",
+        "/nonexistent/model.gguf cannot be run",
+    ] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+}
+
+#[test]
+fn without_a_device_the_doctor_fails() {
+    zinc(&["doctor", "--device", "no such card"]).failure(1, &["no such card"]);
+    zinc(&["doctor", "--device", "interpreter"]).failure(2, &["interpreter"]);
 }
