@@ -16,8 +16,12 @@ use crate::error::{Error, Result};
 use crate::synth::{Mix, Preset};
 
 mod bench;
+mod doctor;
+mod trace;
 
 pub(crate) use bench::{BenchArgs, BenchSampler, BenchSync, Fill, TableFormat};
+pub(crate) use doctor::DoctorArgs;
+pub(crate) use trace::TraceArgs;
 
 /// Flags of several letters behind one dash, and what they stand for.
 const LONG_SHORTS: [(&str, &str); 5] = [
@@ -89,6 +93,10 @@ pub(crate) enum Command {
     Template(TemplateArgs),
     /// Measure how fast models run.
     Bench(BenchArgs),
+    /// Measure the device and what it costs to keep it busy, and say what zinc makes of it.
+    Doctor(DoctorArgs),
+    /// Draw what `zinc run --trace` has recorded: host and GPU, and the gaps between the steps.
+    Trace(TraceArgs),
     /// Write a model file with random weights, to measure with.
     Synth(SynthArgs),
     /// Write a completion script for a shell.
@@ -373,8 +381,9 @@ impl FormatArgs {
 /// Measuring aids of `zinc run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MeasureArgs {
-    /// Write when each step was submitted, ran and was observed, as JSON (to measure the seam between steps)
-    #[arg(long, value_name = "FILE.json", help_heading = "Measuring aids")]
+    /// Write when each step was submitted, ran and was observed: as a picture where the name ends in .svg or .html, else as JSON for
+    /// Perfetto and `zinc trace`
+    #[arg(long, value_name = "FILE", help_heading = "Measuring aids")]
     pub(crate) trace: Option<PathBuf>,
     /// Keep the host busy for this long after every token (to measure what queueing ahead hides)
     #[arg(long = "host-work-us", value_name = "MICROSECONDS", default_value = "0", value_parser = microseconds)]

@@ -4,12 +4,14 @@ mod bench;
 mod chat;
 mod completions;
 mod devices;
+mod doctor;
 mod inspect;
 mod logits;
 mod run;
 mod synth;
 mod template;
 mod tokenize;
+mod trace;
 
 use crate::args::Command;
 use crate::error::Result;
@@ -25,6 +27,8 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Tokenize(args) => tokenize::run(args),
         Command::Template(args) => template::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Trace(args) => trace::run(args),
         Command::Synth(args) => synth::run(args),
         Command::Completions(args) => completions::run(args),
     }

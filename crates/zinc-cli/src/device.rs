@@ -4,7 +4,7 @@ use std::env;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zinc_vk::{Device, DevicePlan, DeviceSelector, Instance, InstanceOptions, Validation, Wants};
+use zinc_vk::{AdapterFacts, Device, DevicePlan, DeviceSelector, Instance, InstanceOptions, Validation, Wants};
 
 use crate::error::{Error, Result};
 use crate::output;
@@ -12,17 +12,32 @@ use crate::output;
 /// `on` runs everything under the validation layer; a message of it makes the command fail.
 const VALIDATION_VARIABLE: &str = "ZINC_VALIDATION";
 
+/// The loader's variables that name layers to be enabled.
+const LAYER_VARIABLES: [&str; 2] = ["VK_INSTANCE_LAYERS", "VK_LOADER_LAYERS_ENABLE"];
+
 /// Opens Vulkan, under the validation layer if the environment says so.
 ///
 /// # Errors
 /// No loader, no layer, or a value of the variable that is neither `on` nor `off`.
 pub(crate) fn open_vulkan() -> Result<Arc<Instance>> {
-    let validation = match env::var(VALIDATION_VARIABLE).as_deref() {
-        Err(_) | Ok("" | "off") => Validation::Off,
-        Ok("on") => Validation::On,
-        Ok(other) => return Err(Error::usage(format!("{VALIDATION_VARIABLE} is '{other}'; it can be on or off"))),
-    };
-    Ok(Instance::new(&InstanceOptions { validation })?)
+    Ok(Instance::new(&InstanceOptions { validation: validation()? })?)
+}
+
+/// Whether the environment asks for the validation layer.
+///
+/// # Errors
+/// A value of the variable that is neither `on` nor `off`.
+pub(crate) fn validation() -> Result<Validation> {
+    match env::var(VALIDATION_VARIABLE).as_deref() {
+        Err(_) | Ok("" | "off") => Ok(Validation::Off),
+        Ok("on") => Ok(Validation::On),
+        Ok(other) => Err(Error::usage(format!("{VALIDATION_VARIABLE} is '{other}'; it can be on or off"))),
+    }
+}
+
+/// The layers that the environment asks the loader for.
+pub(crate) fn asked_layers() -> String {
+    LAYER_VARIABLES.iter().filter_map(|name| env::var(name).ok()).collect::<Vec<_>>().join(",")
 }
 
 /// Chooses a device, tells the user what is good to know about it, and opens it.
@@ -30,15 +45,23 @@ pub(crate) fn open_vulkan() -> Result<Arc<Instance>> {
 /// # Errors
 /// No device, none that answers to `selector`, or none that can be used.
 pub(crate) fn open_device(vulkan: &Arc<Instance>, selector: Option<DeviceSelector>) -> Result<Arc<Device>> {
-    let wants = Wants { device: selector, ..Wants::default() };
-    let mut plan = DevicePlan::choose(&vulkan.adapters()?, &wants)?;
+    let plan = choose(&vulkan.adapters()?, selector)?;
     for notice in &plan.notices {
         output::notice(&notice.to_string());
     }
-    if let Some(directory) = cache_directory() {
-        plan = plan.with_pipeline_cache_dir(directory);
-    }
     Ok(Device::open(vulkan, &plan)?)
+}
+
+/// Chooses a device.
+///
+/// # Errors
+/// As [`open_device`].
+pub(crate) fn choose(adapters: &[AdapterFacts], selector: Option<DeviceSelector>) -> Result<DevicePlan> {
+    let plan = DevicePlan::choose(adapters, &Wants { device: selector, ..Wants::default() })?;
+    Ok(match cache_directory() {
+        Some(directory) => plan.with_pipeline_cache_dir(directory),
+        None => plan,
+    })
 }
 
 /// Fails if the validation layer had something to say.

@@ -89,9 +89,10 @@ impl HostModel {
         let depth = if args.sync == Sync::Fence { InflightDepth::ONE } else { args.depth };
         let options = EngineOptions { depth, host_work, ..EngineOptions::default() };
         let clock = FnClock(host_now_ns);
-        let (handle, vulkan) = match open(&args.device)? {
+        let (handle, vulkan, name) = match open(&args.device)? {
             Place::Interpreter => {
-                (Engine::spawn(InterpreterModel::new(&self.model, self.cache), clock, options)?, None)
+                let handle = Engine::spawn(InterpreterModel::new(&self.model, self.cache), clock, options)?;
+                (handle, None, "interpreter".to_owned())
             }
             Place::Vulkan { vulkan, device } => {
                 let sync = match args.sync {
@@ -101,10 +102,10 @@ impl HostModel {
                 let act = args.device.act.into();
                 let loaded = self.load_onto(&device, act)?;
                 let model = VulkanModel::new(loaded, VulkanOptions { sync, depth, act, stamps })?;
-                (Engine::spawn(model, clock, options)?, Some(vulkan))
+                (Engine::spawn(model, clock, options)?, Some(vulkan), device.facts().name.clone())
             }
         };
-        Ok(Session { host: self, handle, load: start.elapsed(), vulkan })
+        Ok(Session { host: self, handle, device: name, load: start.elapsed(), vulkan })
     }
 
     /// Uploads the weights and builds the pipelines, with progress.
@@ -191,6 +192,8 @@ fn context(asked: Option<u32>, trained: u32) -> u32 {
 pub(crate) struct Session {
     pub(crate) host: HostModel,
     pub(crate) handle: EngineHandle,
+    /// Name of the device.
+    pub(crate) device: String,
     /// How long loading took.
     pub(crate) load: Duration,
     /// `None` on the interpreter.

@@ -53,7 +53,7 @@ pub struct Trace {
 /// Order statistics, in the unit of the samples. The quantile of rank `q` is the smallest sample that at least `q` of them do not
 /// exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Quantiles {
     /// Half of the samples are no larger.
     pub median: u64,

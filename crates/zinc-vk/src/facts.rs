@@ -83,6 +83,25 @@ pub struct DriverFacts {
     pub version: u32,
 }
 
+impl DriverFacts {
+    /// Whether the driver is known to make timeline semaphores of binary ones, on the host: they work, but a submission that waits
+    /// for a value nobody has signalled yet is held back by a thread of the driver instead of by the kernel or the card.
+    ///
+    /// Mesa's runtime has such timelines (`vk_sync_timeline`) for drivers whose kernel side has none: always in lavapipe, v3dv and
+    /// powervr, as their sources say. Other drivers of Mesa fall back to them on kernels without timeline sync objects, and MoltenVK
+    /// on systems without shared events, neither of which a driver tells.
+    #[must_use]
+    pub fn emulates_timelines(&self) -> bool {
+        let id = ash::vk::DriverId::from_raw(self.id.cast_signed());
+        let known = [
+            ash::vk::DriverId::MESA_LLVMPIPE,
+            ash::vk::DriverId::MESA_V3DV,
+            ash::vk::DriverId::IMAGINATION_OPEN_SOURCE_MESA,
+        ];
+        known.contains(&id)
+    }
+}
+
 /// Position of a device on the PCI bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PciAddress {

@@ -334,3 +334,11 @@ fn video_queues_are_no_transfer_queues() {
     facts.families.remove(1);
     assert_eq!(choose(&adapters([facts])).transfer_family, None);
 }
+
+#[test]
+fn drivers_that_emulate_timelines_are_known() {
+    assert!(lavapipe().driver.emulates_timelines());
+    for facts in [h100(), nvk(), r9700(), amdvlk_r9700(), intel_igpu()] {
+        assert!(!facts.driver.emulates_timelines(), "{}", facts.driver.name);
+    }
+}

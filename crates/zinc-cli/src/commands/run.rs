@@ -1,18 +1,15 @@
 //! `zinc run`: one prompt, one answer.
 
-use std::fs;
-use std::path::Path;
-
-use serde_json::json;
 use zinc_model::Special;
-use zinc_sched::{Completion, FinishReason, TraceSummary, Tracing};
+use zinc_sched::{FinishReason, Tracing};
 
 use crate::answer::{self, Sampler};
-use crate::args::{Format, RunArgs};
+use crate::args::{self, Format, RunArgs};
 use crate::commands::devices;
 use crate::error::{Error, Result};
 use crate::prompt::{self, Newline};
 use crate::session::HostModel;
+use crate::trace::{self, Taken};
 use crate::{demo, output};
 
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
@@ -36,7 +33,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         output::stderr_line(&format!("seed:       {}", sampler.seed()));
     }
     if let Some(path) = &args.measure.trace {
-        write_trace(path, args, &answer.completion)?;
+        let taken = Taken {
+            sync: &args::word(&args.engine.sync),
+            depth: args.engine.depth.get(),
+            host_work: args.measure.host_work,
+            device: &session.device,
+        };
+        trace::write(path, &taken.document(&answer.completion))?;
     }
     session.close()?;
     match answer.completion.reason {
@@ -55,21 +58,4 @@ fn prompt_ids(args: &RunArgs, host: &HostModel, text: &str) -> Result<Vec<u32>> 
     }
     let messages = prompt::first_messages(args.chat.system_prompt.as_deref(), text);
     prompt::conversation_ids(&host.tokenizer, &host.template()?, &messages, args.chat.chat_template_kwargs.as_ref())
-}
-
-/// Writes the trace, with what it was taken of.
-fn write_trace(path: &Path, args: &RunArgs, completion: &Completion) -> Result<()> {
-    let trace = completion.trace.as_ref().expect("a trace was asked for");
-    let document = json!({
-        "sync": format!("{:?}", args.engine.sync).to_lowercase(),
-        "depth": args.engine.depth.get(),
-        "host_work_us": u64::try_from(args.measure.host_work.as_micros()).unwrap_or(u64::MAX),
-        "prompt_tokens": completion.usage.prompt_tokens,
-        "completion_tokens": completion.usage.completion_tokens,
-        "summary": TraceSummary::of(trace),
-        "counters": trace.counters,
-        "steps": trace.steps,
-    });
-    let write = |source| Error::Write { path: path.to_owned(), source };
-    fs::write(path, document.to_string() + "\n").map_err(write)
 }

@@ -1,9 +1,7 @@
-//! Commands that run a model: answers, conversations, logits, traces, and Ctrl-C.
+//! Commands that run a model: answers, conversations, logits, and Ctrl-C.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
-
-use serde_json::Value;
 
 use crate::support::{argument, command, golden, interrupt, source_argument, zinc, zinc_with_input};
 
@@ -86,33 +84,6 @@ fn a_full_context_ends_the_answer_and_says_so() {
     assert!(outcome.stderr.contains("context is full"), "{outcome:?}");
     let text = outcome.success();
     assert!(ANSWER.starts_with(text.trim_end()), "{text}");
-}
-
-#[test]
-fn a_trace_has_a_row_for_every_step() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("trace.json");
-    zinc(&["run", "--temp", "0", "-p", QUESTION, "--trace", &argument(&path)]).success();
-    let trace: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    let steps = trace["steps"].as_array().unwrap();
-    assert_eq!(trace["summary"]["steps"].as_u64(), Some(steps.len() as u64));
-    // 13 tokens of prompt, 12 of the answer and its end: 12 feeds and 13 decodes, and what was queued behind the end.
-    assert!((25..=29).contains(&steps.len()), "{}", steps.len());
-    assert_eq!(trace["counters"]["recordings"], 0);
-    assert_eq!(trace["counters"]["fence_waits"], 0);
-    assert_eq!(trace["counters"]["submits"].as_u64(), Some(steps.len() as u64));
-}
-
-#[test]
-fn the_fence_baseline_records_and_waits_for_every_step() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("trace.json");
-    zinc(&["run", "--temp", "0", "--sync", "fence", "-p", QUESTION, "--trace", &argument(&path)]).success();
-    let trace: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    let steps = trace["steps"].as_array().unwrap().len() as u64;
-    assert_eq!(trace["counters"]["recordings"].as_u64(), Some(steps));
-    assert_eq!(trace["counters"]["fence_waits"].as_u64(), Some(steps));
-    assert_eq!(trace["summary"]["all"]["submitted_ahead"], 0);
 }
 
 #[test]

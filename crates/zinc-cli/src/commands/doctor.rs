@@ -1,0 +1,71 @@
+//! `zinc doctor`: the device, what it costs to keep it busy, and what zinc makes of it.
+
+use std::sync::Arc;
+
+use zinc_kernels::Pipelines;
+use zinc_vk::{Device, Error as VulkanError};
+
+use crate::args::{self, DoctorArgs, Format};
+use crate::bench::bandwidth::read_bandwidth;
+use crate::doctor::report::{Findings, Report};
+use crate::doctor::{Probe, costs, seam};
+use crate::error::{Error, Result};
+use crate::{device, output, session};
+
+pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
+    let selector = match &args.device {
+        Some(args::Device::Interpreter) => {
+            return Err(Error::usage("there is nothing to measure on the interpreter; --device takes a Vulkan device"));
+        }
+        Some(args::Device::Vulkan(selector)) => Some(selector.clone()),
+        None => None,
+    };
+    let vulkan = device::open_vulkan()?;
+    let adapters = vulkan.adapters()?;
+    let plan = device::choose(&adapters, selector)?;
+    let device = Device::open(&vulkan, &plan)?;
+
+    // The bandwidth comes first: it is what wakes a card up.
+    let bandwidth = bandwidth(&device)?;
+    let probe = Probe::new(&device)?;
+    let costs = costs::measure(&probe)?;
+    let progress = output::progress_steps("measuring");
+    let seam = seam::measure(&probe, costs.dispatch_barrier_us, &mut |done, total| {
+        progress.set_length(total as u64);
+        progress.set_position(done as u64);
+    })?;
+    progress.finish_and_clear();
+
+    let model = args.model.as_ref().map(|path| {
+        let estimate = session::estimate(path, &args.cache).map_err(|error| error.to_string());
+        (path.display().to_string(), estimate)
+    });
+    let report = Report::new(&Findings {
+        plan: &plan,
+        adapters: adapters.len(),
+        named: args.device.is_some(),
+        heaps: &device.memory_report().heaps,
+        tuning: Pipelines::new(device.clone()).target().tuning,
+        validation: device::validation()?,
+        layers: &device::asked_layers(),
+        costs,
+        seam,
+        bandwidth,
+        model,
+    });
+    match args.format.format() {
+        Format::Json => output::stdout_json(&report)?,
+        Format::Text => output::stdout(&report.text())?,
+    }
+    drop(probe);
+    drop(device);
+    device::check_validation(&vulkan)
+}
+
+/// Bytes a second; `None` where there is no memory to measure with.
+fn bandwidth(device: &Arc<Device>) -> Result<Option<f64>> {
+    match read_bandwidth(device) {
+        Err(VulkanError::OutOfMemory { .. }) => Ok(None),
+        bandwidth => Ok(Some(bandwidth?)),
+    }
+}

@@ -1,0 +1,19 @@
+//! What a device is, what it costs to keep it busy, and what zinc makes of both.
+//!
+//! [`probe`], [`costs`] and [`seam`] measure; [`report`] puts facts and measurements together, [`advice`] draws the conclusions and
+//! [`text`] writes them down, none of which touches a device.
+
+mod advice;
+pub(crate) mod costs;
+mod estimate;
+mod probe;
+pub(crate) mod report;
+pub(crate) mod seam;
+mod text;
+
+#[cfg(test)]
+#[path = "../../zinc-vk/tests/recorded/mod.rs"]
+#[allow(dead_code, reason = "shared with zinc-vk's tests, which look at more devices")]
+mod recorded;
+
+pub(crate) use probe::Probe;

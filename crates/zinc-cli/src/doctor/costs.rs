@@ -1,0 +1,205 @@
+//! What single acts cost: submitting, waiting, signalling, dispatching.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use zinc_sched::Quantiles;
+use zinc_vk::{ClockMethod, HostTimeline, QueueKind, Result, Stage, WaitPolicy, host_now_ns};
+
+use super::probe::{Between, Probe};
+
+/// Samples of each act.
+const SAMPLES: usize = 200;
+/// Samples before those that count: clocks rise, caches fill.
+const WARM_UPS: usize = 20;
+
+/// Dispatches in a recording whose time is shared out among them.
+const DISPATCHES: u32 = 256;
+/// Times that it runs.
+const RUNS: usize = 16;
+
+/// Time for the device to come to rest at a wait before it is released.
+const REST: Duration = Duration::from_micros(200);
+
+/// How long an act takes, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Micros {
+    /// Half of the samples are no larger.
+    pub(crate) median_us: f64,
+    /// 99 % of the samples are no larger.
+    pub(crate) p99_us: f64,
+}
+
+/// What acts cost on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Costs {
+    /// The submit call for a recording that exists.
+    pub(crate) submit: Micros,
+    /// From the submit of an empty step until a wait for a fence returns.
+    pub(crate) fence_round_trip: Micros,
+    /// The same until the timeline's counter, asked again and again, has the value.
+    pub(crate) timeline_polling: Micros,
+    /// The same until a blocking wait for the timeline returns.
+    pub(crate) timeline_blocking: Micros,
+    /// From a host signal that releases a step queued ahead until the counter has the step's value.
+    pub(crate) host_signal: Micros,
+    /// From the end of a step on the compute queue to the begin of one queued ahead on the second; absent without a second queue or
+    /// timestamps.
+    pub(crate) queue_hop: Option<Micros>,
+    /// A dispatch that waits for the one before it, on the device.
+    pub(crate) dispatch_barrier_us: f64,
+    /// A dispatch that waits for nothing.
+    pub(crate) dispatch_us: f64,
+    /// Recording a dispatch and its barrier, on the host.
+    pub(crate) record_us: f64,
+    /// How the device's clock is read together with the host's; absent where it has none.
+    pub(crate) clock: Option<Clock>,
+}
+
+/// The device's clock against the host's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Clock {
+    /// Whether the driver reads both together.
+    pub(crate) calibrated: bool,
+    /// How far the two readings may be apart, in microseconds.
+    pub(crate) max_error_us: f64,
+}
+
+impl Micros {
+    /// Of at least one sample, in nanoseconds.
+    fn of(samples_ns: Vec<u64>) -> Self {
+        let quantiles = Quantiles::of(samples_ns).expect("there are samples");
+        Self { median_us: microseconds(quantiles.median), p99_us: microseconds(quantiles.p99) }
+    }
+}
+
+/// Measures them all. The queue must have nothing else to do.
+///
+/// # Errors
+/// What the device says.
+pub(crate) fn measure(probe: &Probe) -> Result<Costs> {
+    let queue = probe.device().compute_queue();
+    let empty = probe.start()?.finish()?;
+    let polling = WaitPolicy { spin: WaitPolicy::default().stall, ..WaitPolicy::default() };
+    let blocking = WaitPolicy { spin: Duration::ZERO, ..WaitPolicy::default() };
+
+    let submit = sampled(|| {
+        let before = host_now_ns();
+        let point = queue.submit(&empty, &[])?;
+        let after = host_now_ns();
+        point.wait_with(&polling)?;
+        Ok(after - before)
+    })?;
+    let fence_round_trip = sampled(|| elapsed_ns(|| queue.submit_and_wait_fence(&empty)))?;
+    let round_trip = |policy: &WaitPolicy| sampled(|| elapsed_ns(|| queue.submit(&empty, &[])?.wait_with(policy)));
+    let (timeline_polling, timeline_blocking) = (round_trip(&polling)?, round_trip(&blocking)?);
+    let host = HostTimeline::new(probe.device(), "probe")?;
+    let mut value = 0;
+    let host_signal = sampled(|| {
+        value += 1;
+        let point = queue.submit(&empty, &[host.point(value)])?;
+        let queued = Instant::now();
+        while queued.elapsed() < REST {
+            std::hint::spin_loop();
+        }
+        elapsed_ns(|| {
+            host.signal(value)?;
+            point.wait_with(&polling)
+        })
+    })?;
+
+    let (dispatch_barrier_us, record_us) = dispatches(probe, Between::Barrier)?;
+    let (dispatch_us, _) = dispatches(probe, Between::Nothing)?;
+    let clock = match probe.timestamps(1)? {
+        None => None,
+        Some(_) => {
+            let clock = probe.device().clock()?;
+            let calibrated = clock.method == ClockMethod::Calibrated;
+            Some(Clock { calibrated, max_error_us: microseconds(clock.max_error_ns) })
+        }
+    };
+    Ok(Costs {
+        submit,
+        fence_round_trip,
+        timeline_polling,
+        timeline_blocking,
+        host_signal,
+        queue_hop: queue_hop(probe)?,
+        dispatch_barrier_us,
+        dispatch_us,
+        record_us,
+        clock,
+    })
+}
+
+/// Time on the device from one queue to the other.
+fn queue_hop(probe: &Probe) -> Result<Option<Micros>> {
+    let device = probe.device();
+    let (Some(second), Some(timestamps)) = (device.second_compute_queue(), probe.timestamps(2)?) else {
+        return Ok(None);
+    };
+    // Long enough for the second submission to be there when it ends.
+    let mut before = probe.start()?;
+    before.reset_timestamps(&timestamps, 0..2);
+    probe.record(&mut before, DISPATCHES, Between::Barrier)?;
+    before.timestamp(&timestamps, 0, Stage::End);
+    let mut behind = probe.start_for(QueueKind::SecondCompute)?;
+    behind.timestamp(&timestamps, 1, Stage::Begin);
+    let (before, behind) = (before.finish()?, behind.finish()?);
+    let clock = device.clock()?;
+    let hop = sampled(|| {
+        let end = device.compute_queue().submit(&before, &[])?;
+        second.submit(&behind, &[end])?.wait()?;
+        let ticks = timestamps.read(0..2)?;
+        Ok(clock.host_ns(ticks[1]).saturating_sub(clock.host_ns(ticks[0])))
+    })?;
+    Ok(Some(hop))
+}
+
+/// Microseconds of one of many dispatches on the device (on the host's clock where the device has none), and of recording it.
+fn dispatches(probe: &Probe, between: Between) -> Result<(f64, f64)> {
+    let queue = probe.device().compute_queue();
+    let timestamps = probe.timestamps(2)?;
+    let started = host_now_ns();
+    let mut recording = probe.start()?;
+    if let Some(timestamps) = &timestamps {
+        recording.reset_timestamps(timestamps, 0..2).timestamp(timestamps, 0, Stage::End);
+    }
+    probe.record(&mut recording, DISPATCHES, between)?;
+    if let Some(timestamps) = &timestamps {
+        recording.timestamp(timestamps, 1, Stage::End);
+    }
+    let recording = recording.finish()?;
+    let recorded_ns = host_now_ns() - started;
+    let clock = timestamps.as_ref().map(|_| probe.device().clock()).transpose()?;
+    let mut samples = Vec::with_capacity(RUNS);
+    for _ in 0..RUNS {
+        let elapsed = elapsed_ns(|| queue.submit(&recording, &[])?.wait())?;
+        samples.push(match (&timestamps, &clock) {
+            (Some(timestamps), Some(clock)) => {
+                let ticks = timestamps.read(0..2)?;
+                clock.host_ns(ticks[1]).saturating_sub(clock.host_ns(ticks[0]))
+            }
+            _ => elapsed,
+        });
+    }
+    let each = |us: f64| us / f64::from(DISPATCHES);
+    Ok((each(Micros::of(samples).median_us), each(microseconds(recorded_ns))))
+}
+
+fn sampled(mut act: impl FnMut() -> Result<u64>) -> Result<Micros> {
+    for _ in 0..WARM_UPS {
+        act()?;
+    }
+    Ok(Micros::of((0..SAMPLES).map(|_| act()).collect::<Result<_>>()?))
+}
+
+fn elapsed_ns(act: impl FnOnce() -> Result<()>) -> Result<u64> {
+    let before = host_now_ns();
+    act()?;
+    Ok(host_now_ns() - before)
+}
+
+fn microseconds(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}

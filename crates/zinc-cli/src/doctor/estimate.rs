@@ -1,0 +1,131 @@
+//! How fast a model should run, from what its tokens move and what the device was measured to do.
+
+use serde::Serialize;
+use zinc_model::plan::Cost;
+
+use super::costs::Costs;
+use crate::session::Estimate;
+
+/// A file whose speed is estimated.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct ModelReport {
+    pub(crate) file: String,
+    /// Absent where zinc cannot run it.
+    pub(crate) needs: Option<Needs>,
+    /// Why zinc cannot run it.
+    pub(crate) obstacle: Option<String>,
+    /// With an empty and with a full context; absent without a bandwidth.
+    pub(crate) expected: Vec<Expected>,
+}
+
+/// What a model needs of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Needs {
+    /// Weights, cache and work, in bytes.
+    pub(crate) memory_bytes: u64,
+    /// What the device has available, in bytes.
+    pub(crate) available_bytes: u64,
+    /// Tokens of context.
+    pub(crate) context: u32,
+    pub(crate) weight_bytes_per_token: u64,
+    /// With a full context.
+    pub(crate) cache_bytes_per_token: u64,
+    pub(crate) dispatches_per_token: usize,
+    pub(crate) barriers_per_token: usize,
+}
+
+/// The time of a token, by parts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Expected {
+    /// Tokens of context before the token.
+    pub(crate) context: u32,
+    /// Reading what the token needs at the measured bandwidth.
+    pub(crate) reading_us: f64,
+    /// The dispatches with their barriers, were there nothing to do in them.
+    pub(crate) dispatches_us: f64,
+    /// Idle between two steps.
+    pub(crate) idle_us: f64,
+    /// If nothing else took time and every operation reached the bandwidth.
+    pub(crate) tokens_per_second: f64,
+}
+
+impl ModelReport {
+    /// `bandwidth` in bytes a second; `idle_us` between two steps, 0 where it is not known.
+    pub(super) fn new(
+        file: String,
+        estimate: Result<&Estimate, String>,
+        available_bytes: u64,
+        costs: &Costs,
+        bandwidth: Option<f64>,
+        idle_us: f64,
+    ) -> Self {
+        let estimate = match estimate {
+            Ok(estimate) => estimate,
+            Err(obstacle) => return Self { file, needs: None, obstacle: Some(obstacle), expected: Vec::new() },
+        };
+        let Estimate { memory, cost, dispatches_per_token, barriers_per_token } = *estimate;
+        let needs = Needs {
+            memory_bytes: memory.total(),
+            available_bytes,
+            context: memory.context,
+            weight_bytes_per_token: cost.weight_bytes,
+            cache_bytes_per_token: cost.cache_bytes,
+            dispatches_per_token,
+            barriers_per_token,
+        };
+        let dispatches_us = dispatches_us(dispatches_per_token, barriers_per_token, costs);
+        let at = |context: u32, cost: Cost| {
+            let bytes = cost.weight_bytes + cost.cache_bytes;
+            let reading_us = bytes as f64 / bandwidth? * 1e6;
+            let tokens_per_second = 1e6 / (reading_us + dispatches_us + idle_us);
+            Some(Expected { context, reading_us, dispatches_us, idle_us, tokens_per_second })
+        };
+        let expected =
+            [at(0, Cost { cache_bytes: 0, ..cost }), at(memory.context, cost)].into_iter().flatten().collect();
+        Self { file, needs: Some(needs), obstacle: None, expected }
+    }
+}
+
+/// Each barrier belongs to a dispatch, which then waits for the one before it.
+fn dispatches_us(dispatches: usize, barriers: usize, costs: &Costs) -> f64 {
+    let free = dispatches.saturating_sub(barriers);
+    barriers.min(dispatches) as f64 * costs.dispatch_barrier_us + free as f64 * costs.dispatch_us
+}
+
+#[cfg(test)]
+mod tests {
+    use zinc_model::memory::MemoryPlan;
+
+    use super::super::report::tests::costs;
+    use super::*;
+
+    fn estimate() -> Estimate {
+        Estimate {
+            memory: MemoryPlan { weights: 1000, kv_cache: 200, work: 34, context: 4096, bytes_per_position: 1 },
+            cost: Cost { weight_bytes: 1_800_000_000, cache_bytes: 400_000_000, flops: 0 },
+            dispatches_per_token: 292,
+            barriers_per_token: 242,
+        }
+    }
+
+    #[test]
+    fn a_token_takes_its_bytes_its_dispatches_and_the_gap() {
+        let report = ModelReport::new("m.gguf".to_owned(), Ok(&estimate()), 5000, &costs(), Some(2e12), 14.5);
+        let needs = report.needs.unwrap();
+        assert_eq!((needs.memory_bytes, needs.available_bytes, needs.barriers_per_token), (1234, 5000, 242));
+        let [empty, full] = report.expected[..] else { panic!("{report:?}") };
+        // 242 of 2.2 and 50 of 0.5 microseconds.
+        assert!((empty.dispatches_us - 557.4).abs() < 1e-9, "{empty:?}");
+        assert_eq!((empty.context, empty.reading_us, empty.idle_us), (0, 900.0, 14.5));
+        assert_eq!((full.context, full.reading_us), (4096, 1100.0));
+        assert!((empty.tokens_per_second - 1e6 / 1471.9).abs() < 1e-6, "{empty:?}");
+    }
+
+    #[test]
+    fn without_a_bandwidth_or_a_model_nothing_is_expected() {
+        let report = ModelReport::new("m".to_owned(), Ok(&estimate()), 5000, &costs(), None, 0.0);
+        assert!(report.expected.is_empty() && report.needs.is_some());
+        let report = ModelReport::new("m".to_owned(), Err("no".to_owned()), 5000, &costs(), Some(1e9), 0.0);
+        assert_eq!((report.needs, report.obstacle.as_deref()), (None, Some("no")));
+    }
+}

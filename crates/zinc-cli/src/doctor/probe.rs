@@ -1,0 +1,95 @@
+//! Steps that do next to nothing, to measure what lies around the work.
+
+use std::sync::Arc;
+
+use zinc_kernels::generated::state::StepState;
+use zinc_kernels::ops::Read;
+use zinc_kernels::{Dispatch, Pipelines};
+use zinc_vk::{Access, Buffer, Device, Error, Placement, QueueKind, RecordingBuilder, Result, Timestamps};
+
+/// What is between two dispatches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Between {
+    /// A barrier from shader writes to shader reads: the second needs the first.
+    Barrier,
+    /// Nothing: they may overlap.
+    Nothing,
+}
+
+/// A device with a kernel that looks at one word and ends.
+pub(crate) struct Probe {
+    device: Arc<Device>,
+    pipelines: Pipelines,
+    dispatch: Dispatch,
+    kept: [Arc<Buffer>; 2],
+}
+
+impl Probe {
+    /// Makes the kernel ready.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(crate) fn new(device: &Arc<Device>) -> Result<Self> {
+        let state = Buffer::new(device, "probe state", size_of::<StepState>() as u64, Placement::Device)?;
+        let words = Buffer::new(device, "probe words", 4, Placement::Device)?;
+        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "probe state")?;
+        // A step that is not live: every kernel looks at that first, and ends.
+        recording.fill(&state, 0, state.size(), 0);
+        device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
+        let pipelines = Pipelines::new(device.clone());
+        let read = Read { state: state.address(), x: state.address(), tiles: 0, y: words.address(), workgroups: 1 };
+        let dispatch = read.dispatch(&pipelines.target());
+        pipelines.get(&dispatch)?;
+        Ok(Self { device: device.clone(), pipelines, dispatch, kept: [state, words] })
+    }
+
+    /// The device.
+    pub(super) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Timestamps for `count` moments; `None` where the device has none.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(super) fn timestamps(&self, count: u32) -> Result<Option<Arc<Timestamps>>> {
+        match Timestamps::new(&self.device, count) {
+            Err(Error::NoTimestamps { .. }) => Ok(None),
+            timestamps => timestamps.map(Some),
+        }
+    }
+
+    /// An empty recording for the compute queue.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(super) fn start(&self) -> Result<RecordingBuilder> {
+        self.start_for(QueueKind::Compute)
+    }
+
+    /// An empty recording for a queue that the device has.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(super) fn start_for(&self, kind: QueueKind) -> Result<RecordingBuilder> {
+        let mut recording = RecordingBuilder::new(&self.device, kind, "probe")?;
+        for buffer in &self.kept {
+            recording.keep(buffer.clone());
+        }
+        Ok(recording)
+    }
+
+    /// Records so many dispatches of the kernel.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(super) fn record(&self, recording: &mut RecordingBuilder, dispatches: u32, between: Between) -> Result<()> {
+        for _ in 0..dispatches {
+            self.pipelines.record(recording, &self.dispatch)?;
+            if between == Between::Barrier {
+                recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! A trace as it lies in a file, and reading it back.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use zinc_sched::{Completion, Quantiles, TraceSummary};
+
+/// Where the trace lies in the file. Viewers of trace events pass over keys that they do not know.
+pub(super) const KEY: &str = "zinc";
+
+/// How a trace was taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken<'a> {
+    /// How the host followed the GPU, as on the command line.
+    pub(crate) sync: &'a str,
+    /// Steps in flight.
+    pub(crate) depth: u32,
+    /// Busy time added after every token.
+    pub(crate) host_work: Duration,
+    /// The device's name.
+    pub(crate) device: &'a str,
+}
+
+impl Taken<'_> {
+    /// All that is kept of a traced generation.
+    ///
+    /// # Panics
+    /// If the generation was not traced.
+    pub(crate) fn document(&self, completion: &Completion) -> Value {
+        let trace = completion.trace.as_ref().expect("a trace was asked for");
+        json!({
+            "sync": self.sync,
+            "depth": self.depth,
+            "device": self.device,
+            "host_work_us": u64::try_from(self.host_work.as_micros()).unwrap_or(u64::MAX),
+            "prompt_tokens": completion.usage.prompt_tokens,
+            "completion_tokens": completion.usage.completion_tokens,
+            "tokens_per_second": completion.decode_tokens_per_second(),
+            "speculated": completion.speculated,
+            "summary": TraceSummary::of(trace),
+            "counters": trace.counters,
+            "steps": trace.steps,
+        })
+    }
+}
+
+/// What pictures and trace events need of a trace. What a file has beyond that is passed over.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct Recorded {
+    /// How the host followed the GPU.
+    pub(crate) sync: String,
+    /// Steps in flight.
+    pub(crate) depth: u32,
+    /// The device's name; empty where the file does not say.
+    #[serde(default)]
+    pub(crate) device: String,
+    /// Busy time added after every token.
+    #[serde(default)]
+    pub(crate) host_work_us: u64,
+    /// Of the generation.
+    #[serde(default)]
+    pub(crate) tokens_per_second: Option<f64>,
+    #[serde(default)]
+    pub(crate) summary: Summary,
+    /// In the order in which they were submitted.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// The part of a [`TraceSummary`] that is shown.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct Summary {
+    #[serde(default)]
+    pub(crate) decode: SeamSummary,
+}
+
+/// The part of a [`Seam`](zinc_sched::Seam) that is shown.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct SeamSummary {
+    pub(crate) idle_gap_ns: Option<Quantiles>,
+    pub(crate) gpu_step_ns: Option<Quantiles>,
+    pub(crate) submitted_ahead_share: Option<f64>,
+}
+
+/// A step: a [`StepTrace`](zinc_sched::StepTrace), whose shape and status are kept as the words they are written as.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct Step {
+    /// Steps before it in the sequence.
+    pub(crate) step: u32,
+    pub(crate) shape: String,
+    /// Position of the first token that went in.
+    pub(crate) position: u32,
+    /// Tokens that it sampled.
+    #[serde(default)]
+    pub(crate) tokens: u32,
+    pub(crate) status: String,
+    pub(crate) submitted_at_ns: u64,
+    pub(crate) submit_done_ns: u64,
+    pub(crate) observed_at_ns: u64,
+    /// Absent where the device takes no timestamps.
+    #[serde(default)]
+    pub(crate) gpu: Option<Stamps>,
+}
+
+/// When the device ran a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Stamps {
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+    /// How long it idled in between.
+    #[serde(default)]
+    pub(crate) idle_ns: u64,
+}
+
+impl Step {
+    /// Whether it did anything.
+    pub(super) fn ran(&self) -> bool {
+        self.status != "no_op"
+    }
+
+    /// The positions that it computed, briefly: `7`, or `7-9` for a step of several tokens.
+    pub(super) fn positions(&self) -> String {
+        let first = self.position;
+        match self.tokens {
+            0 | 1 => first.to_string(),
+            tokens => format!("{first}-{}", u64::from(first) + u64::from(tokens) - 1),
+        }
+    }
+}
+
+impl Recorded {
+    /// From what [`Taken::document`] has written.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn from_document(document: &Value) -> Result<Self, String> {
+        Self::deserialize(document).map_err(|error| format!("no trace of zinc: {error}"))
+    }
+
+    /// How it was taken, in words.
+    pub(super) fn title(&self) -> String {
+        let Self { sync, depth, host_work_us, .. } = self;
+        let how = match &sync[..] {
+            "fence" => "fence: recorded, submitted and waited for, token by token".to_owned(),
+            "fence-kept" => "fence: recorded once, submitted and waited for, token by token".to_owned(),
+            "timeline" => format!("timeline: {depth} {} in flight", if *depth == 1 { "step" } else { "steps" }),
+            other => format!("{other}: {depth} in flight"),
+        };
+        let work = if *host_work_us == 0 { String::new() } else { format!(", host busy {host_work_us} µs a token") };
+        how + &work
+    }
+}
+
+/// From the text of a file.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn parse(text: &str) -> Result<Recorded, String> {
+    let file: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+    let document = file.get(KEY);
+    let document = document.ok_or_else(|| format!("no trace that `zinc run --trace` wrote: it has no \"{KEY}\""))?;
+    Recorded::from_document(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use zinc_sched::{
+        Durations, FinishReason, GpuSpan, ModelCounters, Speculated, StepShape, StepStatus, StepTiming, StepTrace,
+        Trace, Usage,
+    };
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let step = |step, gpu| StepTrace {
+            step,
+            shape: StepShape::Decode,
+            position: 7 + step,
+            tokens: 2,
+            status: StepStatus::Emitted,
+            timing: StepTiming { submitted_at_ns: 1, submit_done_ns: 2, observed_at_ns: u64::MAX, gpu },
+        };
+        let gpu = Some(GpuSpan { begin_ns: 3, end_ns: 4, idle_ns: 1 });
+        let completion = Completion {
+            reason: FinishReason::Length,
+            usage: Usage { prompt_tokens: 1, cached_tokens: 0, completion_tokens: 3 },
+            durations: Durations { prompt: Duration::ZERO, decode: Duration::from_secs(1) },
+            overshoot_steps: 0,
+            speculated: Speculated::default(),
+            trace: Some(Trace { steps: vec![step(0, gpu), step(1, None)], counters: ModelCounters::default() }),
+        };
+        let taken = Taken { sync: "fence", depth: 1, host_work: Duration::from_micros(250), device: "a card" };
+        let recorded = Recorded::from_document(&taken.document(&completion)).unwrap();
+        let head = (&recorded.sync[..], recorded.depth, &recorded.device[..], recorded.host_work_us);
+        assert_eq!(head, ("fence", 1, "a card", 250));
+        assert_eq!(recorded.tokens_per_second, Some(2.0));
+        assert_eq!(recorded.summary.decode.gpu_step_ns.map(|step| step.median), Some(1));
+        let words = (&recorded.steps[0].shape[..], &recorded.steps[0].status[..]);
+        assert_eq!(words, ("decode", "emitted"));
+        assert_eq!(recorded.steps[0].gpu, Some(Stamps { begin_ns: 3, end_ns: 4, idle_ns: 1 }));
+        assert_eq!((recorded.steps[1].position, recorded.steps[1].observed_at_ns), (8, u64::MAX));
+        assert_eq!((recorded.steps[1].gpu, &recorded.steps[1].positions()[..]), (None, "8-9"));
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("", "not JSON"),
+            ("[1, 2]", "no \"zinc\""),
+            ("{\"traceEvents\": []}", "no \"zinc\""),
+            ("{\"zinc\": 3}", "no trace of zinc"),
+            ("{\"zinc\": {\"sync\": \"fence\", \"depth\": 1}}", "steps"),
+            ("{\"zinc\": {\"sync\": \"fence\", \"depth\": -1, \"steps\": []}}", "-1"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+        let least = parse("{\"zinc\": {\"sync\": \"x\", \"depth\": 1, \"steps\": []}}").unwrap();
+        assert_eq!((least.steps, least.device), (vec![], String::new()));
+    }
+}
