@@ -1,7 +1,7 @@
 //! The `zinc` command.
 //!
-//! `args` says what can be asked, `commands` does it with one file per command, `session` opens a model on a device, `bench`
-//! measures it, `synth` makes up model files, `error` turns what goes wrong into one line and an exit status. Nothing depends
+//! `args` says what can be asked, `commands` does it with one file per command, `session` opens a model on a device, `sampler` and
+//! `answer` have it say something, `bench` measures it, `synth` makes up model files, `error` turns what goes wrong into one line and an exit status. Nothing depends
 //! on this crate; it alone prints, reads flags and environment variables, and exits.
 
 mod answer;
@@ -14,6 +14,7 @@ mod error;
 mod interrupt;
 mod output;
 mod prompt;
+mod sampler;
 mod session;
 mod synth;
 

@@ -3,5 +3,6 @@
 mod broken_input;
 mod generation;
 mod measuring;
+mod sampling;
 mod support;
 mod text;
