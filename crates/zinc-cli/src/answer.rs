@@ -1,102 +1,57 @@
 //! One answer, from the request to the last character: what `zinc run` and `zinc chat` share.
 
-use std::hash::{BuildHasher as _, RandomState};
+use zinc_model::tokenizer::{Released, StopMatcher};
+use zinc_sched::{Completion, Event, FinishReason, Generation, Request};
 
-use zinc_sched::{Completion, Event, Generation, Request, Sampling, Tracing};
-
-use crate::args::{GenerationArgs, Seed, TokenCount};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
-use crate::session::{HostModel, Session};
-
-/// How the tokens of an answer are chosen; checked before anything is loaded.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sampler {
-    temperature: f32,
-    seed: u64,
-    max_tokens: Option<u32>,
-    end: End,
-}
-
-/// What ends an answer, besides its length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// An end-of-generation token.
-    Model,
-    /// Nothing.
-    Never,
-}
-
-impl Sampler {
-    /// From the flags; a random seed is drawn here.
-    ///
-    /// # Errors
-    /// A temperature that is none.
-    pub(crate) fn new(args: &GenerationArgs) -> Result<Self> {
-        let seed = match args.seed {
-            Seed::Fixed(seed) => seed,
-            // The standard library's hash keys are random; the hash of nothing under them is as good as a draw.
-            Seed::Random => RandomState::new().hash_one(()),
-        };
-        let max_tokens = match args.predict {
-            TokenCount::Unlimited => None,
-            TokenCount::AtMost(count) => Some(count),
-        };
-        Sampling::new(args.temp, seed).map_err(|error| Error::usage(error.to_string()))?;
-        let end = if args.ignore_eos { End::Never } else { End::Model };
-        Ok(Self { temperature: args.temp, seed, max_tokens, end })
-    }
-
-    /// The seed.
-    pub(crate) fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    /// Whether the seed matters.
-    pub(crate) fn is_random(&self) -> bool {
-        self.temperature > 0.0
-    }
-
-    /// The same sampler for the next answer, which should not be drawn like this one.
-    pub(crate) fn advance(&mut self) {
-        self.seed = self.seed.wrapping_add(1);
-    }
-
-    /// The request that continues `ids`.
-    ///
-    /// # Errors
-    /// None that [`Self::new`] has not found.
-    pub(crate) fn request(&self, host: &HostModel, ids: Vec<u32>, trace: Tracing) -> Result<Request> {
-        let end_tokens = match self.end {
-            End::Model => host.tokenizer.eog(),
-            End::Never => &[],
-        };
-        let mut request = Request::new(ids, end_tokens);
-        request.max_tokens = self.max_tokens;
-        request.sampling = Sampling::new(self.temperature, self.seed)?;
-        request.trace = trace;
-        Ok(request)
-    }
-}
+use crate::session::Session;
 
 /// An answer that has ended.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// All of its text.
+    /// All of its text, up to the stop string if there was one.
     pub(crate) text: String,
-    /// How it ended.
+    /// Why it ended.
+    pub(crate) ending: Ending,
+    /// What it took.
     pub(crate) completion: Completion,
 }
 
-/// Generates an answer and prints it to stdout as it comes, with a newline after it. Ctrl-C cancels it within a step.
+/// Why an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The model ended it, or it came to a stop string.
+    Stop,
+    /// It has as many tokens as were asked for.
+    Length,
+    /// The context is full.
+    ContextFull,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+impl From<FinishReason> for Ending {
+    fn from(reason: FinishReason) -> Self {
+        match reason {
+            FinishReason::Stop { .. } => Self::Stop,
+            FinishReason::Length => Self::Length,
+            FinishReason::ContextFull => Self::ContextFull,
+            FinishReason::Cancelled => Self::Interrupted,
+        }
+    }
+}
+
+/// Generates an answer and prints it to stdout as it comes, up to the first stop string, with a newline after it. A stop string and
+/// Ctrl-C cancel the generation, which ends within a step.
 ///
 /// # Errors
 /// A request that is refused, an engine that fails, or stdout.
-pub(crate) fn stream(session: &Session, request: Request) -> Result<Answer> {
+pub(crate) fn stream(session: &Session, request: Request, stops: StopMatcher) -> Result<Answer> {
     interrupt::install()?;
     let generation = session.handle.generate(request)?;
-    let answer = interrupt::during(&generation.cancel_handle(), || print_tokens(session, generation));
+    let answer = interrupt::during(&generation.cancel_handle(), || print_tokens(session, generation, stops));
     // Whatever was printed, what follows starts on a new line.
     let newline =
         if matches!(answer, Err(Error::OutputClosed | Error::Output(_))) { Ok(()) } else { output::stdout("\n") };
@@ -104,21 +59,35 @@ pub(crate) fn stream(session: &Session, request: Request) -> Result<Answer> {
     newline.map(|()| answer)
 }
 
-fn print_tokens(session: &Session, generation: Generation) -> Result<Answer> {
-    let mut text = String::new();
+fn print_tokens(session: &Session, generation: Generation, mut stops: StopMatcher) -> Result<Answer> {
+    let cancel = generation.cancel_handle();
     let mut stream = session.host.tokenizer.stream();
-    let mut print = |piece: &str| {
-        text.push_str(piece);
-        if piece.is_empty() { Ok(()) } else { output::stdout(piece) }
+    let mut text = String::new();
+    // Says whether a stop string was found.
+    let mut print = |released: Released| {
+        text.push_str(&released.text);
+        let printed = if released.text.is_empty() { Ok(()) } else { output::stdout(&released.text) };
+        printed.map(|()| released.stop.is_some())
     };
+    let mut is_stopped = false;
     for event in generation {
         match event {
             // A control token in the middle of an answer is none of its text.
             Event::Token(token) if session.host.tokenizer.is_control(token.id) => {}
-            Event::Token(token) => print(&stream.push(token.id))?,
+            Event::Token(token) => {
+                if print(stops.push(&stream.push(token.id)))? {
+                    // A Ctrl-C that came before stays one.
+                    is_stopped = !cancel.is_cancelled();
+                    cancel.cancel();
+                }
+            }
             Event::Finished(completion) => {
-                print(&stream.finish())?;
-                return Ok(Answer { text, completion });
+                let held_back = [stops.push(&stream.finish()), stops.finish()];
+                for released in held_back {
+                    is_stopped |= print(released)? && completion.reason != FinishReason::Cancelled;
+                }
+                let ending = if is_stopped { Ending::Stop } else { completion.reason.into() };
+                return Ok(Answer { text, ending, completion });
             }
             Event::Failed(error) => return Err(error.into()),
         }

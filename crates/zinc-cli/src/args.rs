@@ -17,10 +17,12 @@ use crate::synth::{Mix, Preset};
 
 mod bench;
 mod doctor;
+mod sampling;
 mod trace;
 
 pub(crate) use bench::{BenchArgs, BenchSampler, BenchSync, Fill, TableFormat};
 pub(crate) use doctor::DoctorArgs;
+pub(crate) use sampling::{DEFAULT_BREAKERS, DEFAULTS, SamplingArgs, Seed, every_stage};
 pub(crate) use trace::TraceArgs;
 
 /// Flags of several letters behind one dash, and what they stand for.
@@ -33,10 +35,8 @@ const LONG_SHORTS: [(&str, &str); 5] = [
 ];
 
 /// Flags whose value is free text, which may look like one of the [`LONG_SHORTS`].
-const TEXT_FLAGS: [&str; 4] = ["-p", "--prompt", "-sys", "--system-prompt"];
-
-/// Temperature of sampling unless told otherwise.
-pub(crate) const DEFAULT_TEMPERATURE: f32 = 0.8;
+const TEXT_FLAGS: [&str; 8] =
+    ["-p", "--prompt", "-sys", "--system-prompt", "-r", "--stop", "--reverse-prompt", "--dry-sequence-breaker"];
 
 /// Parses the arguments of the process, the program's name first.
 ///
@@ -272,7 +272,7 @@ pub(crate) struct ChatTemplateArgs {
     pub(crate) chat_template_kwargs: Option<JsonObject>,
 }
 
-/// How tokens are chosen, and how many.
+/// How many tokens are generated, what ends them, and how they are chosen.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GenerationArgs {
     /// Tokens to generate at most; -1 is until the model ends or the context is full
@@ -282,12 +282,12 @@ pub(crate) struct GenerationArgs {
     /// Go on after the model ends its answer, until -n or the context is full
     #[arg(long)]
     pub(crate) ignore_eos: bool,
-    /// Temperature; 0 always takes the most likely token
-    #[arg(long, value_name = "T", default_value_t = DEFAULT_TEMPERATURE, allow_negative_numbers = true)]
-    pub(crate) temp: f32,
-    /// Seed of the sampler; -1 is a new one each time
-    #[arg(short, long, value_name = "SEED", default_value = "-1", allow_negative_numbers = true, value_parser = seed)]
-    pub(crate) seed: Seed,
+    /// End the answer before this text, in which \n is a newline; may be given several times
+    #[arg(short = 'r', long, visible_alias = "reverse-prompt", value_name = "TEXT")]
+    #[arg(allow_hyphen_values = true, value_parser = sampling::text)]
+    pub(crate) stop: Vec<String>,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
 }
 
 /// How the model is run.
@@ -436,15 +436,6 @@ pub(crate) enum TokenCount {
     AtMost(u32),
 }
 
-/// Where the sampler's seed comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seed {
-    /// A new one each time.
-    Random,
-    /// This one.
-    Fixed(u64),
-}
-
 /// A JSON object.
 pub(crate) type JsonObject = serde_json::Map<String, serde_json::Value>;
 
@@ -455,13 +446,6 @@ fn token_count(text: &str) -> Result<TokenCount, String> {
             u32::try_from(count).map(TokenCount::AtMost).map_err(|_| "must be -1 or 0 to 4294967295".to_owned())
         }
         Err(error) => Err(error.to_string()),
-    }
-}
-
-fn seed(text: &str) -> Result<Seed, String> {
-    match text {
-        "-1" => Ok(Seed::Random),
-        _ => text.parse::<u64>().map(Seed::Fixed).map_err(|error| error.to_string()),
     }
 }
 
@@ -514,8 +498,8 @@ mod tests {
     #[test]
     fn defaults_are_those_of_llama_cpp() {
         let args = run(&[]);
-        assert_eq!((args.generation.predict, args.generation.seed), (TokenCount::Unlimited, Seed::Random));
-        assert_eq!(args.generation.temp, 0.8);
+        assert_eq!((args.generation.predict, args.generation.sampling.seed), (TokenCount::Unlimited, Seed::Random));
+        assert!(args.generation.stop.is_empty());
         assert_eq!(
             (args.engine.cache.types.cache_type_k, args.engine.cache.types.cache_type_v),
             (CacheType::F16, CacheType::F16)
@@ -538,18 +522,26 @@ mod tests {
     fn a_text_may_look_like_a_flag() {
         assert_eq!(run(&["-p", "-ctk", "-ctv", "f32"]).text.prompt.as_deref(), Some("-ctk"));
         assert_eq!(run(&["-p", "-p", "-ctv", "f32"]).text.prompt.as_deref(), Some("-p"));
+        let stops = run(&["-r", "-ctk", "--stop", r"\n", "--reverse-prompt", "-p"]).generation.stop;
+        assert_eq!(stops, ["-ctk", "\n", "-p"]);
         assert_eq!(run(&["-p", "- one\n- two"]).text.prompt.as_deref(), Some("- one\n- two"));
     }
 
     #[test]
     fn counts_and_seeds() {
-        assert_eq!(run(&["-n", "-1", "-s", "-1"]).generation.seed, Seed::Random);
+        assert_eq!(run(&["-n", "-1", "-s", "-1"]).generation.sampling.seed, Seed::Random);
         assert_eq!(run(&["-n", "0"]).generation.predict, TokenCount::AtMost(0));
         assert_eq!(run(&["--n-predict", "12"]).generation.predict, TokenCount::AtMost(12));
-        assert_eq!(run(&["--seed", "18446744073709551615"]).generation.seed, Seed::Fixed(u64::MAX));
-        for bad in
-            [["-n", "-2"], ["-n", "x"], ["-s", "-2"], ["--depth", "0"], ["--depth", "9"], ["--host-work-us", "-1"]]
-        {
+        assert_eq!(run(&["--seed", "18446744073709551615"]).generation.sampling.seed, Seed::Fixed(u64::MAX));
+        for bad in [
+            ["-n", "-2"],
+            ["-n", "x"],
+            ["-s", "-2"],
+            ["--depth", "0"],
+            ["--depth", "9"],
+            ["--host-work-us", "-1"],
+            ["--stop", ""],
+        ] {
             assert!(matches!(parsed(&[&["run"], &bad[..]].concat()), Err(Error::Usage { .. })), "{bad:?}");
         }
     }

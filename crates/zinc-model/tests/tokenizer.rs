@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use serde_json::Value;
 use zinc_model::gguf::{File, Writer};
-use zinc_model::tokenizer::{DecodeStream, Special, Tokenizer};
+use zinc_model::tokenizer::{Breakers, DecodeStream, Special, Tokenizer};
 use zinc_model::{Error, Result};
 
 fn data(name: &str) -> PathBuf {
@@ -90,6 +90,54 @@ fn ids_outside_of_the_vocabulary_are_replacement_characters() {
     assert_eq!(QWEN3.decode(&[279, u32::MAX, 279]), " the\u{fffd} the");
     let mut stream = QWEN3.stream();
     assert_eq!(stream.push(u32::MAX), "\u{fffd}");
+}
+
+/// The bytes of tokens, one after the other.
+fn bytes_of(ids: &[u32]) -> Vec<u8> {
+    ids.iter().flat_map(|&id| QWEN3.token_bytes(id).unwrap()).copied().collect()
+}
+
+#[test]
+fn breakers_of_one_byte_are_the_tokens_that_contain_them() {
+    let found = QWEN3.breakers(["\n", ":", "\"", "*"]).unwrap();
+    let contain = |id: &u32| QWEN3.token_bytes(*id).unwrap().iter().any(|byte| b"\n:\"*".contains(byte));
+    let expected: Vec<u32> = (0..QWEN3.vocab_size() as u32).filter(contain).collect();
+    assert_eq!(found.tokens, expected);
+    assert!(found.sequences.is_empty());
+}
+
+#[test]
+fn breakers_are_found_in_every_text_that_has_them() {
+    for (text, befores) in [
+        ("</answer>", ["", "Yes.", " <", "a"]),
+        ("\n\nUser:", ["", "Yes.", "\n", ") "]),
+        // Some tokens end inside of a character.
+        ("語😀é", ["", "日本", " ", "a"]),
+    ] {
+        let found = QWEN3.breakers([text]).unwrap();
+        for sequence in &found.sequences {
+            assert!(sequence.len() >= 2 && bytes_of(sequence).ends_with(text.as_bytes()), "{text:?}: {sequence:?}");
+        }
+        for before in befores {
+            let ids = QWEN3.encode(&format!("{before}{text}"), Special::Plain).unwrap();
+            let is_there = found.tokens.contains(ids.last().unwrap())
+                || found.sequences.iter().any(|sequence| ids.ends_with(sequence));
+            assert!(is_there, "{text:?} behind {before:?}: {ids:?}");
+        }
+    }
+}
+
+#[test]
+fn a_breaker_that_the_vocabulary_cannot_say_is_none() {
+    let mut writer = Writer::new();
+    writer
+        .set("tokenizer.ggml.model", "gpt2")
+        .set("tokenizer.ggml.pre", "qwen2")
+        .set("tokenizer.ggml.tokens", vec!["a".to_owned(), "b".to_owned(), "Ã".to_owned(), "©".to_owned()])
+        .set("tokenizer.ggml.merges", Vec::<String>::new());
+    let tokenizer = build(&writer).unwrap();
+    let found = tokenizer.breakers(["ax", "ab", "é"]).unwrap();
+    assert_eq!(found, Breakers { tokens: vec![], sequences: vec![vec![0, 1], vec![2, 3]] });
 }
 
 proptest! {

@@ -134,6 +134,33 @@ impl Sampling {
             .is_some_and(|dry| dry.multiplier != 0.0 && dry.base >= 1.0 && dry.last_n != LastTokens::Count(0))
     }
 
+    /// The same choices, with every stage that cannot change them at its neutral value, so that [`Self::is_greedy`] and
+    /// [`Self::is_plain`] hold wherever they can. For parameters that [`Self::check`] accepts.
+    #[must_use]
+    pub fn normalized(mut self) -> Self {
+        self.top_p = self.top_p.min(1.0);
+        self.typical_p = self.typical_p.min(1.0);
+        self.top_n_sigma = self.top_n_sigma.max(0.0);
+        if self.xtc.probability == 0.0 || self.xtc.threshold > 0.5 {
+            self.xtc = Xtc::OFF;
+        }
+        let Penalties { last_n, repeat, frequency, presence } = self.penalties;
+        if last_n == LastTokens::Count(0) || (repeat, frequency, presence) == (1.0, 0.0, 0.0) {
+            self.penalties = Penalties::OFF;
+        }
+        self.dry = self.dry.filter(Dry::is_on);
+        self.logit_bias.retain(|&(_, bias)| bias != 0.0);
+        if self.top_k == 1 {
+            // Nothing removes the last token.
+            self = Self { typical_p: 1.0, xtc: Xtc::OFF, temperature: 0.0, ..self };
+        }
+        if self.is_greedy() && self.typical_p == 1.0 && self.xtc == Xtc::OFF {
+            // The other stages never remove the likeliest token.
+            self = Self { top_k: 0, top_p: 1.0, min_p: 0.0, top_n_sigma: 0.0, ..self };
+        }
+        self
+    }
+
     /// Compares the parameters with their ranges, and ids with the vocabulary.
     ///
     /// # Errors
@@ -197,6 +224,13 @@ impl Sampling {
 impl Xtc {
     /// Never.
     pub const OFF: Self = Self { probability: 0.0, threshold: 0.1 };
+}
+
+impl Dry {
+    /// Whether there is any token that it could penalise.
+    pub fn is_on(&self) -> bool {
+        self.multiplier > 0.0 && self.base >= 1.0 && self.last_n != LastTokens::Count(0)
+    }
 }
 
 impl Penalties {
@@ -265,5 +299,64 @@ mod tests {
     fn plain_sampling_is_temperature_alone() {
         assert!(Sampling::new(0.8, 5).unwrap().is_plain());
         assert!(!Sampling { top_k: 40, ..Sampling::GREEDY }.is_plain());
+    }
+    const DRY: Dry = Dry { multiplier: 0.8, base: 1.75, allowed_length: 2, last_n: LastTokens::All, breakers: None };
+
+    #[test]
+    fn stages_that_change_nothing_become_neutral() {
+        let idle = Sampling {
+            temperature: 0.7,
+            top_p: 3.0,
+            typical_p: 1.5,
+            top_n_sigma: -1.0,
+            xtc: Xtc { probability: 0.0, threshold: 0.3 },
+            penalties: Penalties { last_n: LastTokens::All, ..Penalties::OFF },
+            dry: Some(Dry { multiplier: 0.0, ..DRY }),
+            logit_bias: vec![(3, 0.0)],
+            ..Sampling::GREEDY
+        };
+        assert_eq!(idle.clone().normalized(), Sampling { temperature: 0.7, ..Sampling::GREEDY });
+        let no_window = Penalties { last_n: LastTokens::Count(0), repeat: 1.3, ..Penalties::OFF };
+        let others = Sampling {
+            xtc: Xtc { probability: 1.0, threshold: 0.51 },
+            penalties: no_window,
+            dry: Some(Dry { last_n: LastTokens::Count(0), ..DRY }),
+            ..idle
+        };
+        assert!(others.normalized().is_plain());
+        assert!(!Dry { base: 0.9, ..DRY }.is_on() && DRY.is_on());
+    }
+
+    #[test]
+    fn the_likeliest_token_needs_no_stage_that_keeps_it() {
+        let filters = Sampling { top_k: 40, top_p: 0.9, min_p: 0.1, top_n_sigma: 1.0, ..Sampling::GREEDY };
+        assert_eq!(filters.clone().normalized(), Sampling::GREEDY);
+        let one = Sampling { top_k: 1, typical_p: 0.5, temperature: 1.2, seed: 4, ..filters.clone() };
+        assert_eq!(one.normalized(), Sampling { seed: 4, ..Sampling::GREEDY });
+        // These may remove it, and what they remove depends on what is left by the others.
+        for stage in [
+            Sampling { typical_p: 0.5, ..filters.clone() },
+            Sampling { xtc: Xtc { probability: 0.5, threshold: 0.1 }, ..filters.clone() },
+        ] {
+            assert_eq!(stage.clone().normalized(), stage);
+        }
+    }
+
+    #[test]
+    fn stages_that_change_something_stay() {
+        let busy = Sampling {
+            temperature: 0.7,
+            seed: 9,
+            top_k: 40,
+            top_p: 0.95,
+            min_p: 0.05,
+            typical_p: 0.9,
+            top_n_sigma: 1.0,
+            xtc: Xtc { probability: 0.1, threshold: 0.5 },
+            penalties: Penalties { presence: 0.1, ..Penalties::OFF },
+            dry: Some(DRY),
+            logit_bias: vec![(3, f32::NEG_INFINITY)],
+        };
+        assert_eq!(busy.clone().normalized(), busy);
     }
 }

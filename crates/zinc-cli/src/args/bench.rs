@@ -90,6 +90,8 @@ pub(crate) enum BenchSampler {
     Greedy,
     /// As `zinc run` does without flags, with a fixed seed
     Default,
+    /// With every stage of the sampler switched on, and a fixed seed
+    All,
 }
 
 /// The form of the results.

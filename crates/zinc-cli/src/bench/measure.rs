@@ -20,9 +20,10 @@ use zinc_sched::{
 use zinc_vk::host_now_ns;
 
 use super::plan::{Drive, Test, Work};
-use crate::args::{BenchArgs, BenchSampler, DEFAULT_TEMPERATURE, Fill};
+use crate::args::{self, BenchArgs, BenchSampler, Fill};
 use crate::error::{Error, Result};
 use crate::output;
+use crate::sampler;
 
 /// Of prompts and of sampling: each run of the program measures the same.
 const SEED: u64 = 0;
@@ -35,6 +36,7 @@ pub(crate) struct Bench<'a> {
     model: Arc<DeviceModel>,
     tokenizer: &'a Tokenizer,
     args: &'a BenchArgs,
+    sampling: Sampling,
     /// What the device's cache holds.
     kv: KvCache,
     /// Random ids; the prompt of every test is their start.
@@ -80,12 +82,17 @@ pub(crate) struct TimedOps {
 
 impl<'a> Bench<'a> {
     /// A model with an empty cache, for tests that take up to `context` tokens.
-    pub(crate) fn new(model: DeviceModel, tokenizer: &'a Tokenizer, args: &'a BenchArgs, context: u32) -> Self {
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub(crate) fn new(model: DeviceModel, tokenizer: &'a Tokenizer, args: &'a BenchArgs, context: u32) -> Result<Self> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
         let vocabulary = u64::from(model.model().config.n_vocab);
         // One more than the context holds: the token that a generation begins with.
         let tokens = (0..=context).map(|_| (random.next_u64() % vocabulary) as u32).collect();
-        Self { model: Arc::new(model), tokenizer, args, kv: KvCache::new(), tokens }
+        let mut sampling = sampling(args.sampler);
+        sampler::set_breakers(&mut sampling, &args::DEFAULT_BREAKERS, tokenizer)?;
+        Ok(Self { model: Arc::new(model), tokenizer, args, sampling, kv: KvCache::new(), tokens })
     }
 
     /// Makes the first `depth` tokens the content of the cache.
@@ -173,7 +180,7 @@ impl<'a> Bench<'a> {
     pub(crate) fn profile(&self, depth: u32, steps: u32) -> Result<TimedOps> {
         let mut model = self.driven(Drive::TIMELINE, Tracing::Off)?;
         let tokens = &self.tokens[..=depth as usize];
-        let start = SequenceStart { tokens, cached: depth, budget: steps, sampling: self.sampling(), eog: &[] };
+        let start = SequenceStart { tokens, cached: depth, budget: steps, sampling: &self.sampling, eog: &[] };
         let times = model.profile(&start, steps)?;
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
         let ops = model.plan(StepShape::Decode).ops.iter().zip(times.ops_ns);
@@ -228,17 +235,8 @@ impl<'a> Bench<'a> {
         };
         let mut request = Request::new(&self.tokens[..prompt as usize], []);
         request.max_tokens = Some(generated);
-        request.sampling = self.sampling();
+        request.sampling = self.sampling.clone();
         request
-    }
-
-    fn sampling(&self) -> Sampling {
-        match self.args.sampler {
-            BenchSampler::Greedy => Sampling::GREEDY,
-            BenchSampler::Default => {
-                Sampling::new(DEFAULT_TEMPERATURE, SEED).expect("the default temperature is a temperature")
-            }
-        }
     }
 
     fn sizes(&self) -> Sizes<'_> {
@@ -259,6 +257,16 @@ impl<'a> Bench<'a> {
             flops: mean(fed.flops, decoded.flops),
         }
     }
+}
+
+/// How the tokens of all tests are chosen.
+pub(crate) fn sampling(sampler: BenchSampler) -> Sampling {
+    let sampling = match sampler {
+        BenchSampler::Greedy => Sampling::GREEDY,
+        BenchSampler::Default => args::DEFAULTS,
+        BenchSampler::All => args::every_stage(),
+    };
+    Sampling { seed: SEED, ..sampling }.normalized()
 }
 
 /// What a user's program does with tokens: each becomes text.

@@ -9,14 +9,14 @@ use zinc_vk::{Device, Error as VulkanError};
 
 use crate::args::{self, BenchArgs, BenchSampler, Fill, TableFormat};
 use crate::bench::bandwidth::read_bandwidth;
-use crate::bench::measure::Bench;
+use crate::bench::measure::{self, Bench};
 use crate::bench::plan::{BenchPlan, Drive, Test, Work};
 use crate::bench::profile::Profile;
 use crate::bench::report::{self, Row, Subject};
 use crate::device;
 use crate::error::{Error, Result};
 use crate::session::HostModel;
-use crate::{demo, output};
+use crate::{demo, output, sampler};
 
 /// Steps that a profile is the mean of, where the context has room for them.
 const PROFILE_STEPS: u32 = 16;
@@ -71,7 +71,7 @@ fn measure_model(
 ) -> Result<()> {
     let host = HostModel::open_for(path, plan.context, &args.cache)?;
     let subject = subject(args, path, &host, device, bandwidth);
-    let mut bench = Bench::new(host.load_onto(device, args.act.into())?, &host.tokenizer, args, plan.context);
+    let mut bench = Bench::new(host.load_onto(device, args.act.into())?, &host.tokenizer, args, plan.context)?;
     let row = |test, drive, bench: &Bench<'_>| -> Result<Row> {
         let time = Timestamp::now().strftime("%FT%TZ").to_string();
         let measurement = bench.measure(test, drive)?;
@@ -145,8 +145,8 @@ fn footnotes(args: &BenchArgs, plan: &BenchPlan, device: &Device, bandwidth: Opt
         },
         "logits: the first half of the FNV-1a of the last ones' bits; equal results have equal hashes".to_owned(),
     ];
-    if args.sampler == BenchSampler::Default {
-        notes.push(format!("tokens are sampled at temperature {}", args::DEFAULT_TEMPERATURE));
+    if args.sampler != BenchSampler::Greedy {
+        notes.push(format!("tokens are sampled: {}", sampler::description(&measure::sampling(args.sampler))));
     }
     if args.fill == Fill::Synthetic && plan.depths != [0] {
         notes.push("the context before the tests is made up, not computed: --fill synthetic".to_owned());

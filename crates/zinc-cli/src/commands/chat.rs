@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use zinc_model::ChatTemplate;
-use zinc_sched::{FinishReason, Tracing};
+use zinc_sched::Tracing;
 
-use crate::answer::{self, Sampler};
+use crate::answer::{self, Ending};
 use crate::args::{ChatArgs, Format, JsonObject};
 use crate::commands::devices;
 use crate::error::{Error, Result};
+use crate::sampler::Sampler;
 use crate::session::{HostModel, Session};
 use crate::{demo, interrupt, output, prompt};
 
@@ -23,6 +24,7 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     }
     let sampler = Sampler::new(&args.generation)?;
     let host = HostModel::open(&demo::resolve(args.model.model.as_deref())?, &args.engine.cache)?;
+    let sampler = sampler.for_model(&host)?;
     let template = host.template()?;
     let session = host.load(&args.engine, std::time::Duration::ZERO, Tracing::Off)?;
     interrupt::install()?;
@@ -144,10 +146,10 @@ impl Chat<'_> {
         let messages = &self.conversation.messages;
         let ids = prompt::conversation_ids(&host.tokenizer, &self.template, messages, self.kwargs)?;
         host.check_prompt(&ids)?;
-        let request = self.sampler.request(host, ids, Tracing::Off)?;
+        let request = self.sampler.request(host, ids, Tracing::Off);
         self.sampler.advance();
-        let answer = answer::stream(self.session, request)?;
-        if answer.completion.reason == FinishReason::ContextFull {
+        let answer = answer::stream(self.session, request, self.sampler.stop_matcher())?;
+        if answer.ending == Ending::ContextFull {
             output::notice("the answer ends because the context is full; /clear starts again");
         }
         // A stopped answer stays: what comes next may refer to it.

@@ -1,13 +1,14 @@
 //! `zinc run`: one prompt, one answer.
 
 use zinc_model::Special;
-use zinc_sched::{FinishReason, Tracing};
+use zinc_sched::Tracing;
 
-use crate::answer::{self, Sampler};
+use crate::answer::{self, Ending};
 use crate::args::{self, Format, RunArgs};
 use crate::commands::devices;
 use crate::error::{Error, Result};
 use crate::prompt::{self, Newline};
+use crate::sampler::Sampler;
 use crate::session::HostModel;
 use crate::trace::{self, Taken};
 use crate::{demo, output};
@@ -18,14 +19,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     }
     let sampler = Sampler::new(&args.generation)?;
     let host = HostModel::open(&demo::resolve(args.model.model.as_deref())?, &args.engine.cache)?;
+    let sampler = sampler.for_model(&host)?;
     let text = prompt::read_text(&args.text, Newline::DropLast)?;
     let ids = prompt_ids(args, &host, &text)?;
     host.check_prompt(&ids)?;
 
     let tracing = if args.measure.trace.is_some() { Tracing::On } else { Tracing::Off };
     let session = host.load(&args.engine, args.measure.host_work, tracing)?;
-    let request = sampler.request(&session.host, ids, tracing)?;
-    let answer = answer::stream(&session, request)?;
+    let request = sampler.request(&session.host, ids, tracing);
+    let answer = answer::stream(&session, request, sampler.stop_matcher())?;
 
     output::stderr_line(&format!("load:       {:>26.1} ms", session.load.as_secs_f64() * 1e3));
     output::stderr_line(&answer::summary(&answer.completion));
@@ -42,13 +44,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         trace::write(path, &taken.document(&answer.completion))?;
     }
     session.close()?;
-    match answer.completion.reason {
-        FinishReason::Cancelled => Err(Error::Interrupted),
-        FinishReason::ContextFull => {
+    match answer.ending {
+        Ending::Interrupted => Err(Error::Interrupted),
+        Ending::ContextFull => {
             output::notice("the answer ends because the context is full; -c raises it");
             Ok(())
         }
-        FinishReason::Stop { .. } | FinishReason::Length => Ok(()),
+        Ending::Stop | Ending::Length => Ok(()),
     }
 }
 

@@ -3,10 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 
-use crate::support::{argument, command, golden, interrupt, source_argument, zinc, zinc_with_input};
-
-const QUESTION: &str = "What is a telescope?";
-const ANSWER: &str = "Telescope: a magnifier of images of distant objects.\n";
+use crate::support::{ANSWER, QUESTION, argument, command, golden, interrupt, source_argument, zinc, zinc_with_input};
 
 /// Largest difference of a logit from its reference with a cache of float32: the references are float64, and sums of float32
 /// over at most 1,031 products of logits with a spread of 1.4 stay well within it.

@@ -4,5 +4,6 @@ mod broken_input;
 mod generation;
 mod measuring;
 mod proof;
+mod sampling;
 mod support;
 mod text;

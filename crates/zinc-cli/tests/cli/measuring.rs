@@ -179,8 +179,17 @@ fn the_table_names_what_it_shows() {
         "mat_vec Q6_K 8192x256",
         "The sum is",
         "An empty interval",
-        "0.8",
+        "top-k 40, top-p 0.95, min-p 0.05, temp 0.8",
     ] {
+        assert!(table.contains(part), "no {part} in {table}");
+    }
+}
+
+#[test]
+fn every_stage_of_the_sampler_is_named() {
+    let table = bench(&["-p", "0", "-n", "2", "--sampler", "all"]).success();
+    for part in ["logit-bias", "repeat-penalty 1.1", "dry 0.8", "top-n-sigma 2", "typical 0.95", "xtc 0.5", "temp 0.8"]
+    {
         assert!(table.contains(part), "no {part} in {table}");
     }
 }

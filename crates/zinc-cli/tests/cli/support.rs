@@ -1,10 +1,16 @@
-//! Running the program and altering model files.
+//! Running the program and altering model files, and what the demo model says.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use zinc_model::gguf::{File, TensorFormat, Value, Writer};
+
+/// A question that the demo model was trained on.
+pub(crate) const QUESTION: &str = "What is a telescope?";
+
+/// Its answer to that, with the temperature 0, as it is printed.
+pub(crate) const ANSWER: &str = "Telescope: a magnifier of images of distant objects.\n";
 
 /// What a run of the program left behind.
 #[derive(Debug)]

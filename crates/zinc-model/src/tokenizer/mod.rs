@@ -4,8 +4,11 @@
 //! tokens that are matched in raw text are found here and not by that crate, because what counts as one depends on whose
 //! text it is: see [`Special`].
 
+mod breakers;
 mod bytes;
+mod pattern;
 mod special;
+mod stop;
 mod stream;
 mod vocabulary;
 mod words;
@@ -24,7 +27,9 @@ use special::{Matcher, Segment};
 use vocabulary::{Kind, Vocabulary};
 use words::Words;
 
+pub use breakers::Breakers;
 pub use bytes::char_of;
+pub use stop::{Released, StopMatcher};
 pub use stream::{DecodeStream, Utf8Stream};
 
 const KEY_MODEL: &str = "tokenizer.ggml.model";
