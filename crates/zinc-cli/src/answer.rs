@@ -22,7 +22,7 @@ pub(crate) struct Answer {
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The model ended it, or it came to a stop string.
+    /// The model ended it, it came to a stop string, or its constraint is met.
     Stop,
     /// It has as many tokens as were asked for.
     Length,
@@ -35,7 +35,7 @@ pub(crate) enum Ending {
 impl From<FinishReason> for Ending {
     fn from(reason: FinishReason) -> Self {
         match reason {
-            FinishReason::Stop { .. } => Self::Stop,
+            FinishReason::Stop { .. } | FinishReason::Complete => Self::Stop,
             FinishReason::Length => Self::Length,
             FinishReason::ContextFull => Self::ContextFull,
             FinishReason::Cancelled => Self::Interrupted,
@@ -101,8 +101,11 @@ pub(crate) fn summary(completion: &Completion) -> String {
     let computed = usage.prompt_tokens - usage.cached_tokens;
     let cached = if usage.cached_tokens > 0 { format!(", {} cached", usage.cached_tokens) } else { String::new() };
     let rate = |rate: Option<f64>| rate.map_or(String::new(), |rate| format!(", {rate:.2} tokens/s"));
+    let accepted = completion.speculated.accepted_per_step().map_or(String::new(), |accepted| {
+        format!(", {accepted:.2} drafts accepted in each of {} steps", completion.speculated.steps)
+    });
     format!(
-        "prompt:     {computed:>6} tokens in {:>9.1} ms{}{cached}\ngeneration: {:>6} tokens in {:>9.1} ms{}",
+        "prompt:     {computed:>6} tokens in {:>9.1} ms{}{cached}\ngeneration: {:>6} tokens in {:>9.1} ms{}{accepted}",
         completion.durations.prompt.as_secs_f64() * 1e3,
         rate(completion.prompt_tokens_per_second()),
         usage.completion_tokens,
@@ -115,7 +118,7 @@ pub(crate) fn summary(completion: &Completion) -> String {
 mod tests {
     use std::time::Duration;
 
-    use zinc_sched::{Durations, FinishReason, Usage};
+    use zinc_sched::{Durations, FinishReason, Speculated, Usage};
 
     use super::*;
 
@@ -125,6 +128,7 @@ mod tests {
             usage: Usage { prompt_tokens: prompt, cached_tokens: cached, completion_tokens: generated },
             durations: Durations { prompt: Duration::from_millis(250), decode: Duration::from_secs(2) },
             overshoot_steps: 0,
+            speculated: Speculated::default(),
             trace: None,
         }
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use zinc_kernels::ops::ActFormat;
 use zinc_sched::InflightDepth;
+use zinc_sched::adapter::{self, Queues};
 use zinc_vk::DeviceSelector;
 
 use crate::error::{Error, Result};
@@ -18,11 +19,13 @@ use crate::synth::{Mix, Preset};
 mod bench;
 mod doctor;
 mod sampling;
+mod speculation;
 mod trace;
 
 pub(crate) use bench::{BenchArgs, BenchSampler, BenchSync, Fill, TableFormat};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use sampling::{DEFAULT_BREAKERS, DEFAULTS, SamplingArgs, Seed, every_stage};
+pub(crate) use speculation::{DraftArgs, NGRAMS};
 pub(crate) use trace::TraceArgs;
 
 /// Flags of several letters behind one dash, and what they stand for.
@@ -303,6 +306,25 @@ pub(crate) struct EngineArgs {
     /// Steps in flight with --sync timeline, 1 to 8
     #[arg(long, value_name = "N", default_value = "4", value_parser = depth)]
     pub(crate) depth: InflightDepth,
+    #[command(flatten)]
+    pub(crate) queues: QueueArgs,
+    #[command(flatten)]
+    pub(crate) draft: DraftArgs,
+}
+
+/// Where sampling runs.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct QueueArgs {
+    /// Queues of the GPU: 1, or 2 to sample on a second one where the device has it
+    #[arg(long = "queues", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=2))]
+    count: u32,
+}
+
+impl QueueArgs {
+    /// The choice.
+    pub(crate) fn queues(self) -> Queues {
+        if self.count == 2 { Queues::Two } else { Queues::One }
+    }
 }
 
 /// A form of activations.
@@ -407,6 +429,18 @@ pub(crate) enum Sync {
     Timeline,
     /// The baseline: recorded, submitted and waited for with a fence, token by token.
     Fence,
+    /// The same, with recordings that are kept.
+    FenceKept,
+}
+
+impl From<Sync> for adapter::Sync {
+    fn from(sync: Sync) -> Self {
+        match sync {
+            Sync::Timeline => Self::Timeline,
+            Sync::Fence => Self::Fence,
+            Sync::FenceKept => Self::FenceKept,
+        }
+    }
 }
 
 /// Format of cached keys or values.

@@ -70,6 +70,22 @@ pub(crate) enum Error {
         /// Size of the vocabulary.
         vocabulary: usize,
     },
+    /// A draft model whose ids mean something else.
+    #[error(
+        "{} has {draft} tokens and the model {target}{}; a draft model needs the same vocabulary",
+        path.display(),
+        different.map_or(String::new(), |id| format!(", and they differ at id {id}"))
+    )]
+    DraftVocabulary {
+        /// The draft model's file.
+        path: PathBuf,
+        /// Tokens of its vocabulary.
+        draft: u32,
+        /// Tokens of the model's.
+        target: u32,
+        /// The first id that differs, if any does.
+        different: Option<u32>,
+    },
     /// The model has no chat template, where one is needed.
     #[error("the model has no chat template; `zinc run --raw` continues a text without one")]
     NoTemplate,

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_model::device::DeviceModel;
-use zinc_model::memory::MemoryPlan;
-use zinc_model::plan::{CacheOptions, Cost, Plan, Shape, Sizes, barriers_before};
+use zinc_model::memory::{LoadOptions, MemoryPlan};
+use zinc_model::plan::{CacheOptions, Choosing, Cost, Plan, Sampler, Shape, Sizes, barriers_before};
 use zinc_model::{ChatTemplate, Model, Tokenizer, gguf};
-use zinc_sched::adapter::{self, InterpreterModel, Score, VulkanModel, VulkanOptions};
+use zinc_sched::adapter::{Drafts, InterpreterModel, Score, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, Tracing};
 use zinc_vk::{Instance, host_now_ns};
 
-use crate::args::{CacheArgs, CacheType, CacheTypeArgs, Device, DeviceArgs, EngineArgs, Sync};
+use crate::args::{self, CacheArgs, CacheType, CacheTypeArgs, Device, DeviceArgs, DraftArgs, EngineArgs, Sync};
 use crate::device;
 use crate::error::{Error, Result};
 use crate::output;
@@ -86,8 +86,9 @@ impl HostModel {
     pub(crate) fn load(self, args: &EngineArgs, host_work: Duration, stamps: Tracing) -> Result<Session> {
         let start = Instant::now();
         // The fence baseline has nothing in flight while the host looks at a token.
-        let depth = if args.sync == Sync::Fence { InflightDepth::ONE } else { args.depth };
-        let options = EngineOptions { depth, host_work, ..EngineOptions::default() };
+        let depth = if args.sync == Sync::Timeline { args.depth } else { InflightDepth::ONE };
+        let speculation = args.draft.speculation();
+        let options = EngineOptions { depth, host_work, speculation, ..EngineOptions::default() };
         let clock = FnClock(host_now_ns);
         let (handle, vulkan, name) = match open(&args.device)? {
             Place::Interpreter => {
@@ -95,32 +96,68 @@ impl HostModel {
                 (handle, None, "interpreter".to_owned())
             }
             Place::Vulkan { vulkan, device } => {
-                let sync = match args.sync {
-                    Sync::Timeline => adapter::Sync::Timeline,
-                    Sync::Fence => adapter::Sync::Fence,
-                };
                 let act = args.device.act.into();
-                let loaded = self.load_onto(&device, act)?;
-                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth, act, stamps })?;
+                let drafts = self.drafts(&args.draft, &device, act)?;
+                let loaded = self.load_onto(&device, act, args.draft.batch())?;
+                let (sync, queues) = (args.sync.into(), args.queues.queues());
+                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth, act, stamps, queues, drafts })?;
                 (Engine::spawn(model, clock, options)?, Some(vulkan), device.facts().name.clone())
             }
         };
         Ok(Session { host: self, handle, device: name, load: start.elapsed(), vulkan })
     }
 
-    /// Uploads the weights and builds the pipelines, with progress.
+    /// What drafts for the model, loaded.
+    ///
+    /// # Errors
+    /// A draft model that cannot be loaded or has another vocabulary.
+    pub(crate) fn drafts(
+        &self,
+        args: &DraftArgs,
+        device: &Arc<zinc_vk::Device>,
+        act: ActFormat,
+    ) -> Result<Option<Drafts>> {
+        let drafts = args.draft_max;
+        if args.draft_ngram {
+            return Ok(Some(Drafts::Lookup { ngrams: args::NGRAMS, drafts }));
+        }
+        let Some(path) = &args.draft else {
+            return Ok(None);
+        };
+        let draft = Self::open_with(path, |_| self.cache)?;
+        draft.check_vocabulary(self, path)?;
+        let model = Arc::new(draft.load_onto(device, act, 1)?);
+        Ok(Some(Drafts::Model { model, drafts }))
+    }
+
+    /// Checks that ids mean the same to this model, a draft model of `path`, as to `target`.
+    fn check_vocabulary(&self, target: &Self, path: &Path) -> Result<()> {
+        let (own, other) = (&self.tokenizer, &target.tokenizer);
+        let differs = |id: &u32| own.token_bytes(*id) != other.token_bytes(*id);
+        let sizes = (self.model.config.n_vocab, target.model.config.n_vocab);
+        let different = (0..sizes.0.min(sizes.1)).find(differs);
+        if different.is_some() || sizes.0 != sizes.1 {
+            return Err(Error::DraftVocabulary { path: path.to_owned(), draft: sizes.0, target: sizes.1, different });
+        }
+        Ok(())
+    }
+
+    /// Uploads the weights and builds the pipelines, with progress. Steps take up to `batch` tokens.
     ///
     /// # Errors
     /// A model that does not fit, or what the device says.
-    pub(crate) fn load_onto(&self, device: &Arc<zinc_vk::Device>, act: ActFormat) -> Result<DeviceModel> {
+    pub(crate) fn load_onto(&self, device: &Arc<zinc_vk::Device>, act: ActFormat, batch: u32) -> Result<DeviceModel> {
         let weights = &self.model.weights;
         let progress = output::progress_bytes(weights.bytes(), "loading");
         let pipelines = Arc::new(Pipelines::new(device.clone()));
-        let loaded = DeviceModel::load(&pipelines, &self.model, self.cache, &mut |bytes| progress.set_position(bytes))?;
+        let options = LoadOptions { cache: self.cache, batch };
+        let loaded = DeviceModel::load(&pipelines, &self.model, options, &mut |bytes| progress.set_position(bytes))?;
         progress.finish_and_clear();
-        let plans = [Plan::new(weights, Shape::Feed, act), Plan::new(weights, Shape::Decode, act)];
+        let plan = |shape| Plan::new(weights, shape, act);
+        let choosing = Choosing { sampler: Sampler::Chain { dry: true }, logprobs: false };
+        let plans = [plan(Shape::Feed), plan(Shape::Decode), plan(Shape::Decode).with_choosing(choosing)];
         let progress = output::progress_steps("building pipelines");
-        loaded.build_pipelines(&[&plans[0], &plans[1]], &mut |done, total| {
+        loaded.build_pipelines(&plans.each_ref(), &mut |done, total| {
             progress.set_length(total as u64);
             progress.set_position(done as u64);
         })?;
@@ -259,9 +296,8 @@ pub(crate) fn logits(
         }
         Place::Vulkan { vulkan, device } => {
             let act = args.act.into();
-            let (sync, depth) = (adapter::Sync::Timeline, InflightDepth::ONE);
-            let options = VulkanOptions { sync, depth, act, stamps: Tracing::Off };
-            let mut model = VulkanModel::new(host.load_onto(&device, act)?, options)?;
+            let options = VulkanOptions { act, ..VulkanOptions::new(InflightDepth::ONE) };
+            let mut model = VulkanModel::new(host.load_onto(&device, act, 1)?, options)?;
             model.score(ids, sink)?;
             drop(model);
             device::check_validation(&vulkan)

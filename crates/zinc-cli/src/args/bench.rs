@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use zinc_sched::InflightDepth;
 
-use super::{Act, CacheTypeArgs, Device, depth, device, microseconds};
+use super::{Act, CacheTypeArgs, Device, DraftArgs, QueueArgs, depth, device, microseconds};
 
 /// Flags of `zinc bench`.
 #[derive(Debug, clap::Args)]
@@ -44,6 +44,10 @@ pub(crate) struct BenchArgs {
     /// How tokens are chosen
     #[arg(long, value_name = "HOW", value_enum, default_value_t = BenchSampler::Greedy)]
     pub(crate) sampler: BenchSampler,
+    #[command(flatten)]
+    pub(crate) queues: QueueArgs,
+    #[command(flatten)]
+    pub(crate) draft: DraftArgs,
     #[command(flatten)]
     pub(crate) cache: CacheTypeArgs,
     /// The device, by index or part of its name as `zinc devices` lists them [-dev]

@@ -12,7 +12,7 @@ use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::{Cost, Sizes};
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
-use zinc_sched::adapter::{VulkanModel, VulkanOptions};
+use zinc_sched::adapter::{Drafts, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Completion, Engine, EngineOptions, FnClock, KvCache, Outlet, Request, Sampling, SequenceStart, StepModel as _,
     StepShape, Token, TraceSummary, Tracing,
@@ -34,6 +34,7 @@ const FILL_PART: u32 = 512;
 /// A loaded model that is being measured.
 pub(crate) struct Bench<'a> {
     model: Arc<DeviceModel>,
+    drafts: Option<Drafts>,
     tokenizer: &'a Tokenizer,
     args: &'a BenchArgs,
     sampling: Sampling,
@@ -85,14 +86,20 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// What the tokenizer says.
-    pub(crate) fn new(model: DeviceModel, tokenizer: &'a Tokenizer, args: &'a BenchArgs, context: u32) -> Result<Self> {
+    pub(crate) fn new(
+        model: DeviceModel,
+        drafts: Option<Drafts>,
+        tokenizer: &'a Tokenizer,
+        args: &'a BenchArgs,
+        context: u32,
+    ) -> Result<Self> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
         let vocabulary = u64::from(model.model().config.n_vocab);
         // One more than the context holds: the token that a generation begins with.
         let tokens = (0..=context).map(|_| (random.next_u64() % vocabulary) as u32).collect();
         let mut sampling = sampling(args.sampler);
         sampler::set_breakers(&mut sampling, &args::DEFAULT_BREAKERS, tokenizer)?;
-        Ok(Self { model: Arc::new(model), tokenizer, args, sampling, kv: KvCache::new(), tokens })
+        Ok(Self { model: Arc::new(model), drafts, tokenizer, args, sampling, kv: KvCache::new(), tokens })
     }
 
     /// Makes the first `depth` tokens the content of the cache.
@@ -180,7 +187,7 @@ impl<'a> Bench<'a> {
     pub(crate) fn profile(&self, depth: u32, steps: u32) -> Result<TimedOps> {
         let mut model = self.driven(Drive::TIMELINE, Tracing::Off)?;
         let tokens = &self.tokens[..=depth as usize];
-        let start = SequenceStart { tokens, cached: depth, budget: steps, sampling: &self.sampling, eog: &[] };
+        let start = SequenceStart::new(tokens, depth, steps, &self.sampling);
         let times = model.profile(&start, steps)?;
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
         let ops = model.plan(StepShape::Decode).ops.iter().zip(times.ops_ns);
@@ -212,14 +219,25 @@ impl<'a> Bench<'a> {
     }
 
     fn driven(&self, drive: Drive, stamps: Tracing) -> Result<VulkanModel> {
-        let options = VulkanOptions { sync: drive.sync, depth: drive.in_flight, act: self.args.act.into(), stamps };
+        let options = VulkanOptions {
+            sync: drive.sync,
+            depth: drive.in_flight,
+            act: self.args.act.into(),
+            stamps,
+            queues: self.args.queues.queues(),
+            drafts: self.drafts.clone(),
+        };
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }
 
     /// An engine over the cache as it is.
     fn engine(&self, drive: Drive, stamps: Tracing) -> Result<Engine<VulkanModel>> {
-        let options =
-            EngineOptions { depth: drive.in_flight, host_work: self.args.host_work, ..EngineOptions::default() };
+        let options = EngineOptions {
+            depth: drive.in_flight,
+            host_work: self.args.host_work,
+            speculation: self.args.draft.speculation(),
+            ..EngineOptions::default()
+        };
         let engine = Engine::new(self.driven(drive, stamps)?, FnClock(host_now_ns), options)?;
         Ok(engine.with_cache(self.kv.clone()))
     }

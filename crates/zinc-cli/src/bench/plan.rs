@@ -79,6 +79,7 @@ impl Drive {
     pub(crate) fn sync_name(self) -> &'static str {
         match self.sync {
             Sync::Timeline => "timeline",
+            Sync::FenceKept => "fence-kept",
             Sync::Fence => "fence",
         }
     }

@@ -71,7 +71,10 @@ fn measure_model(
 ) -> Result<()> {
     let host = HostModel::open_for(path, plan.context, &args.cache)?;
     let subject = subject(args, path, &host, device, bandwidth);
-    let mut bench = Bench::new(host.load_onto(device, args.act.into())?, &host.tokenizer, args, plan.context)?;
+    let act = args.act.into();
+    let drafts = host.drafts(&args.draft, device, act)?;
+    let loaded = host.load_onto(device, act, args.draft.batch())?;
+    let mut bench = Bench::new(loaded, drafts, &host.tokenizer, args, plan.context)?;
     let row = |test, drive, bench: &Bench<'_>| -> Result<Row> {
         let time = Timestamp::now().strftime("%FT%TZ").to_string();
         let measurement = bench.measure(test, drive)?;

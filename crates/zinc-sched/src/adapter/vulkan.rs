@@ -225,18 +225,18 @@ impl VulkanModel {
         &self.options
     }
 
-    /// The operations of a plain step of one token.
+    /// The operations of a step of one token of the running sequence.
     #[must_use]
     pub fn plan(&self, shape: StepShape) -> &Plan {
         &self.plans[usize::from(shape.samples())]
     }
 
-    /// What the recording of a plain step consists of.
+    /// What the recording of a step of one token of the running sequence consists of.
     ///
     /// # Errors
     /// What the device says: it is recorded once more to be counted.
     pub fn step_stats(&self, shape: StepShape) -> Result<RecordingStats> {
-        let part = if shape.samples() { Part::Decode(Way::PLAIN) } else { Part::Feed };
+        let part = if shape.samples() { Part::Decode(self.way) } else { Part::Feed };
         Ok(self.ingredients().record(part, 0)?.finish()?.stats())
     }
 
@@ -411,6 +411,7 @@ impl StepModel for VulkanModel {
             self.clock = Some(self.device().clock()?);
         }
         self.way = Self::way_of(start);
+        self.plans[1] = self.ingredients().plan(Shape::Decode, self.way.choosing);
         self.drafting = start.speculation;
         self.top = start.logprobs.unwrap_or(0);
         if let Sampler::Chain { .. } = self.way.choosing.sampler

@@ -4,7 +4,6 @@ use zinc_model::Result;
 use zinc_vk::{Access, QueueKind, Stage, Timestamps};
 
 use super::VulkanModel;
-use super::recordings::Way;
 use crate::model::{SequenceStart, StepModel, StepShape};
 
 /// Intervals without an op that are timed after those with one.
@@ -37,6 +36,7 @@ impl VulkanModel {
             start.tokens.len(),
             start.budget
         );
+        self.begin(start)?;
         let ops = self.plan(StepShape::Decode).ops.len();
         let stamps = Timestamps::new(self.device(), 1 + ops as u32 + EMPTY_INTERVALS)?;
         let mut recording = self.ingredients().start(QueueKind::Compute, "profile")?;
@@ -45,7 +45,7 @@ impl VulkanModel {
         let mut next = 1;
         self.model.record_marked(
             self.plan(StepShape::Decode),
-            &self.ingredients().io(0, Way::PLAIN),
+            &self.ingredients().io(0, self.way),
             &mut recording,
             &mut |recording| {
                 recording.timestamp(&stamps, next, Stage::End);
@@ -57,7 +57,6 @@ impl VulkanModel {
             recording.timestamp(&stamps, index, Stage::End);
         }
         let recording = recording.finish()?;
-        self.begin(start)?;
         let clock = self.device().clock()?;
         let mut sums_ns = vec![0.0; ops + EMPTY_INTERVALS as usize];
         for _ in 0..steps {
