@@ -89,11 +89,12 @@ uvec2 pair_elements(uint p) {
     if (p < ROTATED / 2) return PAIRING == HALVES ? uvec2(p, p + ROTATED / 2) : uvec2(2 * p, 2 * p + 1);
     return uvec2(2 * p, 2 * p + 1);
 }
-// Normalises and rotates a head, by one subgroup: each lane gets its pairs.
+// Normalises and rotates a head, by one subgroup: each lane gets its pairs. Without contractions, because the compiler may repeat this code for
+// rounds of a loop, and what a row of the cache holds must not depend on the round that wrote it.
 void prepare_head(uint64_t head, uint64_t norm, uint position, out vec2 pairs[OWN_PAIRS]) {
     vec2 weight[OWN_PAIRS], angle[OWN_PAIRS];
     uint64_t angles = push.rotation + uint64_t(position) * uint64_t(ROTATED * 4);
-    float squares = 0.0;
+    precise float squares = 0.0;
     [[unroll]] for (uint n = 0; n < OWN_PAIRS; n++) {
         uint p = gl_SubgroupInvocationID + n * SUBGROUP;
         uvec2 i = pair_elements(p);
@@ -101,12 +102,15 @@ void prepare_head(uint64_t head, uint64_t norm, uint position, out vec2 pairs[OW
         pairs[n] = inside ? vec2(load_f32(head, i.x * 4), load_f32(head, i.y * 4)) : vec2(0.0);
         weight[n] = inside && NORMALISE == 1 ? vec2(load_f32(norm, i.x * 4), load_f32(norm, i.y * 4)) : vec2(1.0);
         angle[n] = p < ROTATED / 2 ? uintBitsToFloat(load_uvec2(angles, p * 8)) : vec2(1.0, 0.0);
-        squares += dot(pairs[n], pairs[n]);
+        precise vec2 square = pairs[n] * pairs[n];
+        squares += square.x;
+        squares += square.y;
     }
-    float scale = NORMALISE == 1 ? 1.0 / sqrt(subgroupAdd(squares) / float(HEAD_SIZE) + push.epsilon) : 1.0;
+    precise float scale = NORMALISE == 1 ? 1.0 / sqrt(subgroupAdd(squares) / float(HEAD_SIZE) + push.epsilon) : 1.0;
     [[unroll]] for (uint n = 0; n < OWN_PAIRS; n++) {
-        vec2 x = NORMALISE == 1 ? pairs[n] * scale * weight[n] : pairs[n];
-        pairs[n] = vec2(x.x * angle[n].x - x.y * angle[n].y, x.x * angle[n].y + x.y * angle[n].x);
+        precise vec2 x = NORMALISE == 1 ? pairs[n] * scale * weight[n] : pairs[n];
+        precise vec2 rotated = vec2(x.x * angle[n].x - x.y * angle[n].y, x.x * angle[n].y + x.y * angle[n].x);
+        pairs[n] = rotated;
     }
 }
 

@@ -3,7 +3,7 @@
 // Hashes by which `--check` tells whether this file is up to date:
 //   7c2f30af02cff56c3b4f622d08aa15ea149f4ca02067389853fbbd09554dc2bf crates/zinc-kernels/spv/adjust.spv
 //   63c055c30e5dc2a13a0673bebf557c29665d93ed995ff5d8d2e33da145cb0764 crates/zinc-kernels/spv/advance.spv
-//   54cc4b071f0622352f2e1d39fa70266e99a7a05820aca48f2d3bcab0224a1198 crates/zinc-kernels/spv/attention.spv
+//   ca5789eef43c3342c02f985cac019aef5aa579ba2efb9218bf57dc93350b3a84 crates/zinc-kernels/spv/attention.spv
 //   c4df42c2fa57c24ccc7e5dc1f5bcf1b4cc839b2ba075511ff5982e8d1823c239 crates/zinc-kernels/spv/choose.spv
 //   0cf6065bc0814ec4860bb722201e34c169b35a970ffbc8e66e3143ff739debb5 crates/zinc-kernels/spv/dry.spv
 //   98346de980572eaf09d416e4fe8a3ad23a52a2d22b125fc17d6c8c06d1bcb522 crates/zinc-kernels/spv/expert_down.spv
@@ -19,7 +19,7 @@
 //   af034f37012ff0f7935536813c1398b544283b8accc17b9d3b6a682ee28d220a crates/zinc-kernels/spv/sample.spv
 //   864563cbf33228352301e1e6aca63be23cd9c29e664b26091a73f984a4926df0 shaders/adjust.comp
 //   697263f0353d1c24c6088753aff6bf6c4af75f6a568bc512d66f4414b46245e8 shaders/advance.comp
-//   2416cf5c4dafcd7d34d2bfeedc3f4ae1f632ef3ff27e9e772b3683100bf7fb3e shaders/attention.comp
+//   968f1c9d09acdf29fbe88c0af6ad9fc76ea4ef9ad7433914ea8e2cc419a65030 shaders/attention.comp
 //   fccb79d14ab1adec6d7c5b183831a3a3db6930a04d3a11d008659c8317e0ae98 shaders/choose.comp
 //   ef30132d81b1a7c34f0404d4d0e30b7a499dd340a1de4ef6ab888e76e1bd1132 shaders/dry.comp
 //   7bf27b1109609db9c39654e0975a941254a640ee8d790dfeb97a7e2ac47930e4 shaders/expert_down.comp
