@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::engine::{Engine, EngineOptions};
 use crate::error::{Error, Result};
 use crate::model::{ModelLimits, StepModel};
-use crate::request::{CancelHandle, Completion, Outlet, Request, Token};
+use crate::request::{CancelHandle, Completion, FinishReason, Outlet, Request, Token};
 
 /// What happens to a generation, in order. The last is `Finished` or `Failed`.
 #[derive(Debug, Clone)]
@@ -211,7 +211,10 @@ fn serve<M: StepModel>(engine: Engine<M>, queue: &Receiver<Job>, shutdown: &Atom
             Err(error) => Err(error.clone()),
         };
         let event = match result {
-            Ok(_) if shutdown.load(Ordering::Relaxed) && !job.cancel.is_cancelled() => Event::Failed(Error::Stopped),
+            // Nobody but the handle that is dropped has cancelled it.
+            Ok(completion) if completion.reason == FinishReason::Cancelled && !job.cancel.is_cancelled() => {
+                Event::Failed(Error::Stopped)
+            }
             Ok(completion) => Event::Finished(completion),
             Err(error) => Event::Failed(error),
         };
