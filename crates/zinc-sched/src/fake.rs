@@ -236,7 +236,7 @@ impl FakeModel {
             };
             device.live = executed.finish.is_none();
             let wrong = self.options.wrong_drafts;
-            let accepted = wrong == 0 || !mix(u64::from(token) ^ pending.step).is_multiple_of(wrong);
+            let accepted = wrong == 0 || !mix(mix(u64::from(token)) ^ pending.step).is_multiple_of(wrong);
             if !device.live || !accepted || executed.tokens.len() as u32 > drafts {
                 return executed;
             }
@@ -264,16 +264,16 @@ impl FakeModel {
             };
         }
         let vocabulary = self.options.limits.vocabulary_tokens;
-        let wished = self.wished(&self.seen(device.position));
+        let wished = self.wished(|| self.seen(device.position));
         (0..vocabulary).map(|offset| (wished + offset) % vocabulary).find(|id| allowed(*id))
     }
 
     /// The token that is the likeliest after `history`.
-    fn wished(&self, history: &[u32]) -> u32 {
+    fn wished(&self, history: impl FnOnce() -> Vec<u32>) -> u32 {
         let (_, device) = self.running.as_ref().expect("it runs");
         match &self.options.tokens {
             TokenStream::Script(tokens) => tokens[device.decoded as usize % tokens.len()],
-            TokenStream::History => next_token(history, &device.sampling, self.options.limits.vocabulary_tokens),
+            TokenStream::History => next_token(&history(), &device.sampling, self.options.limits.vocabulary_tokens),
         }
     }
 
@@ -455,9 +455,11 @@ impl StepModel for FakeModel {
         self.blocked_on(step)?;
         self.clock.advance_to(done_ns);
         let (_, device) = self.running.as_ref().expect("it runs");
-        let mut history = self.seen(device.position);
-        history.push(device.next_input());
-        let wished = self.wished(&history);
+        let wished = self.wished(|| {
+            let mut history = self.seen(device.position);
+            history.push(device.next_input());
+            history
+        });
         let highest = if self.has(Fault::NonFinite { step }) { f32::NAN } else { 1.0 };
         self.logits.clear();
         let vocabulary = self.options.limits.vocabulary_tokens;

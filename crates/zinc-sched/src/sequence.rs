@@ -70,6 +70,10 @@ impl Speculator<'_> {
 impl<M: StepModel> Sequence<'_, M> {
     /// Drives the sequence to its end. Returns with nothing in flight, or with an error after which the model is not touched again.
     pub(crate) fn drive(&mut self) -> Result<()> {
+        let begun_ns = self.clock.now_ns();
+        if let Some(policy) = self.speculator.policy() {
+            policy.begun(begun_ns);
+        }
         let driven = self.follow_plan();
         if let Some(policy) = self.speculator.policy() {
             policy.ended();
@@ -95,11 +99,13 @@ impl<M: StepModel> Sequence<'_, M> {
     fn submit_sampling(&mut self) -> Result<()> {
         let ticket = self.window.submit(self.model, self.speculator.shape())?;
         self.gates.submitted(ticket);
-        self.open_early()
+        Ok(())
     }
 
     /// Waits for the oldest step and does what follows: first what the device waits for, then what the reader does.
     fn observe(&mut self) -> Result<()> {
+        // Of the first step; those of the others are open by then, or wait for a token that is not observed.
+        self.open_early()?;
         self.open_late()?;
         let (step, output) = self.window.observe(self.model)?;
         let observed_ns = self.clock.now_ns();

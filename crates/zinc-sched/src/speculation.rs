@@ -1,7 +1,5 @@
 //! When to speculate: a pure policy that compares what tokens cost with drafts and without.
 
-use std::collections::VecDeque;
-
 use crate::model::StepShape;
 
 /// Whether an engine speculates.
@@ -60,11 +58,33 @@ const ON_TOKENS: u64 = 512;
 pub struct Policy {
     speculation: Speculation,
     stage: Stage,
-    /// What the latest plain steps took, in ns; at most [`TIMED_STEPS`].
-    plain_ns: VecDeque<u64>,
+    /// What the latest plain steps took.
+    plain: PlainSteps,
     /// The step observed before, and when.
     before: Option<(StepShape, u64)>,
     pause_tokens: u64,
+}
+
+/// What the latest plain steps took, in ns.
+#[derive(Debug, Clone, Default)]
+struct PlainSteps {
+    ring_ns: [u64; TIMED_STEPS],
+    timed: usize,
+}
+
+impl PlainSteps {
+    fn push(&mut self, took_ns: u64) {
+        self.ring_ns[self.timed % TIMED_STEPS] = took_ns;
+        self.timed += 1;
+    }
+
+    /// What one takes: the median, which a step that was held up does not move.
+    fn step_ns(&self) -> Option<u64> {
+        let mut sorted = self.ring_ns;
+        let sorted = &mut sorted[..self.timed.min(TIMED_STEPS)];
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,7 +104,7 @@ enum Stage {
 struct Balance {
     /// Of all of them.
     lost_ns: i64,
-    /// Of those that followed another one. The first has to make up for what was not drafted before it.
+    /// Of those that followed another one. The first has to make up for what was not drafted before it, or for the begin of the sequence.
     steady_ns: i64,
     /// Of those since the best moment.
     behind_ns: i64,
@@ -113,7 +133,7 @@ impl Policy {
         Self {
             speculation,
             stage: Stage::Timing { steps: TIMED_STEPS },
-            plain_ns: VecDeque::with_capacity(TIMED_STEPS),
+            plain: PlainSteps::default(),
             before: None,
             pause_tokens: FIRST_PAUSE_TOKENS,
         }
@@ -124,7 +144,7 @@ impl Policy {
         match (self.speculation, self.stage) {
             (Speculation::Off, _) => false,
             (Speculation::Always, _) | (_, Stage::On { .. } | Stage::Trial { .. }) => true,
-            (_, Stage::Timing { steps }) => tokens as usize > steps.saturating_sub(self.plain_ns.len()),
+            (_, Stage::Timing { steps }) => tokens as usize > steps.saturating_sub(self.plain.timed),
             (_, Stage::Paused { left }) => u64::from(tokens) > left,
         }
     }
@@ -142,29 +162,29 @@ impl Policy {
         }
     }
 
-    /// Takes a step that was observed at `at_ns` and sampled `tokens`, in order of submission.
+    /// Notes that a sequence begins at `at_ns`.
+    pub fn begun(&mut self, at_ns: u64) {
+        // As if a prompt token had just been fed.
+        self.before = Some((StepShape::Feed, at_ns));
+    }
+
+    /// Takes a step of the sequence, in order of submission, that was observed at `at_ns` and sampled `tokens`.
     pub fn observed(&mut self, shape: StepShape, tokens: u32, at_ns: u64) {
         if self.speculation != Speculation::Automatic {
             return;
         }
-        let before = self.before.replace((shape, at_ns)).filter(|(before, _)| before.samples());
-        let Some((before, before_ns)) = before else { return self.sampled(shape, tokens) };
+        let Some((before, before_ns)) = self.before.replace((shape, at_ns)) else { return };
         let took_ns = at_ns.saturating_sub(before_ns);
         let steady = if before == shape { Steady::Yes } else { Steady::No };
         match (shape, steady) {
             (StepShape::Feed, _) | (StepShape::Decode, Steady::No) => {}
-            (StepShape::Decode, Steady::Yes) => {
-                if self.plain_ns.len() == TIMED_STEPS {
-                    self.plain_ns.pop_front();
-                }
-                self.plain_ns.push_back(took_ns);
-            }
+            (StepShape::Decode, Steady::Yes) => self.plain.push(took_ns),
             (StepShape::Speculate, _) => self.charge(took_ns, tokens, steady),
         }
         self.sampled(shape, tokens);
     }
 
-    /// Forgets what was in flight, because the sequence has ended.
+    /// Notes that the sequence has ended; what was in flight is not observed.
     pub fn ended(&mut self) {
         self.before = None;
         if let Stage::Trial { submits, observations, .. } = &mut self.stage {
@@ -174,7 +194,7 @@ impl Policy {
 
     /// Enters what a speculative step took.
     fn charge(&mut self, took_ns: u64, tokens: u32, steady: Steady) {
-        let Some(plain_ns) = self.plain_step_ns() else { return };
+        let Some(plain_ns) = self.plain.step_ns() else { return };
         let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         let excess_ns = signed(took_ns).saturating_sub(signed(plain_ns.saturating_mul(u64::from(tokens))));
         match &mut self.stage {
@@ -188,9 +208,9 @@ impl Policy {
     /// Moves on to another stage when the present one is over.
     fn sampled(&mut self, shape: StepShape, tokens: u32) {
         let speculative = shape == StepShape::Speculate;
-        let plain_ns = self.plain_step_ns();
+        let plain_ns = self.plain.step_ns();
         match &mut self.stage {
-            Stage::Timing { steps } if self.plain_ns.len() >= *steps => self.stage = Stage::trial(),
+            Stage::Timing { steps } if self.plain.timed >= *steps => self.stage = Stage::trial(),
             Stage::Trial { observations, balance, .. } if speculative => {
                 *observations = observations.saturating_sub(1);
                 if *observations > 0 {
@@ -211,7 +231,7 @@ impl Policy {
                     let balance = *balance;
                     self.pause(balance);
                 } else if *left == 0 {
-                    self.plain_ns.clear();
+                    self.plain = PlainSteps::default();
                     self.stage = Stage::Timing { steps: RETIMED_STEPS };
                 }
             }
@@ -226,16 +246,9 @@ impl Policy {
     }
 
     fn pause(&mut self, balance: Balance) {
-        let owed = pause_for(balance.lost_ns, self.plain_step_ns().unwrap_or(0));
+        let owed = pause_for(balance.lost_ns, self.plain.step_ns().unwrap_or(0));
         self.stage = Stage::Paused { left: owed.max(self.pause_tokens) };
         self.pause_tokens = (2 * self.pause_tokens).min(LONGEST_PAUSE_TOKENS);
-    }
-
-    /// What a plain step takes: the median of the latest, which a step that was held up does not move.
-    fn plain_step_ns(&self) -> Option<u64> {
-        let mut sorted: Vec<u64> = self.plain_ns.iter().copied().collect();
-        sorted.sort_unstable();
-        sorted.get(sorted.len() / 2).copied()
     }
 }
 
@@ -261,7 +274,7 @@ mod tests {
         let (mut sampled, mut at_ns, mut speculative) = (0, 0, 0);
         let mut runs = runs.iter().cycle();
         let drafted = policy.wants_drafts(tokens);
-        policy.observed(StepShape::Feed, 0, 0);
+        policy.begun(0);
         while sampled < tokens {
             let (shape, ns, count) = if drafted && policy.speculates() {
                 speculative += 1;
@@ -347,6 +360,7 @@ mod tests {
     fn a_plain_step_that_was_held_up_does_not_turn_speculation_on() {
         let mut policy = automatic();
         let mut at_ns = 0;
+        policy.begun(0);
         for took_ns in [0, 100_000, 100, 100, 100, 100, 100, 100, 100] {
             at_ns += took_ns;
             policy.observed(StepShape::Decode, 1, at_ns);
@@ -374,6 +388,7 @@ mod tests {
     #[test]
     fn times_beyond_all_measure_do_not_overflow() {
         let mut policy = automatic();
+        policy.begun(0);
         for (shape, tokens) in [(StepShape::Decode, 1), (StepShape::Speculate, 8)].into_iter().cycle().take(100) {
             policy.observed(shape, tokens, 0);
             policy.observed(shape, tokens, u64::MAX);
