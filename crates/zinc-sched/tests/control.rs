@@ -104,8 +104,8 @@ impl Outlet for Watching {
     }
 }
 
-/// What a device with steps of 1000 µs and submits of 4 µs does while the host takes `work` for each token: its steps' lengths and the
-/// gaps between them, both at most, in µs.
+/// What a device with steps of 1000 µs and submits of 4 µs does while the host takes `work` for each token: how long its steps last and
+/// how long it idles between and in them, both at most, in µs.
 fn device_times(chooser: Chooser, k: u32, work: Duration) -> (u64, u64) {
     let clock = ManualClock::new();
     let model = FakeModel::new(FakeOptions::default(), clock.clone());
@@ -154,18 +154,17 @@ fn guides_that_take_up_to_a_step_cost_the_device_nothing() {
 fn slower_guides_cost_what_exceeds_a_step() {
     for k in 3..=8 {
         let (step, idle) = device_times(Chooser::Constraint, k, Duration::from_micros(1300));
-        // One submit for each step, but for the first guide, which waits until the window is filled.
-        assert_eq!((step, idle), (1300 + SUBMIT_US * u64::from(k - 1), 0), "depth {k}");
+        // The first guide waits until the window is filled, the others for the submit of one step.
+        assert_eq!((step, idle), (1300 + SUBMIT_US * u64::from(k - 1), 300 + SUBMIT_US), "depth {k}");
     }
 }
 
 #[test]
 fn a_sampler_costs_its_own_time_and_no_submit() {
     for k in 2..=8 {
-        let (step, idle) = device_times(Chooser::Sampler, k, Duration::from_micros(300));
-        assert_eq!((step, idle), (1300, 0), "depth {k}");
+        assert_eq!(device_times(Chooser::Sampler, k, Duration::from_micros(300)), (1300, 300), "depth {k}");
     }
-    assert_eq!(device_times(Chooser::Sampler, 1, Duration::from_micros(300)), (1300, SUBMIT_US));
+    assert_eq!(device_times(Chooser::Sampler, 1, Duration::from_micros(300)), (1300, 300 + SUBMIT_US));
 }
 
 /// The error a control ends its request with.
