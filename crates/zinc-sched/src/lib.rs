@@ -91,6 +91,7 @@ pub mod resolve;
 mod sampling;
 mod sequence;
 pub mod speculation;
+mod sync;
 pub mod trace;
 mod window;
 
