@@ -10,15 +10,6 @@ use crate::plan::Phase;
 use crate::request::{FinishReason, Outlet, Token};
 use crate::resolve::Resolved;
 
-/// What applying a step did outside the sequence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Applied {
-    /// Tokens went to the outlet.
-    Delivered,
-    /// Nothing went out.
-    Nothing,
-}
-
 /// How far a sequence is, as the host has observed it.
 #[derive(Debug)]
 pub(crate) struct Progress<'a> {
@@ -82,7 +73,7 @@ impl<'a> Progress<'a> {
         self.end.expect("the loop is done only when the sequence has ended")
     }
 
-    /// Applies what the step observed as `output` at `observed_ns` resolved to.
+    /// Applies what the step observed as `output` at `observed_ns` resolved to, and says how many tokens went to the outlet.
     pub(crate) fn apply(
         &mut self,
         resolved: Result<Resolved>,
@@ -90,41 +81,46 @@ impl<'a> Progress<'a> {
         observed_ns: u64,
         kv: &mut KvCache,
         outlet: &mut dyn Outlet,
-    ) -> Applied {
+    ) -> u32 {
+        let delivered_before = self.delivered;
         match resolved {
-            Ok(Resolved::Fed) => {
-                self.consume(kv);
-                Applied::Nothing
-            }
+            Ok(Resolved::Fed) => self.consume(kv),
             Ok(Resolved::Sampled(tokens, end)) => {
-                let mut applied = Applied::Nothing;
                 for &id in tokens.as_slice() {
+                    if self.cancelled_since(delivered_before, outlet) {
+                        break;
+                    }
                     self.consume(kv);
                     if self.deliver(id, output.logprobs.clone(), observed_ns, outlet).is_break() {
                         self.end(Ok(FinishReason::Cancelled));
-                        return applied;
+                        break;
                     }
-                    applied = Applied::Delivered;
+                }
+                let stops = matches!(end, Some(FinishReason::Stop { .. }));
+                if stops && self.phase() == Phase::Running && !self.cancelled_since(delivered_before, outlet) {
+                    self.consume(kv);
                 }
                 if let Some(reason) = end {
-                    if let FinishReason::Stop { .. } = reason {
-                        self.consume(kv);
-                    }
                     self.end(Ok(reason));
                 }
-                applied
             }
-            Ok(Resolved::Stale) => {
-                self.overshoot += 1;
-                Applied::Nothing
-            }
+            Ok(Resolved::Stale) => self.overshoot += 1,
             Err(error) => {
                 // The K/V that nothing finite came out of are not worth keeping.
                 kv.forget();
                 self.end(Err(error));
-                Applied::Nothing
             }
         }
+        self.delivered - delivered_before
+    }
+
+    /// Ends the sequence if the outlet cancels after the first token of a run: without speculation it would be asked there too.
+    fn cancelled_since(&mut self, delivered_before: u32, outlet: &dyn Outlet) -> bool {
+        let cancelled = self.delivered > delivered_before && outlet.cancelled();
+        if cancelled {
+            self.end(Ok(FinishReason::Cancelled));
+        }
+        cancelled
     }
 
     /// The K/V of the token that went in at the present position are valid from here on.

@@ -52,7 +52,8 @@ impl fmt::Debug for Control {
 /// Says which tokens may come next: a grammar, a schema, a list of banned words.
 ///
 /// It lives on the engine's thread while its request runs. `guide` and `accept` alternate, beginning with `guide`; what `guide` costs is
-/// hidden as long as it is shorter than a forward pass.
+/// hidden as long as it is shorter than a forward pass. A token that ends the sequence is not accepted: an end-of-generation id, which a
+/// guide has to allow where the text may end, or the last of the budget.
 pub trait Constraint {
     /// Writes down what may come after the tokens accepted so far. `guide` allows everything when it comes in.
     ///
@@ -63,7 +64,7 @@ pub trait Constraint {
     /// Takes the token that was chosen.
     ///
     /// # Errors
-    /// Whatever ends the request; a token that was not allowed, for one.
+    /// Whatever ends the request; a token that was not allowed, for one. The token is not delivered.
     fn accept(&mut self, token: u32) -> Result<(), ControlError>;
 }
 
@@ -81,7 +82,7 @@ pub enum Verdict {
 /// It lives on the engine's thread while its request runs.
 pub trait TokenSampler {
     /// The token that follows `tokens` (prompt and what was generated), given its logits, `[vocabulary]` f32. Sampling parameters of the
-    /// request are not applied. Logits that are not finite never get here.
+    /// request are not applied. None of the logits is NaN or plus infinity, and at least one is finite.
     ///
     /// # Errors
     /// Whatever ends the request.
@@ -166,6 +167,16 @@ impl Guide {
         self.mask.get(id as usize / 32).is_some_and(|word| word >> (id % 32) & 1 == 1)
     }
 
+    /// Whether any id can be chosen, where the request has biases of its own: an id at minus infinity cannot.
+    pub(crate) fn leaves_a_choice(&self, logit_bias: &[(u32, f32)]) -> bool {
+        let biases = self.biases.iter().chain(logit_bias);
+        let mut banned: Vec<u32> =
+            biases.filter(|(id, bias)| *bias == f32::NEG_INFINITY && self.allows(*id)).map(|(id, _)| *id).collect();
+        banned.sort_unstable();
+        banned.dedup();
+        banned.len() < self.allowed() as usize
+    }
+
     /// How many ids are allowed.
     pub fn allowed(&self) -> u32 {
         self.mask.iter().map(|word| word.count_ones()).sum()
@@ -232,6 +243,20 @@ mod tests {
         assert_eq!(guide.biases(), [(3, f32::NEG_INFINITY), (7, 2.0)]);
         guide.reset();
         assert!(guide.biases().is_empty());
+    }
+
+    #[test]
+    fn a_guide_leaves_a_choice_unless_everything_is_forbidden_or_banned() {
+        const BANNED: f32 = f32::NEG_INFINITY;
+        let mut guide = Guide::new(40);
+        guide.set_mask(&[0b1110]);
+        assert!(guide.leaves_a_choice(&[]));
+        guide.bias(1, BANNED);
+        guide.bias(9, BANNED);
+        assert!(guide.leaves_a_choice(&[(1, BANNED), (2, BANNED), (3, -5.0)]), "3 is left");
+        assert!(!guide.leaves_a_choice(&[(2, BANNED), (3, BANNED)]));
+        guide.forbid_all();
+        assert!(!guide.leaves_a_choice(&[]));
     }
 
     #[test]

@@ -24,7 +24,10 @@ pub enum ModelCall {
         step: u32,
     },
     /// [`StepModel::guide`](crate::StepModel::guide), [`logits`](crate::StepModel::logits) or [`choose`](crate::StepModel::choose).
-    Gate,
+    Gate {
+        /// Position of the token to be chosen.
+        position: u32,
+    },
 }
 
 impl std::fmt::Display for ModelCall {
@@ -32,7 +35,7 @@ impl std::fmt::Display for ModelCall {
         match self {
             ModelCall::Begin => f.write_str("starting the sequence"),
             ModelCall::Submit { step } => write!(f, "submitting step {step}"),
-            ModelCall::Gate => f.write_str("opening the gate of a step"),
+            ModelCall::Gate { position } => write!(f, "opening the gate of the token at position {position}"),
             ModelCall::Wait { step } => write!(f, "waiting for step {step}"),
         }
     }

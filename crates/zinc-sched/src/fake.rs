@@ -5,7 +5,6 @@
 //! of it shows the seam that a given depth and a given host load leave.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::{Clock, ManualClock, nanoseconds};
@@ -16,107 +15,14 @@ use crate::model::{
 };
 use crate::sampling::Sampling;
 
-/// Which tokens the simulated model chooses.
-#[derive(Debug, Clone)]
-pub enum TokenStream {
-    /// The n-th decode step of a sequence chooses the n-th of these, from the front again after the last.
-    Script(Vec<u32>),
-    /// Every token is a function of all tokens whose K/V the step sees ([`next_token`]), so a cache that holds anything else than it
-    /// should shows in the output.
-    History,
-}
+mod fault;
+mod probe;
+mod stream;
 
-/// The token that [`TokenStream::History`] chooses after `history`. Its only property of interest is that it depends on all of it.
-pub fn next_token(history: &[u32], sampling: &Sampling, vocabulary_tokens: u32) -> u32 {
-    let seed = if sampling.is_greedy() { 0 } else { sampling.seed ^ u64::from(sampling.temperature.to_bits()) << 32 };
-    let hash = history.iter().fold(mix(seed), |hash, &token| mix(hash ^ u64::from(token)));
-    (hash % u64::from(vocabulary_tokens)) as u32
-}
-
-/// The first `count` tokens that [`TokenStream::History`] chooses after `prompt`, computed without a model, a window or a cache: what a
-/// test compares with.
-pub fn continuation(prompt: &[u32], count: usize, sampling: &Sampling, vocabulary_tokens: u32) -> Vec<u32> {
-    let mut history = prompt.to_vec();
-    for _ in 0..count {
-        history.push(next_token(&history, sampling, vocabulary_tokens));
-    }
-    history.split_off(prompt.len())
-}
-
-/// A bijection of 64 bits in which every input bit reaches every output bit: two rounds of multiply and shift.
-fn mix(x: u64) -> u64 {
-    let x = (x ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    let x = (x ^ (x >> 32)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    x ^ (x >> 29)
-}
-
-/// Something that goes wrong. Steps are counted from 0 over the lifetime of the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The n-th sequence is not begun.
-    Begin {
-        /// Sequences before it.
-        sequence: u64,
-    },
-    /// The step is not submitted.
-    Submit {
-        /// Steps before it.
-        step: u64,
-    },
-    /// The device is lost while the step runs.
-    Wait {
-        /// Steps before it.
-        step: u64,
-    },
-    /// The step never ends; the wait gives up after a while.
-    Stall {
-        /// Steps before it.
-        step: u64,
-        /// How long the wait goes on.
-        patience: Duration,
-    },
-    /// The step's logits are not finite, if it samples.
-    NonFinite {
-        /// Steps before it.
-        step: u64,
-    },
-    /// The step reports a position one too high.
-    WrongPosition {
-        /// Steps before it.
-        step: u64,
-    },
-}
-
-/// An error of the simulated model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum FakeError {
-    /// By [`Fault::Begin`].
-    #[error("sequence {sequence} was not begun")]
-    NotBegun {
-        /// Sequences before it.
-        sequence: u64,
-    },
-    /// By [`Fault::Submit`].
-    #[error("step {step} was not submitted")]
-    NotSubmitted {
-        /// Steps before it.
-        step: u64,
-    },
-    /// By [`Fault::Wait`].
-    #[error("the device was lost in step {step}")]
-    Lost {
-        /// Steps before it.
-        step: u64,
-    },
-    /// By [`Fault::Stall`].
-    #[error("step {step} made no progress for {waited_ns} ns")]
-    Stalled {
-        /// Steps before it.
-        step: u64,
-        /// How long the wait went on.
-        waited_ns: u64,
-    },
-}
+pub use fault::{FakeError, Fault};
+pub use probe::{Call, Probe};
+use stream::mix;
+pub use stream::{TokenStream, continuation, next_token};
 
 /// What the simulated model is like.
 #[derive(Debug, Clone)]
@@ -129,6 +35,8 @@ pub struct FakeOptions {
     pub eog_slots: usize,
     /// Device time of a step.
     pub step: Duration,
+    /// Device time that drafting and verifying adds to it.
+    pub drafting: Duration,
     /// Device time of a no-op.
     pub no_op: Duration,
     /// Host time of a submit call.
@@ -146,95 +54,12 @@ impl Default for FakeOptions {
             tokens: TokenStream::History,
             eog_slots: usize::MAX,
             step: Duration::from_micros(1000),
+            drafting: Duration::from_micros(500),
             no_op: Duration::from_micros(10),
             submit: Duration::from_micros(4),
             wrong_drafts: 3,
             faults: Vec::new(),
         }
-    }
-}
-
-/// A call into the simulated model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Call {
-    /// A sequence was begun.
-    Begin {
-        /// Its prompt.
-        tokens: Vec<u32>,
-        /// Leading tokens that were said to be cached.
-        cached: u32,
-        /// Its budget.
-        budget: u32,
-    },
-    /// A step was submitted.
-    Submit {
-        /// Steps before it over the lifetime of the model.
-        step: u64,
-        /// Its shape.
-        shape: StepShape,
-        /// Steps in flight, this one included.
-        in_flight: u32,
-        /// When the call was made.
-        at_ns: u64,
-    },
-    /// A step was observed.
-    Wait {
-        /// Steps before it over the lifetime of the model.
-        step: u64,
-        /// What it did.
-        status: StepStatus,
-        /// When the call returned.
-        at_ns: u64,
-    },
-    /// The gate of a step was opened.
-    Open {
-        /// Steps before it over the lifetime of the model.
-        step: u64,
-        /// When the call was made.
-        at_ns: u64,
-    },
-    /// The live flag was cleared.
-    Cancel {
-        /// Steps in flight at the time.
-        in_flight: u32,
-    },
-}
-
-/// Reads the calls into a model that lives elsewhere, for instance on an engine's thread.
-#[derive(Debug, Clone, Default)]
-pub struct Probe {
-    calls: Arc<Mutex<Vec<Call>>>,
-}
-
-impl Probe {
-    /// The calls so far.
-    pub fn calls(&self) -> Vec<Call> {
-        self.lock().clone()
-    }
-
-    /// The most steps that were ever in flight.
-    pub fn most_in_flight(&self) -> u32 {
-        let in_flight = |call: &Call| if let Call::Submit { in_flight, .. } = call { *in_flight } else { 0 };
-        self.lock().iter().map(in_flight).max().unwrap_or(0)
-    }
-
-    /// Steps submitted so far.
-    pub fn submits(&self) -> u64 {
-        self.lock().iter().filter(|call| matches!(call, Call::Submit { .. })).count() as u64
-    }
-
-    /// How often the live flag was cleared.
-    pub fn cancels(&self) -> u64 {
-        self.lock().iter().filter(|call| matches!(call, Call::Cancel { .. })).count() as u64
-    }
-
-    fn note(&self, call: Call) {
-        self.lock().push(call);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
-        // A panic elsewhere leaves the list whole.
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -268,6 +93,13 @@ struct DeviceState {
     live: bool,
     sampling: Sampling,
     eog: Vec<u32>,
+}
+
+impl DeviceState {
+    /// The token at the present position.
+    fn next_input(&self) -> u32 {
+        self.prompt.get(self.position as usize).copied().unwrap_or(self.token)
+    }
 }
 
 /// What the host has asked of the running sequence so far.
@@ -337,6 +169,22 @@ impl FakeModel {
         Err(error)
     }
 
+    /// What may go wrong while the host waits for a step.
+    fn blocked_on(&mut self, step: u64) -> Result<(), FakeError> {
+        if self.has(Fault::Wait { step }) {
+            return self.fail(FakeError::Lost { step });
+        }
+        let patience = self.options.faults.iter().find_map(|fault| match fault {
+            Fault::Stall { step: s, patience } if *s == step => Some(*patience),
+            _ => None,
+        });
+        if let Some(patience) = patience {
+            self.clock.advance(patience);
+            return self.fail(FakeError::Stalled { step, waited_ns: nanoseconds(patience) });
+        }
+        Ok(())
+    }
+
     fn assert_usable(&self, call: &str) {
         assert!(!self.failed, "{call} after an error");
     }
@@ -388,7 +236,7 @@ impl FakeModel {
             };
             device.live = executed.finish.is_none();
             let wrong = self.options.wrong_drafts;
-            let accepted = wrong == 0 || mix(u64::from(token) ^ pending.step) % wrong != 0;
+            let accepted = wrong == 0 || !mix(mix(u64::from(token)) ^ pending.step).is_multiple_of(wrong);
             if !device.live || !accepted || executed.tokens.len() as u32 > drafts {
                 return executed;
             }
@@ -398,8 +246,7 @@ impl FakeModel {
     /// The token at the present position goes in.
     fn consume(&mut self) {
         let (_, device) = self.running.as_mut().expect("it runs");
-        let position = device.position as usize;
-        self.kv[position] = Some(device.prompt.get(position).copied().unwrap_or(device.token));
+        self.kv[device.position as usize] = Some(device.next_input());
         device.position += 1;
     }
 
@@ -407,7 +254,7 @@ impl FakeModel {
     fn choose_token(&self, pending: &Pending) -> Option<u32> {
         let (_, device) = self.running.as_ref().expect("it runs");
         let allowed = |id: u32| match pending.opened.as_ref().and_then(|opened| opened.with.as_ref()) {
-            Some(With::Guide(guide)) => guide.allows(id),
+            Some(With::Guide(guide)) => guide.allows(id) && !guide.biases().contains(&(id, f32::NEG_INFINITY)),
             _ => true,
         };
         if let Some(Opened { with: Some(With::Choice(choice)), .. }) = &pending.opened {
@@ -417,11 +264,17 @@ impl FakeModel {
             };
         }
         let vocabulary = self.options.limits.vocabulary_tokens;
-        let wished = match &self.options.tokens {
-            TokenStream::Script(tokens) => tokens[device.decoded as usize % tokens.len()],
-            TokenStream::History => next_token(&self.seen(device.position), &device.sampling, vocabulary),
-        };
+        let wished = self.wished(|| self.seen(device.position));
         (0..vocabulary).map(|offset| (wished + offset) % vocabulary).find(|id| allowed(*id))
+    }
+
+    /// The token that is the likeliest after `history`.
+    fn wished(&self, history: impl FnOnce() -> Vec<u32>) -> u32 {
+        let (_, device) = self.running.as_ref().expect("it runs");
+        match &self.options.tokens {
+            TokenStream::Script(tokens) => tokens[device.decoded as usize % tokens.len()],
+            TokenStream::History => next_token(&history(), &device.sampling, self.options.limits.vocabulary_tokens),
+        }
     }
 
     /// The tokens before `position`.
@@ -430,15 +283,20 @@ impl FakeModel {
     }
 
     /// Opens the gate of a step.
-    fn open(&mut self, ticket: Ticket, with: With) {
+    fn open(&mut self, ticket: Ticket, with: With) -> Result<(), FakeError> {
         let at_ns = self.clock.now_ns();
         let closed = |pending: &Pending| pending.opened.is_none() && pending.shape == StepShape::Decode;
         let first = self.in_flight.iter_mut().find(|pending| closed(pending));
         let pending =
             first.unwrap_or_else(|| panic!("no gate is closed, and that of step {} is opened", ticket.value()));
         assert!(pending.step == ticket.value(), "the gate of step {} before that of {}", ticket.value(), pending.step);
+        let step = pending.step;
+        if self.options.faults.contains(&Fault::Gate { step }) {
+            return self.fail(FakeError::GateStuck { step });
+        }
         pending.opened = Some(Opened { at_ns, with: Some(with) });
-        self.probe.note(Call::Open { step: ticket.value(), at_ns });
+        self.probe.note(Call::Open { step, at_ns });
+        Ok(())
     }
 
     fn gate(&self) -> Gate {
@@ -549,24 +407,18 @@ impl StepModel for FakeModel {
         if let Some(hook) = &mut self.on_wait {
             hook(step);
         }
-        if self.has(Fault::Wait { step }) {
-            return self.fail(FakeError::Lost { step });
-        }
-        let patience = self.options.faults.iter().find_map(|fault| match fault {
-            Fault::Stall { step: s, patience } if *s == step => Some(*patience),
-            _ => None,
-        });
-        if let Some(patience) = patience {
-            self.clock.advance(patience);
-            return self.fail(FakeError::Stalled { step, waited_ns: nanoseconds(patience) });
-        }
+        self.blocked_on(step)?;
 
         // The device takes the step up as soon as it is there and the one before it is done, and samples when the gate is open.
         let begin_ns = pending.submit_done_ns.max(self.device_free_at_ns);
         let gated = self.gate() != Gate::Open && pending.shape == StepShape::Decode;
         assert!(!gated || pending.opened.is_some(), "wait for step {step}, whose gate is closed");
         let Executed { tokens, mut position, status, finish } = self.execute(&pending, begin_ns);
-        let taken = if status == StepStatus::NoOp { self.options.no_op } else { self.options.step };
+        let taken = match (status, pending.shape) {
+            (StepStatus::NoOp, _) => self.options.no_op,
+            (_, StepShape::Speculate) => self.options.step + self.options.drafting,
+            (_, StepShape::Feed | StepShape::Decode) => self.options.step,
+        };
         let opened_at_ns = pending.opened.as_ref().map_or(0, |opened| opened.at_ns);
         let end_ns = (begin_ns + nanoseconds(taken)).max(opened_at_ns);
         self.device_free_at_ns = end_ns;
@@ -589,32 +441,36 @@ impl StepModel for FakeModel {
     fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), FakeError> {
         self.assert_usable("guide");
         assert!(self.gate() == Gate::Guide, "a guide for a sequence with gate {:?}", self.gate());
-        self.open(ticket, With::Guide(guide.clone()));
-        Ok(())
+        self.open(ticket, With::Guide(guide.clone()))
     }
 
     fn logits(&mut self, ticket: Ticket) -> Result<&[f32], FakeError> {
         self.assert_usable("logits");
         assert!(self.gate() == Gate::Token, "logits of a sequence with gate {:?}", self.gate());
         let pending = self.in_flight.front().expect("logits with nothing in flight");
-        assert!(pending.step == ticket.value(), "logits of step {} before {}", ticket.value(), pending.step);
+        let step = pending.step;
+        assert!(ticket.value() == step, "logits of step {} before {step}", ticket.value());
         // The forward pass is done when the whole step would be.
         let done_ns = pending.submit_done_ns.max(self.device_free_at_ns) + nanoseconds(self.options.step);
+        self.blocked_on(step)?;
         self.clock.advance_to(done_ns);
         let (_, device) = self.running.as_ref().expect("it runs");
-        let mut seen = self.seen(device.position);
-        seen.push(device.prompt.get(device.position as usize).copied().unwrap_or(device.token));
+        let wished = self.wished(|| {
+            let mut history = self.seen(device.position);
+            history.push(device.next_input());
+            history
+        });
+        let highest = if self.has(Fault::NonFinite { step }) { f32::NAN } else { 1.0 };
+        self.logits.clear();
         let vocabulary = self.options.limits.vocabulary_tokens;
-        let wished = next_token(&seen, &device.sampling, vocabulary);
-        self.logits = (0..vocabulary).map(|id| if id == wished { 1.0 } else { 0.0 }).collect();
+        self.logits.extend((0..vocabulary).map(|id| if id == wished { highest } else { 0.0 }));
         Ok(&self.logits)
     }
 
     fn choose(&mut self, ticket: Ticket, choice: Choice) -> Result<(), FakeError> {
         self.assert_usable("choose");
         assert!(self.gate() == Gate::Token, "a choice for a sequence with gate {:?}", self.gate());
-        self.open(ticket, With::Choice(choice));
-        Ok(())
+        self.open(ticket, With::Choice(choice))
     }
 
     fn cancel(&mut self) {
@@ -648,17 +504,6 @@ mod tests {
 
     fn start(tokens: &[u32], cached: u32, budget: u32) -> SequenceStart<'_> {
         SequenceStart::new(tokens, cached, budget, &GREEDY)
-    }
-
-    #[test]
-    fn every_token_of_the_history_matters() {
-        let base = next_token(&[1, 2, 3], &Sampling::GREEDY, u32::MAX);
-        for other in [&[1, 2, 4][..], &[9, 2, 3], &[1, 3, 2], &[1, 2], &[0, 1, 2, 3]] {
-            assert_ne!(next_token(other, &Sampling::GREEDY, u32::MAX), base, "{other:?}");
-        }
-        let warm = |seed| next_token(&[1, 2, 3], &Sampling::new(0.8, seed).unwrap(), u32::MAX);
-        assert_ne!(warm(1), warm(2));
-        assert_ne!(warm(1), base);
     }
 
     #[test]

@@ -6,12 +6,17 @@ use std::sync::Arc;
 use crate::control::{Constraint, Control, ControlError, Guide, TokenSampler, Verdict};
 use crate::error::{Error, ModelCall, Result};
 use crate::model::{Choice, Gate, StepModel, Ticket};
+use crate::request::Request;
 
 /// The gates of one sequence.
-pub(crate) struct Gates {
+pub(crate) struct Gates<'a> {
     keeper: Keeper,
+    /// The request's own, which a guide comes on top of.
+    logit_bias: &'a [(u32, f32)],
     /// Sampling steps that were submitted and whose gates are closed, oldest first.
     closed: VecDeque<Ticket>,
+    /// Of the next token to be accepted.
+    position: u32,
 }
 
 /// Who decides.
@@ -30,23 +35,27 @@ enum Keeper {
     },
 }
 
-impl Gates {
-    /// The gates of a sequence that begins with `prompt`.
+impl<'a> Gates<'a> {
+    /// The gates of a request's sequence.
     ///
     /// # Errors
     /// What the constraint or the sampler says when it is made.
-    pub(crate) fn new(control: &Control, prompt: &[u32], vocabulary_tokens: u32) -> Result<Self> {
-        let refused = |source| control_error(prompt.len() as u32, source);
-        let keeper = match control {
+    pub(crate) fn new(request: &'a Request, vocabulary_tokens: u32) -> Result<Self> {
+        // The prompt is checked against the context, whose size is a u32.
+        let position = request.prompt.len() as u32;
+        let refused = |source| control_error(position, source);
+        let keeper = match &request.control {
             Control::Device => Keeper::Nobody,
             Control::Masked(start) => Keeper::Constraint {
                 constraint: start().map_err(refused)?,
                 guide: Guide::new(vocabulary_tokens),
                 ready: true,
             },
-            Control::HostFed(start) => Keeper::Sampler { sampler: start().map_err(refused)?, tokens: prompt.to_vec() },
+            Control::HostFed(start) => {
+                Keeper::Sampler { sampler: start().map_err(refused)?, tokens: request.prompt.clone() }
+            }
         };
-        Ok(Self { keeper, closed: VecDeque::new() })
+        Ok(Self { keeper, logit_bias: &request.sampling.logit_bias, closed: VecDeque::new(), position })
     }
 
     /// What the steps wait for.
@@ -70,11 +79,12 @@ impl Gates {
         self.closed.clear();
     }
 
-    /// Opens the oldest gate if what it takes is known: the device need not have reached it. `position` is that of the token to be chosen.
+    /// Opens the oldest gate if what it takes is known: the device need not have reached it.
     ///
     /// # Errors
     /// [`Error::Control`] and the model's.
-    pub(crate) fn open_early<M: StepModel>(&mut self, model: &mut M, position: u32) -> Result<Verdict> {
+    pub(crate) fn open_early<M: StepModel>(&mut self, model: &mut M) -> Result<Verdict> {
+        let position = self.position;
         if let Keeper::Constraint { constraint, guide, ready } = &mut self.keeper
             && *ready
             && let Some(&ticket) = self.closed.front()
@@ -83,12 +93,15 @@ impl Gates {
             if constraint.guide(guide).map_err(|source| control_error(position, source))? == Verdict::Complete {
                 return Ok(Verdict::Complete);
             }
-            if guide.allowed() == 0 {
-                return Err(control_error(position, "the constraint allows no token at all".into()));
+            if !guide.leaves_a_choice(self.logit_bias) {
+                return Err(control_error(
+                    position,
+                    "the constraint and the logit biases leave no token at all".into(),
+                ));
             }
             self.closed.pop_front();
             *ready = false;
-            model.guide(ticket, guide).map_err(|source| Error::model(ModelCall::Gate, source))?;
+            model.guide(ticket, guide).map_err(|source| Error::model(ModelCall::Gate { position }, source))?;
         }
         Ok(Verdict::Choose)
     }
@@ -97,42 +110,53 @@ impl Gates {
     ///
     /// # Errors
     /// [`Error::Control`] and the model's.
-    pub(crate) fn open_late<M: StepModel>(&mut self, model: &mut M, awaited: Ticket, position: u32) -> Result<()> {
+    pub(crate) fn open_late<M: StepModel>(&mut self, model: &mut M, awaited: Ticket) -> Result<()> {
+        let position = self.position;
         if let Keeper::Sampler { sampler, tokens } = &mut self.keeper
             && self.closed.front() == Some(&awaited)
         {
-            let logits = model.logits(awaited).map_err(|source| Error::model(ModelCall::Gate, source))?;
-            let choice = if logits.iter().any(|logit| logit.is_nan() || *logit == f32::INFINITY) {
-                Choice::NonFinite
-            } else {
+            let failed = |source| Error::model(ModelCall::Gate { position }, source);
+            let logits = model.logits(awaited).map_err(failed)?;
+            let choice = if are_usable(logits) {
                 let id = sampler.sample(logits, tokens).map_err(|source| control_error(position, source))?;
                 let Some(&logit) = logits.get(id as usize) else {
                     let message = format!("the sampler chose token {id} of a vocabulary of {}", logits.len());
                     return Err(control_error(position, message.into()));
                 };
                 Choice::Token { id, logit }
+            } else {
+                Choice::NonFinite
             };
             self.closed.pop_front();
-            model.choose(awaited, choice).map_err(|source| Error::model(ModelCall::Gate, source))?;
+            model.choose(awaited, choice).map_err(failed)?;
         }
         Ok(())
     }
 
-    /// Takes a token that was chosen at `position`, with which the sequence does not end.
+    /// Takes the tokens that were chosen next, none of which ends the sequence.
     ///
     /// # Errors
     /// [`Error::Control`].
-    pub(crate) fn accept(&mut self, token: u32, position: u32) -> Result<()> {
-        match &mut self.keeper {
-            Keeper::Nobody => {}
-            Keeper::Constraint { constraint, ready, .. } => {
-                constraint.accept(token).map_err(|source| control_error(position, source))?;
-                *ready = true;
+    pub(crate) fn accept(&mut self, chosen: &[u32]) -> Result<()> {
+        for &token in chosen {
+            match &mut self.keeper {
+                Keeper::Nobody => {}
+                Keeper::Constraint { constraint, ready, .. } => {
+                    constraint.accept(token).map_err(|source| control_error(self.position, source))?;
+                    *ready = true;
+                }
+                Keeper::Sampler { tokens, .. } => tokens.push(token),
             }
-            Keeper::Sampler { tokens, .. } => tokens.push(token),
+            self.position += 1;
         }
         Ok(())
     }
+}
+
+/// Whether a token can be chosen: as on the device, minus infinity only forbids, unless it forbids everything.
+fn are_usable(logits: &[f32]) -> bool {
+    let broken = |logit: &f32| logit.is_nan() || *logit == f32::INFINITY;
+    !logits.iter().any(broken) && logits.iter().any(|logit| logit.is_finite())
 }
 
 fn control_error(position: u32, source: ControlError) -> Error {

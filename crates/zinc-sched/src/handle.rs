@@ -4,16 +4,19 @@ use std::any::Any;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
+use crossbeam_channel::TrySendError;
 
 use crate::clock::Clock;
 use crate::engine::{Engine, EngineOptions};
 use crate::error::{Error, Result};
 use crate::model::{ModelLimits, StepModel};
-use crate::request::{CancelHandle, Completion, Outlet, Request, Token};
+use crate::request::{CancelHandle, Completion, FinishReason, Outlet, Request, Token};
+use crate::sync::{self, AtomicBool, JoinHandle, Receiver, Sender, bounded, unbounded};
+
+#[cfg(test)]
+mod interleavings;
 
 /// What happens to a generation, in order. The last is `Finished` or `Failed`.
 #[derive(Debug, Clone)]
@@ -59,13 +62,11 @@ impl<M: StepModel + Send + 'static> Engine<M> {
         let queue_capacity = self.options().queue_capacity;
         let (jobs, queue) = bounded(queue_capacity);
         let shutdown = Arc::new(AtomicBool::new(false));
-        let thread = std::thread::Builder::new()
-            .name("zinc-engine".into())
-            .spawn({
-                let shutdown = Arc::clone(&shutdown);
-                move || serve(self, &queue, &shutdown)
-            })
-            .map_err(|source| Error::Spawn { source: Arc::new(source) })?;
+        let serving = {
+            let shutdown = Arc::clone(&shutdown);
+            move || serve(self, &queue, &shutdown)
+        };
+        let thread = sync::spawn("zinc-engine", serving).map_err(|source| Error::Spawn { source: Arc::new(source) })?;
         Ok(EngineHandle { jobs: Some(jobs), shutdown, thread: Some(thread), limits, queue_capacity })
     }
 }
@@ -211,7 +212,10 @@ fn serve<M: StepModel>(engine: Engine<M>, queue: &Receiver<Job>, shutdown: &Atom
             Err(error) => Err(error.clone()),
         };
         let event = match result {
-            Ok(_) if shutdown.load(Ordering::Relaxed) && !job.cancel.is_cancelled() => Event::Failed(Error::Stopped),
+            // Nobody but the handle that is dropped has cancelled it.
+            Ok(completion) if completion.reason == FinishReason::Cancelled && !job.cancel.is_cancelled() => {
+                Event::Failed(Error::Stopped)
+            }
             Ok(completion) => Event::Finished(completion),
             Err(error) => Event::Failed(error),
         };

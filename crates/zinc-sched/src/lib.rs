@@ -44,7 +44,7 @@
 //! 5. It is applied: the cache advances by the token that went in, the token that came out goes to the [`Outlet`], the phase changes.
 //! 6. When the sequence has ended, for whatever reason, nothing more is submitted; what is in flight is waited for and thrown away.
 //!
-//! Plan and resolve are pure. The rest of the loop is [`Engine::run`], which works without a thread too.
+//! Plan and resolve are pure. [`Engine::run`] drives the loop, and works without a thread too.
 //!
 //! # Invariants
 //!
@@ -66,7 +66,7 @@
 //!
 //! # Cancellation
 //!
-//! A cancel is noticed before the next submit or after the current wait, whichever comes first. From then on no token is delivered and
+//! A cancel is noticed before the next submit, after the current wait or between the tokens of one step, whichever comes first. From then on no token is delivered and
 //! the live flag is cleared ([`StepModel::cancel`]), so of the steps in flight only the one that is running does any work.
 //!
 //! # Features
@@ -89,7 +89,9 @@ pub mod plan;
 mod request;
 pub mod resolve;
 mod sampling;
+mod sequence;
 pub mod speculation;
+mod sync;
 pub mod trace;
 mod window;
 

@@ -84,7 +84,7 @@ pub struct ModelLimits {
     pub vocabulary_tokens: u32,
     /// Steps that may be in flight at once.
     pub ring_slots: u32,
-    /// The most tokens that a `Speculate` drafts; 0 where the model cannot speculate.
+    /// The most tokens that a `Speculate` drafts, less than [`TokenRun::MAX`]; 0 where the model cannot speculate.
     pub drafts: u32,
 }
 
@@ -95,7 +95,7 @@ pub struct SequenceStart<'a> {
     pub tokens: &'a [u32],
     /// How many of its leading tokens have valid K/V already; always fewer than there are. The first step is at this position.
     pub cached: u32,
-    /// The most `Decode` steps that will be submitted, at least 1 and never more than the context has room for.
+    /// The most tokens that will be sampled, at least 1 and never more than the context has room for.
     pub budget: u32,
     /// How to choose tokens.
     pub sampling: &'a Sampling,

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::control::Control;
@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::model::{ModelLimits, TokenLogprobs};
 use crate::sampling::Sampling;
 use crate::speculation::Speculated;
+use crate::sync::AtomicBool;
 use crate::trace::Trace;
 
 /// Whether the steps of a request are traced.

@@ -1,4 +1,6 @@
-//! When to speculate: a pure policy that compares what a token costs with drafts and without.
+//! When to speculate: a pure policy that compares what tokens cost with drafts and without.
+
+use crate::model::StepShape;
 
 /// Whether an engine speculates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,7 +20,8 @@ pub enum Speculation {
 pub struct Speculated {
     /// Speculative steps.
     pub steps: u64,
-    /// Tokens that they sampled: one each, and one for each draft that was accepted.
+    /// Tokens that they sampled: one each, and one for each draft that was accepted. An end-of-generation id counts, what a device that
+    /// does not know it sampled behind it does not.
     pub tokens: u64,
 }
 
@@ -29,45 +32,99 @@ impl Speculated {
     }
 }
 
-/// Steps that are timed without drafts before any is tried.
-const PLAIN_STEPS: u32 = 8;
+/// Plain steps that are timed before anything else is tried.
+const TIMED_STEPS: usize = 8;
+/// Plain steps that are timed when speculation has been on for a while.
+const RETIMED_STEPS: usize = 4;
 /// Speculative steps of a trial.
 const TRIAL_STEPS: u32 = 3;
 /// Tokens without drafts after the first trial that lost; doubled by each further one in a row.
 const FIRST_PAUSE_TOKENS: u64 = 64;
 /// The longest pause.
 const LONGEST_PAUSE_TOKENS: u64 = 1 << 16;
-/// Weight of the latest measurement in the running means.
-const LATEST_WEIGHT: f64 = 0.125;
+/// A pause lasts at least so many tokens for each token's time that was lost before it, which bounds the loss to 2 %.
+const PAUSE_TOKENS_PER_LOST: u64 = 50;
+/// Speculation stays on until it is so many tokens' time behind plain steps.
+const MOST_BEHIND_TOKENS: i64 = 8;
+/// Tokens after which plain steps are timed again. What they cost changes, with the length of the context for one.
+const ON_TOKENS: u64 = 512;
 
 /// Decides step by step. Its memory outlives sequences, because what a draft is worth changes slowly.
 ///
-/// It alternates between *plain* steps, a short *trial* of speculative ones, and *on*, which lasts until the running mean of a token's
-/// cost exceeds that of plain steps. A trial that loses is repeated after a pause that doubles each time, so what trials cost is bounded.
+/// It times a few plain steps, tries a few speculative ones, and compares the time these took with what plain steps would have taken for
+/// as many tokens: sums, because a step that brings seven tokens makes up for six that bring one. A trial that wins turns speculation on
+/// until it falls behind; then, and after a trial that loses, there is a pause, which lasts the longer the more was lost.
 #[derive(Debug, Clone)]
 pub struct Policy {
     speculation: Speculation,
     stage: Stage,
-    plain_ns: Option<f64>,
-    drafted_ns: Option<f64>,
+    /// What the latest plain steps took.
+    plain: PlainSteps,
+    /// The step observed before, and when.
+    before: Option<(StepShape, u64)>,
     pause_tokens: u64,
+}
+
+/// What the latest plain steps took, in ns.
+#[derive(Debug, Clone, Default)]
+struct PlainSteps {
+    ring_ns: [u64; TIMED_STEPS],
+    timed: usize,
+}
+
+impl PlainSteps {
+    fn push(&mut self, took_ns: u64) {
+        self.ring_ns[self.timed % TIMED_STEPS] = took_ns;
+        self.timed += 1;
+    }
+
+    /// What one takes: the median, which a step that was held up does not move.
+    fn step_ns(&self) -> Option<u64> {
+        let mut sorted = self.ring_ns;
+        let sorted = &mut sorted[..self.timed.min(TIMED_STEPS)];
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stage {
-    /// Times plain steps, so many more.
-    Timing {
-        left: u32,
-    },
+    /// Times plain steps until there are so many.
+    Timing { steps: usize },
     /// Submits so many more speculative steps, and judges when so many more have been observed.
-    Trial {
-        submits: u32,
-        observations: u32,
-    },
-    On,
-    Paused {
-        left: u64,
-    },
+    Trial { submits: u32, observations: u32, balance: Balance },
+    /// Speculates, for so many more tokens.
+    On { left: u64, balance: Balance },
+    /// Does not, for so many more tokens.
+    Paused { left: u64 },
+}
+
+/// What speculative steps took beyond what as many tokens take without drafts, in ns; negative is a gain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Balance {
+    /// Of all of them.
+    lost_ns: i64,
+    /// Of those that followed another one. The first has to make up for what was not drafted before it, or for the begin of the sequence.
+    steady_ns: i64,
+    /// Of those since the best moment.
+    behind_ns: i64,
+}
+
+impl Balance {
+    fn add(&mut self, excess_ns: i64, steady: Steady) {
+        self.lost_ns = self.lost_ns.saturating_add(excess_ns);
+        if steady == Steady::Yes {
+            self.steady_ns = self.steady_ns.saturating_add(excess_ns);
+            self.behind_ns = self.behind_ns.saturating_add(excess_ns).max(0);
+        }
+    }
+}
+
+/// Whether the step before was of the same shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Steady {
+    Yes,
+    No,
 }
 
 impl Policy {
@@ -75,9 +132,9 @@ impl Policy {
     pub fn new(speculation: Speculation) -> Self {
         Self {
             speculation,
-            stage: Stage::Timing { left: PLAIN_STEPS },
-            plain_ns: None,
-            drafted_ns: None,
+            stage: Stage::Timing { steps: TIMED_STEPS },
+            plain: PlainSteps::default(),
+            before: None,
             pause_tokens: FIRST_PAUSE_TOKENS,
         }
     }
@@ -86,8 +143,8 @@ impl Policy {
     pub fn wants_drafts(&self, tokens: u32) -> bool {
         match (self.speculation, self.stage) {
             (Speculation::Off, _) => false,
-            (Speculation::Always, _) | (_, Stage::On | Stage::Trial { .. }) => true,
-            (_, Stage::Timing { left }) => tokens > left,
+            (Speculation::Always, _) | (_, Stage::On { .. } | Stage::Trial { .. }) => true,
+            (_, Stage::Timing { steps }) => tokens as usize > steps.saturating_sub(self.plain.timed),
             (_, Stage::Paused { left }) => u64::from(tokens) > left,
         }
     }
@@ -95,146 +152,247 @@ impl Policy {
     /// Whether the next step that is submitted speculates.
     pub fn speculates(&mut self) -> bool {
         match (self.speculation, &mut self.stage) {
-            (Speculation::Off, _) => false,
-            (Speculation::Always, _) => true,
-            (_, Stage::On) => true,
-            (_, Stage::Trial { submits, .. }) => {
+            (Speculation::Off, _) | (Speculation::Automatic, Stage::Timing { .. } | Stage::Paused { .. }) => false,
+            (Speculation::Always, _) | (Speculation::Automatic, Stage::On { .. }) => true,
+            (Speculation::Automatic, Stage::Trial { submits, .. }) => {
                 let more = *submits > 0;
                 *submits = submits.saturating_sub(1);
                 more
             }
-            (_, Stage::Timing { .. } | Stage::Paused { .. }) => false,
         }
     }
 
-    /// Takes an observed step that sampled `tokens`. `elapsed_ns` is the time since the step before it was observed, where that was one of
-    /// the same kind.
-    pub fn observed(&mut self, speculative: bool, tokens: u32, elapsed_ns: Option<u64>) {
+    /// Notes that a sequence begins at `at_ns`.
+    pub fn begun(&mut self, at_ns: u64) {
+        // As if a prompt token had just been fed.
+        self.before = Some((StepShape::Feed, at_ns));
+    }
+
+    /// Takes a step of the sequence, in order of submission, that was observed at `at_ns` and sampled `tokens`.
+    pub fn observed(&mut self, shape: StepShape, tokens: u32, at_ns: u64) {
         if self.speculation != Speculation::Automatic {
             return;
         }
-        if let Some(elapsed_ns) = elapsed_ns
-            && tokens > 0
-        {
-            let mean = if speculative { &mut self.drafted_ns } else { &mut self.plain_ns };
-            let latest = elapsed_ns as f64 / f64::from(tokens);
-            *mean = Some(mean.map_or(latest, |mean| mean + LATEST_WEIGHT * (latest - mean)));
+        let Some((before, before_ns)) = self.before.replace((shape, at_ns)) else { return };
+        let took_ns = at_ns.saturating_sub(before_ns);
+        let steady = if before == shape { Steady::Yes } else { Steady::No };
+        match (shape, steady) {
+            (StepShape::Feed, _) | (StepShape::Decode, Steady::No) => {}
+            (StepShape::Decode, Steady::Yes) => self.plain.push(took_ns),
+            (StepShape::Speculate, _) => self.charge(took_ns, tokens, steady),
         }
-        let wins = self.wins();
+        self.sampled(shape, tokens);
+    }
+
+    /// Notes that the sequence has ended; what was in flight is not observed.
+    pub fn ended(&mut self) {
+        self.before = None;
+        if let Stage::Trial { submits, observations, .. } = &mut self.stage {
+            *submits = *observations;
+        }
+    }
+
+    /// Enters what a speculative step took.
+    fn charge(&mut self, took_ns: u64, tokens: u32, steady: Steady) {
+        let Some(plain_ns) = self.plain.step_ns() else { return };
+        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        let excess_ns = signed(took_ns).saturating_sub(signed(plain_ns.saturating_mul(u64::from(tokens))));
         match &mut self.stage {
-            Stage::Timing { left } if elapsed_ns.is_some() && !speculative => {
-                *left -= 1;
-                if *left == 0 {
-                    self.stage = self.trial();
-                }
-            }
-            Stage::Trial { observations, .. } if speculative => {
+            Stage::Trial { balance, .. } | Stage::On { balance, .. } => balance.add(excess_ns, steady),
+            // It was in flight when speculation was switched off.
+            Stage::Paused { left } => *left = (*left + pause_for(excess_ns, plain_ns)).min(LONGEST_PAUSE_TOKENS),
+            Stage::Timing { .. } => {}
+        }
+    }
+
+    /// Moves on to another stage when the present one is over.
+    fn sampled(&mut self, shape: StepShape, tokens: u32) {
+        let speculative = shape == StepShape::Speculate;
+        let plain_ns = self.plain.step_ns();
+        match &mut self.stage {
+            Stage::Timing { steps } if self.plain.timed >= *steps => self.stage = Stage::trial(),
+            Stage::Trial { observations, balance, .. } if speculative => {
                 *observations = observations.saturating_sub(1);
-                if *observations == 0 {
-                    self.judge();
+                if *observations > 0 {
+                    return;
+                }
+                let balance = *balance;
+                if balance.steady_ns < 0 {
+                    self.pause_tokens = FIRST_PAUSE_TOKENS;
+                    self.stage = Stage::On { left: ON_TOKENS, balance: Balance::default() };
+                } else {
+                    self.pause(balance);
                 }
             }
-            Stage::On if speculative && !wins => self.pause(),
+            Stage::On { left, balance } if speculative => {
+                let most_ns = i64::try_from(plain_ns.unwrap_or(0)).unwrap_or(i64::MAX);
+                *left = left.saturating_sub(u64::from(tokens));
+                if balance.behind_ns > most_ns.saturating_mul(MOST_BEHIND_TOKENS) {
+                    let balance = *balance;
+                    self.pause(balance);
+                } else if *left == 0 {
+                    self.plain = PlainSteps::default();
+                    self.stage = Stage::Timing { steps: RETIMED_STEPS };
+                }
+            }
             Stage::Paused { left } => {
                 *left = left.saturating_sub(u64::from(tokens));
                 if *left == 0 {
-                    self.stage = self.trial();
+                    self.stage = Stage::trial();
                 }
             }
-            Stage::Timing { .. } | Stage::Trial { .. } | Stage::On => {}
+            Stage::Timing { .. } | Stage::Trial { .. } | Stage::On { .. } => {}
         }
     }
 
-    /// Forgets what was in flight, because the sequence has ended.
-    pub fn ended(&mut self) {
-        if let Stage::Trial { .. } = self.stage {
-            self.stage = self.trial();
-        }
-    }
-
-    fn trial(&mut self) -> Stage {
-        self.drafted_ns = None;
-        Stage::Trial { submits: TRIAL_STEPS, observations: TRIAL_STEPS }
-    }
-
-    fn judge(&mut self) {
-        if self.wins() {
-            self.pause_tokens = FIRST_PAUSE_TOKENS;
-            self.stage = Stage::On;
-        } else {
-            self.pause();
-        }
-    }
-
-    fn wins(&self) -> bool {
-        matches!((self.plain_ns, self.drafted_ns), (Some(plain), Some(drafted)) if drafted < plain)
-    }
-
-    fn pause(&mut self) {
-        self.stage = Stage::Paused { left: self.pause_tokens };
+    fn pause(&mut self, balance: Balance) {
+        let owed = pause_for(balance.lost_ns, self.plain.step_ns().unwrap_or(0));
+        self.stage = Stage::Paused { left: owed.max(self.pause_tokens) };
         self.pause_tokens = (2 * self.pause_tokens).min(LONGEST_PAUSE_TOKENS);
     }
+}
+
+impl Stage {
+    fn trial() -> Self {
+        Self::Trial { submits: TRIAL_STEPS, observations: TRIAL_STEPS, balance: Balance::default() }
+    }
+}
+
+/// Tokens without drafts that make up for a loss.
+fn pause_for(lost_ns: i64, plain_ns: u64) -> u64 {
+    let lost_ns = u64::try_from(lost_ns).unwrap_or(0);
+    (lost_ns.saturating_mul(PAUSE_TOKENS_PER_LOST) / plain_ns.max(1)).min(LONGEST_PAUSE_TOKENS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Runs so many tokens where a plain step takes 100 ns and a speculative one `drafted_ns` for `run` tokens. Gives the time taken and
-    /// the speculative steps.
-    fn run(policy: &mut Policy, tokens: u32, drafted_ns: u64, run: u32) -> (u64, u32) {
-        let (mut sampled, mut time_ns, mut speculative, mut before) = (0, 0, 0, None);
+    /// A sequence of so many tokens, where a plain step takes `plain_ns` and a speculative one `drafted_ns` for as many tokens as `runs`
+    /// says in turn. Gives the time taken and the speculative steps.
+    fn sequence(policy: &mut Policy, tokens: u32, plain_ns: u64, drafted_ns: u64, runs: &[u32]) -> (u64, u32) {
+        let (mut sampled, mut at_ns, mut speculative) = (0, 0, 0);
+        let mut runs = runs.iter().cycle();
+        let drafted = policy.wants_drafts(tokens);
+        policy.begun(0);
         while sampled < tokens {
-            let speculates = policy.speculates();
-            let (ns, count) = if speculates { (drafted_ns, run) } else { (100, 1) };
-            time_ns += ns;
+            let (shape, ns, count) = if drafted && policy.speculates() {
+                speculative += 1;
+                (StepShape::Speculate, drafted_ns, *runs.next().unwrap())
+            } else {
+                (StepShape::Decode, plain_ns, 1)
+            };
+            at_ns += ns;
             sampled += count;
-            speculative += u32::from(speculates);
-            policy.observed(speculates, count, (before == Some(speculates)).then_some(ns));
-            before = Some(speculates);
+            policy.observed(shape, count, at_ns);
         }
         policy.ended();
-        (time_ns, speculative)
+        (at_ns, speculative)
+    }
+
+    fn automatic() -> Policy {
+        Policy::new(Speculation::Automatic)
     }
 
     #[test]
     fn drafts_that_pay_stay_on() {
-        let mut policy = Policy::new(Speculation::Automatic);
-        let (time_ns, _) = run(&mut policy, 1000, 200, 4);
-        assert!(time_ns < 55_000, "{time_ns} ns where 100,000 are plain and 50,000 the best");
-        let (time_ns, _) = run(&mut policy, 1000, 200, 4);
-        assert_eq!(time_ns, 50_000, "a later sequence begins with what is known");
+        let mut policy = automatic();
+        let (ns, _) = sequence(&mut policy, 500, 100, 200, &[4]);
+        assert!(ns < 27_000, "{ns} ns where 50,000 are plain and 25,000 the best");
+        let (ns, _) = sequence(&mut policy, 10_000, 100, 200, &[4]);
+        assert!(ns < 510_000, "{ns} ns where 1,000,000 are plain and 500,000 the best");
+    }
+
+    #[test]
+    fn runs_are_weighed_by_what_they_bring() {
+        // 8 tokens in 400 ns, where plain steps need 800; yet a token of the short runs costs 200.
+        let mut policy = automatic();
+        let (ns, _) = sequence(&mut policy, 10_000, 100, 200, &[7, 1]);
+        assert!(ns < 515_000, "{ns} ns where 1,000,000 are plain and 500,000 the best");
     }
 
     #[test]
     fn drafts_that_lose_cost_little() {
-        let mut policy = Policy::new(Speculation::Automatic);
-        let (time_ns, speculative) = run(&mut policy, 1000, 700, 5);
-        assert!(speculative > 0 && time_ns < 103_000, "{speculative} steps, {time_ns} ns where 100,000 are plain");
-        let (time_ns, _) = run(&mut policy, 10_000, 700, 5);
-        assert!(time_ns < 1_010_000, "trials become rare: {time_ns} ns where 1,000,000 are plain");
+        for (drafted_ns, run) in [(101, 1), (150, 1), (700, 5), (700, 1), (5_000, 1), (1_000_000, 8)] {
+            let mut policy = automatic();
+            let trial_ns = 3 * (drafted_ns - 100 * u64::from(run));
+            let (ns, speculative) = sequence(&mut policy, 1000, 100, drafted_ns, &[run]);
+            assert!(speculative > 0 && ns <= 100_000 * 102 / 100 + 2 * trial_ns, "{ns} ns at {drafted_ns} for {run}");
+            let mut more_ns = 0;
+            for _ in 0..100 {
+                more_ns += sequence(&mut policy, 1000, 100, drafted_ns, &[run]).0;
+            }
+            assert!(more_ns <= 10_000_000 * 102 / 100 + trial_ns, "{more_ns} ns where 10,000,000 are plain");
+        }
+    }
+
+    #[test]
+    fn many_short_sequences_do_not_try_for_ever() {
+        for tokens in 1..12 {
+            let mut policy = automatic();
+            let mut ns = 0;
+            for _ in 0..2000 {
+                ns += sequence(&mut policy, tokens, 100, 300, &[1]).0;
+            }
+            let plain_ns = 2000 * u64::from(tokens) * 100;
+            assert!(ns <= plain_ns * 103 / 100, "{ns} ns in sequences of {tokens} where {plain_ns} are plain");
+        }
     }
 
     #[test]
     fn what_turns_out_slow_is_switched_off() {
-        let mut policy = Policy::new(Speculation::Automatic);
-        run(&mut policy, 200, 200, 4);
-        let (_, speculative) = run(&mut policy, 1000, 300, 1);
-        assert!(speculative < 40, "{speculative} steps");
+        let mut policy = automatic();
+        sequence(&mut policy, 200, 100, 200, &[4]);
+        let (ns, speculative) = sequence(&mut policy, 10_000, 100, 300, &[1]);
+        assert!(speculative < 30 && ns < 1_020_000, "{speculative} steps, {ns} ns where 1,000,000 are plain");
+    }
+
+    #[test]
+    fn plain_steps_that_become_faster_are_noticed() {
+        let mut policy = automatic();
+        // With a long context a plain step takes 1,000 ns, with a short one 100.
+        sequence(&mut policy, 200, 1000, 1200, &[4]);
+        let (ns, _) = sequence(&mut policy, 10_000, 100, 500, &[4]);
+        assert!(ns < 1_030_000, "{ns} ns where 1,000,000 are plain");
+    }
+
+    #[test]
+    fn a_plain_step_that_was_held_up_does_not_turn_speculation_on() {
+        let mut policy = automatic();
+        let mut at_ns = 0;
+        policy.begun(0);
+        for took_ns in [0, 100_000, 100, 100, 100, 100, 100, 100, 100] {
+            at_ns += took_ns;
+            policy.observed(StepShape::Decode, 1, at_ns);
+        }
+        policy.ended();
+        assert!(policy.speculates());
+        let (_, speculative) = sequence(&mut policy, 60, 100, 150, &[1]);
+        assert_eq!(speculative, 2, "the rest of the trial");
     }
 
     #[test]
     fn off_and_always_measure_nothing() {
-        assert_eq!(run(&mut Policy::new(Speculation::Off), 100, 10, 4), (10_000, 0));
-        assert_eq!(run(&mut Policy::new(Speculation::Always), 100, 1000, 1), (100_000, 100));
+        assert_eq!(sequence(&mut Policy::new(Speculation::Off), 100, 100, 10, &[4]), (10_000, 0));
+        assert_eq!(sequence(&mut Policy::new(Speculation::Always), 100, 100, 1000, &[1]), (100_000, 100));
         assert!(!Policy::new(Speculation::Off).wants_drafts(1000));
         assert!(Policy::new(Speculation::Always).wants_drafts(1));
     }
 
     #[test]
     fn short_sequences_are_not_drafted_before_anything_is_known() {
-        let policy = Policy::new(Speculation::Automatic);
-        assert!(!policy.wants_drafts(PLAIN_STEPS) && policy.wants_drafts(PLAIN_STEPS + 1));
+        let policy = automatic();
+        assert!(!policy.wants_drafts(TIMED_STEPS as u32) && policy.wants_drafts(TIMED_STEPS as u32 + 1));
+    }
+
+    #[test]
+    fn times_beyond_all_measure_do_not_overflow() {
+        let mut policy = automatic();
+        policy.begun(0);
+        for (shape, tokens) in [(StepShape::Decode, 1), (StepShape::Speculate, 8)].into_iter().cycle().take(100) {
+            policy.observed(shape, tokens, 0);
+            policy.observed(shape, tokens, u64::MAX);
+        }
     }
 
     #[test]

@@ -102,9 +102,9 @@ impl Window {
         Ok(ticket)
     }
 
-    /// The step that [`observe`](Self::observe) waits for.
-    pub(crate) fn oldest(&self) -> Option<(PlannedStep, Ticket)> {
-        self.flights.front().copied()
+    /// Of the step that [`observe`](Self::observe) waits for.
+    pub(crate) fn oldest(&self) -> Option<Ticket> {
+        self.flights.front().map(|(_, ticket)| *ticket)
     }
 
     /// Waits for the oldest step.

@@ -1,18 +1,20 @@
-//! Sequences that are cut: cancelled or refused at every point, and models that fail at every step.
+//! Sequences that are cut: cancelled or refused at every point, and models that fail at every step, whoever chooses the tokens.
 
 mod support;
 
 use std::time::Duration;
 
+use support::control::{Behaviour, Chooser};
 use support::{
     BreakAfter, CancelAfter, Cancellable, DEPTHS, VOCABULARY, assert_positions, depth, engine, ids, request, run,
 };
 use zinc_sched::fake::{Call, FakeError, FakeModel, FakeOptions, Fault, continuation};
-use zinc_sched::{CancelHandle, Engine, Error, FinishReason, ManualClock, ModelCall, Sampling, Token};
+use zinc_sched::{CancelHandle, Engine, Error, FinishReason, ManualClock, ModelCall, Request, Sampling, Token};
 
 const PROMPT: [u32; 4] = [3, 1, 4, 1];
 const FEEDS: u64 = 3;
 const BUDGET: u32 = 12;
+const CHOOSERS: [Chooser; 3] = [Chooser::Device, Chooser::Constraint, Chooser::Sampler];
 
 fn expected() -> Vec<u32> {
     continuation(&PROMPT, BUDGET as usize, &Sampling::GREEDY, VOCABULARY)
@@ -119,30 +121,38 @@ fn an_outlet_that_refuses_a_token_cancels() {
 
 #[test]
 fn a_model_that_fails_at_any_step_is_never_touched_again() {
-    for k in DEPTHS {
+    for (chooser, k) in CHOOSERS.into_iter().flat_map(|chooser| DEPTHS.map(|k| (chooser, k))) {
+        let all = chooser.continuation(&PROMPT, BUDGET as usize, &Sampling::GREEDY, VOCABULARY);
+        let control = chooser.control(&PROMPT, VOCABULARY, Behaviour::default());
+        let request = Request { control, ..request(&PROMPT, BUDGET) };
         for step in 0..FEEDS + u64::from(BUDGET) {
             let stall = Fault::Stall { step, patience: Duration::from_secs(10) };
             for fault in [Fault::Wait { step }, stall, Fault::Submit { step }, Fault::WrongPosition { step }] {
                 let (mut engine, probe) =
                     engine(depth(k), FakeOptions { faults: vec![fault], ..FakeOptions::default() });
                 let mut tokens: Vec<Token> = Vec::new();
-                let error = engine.run(&request(&PROMPT, BUDGET), &mut tokens).unwrap_err();
+                let error = engine.run(&request, &mut tokens).unwrap_err();
                 let named = match (&fault, &error) {
                     (Fault::Submit { .. }, Error::Model { call: ModelCall::Submit { step }, .. })
                     | (Fault::Wait { .. } | Fault::Stall { .. }, Error::Model { call: ModelCall::Wait { step }, .. })
                     | (Fault::WrongPosition { .. }, Error::UnexpectedOutput { step, .. }) => *step,
+                    // A sampler waits for the step's logits.
+                    (
+                        Fault::Wait { .. } | Fault::Stall { .. },
+                        Error::Model { call: ModelCall::Gate { position }, .. },
+                    ) if chooser == Chooser::Sampler && step >= FEEDS => *position - 1,
                     _ => panic!("{fault:?} gave {error:?}"),
                 };
-                assert_eq!(u64::from(named), step, "{fault:?}");
+                assert_eq!(u64::from(named), step, "{chooser:?}, {fault:?}");
                 let observed =
                     if let Fault::Submit { .. } = fault { step.saturating_sub(u64::from(k) - 1) } else { step };
                 // A submit fails before the steps in front of it in the window are observed.
                 let delivered = observed.saturating_sub(FEEDS) as usize;
-                assert_eq!(ids(&tokens), expected()[..delivered], "depth {k}, {fault:?}");
+                assert_eq!(ids(&tokens), all[..delivered], "{chooser:?}, depth {k}, {fault:?}");
                 assert!(engine.kv().tokens().is_empty());
 
                 let calls = probe.calls();
-                let again = engine.run(&request(&PROMPT, BUDGET), &mut tokens).unwrap_err();
+                let again = engine.run(&request, &mut tokens).unwrap_err();
                 assert_eq!(again.to_string(), error.to_string());
                 assert_eq!(probe.calls(), calls);
             }
@@ -165,21 +175,24 @@ fn a_sequence_that_does_not_begin_ends_the_engine() {
 
 #[test]
 fn logits_that_are_not_finite_end_the_request_and_not_the_engine() {
-    for k in DEPTHS {
+    for (chooser, k) in CHOOSERS.into_iter().flat_map(|chooser| DEPTHS.map(|k| (chooser, k))) {
+        let all = chooser.continuation(&PROMPT, BUDGET as usize, &Sampling::GREEDY, VOCABULARY);
+        let control = chooser.control(&PROMPT, VOCABULARY, Behaviour::default());
+        let request = Request { control, ..request(&PROMPT, BUDGET) };
         for decoded in 0..u64::from(BUDGET) {
             let step = FEEDS + decoded;
             let (mut engine, _) =
                 engine(depth(k), FakeOptions { faults: vec![Fault::NonFinite { step }], ..FakeOptions::default() });
             let mut tokens: Vec<Token> = Vec::new();
-            let error = engine.run(&request(&PROMPT, BUDGET), &mut tokens).unwrap_err();
+            let error = engine.run(&request, &mut tokens).unwrap_err();
             assert!(
                 matches!(error, Error::NonFinite { step: s, position } if u64::from(s) == step && u64::from(position) == step),
                 "{error:?}"
             );
             assert!(!error.is_fatal());
-            assert_eq!(ids(&tokens), expected()[..decoded as usize], "depth {k}");
+            assert_eq!(ids(&tokens), all[..decoded as usize], "{chooser:?}, depth {k}");
             assert!(engine.kv().tokens().is_empty(), "nothing of that sequence is reused");
-            assert_usable(&mut engine, &expected()[..decoded as usize]);
+            assert_usable(&mut engine, &all[..decoded as usize]);
         }
     }
 }

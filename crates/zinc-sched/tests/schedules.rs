@@ -1,4 +1,9 @@
 //! Random conversations on one engine against a reference that has no window, no cache and no device.
+//!
+//! A schedule is one request with all that decides how it meets the window: its prompt, which the cache holds in part, its limits, who
+//! chooses its tokens, what cuts it and when; on an engine of random depth, policy and host load, over a device of random speed, memory
+//! for end-of-generation ids, drafts and faults. A run checks at least [`SCHEDULES`] of them, in conversations of up to seven.
+//! `PROPTEST_CASES` sets another number of conversations.
 
 mod support;
 
@@ -7,62 +12,128 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use support::{depth, ids};
-use zinc_sched::fake::{FakeModel, FakeOptions, next_token};
+use proptest::test_runner::{TestError, TestRunner};
+use support::control::{Behaviour, Chooser, Turn};
+use support::ids;
+use zinc_sched::fake::{FakeModel, FakeOptions, Fault};
 use zinc_sched::{
-    CancelHandle, Control, Engine, EngineOptions, FinishReason, ManualClock, ModelLimits, Outlet, Request, Sampling,
-    Token, Tracing,
+    CancelHandle, Engine, EngineOptions, Error, FinishReason, InflightDepth, ManualClock, ModelLimits, Outlet, Request,
+    Sampling, Speculation, Token, Tracing,
 };
 
 /// Few ids, so that prompts share prefixes and ends come early.
 const VOCABULARY: u32 = 5;
 const CONTEXT: u32 = 24;
 
+/// Schedules of a run.
+const SCHEDULES: u64 = 1_000_000;
+/// Conversations that have so many on average, with a margin: 1 to 7 requests each.
+const CONVERSATIONS: u32 = 255_000;
+/// Threads that share them.
+const THREADS: u32 = 2;
+
+/// What cuts a request short.
 #[derive(Debug, Clone)]
 enum Cut {
     Nothing,
     InWait(u64),
     AfterTokens(usize),
+    WhileChoosing(usize),
+    ByControl(usize, Turn),
 }
 
 #[derive(Debug, Clone)]
-struct Turn {
+struct Ask {
     /// How many tokens of the conversation so far the prompt repeats.
     repeat: usize,
     fresh: Vec<u32>,
     max_tokens: Option<u32>,
     eog: Vec<u32>,
     sampling: Sampling,
+    chooser: Chooser,
+    logprobs: Option<u32>,
     cut: Cut,
 }
 
-fn turn() -> impl Strategy<Value = Turn> {
+#[derive(Debug, Clone)]
+struct Conversation {
+    engine: EngineOptions,
+    fake: FakeOptions,
+    asks: Vec<Ask>,
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
     let cut = prop_oneof![
-        2 => Just(Cut::Nothing),
+        3 => Just(Cut::Nothing),
         1 => (0_u64..30).prop_map(Cut::InWait),
         1 => (0_usize..10).prop_map(Cut::AfterTokens),
+        1 => (0_usize..10).prop_map(Cut::WhileChoosing),
+        1 => ((0_usize..10), prop::sample::select(&Turn::ALL[..])).prop_map(|(at, turn)| Cut::ByControl(at, turn)),
     ];
     let sampling = prop_oneof![Just(Sampling::GREEDY), (0_u64..3).prop_map(|seed| Sampling::new(0.7, seed).unwrap())];
+    let chooser = prop_oneof![3 => Just(Chooser::Device), 2 => Just(Chooser::Constraint), 1 => Just(Chooser::Sampler)];
     (
         0_usize..CONTEXT as usize,
         prop::collection::vec(0..VOCABULARY, 1..5),
         prop::option::of(0_u32..20),
         prop::collection::vec(0..VOCABULARY, 0..3),
         sampling,
+        chooser,
+        prop::option::weighted(0.1, 0_u32..3),
         cut,
     )
-        .prop_map(|(repeat, fresh, max_tokens, eog, sampling, cut)| Turn {
+        .prop_map(|(repeat, fresh, max_tokens, eog, sampling, chooser, logprobs, cut)| Ask {
             repeat,
             fresh,
             max_tokens,
             eog,
             sampling,
+            chooser,
+            logprobs,
             cut,
         })
 }
 
+fn conversation() -> impl Strategy<Value = Conversation> {
+    let speculation = prop::sample::select(&[Speculation::Off, Speculation::Automatic, Speculation::Always][..]);
+    let engine = (1_u32..=8, speculation, 0_u64..60);
+    let drafts = (0_u32..=7, 0_u64..5, 0_u64..50);
+    let device = (1_u64..50, 0_u64..5, 0_u64..20, 0_usize..3, prop::option::weighted(0.2, 0_u64..100));
+    (engine, drafts, device, prop::collection::vec(ask(), 1..8)).prop_map(|(engine, drafts, device, asks)| {
+        let (depth, speculation, host_work_us) = engine;
+        let (drafts, wrong_drafts, drafting_us) = drafts;
+        let (step_us, no_op_us, submit_us, eog_slots, non_finite) = device;
+        let depth = InflightDepth::new(depth).unwrap();
+        Conversation {
+            engine: EngineOptions {
+                depth,
+                speculation,
+                host_work: Duration::from_micros(host_work_us),
+                ..EngineOptions::default()
+            },
+            fake: FakeOptions {
+                limits: ModelLimits {
+                    context_tokens: CONTEXT,
+                    vocabulary_tokens: VOCABULARY,
+                    ring_slots: depth.get(),
+                    drafts,
+                },
+                eog_slots,
+                wrong_drafts,
+                step: Duration::from_micros(step_us),
+                drafting: Duration::from_micros(drafting_us),
+                no_op: Duration::from_micros(no_op_us),
+                submit: Duration::from_micros(submit_us),
+                faults: non_finite.map(|step| Fault::NonFinite { step }).into_iter().collect(),
+                ..FakeOptions::default()
+            },
+            asks,
+        }
+    })
+}
+
 /// What an uncut request delivers, and why it ends.
-fn reference(request: &Request) -> (Vec<u32>, FinishReason) {
+fn reference(request: &Request, chooser: Chooser) -> (Vec<u32>, FinishReason) {
     let mut history = request.prompt.clone();
     let mut delivered = Vec::new();
     loop {
@@ -72,7 +143,7 @@ fn reference(request: &Request) -> (Vec<u32>, FinishReason) {
         if history.len() > CONTEXT as usize {
             return (delivered, FinishReason::ContextFull);
         }
-        let token = next_token(&history, &request.sampling, VOCABULARY);
+        let token = chooser.choose(&history, &request.sampling, VOCABULARY);
         if request.eog.contains(&token) {
             return (delivered, FinishReason::Stop { token });
         }
@@ -101,89 +172,131 @@ impl Outlet for Scheduled {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+/// Holds a conversation and compares each answer with the reference's.
+fn hold(conversation: Conversation) -> Result<(), TestCaseError> {
+    let Conversation { engine: options, fake, asks } = conversation;
+    let k = options.depth.get();
+    let can_break = !fake.faults.is_empty();
+    let clock = ManualClock::new();
+    let alarm: Arc<Mutex<Option<(u64, CancelHandle)>>> = Arc::default();
+    let hook = {
+        let alarm = Arc::clone(&alarm);
+        move |_| {
+            if let Some((waits_left, cancel)) = &mut *alarm.lock().unwrap() {
+                if *waits_left == 0 {
+                    cancel.cancel();
+                }
+                *waits_left = waits_left.saturating_sub(1);
+            }
+        }
+    };
+    let model = FakeModel::new(fake, clock.clone()).on_wait(hook);
+    let probe = model.probe();
+    let mut engine = Engine::new(model, clock, options).unwrap();
 
-    #[test]
-    fn any_conversation_matches_the_reference(
-        k in 1_u32..=8,
-        turns in prop::collection::vec(turn(), 1..8),
-        step_us in 1_u64..50,
-        no_op_us in 0_u64..5,
-        submit_us in 0_u64..20,
-        host_work_us in 0_u64..60,
-        eog_slots in 0_usize..3,
-    ) {
-        let clock = ManualClock::new();
-        let limits = ModelLimits { context_tokens: CONTEXT, vocabulary_tokens: VOCABULARY, ring_slots: k, drafts: 0 };
-        let fake = FakeOptions {
-            limits,
-            eog_slots,
-            step: Duration::from_micros(step_us),
-            no_op: Duration::from_micros(no_op_us),
-            submit: Duration::from_micros(submit_us),
-            ..FakeOptions::default()
+    let mut said: Vec<u32> = Vec::new();
+    for ask in asks {
+        let mut prompt = said[..ask.repeat.min(said.len())].to_vec();
+        prompt.extend(&ask.fresh);
+        prompt.truncate(CONTEXT as usize);
+        let cancel = CancelHandle::new();
+        let behaviour = match ask.cut {
+            Cut::WhileChoosing(at) => Behaviour { cancel: Some((at, cancel.clone())), ..Behaviour::default() },
+            Cut::ByControl(at, turn) => Behaviour::turning(at, turn),
+            Cut::Nothing | Cut::InWait(_) | Cut::AfterTokens(_) => Behaviour::default(),
         };
-        let alarm: Arc<Mutex<Option<(u64, CancelHandle)>>> = Arc::default();
-        let hook = {
-            let alarm = Arc::clone(&alarm);
-            move |_| {
-                if let Some((waits_left, cancel)) = &mut *alarm.lock().unwrap() {
-                    if *waits_left == 0 {
-                        cancel.cancel();
+        let request = Request {
+            max_tokens: ask.max_tokens,
+            sampling: ask.sampling,
+            control: ask.chooser.control(&prompt, VOCABULARY, behaviour),
+            logprobs: ask.logprobs,
+            eog: ask.eog.into(),
+            trace: Tracing::On,
+            prompt,
+        };
+        *alarm.lock().unwrap() = if let Cut::InWait(waits) = ask.cut { Some((waits, cancel.clone())) } else { None };
+        let most = if let Cut::AfterTokens(count) = ask.cut { count } else { usize::MAX };
+        let mut outlet = Scheduled { tokens: Vec::new(), cancel, most };
+
+        let submits_before = probe.submits();
+        let result = engine.run(&request, &mut outlet);
+        let delivered = ids(&outlet.tokens);
+        let (expected, reason) = reference(&request, ask.chooser);
+        let whole = match &result {
+            Ok(completion) => {
+                prop_assert_eq!(completion.usage.completion_tokens as usize, delivered.len());
+                prop_assert!(completion.overshoot_steps <= k);
+                let trace = completion.trace.as_ref().unwrap();
+                prop_assert_eq!(trace.steps.len() as u64, probe.submits() - submits_before);
+                match completion.reason {
+                    FinishReason::Cancelled => {
+                        prop_assert!(!matches!(ask.cut, Cut::Nothing | Cut::ByControl(..)));
+                        false
                     }
-                    *waits_left = waits_left.saturating_sub(1);
+                    FinishReason::Complete => {
+                        prop_assert!(matches!(ask.cut, Cut::ByControl(at, Turn::Completes) if at == delivered.len()));
+                        false
+                    }
+                    ended => {
+                        prop_assert_eq!(ended, reason);
+                        true
+                    }
                 }
             }
-        };
-        let model = FakeModel::new(fake, clock.clone()).on_wait(hook);
-        let probe = model.probe();
-        let options = EngineOptions { host_work: Duration::from_micros(host_work_us), ..depth(k) };
-        let mut engine = Engine::new(model, clock, options).unwrap();
-
-        let mut conversation: Vec<u32> = Vec::new();
-        for turn in turns {
-            let mut prompt = conversation[..turn.repeat.min(conversation.len())].to_vec();
-            prompt.extend(&turn.fresh);
-            prompt.truncate(CONTEXT as usize);
-            let request = Request {
-                prompt,
-                max_tokens: turn.max_tokens,
-                sampling: turn.sampling,
-                control: Control::Device,
-                logprobs: None,
-                eog: turn.eog.into(),
-                trace: Tracing::On,
-            };
-            let cancel = CancelHandle::new();
-            *alarm.lock().unwrap() = if let Cut::InWait(waits) = turn.cut { Some((waits, cancel.clone())) } else { None };
-            let most = if let Cut::AfterTokens(count) = turn.cut { count } else { usize::MAX };
-            let mut outlet = Scheduled { tokens: Vec::new(), cancel, most };
-
-            let submits_before = probe.submits();
-            let completion = engine.run(&request, &mut outlet).unwrap();
-            let delivered = ids(&outlet.tokens);
-            let (expected, reason) = reference(&request);
-            if completion.reason == FinishReason::Cancelled {
-                prop_assert!(!matches!(turn.cut, Cut::Nothing));
-                prop_assert!(expected.starts_with(&delivered), "{delivered:?} is no prefix of {expected:?}");
-            } else {
-                prop_assert_eq!(&delivered, &expected);
-                prop_assert_eq!(completion.reason, reason);
+            Err(Error::Control { position, .. }) => {
+                prop_assert!(matches!(ask.cut, Cut::ByControl(at, _) if at == delivered.len()));
+                prop_assert_eq!(*position as usize, request.prompt.len() + delivered.len());
+                false
             }
-            prop_assert_eq!(completion.usage.completion_tokens as usize, delivered.len());
-            prop_assert!(completion.overshoot_steps <= k);
-            let trace = completion.trace.unwrap();
-            prop_assert_eq!(trace.steps.len() as u64, probe.submits() - submits_before);
-
-            conversation = request.prompt.clone();
-            conversation.extend(&delivered);
-            let kept = engine.kv().tokens();
-            prop_assert!(
-                request.max_tokens == Some(0) || conversation.starts_with(kept),
-                "the cache holds {kept:?}, which {conversation:?} does not begin with"
-            );
+            Err(Error::NonFinite { .. }) => {
+                prop_assert!(can_break && engine.kv().tokens().is_empty());
+                false
+            }
+            Err(other) => return Err(TestCaseError::fail(format!("{other:?}"))),
+        };
+        if whole {
+            prop_assert_eq!(&delivered, &expected);
+        } else {
+            prop_assert!(expected.starts_with(&delivered), "{delivered:?} is no prefix of {expected:?}");
         }
-        prop_assert!(probe.most_in_flight() <= k);
+
+        said.clone_from(&request.prompt);
+        said.extend(&delivered);
+        let kept = engine.kv().tokens();
+        prop_assert!(
+            probe.submits() == submits_before || said.starts_with(kept),
+            "the cache holds {kept:?}, which {said:?} does not begin with"
+        );
+    }
+    prop_assert!(probe.most_in_flight() <= k);
+    Ok(())
+}
+
+/// Holds so many conversations and returns how many schedules these were.
+fn hold_many(conversations: u32) -> u64 {
+    let mut runner = TestRunner::new(ProptestConfig { cases: conversations, ..ProptestConfig::default() });
+    let schedules = std::cell::Cell::new(0);
+    let held = runner.run(&conversation(), |conversation| {
+        schedules.set(schedules.get() + conversation.asks.len() as u64);
+        hold(conversation)
+    });
+    match held {
+        Ok(()) => schedules.get(),
+        Err(TestError::Fail(reason, conversation)) => panic!("{reason}\nin {conversation:#?}"),
+        Err(TestError::Abort(reason)) => panic!("{reason}"),
+    }
+}
+
+#[test]
+fn any_conversation_matches_the_reference() {
+    let asked_for = std::env::var("PROPTEST_CASES").ok();
+    let conversations = asked_for.as_ref().map_or(CONVERSATIONS, |cases| cases.parse().expect("a number"));
+    let schedules: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..THREADS).map(|_| scope.spawn(move || hold_many(conversations.div_ceil(THREADS)))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).sum()
+    });
+    if asked_for.is_none() {
+        assert!(schedules >= SCHEDULES, "{schedules} schedules in {conversations} conversations");
     }
 }

@@ -1,6 +1,8 @@
 //! What the tests of the loop share: an engine on a simulated model, and outlets that cancel.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod control;
+
 use std::ops::ControlFlow;
 
 use zinc_sched::fake::{FakeModel, FakeOptions, Probe, TokenStream};
@@ -30,6 +32,11 @@ pub(crate) fn scripted(tokens: &[u32]) -> FakeOptions {
 pub(crate) fn context(context_tokens: u32) -> FakeOptions {
     let limits = ModelLimits { context_tokens, ..FakeOptions::default().limits };
     FakeOptions { limits, ..FakeOptions::default() }
+}
+
+/// A model that drafts so many tokens ahead, of which one in `wrong_drafts` is wrong.
+pub(crate) fn drafting(drafts: u32, wrong_drafts: u64, fake: FakeOptions) -> FakeOptions {
+    FakeOptions { limits: ModelLimits { drafts, ..fake.limits }, wrong_drafts, ..fake }
 }
 
 pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> Request {

@@ -1,0 +1,89 @@
+//! The calls into the simulated model, to look at afterwards.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::model::{StepShape, StepStatus};
+
+/// A call into the simulated model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// A sequence was begun.
+    Begin {
+        /// Its prompt.
+        tokens: Vec<u32>,
+        /// Leading tokens that were said to be cached.
+        cached: u32,
+        /// Its budget.
+        budget: u32,
+    },
+    /// A step was submitted.
+    Submit {
+        /// Steps before it over the lifetime of the model.
+        step: u64,
+        /// Its shape.
+        shape: StepShape,
+        /// Steps in flight, this one included.
+        in_flight: u32,
+        /// When the call was made.
+        at_ns: u64,
+    },
+    /// A step was observed.
+    Wait {
+        /// Steps before it over the lifetime of the model.
+        step: u64,
+        /// What it did.
+        status: StepStatus,
+        /// When the call returned.
+        at_ns: u64,
+    },
+    /// The gate of a step was opened.
+    Open {
+        /// Steps before it over the lifetime of the model.
+        step: u64,
+        /// When the call was made.
+        at_ns: u64,
+    },
+    /// The live flag was cleared.
+    Cancel {
+        /// Steps in flight at the time.
+        in_flight: u32,
+    },
+}
+
+/// Reads the calls into a model that lives elsewhere, for instance on an engine's thread.
+#[derive(Debug, Clone, Default)]
+pub struct Probe {
+    calls: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Probe {
+    /// The calls so far.
+    pub fn calls(&self) -> Vec<Call> {
+        self.lock().clone()
+    }
+
+    /// The most steps that were ever in flight.
+    pub fn most_in_flight(&self) -> u32 {
+        let in_flight = |call: &Call| if let Call::Submit { in_flight, .. } = call { *in_flight } else { 0 };
+        self.lock().iter().map(in_flight).max().unwrap_or(0)
+    }
+
+    /// Steps submitted so far.
+    pub fn submits(&self) -> u64 {
+        self.lock().iter().filter(|call| matches!(call, Call::Submit { .. })).count() as u64
+    }
+
+    /// How often the live flag was cleared.
+    pub fn cancels(&self) -> u64 {
+        self.lock().iter().filter(|call| matches!(call, Call::Cancel { .. })).count() as u64
+    }
+
+    pub(super) fn note(&self, call: Call) {
+        self.lock().push(call);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
+        // A panic elsewhere leaves the list whole.
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,22 @@
+//! Where threads meet: the channels, flags and threads that the handle, its generations and the engine's thread share.
+//!
+//! The crate's unit tests get loom's instead, with which they go through the interleavings of the real code.
+
+#[cfg(not(test))]
+mod real {
+    pub(crate) use std::sync::atomic::AtomicBool;
+    pub(crate) use std::thread::JoinHandle;
+
+    pub(crate) use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+
+    /// Starts a thread.
+    pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name(name.into()).spawn(body)
+    }
+}
+
+#[cfg(test)]
+#[path = "sync/loom.rs"]
+mod real;
+
+pub(crate) use real::{AtomicBool, JoinHandle, Receiver, Sender, bounded, spawn, unbounded};

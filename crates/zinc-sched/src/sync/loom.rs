@@ -1,0 +1,123 @@
+//! The same out of loom's parts. Its own channels are neither bounded nor told of a receiver that is gone, so there is one here, of a
+//! mutex and a condition, with the contract of crossbeam's.
+
+use std::collections::VecDeque;
+
+use crossbeam_channel::{RecvError, SendError, TrySendError};
+pub(crate) use loom::sync::atomic::AtomicBool;
+use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+pub(crate) use loom::thread::JoinHandle;
+
+/// Words of a thread's stack; loom's own choice is too small for an engine that panics.
+const STACK_WORDS: usize = 1 << 16;
+
+pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    loom::thread::Builder::new().name(name.into()).stack_size(STACK_WORDS).spawn(body)
+}
+
+pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let state = State { queue: VecDeque::new(), capacity, sender: true, receiver: true };
+    let channel = Arc::new(Channel { state: Mutex::new(state), changed: Condvar::new() });
+    (Sender(Arc::clone(&channel)), Receiver(channel))
+}
+
+pub(crate) fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    bounded(usize::MAX)
+}
+
+struct Channel<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+struct State<T> {
+    queue: VecDeque<T>,
+    capacity: usize,
+    sender: bool,
+    receiver: bool,
+}
+
+impl<T> Channel<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().expect("nothing panics under the lock")
+    }
+}
+
+pub(crate) struct Sender<T>(Arc<Channel<T>>);
+
+impl<T> Sender<T> {
+    pub(crate) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        let mut state = self.0.lock();
+        if !state.receiver {
+            return Err(TrySendError::Disconnected(message));
+        }
+        if state.queue.len() >= state.capacity {
+            return Err(TrySendError::Full(message));
+        }
+        state.queue.push_back(message);
+        drop(state);
+        self.0.changed.notify_all();
+        Ok(())
+    }
+
+    /// For channels without a bound.
+    pub(crate) fn send(&self, message: T) -> Result<(), SendError<T>> {
+        self.try_send(message).map_err(|error| SendError(error.into_inner()))
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.0.lock().sender = false;
+        self.0.changed.notify_all();
+    }
+}
+
+pub(crate) struct Receiver<T>(Arc<Channel<T>>);
+
+impl<T> Receiver<T> {
+    pub(crate) fn recv(&self) -> Result<T, RecvError> {
+        let mut state = self.0.lock();
+        loop {
+            if let Some(message) = state.queue.pop_front() {
+                return Ok(message);
+            }
+            if !state.sender {
+                return Err(RecvError);
+            }
+            state = self.0.changed.wait(state).expect("nothing panics under the lock");
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.0.lock().receiver = false;
+    }
+}
+
+impl<T> std::fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Receiver")
+    }
+}
+
+/// Until the sender is gone.
+impl<'a, T> IntoIterator for &'a Receiver<T> {
+    type Item = T;
+    type IntoIter = Messages<'a, T>;
+
+    fn into_iter(self) -> Messages<'a, T> {
+        Messages(self)
+    }
+}
+
+pub(crate) struct Messages<'a, T>(&'a Receiver<T>);
+
+impl<T> Iterator for Messages<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.0.recv().ok()
+    }
+}
