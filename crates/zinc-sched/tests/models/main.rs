@@ -1,5 +1,5 @@
 //! Models on the device: against values that other programs computed, op by op against the interpreter, several tokens at once against one by
-//! one, and that their weights arrive.
+//! one, driven in every way and cancelled at any moment, and that their weights arrive.
 
 #![allow(clippy::print_stdout, reason = "the table of errors is for whoever reads the output")]
 
@@ -8,4 +8,5 @@ mod demo;
 mod gpu;
 mod op_by_op;
 mod tiny;
+mod ways;
 mod weights;

@@ -1,36 +1,22 @@
-//! Drives a model in every way there is, with every kind of sampling, and compares the tokens: they must be the same.
-//!
-//! `cargo run --release --example ways -- MODEL.gguf [prompts] [tokens]`
-//!
-//! The ways are depths 1, 2, 4 and 8, a fence, one queue and two, and speculation by look-up and by the model drafting for itself. Prompts
-//! are random ids. What is printed for each kind of sampling is a hash of all its tokens, so that devices can be compared, too.
+//! The ways of driving a model, the kinds of sampling, and the tokens that come out.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
 
-use zinc_kernels::Pipelines;
-use zinc_kernels::ops::CacheFormat;
-use zinc_model::Model;
 use zinc_model::device::DeviceModel;
-use zinc_model::memory::LoadOptions;
-use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{Drafts, Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Constraint, Control, ControlError, Dry, Engine, EngineOptions, Guide, InflightDepth, LastTokens, Penalties,
     Request, Sampling, SequenceBreakers, Speculation, SystemClock, Token, TokenSampler, Verdict, Xtc,
 };
-use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Wants};
 
 /// Drafts of a speculative step.
-const DRAFTS: u32 = 4;
+pub(crate) const DRAFTS: u32 = 4;
 /// The longest prompt.
-const PROMPT_TOKENS: u32 = 12;
+pub(crate) const PROMPT_TOKENS: u32 = 12;
 
 /// One way of driving the model.
-struct Way {
-    name: &'static str,
+pub(crate) struct Way {
+    pub(crate) name: &'static str,
     sync: Sync,
     depth: u32,
     queues: Queues,
@@ -45,63 +31,14 @@ enum DraftKind {
 }
 
 /// One kind of sampling.
-struct Kind {
-    name: &'static str,
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
     sampling: fn(u64) -> Sampling,
     control: Control,
 }
 
-fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> Result<bool, Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("usage: ways MODEL.gguf [prompts] [tokens]")?;
-    let prompts: u32 = arguments.next().map_or(Ok(4), |text| text.parse())?;
-    let tokens: u32 = arguments.next().map_or(Ok(32), |text| text.parse())?;
-
-    let vulkan = Instance::new(&InstanceOptions::default())?;
-    let plan = DevicePlan::choose(&vulkan.adapters()?, &Wants::default())?;
-    let device = Device::open(&vulkan, &plan)?;
-    println!("{}, {prompts} prompts, {tokens} tokens each", device.facts().name);
-    let pipelines = Arc::new(Pipelines::new(device));
-    let model = Arc::new(Model::open(path)?);
-    let cache =
-        CacheOptions { context: PROMPT_TOKENS + tokens, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
-    let options = LoadOptions { cache, batch: DRAFTS + 1 };
-    let load = || DeviceModel::load(&pipelines, &model, options, &mut |_| {}).map(Arc::new);
-    let (target, draft) = (load()?, load()?);
-
-    let mut all_same = true;
-    for kind in kinds() {
-        let mut expected: Option<Vec<Vec<u32>>> = None;
-        for way in ways() {
-            let started = Instant::now();
-            let texts = texts(&target, &draft, &way, &kind, prompts, tokens)?;
-            let seconds = started.elapsed().as_secs_f64();
-            let same = expected.as_ref().is_none_or(|expected| *expected == texts);
-            all_same &= same;
-            let mut hasher = DefaultHasher::new();
-            texts.hash(&mut hasher);
-            let count: usize = texts.iter().map(Vec::len).sum();
-            let (kind, way, hash) = (kind.name, way.name, hasher.finish());
-            let verdict = if same { "same" } else { "DIFFERENT" };
-            println!("{kind:<12} {way:<22} {hash:016x} {count:>7} tokens {seconds:>7.1} s  {verdict}");
-            expected.get_or_insert(texts);
-        }
-    }
-    Ok(all_same)
-}
-
-fn texts(
+/// The tokens of `prompts` texts of `tokens` tokens each.
+pub(crate) fn texts(
     target: &Arc<DeviceModel>,
     draft: &Arc<DeviceModel>,
     way: &Way,
@@ -145,7 +82,8 @@ fn prompt(number: u32, vocabulary: u32) -> Vec<u32> {
     (0..length).map(|_| next() % vocabulary).collect()
 }
 
-fn ways() -> Vec<Way> {
+/// Every way.
+pub(crate) fn ways() -> Vec<Way> {
     let way = |name, sync, depth, queues, drafts| Way { name, sync, depth, queues, drafts };
     let timeline = |name, depth| way(name, Sync::Timeline, depth, Queues::One, DraftKind::None);
     vec![
@@ -162,7 +100,8 @@ fn ways() -> Vec<Way> {
     ]
 }
 
-fn kinds() -> Vec<Kind> {
+/// Every kind of sampling.
+pub(crate) fn kinds() -> Vec<Kind> {
     let device = |name, sampling| Kind { name, sampling, control: Control::Device };
     vec![
         device("greedy", |_| Sampling::GREEDY),

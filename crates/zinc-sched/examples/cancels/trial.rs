@@ -1,61 +1,47 @@
-//! Cancels generations at random moments, and looks at what is left: the device's memory, and the tokens of the request that follows.
-//!
-//! `cargo run --release --example cancels -- MODEL.gguf [cancels] [validate]`
-//!
-//! Every kind of step takes part: plain, through the chain of samplers, masked, host-fed, speculative. How long the device takes from a cancel
-//! to rest is printed in step times.
+//! Cancels at random moments on one engine, and what is left behind them.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zinc_kernels::Pipelines;
-use zinc_kernels::ops::CacheFormat;
-use zinc_model::Model;
 use zinc_model::device::DeviceModel;
-use zinc_model::memory::LoadOptions;
-use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{Drafts, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Constraint, Control, ControlError, Engine, EngineHandle, EngineOptions, Event, FinishReason, Guide, InflightDepth,
     Request, Sampling, Speculation, SystemClock, TokenSampler, Verdict,
 };
-use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Validation, Wants};
+
+/// What a trial's errors are.
+pub(crate) type Failure = Box<dyn std::error::Error>;
 
 /// Tokens of the request that shows whether anything is wrong.
 const PROBE_TOKENS: u32 = 8;
 /// Tokens of the request that is cancelled, at most.
 const LONGEST: u32 = 48;
 const PROMPT: [u32; 5] = [3, 1, 4, 1, 5];
-const CONTEXT: u32 = 64;
+/// Room for the longest sequence.
+pub(crate) const CONTEXT: u32 = 64;
+/// Drafts of a speculative step.
+pub(crate) const DRAFTS: u32 = 4;
 
-fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+/// What a trial has shown.
+pub(crate) struct Outcome {
+    /// Requests that were cut short.
+    pub(crate) cut: u32,
+    /// Answers behind a cancel that were not what they should be.
+    pub(crate) wrong: Vec<String>,
+    /// From each cancel to rest, in growing order.
+    pub(crate) rests: Vec<Duration>,
+    /// How long a step takes, of the slowest kind.
+    pub(crate) step: Duration,
+    /// Bytes of the device's buffers before the first cancel and after the last.
+    pub(crate) memory_bytes: (u64, u64),
 }
 
-fn run() -> Result<bool, Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("usage: cancels MODEL.gguf [cancels]")?;
-    let cancels: u32 = arguments.next().map_or(Ok(100), |text| text.parse())?;
-
-    let validation = if arguments.next().is_some() { Validation::On } else { Validation::Off };
-    let vulkan = Instance::new(&InstanceOptions { validation })?;
-    let device = Device::open(&vulkan, &DevicePlan::choose(&vulkan.adapters()?, &Wants::default())?)?;
-    println!("{}, {cancels} cancels", device.facts().name);
-    let pipelines = Arc::new(Pipelines::new(device.clone()));
-    let model = Arc::new(Model::open(path)?);
-    let cache = CacheOptions { context: CONTEXT, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
-    let loaded = Arc::new(DeviceModel::load(&pipelines, &model, LoadOptions { cache, batch: 5 }, &mut |_| {})?);
+/// Cancels as many requests, each at a random moment, and asks a short one behind it.
+pub(crate) fn trial(loaded: &Arc<DeviceModel>, cancels: u32) -> Result<Outcome, Failure> {
     let depth = InflightDepth::DEFAULT;
-    let drafts = Some(Drafts::Lookup { ngrams: 1..=3, drafts: 4 });
-    let driven = VulkanModel::new(loaded, VulkanOptions { drafts, ..VulkanOptions::new(depth) })?;
+    let drafts = Some(Drafts::Lookup { ngrams: 1..=3, drafts: DRAFTS });
+    let driven = VulkanModel::new(loaded.clone(), VulkanOptions { drafts, ..VulkanOptions::new(depth) })?;
     let options = EngineOptions { depth, speculation: Speculation::Always, ..EngineOptions::default() };
     let handle = Engine::spawn(driven, SystemClock::new(), options)?;
 
@@ -75,14 +61,15 @@ fn run() -> Result<bool, Box<dyn std::error::Error>> {
         step = step.max(started.elapsed() / steps);
         expected.push(tokens.iter().map(|token| token.id).collect::<Vec<_>>());
     }
-    let before = device.memory_report();
+    let used = || loaded.device().memory_report().heaps.iter().map(|heap| heap.ours).sum::<u64>();
+    let before = used();
 
     let mut random = 1u64;
     let mut below = |limit: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % limit
     };
-    let (mut wrong, mut cut) = (0, 0);
+    let (mut wrong, mut cut) = (Vec::new(), 0);
     let mut rests = Vec::new();
     for number in 0..cancels {
         let kind = below(kinds.len() as u64) as usize;
@@ -98,33 +85,18 @@ fn run() -> Result<bool, Box<dyn std::error::Error>> {
         let (tokens, _) = handle.generate(probe)?.complete()?;
         let ids: Vec<u32> = tokens.iter().map(|token| token.id).collect();
         if ids[..] != expected[probed][..PROBE_TOKENS as usize] {
-            wrong += 1;
-            println!("cancel {number} of a {} request: then {} gave {ids:?}", kinds[kind].0, kinds[probed].0);
+            wrong.push(format!(
+                "cancel {number}, of a {} request: then {} gave {ids:?}",
+                kinds[kind].0, kinds[probed].0
+            ));
         }
     }
-    let after = device.memory_report();
     rests.sort_unstable();
-    let in_steps = |rest: Option<&Duration>| rest.map_or(0.0, |rest| rest.as_secs_f64() / step.as_secs_f64());
-    println!("{cut} requests cut short, {wrong} wrong answers behind them");
-    println!(
-        "from cancel to rest: median {:.2}, most {:.2} steps of {:.2} ms",
-        in_steps(rests.get(rests.len() / 2)),
-        in_steps(rests.last()),
-        step.as_secs_f64() * 1e3
-    );
-    let used = |report: &zinc_vk::MemoryReport| report.heaps.iter().map(|heap| heap.ours).sum::<u64>();
-    println!("device memory: {} bytes before, {} after", used(&before), used(&after));
-    let messages = vulkan.validation_messages().len();
-    println!("validation messages: {messages}");
-    Ok(wrong == 0 && used(&before) == used(&after) && messages == 0)
+    Ok(Outcome { cut, wrong, rests, step, memory_bytes: (before, used()) })
 }
 
 /// Runs a request and cancels it after a while; gives the time from the cancel to the end, when nothing is in flight any more.
-fn cancel_after(
-    handle: &EngineHandle,
-    request: Request,
-    moment: Duration,
-) -> Result<Option<Duration>, Box<dyn std::error::Error>> {
+fn cancel_after(handle: &EngineHandle, request: Request, moment: Duration) -> Result<Option<Duration>, Failure> {
     let generation = handle.generate(request)?;
     let cancel = generation.cancel_handle();
     std::thread::sleep(moment);

@@ -1,0 +1,65 @@
+//! Cancels generations at random moments, and looks at what is left: the device's memory, and the tokens of the request that follows.
+//!
+//! `cargo run --release --example cancels -- MODEL.gguf [cancels] [validate]`
+//!
+//! Every kind of step takes part: through the chain of samplers, masked, host-fed, speculative. How long the device takes from a cancel to
+//! rest is printed in step times.
+
+mod trial;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use trial::{CONTEXT, DRAFTS, Failure, Outcome, trial};
+use zinc_kernels::Pipelines;
+use zinc_kernels::ops::CacheFormat;
+use zinc_model::Model;
+use zinc_model::device::DeviceModel;
+use zinc_model::memory::LoadOptions;
+use zinc_model::plan::CacheOptions;
+use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Validation, Wants};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<bool, Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments.next().ok_or("usage: cancels MODEL.gguf [cancels] [validate]")?;
+    let cancels: u32 = arguments.next().map_or(Ok(100), |text| text.parse())?;
+    let validation = if arguments.next().is_some() { Validation::On } else { Validation::Off };
+
+    let vulkan = Instance::new(&InstanceOptions { validation })?;
+    let device = Device::open(&vulkan, &DevicePlan::choose(&vulkan.adapters()?, &Wants::default())?)?;
+    println!("{}, {cancels} cancels", device.facts().name);
+    let pipelines = Arc::new(Pipelines::new(device.clone()));
+    let model = Arc::new(Model::open(path)?);
+    let cache = CacheOptions { context: CONTEXT, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
+    let options = LoadOptions { cache, batch: DRAFTS + 1 };
+    let loaded = Arc::new(DeviceModel::load(&pipelines, &model, options, &mut |_| {})?);
+
+    let Outcome { cut, wrong, rests, step, memory_bytes } = trial(&loaded, cancels)?;
+    for line in &wrong {
+        println!("{line}");
+    }
+    let in_steps = |rest: Option<&Duration>| rest.map_or(0.0, |rest| rest.as_secs_f64() / step.as_secs_f64());
+    println!("{cut} requests cut short, {} wrong answers behind them", wrong.len());
+    println!(
+        "from cancel to rest: median {:.2}, most {:.2} steps of {:.2} ms",
+        in_steps(rests.get(rests.len() / 2)),
+        in_steps(rests.last()),
+        step.as_secs_f64() * 1e3
+    );
+    println!("device memory: {} bytes before, {} after", memory_bytes.0, memory_bytes.1);
+    let messages = vulkan.validation_messages();
+    println!("validation messages: {}", messages.len());
+    Ok(wrong.is_empty() && memory_bytes.0 == memory_bytes.1 && messages.is_empty())
+}
