@@ -13,7 +13,7 @@ pub use profile::OpTimes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use zinc_kernels::generated::state::StepState;
+use zinc_kernels::generated::state::{STATUS_SAMPLED, StepState};
 use zinc_kernels::ops::ActFormat;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::{Array, Choosing, Plan, Sampler, Shape};
@@ -125,6 +125,8 @@ pub struct VulkanModel {
     sampled: Option<TimelinePoint>,
     sequence_number: u32,
     next_ticket: u64,
+    /// Which token of its step the last one was: 0 but where drafts were accepted.
+    last_in_batch: u32,
     in_flight: VecDeque<InFlight>,
     waited_ns: u64,
     logits: Vec<f32>,
@@ -196,6 +198,7 @@ impl VulkanModel {
             sampled: None,
             sequence_number: 0,
             next_ticket: 0,
+            last_in_batch: 0,
             in_flight: VecDeque::new(),
             waited_ns: 0,
             logits: Vec::new(),
@@ -240,7 +243,7 @@ impl VulkanModel {
         Ok(self.ingredients().record(part, 0)?.finish()?.stats())
     }
 
-    /// The logits that the last decode step left behind, `[vocabulary]` f32.
+    /// The logits that the last token was sampled from, `[vocabulary]` f32.
     ///
     /// # Errors
     /// What the device says.
@@ -249,7 +252,7 @@ impl VulkanModel {
     /// With steps in flight.
     pub fn last_logits(&self) -> Result<Vec<f32>> {
         assert!(self.in_flight.is_empty(), "logits are read with {} steps in flight", self.in_flight.len());
-        let (logits, offset, bytes) = self.model.activation(Array::Logits);
+        let (logits, offset, bytes) = self.model.activation_of(Array::Logits, self.last_in_batch);
         let readback = Buffer::new(self.device(), "logits", bytes, Placement::Readback)?;
         let mut recording = RecordingBuilder::new(self.device(), QueueKind::Compute, "logits")?;
         recording.copy(logits, offset, &readback, 0, bytes);
@@ -451,6 +454,7 @@ impl StepModel for VulkanModel {
         }
         self.waited_ns += host_now_ns() - before_ns;
         self.behind = 0;
+        self.last_in_batch = 0;
         if self.follows() {
             self.catch_up(start.cached - self.followed, 0)?;
             self.followed = start.cached;
@@ -564,6 +568,9 @@ impl StepModel for VulkanModel {
             .then(|| Arc::new(log_probabilities(&self.memory.logprobs(step.slot), report.logit, self.top)));
         if self.follows() && step.shape != StepShape::Decode {
             self.followed = report.position;
+        }
+        if report.status == STATUS_SAMPLED {
+            self.last_in_batch = report.count.saturating_sub(1);
         }
         Ok(StepOutput { logprobs, ..step_output(&report, timing) })
     }
