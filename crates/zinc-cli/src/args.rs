@@ -22,7 +22,7 @@ mod sampling;
 mod speculation;
 mod trace;
 
-pub(crate) use bench::{BenchArgs, BenchSampler, BenchSync, Fill, TableFormat};
+pub(crate) use bench::{BenchArgs, BenchControl, BenchSampler, BenchSync, Fill, TableFormat};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use sampling::{DEFAULT_BREAKERS, DEFAULTS, SamplingArgs, Seed, every_stage};
 pub(crate) use speculation::{DraftArgs, NGRAMS};

@@ -16,9 +16,11 @@ pub(crate) struct BenchArgs {
     pub(crate) models: Vec<PathBuf>,
     /// Tokens of the prompts to be timed; 0 times none
     #[arg(short = 'p', long, value_name = "N,N,...", value_delimiter = ',', default_value = "512")]
+    #[arg(default_value_if("sync_matrix", "true", "0"))]
     pub(crate) n_prompt: Vec<u32>,
     /// Tokens of the generations to be timed; 0 times none
     #[arg(short = 'n', long, value_name = "N,N,...", value_delimiter = ',', default_value = "128")]
+    #[arg(default_value_if("sync_matrix", "true", "64"))]
     pub(crate) n_gen: Vec<u32>,
     /// Tokens of a prompt and of a generation behind it, to be timed together; may be given several times [-pg]
     #[arg(long, value_name = "N,N", value_parser = pair)]
@@ -31,11 +33,16 @@ pub(crate) struct BenchArgs {
     pub(crate) fill: Fill,
     /// Times that each test is repeated
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(default_value_if("sync_matrix", "true", "2"))]
     pub(crate) repetitions: u32,
     /// Do without the repetition that comes before and is not counted
     #[arg(long)]
     pub(crate) no_warmup: bool,
-    /// How the host follows the GPU; both prints the ratio of the two as well
+    /// Time every way to follow the GPU, with each control and with 0, 250 and 500 us of host work, and compare them with the fence. Unless
+    /// told otherwise, it times 64 generated tokens, twice
+    #[arg(long, conflicts_with_all = ["sync", "depth", "control", "host_work", "draft", "draft_ngram"])]
+    pub(crate) sync_matrix: bool,
+    /// How the host follows the GPU; both is timeline and fence, and prints the ratio of the two as well
     #[arg(long, value_name = "HOW", value_enum, default_value_t = BenchSync::Timeline)]
     pub(crate) sync: BenchSync,
     /// Steps in flight with --sync timeline, 1 to 8
@@ -44,6 +51,12 @@ pub(crate) struct BenchArgs {
     /// How tokens are chosen
     #[arg(long, value_name = "HOW", value_enum, default_value_t = BenchSampler::Greedy)]
     pub(crate) sampler: BenchSampler,
+    /// Who chooses the tokens
+    #[arg(long, value_name = "WHO", value_enum, default_value_t = BenchControl::Gpu)]
+    pub(crate) control: BenchControl,
+    /// Compute for this long for each mask of masked steps
+    #[arg(long = "mask-us", value_name = "MICROSECONDS", default_value = "0", value_parser = microseconds)]
+    pub(crate) mask_work: Duration,
     #[command(flatten)]
     pub(crate) queues: QueueArgs,
     #[command(flatten)]
@@ -83,8 +96,21 @@ pub(crate) enum BenchSync {
     Timeline,
     /// The baseline: recorded, submitted and waited for with a fence, token by token
     Fence,
-    /// One after the other
+    /// The same, with recordings that are kept
+    FenceKept,
+    /// The timeline, then the fence
     Both,
+}
+
+/// Who chooses the tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchControl {
+    /// The GPU, among all
+    Gpu,
+    /// The GPU, among those that a mask from the host allows: all of them, so that the tokens stay the same
+    Masked,
+    /// A sampler on the host, which takes the likeliest of the logits that it is given
+    HostFed,
 }
 
 /// How tokens are chosen.

@@ -12,13 +12,14 @@ use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::{Cost, Sizes};
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
-use zinc_sched::adapter::{Drafts, VulkanModel, VulkanOptions};
+use zinc_sched::adapter::{Drafts, Queues, VulkanModel, VulkanOptions};
 use zinc_sched::{
-    Completion, Engine, EngineOptions, FnClock, KvCache, Outlet, Request, Sampling, SequenceStart, StepModel as _,
-    StepShape, Token, TraceSummary, Tracing,
+    Completion, Drafting, Engine, EngineOptions, FnClock, KvCache, Outlet, Request, Sampling, SequenceStart,
+    Speculated, Speculation, StepModel as _, StepShape, Token, TraceSummary, Tracing,
 };
 use zinc_vk::host_now_ns;
 
+use super::control::control;
 use super::plan::{Drive, Test, Work};
 use crate::args::{self, BenchArgs, BenchSampler, Fill};
 use crate::error::{Error, Result};
@@ -61,6 +62,10 @@ pub(crate) struct Measurement {
     pub(crate) logits: u64,
     /// Whether the last logits of every repetition were the same.
     pub(crate) reproducible: bool,
+    /// Where sampling ran: on a device with one queue, on that.
+    pub(crate) queues: Queues,
+    /// What drafts have brought, over all repetitions.
+    pub(crate) speculated: Speculated,
 }
 
 /// What the device's clock says.
@@ -122,7 +127,8 @@ impl<'a> Bench<'a> {
             let mut end = held;
             while end < depth {
                 end = (end + FILL_PART).min(depth);
-                engine.run(&self.request(Test { work: Work::Prompt(end), depth: 0 }), &mut Vec::new())?;
+                let part = Test { work: Work::Prompt(end), depth: 0 };
+                engine.run(&self.request(part, Drive::TIMELINE), &mut Vec::new())?;
                 progress.set_position(end.into());
             }
             self.kv = engine.kv().clone();
@@ -132,29 +138,32 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Runs a test whose depth the cache has been filled to.
+    /// Runs a test whose depth the cache has been filled to. Its progress is shown as that of `what`.
     ///
     /// # Errors
     /// As [`Self::fill`].
-    pub(crate) fn measure(&self, test: Test, drive: Drive) -> Result<Measurement> {
+    pub(crate) fn measure(&self, test: Test, drive: Drive, what: String) -> Result<Measurement> {
         let mut engine = self.engine(drive, Tracing::Off)?;
-        let request = self.request(test);
+        let request = self.request(test, drive);
         let warm_ups = u32::from(!self.args.no_warmup);
         let (mut samples_ns, mut host_ns, mut hashes) = (Vec::new(), 0.0, Vec::new());
-        let progress = output::progress_steps(test.to_string());
+        let mut speculated = Speculated::default();
+        let progress = output::progress_steps(what);
         progress.set_length(u64::from(warm_ups + self.args.repetitions));
         for repetition in 0..warm_ups + self.args.repetitions {
             engine.roll_back(test.depth);
             let waited_before = engine.model().counters().waited_ns;
             let mut reader = Reader::new(self.tokenizer);
             let start = host_now_ns();
-            engine.run(&request, &mut reader)?;
+            let completion = engine.run(&request, &mut reader)?;
             let elapsed = host_now_ns() - start;
             let waited = engine.model().counters().waited_ns - waited_before;
             reader.finish();
             if repetition >= warm_ups {
                 samples_ns.push(elapsed);
                 host_ns += elapsed.saturating_sub(waited) as f64;
+                speculated.steps += completion.speculated.steps;
+                speculated.tokens += completion.speculated.tokens;
                 hashes.push(fnv1a(&engine.model().last_logits()?));
             }
             progress.inc(1);
@@ -166,6 +175,7 @@ impl<'a> Bench<'a> {
         };
         let stats = engine.model().step_stats(shape)?;
         let cost = self.cost(engine.model(), test);
+        let queues = engine.model().options().queues;
         drop(engine);
         let tokens = f64::from(test.work.tokens()) * f64::from(self.args.repetitions);
         Ok(Measurement {
@@ -176,6 +186,8 @@ impl<'a> Bench<'a> {
             cost,
             logits: *hashes.last().expect("there is at least one repetition"),
             reproducible: hashes.iter().all(|hash| *hash == hashes[0]),
+            queues,
+            speculated,
             samples_ns,
         })
     }
@@ -207,7 +219,7 @@ impl<'a> Bench<'a> {
             engine => engine?,
         };
         engine.roll_back(test.depth);
-        let request = Request { trace: Tracing::On, ..self.request(test) };
+        let request = Request { trace: Tracing::On, ..self.request(test, drive) };
         let Completion { trace, .. } = engine.run(&request, &mut Reader::new(self.tokenizer))?;
         let summary = TraceSummary::of(&trace.expect("a trace was asked for"));
         let seam = match test.work {
@@ -224,8 +236,8 @@ impl<'a> Bench<'a> {
             depth: drive.in_flight,
             act: self.args.act.into(),
             stamps,
-            queues: self.args.queues.queues(),
-            drafts: self.drafts.clone(),
+            queues: drive.queues,
+            drafts: self.drafts.clone().filter(|_| drive.drafting == Drafting::On),
         };
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }
@@ -234,8 +246,11 @@ impl<'a> Bench<'a> {
     fn engine(&self, drive: Drive, stamps: Tracing) -> Result<Engine<VulkanModel>> {
         let options = EngineOptions {
             depth: drive.in_flight,
-            host_work: self.args.host_work,
-            speculation: self.args.draft.speculation(),
+            host_work: drive.host_work,
+            speculation: match drive.drafting {
+                Drafting::Off => Speculation::Off,
+                Drafting::On => self.args.draft.speculation(),
+            },
             ..EngineOptions::default()
         };
         let engine = Engine::new(self.driven(drive, stamps)?, FnClock(host_now_ns), options)?;
@@ -243,7 +258,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The request that a test consists of; no token ends it.
-    fn request(&self, test: Test) -> Request {
+    fn request(&self, test: Test, drive: Drive) -> Request {
         // A generation begins with a token of its own, which is at the depth; a prompt ends with the first sampled token.
         let (prompt, generated) = match test.work {
             Work::Prompt(tokens) => (test.depth + tokens, 1),
@@ -254,6 +269,7 @@ impl<'a> Bench<'a> {
         let mut request = Request::new(&self.tokens[..prompt as usize], []);
         request.max_tokens = Some(generated);
         request.sampling = self.sampling.clone();
+        request.control = control(drive.control, self.args.mask_work);
         request
     }
 

@@ -1,11 +1,12 @@
 //! Which tests there are, in which order, and how much context they take. Pure.
 
 use std::fmt;
+use std::time::Duration;
 
-use zinc_sched::InflightDepth;
-use zinc_sched::adapter::Sync;
+use zinc_sched::adapter::{Queues, Sync};
+use zinc_sched::{Drafting, InflightDepth};
 
-use crate::args::{BenchArgs, BenchSync};
+use crate::args::{BenchArgs, BenchControl, BenchSync};
 use crate::error::{Error, Result};
 
 /// What is timed.
@@ -67,13 +68,38 @@ impl fmt::Display for Test {
 pub(crate) struct Drive {
     pub(crate) sync: Sync,
     pub(crate) in_flight: InflightDepth,
+    /// Where sampling is to run; the fences know one queue.
+    pub(crate) queues: Queues,
+    pub(crate) control: BenchControl,
+    /// What the host does after every token.
+    pub(crate) host_work: Duration,
+    pub(crate) drafting: Drafting,
 }
 
 impl Drive {
     /// What `zinc run` does without flags.
-    pub(crate) const TIMELINE: Self = Self { sync: Sync::Timeline, in_flight: InflightDepth::DEFAULT };
+    pub(crate) const TIMELINE: Self = Self {
+        sync: Sync::Timeline,
+        in_flight: InflightDepth::DEFAULT,
+        queues: Queues::One,
+        control: BenchControl::Gpu,
+        host_work: Duration::ZERO,
+        drafting: Drafting::Off,
+    };
     /// The fence baseline.
-    pub(crate) const FENCE: Self = Self { sync: Sync::Fence, in_flight: InflightDepth::ONE };
+    pub(crate) const FENCE: Self = Self { sync: Sync::Fence, in_flight: InflightDepth::ONE, ..Self::TIMELINE };
+    /// The same with recordings that are kept.
+    pub(crate) const FENCE_KEPT: Self = Self { sync: Sync::FenceKept, ..Self::FENCE };
+
+    /// The fence that it is compared with: the rest of it is the same.
+    pub(crate) fn baseline(self) -> Self {
+        Self { sync: Sync::Fence, in_flight: InflightDepth::ONE, queues: Queues::One, ..self }
+    }
+
+    /// The same without drafts.
+    pub(crate) fn undrafted(self) -> Self {
+        Self { drafting: Drafting::Off, ..self }
+    }
 
     /// The word on the command line.
     pub(crate) fn sync_name(self) -> &'static str {
@@ -85,6 +111,32 @@ impl Drive {
     }
 }
 
+/// How the host follows the GPU: `timeline 4`, `fence`.
+impl fmt::Display for Drive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.sync {
+            Sync::Timeline => f.pad(&format!("timeline {}", self.in_flight)),
+            Sync::FenceKept | Sync::Fence => f.pad(self.sync_name()),
+        }
+    }
+}
+
+/// What the ways to drive the model are compared for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Those that were asked for.
+    Tests,
+    /// All ways to follow the GPU, with each control and some amounts of host work.
+    SyncMatrix,
+}
+
+/// Depths of the sync matrix.
+const MATRIX_DEPTHS: [u32; 5] = [1, 2, 3, 4, 8];
+/// Host work of the sync matrix, in microseconds a token.
+const MATRIX_HOST_WORK_US: [u64; 3] = [0, 250, 500];
+/// Controls of the sync matrix.
+const MATRIX_CONTROLS: [BenchControl; 3] = [BenchControl::Gpu, BenchControl::Masked, BenchControl::HostFed];
+
 /// All tests of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BenchPlan {
@@ -92,10 +144,12 @@ pub(crate) struct BenchPlan {
     pub(crate) depths: Vec<u32>,
     /// What is timed at each depth.
     pub(crate) works: Vec<Work>,
-    /// How each of it is driven.
+    /// How each of it is driven. In the sync matrix a fence comes before what is compared with it; with drafts, each drive comes without
+    /// and then with them.
     pub(crate) drives: Vec<Drive>,
     /// Tokens of context that all of it takes.
     pub(crate) context: u32,
+    pub(crate) purpose: Purpose,
 }
 
 impl BenchPlan {
@@ -111,12 +165,16 @@ impl BenchPlan {
         let generations = args.n_gen.iter().map(|&tokens| Work::Generate(tokens));
         let both = args.n_prompt_gen.iter().map(|&(prompt, generated)| Work::Both(prompt, generated));
         let works: Vec<Work> = prompts.chain(generations).chain(both).filter(|work| work.tokens() > 0).collect();
-        let timeline = args.depth.iter().map(|&in_flight| Drive { sync: Sync::Timeline, in_flight });
-        let drives = match args.sync {
-            BenchSync::Timeline => timeline.collect(),
-            BenchSync::Fence => vec![Drive::FENCE],
-            BenchSync::Both => timeline.chain([Drive::FENCE]).collect(),
+        let purpose = if args.sync_matrix { Purpose::SyncMatrix } else { Purpose::Tests };
+        let drives = match purpose {
+            Purpose::SyncMatrix => matrix(args.queues.queues()),
+            Purpose::Tests => drives(args)?,
         };
+        if !args.mask_work.is_zero() && drives.iter().all(|drive| drive.control != BenchControl::Masked) {
+            return Err(Error::usage(
+                "there are masks with --control masked and --sync-matrix alone: no --mask-us without them",
+            ));
+        }
         let deepest = depths.last().copied().unwrap_or(0);
         let Some(longest) = works.iter().map(|work| work.tokens()).max() else {
             return Err(Error::usage("there is nothing to time: -p and -n are both 0"));
@@ -124,8 +182,44 @@ impl BenchPlan {
         let Some(context) = deepest.checked_add(longest) else {
             return Err(Error::usage(format!("{deepest} tokens of -d and {longest} of -p or -n are no context")));
         };
-        Ok(Self { depths, works, drives, context })
+        Ok(Self { depths, works, drives, context, purpose })
     }
+}
+
+/// The drives that were asked for.
+fn drives(args: &BenchArgs) -> Result<Vec<Drive>> {
+    let is_drafted = args.draft.batch() > 1;
+    if is_drafted && args.control != BenchControl::Gpu {
+        return Err(Error::usage("what the host decides cannot be drafted: --control takes no drafts but with gpu"));
+    }
+    let queues = args.queues.queues();
+    let timelines = args.depth.iter().map(|&in_flight| Drive { in_flight, queues, ..Drive::TIMELINE });
+    let paces = match args.sync {
+        BenchSync::Timeline => timelines.collect(),
+        BenchSync::Fence => vec![Drive::FENCE],
+        BenchSync::FenceKept => vec![Drive::FENCE_KEPT],
+        BenchSync::Both => timelines.chain([Drive::FENCE]).collect(),
+    };
+    let draftings = if is_drafted { &[Drafting::Off, Drafting::On][..] } else { &[Drafting::Off] };
+    let (control, host_work) = (args.control, args.host_work);
+    let drives = paces
+        .into_iter()
+        .flat_map(|pace| draftings.iter().map(move |&drafting| Drive { control, host_work, drafting, ..pace }));
+    Ok(drives.collect())
+}
+
+/// Every cell of the sync matrix, those that are compared with one fence behind it.
+fn matrix(queues: Queues) -> Vec<Drive> {
+    let depths = MATRIX_DEPTHS.map(|depth| InflightDepth::new(depth).expect("the depths of the matrix are depths"));
+    let timelines = depths.map(|in_flight| Drive { in_flight, queues, ..Drive::TIMELINE });
+    let mut drives = Vec::new();
+    for control in MATRIX_CONTROLS {
+        for host_work in MATRIX_HOST_WORK_US.map(Duration::from_micros) {
+            let paces = [Drive::FENCE, Drive::FENCE_KEPT].into_iter().chain(timelines);
+            drives.extend(paces.map(|pace| Drive { control, host_work, ..pace }));
+        }
+    }
+    drives
 }
 
 #[cfg(test)]
@@ -147,8 +241,8 @@ mod tests {
     fn defaults_are_those_of_llama_bench() {
         let plan = plan(&[]).unwrap();
         assert_eq!((plan.depths, plan.works), (vec![0], vec![Work::Prompt(512), Work::Generate(128)]));
-        assert_eq!(plan.drives, [Drive { sync: Sync::Timeline, in_flight: InflightDepth::DEFAULT }]);
-        assert_eq!(plan.context, 512);
+        assert_eq!(plan.drives, [Drive::TIMELINE]);
+        assert_eq!((plan.context, plan.purpose), (512, Purpose::Tests));
     }
 
     #[test]
@@ -170,6 +264,60 @@ mod tests {
         {
             assert!(matches!(plan(line), Err(Error::Usage { .. })), "{line:?}");
         }
+    }
+
+    #[test]
+    fn the_matrix_has_every_cell_once_behind_its_fence() {
+        let plan = plan(&["--sync-matrix", "--queues", "2"]).unwrap();
+        assert_eq!((plan.works, plan.context, plan.purpose), (vec![Work::Generate(64)], 64, Purpose::SyncMatrix));
+        assert_eq!(plan.drives.len(), 3 * 3 * 7);
+        for (at, drive) in plan.drives.iter().enumerate() {
+            assert!(!plan.drives[..at].contains(drive), "{drive:?} is there twice");
+            assert!(plan.drives[..=at].contains(&drive.baseline()), "{drive:?} comes before its fence");
+            assert_eq!(drive.queues == Queues::Two, drive.sync == Sync::Timeline);
+        }
+        let names: Vec<String> = plan.drives[..7].iter().map(Drive::to_string).collect();
+        assert_eq!(
+            names,
+            ["fence", "fence-kept", "timeline 1", "timeline 2", "timeline 3", "timeline 4", "timeline 8"]
+        );
+    }
+
+    #[test]
+    fn the_matrix_times_what_it_is_told_to() {
+        let plan = plan(&["--sync-matrix", "-p", "8", "-n", "4,16", "-d", "0,5"]).unwrap();
+        assert_eq!(plan.works, [Work::Prompt(8), Work::Generate(4), Work::Generate(16)]);
+        assert_eq!((plan.depths, plan.context), (vec![0, 5], 21));
+        for flags in [
+            &["--sync", "fence"][..],
+            &["--depth", "2"],
+            &["--control", "gpu"],
+            &["--host-work-us", "1"],
+            &["--draft-ngram"],
+            &["--draft", "x.gguf"],
+        ] {
+            let line = [&["--sync-matrix"], flags].concat();
+            assert!(matches!(super::tests::plan(&line), Err(Error::Usage { .. })), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_single_cell_can_be_asked_for() {
+        let line = ["--sync", "fence-kept", "--control", "masked", "--mask-us", "900", "--host-work-us", "250"];
+        let cell = Drive { control: BenchControl::Masked, host_work: Duration::from_micros(250), ..Drive::FENCE_KEPT };
+        assert_eq!(plan(&line).unwrap().drives, [cell]);
+        assert!(matrix(Queues::One).contains(&cell));
+        assert!(matches!(plan(&["--control", "host-fed", "--mask-us", "1"]), Err(Error::Usage { .. })));
+    }
+
+    #[test]
+    fn drafts_are_compared_with_none() {
+        let plan = plan(&["--draft-ngram", "--sync", "both"]).unwrap();
+        let drafted = |drive: &Drive| drive.drafting == Drafting::On;
+        assert_eq!(plan.drives.iter().map(drafted).collect::<Vec<_>>(), [false, true, false, true]);
+        assert_eq!(plan.drives[1].undrafted(), plan.drives[0]);
+        assert_eq!(plan.drives[1].baseline(), plan.drives[3]);
+        assert!(matches!(super::tests::plan(&["--draft-ngram", "--control", "masked"]), Err(Error::Usage { .. })));
     }
 
     #[test]

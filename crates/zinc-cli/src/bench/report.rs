@@ -1,10 +1,14 @@
-//! Rows and tables: Markdown for people, and CSV and JSON with llama-bench's keys.
+//! Rows, and CSV and JSON of them with llama-bench's keys.
+
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use zinc_sched::adapter::Queues;
+use zinc_sched::{Drafting, Speculated};
 
 use super::measure::Measurement;
 use super::plan::{Drive, Test};
-use crate::args::{self, Act};
+use crate::args::{self, Act, BenchArgs, BenchControl};
 
 /// What is the same in all rows of a model.
 #[derive(Clone, Debug)]
@@ -24,18 +28,48 @@ pub(crate) struct Subject {
     pub(crate) bandwidth: Option<f64>,
 }
 
+/// What is the same in all rows of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) sampler: String,
+    pub(crate) fill: String,
+    pub(crate) act: Act,
+    /// What a mask takes the host.
+    pub(crate) mask_work: Duration,
+    /// What drafts where drafts are on: a file, or `ngram`.
+    pub(crate) drafter: String,
+    /// Tokens drafted at a time.
+    pub(crate) draft_max: u32,
+}
+
+impl From<&BenchArgs> for Settings {
+    fn from(args: &BenchArgs) -> Self {
+        let draft = &args.draft;
+        Self {
+            sampler: args::word(&args.sampler),
+            fill: args::word(&args.fill),
+            act: args.act,
+            mask_work: args.mask_work,
+            drafter: draft.draft.as_ref().map_or("ngram".to_owned(), |path| path.display().to_string()),
+            draft_max: draft.draft_max,
+        }
+    }
+}
+
 /// The result of one test.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) subject: Subject,
+    pub(crate) settings: Settings,
     pub(crate) test: Test,
     pub(crate) drive: Drive,
     /// When it was started, in UTC.
     pub(crate) time: String,
-    pub(crate) sampler: String,
-    pub(crate) fill: String,
-    pub(crate) act: Act,
     pub(crate) measurement: Measurement,
+    /// In the sync matrix: its speed over that of its fence.
+    pub(crate) fence_ratio: Option<f64>,
+    /// With drafts: its speed over that without them.
+    pub(crate) draft_ratio: Option<f64>,
 }
 
 /// Mean and sample standard deviation; the latter is 0 for a single sample.
@@ -61,28 +95,6 @@ pub(crate) fn percent(part: f64, whole: f64) -> f64 {
     100.0 * part / whole
 }
 
-/// Header and width of each column of the Markdown table; the first two are aligned to the left.
-const COLUMNS: [(&str, usize); 15] = [
-    ("model", 24),
-    ("sync", 10),
-    ("size", 10),
-    ("params", 9),
-    ("test", 16),
-    ("t/s", 18),
-    ("GPU us", 9),
-    ("gap us", 8),
-    ("gap p99", 8),
-    ("host us", 8),
-    ("dispatches", 10),
-    ("barriers", 8),
-    ("MB/token", 9),
-    ("% BW", 6),
-    ("logits", 8),
-];
-
-/// The column after those, where activations are not in the form that they are in without a flag.
-const ACT_COLUMN: (&str, usize) = ("act", 4);
-
 impl Row {
     /// Tokens per second of each repetition.
     fn rates(&self) -> Vec<f64> {
@@ -100,69 +112,43 @@ impl Row {
         Some(microseconds(self.measurement.seam?.gap_ns?.0))
     }
 
-    fn bytes_per_token(&self) -> u64 {
+    pub(crate) fn bytes_per_token(&self) -> u64 {
         self.measurement.cost.weight_bytes + self.measurement.cost.cache_bytes
     }
 
-    fn bandwidth_percent(&self) -> Option<f64> {
+    pub(crate) fn bandwidth_percent(&self) -> Option<f64> {
         Some(percent(self.bytes_per_token() as f64 * self.speed().mean, self.subject.bandwidth?))
     }
 
-    fn logits(&self) -> String {
+    pub(crate) fn logits(&self) -> String {
         format!("{:016x}", self.measurement.logits)
     }
 
-    /// Header and width of each column of the Markdown table.
-    fn columns(&self) -> impl Iterator<Item = (&'static str, usize)> + use<> {
-        COLUMNS.into_iter().chain((self.act != Act::Q16).then_some(ACT_COLUMN))
+    pub(crate) fn is_drafted(&self) -> bool {
+        self.drive.drafting == Drafting::On
     }
 
-    /// The head of the Markdown table.
-    pub(crate) fn markdown_head(&self) -> String {
-        let names = self.columns().enumerate().map(|(index, (name, width))| align(index, name, width));
-        let rules = self.columns().enumerate().map(|(index, (_, width))| {
-            if index < 2 { "-".repeat(width) } else { format!("{}:", "-".repeat(width - 1)) }
-        });
-        line(names) + &line(rules)
-    }
-
-    /// A line of the Markdown table.
-    pub(crate) fn markdown(&self) -> String {
-        let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
-        let Statistics { mean, deviation } = self.speed();
-        let seam = self.measurement.seam;
-        let gap = seam.and_then(|seam| seam.gap_ns);
-        let in_flight = self.drive.in_flight;
-        let cells = [
-            self.subject.kind.clone(),
-            if self.drive == Drive::FENCE { "fence".to_owned() } else { format!("timeline {in_flight}") },
-            crate::output::bytes(self.subject.bytes),
-            crate::output::parameters(self.subject.parameters),
-            self.test.to_string(),
-            format!("{mean:.2} ± {deviation:.2}"),
-            number(seam.map(|seam| microseconds(seam.busy_ns))),
-            number(gap.map(|gap| microseconds(gap.0))),
-            number(gap.map(|gap| microseconds(gap.1))),
-            number(Some(self.measurement.host_ns / 1e3)),
-            self.measurement.dispatches.to_string(),
-            self.measurement.barriers.to_string(),
-            format!("{:.2}", self.bytes_per_token() as f64 / 1e6),
-            number(self.bandwidth_percent()),
-            // Enough to see a difference; JSON has all of it.
-            self.logits()[..8].to_owned(),
-            args::word(&self.act),
-        ];
-        // The last cell has a column only where it is worth one.
-        line(self.columns().zip(&cells).enumerate().map(|(index, ((_, width), text))| align(index, text, width)))
+    /// How the tokens are chosen: a sampler on the host has no parameters.
+    fn sampler(&self) -> &str {
+        if self.drive.control == BenchControl::HostFed { "likeliest" } else { &self.settings.sampler }
     }
 
     /// All of it, llama-bench's keys first.
     pub(crate) fn json(&self) -> Map<String, Value> {
-        let Measurement { samples_ns, host_ns, seam, dispatches, barriers, cost, reproducible, .. } = &self.measurement;
+        let parts = [self.llama_bench_json(), self.way_json(), self.figures_json()];
+        let entries = parts.into_iter().flat_map(|part| match part {
+            Value::Object(entries) => entries,
+            other => unreachable!("an object was written, not {other}"),
+        });
+        entries.collect()
+    }
+
+    /// What llama-bench tells as well.
+    fn llama_bench_json(&self) -> Value {
+        let samples_ns = &self.measurement.samples_ns;
         let nanoseconds = Statistics::of(&samples_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>());
         let speed = self.speed();
-        let gap = seam.and_then(|seam| seam.gap_ns);
-        let row = json!({
+        json!({
             "build_commit": env!("CARGO_PKG_VERSION"),
             "gpu_info": self.subject.device,
             "backends": "Vulkan",
@@ -182,12 +168,42 @@ impl Row {
             "stddev_ts": speed.deviation,
             "samples_ns": samples_ns,
             "samples_ts": self.rates(),
+        })
+    }
+
+    /// How the model was driven.
+    fn way_json(&self) -> Value {
+        let (drive, settings) = (self.drive, &self.settings);
+        let is_masked = drive.control == BenchControl::Masked;
+        json!({
             "test": self.test.to_string(),
-            "sync": self.drive.sync_name(),
-            "inflight_depth": self.drive.in_flight.get(),
-            "sampler": self.sampler,
-            "fill": self.fill,
-            "act": args::word(&self.act),
+            "sync": drive.sync_name(),
+            "inflight_depth": drive.in_flight.get(),
+            "queues": match self.measurement.queues {
+                Queues::One => 1,
+                Queues::Two => 2,
+            },
+            "control": args::word(&drive.control),
+            "mask_us": is_masked.then_some(settings.mask_work.as_micros() as u64),
+            "host_work_us": drive.host_work.as_micros() as u64,
+            "draft": self.is_drafted().then_some(&settings.drafter),
+            "draft_max": self.is_drafted().then_some(settings.draft_max),
+            "sampler": self.sampler(),
+            "fill": settings.fill,
+            "act": args::word(&settings.act),
+        })
+    }
+
+    /// What was found beside the speed.
+    fn figures_json(&self) -> Value {
+        let Measurement { host_ns, seam, dispatches, barriers, cost, reproducible, speculated, .. } = &self.measurement;
+        let gap = seam.and_then(|seam| seam.gap_ns);
+        let speculated = self.is_drafted().then_some(speculated);
+        json!({
+            "fence_ratio": self.fence_ratio,
+            "draft_ratio": self.draft_ratio,
+            "draft_steps": speculated.map(|speculated| speculated.steps),
+            "draft_accepted_per_step": speculated.and_then(Speculated::accepted_per_step),
             "gpu_busy_us": seam.map(|seam| microseconds(seam.busy_ns)),
             "idle_gap_median_us": gap.map(|gap| microseconds(gap.0)),
             "idle_gap_p99_us": gap.map(|gap| microseconds(gap.1)),
@@ -200,11 +216,7 @@ impl Row {
             "bandwidth_percent": self.bandwidth_percent(),
             "logits_fnv1a": self.logits(),
             "logits_reproducible": reproducible,
-        });
-        match row {
-            Value::Object(row) => row,
-            other => unreachable!("an object was written, not {other}"),
-        }
+        })
     }
 
     /// The names of the CSV columns: the JSON keys whose values are no lists.
@@ -234,8 +246,9 @@ pub(crate) fn comparison(timeline: &Row, fence: &Row) -> String {
     let gap = |row: &Row| row.gap_us().map_or(String::new(), |gap| format!(", idle {gap:.1} us between steps"));
     let (fast, slow) = (timeline.speed().mean, fence.speed().mean);
     format!(
-        "{}: fence {slow:.2} t/s{}; timeline, {} in flight, {fast:.2} t/s{}: {:.3} times the fence",
+        "{}{}: fence {slow:.2} t/s{}; timeline, {} in flight, {fast:.2} t/s{}: {:.3} times the fence",
         timeline.test,
+        if timeline.is_drafted() { " with drafts" } else { "" },
         gap(fence),
         timeline.drive.in_flight,
         gap(timeline),
@@ -243,27 +256,35 @@ pub(crate) fn comparison(timeline: &Row, fence: &Row) -> String {
     )
 }
 
-fn microseconds(ns: u64) -> f64 {
+/// What drafts gain, of two rows of one test.
+pub(crate) fn draft_comparison(drafted: &Row, plain: &Row) -> String {
+    let (with, without) = (drafted.speed().mean, plain.speed().mean);
+    let speculated = drafted.measurement.speculated;
+    let accepted = speculated.accepted_per_step().map_or("no step had any".to_owned(), |accepted| {
+        format!("{accepted:.2} accepted in each of {} steps", speculated.steps)
+    });
+    format!(
+        "{}, {}: {without:.2} t/s without drafts; with drafts, {accepted}, {with:.2} t/s: {:.3} times that",
+        drafted.test,
+        drafted.drive,
+        with / without
+    )
+}
+
+pub(super) fn microseconds(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-fn line(cells: impl Iterator<Item = String>) -> String {
-    format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
-}
-
-fn align(column: usize, text: &str, width: usize) -> String {
-    if column < 2 { format!("{text:<width$}") } else { format!("{text:>width$}") }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use zinc_model::plan::Cost;
 
     use super::super::measure::SeamFigures;
     use super::super::plan::Work;
     use super::*;
 
-    fn row(drive: Drive, samples_ns: Vec<u64>, gap_ns: u64) -> Row {
+    /// Ten tokens that took so long, with such a gap between them.
+    pub(crate) fn row(drive: Drive, samples_ns: Vec<u64>, gap_ns: u64) -> Row {
         Row {
             subject: Subject {
                 file: "a \"b\".gguf".to_owned(),
@@ -275,12 +296,19 @@ mod tests {
                 cache_type_v: "f16".to_owned(),
                 bandwidth: Some(1e9),
             },
+            settings: Settings {
+                sampler: "greedy".to_owned(),
+                fill: "real".to_owned(),
+                act: Act::Q16,
+                mask_work: Duration::from_micros(700),
+                drafter: "ngram".to_owned(),
+                draft_max: 4,
+            },
             test: Test { work: Work::Generate(10), depth: 0 },
             drive,
             time: "2026-01-01T00:00:00Z".to_owned(),
-            sampler: "greedy".to_owned(),
-            fill: "real".to_owned(),
-            act: Act::Q16,
+            fence_ratio: None,
+            draft_ratio: None,
             measurement: Measurement {
                 samples_ns,
                 host_ns: 1500.0,
@@ -290,6 +318,8 @@ mod tests {
                 cost: Cost { weight_bytes: 900_000, cache_bytes: 100_000, flops: 0 },
                 logits: 0xabc,
                 reproducible: true,
+                queues: Queues::One,
+                speculated: Speculated { steps: 10, tokens: 25 },
             },
         }
     }
@@ -313,18 +343,34 @@ mod tests {
     }
 
     #[test]
-    fn tables_have_as_many_cells_in_every_line() {
-        let mut row = row(Drive::FENCE, vec![10_000_000], 20_000);
-        for (act, named) in [(Act::Q16, false), (Act::F32, true)] {
-            row.act = act;
-            let table = row.markdown_head() + &row.markdown();
-            let widths: Vec<(usize, usize)> =
-                table.lines().map(|line| (line.chars().count(), line.matches('|').count())).collect();
-            assert!(widths.iter().all(|width| *width == widths[0]), "{table}");
-            assert_eq!((table.contains(" act |"), table.contains(" f32 |")), (named, named), "{table}");
-        }
+    fn csv_has_a_name_for_every_value() {
+        let row = row(Drive::FENCE, vec![10_000_000], 20_000);
         assert!(row.csv().contains("\"a \"\"b\"\".gguf\""), "{}", row.csv());
         assert_eq!(row.csv_head().split(',').count(), row.csv().split(',').count());
+    }
+
+    #[test]
+    fn rows_say_what_the_host_did() {
+        let json = |drive| row(drive, vec![10_000_000], 0).json();
+        let host_work = Duration::from_micros(250);
+        let plain = json(Drive { host_work, ..Drive::TIMELINE });
+        assert_eq!((&plain["control"], &plain["host_work_us"]), (&json!("gpu"), &json!(250)));
+        assert_eq!((&plain["mask_us"], &plain["sampler"]), (&Value::Null, &json!("greedy")));
+        let masked = json(Drive { control: BenchControl::Masked, ..Drive::TIMELINE });
+        assert_eq!((&masked["control"], &masked["mask_us"]), (&json!("masked"), &json!(700)));
+        let fed = json(Drive { control: BenchControl::HostFed, ..Drive::TIMELINE });
+        assert_eq!((&fed["mask_us"], &fed["sampler"]), (&Value::Null, &json!("likeliest")));
+    }
+
+    #[test]
+    fn drafts_are_told_of_where_there_are_any() {
+        let keys = ["draft", "draft_max", "draft_steps", "draft_accepted_per_step"];
+        let values = |drafting| {
+            let json = row(Drive { drafting, ..Drive::TIMELINE }, vec![10_000_000], 0).json();
+            keys.map(|key| json[key].clone())
+        };
+        assert_eq!(values(Drafting::Off), [Value::Null, Value::Null, Value::Null, Value::Null]);
+        assert_eq!(values(Drafting::On), [json!("ngram"), json!(4), json!(10), json!(1.5)]);
     }
 
     #[test]
@@ -334,5 +380,17 @@ mod tests {
         let expected = "tg10: fence 666.67 t/s, idle 500.0 us between steps; timeline, 4 in flight, 1000.00 t/s, \
                         idle 20.0 us between steps: 1.500 times the fence";
         assert_eq!(comparison, expected);
+    }
+    #[test]
+    fn drafts_are_compared_with_none() {
+        let plain = row(Drive::TIMELINE, vec![10_000_000], 0);
+        let mut drafted = row(Drive { drafting: Drafting::On, ..Drive::TIMELINE }, vec![5_000_000], 0);
+        assert_eq!(
+            draft_comparison(&drafted, &plain),
+            "tg10, timeline 4: 1000.00 t/s without drafts; with drafts, 1.50 accepted in each of 10 steps, 2000.00 t/s: \
+             2.000 times that"
+        );
+        drafted.measurement.speculated = Speculated::default();
+        assert!(draft_comparison(&drafted, &plain).contains("no step had any"));
     }
 }

@@ -5,18 +5,21 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use zinc_sched::adapter::Sync;
 use zinc_vk::{Device, Error as VulkanError};
 
-use crate::args::{self, BenchArgs, BenchSampler, Fill, TableFormat};
+use crate::args::{self, BenchArgs, TableFormat};
 use crate::bench::bandwidth::read_bandwidth;
-use crate::bench::measure::{self, Bench};
-use crate::bench::plan::{BenchPlan, Drive, Test, Work};
+use crate::bench::measure::Bench;
+use crate::bench::notes::footnotes;
+use crate::bench::plan::{BenchPlan, Drive, Purpose, Test, Work};
 use crate::bench::profile::Profile;
-use crate::bench::report::{self, Row, Subject};
+use crate::bench::report::{self, Row, Settings, Subject};
+use crate::bench::table::Table;
 use crate::device;
 use crate::error::{Error, Result};
 use crate::session::HostModel;
-use crate::{demo, output, sampler};
+use crate::{demo, output};
 
 /// Steps that a profile is the mean of, where the context has room for them.
 const PROFILE_STEPS: u32 = 16;
@@ -38,7 +41,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let device = device::open_device(&vulkan, selector)?;
     // Before a model takes the memory.
     let bandwidth = bandwidth(&device)?;
-    let mut printer = Printer::new(args.output);
+    let mut printer = Printer::new(args.output, Table::new(&plan, args.act));
     for path in &models {
         measure_model(args, &plan, path, &device, bandwidth, &mut printer)?;
         // The last submission holds the model's memory, which the next one needs.
@@ -75,28 +78,17 @@ fn measure_model(
     let drafts = host.drafts(&args.draft, device, act)?;
     let loaded = host.load_onto(device, act, args.draft.batch())?;
     let mut bench = Bench::new(loaded, drafts, &host.tokenizer, args, plan.context)?;
-    let row = |test, drive, bench: &Bench<'_>| -> Result<Row> {
-        let time = Timestamp::now().strftime("%FT%TZ").to_string();
-        let measurement = bench.measure(test, drive)?;
-        if !measurement.reproducible {
-            output::notice(&format!("{test}: the last logits differ from one repetition to the next"));
-        }
-        let (sampler, fill) = (args::word(&args.sampler), args::word(&args.fill));
-        Ok(Row { subject: subject.clone(), test, drive, time, sampler, fill, act: args.act, measurement })
-    };
     for &depth in &plan.depths {
         bench.fill(depth)?;
         for &work in &plan.works {
             let test = Test { work, depth };
-            let mut rows = Vec::new();
+            let mut rows: Vec<Row> = Vec::new();
             for &drive in &plan.drives {
-                let row = row(test, drive, &bench)?;
+                let row = measure_row(args, plan, &subject, &bench, test, drive, &rows)?;
                 printer.row(&row)?;
                 rows.push(row);
             }
-            if let Some((fence, timelines)) = rows.split_last().filter(|(last, _)| last.drive == Drive::FENCE) {
-                timelines.iter().for_each(|timeline| printer.compare(&report::comparison(timeline, fence)));
-            }
+            compare(plan.purpose, &rows, printer);
         }
         if args.profile {
             let steps = PROFILE_STEPS.min(plan.context - depth);
@@ -106,6 +98,58 @@ fn measure_model(
         }
     }
     Ok(())
+}
+
+/// Measures a test and compares it with those `before` it.
+fn measure_row(
+    args: &BenchArgs,
+    plan: &BenchPlan,
+    subject: &Subject,
+    bench: &Bench<'_>,
+    test: Test,
+    drive: Drive,
+    before: &[Row],
+) -> Result<Row> {
+    let time = Timestamp::now().strftime("%FT%TZ").to_string();
+    let what = match plan.purpose {
+        Purpose::Tests => test.to_string(),
+        Purpose::SyncMatrix => format!(
+            "{} of {}: {test}, {}, {} us, {drive}",
+            before.len() + 1,
+            plan.drives.len(),
+            args::word(&drive.control),
+            drive.host_work.as_micros()
+        ),
+    };
+    let measurement = bench.measure(test, drive, what)?;
+    if !measurement.reproducible {
+        output::notice(&format!("{test}: the last logits differ from one repetition to the next"));
+    }
+    let (subject, settings) = (subject.clone(), Settings::from(args));
+    let mut row = Row { subject, settings, test, drive, time, measurement, fence_ratio: None, draft_ratio: None };
+    let ratio = |other: Drive| {
+        let other = before.iter().chain([&row]).find(|before| before.drive == other)?;
+        Some(row.speed().mean / other.speed().mean)
+    };
+    let fence_ratio = ratio(drive.baseline()).filter(|_| plan.purpose == Purpose::SyncMatrix);
+    let draft_ratio = ratio(drive.undrafted()).filter(|_| row.is_drafted());
+    (row.fence_ratio, row.draft_ratio) = (fence_ratio, draft_ratio);
+    Ok(row)
+}
+
+/// Says what drafts gain and, unless the table does, what the timeline gains.
+fn compare(purpose: Purpose, rows: &[Row], printer: &mut Printer) {
+    let of = |drive: Drive| rows.iter().find(|row| row.drive == drive);
+    for row in rows.iter().filter(|row| row.drive.sync == Sync::Timeline && purpose == Purpose::Tests) {
+        if let Some(fence) = of(row.drive.baseline()) {
+            printer.compare(&report::comparison(row, fence));
+        }
+    }
+    for row in rows.iter().filter(|row| row.is_drafted()) {
+        if let Some(plain) = of(row.drive.undrafted()) {
+            printer.compare(&report::draft_comparison(row, plain));
+        }
+    }
 }
 
 fn subject(args: &BenchArgs, path: &Path, host: &HostModel, device: &Device, bandwidth: Option<f64>) -> Subject {
@@ -127,42 +171,10 @@ fn subject(args: &BenchArgs, path: &Path, host: &HostModel, device: &Device, ban
     }
 }
 
-/// What the figures are.
-fn footnotes(args: &BenchArgs, plan: &BenchPlan, device: &Device, bandwidth: Option<f64>) -> Vec<String> {
-    let mut notes = vec![
-        format!("device: {} ({})", device.facts().name, device.facts().driver.info),
-        "t/s: tokens over the wall time from a request's start to its last token; sampling is included, and every token that is \
-         generated is turned into text (llama-bench leaves both out)"
-            .to_owned(),
-        "GPU us, gap us: median time that the GPU works on a token and idles before the next, and the 99th percentile of the latter; \
-         from a run of its own, because taking timestamps costs time"
-            .to_owned(),
-        "host us: time per token that the engine's thread spends on anything but waiting for the GPU".to_owned(),
-        format!("MB/token: weights and cache that a token reads, by the cost model; one cache of {} tokens for all tests", plan.context),
-        match bandwidth {
-            Some(bandwidth) => format!(
-                "% BW: MB/token times t/s, of the {:.1} GB/s at which a kernel that does nothing else reads the device's memory",
-                bandwidth / 1e9
-            ),
-            None => "% BW: the bandwidth was not measured".to_owned(),
-        },
-        "logits: the first half of the FNV-1a of the last ones' bits; equal results have equal hashes".to_owned(),
-    ];
-    if args.sampler != BenchSampler::Greedy {
-        notes.push(format!("tokens are sampled: {}", sampler::description(&measure::sampling(args.sampler))));
-    }
-    if args.fill == Fill::Synthetic && plan.depths != [0] {
-        notes.push("the context before the tests is made up, not computed: --fill synthetic".to_owned());
-    }
-    if !args.host_work.is_zero() {
-        notes.push(format!("the host is kept busy for {} us after every token", args.host_work.as_micros()));
-    }
-    notes
-}
-
 /// Prints results as they come, as far as the format allows.
 struct Printer {
     format: TableFormat,
+    table: Table,
     /// Whether nothing has been printed.
     is_first: bool,
     /// The elements of a JSON array, which is printed at the end.
@@ -174,15 +186,15 @@ struct Printer {
 }
 
 impl Printer {
-    fn new(format: TableFormat) -> Self {
-        Self { format, is_first: true, objects: Vec::new(), comparisons: String::new(), profiles: String::new() }
+    fn new(format: TableFormat, table: Table) -> Self {
+        Self { format, table, is_first: true, objects: Vec::new(), comparisons: String::new(), profiles: String::new() }
     }
 
     fn row(&mut self, row: &Row) -> Result<()> {
         let is_first = std::mem::replace(&mut self.is_first, false);
         let head = |head: &dyn Fn() -> String| if is_first { head() } else { String::new() };
         match self.format {
-            TableFormat::Md => output::stdout(&(head(&|| row.markdown_head()) + &row.markdown())),
+            TableFormat::Md => output::stdout(&(head(&|| self.table.head()) + &self.table.line(row))),
             TableFormat::Csv => output::stdout(&(head(&|| row.csv_head()) + &row.csv())),
             TableFormat::Json | TableFormat::Jsonl => self.object(Value::Object(row.json())),
         }

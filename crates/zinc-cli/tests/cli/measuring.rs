@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Outcome, argument, command, interrupt, zinc};
+use crate::support::{Outcome, TINY, argument, command, interrupt, source_argument, zinc};
 
 /// Writes a small made-up model and returns its path as an argument.
 fn synth(directory: &Path, name: &str, arguments: &[&str]) -> String {
@@ -148,6 +148,89 @@ fn neither_depth_nor_fence_changes_the_logits() {
         assert_eq!(test[2]["sync"], "fence");
         assert!(test.iter().all(|row| row["logits_fnv1a"] == test[0]["logits_fnv1a"]), "{test:?}");
     }
+}
+
+#[test]
+fn the_sync_matrix_has_every_cell_and_one_hash() {
+    let flags = ["--sync-matrix", "-n", "4", "--mask-us", "100", "--queues", "2", "-o", "json"];
+    let rows = bench(&[&["-m", &source_argument(TINY)], &flags[..]].concat()).json();
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 63);
+    let paces = [
+        ("fence", 1),
+        ("fence-kept", 1),
+        ("timeline", 1),
+        ("timeline", 2),
+        ("timeline", 3),
+        ("timeline", 4),
+        ("timeline", 8),
+    ];
+    let mut cells = rows.iter();
+    for control in ["gpu", "masked", "host-fed"] {
+        for host_work in [0, 250, 500] {
+            let mut fence = None;
+            for (sync, depth) in paces {
+                let row = cells.next().unwrap();
+                assert_eq!((&row["control"], &row["host_work_us"]), (&control.into(), &host_work.into()));
+                assert_eq!(
+                    (&row["sync"], &row["inflight_depth"], &row["test"]),
+                    (&sync.into(), &depth.into(), &"tg4".into())
+                );
+                assert_eq!(row["mask_us"], if control == "masked" { 100.into() } else { Value::Null });
+                // Whether a second one exists is the device's matter, and the fence never uses it.
+                assert!(sync == "timeline" || row["queues"] == 1, "{row}");
+                let speed = row["avg_ts"].as_f64().unwrap();
+                let ratio = speed / *fence.get_or_insert(speed);
+                assert!((row["fence_ratio"].as_f64().unwrap() / ratio - 1.0).abs() < 1e-9, "{row}");
+                let host_us = row["host_us"].as_f64().unwrap();
+                let least = f64::from(host_work) + row["mask_us"].as_f64().unwrap_or(0.0);
+                assert!(host_us >= least, "{host_us} us of the host, at least {least} of work: {row}");
+                let (gap, p99) =
+                    (row["idle_gap_median_us"].as_f64().unwrap(), row["idle_gap_p99_us"].as_f64().unwrap());
+                assert!(gap <= p99, "{row}");
+                // The mask allows everything and the host takes the likeliest, so the tokens are the same in all cells.
+                assert_eq!(row["logits_fnv1a"], rows[0]["logits_fnv1a"], "{row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_host_has_a_say_in_a_single_test() {
+    let tiny = source_argument(TINY);
+    let control = |flags: &[&str]| bench(&[&["-m", &tiny, "-p", "0", "-n", "4"], flags].concat());
+    let table = control(&["--control", "masked", "--mask-us", "50", "--sync", "both", "--sampler", "all"]).success();
+    for part in ["| control  |", "| masked   |", "each takes the host 50 us", "times the fence", "xtc 0.5"] {
+        assert!(table.contains(part), "no {part} in {table}");
+    }
+    let rows = control(&["--control", "host-fed", "--sync", "fence-kept", "-o", "json"]).json();
+    assert_eq!((&rows[0]["sync"], &rows[0]["control"]), (&"fence-kept".into(), &"host-fed".into()));
+    assert_eq!(rows[0]["sampler"], "likeliest");
+    zinc(&["bench", "--mask-us", "1"]).failure(2, &["--mask-us", "--control masked"]);
+    zinc(&["bench", "--sync-matrix", "--sync", "fence"]).failure(2, &["--sync-matrix", "--sync"]);
+}
+
+#[test]
+fn drafts_are_compared_with_none_and_change_no_logits() {
+    let tiny = source_argument(TINY);
+    let flags = ["-p", "0", "-n", "16", "--draft-policy", "always", "--draft-max", "3", "--sync", "both", "-o", "json"];
+    let outcome = bench(&[&["-m", &tiny, "--draft", &tiny], &flags[..]].concat());
+    assert_eq!(outcome.stderr.matches("without drafts").count(), 3, "{outcome:?}");
+    let rows = outcome.json();
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for pair in rows.chunks(2) {
+        let (plain, drafted) = (&pair[0], &pair[1]);
+        assert_eq!(plain["draft"], Value::Null);
+        assert_eq!((&drafted["draft"], &drafted["draft_max"]), (&tiny.as_str().into(), &3.into()));
+        // A model agrees with itself: 16 tokens are 4 steps of one token and 3 drafts.
+        assert_eq!((&drafted["draft_steps"], &drafted["draft_accepted_per_step"]), (&4.into(), &3.0.into()));
+        let ratio = drafted["avg_ts"].as_f64().unwrap() / plain["avg_ts"].as_f64().unwrap();
+        assert!((drafted["draft_ratio"].as_f64().unwrap() / ratio - 1.0).abs() < 1e-9, "{drafted}");
+        assert_eq!(drafted["logits_fnv1a"], rows[0]["logits_fnv1a"], "{drafted}");
+        assert_eq!(plain["logits_fnv1a"], rows[0]["logits_fnv1a"], "{plain}");
+    }
+    zinc(&["bench", "--draft-ngram", "--control", "masked"]).failure(2, &["--control", "drafts"]);
 }
 
 #[test]
