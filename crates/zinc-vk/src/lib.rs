@@ -64,6 +64,7 @@ mod queue;
 mod recording;
 mod retire;
 mod staging;
+mod sync;
 mod timeline;
 mod timestamps;
 mod validation;

@@ -33,16 +33,18 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use parking_lot::Mutex;
 
 use crate::device::{Device, Loss, Shared};
 use crate::error::{Error, Result};
+use crate::sync::{AtomicU64, Mutex};
 
 mod counter;
+#[cfg(test)]
+mod interleavings;
 
 pub(crate) use counter::SemaphoreCounter;
 
@@ -146,7 +148,7 @@ impl Timeline {
         loss: Arc<Loss>,
         max_difference: u64,
     ) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         Self {
             id: TimelineId(NEXT.fetch_add(1, Ordering::Relaxed)),
             name: name.to_owned(),
