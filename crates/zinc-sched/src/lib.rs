@@ -36,21 +36,24 @@
 //! ```
 //!
 //! 1. A [`Request`] waits in the queue of an [`EngineHandle`] until the engine's thread takes it. The part of the prompt that the cache
-//!    still holds is found ([`KvCache::reusable`]); the rest, and the budget, make a [`plan`]: so many `Feed` steps, then so many
-//!    `Decode` steps, all known beforehand.
-//! 2. [`plan::next_action`] fills the window: while fewer than [`InflightDepth`] steps are in flight and the plan has more, submit.
-//! 3. When the window is full, wait for its oldest step. [`StepModel::wait`] returns a [`StepOutput`].
-//! 4. [`resolve`](resolve::resolve) says what it means: fed, a token, the end, or stale, because the end came before it.
-//! 5. It is applied: the cache advances by the token that went in, the token that came out goes to the [`Outlet`], the phase changes.
-//! 6. When the sequence has ended, for whatever reason, nothing more is submitted; what is in flight is waited for and thrown away.
+//!    still holds is found ([`KvCache::reusable`]); the rest, and the budget, make a [`plan`]: so many `Feed` steps, then at most so many
+//!    that sample.
+//! 2. [`plan::next_action`] fills the window: while fewer than [`InflightDepth`] steps are in flight and tokens are wanted that none of
+//!    them brings, submit.
+//! 3. Where the host has a say ([`Control`]), sampling waits behind a gate. What a constraint computes opens it while the device runs the
+//!    forward pass, before the token before it is delivered; what a sampler chooses opens it when the logits are there.
+//! 4. When the window is full, wait for its oldest step. [`StepModel::wait`] returns a [`StepOutput`].
+//! 5. [`resolve`](resolve::resolve) says what it means: fed, a token or several, the end, or stale, because the end came before it.
+//! 6. It is applied: the cache advances by the tokens that went in, those that came out go to the [`Outlet`], the phase changes.
+//! 7. When the sequence has ended, for whatever reason, nothing more is submitted; what is in flight is waited for and thrown away.
 //!
 //! Plan and resolve are pure. [`Engine::run`] drives the loop, and works without a thread too.
 //!
 //! # Invariants
 //!
 //! - One thread touches the model. Everyone else talks to it by channels, and a dropped [`Generation`] is a cancellation.
-//! - The loop never looks at a token to decide what to submit next: what is submitted depends on counts alone. This is why every depth
-//!   gives the same tokens.
+//! - The loop never looks at a token to decide what to submit next: that depends on counts, and on what steps took where drafts are made
+//!   ([`speculation::Policy`]). This is why every depth gives the same tokens.
 //! - Never more than the depth is in flight, never more decode steps than the budget or the context can use, and nothing at all when
 //!   [`StepModel::begin`] is called.
 //! - Steps are waited for in the order of submission, each once, also when nobody wants them any more. The exception is a model that
@@ -66,8 +69,9 @@
 //!
 //! # Cancellation
 //!
-//! A cancel is noticed before the next submit, after the current wait or between the tokens of one step, whichever comes first. From then on no token is delivered and
-//! the live flag is cleared ([`StepModel::cancel`]), so of the steps in flight only the one that is running does any work.
+//! A cancel is noticed before the next submit, after the current wait or between the tokens of one step, whichever comes first. From then
+//! on no token is delivered, the live flag is cleared and every gate is opened ([`StepModel::cancel`]), so of the steps in flight only the
+//! one that is running does any work.
 //!
 //! # Features
 //!
