@@ -336,7 +336,7 @@ mod tests {
         // These may remove it, and what they remove depends on what is left by the others.
         for stage in [
             Sampling { typical_p: 0.5, ..filters.clone() },
-            Sampling { xtc: Xtc { probability: 0.5, threshold: 0.1 }, ..filters.clone() },
+            Sampling { xtc: Xtc { probability: 0.5, threshold: 0.1 }, ..filters },
         ] {
             assert_eq!(stage.clone().normalized(), stage);
         }
