@@ -1,6 +1,5 @@
 //! The sampler of a command: from flags to the requests that are made with it.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
@@ -47,8 +46,7 @@ impl Sampler {
             TokenCount::Unlimited => None,
             TokenCount::AtMost(count) => Some(count),
         };
-        let mut sampling = args.sampling.sampling(seed);
-        sampling.logit_bias = sums(&sampling.logit_bias);
+        let sampling = args.sampling.sampling(seed);
         sampling.check(0).map_err(|error| Error::usage(error.to_string()))?;
         let end = if args.ignore_eos { End::Never } else { End::Model };
         let (sampling, breakers) = (sampling.normalized(), args.sampling.breakers());
@@ -111,15 +109,6 @@ pub(crate) fn set_breakers<S: AsRef<str>>(sampling: &mut Sampling, texts: &[S], 
     Ok(())
 }
 
-/// One bias for each id, by growing id: those for the same id add up.
-fn sums(biases: &[(u32, f32)]) -> Vec<(u32, f32)> {
-    let mut sums = BTreeMap::new();
-    for &(id, bias) in biases {
-        *sums.entry(id).or_insert(0.0) += bias;
-    }
-    sums.into_iter().collect()
-}
-
 /// The stages of a sampler that do something, with their parameters by the names of their flags.
 pub(crate) fn description(sampling: &Sampling) -> String {
     let Sampling { temperature, seed: _, top_k, top_p, min_p, typical_p, top_n_sigma, xtc, penalties, dry, logit_bias } =
@@ -164,12 +153,6 @@ fn window(last: LastTokens) -> String {
 mod tests {
     use super::*;
     use crate::args;
-
-    #[test]
-    fn biases_of_one_id_add_up() {
-        let summed = sums(&[(9, 1.0), (3, -0.5), (9, 0.25), (3, f32::NEG_INFINITY), (4, 1.0), (4, -1.0)]);
-        assert_eq!(summed, [(3, f32::NEG_INFINITY), (4, 0.0), (9, 1.25)]);
-    }
 
     #[test]
     fn what_is_on_is_described() {

@@ -129,9 +129,7 @@ impl Sampling {
 
     /// Whether repetitions are penalised by their length.
     pub fn has_dry(&self) -> bool {
-        self.dry
-            .as_ref()
-            .is_some_and(|dry| dry.multiplier != 0.0 && dry.base >= 1.0 && dry.last_n != LastTokens::Count(0))
+        self.dry.as_ref().is_some_and(Dry::is_on)
     }
 
     /// The same choices, with every stage that cannot change them at its neutral value, so that [`Self::is_greedy`] and
@@ -166,42 +164,41 @@ impl Sampling {
     /// # Errors
     /// [`Error::InvalidSampling`], [`Error::BiasOutsideVocabulary`].
     pub fn check(&self, vocabulary_tokens: u32) -> Result<()> {
+        /// So that no adjustment of a logit overflows.
+        const MOST: f32 = 65_536.0;
         let dry = self.dry.as_ref();
-        let finite = |value: f32| value.is_finite();
+        let Penalties { repeat, frequency, presence, .. } = self.penalties;
         let at_least_0 = |value: f32| value.is_finite() && value >= 0.0;
         let probability = |value: f32| (0.0..=1.0).contains(&value);
+        let signed = |value: f32| (-MOST..=MOST).contains(&value);
+        let unsigned = |value: f32| (0.0..=MOST).contains(&value);
         for (parameter, value, valid, expected) in [
             ("temperature", self.temperature, at_least_0(self.temperature), "a finite number >= 0; 0 is greedy"),
             ("top-p", self.top_p, at_least_0(self.top_p), "a finite number >= 0; 1 and more keep all"),
             ("min-p", self.min_p, probability(self.min_p), "0 to 1"),
             ("typical", self.typical_p, at_least_0(self.typical_p), "a finite number >= 0; 1 and more keep all"),
-            ("top-n-sigma", self.top_n_sigma, finite(self.top_n_sigma), "a finite number; 0 and less are off"),
+            (
+                "top-n-sigma",
+                self.top_n_sigma,
+                self.top_n_sigma.is_finite() && self.top_n_sigma <= 255.0,
+                "a finite number up to 255; 0 and less are off",
+            ),
             ("xtc-probability", self.xtc.probability, probability(self.xtc.probability), "0 to 1"),
             ("xtc-threshold", self.xtc.threshold, probability(self.xtc.threshold), "0 to 1"),
-            (
-                "repeat-penalty",
-                self.penalties.repeat,
-                self.penalties.repeat.is_normal() && self.penalties.repeat > 0.0,
-                "a finite number > 0; 1 is off",
-            ),
-            (
-                "frequency-penalty",
-                self.penalties.frequency,
-                finite(self.penalties.frequency),
-                "a finite number; 0 is off",
-            ),
-            ("presence-penalty", self.penalties.presence, finite(self.penalties.presence), "a finite number; 0 is off"),
+            ("repeat-penalty", repeat, (1.0 / MOST..=MOST).contains(&repeat), "1/65536 to 65536; 1 is off"),
+            ("frequency-penalty", frequency, signed(frequency), "-65536 to 65536; 0 is off"),
+            ("presence-penalty", presence, signed(presence), "-65536 to 65536; 0 is off"),
             (
                 "dry-multiplier",
                 dry.map_or(0.0, |dry| dry.multiplier),
-                dry.is_none_or(|dry| at_least_0(dry.multiplier)),
-                "a finite number >= 0; 0 is off",
+                dry.is_none_or(|dry| unsigned(dry.multiplier)),
+                "0 to 65536; 0 is off",
             ),
             (
                 "dry-base",
                 dry.map_or(1.0, |dry| dry.base),
-                dry.is_none_or(|dry| finite(dry.base)),
-                "a finite number; less than 1 is off",
+                dry.is_none_or(|dry| unsigned(dry.base)),
+                "0 to 65536; less than 1 is off",
             ),
         ] {
             if !valid {
@@ -282,6 +279,11 @@ mod tests {
             Sampling { penalties: Penalties { repeat: 0.0, ..Penalties::OFF }, ..Sampling::GREEDY },
             Sampling { penalties: Penalties { frequency: f32::NAN, ..Penalties::OFF }, ..Sampling::GREEDY },
             Sampling { penalties: Penalties { presence: f32::INFINITY, ..Penalties::OFF }, ..Sampling::GREEDY },
+            Sampling { penalties: Penalties { presence: -70_000.0, ..Penalties::OFF }, ..Sampling::GREEDY },
+            Sampling { penalties: Penalties { repeat: 1e-5, ..Penalties::OFF }, ..Sampling::GREEDY },
+            Sampling { top_n_sigma: 256.0, ..Sampling::GREEDY },
+            Sampling { dry: Some(Dry { base: -1.0, ..DRY }), ..Sampling::GREEDY },
+            Sampling { dry: Some(Dry { multiplier: f32::INFINITY, ..DRY }), ..Sampling::GREEDY },
             Sampling { logit_bias: vec![(1, f32::NAN)], ..Sampling::GREEDY },
         ];
         for sampling in bad {

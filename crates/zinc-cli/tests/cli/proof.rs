@@ -5,9 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{argument, source_argument, zinc};
-
-const QUESTION: &str = "What is a telescope?";
+use crate::support::{QUESTION, argument, source_argument, zinc};
 
 /// Answers the question and writes a trace; returns its path as an argument.
 fn traced(directory: &Path, name: &str, arguments: &[&str]) -> String {

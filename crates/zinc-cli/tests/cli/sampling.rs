@@ -54,6 +54,7 @@ fn parameters_outside_their_range_are_refused_before_a_file_is_opened() {
         (["--xtc-probability", "2"], ["xtc-probability", "2"]),
         (["--xtc-threshold", "-1"], ["xtc-threshold", "-1"]),
         (["--repeat-penalty", "0"], ["repeat-penalty", "0"]),
+        (["--frequency-penalty", "70000"], ["frequency-penalty", "70000"]),
         (["--frequency-penalty", "inf"], ["frequency-penalty", "inf"]),
         (["--presence-penalty", "nan"], ["presence-penalty", "NaN"]),
         (["--dry-multiplier", "-1"], ["dry-multiplier", "-1"]),
@@ -125,7 +126,7 @@ fn the_generation_ends_with_its_stop_string() {
     let run = ["--ignore-eos", "-n", "200", "--stop", " of", "--host-work-us", "5000", "--trace", &path];
     assert_eq!(greedy(&run), "Telescope: a magnifier\n");
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    let tokens = trace["completion_tokens"].as_u64().unwrap();
+    let tokens = trace["zinc"]["completion_tokens"].as_u64().unwrap();
     // Seven tokens up to the stop string, and those that came before the engine saw the cancel.
     assert!((7..100).contains(&tokens), "{tokens}");
 }
