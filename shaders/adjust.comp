@@ -100,11 +100,12 @@ void sum_up(uint64_t moments) {
             squares += uint64_t(x * x);
         }
     }
-    uint64_t total = workgroup_sum(uint64_t(sum));
-    squares = workgroup_sum(squares);
+    uvec4 sums = uvec4(in_parts(uint64_t(sum)), 0), square_sums = uvec4(in_parts(squares), 0), none = uvec4(0);
+    uvec2 maxima = uvec2(0);
+    workgroup_reduce(sums, square_sums, none, maxima, subgroups_per_workgroup());
     if (thread_index() != 0) return;
-    Moments(moments).sum = total;
-    Moments(moments).squares = squares;
+    Moments(moments).sum = of_parts(sums.xyz);
+    Moments(moments).squares = of_parts(square_sums.xyz);
 }
 
 void main() {

@@ -56,7 +56,7 @@ void main() {
         uint length = breaker_at(last, distance, params.tail_count);
         if (length != 0) breaker = (0x7ffffffu - distance) << 5 | length;
     }
-    breaker = workgroup_max(breaker);
+    breaker = workgroup_max(breaker, subgroups_per_workgroup());
     uint limit = min(window, allowed + params.dry_penalty_count - 1);
     if (breaker != 0) limit = min(limit, 0x7ffffffu - (breaker >> 5) - ((breaker & 31) - 1));
     if (limit < allowed) return;

@@ -37,7 +37,10 @@ void main() {
             mass += softmax_weight(below);
         }
     }
-    mass = workgroup_sum(mass);
+    uvec4 parts = uvec4(in_parts(mass), 0);
+    uvec2 maxima = uvec2(0);
+    workgroup_reduce(parts, maxima, subgroups_per_workgroup());
+    mass = of_parts(parts.xyz);
     uvec2 words = uvec2(uint(mass), uint(mass >> 32));
     if (thread_index() == 0) store_uvec2(own_copy(push.masses, push.stride), share * 8, words);
 }

@@ -28,13 +28,16 @@ shared uint top_count;
 // The mass of all shares, relative to `top`.
 uint64_t total_mass(uint64_t shares) {
     uint64_t masses = own_copy(push.masses, push.stride), mass = 0;
-    for (uint share = thread_index(); share < share_total; share += workgroup_size()) {
+    for (uint share = lane_index(); share < share_total; share += workgroup_size()) {
         uint highest = Share(shares + uint64_t(share * SHARE_BYTES)).highest;
         if (highest == 0) continue;
         uvec2 words = load_uvec2(masses, share * 8);
         mass += weighted_mass(composite(words.y, words.x), entry_weight(highest));
     }
-    return workgroup_sum(mass);
+    uvec4 parts = uvec4(in_parts(mass), 0);
+    uvec2 maxima = uvec2(0);
+    workgroup_reduce(parts, maxima, share_holders());
+    return of_parts(parts.xyz);
 }
 
 void main() {
@@ -45,12 +48,13 @@ void main() {
     uint64_t shares = own_copy(push.shares, push.stride);
     uvec2 keys = load_summaries(shares).xy;
     top = order_value(keys.x);
+    if (TOP_LOGPROBS <= share_total) keys.y = max(keys.y, ranked_share(shares, TOP_LOGPROBS, false));
     lowest = composite(keys.y, 0);
     uint64_t mass = 0;
     if (keys.x != 0) {
         mass = total_mass(shares);
         gather_candidates();
-        Survey survey = survey_candidates();
+        Survey survey = survey_candidates(BY_COUNT);
         if (survey.count > TOP_LOGPROBS) {
             lowest = max(lowest, select_last(BY_COUNT, uint64_t(TOP_LOGPROBS), survey.highest, survey.lowest));
         }

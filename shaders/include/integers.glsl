@@ -1,47 +1,99 @@
 // Sums and maxima of integers over a whole workgroup of at most 1,024 threads, and subgroups of at least 8. They are exact, so that the order does
 // not matter. Each ends with every thread holding the result, and may be called again at once.
-shared uvec4 integer_partials[128];
+//
+// `holders` is how many of the first subgroups may hold anything but zeros: often it is one, and then the others have nothing to do. Of more
+// than a few, the subgroups' values are combined by every subgroup for itself, its lanes taking those of a subgroup each.
+const uint FEW = 4;
 
-// Combines one value of each subgroup: first those at a distance of SUBGROUP, in each lane, then the lanes.
-#define COMBINE(type, field, zero, pair, across)                                                                                       \
-    barrier(); /* the previous reduction's readers are done */                                                                         \
-    if (subgroupElect()) integer_partials[gl_SubgroupID].field = value;                                                                \
-    barrier();                                                                                                                         \
-    type all = zero;                                                                                                                   \
-    for (uint i = gl_SubgroupInvocationID; i < subgroups_per_workgroup(); i += SUBGROUP) all = pair(all, integer_partials[i].field);   \
-    return across(all);
-#define PLUS(a, b) (a) + (b)
+shared uvec4 integer_sums[3 * 128];
+shared uvec2 integer_maxima[128];
 
-uvec4 workgroup_sum(uvec4 value) {
-    value = subgroupAdd(value);
-    COMBINE(uvec4, xyzw, uvec4(0), PLUS, subgroupAdd)
+// Three sums and two maxima at once, for the price of the same barriers.
+void workgroup_reduce(inout uvec4 a, inout uvec4 b, inout uvec4 c, inout uvec2 maxima, uint holders) {
+    holders = min(holders, subgroups_per_workgroup());
+    barrier(); // the previous reduction's readers are done
+    if (gl_SubgroupID < holders) {
+        a = subgroupAdd(a);
+        b = subgroupAdd(b);
+        c = subgroupAdd(c);
+        maxima = subgroupMax(maxima);
+        if (subgroupElect()) {
+            integer_sums[gl_SubgroupID * 3] = a;
+            integer_sums[gl_SubgroupID * 3 + 1] = b;
+            integer_sums[gl_SubgroupID * 3 + 2] = c;
+            integer_maxima[gl_SubgroupID] = maxima;
+        }
+    }
+    barrier();
+    a = b = c = uvec4(0);
+    maxima = uvec2(0);
+    bool few = holders <= FEW;
+    for (uint i = few ? 0 : gl_SubgroupInvocationID; i < holders; i += few ? 1 : SUBGROUP) {
+        a += integer_sums[i * 3];
+        b += integer_sums[i * 3 + 1];
+        c += integer_sums[i * 3 + 2];
+        maxima = max(maxima, integer_maxima[i]);
+    }
+    if (few) return;
+    a = subgroupAdd(a);
+    b = subgroupAdd(b);
+    c = subgroupAdd(c);
+    maxima = subgroupMax(maxima);
 }
 
-uint workgroup_max(uint value) {
-    value = subgroupMax(value);
-    COMBINE(uint, x, 0u, max, subgroupMax)
+// A sum and two maxima.
+void workgroup_reduce(inout uvec4 sum, inout uvec2 maxima, uint holders) {
+    holders = min(holders, subgroups_per_workgroup());
+    barrier();
+    if (gl_SubgroupID < holders) {
+        sum = subgroupAdd(sum);
+        maxima = subgroupMax(maxima);
+        if (subgroupElect()) {
+            integer_sums[gl_SubgroupID] = sum;
+            integer_maxima[gl_SubgroupID] = maxima;
+        }
+    }
+    barrier();
+    sum = uvec4(0);
+    maxima = uvec2(0);
+    bool few = holders <= FEW;
+    for (uint i = few ? 0 : gl_SubgroupInvocationID; i < holders; i += few ? 1 : SUBGROUP) {
+        sum += integer_sums[i];
+        maxima = max(maxima, integer_maxima[i]);
+    }
+    if (few) return;
+    sum = subgroupAdd(sum);
+    maxima = subgroupMax(maxima);
 }
 
-uvec2 workgroup_max(uvec2 value) {
-    value = subgroupMax(value);
-    COMBINE(uvec2, xy, uvec2(0), max, subgroupMax)
+uvec2 workgroup_max(uvec2 value, uint holders) {
+    holders = min(holders, subgroups_per_workgroup());
+    barrier();
+    if (gl_SubgroupID < holders) {
+        value = subgroupMax(value);
+        if (subgroupElect()) integer_maxima[gl_SubgroupID] = value;
+    }
+    barrier();
+    uvec2 all = uvec2(0);
+    bool few = holders <= FEW;
+    for (uint i = few ? 0 : gl_SubgroupInvocationID; i < holders; i += few ? 1 : SUBGROUP) all = max(all, integer_maxima[i]);
+    return few ? all : subgroupMax(all);
 }
+uint workgroup_max(uint value, uint holders) { return workgroup_max(uvec2(value, 0), holders).x; }
 
 // A number of 64 bits in parts of 22, whose sums over a workgroup fit into 32 bits.
 uvec3 in_parts(uint64_t value) { return uvec3(uint(value) & 0x3fffffu, uint(value >> 22) & 0x3fffffu, uint(value >> 44)); }
 uint64_t of_parts(uvec3 parts) { return uint64_t(parts.x) + (uint64_t(parts.y) << 22) + (uint64_t(parts.z) << 44); }
 
-uint64_t workgroup_sum(uint64_t value) { return of_parts(workgroup_sum(uvec4(in_parts(value), 0)).xyz); }
-
 // The sum of the values of the lanes before the own one, by `lane_index`, and of all.
 uint workgroup_sum_before(uint value, out uint total) {
     uint before = subgroupExclusiveAdd(value), own = subgroupAdd(value);
     barrier();
-    if (subgroupElect()) integer_partials[gl_SubgroupID].x = own;
+    if (subgroupElect()) integer_maxima[gl_SubgroupID].x = own;
     barrier();
     uvec2 sums = uvec2(0); // of the subgroups before, and of all
     for (uint i = gl_SubgroupInvocationID; i < subgroups_per_workgroup(); i += SUBGROUP) {
-        uint other = integer_partials[i].x;
+        uint other = integer_maxima[i].x;
         sums += uvec2(i < gl_SubgroupID ? other : 0, other);
     }
     sums = subgroupAdd(sums);

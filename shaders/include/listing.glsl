@@ -9,7 +9,7 @@ const uint STEPS = 256;
 
 shared vec4 values[QUADS]; // of four neighbouring ids each
 shared uint steps[STEPS];  // candidates by how far they are below the highest
-shared uint last_step;     // the last one listed
+shared uint last_steps[2]; // that of the k-th candidate, and that of number SOME
 
 #ifdef SCORED
 // The scores of a quad whose first id is given.
@@ -46,9 +46,10 @@ uint step_below(float highest, float logit) {
     return min(max(floatBitsToUint(below) >> 19, 1904u) - 1904u, STEPS - 1u);
 }
 
-// The step at which the share has `limit` candidates. Fewer than those are not asked for.
-uint step_of(float highest, uint limit) {
+// The steps at which the share has so many candidates; the last one where it has fewer.
+uvec2 steps_of(float highest, uvec2 limits) {
     for (uint i = lane_index(); i < STEPS; i += workgroup_size()) steps[i] = 0;
+    if (lane_index() < 2) last_steps[lane_index()] = STEPS - 1;
     barrier();
     for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
         for (uint j = 0; j < 4; j++) {
@@ -59,42 +60,48 @@ uint step_of(float highest, uint limit) {
     barrier();
     uint own = lane_index() < STEPS ? steps[lane_index()] : 0, total;
     uint before = workgroup_sum_before(own, total);
-    if (before < limit && before + own >= limit) last_step = lane_index();
+    for (uint n = 0; n < 2; n++) {
+        if (before < limits[n] && before + own >= limits[n]) last_steps[n] = lane_index();
+    }
     barrier();
-    return last_step;
+    return uvec2(last_steps[0], last_steps[1]);
 }
 
 // Writes summary and list of share number `share` of `shares`, from `values`. With a limit other than 0 the list is cut at the step at which it
 // has so many. Returns the order key of the highest candidate, 0 if there is none. Every thread of the workgroup takes part.
 uint list_share(uint share, uint shares, uint limit, uint64_t summaries, uint64_t items) {
     barrier(); // the values are there
-    uint highest = 0;
+    uvec2 keys = uvec2(0);   // the highest
     uvec4 counts = uvec4(0); // candidates, and what is not finite
     for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
         for (uint j = 0; j < 4; j++) {
             float value = values[quad][j];
             if (is_candidate(value)) {
-                highest = max(highest, order_key(value));
+                keys.x = max(keys.x, order_key(value));
                 counts.x++;
             } else if (is_broken(value)) {
                 counts.y++;
             }
         }
     }
-    highest = workgroup_max(highest);
-    counts = workgroup_sum(counts);
+    workgroup_reduce(counts, keys, subgroups_per_workgroup());
+    uint highest = keys.x, finite = counts.x;
     float highest_value = order_value(highest);
-    uint last = STEPS - 1;
-    if (limit != 0 && limit < counts.x) last = step_of(highest_value, limit);
+    bool cut = limit != 0 && limit < finite;
+    uvec2 last = steps_of(highest_value, uvec2(cut ? limit : 0xffffffffu, SOME));
 
     uint listed = 0;
-    uint least = 0; // inverted, so that the least key is the highest here
+    uvec2 least = uvec2(0); // keys of the least that is listed, and of the least of SOME: inverted, so that it is the highest
     for (uint first = 0; first < QUADS; first += workgroup_size()) {
         uint quad = first + lane_index();
         vec4 value = vec4(NO_VALUE);
         if (quad < QUADS) value = values[quad];
         bvec4 kept;
-        for (uint j = 0; j < 4; j++) kept[j] = is_candidate(value[j]) && step_below(highest_value, value[j]) <= last;
+        for (uint j = 0; j < 4; j++) {
+            uint step = step_below(highest_value, value[j]);
+            kept[j] = is_candidate(value[j]) && step <= last.x;
+            if (kept[j]) least = max(least, uvec2(1, step <= last.y ? 1 : 0) * ~order_key(value[j]));
+        }
         uint own = uint(kept.x) + uint(kept.y) + uint(kept.z) + uint(kept.w), total;
         uint entry = listed + workgroup_sum_before(own, total);
         listed += total;
@@ -105,7 +112,6 @@ uint list_share(uint share, uint shares, uint limit, uint64_t summaries, uint64_
 #endif
         for (uint j = 0; j < 4; j++) {
             if (!kept[j]) continue;
-            least = max(least, ~order_key(value[j]));
             store_f32(items, item_offset(PART_LOGITS, shares, share, entry), value[j]);
             store_u32(items, item_offset(PART_IDS, shares, share, entry), id + j);
 #ifdef SCORED
@@ -114,13 +120,14 @@ uint list_share(uint share, uint shares, uint limit, uint64_t summaries, uint64_
             entry++;
         }
     }
-    if (limit != 0) least = workgroup_max(least);
+    least = workgroup_max(least, subgroups_per_workgroup());
     if (thread_index() != 0) return highest;
     Share summary = Share(summaries + uint64_t(share * SHARE_BYTES));
-    summary.finite = counts.x;
+    summary.finite = finite;
     summary.non_finite = counts.y;
     summary.highest = highest;
-    summary.least = limit != 0 && listed >= limit ? ~least : 0;
+    summary.some = listed >= SOME ? ~least.y : 0;
+    summary.least = limit != 0 && listed >= limit ? ~least.x : 0;
     summary.listed = listed;
     return highest;
 }

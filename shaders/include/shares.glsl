@@ -13,10 +13,12 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Share {
     uint finite;     // candidates: tokens whose logits are neither NaN nor infinite
     uint non_finite; // tokens whose logits are NaN or plus infinity
     uint highest;    // the order key of the highest candidate, 0 if there is none
+    uint some;       // an order key that SOME listed candidates reach, and not many more; 0 if fewer are listed
     uint least;      // where the list holds k candidates or more: the order key of its least, else 0
     uint listed;     // entries of the list
 };
-const uint SHARE_BYTES = 20;
+const uint SHARE_BYTES = 24;
+const uint SOME = 8;
 
 // What lists are made of, in the order of the three parts.
 const uint PART_LOGITS = 0, PART_IDS = 1, PART_SCORES = 2;

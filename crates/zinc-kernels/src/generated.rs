@@ -1,27 +1,27 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   7c2f30af02cff56c3b4f622d08aa15ea149f4ca02067389853fbbd09554dc2bf crates/zinc-kernels/spv/adjust.spv
+//   319994129bb245ef094deb732aec0b581108e9259a2905d4b279ddf2f3c23600 crates/zinc-kernels/spv/adjust.spv
 //   63c055c30e5dc2a13a0673bebf557c29665d93ed995ff5d8d2e33da145cb0764 crates/zinc-kernels/spv/advance.spv
 //   ca5789eef43c3342c02f985cac019aef5aa579ba2efb9218bf57dc93350b3a84 crates/zinc-kernels/spv/attention.spv
-//   c4df42c2fa57c24ccc7e5dc1f5bcf1b4cc839b2ba075511ff5982e8d1823c239 crates/zinc-kernels/spv/choose.spv
-//   0cf6065bc0814ec4860bb722201e34c169b35a970ffbc8e66e3143ff739debb5 crates/zinc-kernels/spv/dry.spv
+//   09b3e927dcd85816f7746ea0d52ba60ed547fb1c4cfcf370733834a5628101f5 crates/zinc-kernels/spv/choose.spv
+//   7cee1f4496d4a5c2ceb2943482203258d401f5c340c6ac8fa877e5cac980e543 crates/zinc-kernels/spv/dry.spv
 //   98346de980572eaf09d416e4fe8a3ad23a52a2d22b125fc17d6c8c06d1bcb522 crates/zinc-kernels/spv/expert_down.spv
 //   78600803ea9a561372a9d050dae3b16e7cc1121120939c824c6ee44dde205eb7 crates/zinc-kernels/spv/gate_up.spv
 //   16857c03b77d001e3402b841ba341bfa4605143bcc4830ec340ba609e01617d4 crates/zinc-kernels/spv/gather.spv
-//   7b28241f8cd4ec8b1f703548044f0691ecb58a542975d29251d6a57bf8ff9ff8 crates/zinc-kernels/spv/logprob_shares.spv
-//   97585533dcf81230ad42b6b6e5b602aaf6f5ddb0d28f2487961b44d92f69d7ef crates/zinc-kernels/spv/logprobs.spv
+//   6666219eaffb674fb2d00d31a29a2d4b73c0c9829af470a34781beddbbeaaa78 crates/zinc-kernels/spv/logprob_shares.spv
+//   598bf3856335a2569c5958da8085e47216e3f50adcfdc55230a78fb6e432759d crates/zinc-kernels/spv/logprobs.spv
 //   d2b9f51568c921709a9fe7804073c5a1c560bdf82d045b0c242dc6507ba15634 crates/zinc-kernels/spv/lookup.spv
 //   d0d305e4343c44497924c8ea00eaa75ab2bfe7d7b0a8aad52c1b4af4e9cf415c crates/zinc-kernels/spv/mat_vec.spv
 //   fe8eb43d353b776b5c433f7c7f173859606a49d5c2d9c70cbdd4690b4e188ce8 crates/zinc-kernels/spv/propose.spv
 //   2148ddc5aa5e3495df0cdb5c2d42132c2934d09c0ec3d2808cb8a50e73051847 crates/zinc-kernels/spv/read.spv
 //   0f4a0d8565ab6ad7ec10b2936fa38d4e4adf0932286717d1449b80a13f423d84 crates/zinc-kernels/spv/router.spv
 //   af034f37012ff0f7935536813c1398b544283b8accc17b9d3b6a682ee28d220a crates/zinc-kernels/spv/sample.spv
-//   864563cbf33228352301e1e6aca63be23cd9c29e664b26091a73f984a4926df0 shaders/adjust.comp
+//   02c4b527421c6526a53fb36e75a9831a5e494f89684e80b86388c00d55297483 shaders/adjust.comp
 //   697263f0353d1c24c6088753aff6bf6c4af75f6a568bc512d66f4414b46245e8 shaders/advance.comp
 //   968f1c9d09acdf29fbe88c0af6ad9fc76ea4ef9ad7433914ea8e2cc419a65030 shaders/attention.comp
-//   fccb79d14ab1adec6d7c5b183831a3a3db6930a04d3a11d008659c8317e0ae98 shaders/choose.comp
-//   ef30132d81b1a7c34f0404d4d0e30b7a499dd340a1de4ef6ab888e76e1bd1132 shaders/dry.comp
+//   4e6de963f5f6ae10fa6ed827b67c634fa67c7fb5fca1cf4ac9efe3c53fbe6e7a shaders/choose.comp
+//   9e3608059fe143031c971b8fb12200a6e574fd83437b1623ee391148c08394dd shaders/dry.comp
 //   7bf27b1109609db9c39654e0975a941254a640ee8d790dfeb97a7e2ac47930e4 shaders/expert_down.comp
 //   62e2944b9dd46f6fd4b9481dc896a83f5ac1345e20a040b88bbb1c8353c1c838 shaders/gate_up.comp
 //   25a76e5cde1d7084341ed31f967b51808bcd6c0090c9da14f7c485715c5a6aa7 shaders/gather.comp
@@ -33,8 +33,8 @@
 //   d7bad5d245326dec3c364525dccd4c26a161ac3c005228544fc7b4755ab93a81 shaders/include/drafts.glsl
 //   338c2fc0e5d8b436bc05efbabceaf101b18821e881eb0a6b616f1c8b0fe6b677 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
-//   a0340e217bf72d2b0bac14d3f440e43c39ebccafdf74558f30a4b0e6e7f112b4 shaders/include/integers.glsl
-//   2e7e9ec2c11028a4a6c761dbe67fbf44966a289c30ef8271c8812f07b945a54f shaders/include/listing.glsl
+//   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
+//   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   2081d92afbaafbde482fa93c2aeef5263a8d131bbddeb050e495c651d5597962 shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
 //   6df819e495f7e4310cf35df087d6248fb8bd6818e523472c57c94c3b79cb5237 shaders/include/memory.glsl
@@ -43,12 +43,12 @@
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
 //   6e91d5c60bad09416a6fb435cec6e7c810936ba03ae84262540c96e2d8e811ba shaders/include/sampler.glsl
-//   088cf02167b685b30a82462713b0dd44a93e47c7ddf56417f36aef99957b5a05 shaders/include/select.glsl
-//   8789934a3181aacafd72fe68347e2cbd9d38e354283cbb91af3a7a3b3ff56f03 shaders/include/shares.glsl
+//   2dfd75bb382dcc520b815c875d472055726a63ab7c5db28f8e177b59514fa5a9 shaders/include/select.glsl
+//   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
 //   02c5f6217da54f351e36fbba8a01a831dfb8ca91386c02c2f08e58fd4656fb30 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
-//   666e64d2591b9cdc03b8c51737d0cf1a17dafae6f13480a4a9bfe84fa58164fc shaders/logprob_shares.comp
-//   047fb177f9e7d453070d4b4fb5520943260d9ba07f0c6acf18e69caa78568eb2 shaders/logprobs.comp
+//   763f51d90e78b1a7dc36a3da640f42b26e6f12b9a24a6ab942e6c2a63416c1eb shaders/logprob_shares.comp
+//   47e3ceeca13d52b83e2664e705ee7435dd566ae5790969459200bc0768ed8bb5 shaders/logprobs.comp
 //   0947a8bd73126c72736f936e12376c23c4fda7853d7cc5542c3c7d0079db954b shaders/lookup.comp
 //   de7cb07d0a4de379ca4fa93dd1476e7c7c0a71b25f6e3ad89820751c0ddf5818 shaders/mat_vec.comp
 //   54bf5c44dce7d4b28dfb5325b69807b383a030e01d275a35955df1acc9918f29 shaders/propose.comp
@@ -147,6 +147,16 @@ pub mod formats {
     pub const MXFP4: u32 = 15;
     /// `NO_FORMAT` in GLSL.
     pub const NO_FORMAT: u32 = 255;
+}
+
+/// Sums and maxima of integers over a whole workgroup of at most 1,024 threads, and subgroups of at least 8. They are exact, so that the order does
+/// not matter. Each ends with every thread holding the result, and may be called again at once.
+///
+/// `holders` is how many of the first subgroups may hold anything but zeros: often it is one, and then the others have nothing to do. Of more
+/// than a few, the subgroups' values are combined by every subgroup for itself, its lanes taking those of a subgroup each.
+pub mod integers {
+    /// `FEW` in GLSL.
+    pub const FEW: u32 = 4;
 }
 
 /// One share of the vocabulary: its values, its summary and its list (see shares.glsl). The Rust twin is `reference::shares`.
@@ -326,10 +336,14 @@ pub mod sampler {
 /// by radix, eight bits a pass: a histogram of the keys' next digits, by weight, says in which digit the target is reached. The first digit begins
 /// at the highest bit in which keys differ, and the search ends as soon as the target is reached exactly at the end of a digit, or by its
 /// only candidate; two or three passes are common. (Alabi, Blelloch, Gordon, Steinbach: Fast k-selection algorithms for graphics processing
-/// units, 2012.) Sums are integers, and do not depend on an order.
+/// units, 2012.) Sums are integers, and do not depend on an order. Of few candidates each is compared with each instead.
 pub mod select {
     /// `GATHERED` in GLSL.
     pub const GATHERED: u32 = 1024;
+    /// `RANKED` in GLSL.
+    pub const RANKED: u32 = 256;
+    /// `RANK_LANES` in GLSL.
+    pub const RANK_LANES: u32 = 4;
     /// `DIGIT_BITS` in GLSL.
     pub const DIGIT_BITS: u32 = 8;
     /// `DIGITS` in GLSL.
@@ -354,7 +368,9 @@ pub mod shares {
     /// `MAX_SHARES` in GLSL.
     pub const MAX_SHARES: u32 = 512;
     /// `SHARE_BYTES` in GLSL.
-    pub const SHARE_BYTES: u32 = 20;
+    pub const SHARE_BYTES: u32 = 24;
+    /// `SOME` in GLSL.
+    pub const SOME: u32 = 8;
     /// `PART_LOGITS` in GLSL.
     pub const PART_LOGITS: u32 = 0;
     /// `PART_IDS` in GLSL.
@@ -371,18 +387,21 @@ pub mod shares {
         pub non_finite: u32,
         /// the order key of the highest candidate, 0 if there is none
         pub highest: u32,
+        /// an order key that SOME listed candidates reach, and not many more; 0 if fewer are listed
+        pub some: u32,
         /// where the list holds k candidates or more: the order key of its least, else 0
         pub least: u32,
         /// entries of the list
         pub listed: u32,
     }
     const _: () = {
-        assert!(size_of::<Share>() == 20);
+        assert!(size_of::<Share>() == 24);
         assert!(std::mem::offset_of!(Share, finite) == 0);
         assert!(std::mem::offset_of!(Share, non_finite) == 4);
         assert!(std::mem::offset_of!(Share, highest) == 8);
-        assert!(std::mem::offset_of!(Share, least) == 12);
-        assert!(std::mem::offset_of!(Share, listed) == 16);
+        assert!(std::mem::offset_of!(Share, some) == 12);
+        assert!(std::mem::offset_of!(Share, least) == 16);
+        assert!(std::mem::offset_of!(Share, listed) == 20);
     };
 }
 
@@ -785,6 +804,8 @@ pub mod attention {
 pub mod choose {
     use super::KernelDef;
 
+    /// `XTC` in GLSL.
+    pub const XTC: u32 = 3;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

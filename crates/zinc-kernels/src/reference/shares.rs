@@ -1,6 +1,6 @@
 //! The vocabulary by shares, as `shaders/include/shares.glsl` lists it.
 
-use crate::generated::shares::{SHARE_IDS, Share};
+use crate::generated::shares::{SHARE_IDS, SOME, Share};
 
 /// A token that may be chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,23 +42,25 @@ pub(super) fn list_shares(values: &[f32], limit: u32, score: impl Fn(u32, f32) -
         let candidates = || (first..).zip(values.iter().copied()).filter(|(_, logit)| logit.is_finite());
         let highest = candidates().map(|(_, logit)| logit).fold(f32::NEG_INFINITY, f32::max);
         let finite = candidates().count() as u32;
-        let mut last_step = 255;
-        if limit != 0 && limit < finite {
-            let mut steps: Vec<u32> = candidates().map(|(_, logit)| step_below(highest, logit)).collect();
-            steps.sort_unstable();
-            last_step = steps[limit as usize - 1];
-        }
+        let mut steps: Vec<u32> = candidates().map(|(_, logit)| step_below(highest, logit)).collect();
+        steps.sort_unstable();
+        let step_of = |count: u32| steps.get(count as usize - 1).copied().unwrap_or(255);
+        let last_step = if limit != 0 && limit < finite { step_of(limit) } else { 255 };
         let items: Vec<Item> = candidates()
             .filter(|(_, logit)| step_below(highest, *logit) <= last_step)
             .map(|(id, logit)| Item { id, logit, score: score(id, logit) })
             .collect();
         let listed = items.len() as u32;
-        let least = items.iter().map(|item| order_key(item.logit)).min().filter(|_| limit != 0 && listed >= limit);
+        let least_of = |last_step: u32, enough: bool| {
+            let within = items.iter().filter(|item| enough && step_below(highest, item.logit) <= last_step);
+            within.map(|item| order_key(item.logit)).min().unwrap_or(0)
+        };
         let share = Share {
             finite,
             non_finite: values.iter().filter(|value| value.is_nan()).count() as u32,
             highest: if finite == 0 { 0 } else { order_key(highest) },
-            least: least.unwrap_or(0),
+            some: least_of(step_of(SOME), listed >= SOME),
+            least: least_of(255, limit != 0 && listed >= limit),
             listed,
         };
         ShareList { share, items }

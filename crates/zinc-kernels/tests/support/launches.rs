@@ -321,7 +321,7 @@ fn adjust(b: &mut Builder) -> Dispatch {
         counts: b.words(&[1; VOCABULARY as usize]),
         dry_lengths: b.arena.in_out(&[3u32; VOCABULARY as usize]).address,
         items: b.output(items_bytes(VOCABULARY) as u32 / 4),
-        shares: b.output(share_count(VOCABULARY) * 5),
+        shares: b.output(share_count(VOCABULARY) * 6),
         moments: b.output(moments_bytes(VOCABULARY) as u32 / 4),
         ..sampler_buffers(b, &tables)
     };
@@ -366,7 +366,7 @@ fn propose(b: &mut Builder) -> Dispatch {
 fn logprob_shares(b: &mut Builder) -> Dispatch {
     let buffers = LogprobBuffers {
         items: b.output(items_bytes(VOCABULARY) as u32 / 4),
-        shares: b.output(share_count(VOCABULARY) * 5),
+        shares: b.output(share_count(VOCABULARY) * 6),
         masses: b.output(masses_bytes(VOCABULARY) as u32 / 4),
     };
     let logits = b.vector(VOCABULARY);
