@@ -13,7 +13,7 @@ use crate::model::{Drafting, Gate, ModelLimits, SequenceStart, StepModel};
 use crate::plan::SequencePlan;
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
 use crate::sequence::{Sequence, Speculator};
-use crate::speculation::{Policy, Speculated, Speculation};
+use crate::speculation::{Policy, Resumption, Speculated, Speculation};
 use crate::trace::Trace;
 use crate::window::{InflightDepth, Window};
 
@@ -151,7 +151,12 @@ impl<M: StepModel> Engine<M> {
 
         let gates = Gates::new(request, self.limits.vocabulary_tokens)?;
         let draftable = self.limits.drafts > 0 && gates.gate() == Gate::Open && request.logprobs.is_none();
-        let drafting = if draftable && self.policy.wants_drafts(plan.decodes()) { Drafting::On } else { Drafting::Off };
+        let resumption = if self.limits.drafts_follow { Resumption::Dear } else { Resumption::Free };
+        let drafting = if draftable && self.policy.wants_drafts(plan.decodes(), resumption) {
+            Drafting::On
+        } else {
+            Drafting::Off
+        };
         self.kv.keep(cached);
         let start = SequenceStart {
             tokens: &request.prompt,
@@ -181,6 +186,7 @@ impl<M: StepModel> Engine<M> {
                 Drafting::Off => Speculator::Watching(&mut self.policy),
                 Drafting::On => Speculator::Deciding { policy: &mut self.policy, drafts: self.limits.drafts },
             },
+            resumption,
             window: Window::new(self.options.depth),
             gates,
             progress: Progress::new(&request.prompt, cached),

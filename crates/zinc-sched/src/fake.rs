@@ -50,7 +50,13 @@ pub struct FakeOptions {
 impl Default for FakeOptions {
     fn default() -> Self {
         Self {
-            limits: ModelLimits { context_tokens: 64, vocabulary_tokens: 1000, ring_slots: 8, drafts: 0 },
+            limits: ModelLimits {
+                context_tokens: 64,
+                vocabulary_tokens: 1000,
+                ring_slots: 8,
+                drafts: 0,
+                drafts_follow: false,
+            },
             tokens: TokenStream::History,
             eog_slots: usize::MAX,
             step: Duration::from_micros(1000),

@@ -67,6 +67,16 @@ pub trait StepModel {
     /// The model's own, when the step will never be done (device lost, no progress).
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, Self::Error>;
 
+    /// The same, and asks `stop` now and then: once it says yes, the live flag is cleared, as [`cancel`](Self::cancel) would when the wait is
+    /// over. A model that does not ask stops a step later.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    fn wait_or_stop(&mut self, ticket: Ticket, stop: &dyn Fn() -> bool) -> Result<StepOutput, Self::Error> {
+        let _ = stop;
+        self.wait(ticket)
+    }
+
     /// Clears the live flag and opens every gate: steps that have not begun become no-ops. Returns at once; what is in flight must still
     /// be waited for. Without a running sequence it does nothing.
     fn cancel(&mut self);
@@ -86,6 +96,8 @@ pub struct ModelLimits {
     pub ring_slots: u32,
     /// The most tokens that a `Speculate` drafts, less than [`TokenRun::MAX`]; 0 where the model cannot speculate.
     pub drafts: u32,
+    /// Whether what drafts has to see every token, so that speculating again in the middle of a sequence costs what it has missed.
+    pub drafts_follow: bool,
 }
 
 /// A new sequence.

@@ -217,7 +217,8 @@ impl CancelHandle {
 mod tests {
     use super::*;
 
-    const LIMITS: ModelLimits = ModelLimits { context_tokens: 4, vocabulary_tokens: 10, ring_slots: 8, drafts: 0 };
+    const LIMITS: ModelLimits =
+        ModelLimits { context_tokens: 4, vocabulary_tokens: 10, ring_slots: 8, drafts: 0, drafts_follow: false };
 
     fn check(prompt: &[u32]) -> Result<()> {
         Request::new(prompt, [9]).check(&LIMITS)

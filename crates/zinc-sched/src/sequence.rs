@@ -12,7 +12,7 @@ use crate::model::{Gate, StepModel, StepOutput, StepShape, TokenRun};
 use crate::plan::{Action, Phase, PlannedStep, SequencePlan, next_action};
 use crate::request::{FinishReason, Outlet};
 use crate::resolve::{Expected, Resolved, resolve};
-use crate::speculation::{Policy, Speculated};
+use crate::speculation::{Policy, Resumption, Speculated};
 use crate::trace::StepTrace;
 use crate::window::Window;
 
@@ -27,6 +27,7 @@ pub(crate) struct Sequence<'a, M> {
     pub(crate) plan: SequencePlan,
     pub(crate) eog: &'a [u32],
     pub(crate) speculator: Speculator<'a>,
+    pub(crate) resumption: Resumption,
     pub(crate) window: Window,
     pub(crate) gates: Gates<'a>,
     pub(crate) progress: Progress<'a>,
@@ -72,7 +73,7 @@ impl<M: StepModel> Sequence<'_, M> {
     pub(crate) fn drive(&mut self) -> Result<()> {
         let begun_ns = self.clock.now_ns();
         if let Some(policy) = self.speculator.policy() {
-            policy.begun(begun_ns);
+            policy.begun(begun_ns, self.resumption);
         }
         let driven = self.follow_plan();
         if let Some(policy) = self.speculator.policy() {
@@ -107,7 +108,8 @@ impl<M: StepModel> Sequence<'_, M> {
         // Of the first step; those of the others are open by then, or wait for a token that is not observed.
         self.open_early()?;
         self.open_late()?;
-        let (step, output) = self.window.observe(self.model)?;
+        let outlet = &*self.outlet;
+        let (step, output) = self.window.observe(self.model, &|| outlet.cancelled())?;
         let observed_ns = self.clock.now_ns();
         self.obey_cancel();
         if let Some(rows) = &mut self.rows {

@@ -49,6 +49,16 @@ const MOST_BEHIND_TOKENS: i64 = 8;
 /// Tokens after which plain steps are timed again. What they cost changes, with the length of the context for one.
 const ON_TOKENS: u64 = 512;
 
+/// What it costs to speculate again in the middle of a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Resumption {
+    /// Nothing.
+    #[default]
+    Free,
+    /// What drafts has to see all that it has missed: a pause lasts to the end of the sequence at least.
+    Dear,
+}
+
 /// Decides step by step. Its memory outlives sequences, because what a draft is worth changes slowly.
 ///
 /// It times a few plain steps, tries a few speculative ones, and compares the time these took with what plain steps would have taken for
@@ -63,6 +73,7 @@ pub struct Policy {
     /// The step observed before, and when.
     before: Option<(StepShape, u64)>,
     pause_tokens: u64,
+    resumption: Resumption,
 }
 
 /// What the latest plain steps took, in ns.
@@ -136,16 +147,20 @@ impl Policy {
             plain: PlainSteps::default(),
             before: None,
             pause_tokens: FIRST_PAUSE_TOKENS,
+            resumption: Resumption::Free,
         }
     }
 
     /// Whether drafts may be of use in a sequence of at most so many tokens.
-    pub fn wants_drafts(&self, tokens: u32) -> bool {
+    pub fn wants_drafts(&self, tokens: u32, resumption: Resumption) -> bool {
         match (self.speculation, self.stage) {
             (Speculation::Off, _) => false,
             (Speculation::Always, _) | (_, Stage::On { .. } | Stage::Trial { .. }) => true,
             (_, Stage::Timing { steps }) => tokens as usize > steps.saturating_sub(self.plain.timed),
-            (_, Stage::Paused { left }) => u64::from(tokens) > left,
+            (_, Stage::Paused { left }) => match resumption {
+                Resumption::Free => u64::from(tokens) > left,
+                Resumption::Dear => left == 0,
+            },
         }
     }
 
@@ -163,7 +178,11 @@ impl Policy {
     }
 
     /// Notes that a sequence begins at `at_ns`.
-    pub fn begun(&mut self, at_ns: u64) {
+    pub fn begun(&mut self, at_ns: u64, resumption: Resumption) {
+        self.resumption = resumption;
+        if self.stage == (Stage::Paused { left: 0 }) {
+            self.stage = Stage::trial();
+        }
         // As if a prompt token had just been fed.
         self.before = Some((StepShape::Feed, at_ns));
     }
@@ -237,7 +256,7 @@ impl Policy {
             }
             Stage::Paused { left } => {
                 *left = left.saturating_sub(u64::from(tokens));
-                if *left == 0 {
+                if *left == 0 && self.resumption == Resumption::Free {
                     self.stage = Stage::trial();
                 }
             }
@@ -273,8 +292,8 @@ mod tests {
     fn sequence(policy: &mut Policy, tokens: u32, plain_ns: u64, drafted_ns: u64, runs: &[u32]) -> (u64, u32) {
         let (mut sampled, mut at_ns, mut speculative) = (0, 0, 0);
         let mut runs = runs.iter().cycle();
-        let drafted = policy.wants_drafts(tokens);
-        policy.begun(0);
+        let drafted = policy.wants_drafts(tokens, Resumption::Free);
+        policy.begun(0, Resumption::Free);
         while sampled < tokens {
             let (shape, ns, count) = if drafted && policy.speculates() {
                 speculative += 1;
@@ -360,7 +379,7 @@ mod tests {
     fn a_plain_step_that_was_held_up_does_not_turn_speculation_on() {
         let mut policy = automatic();
         let mut at_ns = 0;
-        policy.begun(0);
+        policy.begun(0, Resumption::Free);
         for took_ns in [0, 100_000, 100, 100, 100, 100, 100, 100, 100] {
             at_ns += took_ns;
             policy.observed(StepShape::Decode, 1, at_ns);
@@ -375,20 +394,23 @@ mod tests {
     fn off_and_always_measure_nothing() {
         assert_eq!(sequence(&mut Policy::new(Speculation::Off), 100, 100, 10, &[4]), (10_000, 0));
         assert_eq!(sequence(&mut Policy::new(Speculation::Always), 100, 100, 1000, &[1]), (100_000, 100));
-        assert!(!Policy::new(Speculation::Off).wants_drafts(1000));
-        assert!(Policy::new(Speculation::Always).wants_drafts(1));
+        assert!(!Policy::new(Speculation::Off).wants_drafts(1000, Resumption::Free));
+        assert!(Policy::new(Speculation::Always).wants_drafts(1, Resumption::Free));
     }
 
     #[test]
     fn short_sequences_are_not_drafted_before_anything_is_known() {
         let policy = automatic();
-        assert!(!policy.wants_drafts(TIMED_STEPS as u32) && policy.wants_drafts(TIMED_STEPS as u32 + 1));
+        assert!(
+            !policy.wants_drafts(TIMED_STEPS as u32, Resumption::Free)
+                && policy.wants_drafts(TIMED_STEPS as u32 + 1, Resumption::Free)
+        );
     }
 
     #[test]
     fn times_beyond_all_measure_do_not_overflow() {
         let mut policy = automatic();
-        policy.begun(0);
+        policy.begun(0, Resumption::Free);
         for (shape, tokens) in [(StepShape::Decode, 1), (StepShape::Speculate, 8)].into_iter().cycle().take(100) {
             policy.observed(shape, tokens, 0);
             policy.observed(shape, tokens, u64::MAX);
@@ -399,5 +421,34 @@ mod tests {
     fn acceptance_counts_drafts_only() {
         assert_eq!(Speculated::default().accepted_per_step(), None);
         assert_eq!(Speculated { steps: 10, tokens: 35 }.accepted_per_step(), Some(2.5));
+    }
+
+    #[test]
+    fn what_is_dear_to_resume_stays_off_to_the_end_of_the_sequence() {
+        let mut policy = automatic();
+        let mut at_ns = 0;
+        let mut run = |policy: &mut Policy, tokens: u32| {
+            let (mut sampled, mut speculative_at) = (0, Vec::new());
+            let drafted = policy.wants_drafts(tokens, Resumption::Dear);
+            policy.begun(at_ns, Resumption::Dear);
+            while sampled < tokens {
+                let speculates = drafted && policy.speculates();
+                let (shape, ns) = if speculates { (StepShape::Speculate, 1_000) } else { (StepShape::Decode, 100) };
+                if speculates {
+                    speculative_at.push(sampled);
+                }
+                at_ns += ns;
+                sampled += 1;
+                policy.observed(shape, 1, at_ns);
+            }
+            policy.ended();
+            speculative_at
+        };
+        assert_eq!(run(&mut policy, 10_000).len(), TRIAL_STEPS as usize, "one trial, however long the sequence");
+        assert!(
+            run(&mut policy, 10)[..3] == [0, 1, 2],
+            "the next comes with the next sequence, before anything is missed"
+        );
+        assert!(run(&mut policy, 10).is_empty(), "and the pause is a longer one");
     }
 }

@@ -107,10 +107,16 @@ impl Window {
         self.flights.front().map(|(_, ticket)| *ticket)
     }
 
-    /// Waits for the oldest step.
-    pub(crate) fn observe<M: StepModel>(&mut self, model: &mut M) -> Result<(PlannedStep, StepOutput)> {
+    /// Waits for the oldest step; once `stop` says yes, what comes behind it becomes a no-op.
+    pub(crate) fn observe<M: StepModel>(
+        &mut self,
+        model: &mut M,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(PlannedStep, StepOutput)> {
         let (step, ticket) = self.flights.pop_front().expect("the plan observes only when something is in flight");
-        let output = model.wait(ticket).map_err(|source| Error::model(ModelCall::Wait { step: step.index }, source))?;
+        let output = model
+            .wait_or_stop(ticket, stop)
+            .map_err(|source| Error::model(ModelCall::Wait { step: step.index }, source))?;
         Ok((step, output))
     }
 }

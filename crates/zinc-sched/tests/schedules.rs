@@ -117,6 +117,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
                     vocabulary_tokens: VOCABULARY,
                     ring_slots: depth.get(),
                     drafts,
+                    drafts_follow: false,
                 },
                 eog_slots,
                 wrong_drafts,

@@ -192,11 +192,26 @@ impl Timeline {
     /// # Errors
     /// [`Error::DeviceLost`], [`Error::Stalled`], [`Error::TimelineAbandoned`].
     pub fn wait(&self, value: u64, policy: &WaitPolicy) -> Result<()> {
+        self.wait_watching(value, policy, SLICE, &mut || ())
+    }
+
+    /// The same, and calls `watch` each time it has waited for about as long as `every`: for a caller who may have to do something about
+    /// what it waits for.
+    ///
+    /// # Errors
+    /// As [`Timeline::wait`].
+    pub fn wait_watching(
+        &self,
+        value: u64,
+        policy: &WaitPolicy,
+        every: Duration,
+        watch: &mut dyn FnMut(),
+    ) -> Result<()> {
         let start = Instant::now();
         let mut reached = self.completed()?;
         while reached < value {
             if start.elapsed() >= policy.spin {
-                return self.block(value, policy, reached);
+                return self.block(value, policy, reached, every.min(SLICE), watch);
             }
             std::hint::spin_loop();
             reached = self.completed()?;
@@ -204,11 +219,19 @@ impl Timeline {
         Ok(())
     }
 
-    fn block(&self, value: u64, policy: &WaitPolicy, mut reached: u64) -> Result<()> {
+    fn block(
+        &self,
+        value: u64,
+        policy: &WaitPolicy,
+        mut reached: u64,
+        longest: Duration,
+        watch: &mut dyn FnMut(),
+    ) -> Result<()> {
         let mut moved = Instant::now();
         loop {
             self.check_abandoned(value)?;
-            let slice = SLICE.min(policy.stall.saturating_sub(moved.elapsed()));
+            watch();
+            let slice = longest.min(policy.stall.saturating_sub(moved.elapsed()));
             self.noting_loss(self.counter.wait(value, slice))?;
             let now = self.completed()?;
             if now >= value {
@@ -352,6 +375,14 @@ impl TimelinePoint {
     /// As [`Timeline::wait`].
     pub fn wait_with(&self, policy: &WaitPolicy) -> Result<()> {
         self.timeline.wait(self.value, policy)
+    }
+
+    /// Returns once the point is complete, and calls `watch` now and then: see [`Timeline::wait_watching`].
+    ///
+    /// # Errors
+    /// As [`Timeline::wait`].
+    pub fn wait_watching(&self, policy: &WaitPolicy, every: Duration, watch: &mut dyn FnMut()) -> Result<()> {
+        self.timeline.wait_watching(self.value, policy, every, watch)
     }
 }
 

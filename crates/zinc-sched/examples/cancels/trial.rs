@@ -51,10 +51,11 @@ pub(crate) fn trial(loaded: &Arc<DeviceModel>, cancels: u32) -> Result<Outcome, 
         ("masked", request(chain(), Control::masked(|| Ok(Even)))),
         ("host-fed", request(Sampling::GREEDY, Control::host_fed(|| Ok(Best)))),
     ];
-    // What comes out undisturbed, and how long a step takes.
+    // What comes out undisturbed, and how long a step takes once everything is recorded.
     let mut expected = Vec::new();
     let mut step = Duration::ZERO;
     for (_, request) in &kinds {
+        handle.generate(request.clone())?.complete()?;
         let started = Instant::now();
         let (tokens, completion) = handle.generate(request.clone())?.complete()?;
         let steps = completion.usage.completion_tokens + completion.usage.prompt_tokens;

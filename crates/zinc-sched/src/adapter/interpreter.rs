@@ -57,6 +57,7 @@ impl InterpreterModel {
                 vocabulary_tokens: model.config.n_vocab,
                 ring_slots: crate::InflightDepth::MAX,
                 drafts: 0,
+                drafts_follow: false,
             },
             interpreter: Interpreter::new(model.clone(), cache),
             sequence: 0,

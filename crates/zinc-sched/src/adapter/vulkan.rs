@@ -12,6 +12,7 @@ pub use profile::OpTimes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use zinc_kernels::generated::state::{STATUS_SAMPLED, StepState};
 use zinc_kernels::ops::ActFormat;
@@ -38,6 +39,9 @@ use chain::{ChainMemory, Tables};
 use draft::Drafter;
 use memory::{END_TOKENS_OFFSET, FOLLOW_OFFSET, STAMPS, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
 use recordings::{Ingredients, Part, Recordings, Way};
+
+/// How soon a step that runs learns that it is to be the last: a part of a large model's step, and longer than a wait costs.
+const STOP_LATENCY: Duration = Duration::from_micros(500);
 
 /// How the host and the device keep step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,6 +127,8 @@ pub struct VulkanModel {
     top: u32,
     /// The last point of the second queue.
     sampled: Option<TimelinePoint>,
+    /// When the draft model's feeds are done, by ring slot.
+    fed: Vec<Option<TimelinePoint>>,
     sequence_number: u32,
     next_ticket: u64,
     /// Which token of its step the last one was: 0 but where drafts were accepted.
@@ -178,6 +184,7 @@ impl VulkanModel {
                 vocabulary_tokens: vocabulary,
                 ring_slots: slots,
                 drafts: drafter.as_ref().map_or(0, Drafter::drafts),
+                drafts_follow: drafter.as_ref().is_some_and(Drafter::follows),
             },
             plans: [plan(Shape::Feed), plan(Shape::Decode)],
             timestamps: match options.stamps {
@@ -196,6 +203,7 @@ impl VulkanModel {
             behind: 0,
             top: 0,
             sampled: None,
+            fed: vec![None; slots as usize],
             sequence_number: 0,
             next_ticket: 0,
             last_in_batch: 0,
@@ -337,20 +345,26 @@ impl VulkanModel {
         }
     }
 
-    /// Feeds the draft model what it has not seen, `count` tokens.
-    fn catch_up(&mut self, count: u32, slot: u32) -> Result<()> {
-        for _ in 0..count {
+    /// Feeds the draft model what it has not seen, `count` tokens. Nothing waits for it but the steps submitted later.
+    fn catch_up(&mut self, count: u32) -> Result<()> {
+        for index in 0..count {
+            let slot = index % self.limits.ring_slots;
             match self.options.sync {
-                // One recording cannot be in flight twice.
                 Sync::Timeline => {
-                    let point = self.submit_part(Part::FeedDraft, slot)?;
-                    if count > 1 {
+                    // One recording cannot be in flight twice.
+                    if let Some(point) = &self.fed[slot as usize] {
                         point.wait()?;
                     }
+                    self.feed_draft(slot)?;
                 }
                 Sync::FenceKept | Sync::Fence => self.run_part(Part::FeedDraft, slot)?,
             }
         }
+        Ok(())
+    }
+
+    fn feed_draft(&mut self, slot: u32) -> Result<()> {
+        self.fed[slot as usize] = Some(self.submit_part(Part::FeedDraft, slot)?);
         Ok(())
     }
 
@@ -456,7 +470,7 @@ impl StepModel for VulkanModel {
         self.behind = 0;
         self.last_in_batch = 0;
         if self.follows() {
-            self.catch_up(start.cached - self.followed, 0)?;
+            self.catch_up(start.cached - self.followed)?;
             self.followed = start.cached;
         }
         Ok(())
@@ -468,7 +482,7 @@ impl StepModel for VulkanModel {
         if shape == StepShape::Speculate {
             let behind = std::mem::take(&mut self.behind);
             if self.follows() {
-                self.catch_up(behind, slot)?;
+                self.catch_up(behind)?;
             }
         } else if shape == StepShape::Decode {
             self.behind += 1;
@@ -490,7 +504,7 @@ impl StepModel for VulkanModel {
         match self.options.sync {
             Sync::Timeline => {
                 if feeds_draft {
-                    self.submit_part(Part::FeedDraft, slot)?;
+                    self.feed_draft(slot)?;
                 }
                 let point = self.submit_part(part, slot)?;
                 done = Some(if split { self.submit_sampling(slot, &point, gate)? } else { point.clone() });
@@ -544,6 +558,10 @@ impl StepModel for VulkanModel {
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput> {
+        self.wait_or_stop(ticket, &|| false)
+    }
+
+    fn wait_or_stop(&mut self, ticket: Ticket, stop: &dyn Fn() -> bool) -> Result<StepOutput> {
         if self.in_flight.front().is_some_and(|step| step.unsampled) {
             // Cancelled with its gate closed.
             self.let_sample(ticket)?;
@@ -552,7 +570,12 @@ impl StepModel for VulkanModel {
         let Some(step) = step else { panic!("waited for {ticket:?}, which is not the oldest step in flight") };
         let before_ns = host_now_ns();
         if let Some(done) = &step.done {
-            done.wait_with(&WaitPolicy::default())?;
+            let cancelled = &self.memory.cancelled;
+            done.wait_watching(&WaitPolicy::default(), STOP_LATENCY, &mut || {
+                if stop() {
+                    cancelled.store_u32(0, self.sequence_number);
+                }
+            })?;
         }
         let observed_at_ns = host_now_ns();
         self.waited_ns += observed_at_ns - before_ns;
