@@ -137,7 +137,10 @@ impl GrammarCompiler {
 impl fmt::Debug for GrammarCompiler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let vocabulary = self.factory.tok_env().tok_trie().vocab_size();
-        f.debug_struct("GrammarCompiler").field("vocabulary", &vocabulary).field("eog", &self.eog).finish_non_exhaustive()
+        f.debug_struct("GrammarCompiler")
+            .field("vocabulary", &vocabulary)
+            .field("eog", &self.eog)
+            .finish_non_exhaustive()
     }
 }
 

@@ -45,7 +45,9 @@ pub enum GrammarError {
         reason: String,
     },
     /// A vocabulary that grammars cannot be matched over.
-    #[error("grammars need a vocabulary of at most {max_tokens} tokens and {max_bytes} bytes; this one has {tokens} and {bytes}")]
+    #[error(
+        "grammars need a vocabulary of at most {max_tokens} tokens and {max_bytes} bytes; this one has {tokens} and {bytes}"
+    )]
     Vocabulary {
         /// Tokens.
         tokens: usize,

@@ -85,7 +85,8 @@ fn parts(schema: &Value) -> Vec<(String, &Value)> {
     let mut parts = Vec::new();
     for key in NAMED_SCHEMAS {
         let named = schema.get(key).and_then(Value::as_object).into_iter().flatten();
-        parts.extend(named.map(|(name, part)| (format!("/{key}/{}", name.replace('~', "~0").replace('/', "~1")), part)));
+        parts
+            .extend(named.map(|(name, part)| (format!("/{key}/{}", name.replace('~', "~0").replace('/', "~1")), part)));
     }
     for key in SCHEMAS {
         match schema.get(key) {

@@ -177,7 +177,13 @@ impl Regexes {
                 let expr = self.expr(&RegexAst::Repeat(inner, min, max.unwrap_or(u32::MAX)))?;
                 let first = if max == Some(0) { CharSet::default() } else { facts.first };
                 let nullable = facts.nullable || min == 0;
-                Facts { expr, first, nullable, single: facts.single && (min, max) == (1, Some(1)), size: facts.size + 1 }
+                Facts {
+                    expr,
+                    first,
+                    nullable,
+                    single: facts.single && (min, max) == (1, Some(1)),
+                    size: facts.size + 1,
+                }
             }
         })
     }
@@ -223,8 +229,7 @@ struct Draft {
 impl Draft {
     fn new(rules: &mut Rules, regexes: &mut Regexes, taken_apart: &HashSet<NodeId>) -> Self {
         let root = rules.root;
-        let draft =
-            Self { nodes: Vec::new(), facts: Vec::new(), owners: Vec::new(), parts: BTreeMap::new(), root };
+        let draft = Self { nodes: Vec::new(), facts: Vec::new(), owners: Vec::new(), parts: BTreeMap::new(), root };
         let mut building = Building { rules, regexes, taken_apart, draft, ids: HashMap::new(), queue: vec![root] };
         while let Some(rule) = building.queue.pop() {
             if !building.draft.parts.contains_key(&rule) {
@@ -271,7 +276,8 @@ impl Draft {
             for set in &sets {
                 for (&e, &f) in set.iter().flat_map(|e| set.range(e + 1..).map(move |f| (e, f))) {
                     let (left, right) = (&self.facts[e], &self.facts[f]);
-                    if class[e] != class[f] && left.first.meets(&right.first) && regexes.overlap(left.expr, right.expr) {
+                    if class[e] != class[f] && left.first.meets(&right.first) && regexes.overlap(left.expr, right.expr)
+                    {
                         let (kept, gone) = (class[e], class[f]);
                         class.iter_mut().filter(|class| **class == gone).for_each(|class| *class = kept);
                         stable = false;

@@ -436,14 +436,16 @@ mod tests {
 
     #[test]
     fn rules_alternatives_and_groups() {
-        assert_eq!(written("root ::= a | \"x\" b\na ::= [0-9]\nb ::= (a | )"), [
-            "root = (a|([x] b))",
-            "a = [0-9]",
-            "b = (a|())"
-        ]);
+        assert_eq!(
+            written("root ::= a | \"x\" b\na ::= [0-9]\nb ::= (a | )"),
+            ["root = (a|([x] b))", "a = [0-9]", "b = (a|())"]
+        );
         assert_eq!(written("root ::= \"\""), ["root = ()"]);
         assert_eq!(written("root ::= "), ["root = ()"]);
-        assert_eq!(written("my-rule_2 ::= .\nroot ::= my-rule_2"), ["my-rule_2 = [\\x{0}-\\x{10ffff}]", "root = my-rule_2"]);
+        assert_eq!(
+            written("my-rule_2 ::= .\nroot ::= my-rule_2"),
+            ["my-rule_2 = [\\x{0}-\\x{10ffff}]", "root = my-rule_2"]
+        );
     }
 
     #[test]
@@ -455,9 +457,10 @@ mod tests {
 
     #[test]
     fn repetitions_apply_to_the_item_before_them() {
-        assert_eq!(written("root ::= \"ab\"* [x]+ root? (\"a\" | \"b\"){2} \"c\" { 3 , } \"d\"{0,4}+"), [
-            "root = (([a] [b]){0,} [x]{1,} root{0,1} ([a]|[b]){2,2} [c]{3,} [d]{0,4}{1,})"
-        ]);
+        assert_eq!(
+            written("root ::= \"ab\"* [x]+ root? (\"a\" | \"b\"){2} \"c\" { 3 , } \"d\"{0,4}+"),
+            ["root = (([a] [b]){0,} [x]{1,} root{0,1} ([a]|[b]){2,2} [c]{3,} [d]{0,4}{1,})"]
+        );
         refused("root ::= *", 1, 10, "nothing before '*'");
         refused("root ::= \"a\"{,3}", 1, 14, "expected a number");
         refused("root ::= \"a\"{3,2}", 1, 13, "at least 3 and at most 2");
@@ -467,12 +470,14 @@ mod tests {
 
     #[test]
     fn strings_and_classes_have_escapes() {
-        assert_eq!(written(r#"root ::= "\"\\\n\t\r\x41\u00e9\U0001F600é""#), [
-            r"root = ([\x{22}] [\x{5c}] [\x{a}] [\x{9}] [\x{d}] [A] [\x{e9}] [\x{1f600}] [\x{e9}])"
-        ]);
-        assert_eq!(written(r"root ::= [a-cx\]\-] [a-] [^\x00-\x60{-\U0010FFFF]"), [
-            r"root = ([\x{2d}\x{5d}a-cx] [\x{2d}a] [a-z])"
-        ]);
+        assert_eq!(
+            written(r#"root ::= "\"\\\n\t\r\x41\u00e9\U0001F600é""#),
+            [r"root = ([\x{22}] [\x{5c}] [\x{a}] [\x{9}] [\x{d}] [A] [\x{e9}] [\x{1f600}] [\x{e9}])"]
+        );
+        assert_eq!(
+            written(r"root ::= [a-cx\]\-] [a-] [^\x00-\x60{-\U0010FFFF]"),
+            [r"root = ([\x{2d}\x{5d}a-cx] [\x{2d}a] [a-z])"]
+        );
         refused(r#"root ::= "\q""#, 1, 11, "no escape \\q");
         refused(r#"root ::= "\x4""#, 1, 11, "needs 2 hexadecimal digits");
         refused(r#"root ::= "\uD800""#, 1, 11, "no character U+D800");

@@ -87,18 +87,36 @@ fn strings_and_numbers_of_json_stay_lexemes() {
     assert!(!lark.lines().any(|line| line.starts_with('r') && line.contains("{0,}) L")), "{lark}");
     // One for strings, numbers and the three words; the brackets; the commas; a key with its colon.
     assert!(lark.lines().filter(|line| line.starts_with('L')).count() <= 10, "{lark}");
-    check(JSON, &["{}", " [1, -2.5e+3 , \"a\\u00e9é\"] ", "{\"a\": [{}, null], \"b\":{\"c\":true}}\n", "0"], &[
-        "", "{\"a\"", "[1,", "\"abc", "-", "tru",
-    ], &["{a", "[1,]", "01", "nul1", "]", "\"\\x"]);
+    check(
+        JSON,
+        &["{}", " [1, -2.5e+3 , \"a\\u00e9é\"] ", "{\"a\": [{}, null], \"b\":{\"c\":true}}\n", "0"],
+        &["", "{\"a\"", "[1,", "\"abc", "-", "tru"],
+        &["{a", "[1,]", "01", "nul1", "]", "\"\\x"],
+    );
 }
 
 #[test]
 fn greed_loses_nothing() {
     check("root ::= [a-z]* \"x\"", &["x", "ax", "xx", "xax"], &["", "a", "xa"], &["1"]);
     // A recursion keeps the letters and the x from being one lexeme.
-    check("root ::= [a-z]* \"x\" tail\ntail ::= \"(\" tail \")\" | \"!\"", &["x!", "axbx(!)"], &["xx", "x(("], &["!", "a!"]);
-    check("root ::= (\"ab\" | \"a\") tail\ntail ::= \"bc\" tail | \"c\" tail | \"\"", &["ab", "abc", "abcbc", "ac"], &["abb"], &["b"]);
-    check("root ::= \"int\" tail | \"integer\" tail\ntail ::= \"eger\" tail | \"\"", &["int", "integer", "integereger"], &["inte"], &["intx"]);
+    check(
+        "root ::= [a-z]* \"x\" tail\ntail ::= \"(\" tail \")\" | \"!\"",
+        &["x!", "axbx(!)"],
+        &["xx", "x(("],
+        &["!", "a!"],
+    );
+    check(
+        "root ::= (\"ab\" | \"a\") tail\ntail ::= \"bc\" tail | \"c\" tail | \"\"",
+        &["ab", "abc", "abcbc", "ac"],
+        &["abb"],
+        &["b"],
+    );
+    check(
+        "root ::= \"int\" tail | \"integer\" tail\ntail ::= \"eger\" tail | \"\"",
+        &["int", "integer", "integereger"],
+        &["inte"],
+        &["intx"],
+    );
     check(SUMS, &["a=1\n", "a +(b*12) = c \nx=y\n\n"], &["a=1", "(a", "a=1 "], &["=", "a=1=", "a b"]);
 }
 
