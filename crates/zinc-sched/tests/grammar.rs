@@ -377,7 +377,13 @@ fn odd_vocabularies() {
             "{id}"
         );
     }
-    // No token can say the c, which must come.
+    // No token can say the c: it does not come where it need not.
+    for (pattern, tokens) in [("", &[][..]), ("bc?", &[8]), ("b", &[8])] {
+        let mut matcher = vocabulary.compile(&regex(pattern)).matcher();
+        tokens.iter().for_each(|&id| matcher.accept(id).unwrap());
+        assert_eq!(matcher.guide(&mut guide).unwrap(), Verdict::Complete, "{pattern:?}");
+    }
+    // Where it must, there is nothing to go on with.
     let mut matcher = vocabulary.compile(&regex("a{1,2}c")).matcher();
     matcher.accept(0).unwrap();
     matcher.accept(1).unwrap();

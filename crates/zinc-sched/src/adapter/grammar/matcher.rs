@@ -41,17 +41,22 @@ impl GrammarMatcher {
         match self.parser.stop_reason() {
             StopReason::NotStopped => {}
             StopReason::NoExtension | StopReason::EndOfSentence => return Ok(Verdict::Complete),
-            _ => return Err(self.failure("")),
+            other => return Err(self.failure(other.to_string())),
         }
         let parser = &mut self.parser;
         // Parsers have limits in many places. llguidance's own entry points turn panics into errors, too.
-        let mask = catch_unwind(AssertUnwindSafe(|| parser.compute_mask()));
-        let mask = mask.map_err(|error| self.failure(&first_line(&error)))?;
-        if self.parser.is_accepting() && self.is_only_eog(&mask) {
-            return Ok(Verdict::Complete);
+        let computed = catch_unwind(AssertUnwindSafe(|| Ok((parser.is_accepting(), parser.compute_mask()))));
+        let (accepting, mask) = computed.map_err(|error| self.failure(first_line(&error)))?;
+        match mask {
+            Ok(mask) if accepting && self.is_only_eog(&mask) => Ok(Verdict::Complete),
+            Ok(mask) => {
+                guide.set_mask(mask.as_slice());
+                Ok(Verdict::Choose)
+            }
+            // Nothing at all is allowed, and the vocabulary has nothing that ends a generation.
+            Err(_) if accepting && self.parser.stop_reason() == StopReason::NoExtensionBias => Ok(Verdict::Complete),
+            Err(error) => Err(self.failure(first_line(&error))),
         }
-        guide.set_mask(mask.as_slice());
-        Ok(Verdict::Choose)
     }
 
     /// Takes the token that was chosen.
@@ -69,14 +74,14 @@ impl GrammarMatcher {
             parser.consume_token(token)?;
             parser.check_stop()
         }));
-        consumed.map_err(|error| self.failure(&first_line(&error)))?;
+        consumed.map_err(|error| self.failure(first_line(&error)))?;
         Ok(())
     }
 
     fn may_follow(&mut self, token: u32) -> Result<bool, GrammarError> {
         let parser = &mut self.parser;
         let valid = catch_unwind(AssertUnwindSafe(|| parser.validate_token(token)));
-        valid.map_err(|error| self.failure(&first_line(&error)))
+        valid.map_err(|error| self.failure(first_line(&error)))
     }
 
     fn is_only_eog(&self, mask: &SimpleVob) -> bool {
@@ -84,14 +89,11 @@ impl GrammarMatcher {
         mask.num_set() == eog
     }
 
-    fn failure(&self, reason: &str) -> GrammarError {
+    fn failure(&self, reason: String) -> GrammarError {
         let (tokens, end) = self.place();
         match self.parser.stop_reason() {
             StopReason::NoExtensionBias => GrammarError::NoContinuation { tokens, end },
-            stop => {
-                let reason = if reason.is_empty() { stop.to_string() } else { reason.to_owned() };
-                GrammarError::TooComplex { tokens, end, reason }
-            }
+            _ => GrammarError::TooComplex { tokens, end, reason },
         }
     }
 
