@@ -41,8 +41,17 @@ const LONG_SHORTS: [(&str, &str); 6] = [
 ];
 
 /// Flags whose value is free text, which may look like one of the [`LONG_SHORTS`].
-const TEXT_FLAGS: [&str; 9] =
-    ["-p", "--prompt", "-sys", "--system-prompt", "-r", "--stop", "--reverse-prompt", "--dry-sequence-breaker", "--regex"];
+const TEXT_FLAGS: [&str; 9] = [
+    "-p",
+    "--prompt",
+    "-sys",
+    "--system-prompt",
+    "-r",
+    "--stop",
+    "--reverse-prompt",
+    "--dry-sequence-breaker",
+    "--regex",
+];
 
 /// Parses the arguments of the process, the program's name first.
 ///

@@ -28,10 +28,12 @@ mod matcher;
 mod schema;
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use llguidance::api::{ParserLimits, TopLevelGrammar};
 use llguidance::derivre::RegexBuilder;
+use llguidance::panic_utils::catch_unwind;
 use llguidance::toktrie::{ApproximateTokEnv, INVALID_TOKEN, TokEnv, TokRxInfo, TokTrie};
 use llguidance::{ParserFactory, TokenParser};
 use zinc_model::tokenizer::Tokenizer;
@@ -52,6 +54,9 @@ const MAX_TOKEN_BYTES: usize = 1000;
 const MAX_MASK_ITEMS: usize = 2_000_000;
 /// The same for the lexer, at some 14,000 a millisecond.
 const MAX_MASK_LEXER_FUEL: u64 = 2_000_000;
+
+/// States of a lexer, at one or two kilobytes each, that are kept for the next text.
+const MAX_WARM_STATES: usize = 20_000;
 
 /// What a text has to match.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +125,7 @@ impl GrammarCompiler {
             GrammarSource::Lark(text) => self.lark(text.clone())?,
             GrammarSource::Gbnf(text) => self.lark(gbnf::to_lark(text)?)?,
         };
-        Ok(Grammar { fresh: Arc::new(Mutex::new(parser)), eog: self.eog.clone() })
+        Ok(Grammar::new(parser, self.eog.clone()))
     }
 
     fn lark(&self, text: String) -> Result<TokenParser, GrammarError> {
@@ -144,20 +149,38 @@ impl fmt::Debug for GrammarCompiler {
     }
 }
 
-/// A grammar over a vocabulary, ready for any number of texts. Clones share it.
+/// A grammar over a vocabulary, ready for any number of texts. Clones share it, and what matchers find out about the lexer: the first
+/// texts take the longest.
 #[derive(Clone)]
 pub struct Grammar {
-    /// At its start.
-    fresh: Arc<Mutex<TokenParser>>,
+    parsers: Arc<Mutex<Parsers>>,
     eog: Arc<[u32]>,
 }
 
+/// Parsers at the start of a text.
+struct Parsers {
+    /// Has never seen a text.
+    fresh: TokenParser,
+    /// Shares the states of its lexer with the matchers that were made of it.
+    warm: TokenParser,
+}
+
 impl Grammar {
+    fn new(fresh: TokenParser, eog: Arc<[u32]>) -> Self {
+        let warm = fresh.deep_clone();
+        Self { parsers: Arc::new(Mutex::new(Parsers { fresh, warm })), eog }
+    }
+
     /// A matcher for a new text.
     pub fn matcher(&self) -> GrammarMatcher {
-        // Nothing panics under this lock that could leave the parser half done.
-        let parser = self.fresh.lock().unwrap_or_else(PoisonError::into_inner).deep_clone();
-        GrammarMatcher::new(parser, self.eog.clone())
+        let mut parsers = self.parsers.lock().unwrap_or_else(PoisonError::into_inner);
+        let warm = &parsers.warm;
+        // A panic in a matcher poisons the lexer that it shares.
+        let states = catch_unwind(AssertUnwindSafe(|| Ok(warm.parser.lexer_stats().num_states)));
+        if states.map_or(true, |states| states > MAX_WARM_STATES) {
+            parsers.warm = parsers.fresh.deep_clone();
+        }
+        GrammarMatcher::new(parsers.warm.clone(), self.eog.clone())
     }
 
     /// What makes a request follow the grammar.
