@@ -17,29 +17,41 @@ use crate::error::{Error, Result};
 use crate::synth::{Mix, Preset};
 
 mod bench;
+mod constraint;
 mod doctor;
 mod sampling;
 mod speculation;
 mod trace;
 
 pub(crate) use bench::{BenchArgs, BenchControl, BenchSampler, BenchSync, Fill, TableFormat};
+pub(crate) use constraint::ConstraintArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use sampling::{DEFAULT_BREAKERS, DEFAULTS, SamplingArgs, Seed, every_stage};
 pub(crate) use speculation::{DraftArgs, NGRAMS};
 pub(crate) use trace::TraceArgs;
 
 /// Flags of several letters behind one dash, and what they stand for.
-const LONG_SHORTS: [(&str, &str); 5] = [
+const LONG_SHORTS: [(&str, &str); 6] = [
     ("-ctk", "--cache-type-k"),
     ("-ctv", "--cache-type-v"),
     ("-dev", "--device"),
+    ("-jf", "--json-schema-file"),
     ("-pg", "--n-prompt-gen"),
     ("-sys", "--system-prompt"),
 ];
 
 /// Flags whose value is free text, which may look like one of the [`LONG_SHORTS`].
-const TEXT_FLAGS: [&str; 8] =
-    ["-p", "--prompt", "-sys", "--system-prompt", "-r", "--stop", "--reverse-prompt", "--dry-sequence-breaker"];
+const TEXT_FLAGS: [&str; 9] = [
+    "-p",
+    "--prompt",
+    "-sys",
+    "--system-prompt",
+    "-r",
+    "--stop",
+    "--reverse-prompt",
+    "--dry-sequence-breaker",
+    "--regex",
+];
 
 /// Parses the arguments of the process, the program's name first.
 ///
@@ -291,6 +303,8 @@ pub(crate) struct GenerationArgs {
     pub(crate) stop: Vec<String>,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) constraint: ConstraintArgs,
 }
 
 /// How the model is run.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use zinc_model::Tokenizer;
 use zinc_model::tokenizer::StopMatcher;
-use zinc_sched::{LastTokens, Request, Sampling, SequenceBreakers, Tracing};
+use zinc_sched::adapter::grammar::{GrammarCompiler, GrammarSource};
+use zinc_sched::{Control, LastTokens, Request, Sampling, SequenceBreakers, Tracing};
 
 use crate::args::{GenerationArgs, Seed, TokenCount};
 use crate::error::{Error, Result};
@@ -17,6 +18,9 @@ pub(crate) struct Sampler {
     sampling: Sampling,
     /// Texts whose tokens DRY wants; see [`Self::for_model`].
     breakers: Vec<String>,
+    /// What the text has to match, and who therefore chooses; see [`Self::for_model`].
+    constraint: Option<GrammarSource>,
+    control: Control,
     stops: Vec<String>,
     max_tokens: Option<u32>,
     end: End,
@@ -32,10 +36,10 @@ enum End {
 }
 
 impl Sampler {
-    /// From the flags, before anything is opened; a random seed is drawn here.
+    /// From the flags, before a model is opened; a random seed is drawn here, and the file of a constraint read.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a parameter outside its range.
+    /// [`Error::Usage`] for a parameter outside its range, or a file that cannot be read.
     pub(crate) fn new(args: &GenerationArgs) -> Result<Self> {
         let seed = match args.sampling.seed {
             Seed::Fixed(seed) => seed,
@@ -50,16 +54,21 @@ impl Sampler {
         sampling.check(0).map_err(|error| Error::usage(error.to_string()))?;
         let end = if args.ignore_eos { End::Never } else { End::Model };
         let (sampling, breakers) = (sampling.normalized(), args.sampling.breakers());
-        Ok(Self { sampling, breakers, stops: args.stop.clone(), max_tokens, end })
+        let (constraint, control) = (args.constraint.source()?, Control::Device);
+        Ok(Self { sampling, breakers, constraint, control, stops: args.stop.clone(), max_tokens, end })
     }
 
-    /// The same sampler for a model's vocabulary: ids are checked, and texts become ids.
+    /// The same sampler for a model's vocabulary: ids are checked, texts become ids, and the constraint is made.
     ///
     /// # Errors
-    /// An id that is not in the vocabulary.
+    /// An id that is not in the vocabulary, or [`Error::Usage`] for a constraint that cannot be used.
     pub(crate) fn for_model(mut self, host: &HostModel) -> Result<Self> {
         self.sampling.check(host.model.config.n_vocab)?;
         set_breakers(&mut self.sampling, &self.breakers, &host.tokenizer)?;
+        if let Some(source) = &self.constraint {
+            let grammar = GrammarCompiler::new(&host.tokenizer).and_then(|compiler| compiler.compile(source));
+            self.control = grammar.map_err(|error| Error::usage(error.to_string()))?.control();
+        }
         Ok(self)
     }
 
@@ -92,6 +101,7 @@ impl Sampler {
         let mut request = Request::new(ids, end_tokens);
         request.max_tokens = self.max_tokens;
         request.sampling = self.sampling.clone();
+        request.control = self.control.clone();
         request.trace = trace;
         request
     }

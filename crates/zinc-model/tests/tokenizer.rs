@@ -52,6 +52,9 @@ fn the_tokens_of_qwen3_that_matter_are_found() {
     assert_eq!(QWEN3.eog(), [151_643, 151_645, 151_662, 151_663, 151_664]);
     assert!(QWEN3.is_eog(151_645) && !QWEN3.is_eog(151_644));
     assert!(QWEN3.is_control(151_644) && !QWEN3.is_control(279) && !QWEN3.is_control(u32::MAX));
+    // `<think>` is user-defined: it is a token of plain text, too.
+    assert_eq!(QWEN3.id_of("<think>"), Some(151_667));
+    assert!(QWEN3.is_text(279) && QWEN3.is_text(151_667) && !QWEN3.is_text(151_644) && !QWEN3.is_text(u32::MAX));
 }
 
 /// Every control token's text.

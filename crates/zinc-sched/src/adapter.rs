@@ -2,6 +2,8 @@
 //!
 //! This is the only place of the crate that knows of devices and tensors.
 
+#[cfg(feature = "grammar")]
+pub mod grammar;
 mod interpreter;
 mod sampling;
 mod sequence;

@@ -1,6 +1,7 @@
 //! The `zinc` command as a user runs it: the built program, its output and its exit status.
 
 mod broken_input;
+mod constraints;
 mod generation;
 mod measuring;
 mod proof;

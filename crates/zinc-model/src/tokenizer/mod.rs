@@ -223,6 +223,12 @@ impl Tokenizer {
         self.vocabulary.kind(id) == Some(Kind::Control)
     }
 
+    /// Whether a token stands for its bytes in text: an ordinary or a user-defined one, not a control token or one that is
+    /// unknown or unused.
+    pub fn is_text(&self, id: u32) -> bool {
+        self.vocabulary.kind(id).is_some_and(Kind::is_text)
+    }
+
     /// Number of tokens.
     pub fn vocab_size(&self) -> usize {
         self.vocabulary.len()

@@ -64,6 +64,11 @@ impl Kind {
     fn is_merged(self) -> bool {
         matches!(self, Self::Normal | Self::Byte)
     }
+
+    /// Whether such a token stands for its bytes in text.
+    pub(super) fn is_text(self) -> bool {
+        self.is_merged() || self == Self::UserDefined
+    }
 }
 
 pub(super) struct Vocabulary {

@@ -1,0 +1,456 @@
+//! Grammars over real vocabularies: that of Qwen3, and the small one of the demo model.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+use zinc_model::gguf::{File, Writer};
+use zinc_model::tokenizer::Tokenizer;
+use zinc_sched::adapter::grammar::{Grammar, GrammarCompiler, GrammarError, GrammarMatcher, GrammarSource};
+use zinc_sched::{Control, Guide, Verdict};
+
+struct Vocabulary {
+    tokenizer: Tokenizer,
+    compiler: GrammarCompiler,
+    /// Ids of text tokens, by their bytes.
+    ids: HashMap<Vec<u8>, Vec<u32>>,
+}
+
+impl Vocabulary {
+    fn open(path: &str) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+        Self::new(Tokenizer::from_gguf(&File::open(path).unwrap()).unwrap())
+    }
+
+    fn new(tokenizer: Tokenizer) -> Self {
+        let mut ids: HashMap<Vec<u8>, Vec<u32>> = HashMap::new();
+        for id in (0..tokenizer.vocab_size() as u32).filter(|&id| tokenizer.is_text(id)) {
+            ids.entry(tokenizer.token_bytes(id).unwrap().to_vec()).or_default().push(id);
+        }
+        ids.remove(&b""[..]);
+        Self { compiler: GrammarCompiler::new(&tokenizer).unwrap(), tokenizer, ids }
+    }
+
+    fn compile(&self, source: &GrammarSource) -> Grammar {
+        self.compiler.compile(source).unwrap_or_else(|error| panic!("{error} in {source:?}"))
+    }
+
+    fn len(&self) -> u32 {
+        u32::try_from(self.tokenizer.vocab_size()).unwrap()
+    }
+
+    fn bytes(&self, id: u32) -> &[u8] {
+        self.tokenizer.token_bytes(id).unwrap()
+    }
+}
+
+static QWEN3: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::open("tests/data/host/qwen3-vocab.gguf"));
+static DEMO: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::open("models/zinc-demo-q4_k_m.gguf"));
+
+fn schema(value: &Value) -> GrammarSource {
+    GrammarSource::JsonSchema(value.to_string())
+}
+
+fn regex(pattern: &str) -> GrammarSource {
+    GrammarSource::Regex(pattern.to_owned())
+}
+
+fn grammar(text: &str) -> GrammarSource {
+    GrammarSource::grammar(text)
+}
+
+/// Draws that are the same each time.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % count
+    }
+}
+
+/// The ids that a guide allows.
+fn allowed(guide: &Guide) -> Vec<u32> {
+    let bits = |(index, &word): (usize, &u32)| {
+        (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index as u32 * 32 + bit)
+    };
+    guide.mask().iter().enumerate().flat_map(bits).collect()
+}
+
+/// Follows a random text to its end and returns it. `check` sees the text before each token and which ids may follow, those that end
+/// the generation left out.
+fn walk(
+    vocabulary: &Vocabulary,
+    grammar: &Grammar,
+    draws: &mut Draws,
+    mut check: impl FnMut(&[u8], &[u32]),
+) -> Vec<u8> {
+    let tokenizer = &vocabulary.tokenizer;
+    let mut matcher = grammar.matcher();
+    let mut guide = Guide::new(vocabulary.len());
+    let mut text = Vec::new();
+    for _ in 0..2000 {
+        guide.reset();
+        if matcher.guide(&mut guide).unwrap() == Verdict::Complete {
+            assert!(matcher.is_accepting());
+            return text;
+        }
+        let (end, next): (Vec<u32>, Vec<u32>) = allowed(&guide).into_iter().partition(|&id| tokenizer.is_eog(id));
+        check(&text, &next);
+        let expected = if matcher.is_accepting() { tokenizer.eog() } else { &[] };
+        assert_eq!(end, expected, "after {:?}", String::from_utf8_lossy(&text));
+        assert!(next.iter().all(|&id| tokenizer.is_text(id)), "after {:?}", String::from_utf8_lossy(&text));
+        let draw = draws.below(next.len() + usize::from(!end.is_empty()));
+        let Some(&id) = next.get(draw) else {
+            matcher.accept(end[draw % end.len()]).unwrap();
+            guide.reset();
+            assert_eq!(matcher.guide(&mut guide).unwrap(), Verdict::Complete);
+            return text;
+        };
+        matcher.accept(id).unwrap();
+        text.extend_from_slice(vocabulary.bytes(id));
+    }
+    panic!("no end after {:?}", String::from_utf8_lossy(&text));
+}
+
+/// Checks masks against a language written out: at each step of some walks exactly those tokens are allowed that lead to the beginning
+/// of one of its texts.
+#[track_caller]
+fn is_language(vocabulary: &Vocabulary, source: &GrammarSource, texts: &[&str]) {
+    let beginnings: HashSet<&[u8]> =
+        texts.iter().flat_map(|text| (0..=text.len()).map(|end| &text.as_bytes()[..end])).collect();
+    let grammar = vocabulary.compile(source);
+    let mut found = HashSet::new();
+    for seed in 0..12 {
+        let text = walk(vocabulary, &grammar, &mut Draws(seed), |text, next| {
+            let mut expected: Vec<u32> = beginnings
+                .iter()
+                .filter_map(|beginning| vocabulary.ids.get(beginning.strip_prefix(text)?))
+                .flatten()
+                .copied()
+                .collect();
+            expected.sort_unstable();
+            assert_eq!(next, expected, "after {:?} under {source:?}", String::from_utf8_lossy(text));
+        });
+        let text = String::from_utf8(text).unwrap();
+        assert!(texts.contains(&&*text), "{text:?} under {source:?}");
+        found.insert(text);
+    }
+    assert!(found.len() >= texts.len().min(2), "only {found:?}");
+}
+
+#[test]
+fn masks_of_finite_languages_are_exact() {
+    for vocabulary in [&*QWEN3, &*DEMO] {
+        is_language(
+            vocabulary,
+            &regex("(yes|no|not now)[.!]?"),
+            &["yes", "no", "not now", "yes.", "no.", "not now.", "yes!", "no!", "not now!"],
+        );
+        is_language(vocabulary, &regex("^ab?$"), &["a", "ab"]);
+        let compact = json!({
+            "x-guidance": { "whitespace_flexible": false },
+            "type": "object", "required": ["kind", "n"], "additionalProperties": false,
+            "properties": { "kind": { "enum": ["cat", "dog"] }, "n": { "type": "integer", "minimum": 9, "maximum": 11 } }
+        });
+        is_language(
+            vocabulary,
+            &schema(&compact),
+            &[
+                r#"{"kind":"cat","n":9}"#,
+                r#"{"kind":"cat","n":10}"#,
+                r#"{"kind":"cat","n":11}"#,
+                r#"{"kind":"dog","n":9}"#,
+                r#"{"kind":"dog","n":10}"#,
+                r#"{"kind":"dog","n":11}"#,
+            ],
+        );
+        is_language(
+            vocabulary,
+            &grammar("root ::= \"int\" t | \"integer\" t\nt ::= (\"s\" | \" \" root{0}) | \"\""),
+            &["int", "ints", "int ", "integer", "integers", "integer "],
+        );
+        is_language(
+            vocabulary,
+            &grammar("start: item (\", \" item)?\nitem: /[ab]/ \"1\""),
+            &["a1", "b1", "a1, a1", "a1, b1", "b1, a1", "b1, b1"],
+        );
+    }
+}
+
+#[test]
+fn characters_may_be_spread_over_tokens() {
+    let texts = ["é語😀", "é語", "語", "𝔘", "é𝔘"];
+    is_language(&QWEN3, &regex("é語😀|é語|語|𝔘|é𝔘"), &texts);
+    is_language(&QWEN3, &grammar("root ::= \"é\" [語𝔘] | \"é語😀\" | [語𝔘]"), &texts);
+}
+
+#[test]
+fn an_empty_text_is_complete_and_no_text_an_error() {
+    let mut guide = Guide::new(QWEN3.len());
+    for source in [regex(""), grammar("root ::= \"\""), grammar("start: \"\"")] {
+        let mut matcher = QWEN3.compile(&source).matcher();
+        assert_eq!(matcher.guide(&mut guide).unwrap(), Verdict::Complete, "{source:?}");
+    }
+    let mut matcher = QWEN3.compile(&grammar("start: start")).matcher();
+    assert!(matches!(matcher.guide(&mut guide), Err(GrammarError::NoContinuation { tokens: 0, .. })));
+}
+
+#[test]
+fn walks_under_a_schema_end_in_json_that_it_describes() {
+    let person = json!({
+        "type": "object",
+        "properties": {
+            "name": { "type": "string", "minLength": 1, "maxLength": 12 },
+            "age": { "type": "integer", "minimum": 0, "maximum": 150 },
+            "score": { "type": "number", "minimum": -1000, "maximum": 1000 },
+            "tags": { "type": "array", "items": { "$ref": "#/$defs/tag" }, "maxItems": 3 },
+            "address": { "anyOf": [{ "type": "null" }, { "$ref": "#/$defs/address" }] }
+        },
+        "required": ["name", "tags", "address"],
+        "additionalProperties": false,
+        "$defs": {
+            "tag": { "enum": ["red", "green", "größer"] },
+            "address": {
+                "type": "object", "required": ["zip"], "additionalProperties": false,
+                "properties": { "zip": { "type": "string", "pattern": "^[0-9]{5}$" }, "next": { "$ref": "#/$defs/address" } }
+            }
+        }
+    });
+    fn is_address(value: &Value) -> bool {
+        let zip = value["zip"].as_str().unwrap();
+        let keys = value.as_object().unwrap().keys().all(|key| key == "zip" || key == "next");
+        keys && zip.len() == 5 && zip.bytes().all(|b| b.is_ascii_digit()) && value.get("next").is_none_or(is_address)
+    }
+    for vocabulary in [&*QWEN3, &*DEMO] {
+        let grammar = vocabulary.compile(&schema(&person));
+        for seed in 0..20 {
+            let text = String::from_utf8(walk(vocabulary, &grammar, &mut Draws(seed), |_, _| {})).unwrap();
+            let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
+            let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+            assert!(keys.iter().all(|key| ["name", "age", "score", "tags", "address"].contains(key)), "{text}");
+            assert!((1..=12).contains(&value["name"].as_str().unwrap().chars().count()), "{text}");
+            assert!(value.get("age").is_none_or(|age| age.as_u64().unwrap() <= 150), "{text}");
+            assert!(value.get("score").is_none_or(|score| score.as_f64().unwrap().abs() <= 1000.0), "{text}");
+            let tags = value["tags"].as_array().unwrap();
+            assert!(tags.len() <= 3, "{text}");
+            assert!(tags.iter().all(|tag| ["red", "green", "größer"].contains(&tag.as_str().unwrap())), "{text}");
+            assert!(value["address"].is_null() || is_address(&value["address"]), "{text}");
+        }
+    }
+}
+
+/// Whether bytes are the beginning of `{"s":"..."}` with any string: written down by hand, to judge masks by.
+fn begins_a_string(bytes: &[u8]) -> bool {
+    const HEAD: &[u8] = br#"{"s":""#;
+    let Some(mut rest) = bytes.strip_prefix(HEAD) else {
+        return HEAD.starts_with(bytes);
+    };
+    loop {
+        match rest {
+            [] => return true,
+            [b'"', tail @ ..] => return tail.is_empty() || tail == b"}",
+            [b'\\', b'u', tail @ ..] => {
+                let digits = &tail[..tail.len().min(4)];
+                if !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return false;
+                }
+                rest = &tail[digits.len()..];
+            }
+            [b'\\'] => return true,
+            [b'\\', escaped, tail @ ..] => {
+                if !br#""\/bfnrt"#.contains(escaped) {
+                    return false;
+                }
+                rest = tail;
+            }
+            [0..0x20, ..] => return false,
+            [0x20..0x80, tail @ ..] => rest = tail,
+            _ => {
+                let chunk = rest.utf8_chunks().next().unwrap();
+                let cut = chunk.valid().chars().next();
+                match cut {
+                    Some(c) => rest = &rest[c.len_utf8()..],
+                    None => return std::str::from_utf8(rest).is_err_and(|error| error.error_len().is_none()),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_allowed_in_a_string_keeps_it_one() {
+    assert!(
+        begins_a_string("{\"s\":\"é\\u00e9\\\"".as_bytes())
+            && begins_a_string(b"{\"s\":\"\xf0\x9f")
+            && begins_a_string(b"{\"s")
+    );
+    assert!(
+        !begins_a_string(b"{\"s\":\"\n") && !begins_a_string(b"{\"s\":\"\xff") && !begins_a_string(b"{\"s\":\"\\x")
+    );
+    let source = json!({
+        "x-guidance": { "whitespace_flexible": false }, "type": "object", "required": ["s"],
+        "properties": { "s": { "type": "string" } }, "additionalProperties": false
+    });
+    let grammar = QWEN3.compile(&schema(&source));
+    let mut matcher = grammar.matcher();
+    let mut guide = Guide::new(QWEN3.len());
+    let mut text = Vec::new();
+    let mut draws = Draws(5);
+    let mut most = 0;
+    for _ in 0..20 {
+        guide.reset();
+        assert_eq!(matcher.guide(&mut guide).unwrap(), Verdict::Choose);
+        let next = allowed(&guide);
+        most = most.max(next.len());
+        for &id in &next {
+            let text = [&text[..], QWEN3.bytes(id)].concat();
+            assert!(begins_a_string(&text), "token {id} makes {:?}", String::from_utf8_lossy(&text));
+            assert!(QWEN3.tokenizer.is_text(id), "token {id}");
+        }
+        // Most tokens with a quote end the string; this one goes on as long as it can.
+        let longer: Vec<u32> = next.iter().copied().filter(|&id| !QWEN3.bytes(id).ends_with(b"\"")).collect();
+        let choices = if longer.is_empty() { &next } else { &longer };
+        let id = choices[draws.below(choices.len())];
+        matcher.accept(id).unwrap();
+        text.extend_from_slice(QWEN3.bytes(id));
+    }
+    assert!(most > 140_000, "at most {most} tokens were allowed in a string");
+}
+
+/// A matcher after a text, cut into the tokenizer's own tokens.
+fn after(source: &GrammarSource, text: &str) -> GrammarMatcher {
+    let mut matcher = QWEN3.compile(source).matcher();
+    for id in QWEN3.tokenizer.encode(text, zinc_model::tokenizer::Special::Plain).unwrap() {
+        matcher.accept(id).unwrap();
+    }
+    matcher
+}
+
+#[test]
+fn tokens_that_are_not_allowed_are_refused() {
+    let id = |piece: &str| QWEN3.tokenizer.id_of(piece).unwrap();
+    let error = after(&regex("[0-9]+x"), "12").accept(id("Ġthe")).unwrap_err();
+    let expected = GrammarError::NotAllowed { token: 279, text: " the".to_owned(), tokens: 2, end: "12".to_owned() };
+    assert_eq!(error, expected);
+    assert!(
+        error.to_string().contains("token 279 (\" the\") is not allowed after 2 tokens that end in \"12\""),
+        "{error}"
+    );
+    for token in [id("<|im_end|>"), id("<|im_start|>"), 151_935, 151_936, u32::MAX] {
+        let error = after(&regex("[0-9]+x"), "12").accept(token).unwrap_err();
+        assert!(matches!(error, GrammarError::NotAllowed { tokens: 2, .. }), "{token} gave {error}");
+    }
+    // Where the text is complete but may go on, the end is allowed.
+    after(&regex("[0-9]+"), "12").accept(id("<|im_end|>")).unwrap();
+}
+
+/// A tokenizer of these pieces with their kinds, by the numbers of GGUF, and nothing that ends a generation.
+fn tokenizer(pieces: &[(&str, i32)]) -> Tokenizer {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let (pieces, kinds): (Vec<String>, Vec<i32>) = pieces.iter().map(|&(piece, kind)| (piece.to_owned(), kind)).unzip();
+    let mut writer = Writer::new();
+    writer
+        .set("tokenizer.ggml.model", "gpt2")
+        .set("tokenizer.ggml.pre", "qwen2")
+        .set("tokenizer.ggml.tokens", pieces)
+        .set("tokenizer.ggml.token_type", kinds)
+        .set("tokenizer.ggml.merges", Vec::<String>::new());
+    writer.write(file.path(), |_, _| Ok(())).unwrap();
+    Tokenizer::from_gguf(&File::open(file.path()).unwrap()).unwrap()
+}
+
+#[test]
+fn odd_vocabularies() {
+    let long = "a".repeat(2000);
+    // Two of the same text, one of none, one too long, and a control, an unknown, a user-defined and an unused one.
+    let pieces = [("a", 1), ("a", 1), ("", 1), (&long, 1), ("aa", 3), ("aaa", 2), ("aaaa", 4), ("aaaaa", 5), ("b", 1)];
+    let vocabulary = Vocabulary::new(tokenizer(&pieces));
+    let mut guide = Guide::new(vocabulary.len());
+    let mut matcher = vocabulary.compile(&regex("a*c?")).matcher();
+    assert_eq!(matcher.guide(&mut guide).unwrap(), Verdict::Choose);
+    assert_eq!(allowed(&guide), [0, 1, 6]);
+    for id in [2, 3, 4, 5, 7, 8] {
+        assert!(
+            matches!(vocabulary.compile(&regex("a*c?")).matcher().accept(id), Err(GrammarError::NotAllowed { .. })),
+            "{id}"
+        );
+    }
+    // No token can say the c: it does not come where it need not.
+    for (pattern, tokens) in [("", &[][..]), ("bc?", &[8]), ("b", &[8])] {
+        let mut matcher = vocabulary.compile(&regex(pattern)).matcher();
+        tokens.iter().for_each(|&id| matcher.accept(id).unwrap());
+        assert_eq!(matcher.guide(&mut guide).unwrap(), Verdict::Complete, "{pattern:?}");
+    }
+    // Where it must, there is nothing to go on with.
+    let mut matcher = vocabulary.compile(&regex("a{1,2}c")).matcher();
+    matcher.accept(0).unwrap();
+    matcher.accept(1).unwrap();
+    let error = matcher.guide(&mut guide).unwrap_err();
+    assert_eq!(error, GrammarError::NoContinuation { tokens: 2, end: "aa".to_owned() });
+}
+
+#[test]
+fn control_tokens_come_where_a_lark_grammar_names_them() {
+    let source = grammar("start: <|im_start|> \"user\" <|im_end|> \"x\"");
+    let mut matcher = QWEN3.compile(&source).matcher();
+    let mut guide = Guide::new(QWEN3.len());
+    assert_eq!(matcher.guide(&mut guide).unwrap(), Verdict::Choose);
+    assert_eq!((guide.allowed(), guide.allows(151_644)), (1, true));
+    // As text it is not in the language.
+    assert!(matcher.accept(QWEN3.tokenizer.id_of("<").unwrap()).is_err());
+}
+
+#[test]
+fn matchers_of_one_grammar_are_apart() {
+    let grammar = QWEN3.compile(&regex("a+b"));
+    let (mut first, mut second) = (grammar.matcher(), grammar.matcher());
+    let id = |piece: &str| QWEN3.tokenizer.id_of(piece).unwrap();
+    first.accept(id("a")).unwrap();
+    assert!(second.accept(id("b")).is_err());
+    first.accept(id("b")).unwrap();
+    assert!(first.is_accepting());
+    let Control::Masked(start) = grammar.control() else { panic!("a grammar masks") };
+    let mut third = start().unwrap();
+    third.accept(id("a")).unwrap();
+    assert!(third.accept(279).unwrap_err().to_string().contains("is not allowed"));
+}
+
+#[track_caller]
+fn refused(source: &GrammarSource) -> GrammarError {
+    QWEN3.compiler.compile(source).expect_err(&format!("{source:?} is refused"))
+}
+
+#[test]
+fn sources_that_cannot_be_used_say_what_and_where() {
+    let json = refused(&GrammarSource::JsonSchema("{\n  \"type\" 1}".to_owned()));
+    assert_eq!(json, GrammarError::Json { line: 2, column: 10, reason: "expected `:`".to_owned() });
+
+    let place = |value: &Value| match refused(&schema(value)) {
+        GrammarError::Schema { pointer, reason } => (pointer, reason),
+        other => panic!("{other}"),
+    };
+    let (pointer, reason) = place(&json!({ "properties": { "a": { "items": { "type": "string", "not": {} } } } }));
+    assert!(pointer == "/properties/a/items" && reason.contains("not"), "{pointer}: {reason}");
+    let (pointer, reason) =
+        place(&json!({ "$ref": "#/$defs/x", "$defs": { "x": { "anyOf": [{}, { "type": "strin" }] } } }));
+    assert!(pointer == "/$defs/x/anyOf/1" && reason.contains("strin"), "{pointer}: {reason}");
+    let (pointer, reason) = place(&json!({ "properties": { "a": { "$ref": "https://example.org/s" } } }));
+    assert!(pointer == "/properties/a" && reason.contains("https://example.org/s"), "{pointer}: {reason}");
+    let (pointer, _) = place(&json!(1));
+    assert_eq!(pointer, "");
+
+    let unclosed = refused(&regex("a(b"));
+    assert!(matches!(&unclosed, GrammarError::Regex { reason } if reason.contains("unclosed group")), "{unclosed}");
+    let look = refused(&regex("a(?=b)"));
+    assert!(matches!(&look, GrammarError::Regex { reason } if reason.contains("look-around")), "{look}");
+
+    let lark = refused(&grammar("start: x\ny: \"1\""));
+    assert!(
+        matches!(&lark, GrammarError::Grammar { reason } if reason.contains("at 1(") && reason.contains('x')),
+        "{lark}"
+    );
+    let gbnf = refused(&grammar("root ::= x"));
+    assert!(matches!(&gbnf, GrammarError::Gbnf { line: 1, column: 10, .. }), "{gbnf}");
+}
