@@ -1,6 +1,6 @@
 //! Drives a model in every way there is, with every kind of sampling, and compares the tokens: they must be the same.
 //!
-//! `cargo run --release --example ways -- MODEL.gguf [prompts] [tokens]`
+//! `cargo run --release --example ways -- MODEL.gguf [prompts] [tokens] [kind,kind,...]`
 //!
 //! The ways are depths 1, 2, 4 and 8, a fence, one queue and two, and speculation by look-up and by the model drafting for itself. Prompts
 //! are random ids. What is printed for each kind of sampling is a hash of all its tokens, so that devices can be compared, too.
@@ -34,9 +34,12 @@ fn main() -> ExitCode {
 
 fn run() -> Result<bool, Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("usage: ways MODEL.gguf [prompts] [tokens]")?;
+    let path = arguments.next().ok_or("usage: ways MODEL.gguf [prompts] [tokens] [kind,kind,...]")?;
     let prompts: u32 = arguments.next().map_or(Ok(4), |text| text.parse())?;
     let tokens: u32 = arguments.next().map_or(Ok(32), |text| text.parse())?;
+
+    let wanted = arguments.next();
+    let wanted = |kind: &str| wanted.as_ref().is_none_or(|list| list.split(',').any(|name| name == kind));
 
     let vulkan = Instance::new(&InstanceOptions::default())?;
     let plan = DevicePlan::choose(&vulkan.adapters()?, &Wants::default())?;
@@ -51,7 +54,7 @@ fn run() -> Result<bool, Box<dyn std::error::Error>> {
     let (target, draft) = (load()?, load()?);
 
     let mut all_same = true;
-    for kind in kinds() {
+    for kind in kinds().into_iter().filter(|kind| wanted(kind.name)) {
         let mut expected: Option<Vec<Vec<u32>>> = None;
         for way in ways() {
             let started = Instant::now();
