@@ -38,13 +38,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         for _ in 0..MAX_TOKENS {
             guide.reset();
             let (verdict, time) = timed(|| matcher.guide(&mut guide));
-            if time > Duration::from_micros(600) { eprintln!("{time:?} {matcher:?}"); }
+            if time > Duration::from_micros(600) {
+                eprintln!("{time:?} {matcher:?}");
+            }
             masks.push(time);
             if verdict? == Verdict::Complete {
                 break;
             }
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let id = allowed(&guide).nth((random >> 33) as usize % guide.allowed() as usize).ok_or("nothing is allowed")?;
+            let id =
+                allowed(&guide).nth((random >> 33) as usize % guide.allowed() as usize).ok_or("nothing is allowed")?;
             let (accepted, time) = timed(|| matcher.accept(id));
             accepted?;
             accepts.push(time);

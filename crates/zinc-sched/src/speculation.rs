@@ -38,8 +38,8 @@ const TIMED_STEPS: usize = 8;
 const RETIMED_STEPS: usize = 4;
 /// Speculative steps of a trial.
 const TRIAL_STEPS: u32 = 3;
-/// Tokens without drafts after the first trial that lost; doubled by each further one in a row.
-const FIRST_PAUSE_TOKENS: u64 = 64;
+/// Tokens without drafts after a trial that lost, at least.
+const LEAST_PAUSE_TOKENS: u64 = 32;
 /// The longest pause.
 const LONGEST_PAUSE_TOKENS: u64 = 1 << 16;
 /// A pause lasts at least so many tokens for each token's time that was lost before it, which bounds the loss to 2 %.
@@ -72,7 +72,8 @@ pub struct Policy {
     plain: PlainSteps,
     /// The step observed before, and when.
     before: Option<(StepShape, u64)>,
-    pause_tokens: u64,
+    /// How many trials in a row have lost much: each doubles the pause behind the next.
+    losses: u32,
     resumption: Resumption,
 }
 
@@ -146,7 +147,7 @@ impl Policy {
             stage: Stage::Timing { steps: TIMED_STEPS },
             plain: PlainSteps::default(),
             before: None,
-            pause_tokens: FIRST_PAUSE_TOKENS,
+            losses: 0,
             resumption: Resumption::Free,
         }
     }
@@ -237,7 +238,7 @@ impl Policy {
                 }
                 let balance = *balance;
                 if balance.steady_ns < 0 {
-                    self.pause_tokens = FIRST_PAUSE_TOKENS;
+                    self.losses = 0;
                     self.stage = Stage::On { left: ON_TOKENS, balance: Balance::default() };
                 } else {
                     self.pause(balance);
@@ -265,9 +266,13 @@ impl Policy {
     }
 
     fn pause(&mut self, balance: Balance) {
-        let owed = pause_for(balance.lost_ns, self.plain.step_ns().unwrap_or(0));
-        self.stage = Stage::Paused { left: owed.max(self.pause_tokens) };
-        self.pause_tokens = (2 * self.pause_tokens).min(LONGEST_PAUSE_TOKENS);
+        let owed = pause_for(balance.lost_ns, self.plain.step_ns().unwrap_or(0)).max(LEAST_PAUSE_TOKENS);
+        let left = owed.saturating_mul(1 << self.losses.min(16)).min(LONGEST_PAUSE_TOKENS);
+        self.stage = Stage::Paused { left };
+        // Drafts that nearly pay may pay soon, and trying them is cheap, unless a draft model has to follow for it.
+        if owed > LEAST_PAUSE_TOKENS || self.resumption == Resumption::Dear {
+            self.losses += 1;
+        }
     }
 }
 

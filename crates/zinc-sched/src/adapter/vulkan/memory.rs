@@ -133,7 +133,7 @@ impl SequenceMemory {
     /// Writes what the step in `slot` may choose.
     pub(super) fn write_guide(&self, slot: u32, guide: &Guide) {
         let at = self.input_stride * u64::from(slot);
-        let header = StepInput { has_mask: 1, bias_count: guide.biases().len() as u32, ..StepInput::default() };
+        let header = StepInput { has_mask: 1, bias_count: guide.biases().len() as u32 };
         let biases: Vec<Bias> = guide.biases().iter().map(|&(id, bias)| Bias { id, bias }).collect();
         self.inputs.write(at, bytemuck::bytes_of(&header));
         self.inputs.write(at + size_of::<StepInput>() as u64, bytemuck::cast_slice(&biases));

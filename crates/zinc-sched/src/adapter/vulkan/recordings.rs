@@ -1,6 +1,7 @@
 //! The recordings that steps consist of, made when a sequence first needs them and submitted for every token since.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use zinc_model::Result;
@@ -73,8 +74,8 @@ impl Recordings {
     pub(super) fn provide(&mut self, parts: &[Part], slots: u32, from: &Ingredients<'_>) -> Result<()> {
         for &part in parts {
             for slot in 0..slots {
-                if !self.made.contains_key(&(part, slot)) {
-                    self.made.insert((part, slot), from.record(part, slot)?.finish()?);
+                if let Entry::Vacant(place) = self.made.entry((part, slot)) {
+                    place.insert(from.record(part, slot)?.finish()?);
                 }
             }
         }
