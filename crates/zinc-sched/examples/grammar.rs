@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for _ in 0..MAX_TOKENS {
             guide.reset();
             let (verdict, time) = timed(|| matcher.guide(&mut guide));
-            if time > Duration::from_micros(600) { eprintln!("{time:?} {matcher:?}"); }
+            if time > Duration::from_micros(1500) { eprintln!("{} {time:?} {matcher:?}", starts.len()); }
             masks.push(time);
             if verdict? == Verdict::Complete {
                 break;
