@@ -38,9 +38,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         for _ in 0..MAX_TOKENS {
             guide.reset();
             let (verdict, time) = timed(|| matcher.guide(&mut guide));
-            if time > Duration::from_micros(600) {
-                eprintln!("{time:?} {matcher:?}");
-            }
             masks.push(time);
             if verdict? == Verdict::Complete {
                 break;

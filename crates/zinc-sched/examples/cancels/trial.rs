@@ -133,7 +133,7 @@ impl Constraint for Even {
     }
 
     fn accept(&mut self, token: u32) -> Result<(), ControlError> {
-        if token % 2 == 0 { Ok(()) } else { Err(format!("token {token} was not allowed").into()) }
+        if token.is_multiple_of(2) { Ok(()) } else { Err(format!("token {token} was not allowed").into()) }
     }
 }
 
