@@ -1,6 +1,9 @@
 //! Measures what a JSON schema costs the host, with random texts over the vocabulary of a model.
 //!
-//! `cargo run --release -p zinc-sched --example grammar -- MODEL.gguf SCHEMA.json [TEXTS]`
+//! `cargo run --release -p zinc-sched --example grammar -- [MODEL.gguf] [SCHEMA.json] [TEXTS]`. Without a file
+//! it is the vocabulary of Qwen3, and a small schema.
+
+#![allow(clippy::print_stdout, reason = "an example shows its result")]
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -10,21 +13,22 @@ use zinc_model::tokenizer::Tokenizer;
 use zinc_sched::adapter::grammar::{GrammarCompiler, GrammarSource};
 use zinc_sched::{Guide, Verdict};
 
+/// A schema, for whoever names none.
+const SCHEMA: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}}},
+"required":["name","tags"]}"#;
 /// The most tokens of a text.
 const MAX_TOKENS: usize = 500;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (model, schema, texts) = match &arguments[..] {
-        [model, schema] => (model, schema, 50),
-        [model, schema, texts] => (model, schema, texts.parse()?),
-        _ => return Err("MODEL.gguf SCHEMA.json [TEXTS]".into()),
-    };
+    let vocabulary = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/host/qwen3-vocab.gguf");
+    let model = arguments.first().map_or(vocabulary, String::as_str);
+    let schema = arguments.get(1).map_or_else(|| Ok(SCHEMA.to_owned()), std::fs::read_to_string)?;
+    let texts: u32 = arguments.get(2).map_or(Ok(2), |text| text.parse())?;
     let tokenizer = Tokenizer::from_gguf(&File::open(model)?)?;
     let (compiler, time) = timed(|| GrammarCompiler::new(&tokenizer));
     let compiler = compiler?;
     println!("compiler for {} tokens: {time:.2?}", tokenizer.vocab_size());
-    let schema = std::fs::read_to_string(schema)?;
     let (grammar, time) = timed(|| compiler.compile(&GrammarSource::JsonSchema(schema)));
     let grammar = grammar?;
     println!("grammar: {time:.2?}");

@@ -180,7 +180,7 @@ impl Grammar {
         if states.map_or(true, |states| states > MAX_WARM_STATES) {
             parsers.warm = parsers.fresh.deep_clone();
         }
-        GrammarMatcher::new(parsers.fresh.deep_clone(), self.eog.clone())
+        GrammarMatcher::new(parsers.warm.clone(), self.eog.clone())
     }
 
     /// What makes a request follow the grammar.

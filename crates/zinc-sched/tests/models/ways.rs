@@ -48,7 +48,7 @@ fn every_way_gives_the_same_tokens() {
 fn cancels_at_random_moments_leave_nothing_behind() {
     let gpu = Gpu::open();
     let outcome = trial::trial(&load(&gpu, trial::CONTEXT), CANCELS).expect("the model runs");
-    assert_eq!(outcome.wrong, [String::new(); 0]);
+    assert!(outcome.wrong.is_empty(), "{:#?}", outcome.wrong);
     assert!(outcome.cut > 0, "no request was cut short");
     assert_eq!((outcome.rests.len() as u32, outcome.step.is_zero()), (outcome.cut, false));
     assert_eq!(outcome.memory_bytes.0, outcome.memory_bytes.1);
