@@ -12,7 +12,7 @@ use zinc_kernels::generated::state::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, FINISH_NONE,
     STATUS_FED, STATUS_NO_OP, STATUS_SAMPLED, StepReport, StepState,
 };
-use zinc_kernels::ops::{Advance, Batch, CANDIDATE_BYTES, MAX_BATCH, PenaltyWindow, candidate_count};
+use zinc_kernels::ops::{Advance, Batch, CANDIDATE_BYTES, MAX_BATCH, PenaltyWindow};
 use zinc_kernels::reference::{self, Candidate};
 
 const SEQUENCE: u32 = 41;
