@@ -1,7 +1,7 @@
 //! Traces of generations: the file that `zinc run --trace` writes, and what is made of it.
 //!
-//! A [`Recorded`] trace holds raw times. [`Lanes`] puts them on one clock as spans of the host and of the GPU, which are written
-//! as trace events for Perfetto ([`perfetto`]) or drawn ([`picture`], [`page`]). All of it is pure; only [`write`] and [`read`]
+//! A [`Recorded`] trace holds raw times. `Lanes` puts them on one clock as spans of the host and of the GPU, which are written
+//! as trace events for Perfetto ([`perfetto`]) or drawn ([`picture`], [`page`]). All of it is pure; only [`write()`] and [`read`]
 //! touch files.
 
 mod lanes;
