@@ -368,11 +368,12 @@ impl VulkanModel {
         Ok(())
     }
 
-    /// Opens the gates up to a value.
+    /// Opens the gates up to a value, one by one: behind a jump over values that submissions wait for, the validation layer takes the jump for a
+    /// signal that is still pending and objects to the next one (VUID-VkSemaphoreSignalInfo-value-03259).
     fn open(&mut self, value: u64) -> Result<()> {
-        if value > self.signalled {
-            self.signalled = value;
-            self.gates.signal(value)?;
+        while self.signalled < value {
+            self.signalled += 1;
+            self.gates.signal(self.signalled)?;
         }
         Ok(())
     }
