@@ -369,10 +369,9 @@ impl Shared {
     pub(crate) unsafe fn queue_submit2(
         &self,
         queue: vk::Queue,
-        submit: &vk::SubmitInfo2<'_>,
+        submits: &[vk::SubmitInfo2<'_>],
         fence: vk::Fence,
     ) -> ash::prelude::VkResult<()> {
-        let submits = std::slice::from_ref(submit);
         // SAFETY: the caller's.
         unsafe {
             match &self.sync2 {

@@ -100,6 +100,12 @@ impl DriverFacts {
         ];
         known.contains(&id)
     }
+
+    /// Whether reading timestamps from their pool is known to wait for all that is queued: lavapipe's `vkGetQueryPoolResults` does.
+    #[must_use]
+    pub fn waits_for_queries(&self) -> bool {
+        ash::vk::DriverId::from_raw(self.id.cast_signed()) == ash::vk::DriverId::MESA_LLVMPIPE
+    }
 }
 
 /// Position of a device on the PCI bus.

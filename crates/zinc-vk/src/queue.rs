@@ -1,8 +1,8 @@
 //! Queues: one submission each way of saying "run this".
 //!
 //! A queue is the only producer of its timeline. Each [`Queue::submit`] is one `vkQueueSubmit2` that waits for the given
-//! points, runs one recording, and signals the next value. [`Queue::submit_and_wait_fence`] is the baseline to measure that
-//! against: one submission, one binary fence, one blocking wait.
+//! points, runs one recording, and signals the next value; [`Queue::submit_in_turn`] does so for several recordings.
+//! [`Queue::submit_and_wait_fence`] is the baseline to measure that against: one submission, one binary fence, one blocking wait.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -122,20 +122,51 @@ impl Queue {
     /// If the recording was made for another queue kind or device, or a wait can never be met: it belongs to another device or
     /// is a later point of this very queue.
     pub fn submit(&self, recording: &Arc<Recording>, waits: &[TimelinePoint]) -> Result<TimelinePoint> {
-        self.check_recording(recording);
+        self.submit_in_turn([(recording, waits)])
+    }
+
+    /// Queues recordings in one call, each behind the one before it and behind waits of its own. The point returned completes with the
+    /// last; nothing tells when the others are done, which spares the device a signal between them.
+    ///
+    /// # Errors
+    /// As [`Queue::submit`].
+    ///
+    /// # Panics
+    /// As [`Queue::submit`]; without recordings, or if one of them is there twice.
+    pub fn submit_in_turn<const N: usize>(
+        &self,
+        parts: [(&Arc<Recording>, &[TimelinePoint]); N],
+    ) -> Result<TimelinePoint> {
+        for (index, (recording, _)) in parts.iter().enumerate() {
+            self.check_recording(recording);
+            let again = parts[..index].iter().any(|(earlier, _)| Arc::ptr_eq(earlier, recording));
+            assert!(!again, "recording `{}` is submitted twice in one call", recording.name());
+        }
         self.shared.loss.check()?;
         let mut state = self.state.lock();
         let (completed, done) = self.reap(&mut state)?;
-        recording.check_idle(completed)?;
+        for (recording, _) in &parts {
+            recording.check_idle(completed)?;
+        }
         let value = state.last + 1;
         self.timeline.check_distance(value)?;
-        self.collect_waits(&mut state, waits)?;
+        state.waits.clear();
+        for (_, waits) in &parts {
+            self.collect_waits(&mut state, waits)?;
+        }
         let signal = semaphore(self.semaphore(&self.timeline), value);
-        self.submit_one(&state, recording, Some(&signal), vk::Fence::null())?;
+        self.submit_parts(
+            &state,
+            parts.map(|(recording, waits)| (&**recording, waits.len())),
+            Some(&signal),
+            vk::Fence::null(),
+        )?;
 
         state.last = value;
-        recording.set_value(value);
-        state.in_flight.push_back(InFlight { value, _recording: Arc::clone(recording), _waits: waits.to_vec() });
+        for (recording, waits) in parts {
+            recording.set_value(value);
+            state.in_flight.push_back(InFlight { value, _recording: Arc::clone(recording), _waits: waits.to_vec() });
+        }
         drop(state);
         // What the caller keeps in a recording may run any code when it is dropped, so the lock is released first.
         drop(done);
@@ -160,7 +191,7 @@ impl Queue {
             let (completed, done) = self.reap(&mut state)?;
             recording.check_idle(completed)?;
             state.waits.clear();
-            self.submit_one(&state, recording, None, *fence)?;
+            self.submit_parts(&state, [(&**recording, 0)], None, *fence)?;
             recording.set_fenced(Fenced::InFlight);
             drop(state);
             drop(done);
@@ -269,7 +300,6 @@ impl Queue {
     }
 
     fn collect_waits(&self, state: &mut State, waits: &[TimelinePoint]) -> Result<()> {
-        state.waits.clear();
         for point in waits {
             assert!(
                 point.timeline().id() != self.timeline.id() || point.value() <= state.last,
@@ -294,25 +324,32 @@ impl Queue {
         })
     }
 
-    /// The one call of `vkQueueSubmit2` in this crate.
-    fn submit_one(
+    /// The one call of `vkQueueSubmit2` in this crate. Each part has its share of the collected waits, in their order; the last signals.
+    fn submit_parts<const N: usize>(
         &self,
         state: &State,
-        recording: &Recording,
+        parts: [(&Recording, usize); N],
         signal: Option<&vk::SemaphoreSubmitInfo<'_>>,
         fence: vk::Fence,
     ) -> Result<()> {
-        let command = vk::CommandBufferSubmitInfo::default().command_buffer(recording.raw());
-        let submit = vk::SubmitInfo2::default()
-            .wait_semaphore_infos(&state.waits)
-            .command_buffer_infos(std::slice::from_ref(&command))
-            .signal_semaphore_infos(signal.map_or(&[], std::slice::from_ref));
+        assert!(N > 0, "a submission of nothing");
+        let commands =
+            parts.map(|(recording, _)| vk::CommandBufferSubmitInfo::default().command_buffer(recording.raw()));
+        let mut waits = state.waits.as_slice();
+        let mut submits = [vk::SubmitInfo2::default(); N];
+        for ((submit, command), (_, count)) in submits.iter_mut().zip(&commands).zip(parts) {
+            let (own, rest) = waits.split_at(count);
+            waits = rest;
+            *submit = submit.wait_semaphore_infos(own).command_buffer_infos(std::slice::from_ref(command));
+        }
+        submits[N - 1] = submits[N - 1].signal_semaphore_infos(signal.map_or(&[], std::slice::from_ref));
         // SAFETY: the caller holds the queue's lock (host access to the queue is exclusive) and has checked that the command
-        // buffer is not pending (VUID-vkQueueSubmit2-commandBuffer-03875) and was recorded for this family (-03878);
-        // semaphores and values are checked against this device and its difference (VUID-VkSubmitInfo2-semaphore-03882 to
+        // buffers are not pending and no two the same (VUID-vkQueueSubmit2-commandBuffer-03875) and were recorded for this family
+        // (-03878); semaphores and values are checked against this device and its difference (VUID-VkSubmitInfo2-semaphore-03882 to
         // 03884); the fence, if any, is unsignalled and locked (VUID-vkQueueSubmit2-fence-04894, -04895). All of it is owned by
-        // the in-flight entry until the value is reached, or by the frame that waits for the fence.
-        unsafe { self.shared.queue_submit2(state.raw, &submit, fence) }.map_err(self.shared.error("vkQueueSubmit2"))?;
+        // the in-flight entries until the value is reached, or by the frame that waits for the fence.
+        unsafe { self.shared.queue_submit2(state.raw, &submits, fence) }
+            .map_err(self.shared.error("vkQueueSubmit2"))?;
         self.submits.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Timestamps of the device, and what they mean on the host's clock.
 //!
-//! A timestamp is reset, written and read in that order, once each, again and again: the recording that writes it resets it
-//! first, and the host reads it once the point of the submission is complete and before it submits the recording again.
+//! A timestamp is reset, written and read in that order, once each, again and again: the host resets it before it submits the recording
+//! that writes it, or the recording does so first; and the host reads it once the point of the submission is complete and before it submits
+//! the recording again.
 
 use std::fmt;
 use std::ops::Range;
@@ -54,11 +55,9 @@ impl Timestamps {
         let pool = unsafe { shared.raw.create_query_pool(&info, None) }.map_err(shared.error("vkCreateQueryPool"))?;
         let mask = u64::MAX >> (64 - bits.min(64));
         let this = Self { shared: Arc::clone(shared), pool, count, mask };
-        if shared.has(Features::HOST_QUERY_RESET) {
+        if this.reset_by_host() {
             // So that reading one that was never written is an error and not undefined.
-            // SAFETY: hostQueryReset is enabled, the range is the pool, nothing uses it yet
-            // (VUID-vkResetQueryPool-None-02665, -firstQuery-02666).
-            unsafe { shared.raw.reset_query_pool(pool, 0, count) };
+            this.reset(0..count);
         }
         Ok(Arc::new(this))
     }
@@ -66,6 +65,23 @@ impl Timestamps {
     /// How many timestamps the pool has.
     pub fn count(&self) -> u32 {
         self.count
+    }
+
+    /// Whether [`Timestamps::reset`] can be called.
+    pub fn reset_by_host(&self) -> bool {
+        self.shared.has(Features::HOST_QUERY_RESET)
+    }
+
+    /// Makes a range of timestamps ready to be written again. No submission that writes them may be in flight.
+    ///
+    /// # Panics
+    /// If the range is empty or leaves the pool, or the device does not let the host reset ([`Timestamps::reset_by_host`]).
+    pub fn reset(&self, range: Range<u32>) {
+        self.checked(range.clone());
+        assert!(self.reset_by_host(), "{} does not let the host reset timestamps", self.shared.plan.adapter.name);
+        // SAFETY: hostQueryReset is enabled and the range lies inside the pool (VUID-vkResetQueryPool-None-02665, -firstQuery-09436,
+        // -firstQuery-09437); that nothing in flight writes them (-firstQuery-02741) is the caller's part.
+        unsafe { self.shared.raw.reset_query_pool(self.pool, range.start, range.end - range.start) };
     }
 
     /// Reads timestamps, in ticks of the device; [`ClockCalibration::host_ns`] turns them into nanoseconds.

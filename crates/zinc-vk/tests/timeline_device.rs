@@ -77,6 +77,38 @@ fn a_submission_waits_for_a_value_that_is_signalled_later_and_holds_back_what_fo
 }
 
 #[test]
+fn recordings_of_one_call_run_in_turn_each_behind_its_own_waits() {
+    let gpu = Gpu::new();
+    let data = gpu.buffer("data", 8, Placement::Readback);
+    write_words(&data, &[1; 8]);
+    let gate = HostTimeline::new(&gpu, "gate").unwrap();
+    let queue = gpu.compute_queue();
+    let (open, gated) = (gpu.affine_step("open", &data, 3, 1), gpu.affine_step("gated", &data, 5, 2));
+    let submits = queue.stats().submits;
+    let point = queue.submit_in_turn([(&open, &[]), (&gated, &[gate.point(1)])]).unwrap();
+    let behind = queue.submit(&gpu.affine_step("behind", &data, 7, 3), &[]).unwrap();
+    assert_eq!(queue.stats().submits - submits, 2);
+    assert_eq!((point.value() + 1, queue.collect().unwrap()), (behind.value(), 3));
+    for recording in [&open, &gated] {
+        let again = queue.submit(recording, &[]).unwrap_err();
+        assert!(matches!(again, Error::RecordingPending { .. }), "{again}");
+    }
+    gate.signal(1).unwrap();
+    behind.wait().unwrap();
+    assert_eq!(read_words(&data), [((3 + 1) * 5 + 2) * 7 + 3; 8]);
+    assert_eq!(queue.collect().unwrap(), 0);
+    queue.submit_in_turn([(&gated, &[]), (&open, &[])]).unwrap().wait().unwrap();
+}
+
+#[test]
+#[should_panic(expected = "recording `step` is submitted twice in one call")]
+fn a_recording_twice_in_one_call_panics() {
+    let gpu = Gpu::new();
+    let step = gpu.affine_step("step", &gpu.buffer("data", 8, Placement::Device), 3, 1);
+    let _ = gpu.compute_queue().submit_in_turn([(&step, &[]), (&step, &[])]);
+}
+
+#[test]
 fn what_the_host_writes_between_submit_and_signal_is_read() {
     let gpu = Gpu::new();
     let data = gpu.buffer("data", 8, Placement::Upload);

@@ -63,6 +63,25 @@ fn steps_lie_between_submit_and_wait_by_the_best_clock() {
 }
 
 #[test]
+fn timestamps_that_the_host_resets_are_written_again() {
+    let gpu = Gpu::new();
+    let timestamps = Timestamps::new(&gpu, 1).unwrap();
+    assert!(timestamps.reset_by_host(), "every device that the tests run on lets the host reset");
+    let mut r = gpu.compute("stamp");
+    r.timestamp(&timestamps, 0, Stage::End);
+    let stamp = r.finish().unwrap();
+    let mut last = 0;
+    for _ in 0..3 {
+        timestamps.reset(0..1);
+        assert!(matches!(timestamps.read(0..1), Err(Error::TimestampsNotReady { first: 0, end: 1 })));
+        gpu.compute_queue().submit(&stamp, &[]).unwrap().wait().unwrap();
+        let ticks = timestamps.read(0..1).unwrap()[0];
+        assert!(last < ticks, "{last}, then {ticks}");
+        last = ticks;
+    }
+}
+
+#[test]
 fn timestamps_that_are_not_written_are_an_error() {
     let gpu = Gpu::new();
     let timestamps = Timestamps::new(&gpu, 4).unwrap();
