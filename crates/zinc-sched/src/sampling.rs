@@ -65,7 +65,7 @@ pub struct Dry {
     pub multiplier: f32,
     /// What each further token of the repetition multiplies it with; below 1 is off.
     pub base: f32,
-    /// Repetitions up to this length cost nothing.
+    /// Shorter repetitions cost nothing.
     pub allowed_length: u32,
     /// The window.
     pub last_n: LastTokens,

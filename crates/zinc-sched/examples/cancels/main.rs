@@ -2,15 +2,15 @@
 //!
 //! `cargo run --release --example cancels -- [MODEL.gguf] [cancels] [validate]`. Without a file it is a tiny model, cancelled a few times.
 //!
-//! Every kind of step takes part: through the chain of samplers, masked, host-fed, speculative. How long the device takes from a cancel to
-//! rest is printed in step times.
+//! Every kind of step takes part: plain, through the chain of samplers, masked, host-fed, speculative. How long the device takes from a
+//! cancel to rest is printed in step times.
 
 mod trial;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use trial::{CONTEXT, DRAFTS, Failure, Outcome, trial};
+use trial::{CONTEXT, DRAFTS, Failure, Kind, Outcome, trial};
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::CacheFormat;
 use zinc_model::Model;
@@ -22,7 +22,7 @@ use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Validation, Wants};
 /// A tiny model, for whoever names none.
 const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/tiny/qwen3moe-a-q4_k_m.gguf");
 
-#[expect(clippy::print_stdout, reason = "an example shows its result")]
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows its result")]
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().unwrap_or_else(|| TINY.to_owned());
@@ -38,18 +38,25 @@ fn main() -> Result<(), Failure> {
     let options = LoadOptions { cache, batch: DRAFTS + 1 };
     let loaded = Arc::new(DeviceModel::load(&pipelines, &model, options, &mut |_| {})?);
 
-    let Outcome { cut, wrong, rests, step, memory_bytes } = trial(&loaded, cancels)?;
+    let mut progress = |done: u32| {
+        if done.is_multiple_of(100) {
+            eprintln!("{done} of {cancels}");
+        }
+    };
+    let Outcome { cut, wrong, kinds, memory_bytes } = trial(&loaded, cancels, &mut progress)?;
     for line in &wrong {
         println!("{line}");
     }
-    let in_steps = |rest: Option<&Duration>| rest.map_or(0.0, |rest| rest.as_secs_f64() / step.as_secs_f64());
     println!("{cut} requests cut short, {} wrong answers behind them", wrong.len());
-    println!(
-        "from cancel to rest: median {:.2}, most {:.2} steps of {:.2} ms",
-        in_steps(rests.get(rests.len() / 2)),
-        in_steps(rests.last()),
-        step.as_secs_f64() * 1e3
-    );
+    for Kind { name, step, rests, .. } in &kinds {
+        let in_steps = |rest: Option<&Duration>| rest.map_or(0.0, |rest| rest.as_secs_f64() / step.as_secs_f64());
+        println!(
+            "{name:<12} from cancel to rest: median {:.2}, most {:.2} steps of {:.2} ms",
+            in_steps(rests.get(rests.len() / 2)),
+            in_steps(rests.last()),
+            step.as_secs_f64() * 1e3
+        );
+    }
     println!("device memory: {} bytes before, {} after", memory_bytes.0, memory_bytes.1);
     let messages = vulkan.validation_messages();
     println!("validation messages: {}", messages.len());

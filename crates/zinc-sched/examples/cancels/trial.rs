@@ -7,7 +7,7 @@ use zinc_model::device::DeviceModel;
 use zinc_sched::adapter::{Drafts, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Constraint, Control, ControlError, Engine, EngineHandle, EngineOptions, Event, FinishReason, Guide, InflightDepth,
-    Request, Sampling, Speculation, SystemClock, TokenSampler, Verdict,
+    Request, Sampling, Speculation, SystemClock, Token, TokenSampler, Verdict,
 };
 
 /// What a trial's errors are.
@@ -29,39 +29,45 @@ pub(crate) struct Outcome {
     pub(crate) cut: u32,
     /// Answers behind a cancel that were not what they should be.
     pub(crate) wrong: Vec<String>,
-    /// From each cancel to rest, in growing order.
-    pub(crate) rests: Vec<Duration>,
-    /// How long a step takes, of the slowest kind.
-    pub(crate) step: Duration,
+    /// What came of each kind of request.
+    pub(crate) kinds: Vec<Kind>,
     /// Bytes of the device's buffers before the first cancel and after the last.
     pub(crate) memory_bytes: (u64, u64),
 }
 
-/// Cancels as many requests, each at a random moment, and asks a short one behind it.
-pub(crate) fn trial(loaded: &Arc<DeviceModel>, cancels: u32) -> Result<Outcome, Failure> {
+/// A kind of request.
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    request: Request,
+    /// What comes out undisturbed.
+    expected: Vec<u32>,
+    /// How long one of its steps takes.
+    pub(crate) step: Duration,
+    /// From each cancel to rest, in growing order.
+    pub(crate) rests: Vec<Duration>,
+}
+
+/// Cancels as many requests, each at a random moment, and asks a short one behind it. `progress` is told how many are done.
+pub(crate) fn trial(
+    loaded: &Arc<DeviceModel>,
+    cancels: u32,
+    progress: &mut dyn FnMut(u32),
+) -> Result<Outcome, Failure> {
     let depth = InflightDepth::DEFAULT;
     let drafts = Some(Drafts::Lookup { ngrams: 1..=3, drafts: DRAFTS });
     let driven = VulkanModel::new(loaded.clone(), VulkanOptions { drafts, ..VulkanOptions::new(depth) })?;
     let options = EngineOptions { depth, speculation: Speculation::Always, ..EngineOptions::default() };
     let handle = Engine::spawn(driven, SystemClock::new(), options)?;
 
-    let kinds: [(&str, Request); 4] = [
-        ("speculative", request(Sampling::GREEDY, Control::Device)),
-        ("sampled", Request { logprobs: Some(3), ..request(chain(), Control::Device) }),
-        ("masked", request(chain(), Control::masked(|| Ok(Even)))),
-        ("host-fed", request(Sampling::GREEDY, Control::host_fed(|| Ok(Best)))),
+    let sampled = Request { logprobs: Some(3), ..request(chain(), Control::Device) };
+    let mut kinds = vec![
+        // What reports log-probabilities is not drafted.
+        Kind::new(&handle, "plain", Request { logprobs: Some(0), ..request(Sampling::GREEDY, Control::Device) })?,
+        Kind::new(&handle, "speculative", request(Sampling::GREEDY, Control::Device))?,
+        Kind::new(&handle, "sampled", sampled)?,
+        Kind::new(&handle, "masked", request(chain(), Control::masked(|| Ok(Even))))?,
+        Kind::new(&handle, "host-fed", request(Sampling::GREEDY, Control::host_fed(|| Ok(Best))))?,
     ];
-    // What comes out undisturbed, and how long a step takes once everything is recorded.
-    let mut expected = Vec::new();
-    let mut step = Duration::ZERO;
-    for (_, request) in &kinds {
-        handle.generate(request.clone())?.complete()?;
-        let started = Instant::now();
-        let (tokens, completion) = handle.generate(request.clone())?.complete()?;
-        let steps = completion.usage.completion_tokens + completion.usage.prompt_tokens;
-        step = step.max(started.elapsed() / steps);
-        expected.push(tokens.iter().map(|token| token.id).collect::<Vec<_>>());
-    }
     let used = || loaded.device().memory_report().heaps.iter().map(|heap| heap.ours).sum::<u64>();
     let before = used();
 
@@ -71,29 +77,46 @@ pub(crate) fn trial(loaded: &Arc<DeviceModel>, cancels: u32) -> Result<Outcome, 
         (random >> 33) % limit
     };
     let (mut wrong, mut cut) = (Vec::new(), 0);
-    let mut rests = Vec::new();
     for number in 0..cancels {
-        let kind = below(kinds.len() as u64) as usize;
-        let request = Request { max_tokens: Some(LONGEST), ..kinds[kind].1.clone() };
-        let moment = step * below(u64::from(LONGEST) * 4) as u32 / 4;
-        if let Some(rest) = cancel_after(&handle, request, moment)? {
+        let [cancelled, probed] = [(); 2].map(|()| below(kinds.len() as u64) as usize);
+        let cancelled = &mut kinds[cancelled];
+        let moment = cancelled.step * below(u64::from(LONGEST) * 4) as u32 / 4;
+        if let Some(rest) = cancel_after(&handle, cancelled.request.clone(), moment)? {
             cut += 1;
-            rests.push(rest);
+            cancelled.rests.push(rest);
         }
+        let cancelled = cancelled.name;
         // The next request shares the prompt, so it builds on what the cancelled one left in the cache.
-        let probed = below(kinds.len() as u64) as usize;
-        let probe = Request { max_tokens: Some(PROBE_TOKENS), ..kinds[probed].1.clone() };
-        let (tokens, _) = handle.generate(probe)?.complete()?;
-        let ids: Vec<u32> = tokens.iter().map(|token| token.id).collect();
-        if ids[..] != expected[probed][..PROBE_TOKENS as usize] {
-            wrong.push(format!(
-                "cancel {number}, of a {} request: then {} gave {ids:?}",
-                kinds[kind].0, kinds[probed].0
-            ));
+        let probed = &kinds[probed];
+        let probe = Request { max_tokens: Some(PROBE_TOKENS), ..probed.request.clone() };
+        let ids = ids_of(&handle.generate(probe)?.complete()?.0);
+        if ids[..] != probed.expected[..PROBE_TOKENS as usize] {
+            wrong.push(format!("cancel {number}, of a {cancelled} request: then {} gave {ids:?}", probed.name));
         }
+        progress(number + 1);
     }
-    rests.sort_unstable();
-    Ok(Outcome { cut, wrong, rests, step, memory_bytes: (before, used()) })
+    for kind in &mut kinds {
+        kind.rests.sort_unstable();
+    }
+    Ok(Outcome { cut, wrong, kinds, memory_bytes: (before, used()) })
+}
+
+impl Kind {
+    /// Runs a request undisturbed, twice: the first time, its steps are recorded.
+    fn new(handle: &EngineHandle, name: &'static str, request: Request) -> Result<Self, Failure> {
+        handle.generate(request.clone())?.complete()?;
+        let started = Instant::now();
+        let (tokens, completion) = handle.generate(request.clone())?.complete()?;
+        let speculated = completion.speculated;
+        let undrafted = u64::from(completion.usage.completion_tokens) - speculated.tokens;
+        let steps = undrafted + speculated.steps;
+        let step = started.elapsed() / u32::try_from(steps)?;
+        Ok(Self { name, request, expected: ids_of(&tokens), step, rests: Vec::new() })
+    }
+}
+
+fn ids_of(tokens: &[Token]) -> Vec<u32> {
+    tokens.iter().map(|token| token.id).collect()
 }
 
 /// Runs a request and cancels it after a while; gives the time from the cancel to the end, when nothing is in flight any more.

@@ -4,10 +4,13 @@
 mod chain;
 mod draft;
 mod memory;
+mod options;
 mod profile;
 mod recordings;
+mod stamps;
 
 pub use draft::Drafts;
+pub use options::{Queues, Sync, VulkanOptions};
 pub use profile::OpTimes;
 
 use std::collections::VecDeque;
@@ -15,13 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zinc_kernels::generated::state::{STATUS_SAMPLED, StepState};
-use zinc_kernels::ops::ActFormat;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::{Array, Choosing, Plan, Sampler, Shape};
 use zinc_model::{Error, Result};
 use zinc_vk::{
-    Buffer, ClockCalibration, Device, HostTimeline, Placement, Queue, QueueKind, Recording, RecordingBuilder,
-    RecordingStats, TimelinePoint, Timestamps, WaitPolicy, host_now_ns,
+    Buffer, Device, HostTimeline, Placement, Queue, QueueKind, Recording, RecordingBuilder, RecordingStats,
+    TimelinePoint, WaitPolicy, host_now_ns,
 };
 
 use super::sampling::log_probabilities;
@@ -29,73 +31,19 @@ use super::sequence::{end_tokens, follower_state, initial_state};
 use super::{Score, step_output};
 use crate::control::Guide;
 use crate::model::{
-    Choice, Drafting, Gate, GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape,
-    StepTiming, Ticket,
+    Choice, Drafting, Gate, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming,
+    Ticket,
 };
 use crate::request::Tracing;
 use crate::sampling::Sampling;
-use crate::window::InflightDepth;
 use chain::{ChainMemory, Tables};
 use draft::Drafter;
-use memory::{END_TOKENS_OFFSET, FOLLOW_OFFSET, STAMPS, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
+use memory::{END_TOKENS_OFFSET, FOLLOW_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
 use recordings::{Ingredients, Part, Recordings, Way};
+use stamps::Stamps;
 
 /// How soon a step that runs learns that it is to be the last: a part of a large model's step, and longer than a wait costs.
 const STOP_LATENCY: Duration = Duration::from_micros(500);
-
-/// How the host and the device keep step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sync {
-    /// Recorded once, queued ahead on the timeline.
-    #[default]
-    Timeline,
-    /// Recorded once, submitted, and waited for with a binary fence.
-    FenceKept,
-    /// Recorded anew for each step, submitted, and waited for with a binary fence: what other engines do, kept as the baseline.
-    Fence,
-}
-
-/// Where sampling runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Queues {
-    /// On the queue of the forward pass.
-    #[default]
-    One,
-    /// On a second queue, where the device has one; the two wait for each other's values.
-    Two,
-}
-
-/// How a [`VulkanModel`] is driven.
-#[derive(Clone, Debug)]
-pub struct VulkanOptions {
-    /// How the host and the device keep step.
-    pub sync: Sync,
-    /// Steps that may be in flight: a recording of each kind is made for each.
-    pub depth: InflightDepth,
-    /// The form of the activations that quantised weights meet.
-    pub act: ActFormat,
-    /// Whether steps are stamped with the device's clock, for traces. It costs a copy a step.
-    pub stamps: Tracing,
-    /// Where sampling runs.
-    pub queues: Queues,
-    /// What drafts, where anything does.
-    pub drafts: Option<Drafts>,
-}
-
-impl VulkanOptions {
-    /// The timeline at a depth, with 16-bit activations, on one queue, without stamps and drafts.
-    #[must_use]
-    pub fn new(depth: InflightDepth) -> Self {
-        Self {
-            sync: Sync::Timeline,
-            depth,
-            act: ActFormat::default(),
-            stamps: Tracing::Off,
-            queues: Queues::One,
-            drafts: None,
-        }
-    }
-}
 
 /// A model on a device.
 #[derive(Debug)]
@@ -107,8 +55,7 @@ pub struct VulkanModel {
     memory: SequenceMemory,
     chain: ChainMemory,
     drafter: Option<Drafter>,
-    timestamps: Option<Arc<Timestamps>>,
-    clock: Option<ClockCalibration>,
+    stamps: Option<Stamps>,
     begin: Arc<Recording>,
     recordings: Recordings,
     /// What the sampling of gated steps waits for.
@@ -143,7 +90,7 @@ struct InFlight {
     ticket: Ticket,
     shape: StepShape,
     slot: u32,
-    /// When its logits are there.
+    /// When its logits are there, if the host is to see them.
     forward: Option<TimelinePoint>,
     /// When all of it is done. The baseline has waited already, or has not sampled yet.
     done: Option<TimelinePoint>,
@@ -163,7 +110,8 @@ impl VulkanModel {
     /// What the device says.
     ///
     /// # Panics
-    /// If there are drafts and the model was not loaded for batches of them and the last token.
+    /// If there are drafts and the model was not loaded for batches of them and the last token, or a draft model has less context or another
+    /// vocabulary.
     pub fn new(model: impl Into<Arc<DeviceModel>>, mut options: VulkanOptions) -> Result<Self> {
         let model = model.into();
         let device = model.device().clone();
@@ -176,7 +124,7 @@ impl VulkanModel {
             options.queues = Queues::One;
         }
         let memory = SequenceMemory::new(&model, slots)?;
-        let drafter = options.drafts.clone().map(|drafts| Drafter::new(drafts, options.act));
+        let drafter = options.drafts.clone().map(|drafts| Drafter::new(&model, drafts, options.act));
         let plan = |shape| Plan::new(&model.model().weights, shape, options.act);
         Ok(Self {
             limits: ModelLimits {
@@ -187,11 +135,10 @@ impl VulkanModel {
                 drafts_follow: drafter.as_ref().is_some_and(Drafter::follows),
             },
             plans: [plan(Shape::Feed), plan(Shape::Decode)],
-            timestamps: match options.stamps {
+            stamps: match options.stamps {
                 Tracing::Off => None,
-                Tracing::On => Some(Timestamps::new(&device, STAMPS * slots)?),
+                Tracing::On => Some(Stamps::new(&device, slots)?),
             },
-            clock: None,
             begin: memory.record_begin(&device)?,
             recordings: Recordings::default(),
             gates: HostTimeline::new(&device, "gates")?,
@@ -277,7 +224,7 @@ impl VulkanModel {
             memory: &self.memory,
             chain: &self.chain,
             drafter: self.drafter.as_ref(),
-            timestamps: self.timestamps.as_ref(),
+            stamps: self.stamps.as_ref(),
         }
     }
 
@@ -326,23 +273,26 @@ impl VulkanModel {
 
     /// Submits a part behind everything before, on the queue of the forward pass.
     fn submit_part(&self, part: Part, slot: u32) -> Result<TimelinePoint> {
-        let waits: Vec<TimelinePoint> = self.sampled.iter().cloned().collect();
-        Ok(self.queue().submit(self.recordings.get(part, slot), &waits)?)
+        Ok(self.queue().submit(self.recordings.get(part, slot), self.sampled.as_slice())?)
     }
 
-    /// Submits the sampling of a step.
-    fn submit_sampling(&mut self, slot: u32, forward: &TimelinePoint, gate: Option<u64>) -> Result<TimelinePoint> {
-        let recording = self.recordings.get(Part::Choose(self.way), slot);
+    /// Submits a step whose sampling is apart: when its logits are there, if anybody asks, and when it is done.
+    fn submit_split(&mut self, slot: u32, gate: Option<u64>) -> Result<(Option<TimelinePoint>, TimelinePoint)> {
         let gate = gate.map(|value| self.gates.point(value));
-        match (self.options.queues, self.device().second_compute_queue()) {
-            (Queues::Two, Some(second)) => {
-                let waits: Vec<TimelinePoint> = [forward.clone()].into_iter().chain(gate).collect();
-                let point = second.submit(recording, &waits)?;
-                self.sampled = Some(point.clone());
-                Ok(point)
-            }
-            _ => Ok(self.queue().submit(recording, gate.as_slice())?),
+        let [forward, choose] =
+            [Part::Forward(self.way), Part::Choose(self.way)].map(|part| self.recordings.get(part, slot));
+        if let (Queues::Two, Some(second)) = (self.options.queues, self.device().second_compute_queue()) {
+            let forward = self.queue().submit(forward, self.sampled.as_slice())?;
+            let waits: Vec<TimelinePoint> = [forward.clone()].into_iter().chain(gate).collect();
+            let done = second.submit(choose, &waits)?;
+            self.sampled = Some(done.clone());
+            return Ok((Some(forward), done));
         }
+        if self.way.gate == Gate::Token {
+            let forward = self.queue().submit(forward, &[])?;
+            return Ok((Some(forward), self.queue().submit(choose, gate.as_slice())?));
+        }
+        Ok((None, self.queue().submit_in_turn([(forward, &[]), (choose, gate.as_slice())])?))
     }
 
     /// Feeds the draft model what it has not seen, `count` tokens. Nothing waits for it but the steps submitted later.
@@ -350,13 +300,7 @@ impl VulkanModel {
         for index in 0..count {
             let slot = index % self.limits.ring_slots;
             match self.options.sync {
-                Sync::Timeline => {
-                    // One recording cannot be in flight twice.
-                    if let Some(point) = &self.fed[slot as usize] {
-                        point.wait()?;
-                    }
-                    self.feed_draft(slot)?;
-                }
+                Sync::Timeline => self.feed_draft(slot)?,
                 Sync::FenceKept | Sync::Fence => self.run_part(Part::FeedDraft, slot)?,
             }
         }
@@ -364,6 +308,10 @@ impl VulkanModel {
     }
 
     fn feed_draft(&mut self, slot: u32) -> Result<()> {
+        // One recording cannot be in flight twice.
+        if let Some(point) = &self.fed[slot as usize] {
+            point.wait()?;
+        }
         self.fed[slot as usize] = Some(self.submit_part(Part::FeedDraft, slot)?);
         Ok(())
     }
@@ -380,9 +328,8 @@ impl VulkanModel {
 
     /// Lets the step of a ticket sample, now that what it waits for is written.
     fn let_sample(&mut self, ticket: Ticket) -> Result<()> {
-        let at = self.in_flight.iter().position(|step| step.ticket == ticket);
-        let step =
-            at.and_then(|at| self.in_flight.get_mut(at)).unwrap_or_else(|| panic!("{ticket:?} is not in flight"));
+        let index = self.index_of(ticket);
+        let step = &mut self.in_flight[index];
         let (slot, gate) = (step.slot, step.gate);
         if std::mem::take(&mut step.unsampled) {
             return self.run_part(Part::Choose(self.way), slot);
@@ -390,19 +337,10 @@ impl VulkanModel {
         gate.map_or(Ok(()), |value| self.open(value))
     }
 
-    fn slot_of(&self, ticket: Ticket) -> u32 {
-        let step = self.in_flight.iter().find(|step| step.ticket == ticket);
-        step.unwrap_or_else(|| panic!("{ticket:?} is not in flight")).slot
-    }
-
-    /// When the device ran a step, and how long it idled inside.
-    fn gpu_span(&self, step: &InFlight, split: bool) -> Option<GpuSpan> {
-        let clock = self.clock.as_ref()?;
-        let [begin, forward_end, sampling_begin, end] = self.memory.stamps(step.slot).map(|tick| clock.host_ns(tick));
-        if split {
-            return Some(GpuSpan { begin_ns: begin, end_ns: end, idle_ns: sampling_begin.saturating_sub(forward_end) });
-        }
-        Some(GpuSpan { begin_ns: begin, end_ns: forward_end, idle_ns: 0 })
+    /// Where a step is in the order of those in flight.
+    fn index_of(&self, ticket: Ticket) -> usize {
+        let index = self.in_flight.iter().position(|step| step.ticket == ticket);
+        index.unwrap_or_else(|| panic!("{ticket:?} is not in flight"))
     }
 
     /// How the tokens of a sequence are chosen.
@@ -425,11 +363,14 @@ impl StepModel for VulkanModel {
 
     fn begin(&mut self, start: &SequenceStart<'_>) -> Result<()> {
         assert!(self.in_flight.is_empty(), "a sequence begins with {} steps in flight", self.in_flight.len());
-        if self.timestamps.is_some() {
-            self.clock = Some(self.device().clock()?);
+        if let Some(stamps) = &mut self.stamps {
+            stamps.calibrate(self.model.device())?;
         }
-        self.way = Self::way_of(start);
-        self.plans[1] = self.ingredients().plan(Shape::Decode, self.way.choosing);
+        let way = Self::way_of(start);
+        if way != self.way {
+            self.way = way;
+            self.plans[1] = self.ingredients().plan(Shape::Decode, way.choosing);
+        }
         self.drafting = start.speculation;
         self.top = start.logprobs.unwrap_or(0);
         if let Sampler::Chain { .. } = self.way.choosing.sampler
@@ -462,8 +403,7 @@ impl StepModel for VulkanModel {
         match self.options.sync {
             Sync::Timeline => {
                 // The next sequence writes the image again, so it is waited for here, once a sequence.
-                let waits: Vec<TimelinePoint> = self.sampled.iter().cloned().collect();
-                self.queue().submit(&self.begin, &waits)?.wait()?;
+                self.queue().submit(&self.begin, self.sampled.as_slice())?.wait()?;
             }
             Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(&self.begin)?,
         }
@@ -500,6 +440,9 @@ impl StepModel for VulkanModel {
             StepShape::Decode => Part::Decode(self.way),
             StepShape::Speculate => Part::Speculate(self.way),
         };
+        if let Some(stamps) = &self.stamps {
+            stamps.reset(slot);
+        }
         let feeds_draft = shape == StepShape::Feed && self.follows();
         let (mut forward, mut done, mut unsampled) = (None, None, false);
         match self.options.sync {
@@ -507,9 +450,10 @@ impl StepModel for VulkanModel {
                 if feeds_draft {
                     self.feed_draft(slot)?;
                 }
-                let point = self.submit_part(part, slot)?;
-                done = Some(if split { self.submit_sampling(slot, &point, gate)? } else { point.clone() });
-                forward = Some(point);
+                let end;
+                (forward, end) =
+                    if split { self.submit_split(slot, gate)? } else { (None, self.submit_part(part, slot)?) };
+                done = Some(end);
             }
             Sync::FenceKept | Sync::Fence => {
                 if feeds_draft {
@@ -535,13 +479,12 @@ impl StepModel for VulkanModel {
     }
 
     fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<()> {
-        self.memory.write_guide(self.slot_of(ticket), guide);
+        self.memory.write_guide(self.in_flight[self.index_of(ticket)].slot, guide);
         self.let_sample(ticket)
     }
 
     fn logits(&mut self, ticket: Ticket) -> Result<&[f32]> {
-        let step = self.in_flight.iter().find(|step| step.ticket == ticket);
-        let step = step.unwrap_or_else(|| panic!("{ticket:?} is not in flight"));
+        let step = &self.in_flight[self.index_of(ticket)];
         if let Some(forward) = &step.forward {
             let before_ns = host_now_ns();
             forward.wait_with(&WaitPolicy::default())?;
@@ -554,7 +497,7 @@ impl StepModel for VulkanModel {
     }
 
     fn choose(&mut self, ticket: Ticket, choice: Choice) -> Result<()> {
-        self.memory.write_choice(self.slot_of(ticket), choice);
+        self.memory.write_choice(self.in_flight[self.index_of(ticket)].slot, choice);
         self.let_sample(ticket)
     }
 
@@ -585,7 +528,7 @@ impl StepModel for VulkanModel {
             submitted_at_ns: step.submitted_at_ns,
             submit_done_ns: step.submit_done_ns,
             observed_at_ns,
-            gpu: self.gpu_span(&step, split),
+            gpu: self.stamps.as_ref().map(|stamps| stamps.span(step.slot, split, &self.memory)).transpose()?,
         };
         let report = self.memory.report(step.slot);
         let logprobs = (self.way.choosing.logprobs && step.shape == StepShape::Decode)

@@ -45,15 +45,29 @@ pub(super) struct Drafter {
 }
 
 impl Drafter {
-    pub(super) fn new(drafts: Drafts, act: ActFormat) -> Self {
+    /// # Panics
+    /// If `target` has no room for the drafts beside its last token, or a draft model does not fit it.
+    pub(super) fn new(target: &DeviceModel, drafts: Drafts, act: ActFormat) -> Self {
         let plans = match &drafts {
             Drafts::Lookup { .. } => None,
             Drafts::Model { model, .. } => {
+                let [own, other] = [model.as_ref(), target].map(|m| (m.model().config.n_vocab, m.cache().context));
+                assert!(
+                    own.0 == other.0 && own.1 >= other.1,
+                    "a draft model of {} tokens and {} positions for one of {} and {}",
+                    own.0,
+                    own.1,
+                    other.0,
+                    other.1
+                );
                 let plan = |shape| Plan::new(&model.model().weights, shape, act);
                 Some([plan(Shape::Feed), plan(Shape::Decode), plan(Shape::Feed).split().0])
             }
         };
-        Self { drafts, plans }
+        let this = Self { drafts, plans };
+        let batch = this.drafts() + 1;
+        assert!(batch <= target.batch(), "steps of {batch} tokens of a model that was loaded for {}", target.batch());
+        this
     }
 
     /// The most drafts of a step.

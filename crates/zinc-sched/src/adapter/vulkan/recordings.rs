@@ -7,11 +7,12 @@ use std::sync::Arc;
 use zinc_model::Result;
 use zinc_model::device::{DeviceModel, StepIo};
 use zinc_model::plan::{Array, Choosing, Plan, Sampler, Shape};
-use zinc_vk::{Access, QueueKind, Recording, RecordingBuilder, Stage, Timestamps};
+use zinc_vk::{Access, QueueKind, Recording, RecordingBuilder};
 
 use super::chain::ChainMemory;
 use super::draft::Drafter;
-use super::memory::{END_TOKENS_OFFSET, STAMPS, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
+use super::memory::{END_TOKENS_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
+use super::stamps::{Stamped, Stamps};
 use super::{Queues, VulkanOptions};
 use crate::model::Gate;
 
@@ -52,7 +53,7 @@ pub(super) struct Ingredients<'a> {
     pub(super) memory: &'a SequenceMemory,
     pub(super) chain: &'a ChainMemory,
     pub(super) drafter: Option<&'a Drafter>,
-    pub(super) timestamps: Option<&'a Arc<Timestamps>>,
+    pub(super) stamps: Option<&'a Stamps>,
 }
 
 /// Recordings by part and ring slot.
@@ -131,22 +132,28 @@ impl Ingredients<'_> {
         let kind = if second { QueueKind::SecondCompute } else { QueueKind::Compute };
         let mut recording = self.start(kind, &format!("{part:?} {slot}"))?;
         let r = &mut recording;
+        let stamped = match part {
+            Part::FeedDraft => None,
+            Part::Choose(_) => Some(Stamped::Sampling),
+            Part::Feed | Part::Decode(_) | Part::Forward(_) | Part::Speculate(_) => Some(Stamped::Forward),
+        };
+        let stamps = self.stamps.zip(stamped);
+        if let Part::Choose(Way { gate: Gate::Guide | Gate::Token, .. }) = part {
+            // What the host wrote after the submit.
+            r.barrier(Access::HOST_WRITE, Access::SHADER_READ);
+        }
+        if let Some((stamps, part)) = stamps {
+            stamps.record_begin(r, slot, part);
+        }
         match part {
             Part::Feed => {
-                self.begin_stamps(r, slot, 0);
                 self.model.record(&self.plan(Shape::Feed, Way::PLAIN.choosing), &self.io(slot, Way::PLAIN), r)?;
-                self.end_stamps(r, slot, 1);
-                self.copy_stamps(r, slot, 0..2);
             }
             Part::FeedDraft => self.drafter().record_feed(self.memory, r)?,
             Part::Decode(way) => {
-                self.begin_stamps(r, slot, 0);
                 self.model.record(&self.plan(Shape::Decode, way.choosing), &self.io(slot, way), r)?;
-                self.end_stamps(r, slot, 1);
-                self.copy_stamps(r, slot, 0..2);
             }
             Part::Forward(way) => {
-                self.begin_stamps(r, slot, 0);
                 let (forward, _) = self.plan(Shape::Decode, way.choosing).split();
                 self.model.record(&forward, &self.io(slot, way), r)?;
                 if way.gate == Gate::Token {
@@ -155,58 +162,26 @@ impl Ingredients<'_> {
                     r.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
                     r.copy(logits, offset, buffer, at, bytes);
                 }
-                self.end_stamps(r, slot, 1);
-                self.copy_stamps(r, slot, 0..2);
             }
             Part::Choose(way) => {
-                if way.gate != Gate::Open {
-                    // What the host wrote after the submit.
-                    r.barrier(Access::HOST_WRITE, Access::SHADER_READ);
-                }
-                self.begin_stamps(r, slot, 2);
                 let (_, sampling) = self.plan(Shape::Decode, way.choosing).split();
                 self.model.record(&sampling, &self.io(slot, way), r)?;
-                self.end_stamps(r, slot, 3);
-                self.copy_stamps(r, slot, 2..4);
             }
             Part::Speculate(way) => {
-                self.begin_stamps(r, slot, 0);
                 let drafter = self.drafter();
                 drafter.record_drafts(self.memory, r)?;
                 let plan = drafter.verify(self.plan(Shape::Decode, way.choosing));
                 self.model.record(&plan, &self.io(slot, way), r)?;
                 drafter.record_following(self.memory, r);
-                self.end_stamps(r, slot, 1);
-                self.copy_stamps(r, slot, 0..2);
             }
+        }
+        if let Some((stamps, part)) = stamps {
+            stamps.record_end(r, slot, part, self.memory);
         }
         Ok(recording)
     }
 
     fn drafter(&self) -> &Drafter {
         self.drafter.expect("a sequence is drafted only where there is something to draft with")
-    }
-
-    /// Resets the two timestamps of a part and writes the first.
-    fn begin_stamps(&self, recording: &mut RecordingBuilder, slot: u32, first: u32) {
-        if let Some(timestamps) = self.timestamps {
-            let index = STAMPS * slot + first;
-            recording.reset_timestamps(timestamps, index..index + 2);
-            recording.timestamp(timestamps, index, Stage::Begin);
-        }
-    }
-
-    fn end_stamps(&self, recording: &mut RecordingBuilder, slot: u32, last: u32) {
-        if let Some(timestamps) = self.timestamps {
-            recording.timestamp(timestamps, STAMPS * slot + last, Stage::End);
-        }
-    }
-
-    fn copy_stamps(&self, recording: &mut RecordingBuilder, slot: u32, range: std::ops::Range<u32>) {
-        if let Some(timestamps) = self.timestamps {
-            let at = self.memory.stamps_offset(slot) + 8 * u64::from(range.start);
-            let range = STAMPS * slot + range.start..STAMPS * slot + range.end;
-            recording.copy_timestamps(timestamps, range, &self.memory.reports, at);
-        }
     }
 }

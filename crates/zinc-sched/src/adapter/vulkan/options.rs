@@ -1,0 +1,61 @@
+//! How a model on a device is driven.
+
+use zinc_kernels::ops::ActFormat;
+
+use super::draft::Drafts;
+use crate::request::Tracing;
+use crate::window::InflightDepth;
+
+/// How the host and the device keep step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sync {
+    /// Recorded once, queued ahead on the timeline.
+    #[default]
+    Timeline,
+    /// Recorded once, submitted, and waited for with a binary fence.
+    FenceKept,
+    /// Recorded anew for each step, submitted, and waited for with a binary fence: what other engines do, kept as the baseline.
+    Fence,
+}
+
+/// Where sampling runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queues {
+    /// On the queue of the forward pass.
+    #[default]
+    One,
+    /// On a second queue, where the device has one; the two wait for each other's values.
+    Two,
+}
+
+/// How a [`VulkanModel`] is driven.
+#[derive(Clone, Debug)]
+pub struct VulkanOptions {
+    /// How the host and the device keep step.
+    pub sync: Sync,
+    /// Steps that may be in flight: a recording of each kind is made for each.
+    pub depth: InflightDepth,
+    /// The form of the activations that quantised weights meet.
+    pub act: ActFormat,
+    /// Whether steps are stamped with the device's clock, for traces.
+    pub stamps: Tracing,
+    /// Where sampling runs.
+    pub queues: Queues,
+    /// What drafts, where anything does.
+    pub drafts: Option<Drafts>,
+}
+
+impl VulkanOptions {
+    /// The timeline at a depth, with 16-bit activations, on one queue, without stamps and drafts.
+    #[must_use]
+    pub fn new(depth: InflightDepth) -> Self {
+        Self {
+            sync: Sync::Timeline,
+            depth,
+            act: ActFormat::default(),
+            stamps: Tracing::Off,
+            queues: Queues::One,
+            drafts: None,
+        }
+    }
+}
