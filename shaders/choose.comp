@@ -99,7 +99,7 @@ void exclude_top_choices(uint64_t enough) {
         uint own = 0;
         EACH_QUAD(list, first, entry) {
             uvec4 keys = quad_keys(list, entry, length);
-            for (uint j = 0; j < 4; j++) {
+            for (uint j = 0; j < AT_A_TIME; j++) {
                 if (!survives(keys[j], list, entry + j) || entry_weight(keys[j]) < enough) continue;
                 if (turn == 0) own = max(own, ~keys[j]);
                 else if (~keys[j] == lowest_key) own = max(own, entry_id(list, entry + j));
@@ -186,11 +186,11 @@ void draw(uint non_finite) {
     uint best_key = 0, best_id = NO_ID, best_list = 0, best_entry = 0;
     EACH_QUAD(list, first, entry) {
         uvec4 keys = quad_keys(list, entry, length);
-        bvec4 kept;
-        for (uint j = 0; j < 4; j++) kept[j] = survives(keys[j], list, entry + j);
+        bvec4 kept = bvec4(false);
+        for (uint j = 0; j < AT_A_TIME; j++) kept[j] = survives(keys[j], list, entry + j);
         if (!any(kept)) continue;
         vec4 scores = quad_scores(list, entry);
-        for (uint j = 0; j < 4; j++) {
+        for (uint j = 0; j < AT_A_TIME; j++) {
             if (!kept[j]) continue;
             uint key = order_key(scores[j]);
             // A thread walks through the lists by rising id, but not through what is gathered.

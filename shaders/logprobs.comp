@@ -63,7 +63,7 @@ void main() {
     barrier();
     EACH_QUAD(list, first, entry) {
         uvec4 quad = quad_keys(list, entry, length);
-        for (uint j = 0; j < 4; j++) {
+        for (uint j = 0; j < AT_A_TIME; j++) {
             if (!survives(quad[j], list, entry + j)) continue;
             top_places[atomicAdd(top_count, 1u)] = composite(quad[j], ~entry_id(list, entry + j));
         }

@@ -10,6 +10,9 @@
 // only candidate; two or three passes are common. (Alabi, Blelloch, Gordon, Steinbach: Fast k-selection algorithms for graphics processing
 // units, 2012.) Sums are integers, and do not depend on an order. Of few candidates each is compared with each instead.
 
+// Listed candidates that a lane takes at a time, 1 or 4: more are in flight, but there is more code.
+layout(constant_id = 2) const uint AT_A_TIME = 4;
+
 const uint GATHERED = 1024;
 // Among so many gathered candidates each is compared with each, which takes a single pass.
 const uint RANKED = 256;
@@ -93,14 +96,20 @@ uint ranked_share(uint64_t shares, uint rank, bool of_some) {
 }
 
 // The lists as they lie, and the gathered candidates in pieces of a subgroup's width. A subgroup walks through a list, its lanes with neighbouring
-// candidates: four each, or one each of the gathered.
+// candidates: AT_A_TIME each, or one each of the gathered.
 uint list_total() { return gathered ? (gathered_count + SUBGROUP - 1) / SUBGROUP : share_total; }
 uint list_length(uint list) { return gathered ? min(gathered_count - list * SUBGROUP, SUBGROUP) : listed_counts[list]; }
-uint lane_entries() { return gathered ? 1 : 4; }
+uint lane_entries() { return gathered ? 1 : AT_A_TIME; }
 #define EACH_QUAD(list, first, entry)                                                                                                  \
     for (uint list = gl_SubgroupID; list < list_total(); list += subgroups_per_workgroup())                                            \
         for (uint first = 0, length = list_length(list), entry = gl_SubgroupInvocationID * lane_entries(); first < length;             \
              first += lane_entries() * SUBGROUP, entry += lane_entries() * SUBGROUP)
+
+// A part of a lane's entries in a list.
+uvec4 load_part(uint part, uint list, uint entry) {
+    uint offset = item_offset(part, share_total, list, entry);
+    return AT_A_TIME == 4 ? load_uvec4(lists, offset) : uvec4(load_u32(lists, offset), 0, 0, 0);
+}
 
 // The keys of the logits of a lane's entries; 0 where there is none.
 uvec4 quad_keys(uint list, uint entry, uint length) {
@@ -109,8 +118,8 @@ uvec4 quad_keys(uint list, uint entry, uint length) {
     if (gathered) {
         keys.x = gathered_keys[list * SUBGROUP + entry];
     } else {
-        vec4 logits = load_vec4(lists, item_offset(PART_LOGITS, share_total, list, entry));
-        for (uint j = 0; j < 4; j++) {
+        vec4 logits = uintBitsToFloat(load_part(PART_LOGITS, list, entry));
+        for (uint j = 0; j < AT_A_TIME; j++) {
             if (entry + j < length) keys[j] = order_key(logits[j]);
         }
     }
@@ -125,7 +134,7 @@ uint entry_id(uint list, uint entry) {
 // The scores of a lane's entries.
 vec4 quad_scores(uint list, uint entry) {
     if (gathered) return vec4(gathered_scores[list * SUBGROUP + entry]);
-    return load_vec4(lists, item_offset(PART_SCORES, share_total, list, entry));
+    return uintBitsToFloat(load_part(PART_SCORES, list, entry));
 }
 
 uint64_t entry_weight(uint key) {
@@ -170,18 +179,18 @@ void gather_candidates() {
         vec4 scores = vec4(0.0);
         if (entry < length) {
             // Before it is known which are kept, so that the loads do not wait for each other.
-            ids = load_uvec4(lists, item_offset(PART_IDS, share_total, list, entry));
+            ids = load_part(PART_IDS, list, entry);
             scores = quad_scores(list, entry);
         }
-        bvec4 kept;
-        for (uint j = 0; j < 4; j++) kept[j] = survives(keys[j], list, entry + j);
+        bvec4 kept = bvec4(false);
+        for (uint j = 0; j < AT_A_TIME; j++) kept[j] = survives(keys[j], list, entry + j);
         uint own = uint(kept.x) + uint(kept.y) + uint(kept.z) + uint(kept.w);
         uint all = subgroupAdd(own);
         if (all == 0) continue;
         uint place = 0;
         if (subgroupElect()) place = atomicAdd(gathered_count, all);
         place = subgroupMax(place) + subgroupExclusiveAdd(own);
-        for (uint j = 0; j < 4; j++) {
+        for (uint j = 0; j < AT_A_TIME; j++) {
             if (!kept[j]) continue;
             if (place < GATHERED) {
                 gathered_keys[place] = keys[j];
@@ -212,7 +221,7 @@ Survey survey_candidates(uint order) {
     uvec2 keys = uvec2(0); // the highest, and the lowest one inverted
     EACH_QUAD(list, first, entry) {
         uvec4 quad = quad_keys(list, entry, length);
-        for (uint j = 0; j < 4; j++) {
+        for (uint j = 0; j < AT_A_TIME; j++) {
             if (!survives(quad[j], list, entry + j)) continue;
             count++;
             keys = max(keys, uvec2(quad[j], ~quad[j]));
@@ -236,7 +245,7 @@ Survey survey_candidates(uint order) {
 void count_digits(uint order, bool by_id, uint high, uint word, uint shift, uint bits) {
     EACH_QUAD(list, first, entry) {
         uvec4 keys = quad_keys(list, entry, length);
-        for (uint j = 0; j < 4; j++) {
+        for (uint j = 0; j < AT_A_TIME; j++) {
             if (!survives(keys[j], list, entry + j)) continue;
             uint own = order == BY_TYPICALITY ? typicality(keys[j]) : keys[j];
             if (by_id) {

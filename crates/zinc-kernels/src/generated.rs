@@ -4,13 +4,13 @@
 //   319994129bb245ef094deb732aec0b581108e9259a2905d4b279ddf2f3c23600 crates/zinc-kernels/spv/adjust.spv
 //   63c055c30e5dc2a13a0673bebf557c29665d93ed995ff5d8d2e33da145cb0764 crates/zinc-kernels/spv/advance.spv
 //   ca5789eef43c3342c02f985cac019aef5aa579ba2efb9218bf57dc93350b3a84 crates/zinc-kernels/spv/attention.spv
-//   09b3e927dcd85816f7746ea0d52ba60ed547fb1c4cfcf370733834a5628101f5 crates/zinc-kernels/spv/choose.spv
+//   19979900656652b67f169e468ea83aa63b0534e6d3ac482bbf354fe0bfca87c9 crates/zinc-kernels/spv/choose.spv
 //   7cee1f4496d4a5c2ceb2943482203258d401f5c340c6ac8fa877e5cac980e543 crates/zinc-kernels/spv/dry.spv
 //   98346de980572eaf09d416e4fe8a3ad23a52a2d22b125fc17d6c8c06d1bcb522 crates/zinc-kernels/spv/expert_down.spv
 //   78600803ea9a561372a9d050dae3b16e7cc1121120939c824c6ee44dde205eb7 crates/zinc-kernels/spv/gate_up.spv
 //   16857c03b77d001e3402b841ba341bfa4605143bcc4830ec340ba609e01617d4 crates/zinc-kernels/spv/gather.spv
 //   6666219eaffb674fb2d00d31a29a2d4b73c0c9829af470a34781beddbbeaaa78 crates/zinc-kernels/spv/logprob_shares.spv
-//   598bf3856335a2569c5958da8085e47216e3f50adcfdc55230a78fb6e432759d crates/zinc-kernels/spv/logprobs.spv
+//   a2b742dc1548cab6e678616f63350b8bde4414d755e796c0066aa9619eeb607e crates/zinc-kernels/spv/logprobs.spv
 //   d2b9f51568c921709a9fe7804073c5a1c560bdf82d045b0c242dc6507ba15634 crates/zinc-kernels/spv/lookup.spv
 //   d0d305e4343c44497924c8ea00eaa75ab2bfe7d7b0a8aad52c1b4af4e9cf415c crates/zinc-kernels/spv/mat_vec.spv
 //   fe8eb43d353b776b5c433f7c7f173859606a49d5c2d9c70cbdd4690b4e188ce8 crates/zinc-kernels/spv/propose.spv
@@ -20,7 +20,7 @@
 //   02c4b527421c6526a53fb36e75a9831a5e494f89684e80b86388c00d55297483 shaders/adjust.comp
 //   697263f0353d1c24c6088753aff6bf6c4af75f6a568bc512d66f4414b46245e8 shaders/advance.comp
 //   968f1c9d09acdf29fbe88c0af6ad9fc76ea4ef9ad7433914ea8e2cc419a65030 shaders/attention.comp
-//   4e6de963f5f6ae10fa6ed827b67c634fa67c7fb5fca1cf4ac9efe3c53fbe6e7a shaders/choose.comp
+//   48d3d71e5d25b2834861a8dee35ad2e8c43df27cac6197c63de75a7605d973d3 shaders/choose.comp
 //   9e3608059fe143031c971b8fb12200a6e574fd83437b1623ee391148c08394dd shaders/dry.comp
 //   7bf27b1109609db9c39654e0975a941254a640ee8d790dfeb97a7e2ac47930e4 shaders/expert_down.comp
 //   62e2944b9dd46f6fd4b9481dc896a83f5ac1345e20a040b88bbb1c8353c1c838 shaders/gate_up.comp
@@ -43,12 +43,12 @@
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
 //   6e91d5c60bad09416a6fb435cec6e7c810936ba03ae84262540c96e2d8e811ba shaders/include/sampler.glsl
-//   2dfd75bb382dcc520b815c875d472055726a63ab7c5db28f8e177b59514fa5a9 shaders/include/select.glsl
+//   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
 //   02c5f6217da54f351e36fbba8a01a831dfb8ca91386c02c2f08e58fd4656fb30 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   763f51d90e78b1a7dc36a3da640f42b26e6f12b9a24a6ab942e6c2a63416c1eb shaders/logprob_shares.comp
-//   47e3ceeca13d52b83e2664e705ee7435dd566ae5790969459200bc0768ed8bb5 shaders/logprobs.comp
+//   9256599e01642ed7b953a074e754a85cc1aaabb186ff7bdc7fe707b764549b6d shaders/logprobs.comp
 //   0947a8bd73126c72736f936e12376c23c4fda7853d7cc5542c3c7d0079db954b shaders/lookup.comp
 //   de7cb07d0a4de379ca4fa93dd1476e7c7c0a71b25f6e3ad89820751c0ddf5818 shaders/mat_vec.comp
 //   54bf5c44dce7d4b28dfb5325b69807b383a030e01d275a35955df1acc9918f29 shaders/propose.comp
@@ -848,12 +848,14 @@ pub mod choose {
         pub workgroup: u32,
         /// Constant 1, `SUBGROUP`.
         pub subgroup: u32,
+        /// Constant 2, `AT_A_TIME`.
+        pub at_a_time: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 2] {
-            [(0, self.workgroup), (1, self.subgroup)]
+        pub fn values(self) -> [(u32, u32); 3] {
+            [(0, self.workgroup), (1, self.subgroup), (2, self.at_a_time)]
         }
     }
     /// The kernel.
@@ -1255,12 +1257,14 @@ pub mod logprobs {
         pub workgroup: u32,
         /// Constant 1, `SUBGROUP`.
         pub subgroup: u32,
+        /// Constant 2, `AT_A_TIME`.
+        pub at_a_time: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 2] {
-            [(0, self.workgroup), (1, self.subgroup)]
+        pub fn values(self) -> [(u32, u32); 3] {
+            [(0, self.workgroup), (1, self.subgroup), (2, self.at_a_time)]
         }
     }
     /// The kernel.

@@ -2,7 +2,6 @@
 
 use crate::formats::Format;
 use crate::generated::formats as codes;
-use crate::generated::shares::SHARE_IDS;
 use crate::tuning::Tuning;
 
 /// A kernel's SPIR-V and the size of its push constants.
@@ -43,8 +42,6 @@ pub struct Target {
 const WIDE_WORKGROUP: u32 = 256;
 /// The most threads in a workgroup.
 const MAX_WORKGROUP: u32 = 512;
-/// Threads in the workgroup of the kernels that have only one, where the device allows so many.
-const LONE_WORKGROUP: u32 = 1_024;
 
 impl Target {
     /// A device with the given subgroup width and the smallest grid that Vulkan allows a device to have.
@@ -61,7 +58,7 @@ impl Target {
             subgroup,
             max_groups: [65_535, 65_535],
             shared_bytes: 32 << 10,
-            max_workgroup: LONE_WORKGROUP,
+            max_workgroup: MAX_WORKGROUP,
             tuning: Tuning::CARD,
         }
     }
@@ -86,16 +83,11 @@ impl Target {
         items.clamp(1, WIDE_WORKGROUP).next_multiple_of(self.subgroup)
     }
 
-    /// Threads in a workgroup that is the only one.
+    /// Threads in a workgroup of the sampler chain, as many as pay and the device allows. (On an H100 a lone workgroup of 1,024 takes a seventh
+    /// longer than one of 512 where few candidates are left, since there are fewer registers for each thread.)
     #[must_use]
-    pub(crate) fn lone_workgroup(&self) -> u32 {
-        self.max_workgroup.min(LONE_WORKGROUP) / self.subgroup * self.subgroup
-    }
-
-    /// Threads in a workgroup that takes a share of the vocabulary: one for four tokens, or fewer where the device does not allow so many.
-    #[must_use]
-    pub(crate) fn share_workgroup(&self) -> u32 {
-        self.max_workgroup.min(SHARE_IDS / 4) / self.subgroup * self.subgroup
+    pub(crate) fn chain_workgroup(&self) -> u32 {
+        self.max_workgroup.min(MAX_WORKGROUP) / self.subgroup * self.subgroup
     }
 
     /// A grid of at least `count` workgroups, wrapped into y above the limit in x.

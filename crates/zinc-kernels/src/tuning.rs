@@ -22,6 +22,8 @@ pub struct Tuning {
     pub chunks_ahead: u32,
     /// The same for the second half of an expert layer, whose lanes have several experts' chunks.
     pub expert_chunks_ahead: u32,
+    /// Candidates that a lane of the sampler chain's last kernel takes at a time: 1 or 4.
+    pub candidates_at_a_time: u32,
     /// Whether a matrix product loads its first weights before it normalises its vector, so that the two overlap.
     pub early_weights: bool,
     /// Whether workgroups of attention that have nothing to do read the weights of the operation that follows, so that they are in the cache.
@@ -45,6 +47,7 @@ impl Tuning {
         most_rows: 2,
         chunks_ahead: 2,
         expert_chunks_ahead: 6,
+        candidates_at_a_time: 4,
         early_weights: false,
         warm_cache: true,
         attention_heads: 4,
@@ -61,6 +64,7 @@ impl Tuning {
         most_rows: 4,
         chunks_ahead: 1,
         expert_chunks_ahead: 1,
+        candidates_at_a_time: 1,
         early_weights: false,
         warm_cache: false,
         attention_heads: 4,

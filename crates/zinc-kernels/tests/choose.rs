@@ -7,11 +7,11 @@ mod support;
 use support::Gpu;
 use support::chain::{Case, tables};
 use support::data::{Random, live};
-use zinc_kernels::Target;
 use zinc_kernels::generated::candidates::NO_ID;
 use zinc_kernels::generated::state::StepState;
 use zinc_kernels::reference::{Candidate, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings};
+use zinc_kernels::{Target, Tuning};
 
 /// Vocabularies of one share and of several, whole and not.
 const VOCABULARIES: [usize; 6] = [1, 2, 31, 1_031, 2_049, 8_192];
@@ -148,18 +148,19 @@ fn a_large_vocabulary() {
     }
 }
 
-/// Workgroups from the smallest that a device may allow to the largest that this one does.
+/// Workgroups from the smallest that a device may allow to the largest, and candidates one or four at a time.
 #[test]
-fn workgroups_of_any_size() {
+fn any_launch_shape() {
     let target = Gpu::get().target();
-    for max_workgroup in [256, 512, 1_024].map(|threads: u32| threads.min(target.max_workgroup)) {
-        let target = Target { max_workgroup, ..target };
+    for (max_workgroup, candidates_at_a_time) in [(256, 1), (target.max_workgroup, 4)] {
+        let tuning = Tuning { candidates_at_a_time, ..target.tuning };
+        let target = Target { max_workgroup, tuning, ..target };
         for (samplers, settings) in settings() {
             let logits = Random::new(samplers).vector(5_000, 4.0);
             let tables = tables(&settings, logits.len(), &Breakers::default());
             let (limits, state) = (StepLimits::default(), drawing(1.2, 6));
             let case = Case { logits: &logits, tokens: &[1, 2, 1, 2, 1], drafts: 2, tables: &tables, limits, state };
-            case.check_on(&format!("{samplers}, {max_workgroup} threads"), &target);
+            case.check_on(&format!("{samplers}, {max_workgroup} threads, {candidates_at_a_time} at a time"), &target);
         }
     }
 }

@@ -74,7 +74,7 @@ impl Adjust {
     /// As [`share_count`].
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        let constants = Constants { workgroup: target.share_workgroup(), subgroup: target.subgroup };
+        let constants = Constants { workgroup: target.chain_workgroup(), subgroup: target.subgroup };
         let SamplerBuffers {
             params, biases, tokens, counts, dry_lengths, dry_penalties, items, shares, moments, ..
         } = self.buffers;

@@ -29,7 +29,11 @@ impl Choose {
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         let _ = share_count(self.vocabulary);
-        let constants = Constants { workgroup: target.lone_workgroup(), subgroup: target.subgroup };
+        let constants = Constants {
+            workgroup: target.chain_workgroup(),
+            subgroup: target.subgroup,
+            at_a_time: target.tuning.candidates_at_a_time,
+        };
         let SamplerBuffers { params, items, shares, moments, .. } = self.buffers;
         let push = Push {
             state: self.state,

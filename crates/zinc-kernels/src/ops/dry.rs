@@ -19,7 +19,7 @@ impl Dry {
     /// The launch: one workgroup a token of the batch.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        let constants = Constants { workgroup: target.lone_workgroup(), subgroup: target.subgroup };
+        let constants = Constants { workgroup: target.chain_workgroup(), subgroup: target.subgroup };
         let SamplerBuffers { params, tokens, breakers, tails, dry_lengths, .. } = self.buffers;
         let push = Push {
             state: self.state,

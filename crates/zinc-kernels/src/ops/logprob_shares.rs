@@ -44,7 +44,7 @@ impl LogprobShares {
     /// As [`share_count`].
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        let constants = Constants { workgroup: target.share_workgroup(), subgroup: target.subgroup };
+        let constants = Constants { workgroup: target.chain_workgroup(), subgroup: target.subgroup };
         let LogprobBuffers { items, shares, masses } = self.buffers;
         let push = Push {
             state: self.state,

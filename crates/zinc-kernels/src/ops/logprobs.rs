@@ -31,7 +31,11 @@ impl Logprobs {
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         let _ = share_count(self.vocabulary);
-        let constants = Constants { workgroup: target.lone_workgroup(), subgroup: target.subgroup };
+        let constants = Constants {
+            workgroup: target.chain_workgroup(),
+            subgroup: target.subgroup,
+            at_a_time: target.tuning.candidates_at_a_time,
+        };
         let LogprobBuffers { items, shares, masses } = self.buffers;
         let push = Push {
             state: self.state,
