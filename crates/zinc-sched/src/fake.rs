@@ -154,7 +154,7 @@ impl FakeModel {
         }
     }
 
-    /// Runs `hook` at the start of every wait, on the thread that waits, with the number of steps before the one waited for.
+    /// Runs `hook` at the start of every wait, for a step or its logits, on the thread that waits, with the number of steps before the one waited for.
     #[must_use]
     pub fn on_wait(mut self, hook: impl FnMut(u64) + Send + 'static) -> Self {
         self.on_wait = Some(Box::new(hook));
@@ -456,6 +456,9 @@ impl StepModel for FakeModel {
         let pending = self.in_flight.front().expect("logits with nothing in flight");
         let step = pending.step;
         assert!(ticket.value() == step, "logits of step {} before {step}", ticket.value());
+        if let Some(hook) = &mut self.on_wait {
+            hook(step);
+        }
         // The forward pass is done when the whole step would be.
         let done_ns = pending.submit_done_ns.max(self.device_free_at_ns) + nanoseconds(self.options.step);
         self.blocked_on(step)?;

@@ -106,17 +106,26 @@ impl<'a> Gates<'a> {
         Ok(Verdict::Choose)
     }
 
-    /// Opens the gate of the step that is about to be waited for, if it takes the step's own logits.
+    /// Opens the gate of the step that is about to be waited for, if it takes the step's own logits; leaves it closed if, by the time that they
+    /// are there, the sequence has been cancelled.
     ///
     /// # Errors
     /// [`Error::Control`] and the model's.
-    pub(crate) fn open_late<M: StepModel>(&mut self, model: &mut M, awaited: Ticket) -> Result<()> {
+    pub(crate) fn open_late<M: StepModel>(
+        &mut self,
+        model: &mut M,
+        awaited: Ticket,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<()> {
         let position = self.position;
         if let Keeper::Sampler { sampler, tokens } = &mut self.keeper
             && self.closed.front() == Some(&awaited)
         {
             let failed = |source| Error::model(ModelCall::Gate { position }, source);
             let logits = model.logits(awaited).map_err(failed)?;
+            if cancelled() {
+                return Ok(());
+            }
             let choice = if are_usable(logits) {
                 let id = sampler.sample(logits, tokens).map_err(|source| control_error(position, source))?;
                 let Some(&logit) = logits.get(id as usize) else {

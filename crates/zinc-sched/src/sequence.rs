@@ -198,7 +198,11 @@ impl<M: StepModel> Sequence<'_, M> {
     fn open_late(&mut self) -> Result<()> {
         match self.window.oldest() {
             Some(awaited) if self.progress.phase() == Phase::Running => {
-                self.gates.open_late(self.model, awaited).or_else(|error| self.fail(error))
+                let outlet = &*self.outlet;
+                let opened = self.gates.open_late(self.model, awaited, &|| outlet.cancelled());
+                opened.or_else(|error| self.fail(error))?;
+                self.obey_cancel();
+                Ok(())
             }
             _ => Ok(()),
         }

@@ -330,6 +330,9 @@ fn a_cancel_during_any_step_delivers_nothing_of_that_step() {
             assert_eq!(completion.reason, FinishReason::Cancelled);
             assert_eq!(ids(&outlet.tokens), all[..delivered], "{chooser:?}, depth {k}, cancelled in step {step}");
             assert_eq!(probe.cancels(), 1);
+            if let Chooser::Sampler = chooser {
+                assert_eq!(opened(&probe), delivered, "nobody is asked for a token that is not wanted");
+            }
             assert_eq!(engine.kv().tokens().len(), step);
             assert_usable(&mut engine, &all[..delivered]);
         }

@@ -25,6 +25,8 @@ bitflags! {
         const HOST_WRITE = 1 << 5;
         /// An indirect dispatch reads its group counts.
         const INDIRECT_READ = 1 << 6;
+        /// A condition is read: see [`RecordingBuilder::begin_condition`](crate::RecordingBuilder::begin_condition).
+        const CONDITION_READ = 1 << 7;
     }
 }
 
@@ -39,6 +41,7 @@ impl Access {
             vk::PipelineStageFlags2::HOST,
             vk::PipelineStageFlags2::HOST,
             vk::PipelineStageFlags2::DRAW_INDIRECT,
+            vk::PipelineStageFlags2::CONDITIONAL_RENDERING_EXT,
         ])
     }
 
@@ -52,6 +55,7 @@ impl Access {
             vk::AccessFlags2::HOST_READ,
             vk::AccessFlags2::HOST_WRITE,
             vk::AccessFlags2::INDIRECT_COMMAND_READ,
+            vk::AccessFlags2::CONDITIONAL_RENDERING_READ_EXT,
         ])
     }
 
@@ -64,7 +68,7 @@ impl Access {
             .dst_access_mask(to.mask())
     }
 
-    fn sum<T: Default + std::ops::BitOrAssign>(self, of: [T; 7]) -> T {
+    fn sum<T: Default + std::ops::BitOrAssign>(self, of: [T; 8]) -> T {
         let mut sum = T::default();
         for (bit, value) in of.into_iter().enumerate() {
             if self.bits() & (1 << bit) != 0 {

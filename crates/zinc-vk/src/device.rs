@@ -34,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) plan: DevicePlan,
     pub(crate) sync2: Sync2,
     pub(crate) calibrated: Option<ash::ext::calibrated_timestamps::Device>,
+    pub(crate) conditional: Option<ash::ext::conditional_rendering::Device>,
     pub(crate) loss: Arc<Loss>,
     pub(crate) memory: Memory,
     pub(crate) cache: PipelineCache,
@@ -190,6 +191,10 @@ impl Shared {
                 .features
                 .contains(Features::CALIBRATED_TIMESTAMPS)
                 .then(|| ash::ext::calibrated_timestamps::Device::new(&instance.raw, &raw)),
+            conditional: plan
+                .features
+                .contains(Features::CONDITIONAL_DISPATCH)
+                .then(|| ash::ext::conditional_rendering::Device::new(&instance.raw, &raw)),
             loss: Arc::default(),
             memory: Memory::new(instance, &raw, physical, adapter)?,
             cache: PipelineCache::open(&raw, plan)?,
@@ -297,6 +302,7 @@ fn create_device(instance: &Instance, physical: vk::PhysicalDevice, plan: &Devic
         vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(on(Features::COOPERATIVE_MATRIX));
     let mut executable =
         vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR::default().pipeline_executable_info(true);
+    let mut conditional = vk::PhysicalDeviceConditionalRenderingFeaturesEXT::default().conditional_rendering(true);
 
     let mut info = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)
@@ -317,14 +323,17 @@ fn create_device(instance: &Instance, physical: vk::PhysicalDevice, plan: &Devic
     if on(Features::PIPELINE_STATISTICS) {
         info = info.push_next(&mut executable);
     }
+    if on(Features::CONDITIONAL_DISPATCH) {
+        info = info.push_next(&mut conditional);
+    }
     // SAFETY: `physical` belongs to this instance; features and extensions are among those that the adapter's facts list
     // (VUID-vkCreateDevice-ppEnabledExtensionNames-01387); the families are distinct and exist
     // (VUID-VkDeviceCreateInfo-queueFamilyIndex-02802).
     unsafe { instance.raw.create_device(physical, &info, None) }.map_err(Error::vulkan("vkCreateDevice"))
 }
 
-/// Whether an extension that the device lists is to be enabled: those promoted to 1.3 only below it, those of tools only
-/// where the plan has their feature.
+/// Whether an extension that the device lists is to be enabled: those promoted to 1.3 only below it, those that the plan may leave out
+/// only where it has their feature.
 fn wanted(name: &CStr, core13: bool, features: Features) -> bool {
     let promoted = [
         ash::khr::synchronization2::NAME,
@@ -332,8 +341,13 @@ fn wanted(name: &CStr, core13: bool, features: Features) -> bool {
         ash::khr::shader_integer_dot_product::NAME,
         ash::ext::subgroup_size_control::NAME,
     ];
-    let statistics = name == ash::khr::pipeline_executable_properties::NAME;
-    !(core13 && promoted.contains(&name)) && (!statistics || features.contains(Features::PIPELINE_STATISTICS))
+    let left_out = [
+        (ash::khr::pipeline_executable_properties::NAME, Features::PIPELINE_STATISTICS),
+        (ash::ext::conditional_rendering::NAME, Features::CONDITIONAL_DISPATCH),
+    ]
+    .into_iter()
+    .any(|(of, feature)| name == of && !features.contains(feature));
+    !(left_out || core13 && promoted.contains(&name))
 }
 
 impl Drop for Shared {

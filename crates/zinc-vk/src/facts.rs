@@ -101,6 +101,15 @@ impl DriverFacts {
         known.contains(&id)
     }
 
+    /// Whether leaving dispatches out by a condition in memory is known to be cheap: NVIDIA's driver and lavapipe look at the condition once.
+    /// RADV has the command processor look at it before every dispatch on a compute queue, which would cost each of them something; what
+    /// other drivers do has not been measured.
+    #[must_use]
+    pub fn leaves_out_cheaply(&self) -> bool {
+        let id = ash::vk::DriverId::from_raw(self.id.cast_signed());
+        [ash::vk::DriverId::NVIDIA_PROPRIETARY, ash::vk::DriverId::MESA_LLVMPIPE].contains(&id)
+    }
+
     /// Whether reading timestamps from their pool is known to wait for all that is queued: lavapipe's `vkGetQueryPoolResults` does.
     #[must_use]
     pub fn waits_for_queries(&self) -> bool {
@@ -295,6 +304,8 @@ bitflags! {
         const MEMORY_BUDGET = 1 << 19;
         /// Statistics and code of compiled pipelines (`VK_KHR_pipeline_executable_properties`).
         const PIPELINE_STATISTICS = 1 << 20;
+        /// Dispatches that are left out where a word in memory is 0 (`VK_EXT_conditional_rendering`).
+        const CONDITIONAL_DISPATCH = 1 << 21;
     }
 }
 

@@ -186,13 +186,15 @@ impl DevicePlan {
         }
         // `missing` has checked that there is one.
         let compute_family = compute_family(adapter).unwrap_or_default();
+        let mut unused = Features::PIPELINE_STATISTICS;
+        unused.set(Features::CONDITIONAL_DISPATCH, !adapter.driver.leaves_out_cheaply());
         Ok(Self {
             adapter: adapter.clone(),
             subgroup_width,
             compute_family,
             second_compute: adapter.families.get(compute_family as usize).is_some_and(|family| family.queues > 1),
             transfer_family: transfer_family(adapter),
-            features: adapter.features - Features::PIPELINE_STATISTICS,
+            features: adapter.features - unused,
             pipeline_cache_dir: None,
             notices,
         })

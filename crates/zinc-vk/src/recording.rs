@@ -20,6 +20,8 @@ use crate::access::Access;
 use crate::buffer::Buffer;
 use crate::device::{Device, Shared};
 use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::facts::Features;
 use crate::pipeline::Pipeline;
 use crate::queue::QueueKind;
 use crate::timestamps::{Stage, Timestamps};
@@ -56,6 +58,8 @@ pub struct RecordingBuilder {
     name: String,
     stats: RecordingStats,
     bound: Option<vk::Pipeline>,
+    /// Whether a condition is open.
+    conditional: bool,
     kept: Vec<Arc<dyn Any + Send + Sync>>,
     /// Addresses of what is in `kept`.
     seen: HashSet<usize>,
@@ -97,6 +101,7 @@ impl RecordingBuilder {
             name: name.to_owned(),
             stats: RecordingStats::default(),
             bound: None,
+            conditional: false,
             kept: Vec::new(),
             seen: HashSet::new(),
         })
@@ -152,6 +157,51 @@ impl RecordingBuilder {
         self
     }
 
+    /// From here to [`RecordingBuilder::end_condition`] dispatches, and nothing else, may be left out if the word at `offset` of `buffer` is 0
+    /// when the device gets here. They need not be: a device without [`Features::CONDITIONAL_DISPATCH`] in its plan runs them all, so they must
+    /// find out for themselves that there is nothing to do.
+    ///
+    /// Whoever writes the word in the same recording orders the write before [`Access::CONDITION_READ`], and writes none inside the condition.
+    ///
+    /// # Panics
+    /// If `offset` is no multiple of 4 or the word leaves the buffer, a condition is open already, or the recording is not for a compute
+    /// queue.
+    pub fn begin_condition(&mut self, buffer: &Arc<Buffer>, offset: u64) -> &mut Self {
+        let name = &self.name;
+        assert!(offset.is_multiple_of(4), "recording `{name}`: a condition at {offset}, not a multiple of 4");
+        assert!(!self.conditional, "recording `{name}`: a condition inside another");
+        assert!(self.kind.dispatches(), "recording `{name}` is for the transfer queue, which has no conditions");
+        buffer.checked("condition", offset, 4);
+        self.own(buffer);
+        self.conditional = true;
+        let Commands { shared, buffer: commands, .. } = &self.commands;
+        if let Some(functions) = &shared.conditional {
+            let info = vk::ConditionalRenderingBeginInfoEXT::default().buffer(buffer.raw()).offset(offset);
+            // SAFETY: the feature is enabled and no condition is open (VUID-vkCmdBeginConditionalRenderingEXT-None-01980,
+            // -conditionalRendering-01979); the word lies inside the buffer, which has the usage and is kept
+            // (VUID-VkConditionalRenderingBeginInfoEXT-buffer-01982, -offset-01983, -01984).
+            unsafe {
+                (functions.fp().cmd_begin_conditional_rendering_ext)(*commands, &raw const info);
+            };
+        }
+        self
+    }
+
+    /// Ends what [`RecordingBuilder::begin_condition`] began.
+    ///
+    /// # Panics
+    /// If no condition is open.
+    pub fn end_condition(&mut self) -> &mut Self {
+        assert!(self.conditional, "recording `{}`: no condition to end", self.name);
+        self.conditional = false;
+        let Commands { shared, buffer, .. } = &self.commands;
+        if let Some(functions) = &shared.conditional {
+            // SAFETY: a condition is open, begun in this command buffer (VUID-vkCmdEndConditionalRenderingEXT-None-01985).
+            unsafe { (functions.fp().cmd_end_conditional_rendering_ext)(*buffer) };
+        }
+        self
+    }
+
     fn bind(&mut self, pipeline: &Arc<Pipeline>, push: &[u8]) {
         let name = &self.name;
         assert!(self.kind.dispatches(), "recording `{name}` is for the transfer queue, which cannot dispatch");
@@ -187,20 +237,25 @@ impl RecordingBuilder {
     /// # Panics
     /// If the kinds include shader accesses and the recording is for the transfer queue.
     pub fn barrier(&mut self, from: Access, to: Access) -> &mut Self {
-        let shader = Access::SHADER_READ | Access::SHADER_WRITE | Access::INDIRECT_READ;
+        let shader = Access::SHADER_READ | Access::SHADER_WRITE | Access::INDIRECT_READ | Access::CONDITION_READ;
         assert!(
             self.kind.dispatches() || !(from | to).intersects(shader),
             "recording `{}` is for the transfer queue, which has no {:?}",
             self.name,
             (from | to) & shader
         );
-        self.record_barrier(from.barrier(to));
+        self.record_barrier(from, to);
         self.stats.barriers += 1;
         self
     }
 
-    fn record_barrier(&self, barrier: vk::MemoryBarrier2<'_>) {
+    fn record_barrier(&self, from: Access, mut to: Access) {
         let Commands { shared, buffer, .. } = &self.commands;
+        if shared.conditional.is_none() {
+            // Its stage is known only to devices that have conditions.
+            to -= Access::CONDITION_READ;
+        }
+        let barrier = from.barrier(to);
         let info = vk::DependencyInfo::default().memory_barriers(std::slice::from_ref(&barrier));
         // SAFETY: the command buffer is recording; stages and masks come in pairs that belong together and that this kind of
         // queue supports (VUID-VkMemoryBarrier2-srcAccessMask-03900 and its like, VUID-vkCmdPipelineBarrier2-srcStageMask-03849).
@@ -356,7 +411,9 @@ impl RecordingBuilder {
     /// # Errors
     /// What the driver says; commands that ran out of memory are reported here.
     pub fn finish(self) -> Result<Arc<Recording>> {
-        self.record_barrier(closing_barrier(self.kind));
+        assert!(!self.conditional, "recording `{}` ends inside a condition", self.name);
+        let (from, to) = closing_barrier(self.kind);
+        self.record_barrier(from, to);
         let Self { commands, kind, name, stats, kept, .. } = self;
         // SAFETY: the command buffer is recording and no render pass or query is open
         // (VUID-vkEndCommandBuffer-commandBuffer-00059).
@@ -392,13 +449,15 @@ impl RecordingBuilder {
 }
 
 /// Makes everything that a submission wrote visible to what the queue runs next and to the host.
-fn closing_barrier(kind: QueueKind) -> vk::MemoryBarrier2<'static> {
+fn closing_barrier(kind: QueueKind) -> (Access, Access) {
     let copies = Access::TRANSFER_READ | Access::TRANSFER_WRITE;
     let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
     match kind {
-        QueueKind::Compute | QueueKind::SecondCompute => (Access::SHADER_WRITE | Access::TRANSFER_WRITE)
-            .barrier(copies | shaders | Access::INDIRECT_READ | Access::HOST_READ),
-        QueueKind::Transfer => Access::TRANSFER_WRITE.barrier(copies | Access::HOST_READ),
+        QueueKind::Compute | QueueKind::SecondCompute => (
+            Access::SHADER_WRITE | Access::TRANSFER_WRITE,
+            copies | shaders | Access::INDIRECT_READ | Access::CONDITION_READ | Access::HOST_READ,
+        ),
+        QueueKind::Transfer => (Access::TRANSFER_WRITE, copies | Access::HOST_READ),
     }
 }
 

@@ -336,6 +336,23 @@ fn video_queues_are_no_transfer_queues() {
 }
 
 #[test]
+fn conditions_are_used_where_they_are_known_to_be_cheap() {
+    for (mut facts, used) in [(h100(), true), (lavapipe(), true), (r9700(), false), (intel_igpu(), false)] {
+        facts.features.insert(Features::CONDITIONAL_DISPATCH);
+        let plan = choose(&adapters([facts]));
+        assert_eq!(plan.features.contains(Features::CONDITIONAL_DISPATCH), used, "{}", plan.adapter.driver.name);
+    }
+}
+
+#[test]
+fn drivers_whose_queries_wait_are_known() {
+    assert!(lavapipe().driver.waits_for_queries());
+    for facts in [h100(), nvk(), r9700(), amdvlk_r9700(), intel_igpu()] {
+        assert!(!facts.driver.waits_for_queries(), "{}", facts.driver.name);
+    }
+}
+
+#[test]
 fn drivers_that_emulate_timelines_are_known() {
     assert!(lavapipe().driver.emulates_timelines());
     for facts in [h100(), nvk(), r9700(), amdvlk_r9700(), intel_igpu()] {

@@ -131,6 +131,48 @@ fn subgroups_are_as_wide_as_the_plan_says_and_full() {
 }
 
 #[test]
+fn dispatches_on_a_condition_are_left_out_where_the_device_wrote_a_zero() {
+    let plans = [
+        |plan| plan,
+        |mut plan: zinc_vk::DevicePlan| {
+            plan.features.remove(zinc_vk::Features::CONDITIONAL_DISPATCH);
+            plan
+        },
+    ];
+    for change in plans {
+        let gpu = Gpu::with(change);
+        let leaves_out = gpu.plan().features.contains(zinc_vk::Features::CONDITIONAL_DISPATCH);
+        let word = gpu.buffer("word", 2, Placement::Device);
+        let data = gpu.buffer("data", 64, Placement::Readback);
+        for value in [0, 1, 5] {
+            write_words(&data, &[1; 64]);
+            gpu.run(|r| {
+                r.fill(&word, 4, 4, value);
+                r.barrier(Access::TRANSFER_WRITE, Access::CONDITION_READ);
+                r.begin_condition(&word, 4);
+                gpu.record_affine(r, &data, 3, 1);
+                shader_chain(r);
+                gpu.record_affine(r, &data, 5, 2);
+                r.end_condition();
+                shader_chain(r);
+                gpu.record_affine(r, &data, 7, 3);
+            });
+            let expected = if value == 0 && leaves_out { 7 + 3 } else { ((3 + 1) * 5 + 2) * 7 + 3 };
+            assert_eq!(read_words(&data), [expected; 64], "{value}, {leaves_out}");
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "recording `step` ends inside a condition")]
+fn a_condition_that_does_not_end_panics() {
+    let gpu = Gpu::new();
+    let mut r = gpu.compute("step");
+    r.begin_condition(&gpu.buffer("word", 1, Placement::Device), 0);
+    let _ = r.finish();
+}
+
+#[test]
 fn an_indirect_dispatch_reads_counts_that_the_device_wrote() {
     let gpu = Gpu::new();
     let width = gpu.subgroup_width();

@@ -1,8 +1,10 @@
 //! The recorder: a plan becomes dispatches and barriers.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use zinc_kernels::Dispatch;
+use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::{self, Matrix};
 use zinc_vk::{Access, Buffer, RecordingBuilder};
 
@@ -15,7 +17,7 @@ use crate::weights::TensorId;
 /// Device addresses of what a running sequence owns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StepIo {
-    /// The [`StepState`](zinc_kernels::generated::state::StepState).
+    /// The [`StepState`].
     pub state: u64,
     /// Where this step leaves its [`StepReport`](zinc_kernels::generated::state::StepReport).
     pub report: u64,
@@ -61,7 +63,24 @@ impl DeviceModel {
     /// # Panics
     /// If the plan takes more tokens than the model was loaded for.
     pub fn record(&self, plan: &Plan, io: &StepIo, recording: &mut RecordingBuilder) -> Result<()> {
-        self.record_ops(plan, io, recording, barriers_before(&plan.ops), &mut |_| ())
+        self.record_ops(plan, io, None, recording, barriers_before(&plan.ops), &mut |_| ())
+    }
+
+    /// The same, with a condition around what need not run in a step that is a no-op: `state` is where [`StepIo::state`] lies.
+    ///
+    /// # Errors
+    /// As [`DeviceModel::record`].
+    ///
+    /// # Panics
+    /// As [`DeviceModel::record`].
+    pub fn record_while_live(
+        &self,
+        plan: &Plan,
+        io: &StepIo,
+        state: (&Arc<Buffer>, u64),
+        recording: &mut RecordingBuilder,
+    ) -> Result<()> {
+        self.record_ops(plan, io, Some(state), recording, barriers_before(&plan.ops), &mut |_| ())
     }
 
     /// Records a step with a barrier before every op, and calls `mark` after every op: an instrument to time ops one by one.
@@ -75,14 +94,16 @@ impl DeviceModel {
         recording: &mut RecordingBuilder,
         mark: &mut dyn FnMut(&mut RecordingBuilder),
     ) -> Result<()> {
-        self.record_ops(plan, io, recording, vec![true; plan.ops.len()], mark)
+        self.record_ops(plan, io, None, recording, vec![true; plan.ops.len()], mark)
     }
 
-    /// Records the ops, each behind a barrier where `barriers` says so and followed by a `mark`.
+    /// Records the ops, each behind a barrier where `barriers` says so and followed by a `mark`; on the condition, if there is one, that the
+    /// state lets the step live.
     fn record_ops(
         &self,
         plan: &Plan,
         io: &StepIo,
+        state: Option<(&Arc<Buffer>, u64)>,
         recording: &mut RecordingBuilder,
         barriers: Vec<bool>,
         mark: &mut dyn FnMut(&mut RecordingBuilder),
@@ -97,12 +118,28 @@ impl DeviceModel {
         for buffer in self.buffers() {
             recording.keep(buffer.clone());
         }
+        let mut conditional = false;
         for (op, barrier) in plan.ops.iter().zip(barriers) {
+            // These two write what the condition reads, and the latter reports what a no-op was.
+            let on_condition = state.is_some() && !matches!(op, Op::Lookup { .. } | Op::Advance { .. });
             if barrier {
-                recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+                let mut later = Access::SHADER_READ | Access::SHADER_WRITE;
+                later.set(Access::CONDITION_READ, on_condition && !conditional);
+                recording.barrier(Access::SHADER_WRITE, later);
+            }
+            if let Some((buffer, offset)) = state {
+                if on_condition && !conditional {
+                    recording.begin_condition(buffer, offset + offset_of!(StepState, live) as u64);
+                } else if !on_condition && conditional {
+                    recording.end_condition();
+                }
+                conditional = on_condition;
             }
             self.pipelines.record(recording, &self.dispatch(op, io, batch))?;
             mark(recording);
+        }
+        if conditional {
+            recording.end_condition();
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::{
 use crate::error::{Error, Result};
 
 /// Device extensions that this crate knows a use for.
-pub(crate) const KNOWN_EXTENSIONS: [&CStr; 10] = [
+pub(crate) const KNOWN_EXTENSIONS: [&CStr; 11] = [
     ash::khr::synchronization2::NAME,
     ash::khr::cooperative_matrix::NAME,
     ash::khr::maintenance4::NAME,
@@ -19,6 +19,7 @@ pub(crate) const KNOWN_EXTENSIONS: [&CStr; 10] = [
     ash::khr::portability_subset::NAME,
     ash::khr::shader_integer_dot_product::NAME,
     ash::ext::calibrated_timestamps::NAME,
+    ash::ext::conditional_rendering::NAME,
     ash::ext::memory_budget::NAME,
     ash::ext::pci_bus_info::NAME,
     ash::ext::subgroup_size_control::NAME,
@@ -149,6 +150,7 @@ fn features(
     let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
     let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
     let mut executable = vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR::default();
+    let mut conditional = vk::PhysicalDeviceConditionalRenderingFeaturesEXT::default();
     let core13 = api.at_least(1, 3);
     let mut chain = vk::PhysicalDeviceFeatures2::default().push_next(&mut v11).push_next(&mut v12);
     if core13 || has(ash::khr::synchronization2::NAME) {
@@ -165,6 +167,9 @@ fn features(
     }
     if has(ash::khr::pipeline_executable_properties::NAME) {
         chain = chain.push_next(&mut executable);
+    }
+    if has(ash::ext::conditional_rendering::NAME) {
+        chain = chain.push_next(&mut conditional);
     }
     // SAFETY: see `query`; each structure in the chain belongs to the device's version or to an extension it lists.
     unsafe { instance.get_physical_device_features2(physical, &mut chain) };
@@ -192,6 +197,7 @@ fn features(
         (has(ash::ext::calibrated_timestamps::NAME), Features::CALIBRATED_TIMESTAMPS),
         (has(ash::ext::memory_budget::NAME), Features::MEMORY_BUDGET),
         (executable.pipeline_executable_info == vk::TRUE, Features::PIPELINE_STATISTICS),
+        (conditional.conditional_rendering == vk::TRUE, Features::CONDITIONAL_DISPATCH),
     ]
     .into_iter()
     .filter_map(|(present, feature)| present.then_some(feature))

@@ -147,15 +147,15 @@ impl Ingredients<'_> {
         }
         match part {
             Part::Feed => {
-                self.model.record(&self.plan(Shape::Feed, Way::PLAIN.choosing), &self.io(slot, Way::PLAIN), r)?;
+                self.record_plan(&self.plan(Shape::Feed, Way::PLAIN.choosing), slot, Way::PLAIN, r)?;
             }
             Part::FeedDraft => self.drafter().record_feed(self.memory, r)?,
             Part::Decode(way) => {
-                self.model.record(&self.plan(Shape::Decode, way.choosing), &self.io(slot, way), r)?;
+                self.record_plan(&self.plan(Shape::Decode, way.choosing), slot, way, r)?;
             }
             Part::Forward(way) => {
                 let (forward, _) = self.plan(Shape::Decode, way.choosing).split();
-                self.model.record(&forward, &self.io(slot, way), r)?;
+                self.record_plan(&forward, slot, way, r)?;
                 if way.gate == Gate::Token {
                     let (logits, offset, bytes) = self.model.activation(Array::Logits);
                     let (buffer, at) = self.memory.logits(slot);
@@ -165,13 +165,13 @@ impl Ingredients<'_> {
             }
             Part::Choose(way) => {
                 let (_, sampling) = self.plan(Shape::Decode, way.choosing).split();
-                self.model.record(&sampling, &self.io(slot, way), r)?;
+                self.record_plan(&sampling, slot, way, r)?;
             }
             Part::Speculate(way) => {
                 let drafter = self.drafter();
                 drafter.record_drafts(self.memory, r)?;
                 let plan = drafter.verify(self.plan(Shape::Decode, way.choosing));
-                self.model.record(&plan, &self.io(slot, way), r)?;
+                self.record_plan(&plan, slot, way, r)?;
                 drafter.record_following(self.memory, r);
             }
         }
@@ -179,6 +179,11 @@ impl Ingredients<'_> {
             stamps.record_end(r, slot, part, self.memory);
         }
         Ok(recording)
+    }
+
+    fn record_plan(&self, plan: &Plan, slot: u32, way: Way, recording: &mut RecordingBuilder) -> Result<()> {
+        let state = (&self.memory.sequence, STATE_OFFSET);
+        self.model.record_while_live(plan, &self.io(slot, way), state, recording)
     }
 
     fn drafter(&self) -> &Drafter {
