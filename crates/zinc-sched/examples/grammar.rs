@@ -13,9 +13,26 @@ use zinc_model::tokenizer::Tokenizer;
 use zinc_sched::adapter::grammar::{GrammarCompiler, GrammarSource};
 use zinc_sched::{Guide, Verdict};
 
-/// A schema, for whoever names none.
-const SCHEMA: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}}},
-"required":["name","tags"]}"#;
+/// A schema, for whoever names none: what docs/constraints.md gives figures of.
+const SCHEMA: &str = r##"{
+    "type": "object",
+    "properties": {
+        "name": { "type": "string", "minLength": 1, "maxLength": 60 },
+        "age": { "type": "integer", "minimum": 0, "maximum": 150 },
+        "email": { "type": "string", "format": "email" },
+        "biography": { "type": "string" },
+        "tags": { "type": "array", "items": { "enum": ["red", "green", "blue"] }, "maxItems": 5 },
+        "address": { "anyOf": [{ "type": "null" }, { "$ref": "#/$defs/address" }] }
+    },
+    "required": ["name", "age", "biography", "tags", "address"],
+    "additionalProperties": false,
+    "$defs": {
+        "address": {
+            "type": "object", "required": ["street", "zip"], "additionalProperties": false,
+            "properties": { "street": { "type": "string" }, "zip": { "type": "string", "pattern": "^[0-9]{5}$" } }
+        }
+    }
+}"##;
 /// The most tokens of a text.
 const MAX_TOKENS: usize = 500;
 
