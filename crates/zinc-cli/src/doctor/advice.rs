@@ -57,7 +57,23 @@ pub(super) fn choices(findings: &Findings<'_>) -> Vec<Choice> {
             format!("{} steps in flight", InflightDepth::DEFAULT),
             "2 hide the host's work behind the GPU's; more hide the times when it is late".to_owned(),
         ),
+        choice("no-ops", no_ops(plan).to_owned(), why_no_ops(plan).to_owned()),
     ]
+}
+
+/// What becomes of the dispatches of steps that are queued behind the end of a text.
+fn no_ops(plan: &DevicePlan) -> &'static str {
+    if plan.features.contains(Features::CONDITIONAL_DISPATCH) { "left out" } else { "run and find nothing to do" }
+}
+
+fn why_no_ops(plan: &DevicePlan) -> &'static str {
+    if plan.features.contains(Features::CONDITIONAL_DISPATCH) {
+        "the device looks at a condition once a step"
+    } else if plan.adapter.features.contains(Features::CONDITIONAL_DISPATCH) {
+        "what a condition costs has not been measured with this driver"
+    } else {
+        "the device does not list VK_EXT_conditional_rendering"
+    }
 }
 
 fn why_device(findings: &Findings<'_>) -> String {
@@ -355,6 +371,7 @@ mod tests {
         assert!(of(&found, "sync").1.contains("idle 14.5 us between steps against 798.0"));
         assert_eq!(of(&found, "tuning").0, "for cards");
         assert_eq!(of(&found, "depth").0, "4 steps in flight");
+        assert_eq!(of(&found, "no-ops").0, "left out");
         (found.adapters, found.seam) = (3, None);
         assert!(of(&found, "device").1.contains("the first of 3"));
         assert!(of(&found, "sync").1.contains("need not wait"));
@@ -362,5 +379,16 @@ mod tests {
         assert!(of(&found, "device").1.contains("--device"));
         assert!(why_queues(&super::super::report::tests::plan(r9700())).contains("desktop"));
         assert!(why_queues(&super::super::report::tests::plan(lavapipe())).contains("the only one that computes"));
+        let mut without = h100();
+        without.features.remove(Features::CONDITIONAL_DISPATCH);
+        for (facts, chosen, why) in [
+            (h100(), "left out", "once a step"),
+            (r9700(), "run and find nothing to do", "not been measured"),
+            (without, "run and find nothing to do", "VK_EXT_conditional_rendering"),
+        ] {
+            let plan = super::super::report::tests::plan(facts);
+            assert_eq!(no_ops(&plan), chosen);
+            assert!(why_no_ops(&plan).contains(why), "{}", why_no_ops(&plan));
+        }
     }
 }
