@@ -28,7 +28,7 @@ pub enum Queues {
     Two,
 }
 
-/// How a [`VulkanModel`] is driven.
+/// How a [`VulkanModel`](super::VulkanModel) is driven.
 #[derive(Clone, Debug)]
 pub struct VulkanOptions {
     /// How the host and the device keep step.
