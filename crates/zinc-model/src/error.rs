@@ -51,7 +51,7 @@ pub enum Error {
         version: u32,
     },
     /// The file ends before what it announces.
-    #[error("{what} at byte {offset} needs {need} bytes, but {left} are left: the file is cut short or damaged")]
+    #[error("{what} at byte {offset}: {need} bytes are needed, but {left} are left: the file is cut short or damaged")]
     Truncated {
         /// Where the thing starts.
         offset: u64,
