@@ -161,7 +161,9 @@ impl RecordingBuilder {
     /// when the device gets here. They need not be: a device without [`Features::CONDITIONAL_DISPATCH`] in its plan runs them all, so they must
     /// find out for themselves that there is nothing to do.
     ///
-    /// Whoever writes the word in the same recording orders the write before [`Access::CONDITION_READ`], and writes none inside the condition.
+    /// What counts for certain is what the word was when the recording was submitted: a device may miss what is written to it later, even
+    /// behind a barrier to [`Access::CONDITION_READ`] (NVIDIA's driver 580.159 leaves out dispatches by a 0 that the same recording has
+    /// overwritten). So the word may become 0 while submissions are in flight, but whoever sets it waits before submitting what should run.
     ///
     /// # Panics
     /// If `offset` is no multiple of 4 or the word leaves the buffer, a condition is open already, or the recording is not for a compute

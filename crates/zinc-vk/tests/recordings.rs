@@ -148,7 +148,8 @@ fn dispatches_on_a_condition_are_left_out_where_the_device_wrote_a_zero() {
             write_words(&data, &[1; 64]);
             gpu.run(|r| {
                 r.fill(&word, 4, 4, value);
-                r.barrier(Access::TRANSFER_WRITE, Access::CONDITION_READ);
+            });
+            gpu.run(|r| {
                 r.begin_condition(&word, 4);
                 gpu.record_affine(r, &data, 3, 1);
                 shader_chain(r);

@@ -1,10 +1,8 @@
 //! The recorder: a plan becomes dispatches and barriers.
 
-use std::mem::offset_of;
 use std::sync::Arc;
 
 use zinc_kernels::Dispatch;
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::{self, Matrix};
 use zinc_vk::{Access, Buffer, RecordingBuilder};
 
@@ -17,7 +15,7 @@ use crate::weights::TensorId;
 /// Device addresses of what a running sequence owns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StepIo {
-    /// The [`StepState`].
+    /// The [`StepState`](zinc_kernels::generated::state::StepState).
     pub state: u64,
     /// Where this step leaves its [`StepReport`](zinc_kernels::generated::state::StepReport).
     pub report: u64,
@@ -66,7 +64,8 @@ impl DeviceModel {
         self.record_ops(plan, io, None, recording, barriers_before(&plan.ops), &mut |_| ())
     }
 
-    /// The same, with a condition around what need not run in a step that is a no-op: `state` is where [`StepIo::state`] lies.
+    /// The same, with a condition around what need not run in a step that is a no-op: `live` is where a word lies that is 0 only if the step
+    /// is one. See [`RecordingBuilder::begin_condition`] for when it may change.
     ///
     /// # Errors
     /// As [`DeviceModel::record`].
@@ -77,10 +76,10 @@ impl DeviceModel {
         &self,
         plan: &Plan,
         io: &StepIo,
-        state: (&Arc<Buffer>, u64),
+        live: (&Arc<Buffer>, u64),
         recording: &mut RecordingBuilder,
     ) -> Result<()> {
-        self.record_ops(plan, io, Some(state), recording, barriers_before(&plan.ops), &mut |_| ())
+        self.record_ops(plan, io, Some(live), recording, barriers_before(&plan.ops), &mut |_| ())
     }
 
     /// Records a step with a barrier before every op, and calls `mark` after every op: an instrument to time ops one by one.
@@ -97,13 +96,13 @@ impl DeviceModel {
         self.record_ops(plan, io, None, recording, vec![true; plan.ops.len()], mark)
     }
 
-    /// Records the ops, each behind a barrier where `barriers` says so and followed by a `mark`; on the condition, if there is one, that the
-    /// state lets the step live.
+    /// Records the ops, each behind a barrier where `barriers` says so and followed by a `mark`; on the condition, if there is one, that
+    /// the word at `live` is not 0.
     fn record_ops(
         &self,
         plan: &Plan,
         io: &StepIo,
-        state: Option<(&Arc<Buffer>, u64)>,
+        live: Option<(&Arc<Buffer>, u64)>,
         recording: &mut RecordingBuilder,
         barriers: Vec<bool>,
         mark: &mut dyn FnMut(&mut RecordingBuilder),
@@ -121,15 +120,15 @@ impl DeviceModel {
         let mut conditional = false;
         for (op, barrier) in plan.ops.iter().zip(barriers) {
             // These two write what the condition reads, and the latter reports what a no-op was.
-            let on_condition = state.is_some() && !matches!(op, Op::Lookup { .. } | Op::Advance { .. });
+            let on_condition = live.is_some() && !matches!(op, Op::Lookup { .. } | Op::Advance { .. });
             if barrier {
                 let mut later = Access::SHADER_READ | Access::SHADER_WRITE;
                 later.set(Access::CONDITION_READ, on_condition && !conditional);
                 recording.barrier(Access::SHADER_WRITE, later);
             }
-            if let Some((buffer, offset)) = state {
+            if let Some((buffer, offset)) = live {
                 if on_condition && !conditional {
-                    recording.begin_condition(buffer, offset + offset_of!(StepState, live) as u64);
+                    recording.begin_condition(buffer, offset);
                 } else if !on_condition && conditional {
                     recording.end_condition();
                 }

@@ -85,8 +85,7 @@ impl Drafter {
     /// The draft model's next token goes through its layers.
     pub(super) fn record_feed(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) -> Result<()> {
         let (model, [feed, ..]) = self.model();
-        let state = (&memory.sequence, FOLLOW_OFFSET);
-        model.record_while_live(feed, &self.io(memory, FOLLOW_OFFSET), state, recording)
+        model.record_while_live(feed, &self.io(memory, FOLLOW_OFFSET), memory.live(), recording)
     }
 
     /// The plan of a step that takes the last token and the drafts, made of that of a step of one token.
@@ -104,21 +103,19 @@ impl Drafter {
             return Ok(());
         }
         let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
-        // The state is also the condition of the steps.
-        let steps = shaders | Access::CONDITION_READ;
         let (model, [_, decode, last]) = self.model();
         recording.barrier(shaders, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
         let bytes = size_of::<StepState>() as u64;
         recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFT_OFFSET, bytes);
-        recording.barrier(Access::TRANSFER_WRITE, steps);
-        let (io, state) = (self.io(memory, DRAFT_OFFSET), (&memory.sequence, DRAFT_OFFSET));
+        recording.barrier(Access::TRANSFER_WRITE, shaders);
+        let io = self.io(memory, DRAFT_OFFSET);
         for _ in 0..self.drafts() {
-            model.record_while_live(decode, &io, state, recording)?;
-            recording.barrier(Access::SHADER_WRITE, steps);
+            model.record_while_live(decode, &io, memory.live(), recording)?;
+            recording.barrier(Access::SHADER_WRITE, shaders);
         }
-        model.record_while_live(last, &io, state, recording)?;
+        model.record_while_live(last, &io, memory.live(), recording)?;
         model.record_proposal(&io, memory.state(STATE_OFFSET), self.drafts(), recording)?;
-        recording.barrier(Access::SHADER_WRITE, steps);
+        recording.barrier(Access::SHADER_WRITE, shaders | Access::CONDITION_READ);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! What a running sequence owns on the device: its states, its tokens, its reports, and what the host writes for one step.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use zinc_kernels::generated::logprob_report::LogprobReport;
@@ -87,6 +88,12 @@ impl SequenceMemory {
 
     pub(super) fn state(&self, offset: u64) -> u64 {
         self.sequence.address() + offset
+    }
+
+    /// Where it says whether the sequence goes on, which also decides whether a draft model's steps are worth running: not 0 from its begin,
+    /// which the host waits for, to its end.
+    pub(super) fn live(&self) -> (&Arc<Buffer>, u64) {
+        (&self.sequence, STATE_OFFSET + offset_of!(StepState, live) as u64)
     }
 
     pub(super) fn report_address(&self, slot: u32) -> u64 {

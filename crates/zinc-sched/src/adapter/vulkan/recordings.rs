@@ -182,8 +182,7 @@ impl Ingredients<'_> {
     }
 
     fn record_plan(&self, plan: &Plan, slot: u32, way: Way, recording: &mut RecordingBuilder) -> Result<()> {
-        let state = (&self.memory.sequence, STATE_OFFSET);
-        self.model.record_while_live(plan, &self.io(slot, way), state, recording)
+        self.model.record_while_live(plan, &self.io(slot, way), self.memory.live(), recording)
     }
 
     fn drafter(&self) -> &Drafter {
