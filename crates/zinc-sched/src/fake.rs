@@ -154,7 +154,8 @@ impl FakeModel {
         }
     }
 
-    /// Runs `hook` at the start of every wait, for a step or its logits, on the thread that waits, with the number of steps before the one waited for.
+    /// Runs `hook` at the start of every wait, for a step or its logits, on the thread that waits, with the number of steps before the one
+    /// waited for.
     #[must_use]
     pub fn on_wait(mut self, hook: impl FnMut(u64) + Send + 'static) -> Self {
         self.on_wait = Some(Box::new(hook));
