@@ -119,8 +119,8 @@ impl Queue {
     /// [`Error::DeviceLost`], or what the driver says. After an error nothing was submitted.
     ///
     /// # Panics
-    /// If the recording was made for another queue kind or device, or a wait can never be met: it belongs to another device or
-    /// is a later point of this very queue.
+    /// If the recording was made for another queue kind or device, its commands could not be recorded again, or a wait can never be met: it
+    /// belongs to another device or is a later point of this very queue.
     pub fn submit(&self, recording: &Arc<Recording>, waits: &[TimelinePoint]) -> Result<TimelinePoint> {
         self.submit_in_turn([(recording, waits)])
     }
@@ -214,6 +214,29 @@ impl Queue {
                 Err(error)
             }
         }
+    }
+
+    /// Writes the commands of `recording` into its command buffer once more, which changes nothing that it does. It is the host's share of
+    /// an engine that records every step: the calls to the driver, and nothing that was worked out to know which calls to make. The next
+    /// submission runs the new command buffer.
+    ///
+    /// # Errors
+    /// [`Error::RecordingPending`] if its last submission has not completed, [`Error::DeviceLost`], or what the driver says. After an
+    /// error of the driver the recording can be recorded again, and not submitted before that has succeeded.
+    ///
+    /// # Panics
+    /// If the recording was made for another queue kind or device.
+    pub fn record_again(&self, recording: &Arc<Recording>) -> Result<()> {
+        self.check_recording(recording);
+        self.shared.loss.check()?;
+        let mut state = self.state.lock();
+        let (completed, done) = self.reap(&mut state)?;
+        recording.check_idle(completed)?;
+        // Under the lock, since a submission reads the command buffer.
+        let written = recording.write_again();
+        drop(state);
+        drop(done);
+        written
     }
 
     fn wait_fence(&self, fence: vk::Fence) -> Result<()> {
@@ -333,6 +356,13 @@ impl Queue {
         fence: vk::Fence,
     ) -> Result<()> {
         assert!(N > 0, "a submission of nothing");
+        for (recording, _) in parts {
+            assert!(
+                recording.is_written(),
+                "recording `{}`: its commands could not be recorded again",
+                recording.name()
+            );
+        }
         let commands =
             parts.map(|(recording, _)| vk::CommandBufferSubmitInfo::default().command_buffer(recording.raw()));
         let mut waits = state.waits.as_slice();

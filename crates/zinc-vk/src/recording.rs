@@ -7,6 +7,8 @@
 //! Inside a recording the caller places the barriers. **Between** submissions to one queue there is nothing to place: every
 //! recording closes with a barrier that makes what it wrote visible to whatever the queue runs next and to the host.
 
+mod command;
+
 use std::any::Any;
 use std::collections::HashSet;
 use std::fmt;
@@ -25,6 +27,7 @@ use crate::facts::Features;
 use crate::pipeline::Pipeline;
 use crate::queue::QueueKind;
 use crate::timestamps::{Stage, Timestamps};
+use command::{Command, CommandList};
 
 /// What a recording holds, in commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +42,8 @@ pub struct RecordingStats {
 
 /// A recorded command buffer, ready to be submitted any number of times, one submission at a time.
 pub struct Recording {
-    commands: Commands,
+    target: CommandBuffer,
+    list: CommandList,
     kind: QueueKind,
     name: String,
     stats: RecordingStats,
@@ -47,17 +51,19 @@ pub struct Recording {
     last_value: AtomicU64,
     /// Whether a submission that signals a fence is in flight.
     fenced: AtomicBool,
+    /// Whether the command buffer holds the commands; not so once writing them again has failed.
+    written: AtomicBool,
     // Dropped after the command buffer that refers to it: fields drop in order.
     _kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Records commands for one queue kind. Nothing is submitted before [`RecordingBuilder::finish`].
 pub struct RecordingBuilder {
-    commands: Commands,
+    target: CommandBuffer,
+    list: CommandList,
     kind: QueueKind,
     name: String,
     stats: RecordingStats,
-    bound: Option<vk::Pipeline>,
     /// Whether a condition is open.
     conditional: bool,
     kept: Vec<Arc<dyn Any + Send + Sync>>,
@@ -66,7 +72,7 @@ pub struct RecordingBuilder {
 }
 
 /// A command pool with one command buffer, freed together.
-struct Commands {
+struct CommandBuffer {
     shared: Arc<Shared>,
     pool: vk::CommandPool,
     buffer: vk::CommandBuffer,
@@ -88,19 +94,12 @@ impl RecordingBuilder {
                 .unwrap_or_else(|| panic!("recording `{name}`: the device has no transfer queue"))
                 .family(),
         };
-        let commands = Commands::new(&device.shared, family, name)?;
-        // Neither ONE_TIME_SUBMIT nor SIMULTANEOUS_USE: submitted many times, never while pending.
-        let begin = vk::CommandBufferBeginInfo::default();
-        // SAFETY: the command buffer is new and this builder is its only user
-        // (VUID-vkBeginCommandBuffer-commandBuffer-00049).
-        unsafe { device.shared.raw.begin_command_buffer(commands.buffer, &begin) }
-            .map_err(device.shared.error("vkBeginCommandBuffer"))?;
         Ok(Self {
-            commands,
+            target: CommandBuffer::new(&device.shared, family, name)?,
+            list: CommandList::default(),
             kind,
             name: name.to_owned(),
             stats: RecordingStats::default(),
-            bound: None,
             conditional: false,
             kept: Vec::new(),
             seen: HashSet::new(),
@@ -113,7 +112,7 @@ impl RecordingBuilder {
     /// If `push` is not as long as the pipeline's push block, `groups` exceeds the device's limit, the recording is not for
     /// the compute queue, or the pipeline belongs to another device.
     pub fn dispatch(&mut self, pipeline: &Arc<Pipeline>, push: &[u8], groups: [u32; 3]) -> &mut Self {
-        let limit = self.commands.shared.plan.adapter.limits.workgroup_count;
+        let limit = self.target.shared.plan.adapter.limits.workgroup_count;
         assert!(
             groups.iter().zip(limit).all(|(&g, l)| g <= l),
             "recording `{}`: {groups:?} workgroups of `{}`, this device allows {limit:?}",
@@ -121,12 +120,7 @@ impl RecordingBuilder {
             pipeline.name()
         );
         self.bind(pipeline, push);
-        let Commands { shared, buffer, .. } = &self.commands;
-        // SAFETY: a pipeline is bound, its whole push block is set and the counts are within the limits
-        // (VUID-vkCmdDispatch-None-08606, -maintenance4-08602, -groupCountX-00386 and its like).
-        unsafe {
-            shared.raw.cmd_dispatch(*buffer, groups[0], groups[1], groups[2]);
-        };
+        self.list.add(Command::Dispatch(groups));
         self.stats.dispatches += 1;
         self
     }
@@ -147,12 +141,7 @@ impl RecordingBuilder {
         counts.checked("indirect dispatch", offset, 12);
         self.own(counts);
         self.bind(pipeline, push);
-        let Commands { shared, buffer, .. } = &self.commands;
-        // SAFETY: as `dispatch`; the words lie inside a buffer with INDIRECT_BUFFER usage, aligned
-        // (VUID-vkCmdDispatchIndirect-buffer-02709, -offset-02710, -offset-00407).
-        unsafe {
-            shared.raw.cmd_dispatch_indirect(*buffer, counts.raw(), offset);
-        };
+        self.list.add(Command::DispatchIndirect { counts: counts.raw(), offset });
         self.stats.dispatches += 1;
         self
     }
@@ -176,16 +165,7 @@ impl RecordingBuilder {
         buffer.checked("condition", offset, 4);
         self.own(buffer);
         self.conditional = true;
-        let Commands { shared, buffer: commands, .. } = &self.commands;
-        if let Some(functions) = &shared.conditional {
-            let info = vk::ConditionalRenderingBeginInfoEXT::default().buffer(buffer.raw()).offset(offset);
-            // SAFETY: the feature is enabled and no condition is open (VUID-vkCmdBeginConditionalRenderingEXT-None-01980,
-            // -conditionalRendering-01979); the word lies inside the buffer, which has the usage and is kept
-            // (VUID-VkConditionalRenderingBeginInfoEXT-buffer-01982, -offset-01983, -01984).
-            unsafe {
-                (functions.fp().cmd_begin_conditional_rendering_ext)(*commands, &raw const info);
-            };
-        }
+        self.list.add(Command::BeginCondition { buffer: buffer.raw(), offset });
         self
     }
 
@@ -196,11 +176,7 @@ impl RecordingBuilder {
     pub fn end_condition(&mut self) -> &mut Self {
         assert!(self.conditional, "recording `{}`: no condition to end", self.name);
         self.conditional = false;
-        let Commands { shared, buffer, .. } = &self.commands;
-        if let Some(functions) = &shared.conditional {
-            // SAFETY: a condition is open, begun in this command buffer (VUID-vkCmdEndConditionalRenderingEXT-None-01985).
-            unsafe { (functions.fp().cmd_end_conditional_rendering_ext)(*buffer) };
-        }
+        self.list.add(Command::EndCondition);
         self
     }
 
@@ -208,7 +184,7 @@ impl RecordingBuilder {
         let name = &self.name;
         assert!(self.kind.dispatches(), "recording `{name}` is for the transfer queue, which cannot dispatch");
         assert!(
-            pipeline.belongs_to(&self.commands.shared),
+            pipeline.belongs_to(&self.target.shared),
             "recording `{name}`: pipeline `{}` belongs to another device",
             pipeline.name()
         );
@@ -220,18 +196,7 @@ impl RecordingBuilder {
             pipeline.push_bytes()
         );
         self.keep_once(Arc::as_ptr(pipeline).cast(), || Arc::<Pipeline>::clone(pipeline) as _);
-        let Commands { shared, buffer, .. } = &self.commands;
-        // SAFETY: the command buffer is recording, on a pool that only this builder uses; pipeline and layout belong to the
-        // device and are kept; the push block is within the layout's range (VUID-vkCmdPushConstants-offset-01795, -01796).
-        unsafe {
-            if self.bound != Some(pipeline.raw()) {
-                shared.raw.cmd_bind_pipeline(*buffer, vk::PipelineBindPoint::COMPUTE, pipeline.raw());
-                self.bound = Some(pipeline.raw());
-            }
-            if !push.is_empty() {
-                shared.raw.cmd_push_constants(*buffer, pipeline.layout(), vk::ShaderStageFlags::COMPUTE, 0, push);
-            }
-        }
+        self.list.bind(pipeline.raw(), pipeline.layout(), push);
     }
 
     /// Orders all earlier accesses of kind `from` before all later accesses of kind `to`, on all memory.
@@ -251,17 +216,12 @@ impl RecordingBuilder {
         self
     }
 
-    fn record_barrier(&self, from: Access, mut to: Access) {
-        let Commands { shared, buffer, .. } = &self.commands;
-        if shared.conditional.is_none() {
+    fn record_barrier(&mut self, from: Access, mut to: Access) {
+        if self.target.shared.conditional.is_none() {
             // Its stage is known only to devices that have conditions.
             to -= Access::CONDITION_READ;
         }
-        let barrier = from.barrier(to);
-        let info = vk::DependencyInfo::default().memory_barriers(std::slice::from_ref(&barrier));
-        // SAFETY: the command buffer is recording; stages and masks come in pairs that belong together and that this kind of
-        // queue supports (VUID-VkMemoryBarrier2-srcAccessMask-03900 and its like, VUID-vkCmdPipelineBarrier2-srcStageMask-03849).
-        unsafe { shared.cmd_pipeline_barrier2(*buffer, &info) };
+        self.list.add(Command::Barrier(from.barrier(to)));
     }
 
     /// Copies `bytes` bytes.
@@ -288,12 +248,7 @@ impl RecordingBuilder {
         self.own(from);
         self.own(to);
         let region = vk::BufferCopy { src_offset: from_offset, dst_offset: to_offset, size: bytes };
-        let Commands { shared, buffer, .. } = &self.commands;
-        // SAFETY: both ranges lie inside their buffers and do not overlap (VUID-vkCmdCopyBuffer-srcOffset-00113, -dstOffset-
-        // 00114, -size-00115, -00116, -pRegions-00117); both are kept and have transfer usage.
-        unsafe {
-            shared.raw.cmd_copy_buffer(*buffer, from.raw(), to.raw(), std::slice::from_ref(&region));
-        };
+        self.list.add(Command::Copy { from: from.raw(), to: to.raw(), region });
         self.stats.copies += 1;
         self
     }
@@ -320,22 +275,8 @@ impl RecordingBuilder {
         self.keep_once(Arc::as_ptr(timestamps).cast(), || Arc::<Timestamps>::clone(timestamps) as _);
         to.checked("copy of timestamps", offset, 8 * u64::from(count));
         self.own(to);
-        let Commands { shared, buffer, .. } = &self.commands;
-        // SAFETY: the queries lie inside the pool and their 64-bit results inside the buffer, which has transfer usage; the offset and
-        // the stride are multiples of 8; both are kept (VUID-vkCmdCopyQueryPoolResults-firstQuery-09436, -flags-00823,
-        // -dstBuffer-00824, -dstBuffer-00825).
-        unsafe {
-            shared.raw.cmd_copy_query_pool_results(
-                *buffer,
-                timestamps.pool(),
-                range.start,
-                count,
-                to.raw(),
-                offset,
-                8,
-                vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT,
-            );
-        };
+        let (pool, first) = (timestamps.pool(), range.start);
+        self.list.add(Command::CopyTimestamps { pool, first, count, to: to.raw(), offset });
         self.stats.copies += 1;
         self
     }
@@ -353,12 +294,7 @@ impl RecordingBuilder {
         );
         to.checked("fill", offset, bytes);
         self.own(to);
-        let Commands { shared, buffer, .. } = &self.commands;
-        // SAFETY: range and alignment are checked (VUID-vkCmdFillBuffer-dstOffset-00024, -00025, -size-00026..00028); the
-        // buffer is kept and has transfer usage.
-        unsafe {
-            shared.raw.cmd_fill_buffer(*buffer, to.raw(), offset, bytes, value);
-        };
+        self.list.add(Command::Fill { to: to.raw(), offset, bytes, value });
         self.stats.copies += 1;
         self
     }
@@ -375,10 +311,7 @@ impl RecordingBuilder {
             (Stage::Begin, QueueKind::Transfer) => vk::PipelineStageFlags2::ALL_TRANSFER,
             (Stage::End, _) => vk::PipelineStageFlags2::ALL_COMMANDS,
         };
-        let Commands { shared, buffer, .. } = &self.commands;
-        // SAFETY: the query exists (VUID-vkCmdWriteTimestamp2-query-04903), the pool is kept, the stage is one bit that the
-        // queue supports (-stage-03859, -03860). That it was reset is the contract of `Timestamps`.
-        unsafe { shared.cmd_write_timestamp2(*buffer, stage, timestamps.pool(), index) };
+        self.list.add(Command::Timestamp { stage, pool: timestamps.pool(), index });
         self
     }
 
@@ -394,11 +327,8 @@ impl RecordingBuilder {
             self.name
         );
         self.keep_once(Arc::as_ptr(timestamps).cast(), || Arc::<Timestamps>::clone(timestamps) as _);
-        let Commands { shared, buffer, .. } = &self.commands;
-        // SAFETY: the range lies inside the pool (VUID-vkCmdResetQueryPool-firstQuery-09436, -09437), on a compute queue.
-        unsafe {
-            shared.raw.cmd_reset_query_pool(*buffer, timestamps.pool(), range.start, range.end - range.start);
-        };
+        let (pool, first, count) = (timestamps.pool(), range.start, range.end - range.start);
+        self.list.add(Command::ResetTimestamps { pool, first, count });
         self
     }
 
@@ -412,30 +342,29 @@ impl RecordingBuilder {
     ///
     /// # Errors
     /// What the driver says; commands that ran out of memory are reported here.
-    pub fn finish(self) -> Result<Arc<Recording>> {
+    pub fn finish(mut self) -> Result<Arc<Recording>> {
         assert!(!self.conditional, "recording `{}` ends inside a condition", self.name);
         let (from, to) = closing_barrier(self.kind);
         self.record_barrier(from, to);
-        let Self { commands, kind, name, stats, kept, .. } = self;
-        // SAFETY: the command buffer is recording and no render pass or query is open
-        // (VUID-vkEndCommandBuffer-commandBuffer-00059).
-        unsafe { commands.shared.raw.end_command_buffer(commands.buffer) }
-            .map_err(commands.shared.error("vkEndCommandBuffer"))?;
-        commands.shared.recordings.fetch_add(1, Ordering::Relaxed);
+        let Self { target, list, kind, name, stats, kept, .. } = self;
+        // SAFETY: the command buffer is new and this builder is its only user; `kept` holds what the commands name.
+        unsafe { target.write(&list) }?;
         Ok(Arc::new(Recording {
-            commands,
+            target,
+            list,
             kind,
             name,
             stats,
             last_value: AtomicU64::new(0),
             fenced: AtomicBool::new(false),
+            written: AtomicBool::new(true),
             _kept: kept,
         }))
     }
 
     fn own(&mut self, buffer: &Arc<Buffer>) {
         assert!(
-            buffer.belongs_to(&self.commands.shared),
+            buffer.belongs_to(&self.target.shared),
             "recording `{}`: buffer `{}` belongs to another device",
             self.name,
             buffer.name()
@@ -480,11 +409,24 @@ impl Recording {
     }
 
     pub(crate) fn raw(&self) -> vk::CommandBuffer {
-        self.commands.buffer
+        self.target.buffer
     }
 
     pub(crate) fn belongs_to(&self, shared: &Arc<Shared>) -> bool {
-        Arc::ptr_eq(&self.commands.shared, shared)
+        Arc::ptr_eq(&self.target.shared, shared)
+    }
+
+    /// Writes the commands into the command buffer again. Called under the queue's lock, with no submission in flight.
+    pub(crate) fn write_again(&self) -> Result<()> {
+        // SAFETY: the queue's lock keeps others from the command buffer, which is not pending; `_kept` holds what the commands name.
+        let written = unsafe { self.target.write(&self.list) };
+        self.written.store(written.is_ok(), Ordering::Relaxed);
+        written
+    }
+
+    /// Whether the command buffer can be submitted. Called under the queue's lock.
+    pub(crate) fn is_written(&self) -> bool {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// Fails while a submission is in flight, given the value that the queue has completed. Called under the queue's lock.
@@ -516,7 +458,7 @@ pub(crate) enum Fenced {
     Over,
 }
 
-impl Commands {
+impl CommandBuffer {
     fn new(shared: &Arc<Shared>, family: u32, name: &str) -> Result<Self> {
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(family);
         // SAFETY: the family is one that the device was created with (VUID-vkCreateCommandPool-queueFamilyIndex-01937).
@@ -535,9 +477,33 @@ impl Commands {
         shared.name(this.buffer, name);
         Ok(this)
     }
+
+    /// Writes commands into the command buffer, in place of those that it holds.
+    ///
+    /// # Safety
+    /// The command buffer must not be pending and nobody else may use it meanwhile. What the commands name must be alive and of this
+    /// device, and must stay so as long as the command buffer is submitted.
+    unsafe fn write(&self, list: &CommandList) -> Result<()> {
+        let Self { shared, pool, buffer } = self;
+        // SAFETY: the one command buffer of the pool is not pending (VUID-vkResetCommandPool-commandPool-00040).
+        unsafe { shared.raw.reset_command_pool(*pool, vk::CommandPoolResetFlags::empty()) }
+            .map_err(shared.error("vkResetCommandPool"))?;
+        // Neither ONE_TIME_SUBMIT nor SIMULTANEOUS_USE: submitted many times, never while pending.
+        let begin = vk::CommandBufferBeginInfo::default();
+        // SAFETY: the command buffer is in the initial state and this function is its only user
+        // (VUID-vkBeginCommandBuffer-commandBuffer-00049).
+        unsafe { shared.raw.begin_command_buffer(*buffer, &begin) }.map_err(shared.error("vkBeginCommandBuffer"))?;
+        // SAFETY: the command buffer is recording; the rest is this function's contract.
+        unsafe { list.write_into(*buffer, shared) };
+        // SAFETY: the command buffer is recording and no render pass, query or condition is open
+        // (VUID-vkEndCommandBuffer-commandBuffer-00059).
+        unsafe { shared.raw.end_command_buffer(*buffer) }.map_err(shared.error("vkEndCommandBuffer"))?;
+        shared.recordings.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
-impl Drop for Commands {
+impl Drop for CommandBuffer {
     fn drop(&mut self) {
         // SAFETY: a submission in flight holds its recording, so the command buffer is not pending
         // (VUID-vkDestroyCommandPool-commandPool-00041).

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use zinc_vk::{Access, Buffer, Error, Pipeline, PipelineSpec, Placement, QueueKind, RecordingBuilder, RecordingStats};
+use zinc_vk::{
+    Access, Buffer, Error, HostTimeline, Pipeline, PipelineSpec, Placement, QueueKind, RecordingBuilder, RecordingStats,
+};
 
 mod support;
 
@@ -258,6 +260,44 @@ fn a_recording_counts_what_it_holds() {
     let recording = r.finish().unwrap();
     assert_eq!(recording.stats(), RecordingStats { dispatches: 1, barriers: 1, copies: 1 });
     assert_eq!((recording.name(), recording.kind()), ("counted", QueueKind::Compute));
+}
+
+#[test]
+fn a_recording_that_is_recorded_again_does_the_same() {
+    let gpu = Gpu::new();
+    let data = gpu.buffer("data", 64, Placement::Readback);
+    write_words(&data, &[1; 64]);
+    let step = gpu.affine_step("step", &data, 3, 1);
+    let (queue, stats, recorded) = (gpu.compute_queue(), step.stats(), gpu.stats().recordings);
+    let mut expected = 1u32;
+    for _ in 0..5 {
+        queue.record_again(&step).unwrap();
+        queue.submit_and_wait_fence(&step).unwrap();
+        expected = expected * 3 + 1;
+    }
+    assert_eq!(read_words(&data), vec![expected; 64]);
+    assert_eq!(gpu.stats().recordings, recorded + 5);
+    assert_eq!(step.stats(), stats, "the commands are those of the first time");
+}
+
+#[test]
+fn a_recording_in_flight_cannot_be_recorded_again() {
+    let gpu = Gpu::new();
+    let data = gpu.buffer("data", 64, Placement::Readback);
+    let step = gpu.affine_step("step", &data, 3, 1);
+    let (queue, gate) = (gpu.compute_queue(), HostTimeline::new(&gpu, "gate").unwrap());
+    let point = queue.submit(&step, &[gate.point(1)]).unwrap();
+    let recorded = gpu.stats().recordings;
+    match queue.record_again(&step) {
+        Err(Error::RecordingPending { name, value, completed }) => {
+            assert_eq!((name.as_str(), value, completed), ("step", point.value(), point.value() - 1));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(gpu.stats().recordings, recorded, "nothing was written");
+    gate.signal(1).unwrap();
+    point.wait().unwrap();
+    queue.record_again(&step).unwrap();
 }
 
 #[test]

@@ -156,11 +156,11 @@ fn queue_hop(probe: &Probe) -> Result<Option<Micros>> {
     Ok(Some(hop))
 }
 
-/// Microseconds of one of many dispatches on the device (on the host's clock where the device has none), and of recording it.
+/// Microseconds that one of many dispatches takes on the device (on the host's clock where the device has none), and that writing it
+/// into a command buffer takes on the host.
 fn dispatches(probe: &Probe, between: Between) -> Result<(f64, f64)> {
     let queue = probe.device().compute_queue();
     let timestamps = probe.timestamps(2)?;
-    let started = host_now_ns();
     let mut recording = probe.start()?;
     if let Some(timestamps) = &timestamps {
         recording.reset_timestamps(timestamps, 0..2).timestamp(timestamps, 0, Stage::End);
@@ -170,10 +170,10 @@ fn dispatches(probe: &Probe, between: Between) -> Result<(f64, f64)> {
         recording.timestamp(timestamps, 1, Stage::End);
     }
     let recording = recording.finish()?;
-    let recorded_ns = host_now_ns() - started;
     let clock = timestamps.as_ref().map(|_| probe.device().clock()).transpose()?;
-    let mut samples = Vec::with_capacity(RUNS);
+    let (mut samples, mut recorded_ns) = (Vec::with_capacity(RUNS), Vec::with_capacity(RUNS));
     for _ in 0..RUNS {
+        recorded_ns.push(elapsed_ns(|| queue.record_again(&recording))?);
         let elapsed = elapsed_ns(|| queue.submit(&recording, &[])?.wait())?;
         samples.push(match (&timestamps, &clock) {
             (Some(timestamps), Some(clock)) => {
@@ -184,7 +184,7 @@ fn dispatches(probe: &Probe, between: Between) -> Result<(f64, f64)> {
         });
     }
     let each = |us: f64| us / f64::from(DISPATCHES);
-    Ok((each(Micros::of(samples).median_us), each(microseconds(recorded_ns))))
+    Ok((each(Micros::of(samples).median_us), each(Micros::of(recorded_ns).median_us)))
 }
 
 fn sampled(mut act: impl FnMut() -> Result<u64>) -> Result<Micros> {

@@ -29,7 +29,7 @@ pub(crate) const HOST_WORK_US: [u32; 3] = [0, 250, 500];
 /// How the host follows the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drive {
-    /// Recorded anew and waited for with a fence.
+    /// The commands are written into the command buffer anew for every step, which is then waited for with a fence.
     Fence,
     /// Recorded once and waited for with a fence.
     FenceKept,
@@ -147,8 +147,9 @@ impl Steps<'_> {
         let queue = self.probe.device().compute_queue();
         let busy = || FnClock(host_now_ns).spend(work);
         match drive {
-            Drive::Fence => (0..STEPS).try_for_each(|step| {
-                queue.submit_and_wait_fence(&self.record(step)?)?;
+            Drive::Fence => kept.iter().try_for_each(|recording| {
+                queue.record_again(recording)?;
+                queue.submit_and_wait_fence(recording)?;
                 busy();
                 Ok(())
             }),

@@ -1,5 +1,5 @@
 //! A model on a Vulkan device as a [`StepModel`]: recordings for each ring slot, made once and submitted for every token; or the
-//! baseline, which records every step anew and waits for a fence.
+//! baseline, which writes every step's commands into its command buffer anew and waits for a fence.
 
 mod chain;
 mod draft;
@@ -261,10 +261,10 @@ impl VulkanModel {
 
     /// Runs a part to its end, as the baseline does.
     fn run_part(&mut self, part: Part, slot: u32) -> Result<()> {
-        let recording = match self.options.sync {
-            Sync::Fence => self.ingredients().record(part, slot)?.finish()?,
-            Sync::FenceKept | Sync::Timeline => self.recordings.get(part, slot).clone(),
-        };
+        let recording = self.recordings.get(part, slot).clone();
+        if self.options.sync == Sync::Fence {
+            self.queue().record_again(&recording)?;
+        }
         let before_ns = host_now_ns();
         self.queue().submit_and_wait_fence(&recording)?;
         self.waited_ns += host_now_ns() - before_ns;
@@ -382,13 +382,11 @@ impl StepModel for VulkanModel {
             let device = self.device().clone();
             self.memory.provide_logits(&device)?;
         }
-        if self.options.sync != Sync::Fence {
-            let parts = self.parts();
-            let mut recordings = std::mem::take(&mut self.recordings);
-            let provided = recordings.provide(&parts, self.limits.ring_slots, &self.ingredients());
-            self.recordings = recordings;
-            provided?;
-        }
+        let parts = self.parts();
+        let mut recordings = std::mem::take(&mut self.recordings);
+        let provided = recordings.provide(&parts, self.limits.ring_slots, &self.ingredients());
+        self.recordings = recordings;
+        provided?;
 
         self.sequence_number = self.sequence_number.wrapping_add(1).max(1);
         let state = initial_state(start, self.sequence_number, self.limits.context_tokens);

@@ -14,7 +14,8 @@ pub enum Sync {
     Timeline,
     /// Recorded once, submitted, and waited for with a binary fence.
     FenceKept,
-    /// Recorded anew for each step, submitted, and waited for with a binary fence: what other engines do, kept as the baseline.
+    /// The baseline: the commands of a step, which are worked out once, are written into its command buffer anew for each token, submitted,
+    /// and waited for with a binary fence. This is the loop of engines that record every step.
     Fence,
 }
 
