@@ -13,7 +13,7 @@ use crate::model::{Drafting, Gate, ModelLimits, SequenceStart, StepModel};
 use crate::plan::SequencePlan;
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
 use crate::sequence::{Sequence, Speculator};
-use crate::speculation::{Policy, Resumption, Speculated, Speculation};
+use crate::speculation::{Resumption, Speculated, Speculation, SpeculationPolicy};
 use crate::trace::Trace;
 use crate::window::{InflightDepth, Window};
 
@@ -51,7 +51,7 @@ pub struct Engine<M> {
     clock: Arc<dyn Clock>,
     options: EngineOptions,
     kv: KvCache,
-    policy: Policy,
+    policy: SpeculationPolicy,
     failure: Option<Error>,
 }
 
@@ -69,7 +69,7 @@ impl<M: StepModel> Engine<M> {
         if options.queue_capacity == 0 {
             return Err(Error::QueueCapacityZero);
         }
-        let policy = Policy::new(options.speculation);
+        let policy = SpeculationPolicy::new(options.speculation);
         Ok(Self { model, limits, clock: Arc::new(clock), options, kv: KvCache::new(), policy, failure: None })
     }
 

@@ -53,7 +53,7 @@
 //!
 //! - One thread touches the model. Everyone else talks to it by channels, and a dropped [`Generation`] is a cancellation.
 //! - The loop never looks at a token to decide what to submit next: that depends on counts, and on what steps took where drafts are made
-//!   ([`speculation::Policy`]). This is why every depth gives the same tokens.
+//!   ([`speculation::SpeculationPolicy`]). This is why every depth gives the same tokens.
 //! - Never more than the depth is in flight, never more decode steps than the budget or the context can use, and nothing at all when
 //!   [`StepModel::begin`] is called.
 //! - Steps are waited for in the order of submission, each once, also when nobody wants them any more. The exception is a model that

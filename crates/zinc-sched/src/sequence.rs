@@ -12,7 +12,7 @@ use crate::model::{Gate, StepModel, StepOutput, StepShape, TokenRun};
 use crate::plan::{Action, Phase, PlannedStep, SequencePlan, next_action};
 use crate::request::{FinishReason, Outlet};
 use crate::resolve::{Expected, Resolved, resolve};
-use crate::speculation::{Policy, Resumption, Speculated};
+use crate::speculation::{Resumption, Speculated, SpeculationPolicy};
 use crate::trace::StepTrace;
 use crate::window::Window;
 
@@ -40,10 +40,10 @@ pub(crate) enum Speculator<'a> {
     /// Nobody: they cannot, and what they cost says nothing about those that can.
     Never,
     /// Nobody, but the policy learns what plain steps cost.
-    Watching(&'a mut Policy),
+    Watching(&'a mut SpeculationPolicy),
     /// The policy.
     Deciding {
-        policy: &'a mut Policy,
+        policy: &'a mut SpeculationPolicy,
         /// The most drafts of a step.
         drafts: u32,
     },
@@ -60,7 +60,7 @@ impl Speculator<'_> {
         if let Self::Deciding { drafts, .. } = self { *drafts } else { 0 }
     }
 
-    fn policy(&mut self) -> Option<&mut Policy> {
+    fn policy(&mut self) -> Option<&mut SpeculationPolicy> {
         match self {
             Self::Never => None,
             Self::Watching(policy) | Self::Deciding { policy, .. } => Some(policy),

@@ -65,7 +65,7 @@ pub enum Resumption {
 /// as many tokens: sums, because a step that brings seven tokens makes up for six that bring one. A trial that wins turns speculation on
 /// until it falls behind; then, and after a trial that loses, there is a pause, which lasts the longer the more was lost.
 #[derive(Debug, Clone)]
-pub struct Policy {
+pub struct SpeculationPolicy {
     speculation: Speculation,
     stage: Stage,
     /// What the latest plain steps took.
@@ -139,7 +139,7 @@ enum Steady {
     No,
 }
 
-impl Policy {
+impl SpeculationPolicy {
     /// A policy that knows nothing yet.
     pub fn new(speculation: Speculation) -> Self {
         Self {
@@ -294,7 +294,13 @@ mod tests {
 
     /// A sequence of so many tokens, where a plain step takes `plain_ns` and a speculative one `drafted_ns` for as many tokens as `runs`
     /// says in turn. Gives the time taken and the speculative steps.
-    fn sequence(policy: &mut Policy, tokens: u32, plain_ns: u64, drafted_ns: u64, runs: &[u32]) -> (u64, u32) {
+    fn sequence(
+        policy: &mut SpeculationPolicy,
+        tokens: u32,
+        plain_ns: u64,
+        drafted_ns: u64,
+        runs: &[u32],
+    ) -> (u64, u32) {
         let (mut sampled, mut at_ns, mut speculative) = (0, 0, 0);
         let mut runs = runs.iter().cycle();
         let drafted = policy.wants_drafts(tokens, Resumption::Free);
@@ -314,8 +320,8 @@ mod tests {
         (at_ns, speculative)
     }
 
-    fn automatic() -> Policy {
-        Policy::new(Speculation::Automatic)
+    fn automatic() -> SpeculationPolicy {
+        SpeculationPolicy::new(Speculation::Automatic)
     }
 
     #[test]
@@ -397,10 +403,10 @@ mod tests {
 
     #[test]
     fn off_and_always_measure_nothing() {
-        assert_eq!(sequence(&mut Policy::new(Speculation::Off), 100, 100, 10, &[4]), (10_000, 0));
-        assert_eq!(sequence(&mut Policy::new(Speculation::Always), 100, 100, 1000, &[1]), (100_000, 100));
-        assert!(!Policy::new(Speculation::Off).wants_drafts(1000, Resumption::Free));
-        assert!(Policy::new(Speculation::Always).wants_drafts(1, Resumption::Free));
+        assert_eq!(sequence(&mut SpeculationPolicy::new(Speculation::Off), 100, 100, 10, &[4]), (10_000, 0));
+        assert_eq!(sequence(&mut SpeculationPolicy::new(Speculation::Always), 100, 100, 1000, &[1]), (100_000, 100));
+        assert!(!SpeculationPolicy::new(Speculation::Off).wants_drafts(1000, Resumption::Free));
+        assert!(SpeculationPolicy::new(Speculation::Always).wants_drafts(1, Resumption::Free));
     }
 
     #[test]
@@ -432,7 +438,7 @@ mod tests {
     fn what_is_dear_to_resume_stays_off_to_the_end_of_the_sequence() {
         let mut policy = automatic();
         let mut at_ns = 0;
-        let mut run = |policy: &mut Policy, tokens: u32| {
+        let mut run = |policy: &mut SpeculationPolicy, tokens: u32| {
             let (mut sampled, mut speculative_at) = (0, Vec::new());
             let drafted = policy.wants_drafts(tokens, Resumption::Dear);
             policy.begun(at_ns, Resumption::Dear);
