@@ -101,8 +101,8 @@ pub(crate) fn summary(completion: &Completion) -> String {
     let computed = usage.prompt_tokens - usage.cached_tokens;
     let cached = if usage.cached_tokens > 0 { format!(", {} cached", usage.cached_tokens) } else { String::new() };
     let rate = |rate: Option<f64>| rate.map_or(String::new(), |rate| format!(", {rate:.2} tokens/s"));
-    let accepted = completion.speculated.accepted_per_step().map_or(String::new(), |accepted| {
-        format!(", {accepted:.2} drafts accepted in each of {} steps", completion.speculated.steps)
+    let accepted = completion.speculation_stats.accepted_per_step().map_or(String::new(), |accepted| {
+        format!(", {accepted:.2} drafts accepted in each of {} steps", completion.speculation_stats.steps)
     });
     format!(
         "prompt:     {computed:>6} tokens in {:>9.1} ms{}{cached}\ngeneration: {:>6} tokens in {:>9.1} ms{}{accepted}",
@@ -118,7 +118,7 @@ pub(crate) fn summary(completion: &Completion) -> String {
 mod tests {
     use std::time::Duration;
 
-    use zinc_sched::{Durations, FinishReason, Speculated, Usage};
+    use zinc_sched::{Durations, FinishReason, SpeculationStats, Usage};
 
     use super::*;
 
@@ -128,7 +128,7 @@ mod tests {
             usage: Usage { prompt_tokens: prompt, cached_tokens: cached, completion_tokens: generated },
             durations: Durations { prompt: Duration::from_millis(250), decode: Duration::from_secs(2) },
             overshoot_steps: 0,
-            speculated: Speculated::default(),
+            speculation_stats: SpeculationStats::default(),
             trace: None,
         }
     }

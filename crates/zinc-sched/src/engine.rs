@@ -13,7 +13,7 @@ use crate::model::{Drafting, Gate, ModelLimits, SequenceStart, StepModel};
 use crate::plan::SequencePlan;
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
 use crate::sequence::{Sequence, Speculator};
-use crate::speculation::{Resumption, Speculated, Speculation, SpeculationPolicy};
+use crate::speculation::{Resumption, Speculation, SpeculationPolicy, SpeculationStats};
 use crate::trace::Trace;
 use crate::window::{InflightDepth, Window};
 
@@ -145,8 +145,8 @@ impl<M: StepModel> Engine<M> {
         };
         if let Some(reason) = without_steps {
             let trace = (request.trace == Tracing::On).then(Trace::default);
-            let (durations, speculated) = (Durations::default(), Speculated::default());
-            return Ok(Completion { reason, usage, durations, overshoot_steps: 0, speculated, trace });
+            let (durations, speculation_stats) = (Durations::default(), SpeculationStats::default());
+            return Ok(Completion { reason, usage, durations, overshoot_steps: 0, speculation_stats, trace });
         }
 
         let gates = Gates::new(request, self.limits.vocabulary_tokens)?;
@@ -191,11 +191,11 @@ impl<M: StepModel> Engine<M> {
             gates,
             progress: Progress::new(&request.prompt, cached),
             rows: (request.trace == Tracing::On).then(rows),
-            speculated: Speculated::default(),
+            speculation_stats: SpeculationStats::default(),
         };
         sequence.drive()?;
 
-        let Sequence { progress, rows, speculated, .. } = sequence;
+        let Sequence { progress, rows, speculation_stats, .. } = sequence;
         let ended_ns = self.clock.now_ns();
         let (first_ns, last_ns) = progress.token_times_ns().unwrap_or((ended_ns, ended_ns));
         let durations = Durations {
@@ -207,6 +207,6 @@ impl<M: StepModel> Engine<M> {
         let reason = progress.into_end()?;
         let trace = rows.map(|steps| Trace { steps, counters: self.model.counters().since(counters_before) });
         tracing::debug!(?reason, ?usage, overshoot_steps, "sequence ended");
-        Ok(Completion { reason, usage, durations, overshoot_steps, speculated, trace })
+        Ok(Completion { reason, usage, durations, overshoot_steps, speculation_stats, trace })
     }
 }

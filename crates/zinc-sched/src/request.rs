@@ -9,7 +9,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::model::{ModelLimits, TokenLogprobs};
 use crate::sampling::Sampling;
-use crate::speculation::Speculated;
+use crate::speculation::SpeculationStats;
 use crate::sync::AtomicBool;
 use crate::trace::Trace;
 
@@ -149,7 +149,7 @@ pub struct Completion {
     /// when it was cancelled.
     pub overshoot_steps: u32,
     /// What speculation brought.
-    pub speculated: Speculated,
+    pub speculation_stats: SpeculationStats,
     /// The steps, if they were asked for.
     pub trace: Option<Trace>,
 }
@@ -250,7 +250,7 @@ mod tests {
             usage: Usage { prompt_tokens: 12, cached_tokens: 2, completion_tokens: 5 },
             durations: Durations { prompt: Duration::from_secs(2), decode: Duration::from_secs(1) },
             overshoot_steps: 0,
-            speculated: Speculated::default(),
+            speculation_stats: SpeculationStats::default(),
             trace: None,
         };
         assert_eq!(completion.prompt_tokens_per_second(), Some(5.0));

@@ -12,7 +12,7 @@ use crate::model::{Gate, StepModel, StepOutput, StepShape, TokenRun};
 use crate::plan::{Action, Phase, PlannedStep, SequencePlan, next_action};
 use crate::request::{FinishReason, Outlet};
 use crate::resolve::{Expected, Resolved, resolve};
-use crate::speculation::{Resumption, Speculated, SpeculationPolicy};
+use crate::speculation::{Resumption, SpeculationPolicy, SpeculationStats};
 use crate::trace::StepTrace;
 use crate::window::Window;
 
@@ -32,7 +32,7 @@ pub(crate) struct Sequence<'a, M> {
     pub(crate) gates: Gates<'a>,
     pub(crate) progress: Progress<'a>,
     pub(crate) rows: Option<Vec<StepTrace>>,
-    pub(crate) speculated: Speculated,
+    pub(crate) speculation_stats: SpeculationStats,
 }
 
 /// Who decides whether the steps of a sequence speculate.
@@ -164,8 +164,8 @@ impl<M: StepModel> Sequence<'_, M> {
             policy.observed(step.shape, tokens, observed_ns);
         }
         if step.shape == StepShape::Speculate {
-            self.speculated.steps += 1;
-            self.speculated.tokens += u64::from(tokens);
+            self.speculation_stats.steps += 1;
+            self.speculation_stats.tokens += u64::from(tokens);
         }
     }
 

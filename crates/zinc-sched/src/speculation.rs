@@ -17,7 +17,7 @@ pub enum Speculation {
 /// What speculative steps have brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Speculated {
+pub struct SpeculationStats {
     /// Speculative steps.
     pub steps: u64,
     /// Tokens that they sampled: one each, and one for each draft that was accepted. An end-of-generation id counts, what a device that
@@ -25,7 +25,7 @@ pub struct Speculated {
     pub tokens: u64,
 }
 
-impl Speculated {
+impl SpeculationStats {
     /// Drafts accepted per step; `None` without steps.
     pub fn accepted_per_step(&self) -> Option<f64> {
         (self.steps > 0).then(|| (self.tokens - self.steps) as f64 / self.steps as f64)
@@ -430,8 +430,8 @@ mod tests {
 
     #[test]
     fn acceptance_counts_drafts_only() {
-        assert_eq!(Speculated::default().accepted_per_step(), None);
-        assert_eq!(Speculated { steps: 10, tokens: 35 }.accepted_per_step(), Some(2.5));
+        assert_eq!(SpeculationStats::default().accepted_per_step(), None);
+        assert_eq!(SpeculationStats { steps: 10, tokens: 35 }.accepted_per_step(), Some(2.5));
     }
 
     #[test]

@@ -385,8 +385,8 @@ fn what_the_host_decides_is_not_drafted() {
         let options = zinc_sched::EngineOptions { speculation: zinc_sched::Speculation::Always, ..depth(4) };
         let (mut engine, probe) = engine(options, drafting(7, 0, FakeOptions::default()));
         let (tokens, completion) = run(&mut engine, &controlled(chooser, &PROMPT, Behaviour::default())).unwrap();
-        assert_eq!((tokens, completion.speculated.steps), (expected(chooser), 0));
-        let speculated = |call: &Call| matches!(call, Call::Submit { shape: StepShape::Speculate, .. });
-        assert!(!probe.calls().iter().any(speculated));
+        assert_eq!((tokens, completion.speculation_stats.steps), (expected(chooser), 0));
+        let speculation_stats = |call: &Call| matches!(call, Call::Submit { shape: StepShape::Speculate, .. });
+        assert!(!probe.calls().iter().any(speculation_stats));
     }
 }

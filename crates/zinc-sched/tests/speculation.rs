@@ -12,7 +12,7 @@ use support::{
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe, TokenStream, continuation};
 use zinc_sched::{
     CancelHandle, Clock, Engine, EngineOptions, Error, FinishReason, ManualClock, ModelLimits, Request, Sampling,
-    Speculated, Speculation, StepShape, Token, Tracing,
+    Speculation, SpeculationStats, StepShape, Token, Tracing,
 };
 
 const PROMPT: [u32; 4] = [3, 1, 4, 1];
@@ -98,11 +98,11 @@ fn an_end_of_generation_id_ends_at_every_point_whether_the_device_knows_it_or_no
                 let mut kept = vec![1, 2, 3];
                 kept.extend(&script[..end]);
                 assert_eq!(engine.kv().tokens(), kept);
-                let Speculated { steps, tokens } = completion.speculated;
+                let SpeculationStats { steps, tokens } = completion.speculation_stats;
                 if drafts > 0 {
                     assert_eq!(tokens as usize, end + 1, "the end was sampled too");
                     assert!((1..=tokens).contains(&steps));
-                    assert!(completion.speculated.accepted_per_step().unwrap() <= f64::from(drafts));
+                    assert!(completion.speculation_stats.accepted_per_step().unwrap() <= f64::from(drafts));
                 }
             }
         }
@@ -189,9 +189,13 @@ fn accepted_drafts_are_counted() {
             let (mut engine, probe) =
                 engine(speculating(Speculation::Always, k), drafting(drafts, wrong, FakeOptions::default()));
             let (_, completion) = run(&mut engine, &request(&PROMPT, 24)).unwrap();
-            assert_eq!(completion.speculated, Speculated { steps, tokens: 24 }, "depth {k}, {drafts} drafts");
+            assert_eq!(
+                completion.speculation_stats,
+                SpeculationStats { steps, tokens: 24 },
+                "depth {k}, {drafts} drafts"
+            );
             let accepted = if wrong == 0 { f64::from(drafts) } else { 0.0 };
-            assert_eq!(completion.speculated.accepted_per_step(), Some(accepted));
+            assert_eq!(completion.speculation_stats.accepted_per_step(), Some(accepted));
             let sampling = shapes(&probe).iter().filter(|shape| **shape == StepShape::Speculate).count();
             assert_eq!(sampling as u64, steps + u64::from(completion.overshoot_steps));
         }
@@ -202,8 +206,8 @@ fn accepted_drafts_are_counted() {
 fn an_end_in_the_first_step_accepts_nothing() {
     let (mut engine, _) = engine(speculating(Speculation::Always, 4), drafting(7, 1, scripted(&[7])));
     let (_, completion) = run(&mut engine, &Request { eog: [7].into(), ..request(&PROMPT, 24) }).unwrap();
-    assert_eq!(completion.speculated, Speculated { steps: 1, tokens: 1 });
-    assert_eq!(completion.speculated.accepted_per_step(), Some(0.0));
+    assert_eq!(completion.speculation_stats, SpeculationStats { steps: 1, tokens: 1 });
+    assert_eq!(completion.speculation_stats.accepted_per_step(), Some(0.0));
 }
 
 #[test]

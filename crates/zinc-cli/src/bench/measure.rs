@@ -15,7 +15,7 @@ use zinc_model::tokenizer::{DecodeStream, Tokenizer};
 use zinc_sched::adapter::{Drafts, Queues, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Completion, Drafting, Engine, EngineOptions, FnClock, KvCache, Outlet, Request, Sampling, SequenceStart,
-    Speculated, Speculation, StepModel as _, StepShape, Token, TraceSummary, Tracing,
+    Speculation, SpeculationStats, StepModel as _, StepShape, Token, TraceSummary, Tracing,
 };
 use zinc_vk::host_now_ns;
 
@@ -65,7 +65,7 @@ pub(crate) struct Measurement {
     /// Where sampling ran: on a device with one queue, on that.
     pub(crate) queues: Queues,
     /// What drafts have brought, over all repetitions.
-    pub(crate) speculated: Speculated,
+    pub(crate) speculation_stats: SpeculationStats,
 }
 
 /// What the device's clock says.
@@ -147,7 +147,7 @@ impl<'a> Bench<'a> {
         let request = self.request(test, drive);
         let warm_ups = u32::from(!self.args.no_warmup);
         let (mut samples_ns, mut host_ns, mut hashes) = (Vec::new(), 0.0, Vec::new());
-        let mut speculated = Speculated::default();
+        let mut speculation_stats = SpeculationStats::default();
         let progress = output::progress_steps(what);
         progress.set_length(u64::from(warm_ups + self.args.repetitions));
         for repetition in 0..warm_ups + self.args.repetitions {
@@ -162,8 +162,8 @@ impl<'a> Bench<'a> {
             if repetition >= warm_ups {
                 samples_ns.push(elapsed);
                 host_ns += elapsed.saturating_sub(waited) as f64;
-                speculated.steps += completion.speculated.steps;
-                speculated.tokens += completion.speculated.tokens;
+                speculation_stats.steps += completion.speculation_stats.steps;
+                speculation_stats.tokens += completion.speculation_stats.tokens;
                 hashes.push(fnv1a(&engine.model().last_logits()?));
             }
             progress.inc(1);
@@ -187,7 +187,7 @@ impl<'a> Bench<'a> {
             logits: *hashes.last().expect("there is at least one repetition"),
             reproducible: hashes.iter().all(|hash| *hash == hashes[0]),
             queues,
-            speculated,
+            speculation_stats,
             samples_ns,
         })
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use zinc_sched::adapter::Queues;
-use zinc_sched::{Drafting, Speculated};
+use zinc_sched::{Drafting, SpeculationStats};
 
 use super::measure::Measurement;
 use super::plan::{Drive, Test};
@@ -196,14 +196,15 @@ impl Row {
 
     /// What was found beside the speed.
     fn figures_json(&self) -> Value {
-        let Measurement { host_ns, seam, dispatches, barriers, cost, reproducible, speculated, .. } = &self.measurement;
+        let Measurement { host_ns, seam, dispatches, barriers, cost, reproducible, speculation_stats, .. } =
+            &self.measurement;
         let gap = seam.and_then(|seam| seam.gap_ns);
-        let speculated = self.is_drafted().then_some(speculated);
+        let speculation_stats = self.is_drafted().then_some(speculation_stats);
         json!({
             "fence_ratio": self.fence_ratio,
             "draft_ratio": self.draft_ratio,
-            "draft_steps": speculated.map(|speculated| speculated.steps),
-            "draft_accepted_per_step": speculated.and_then(Speculated::accepted_per_step),
+            "draft_steps": speculation_stats.map(|speculation_stats| speculation_stats.steps),
+            "draft_accepted_per_step": speculation_stats.and_then(SpeculationStats::accepted_per_step),
             "gpu_busy_us": seam.map(|seam| microseconds(seam.busy_ns)),
             "idle_gap_median_us": gap.map(|gap| microseconds(gap.0)),
             "idle_gap_p99_us": gap.map(|gap| microseconds(gap.1)),
@@ -259,9 +260,9 @@ pub(crate) fn comparison(timeline: &Row, fence: &Row) -> String {
 /// What drafts gain, of two rows of one test.
 pub(crate) fn draft_comparison(drafted: &Row, plain: &Row) -> String {
     let (with, without) = (drafted.speed().mean, plain.speed().mean);
-    let speculated = drafted.measurement.speculated;
-    let accepted = speculated.accepted_per_step().map_or("no step had any".to_owned(), |accepted| {
-        format!("{accepted:.2} accepted in each of {} steps", speculated.steps)
+    let speculation_stats = drafted.measurement.speculation_stats;
+    let accepted = speculation_stats.accepted_per_step().map_or("no step had any".to_owned(), |accepted| {
+        format!("{accepted:.2} accepted in each of {} steps", speculation_stats.steps)
     });
     format!(
         "{}, {}: {without:.2} t/s without drafts; with drafts, {accepted}, {with:.2} t/s: {:.3} times that",
@@ -319,7 +320,7 @@ pub(super) mod tests {
                 logits: 0xabc,
                 reproducible: true,
                 queues: Queues::One,
-                speculated: Speculated { steps: 10, tokens: 25 },
+                speculation_stats: SpeculationStats { steps: 10, tokens: 25 },
             },
         }
     }
@@ -390,7 +391,7 @@ pub(super) mod tests {
             "tg10, timeline 4: 1000.00 t/s without drafts; with drafts, 1.50 accepted in each of 10 steps, 2000.00 t/s: \
              2.000 times that"
         );
-        drafted.measurement.speculated = Speculated::default();
+        drafted.measurement.speculation_stats = SpeculationStats::default();
         assert!(draft_comparison(&drafted, &plain).contains("no step had any"));
     }
 }

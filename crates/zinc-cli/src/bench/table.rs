@@ -80,8 +80,8 @@ const DRAFTS: Column =
         },
     );
 const ACCEPTED: Column = Column::numbers("accepted", 8, |row| {
-    let speculated = row.is_drafted().then_some(row.measurement.speculated);
-    number(speculated.and_then(|speculated| speculated.accepted_per_step()), 2)
+    let speculation_stats = row.is_drafted().then_some(row.measurement.speculation_stats);
+    number(speculation_stats.and_then(|speculation_stats| speculation_stats.accepted_per_step()), 2)
 });
 const DRAFT_RATIO: Column = Column::numbers("x plain", 7, |row| number(row.draft_ratio, 3));
 const ACT: Column = Column::numbers("act", 4, |row| args::word(&row.settings.act));

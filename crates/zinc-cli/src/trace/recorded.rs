@@ -37,7 +37,7 @@ impl Taken<'_> {
             "prompt_tokens": completion.usage.prompt_tokens,
             "completion_tokens": completion.usage.completion_tokens,
             "tokens_per_second": completion.decode_tokens_per_second(),
-            "speculated": completion.speculated,
+            "speculated": completion.speculation_stats,
             "summary": TraceSummary::of(trace),
             "counters": trace.counters,
             "steps": trace.steps,
@@ -165,8 +165,8 @@ pub(super) fn parse(text: &str) -> Result<Recorded, String> {
 #[cfg(test)]
 mod tests {
     use zinc_sched::{
-        Durations, FinishReason, GpuSpan, ModelCounters, Speculated, StepShape, StepStatus, StepTiming, StepTrace,
-        Trace, Usage,
+        Durations, FinishReason, GpuSpan, ModelCounters, SpeculationStats, StepShape, StepStatus, StepTiming,
+        StepTrace, Trace, Usage,
     };
 
     use super::*;
@@ -187,7 +187,7 @@ mod tests {
             usage: Usage { prompt_tokens: 1, cached_tokens: 0, completion_tokens: 3 },
             durations: Durations { prompt: Duration::ZERO, decode: Duration::from_secs(1) },
             overshoot_steps: 0,
-            speculated: Speculated::default(),
+            speculation_stats: SpeculationStats::default(),
             trace: Some(Trace { steps: vec![step(0, gpu), step(1, None)], counters: ModelCounters::default() }),
         };
         let taken = Taken { sync: "fence", depth: 1, host_work: Duration::from_micros(250), device: "a card" };

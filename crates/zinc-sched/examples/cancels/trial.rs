@@ -107,9 +107,9 @@ impl Kind {
         handle.generate(request.clone())?.complete()?;
         let started = Instant::now();
         let (tokens, completion) = handle.generate(request.clone())?.complete()?;
-        let speculated = completion.speculated;
-        let undrafted = u64::from(completion.usage.completion_tokens) - speculated.tokens;
-        let steps = undrafted + speculated.steps;
+        let speculation_stats = completion.speculation_stats;
+        let undrafted = u64::from(completion.usage.completion_tokens) - speculation_stats.tokens;
+        let steps = undrafted + speculation_stats.steps;
         let step = started.elapsed() / u32::try_from(steps)?;
         Ok(Self { name, request, expected: ids_of(&tokens), step, rests: Vec::new() })
     }

@@ -68,12 +68,12 @@ fn a_draft_model_catches_up_with_what_it_has_not_seen() {
     let mut drafted = engine(Some(Drafts::Model { model: draft, drafts: cases::DRAFTS }));
     let first = Request { logprobs: Some(0), max_tokens: Some(10), ..Request::new([3, 1, 4, 1, 5, 9], []) };
     let (answer, completion) = run(&mut drafted, &first);
-    assert_eq!(completion.speculated.steps, 0, "what reports log-probabilities is not drafted");
+    assert_eq!(completion.speculation_stats.steps, 0, "what reports log-probabilities is not drafted");
     let conversation = [&first.prompt[..], &answer, &[2, 6, 5, 3, 5]].concat();
     let second = Request { max_tokens: Some(DRAFTED), ..Request::new(conversation, []) };
     let (tokens, completion) = run(&mut drafted, &second);
     assert!(completion.usage.cached_tokens > 10, "the cache holds {}", completion.usage.cached_tokens);
-    assert_eq!((completion.speculated.steps, completion.speculated.tokens), (2, u64::from(DRAFTED)));
+    assert_eq!((completion.speculation_stats.steps, completion.speculation_stats.tokens), (2, u64::from(DRAFTED)));
     drop(drafted);
     assert_eq!(tokens, run(&mut engine(None), &second).0);
 }
