@@ -13,7 +13,7 @@ use crate::model::{Drafting, Gate, ModelLimits, SequenceStart, StepModel};
 use crate::plan::SequencePlan;
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
 use crate::sequence::{Sequence, Speculator};
-use crate::speculation::{Resumption, Speculation, SpeculationPolicy, SpeculationStats};
+use crate::speculation::{Resumption, SpeculationMode, SpeculationPolicy, SpeculationStats};
 use crate::trace::Trace;
 use crate::window::{InflightDepth, Window};
 
@@ -25,7 +25,7 @@ pub struct EngineOptions {
     /// Requests that may wait behind the one that runs; at least 1. Used by [`Engine::spawn`] only.
     pub queue_capacity: usize,
     /// Whether drafts are made and verified where the model can.
-    pub speculation: Speculation,
+    pub speculation: SpeculationMode,
     /// Busy time added on the engine's thread for every delivered token, to measure how much of the host's work the window hides.
     pub host_work: Duration,
 }
@@ -35,7 +35,7 @@ impl Default for EngineOptions {
         Self {
             depth: InflightDepth::DEFAULT,
             queue_capacity: 16,
-            speculation: Speculation::Automatic,
+            speculation: SpeculationMode::Automatic,
             host_work: Duration::ZERO,
         }
     }

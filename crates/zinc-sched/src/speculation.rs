@@ -4,7 +4,7 @@ use crate::model::StepShape;
 
 /// Whether an engine speculates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Speculation {
+pub enum SpeculationMode {
     /// Never.
     Off,
     /// As long as it measures faster than not.
@@ -66,7 +66,7 @@ pub enum Resumption {
 /// until it falls behind; then, and after a trial that loses, there is a pause, which lasts the longer the more was lost.
 #[derive(Debug, Clone)]
 pub struct SpeculationPolicy {
-    speculation: Speculation,
+    speculation: SpeculationMode,
     stage: Stage,
     /// What the latest plain steps took.
     plain: PlainSteps,
@@ -141,7 +141,7 @@ enum Steady {
 
 impl SpeculationPolicy {
     /// A policy that knows nothing yet.
-    pub fn new(speculation: Speculation) -> Self {
+    pub fn new(speculation: SpeculationMode) -> Self {
         Self {
             speculation,
             stage: Stage::Timing { steps: TIMED_STEPS },
@@ -155,8 +155,8 @@ impl SpeculationPolicy {
     /// Whether drafts may be of use in a sequence of at most so many tokens.
     pub fn wants_drafts(&self, tokens: u32, resumption: Resumption) -> bool {
         match (self.speculation, self.stage) {
-            (Speculation::Off, _) => false,
-            (Speculation::Always, _) | (_, Stage::On { .. } | Stage::Trial { .. }) => true,
+            (SpeculationMode::Off, _) => false,
+            (SpeculationMode::Always, _) | (_, Stage::On { .. } | Stage::Trial { .. }) => true,
             (_, Stage::Timing { steps }) => tokens as usize > steps.saturating_sub(self.plain.timed),
             (_, Stage::Paused { left }) => match resumption {
                 Resumption::Free => u64::from(tokens) > left,
@@ -168,9 +168,11 @@ impl SpeculationPolicy {
     /// Whether the next step that is submitted speculates.
     pub fn speculates(&mut self) -> bool {
         match (self.speculation, &mut self.stage) {
-            (Speculation::Off, _) | (Speculation::Automatic, Stage::Timing { .. } | Stage::Paused { .. }) => false,
-            (Speculation::Always, _) | (Speculation::Automatic, Stage::On { .. }) => true,
-            (Speculation::Automatic, Stage::Trial { submits, .. }) => {
+            (SpeculationMode::Off, _) | (SpeculationMode::Automatic, Stage::Timing { .. } | Stage::Paused { .. }) => {
+                false
+            }
+            (SpeculationMode::Always, _) | (SpeculationMode::Automatic, Stage::On { .. }) => true,
+            (SpeculationMode::Automatic, Stage::Trial { submits, .. }) => {
                 let more = *submits > 0;
                 *submits = submits.saturating_sub(1);
                 more
@@ -190,7 +192,7 @@ impl SpeculationPolicy {
 
     /// Takes a step of the sequence, in order of submission, that was observed at `at_ns` and sampled `tokens`.
     pub fn observed(&mut self, shape: StepShape, tokens: u32, at_ns: u64) {
-        if self.speculation != Speculation::Automatic {
+        if self.speculation != SpeculationMode::Automatic {
             return;
         }
         let Some((before, before_ns)) = self.before.replace((shape, at_ns)) else { return };
@@ -321,7 +323,7 @@ mod tests {
     }
 
     fn automatic() -> SpeculationPolicy {
-        SpeculationPolicy::new(Speculation::Automatic)
+        SpeculationPolicy::new(SpeculationMode::Automatic)
     }
 
     #[test]
@@ -403,10 +405,13 @@ mod tests {
 
     #[test]
     fn off_and_always_measure_nothing() {
-        assert_eq!(sequence(&mut SpeculationPolicy::new(Speculation::Off), 100, 100, 10, &[4]), (10_000, 0));
-        assert_eq!(sequence(&mut SpeculationPolicy::new(Speculation::Always), 100, 100, 1000, &[1]), (100_000, 100));
-        assert!(!SpeculationPolicy::new(Speculation::Off).wants_drafts(1000, Resumption::Free));
-        assert!(SpeculationPolicy::new(Speculation::Always).wants_drafts(1, Resumption::Free));
+        assert_eq!(sequence(&mut SpeculationPolicy::new(SpeculationMode::Off), 100, 100, 10, &[4]), (10_000, 0));
+        assert_eq!(
+            sequence(&mut SpeculationPolicy::new(SpeculationMode::Always), 100, 100, 1000, &[1]),
+            (100_000, 100)
+        );
+        assert!(!SpeculationPolicy::new(SpeculationMode::Off).wants_drafts(1000, Resumption::Free));
+        assert!(SpeculationPolicy::new(SpeculationMode::Always).wants_drafts(1, Resumption::Free));
     }
 
     #[test]

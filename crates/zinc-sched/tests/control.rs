@@ -382,7 +382,7 @@ fn a_gate_that_does_not_open_ends_the_engine() {
 #[test]
 fn what_the_host_decides_is_not_drafted() {
     for chooser in Chooser::HOST {
-        let options = zinc_sched::EngineOptions { speculation: zinc_sched::Speculation::Always, ..depth(4) };
+        let options = zinc_sched::EngineOptions { speculation: zinc_sched::SpeculationMode::Always, ..depth(4) };
         let (mut engine, probe) = engine(options, drafting(7, 0, FakeOptions::default()));
         let (tokens, completion) = run(&mut engine, &controlled(chooser, &PROMPT, Behaviour::default())).unwrap();
         assert_eq!((tokens, completion.speculation_stats.steps), (expected(chooser), 0));

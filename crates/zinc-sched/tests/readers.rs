@@ -9,7 +9,7 @@ use support::{DEPTHS, VOCABULARY, depth, drafting, ids, request, run};
 use zinc_sched::fake::{Call, FakeError, FakeModel, FakeOptions, Probe, continuation};
 use zinc_sched::{
     Choice, Engine, EngineHandle, EngineOptions, Error, Event, FinishReason, Generation, Guide, ManualClock,
-    ModelCounters, ModelLimits, Request, Sampling, SequenceStart, Speculation, StepModel, StepOutput, StepShape,
+    ModelCounters, ModelLimits, Request, Sampling, SequenceStart, SpeculationMode, StepModel, StepOutput, StepShape,
     Ticket,
 };
 
@@ -250,7 +250,7 @@ fn engines_of_other_depths_go_on_with_the_cache_of_the_one_before() {
     let mut kv = zinc_sched::KvCache::new();
     let mut prompt = vec![1, 2, 3];
     for (round, k) in DEPTHS.into_iter().chain(DEPTHS.into_iter().rev()).enumerate() {
-        let speculation = if round % 2 == 0 { Speculation::Always } else { Speculation::Off };
+        let speculation = if round % 2 == 0 { SpeculationMode::Always } else { SpeculationMode::Off };
         let options = EngineOptions { speculation, ..depth(k) };
         let mut engine = Engine::new(Lent(&mut model), clock.clone(), options).unwrap().with_cache(kv);
         let (request, expected) = kinds(&prompt, 4).swap_remove(round % 3);

@@ -18,7 +18,7 @@ use support::ids;
 use zinc_sched::fake::{FakeModel, FakeOptions, Fault};
 use zinc_sched::{
     CancelHandle, Engine, EngineOptions, Error, FinishReason, InflightDepth, ManualClock, ModelLimits, Outlet, Request,
-    Sampling, Speculation, Token, Tracing,
+    Sampling, SpeculationMode, Token, Tracing,
 };
 
 /// Few ids, so that prompts share prefixes and ends come early.
@@ -95,7 +95,8 @@ fn ask() -> impl Strategy<Value = Ask> {
 }
 
 fn conversation() -> impl Strategy<Value = Conversation> {
-    let speculation = prop::sample::select(&[Speculation::Off, Speculation::Automatic, Speculation::Always][..]);
+    let speculation =
+        prop::sample::select(&[SpeculationMode::Off, SpeculationMode::Automatic, SpeculationMode::Always][..]);
     let engine = (1_u32..=8, speculation, 0_u64..60);
     let drafts = (0_u32..=7, 0_u64..5, 0_u64..50);
     let device = (1_u64..50, 0_u64..5, 0_u64..20, 0_usize..3, prop::option::weighted(0.2, 0_u64..100));

@@ -1,4 +1,4 @@
-//! Speculation: the same tokens as without, what it costs at most, and what is reported of it.
+//! SpeculationMode: the same tokens as without, what it costs at most, and what is reported of it.
 
 mod support;
 
@@ -12,14 +12,14 @@ use support::{
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe, TokenStream, continuation};
 use zinc_sched::{
     CancelHandle, Clock, Engine, EngineOptions, Error, FinishReason, ManualClock, ModelLimits, Request, Sampling,
-    Speculation, SpeculationStats, StepShape, Token, Tracing,
+    SpeculationMode, SpeculationStats, StepShape, Token, Tracing,
 };
 
 const PROMPT: [u32; 4] = [3, 1, 4, 1];
 const FEEDS: u32 = 3;
-const SPECULATIONS: [Speculation; 3] = [Speculation::Off, Speculation::Automatic, Speculation::Always];
+const SPECULATIONS: [SpeculationMode; 3] = [SpeculationMode::Off, SpeculationMode::Automatic, SpeculationMode::Always];
 
-fn speculating(speculation: Speculation, k: u32) -> EngineOptions {
+fn speculating(speculation: SpeculationMode, k: u32) -> EngineOptions {
     EngineOptions { speculation, ..depth(k) }
 }
 
@@ -73,7 +73,7 @@ fn the_context_ends_a_sequence_exactly() {
         let all = continuation(&PROMPT, room, &Sampling::GREEDY, VOCABULARY);
         for (k, (drafts, wrong)) in DEPTHS.into_iter().flat_map(|k| agreements().map(move |a| (k, a))) {
             let fake = drafting(drafts, wrong, context(context_tokens));
-            let (mut engine, _) = engine(speculating(Speculation::Always, k), fake);
+            let (mut engine, _) = engine(speculating(SpeculationMode::Always, k), fake);
             let (tokens, completion) = run(&mut engine, &Request::new(PROMPT, [])).unwrap();
             assert_eq!((tokens, completion.reason), (all.clone(), FinishReason::ContextFull));
             assert_eq!(engine.kv().tokens().len(), context_tokens as usize);
@@ -90,7 +90,7 @@ fn an_end_of_generation_id_ends_at_every_point_whether_the_device_knows_it_or_no
         for (k, (drafts, wrong)) in DEPTHS.into_iter().flat_map(|k| agreements().map(move |a| (k, a))) {
             for eog_slots in [0, 1, 2] {
                 let fake = FakeOptions { eog_slots, ..drafting(drafts, wrong, scripted(&script)) };
-                let (mut engine, _) = engine(speculating(Speculation::Always, k), fake);
+                let (mut engine, _) = engine(speculating(SpeculationMode::Always, k), fake);
                 let request = Request { eog: [6, 7].into(), ..request(&[1, 2, 3], BUDGET as u32) };
                 let (tokens, completion) = run(&mut engine, &request).unwrap();
                 assert_eq!(tokens, script[..end], "depth {k}, end {end}, {drafts} drafts, wrong {wrong}");
@@ -116,7 +116,7 @@ fn a_cancel_after_any_number_of_tokens_delivers_no_more() {
     for (k, (drafts, wrong)) in DEPTHS.into_iter().flat_map(|k| agreements().map(move |a| (k, a))) {
         for count in 1..BUDGET as usize {
             let fake = drafting(drafts, wrong, FakeOptions::default());
-            let (mut engine, _) = engine(speculating(Speculation::Always, k), fake);
+            let (mut engine, _) = engine(speculating(SpeculationMode::Always, k), fake);
             let request = request(&PROMPT, BUDGET);
             let context = format!("depth {k}, {drafts} drafts, wrong {wrong}, after {count}");
             let mut kept = PROMPT.to_vec();
@@ -167,7 +167,7 @@ fn a_cancel_during_any_step_delivers_nothing_of_that_step() {
             };
             let fake = drafting(drafts, wrong, FakeOptions::default());
             let model = FakeModel::new(fake, clock.clone()).on_wait(hook);
-            let mut engine = Engine::new(model, clock, speculating(Speculation::Always, k)).unwrap();
+            let mut engine = Engine::new(model, clock, speculating(SpeculationMode::Always, k)).unwrap();
             let mut outlet = Cancellable { tokens: Vec::new(), cancel };
             let request = Request { trace: Tracing::On, ..request(&PROMPT, BUDGET) };
             let completion = engine.run(&request, &mut outlet).unwrap();
@@ -187,7 +187,7 @@ fn accepted_drafts_are_counted() {
     for k in DEPTHS {
         for (drafts, wrong, steps) in [(3, 0, 6), (7, 0, 3), (1, 0, 12), (3, 1, 24), (7, 1, 24)] {
             let (mut engine, probe) =
-                engine(speculating(Speculation::Always, k), drafting(drafts, wrong, FakeOptions::default()));
+                engine(speculating(SpeculationMode::Always, k), drafting(drafts, wrong, FakeOptions::default()));
             let (_, completion) = run(&mut engine, &request(&PROMPT, 24)).unwrap();
             assert_eq!(
                 completion.speculation_stats,
@@ -204,7 +204,7 @@ fn accepted_drafts_are_counted() {
 
 #[test]
 fn an_end_in_the_first_step_accepts_nothing() {
-    let (mut engine, _) = engine(speculating(Speculation::Always, 4), drafting(7, 1, scripted(&[7])));
+    let (mut engine, _) = engine(speculating(SpeculationMode::Always, 4), drafting(7, 1, scripted(&[7])));
     let (_, completion) = run(&mut engine, &Request { eog: [7].into(), ..request(&PROMPT, 24) }).unwrap();
     assert_eq!(completion.speculation_stats, SpeculationStats { steps: 1, tokens: 1 });
     assert_eq!(completion.speculation_stats.accepted_per_step(), Some(0.0));
@@ -212,7 +212,7 @@ fn an_end_in_the_first_step_accepts_nothing() {
 
 #[test]
 fn log_probabilities_are_of_one_token_a_step() {
-    let (mut engine, probe) = engine(speculating(Speculation::Always, 4), drafting(7, 0, FakeOptions::default()));
+    let (mut engine, probe) = engine(speculating(SpeculationMode::Always, 4), drafting(7, 0, FakeOptions::default()));
     run(&mut engine, &Request { logprobs: Some(5), ..request(&PROMPT, 24) }).unwrap();
     assert!(!shapes(&probe).contains(&StepShape::Speculate));
 }
@@ -220,7 +220,7 @@ fn log_probabilities_are_of_one_token_a_step() {
 #[test]
 fn host_work_is_spent_on_every_token_of_a_run() {
     let clock = ManualClock::new();
-    let options = EngineOptions { host_work: Duration::from_millis(10), ..speculating(Speculation::Always, 4) };
+    let options = EngineOptions { host_work: Duration::from_millis(10), ..speculating(SpeculationMode::Always, 4) };
     let model = FakeModel::new(drafting(7, 0, FakeOptions::default()), clock.clone());
     let mut engine = Engine::new(model, clock.clone(), options).unwrap();
     run(&mut engine, &request(&PROMPT, 16)).unwrap();
@@ -228,7 +228,7 @@ fn host_work_is_spent_on_every_token_of_a_run() {
 }
 
 /// The time that so many requests of so many tokens take, in simulated ns, where a draft adds `drafting` to a step of 1 ms.
-fn time(speculation: Speculation, k: u32, requests: u32, tokens: u32, wrong: u64, drafting_us: u64) -> u64 {
+fn time(speculation: SpeculationMode, k: u32, requests: u32, tokens: u32, wrong: u64, drafting_us: u64) -> u64 {
     let clock = ManualClock::new();
     let limits = ModelLimits { context_tokens: 2 + tokens, drafts: 7, ..FakeOptions::default().limits };
     let fake = FakeOptions {
@@ -251,8 +251,8 @@ fn automatic_speculation_costs_at_most_three_percent_where_it_loses() {
     for k in [1, 2, 4, 8] {
         for (wrong, drafting_us) in [(1, 10), (1, 500), (1, 3000), (1, 50_000), (2, 2000), (0, 9000)] {
             for (requests, tokens) in [(200, 5), (200, 10), (50, 40), (10, 300), (1, 4000)] {
-                let off = time(Speculation::Off, k, requests, tokens, wrong, drafting_us);
-                let automatic = time(Speculation::Automatic, k, requests, tokens, wrong, drafting_us);
+                let off = time(SpeculationMode::Off, k, requests, tokens, wrong, drafting_us);
+                let automatic = time(SpeculationMode::Automatic, k, requests, tokens, wrong, drafting_us);
                 // The first trial is over before anything is known.
                 let trial = 3 * 1000 * drafting_us;
                 assert!(
@@ -269,9 +269,9 @@ fn automatic_speculation_costs_at_most_three_percent_where_it_loses() {
 fn automatic_speculation_is_nearly_as_good_as_always_where_it_wins() {
     for k in [1, 2, 4, 8] {
         for (wrong, drafting_us) in [(0, 500), (5, 500), (0, 3000), (3, 200)] {
-            let off = time(Speculation::Off, k, 1, 4000, wrong, drafting_us);
-            let always = time(Speculation::Always, k, 1, 4000, wrong, drafting_us);
-            let automatic = time(Speculation::Automatic, k, 1, 4000, wrong, drafting_us);
+            let off = time(SpeculationMode::Off, k, 1, 4000, wrong, drafting_us);
+            let always = time(SpeculationMode::Always, k, 1, 4000, wrong, drafting_us);
+            let automatic = time(SpeculationMode::Automatic, k, 1, 4000, wrong, drafting_us);
             assert!(always < off * 9 / 10, "the case is one where drafts win");
             let share = (off - automatic) as f64 / (off - always) as f64;
             assert!(share > 0.9, "{share} of what drafts gain: depth {k}, wrong {wrong}, {drafting_us} µs for drafts");
@@ -285,7 +285,7 @@ fn steps_that_the_host_decides_are_no_measure_of_plain_ones() {
     let fake = drafting(7, 1, FakeOptions::default());
     let model = FakeModel::new(fake, clock.clone());
     let probe = model.probe();
-    let mut engine = Engine::new(model, clock.clone(), speculating(Speculation::Automatic, 4)).unwrap();
+    let mut engine = Engine::new(model, clock.clone(), speculating(SpeculationMode::Automatic, 4)).unwrap();
     let slow = Behaviour::working(&clock, Duration::from_millis(50));
     let control = Chooser::Sampler.control(&PROMPT, VOCABULARY, slow);
     run(&mut engine, &Request { control, ..request(&PROMPT, 40) }).unwrap();
@@ -306,7 +306,7 @@ fn a_model_that_fails_at_any_step_is_never_touched_again() {
             let stall = Fault::Stall { step, patience: Duration::from_secs(10) };
             for fault in [Fault::Wait { step }, stall, Fault::Submit { step }, Fault::WrongPosition { step }] {
                 let fake = FakeOptions { faults: vec![fault], ..drafting(3, 0, FakeOptions::default()) };
-                let (mut engine, probe) = engine(speculating(Speculation::Always, k), fake);
+                let (mut engine, probe) = engine(speculating(SpeculationMode::Always, k), fake);
                 let mut tokens: Vec<Token> = Vec::new();
                 let error = engine.run(&request(&PROMPT, BUDGET), &mut tokens).unwrap_err();
                 assert!(error.is_fatal(), "{error:?}");
@@ -333,7 +333,7 @@ fn logits_that_are_not_finite_end_the_request_and_not_the_engine() {
             let step = u64::from(FEEDS) + run_index;
             let faults = vec![Fault::NonFinite { step }];
             let fake = FakeOptions { faults, ..drafting(3, 0, FakeOptions::default()) };
-            let (mut engine, _) = engine(speculating(Speculation::Always, k), fake);
+            let (mut engine, _) = engine(speculating(SpeculationMode::Always, k), fake);
             let mut tokens: Vec<Token> = Vec::new();
             let error = engine.run(&request(&PROMPT, BUDGET), &mut tokens).unwrap_err();
             assert!(matches!(error, Error::NonFinite { step: s, .. } if u64::from(s) == step), "{error:?}");

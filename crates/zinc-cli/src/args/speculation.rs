@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use zinc_sched::Speculation;
+use zinc_sched::SpeculationMode;
 
 /// How many of the last tokens must have occurred before for a look-up: the longest match wins.
 pub(crate) const NGRAMS: std::ops::RangeInclusive<u32> = 2..=4;
@@ -42,11 +42,11 @@ impl DraftArgs {
     }
 
     /// When the engine drafts.
-    pub(crate) fn speculation(&self) -> Speculation {
+    pub(crate) fn speculation(&self) -> SpeculationMode {
         match self.draft_policy {
-            _ if self.batch() == 1 => Speculation::Off,
-            DraftPolicy::Auto => Speculation::Automatic,
-            DraftPolicy::Always => Speculation::Always,
+            _ if self.batch() == 1 => SpeculationMode::Off,
+            DraftPolicy::Auto => SpeculationMode::Automatic,
+            DraftPolicy::Always => SpeculationMode::Always,
         }
     }
 }

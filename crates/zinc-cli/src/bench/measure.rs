@@ -15,7 +15,7 @@ use zinc_model::tokenizer::{DecodeStream, Tokenizer};
 use zinc_sched::adapter::{Drafts, Queues, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Completion, Drafting, Engine, EngineOptions, FnClock, KvCache, Outlet, Request, Sampling, SequenceStart,
-    Speculation, SpeculationStats, StepModel as _, StepShape, Token, TraceSummary, Tracing,
+    SpeculationMode, SpeculationStats, StepModel as _, StepShape, Token, TraceSummary, Tracing,
 };
 use zinc_vk::host_now_ns;
 
@@ -248,7 +248,7 @@ impl<'a> Bench<'a> {
             depth: drive.in_flight,
             host_work: drive.host_work,
             speculation: match drive.drafting {
-                Drafting::Off => Speculation::Off,
+                Drafting::Off => SpeculationMode::Off,
                 Drafting::On => self.args.draft.speculation(),
             },
             ..EngineOptions::default()

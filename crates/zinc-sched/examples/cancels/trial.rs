@@ -7,7 +7,7 @@ use zinc_model::device::DeviceModel;
 use zinc_sched::adapter::{Drafts, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Constraint, Control, ControlError, Engine, EngineHandle, EngineOptions, Event, FinishReason, Guide, InflightDepth,
-    Request, Sampling, Speculation, SystemClock, Token, TokenSampler, Verdict,
+    Request, Sampling, SpeculationMode, SystemClock, Token, TokenSampler, Verdict,
 };
 
 /// What a trial's errors are.
@@ -56,7 +56,7 @@ pub(crate) fn trial(
     let depth = InflightDepth::DEFAULT;
     let drafts = Some(Drafts::Lookup { ngrams: 1..=3, drafts: DRAFTS });
     let driven = VulkanModel::new(loaded.clone(), VulkanOptions { drafts, ..VulkanOptions::new(depth) })?;
-    let options = EngineOptions { depth, speculation: Speculation::Always, ..EngineOptions::default() };
+    let options = EngineOptions { depth, speculation: SpeculationMode::Always, ..EngineOptions::default() };
     let handle = Engine::spawn(driven, SystemClock::new(), options)?;
 
     let sampled = Request { logprobs: Some(3), ..request(chain(), Control::Device) };

@@ -6,7 +6,7 @@ use zinc_model::device::DeviceModel;
 use zinc_sched::adapter::{Drafts, Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Constraint, Control, ControlError, Dry, Engine, EngineOptions, Guide, InflightDepth, LastTokens, Penalties,
-    Request, Sampling, SequenceBreakers, Speculation, SystemClock, Token, TokenSampler, Verdict, Xtc,
+    Request, Sampling, SequenceBreakers, SpeculationMode, SystemClock, Token, TokenSampler, Verdict, Xtc,
 };
 
 /// Drafts of a speculative step.
@@ -54,7 +54,7 @@ pub(crate) fn texts(
     };
     let options = VulkanOptions { sync: way.sync, queues: way.queues, drafts, ..VulkanOptions::new(depth) };
     let driven = VulkanModel::new(target.clone(), options)?;
-    let options = EngineOptions { depth, speculation: Speculation::Always, ..EngineOptions::default() };
+    let options = EngineOptions { depth, speculation: SpeculationMode::Always, ..EngineOptions::default() };
     let mut engine = Engine::new(driven, SystemClock::new(), options)?;
     let vocabulary = engine.limits().vocabulary_tokens;
     let texts = (0..prompts).map(|number| {

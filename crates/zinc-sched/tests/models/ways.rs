@@ -15,7 +15,7 @@ use zinc_model::device::DeviceModel;
 use zinc_model::memory::LoadOptions;
 use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{Drafts, VulkanModel, VulkanOptions};
-use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, Speculation, SystemClock, Token};
+use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, SpeculationMode, SystemClock, Token};
 
 use crate::gpu::Gpu;
 
@@ -56,7 +56,7 @@ fn a_draft_model_catches_up_with_what_it_has_not_seen() {
     let engine = |drafts| {
         let options = VulkanOptions { drafts, ..VulkanOptions::new(InflightDepth::DEFAULT) };
         let model = VulkanModel::new(target.clone(), options).expect("the model is driven");
-        let options = EngineOptions { speculation: Speculation::Always, ..EngineOptions::default() };
+        let options = EngineOptions { speculation: SpeculationMode::Always, ..EngineOptions::default() };
         Engine::new(model, SystemClock::new(), options).expect("the engine starts")
     };
     let run = |engine: &mut Engine<VulkanModel>, request: &Request| {
