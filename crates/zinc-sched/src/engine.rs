@@ -13,7 +13,7 @@ use crate::model::{Drafting, Gate, ModelLimits, SequenceStart, StepModel};
 use crate::plan::SequencePlan;
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
 use crate::sequence::{Sequence, Speculator};
-use crate::speculation::{Resumption, SpeculationMode, SpeculationPolicy, SpeculationStats};
+use crate::speculation::{ResumeCost, SpeculationMode, SpeculationPolicy, SpeculationStats};
 use crate::trace::Trace;
 use crate::window::{InflightDepth, Window};
 
@@ -151,8 +151,8 @@ impl<M: StepModel> Engine<M> {
 
         let gates = Gates::new(request, self.limits.vocabulary_tokens)?;
         let draftable = self.limits.drafts > 0 && gates.gate() == Gate::Open && request.logprobs.is_none();
-        let resumption = if self.limits.drafts_follow { Resumption::Dear } else { Resumption::Free };
-        let drafting = if draftable && self.policy.wants_drafts(plan.decodes(), resumption) {
+        let resume_cost = if self.limits.drafts_follow { ResumeCost::CatchUp } else { ResumeCost::Free };
+        let drafting = if draftable && self.policy.wants_drafts(plan.decodes(), resume_cost) {
             Drafting::On
         } else {
             Drafting::Off
@@ -186,7 +186,7 @@ impl<M: StepModel> Engine<M> {
                 Drafting::Off => Speculator::Watching(&mut self.policy),
                 Drafting::On => Speculator::Deciding { policy: &mut self.policy, drafts: self.limits.drafts },
             },
-            resumption,
+            resume_cost,
             window: Window::new(self.options.depth),
             gates,
             progress: Progress::new(&request.prompt, cached),

@@ -12,7 +12,7 @@ use crate::model::{Gate, StepModel, StepOutput, StepShape, TokenRun};
 use crate::plan::{Action, Phase, PlannedStep, SequencePlan, next_action};
 use crate::request::{FinishReason, Outlet};
 use crate::resolve::{Expected, Resolved, resolve};
-use crate::speculation::{Resumption, SpeculationPolicy, SpeculationStats};
+use crate::speculation::{ResumeCost, SpeculationPolicy, SpeculationStats};
 use crate::trace::StepTrace;
 use crate::window::Window;
 
@@ -27,7 +27,7 @@ pub(crate) struct Sequence<'a, M> {
     pub(crate) plan: SequencePlan,
     pub(crate) eog: &'a [u32],
     pub(crate) speculator: Speculator<'a>,
-    pub(crate) resumption: Resumption,
+    pub(crate) resume_cost: ResumeCost,
     pub(crate) window: Window,
     pub(crate) gates: Gates<'a>,
     pub(crate) progress: Progress<'a>,
@@ -73,7 +73,7 @@ impl<M: StepModel> Sequence<'_, M> {
     pub(crate) fn drive(&mut self) -> Result<()> {
         let begun_ns = self.clock.now_ns();
         if let Some(policy) = self.speculator.policy() {
-            policy.begun(begun_ns, self.resumption);
+            policy.begun(begun_ns, self.resume_cost);
         }
         let driven = self.follow_plan();
         if let Some(policy) = self.speculator.policy() {

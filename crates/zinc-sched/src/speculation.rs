@@ -51,12 +51,12 @@ const ON_TOKENS: u64 = 512;
 
 /// What it costs to speculate again in the middle of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Resumption {
+pub enum ResumeCost {
     /// Nothing.
     #[default]
     Free,
     /// What drafts has to see all that it has missed: a pause lasts to the end of the sequence at least.
-    Dear,
+    CatchUp,
 }
 
 /// Decides step by step. Its memory outlives sequences, because what a draft is worth changes slowly.
@@ -74,7 +74,7 @@ pub struct SpeculationPolicy {
     before: Option<(StepShape, u64)>,
     /// How many trials in a row have lost much: each doubles the pause behind the next.
     losses: u32,
-    resumption: Resumption,
+    resume_cost: ResumeCost,
 }
 
 /// What the latest plain steps took, in ns.
@@ -148,19 +148,19 @@ impl SpeculationPolicy {
             plain: PlainSteps::default(),
             before: None,
             losses: 0,
-            resumption: Resumption::Free,
+            resume_cost: ResumeCost::Free,
         }
     }
 
     /// Whether drafts may be of use in a sequence of at most so many tokens.
-    pub fn wants_drafts(&self, tokens: u32, resumption: Resumption) -> bool {
+    pub fn wants_drafts(&self, tokens: u32, resume_cost: ResumeCost) -> bool {
         match (self.speculation, self.stage) {
             (SpeculationMode::Off, _) => false,
             (SpeculationMode::Always, _) | (_, Stage::On { .. } | Stage::Trial { .. }) => true,
             (_, Stage::Timing { steps }) => tokens as usize > steps.saturating_sub(self.plain.timed),
-            (_, Stage::Paused { left }) => match resumption {
-                Resumption::Free => u64::from(tokens) > left,
-                Resumption::Dear => left == 0,
+            (_, Stage::Paused { left }) => match resume_cost {
+                ResumeCost::Free => u64::from(tokens) > left,
+                ResumeCost::CatchUp => left == 0,
             },
         }
     }
@@ -181,8 +181,8 @@ impl SpeculationPolicy {
     }
 
     /// Notes that a sequence begins at `at_ns`.
-    pub fn begun(&mut self, at_ns: u64, resumption: Resumption) {
-        self.resumption = resumption;
+    pub fn begun(&mut self, at_ns: u64, resume_cost: ResumeCost) {
+        self.resume_cost = resume_cost;
         if self.stage == (Stage::Paused { left: 0 }) {
             self.stage = Stage::trial();
         }
@@ -259,7 +259,7 @@ impl SpeculationPolicy {
             }
             Stage::Paused { left } => {
                 *left = left.saturating_sub(u64::from(tokens));
-                if *left == 0 && self.resumption == Resumption::Free {
+                if *left == 0 && self.resume_cost == ResumeCost::Free {
                     self.stage = Stage::trial();
                 }
             }
@@ -272,7 +272,7 @@ impl SpeculationPolicy {
         let left = owed.saturating_mul(1 << self.losses.min(16)).min(LONGEST_PAUSE_TOKENS);
         self.stage = Stage::Paused { left };
         // Drafts that nearly pay may pay soon, and trying them is cheap, unless a draft model has to follow for it.
-        if owed > LEAST_PAUSE_TOKENS || self.resumption == Resumption::Dear {
+        if owed > LEAST_PAUSE_TOKENS || self.resume_cost == ResumeCost::CatchUp {
             self.losses += 1;
         }
     }
@@ -305,8 +305,8 @@ mod tests {
     ) -> (u64, u32) {
         let (mut sampled, mut at_ns, mut speculative) = (0, 0, 0);
         let mut runs = runs.iter().cycle();
-        let drafted = policy.wants_drafts(tokens, Resumption::Free);
-        policy.begun(0, Resumption::Free);
+        let drafted = policy.wants_drafts(tokens, ResumeCost::Free);
+        policy.begun(0, ResumeCost::Free);
         while sampled < tokens {
             let (shape, ns, count) = if drafted && policy.speculates() {
                 speculative += 1;
@@ -392,7 +392,7 @@ mod tests {
     fn a_plain_step_that_was_held_up_does_not_turn_speculation_on() {
         let mut policy = automatic();
         let mut at_ns = 0;
-        policy.begun(0, Resumption::Free);
+        policy.begun(0, ResumeCost::Free);
         for took_ns in [0, 100_000, 100, 100, 100, 100, 100, 100, 100] {
             at_ns += took_ns;
             policy.observed(StepShape::Decode, 1, at_ns);
@@ -410,23 +410,23 @@ mod tests {
             sequence(&mut SpeculationPolicy::new(SpeculationMode::Always), 100, 100, 1000, &[1]),
             (100_000, 100)
         );
-        assert!(!SpeculationPolicy::new(SpeculationMode::Off).wants_drafts(1000, Resumption::Free));
-        assert!(SpeculationPolicy::new(SpeculationMode::Always).wants_drafts(1, Resumption::Free));
+        assert!(!SpeculationPolicy::new(SpeculationMode::Off).wants_drafts(1000, ResumeCost::Free));
+        assert!(SpeculationPolicy::new(SpeculationMode::Always).wants_drafts(1, ResumeCost::Free));
     }
 
     #[test]
     fn short_sequences_are_not_drafted_before_anything_is_known() {
         let policy = automatic();
         assert!(
-            !policy.wants_drafts(TIMED_STEPS as u32, Resumption::Free)
-                && policy.wants_drafts(TIMED_STEPS as u32 + 1, Resumption::Free)
+            !policy.wants_drafts(TIMED_STEPS as u32, ResumeCost::Free)
+                && policy.wants_drafts(TIMED_STEPS as u32 + 1, ResumeCost::Free)
         );
     }
 
     #[test]
     fn times_beyond_all_measure_do_not_overflow() {
         let mut policy = automatic();
-        policy.begun(0, Resumption::Free);
+        policy.begun(0, ResumeCost::Free);
         for (shape, tokens) in [(StepShape::Decode, 1), (StepShape::Speculate, 8)].into_iter().cycle().take(100) {
             policy.observed(shape, tokens, 0);
             policy.observed(shape, tokens, u64::MAX);
@@ -445,8 +445,8 @@ mod tests {
         let mut at_ns = 0;
         let mut run = |policy: &mut SpeculationPolicy, tokens: u32| {
             let (mut sampled, mut speculative_at) = (0, Vec::new());
-            let drafted = policy.wants_drafts(tokens, Resumption::Dear);
-            policy.begun(at_ns, Resumption::Dear);
+            let drafted = policy.wants_drafts(tokens, ResumeCost::CatchUp);
+            policy.begun(at_ns, ResumeCost::CatchUp);
             while sampled < tokens {
                 let speculates = drafted && policy.speculates();
                 let (shape, ns) = if speculates { (StepShape::Speculate, 1_000) } else { (StepShape::Decode, 100) };
