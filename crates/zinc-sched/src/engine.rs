@@ -12,7 +12,7 @@ use crate::kv::KvCache;
 use crate::model::{Drafting, Gate, ModelLimits, SequenceStart, StepModel};
 use crate::plan::SequencePlan;
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
-use crate::sequence::{Sequence, Speculator};
+use crate::sequence::{PolicyRole, Sequence};
 use crate::speculation::{ResumeCost, SpeculationMode, SpeculationPolicy, SpeculationStats};
 use crate::trace::Trace;
 use crate::window::{InflightDepth, Window};
@@ -181,10 +181,10 @@ impl<M: StepModel> Engine<M> {
             plan,
             eog: &request.eog,
             // What the host decides cannot be drafted, and log-probabilities are reported for one token a step.
-            speculator: match drafting {
-                Drafting::Off if !draftable => Speculator::Never,
-                Drafting::Off => Speculator::Watching(&mut self.policy),
-                Drafting::On => Speculator::Deciding { policy: &mut self.policy, drafts: self.limits.drafts },
+            policy_role: match drafting {
+                Drafting::Off if !draftable => PolicyRole::Absent,
+                Drafting::Off => PolicyRole::Observing(&mut self.policy),
+                Drafting::On => PolicyRole::Deciding { policy: &mut self.policy, drafts: self.limits.drafts },
             },
             resume_cost,
             window: Window::new(self.options.depth),

@@ -26,7 +26,7 @@ pub(crate) struct Sequence<'a, M> {
     pub(crate) host_work: Duration,
     pub(crate) plan: SequencePlan,
     pub(crate) eog: &'a [u32],
-    pub(crate) speculator: Speculator<'a>,
+    pub(crate) policy_role: PolicyRole<'a>,
     pub(crate) resume_cost: ResumeCost,
     pub(crate) window: Window,
     pub(crate) gates: Gates<'a>,
@@ -36,11 +36,11 @@ pub(crate) struct Sequence<'a, M> {
 }
 
 /// Who decides whether the steps of a sequence speculate.
-pub(crate) enum Speculator<'a> {
+pub(crate) enum PolicyRole<'a> {
     /// Nobody: they cannot, and what they cost says nothing about those that can.
-    Never,
+    Absent,
     /// Nobody, but the policy learns what plain steps cost.
-    Watching(&'a mut SpeculationPolicy),
+    Observing(&'a mut SpeculationPolicy),
     /// The policy.
     Deciding {
         policy: &'a mut SpeculationPolicy,
@@ -49,7 +49,7 @@ pub(crate) enum Speculator<'a> {
     },
 }
 
-impl Speculator<'_> {
+impl PolicyRole<'_> {
     /// What the next step that samples is submitted as.
     fn shape(&mut self) -> StepShape {
         let speculates = if let Self::Deciding { policy, .. } = self { policy.speculates() } else { false };
@@ -62,8 +62,8 @@ impl Speculator<'_> {
 
     fn policy(&mut self) -> Option<&mut SpeculationPolicy> {
         match self {
-            Self::Never => None,
-            Self::Watching(policy) | Self::Deciding { policy, .. } => Some(policy),
+            Self::Absent => None,
+            Self::Observing(policy) | Self::Deciding { policy, .. } => Some(policy),
         }
     }
 }
@@ -72,11 +72,11 @@ impl<M: StepModel> Sequence<'_, M> {
     /// Drives the sequence to its end. Returns with nothing in flight, or with an error after which the model is not touched again.
     pub(crate) fn drive(&mut self) -> Result<()> {
         let begun_ns = self.clock.now_ns();
-        if let Some(policy) = self.speculator.policy() {
+        if let Some(policy) = self.policy_role.policy() {
             policy.begun(begun_ns, self.resume_cost);
         }
         let driven = self.follow_plan();
-        if let Some(policy) = self.speculator.policy() {
+        if let Some(policy) = self.policy_role.policy() {
             policy.ended();
         }
         driven
@@ -98,7 +98,7 @@ impl<M: StepModel> Sequence<'_, M> {
     }
 
     fn submit_sampling(&mut self) -> Result<()> {
-        let ticket = self.window.submit(self.model, self.speculator.shape())?;
+        let ticket = self.window.submit(self.model, self.policy_role.shape())?;
         self.gates.submitted(ticket);
         Ok(())
     }
@@ -142,7 +142,7 @@ impl<M: StepModel> Sequence<'_, M> {
             step,
             position: self.progress.position(),
             sampled: self.progress.delivered(),
-            drafts: self.speculator.drafts(),
+            drafts: self.policy_role.drafts(),
             plan: &self.plan,
             phase: self.progress.phase(),
             eog: self.eog,
@@ -160,7 +160,7 @@ impl<M: StepModel> Sequence<'_, M> {
             Ok(Resolved::Fed) => 0,
             Ok(Resolved::Stale) | Err(_) => return,
         };
-        if let Some(policy) = self.speculator.policy() {
+        if let Some(policy) = self.policy_role.policy() {
             policy.observed(step.shape, tokens, observed_ns);
         }
         if step.shape == StepShape::Speculate {

@@ -1,4 +1,4 @@
-//! SpeculationMode: the same tokens as without, what it costs at most, and what is reported of it.
+//! Speculation: the same tokens as without, what it costs at most, and what is reported of it.
 
 mod support;
 
