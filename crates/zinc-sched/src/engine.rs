@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::error::{Error, ModelCall, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
-use crate::model::{Drafting, Gate, ModelLimits, SequenceStart, StepModel};
+use crate::model::{Gate, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel};
 use crate::plan::SequencePlan;
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
 use crate::sequence::{PolicyRole, Sequence};
@@ -152,10 +152,10 @@ impl<M: StepModel> Engine<M> {
         let gates = Gates::new(request, self.limits.vocabulary_tokens)?;
         let draftable = self.limits.drafts > 0 && gates.gate() == Gate::Open && request.logprobs.is_none();
         let resume_cost = if self.limits.drafts_follow { ResumeCost::CatchUp } else { ResumeCost::Free };
-        let drafting = if draftable && self.policy.wants_drafts(plan.decodes(), resume_cost) {
-            Drafting::On
+        let speculative = if draftable && self.policy.wants_drafts(plan.decodes(), resume_cost) {
+            SpeculativeDecoding::On
         } else {
-            Drafting::Off
+            SpeculativeDecoding::Off
         };
         self.kv.keep(cached);
         let start = SequenceStart {
@@ -165,7 +165,7 @@ impl<M: StepModel> Engine<M> {
             sampling: &request.sampling,
             eog: &request.eog,
             gate: gates.gate(),
-            speculation: drafting,
+            speculative,
             logprobs: request.logprobs,
         };
         self.model.begin(&start).map_err(|source| Error::model(ModelCall::Begin, source))?;
@@ -181,10 +181,12 @@ impl<M: StepModel> Engine<M> {
             plan,
             eog: &request.eog,
             // What the host decides cannot be drafted, and log-probabilities are reported for one token a step.
-            policy_role: match drafting {
-                Drafting::Off if !draftable => PolicyRole::Absent,
-                Drafting::Off => PolicyRole::Observing(&mut self.policy),
-                Drafting::On => PolicyRole::Deciding { policy: &mut self.policy, drafts: self.limits.drafts },
+            policy_role: match speculative {
+                SpeculativeDecoding::Off if !draftable => PolicyRole::Absent,
+                SpeculativeDecoding::Off => PolicyRole::Observing(&mut self.policy),
+                SpeculativeDecoding::On => {
+                    PolicyRole::Deciding { policy: &mut self.policy, drafts: self.limits.drafts }
+                }
             },
             resume_cost,
             window: Window::new(self.options.depth),

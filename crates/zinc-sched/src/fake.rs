@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::clock::{Clock, ManualClock, nanoseconds};
 use crate::control::Guide;
 use crate::model::{
-    Choice, DeviceFinish, Drafting, Gate, GpuSpan, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput,
-    StepShape, StepStatus, StepTiming, Ticket, TokenRun,
+    Choice, DeviceFinish, Gate, GpuSpan, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel,
+    StepOutput, StepShape, StepStatus, StepTiming, Ticket, TokenRun,
 };
 use crate::sampling::Sampling;
 
@@ -113,7 +113,7 @@ struct HostState {
     feeds_left: u32,
     decodes_left: u32,
     gate: Gate,
-    drafting: Drafting,
+    speculative: SpeculativeDecoding,
     cancelled_at_ns: Option<u64>,
 }
 
@@ -352,7 +352,7 @@ impl StepModel for FakeModel {
             feeds_left: prompt_tokens - 1 - start.cached,
             decodes_left: start.budget,
             gate: start.gate,
-            drafting: start.speculation,
+            speculative: start.speculative,
             cancelled_at_ns: None,
         };
         let device = DeviceState {
@@ -384,7 +384,10 @@ impl StepModel for FakeModel {
                 assert!(host.decodes_left > 0, "{shape:?} submitted beyond the budget");
                 host.decodes_left -= 1;
                 let speculates = shape == StepShape::Speculate;
-                assert!(!speculates || host.drafting == Drafting::On, "Speculate in a sequence that is not drafted");
+                assert!(
+                    !speculates || host.speculative == SpeculativeDecoding::On,
+                    "Speculate in a sequence that is not drafted"
+                );
             }
         }
         assert!(host.cancelled_at_ns.is_none(), "{shape:?} submitted after a cancel");

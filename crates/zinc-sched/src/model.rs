@@ -116,7 +116,7 @@ pub struct SequenceStart<'a> {
     /// What the sampling of each step waits for.
     pub gate: Gate,
     /// Whether there will be `Speculate`s.
-    pub speculation: Drafting,
+    pub speculative: SpeculativeDecoding,
     /// How many of the likeliest tokens are reported with each token, at most [`TokenLogprobs::MAX_TOP`]; `None` is no log-probabilities
     /// at all.
     pub logprobs: Option<u32>,
@@ -132,7 +132,7 @@ impl<'a> SequenceStart<'a> {
             sampling,
             eog: &[],
             gate: Gate::Open,
-            speculation: Drafting::Off,
+            speculative: SpeculativeDecoding::Off,
             logprobs: None,
         }
     }
@@ -152,7 +152,7 @@ pub enum Gate {
 
 /// Whether a sequence is drafted ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub enum Drafting {
+pub enum SpeculativeDecoding {
     /// It is not.
     #[default]
     Off,

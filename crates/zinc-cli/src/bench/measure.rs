@@ -14,8 +14,8 @@ use zinc_model::plan::{Cost, Sizes};
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
 use zinc_sched::adapter::{Drafts, Queues, VulkanModel, VulkanOptions};
 use zinc_sched::{
-    Completion, Drafting, Engine, EngineOptions, FnClock, KvCache, Outlet, Request, Sampling, SequenceStart,
-    SpeculationMode, SpeculationStats, StepModel as _, StepShape, Token, TraceSummary, Tracing,
+    Completion, Engine, EngineOptions, FnClock, KvCache, Outlet, Request, Sampling, SequenceStart, SpeculationMode,
+    SpeculationStats, SpeculativeDecoding, StepModel as _, StepShape, Token, TraceSummary, Tracing,
 };
 use zinc_vk::host_now_ns;
 
@@ -237,7 +237,7 @@ impl<'a> Bench<'a> {
             act: self.args.act.into(),
             stamps,
             queues: drive.queues,
-            drafts: self.drafts.clone().filter(|_| drive.drafting == Drafting::On),
+            drafts: self.drafts.clone().filter(|_| drive.speculative == SpeculativeDecoding::On),
         };
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }
@@ -247,9 +247,9 @@ impl<'a> Bench<'a> {
         let options = EngineOptions {
             depth: drive.in_flight,
             host_work: drive.host_work,
-            speculation: match drive.drafting {
-                Drafting::Off => SpeculationMode::Off,
-                Drafting::On => self.args.draft.speculation(),
+            speculation: match drive.speculative {
+                SpeculativeDecoding::Off => SpeculationMode::Off,
+                SpeculativeDecoding::On => self.args.draft.speculation(),
             },
             ..EngineOptions::default()
         };

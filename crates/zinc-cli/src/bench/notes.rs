@@ -1,6 +1,6 @@
 //! The notes below the results: what the figures are, and what of the flags they depend on.
 
-use zinc_sched::Drafting;
+use zinc_sched::SpeculativeDecoding;
 use zinc_sched::adapter::Queues;
 use zinc_vk::Device;
 
@@ -55,7 +55,7 @@ pub(crate) fn footnotes(args: &BenchArgs, plan: &BenchPlan, device: &Device, ban
             None => "the device has one queue: sampling runs on that".to_owned(),
         });
     }
-    if has(|drive| drive.drafting == Drafting::On) {
+    if has(|drive| drive.speculative == SpeculativeDecoding::On) {
         let Settings { drafter, draft_max, .. } = Settings::from(args);
         notes.push(format!(
             "drafts: up to {draft_max} a step, by {drafter}; accepted: of these, in the mean of the steps that had drafts; x plain: \

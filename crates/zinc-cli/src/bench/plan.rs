@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use zinc_sched::adapter::{Queues, Sync};
-use zinc_sched::{Drafting, InflightDepth};
+use zinc_sched::{InflightDepth, SpeculativeDecoding};
 
 use crate::args::{BenchArgs, BenchControl, BenchSync};
 use crate::error::{Error, Result};
@@ -73,7 +73,7 @@ pub(crate) struct Drive {
     pub(crate) control: BenchControl,
     /// What the host does after every token.
     pub(crate) host_work: Duration,
-    pub(crate) drafting: Drafting,
+    pub(crate) speculative: SpeculativeDecoding,
 }
 
 impl Drive {
@@ -84,7 +84,7 @@ impl Drive {
         queues: Queues::One,
         control: BenchControl::Gpu,
         host_work: Duration::ZERO,
-        drafting: Drafting::Off,
+        speculative: SpeculativeDecoding::Off,
     };
     /// The fence baseline.
     pub(crate) const FENCE: Self = Self { sync: Sync::Fence, in_flight: InflightDepth::ONE, ..Self::TIMELINE };
@@ -98,7 +98,7 @@ impl Drive {
 
     /// The same without drafts.
     pub(crate) fn undrafted(self) -> Self {
-        Self { drafting: Drafting::Off, ..self }
+        Self { speculative: SpeculativeDecoding::Off, ..self }
     }
 
     /// The word on the command line.
@@ -200,11 +200,12 @@ fn drives(args: &BenchArgs) -> Result<Vec<Drive>> {
         BenchSync::FenceKept => vec![Drive::FENCE_KEPT],
         BenchSync::Both => timelines.chain([Drive::FENCE]).collect(),
     };
-    let draftings = if is_drafted { &[Drafting::Off, Drafting::On][..] } else { &[Drafting::Off] };
+    let speculatives =
+        if is_drafted { &[SpeculativeDecoding::Off, SpeculativeDecoding::On][..] } else { &[SpeculativeDecoding::Off] };
     let (control, host_work) = (args.control, args.host_work);
-    let drives = paces
-        .into_iter()
-        .flat_map(|pace| draftings.iter().map(move |&drafting| Drive { control, host_work, drafting, ..pace }));
+    let drives = paces.into_iter().flat_map(|pace| {
+        speculatives.iter().map(move |&speculative| Drive { control, host_work, speculative, ..pace })
+    });
     Ok(drives.collect())
 }
 
@@ -313,7 +314,7 @@ mod tests {
     #[test]
     fn drafts_are_compared_with_none() {
         let plan = plan(&["--draft-ngram", "--sync", "both"]).unwrap();
-        let drafted = |drive: &Drive| drive.drafting == Drafting::On;
+        let drafted = |drive: &Drive| drive.speculative == SpeculativeDecoding::On;
         assert_eq!(plan.drives.iter().map(drafted).collect::<Vec<_>>(), [false, true, false, true]);
         assert_eq!(plan.drives[1].undrafted(), plan.drives[0]);
         assert_eq!(plan.drives[1].baseline(), plan.drives[3]);

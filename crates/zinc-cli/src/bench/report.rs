@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use zinc_sched::adapter::Queues;
-use zinc_sched::{Drafting, SpeculationStats};
+use zinc_sched::{SpeculationStats, SpeculativeDecoding};
 
 use super::measure::Measurement;
 use super::plan::{Drive, Test};
@@ -125,7 +125,7 @@ impl Row {
     }
 
     pub(crate) fn is_drafted(&self) -> bool {
-        self.drive.drafting == Drafting::On
+        self.drive.speculative == SpeculativeDecoding::On
     }
 
     /// How the tokens are chosen: a sampler on the host has no parameters.
@@ -366,12 +366,12 @@ pub(super) mod tests {
     #[test]
     fn drafts_are_told_of_where_there_are_any() {
         let keys = ["draft", "draft_max", "draft_steps", "draft_accepted_per_step"];
-        let values = |drafting| {
-            let json = row(Drive { drafting, ..Drive::TIMELINE }, vec![10_000_000], 0).json();
+        let values = |speculative| {
+            let json = row(Drive { speculative, ..Drive::TIMELINE }, vec![10_000_000], 0).json();
             keys.map(|key| json[key].clone())
         };
-        assert_eq!(values(Drafting::Off), [Value::Null, Value::Null, Value::Null, Value::Null]);
-        assert_eq!(values(Drafting::On), [json!("ngram"), json!(4), json!(10), json!(1.5)]);
+        assert_eq!(values(SpeculativeDecoding::Off), [Value::Null, Value::Null, Value::Null, Value::Null]);
+        assert_eq!(values(SpeculativeDecoding::On), [json!("ngram"), json!(4), json!(10), json!(1.5)]);
     }
 
     #[test]
@@ -385,7 +385,7 @@ pub(super) mod tests {
     #[test]
     fn drafts_are_compared_with_none() {
         let plain = row(Drive::TIMELINE, vec![10_000_000], 0);
-        let mut drafted = row(Drive { drafting: Drafting::On, ..Drive::TIMELINE }, vec![5_000_000], 0);
+        let mut drafted = row(Drive { speculative: SpeculativeDecoding::On, ..Drive::TIMELINE }, vec![5_000_000], 0);
         assert_eq!(
             draft_comparison(&drafted, &plain),
             "tg10, timeline 4: 1000.00 t/s without drafts; with drafts, 1.50 accepted in each of 10 steps, 2000.00 t/s: \

@@ -1,6 +1,6 @@
 //! The Markdown tables: columns that are chosen for a run, and lines of them.
 
-use zinc_sched::Drafting;
+use zinc_sched::SpeculativeDecoding;
 
 use super::measure::SeamFigures;
 use super::plan::{BenchPlan, Purpose};
@@ -109,7 +109,7 @@ impl Table {
         if plan.purpose == Purpose::Tests && is_controlled {
             columns.push(CONTROL);
         }
-        if plan.drives.iter().any(|drive| drive.drafting == Drafting::On) {
+        if plan.drives.iter().any(|drive| drive.speculative == SpeculativeDecoding::On) {
             columns.extend([DRAFTS, ACCEPTED, DRAFT_RATIO]);
         }
         if act != Act::Q16 {
@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn cells_are_those_of_the_row() {
-        let mut row = row(Drive { drafting: Drafting::On, ..Drive::FENCE_KEPT }, vec![10_000_000], 20_000);
+        let mut row =
+            row(Drive { speculative: SpeculativeDecoding::On, ..Drive::FENCE_KEPT }, vec![10_000_000], 20_000);
         row.draft_ratio = Some(1.25);
         let cells = |flags: &[&str]| {
             let line = table(flags).0.line(&row);

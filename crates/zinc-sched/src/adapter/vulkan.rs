@@ -31,8 +31,8 @@ use super::sequence::{end_tokens, follower_state, initial_state};
 use super::{Score, step_output};
 use crate::control::Guide;
 use crate::model::{
-    Choice, Drafting, Gate, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming,
-    Ticket,
+    Choice, Gate, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, StepOutput, StepShape,
+    StepTiming, Ticket,
 };
 use crate::request::Tracing;
 use crate::sampling::Sampling;
@@ -65,7 +65,7 @@ pub struct VulkanModel {
     signalled: u64,
     /// How the running sequence chooses its tokens.
     way: Way,
-    drafting: Drafting,
+    speculative: SpeculativeDecoding,
     /// Positions up to which the draft model's keys and values are those of the sequence.
     followed: u32,
     /// Plain steps submitted since the draft model was where the sequence is.
@@ -145,7 +145,7 @@ impl VulkanModel {
             promised: 0,
             signalled: 0,
             way: Way::PLAIN,
-            drafting: Drafting::Off,
+            speculative: SpeculativeDecoding::Off,
             followed: 0,
             behind: 0,
             top: 0,
@@ -240,7 +240,7 @@ impl VulkanModel {
         } else {
             parts.push(Part::Decode(self.way));
         }
-        if self.drafting == Drafting::On {
+        if self.speculative == SpeculativeDecoding::On {
             parts.push(Part::Speculate(self.way));
             if self.follows() {
                 parts.push(Part::FeedDraft);
@@ -256,7 +256,7 @@ impl VulkanModel {
 
     /// Whether a draft model has to see the tokens of the running sequence.
     fn follows(&self) -> bool {
-        self.drafting == Drafting::On && self.drafter.as_ref().is_some_and(Drafter::follows)
+        self.speculative == SpeculativeDecoding::On && self.drafter.as_ref().is_some_and(Drafter::follows)
     }
 
     /// Runs a part to its end, as the baseline does.
@@ -371,7 +371,7 @@ impl StepModel for VulkanModel {
             self.way = way;
             self.plans[1] = self.ingredients().plan(Shape::Decode, way.choosing);
         }
-        self.drafting = start.speculation;
+        self.speculative = start.speculative;
         self.top = start.logprobs.unwrap_or(0);
         if let Sampler::Chain { .. } = self.way.choosing.sampler
             && self.chain.write(start.sampling, start.tokens)? == Tables::Moved
