@@ -13,7 +13,7 @@ use zinc_model::device::DeviceModel;
 use zinc_model::memory::{LoadOptions, MemoryPlan};
 use zinc_model::plan::{CacheOptions, Choosing, Cost, Plan, Sampler, Shape, Sizes, barriers_before};
 use zinc_model::{ChatTemplate, Model, Tokenizer, gguf};
-use zinc_sched::adapter::{Drafts, InterpreterModel, Score, VulkanModel, VulkanOptions};
+use zinc_sched::adapter::{DraftSource, InterpreterModel, Score, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, Tracing};
 use zinc_vk::{Instance, host_now_ns};
 
@@ -97,29 +97,29 @@ impl HostModel {
             }
             Place::Vulkan { vulkan, device } => {
                 let act = args.device.act.into();
-                let drafts = self.drafts(&args.draft, &device, act)?;
+                let draft_source = self.draft_source(&args.draft, &device, act)?;
                 let loaded = self.load_onto(&device, act, args.draft.batch())?;
                 let (sync, queues) = (args.sync.into(), args.queues.queues());
-                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth, act, stamps, queues, drafts })?;
+                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth, act, stamps, queues, draft_source })?;
                 (Engine::spawn(model, clock, options)?, Some(vulkan), device.facts().name.clone())
             }
         };
         Ok(Session { host: self, handle, device: name, load: start.elapsed(), vulkan })
     }
 
-    /// What drafts for the model, loaded.
+    /// What makes drafts for this model; a draft model is loaded.
     ///
     /// # Errors
     /// A draft model that cannot be loaded or has another vocabulary.
-    pub(crate) fn drafts(
+    pub(crate) fn draft_source(
         &self,
         args: &DraftArgs,
         device: &Arc<zinc_vk::Device>,
         act: ActFormat,
-    ) -> Result<Option<Drafts>> {
-        let drafts = args.draft_max;
+    ) -> Result<Option<DraftSource>> {
+        let max_drafts = args.draft_max;
         if args.draft_ngram {
-            return Ok(Some(Drafts::Lookup { ngrams: args::NGRAMS, drafts }));
+            return Ok(Some(DraftSource::Lookup { ngrams: args::NGRAMS, max_drafts }));
         }
         let Some(path) = &args.draft else {
             return Ok(None);
@@ -127,7 +127,7 @@ impl HostModel {
         let draft = Self::open_with(path, |_| self.cache)?;
         draft.check_vocabulary(self, path)?;
         let model = Arc::new(draft.load_onto(device, act, 1)?);
-        Ok(Some(Drafts::Model { model, drafts }))
+        Ok(Some(DraftSource::Model { model, max_drafts }))
     }
 
     /// Checks that ids mean the same to this model, a draft model of `path`, as to `target`.

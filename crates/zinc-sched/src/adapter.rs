@@ -10,7 +10,7 @@ mod sequence;
 mod vulkan;
 
 pub use interpreter::InterpreterModel;
-pub use vulkan::{Drafts, OpTimes, Queues, Sync, VulkanModel, VulkanOptions};
+pub use vulkan::{DraftSource, OpTimes, Queues, Sync, VulkanModel, VulkanOptions};
 
 use crate::model::{DeviceFinish, StepOutput, StepShape, StepStatus, StepTiming, TokenRun};
 use zinc_kernels::generated::state::{

@@ -13,7 +13,7 @@ use crate::model::{Gate, ModelLimits, SequenceStart, SpeculativeDecoding, StepMo
 use crate::plan::SequencePlan;
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
 use crate::sequence::{PolicyRole, Sequence};
-use crate::speculation::{ResumeCost, SpeculationMode, SpeculationPolicy, SpeculationStats};
+use crate::speculation::{SpeculationMode, SpeculationPolicy, SpeculationStats};
 use crate::trace::Trace;
 use crate::window::{InflightDepth, Window};
 
@@ -150,8 +150,8 @@ impl<M: StepModel> Engine<M> {
         }
 
         let gates = Gates::new(request, self.limits.vocabulary_tokens)?;
-        let draftable = self.limits.drafts > 0 && gates.gate() == Gate::Open && request.logprobs.is_none();
-        let resume_cost = if self.limits.drafts_follow { ResumeCost::CatchUp } else { ResumeCost::Free };
+        let draftable = self.limits.max_drafts > 0 && gates.gate() == Gate::Open && request.logprobs.is_none();
+        let resume_cost = self.limits.resume_cost;
         let speculative = if draftable && self.policy.wants_drafts(plan.decodes(), resume_cost) {
             SpeculativeDecoding::On
         } else {
@@ -185,7 +185,7 @@ impl<M: StepModel> Engine<M> {
                 SpeculativeDecoding::Off if !draftable => PolicyRole::Absent,
                 SpeculativeDecoding::Off => PolicyRole::Observing(&mut self.policy),
                 SpeculativeDecoding::On => {
-                    PolicyRole::Deciding { policy: &mut self.policy, drafts: self.limits.drafts }
+                    PolicyRole::Deciding { policy: &mut self.policy, max_drafts: self.limits.max_drafts }
                 }
             },
             resume_cost,

@@ -14,6 +14,7 @@ use crate::model::{
     StepOutput, StepShape, StepStatus, StepTiming, Ticket, TokenRun,
 };
 use crate::sampling::Sampling;
+use crate::speculation::ResumeCost;
 
 mod fault;
 mod probe;
@@ -36,7 +37,7 @@ pub struct FakeOptions {
     /// Device time of a step.
     pub step: Duration,
     /// Device time that drafting and verifying adds to it.
-    pub drafting: Duration,
+    pub draft_time: Duration,
     /// Device time of a no-op.
     pub no_op: Duration,
     /// Host time of a submit call.
@@ -54,13 +55,13 @@ impl Default for FakeOptions {
                 context_tokens: 64,
                 vocabulary_tokens: 1000,
                 ring_slots: 8,
-                drafts: 0,
-                drafts_follow: false,
+                max_drafts: 0,
+                resume_cost: ResumeCost::Free,
             },
             tokens: TokenStream::History,
             eog_slots: usize::MAX,
             step: Duration::from_micros(1000),
-            drafting: Duration::from_micros(500),
+            draft_time: Duration::from_micros(500),
             no_op: Duration::from_micros(10),
             submit: Duration::from_micros(4),
             wrong_drafts: 3,
@@ -216,7 +217,7 @@ impl FakeModel {
                 return executed;
             }
             StepShape::Decode => 0,
-            StepShape::Speculate => self.options.limits.drafts,
+            StepShape::Speculate => self.options.limits.max_drafts,
         };
         executed.status = StepStatus::Emitted;
         loop {
@@ -426,7 +427,7 @@ impl StepModel for FakeModel {
         let Executed { tokens, mut position, status, finish } = self.execute(&pending, begin_ns);
         let taken = match (status, pending.shape) {
             (StepStatus::NoOp, _) => self.options.no_op,
-            (_, StepShape::Speculate) => self.options.step + self.options.drafting,
+            (_, StepShape::Speculate) => self.options.step + self.options.draft_time,
             (_, StepShape::Feed | StepShape::Decode) => self.options.step,
         };
         let opened_at_ns = pending.opened.as_ref().map_or(0, |opened| opened.at_ns);

@@ -111,6 +111,6 @@ pub use model::{
 };
 pub use request::{CancelHandle, Completion, Durations, FinishReason, Outlet, Request, Token, Tracing, Usage};
 pub use sampling::{Dry, LastTokens, Penalties, Sampling, SequenceBreakers, Xtc};
-pub use speculation::{SpeculationMode, SpeculationStats};
+pub use speculation::{ResumeCost, SpeculationMode, SpeculationStats};
 pub use trace::{Quantiles, Seam, StepTrace, Trace, TraceSummary};
 pub use window::InflightDepth;

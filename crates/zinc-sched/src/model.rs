@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::control::Guide;
 use crate::sampling::Sampling;
+use crate::speculation::ResumeCost;
 
 /// A model that computes one step of one sequence at a time, on a device that runs ahead of the host.
 ///
@@ -95,9 +96,9 @@ pub struct ModelLimits {
     /// Steps that may be in flight at once.
     pub ring_slots: u32,
     /// The most tokens that a `Speculate` drafts, less than [`TokenRun::MAX`]; 0 where the model cannot speculate.
-    pub drafts: u32,
+    pub max_drafts: u32,
     /// Whether what drafts has to see every token, so that speculating again in the middle of a sequence costs what it has missed.
-    pub drafts_follow: bool,
+    pub resume_cost: ResumeCost,
 }
 
 /// A new sequence.

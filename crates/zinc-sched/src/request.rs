@@ -216,9 +216,15 @@ impl CancelHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::speculation::ResumeCost;
 
-    const LIMITS: ModelLimits =
-        ModelLimits { context_tokens: 4, vocabulary_tokens: 10, ring_slots: 8, drafts: 0, drafts_follow: false };
+    const LIMITS: ModelLimits = ModelLimits {
+        context_tokens: 4,
+        vocabulary_tokens: 10,
+        ring_slots: 8,
+        max_drafts: 0,
+        resume_cost: ResumeCost::Free,
+    };
 
     fn check(prompt: &[u32]) -> Result<()> {
         Request::new(prompt, [9]).check(&LIMITS)

@@ -15,7 +15,7 @@ pub struct Expected<'a> {
     /// Tokens that the steps before it have sampled.
     pub sampled: u32,
     /// The most tokens that a step which speculates drafts.
-    pub drafts: u32,
+    pub max_drafts: u32,
     /// The plan it belongs to.
     pub plan: &'a SequencePlan,
     /// Whether its result is still wanted.
@@ -44,7 +44,7 @@ pub enum Resolved {
 /// [`Error::NonFinite`] when the step found its logits so, and [`Error::UnexpectedOutput`] when it reports what the plan excludes. A
 /// stale step is never an error.
 pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved> {
-    let Expected { step, position, sampled, drafts, plan, phase, eog } = *expected;
+    let Expected { step, position, sampled, max_drafts, plan, phase, eog } = *expected;
     if phase == Phase::Draining {
         return Ok(Resolved::Stale);
     }
@@ -64,7 +64,7 @@ pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved>
     let counts = match step.shape {
         StepShape::Feed => 0..=0,
         StepShape::Decode => 1..=1,
-        StepShape::Speculate => 1..=1 + drafts as usize,
+        StepShape::Speculate => 1..=1 + max_drafts as usize,
     };
     if output.position != position || !counts.contains(&run.len()) {
         return Err(unexpected());
@@ -119,7 +119,7 @@ mod tests {
         let step = PlannedStep { index: position, shape };
         let sampled = position.saturating_sub(2);
         let phase = Phase::Running;
-        resolve(&Expected { step, position, sampled, drafts: 3, plan, phase, eog: &EOG }, output)
+        resolve(&Expected { step, position, sampled, max_drafts: 3, plan, phase, eog: &EOG }, output)
     }
 
     fn sampled(tokens: &[u32], end: Option<FinishReason>) -> Resolved {
@@ -218,7 +218,7 @@ mod tests {
             for status in [StepStatus::Fed, StepStatus::Emitted, StepStatus::NoOp] {
                 let step = PlannedStep { index: 3, shape: StepShape::Decode };
                 let (position, sampled, phase) = (3, 1, Phase::Draining);
-                let expected = Expected { step, position, sampled, drafts: 3, plan: &plan, phase, eog: &EOG };
+                let expected = Expected { step, position, sampled, max_drafts: 3, plan: &plan, phase, eog: &EOG };
                 assert_eq!(resolve(&expected, &output(&[1], 77, status, finish)).unwrap(), Resolved::Stale);
             }
         }

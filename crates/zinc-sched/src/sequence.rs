@@ -45,7 +45,7 @@ pub(crate) enum PolicyRole<'a> {
     Deciding {
         policy: &'a mut SpeculationPolicy,
         /// The most drafts of a step.
-        drafts: u32,
+        max_drafts: u32,
     },
 }
 
@@ -56,8 +56,8 @@ impl PolicyRole<'_> {
         if speculates { StepShape::Speculate } else { StepShape::Decode }
     }
 
-    fn drafts(&self) -> u32 {
-        if let Self::Deciding { drafts, .. } = self { *drafts } else { 0 }
+    fn max_drafts(&self) -> u32 {
+        if let Self::Deciding { max_drafts, .. } = self { *max_drafts } else { 0 }
     }
 
     fn policy(&mut self) -> Option<&mut SpeculationPolicy> {
@@ -142,7 +142,7 @@ impl<M: StepModel> Sequence<'_, M> {
             step,
             position: self.progress.position(),
             sampled: self.progress.delivered(),
-            drafts: self.policy_role.drafts(),
+            max_drafts: self.policy_role.max_drafts(),
             plan: &self.plan,
             phase: self.progress.phase(),
             eog: self.eog,

@@ -18,7 +18,7 @@ use support::ids;
 use zinc_sched::fake::{FakeModel, FakeOptions, Fault};
 use zinc_sched::{
     CancelHandle, Engine, EngineOptions, Error, FinishReason, InflightDepth, ManualClock, ModelLimits, Outlet, Request,
-    Sampling, SpeculationMode, Token, Tracing,
+    ResumeCost, Sampling, SpeculationMode, Token, Tracing,
 };
 
 /// Few ids, so that prompts share prefixes and ends come early.
@@ -98,11 +98,11 @@ fn conversation() -> impl Strategy<Value = Conversation> {
     let speculation =
         prop::sample::select(&[SpeculationMode::Off, SpeculationMode::Automatic, SpeculationMode::Always][..]);
     let engine = (1_u32..=8, speculation, 0_u64..60);
-    let drafts = (0_u32..=7, 0_u64..5, 0_u64..50);
+    let drafting = (0_u32..=7, 0_u64..5, 0_u64..50);
     let device = (1_u64..50, 0_u64..5, 0_u64..20, 0_usize..3, prop::option::weighted(0.2, 0_u64..100));
-    (engine, drafts, device, prop::collection::vec(ask(), 1..8)).prop_map(|(engine, drafts, device, asks)| {
+    (engine, drafting, device, prop::collection::vec(ask(), 1..8)).prop_map(|(engine, drafting, device, asks)| {
         let (depth, speculation, host_work_us) = engine;
-        let (drafts, wrong_drafts, drafting_us) = drafts;
+        let (max_drafts, wrong_drafts, drafting_us) = drafting;
         let (step_us, no_op_us, submit_us, eog_slots, non_finite) = device;
         let depth = InflightDepth::new(depth).unwrap();
         Conversation {
@@ -117,13 +117,13 @@ fn conversation() -> impl Strategy<Value = Conversation> {
                     context_tokens: CONTEXT,
                     vocabulary_tokens: VOCABULARY,
                     ring_slots: depth.get(),
-                    drafts,
-                    drafts_follow: false,
+                    max_drafts,
+                    resume_cost: ResumeCost::Free,
                 },
                 eog_slots,
                 wrong_drafts,
                 step: Duration::from_micros(step_us),
-                drafting: Duration::from_micros(drafting_us),
+                draft_time: Duration::from_micros(drafting_us),
                 no_op: Duration::from_micros(no_op_us),
                 submit: Duration::from_micros(submit_us),
                 faults: non_finite.map(|step| Fault::NonFinite { step }).into_iter().collect(),

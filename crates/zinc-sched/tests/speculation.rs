@@ -230,12 +230,12 @@ fn host_work_is_spent_on_every_token_of_a_run() {
 /// The time that so many requests of so many tokens take, in simulated ns, where a draft adds `drafting` to a step of 1 ms.
 fn time(speculation: SpeculationMode, k: u32, requests: u32, tokens: u32, wrong: u64, drafting_us: u64) -> u64 {
     let clock = ManualClock::new();
-    let limits = ModelLimits { context_tokens: 2 + tokens, drafts: 7, ..FakeOptions::default().limits };
+    let limits = ModelLimits { context_tokens: 2 + tokens, max_drafts: 7, ..FakeOptions::default().limits };
     let fake = FakeOptions {
         limits,
         tokens: TokenStream::Script((0..97).collect()),
         wrong_drafts: wrong,
-        drafting: Duration::from_micros(drafting_us),
+        draft_time: Duration::from_micros(drafting_us),
         ..FakeOptions::default()
     };
     let model = FakeModel::new(fake, clock.clone());

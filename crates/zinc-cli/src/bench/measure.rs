@@ -12,7 +12,7 @@ use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::{Cost, Sizes};
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
-use zinc_sched::adapter::{Drafts, Queues, VulkanModel, VulkanOptions};
+use zinc_sched::adapter::{DraftSource, Queues, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Completion, Engine, EngineOptions, FnClock, KvCache, Outlet, Request, Sampling, SequenceStart, SpeculationMode,
     SpeculationStats, SpeculativeDecoding, StepModel as _, StepShape, Token, TraceSummary, Tracing,
@@ -35,7 +35,7 @@ const FILL_PART: u32 = 512;
 /// A loaded model that is being measured.
 pub(crate) struct Bench<'a> {
     model: Arc<DeviceModel>,
-    drafts: Option<Drafts>,
+    draft_source: Option<DraftSource>,
     tokenizer: &'a Tokenizer,
     args: &'a BenchArgs,
     sampling: Sampling,
@@ -93,7 +93,7 @@ impl<'a> Bench<'a> {
     /// What the tokenizer says.
     pub(crate) fn new(
         model: DeviceModel,
-        drafts: Option<Drafts>,
+        draft_source: Option<DraftSource>,
         tokenizer: &'a Tokenizer,
         args: &'a BenchArgs,
         context: u32,
@@ -104,7 +104,7 @@ impl<'a> Bench<'a> {
         let tokens = (0..=context).map(|_| (random.next_u64() % vocabulary) as u32).collect();
         let mut sampling = sampling(args.sampler);
         sampler::set_breakers(&mut sampling, &args::DEFAULT_BREAKERS, tokenizer)?;
-        Ok(Self { model: Arc::new(model), drafts, tokenizer, args, sampling, kv: KvCache::new(), tokens })
+        Ok(Self { model: Arc::new(model), draft_source, tokenizer, args, sampling, kv: KvCache::new(), tokens })
     }
 
     /// Makes the first `depth` tokens the content of the cache.
@@ -237,7 +237,7 @@ impl<'a> Bench<'a> {
             act: self.args.act.into(),
             stamps,
             queues: drive.queues,
-            drafts: self.drafts.clone().filter(|_| drive.speculative == SpeculativeDecoding::On),
+            draft_source: self.draft_source.clone().filter(|_| drive.speculative == SpeculativeDecoding::On),
         };
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }

@@ -75,9 +75,9 @@ fn measure_model(
     let host = HostModel::open_for(path, plan.context, &args.cache)?;
     let subject = subject(args, path, &host, device, bandwidth);
     let act = args.act.into();
-    let drafts = host.drafts(&args.draft, device, act)?;
+    let draft_source = host.draft_source(&args.draft, device, act)?;
     let loaded = host.load_onto(device, act, args.draft.batch())?;
-    let mut bench = Bench::new(loaded, drafts, &host.tokenizer, args, plan.context)?;
+    let mut bench = Bench::new(loaded, draft_source, &host.tokenizer, args, plan.context)?;
     for &depth in &plan.depths {
         bench.fill(depth)?;
         for &work in &plan.works {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zinc_model::device::DeviceModel;
-use zinc_sched::adapter::{Drafts, VulkanModel, VulkanOptions};
+use zinc_sched::adapter::{DraftSource, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Constraint, Control, ControlError, Engine, EngineHandle, EngineOptions, Event, FinishReason, Guide, InflightDepth,
     Request, Sampling, SpeculationMode, SystemClock, Token, TokenSampler, Verdict,
@@ -54,8 +54,8 @@ pub(crate) fn trial(
     progress: &mut dyn FnMut(u32),
 ) -> Result<Outcome, Failure> {
     let depth = InflightDepth::DEFAULT;
-    let drafts = Some(Drafts::Lookup { ngrams: 1..=3, drafts: DRAFTS });
-    let driven = VulkanModel::new(loaded.clone(), VulkanOptions { drafts, ..VulkanOptions::new(depth) })?;
+    let draft_source = Some(DraftSource::Lookup { ngrams: 1..=3, max_drafts: DRAFTS });
+    let driven = VulkanModel::new(loaded.clone(), VulkanOptions { draft_source, ..VulkanOptions::new(depth) })?;
     let options = EngineOptions { depth, speculation: SpeculationMode::Always, ..EngineOptions::default() };
     let handle = Engine::spawn(driven, SystemClock::new(), options)?;
 

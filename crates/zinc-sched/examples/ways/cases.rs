@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zinc_model::device::DeviceModel;
-use zinc_sched::adapter::{Drafts, Queues, Sync, VulkanModel, VulkanOptions};
+use zinc_sched::adapter::{DraftSource, Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Constraint, Control, ControlError, Dry, Engine, EngineOptions, Guide, InflightDepth, LastTokens, Penalties,
     Request, Sampling, SequenceBreakers, SpeculationMode, SystemClock, Token, TokenSampler, Verdict, Xtc,
@@ -47,12 +47,12 @@ pub(crate) fn texts(
     tokens: u32,
 ) -> Result<Vec<Vec<u32>>, Box<dyn std::error::Error>> {
     let depth = InflightDepth::new(way.depth)?;
-    let drafts = match way.drafts {
+    let draft_source = match way.drafts {
         DraftKind::None => None,
-        DraftKind::Lookup => Some(Drafts::Lookup { ngrams: 1..=3, drafts: DRAFTS }),
-        DraftKind::Itself => Some(Drafts::Model { model: draft.clone(), drafts: DRAFTS }),
+        DraftKind::Lookup => Some(DraftSource::Lookup { ngrams: 1..=3, max_drafts: DRAFTS }),
+        DraftKind::Itself => Some(DraftSource::Model { model: draft.clone(), max_drafts: DRAFTS }),
     };
-    let options = VulkanOptions { sync: way.sync, queues: way.queues, drafts, ..VulkanOptions::new(depth) };
+    let options = VulkanOptions { sync: way.sync, queues: way.queues, draft_source, ..VulkanOptions::new(depth) };
     let driven = VulkanModel::new(target.clone(), options)?;
     let options = EngineOptions { depth, speculation: SpeculationMode::Always, ..EngineOptions::default() };
     let mut engine = Engine::new(driven, SystemClock::new(), options)?;

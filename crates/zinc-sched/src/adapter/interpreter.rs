@@ -20,6 +20,7 @@ use crate::model::{
     Choice, Gate, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket,
 };
 use crate::sampling::Sampling;
+use crate::speculation::ResumeCost;
 
 /// A model on the host.
 #[derive(Debug)]
@@ -56,8 +57,8 @@ impl InterpreterModel {
                 context_tokens: cache.context,
                 vocabulary_tokens: model.config.n_vocab,
                 ring_slots: crate::InflightDepth::MAX,
-                drafts: 0,
-                drafts_follow: false,
+                max_drafts: 0,
+                resume_cost: ResumeCost::Free,
             },
             interpreter: Interpreter::new(model.clone(), cache),
             sequence: 0,

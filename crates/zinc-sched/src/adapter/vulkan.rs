@@ -9,7 +9,7 @@ mod profile;
 mod recordings;
 mod stamps;
 
-pub use draft::Drafts;
+pub use draft::DraftSource;
 pub use options::{Queues, Sync, VulkanOptions};
 pub use profile::OpTimes;
 
@@ -36,6 +36,7 @@ use crate::model::{
 };
 use crate::request::Tracing;
 use crate::sampling::Sampling;
+use crate::speculation::ResumeCost;
 use chain::{ChainMemory, Tables};
 use draft::Drafter;
 use memory::{END_TOKENS_OFFSET, FOLLOW_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
@@ -124,15 +125,15 @@ impl VulkanModel {
             options.queues = Queues::One;
         }
         let memory = SequenceMemory::new(&model, slots)?;
-        let drafter = options.drafts.clone().map(|drafts| Drafter::new(&model, drafts, options.act));
+        let drafter = options.draft_source.clone().map(|source| Drafter::new(&model, source, options.act));
         let plan = |shape| Plan::new(&model.model().weights, shape, options.act);
         Ok(Self {
             limits: ModelLimits {
                 context_tokens: context,
                 vocabulary_tokens: vocabulary,
                 ring_slots: slots,
-                drafts: drafter.as_ref().map_or(0, Drafter::drafts),
-                drafts_follow: drafter.as_ref().is_some_and(Drafter::follows),
+                max_drafts: drafter.as_ref().map_or(0, Drafter::max_drafts),
+                resume_cost: drafter.as_ref().map_or(ResumeCost::Free, Drafter::resume_cost),
             },
             plans: [plan(Shape::Feed), plan(Shape::Decode)],
             stamps: match options.stamps {

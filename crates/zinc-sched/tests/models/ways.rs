@@ -14,7 +14,7 @@ use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::memory::LoadOptions;
 use zinc_model::plan::CacheOptions;
-use zinc_sched::adapter::{Drafts, VulkanModel, VulkanOptions};
+use zinc_sched::adapter::{DraftSource, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, SpeculationMode, SystemClock, Token};
 
 use crate::gpu::Gpu;
@@ -53,8 +53,8 @@ fn a_draft_model_catches_up_with_what_it_has_not_seen() {
     const DRAFTED: u32 = 2 * (cases::DRAFTS + 1);
     let gpu = Gpu::open();
     let (target, draft) = (load(&gpu, 48), load(&gpu, 48));
-    let engine = |drafts| {
-        let options = VulkanOptions { drafts, ..VulkanOptions::new(InflightDepth::DEFAULT) };
+    let engine = |draft_source| {
+        let options = VulkanOptions { draft_source, ..VulkanOptions::new(InflightDepth::DEFAULT) };
         let model = VulkanModel::new(target.clone(), options).expect("the model is driven");
         let options = EngineOptions { speculation: SpeculationMode::Always, ..EngineOptions::default() };
         Engine::new(model, SystemClock::new(), options).expect("the engine starts")
@@ -65,7 +65,7 @@ fn a_draft_model_catches_up_with_what_it_has_not_seen() {
         (tokens.iter().map(|token| token.id).collect::<Vec<u32>>(), completion)
     };
 
-    let mut drafted = engine(Some(Drafts::Model { model: draft, drafts: cases::DRAFTS }));
+    let mut drafted = engine(Some(DraftSource::Model { model: draft, max_drafts: cases::DRAFTS }));
     let first = Request { logprobs: Some(0), max_tokens: Some(10), ..Request::new([3, 1, 4, 1, 5, 9], []) };
     let (answer, completion) = run(&mut drafted, &first);
     assert_eq!(completion.speculation_stats.steps, 0, "what reports log-probabilities is not drafted");

@@ -35,8 +35,8 @@ pub(crate) fn context(context_tokens: u32) -> FakeOptions {
 }
 
 /// A model that drafts so many tokens ahead, of which one in `wrong_drafts` is wrong.
-pub(crate) fn drafting(drafts: u32, wrong_drafts: u64, fake: FakeOptions) -> FakeOptions {
-    FakeOptions { limits: ModelLimits { drafts, ..fake.limits }, wrong_drafts, ..fake }
+pub(crate) fn drafting(max_drafts: u32, wrong_drafts: u64, fake: FakeOptions) -> FakeOptions {
+    FakeOptions { limits: ModelLimits { max_drafts, ..fake.limits }, wrong_drafts, ..fake }
 }
 
 pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> Request {

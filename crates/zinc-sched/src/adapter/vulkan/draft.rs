@@ -16,30 +16,31 @@ use zinc_model::plan::{Plan, Shape};
 use zinc_vk::{Access, RecordingBuilder};
 
 use super::memory::{DRAFT_OFFSET, END_TOKENS_OFFSET, FOLLOW_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
+use crate::speculation::ResumeCost;
 
 /// Where drafts come from.
 #[derive(Clone, Debug)]
-pub enum Drafts {
+pub enum DraftSource {
     /// From what followed the last tokens where they occurred before.
     Lookup {
         /// How many of the last tokens must agree: the longest match wins, then the latest.
         ngrams: RangeInclusive<u32>,
         /// The most drafts of a step, 1 to 7.
-        drafts: u32,
+        max_drafts: u32,
     },
     /// From a model with the same vocabulary.
     Model {
         /// It, on the same device, with at least as much context.
         model: Arc<DeviceModel>,
         /// The drafts of a step, 1 to 7.
-        drafts: u32,
+        max_drafts: u32,
     },
 }
 
 /// What drafts for one model.
 #[derive(Debug)]
 pub(super) struct Drafter {
-    drafts: Drafts,
+    source: DraftSource,
     /// Of the draft model: a fed token, a drafted one, and a last one whose successor nobody wants.
     plans: Option<[Plan; 3]>,
 }
@@ -47,10 +48,10 @@ pub(super) struct Drafter {
 impl Drafter {
     /// # Panics
     /// If `target` has no room for the drafts beside its last token, or a draft model does not fit it.
-    pub(super) fn new(target: &DeviceModel, drafts: Drafts, act: ActFormat) -> Self {
-        let plans = match &drafts {
-            Drafts::Lookup { .. } => None,
-            Drafts::Model { model, .. } => {
+    pub(super) fn new(target: &DeviceModel, source: DraftSource, act: ActFormat) -> Self {
+        let plans = match &source {
+            DraftSource::Lookup { .. } => None,
+            DraftSource::Model { model, .. } => {
                 let [own, other] = [model.as_ref(), target].map(|m| (m.model().config.n_vocab, m.cache().context));
                 assert!(
                     own.0 == other.0 && own.1 >= other.1,
@@ -64,22 +65,27 @@ impl Drafter {
                 Some([plan(Shape::Feed), plan(Shape::Decode), plan(Shape::Feed).split().0])
             }
         };
-        let this = Self { drafts, plans };
-        let batch = this.drafts() + 1;
+        let this = Self { source, plans };
+        let batch = this.max_drafts() + 1;
         assert!(batch <= target.batch(), "steps of {batch} tokens of a model that was loaded for {}", target.batch());
         this
     }
 
     /// The most drafts of a step.
-    pub(super) fn drafts(&self) -> u32 {
-        match self.drafts {
-            Drafts::Lookup { drafts, .. } | Drafts::Model { drafts, .. } => drafts,
+    pub(super) fn max_drafts(&self) -> u32 {
+        match self.source {
+            DraftSource::Lookup { max_drafts, .. } | DraftSource::Model { max_drafts, .. } => max_drafts,
         }
     }
 
     /// Whether every token has to go through a draft model, too.
     pub(super) fn follows(&self) -> bool {
-        matches!(self.drafts, Drafts::Model { .. })
+        matches!(self.source, DraftSource::Model { .. })
+    }
+
+    /// What it costs to draft again after steps without drafts: a draft model must first be fed the tokens of those steps.
+    pub(super) fn resume_cost(&self) -> ResumeCost {
+        if self.follows() { ResumeCost::CatchUp } else { ResumeCost::Free }
     }
 
     /// The draft model's next token goes through its layers.
@@ -90,10 +96,10 @@ impl Drafter {
 
     /// The plan of a step that takes the last token and the drafts, made of that of a step of one token.
     pub(super) fn verify(&self, plan: Plan) -> Plan {
-        let plan = plan.with_batch(self.drafts() + 1);
-        match &self.drafts {
-            Drafts::Lookup { ngrams, .. } => plan.with_lookup(ngrams.clone()),
-            Drafts::Model { .. } => plan,
+        let plan = plan.with_batch(self.max_drafts() + 1);
+        match &self.source {
+            DraftSource::Lookup { ngrams, .. } => plan.with_lookup(ngrams.clone()),
+            DraftSource::Model { .. } => plan,
         }
     }
 
@@ -109,12 +115,12 @@ impl Drafter {
         recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFT_OFFSET, bytes);
         recording.barrier(Access::TRANSFER_WRITE, shaders);
         let io = self.io(memory, DRAFT_OFFSET);
-        for _ in 0..self.drafts() {
+        for _ in 0..self.max_drafts() {
             model.record_while_live(decode, &io, memory.live(), recording)?;
             recording.barrier(Access::SHADER_WRITE, shaders);
         }
         model.record_while_live(last, &io, memory.live(), recording)?;
-        model.record_proposal(&io, memory.state(STATE_OFFSET), self.drafts(), recording)?;
+        model.record_proposal(&io, memory.state(STATE_OFFSET), self.max_drafts(), recording)?;
         recording.barrier(Access::SHADER_WRITE, shaders | Access::CONDITION_READ);
         Ok(())
     }
@@ -131,8 +137,8 @@ impl Drafter {
     }
 
     fn model(&self) -> (&DeviceModel, &[Plan; 3]) {
-        match (&self.drafts, &self.plans) {
-            (Drafts::Model { model, .. }, Some(plans)) => (model, plans),
+        match (&self.source, &self.plans) {
+            (DraftSource::Model { model, .. }, Some(plans)) => (model, plans),
             _ => panic!("only a model follows a sequence"),
         }
     }

@@ -2,7 +2,7 @@
 
 use zinc_kernels::ops::ActFormat;
 
-use super::draft::Drafts;
+use super::draft::DraftSource;
 use crate::request::Tracing;
 use crate::window::InflightDepth;
 
@@ -43,7 +43,7 @@ pub struct VulkanOptions {
     /// Where sampling runs.
     pub queues: Queues,
     /// What drafts, where anything does.
-    pub drafts: Option<Drafts>,
+    pub draft_source: Option<DraftSource>,
 }
 
 impl VulkanOptions {
@@ -56,7 +56,7 @@ impl VulkanOptions {
             act: ActFormat::default(),
             stamps: Tracing::Off,
             queues: Queues::One,
-            drafts: None,
+            draft_source: None,
         }
     }
 }
