@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::clock::{Clock, ManualClock, nanoseconds};
 use crate::control::Guide;
 use crate::model::{
-    Choice, DeviceFinish, Gate, GpuSpan, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel,
+    DeviceFinish, Gate, GpuSpan, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel,
     StepOutput, StepShape, StepStatus, StepTiming, Ticket, TokenRun,
 };
 use crate::sampling::Sampling;
@@ -87,7 +87,7 @@ struct Opened {
 /// What a gate was opened with; a cancel opens it with nothing.
 enum With {
     Guide(Guide),
-    Choice(Choice),
+    HostChoice(HostChoice),
 }
 
 /// State of the running sequence: the part that the device keeps.
@@ -265,10 +265,10 @@ impl FakeModel {
             Some(With::Guide(guide)) => guide.allows(id) && !guide.biases().contains(&(id, f32::NEG_INFINITY)),
             _ => true,
         };
-        if let Some(Opened { with: Some(With::Choice(choice)), .. }) = &pending.opened {
+        if let Some(Opened { with: Some(With::HostChoice(choice)), .. }) = &pending.opened {
             return match choice {
-                Choice::Token { id, .. } => Some(*id),
-                Choice::NonFinite => None,
+                HostChoice::Token { id, .. } => Some(*id),
+                HostChoice::NonFinite => None,
             };
         }
         let vocabulary = self.options.limits.vocabulary_tokens;
@@ -481,10 +481,10 @@ impl StepModel for FakeModel {
         Ok(&self.logits)
     }
 
-    fn choose(&mut self, ticket: Ticket, choice: Choice) -> Result<(), FakeError> {
+    fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<(), FakeError> {
         self.assert_usable("choose");
         assert!(self.gate() == Gate::Token, "a choice for a sequence with gate {:?}", self.gate());
-        self.open(ticket, With::Choice(choice))
+        self.open(ticket, With::HostChoice(choice))
     }
 
     fn cancel(&mut self) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::control::{Constraint, Control, ControlError, Guide, TokenSampler, Verdict};
 use crate::error::{Error, ModelCall, Result};
-use crate::model::{Choice, Gate, StepModel, Ticket};
+use crate::model::{Gate, HostChoice, StepModel, Ticket};
 use crate::request::Request;
 
 /// The gates of one sequence.
@@ -132,9 +132,9 @@ impl<'a> Gates<'a> {
                     let message = format!("the sampler chose token {id} of a vocabulary of {}", logits.len());
                     return Err(control_error(position, message.into()));
                 };
-                Choice::Token { id, logit }
+                HostChoice::Token { id, logit }
             } else {
-                Choice::NonFinite
+                HostChoice::NonFinite
             };
             self.closed.pop_front();
             model.choose(awaited, choice).map_err(failed)?;

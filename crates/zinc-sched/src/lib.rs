@@ -106,7 +106,7 @@ pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation};
 pub use kv::KvCache;
 pub use model::{
-    Choice, DeviceFinish, Gate, GpuSpan, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel,
+    DeviceFinish, Gate, GpuSpan, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel,
     StepOutput, StepShape, StepStatus, StepTiming, Ticket, TokenLogprobs, TokenRun,
 };
 pub use request::{CancelHandle, Completion, Durations, FinishReason, Outlet, Request, Token, Tracing, Usage};

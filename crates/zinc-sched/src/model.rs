@@ -60,7 +60,7 @@ pub trait StepModel {
     ///
     /// # Errors
     /// The model's own.
-    fn choose(&mut self, ticket: Ticket, choice: Choice) -> Result<(), Self::Error>;
+    fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<(), Self::Error>;
 
     /// Blocks until the step is done and returns what it reported.
     ///
@@ -147,7 +147,7 @@ pub enum Gate {
     Open,
     /// A [`Guide`]: which tokens are allowed.
     Guide,
-    /// A [`Choice`]: which token it is.
+    /// A [`HostChoice`]: which token it is.
     Token,
 }
 
@@ -163,7 +163,7 @@ pub enum SpeculativeDecoding {
 
 /// What the host chose for a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Choice {
+pub enum HostChoice {
     /// This token, of this logit.
     Token {
         /// The token.

@@ -8,7 +8,7 @@ use support::control::{Behaviour, Chooser};
 use support::{DEPTHS, VOCABULARY, depth, drafting, ids, request, run};
 use zinc_sched::fake::{Call, FakeError, FakeModel, FakeOptions, Probe, continuation};
 use zinc_sched::{
-    Choice, Engine, EngineHandle, EngineOptions, Error, Event, FinishReason, Generation, Guide, ManualClock,
+    Engine, EngineHandle, EngineOptions, Error, Event, FinishReason, Generation, Guide, HostChoice, ManualClock,
     ModelCounters, ModelLimits, Request, Sampling, SequenceStart, SpeculationMode, StepModel, StepOutput, StepShape,
     Ticket,
 };
@@ -226,7 +226,7 @@ impl StepModel for Lent<'_> {
         self.0.logits(ticket)
     }
 
-    fn choose(&mut self, ticket: Ticket, choice: Choice) -> Result<(), FakeError> {
+    fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<(), FakeError> {
         self.0.choose(ticket, choice)
     }
 

@@ -17,7 +17,7 @@ use super::sequence::{end_tokens, initial_state};
 use super::{Score, plan_shape, step_output};
 use crate::control::Guide;
 use crate::model::{
-    Choice, Gate, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket,
+    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket,
 };
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
@@ -45,7 +45,7 @@ struct InFlight {
     /// Whether its logits are there.
     forward_done: bool,
     guide: Option<Guide>,
-    choice: Option<Choice>,
+    choice: Option<HostChoice>,
 }
 
 impl InterpreterModel {
@@ -139,7 +139,7 @@ impl StepModel for InterpreterModel {
         Ok(self.interpreter.logits())
     }
 
-    fn choose(&mut self, ticket: Ticket, choice: Choice) -> Result<(), Infallible> {
+    fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<(), Infallible> {
         self.find(ticket).choice = Some(choice);
         Ok(())
     }

@@ -4,7 +4,7 @@ use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::reference::Candidate;
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
 
-use crate::model::{Choice, TokenLogprobs};
+use crate::model::{HostChoice, TokenLogprobs};
 use crate::sampling::{LastTokens, Sampling};
 
 /// The tables of the chain of samplers.
@@ -50,10 +50,10 @@ fn settings(sampling: &Sampling) -> SamplerSettings {
 }
 
 /// What the host chose, as a candidate.
-pub(super) fn candidate(choice: Choice) -> Candidate {
+pub(super) fn candidate(choice: HostChoice) -> Candidate {
     match choice {
-        Choice::Token { id, logit } => Candidate { score: logit, logit, id, non_finite: 0 },
-        Choice::NonFinite => Candidate { non_finite: 1, ..Candidate::NONE },
+        HostChoice::Token { id, logit } => Candidate { score: logit, logit, id, non_finite: 0 },
+        HostChoice::NonFinite => Candidate { non_finite: 1, ..Candidate::NONE },
     }
 }
 

@@ -31,7 +31,7 @@ use super::sequence::{end_tokens, follower_state, initial_state};
 use super::{Score, step_output};
 use crate::control::Guide;
 use crate::model::{
-    Choice, Gate, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, StepOutput, StepShape,
+    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, StepOutput, StepShape,
     StepTiming, Ticket,
 };
 use crate::request::Tracing;
@@ -495,7 +495,7 @@ impl StepModel for VulkanModel {
         Ok(&self.logits)
     }
 
-    fn choose(&mut self, ticket: Ticket, choice: Choice) -> Result<()> {
+    fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<()> {
         self.memory.write_choice(self.in_flight[self.index_of(ticket)].slot, choice);
         self.let_sample(ticket)
     }

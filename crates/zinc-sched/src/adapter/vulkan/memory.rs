@@ -14,7 +14,7 @@ use zinc_vk::{Access, Buffer, Device, Placement, QueueKind, Recording, Recording
 use super::super::sampling::candidate;
 use super::super::sequence::MAX_END_TOKENS;
 use crate::control::Guide;
-use crate::model::Choice;
+use crate::model::HostChoice;
 
 /// Where the parts of a sequence lie in [`SequenceMemory::sequence`] and in its image, in bytes.
 pub(super) const STATE_OFFSET: u64 = 0;
@@ -148,7 +148,7 @@ impl SequenceMemory {
     }
 
     /// Writes what the step in `slot` chooses.
-    pub(super) fn write_choice(&self, slot: u32, choice: Choice) {
+    pub(super) fn write_choice(&self, slot: u32, choice: HostChoice) {
         let candidate = candidate(choice);
         self.inputs.write(self.input_stride * u64::from(slot), bytemuck::bytes_of(&candidate));
     }
