@@ -30,7 +30,7 @@ pub use attention::{Attention, HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
 pub use choose::Choose;
 pub use dry::Dry;
 pub use expert_down::ExpertDown;
-pub use gate_up::{Choice, GateUp, MAX_EXPERTS, MAX_USED, Routing, Weighting};
+pub use gate_up::{ExpertSelection, GateUp, MAX_EXPERTS, MAX_USED, Routing, Weighting};
 pub use gather::Gather;
 pub use logprob_shares::{LogprobBuffers, LogprobShares, masses_bytes};
 pub use logprobs::{LOGPROB_REPORT_BYTES, Logprobs};

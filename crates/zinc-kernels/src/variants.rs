@@ -6,8 +6,8 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
-    ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choice, Choose, Dry, ExpertDown, GateUp, Gather,
-    HeadNorm, Heads, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing,
+    ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
+    Gather, HeadNorm, Heads, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing,
     PenaltyWindow, Product, Propose, Read, Router, Routing, Sample, SamplerBuffers, Weighting, candidate_count,
 };
 
@@ -42,7 +42,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     add("f16 cache", attention(CacheFormat::F16).dispatch(target));
     add("f32 cache", attention(CacheFormat::F32).dispatch(target));
     add("F32", router().dispatch(target));
-    let routing = Routing::Experts(Choice {
+    let routing = Routing::Experts(ExpertSelection {
         logits: 0,
         experts: EXPERTS,
         used: USED_EXPERTS,

@@ -6,16 +6,16 @@ mod support;
 
 use support::data::{Random, live};
 use support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, Choice, GateUp, Matrix, Routing, Weighting};
+use zinc_kernels::ops::{ActFormat, Batch, ExpertSelection, GateUp, Matrix, Routing, Weighting};
 use zinc_kernels::{Format, Target, reference};
 
 /// A run of outputs: what the experts compute is not looked at here.
 const ROWS: u32 = 16;
 const COLUMNS: u32 = 32;
 
-fn op(choice: Choice, state: u64, x: u64, matrix: u64, y: u64) -> GateUp {
+fn op(selection: ExpertSelection, state: u64, x: u64, matrix: u64, y: u64) -> GateUp {
     let gate = Matrix { address: matrix, format: Format::F16, rows: ROWS, columns: COLUMNS };
-    let (routing, act) = (Routing::Experts(choice), ActFormat::F32);
+    let (routing, act) = (Routing::Experts(selection), ActFormat::F32);
     GateUp { state, gate, up: gate, routing, x, act, norm: None, y, out: act, batch: Batch::ONE }
 }
 
@@ -24,7 +24,7 @@ fn check(name: &str, logits: &[f32], used: usize) {
         let name = format!("{name}, {used} of {}, {weighting:?}", logits.len());
         let mut arena = Arena::new();
         let (ids, weights) = (arena.output::<u32>(used), arena.output::<f32>(used));
-        let choice = Choice {
+        let selection = ExpertSelection {
             logits: arena.input(logits).address,
             experts: logits.len() as u32,
             used: used as u32,
@@ -36,7 +36,7 @@ fn check(name: &str, logits: &[f32], used: usize) {
         let y = arena.output::<f32>(used * ROWS as usize);
         let (state, x) = (arena.state(live()), arena.input(&[0.0f32; COLUMNS as usize]).address);
         let matrices = arena.input(&matrices).address;
-        arena.run(&[op(choice, state, x, matrices, y.address).dispatch(&arena.gpu.target())]);
+        arena.run(&[op(selection, state, x, matrices, y.address).dispatch(&arena.gpu.target())]);
 
         let expected = reference::router(logits, used, weighting);
         let (expected_ids, expected_weights): (Vec<u32>, Vec<f32>) = expected.into_iter().unzip();
@@ -113,6 +113,7 @@ fn logits_that_are_not_finite() {
 #[test]
 #[should_panic(expected = "choosing 5 of 4 experts")]
 fn more_experts_than_there_are_is_refused() {
-    let choice = Choice { logits: 0, experts: 4, used: 5, weighting: Weighting::SoftmaxOfAll, ids: 0, weights: 0 };
-    let _ = op(choice, 0, 0, 0, 0).dispatch(&Target::new(32));
+    let selection =
+        ExpertSelection { logits: 0, experts: 4, used: 5, weighting: Weighting::SoftmaxOfAll, ids: 0, weights: 0 };
+    let _ = op(selection, 0, 0, 0, 0).dispatch(&Target::new(32));
 }

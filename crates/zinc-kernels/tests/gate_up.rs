@@ -8,7 +8,7 @@ use support::batch::{self, Builder, Use, View};
 use support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
 use support::operand::{self, Operand};
 use support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, Choice, GateUp, Matrix, Norm, Routing, Weighting};
+use zinc_kernels::ops::{ActFormat, Batch, ExpertSelection, GateUp, Matrix, Norm, Routing, Weighting};
 use zinc_kernels::{Format, Target, Tuning, reference};
 
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool, target: 
         up: up_matrix,
         routing: match case.ids {
             [] => Routing::Dense,
-            ids => Routing::Experts(Choice {
+            ids => Routing::Experts(ExpertSelection {
                 logits: arena.input(&logits_that_choose(ids, experts)).address,
                 experts: experts as u32,
                 used: slots as u32,
@@ -189,7 +189,7 @@ fn batches() {
                 let x = b.operand(if dense { ActFormat::F32 } else { act }, 512);
                 let norm = dense.then(|| Norm { weight: b.shared(512), epsilon: operand::EPSILON });
                 let y = b.output(slots * out.bytes(48) as usize);
-                let choice = (!dense).then(|| Choice {
+                let selection = (!dense).then(|| ExpertSelection {
                     logits: b.vector(Use::Input, experts),
                     experts: experts as u32,
                     used: used as u32,
@@ -199,9 +199,10 @@ fn batches() {
                 });
                 let target = b.arena.gpu.target();
                 move |v: &View| {
-                    let routing = choice.map_or(Routing::Dense, |choice| {
-                        let (logits, ids, weights) = (v.own(choice.logits), v.own(choice.ids), v.own(choice.weights));
-                        Routing::Experts(Choice { logits, ids, weights, ..choice })
+                    let routing = selection.map_or(Routing::Dense, |selection| {
+                        let (logits, ids, weights) =
+                            (v.own(selection.logits), v.own(selection.ids), v.own(selection.weights));
+                        Routing::Experts(ExpertSelection { logits, ids, weights, ..selection })
                     });
                     let (x, y) = (v.own(x), v.own(y));
                     GateUp { state: v.state, gate, up, routing, x, act, norm, y, out, batch: v.batch }.dispatch(&target)

@@ -11,12 +11,12 @@ pub enum Routing {
     /// One pair: a dense layer.
     Dense,
     /// The pair of each chosen expert: those of the highest logits, ties to the lower index.
-    Experts(Choice),
+    Experts(ExpertSelection),
 }
 
-/// A choice of experts.
+/// The experts that a token uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct ExpertSelection {
     /// `[experts]` f32.
     pub logits: u64,
     /// Experts: at most [`MAX_EXPERTS`].
@@ -88,17 +88,22 @@ impl GateUp {
         assert!(self.gate.rows.is_multiple_of(RUN), "{} rows are not a multiple of {RUN}", self.gate.rows);
         self.gate.check(self.act);
         self.up.check(self.act);
-        let choice = match self.routing {
-            Routing::Dense => {
-                Choice { logits: 0, experts: 0, used: 1, weighting: Weighting::SoftmaxOfChosen, ids: 0, weights: 0 }
-            }
-            Routing::Experts(choice) => {
-                let Choice { experts, used, .. } = choice;
+        let selection = match self.routing {
+            Routing::Dense => ExpertSelection {
+                logits: 0,
+                experts: 0,
+                used: 1,
+                weighting: Weighting::SoftmaxOfChosen,
+                ids: 0,
+                weights: 0,
+            },
+            Routing::Experts(selection) => {
+                let ExpertSelection { experts, used, .. } = selection;
                 assert!(
                     experts <= MAX_EXPERTS && used >= 1 && used <= experts.min(MAX_USED),
                     "choosing {used} of {experts} experts: at least one and at most {MAX_USED} of at most {MAX_EXPERTS} are supported",
                 );
-                choice
+                selection
             }
         };
         let workgroup = target.workgroup_of(target.tuning.gate_up_width);
@@ -110,10 +115,10 @@ impl GateUp {
             columns: self.gate.columns,
             norm: u32::from(self.norm.is_some()),
             out: self.out.code(),
-            experts: choice.experts,
+            experts: selection.experts,
             gate_format: self.gate.format.code(),
             up_format: self.up.format.code(),
-            weighting: match choice.weighting {
+            weighting: match selection.weighting {
                 Weighting::SoftmaxOfChosen => SOFTMAX_OF_CHOSEN,
                 Weighting::SoftmaxOfAll => SOFTMAX_OF_ALL,
             },
@@ -124,14 +129,14 @@ impl GateUp {
             state: self.state,
             gate: self.gate.address,
             up: self.up.address,
-            logits: choice.logits,
-            ids: choice.ids,
-            weights: choice.weights,
+            logits: selection.logits,
+            ids: selection.ids,
+            weights: selection.weights,
             x: self.x,
             norm: norm.weight,
             y: self.y,
             rows: self.gate.rows,
-            slots: choice.used,
+            slots: selection.used,
             epsilon: norm.epsilon,
             stride: self.batch.stride,
         };
@@ -139,7 +144,7 @@ impl GateUp {
             &KERNEL,
             constants.values(),
             &push,
-            self.batch.grid(target.grid(self.gate.rows / RUN * choice.used)),
+            self.batch.grid(target.grid(self.gate.rows / RUN * selection.used)),
         )
     }
 }

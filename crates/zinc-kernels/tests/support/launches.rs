@@ -3,8 +3,8 @@
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
-    ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choice, Choose, Dry, ExpertDown, GateUp, Gather,
-    HeadNorm, Heads, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing,
+    ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
+    Gather, HeadNorm, Heads, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing,
     PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Router, Routing, Sample, SamplerBuffers, Weighting,
     candidate_count, items_bytes, masses_bytes, moments_bytes, share_count,
 };
@@ -206,7 +206,7 @@ fn gate_up(b: &mut Builder) -> Dispatch {
         state: b.state,
         gate: b.matrix(Format::Q4K, EXPERTS),
         up: b.matrix(Format::Q6K, EXPERTS),
-        routing: Routing::Experts(Choice {
+        routing: Routing::Experts(ExpertSelection {
             logits: b.vector(EXPERTS),
             experts: EXPERTS,
             used: SLOTS,

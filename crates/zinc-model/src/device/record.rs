@@ -294,7 +294,7 @@ impl DeviceModel {
                 let (routing, x, norm) = match routing {
                     Routing::Dense { norm } => (ops::Routing::Dense, Array::Residual, Some(norm_of(*norm))),
                     Routing::Experts => {
-                        let choice = ops::Choice {
+                        let selection = ops::ExpertSelection {
                             logits: self.array(Array::RouterLogits),
                             experts,
                             used,
@@ -302,7 +302,7 @@ impl DeviceModel {
                             ids: self.array(Array::ExpertIds),
                             weights: self.array(Array::ExpertWeights),
                         };
-                        (ops::Routing::Experts(choice), Array::Normed, None)
+                        (ops::Routing::Experts(selection), Array::Normed, None)
                     }
                 };
                 ops::GateUp {
