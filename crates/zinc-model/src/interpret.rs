@@ -10,7 +10,7 @@ use zinc_kernels::reference::{self, AttentionShape, Candidate, HostMatrix};
 
 use crate::config::{ExpertWeightSum, FeedForward, ModelConfig, RopePairing};
 use crate::model::Model;
-use crate::plan::{Array, CacheOptions, Op, Plan, Routing, Shape, Sizes};
+use crate::plan::{Array, CacheOptions, Op, Routing, Shape, Sizes, StepPlan};
 use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 
@@ -19,8 +19,8 @@ use crate::weights::TensorId;
 pub struct Interpreter {
     model: Arc<Model>,
     cache: CacheOptions,
-    feed: Arc<Plan>,
-    decode: Arc<Plan>,
+    feed: Arc<StepPlan>,
+    decode: Arc<StepPlan>,
     rotation: Vec<[f32; 2]>,
     /// The state that steps hand to each other. Its owner sets it when a sequence begins.
     pub state: StepState,
@@ -62,8 +62,8 @@ impl Interpreter {
         let caches = || vec![Vec::new(); config.n_layer as usize];
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
         Self {
-            feed: Arc::new(Plan::new(&model.weights, Shape::Feed, ActFormat::F32)),
-            decode: Arc::new(Plan::new(&model.weights, Shape::Decode, ActFormat::F32)),
+            feed: Arc::new(StepPlan::new(&model.weights, Shape::Feed, ActFormat::F32)),
+            decode: Arc::new(StepPlan::new(&model.weights, Shape::Decode, ActFormat::F32)),
             rotation: rotation_table(config, factors.as_deref(), cache.context),
             arrays: Arrays {
                 residual: zeros(Array::Residual),
@@ -138,7 +138,7 @@ impl Interpreter {
     }
 
     /// Runs one step of the given plan of the model, token by token. `cancelled` is the sequence that the host wants stopped.
-    pub fn step_of(&mut self, plan: &Plan, cancelled: u32) -> StepReport {
+    pub fn step_of(&mut self, plan: &StepPlan, cancelled: u32) -> StepReport {
         let is_decode = plan.shape == Shape::Decode;
         if let Some(Op::Lookup { ngrams, drafts }) = plan.ops.first() {
             reference::lookup(&mut self.state, &mut self.tokens, ngrams, *drafts);

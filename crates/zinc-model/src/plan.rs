@@ -146,7 +146,7 @@ pub enum Routing {
 
 /// The operations of one step.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct StepPlan {
     /// In network order.
     pub ops: Vec<Op>,
     /// What the step is for.
@@ -155,7 +155,7 @@ pub struct Plan {
     pub batch: u32,
 }
 
-impl Plan {
+impl StepPlan {
     /// The same for up to `batch` tokens at once. The model must have been loaded with room for them.
     ///
     /// # Panics

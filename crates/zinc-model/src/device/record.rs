@@ -9,7 +9,7 @@ use zinc_vk::{Access, Buffer, RecordingBuilder};
 use super::DeviceModel;
 use crate::error::Result;
 use crate::interpret::{pairing, weighting};
-use crate::plan::{Array, Op, Plan, Routing, Sampler, Shape, barriers_before};
+use crate::plan::{Array, Op, Routing, Sampler, Shape, StepPlan, barriers_before};
 use crate::weights::TensorId;
 
 /// Device addresses of what a running sequence owns.
@@ -60,7 +60,7 @@ impl DeviceModel {
     ///
     /// # Panics
     /// If the plan takes more tokens than the model was loaded for.
-    pub fn record(&self, plan: &Plan, io: &StepIo, recording: &mut RecordingBuilder) -> Result<()> {
+    pub fn record(&self, plan: &StepPlan, io: &StepIo, recording: &mut RecordingBuilder) -> Result<()> {
         self.record_ops(plan, io, None, recording, barriers_before(&plan.ops), &mut |_| ())
     }
 
@@ -74,7 +74,7 @@ impl DeviceModel {
     /// As [`DeviceModel::record`].
     pub fn record_while_live(
         &self,
-        plan: &Plan,
+        plan: &StepPlan,
         io: &StepIo,
         live: (&Arc<Buffer>, u64),
         recording: &mut RecordingBuilder,
@@ -88,7 +88,7 @@ impl DeviceModel {
     /// As [`DeviceModel::record`].
     pub fn record_marked(
         &self,
-        plan: &Plan,
+        plan: &StepPlan,
         io: &StepIo,
         recording: &mut RecordingBuilder,
         mark: &mut dyn FnMut(&mut RecordingBuilder),
@@ -100,7 +100,7 @@ impl DeviceModel {
     /// the word at `live` is not 0.
     fn record_ops(
         &self,
-        plan: &Plan,
+        plan: &StepPlan,
         io: &StepIo,
         live: Option<(&Arc<Buffer>, u64)>,
         recording: &mut RecordingBuilder,
@@ -165,7 +165,7 @@ impl DeviceModel {
     ///
     /// # Errors
     /// What the driver says of a pipeline.
-    pub fn build_pipelines(&self, plans: &[&Plan], progress: &mut dyn FnMut(usize, usize)) -> Result<()> {
+    pub fn build_pipelines(&self, plans: &[&StepPlan], progress: &mut dyn FnMut(usize, usize)) -> Result<()> {
         let io = StepIo::default();
         let total = plans.iter().map(|plan| plan.ops.len()).sum();
         for (done, op) in plans.iter().flat_map(|plan| &plan.ops).enumerate() {

@@ -2,11 +2,11 @@
 
 use zinc_kernels::ops::ActFormat;
 
-use super::{Array, Op, Plan, Product, Routing, Sampler, Shape};
+use super::{Array, Op, Product, Routing, Sampler, Shape, StepPlan};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 
-impl Plan {
-    /// The operations that take one token through the network ([`Plan::with_batch`] has more) and choose the next by [`Sampler::Plain`].
+impl StepPlan {
+    /// The operations that take one token through the network ([`StepPlan::with_batch`] has more) and choose the next by [`Sampler::Plain`].
     /// Matrices in quantised formats meet activations in the form `act`; those in float formats meet f32, and so do the router's.
     #[must_use]
     pub fn new(weights: &ModelWeights, shape: Shape, act: ActFormat) -> Self {

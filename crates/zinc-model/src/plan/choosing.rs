@@ -1,6 +1,6 @@
 //! How a step chooses its token: the ops behind the logits.
 
-use super::{Op, Plan};
+use super::{Op, StepPlan};
 
 /// What chooses the token of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ pub struct Choosing {
     pub logprobs: bool,
 }
 
-impl Plan {
+impl StepPlan {
     /// The same step with its token chosen in another way than [`Sampler::Plain`]. A step that feeds a prompt chooses none and stays as it is.
     #[must_use]
     pub fn with_choosing(mut self, choosing: Choosing) -> Self {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::weights::TensorId;
 
-    fn plan() -> Plan {
+    fn plan() -> StepPlan {
         let head = Op::MatVec {
             products: vec![Product { weights: TensorId::new(0), bias: None, y: Array::Logits }],
             x: Array::Residual,
@@ -93,14 +93,14 @@ mod tests {
             accumulate: false,
         };
         let advance = Op::Advance { shape: Shape::Decode, sampler: Sampler::Plain };
-        Plan {
+        StepPlan {
             ops: vec![Op::Gather { table: TensorId::new(0) }, head, Op::Sample, advance],
             shape: Shape::Decode,
             batch: 1,
         }
     }
 
-    fn names(plan: &Plan) -> Vec<&'static str> {
+    fn names(plan: &StepPlan) -> Vec<&'static str> {
         plan.ops.iter().map(Op::name).collect()
     }
 
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_feed_stays_as_it_is() {
         let advance = Op::Advance { shape: Shape::Feed, sampler: Sampler::Plain };
-        let feed = Plan { ops: vec![advance], shape: Shape::Feed, batch: 1 };
+        let feed = StepPlan { ops: vec![advance], shape: Shape::Feed, batch: 1 };
         let choosing = Choosing { sampler: Sampler::Chain { dry: true }, logprobs: true };
         assert_eq!(feed.clone().with_choosing(choosing).ops, feed.ops);
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use zinc_kernels::generated::state::{STATUS_SAMPLED, StepState};
 use zinc_model::device::DeviceModel;
-use zinc_model::plan::{Array, Choosing, Plan, Sampler, Shape};
+use zinc_model::plan::{Array, Choosing, Sampler, Shape, StepPlan};
 use zinc_model::{Error, Result};
 use zinc_vk::{
     Buffer, Device, HostTimeline, Placement, Queue, QueueKind, Recording, RecordingBuilder, RecordingStats,
@@ -52,7 +52,7 @@ pub struct VulkanModel {
     model: Arc<DeviceModel>,
     options: VulkanOptions,
     limits: ModelLimits,
-    plans: [Plan; 2],
+    plans: [StepPlan; 2],
     memory: SequenceMemory,
     chain: ChainMemory,
     drafter: Option<Drafter>,
@@ -126,7 +126,7 @@ impl VulkanModel {
         }
         let memory = SequenceMemory::new(&model, slots)?;
         let drafter = options.draft_source.clone().map(|source| Drafter::new(&model, source, options.act));
-        let plan = |shape| Plan::new(&model.model().weights, shape, options.act);
+        let plan = |shape| StepPlan::new(&model.model().weights, shape, options.act);
         Ok(Self {
             limits: ModelLimits {
                 context_tokens: context,
@@ -186,7 +186,7 @@ impl VulkanModel {
 
     /// The operations of a step of one token of the running sequence.
     #[must_use]
-    pub fn plan(&self, shape: StepShape) -> &Plan {
+    pub fn plan(&self, shape: StepShape) -> &StepPlan {
         &self.plans[usize::from(shape.samples())]
     }
 

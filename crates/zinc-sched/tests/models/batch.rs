@@ -13,7 +13,7 @@ use zinc_model::Model;
 use zinc_model::device::{DeviceModel, StepIo};
 use zinc_model::interpret::Interpreter;
 use zinc_model::memory::LoadOptions;
-use zinc_model::plan::{Array, CacheOptions, Plan, Shape};
+use zinc_model::plan::{Array, CacheOptions, Shape, StepPlan};
 use zinc_vk::{Access, Buffer, Placement, QueueKind, RecordingBuilder};
 
 use crate::gpu::Gpu;
@@ -34,11 +34,11 @@ trait Steps {
     fn set_tokens(&mut self, first: u32, tokens: &[u32]);
     fn set_end_tokens(&mut self, tokens: &[u32]);
     /// The report, and the logits of each token of the step.
-    fn step(&mut self, plan: &Plan) -> (StepReport, Vec<Vec<f32>>);
+    fn step(&mut self, plan: &StepPlan) -> (StepReport, Vec<Vec<f32>>);
 
     /// A plan for so many tokens.
-    fn plan(&self, shape: Shape, act: ActFormat) -> Plan {
-        Plan::new(&self.model().weights, shape, act)
+    fn plan(&self, shape: Shape, act: ActFormat) -> StepPlan {
+        StepPlan::new(&self.model().weights, shape, act)
     }
 }
 
@@ -111,7 +111,7 @@ impl Steps for OnDevice<'_> {
         self.sequence.write(END_TOKENS_OFFSET, bytemuck::cast_slice(tokens));
     }
 
-    fn step(&mut self, plan: &Plan) -> (StepReport, Vec<Vec<f32>>) {
+    fn step(&mut self, plan: &StepPlan) -> (StepReport, Vec<Vec<f32>>) {
         let bytes = self.model.activation(Array::Logits).2;
         let device = self.gpu.pipelines.device();
         let size = bytes * u64::from(plan.batch);
@@ -153,7 +153,7 @@ impl Steps for Interpreter {
         self.end_tokens = tokens.to_vec();
     }
 
-    fn step(&mut self, plan: &Plan) -> (StepReport, Vec<Vec<f32>>) {
+    fn step(&mut self, plan: &StepPlan) -> (StepReport, Vec<Vec<f32>>) {
         let report = self.step_of(plan, 0);
         (report, (0..plan.batch as usize).map(|token| self.logits_of(token).to_vec()).collect())
     }
@@ -239,7 +239,7 @@ impl Truth {
 /// A step with as many drafts as the context has room for, whatever the budget: the truth, but for the draft at place `wrong`.
 fn speculate<S: Steps>(
     steps: &mut S,
-    plan: &Plan,
+    plan: &StepPlan,
     truth: &Truth,
     wrong: Option<u32>,
 ) -> (u32, StepReport, Vec<Vec<f32>>) {

@@ -12,7 +12,7 @@ use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::ActFormat;
 use zinc_model::Result;
 use zinc_model::device::{ChainIo, DeviceModel, StepIo};
-use zinc_model::plan::{Plan, Shape};
+use zinc_model::plan::{Shape, StepPlan};
 use zinc_vk::{Access, RecordingBuilder};
 
 use super::memory::{DRAFT_OFFSET, END_TOKENS_OFFSET, FOLLOW_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
@@ -42,7 +42,7 @@ pub enum DraftSource {
 pub(super) struct Drafter {
     source: DraftSource,
     /// Of the draft model: a fed token, a drafted one, and a last one whose successor nobody wants.
-    plans: Option<[Plan; 3]>,
+    plans: Option<[StepPlan; 3]>,
 }
 
 impl Drafter {
@@ -61,7 +61,7 @@ impl Drafter {
                     other.0,
                     other.1
                 );
-                let plan = |shape| Plan::new(&model.model().weights, shape, act);
+                let plan = |shape| StepPlan::new(&model.model().weights, shape, act);
                 Some([plan(Shape::Feed), plan(Shape::Decode), plan(Shape::Feed).split().0])
             }
         };
@@ -95,7 +95,7 @@ impl Drafter {
     }
 
     /// The plan of a step that takes the last token and the drafts, made of that of a step of one token.
-    pub(super) fn verify(&self, plan: Plan) -> Plan {
+    pub(super) fn verify(&self, plan: StepPlan) -> StepPlan {
         let plan = plan.with_batch(self.max_drafts() + 1);
         match &self.source {
             DraftSource::Lookup { ngrams, .. } => plan.with_lookup(ngrams.clone()),
@@ -136,7 +136,7 @@ impl Drafter {
         }
     }
 
-    fn model(&self) -> (&DeviceModel, &[Plan; 3]) {
+    fn model(&self) -> (&DeviceModel, &[StepPlan; 3]) {
         match (&self.source, &self.plans) {
             (DraftSource::Model { model, .. }, Some(plans)) => (model, plans),
             _ => panic!("only a model follows a sequence"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zinc_model::Result;
 use zinc_model::device::{DeviceModel, StepIo};
-use zinc_model::plan::{Array, Choosing, Plan, Sampler, Shape};
+use zinc_model::plan::{Array, Choosing, Sampler, Shape, StepPlan};
 use zinc_vk::{Access, QueueKind, Recording, RecordingBuilder};
 
 use super::chain::ChainMemory;
@@ -96,8 +96,8 @@ impl Recordings {
 
 impl Ingredients<'_> {
     /// The plan of one token.
-    pub(super) fn plan(&self, shape: Shape, choosing: Choosing) -> Plan {
-        Plan::new(&self.model.model().weights, shape, self.options.act).with_choosing(choosing)
+    pub(super) fn plan(&self, shape: Shape, choosing: Choosing) -> StepPlan {
+        StepPlan::new(&self.model.model().weights, shape, self.options.act).with_choosing(choosing)
     }
 
     /// Where a step that reports into ring slot `slot` finds its sequence.
@@ -181,7 +181,7 @@ impl Ingredients<'_> {
         Ok(recording)
     }
 
-    fn record_plan(&self, plan: &Plan, slot: u32, way: Way, recording: &mut RecordingBuilder) -> Result<()> {
+    fn record_plan(&self, plan: &StepPlan, slot: u32, way: Way, recording: &mut RecordingBuilder) -> Result<()> {
         self.model.record_while_live(plan, &self.io(slot, way), self.memory.live(), recording)
     }
 
