@@ -11,7 +11,7 @@ use zinc_kernels::Pipelines;
 use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_model::device::DeviceModel;
 use zinc_model::memory::{LoadOptions, MemoryPlan};
-use zinc_model::plan::{CacheOptions, Choosing, Cost, Sampler, Shape, Sizes, StepPlan, barriers_before};
+use zinc_model::plan::{CacheOptions, Choosing, Cost, PlanKind, Sampler, Sizes, StepPlan, barriers_before};
 use zinc_model::{ChatTemplate, Model, Tokenizer, gguf};
 use zinc_sched::adapter::{DraftSource, InterpreterModel, Score, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, Tracing};
@@ -153,9 +153,9 @@ impl HostModel {
         let options = LoadOptions { cache: self.cache, batch };
         let loaded = DeviceModel::load(&pipelines, &self.model, options, &mut |bytes| progress.set_position(bytes))?;
         progress.finish_and_clear();
-        let plan = |shape| StepPlan::new(weights, shape, act);
+        let plan = |kind| StepPlan::new(weights, kind, act);
         let choosing = Choosing { sampler: Sampler::Chain { dry: true }, logprobs: false };
-        let plans = [plan(Shape::Feed), plan(Shape::Decode), plan(Shape::Decode).with_choosing(choosing)];
+        let plans = [plan(PlanKind::Feed), plan(PlanKind::Decode), plan(PlanKind::Decode).with_choosing(choosing)];
         let progress = output::progress_steps("building pipelines");
         loaded.build_pipelines(&plans.each_ref(), &mut |done, total| {
             progress.set_length(total as u64);
@@ -268,7 +268,7 @@ pub(crate) struct Estimate {
 pub(crate) fn estimate(path: &Path, args: &CacheArgs) -> Result<Estimate> {
     let model = Model::open(path)?;
     let cache = cache_options(args, &model);
-    let plan = StepPlan::new(&model.weights, Shape::Decode, ActFormat::default());
+    let plan = StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::default());
     let sizes = Sizes { config: &model.config, cache };
     let last = cache.context.saturating_sub(1);
     Ok(Estimate {

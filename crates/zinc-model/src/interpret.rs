@@ -10,7 +10,7 @@ use zinc_kernels::reference::{self, AttentionShape, Candidate, HostMatrix};
 
 use crate::config::{ExpertWeightSum, FeedForward, ModelConfig, RopePairing};
 use crate::model::Model;
-use crate::plan::{Array, CacheOptions, Op, Routing, Shape, Sizes, StepPlan};
+use crate::plan::{Array, CacheOptions, Op, PlanKind, Routing, Sizes, StepPlan};
 use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 
@@ -62,8 +62,8 @@ impl Interpreter {
         let caches = || vec![Vec::new(); config.n_layer as usize];
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
         Self {
-            feed: Arc::new(StepPlan::new(&model.weights, Shape::Feed, ActFormat::F32)),
-            decode: Arc::new(StepPlan::new(&model.weights, Shape::Decode, ActFormat::F32)),
+            feed: Arc::new(StepPlan::new(&model.weights, PlanKind::Feed, ActFormat::F32)),
+            decode: Arc::new(StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::F32)),
             rotation: rotation_table(config, factors.as_deref(), cache.context),
             arrays: Arrays {
                 residual: zeros(Array::Residual),
@@ -95,33 +95,33 @@ impl Interpreter {
         &self.model
     }
 
-    /// Logits of the first token of the last [`Shape::Decode`] step.
+    /// Logits of the first token of the last [`PlanKind::Decode`] step.
     #[must_use]
     pub fn logits(&self) -> &[f32] {
         self.logits_of(0)
     }
 
-    /// Logits of token number `token` of the last [`Shape::Decode`] step; none if it did not take so many.
+    /// Logits of token number `token` of the last [`PlanKind::Decode`] step; none if it did not take so many.
     #[must_use]
     pub fn logits_of(&self, token: usize) -> &[f32] {
         self.logits.get(token).map_or(&[], Vec::as_slice)
     }
 
     /// Runs one step of one token. `cancelled` is the sequence that the host wants stopped.
-    pub fn step(&mut self, shape: Shape, cancelled: u32) -> StepReport {
-        let plan = match shape {
-            Shape::Feed => self.feed.clone(),
-            Shape::Decode => self.decode.clone(),
+    pub fn step(&mut self, kind: PlanKind, cancelled: u32) -> StepReport {
+        let plan = match kind {
+            PlanKind::Feed => self.feed.clone(),
+            PlanKind::Decode => self.decode.clone(),
         };
         self.step_of(&plan, cancelled)
     }
 
-    /// Takes the next token through the layers, and through the head if `shape` samples, but chooses nothing yet: [`Interpreter::advance`]
+    /// Takes the next token through the layers, and through the head if `kind` is [`PlanKind::Decode`], but chooses nothing yet: [`Interpreter::advance`]
     /// ends the step.
-    pub fn forward(&mut self, shape: Shape) {
-        let plan = match shape {
-            Shape::Feed => self.feed.clone(),
-            Shape::Decode => self.decode.clone(),
+    pub fn forward(&mut self, kind: PlanKind) {
+        let plan = match kind {
+            PlanKind::Feed => self.feed.clone(),
+            PlanKind::Decode => self.decode.clone(),
         };
         if self.state.live > 0 {
             for op in plan.ops.iter().filter(|op| **op != Op::Sample) {
@@ -139,7 +139,7 @@ impl Interpreter {
 
     /// Runs one step of the given plan of the model, token by token. `cancelled` is the sequence that the host wants stopped.
     pub fn step_of(&mut self, plan: &StepPlan, cancelled: u32) -> StepReport {
-        let is_decode = plan.shape == Shape::Decode;
+        let is_decode = plan.kind == PlanKind::Decode;
         if let Some(Op::Lookup { ngrams, drafts }) = plan.ops.first() {
             reference::lookup(&mut self.state, &mut self.tokens, ngrams, *drafts);
         }

@@ -24,7 +24,7 @@ use crate::weights::TensorId;
 
 /// What a step is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shape {
+pub enum PlanKind {
     /// Takes one prompt token through the layers; its logits are nobody's business and are not computed.
     Feed,
     /// Takes one token through the layers and samples the next; and drafts of those after it, where the plan has room for them.
@@ -111,7 +111,7 @@ pub enum Op {
     /// The next tokens, the state, the report.
     Advance {
         /// What the step is for.
-        shape: Shape,
+        kind: PlanKind,
         /// What left the candidates.
         sampler: Sampler,
     },
@@ -150,7 +150,7 @@ pub struct StepPlan {
     /// In network order.
     pub ops: Vec<Op>,
     /// What the step is for.
-    pub shape: Shape,
+    pub kind: PlanKind,
     /// Tokens that the step can take: the last one of the sequence and drafts of those after it. Each op does all of them.
     pub batch: u32,
 }
@@ -163,9 +163,9 @@ impl StepPlan {
     #[must_use]
     pub fn with_batch(self, batch: u32) -> Self {
         assert!(
-            self.shape == Shape::Decode && (1..=MAX_BATCH).contains(&batch),
+            self.kind == PlanKind::Decode && (1..=MAX_BATCH).contains(&batch),
             "a {:?} step of {batch} tokens",
-            self.shape
+            self.kind
         );
         Self { batch, ..self }
     }
@@ -227,8 +227,8 @@ impl Op {
             Self::Adjust => vec![Array::Logits, Array::Tokens, Array::TokenCounts, Array::DryLengths],
             Self::Choose => vec![Array::Logits, Array::Items, Array::Shares, Array::Moments],
             Self::Sample | Self::LogprobShares => vec![Array::Logits],
-            Self::Advance { shape: Shape::Feed, .. } => vec![Array::Tokens],
-            Self::Advance { shape: Shape::Decode, .. } => {
+            Self::Advance { kind: PlanKind::Feed, .. } => vec![Array::Tokens],
+            Self::Advance { kind: PlanKind::Decode, .. } => {
                 vec![Array::Tokens, Array::TokenCounts, Array::Candidates]
             }
             Self::Logprobs => LOGPROB_ARRAYS.to_vec(),

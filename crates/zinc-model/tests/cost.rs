@@ -4,7 +4,7 @@ use std::path::Path;
 
 use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_model::Model;
-use zinc_model::plan::{CacheOptions, Op, Shape, Sizes, StepPlan};
+use zinc_model::plan::{CacheOptions, Op, PlanKind, Sizes, StepPlan};
 
 #[test]
 fn weights_count_as_they_lie_on_a_device() {
@@ -12,7 +12,7 @@ fn weights_count_as_they_lie_on_a_device() {
     let model = Model::open(&path).expect("a tiny model opens");
     let cache = CacheOptions { context: 16, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
     let sizes = Sizes { config: &model.config, cache };
-    let ops = StepPlan::new(&model.weights, Shape::Decode, ActFormat::Q16).ops;
+    let ops = StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::Q16).ops;
     let Some(Op::Gather { table }) = ops.first() else { panic!("a step begins with {:?}", ops.first()) };
     let table = model.weights.tensor(*table);
     let is_tied = model.weights.tensors.iter().filter(|tensor| tensor.rows == model.config.n_vocab).count() == 1;

@@ -17,7 +17,7 @@ use zinc_kernels::generated::state::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, STATUS_FED,
     STATUS_SAMPLED, StepReport,
 };
-use zinc_model::plan::Shape;
+use zinc_model::plan::PlanKind;
 
 /// Computes the logits of given tokens: an instrument for comparing engines.
 pub trait Score {
@@ -35,10 +35,10 @@ pub trait Score {
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), Self::Error>;
 }
 
-fn plan_shape(shape: StepShape) -> Shape {
+fn plan_kind(shape: StepShape) -> PlanKind {
     match shape {
-        StepShape::Feed => Shape::Feed,
-        StepShape::Decode | StepShape::Speculate => Shape::Decode,
+        StepShape::Feed => PlanKind::Feed,
+        StepShape::Decode | StepShape::Speculate => PlanKind::Decode,
     }
 }
 

@@ -9,7 +9,7 @@ use zinc_vk::{Access, Buffer, RecordingBuilder};
 use super::DeviceModel;
 use crate::error::Result;
 use crate::interpret::{pairing, weighting};
-use crate::plan::{Array, Op, Routing, Sampler, Shape, StepPlan, barriers_before};
+use crate::plan::{Array, Op, PlanKind, Routing, Sampler, StepPlan, barriers_before};
 use crate::weights::TensorId;
 
 /// Device addresses of what a running sequence owns.
@@ -375,7 +375,7 @@ impl DeviceModel {
                 batch,
             }
             .dispatch(target),
-            Op::Advance { shape, sampler } => ops::Advance {
+            Op::Advance { kind, sampler } => ops::Advance {
                 state,
                 report: io.report,
                 tokens: io.tokens,
@@ -385,10 +385,10 @@ impl DeviceModel {
                     Sampler::Plain | Sampler::Chain { .. } => self.array(Array::Candidates),
                     Sampler::Host => io.choice,
                 },
-                candidate_count: match (shape, sampler) {
-                    (Shape::Feed, _) => 0,
-                    (Shape::Decode, Sampler::Plain) => ops::candidate_count(config.n_vocab),
-                    (Shape::Decode, Sampler::Chain { .. } | Sampler::Host) => 1,
+                candidate_count: match (kind, sampler) {
+                    (PlanKind::Feed, _) => 0,
+                    (PlanKind::Decode, Sampler::Plain) => ops::candidate_count(config.n_vocab),
+                    (PlanKind::Decode, Sampler::Chain { .. } | Sampler::Host) => 1,
                 },
                 window: matches!(sampler, Sampler::Chain { .. })
                     .then_some(ops::PenaltyWindow { params: io.chain.params, counts: io.chain.counts }),

@@ -31,7 +31,7 @@ pub fn barriers_before(ops: &[Op]) -> Vec<bool> {
 mod tests {
     use zinc_kernels::ops::ActFormat;
 
-    use super::super::{Array, Product, Routing, Sampler, Shape};
+    use super::super::{Array, PlanKind, Product, Routing, Sampler};
     use super::*;
     use crate::weights::TensorId;
 
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn attention_of_another_layer_reuses_the_partials() {
-        let ops = [attention(0), attention(1), Op::Advance { shape: Shape::Feed, sampler: Sampler::Plain }];
+        let ops = [attention(0), attention(1), Op::Advance { kind: PlanKind::Feed, sampler: Sampler::Plain }];
         // Advance rewrites the state that both read.
         assert_eq!(barriers_before(&ops), [false, true, true]);
     }
@@ -111,7 +111,7 @@ mod tests {
             gate_up(),
             Op::ExpertDown { down: ID, act: ACT },
             Op::Sample,
-            Op::Advance { shape: Shape::Decode, sampler: Sampler::Plain },
+            Op::Advance { kind: PlanKind::Decode, sampler: Sampler::Plain },
         ];
         let mut seed = 1u64;
         for _ in 0..2_000 {

@@ -2,26 +2,26 @@
 
 use zinc_kernels::ops::ActFormat;
 
-use super::{Array, Op, Product, Routing, Sampler, Shape, StepPlan};
+use super::{Array, Op, PlanKind, Product, Routing, Sampler, StepPlan};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 
 impl StepPlan {
     /// The operations that take one token through the network ([`StepPlan::with_batch`] has more) and choose the next by [`Sampler::Plain`].
     /// Matrices in quantised formats meet activations in the form `act`; those in float formats meet f32, and so do the router's.
     #[must_use]
-    pub fn new(weights: &ModelWeights, shape: Shape, act: ActFormat) -> Self {
+    pub fn new(weights: &ModelWeights, kind: PlanKind, act: ActFormat) -> Self {
         let mut builder = Builder { weights, act, ops: vec![Op::Gather { table: weights.embedding }] };
         for (layer, w) in (0..).zip(&weights.layers) {
             builder.attention_block(layer, w);
             builder.feed_forward_block(w);
         }
-        if shape == Shape::Decode {
+        if kind == PlanKind::Decode {
             let head = Product { weights: weights.output, bias: None, y: Array::Logits };
             builder.normed_products(weights.output_norm, vec![head]);
             builder.ops.push(Op::Sample);
         }
-        builder.ops.push(Op::Advance { shape, sampler: Sampler::Plain });
-        Self { ops: builder.ops, shape, batch: 1 }
+        builder.ops.push(Op::Advance { kind, sampler: Sampler::Plain });
+        Self { ops: builder.ops, kind, batch: 1 }
     }
 }
 

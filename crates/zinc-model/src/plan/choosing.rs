@@ -59,10 +59,10 @@ impl StepPlan {
     /// The forward pass, up to the logits, and what comes behind it, as plans of their own.
     #[must_use]
     pub fn split(self) -> (Self, Self) {
-        let Self { mut ops, shape, batch } = self;
+        let Self { mut ops, kind, batch } = self;
         let first = ops.iter().position(|op| !op.is_forward()).unwrap_or(ops.len());
         let rest = ops.split_off(first);
-        (Self { ops, shape, batch }, Self { ops: rest, shape, batch })
+        (Self { ops, kind, batch }, Self { ops: rest, kind, batch })
     }
 }
 
@@ -80,7 +80,7 @@ impl Op {
 mod tests {
     use zinc_kernels::ops::ActFormat;
 
-    use super::super::{Array, Product, Shape, barriers_before};
+    use super::super::{Array, PlanKind, Product, barriers_before};
     use super::*;
     use crate::weights::TensorId;
 
@@ -92,10 +92,10 @@ mod tests {
             act: ActFormat::Q16,
             accumulate: false,
         };
-        let advance = Op::Advance { shape: Shape::Decode, sampler: Sampler::Plain };
+        let advance = Op::Advance { kind: PlanKind::Decode, sampler: Sampler::Plain };
         StepPlan {
             ops: vec![Op::Gather { table: TensorId::new(0) }, head, Op::Sample, advance],
-            shape: Shape::Decode,
+            kind: PlanKind::Decode,
             batch: 1,
         }
     }
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn a_feed_stays_as_it_is() {
-        let advance = Op::Advance { shape: Shape::Feed, sampler: Sampler::Plain };
-        let feed = StepPlan { ops: vec![advance], shape: Shape::Feed, batch: 1 };
+        let advance = Op::Advance { kind: PlanKind::Feed, sampler: Sampler::Plain };
+        let feed = StepPlan { ops: vec![advance], kind: PlanKind::Feed, batch: 1 };
         let choosing = Choosing { sampler: Sampler::Chain { dry: true }, logprobs: true };
         assert_eq!(feed.clone().with_choosing(choosing).ops, feed.ops);
     }

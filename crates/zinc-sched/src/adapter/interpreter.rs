@@ -9,12 +9,12 @@ use zinc_kernels::reference::{self, Candidate, StepLimits};
 use zinc_kernels::sampler::{Bias, SamplerTables};
 use zinc_model::Model;
 use zinc_model::interpret::Interpreter;
-use zinc_model::plan::{CacheOptions, Shape};
+use zinc_model::plan::{CacheOptions, PlanKind};
 use zinc_vk::host_now_ns;
 
 use super::sampling::{candidate, log_probabilities, sampler_tables};
 use super::sequence::{end_tokens, initial_state};
-use super::{Score, plan_shape, step_output};
+use super::{Score, plan_kind, step_output};
 use crate::control::Guide;
 use crate::model::{
     Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket,
@@ -135,7 +135,7 @@ impl StepModel for InterpreterModel {
 
     fn logits(&mut self, ticket: Ticket) -> Result<&[f32], Infallible> {
         self.find(ticket).forward_done = true;
-        self.interpreter.forward(Shape::Decode);
+        self.interpreter.forward(PlanKind::Decode);
         Ok(self.interpreter.logits())
     }
 
@@ -148,7 +148,7 @@ impl StepModel for InterpreterModel {
         let step = self.in_flight.pop_front().filter(|step| step.ticket == ticket);
         let Some(step) = step else { panic!("waited for {ticket:?}, which is not the oldest step in flight") };
         if !step.forward_done {
-            self.interpreter.forward(plan_shape(step.shape));
+            self.interpreter.forward(plan_kind(step.shape));
         }
         let samples = step.shape.samples() && self.interpreter.state.live > 0;
         let candidates: Vec<Candidate> = samples.then(|| self.candidate(&step)).into_iter().collect();
@@ -181,7 +181,7 @@ impl Score for InterpreterModel {
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), Infallible> {
         self.begin(&SequenceStart::new(tokens, 0, 1, &Sampling::GREEDY))?;
         for position in 0..tokens.len() {
-            self.interpreter.step(Shape::Decode, self.cancelled);
+            self.interpreter.step(PlanKind::Decode, self.cancelled);
             sink(position, self.interpreter.logits());
         }
         Ok(())

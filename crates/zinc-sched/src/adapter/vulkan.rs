@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use zinc_kernels::generated::state::{STATUS_SAMPLED, StepState};
 use zinc_model::device::DeviceModel;
-use zinc_model::plan::{Array, Choosing, Sampler, Shape, StepPlan};
+use zinc_model::plan::{Array, Choosing, PlanKind, Sampler, StepPlan};
 use zinc_model::{Error, Result};
 use zinc_vk::{
     Buffer, Device, HostTimeline, Placement, Queue, QueueKind, Recording, RecordingBuilder, RecordingStats,
@@ -126,7 +126,7 @@ impl VulkanModel {
         }
         let memory = SequenceMemory::new(&model, slots)?;
         let drafter = options.draft_source.clone().map(|source| Drafter::new(&model, source, options.act));
-        let plan = |shape| StepPlan::new(&model.model().weights, shape, options.act);
+        let plan = |kind| StepPlan::new(&model.model().weights, kind, options.act);
         Ok(Self {
             limits: ModelLimits {
                 context_tokens: context,
@@ -135,7 +135,7 @@ impl VulkanModel {
                 max_drafts: drafter.as_ref().map_or(0, Drafter::max_drafts),
                 resume_cost: drafter.as_ref().map_or(ResumeCost::Free, Drafter::resume_cost),
             },
-            plans: [plan(Shape::Feed), plan(Shape::Decode)],
+            plans: [plan(PlanKind::Feed), plan(PlanKind::Decode)],
             stamps: match options.stamps {
                 Tracing::Off => None,
                 Tracing::On => Some(Stamps::new(&device, slots)?),
@@ -370,7 +370,7 @@ impl StepModel for VulkanModel {
         let way = Self::way_of(start);
         if way != self.way {
             self.way = way;
-            self.plans[1] = self.ingredients().plan(Shape::Decode, way.choosing);
+            self.plans[1] = self.ingredients().plan(PlanKind::Decode, way.choosing);
         }
         self.speculative = start.speculative;
         self.top = start.logprobs.unwrap_or(0);

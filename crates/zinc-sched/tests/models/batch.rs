@@ -13,7 +13,7 @@ use zinc_model::Model;
 use zinc_model::device::{DeviceModel, StepIo};
 use zinc_model::interpret::Interpreter;
 use zinc_model::memory::LoadOptions;
-use zinc_model::plan::{Array, CacheOptions, Shape, StepPlan};
+use zinc_model::plan::{Array, CacheOptions, PlanKind, StepPlan};
 use zinc_vk::{Access, Buffer, Placement, QueueKind, RecordingBuilder};
 
 use crate::gpu::Gpu;
@@ -37,8 +37,8 @@ trait Steps {
     fn step(&mut self, plan: &StepPlan) -> (StepReport, Vec<Vec<f32>>);
 
     /// A plan for so many tokens.
-    fn plan(&self, shape: Shape, act: ActFormat) -> StepPlan {
-        StepPlan::new(&self.model().weights, shape, act)
+    fn plan(&self, kind: PlanKind, act: ActFormat) -> StepPlan {
+        StepPlan::new(&self.model().weights, kind, act)
     }
 }
 
@@ -189,7 +189,7 @@ fn begin<S: Steps>(steps: &mut S, state: StepState, end_tokens: &[u32], act: Act
     steps.set_tokens(0, &[u32::MAX; CONTEXT as usize + MAX_BATCH as usize]);
     steps.set_tokens(0, &PROMPT);
     steps.set_end_tokens(end_tokens);
-    let feed = steps.plan(Shape::Feed, act);
+    let feed = steps.plan(PlanKind::Feed, act);
     for position in 1..PROMPT.len() as u32 {
         let (report, _) = steps.step(&feed);
         assert_eq!((report.status, report.position, report.count), (STATUS_FED, position, 1));
@@ -206,7 +206,7 @@ impl Truth {
     /// By steps of one token.
     fn generate<S: Steps>(steps: &mut S, draw: Draw, act: ActFormat) -> Self {
         begin(steps, start(draw), &[], act);
-        let decode = steps.plan(Shape::Decode, act);
+        let decode = steps.plan(PlanKind::Decode, act);
         let (mut tokens, mut all_logits) = (Vec::new(), Vec::new());
         while steps.state().live > 0 {
             let (report, mut logits) = steps.step(&decode);
@@ -260,7 +260,7 @@ fn speculate<S: Steps>(
 fn check<S: Steps>(what: &str, steps: &mut S, draw: Draw, act: ActFormat) {
     let what = &format!("{what}, {draw:?}, {act:?}");
     let truth = Truth::generate(steps, draw, act);
-    let plan = steps.plan(Shape::Decode, act).with_batch(MAX_BATCH);
+    let plan = steps.plan(PlanKind::Decode, act).with_batch(MAX_BATCH);
 
     begin(steps, start(draw), &[], act);
     for _ in 0..3 {
@@ -271,7 +271,7 @@ fn check<S: Steps>(what: &str, steps: &mut S, draw: Draw, act: ActFormat) {
 
     // A wrong draft at each place; each step stands on the cache that the one before left.
     begin(steps, start(draw), &[], act);
-    let decode = steps.plan(Shape::Decode, act);
+    let decode = steps.plan(PlanKind::Decode, act);
     for place in (0..DRAFTS).cycle() {
         let budget = steps.state().budget;
         let (position, report, logits) = speculate(steps, &plan, &truth, Some(place));
@@ -292,7 +292,7 @@ fn check<S: Steps>(what: &str, steps: &mut S, draw: Draw, act: ActFormat) {
 /// Whatever ends a sequence ends it within a step, too, and the steps behind it do nothing.
 fn check_ends<S: Steps>(what: &str, steps: &mut S, act: ActFormat) {
     let truth = Truth::generate(steps, Draw::Greedy, act);
-    let plan = steps.plan(Shape::Decode, act).with_batch(MAX_BATCH);
+    let plan = steps.plan(PlanKind::Decode, act).with_batch(MAX_BATCH);
     let first = start(Draw::Greedy);
     let length = PROMPT.len() as u32;
     // The first of the generated tokens that is not among those before it, from the fourth on: it ends the sequence there.
@@ -363,7 +363,7 @@ fn so_it_is_with_the_interpreter() {
 /// Tokens of a sequence whose drafts are looked up, and the steps that they took.
 fn looked_up<S: Steps>(what: &str, steps: &mut S, draw: Draw, act: ActFormat) -> u32 {
     let truth = Truth::generate(steps, draw, act);
-    let plan = steps.plan(Shape::Decode, act).with_batch(MAX_BATCH).with_lookup(1..=3);
+    let plan = steps.plan(PlanKind::Decode, act).with_batch(MAX_BATCH).with_lookup(1..=3);
     begin(steps, start(draw), &[], act);
     let mut count = 0;
     while steps.state().live > 0 {
@@ -406,7 +406,8 @@ fn proposed_drafts_are_verified() {
         let truth = Truth::generate(&mut steps, draw, act);
         begin(&mut steps, start(draw), &[], act);
         begin(&mut draft, start(draw), &[], act);
-        let (decode, verify) = (draft.plan(Shape::Decode, act), steps.plan(Shape::Decode, act).with_batch(MAX_BATCH));
+        let (decode, verify) =
+            (draft.plan(PlanKind::Decode, act), steps.plan(PlanKind::Decode, act).with_batch(MAX_BATCH));
         // The draft model's own state, over the other's tokens.
         let io = StepIo { tokens: steps.io().tokens, ..draft.io() };
         let mut counts = Vec::new();
@@ -436,6 +437,6 @@ fn a_plan_for_more_tokens_than_the_model_is_refused() {
     let gpu = Gpu::open();
     let model = open("qwen2-f16");
     let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), 2);
-    let plan = steps.plan(Shape::Decode, ActFormat::F32).with_batch(3);
+    let plan = steps.plan(PlanKind::Decode, ActFormat::F32).with_batch(3);
     steps.step(&plan);
 }

@@ -8,7 +8,7 @@ use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_model::Model;
 use zinc_model::device::{DeviceModel, StepIo};
 use zinc_model::interpret::Interpreter;
-use zinc_model::plan::{Array, CacheOptions, Op, Shape, StepPlan};
+use zinc_model::plan::{Array, CacheOptions, Op, PlanKind, StepPlan};
 use zinc_vk::{Access, Buffer, Placement, QueueKind, RecordingBuilder};
 
 use crate::gpu::Gpu;
@@ -36,7 +36,7 @@ impl Prefixes<'_> {
         let readback = Buffer::new(device, "array", bytes, Placement::Readback).expect("a buffer");
         let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "prefix").expect("a recording");
         recording.keep(self.state.clone());
-        let plan = StepPlan { ops: ops.to_vec(), shape: Shape::Decode, batch: 1 };
+        let plan = StepPlan { ops: ops.to_vec(), kind: PlanKind::Decode, batch: 1 };
         self.model.record(&plan, &io, &mut recording).expect("the ops are recorded");
         recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
         recording.copy(activations, offset, &readback, 0, bytes);
@@ -57,7 +57,7 @@ fn check(name: &str) {
     let state = Buffer::new(gpu.pipelines.device(), "state", 256, Placement::Upload).expect("a buffer");
     let device = Prefixes { gpu: &gpu, model: loaded, state };
 
-    let mut ops = StepPlan::new(&model.weights, Shape::Decode, ActFormat::F32).ops;
+    let mut ops = StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::F32).ops;
     assert!(matches!(ops.pop(), Some(Op::Advance { .. })), "a step ends by advancing");
     let mut compared = 0;
     for (position, token) in (0..).zip(TOKENS) {

@@ -12,7 +12,7 @@ use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::ActFormat;
 use zinc_model::Result;
 use zinc_model::device::{ChainIo, DeviceModel, StepIo};
-use zinc_model::plan::{Shape, StepPlan};
+use zinc_model::plan::{PlanKind, StepPlan};
 use zinc_vk::{Access, RecordingBuilder};
 
 use super::memory::{DRAFT_OFFSET, END_TOKENS_OFFSET, FOLLOW_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
@@ -61,8 +61,8 @@ impl Drafter {
                     other.0,
                     other.1
                 );
-                let plan = |shape| StepPlan::new(&model.model().weights, shape, act);
-                Some([plan(Shape::Feed), plan(Shape::Decode), plan(Shape::Feed).split().0])
+                let plan = |kind| StepPlan::new(&model.model().weights, kind, act);
+                Some([plan(PlanKind::Feed), plan(PlanKind::Decode), plan(PlanKind::Feed).split().0])
             }
         };
         let this = Self { source, plans };
