@@ -46,6 +46,6 @@ fn draw(trace: &Trace) {
         line[column(gpu.begin_ns)..column(gpu.end_ns)].fill('=');
         line[column(row.timing.observed_at_ns)] = 'o';
         line[column(row.timing.submitted_at_ns)] = 's';
-        println!("  {:>2} {:<6} {}", row.step, format!("{:?}", row.shape), line.iter().collect::<String>().trim_end());
+        println!("  {:>2} {:<6} {}", row.step, format!("{:?}", row.kind), line.iter().collect::<String>().trim_end());
     }
 }

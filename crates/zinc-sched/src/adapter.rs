@@ -12,7 +12,7 @@ mod vulkan;
 pub use interpreter::InterpreterModel;
 pub use vulkan::{DraftSource, OpTimes, Queues, Sync, VulkanModel, VulkanOptions};
 
-use crate::model::{DeviceFinish, StepOutput, StepShape, StepStatus, StepTiming, TokenRun};
+use crate::model::{DeviceFinish, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
 use zinc_kernels::generated::state::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, STATUS_FED,
     STATUS_SAMPLED, StepReport,
@@ -35,10 +35,10 @@ pub trait Score {
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), Self::Error>;
 }
 
-fn plan_kind(shape: StepShape) -> PlanKind {
-    match shape {
-        StepShape::Feed => PlanKind::Feed,
-        StepShape::Decode | StepShape::Speculate => PlanKind::Decode,
+fn plan_kind(kind: StepKind) -> PlanKind {
+    match kind {
+        StepKind::Feed => PlanKind::Feed,
+        StepKind::Decode | StepKind::Speculate => PlanKind::Decode,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{DeviceFinish, StepShape, StepStatus, TokenLogprobs};
+use crate::model::{DeviceFinish, StepKind, StepStatus, TokenLogprobs};
 use crate::window::InflightDepth;
 
 /// A result whose error is this crate's [`Error`].
@@ -141,14 +141,14 @@ pub enum Error {
     },
     /// The model reported something the plan excludes. Nothing it says can be trusted any more, so the engine stops using it.
     #[error(
-        "step {step} ({shape:?}, position {expected_position}) came back as {status:?} at position {position} with {tokens} tokens and finish {finish:?}; \
+        "step {step} ({kind:?}, position {expected_position}) came back as {status:?} at position {position} with {tokens} tokens and finish {finish:?}; \
          the device and the host disagree about the sequence"
     )]
     UnexpectedOutput {
         /// Step of the sequence, counted from 0.
         step: u32,
         /// What was submitted.
-        shape: StepShape,
+        kind: StepKind,
         /// The position it was submitted for.
         expected_position: u32,
         /// The position it reported.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::clock::{Clock, ManualClock, nanoseconds};
 use crate::control::Guide;
 use crate::model::{
-    DeviceFinish, Gate, GpuSpan, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel,
-    StepOutput, StepShape, StepStatus, StepTiming, Ticket, TokenRun,
+    DeviceFinish, Gate, GpuSpan, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepKind,
+    StepModel, StepOutput, StepStatus, StepTiming, Ticket, TokenRun,
 };
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
@@ -72,7 +72,7 @@ impl Default for FakeOptions {
 
 struct Pending {
     step: u64,
-    shape: StepShape,
+    kind: StepKind,
     opened: Option<Opened>,
     submitted_at_ns: u64,
     submit_done_ns: u64,
@@ -210,14 +210,14 @@ impl FakeModel {
         if !device.live {
             return executed;
         }
-        let drafts = match pending.shape {
-            StepShape::Feed => {
+        let drafts = match pending.kind {
+            StepKind::Feed => {
                 self.consume();
                 executed.status = StepStatus::Fed;
                 return executed;
             }
-            StepShape::Decode => 0,
-            StepShape::Speculate => self.options.limits.max_drafts,
+            StepKind::Decode => 0,
+            StepKind::Speculate => self.options.limits.max_drafts,
         };
         executed.status = StepStatus::Emitted;
         loop {
@@ -293,7 +293,7 @@ impl FakeModel {
     /// Opens the gate of a step.
     fn open(&mut self, ticket: Ticket, with: With) -> Result<(), FakeError> {
         let at_ns = self.clock.now_ns();
-        let closed = |pending: &Pending| pending.opened.is_none() && pending.shape == StepShape::Decode;
+        let closed = |pending: &Pending| pending.opened.is_none() && pending.kind == StepKind::Decode;
         let first = self.in_flight.iter_mut().find(|pending| closed(pending));
         let pending =
             first.unwrap_or_else(|| panic!("no gate is closed, and that of step {} is opened", ticket.value()));
@@ -370,28 +370,28 @@ impl StepModel for FakeModel {
         Ok(())
     }
 
-    fn submit(&mut self, shape: StepShape) -> Result<Ticket, FakeError> {
+    fn submit(&mut self, kind: StepKind) -> Result<Ticket, FakeError> {
         self.assert_usable("submit");
         let ring_slots = self.options.limits.ring_slots;
         assert!((self.in_flight.len() as u32) < ring_slots, "submit with all {ring_slots} ring slots in flight");
         let (host, _) = self.running.as_mut().expect("submit without a sequence");
-        match shape {
-            StepShape::Feed => {
+        match kind {
+            StepKind::Feed => {
                 assert!(host.feeds_left > 0, "Feed submitted with no prompt token to feed");
                 host.feeds_left -= 1;
             }
-            StepShape::Decode | StepShape::Speculate => {
-                assert!(host.feeds_left == 0, "{shape:?} submitted with {} prompt tokens to feed", host.feeds_left);
-                assert!(host.decodes_left > 0, "{shape:?} submitted beyond the budget");
+            StepKind::Decode | StepKind::Speculate => {
+                assert!(host.feeds_left == 0, "{kind:?} submitted with {} prompt tokens to feed", host.feeds_left);
+                assert!(host.decodes_left > 0, "{kind:?} submitted beyond the budget");
                 host.decodes_left -= 1;
-                let speculates = shape == StepShape::Speculate;
+                let speculates = kind == StepKind::Speculate;
                 assert!(
                     !speculates || host.speculative == SpeculativeDecoding::On,
                     "Speculate in a sequence that is not drafted"
                 );
             }
         }
-        assert!(host.cancelled_at_ns.is_none(), "{shape:?} submitted after a cancel");
+        assert!(host.cancelled_at_ns.is_none(), "{kind:?} submitted after a cancel");
         let step = self.steps;
         self.steps += 1;
         if self.has(Fault::Submit { step }) {
@@ -401,12 +401,12 @@ impl StepModel for FakeModel {
         self.clock.advance(self.options.submit);
         self.in_flight.push_back(Pending {
             step,
-            shape,
+            kind,
             opened: None,
             submitted_at_ns,
             submit_done_ns: self.clock.now_ns(),
         });
-        self.probe.note(Call::Submit { step, shape, in_flight: self.in_flight.len() as u32, at_ns: submitted_at_ns });
+        self.probe.note(Call::Submit { step, kind, in_flight: self.in_flight.len() as u32, at_ns: submitted_at_ns });
         Ok(Ticket::new(step))
     }
 
@@ -422,13 +422,13 @@ impl StepModel for FakeModel {
 
         // The device takes the step up as soon as it is there and the one before it is done, and samples when the gate is open.
         let begin_ns = pending.submit_done_ns.max(self.device_free_at_ns);
-        let gated = self.gate() != Gate::Open && pending.shape == StepShape::Decode;
+        let gated = self.gate() != Gate::Open && pending.kind == StepKind::Decode;
         assert!(!gated || pending.opened.is_some(), "wait for step {step}, whose gate is closed");
         let Executed { tokens, mut position, status, finish } = self.execute(&pending, begin_ns);
-        let taken = match (status, pending.shape) {
+        let taken = match (status, pending.kind) {
             (StepStatus::NoOp, _) => self.options.no_op,
-            (_, StepShape::Speculate) => self.options.step + self.options.draft_time,
-            (_, StepShape::Feed | StepShape::Decode) => self.options.step,
+            (_, StepKind::Speculate) => self.options.step + self.options.draft_time,
+            (_, StepKind::Feed | StepKind::Decode) => self.options.step,
         };
         let opened_at_ns = pending.opened.as_ref().map_or(0, |opened| opened.at_ns);
         let end_ns = (begin_ns + nanoseconds(taken)).max(opened_at_ns);
@@ -500,7 +500,7 @@ impl StepModel for FakeModel {
     }
 
     fn counters(&self) -> ModelCounters {
-        // Recorded once when built, one command buffer per ring slot and shape.
+        // Recorded once when built, one command buffer per ring slot and kind.
         let recordings = u64::from(self.options.limits.ring_slots) * 2;
         ModelCounters { submits: self.steps, recordings, ..ModelCounters::default() }
     }
@@ -524,7 +524,7 @@ mod tests {
     fn steps_behind_the_end_do_nothing() {
         let mut model = model();
         model.begin(&SequenceStart { eog: &[next_token(&[5], &Sampling::GREEDY, 1000)], ..start(&[5], 0, 3) }).unwrap();
-        let tickets = [(); 3].map(|()| model.submit(StepShape::Decode).unwrap());
+        let tickets = [(); 3].map(|()| model.submit(StepKind::Decode).unwrap());
         let outputs = tickets.map(|ticket| model.wait(ticket).unwrap());
         assert_eq!(outputs.each_ref().map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
         assert_eq!(outputs[0].finish, Some(DeviceFinish::EndOfGeneration));
@@ -535,7 +535,7 @@ mod tests {
     fn a_cancel_takes_effect_at_the_next_step_boundary() {
         let mut model = model();
         model.begin(&start(&[5], 0, 3)).unwrap();
-        let tickets = [(); 3].map(|()| model.submit(StepShape::Decode).unwrap());
+        let tickets = [(); 3].map(|()| model.submit(StepKind::Decode).unwrap());
         // The first step has begun by now, the others have not.
         model.cancel();
         let outputs = tickets.map(|ticket| model.wait(ticket).unwrap());
@@ -547,7 +547,7 @@ mod tests {
     fn begin_wants_an_empty_window() {
         let mut model = model();
         model.begin(&start(&[5], 0, 1)).unwrap();
-        model.submit(StepShape::Decode).unwrap();
+        model.submit(StepKind::Decode).unwrap();
         let _ = model.begin(&start(&[5], 0, 1));
     }
 
@@ -556,8 +556,8 @@ mod tests {
     fn waits_are_oldest_first() {
         let mut model = model();
         model.begin(&start(&[5], 0, 2)).unwrap();
-        model.submit(StepShape::Decode).unwrap();
-        let second = model.submit(StepShape::Decode).unwrap();
+        model.submit(StepKind::Decode).unwrap();
+        let second = model.submit(StepKind::Decode).unwrap();
         let _ = model.wait(second);
     }
 
@@ -572,8 +572,8 @@ mod tests {
     fn the_budget_bounds_the_steps() {
         let mut model = model();
         model.begin(&start(&[5], 0, 1)).unwrap();
-        model.submit(StepShape::Decode).unwrap();
-        let _ = model.submit(StepShape::Decode);
+        model.submit(StepKind::Decode).unwrap();
+        let _ = model.submit(StepKind::Decode);
     }
 
     #[test]
@@ -581,7 +581,7 @@ mod tests {
     fn the_prompt_is_fed_first() {
         let mut model = model();
         model.begin(&start(&[5, 6], 0, 1)).unwrap();
-        let _ = model.submit(StepShape::Decode);
+        let _ = model.submit(StepKind::Decode);
     }
 
     #[test]
@@ -590,7 +590,7 @@ mod tests {
         let mut model = model();
         model.begin(&start(&[5], 0, 9)).unwrap();
         for _ in 0..9 {
-            model.submit(StepShape::Decode).unwrap();
+            model.submit(StepKind::Decode).unwrap();
         }
     }
 }

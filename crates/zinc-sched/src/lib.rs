@@ -106,8 +106,8 @@ pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation};
 pub use kv::KvCache;
 pub use model::{
-    DeviceFinish, Gate, GpuSpan, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel,
-    StepOutput, StepShape, StepStatus, StepTiming, Ticket, TokenLogprobs, TokenRun,
+    DeviceFinish, Gate, GpuSpan, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepKind,
+    StepModel, StepOutput, StepStatus, StepTiming, Ticket, TokenLogprobs, TokenRun,
 };
 pub use request::{CancelHandle, Completion, Durations, FinishReason, Outlet, Request, Token, Tracing, Usage};
 pub use sampling::{Dry, LastTokens, Penalties, Sampling, SequenceBreakers, Xtc};

@@ -42,7 +42,7 @@ pub trait StepModel {
     ///
     /// # Errors
     /// The model's own, when the device does not take the step.
-    fn submit(&mut self, shape: StepShape) -> Result<Ticket, Self::Error>;
+    fn submit(&mut self, kind: StepKind) -> Result<Ticket, Self::Error>;
 
     /// Says what a step of a sequence with [`Gate::Guide`] may choose, and lets it sample.
     ///
@@ -178,7 +178,7 @@ pub enum HostChoice {
 /// What a step does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
-pub enum StepShape {
+pub enum StepKind {
     /// Takes one prompt token through the layers for its K/V; no head, no token comes out.
     Feed,
     /// Takes one token through the layers and the head and samples the next.
@@ -188,7 +188,7 @@ pub enum StepShape {
     Speculate,
 }
 
-impl StepShape {
+impl StepKind {
     /// Whether a token comes out.
     pub fn samples(self) -> bool {
         self != Self::Feed

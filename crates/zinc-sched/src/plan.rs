@@ -1,6 +1,6 @@
 //! What to do next, as pure functions of the counts. Nothing here touches a model, a clock or a channel.
 
-use crate::model::StepShape;
+use crate::model::StepKind;
 use crate::window::InflightDepth;
 
 /// What bounds the number of decoded tokens.
@@ -18,7 +18,7 @@ pub struct PlannedStep {
     /// Steps before it in the sequence.
     pub index: u32,
     /// What it does.
-    pub shape: StepShape,
+    pub kind: StepKind,
 }
 
 /// How many steps a sequence takes at most, known before the first is submitted: the prompt's length and the token budget decide it. How

@@ -1,7 +1,7 @@
 //! What an observed step means for the sequence, as a pure function.
 
 use crate::error::{Error, Result};
-use crate::model::{DeviceFinish, StepOutput, StepShape, StepStatus, TokenRun};
+use crate::model::{DeviceFinish, StepKind, StepOutput, StepStatus, TokenRun};
 use crate::plan::{Limit, Phase, PlannedStep, SequencePlan};
 use crate::request::FinishReason;
 
@@ -53,7 +53,7 @@ pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved>
     }
     let unexpected = || Error::UnexpectedOutput {
         step: step.index,
-        shape: step.shape,
+        kind: step.kind,
         expected_position: position,
         position: output.position,
         tokens: output.tokens.as_slice().len(),
@@ -61,15 +61,15 @@ pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved>
         finish: output.finish,
     };
     let run = output.tokens.as_slice();
-    let counts = match step.shape {
-        StepShape::Feed => 0..=0,
-        StepShape::Decode => 1..=1,
-        StepShape::Speculate => 1..=1 + max_drafts as usize,
+    let counts = match step.kind {
+        StepKind::Feed => 0..=0,
+        StepKind::Decode => 1..=1,
+        StepKind::Speculate => 1..=1 + max_drafts as usize,
     };
     if output.position != position || !counts.contains(&run.len()) {
         return Err(unexpected());
     }
-    match (step.shape.samples(), output.status) {
+    match (step.kind.samples(), output.status) {
         (false, StepStatus::Fed) if output.finish.is_none() => return Ok(Resolved::Fed),
         (true, StepStatus::Emitted) => {}
         _ => return Err(unexpected()),
@@ -115,8 +115,8 @@ mod tests {
     }
 
     /// Of a step at `position`, whose `sampled` follow from the plan.
-    fn resolve_at(plan: &SequencePlan, shape: StepShape, position: u32, output: &StepOutput) -> Result<Resolved> {
-        let step = PlannedStep { index: position, shape };
+    fn resolve_at(plan: &SequencePlan, kind: StepKind, position: u32, output: &StepOutput) -> Result<Resolved> {
+        let step = PlannedStep { index: position, kind };
         let sampled = position.saturating_sub(2);
         let phase = Phase::Running;
         resolve(&Expected { step, position, sampled, max_drafts: 3, plan, phase, eog: &EOG }, output)
@@ -129,11 +129,11 @@ mod tests {
     #[test]
     fn the_table_of_a_running_sequence() {
         use DeviceFinish::{Budget, Cancelled, ContextFull, EndOfGeneration};
-        use StepShape::{Decode, Feed};
+        use StepKind::{Decode, Feed};
         use StepStatus::{Emitted, Fed, NoOp};
         let plan = plan();
         let stop = |token| sampled(&[], Some(FinishReason::Stop { token }));
-        let ok = |shape, position, out| resolve_at(&plan, shape, position, &out).unwrap();
+        let ok = |kind, position, out| resolve_at(&plan, kind, position, &out).unwrap();
 
         assert_eq!(ok(Feed, 0, output(&[], 0, Fed, None)), Resolved::Fed);
         assert_eq!(ok(Decode, 2, output(&[5], 2, Emitted, None)), sampled(&[5], None));
@@ -145,7 +145,7 @@ mod tests {
             assert_eq!(last, sampled(&[5], Some(FinishReason::Length)), "{finish:?}");
         }
 
-        for (shape, position, out) in [
+        for (kind, position, out) in [
             (Feed, 0, output(&[], 1, Fed, None)),
             (Feed, 0, output(&[5], 0, Emitted, None)),
             (Feed, 0, output(&[], 0, NoOp, None)),
@@ -162,7 +162,7 @@ mod tests {
             (Decode, 2, output(&[5], 2, Emitted, Some(ContextFull))),
             (Decode, 2, output(&[5], 2, Emitted, Some(EndOfGeneration))),
         ] {
-            let got = resolve_at(&plan, shape, position, &out);
+            let got = resolve_at(&plan, kind, position, &out);
             assert!(
                 matches!(got, Err(Error::UnexpectedOutput { step, .. }) if step == position),
                 "{position} {out:?}: {got:?}"
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_speculative_step_brings_several_tokens() {
         use DeviceFinish::{Budget, EndOfGeneration};
-        use StepShape::Speculate;
+        use StepKind::Speculate;
         use StepStatus::Emitted;
         let plan = plan();
         let at = |position, tokens: &[u32], finish| {
@@ -197,7 +197,7 @@ mod tests {
         let plan = SequencePlan::new(3, 0, None, 4);
         for finish in [None, Some(DeviceFinish::Budget), Some(DeviceFinish::ContextFull)] {
             let out = output(&[5], 3, StepStatus::Emitted, finish);
-            let got = resolve_at(&plan, StepShape::Decode, 3, &out).unwrap();
+            let got = resolve_at(&plan, StepKind::Decode, 3, &out).unwrap();
             assert_eq!(got, sampled(&[5], Some(FinishReason::ContextFull)), "{finish:?}");
         }
     }
@@ -206,7 +206,7 @@ mod tests {
     fn logits_that_are_not_finite_name_the_step() {
         for status in [StepStatus::Emitted, StepStatus::NoOp] {
             let out = output(&[], 4, status, Some(DeviceFinish::NonFinite));
-            let got = resolve_at(&plan(), StepShape::Decode, 4, &out);
+            let got = resolve_at(&plan(), StepKind::Decode, 4, &out);
             assert!(matches!(got, Err(Error::NonFinite { step: 4, position: 4 })), "{got:?}");
         }
     }
@@ -216,7 +216,7 @@ mod tests {
         let plan = plan();
         for finish in [None, Some(DeviceFinish::NonFinite), Some(DeviceFinish::Cancelled)] {
             for status in [StepStatus::Fed, StepStatus::Emitted, StepStatus::NoOp] {
-                let step = PlannedStep { index: 3, shape: StepShape::Decode };
+                let step = PlannedStep { index: 3, kind: StepKind::Decode };
                 let (position, sampled, phase) = (3, 1, Phase::Draining);
                 let expected = Expected { step, position, sampled, max_drafts: 3, plan: &plan, phase, eog: &EOG };
                 assert_eq!(resolve(&expected, &output(&[1], 77, status, finish)).unwrap(), Resolved::Stale);

@@ -8,7 +8,7 @@ use crate::control::Verdict;
 use crate::error::{Error, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
-use crate::model::{Gate, StepModel, StepOutput, StepShape, TokenRun};
+use crate::model::{Gate, StepKind, StepModel, StepOutput, TokenRun};
 use crate::plan::{Action, Phase, PlannedStep, SequencePlan, next_action};
 use crate::request::{FinishReason, Outlet};
 use crate::resolve::{Expected, Resolved, resolve};
@@ -51,9 +51,9 @@ pub(crate) enum PolicyRole<'a> {
 
 impl PolicyRole<'_> {
     /// What the next step that samples is submitted as.
-    fn shape(&mut self) -> StepShape {
+    fn kind(&mut self) -> StepKind {
         let speculates = if let Self::Deciding { policy, .. } = self { policy.speculates() } else { false };
-        if speculates { StepShape::Speculate } else { StepShape::Decode }
+        if speculates { StepKind::Speculate } else { StepKind::Decode }
     }
 
     fn max_drafts(&self) -> u32 {
@@ -89,7 +89,7 @@ impl<M: StepModel> Sequence<'_, M> {
             match next_action(&self.plan, self.progress.phase(), progressed, self.window.depth()) {
                 Action::Done => return Ok(()),
                 Action::Feed => {
-                    self.window.submit(self.model, StepShape::Feed)?;
+                    self.window.submit(self.model, StepKind::Feed)?;
                 }
                 Action::Sample => self.submit_sampling()?,
                 Action::Observe => self.observe()?,
@@ -98,7 +98,7 @@ impl<M: StepModel> Sequence<'_, M> {
     }
 
     fn submit_sampling(&mut self) -> Result<()> {
-        let ticket = self.window.submit(self.model, self.policy_role.shape())?;
+        let ticket = self.window.submit(self.model, self.policy_role.kind())?;
         self.gates.submitted(ticket);
         Ok(())
     }
@@ -161,9 +161,9 @@ impl<M: StepModel> Sequence<'_, M> {
             Ok(Resolved::Stale) | Err(_) => return,
         };
         if let Some(policy) = self.policy_role.policy() {
-            policy.observed(step.shape, tokens, observed_ns);
+            policy.observed(step.kind, tokens, observed_ns);
         }
-        if step.shape == StepShape::Speculate {
+        if step.kind == StepKind::Speculate {
             self.speculation_stats.steps += 1;
             self.speculation_stats.tokens += u64::from(tokens);
         }

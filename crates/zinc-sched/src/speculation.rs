@@ -1,6 +1,6 @@
 //! When to speculate: a pure policy that compares what tokens cost with drafts and without.
 
-use crate::model::StepShape;
+use crate::model::StepKind;
 
 /// Whether an engine speculates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -71,7 +71,7 @@ pub struct SpeculationPolicy {
     /// What the latest plain steps took.
     plain: PlainSteps,
     /// The step observed before, and when.
-    before: Option<(StepShape, u64)>,
+    before: Option<(StepKind, u64)>,
     /// How many trials in a row have lost much: each doubles the pause behind the next.
     losses: u32,
     resume_cost: ResumeCost,
@@ -132,7 +132,7 @@ impl Balance {
     }
 }
 
-/// Whether the step before was of the same shape.
+/// Whether the step before was of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Steady {
     Yes,
@@ -187,23 +187,23 @@ impl SpeculationPolicy {
             self.stage = Stage::trial();
         }
         // As if a prompt token had just been fed.
-        self.before = Some((StepShape::Feed, at_ns));
+        self.before = Some((StepKind::Feed, at_ns));
     }
 
     /// Takes a step of the sequence, in order of submission, that was observed at `at_ns` and sampled `tokens`.
-    pub fn observed(&mut self, shape: StepShape, tokens: u32, at_ns: u64) {
+    pub fn observed(&mut self, kind: StepKind, tokens: u32, at_ns: u64) {
         if self.speculation != SpeculationMode::Automatic {
             return;
         }
-        let Some((before, before_ns)) = self.before.replace((shape, at_ns)) else { return };
+        let Some((before, before_ns)) = self.before.replace((kind, at_ns)) else { return };
         let took_ns = at_ns.saturating_sub(before_ns);
-        let steady = if before == shape { Steady::Yes } else { Steady::No };
-        match (shape, steady) {
-            (StepShape::Feed, _) | (StepShape::Decode, Steady::No) => {}
-            (StepShape::Decode, Steady::Yes) => self.plain.push(took_ns),
-            (StepShape::Speculate, _) => self.charge(took_ns, tokens, steady),
+        let steady = if before == kind { Steady::Yes } else { Steady::No };
+        match (kind, steady) {
+            (StepKind::Feed, _) | (StepKind::Decode, Steady::No) => {}
+            (StepKind::Decode, Steady::Yes) => self.plain.push(took_ns),
+            (StepKind::Speculate, _) => self.charge(took_ns, tokens, steady),
         }
-        self.sampled(shape, tokens);
+        self.sampled(kind, tokens);
     }
 
     /// Notes that the sequence has ended; what was in flight is not observed.
@@ -228,8 +228,8 @@ impl SpeculationPolicy {
     }
 
     /// Moves on to another stage when the present one is over.
-    fn sampled(&mut self, shape: StepShape, tokens: u32) {
-        let speculative = shape == StepShape::Speculate;
+    fn sampled(&mut self, kind: StepKind, tokens: u32) {
+        let speculative = kind == StepKind::Speculate;
         let plain_ns = self.plain.step_ns();
         match &mut self.stage {
             Stage::Timing { steps } if self.plain.timed >= *steps => self.stage = Stage::trial(),
@@ -308,15 +308,15 @@ mod tests {
         let drafted = policy.wants_drafts(tokens, ResumeCost::Free);
         policy.begun(0, ResumeCost::Free);
         while sampled < tokens {
-            let (shape, ns, count) = if drafted && policy.speculates() {
+            let (kind, ns, count) = if drafted && policy.speculates() {
                 speculative += 1;
-                (StepShape::Speculate, drafted_ns, *runs.next().unwrap())
+                (StepKind::Speculate, drafted_ns, *runs.next().unwrap())
             } else {
-                (StepShape::Decode, plain_ns, 1)
+                (StepKind::Decode, plain_ns, 1)
             };
             at_ns += ns;
             sampled += count;
-            policy.observed(shape, count, at_ns);
+            policy.observed(kind, count, at_ns);
         }
         policy.ended();
         (at_ns, speculative)
@@ -395,7 +395,7 @@ mod tests {
         policy.begun(0, ResumeCost::Free);
         for took_ns in [0, 100_000, 100, 100, 100, 100, 100, 100, 100] {
             at_ns += took_ns;
-            policy.observed(StepShape::Decode, 1, at_ns);
+            policy.observed(StepKind::Decode, 1, at_ns);
         }
         policy.ended();
         assert!(policy.speculates());
@@ -427,9 +427,9 @@ mod tests {
     fn times_beyond_all_measure_do_not_overflow() {
         let mut policy = automatic();
         policy.begun(0, ResumeCost::Free);
-        for (shape, tokens) in [(StepShape::Decode, 1), (StepShape::Speculate, 8)].into_iter().cycle().take(100) {
-            policy.observed(shape, tokens, 0);
-            policy.observed(shape, tokens, u64::MAX);
+        for (kind, tokens) in [(StepKind::Decode, 1), (StepKind::Speculate, 8)].into_iter().cycle().take(100) {
+            policy.observed(kind, tokens, 0);
+            policy.observed(kind, tokens, u64::MAX);
         }
     }
 
@@ -449,13 +449,13 @@ mod tests {
             policy.begun(at_ns, ResumeCost::CatchUp);
             while sampled < tokens {
                 let speculates = drafted && policy.speculates();
-                let (shape, ns) = if speculates { (StepShape::Speculate, 1_000) } else { (StepShape::Decode, 100) };
+                let (kind, ns) = if speculates { (StepKind::Speculate, 1_000) } else { (StepKind::Decode, 100) };
                 if speculates {
                     speculative_at.push(sampled);
                 }
                 at_ns += ns;
                 sampled += 1;
-                policy.observed(shape, 1, at_ns);
+                policy.observed(kind, 1, at_ns);
             }
             policy.ended();
             speculative_at

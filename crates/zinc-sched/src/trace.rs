@@ -1,7 +1,7 @@
 //! What happened when: one row per step, and what the rows say about the seam between steps. Pure data; writing it somewhere is the
 //! caller's.
 
-use crate::model::{GpuSpan, ModelCounters, StepOutput, StepShape, StepStatus, StepTiming};
+use crate::model::{GpuSpan, ModelCounters, StepKind, StepOutput, StepStatus, StepTiming};
 use crate::plan::PlannedStep;
 
 /// One step of a traced sequence.
@@ -11,7 +11,8 @@ pub struct StepTrace {
     /// Steps before it in the sequence.
     pub step: u32,
     /// What it was submitted as.
-    pub shape: StepShape,
+    #[cfg_attr(feature = "serde", serde(rename = "shape"))]
+    pub kind: StepKind,
     /// Position of the first token that went in.
     pub position: u32,
     /// Tokens that it sampled.
@@ -27,7 +28,7 @@ impl StepTrace {
     pub(crate) fn new(step: &PlannedStep, output: &StepOutput) -> Self {
         Self {
             step: step.index,
-            shape: step.shape,
+            kind: step.kind,
             position: output.position,
             tokens: output.tokens.as_slice().len() as u32,
             status: output.status,
@@ -143,7 +144,7 @@ impl TraceSummary {
             recordings_per_step: per_step(trace.counters.recordings),
             fence_waits: trace.counters.fence_waits,
             all: Seam::of(&trace.steps, |_| true),
-            decode: Seam::of(&trace.steps, |s| s.shape.samples()),
+            decode: Seam::of(&trace.steps, |s| s.kind.samples()),
         }
     }
 }
@@ -152,12 +153,12 @@ impl TraceSummary {
 mod tests {
     use super::*;
 
-    fn row(step: u32, shape: StepShape, submit_done_ns: u64, gpu: Option<(u64, u64)>) -> StepTrace {
-        let status = if shape == StepShape::Feed { StepStatus::Fed } else { StepStatus::Emitted };
+    fn row(step: u32, kind: StepKind, submit_done_ns: u64, gpu: Option<(u64, u64)>) -> StepTrace {
+        let status = if kind == StepKind::Feed { StepStatus::Fed } else { StepStatus::Emitted };
         let gpu = gpu.map(|(begin_ns, end_ns)| GpuSpan { begin_ns, end_ns, idle_ns: 0 });
         let timing =
             StepTiming { submitted_at_ns: submit_done_ns.saturating_sub(1), submit_done_ns, observed_at_ns: 0, gpu };
-        StepTrace { step, shape, position: step, tokens: u32::from(shape.samples()), status, timing }
+        StepTrace { step, kind, position: step, tokens: u32::from(kind.samples()), status, timing }
     }
 
     #[test]
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn gaps_and_submits_ahead_are_counted_per_pair() {
-        use StepShape::{Decode, Feed};
+        use StepKind::{Decode, Feed};
         let trace = Trace {
             steps: vec![
                 row(0, Feed, 5, Some((10, 20))),
@@ -195,13 +196,13 @@ mod tests {
 
     #[test]
     fn steps_that_did_not_run_or_were_not_stamped_make_no_pair() {
-        let mut no_op = row(1, StepShape::Decode, 0, Some((20, 21)));
+        let mut no_op = row(1, StepKind::Decode, 0, Some((20, 21)));
         no_op.status = StepStatus::NoOp;
         let steps = vec![
-            row(0, StepShape::Decode, 0, Some((10, 20))),
+            row(0, StepKind::Decode, 0, Some((10, 20))),
             no_op,
-            row(2, StepShape::Decode, 0, Some((30, 40))),
-            row(3, StepShape::Decode, 0, None),
+            row(2, StepKind::Decode, 0, Some((30, 40))),
+            row(3, StepKind::Decode, 0, None),
         ];
         let summary = TraceSummary::of(&Trace { steps, counters: ModelCounters::default() });
         assert_eq!((summary.steps, summary.no_ops, summary.all.pairs), (4, 1, 0));

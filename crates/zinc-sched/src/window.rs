@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::error::{Error, ModelCall, Result};
-use crate::model::{StepModel, StepOutput, StepShape, Ticket};
+use crate::model::{StepKind, StepModel, StepOutput, Ticket};
 use crate::plan::{PlannedStep, Progressed};
 
 /// How many steps may be submitted and not yet observed.
@@ -81,12 +81,12 @@ impl Window {
 
     /// How far the sequence is, given the tokens sampled by observed steps.
     pub(crate) fn progressed(&self, sampled: u32) -> Progressed {
-        let sampling = self.flights.iter().filter(|(step, _)| step.shape.samples()).count() as u32;
+        let sampling = self.flights.iter().filter(|(step, _)| step.kind.samples()).count() as u32;
         Progressed { fed: self.fed, sampled, in_flight: self.in_flight(), sampling }
     }
 
-    pub(crate) fn submit<M: StepModel>(&mut self, model: &mut M, shape: StepShape) -> Result<Ticket> {
-        let step = PlannedStep { index: self.submitted, shape };
+    pub(crate) fn submit<M: StepModel>(&mut self, model: &mut M, kind: StepKind) -> Result<Ticket> {
+        let step = PlannedStep { index: self.submitted, kind };
         assert!(
             self.in_flight() < self.depth.get(),
             "step {} submitted with {} of {} in flight",
@@ -95,10 +95,10 @@ impl Window {
             self.depth
         );
         let ticket =
-            model.submit(shape).map_err(|source| Error::model(ModelCall::Submit { step: step.index }, source))?;
+            model.submit(kind).map_err(|source| Error::model(ModelCall::Submit { step: step.index }, source))?;
         self.flights.push_back((step, ticket));
         self.submitted += 1;
-        self.fed += u32::from(shape == StepShape::Feed);
+        self.fed += u32::from(kind == StepKind::Feed);
         Ok(ticket)
     }
 

@@ -9,7 +9,7 @@ use support::control::{Behaviour, Chooser, Turn};
 use support::{BreakAfter, CancelAfter, Cancellable, DEPTHS, VOCABULARY, depth, drafting, engine, ids, request, run};
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe};
 use zinc_sched::{
-    CancelHandle, Control, Engine, Error, FinishReason, ManualClock, ModelCall, Outlet, Request, Sampling, StepShape,
+    CancelHandle, Control, Engine, Error, FinishReason, ManualClock, ModelCall, Outlet, Request, Sampling, StepKind,
     Token, TraceSummary, Tracing,
 };
 
@@ -386,7 +386,7 @@ fn what_the_host_decides_is_not_drafted() {
         let (mut engine, probe) = engine(options, drafting(7, 0, FakeOptions::default()));
         let (tokens, completion) = run(&mut engine, &controlled(chooser, &PROMPT, Behaviour::default())).unwrap();
         assert_eq!((tokens, completion.speculation_stats.steps), (expected(chooser), 0));
-        let speculation_stats = |call: &Call| matches!(call, Call::Submit { shape: StepShape::Speculate, .. });
+        let speculation_stats = |call: &Call| matches!(call, Call::Submit { kind: StepKind::Speculate, .. });
         assert!(!probe.calls().iter().any(speculation_stats));
     }
 }

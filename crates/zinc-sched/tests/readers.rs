@@ -9,7 +9,7 @@ use support::{DEPTHS, VOCABULARY, depth, drafting, ids, request, run};
 use zinc_sched::fake::{Call, FakeError, FakeModel, FakeOptions, Probe, continuation};
 use zinc_sched::{
     Engine, EngineHandle, EngineOptions, Error, Event, FinishReason, Generation, Guide, HostChoice, ManualClock,
-    ModelCounters, ModelLimits, Request, Sampling, SequenceStart, SpeculationMode, StepModel, StepOutput, StepShape,
+    ModelCounters, ModelLimits, Request, Sampling, SequenceStart, SpeculationMode, StepKind, StepModel, StepOutput,
     Ticket,
 };
 
@@ -214,8 +214,8 @@ impl StepModel for Lent<'_> {
         self.0.begin(start)
     }
 
-    fn submit(&mut self, shape: StepShape) -> Result<Ticket, FakeError> {
-        self.0.submit(shape)
+    fn submit(&mut self, kind: StepKind) -> Result<Ticket, FakeError> {
+        self.0.submit(kind)
     }
 
     fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), FakeError> {

@@ -12,7 +12,7 @@ use support::{
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe, TokenStream, continuation};
 use zinc_sched::{
     CancelHandle, Clock, Engine, EngineOptions, Error, FinishReason, ManualClock, ModelLimits, Request, Sampling,
-    SpeculationMode, SpeculationStats, StepShape, Token, Tracing,
+    SpeculationMode, SpeculationStats, StepKind, Token, Tracing,
 };
 
 const PROMPT: [u32; 4] = [3, 1, 4, 1];
@@ -28,9 +28,9 @@ fn agreements() -> impl Iterator<Item = (u32, u64)> {
     [0, 1, 2, 7].into_iter().flat_map(|drafts| [0, 1, 2, 3, 7].map(|wrong| (drafts, wrong)))
 }
 
-fn shapes(probe: &Probe) -> Vec<StepShape> {
-    let shape = |call: Call| if let Call::Submit { shape, .. } = call { Some(shape) } else { None };
-    probe.calls().into_iter().filter_map(shape).collect()
+fn kinds(probe: &Probe) -> Vec<StepKind> {
+    let kind = |call: Call| if let Call::Submit { kind, .. } = call { Some(kind) } else { None };
+    probe.calls().into_iter().filter_map(kind).collect()
 }
 
 /// Requests that continue what was delivered are answered as by a fresh engine.
@@ -196,7 +196,7 @@ fn accepted_drafts_are_counted() {
             );
             let accepted = if wrong == 0 { f64::from(drafts) } else { 0.0 };
             assert_eq!(completion.speculation_stats.accepted_per_step(), Some(accepted));
-            let sampling = shapes(&probe).iter().filter(|shape| **shape == StepShape::Speculate).count();
+            let sampling = kinds(&probe).iter().filter(|kind| **kind == StepKind::Speculate).count();
             assert_eq!(sampling as u64, steps + u64::from(completion.overshoot_steps));
         }
     }
@@ -214,7 +214,7 @@ fn an_end_in_the_first_step_accepts_nothing() {
 fn log_probabilities_are_of_one_token_a_step() {
     let (mut engine, probe) = engine(speculating(SpeculationMode::Always, 4), drafting(7, 0, FakeOptions::default()));
     run(&mut engine, &Request { logprobs: Some(5), ..request(&PROMPT, 24) }).unwrap();
-    assert!(!shapes(&probe).contains(&StepShape::Speculate));
+    assert!(!kinds(&probe).contains(&StepKind::Speculate));
 }
 
 #[test]
@@ -289,11 +289,11 @@ fn steps_that_the_host_decides_are_no_measure_of_plain_ones() {
     let slow = Behaviour::working(&clock, Duration::from_millis(50));
     let control = Chooser::Sampler.control(&PROMPT, VOCABULARY, slow);
     run(&mut engine, &Request { control, ..request(&PROMPT, 40) }).unwrap();
-    let before = shapes(&probe).len();
+    let before = kinds(&probe).len();
     run(&mut engine, &request(&PROMPT, 50)).unwrap();
-    let plain = shapes(&probe)[before..].iter().take_while(|shape| **shape == StepShape::Decode).count();
+    let plain = kinds(&probe)[before..].iter().take_while(|kind| **kind == StepKind::Decode).count();
     assert!(plain > 8, "{plain} steps were plain before the first trial");
-    let speculative = shapes(&probe).iter().filter(|shape| **shape == StepShape::Speculate).count();
+    let speculative = kinds(&probe).iter().filter(|kind| **kind == StepKind::Speculate).count();
     assert_eq!(speculative, 3, "one trial, which is lost");
 }
 

@@ -15,7 +15,7 @@ use zinc_model::tokenizer::{DecodeStream, Tokenizer};
 use zinc_sched::adapter::{DraftSource, Queues, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Completion, Engine, EngineOptions, FnClock, KvCache, Outlet, Request, Sampling, SequenceStart, SpeculationMode,
-    SpeculationStats, SpeculativeDecoding, StepModel as _, StepShape, Token, TraceSummary, Tracing,
+    SpeculationStats, SpeculativeDecoding, StepKind, StepModel as _, Token, TraceSummary, Tracing,
 };
 use zinc_vk::host_now_ns;
 
@@ -169,11 +169,11 @@ impl<'a> Bench<'a> {
             progress.inc(1);
         }
         progress.finish_and_clear();
-        let shape = match test.work {
-            Work::Prompt(_) => StepShape::Feed,
-            Work::Generate(_) | Work::Both(..) => StepShape::Decode,
+        let kind = match test.work {
+            Work::Prompt(_) => StepKind::Feed,
+            Work::Generate(_) | Work::Both(..) => StepKind::Decode,
         };
-        let stats = engine.model().step_stats(shape)?;
+        let stats = engine.model().step_stats(kind)?;
         let cost = self.cost(engine.model(), test);
         let queues = engine.model().options().queues;
         drop(engine);
@@ -202,7 +202,7 @@ impl<'a> Bench<'a> {
         let start = SequenceStart::new(tokens, depth, steps, &self.sampling);
         let times = model.profile(&start, steps)?;
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
-        let ops = model.plan(StepShape::Decode).ops.iter().zip(times.ops_ns);
+        let ops = model.plan(StepKind::Decode).ops.iter().zip(times.ops_ns);
         let ops = ops.map(|(op, ns)| (op.label(weights), op.cost(weights, &sizes, depth + steps / 2), ns)).collect();
         Ok(TimedOps { ops, empty_ns: times.empty_ns })
     }
@@ -281,8 +281,8 @@ impl<'a> Bench<'a> {
     fn cost(&self, model: &VulkanModel, test: Test) -> Cost {
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
         let position = test.depth + test.work.tokens() / 2;
-        let of = |shape| -> Cost { model.plan(shape).ops.iter().map(|op| op.cost(weights, &sizes, position)).sum() };
-        let (fed, decoded) = (of(StepShape::Feed), of(StepShape::Decode));
+        let of = |kind| -> Cost { model.plan(kind).ops.iter().map(|op| op.cost(weights, &sizes, position)).sum() };
+        let (fed, decoded) = (of(StepKind::Feed), of(StepKind::Decode));
         let (prompt, generated) = (u64::from(test.work.prompt()), u64::from(test.work.generated()));
         let mean = |fed: u64, decoded: u64| (fed * prompt + decoded * generated) / (prompt + generated);
         Cost {

@@ -75,7 +75,7 @@ fn complete(lane: usize, name: &str, origin_ns: u64, (begin_ns, end_ns): (u64, u
             "step": step.step,
             "position": step.position,
             "tokens": step.tokens,
-            "shape": step.shape,
+            "shape": step.kind,
             "status": step.status,
         },
     })
@@ -98,7 +98,7 @@ mod tests {
     fn recorded() -> Recorded {
         let step = |position, at: u64, status: &str| Step {
             step: position - 5,
-            shape: "decode".to_owned(),
+            kind: "decode".to_owned(),
             position,
             tokens: if status == "no_op" { 0 } else { 3 },
             status: status.to_owned(),

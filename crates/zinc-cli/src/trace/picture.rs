@@ -113,7 +113,7 @@ impl<'a> View<'a> {
             Some(from) => steps.partition_point(|step| step.step < from),
             None => {
                 // Steps of the generation that did something; the prompt's where there is none.
-                let generated = steps.iter().position(|step| step.shape != "feed").unwrap_or(0);
+                let generated = steps.iter().position(|step| step.kind != "feed").unwrap_or(0);
                 let ran = steps[generated.min(steps.len())..].iter().take_while(|step| step.ran()).count();
                 generated + ran.saturating_sub(count) / 2
             }
@@ -370,7 +370,7 @@ mod tests {
             let submit_done_ns = if sync == "fence" { end_ns + 20_000 } else { submitted_at_ns + 3_000 };
             Step {
                 step,
-                shape: "decode".to_owned(),
+                kind: "decode".to_owned(),
                 position: 40 + step,
                 tokens: 1,
                 status: "emitted".to_owned(),

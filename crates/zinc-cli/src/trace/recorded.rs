@@ -82,12 +82,13 @@ pub(crate) struct SeamSummary {
     pub(crate) submitted_ahead_share: Option<f64>,
 }
 
-/// A step: a [`StepTrace`](zinc_sched::StepTrace), whose shape and status are kept as the words they are written as.
+/// A step: a [`StepTrace`](zinc_sched::StepTrace), whose kind and status are kept as the words they are written as.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Step {
     /// Steps before it in the sequence.
     pub(crate) step: u32,
-    pub(crate) shape: String,
+    #[serde(rename = "shape")]
+    pub(crate) kind: String,
     /// Position of the first token that went in.
     pub(crate) position: u32,
     /// Tokens that it sampled.
@@ -165,8 +166,8 @@ pub(super) fn parse(text: &str) -> Result<Recorded, String> {
 #[cfg(test)]
 mod tests {
     use zinc_sched::{
-        Durations, FinishReason, GpuSpan, ModelCounters, SpeculationStats, StepShape, StepStatus, StepTiming,
-        StepTrace, Trace, Usage,
+        Durations, FinishReason, GpuSpan, ModelCounters, SpeculationStats, StepKind, StepStatus, StepTiming, StepTrace,
+        Trace, Usage,
     };
 
     use super::*;
@@ -175,7 +176,7 @@ mod tests {
     fn what_is_written_can_be_read() {
         let step = |step, gpu| StepTrace {
             step,
-            shape: StepShape::Decode,
+            kind: StepKind::Decode,
             position: 7 + step,
             tokens: 2,
             status: StepStatus::Emitted,
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(head, ("fence", 1, "a card", 250));
         assert_eq!(recorded.tokens_per_second, Some(2.0));
         assert_eq!(recorded.summary.decode.gpu_step_ns.map(|step| step.median), Some(1));
-        let words = (&recorded.steps[0].shape[..], &recorded.steps[0].status[..]);
+        let words = (&recorded.steps[0].kind[..], &recorded.steps[0].status[..]);
         assert_eq!(words, ("decode", "emitted"));
         assert_eq!(recorded.steps[0].gpu, Some(Stamps { begin_ns: 3, end_ns: 4, idle_ns: 1 }));
         assert_eq!((recorded.steps[1].position, recorded.steps[1].observed_at_ns), (8, u64::MAX));

@@ -17,7 +17,7 @@ use super::sequence::{end_tokens, initial_state};
 use super::{Score, plan_kind, step_output};
 use crate::control::Guide;
 use crate::model::{
-    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, StepModel, StepOutput, StepShape, StepTiming, Ticket,
+    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, StepKind, StepModel, StepOutput, StepTiming, Ticket,
 };
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
@@ -39,7 +39,7 @@ pub struct InterpreterModel {
 #[derive(Debug)]
 struct InFlight {
     ticket: Ticket,
-    shape: StepShape,
+    kind: StepKind,
     submitted_at_ns: u64,
     submit_done_ns: u64,
     /// Whether its logits are there.
@@ -112,13 +112,13 @@ impl StepModel for InterpreterModel {
         Ok(())
     }
 
-    fn submit(&mut self, shape: StepShape) -> Result<Ticket, Infallible> {
+    fn submit(&mut self, kind: StepKind) -> Result<Ticket, Infallible> {
         self.submits += 1;
         let ticket = Ticket::new(self.submits);
         let now_ns = host_now_ns();
         self.in_flight.push_back(InFlight {
             ticket,
-            shape,
+            kind,
             submitted_at_ns: now_ns,
             submit_done_ns: now_ns,
             forward_done: false,
@@ -148,9 +148,9 @@ impl StepModel for InterpreterModel {
         let step = self.in_flight.pop_front().filter(|step| step.ticket == ticket);
         let Some(step) = step else { panic!("waited for {ticket:?}, which is not the oldest step in flight") };
         if !step.forward_done {
-            self.interpreter.forward(plan_kind(step.shape));
+            self.interpreter.forward(plan_kind(step.kind));
         }
-        let samples = step.shape.samples() && self.interpreter.state.live > 0;
+        let samples = step.kind.samples() && self.interpreter.state.live > 0;
         let candidates: Vec<Candidate> = samples.then(|| self.candidate(&step)).into_iter().collect();
         let report: StepReport = self.interpreter.advance(self.cancelled, &candidates);
         let logprobs = self.logprobs.filter(|_| samples).map(|top| {

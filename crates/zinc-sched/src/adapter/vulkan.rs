@@ -31,7 +31,7 @@ use super::sequence::{end_tokens, follower_state, initial_state};
 use super::{Score, step_output};
 use crate::control::Guide;
 use crate::model::{
-    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, StepOutput, StepShape,
+    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepKind, StepModel, StepOutput,
     StepTiming, Ticket,
 };
 use crate::request::Tracing;
@@ -89,7 +89,7 @@ pub struct VulkanModel {
 #[derive(Debug)]
 struct InFlight {
     ticket: Ticket,
-    shape: StepShape,
+    kind: StepKind,
     slot: u32,
     /// When its logits are there, if the host is to see them.
     forward: Option<TimelinePoint>,
@@ -186,16 +186,16 @@ impl VulkanModel {
 
     /// The operations of a step of one token of the running sequence.
     #[must_use]
-    pub fn plan(&self, shape: StepShape) -> &StepPlan {
-        &self.plans[usize::from(shape.samples())]
+    pub fn plan(&self, kind: StepKind) -> &StepPlan {
+        &self.plans[usize::from(kind.samples())]
     }
 
     /// What the recording of a step of one token of the running sequence consists of.
     ///
     /// # Errors
     /// What the device says: it is recorded once more to be counted.
-    pub fn step_stats(&self, shape: StepShape) -> Result<RecordingStats> {
-        let part = if shape.samples() { Part::Decode(self.way) } else { Part::Feed };
+    pub fn step_stats(&self, kind: StepKind) -> Result<RecordingStats> {
+        let part = if kind.samples() { Part::Decode(self.way) } else { Part::Feed };
         Ok(self.ingredients().record(part, 0)?.finish()?.stats())
     }
 
@@ -416,33 +416,33 @@ impl StepModel for VulkanModel {
         Ok(())
     }
 
-    fn submit(&mut self, shape: StepShape) -> Result<Ticket> {
+    fn submit(&mut self, kind: StepKind) -> Result<Ticket> {
         let ticket = Ticket::new(self.next_ticket);
         let slot = (self.next_ticket % u64::from(self.limits.ring_slots)) as u32;
-        if shape == StepShape::Speculate {
+        if kind == StepKind::Speculate {
             let behind = std::mem::take(&mut self.behind);
             if self.follows() {
                 self.catch_up(behind)?;
             }
-        } else if shape == StepShape::Decode {
+        } else if kind == StepKind::Decode {
             self.behind += 1;
         }
         let submitted_at_ns = host_now_ns();
-        let split = shape == StepShape::Decode && self.is_split();
+        let split = kind == StepKind::Decode && self.is_split();
         let gate = (split && self.way.gate != Gate::Open).then(|| {
             self.promised += 1;
             self.promised
         });
-        let part = match shape {
-            StepShape::Feed => Part::Feed,
-            StepShape::Decode if split => Part::Forward(self.way),
-            StepShape::Decode => Part::Decode(self.way),
-            StepShape::Speculate => Part::Speculate(self.way),
+        let part = match kind {
+            StepKind::Feed => Part::Feed,
+            StepKind::Decode if split => Part::Forward(self.way),
+            StepKind::Decode => Part::Decode(self.way),
+            StepKind::Speculate => Part::Speculate(self.way),
         };
         if let Some(stamps) = &self.stamps {
             stamps.reset(slot);
         }
-        let feeds_draft = shape == StepShape::Feed && self.follows();
+        let feeds_draft = kind == StepKind::Feed && self.follows();
         let (mut forward, mut done, mut unsampled) = (None, None, false);
         match self.options.sync {
             Sync::Timeline => {
@@ -464,7 +464,7 @@ impl StepModel for VulkanModel {
         }
         self.in_flight.push_back(InFlight {
             ticket,
-            shape,
+            kind,
             slot,
             forward,
             done,
@@ -522,7 +522,7 @@ impl StepModel for VulkanModel {
         }
         let observed_at_ns = host_now_ns();
         self.waited_ns += observed_at_ns - before_ns;
-        let split = step.shape == StepShape::Decode && self.is_split();
+        let split = step.kind == StepKind::Decode && self.is_split();
         let timing = StepTiming {
             submitted_at_ns: step.submitted_at_ns,
             submit_done_ns: step.submit_done_ns,
@@ -530,9 +530,9 @@ impl StepModel for VulkanModel {
             gpu: self.stamps.as_ref().map(|stamps| stamps.span(step.slot, split, &self.memory)).transpose()?,
         };
         let report = self.memory.report(step.slot);
-        let logprobs = (self.way.choosing.logprobs && step.shape == StepShape::Decode)
+        let logprobs = (self.way.choosing.logprobs && step.kind == StepKind::Decode)
             .then(|| Arc::new(log_probabilities(&self.memory.logprobs(step.slot), report.logit, self.top)));
-        if self.follows() && step.shape != StepShape::Decode {
+        if self.follows() && step.kind != StepKind::Decode {
             self.followed = report.position;
         }
         if report.status == STATUS_SAMPLED {

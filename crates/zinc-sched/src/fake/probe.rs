@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::model::{StepShape, StepStatus};
+use crate::model::{StepKind, StepStatus};
 
 /// A call into the simulated model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub enum Call {
     Submit {
         /// Steps before it over the lifetime of the model.
         step: u64,
-        /// Its shape.
-        shape: StepShape,
+        /// Its kind.
+        kind: StepKind,
         /// Steps in flight, this one included.
         in_flight: u32,
         /// When the call was made.

@@ -10,7 +10,7 @@ use zinc_model::device::DeviceModel;
 use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
-    Engine, EngineOptions, FinishReason, InflightDepth, Outlet, Request, Sampling, SequenceStart, StepModel, StepShape,
+    Engine, EngineOptions, FinishReason, InflightDepth, Outlet, Request, Sampling, SequenceStart, StepKind, StepModel,
     SystemClock, Token,
 };
 
@@ -159,7 +159,7 @@ fn a_profile_has_a_time_for_every_op_and_leaves_the_same_logits() {
     let greedy = Sampling::GREEDY;
     let start = SequenceStart::new(tokens, kept, 1, &greedy);
     let times = model.profile(&start, 1).expect("the device has timestamps");
-    assert_eq!(times.ops_ns.len(), model.plan(StepShape::Decode).ops.len());
+    assert_eq!(times.ops_ns.len(), model.plan(StepKind::Decode).ops.len());
     assert!(times.ops_ns.iter().all(|ns| *ns >= 0.0) && times.ops_ns.iter().sum::<f64>() > 0.0, "{times:?}");
     assert!(times.empty_ns.is_finite() && times.empty_ns >= 0.0, "{times:?}");
     assert_eq!(model.last_logits().expect("logits are read"), logits);

@@ -4,7 +4,7 @@ use zinc_model::Result;
 use zinc_vk::{Access, QueueKind, Stage, Timestamps};
 
 use super::VulkanModel;
-use crate::model::{SequenceStart, StepModel, StepShape};
+use crate::model::{SequenceStart, StepKind, StepModel};
 
 /// Intervals without an op that are timed after those with one.
 const EMPTY_INTERVALS: u32 = 16;
@@ -37,14 +37,14 @@ impl VulkanModel {
             start.budget
         );
         self.begin(start)?;
-        let ops = self.plan(StepShape::Decode).ops.len();
+        let ops = self.plan(StepKind::Decode).ops.len();
         let stamps = Timestamps::new(self.device(), 1 + ops as u32 + EMPTY_INTERVALS)?;
         let mut recording = self.ingredients().start(QueueKind::Compute, "profile")?;
         recording.reset_timestamps(&stamps, 0..stamps.count());
         recording.timestamp(&stamps, 0, Stage::End);
         let mut next = 1;
         self.model.record_marked(
-            self.plan(StepShape::Decode),
+            self.plan(StepKind::Decode),
             &self.ingredients().io(0, self.way),
             &mut recording,
             &mut |recording| {
