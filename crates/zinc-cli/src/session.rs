@@ -11,7 +11,7 @@ use zinc_kernels::Pipelines;
 use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_model::device::DeviceModel;
 use zinc_model::memory::{LoadOptions, MemoryPlan};
-use zinc_model::plan::{CacheOptions, Choosing, Cost, PlanKind, Sampler, Sizes, StepPlan, barriers_before};
+use zinc_model::plan::{CacheOptions, Cost, PlanKind, Sampler, SamplingStage, Sizes, StepPlan, barriers_before};
 use zinc_model::{ChatTemplate, Model, Tokenizer, gguf};
 use zinc_sched::adapter::{DraftSource, InterpreterModel, Score, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, Tracing};
@@ -154,8 +154,8 @@ impl HostModel {
         let loaded = DeviceModel::load(&pipelines, &self.model, options, &mut |bytes| progress.set_position(bytes))?;
         progress.finish_and_clear();
         let plan = |kind| StepPlan::new(weights, kind, act);
-        let choosing = Choosing { sampler: Sampler::Chain { dry: true }, logprobs: false };
-        let plans = [plan(PlanKind::Feed), plan(PlanKind::Decode), plan(PlanKind::Decode).with_choosing(choosing)];
+        let sampling = SamplingStage { sampler: Sampler::Chain { dry: true }, logprobs: false };
+        let plans = [plan(PlanKind::Feed), plan(PlanKind::Decode), plan(PlanKind::Decode).with_sampling(sampling)];
         let progress = output::progress_steps("building pipelines");
         loaded.build_pipelines(&plans.each_ref(), &mut |done, total| {
             progress.set_length(total as u64);

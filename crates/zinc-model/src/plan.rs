@@ -7,14 +7,14 @@
 mod arrays;
 mod barriers;
 mod build;
-mod choosing;
 mod cost;
 mod label;
+mod sampling;
 
 pub use arrays::{Array, CacheOptions, Sizes};
 pub use barriers::barriers_before;
-pub use choosing::{Choosing, Sampler};
 pub use cost::Cost;
+pub use sampling::{Sampler, SamplingStage};
 
 use std::ops::RangeInclusive;
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use zinc_kernels::generated::state::{STATUS_SAMPLED, StepState};
 use zinc_model::device::DeviceModel;
-use zinc_model::plan::{Array, Choosing, PlanKind, Sampler, StepPlan};
+use zinc_model::plan::{Array, PlanKind, Sampler, SamplingStage, StepPlan};
 use zinc_model::{Error, Result};
 use zinc_vk::{
     Buffer, Device, HostTimeline, Placement, Queue, QueueKind, Recording, RecordingBuilder, RecordingStats,
@@ -351,7 +351,7 @@ impl VulkanModel {
             Gate::Open if start.sampling.is_plain() => Sampler::Plain,
             Gate::Open | Gate::Guide => Sampler::Chain { dry: start.sampling.has_dry() },
         };
-        Way { choosing: Choosing { sampler, logprobs: start.logprobs.is_some() }, gate: start.gate }
+        Way { sampling: SamplingStage { sampler, logprobs: start.logprobs.is_some() }, gate: start.gate }
     }
 }
 
@@ -370,11 +370,11 @@ impl StepModel for VulkanModel {
         let way = Self::way_of(start);
         if way != self.way {
             self.way = way;
-            self.plans[1] = self.ingredients().plan(PlanKind::Decode, way.choosing);
+            self.plans[1] = self.ingredients().plan(PlanKind::Decode, way.sampling);
         }
         self.speculative = start.speculative;
         self.top = start.logprobs.unwrap_or(0);
-        if let Sampler::Chain { .. } = self.way.choosing.sampler
+        if let Sampler::Chain { .. } = self.way.sampling.sampler
             && self.chain.write(start.sampling, start.tokens)? == Tables::Moved
         {
             self.recordings.forget_chain();
@@ -530,7 +530,7 @@ impl StepModel for VulkanModel {
             gpu: self.stamps.as_ref().map(|stamps| stamps.span(step.slot, split, &self.memory)).transpose()?,
         };
         let report = self.memory.report(step.slot);
-        let logprobs = (self.way.choosing.logprobs && step.kind == StepKind::Decode)
+        let logprobs = (self.way.sampling.logprobs && step.kind == StepKind::Decode)
             .then(|| Arc::new(log_probabilities(&self.memory.logprobs(step.slot), report.logit, self.top)));
         if self.follows() && step.kind != StepKind::Decode {
             self.followed = report.position;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zinc_model::Result;
 use zinc_model::device::{DeviceModel, StepIo};
-use zinc_model::plan::{Array, Choosing, PlanKind, Sampler, StepPlan};
+use zinc_model::plan::{Array, PlanKind, Sampler, SamplingStage, StepPlan};
 use zinc_vk::{Access, QueueKind, Recording, RecordingBuilder};
 
 use super::chain::ChainMemory;
@@ -19,14 +19,14 @@ use crate::model::Gate;
 /// How the tokens of a sequence are chosen: what its recordings differ by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Way {
-    pub(super) choosing: Choosing,
+    pub(super) sampling: SamplingStage,
     pub(super) gate: Gate,
 }
 
 impl Way {
     /// Greedy, or by temperature alone.
     pub(super) const PLAIN: Self =
-        Self { choosing: Choosing { sampler: Sampler::Plain, logprobs: false }, gate: Gate::Open };
+        Self { sampling: SamplingStage { sampler: Sampler::Plain, logprobs: false }, gate: Gate::Open };
 }
 
 /// What a recording does of a step.
@@ -88,7 +88,7 @@ impl Recordings {
         self.made.retain(|(part, _), _| match part {
             Part::Feed | Part::FeedDraft => true,
             Part::Decode(way) | Part::Forward(way) | Part::Choose(way) | Part::Speculate(way) => {
-                !matches!(way.choosing.sampler, Sampler::Chain { .. })
+                !matches!(way.sampling.sampler, Sampler::Chain { .. })
             }
         });
     }
@@ -96,8 +96,8 @@ impl Recordings {
 
 impl Ingredients<'_> {
     /// The plan of one token.
-    pub(super) fn plan(&self, kind: PlanKind, choosing: Choosing) -> StepPlan {
-        StepPlan::new(&self.model.model().weights, kind, self.options.act).with_choosing(choosing)
+    pub(super) fn plan(&self, kind: PlanKind, sampling: SamplingStage) -> StepPlan {
+        StepPlan::new(&self.model.model().weights, kind, self.options.act).with_sampling(sampling)
     }
 
     /// Where a step that reports into ring slot `slot` finds its sequence.
@@ -147,14 +147,14 @@ impl Ingredients<'_> {
         }
         match part {
             Part::Feed => {
-                self.record_plan(&self.plan(PlanKind::Feed, Way::PLAIN.choosing), slot, Way::PLAIN, r)?;
+                self.record_plan(&self.plan(PlanKind::Feed, Way::PLAIN.sampling), slot, Way::PLAIN, r)?;
             }
             Part::FeedDraft => self.drafter().record_feed(self.memory, r)?,
             Part::Decode(way) => {
-                self.record_plan(&self.plan(PlanKind::Decode, way.choosing), slot, way, r)?;
+                self.record_plan(&self.plan(PlanKind::Decode, way.sampling), slot, way, r)?;
             }
             Part::Forward(way) => {
-                let (forward, _) = self.plan(PlanKind::Decode, way.choosing).split();
+                let (forward, _) = self.plan(PlanKind::Decode, way.sampling).split();
                 self.record_plan(&forward, slot, way, r)?;
                 if way.gate == Gate::Token {
                     let (logits, offset, bytes) = self.model.activation(Array::Logits);
@@ -164,13 +164,13 @@ impl Ingredients<'_> {
                 }
             }
             Part::Choose(way) => {
-                let (_, sampling) = self.plan(PlanKind::Decode, way.choosing).split();
+                let (_, sampling) = self.plan(PlanKind::Decode, way.sampling).split();
                 self.record_plan(&sampling, slot, way, r)?;
             }
             Part::Speculate(way) => {
                 let drafter = self.drafter();
                 drafter.record_drafts(self.memory, r)?;
-                let plan = drafter.verify(self.plan(PlanKind::Decode, way.choosing));
+                let plan = drafter.verify(self.plan(PlanKind::Decode, way.sampling));
                 self.record_plan(&plan, slot, way, r)?;
                 drafter.record_following(self.memory, r);
             }

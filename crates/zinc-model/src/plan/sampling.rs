@@ -19,7 +19,7 @@ pub enum Sampler {
 
 /// How a step chooses its token, and what it says of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Choosing {
+pub struct SamplingStage {
     /// What chooses.
     pub sampler: Sampler,
     /// Whether log-probabilities are reported.
@@ -29,16 +29,16 @@ pub struct Choosing {
 impl StepPlan {
     /// The same step with its token chosen in another way than [`Sampler::Plain`]. A step that feeds a prompt chooses none and stays as it is.
     #[must_use]
-    pub fn with_choosing(mut self, choosing: Choosing) -> Self {
+    pub fn with_sampling(mut self, sampling: SamplingStage) -> Self {
         let Some(sample) = self.ops.iter().position(|op| *op == Op::Sample) else {
             return self;
         };
-        let (mut ops, dry) = match choosing.sampler {
+        let (mut ops, dry) = match sampling.sampler {
             Sampler::Plain => (vec![Op::Sample], false),
             Sampler::Chain { dry } => (vec![Op::Adjust, Op::Choose], dry),
             Sampler::Host => (Vec::new(), false),
         };
-        if choosing.logprobs {
+        if sampling.logprobs {
             // Each beside an op of the sampler, so that they share its barriers.
             ops.insert(ops.len().min(1), Op::LogprobShares);
             ops.push(Op::Logprobs);
@@ -50,7 +50,7 @@ impl StepPlan {
         }
         for op in &mut self.ops {
             if let Op::Advance { sampler, .. } = op {
-                *sampler = choosing.sampler;
+                *sampler = sampling.sampler;
             }
         }
         self
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn the_chain_stands_behind_the_head_and_dry_beside_it() {
-        let choosing = Choosing { sampler: Sampler::Chain { dry: true }, logprobs: true };
-        let plan = plan().with_choosing(choosing);
+        let sampling = SamplingStage { sampler: Sampler::Chain { dry: true }, logprobs: true };
+        let plan = plan().with_sampling(sampling);
         let expected = ["gather", "dry", "mat_vec", "adjust", "logprob_shares", "choose", "logprobs", "advance"];
         assert_eq!(names(&plan), expected);
         let barriers = barriers_before(&plan.ops);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_host_leaves_the_device_nothing_to_choose() {
-        let plan = plan().with_choosing(Choosing { sampler: Sampler::Host, logprobs: false });
+        let plan = plan().with_sampling(SamplingStage { sampler: Sampler::Host, logprobs: false });
         assert_eq!(names(&plan), ["gather", "mat_vec", "advance"]);
         assert_eq!(names(&plan.split().1), ["advance"]);
     }
@@ -132,7 +132,7 @@ mod tests {
     fn a_feed_stays_as_it_is() {
         let advance = Op::Advance { kind: PlanKind::Feed, sampler: Sampler::Plain };
         let feed = StepPlan { ops: vec![advance], kind: PlanKind::Feed, batch: 1 };
-        let choosing = Choosing { sampler: Sampler::Chain { dry: true }, logprobs: true };
-        assert_eq!(feed.clone().with_choosing(choosing).ops, feed.ops);
+        let sampling = SamplingStage { sampler: Sampler::Chain { dry: true }, logprobs: true };
+        assert_eq!(feed.clone().with_sampling(sampling).ops, feed.ops);
     }
 }
