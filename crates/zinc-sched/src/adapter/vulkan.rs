@@ -40,7 +40,7 @@ use crate::speculation::ResumeCost;
 use chain::{ChainMemory, Tables};
 use draft::Drafter;
 use memory::{END_TOKENS_OFFSET, FOLLOW_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
-use recordings::{Ingredients, Part, Recordings, Way};
+use recordings::{Ingredients, Part, Recordings, SamplingMode};
 use stamps::Stamps;
 
 /// How soon a step that runs learns that it is to be the last: a part of a large model's step, and longer than a wait costs.
@@ -65,7 +65,7 @@ pub struct VulkanModel {
     promised: u64,
     signalled: u64,
     /// How the running sequence chooses its tokens.
-    way: Way,
+    mode: SamplingMode,
     speculative: SpeculativeDecoding,
     /// Positions up to which the draft model's keys and values are those of the sequence.
     followed: u32,
@@ -145,7 +145,7 @@ impl VulkanModel {
             gates: HostTimeline::new(&device, "gates")?,
             promised: 0,
             signalled: 0,
-            way: Way::PLAIN,
+            mode: SamplingMode::PLAIN,
             speculative: SpeculativeDecoding::Off,
             followed: 0,
             behind: 0,
@@ -195,7 +195,7 @@ impl VulkanModel {
     /// # Errors
     /// What the device says: it is recorded once more to be counted.
     pub fn step_stats(&self, kind: StepKind) -> Result<RecordingStats> {
-        let part = if kind.samples() { Part::Decode(self.way) } else { Part::Feed };
+        let part = if kind.samples() { Part::Decode(self.mode) } else { Part::Feed };
         Ok(self.ingredients().record(part, 0)?.finish()?.stats())
     }
 
@@ -237,12 +237,12 @@ impl VulkanModel {
     fn parts(&self) -> Vec<Part> {
         let mut parts = vec![Part::Feed];
         if self.is_split() {
-            parts.extend([Part::Forward(self.way), Part::Choose(self.way)]);
+            parts.extend([Part::Forward(self.mode), Part::Choose(self.mode)]);
         } else {
-            parts.push(Part::Decode(self.way));
+            parts.push(Part::Decode(self.mode));
         }
         if self.speculative == SpeculativeDecoding::On {
-            parts.push(Part::Speculate(self.way));
+            parts.push(Part::Speculate(self.mode));
             if self.follows() {
                 parts.push(Part::FeedDraft);
             }
@@ -252,7 +252,7 @@ impl VulkanModel {
 
     /// Whether forward pass and sampling are submitted apart.
     fn is_split(&self) -> bool {
-        self.way.gate != Gate::Open || self.options.queues == Queues::Two
+        self.mode.gate != Gate::Open || self.options.queues == Queues::Two
     }
 
     /// Whether a draft model has to see the tokens of the running sequence.
@@ -281,7 +281,7 @@ impl VulkanModel {
     fn submit_split(&mut self, slot: u32, gate: Option<u64>) -> Result<(Option<TimelinePoint>, TimelinePoint)> {
         let gate = gate.map(|value| self.gates.point(value));
         let [forward, choose] =
-            [Part::Forward(self.way), Part::Choose(self.way)].map(|part| self.recordings.get(part, slot));
+            [Part::Forward(self.mode), Part::Choose(self.mode)].map(|part| self.recordings.get(part, slot));
         if let (Queues::Two, Some(second)) = (self.options.queues, self.device().second_compute_queue()) {
             let forward = self.queue().submit(forward, self.sampled.as_slice())?;
             let waits: Vec<TimelinePoint> = [forward.clone()].into_iter().chain(gate).collect();
@@ -289,7 +289,7 @@ impl VulkanModel {
             self.sampled = Some(done.clone());
             return Ok((Some(forward), done));
         }
-        if self.way.gate == Gate::Token {
+        if self.mode.gate == Gate::Token {
             let forward = self.queue().submit(forward, &[])?;
             return Ok((Some(forward), self.queue().submit(choose, gate.as_slice())?));
         }
@@ -333,7 +333,7 @@ impl VulkanModel {
         let step = &mut self.in_flight[index];
         let (slot, gate) = (step.slot, step.gate);
         if std::mem::take(&mut step.unsampled) {
-            return self.run_part(Part::Choose(self.way), slot);
+            return self.run_part(Part::Choose(self.mode), slot);
         }
         gate.map_or(Ok(()), |value| self.open(value))
     }
@@ -345,13 +345,13 @@ impl VulkanModel {
     }
 
     /// How the tokens of a sequence are chosen.
-    fn way_of(start: &SequenceStart<'_>) -> Way {
+    fn sampling_mode(start: &SequenceStart<'_>) -> SamplingMode {
         let sampler = match start.gate {
             Gate::Token => Sampler::Host,
             Gate::Open if start.sampling.is_plain() => Sampler::Plain,
             Gate::Open | Gate::Guide => Sampler::Chain { dry: start.sampling.has_dry() },
         };
-        Way { sampling: SamplingStage { sampler, logprobs: start.logprobs.is_some() }, gate: start.gate }
+        SamplingMode { sampling: SamplingStage { sampler, logprobs: start.logprobs.is_some() }, gate: start.gate }
     }
 }
 
@@ -367,19 +367,19 @@ impl StepModel for VulkanModel {
         if let Some(stamps) = &mut self.stamps {
             stamps.calibrate(self.model.device())?;
         }
-        let way = Self::way_of(start);
-        if way != self.way {
-            self.way = way;
-            self.plans[1] = self.ingredients().plan(PlanKind::Decode, way.sampling);
+        let mode = Self::sampling_mode(start);
+        if mode != self.mode {
+            self.mode = mode;
+            self.plans[1] = self.ingredients().plan(PlanKind::Decode, mode.sampling);
         }
         self.speculative = start.speculative;
         self.top = start.logprobs.unwrap_or(0);
-        if let Sampler::Chain { .. } = self.way.sampling.sampler
+        if let Sampler::Chain { .. } = self.mode.sampling.sampler
             && self.chain.write(start.sampling, start.tokens)? == Tables::Moved
         {
             self.recordings.forget_chain();
         }
-        if self.way.gate == Gate::Token {
+        if self.mode.gate == Gate::Token {
             let device = self.device().clone();
             self.memory.provide_logits(&device)?;
         }
@@ -429,15 +429,15 @@ impl StepModel for VulkanModel {
         }
         let submitted_at_ns = host_now_ns();
         let split = kind == StepKind::Decode && self.is_split();
-        let gate = (split && self.way.gate != Gate::Open).then(|| {
+        let gate = (split && self.mode.gate != Gate::Open).then(|| {
             self.promised += 1;
             self.promised
         });
         let part = match kind {
             StepKind::Feed => Part::Feed,
-            StepKind::Decode if split => Part::Forward(self.way),
-            StepKind::Decode => Part::Decode(self.way),
-            StepKind::Speculate => Part::Speculate(self.way),
+            StepKind::Decode if split => Part::Forward(self.mode),
+            StepKind::Decode => Part::Decode(self.mode),
+            StepKind::Speculate => Part::Speculate(self.mode),
         };
         if let Some(stamps) = &self.stamps {
             stamps.reset(slot);
@@ -530,7 +530,7 @@ impl StepModel for VulkanModel {
             gpu: self.stamps.as_ref().map(|stamps| stamps.span(step.slot, split, &self.memory)).transpose()?,
         };
         let report = self.memory.report(step.slot);
-        let logprobs = (self.way.sampling.logprobs && step.kind == StepKind::Decode)
+        let logprobs = (self.mode.sampling.logprobs && step.kind == StepKind::Decode)
             .then(|| Arc::new(log_probabilities(&self.memory.logprobs(step.slot), report.logit, self.top)));
         if self.follows() && step.kind != StepKind::Decode {
             self.followed = report.position;
@@ -566,7 +566,7 @@ impl Score for VulkanModel {
 
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         self.begin(&SequenceStart::new(tokens, 0, 1, &Sampling::GREEDY))?;
-        let recording = self.ingredients().record(Part::Decode(Way::PLAIN), 0)?.finish()?;
+        let recording = self.ingredients().record(Part::Decode(SamplingMode::PLAIN), 0)?.finish()?;
         for position in 0..tokens.len() {
             match self.options.sync {
                 Sync::Timeline => self.queue().submit(&recording, &[])?.wait()?,

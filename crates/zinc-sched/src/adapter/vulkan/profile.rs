@@ -45,7 +45,7 @@ impl VulkanModel {
         let mut next = 1;
         self.model.record_marked(
             self.plan(StepKind::Decode),
-            &self.ingredients().io(0, self.way),
+            &self.ingredients().io(0, self.mode),
             &mut recording,
             &mut |recording| {
                 recording.timestamp(&stamps, next, Stage::End);

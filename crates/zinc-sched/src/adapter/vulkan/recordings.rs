@@ -18,12 +18,12 @@ use crate::model::Gate;
 
 /// How the tokens of a sequence are chosen: what its recordings differ by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Way {
+pub(super) struct SamplingMode {
     pub(super) sampling: SamplingStage,
     pub(super) gate: Gate,
 }
 
-impl Way {
+impl SamplingMode {
     /// Greedy, or by temperature alone.
     pub(super) const PLAIN: Self =
         Self { sampling: SamplingStage { sampler: Sampler::Plain, logprobs: false }, gate: Gate::Open };
@@ -37,13 +37,13 @@ pub(super) enum Part {
     /// Takes the draft model's next token through its layers.
     FeedDraft,
     /// A whole step of one token.
-    Decode(Way),
+    Decode(SamplingMode),
     /// Its forward pass alone.
-    Forward(Way),
+    Forward(SamplingMode),
     /// Its sampling alone.
-    Choose(Way),
+    Choose(SamplingMode),
     /// Drafts, and a step that takes the last token and the drafts.
-    Speculate(Way),
+    Speculate(SamplingMode),
 }
 
 /// What recordings are made of.
@@ -87,8 +87,8 @@ impl Recordings {
     pub(super) fn forget_chain(&mut self) {
         self.made.retain(|(part, _), _| match part {
             Part::Feed | Part::FeedDraft => true,
-            Part::Decode(way) | Part::Forward(way) | Part::Choose(way) | Part::Speculate(way) => {
-                !matches!(way.sampling.sampler, Sampler::Chain { .. })
+            Part::Decode(mode) | Part::Forward(mode) | Part::Choose(mode) | Part::Speculate(mode) => {
+                !matches!(mode.sampling.sampler, Sampler::Chain { .. })
             }
         });
     }
@@ -101,7 +101,7 @@ impl Ingredients<'_> {
     }
 
     /// Where a step that reports into ring slot `slot` finds its sequence.
-    pub(super) fn io(&self, slot: u32, way: Way) -> StepIo {
+    pub(super) fn io(&self, slot: u32, mode: SamplingMode) -> StepIo {
         let memory = self.memory;
         let input = memory.input_address(slot);
         StepIo {
@@ -111,7 +111,7 @@ impl Ingredients<'_> {
             end_tokens: memory.state(END_TOKENS_OFFSET),
             cancelled: memory.cancelled.address(),
             chain: self.chain.io(),
-            step_input: if way.gate == Gate::Guide { input } else { 0 },
+            step_input: if mode.gate == Gate::Guide { input } else { 0 },
             choice: input,
             logprobs: memory.logprobs_address(slot),
         }
@@ -138,7 +138,7 @@ impl Ingredients<'_> {
             Part::Feed | Part::Decode(_) | Part::Forward(_) | Part::Speculate(_) => Some(Stamped::Forward),
         };
         let stamps = self.stamps.zip(stamped);
-        if let Part::Choose(Way { gate: Gate::Guide | Gate::Token, .. }) = part {
+        if let Part::Choose(SamplingMode { gate: Gate::Guide | Gate::Token, .. }) = part {
             // What the host wrote after the submit.
             r.barrier(Access::HOST_WRITE, Access::SHADER_READ);
         }
@@ -147,31 +147,36 @@ impl Ingredients<'_> {
         }
         match part {
             Part::Feed => {
-                self.record_plan(&self.plan(PlanKind::Feed, Way::PLAIN.sampling), slot, Way::PLAIN, r)?;
+                self.record_plan(
+                    &self.plan(PlanKind::Feed, SamplingMode::PLAIN.sampling),
+                    slot,
+                    SamplingMode::PLAIN,
+                    r,
+                )?;
             }
             Part::FeedDraft => self.drafter().record_feed(self.memory, r)?,
-            Part::Decode(way) => {
-                self.record_plan(&self.plan(PlanKind::Decode, way.sampling), slot, way, r)?;
+            Part::Decode(mode) => {
+                self.record_plan(&self.plan(PlanKind::Decode, mode.sampling), slot, mode, r)?;
             }
-            Part::Forward(way) => {
-                let (forward, _) = self.plan(PlanKind::Decode, way.sampling).split();
-                self.record_plan(&forward, slot, way, r)?;
-                if way.gate == Gate::Token {
+            Part::Forward(mode) => {
+                let (forward, _) = self.plan(PlanKind::Decode, mode.sampling).split();
+                self.record_plan(&forward, slot, mode, r)?;
+                if mode.gate == Gate::Token {
                     let (logits, offset, bytes) = self.model.activation(Array::Logits);
                     let (buffer, at) = self.memory.logits(slot);
                     r.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
                     r.copy(logits, offset, buffer, at, bytes);
                 }
             }
-            Part::Choose(way) => {
-                let (_, sampling) = self.plan(PlanKind::Decode, way.sampling).split();
-                self.record_plan(&sampling, slot, way, r)?;
+            Part::Choose(mode) => {
+                let (_, sampling) = self.plan(PlanKind::Decode, mode.sampling).split();
+                self.record_plan(&sampling, slot, mode, r)?;
             }
-            Part::Speculate(way) => {
+            Part::Speculate(mode) => {
                 let drafter = self.drafter();
                 drafter.record_drafts(self.memory, r)?;
-                let plan = drafter.verify(self.plan(PlanKind::Decode, way.sampling));
-                self.record_plan(&plan, slot, way, r)?;
+                let plan = drafter.verify(self.plan(PlanKind::Decode, mode.sampling));
+                self.record_plan(&plan, slot, mode, r)?;
                 drafter.record_following(self.memory, r);
             }
         }
@@ -181,8 +186,14 @@ impl Ingredients<'_> {
         Ok(recording)
     }
 
-    fn record_plan(&self, plan: &StepPlan, slot: u32, way: Way, recording: &mut RecordingBuilder) -> Result<()> {
-        self.model.record_while_live(plan, &self.io(slot, way), self.memory.live(), recording)
+    fn record_plan(
+        &self,
+        plan: &StepPlan,
+        slot: u32,
+        mode: SamplingMode,
+        recording: &mut RecordingBuilder,
+    ) -> Result<()> {
+        self.model.record_while_live(plan, &self.io(slot, mode), self.memory.live(), recording)
     }
 
     fn drafter(&self) -> &Drafter {
