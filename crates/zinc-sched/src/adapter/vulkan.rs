@@ -40,7 +40,7 @@ use crate::speculation::ResumeCost;
 use chain::{ChainMemory, Tables};
 use draft::Drafter;
 use memory::{END_TOKENS_OFFSET, FOLLOW_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
-use recordings::{Ingredients, Part, Recordings, SamplingMode};
+use recordings::{Recordings, SamplingMode, StepPart, StepRecorder};
 use stamps::Stamps;
 
 /// How soon a step that runs learns that it is to be the last: a part of a large model's step, and longer than a wait costs.
@@ -195,8 +195,8 @@ impl VulkanModel {
     /// # Errors
     /// What the device says: it is recorded once more to be counted.
     pub fn step_stats(&self, kind: StepKind) -> Result<RecordingStats> {
-        let part = if kind.samples() { Part::Decode(self.mode) } else { Part::Feed };
-        Ok(self.ingredients().record(part, 0)?.finish()?.stats())
+        let part = if kind.samples() { StepPart::Decode(self.mode) } else { StepPart::Feed };
+        Ok(self.recorder().record(part, 0)?.finish()?.stats())
     }
 
     /// The logits that the last token was sampled from, `[vocabulary]` f32.
@@ -218,8 +218,8 @@ impl VulkanModel {
         Ok(values)
     }
 
-    fn ingredients(&self) -> Ingredients<'_> {
-        Ingredients {
+    fn recorder(&self) -> StepRecorder<'_> {
+        StepRecorder {
             model: &self.model,
             options: &self.options,
             memory: &self.memory,
@@ -234,17 +234,17 @@ impl VulkanModel {
     }
 
     /// The parts that steps of the running sequence consist of.
-    fn parts(&self) -> Vec<Part> {
-        let mut parts = vec![Part::Feed];
+    fn parts(&self) -> Vec<StepPart> {
+        let mut parts = vec![StepPart::Feed];
         if self.is_split() {
-            parts.extend([Part::Forward(self.mode), Part::Choose(self.mode)]);
+            parts.extend([StepPart::Forward(self.mode), StepPart::Sample(self.mode)]);
         } else {
-            parts.push(Part::Decode(self.mode));
+            parts.push(StepPart::Decode(self.mode));
         }
         if self.speculative == SpeculativeDecoding::On {
-            parts.push(Part::Speculate(self.mode));
+            parts.push(StepPart::Speculate(self.mode));
             if self.follows() {
-                parts.push(Part::FeedDraft);
+                parts.push(StepPart::FeedDraft);
             }
         }
         parts
@@ -261,7 +261,7 @@ impl VulkanModel {
     }
 
     /// Runs a part to its end, as the baseline does.
-    fn run_part(&mut self, part: Part, slot: u32) -> Result<()> {
+    fn run_part(&mut self, part: StepPart, slot: u32) -> Result<()> {
         let recording = self.recordings.get(part, slot).clone();
         if self.options.sync == Sync::Fence {
             self.queue().record_again(&recording)?;
@@ -273,7 +273,7 @@ impl VulkanModel {
     }
 
     /// Submits a part behind everything before, on the queue of the forward pass.
-    fn submit_part(&self, part: Part, slot: u32) -> Result<TimelinePoint> {
+    fn submit_part(&self, part: StepPart, slot: u32) -> Result<TimelinePoint> {
         Ok(self.queue().submit(self.recordings.get(part, slot), self.sampled.as_slice())?)
     }
 
@@ -281,7 +281,7 @@ impl VulkanModel {
     fn submit_split(&mut self, slot: u32, gate: Option<u64>) -> Result<(Option<TimelinePoint>, TimelinePoint)> {
         let gate = gate.map(|value| self.gates.point(value));
         let [forward, choose] =
-            [Part::Forward(self.mode), Part::Choose(self.mode)].map(|part| self.recordings.get(part, slot));
+            [StepPart::Forward(self.mode), StepPart::Sample(self.mode)].map(|part| self.recordings.get(part, slot));
         if let (Queues::Two, Some(second)) = (self.options.queues, self.device().second_compute_queue()) {
             let forward = self.queue().submit(forward, self.sampled.as_slice())?;
             let waits: Vec<TimelinePoint> = [forward.clone()].into_iter().chain(gate).collect();
@@ -302,7 +302,7 @@ impl VulkanModel {
             let slot = index % self.limits.ring_slots;
             match self.options.sync {
                 Sync::Timeline => self.feed_draft(slot)?,
-                Sync::FenceKept | Sync::Fence => self.run_part(Part::FeedDraft, slot)?,
+                Sync::FenceKept | Sync::Fence => self.run_part(StepPart::FeedDraft, slot)?,
             }
         }
         Ok(())
@@ -313,7 +313,7 @@ impl VulkanModel {
         if let Some(point) = &self.fed[slot as usize] {
             point.wait()?;
         }
-        self.fed[slot as usize] = Some(self.submit_part(Part::FeedDraft, slot)?);
+        self.fed[slot as usize] = Some(self.submit_part(StepPart::FeedDraft, slot)?);
         Ok(())
     }
 
@@ -333,7 +333,7 @@ impl VulkanModel {
         let step = &mut self.in_flight[index];
         let (slot, gate) = (step.slot, step.gate);
         if std::mem::take(&mut step.unsampled) {
-            return self.run_part(Part::Choose(self.mode), slot);
+            return self.run_part(StepPart::Sample(self.mode), slot);
         }
         gate.map_or(Ok(()), |value| self.open(value))
     }
@@ -370,7 +370,7 @@ impl StepModel for VulkanModel {
         let mode = Self::sampling_mode(start);
         if mode != self.mode {
             self.mode = mode;
-            self.plans[1] = self.ingredients().plan(PlanKind::Decode, mode.sampling);
+            self.plans[1] = self.recorder().plan(PlanKind::Decode, mode.sampling);
         }
         self.speculative = start.speculative;
         self.top = start.logprobs.unwrap_or(0);
@@ -385,7 +385,7 @@ impl StepModel for VulkanModel {
         }
         let parts = self.parts();
         let mut recordings = std::mem::take(&mut self.recordings);
-        let provided = recordings.provide(&parts, self.limits.ring_slots, &self.ingredients());
+        let provided = recordings.provide(&parts, self.limits.ring_slots, &self.recorder());
         self.recordings = recordings;
         provided?;
 
@@ -434,10 +434,10 @@ impl StepModel for VulkanModel {
             self.promised
         });
         let part = match kind {
-            StepKind::Feed => Part::Feed,
-            StepKind::Decode if split => Part::Forward(self.mode),
-            StepKind::Decode => Part::Decode(self.mode),
-            StepKind::Speculate => Part::Speculate(self.mode),
+            StepKind::Feed => StepPart::Feed,
+            StepKind::Decode if split => StepPart::Forward(self.mode),
+            StepKind::Decode => StepPart::Decode(self.mode),
+            StepKind::Speculate => StepPart::Speculate(self.mode),
         };
         if let Some(stamps) = &self.stamps {
             stamps.reset(slot);
@@ -456,7 +456,7 @@ impl StepModel for VulkanModel {
             }
             Sync::FenceKept | Sync::Fence => {
                 if feeds_draft {
-                    self.run_part(Part::FeedDraft, slot)?;
+                    self.run_part(StepPart::FeedDraft, slot)?;
                 }
                 self.run_part(part, slot)?;
                 unsampled = split;
@@ -566,7 +566,7 @@ impl Score for VulkanModel {
 
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         self.begin(&SequenceStart::new(tokens, 0, 1, &Sampling::GREEDY))?;
-        let recording = self.ingredients().record(Part::Decode(SamplingMode::PLAIN), 0)?.finish()?;
+        let recording = self.recorder().record(StepPart::Decode(SamplingMode::PLAIN), 0)?.finish()?;
         for position in 0..tokens.len() {
             match self.options.sync {
                 Sync::Timeline => self.queue().submit(&recording, &[])?.wait()?,

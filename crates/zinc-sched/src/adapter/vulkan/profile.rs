@@ -39,13 +39,13 @@ impl VulkanModel {
         self.begin(start)?;
         let ops = self.plan(StepKind::Decode).ops.len();
         let stamps = Timestamps::new(self.device(), 1 + ops as u32 + EMPTY_INTERVALS)?;
-        let mut recording = self.ingredients().start(QueueKind::Compute, "profile")?;
+        let mut recording = self.recorder().start(QueueKind::Compute, "profile")?;
         recording.reset_timestamps(&stamps, 0..stamps.count());
         recording.timestamp(&stamps, 0, Stage::End);
         let mut next = 1;
         self.model.record_marked(
             self.plan(StepKind::Decode),
-            &self.ingredients().io(0, self.mode),
+            &self.recorder().io(0, self.mode),
             &mut recording,
             &mut |recording| {
                 recording.timestamp(&stamps, next, Stage::End);

@@ -31,7 +31,7 @@ impl SamplingMode {
 
 /// What a recording does of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Part {
+pub(super) enum StepPart {
     /// Takes a prompt token through the layers.
     Feed,
     /// Takes the draft model's next token through its layers.
@@ -41,13 +41,13 @@ pub(super) enum Part {
     /// Its forward pass alone.
     Forward(SamplingMode),
     /// Its sampling alone.
-    Choose(SamplingMode),
+    Sample(SamplingMode),
     /// Drafts, and a step that takes the last token and the drafts.
     Speculate(SamplingMode),
 }
 
 /// What recordings are made of.
-pub(super) struct Ingredients<'a> {
+pub(super) struct StepRecorder<'a> {
     pub(super) model: &'a DeviceModel,
     pub(super) options: &'a VulkanOptions,
     pub(super) memory: &'a SequenceMemory,
@@ -59,7 +59,7 @@ pub(super) struct Ingredients<'a> {
 /// Recordings by part and ring slot.
 #[derive(Debug, Default)]
 pub(super) struct Recordings {
-    made: HashMap<(Part, u32), Arc<Recording>>,
+    made: HashMap<(StepPart, u32), Arc<Recording>>,
 }
 
 impl Recordings {
@@ -67,12 +67,12 @@ impl Recordings {
     ///
     /// # Panics
     /// If it was not made.
-    pub(super) fn get(&self, part: Part, slot: u32) -> &Arc<Recording> {
+    pub(super) fn get(&self, part: StepPart, slot: u32) -> &Arc<Recording> {
         self.made.get(&(part, slot)).unwrap_or_else(|| panic!("{part:?} was not recorded for slot {slot}"))
     }
 
     /// Makes what is missing of the parts for each slot.
-    pub(super) fn provide(&mut self, parts: &[Part], slots: u32, from: &Ingredients<'_>) -> Result<()> {
+    pub(super) fn provide(&mut self, parts: &[StepPart], slots: u32, from: &StepRecorder<'_>) -> Result<()> {
         for &part in parts {
             for slot in 0..slots {
                 if let Entry::Vacant(place) = self.made.entry((part, slot)) {
@@ -86,15 +86,15 @@ impl Recordings {
     /// Forgets those that use the sampler chain's tables, because these have moved.
     pub(super) fn forget_chain(&mut self) {
         self.made.retain(|(part, _), _| match part {
-            Part::Feed | Part::FeedDraft => true,
-            Part::Decode(mode) | Part::Forward(mode) | Part::Choose(mode) | Part::Speculate(mode) => {
+            StepPart::Feed | StepPart::FeedDraft => true,
+            StepPart::Decode(mode) | StepPart::Forward(mode) | StepPart::Sample(mode) | StepPart::Speculate(mode) => {
                 !matches!(mode.sampling.sampler, Sampler::Chain { .. })
             }
         });
     }
 }
 
-impl Ingredients<'_> {
+impl StepRecorder<'_> {
     /// The plan of one token.
     pub(super) fn plan(&self, kind: PlanKind, sampling: SamplingStage) -> StepPlan {
         StepPlan::new(&self.model.model().weights, kind, self.options.act).with_sampling(sampling)
@@ -127,18 +127,20 @@ impl Ingredients<'_> {
     }
 
     /// Records a part of a step that reports into ring slot `slot`.
-    pub(super) fn record(&self, part: Part, slot: u32) -> Result<RecordingBuilder> {
-        let second = self.options.queues == Queues::Two && matches!(part, Part::Choose(_));
+    pub(super) fn record(&self, part: StepPart, slot: u32) -> Result<RecordingBuilder> {
+        let second = self.options.queues == Queues::Two && matches!(part, StepPart::Sample(_));
         let kind = if second { QueueKind::SecondCompute } else { QueueKind::Compute };
         let mut recording = self.start(kind, &format!("{part:?} {slot}"))?;
         let r = &mut recording;
         let stamped = match part {
-            Part::FeedDraft => None,
-            Part::Choose(_) => Some(Stamped::Sampling),
-            Part::Feed | Part::Decode(_) | Part::Forward(_) | Part::Speculate(_) => Some(Stamped::Forward),
+            StepPart::FeedDraft => None,
+            StepPart::Sample(_) => Some(Stamped::Sampling),
+            StepPart::Feed | StepPart::Decode(_) | StepPart::Forward(_) | StepPart::Speculate(_) => {
+                Some(Stamped::Forward)
+            }
         };
         let stamps = self.stamps.zip(stamped);
-        if let Part::Choose(SamplingMode { gate: Gate::Guide | Gate::Token, .. }) = part {
+        if let StepPart::Sample(SamplingMode { gate: Gate::Guide | Gate::Token, .. }) = part {
             // What the host wrote after the submit.
             r.barrier(Access::HOST_WRITE, Access::SHADER_READ);
         }
@@ -146,7 +148,7 @@ impl Ingredients<'_> {
             stamps.record_begin(r, slot, part);
         }
         match part {
-            Part::Feed => {
+            StepPart::Feed => {
                 self.record_plan(
                     &self.plan(PlanKind::Feed, SamplingMode::PLAIN.sampling),
                     slot,
@@ -154,11 +156,11 @@ impl Ingredients<'_> {
                     r,
                 )?;
             }
-            Part::FeedDraft => self.drafter().record_feed(self.memory, r)?,
-            Part::Decode(mode) => {
+            StepPart::FeedDraft => self.drafter().record_feed(self.memory, r)?,
+            StepPart::Decode(mode) => {
                 self.record_plan(&self.plan(PlanKind::Decode, mode.sampling), slot, mode, r)?;
             }
-            Part::Forward(mode) => {
+            StepPart::Forward(mode) => {
                 let (forward, _) = self.plan(PlanKind::Decode, mode.sampling).split();
                 self.record_plan(&forward, slot, mode, r)?;
                 if mode.gate == Gate::Token {
@@ -168,11 +170,11 @@ impl Ingredients<'_> {
                     r.copy(logits, offset, buffer, at, bytes);
                 }
             }
-            Part::Choose(mode) => {
+            StepPart::Sample(mode) => {
                 let (_, sampling) = self.plan(PlanKind::Decode, mode.sampling).split();
                 self.record_plan(&sampling, slot, mode, r)?;
             }
-            Part::Speculate(mode) => {
+            StepPart::Speculate(mode) => {
                 let drafter = self.drafter();
                 drafter.record_drafts(self.memory, r)?;
                 let plan = drafter.verify(self.plan(PlanKind::Decode, mode.sampling));
