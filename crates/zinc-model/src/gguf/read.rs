@@ -23,7 +23,7 @@ pub struct File {
     metadata: Metadata,
     tensors: Vec<TensorInfo>,
     by_name: HashMap<String, usize>,
-    parts: Vec<Part>,
+    parts: Vec<FilePart>,
 }
 
 /// A tensor in a file.
@@ -51,7 +51,7 @@ impl TensorInfo {
     }
 }
 
-struct Part {
+struct FilePart {
     path: PathBuf,
     map: Mmap,
 }
@@ -106,7 +106,7 @@ impl File {
         Self { metadata, tensors: Vec::new(), by_name: HashMap::new(), parts: Vec::new() }
     }
 
-    fn add(&mut self, part: Part, tensors: Vec<super::parse::TensorEntry>) -> Result<()> {
+    fn add(&mut self, part: FilePart, tensors: Vec<super::parse::TensorEntry>) -> Result<()> {
         for tensor in tensors {
             if self.by_name.insert(tensor.name.clone(), self.tensors.len()).is_some() {
                 return in_file(&part.path, Err(Error::DuplicateTensor { name: tensor.name }));
@@ -183,10 +183,10 @@ fn in_file<T>(path: &Path, result: Result<T>) -> Result<T> {
     result.map_err(|source| Error::InFile { path: path.to_owned(), source: Box::new(source) })
 }
 
-fn open_part(path: &Path) -> Result<(Part, Header)> {
+fn open_part(path: &Path) -> Result<(FilePart, Header)> {
     let map = map(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
     let header = in_file(path, Header::parse(&map))?;
-    Ok((Part { path: path.to_owned(), map }, header))
+    Ok((FilePart { path: path.to_owned(), map }, header))
 }
 
 #[expect(unsafe_code, reason = "a file of many gigabytes is mapped, not read")]
