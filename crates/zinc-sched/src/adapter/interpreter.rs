@@ -32,12 +32,12 @@ pub struct InterpreterModel {
     /// The chain of samplers of the running sequence, if it needs it.
     chain: Option<SamplerTables>,
     logprobs: Option<u32>,
-    in_flight: VecDeque<InFlight>,
+    in_flight: VecDeque<SubmittedStep>,
     submits: u64,
 }
 
 #[derive(Debug)]
-struct InFlight {
+struct SubmittedStep {
     ticket: Ticket,
     kind: StepKind,
     submitted_at_ns: u64,
@@ -70,13 +70,13 @@ impl InterpreterModel {
         }
     }
 
-    fn find(&mut self, ticket: Ticket) -> &mut InFlight {
+    fn find(&mut self, ticket: Ticket) -> &mut SubmittedStep {
         let step = self.in_flight.iter_mut().find(|step| step.ticket == ticket);
         step.unwrap_or_else(|| panic!("{ticket:?} is not in flight"))
     }
 
     /// The candidate that a step chooses.
-    fn candidate(&self, step: &InFlight) -> Candidate {
+    fn candidate(&self, step: &SubmittedStep) -> Candidate {
         let Interpreter { state, tokens, .. } = &self.interpreter;
         let logits = self.interpreter.logits();
         if let Some(choice) = step.choice {
@@ -116,7 +116,7 @@ impl StepModel for InterpreterModel {
         self.submits += 1;
         let ticket = Ticket::new(self.submits);
         let now_ns = host_now_ns();
-        self.in_flight.push_back(InFlight {
+        self.in_flight.push_back(SubmittedStep {
             ticket,
             kind,
             submitted_at_ns: now_ns,

@@ -81,13 +81,13 @@ pub struct VulkanModel {
     next_ticket: u64,
     /// Which token of its step the last one was: 0 but where drafts were accepted.
     last_in_batch: u32,
-    in_flight: VecDeque<InFlight>,
+    in_flight: VecDeque<SubmittedStep>,
     waited_ns: u64,
     logits: Vec<f32>,
 }
 
 #[derive(Debug)]
-struct InFlight {
+struct SubmittedStep {
     ticket: Ticket,
     kind: StepKind,
     slot: u32,
@@ -462,7 +462,7 @@ impl StepModel for VulkanModel {
                 unsampled = split;
             }
         }
-        self.in_flight.push_back(InFlight {
+        self.in_flight.push_back(SubmittedStep {
             ticket,
             kind,
             slot,
