@@ -89,7 +89,7 @@ impl MemoryPlan {
 
 /// Where a tensor lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct TensorLocation {
     /// Which buffer.
     pub buffer: usize,
     /// Byte offset in it.
@@ -100,9 +100,9 @@ pub struct Placement {
 ///
 /// # Errors
 /// [`Error::TensorTooLarge`] with the index of a tensor that exceeds `max_buffer` by itself.
-pub fn pack(sizes: &[u64], max_buffer: u64) -> Result<(Vec<Placement>, Vec<u64>)> {
+pub fn pack(sizes: &[u64], max_buffer: u64) -> Result<(Vec<TensorLocation>, Vec<u64>)> {
     let preferred = max_buffer.min(WEIGHT_BUFFER_BYTES);
-    let mut placements = Vec::with_capacity(sizes.len());
+    let mut locations = Vec::with_capacity(sizes.len());
     let mut buffers: Vec<u64> = Vec::new();
     for (index, &bytes) in sizes.iter().enumerate() {
         if bytes > max_buffer {
@@ -111,17 +111,17 @@ pub fn pack(sizes: &[u64], max_buffer: u64) -> Result<(Vec<Placement>, Vec<u64>)
         let end = buffers.last().map(|used| used.next_multiple_of(ALIGNMENT));
         match end {
             Some(offset) if offset.saturating_add(bytes) <= preferred => {
-                placements.push(Placement { buffer: buffers.len() - 1, offset });
+                locations.push(TensorLocation { buffer: buffers.len() - 1, offset });
                 let last = buffers.len() - 1;
                 buffers[last] = offset + bytes;
             }
             _ => {
-                placements.push(Placement { buffer: buffers.len(), offset: 0 });
+                locations.push(TensorLocation { buffer: buffers.len(), offset: 0 });
                 buffers.push(bytes);
             }
         }
     }
-    Ok((placements, buffers))
+    Ok((locations, buffers))
 }
 
 #[cfg(test)]
@@ -131,12 +131,12 @@ mod tests {
     #[test]
     fn tensors_are_packed_in_order_and_never_overlap() {
         let sizes = [100, 256, 1, 0, 5_000, 4_096, 3];
-        let (placements, buffers) = pack(&sizes, 5_000).expect("everything fits");
-        for (i, (place, bytes)) in placements.iter().zip(sizes).enumerate() {
+        let (locations, buffers) = pack(&sizes, 5_000).expect("everything fits");
+        for (i, (place, bytes)) in locations.iter().zip(sizes).enumerate() {
             assert_eq!(place.offset % ALIGNMENT, 0, "tensor {i}");
             assert!(place.offset + bytes <= buffers[place.buffer], "tensor {i}");
             assert!(buffers[place.buffer] <= 5_000, "tensor {i}");
-            for (other, other_bytes) in placements[..i].iter().zip(sizes) {
+            for (other, other_bytes) in locations[..i].iter().zip(sizes) {
                 let apart = place.buffer != other.buffer || other.offset + other_bytes <= place.offset;
                 assert!(apart, "tensor {i} overlaps an earlier one");
             }

@@ -23,7 +23,7 @@ const TASK_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct DeviceWeights {
     buffers: Vec<Arc<Buffer>>,
-    placements: Vec<memory::Placement>,
+    locations: Vec<memory::TensorLocation>,
 }
 
 /// The ring for loading a model: the usual one, with larger chunks for a model whose rows need them.
@@ -43,14 +43,14 @@ impl DeviceWeights {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Self> {
         let sizes: Vec<u64> = model.weights.tensors.iter().map(WeightTensor::device_bytes).collect();
-        let (placements, totals) = pack(&sizes, device.facts().limits.allocation_bytes)?;
+        let (locations, totals) = pack(&sizes, device.facts().limits.allocation_bytes)?;
         let buffers = totals
             .iter()
             .enumerate()
             .map(|(i, bytes)| Buffer::new(device, &format!("weights {i}"), *bytes, Placement::Device))
             .collect::<std::result::Result<Vec<_>, _>>()?;
         let mut done = 0;
-        for (tensor, place) in model.weights.tensors.iter().zip(&placements) {
+        for (tensor, place) in model.weights.tensors.iter().zip(&locations) {
             let info = &model.file.tensors()[tensor.file_index];
             let rows = Rows { format: tensor.format, columns: tensor.columns as usize, bytes: model.file.data(info) };
             rows.upload(uploader, &buffers[place.buffer], place.offset, &mut |piece| {
@@ -59,11 +59,11 @@ impl DeviceWeights {
                 progress(done);
             })?;
         }
-        Ok(Self { buffers, placements })
+        Ok(Self { buffers, locations })
     }
 
     pub(super) fn tensor(&self, id: TensorId) -> (&Arc<Buffer>, u64) {
-        let place = self.placements[id.index()];
+        let place = self.locations[id.index()];
         (&self.buffers[place.buffer], place.offset)
     }
 
