@@ -90,15 +90,15 @@ pub enum Phase {
 
 /// How far the steps of a sequence are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progressed {
+pub struct StepCounts {
     /// Steps submitted that feed.
-    pub fed: u32,
+    pub feeds_submitted: u32,
     /// Tokens sampled by observed steps.
-    pub sampled: u32,
+    pub tokens_sampled: u32,
     /// Steps in flight.
-    pub in_flight: u32,
+    pub steps_in_flight: u32,
     /// Those of them that sample: each brings one token or more.
-    pub sampling: u32,
+    pub sampling_steps_in_flight: u32,
 }
 
 /// What the loop does next.
@@ -115,17 +115,17 @@ pub enum Action {
 }
 
 /// Fills the window first, then follows behind it.
-pub fn next_action(plan: &SequencePlan, phase: Phase, progressed: Progressed, depth: InflightDepth) -> Action {
-    let Progressed { fed, sampled, in_flight, sampling } = progressed;
-    if phase == Phase::Running && in_flight < depth.get() {
-        if fed < plan.feeds() {
+pub fn next_action(plan: &SequencePlan, phase: Phase, counts: StepCounts, depth: InflightDepth) -> Action {
+    let StepCounts { feeds_submitted, tokens_sampled, steps_in_flight, sampling_steps_in_flight } = counts;
+    if phase == Phase::Running && steps_in_flight < depth.get() {
+        if feeds_submitted < plan.feeds() {
             return Action::Feed;
         }
-        if sampled + sampling < plan.decodes() {
+        if tokens_sampled + sampling_steps_in_flight < plan.decodes() {
             return Action::Sample;
         }
     }
-    if in_flight > 0 { Action::Observe } else { Action::Done }
+    if steps_in_flight > 0 { Action::Observe } else { Action::Done }
 }
 
 #[cfg(test)]
@@ -180,8 +180,13 @@ mod tests {
     fn the_window_is_filled_before_anything_is_observed() {
         let plan = SequencePlan::new(2, 0, Some(3), 100);
         let depth = InflightDepth::new(2).unwrap();
-        let next = |phase, fed, sampled, in_flight, sampling| {
-            next_action(&plan, phase, Progressed { fed, sampled, in_flight, sampling }, depth)
+        let next = |phase, feeds_submitted, tokens_sampled, steps_in_flight, sampling_steps_in_flight| {
+            next_action(
+                &plan,
+                phase,
+                StepCounts { feeds_submitted, tokens_sampled, steps_in_flight, sampling_steps_in_flight },
+                depth,
+            )
         };
         assert_eq!(next(Phase::Running, 0, 0, 0, 0), Action::Feed);
         assert_eq!(next(Phase::Running, 1, 0, 1, 0), Action::Sample);

@@ -85,8 +85,8 @@ impl<M: StepModel> Sequence<'_, M> {
     fn follow_plan(&mut self) -> Result<()> {
         loop {
             self.obey_cancel();
-            let progressed = self.window.progressed(self.progress.delivered());
-            match next_action(&self.plan, self.progress.phase(), progressed, self.window.depth()) {
+            let counts = self.window.counts(self.progress.delivered());
+            match next_action(&self.plan, self.progress.phase(), counts, self.window.depth()) {
                 Action::Done => return Ok(()),
                 Action::Feed => {
                     self.window.submit(self.model, StepKind::Feed)?;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::error::{Error, ModelCall, Result};
 use crate::model::{StepKind, StepModel, StepOutput, Ticket};
-use crate::plan::{PlannedStep, Progressed};
+use crate::plan::{PlannedStep, StepCounts};
 
 /// How many steps may be submitted and not yet observed.
 ///
@@ -60,14 +60,14 @@ impl std::fmt::Display for InflightDepth {
 #[derive(Debug)]
 pub(crate) struct Window {
     depth: InflightDepth,
-    flights: VecDeque<(PlannedStep, Ticket)>,
-    submitted: u32,
-    fed: u32,
+    in_flight: VecDeque<(PlannedStep, Ticket)>,
+    steps_submitted: u32,
+    feeds_submitted: u32,
 }
 
 impl Window {
     pub(crate) fn new(depth: InflightDepth) -> Self {
-        Self { depth, flights: VecDeque::with_capacity(depth.get() as usize), submitted: 0, fed: 0 }
+        Self { depth, in_flight: VecDeque::with_capacity(depth.get() as usize), steps_submitted: 0, feeds_submitted: 0 }
     }
 
     pub(crate) fn depth(&self) -> InflightDepth {
@@ -76,17 +76,22 @@ impl Window {
 
     pub(crate) fn in_flight(&self) -> u32 {
         // At most InflightDepth::MAX.
-        self.flights.len() as u32
+        self.in_flight.len() as u32
     }
 
     /// How far the sequence is, given the tokens sampled by observed steps.
-    pub(crate) fn progressed(&self, sampled: u32) -> Progressed {
-        let sampling = self.flights.iter().filter(|(step, _)| step.kind.samples()).count() as u32;
-        Progressed { fed: self.fed, sampled, in_flight: self.in_flight(), sampling }
+    pub(crate) fn counts(&self, tokens_sampled: u32) -> StepCounts {
+        let sampling_steps_in_flight = self.in_flight.iter().filter(|(step, _)| step.kind.samples()).count() as u32;
+        StepCounts {
+            feeds_submitted: self.feeds_submitted,
+            tokens_sampled,
+            steps_in_flight: self.in_flight(),
+            sampling_steps_in_flight,
+        }
     }
 
     pub(crate) fn submit<M: StepModel>(&mut self, model: &mut M, kind: StepKind) -> Result<Ticket> {
-        let step = PlannedStep { index: self.submitted, kind };
+        let step = PlannedStep { index: self.steps_submitted, kind };
         assert!(
             self.in_flight() < self.depth.get(),
             "step {} submitted with {} of {} in flight",
@@ -96,15 +101,15 @@ impl Window {
         );
         let ticket =
             model.submit(kind).map_err(|source| Error::model(ModelCall::Submit { step: step.index }, source))?;
-        self.flights.push_back((step, ticket));
-        self.submitted += 1;
-        self.fed += u32::from(kind == StepKind::Feed);
+        self.in_flight.push_back((step, ticket));
+        self.steps_submitted += 1;
+        self.feeds_submitted += u32::from(kind == StepKind::Feed);
         Ok(ticket)
     }
 
     /// Of the step that [`observe`](Self::observe) waits for.
     pub(crate) fn oldest(&self) -> Option<Ticket> {
-        self.flights.front().map(|(_, ticket)| *ticket)
+        self.in_flight.front().map(|(_, ticket)| *ticket)
     }
 
     /// Waits for the oldest step; once `stop` says yes, what comes behind it becomes a no-op.
@@ -113,7 +118,7 @@ impl Window {
         model: &mut M,
         stop: &dyn Fn() -> bool,
     ) -> Result<(PlannedStep, StepOutput)> {
-        let (step, ticket) = self.flights.pop_front().expect("the plan observes only when something is in flight");
+        let (step, ticket) = self.in_flight.pop_front().expect("the plan observes only when something is in flight");
         let output = model
             .wait_or_stop(ticket, stop)
             .map_err(|source| Error::model(ModelCall::Wait { step: step.index }, source))?;
