@@ -37,6 +37,6 @@ pub(super) fn end_tokens<'a>(start: &SequenceStart<'a>) -> &'a [u32] {
 
 /// The state of a draft model that follows the sequence of `state`: it has seen the tokens before `position`. It takes every token from the
 /// array of tokens, as though all were prompt.
-pub(super) fn follower_state(state: &StepState, position: u32, tokens: &[u32]) -> StepState {
+pub(super) fn draft_model_state(state: &StepState, position: u32, tokens: &[u32]) -> StepState {
     StepState { token: tokens[position as usize], position, prompt_length: u32::MAX, budget: u32::MAX, ..*state }
 }

@@ -27,7 +27,7 @@ use zinc_vk::{
 };
 
 use super::sampling::log_probabilities;
-use super::sequence::{end_tokens, follower_state, initial_state};
+use super::sequence::{draft_model_state, end_tokens, initial_state};
 use super::{Score, step_output};
 use crate::control::Guide;
 use crate::model::{
@@ -39,7 +39,7 @@ use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
 use chain::{ChainMemory, Tables};
 use draft::Drafter;
-use memory::{END_TOKENS_OFFSET, FOLLOW_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
+use memory::{DRAFT_MODEL_STATE_OFFSET, END_TOKENS_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
 use recordings::{Recordings, SamplingMode, StepPart, StepRecorder};
 use stamps::Stamps;
 
@@ -62,25 +62,25 @@ pub struct VulkanModel {
     /// What the sampling of gated steps waits for.
     gates: HostTimeline,
     /// Values of `gates` that steps wait for, and that are signalled.
-    promised: u64,
-    signalled: u64,
+    last_gate: u64,
+    opened_gate: u64,
     /// How the running sequence chooses its tokens.
     mode: SamplingMode,
     speculative: SpeculativeDecoding,
     /// Positions up to which the draft model's keys and values are those of the sequence.
-    followed: u32,
+    draft_kv_tokens: u32,
     /// Plain steps submitted since the draft model was where the sequence is.
-    behind: u32,
+    draft_backlog: u32,
     /// How many log-probabilities are reported.
-    top: u32,
+    top_logprobs: u32,
     /// The last point of the second queue.
-    sampled: Option<TimelinePoint>,
+    last_on_second_queue: Option<TimelinePoint>,
     /// When the draft model's feeds are done, by ring slot.
-    fed: Vec<Option<TimelinePoint>>,
+    draft_feeds: Vec<Option<TimelinePoint>>,
     sequence_number: u32,
     next_ticket: u64,
     /// Which token of its step the last one was: 0 but where drafts were accepted.
-    last_in_batch: u32,
+    last_token_of_step: u32,
     in_flight: VecDeque<SubmittedStep>,
     waited_ns: u64,
     logits: Vec<f32>,
@@ -98,7 +98,7 @@ struct SubmittedStep {
     /// The value of the gates that it waits for.
     gate: Option<u64>,
     /// Whether the baseline still has to sample.
-    unsampled: bool,
+    sampling_owed: bool,
     submitted_at_ns: u64,
     submit_done_ns: u64,
 }
@@ -143,18 +143,18 @@ impl VulkanModel {
             begin: memory.record_begin(&device)?,
             recordings: Recordings::default(),
             gates: HostTimeline::new(&device, "gates")?,
-            promised: 0,
-            signalled: 0,
+            last_gate: 0,
+            opened_gate: 0,
             mode: SamplingMode::PLAIN,
             speculative: SpeculativeDecoding::Off,
-            followed: 0,
-            behind: 0,
-            top: 0,
-            sampled: None,
-            fed: vec![None; slots as usize],
+            draft_kv_tokens: 0,
+            draft_backlog: 0,
+            top_logprobs: 0,
+            last_on_second_queue: None,
+            draft_feeds: vec![None; slots as usize],
             sequence_number: 0,
             next_ticket: 0,
-            last_in_batch: 0,
+            last_token_of_step: 0,
             in_flight: VecDeque::new(),
             waited_ns: 0,
             logits: Vec::new(),
@@ -208,7 +208,7 @@ impl VulkanModel {
     /// With steps in flight.
     pub fn last_logits(&self) -> Result<Vec<f32>> {
         assert!(self.in_flight.is_empty(), "logits are read with {} steps in flight", self.in_flight.len());
-        let (logits, offset, bytes) = self.model.activation_of(Array::Logits, self.last_in_batch);
+        let (logits, offset, bytes) = self.model.activation_of(Array::Logits, self.last_token_of_step);
         let readback = Buffer::new(self.device(), "logits", bytes, Placement::Readback)?;
         let mut recording = RecordingBuilder::new(self.device(), QueueKind::Compute, "logits")?;
         recording.copy(logits, offset, &readback, 0, bytes);
@@ -243,7 +243,7 @@ impl VulkanModel {
         }
         if self.speculative == SpeculativeDecoding::On {
             parts.push(StepPart::Speculate(self.mode));
-            if self.follows() {
+            if self.uses_draft_model() {
                 parts.push(StepPart::FeedDraft);
             }
         }
@@ -256,8 +256,8 @@ impl VulkanModel {
     }
 
     /// Whether a draft model has to see the tokens of the running sequence.
-    fn follows(&self) -> bool {
-        self.speculative == SpeculativeDecoding::On && self.drafter.as_ref().is_some_and(Drafter::follows)
+    fn uses_draft_model(&self) -> bool {
+        self.speculative == SpeculativeDecoding::On && self.drafter.as_ref().is_some_and(Drafter::uses_draft_model)
     }
 
     /// Runs a part to its end, as the baseline does.
@@ -274,7 +274,7 @@ impl VulkanModel {
 
     /// Submits a part behind everything before, on the queue of the forward pass.
     fn submit_part(&self, part: StepPart, slot: u32) -> Result<TimelinePoint> {
-        Ok(self.queue().submit(self.recordings.get(part, slot), self.sampled.as_slice())?)
+        Ok(self.queue().submit(self.recordings.get(part, slot), self.last_on_second_queue.as_slice())?)
     }
 
     /// Submits a step whose sampling is apart: when its logits are there, if anybody asks, and when it is done.
@@ -283,10 +283,10 @@ impl VulkanModel {
         let [forward, choose] =
             [StepPart::Forward(self.mode), StepPart::Sample(self.mode)].map(|part| self.recordings.get(part, slot));
         if let (Queues::Two, Some(second)) = (self.options.queues, self.device().second_compute_queue()) {
-            let forward = self.queue().submit(forward, self.sampled.as_slice())?;
+            let forward = self.queue().submit(forward, self.last_on_second_queue.as_slice())?;
             let waits: Vec<TimelinePoint> = [forward.clone()].into_iter().chain(gate).collect();
             let done = second.submit(choose, &waits)?;
-            self.sampled = Some(done.clone());
+            self.last_on_second_queue = Some(done.clone());
             return Ok((Some(forward), done));
         }
         if self.mode.gate == Gate::Token {
@@ -297,7 +297,7 @@ impl VulkanModel {
     }
 
     /// Feeds the draft model what it has not seen, `count` tokens. Nothing waits for it but the steps submitted later.
-    fn catch_up(&mut self, count: u32) -> Result<()> {
+    fn feed_draft_backlog(&mut self, count: u32) -> Result<()> {
         for index in 0..count {
             let slot = index % self.limits.ring_slots;
             match self.options.sync {
@@ -310,19 +310,19 @@ impl VulkanModel {
 
     fn feed_draft(&mut self, slot: u32) -> Result<()> {
         // One recording cannot be in flight twice.
-        if let Some(point) = &self.fed[slot as usize] {
+        if let Some(point) = &self.draft_feeds[slot as usize] {
             point.wait()?;
         }
-        self.fed[slot as usize] = Some(self.submit_part(StepPart::FeedDraft, slot)?);
+        self.draft_feeds[slot as usize] = Some(self.submit_part(StepPart::FeedDraft, slot)?);
         Ok(())
     }
 
     /// Opens the gates up to a value, one by one: behind a jump over values that submissions wait for, the validation layer takes the jump for a
     /// signal that is still pending and objects to the next one (VUID-VkSemaphoreSignalInfo-value-03259).
     fn open(&mut self, value: u64) -> Result<()> {
-        while self.signalled < value {
-            self.signalled += 1;
-            self.gates.signal(self.signalled)?;
+        while self.opened_gate < value {
+            self.opened_gate += 1;
+            self.gates.signal(self.opened_gate)?;
         }
         Ok(())
     }
@@ -332,7 +332,7 @@ impl VulkanModel {
         let index = self.index_of(ticket);
         let step = &mut self.in_flight[index];
         let (slot, gate) = (step.slot, step.gate);
-        if std::mem::take(&mut step.unsampled) {
+        if std::mem::take(&mut step.sampling_owed) {
             return self.run_part(StepPart::Sample(self.mode), slot);
         }
         gate.map_or(Ok(()), |value| self.open(value))
@@ -373,7 +373,7 @@ impl StepModel for VulkanModel {
             self.plans[1] = self.recorder().plan(PlanKind::Decode, mode.sampling);
         }
         self.speculative = start.speculative;
-        self.top = start.logprobs.unwrap_or(0);
+        self.top_logprobs = start.logprobs.unwrap_or(0);
         if let Sampler::Chain { .. } = self.mode.sampling.sampler
             && self.chain.write(start.sampling, start.tokens)? == Tables::Moved
         {
@@ -391,27 +391,27 @@ impl StepModel for VulkanModel {
 
         self.sequence_number = self.sequence_number.wrapping_add(1).max(1);
         let state = initial_state(start, self.sequence_number, self.limits.context_tokens);
-        self.followed = self.followed.min(start.cached);
-        let follower = follower_state(&state, self.followed, start.tokens);
+        self.draft_kv_tokens = self.draft_kv_tokens.min(start.cached);
+        let draft_state = draft_model_state(&state, self.draft_kv_tokens, start.tokens);
         let image = &self.memory.image;
         image.write(STATE_OFFSET, bytemuck::bytes_of::<StepState>(&state));
-        image.write(FOLLOW_OFFSET, bytemuck::bytes_of::<StepState>(&follower));
+        image.write(DRAFT_MODEL_STATE_OFFSET, bytemuck::bytes_of::<StepState>(&draft_state));
         image.write(END_TOKENS_OFFSET, bytemuck::cast_slice(end_tokens(start)));
         image.write(TOKENS_OFFSET, bytemuck::cast_slice(start.tokens));
         let before_ns = host_now_ns();
         match self.options.sync {
             Sync::Timeline => {
                 // The next sequence writes the image again, so it is waited for here, once a sequence.
-                self.queue().submit(&self.begin, self.sampled.as_slice())?.wait()?;
+                self.queue().submit(&self.begin, self.last_on_second_queue.as_slice())?.wait()?;
             }
             Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(&self.begin)?,
         }
         self.waited_ns += host_now_ns() - before_ns;
-        self.behind = 0;
-        self.last_in_batch = 0;
-        if self.follows() {
-            self.catch_up(start.cached - self.followed)?;
-            self.followed = start.cached;
+        self.draft_backlog = 0;
+        self.last_token_of_step = 0;
+        if self.uses_draft_model() {
+            self.feed_draft_backlog(start.cached - self.draft_kv_tokens)?;
+            self.draft_kv_tokens = start.cached;
         }
         Ok(())
     }
@@ -420,18 +420,18 @@ impl StepModel for VulkanModel {
         let ticket = Ticket::new(self.next_ticket);
         let slot = (self.next_ticket % u64::from(self.limits.ring_slots)) as u32;
         if kind == StepKind::Speculate {
-            let behind = std::mem::take(&mut self.behind);
-            if self.follows() {
-                self.catch_up(behind)?;
+            let backlog = std::mem::take(&mut self.draft_backlog);
+            if self.uses_draft_model() {
+                self.feed_draft_backlog(backlog)?;
             }
         } else if kind == StepKind::Decode {
-            self.behind += 1;
+            self.draft_backlog += 1;
         }
         let submitted_at_ns = host_now_ns();
         let split = kind == StepKind::Decode && self.is_split();
         let gate = (split && self.mode.gate != Gate::Open).then(|| {
-            self.promised += 1;
-            self.promised
+            self.last_gate += 1;
+            self.last_gate
         });
         let part = match kind {
             StepKind::Feed => StepPart::Feed,
@@ -442,8 +442,8 @@ impl StepModel for VulkanModel {
         if let Some(stamps) = &self.stamps {
             stamps.reset(slot);
         }
-        let feeds_draft = kind == StepKind::Feed && self.follows();
-        let (mut forward, mut done, mut unsampled) = (None, None, false);
+        let feeds_draft = kind == StepKind::Feed && self.uses_draft_model();
+        let (mut forward, mut done, mut sampling_owed) = (None, None, false);
         match self.options.sync {
             Sync::Timeline => {
                 if feeds_draft {
@@ -459,7 +459,7 @@ impl StepModel for VulkanModel {
                     self.run_part(StepPart::FeedDraft, slot)?;
                 }
                 self.run_part(part, slot)?;
-                unsampled = split;
+                sampling_owed = split;
             }
         }
         self.in_flight.push_back(SubmittedStep {
@@ -469,7 +469,7 @@ impl StepModel for VulkanModel {
             forward,
             done,
             gate,
-            unsampled,
+            sampling_owed,
             submitted_at_ns,
             submit_done_ns: host_now_ns(),
         });
@@ -505,7 +505,7 @@ impl StepModel for VulkanModel {
     }
 
     fn wait_or_stop(&mut self, ticket: Ticket, stop: &dyn Fn() -> bool) -> Result<StepOutput> {
-        if self.in_flight.front().is_some_and(|step| step.unsampled) {
+        if self.in_flight.front().is_some_and(|step| step.sampling_owed) {
             // Cancelled with its gate closed.
             self.let_sample(ticket)?;
         }
@@ -531,19 +531,19 @@ impl StepModel for VulkanModel {
         };
         let report = self.memory.report(step.slot);
         let logprobs = (self.mode.sampling.logprobs && step.kind == StepKind::Decode)
-            .then(|| Arc::new(log_probabilities(&self.memory.logprobs(step.slot), report.logit, self.top)));
-        if self.follows() && step.kind != StepKind::Decode {
-            self.followed = report.position;
+            .then(|| Arc::new(log_probabilities(&self.memory.logprobs(step.slot), report.logit, self.top_logprobs)));
+        if self.uses_draft_model() && step.kind != StepKind::Decode {
+            self.draft_kv_tokens = report.position;
         }
         if report.status == STATUS_SAMPLED {
-            self.last_in_batch = report.count.saturating_sub(1);
+            self.last_token_of_step = report.count.saturating_sub(1);
         }
         Ok(StepOutput { logprobs, ..step_output(&report, timing) })
     }
 
     fn cancel(&mut self) {
         self.memory.cancelled.store_u32(0, self.sequence_number);
-        if let Err(error) = self.open(self.promised) {
+        if let Err(error) = self.open(self.last_gate) {
             // Whoever waits for the steps gets to know it.
             tracing::warn!(%error, "opening the gates of a cancelled sequence");
         }

@@ -15,7 +15,9 @@ use zinc_model::device::{ChainIo, DeviceModel, StepIo};
 use zinc_model::plan::{PlanKind, StepPlan};
 use zinc_vk::{Access, RecordingBuilder};
 
-use super::memory::{DRAFT_OFFSET, END_TOKENS_OFFSET, FOLLOW_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
+use super::memory::{
+    DRAFT_MODEL_STATE_OFFSET, DRAFTING_STATE_OFFSET, END_TOKENS_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET,
+};
 use crate::speculation::ResumeCost;
 
 /// Where drafts come from.
@@ -79,19 +81,19 @@ impl Drafter {
     }
 
     /// Whether every token has to go through a draft model, too.
-    pub(super) fn follows(&self) -> bool {
+    pub(super) fn uses_draft_model(&self) -> bool {
         matches!(self.source, DraftSource::Model { .. })
     }
 
     /// What it costs to draft again after steps without drafts: a draft model must first be fed the tokens of those steps.
     pub(super) fn resume_cost(&self) -> ResumeCost {
-        if self.follows() { ResumeCost::CatchUp } else { ResumeCost::Free }
+        if self.uses_draft_model() { ResumeCost::CatchUp } else { ResumeCost::Free }
     }
 
     /// The draft model's next token goes through its layers.
     pub(super) fn record_feed(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) -> Result<()> {
         let (model, [feed, ..]) = self.model();
-        model.record_while_live(feed, &self.io(memory, FOLLOW_OFFSET), memory.live(), recording)
+        model.record_while_live(feed, &self.io(memory, DRAFT_MODEL_STATE_OFFSET), memory.live(), recording)
     }
 
     /// The plan of a step that takes the last token and the drafts, made of that of a step of one token.
@@ -105,16 +107,16 @@ impl Drafter {
 
     /// A draft model's drafts, one after the other, and how many tokens the step has with them.
     pub(super) fn record_drafts(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) -> Result<()> {
-        if !self.follows() {
+        if !self.uses_draft_model() {
             return Ok(());
         }
         let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
         let (model, [_, decode, last]) = self.model();
         recording.barrier(shaders, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
         let bytes = size_of::<StepState>() as u64;
-        recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFT_OFFSET, bytes);
+        recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFTING_STATE_OFFSET, bytes);
         recording.barrier(Access::TRANSFER_WRITE, shaders);
-        let io = self.io(memory, DRAFT_OFFSET);
+        let io = self.io(memory, DRAFTING_STATE_OFFSET);
         for _ in 0..self.max_drafts() {
             model.record_while_live(decode, &io, memory.live(), recording)?;
             recording.barrier(Access::SHADER_WRITE, shaders);
@@ -126,13 +128,13 @@ impl Drafter {
     }
 
     /// A draft model is where the sequence is, once the step is over.
-    pub(super) fn record_following(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) {
+    pub(super) fn record_draft_state_copy(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) {
         /// `live`, `token` and `position`: the rest of the state is the follower's own.
         const BYTES: u64 = 12;
-        if self.follows() {
+        if self.uses_draft_model() {
             recording
                 .barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
-            recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, FOLLOW_OFFSET, BYTES);
+            recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFT_MODEL_STATE_OFFSET, BYTES);
         }
     }
 

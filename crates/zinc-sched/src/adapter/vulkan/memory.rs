@@ -19,12 +19,12 @@ use crate::model::HostChoice;
 /// Where the parts of a sequence lie in [`SequenceMemory::sequence`] and in its image, in bytes.
 pub(super) const STATE_OFFSET: u64 = 0;
 /// Where a draft model is in the sequence, as far as it has followed it.
-pub(super) const FOLLOW_OFFSET: u64 = 64;
+pub(super) const DRAFT_MODEL_STATE_OFFSET: u64 = 64;
 /// Where a draft model is while it drafts.
-pub(super) const DRAFT_OFFSET: u64 = 128;
+pub(super) const DRAFTING_STATE_OFFSET: u64 = 128;
 pub(super) const END_TOKENS_OFFSET: u64 = 256;
 pub(super) const TOKENS_OFFSET: u64 = END_TOKENS_OFFSET + 4 * MAX_END_TOKENS as u64;
-const _: () = assert!(size_of::<StepState>() as u64 <= FOLLOW_OFFSET - STATE_OFFSET);
+const _: () = assert!(size_of::<StepState>() as u64 <= DRAFT_MODEL_STATE_OFFSET - STATE_OFFSET);
 
 /// Bytes from one report to the next: whole cache lines, so that the device never writes to one that the host is reading.
 const REPORT_STRIDE: u64 = 128;

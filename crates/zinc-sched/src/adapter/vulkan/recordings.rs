@@ -179,7 +179,7 @@ impl StepRecorder<'_> {
                 drafter.record_drafts(self.memory, r)?;
                 let plan = drafter.verify(self.plan(PlanKind::Decode, mode.sampling));
                 self.record_plan(&plan, slot, mode, r)?;
-                drafter.record_following(self.memory, r);
+                drafter.record_draft_state_copy(self.memory, r);
             }
         }
         if let Some((stamps, part)) = stamps {
