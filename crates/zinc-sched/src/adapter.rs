@@ -12,7 +12,7 @@ mod vulkan;
 pub use interpreter::InterpreterModel;
 pub use vulkan::{DraftSource, OpTimes, Queues, Sync, VulkanModel, VulkanOptions};
 
-use crate::model::{DeviceFinish, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
+use crate::step::{DeviceFinish, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
 use zinc_kernels::generated::state::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, STATUS_FED,
     STATUS_SAMPLED, StepReport,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::kv::KvCache;
-use crate::model::{StepOutput, TokenLogprobs};
 use crate::plan::Phase;
 use crate::request::{FinishReason, Outlet, Token};
 use crate::resolve::Resolved;
+use crate::step::{StepOutput, TokenLogprobs};
 
 /// How far a sequence is, as the host has observed it.
 #[derive(Debug)]

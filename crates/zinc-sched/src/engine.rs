@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::apply::Progress;
 use crate::clock::Clock;
+use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
@@ -15,7 +16,7 @@ use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Traci
 use crate::sequence::{PolicyRole, Sequence};
 use crate::speculation::{SpeculationMode, SpeculationPolicy, SpeculationStats};
 use crate::trace::Trace;
-use crate::window::{InflightDepth, Window};
+use crate::window::Window;
 
 /// How an engine drives its model.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{DeviceFinish, StepKind, StepStatus, TokenLogprobs};
-use crate::window::InflightDepth;
+use crate::step::{DeviceFinish, StepKind, StepStatus, TokenLogprobs};
 
 /// A result whose error is this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -45,14 +44,14 @@ impl std::fmt::Display for ModelCall {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The depth of the window is outside its range.
-    #[error(
-        "in-flight depth {depth} is outside {}..={}; 1 waits for every step, 4 is the default",
-        InflightDepth::MIN,
-        InflightDepth::MAX
-    )]
+    #[error("in-flight depth {depth} is outside {min}..={max}; 1 waits for every step, 4 is the default")]
     DepthOutOfRange {
         /// The depth that was asked for.
         depth: u32,
+        /// The smallest depth.
+        min: u32,
+        /// The largest depth.
+        max: u32,
     },
     /// The model has fewer ring slots than the window is deep.
     #[error(

@@ -10,11 +10,11 @@ use std::time::Duration;
 use crate::clock::{Clock, ManualClock, nanoseconds};
 use crate::control::Guide;
 use crate::model::{
-    DeviceFinish, Gate, GpuSpan, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepKind,
-    StepModel, StepOutput, StepStatus, StepTiming, Ticket, TokenRun,
+    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket,
 };
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
+use crate::step::{DeviceFinish, GpuSpan, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
 
 mod fault;
 mod probe;

@@ -82,6 +82,7 @@ pub mod adapter;
 mod apply;
 pub mod clock;
 mod control;
+mod depth;
 mod engine;
 mod error;
 pub mod fake;
@@ -95,22 +96,21 @@ pub mod resolve;
 mod sampling;
 mod sequence;
 pub mod speculation;
+mod step;
 mod sync;
 pub mod trace;
 mod window;
 
 pub use clock::{Clock, FnClock, ManualClock, SystemClock};
 pub use control::{Constraint, Control, ControlError, Guide, TokenSampler, Verdict};
+pub use depth::InflightDepth;
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation};
 pub use kv::KvCache;
-pub use model::{
-    DeviceFinish, Gate, GpuSpan, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepKind,
-    StepModel, StepOutput, StepStatus, StepTiming, Ticket, TokenLogprobs, TokenRun,
-};
+pub use model::{Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket};
 pub use request::{CancelHandle, Completion, Durations, FinishReason, Outlet, Request, Token, Tracing, Usage};
 pub use sampling::{Dry, LastTokens, Penalties, Sampling, SequenceBreakers, Xtc};
 pub use speculation::{ResumeCost, SpeculationMode, SpeculationStats};
+pub use step::{DeviceFinish, GpuSpan, StepKind, StepOutput, StepStatus, StepTiming, TokenLogprobs, TokenRun};
 pub use trace::{Quantiles, Seam, StepTrace, Trace, TraceSummary};
-pub use window::InflightDepth;

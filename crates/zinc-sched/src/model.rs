@@ -2,11 +2,10 @@
 //!
 //! No device type appears here. The Vulkan implementation lives in the adapter, the simulated one in [`fake`](crate::fake).
 
-use std::sync::Arc;
-
 use crate::control::Guide;
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
+use crate::step::{StepKind, StepOutput};
 
 /// A model that computes one step of one sequence at a time, on a device that runs ahead of the host.
 ///
@@ -175,26 +174,6 @@ pub enum HostChoice {
     NonFinite,
 }
 
-/// What a step does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
-pub enum StepKind {
-    /// Takes one prompt token through the layers for its K/V; no head, no token comes out.
-    Feed,
-    /// Takes one token through the layers and the head and samples the next.
-    Decode,
-    /// Drafts a few tokens ahead, takes the last token and the drafts through the layers and the head together, and samples after each as
-    /// far as the drafts are what was sampled.
-    Speculate,
-}
-
-impl StepKind {
-    /// Whether a token comes out.
-    pub fn samples(self) -> bool {
-        self != Self::Feed
-    }
-}
-
 /// Names a submitted step until it has been waited for. Its value means something to the model that made it only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u64);
@@ -209,119 +188,6 @@ impl Ticket {
     pub fn value(self) -> u64 {
         self.0
     }
-}
-
-/// What a step reported.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StepOutput {
-    /// The sampled tokens, in order: one of a `Decode`, one or more of a `Speculate`, none otherwise.
-    pub tokens: TokenRun,
-    /// Position of the first token that went in, hence where this step wrote its first K/V. The first sampled token is at `position + 1`.
-    /// Not looked at for a no-op.
-    pub position: u32,
-    /// What the step did.
-    pub status: StepStatus,
-    /// Why the sequence stopped, on the step that stopped it. Not looked at for a no-op behind the stop.
-    pub finish: Option<DeviceFinish>,
-    /// Log-probabilities of the sampled token, where the sequence asked for them.
-    pub logprobs: Option<Arc<TokenLogprobs>>,
-    /// When.
-    pub timing: StepTiming,
-}
-
-/// The tokens that a step sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TokenRun {
-    tokens: [u32; Self::MAX],
-    len: u32,
-}
-
-impl TokenRun {
-    /// The most tokens of one step.
-    pub const MAX: usize = 8;
-
-    /// These tokens.
-    ///
-    /// # Panics
-    /// If there are more than [`Self::MAX`].
-    pub fn new(tokens: &[u32]) -> Self {
-        assert!(tokens.len() <= Self::MAX, "a step of {} tokens; the most are {}", tokens.len(), Self::MAX);
-        let mut run = Self { tokens: [0; Self::MAX], len: tokens.len() as u32 };
-        run.tokens[..tokens.len()].copy_from_slice(tokens);
-        run
-    }
-
-    /// The tokens.
-    pub fn as_slice(&self) -> &[u32] {
-        &self.tokens[..self.len as usize]
-    }
-}
-
-/// Natural logarithms of probabilities: the log-softmax of the raw logits, before any sampling parameter.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TokenLogprobs {
-    /// Of the token itself.
-    pub chosen: f32,
-    /// The likeliest tokens and theirs, the likeliest first.
-    pub top: Vec<(u32, f32)>,
-}
-
-impl TokenLogprobs {
-    /// The most tokens that [`top`](Self::top) can be asked for.
-    pub const MAX_TOP: u32 = 20;
-}
-
-/// What a step did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
-pub enum StepStatus {
-    /// K/V written for a prompt token.
-    Fed,
-    /// K/V written and a token sampled, or several.
-    Emitted,
-    /// Nothing: the live flag was clear.
-    NoOp,
-}
-
-/// Why the device stopped a sequence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DeviceFinish {
-    /// The last sampled token is an end-of-generation id. The status is `Emitted`.
-    EndOfGeneration,
-    /// The sampled token is the last of the budget.
-    Budget,
-    /// The next step would be at a position the context does not have.
-    ContextFull,
-    /// The host cleared the live flag.
-    Cancelled,
-    /// The logits are infinite or not numbers. Whatever the status, no token was chosen.
-    NonFinite,
-}
-
-/// When a step was submitted, ran and was observed, in nanoseconds on one host clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct StepTiming {
-    /// Before the submit call.
-    pub submitted_at_ns: u64,
-    /// After the submit call.
-    pub submit_done_ns: u64,
-    /// When the host knew that the step was done.
-    pub observed_at_ns: u64,
-    /// When the device ran it; absent where it takes no timestamps.
-    pub gpu: Option<GpuSpan>,
-}
-
-/// When the device ran a step, in nanoseconds on the host clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct GpuSpan {
-    /// Start of the step's first command.
-    pub begin_ns: u64,
-    /// End of the step's last command.
-    pub end_ns: u64,
-    /// How long it idled in between: sampling waited for the host, or for another queue.
-    pub idle_ns: u64,
 }
 
 /// Work done by a model, counted since it was built.

@@ -1,7 +1,7 @@
 //! What to do next, as pure functions of the counts. Nothing here touches a model, a clock or a channel.
 
-use crate::model::StepKind;
-use crate::window::InflightDepth;
+use crate::depth::InflightDepth;
+use crate::step::StepKind;
 
 /// What bounds the number of decoded tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::model::{ModelLimits, TokenLogprobs};
+use crate::model::ModelLimits;
 use crate::sampling::Sampling;
 use crate::speculation::SpeculationStats;
+use crate::step::TokenLogprobs;
 use crate::sync::AtomicBool;
 use crate::trace::Trace;
 

@@ -1,9 +1,9 @@
 //! What an observed step means for the sequence, as a pure function.
 
 use crate::error::{Error, Result};
-use crate::model::{DeviceFinish, StepKind, StepOutput, StepStatus, TokenRun};
 use crate::plan::{Limit, Phase, PlannedStep, SequencePlan};
 use crate::request::FinishReason;
+use crate::step::{DeviceFinish, StepKind, StepOutput, StepStatus, TokenRun};
 
 /// What was expected of an observed step.
 #[derive(Debug, Clone, Copy)]
@@ -100,7 +100,7 @@ pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::StepTiming;
+    use crate::step::StepTiming;
 
     const EOG: [u32; 2] = [7, 9];
 

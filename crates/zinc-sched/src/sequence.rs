@@ -8,11 +8,12 @@ use crate::control::Verdict;
 use crate::error::{Error, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
-use crate::model::{Gate, StepKind, StepModel, StepOutput, TokenRun};
+use crate::model::{Gate, StepModel};
 use crate::plan::{Action, Phase, PlannedStep, SequencePlan, next_action};
 use crate::request::{FinishReason, Outlet};
 use crate::resolve::{Expected, Resolved, resolve};
 use crate::speculation::{ResumeCost, SpeculationPolicy, SpeculationStats};
+use crate::step::{StepKind, StepOutput, TokenRun};
 use crate::trace::StepTrace;
 use crate::window::Window;
 

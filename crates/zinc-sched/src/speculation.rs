@@ -1,6 +1,6 @@
 //! When to speculate: a pure policy that compares what tokens cost with drafts and without.
 
-use crate::model::StepKind;
+use crate::step::StepKind;
 
 /// Whether an engine speculates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,8 +1,9 @@
 //! What happened when: one row per step, and what the rows say about the seam between steps. Pure data; writing it somewhere is the
 //! caller's.
 
-use crate::model::{GpuSpan, ModelCounters, StepKind, StepOutput, StepStatus, StepTiming};
+use crate::model::ModelCounters;
 use crate::plan::PlannedStep;
+use crate::step::{GpuSpan, StepKind, StepOutput, StepStatus, StepTiming};
 
 /// One step of a traced sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

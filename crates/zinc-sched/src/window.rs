@@ -1,60 +1,12 @@
-//! The steps in flight: how many there may be, and the queue that is waited for oldest first.
+//! The queue of the steps of one sequence that are in flight; the host waits for them oldest first.
 
 use std::collections::VecDeque;
 
+use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
-use crate::model::{StepKind, StepModel, StepOutput, Ticket};
+use crate::model::{StepModel, Ticket};
 use crate::plan::{PlannedStep, StepCounts};
-
-/// How many steps may be submitted and not yet observed.
-///
-/// 1 waits for every step before the next is submitted; 2 hides the host's work; more hides its jitter too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct InflightDepth(u32);
-
-impl InflightDepth {
-    /// The smallest depth.
-    pub const MIN: u32 = 1;
-    /// The largest depth; beyond it nothing is gained and a cancelled sequence has more to drain.
-    pub const MAX: u32 = 8;
-    /// The depth unless told otherwise.
-    pub const DEFAULT: Self = Self(4);
-    /// The depth that waits for every step, as the fence baseline does.
-    pub const ONE: Self = Self(1);
-
-    /// A depth.
-    ///
-    /// # Errors
-    /// [`Error::DepthOutOfRange`] outside `MIN..=MAX`.
-    pub fn new(depth: u32) -> Result<Self> {
-        if (Self::MIN..=Self::MAX).contains(&depth) { Ok(Self(depth)) } else { Err(Error::DepthOutOfRange { depth }) }
-    }
-
-    /// The number.
-    pub fn get(self) -> u32 {
-        self.0
-    }
-}
-
-impl Default for InflightDepth {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
-impl TryFrom<u32> for InflightDepth {
-    type Error = Error;
-
-    fn try_from(depth: u32) -> Result<Self> {
-        Self::new(depth)
-    }
-}
-
-impl std::fmt::Display for InflightDepth {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::step::{StepKind, StepOutput};
 
 /// The steps of one sequence that are in flight, oldest first.
 #[derive(Debug)]
@@ -123,23 +75,5 @@ impl Window {
             .wait_or_stop(ticket, stop)
             .map_err(|source| Error::model(ModelCall::Wait { step: step.index }, source))?;
         Ok((step, output))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn depths_outside_the_range_are_errors_that_name_it() {
-        for depth in 1..=8 {
-            assert_eq!(InflightDepth::try_from(depth).unwrap().get(), depth);
-        }
-        for depth in [0, 9, u32::MAX] {
-            let error = InflightDepth::new(depth).unwrap_err();
-            assert!(matches!(error, Error::DepthOutOfRange { depth: d } if d == depth));
-            assert!(error.to_string().contains(&format!("{depth} is outside 1..=8")), "{error}");
-        }
-        assert_eq!(InflightDepth::default().to_string(), "4");
     }
 }

@@ -16,11 +16,10 @@ use super::sampling::{candidate, log_probabilities, sampler_tables};
 use super::sequence::{end_tokens, initial_state};
 use super::{Score, plan_kind, step_output};
 use crate::control::Guide;
-use crate::model::{
-    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, StepKind, StepModel, StepOutput, StepTiming, Ticket,
-};
+use crate::model::{Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, StepModel, Ticket};
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
+use crate::step::{StepKind, StepOutput, StepTiming};
 
 /// A model on the host.
 #[derive(Debug)]

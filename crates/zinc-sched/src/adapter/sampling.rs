@@ -4,8 +4,9 @@ use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::reference::Candidate;
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
 
-use crate::model::{HostChoice, TokenLogprobs};
+use crate::model::HostChoice;
 use crate::sampling::{LastTokens, Sampling};
+use crate::step::TokenLogprobs;
 
 /// The tables of the chain of samplers.
 pub(super) fn sampler_tables(sampling: &Sampling, vocabulary: u32, context: u32) -> SamplerTables {

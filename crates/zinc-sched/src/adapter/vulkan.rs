@@ -31,12 +31,12 @@ use super::sequence::{draft_model_state, end_tokens, initial_state};
 use super::{Score, step_output};
 use crate::control::Guide;
 use crate::model::{
-    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepKind, StepModel, StepOutput,
-    StepTiming, Ticket,
+    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket,
 };
 use crate::request::Tracing;
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
+use crate::step::{StepKind, StepOutput, StepTiming};
 use chain::{ChainMemory, Tables};
 use draft::Drafter;
 use memory::{DRAFT_MODEL_STATE_OFFSET, END_TOKENS_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};

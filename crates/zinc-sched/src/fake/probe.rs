@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::model::{StepKind, StepStatus};
+use crate::step::{StepKind, StepStatus};
 
 /// A call into the simulated model.
 #[derive(Debug, Clone, PartialEq, Eq)]

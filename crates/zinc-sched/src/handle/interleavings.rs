@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{EngineHandle, Event, Generation};
 use crate::clock::ManualClock;
+use crate::depth::InflightDepth;
 use crate::engine::{Engine, EngineOptions};
 use crate::error::Error;
 use crate::fake::{FakeModel, FakeOptions, continuation};
 use crate::request::{FinishReason, Request};
 use crate::sampling::Sampling;
-use crate::window::InflightDepth;
 
 /// Tokens of a request.
 const TOKENS: u32 = 2;

@@ -3,8 +3,8 @@
 use zinc_kernels::ops::ActFormat;
 
 use super::draft::DraftSource;
+use crate::depth::InflightDepth;
 use crate::request::Tracing;
-use crate::window::InflightDepth;
 
 /// How the host and the device keep step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use zinc_model::Result;
 use zinc_vk::{Access, QueueKind, Stage, Timestamps};
 
 use super::VulkanModel;
-use crate::model::{SequenceStart, StepKind, StepModel};
+use crate::model::{SequenceStart, StepModel};
+use crate::step::StepKind;
 
 /// Intervals without an op that are timed after those with one.
 const EMPTY_INTERVALS: u32 = 16;

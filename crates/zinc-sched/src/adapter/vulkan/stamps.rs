@@ -10,7 +10,7 @@ use zinc_model::Result;
 use zinc_vk::{ClockCalibration, Device, RecordingBuilder, Stage, Timestamps};
 
 use super::memory::{STAMPS, SequenceMemory};
-use crate::model::GpuSpan;
+use crate::step::GpuSpan;
 
 /// The two timestamps of a part of a step.
 #[derive(Clone, Copy, Debug)]
