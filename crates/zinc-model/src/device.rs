@@ -16,9 +16,9 @@ use zinc_kernels::{Pipelines, Target};
 use zinc_vk::{Buffer, Device, Placement, Uploader};
 
 use crate::error::{Error, Result};
-use crate::memory::{ALIGNMENT, LoadOptions, MemoryPlan};
+use crate::memory::{LoadOptions, MemoryPlan};
 use crate::model::Model;
-use crate::plan::{Array, CacheOptions, Sizes};
+use crate::plan::{ALIGNMENT, Array, CacheOptions, Sizes};
 use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 use upload::DeviceWeights;

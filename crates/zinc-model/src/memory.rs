@@ -2,11 +2,8 @@
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
-use crate::plan::{Array, CacheOptions, Sizes};
+use crate::plan::{ALIGNMENT, Array, CacheOptions, Sizes};
 use crate::weights::ModelWeights;
-
-/// Arrays and tensors start at multiples of this: the widest load, and the granularity of every device's caches.
-pub const ALIGNMENT: u64 = 256;
 
 /// No weight buffer is larger, whatever the device allows: a moderate size keeps allocators and drivers in their ordinary paths.
 const WEIGHT_BUFFER_BYTES: u64 = 1 << 30;

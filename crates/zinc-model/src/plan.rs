@@ -11,7 +11,7 @@ mod cost;
 mod label;
 mod sampling;
 
-pub use arrays::{Array, CacheOptions, Sizes};
+pub use arrays::{ALIGNMENT, Array, CacheOptions, Sizes};
 pub use barriers::barriers_before;
 pub use cost::Cost;
 pub use sampling::{Sampler, SamplingStage};

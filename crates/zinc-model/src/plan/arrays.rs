@@ -6,7 +6,9 @@ use zinc_kernels::ops::{
 };
 
 use crate::config::{FeedForward, ModelConfig};
-use crate::memory::ALIGNMENT;
+
+/// Arrays and tensors start at multiples of this many bytes: the widest load of a kernel, and the granularity of every device's caches.
+pub const ALIGNMENT: u64 = 256;
 
 /// An array of the forward pass, apart from the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
