@@ -1,8 +1,11 @@
 //! What each kernel means, on the host.
 //!
-//! A reference defines the result: which entries are read, how ties break, in which order sums run. Ids and tokens compare exactly
-//! between a kernel and its reference; sums of floats agree within the bound that the kernel's test states, because a subgroup adds in an
-//! order of its own. Nothing here is tuned; it is written to be read.
+//! A reference defines which entries are read, what is computed from them and how ties break. It does not define the order in which floats
+//! are added: a subgroup has an order of its own, so that sums of floats agree within the bound that the kernel's test states. Ids, tokens
+//! and integers compare exactly. Nothing here is tuned; it is written to be read.
+//!
+//! Each kernel has a file of its stem here. The other files hold what several references share, or a part of a kernel that is worth a
+//! reference of its own, such as [`select_experts`], which is a part of `gate_up`.
 
 mod activations;
 mod adjust;
@@ -27,6 +30,7 @@ mod read;
 mod rms_norm;
 mod router;
 mod sample;
+mod select_experts;
 mod shares;
 
 pub use activations::Quantised;
@@ -49,6 +53,7 @@ pub use read::read;
 pub use rms_norm::rms_norm;
 pub use router::router;
 pub use sample::{Candidate, sample, sample_best};
+pub use select_experts::select_experts;
 pub use shares::{Item, ShareList, order_key};
 
 use crate::formats::{Format, decode};

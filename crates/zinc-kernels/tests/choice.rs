@@ -38,7 +38,7 @@ fn check(name: &str, logits: &[f32], used: usize) {
         let matrices = arena.input(&matrices).address;
         arena.run(&[op(selection, state, x, matrices, y.address).dispatch(&arena.gpu.target())]);
 
-        let expected = reference::router(logits, used, weighting);
+        let expected = reference::select_experts(logits, used, weighting);
         let (expected_ids, expected_weights): (Vec<u32>, Vec<f32>) = expected.into_iter().unzip();
         assert_eq!(arena.read(ids), expected_ids, "{name}: ids");
         let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);

@@ -247,8 +247,8 @@ impl Interpreter {
                 }
             }
             Op::Router { norm, matrix: id, .. } => {
-                reference::rms_norm(&a.residual, &model.vector(*norm), config.rms_eps, &mut a.normed);
-                reference::mat_vec(&matrix(model, *id), &a.normed, &mut a.router_logits);
+                let (norm, matrix) = (model.vector(*norm), matrix(model, *id));
+                reference::router(&a.residual, &norm, config.rms_eps, &matrix, &mut a.normed, &mut a.router_logits);
             }
             Op::GateUp { gate, up, routing, .. } => {
                 let (gate, up) = (matrix(model, *gate), matrix(model, *up));
@@ -260,7 +260,7 @@ impl Interpreter {
                     }
                     Routing::Experts => {
                         let (_, used) = Sizes { config, cache: *cache }.experts();
-                        a.chosen = reference::router(&a.router_logits, used as usize, weighting(config));
+                        a.chosen = reference::select_experts(&a.router_logits, used as usize, weighting(config));
                         let rows = a.hidden.len() / a.chosen.len();
                         for ((id, _), y) in a.chosen.iter().zip(a.hidden.chunks_exact_mut(rows)) {
                             reference::gate_up(&gate, &up, *id, &a.normed, y);

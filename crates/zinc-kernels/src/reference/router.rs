@@ -1,25 +1,9 @@
 //! Reference of `router`.
 
-use std::cmp::Ordering;
+use super::{HostMatrix, mat_vec, rms_norm};
 
-use crate::ops::Weighting;
-
-/// The `used` highest logits as ids and weights, by falling logit; the lower index first where two are equal, NaN as minus infinity.
-///
-/// # Panics
-/// If fewer than `used` logits are given.
-#[must_use]
-pub fn router(logits: &[f32], used: usize, weighting: Weighting) -> Vec<(u32, f32)> {
-    let key = |i: usize| if logits[i].is_nan() { f32::NEG_INFINITY } else { logits[i] };
-    let mut order: Vec<usize> = (0..logits.len()).collect();
-    order.sort_by(|&a, &b| key(b).partial_cmp(&key(a)).unwrap_or(Ordering::Equal));
-    assert!(used <= order.len(), "choosing {used} of {} experts", order.len());
-    let highest = key(order[0]);
-    let weight = |i: usize| (key(i) - highest).exp();
-    let over = match weighting {
-        Weighting::SoftmaxOfChosen => &order[..used],
-        Weighting::SoftmaxOfAll => &order[..],
-    };
-    let total: f32 = over.iter().map(|&i| weight(i)).sum();
-    order[..used].iter().map(|&i| (i as u32, weight(i) / total)).collect()
+/// Normalises `x` into `normed`, both `[width]`, and computes the router's logits `[experts]` of it with `matrix`, `[experts, width]`.
+pub fn router(x: &[f32], norm: &[f32], epsilon: f32, matrix: &HostMatrix<'_>, normed: &mut [f32], logits: &mut [f32]) {
+    rms_norm(x, norm, epsilon, normed);
+    mat_vec(matrix, normed, logits);
 }
