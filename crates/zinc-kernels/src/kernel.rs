@@ -2,6 +2,7 @@
 
 use crate::formats::Format;
 use crate::generated::formats as codes;
+use crate::ops::RUN;
 use crate::tuning::Tuning;
 
 /// A kernel's SPIR-V and the size of its push constants.
@@ -43,6 +44,12 @@ const WIDE_WORKGROUP: u32 = 256;
 /// The most threads in a workgroup.
 const MAX_WORKGROUP: u32 = 512;
 
+/// Bytes of shared memory that a matrix product keeps of a run of its normalised operand: 16 high bytes, 16 low ones, scale and sum.
+const STAGED_RUN_BYTES: u32 = 16 + 16 + 8;
+/// Bytes of shared memory reserved for what else a matrix product shares: 4,176 are used where the first half of a dense layer normalises,
+/// for sums (3,072), the selection of experts (1,040) and a run of results (64).
+const OTHER_SHARED_BYTES: u32 = 5 << 10;
+
 impl Target {
     /// A device with the given subgroup width and the smallest grid that Vulkan allows a device to have.
     ///
@@ -63,12 +70,11 @@ impl Target {
         }
     }
 
-    /// The widest vector that a product can normalise on the way: its quantised form is kept in shared memory, beside what
-    /// sums, the choice of experts and a run of results take (4,176 bytes where a dense layer's first half normalises).
+    /// The widest vector, in elements, that a matrix product can normalise itself: the kernel keeps the quantised vector in shared memory,
+    /// 40 bytes for each run of 16 elements, beside 5 KiB for all else.
     #[must_use]
     pub fn widest_norm(&self) -> u32 {
-        let others = 5 << 10;
-        self.shared_bytes.saturating_sub(others) * 2 / 5
+        self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES) * RUN / STAGED_RUN_BYTES
     }
 
     /// Threads in a workgroup of at most `subgroups` subgroups: a power of two of them if `subgroups` is one.
@@ -170,6 +176,31 @@ impl Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a matrix product declares as shared. When one of these lines changes, so must [`Target::widest_norm`].
+    #[test]
+    fn the_shaders_share_what_the_widest_norm_assumes() {
+        let declarations = |source: &str| -> Vec<String> {
+            let lines = source.lines().filter_map(|line| line.strip_prefix("shared "));
+            lines.filter_map(|line| line.split(';').next()).map(str::to_owned).collect()
+        };
+        let products = include_str!("../../../shaders/include/products.glsl");
+        let staged =
+            ["uvec4 staged_high[STAGED_RUNS]", "uvec4 staged_low[STAGED_LOW_RUNS]", "vec2 staged_scale[STAGED_RUNS]"];
+        assert_eq!(declarations(products), staged);
+        assert!(products.contains("const uint RUNS = COLUMNS / RUN;"));
+        let reduce = include_str!("../../../shaders/include/reduce.glsl");
+        assert_eq!(declarations(reduce), ["float reduce_partials[256]", "vec2 reduce_pairs[256]"]);
+        let choice = include_str!("../../../shaders/include/choice.glsl");
+        let chosen = ["uvec4 keys[KEY_PARTS + 1]", "float chosen_logits[MAX_USED]", "uint chosen_ids[MAX_USED]"];
+        assert_eq!(declarations(choice), chosen);
+        assert_eq!(declarations(include_str!("../../../shaders/gate_up.comp")), ["vec4 results[RUN / 4]"]);
+        // A dense layer chooses no experts: one empty key, and room for the chosen ones all the same.
+        let others = 256 * 4 + 256 * 8 + 16 + 2 * 4 * crate::ops::MAX_USED + RUN * 4;
+        assert_eq!(others, 4_176);
+        assert!(others <= OTHER_SHARED_BYTES);
+        assert_eq!(Target::new(32).widest_norm(), (32 * 1_024 - 5 * 1_024) * 2 / 5);
+    }
 
     #[test]
     fn grids_wrap_into_y_and_cover_every_row() {

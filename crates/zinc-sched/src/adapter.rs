@@ -17,7 +17,11 @@ use zinc_kernels::generated::state::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, STATUS_FED,
     STATUS_SAMPLED, StepReport,
 };
+use zinc_kernels::ops::MAX_BATCH;
 use zinc_model::plan::PlanKind;
+
+/// A report of the device has room for as many tokens as a run of the scheduler.
+const _: () = assert!(TokenRun::MAX == MAX_BATCH as usize);
 
 /// Computes the logits of given tokens: an instrument for comparing engines.
 pub trait Score {

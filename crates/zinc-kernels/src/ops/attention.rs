@@ -192,3 +192,39 @@ impl Attention {
         Dispatch::new(&KERNEL, constants.values(), &push, grid)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shader works out its tile and its shared memory from the same numbers as [`Heads`]. When one of these lines changes, so must
+    /// [`Heads::tile`] or [`Heads::shared_bytes`].
+    #[test]
+    fn the_shader_has_the_tile_and_the_shared_memory_that_the_host_assumes() {
+        let shader = include_str!("../../../../shaders/attention.comp");
+        for line in [
+            "const uint PARTS = HEAD_SIZE / 4;",
+            "const uint ROW_LANES = HEAD_SIZE > 128 && SUBGROUP > 8 ? 16 : 8;",
+            "const uint ROWS = SUBGROUP / ROW_LANES;",
+            "const uint TILE = ROWS * STEPS;",
+        ] {
+            assert!(shader.contains(line), "{line}");
+        }
+        let shared: Vec<&str> = shader
+            .lines()
+            .filter_map(|line| line.strip_prefix("shared "))
+            .filter_map(|line| line.split(';').next())
+            .collect();
+        let expected = [
+            "vec4 query[HEADS * PARTS]",
+            "vec4 joined[SUBGROUPS * HEADS * PARTS]",
+            "float maxima[MAX_SHARES * HEADS]",
+            "float sums[MAX_SHARES * HEADS]",
+            "float keeps[MAX_SHARES * HEADS]",
+        ];
+        assert_eq!(shared, expected);
+        let heads = Heads { query_heads: 4, kv_heads: 4, head_size: 128 };
+        // Three heads: queries, shares of eight subgroups, three arrays of 64 shares; and the word of arrivals, in 16 bytes.
+        assert_eq!(heads.shared_bytes(3), 3 * (128 * 4 + 8 * 128 * 4 + 3 * 64 * 4) + 16);
+    }
+}

@@ -62,3 +62,47 @@ pub(super) fn candidate(choice: HostChoice) -> Candidate {
 pub(super) fn log_probabilities(report: &LogprobReport, chosen: f32, top: u32) -> TokenLogprobs {
     TokenLogprobs { chosen: report.logprob(chosen), top: report.top().take(top as usize).collect() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampling::{Dry, Penalties, Xtc};
+
+    /// Values at the limits of every range, just beyond them, and those that are no numbers.
+    fn values() -> Vec<f32> {
+        let limits = [0.0f32, 0.5, 1.0, 255.0, 65_536.0, 1.0 / 65_536.0];
+        let around = limits.into_iter().flat_map(|limit| [limit.next_down(), limit, limit.next_up()]);
+        let both = around.flat_map(|value| [value, -value]);
+        both.chain([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN_POSITIVE]).collect()
+    }
+
+    /// [`Sampling::check`] refuses what the kernels refuse, so that [`sampler_tables`] never panics. Of finite numbers it refuses no others;
+    /// it refuses infinities where the kernels would take one for "off".
+    #[test]
+    fn requests_and_kernels_have_the_same_ranges() {
+        const DRY: Dry =
+            Dry { multiplier: 0.8, base: 1.75, allowed_length: 2, last_n: LastTokens::All, breakers: None };
+        let parameters: [(&str, fn(f32) -> Sampling); 11] = [
+            ("top_p", |x| Sampling { top_p: x, ..Sampling::GREEDY }),
+            ("min_p", |x| Sampling { min_p: x, ..Sampling::GREEDY }),
+            ("typical_p", |x| Sampling { typical_p: x, ..Sampling::GREEDY }),
+            ("top_n_sigma", |x| Sampling { top_n_sigma: x, ..Sampling::GREEDY }),
+            ("xtc probability", |x| Sampling { xtc: Xtc { probability: x, ..Xtc::OFF }, ..Sampling::GREEDY }),
+            ("xtc threshold", |x| Sampling { xtc: Xtc { threshold: x, ..Xtc::OFF }, ..Sampling::GREEDY }),
+            ("repeat", |x| Sampling { penalties: Penalties { repeat: x, ..Penalties::OFF }, ..Sampling::GREEDY }),
+            ("frequency", |x| Sampling { penalties: Penalties { frequency: x, ..Penalties::OFF }, ..Sampling::GREEDY }),
+            ("presence", |x| Sampling { penalties: Penalties { presence: x, ..Penalties::OFF }, ..Sampling::GREEDY }),
+            ("dry multiplier", |x| Sampling { dry: Some(Dry { multiplier: x, ..DRY }), ..Sampling::GREEDY }),
+            ("dry base", |x| Sampling { dry: Some(Dry { base: x, ..DRY }), ..Sampling::GREEDY }),
+        ];
+        for (name, parameter) in parameters {
+            for value in values() {
+                let sampling = parameter(value);
+                let request = sampling.check(100).is_ok();
+                let kernels = settings(&sampling).tables(100, 64, &Breakers::default()).is_ok();
+                assert!(kernels || !request, "{name} {value:e}: the request passes, the kernels refuse it");
+                assert!(request == kernels || value.is_infinite(), "{name} {value:e}: only the kernels take it");
+            }
+        }
+    }
+}

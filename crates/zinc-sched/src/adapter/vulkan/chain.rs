@@ -6,13 +6,11 @@ use zinc_kernels::reference::window_counts;
 use zinc_kernels::sampler::SamplerParams;
 use zinc_model::Result;
 use zinc_model::device::ChainIo;
+use zinc_model::plan::ALIGNMENT;
 use zinc_vk::{Access, Buffer, Device, Placement, QueueKind, RecordingBuilder};
 
 use super::super::sampling::sampler_tables;
 use crate::sampling::Sampling;
-
-/// Alignment of the tables, in bytes.
-const ALIGNMENT: u64 = 256;
 
 /// Room for the tables of one sequence after the other.
 #[derive(Debug)]

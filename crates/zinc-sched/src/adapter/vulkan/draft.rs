@@ -5,6 +5,7 @@
 //! sequence is. A round leaves the draft model with keys and values for all that was accepted, so following costs nothing as long as every
 //! step is a round; plain steps leave it behind.
 
+use std::mem::offset_of;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -129,12 +130,17 @@ impl Drafter {
 
     /// A draft model is where the sequence is, once the step is over.
     pub(super) fn record_draft_state_copy(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) {
-        /// `live`, `token` and `position`: the rest of the state is the follower's own.
-        const BYTES: u64 = 12;
+        /// Bytes of `live`, `token` and `position`, with which the state begins. The rest of the draft model's state stays as it is.
+        const BYTES: usize = offset_of!(StepState, prompt_length);
+        const {
+            let [live, token, position] =
+                [offset_of!(StepState, live), offset_of!(StepState, token), offset_of!(StepState, position)];
+            assert!(live == 0 && token == 4 && position == 8 && BYTES == 12);
+        }
         if self.uses_draft_model() {
             recording
                 .barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
-            recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFT_MODEL_STATE_OFFSET, BYTES);
+            recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFT_MODEL_STATE_OFFSET, BYTES as u64);
         }
     }
 

@@ -9,6 +9,7 @@ use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{CANDIDATE_BYTES, STEP_MASK_OFFSET, step_input_bytes};
 use zinc_model::Result;
 use zinc_model::device::DeviceModel;
+use zinc_model::plan::ALIGNMENT;
 use zinc_vk::{Access, Buffer, Device, Placement, QueueKind, Recording, RecordingBuilder};
 
 use super::super::sampling::candidate;
@@ -19,12 +20,13 @@ use crate::model::HostChoice;
 /// Where the parts of a sequence lie in [`SequenceMemory::sequence`] and in its image, in bytes.
 pub(super) const STATE_OFFSET: u64 = 0;
 /// Where a draft model is in the sequence, as far as it has followed it.
-pub(super) const DRAFT_MODEL_STATE_OFFSET: u64 = 64;
+pub(super) const DRAFT_MODEL_STATE_OFFSET: u64 = STATE_OFFSET + STATE_STRIDE;
 /// Where a draft model is while it drafts.
-pub(super) const DRAFTING_STATE_OFFSET: u64 = 128;
-pub(super) const END_TOKENS_OFFSET: u64 = 256;
+pub(super) const DRAFTING_STATE_OFFSET: u64 = DRAFT_MODEL_STATE_OFFSET + STATE_STRIDE;
+pub(super) const END_TOKENS_OFFSET: u64 = (DRAFTING_STATE_OFFSET + STATE_STRIDE).next_multiple_of(ALIGNMENT);
 pub(super) const TOKENS_OFFSET: u64 = END_TOKENS_OFFSET + 4 * MAX_END_TOKENS as u64;
-const _: () = assert!(size_of::<StepState>() as u64 <= DRAFT_MODEL_STATE_OFFSET - STATE_OFFSET);
+/// Bytes from one state to the next: whole cache lines.
+const STATE_STRIDE: u64 = (size_of::<StepState>() as u64).next_multiple_of(64);
 
 /// Bytes from one report to the next: whole cache lines, so that the device never writes to one that the host is reading.
 const REPORT_STRIDE: u64 = 128;
