@@ -4,6 +4,7 @@
 //! the key and the numbers. How the forward pass is laid out is not decided here.
 
 mod keys;
+pub(crate) mod names;
 mod tensors;
 
 use std::fmt;
@@ -217,7 +218,7 @@ impl ModelConfig {
         let qkv_bias = match architecture {
             Architecture::Qwen2 => true,
             // Some models of this shape have them.
-            Architecture::Llama => file.tensor("blk.0.attn_q.bias").is_some(),
+            Architecture::Llama => file.tensor(&names::in_layer(0, names::Q_BIAS)).is_some(),
             Architecture::Qwen3 | Architecture::Qwen3Moe => false,
         };
         Ok(Self {
@@ -234,7 +235,7 @@ impl ModelConfig {
             n_vocab: n_vocab(&keys, file)?,
             qk_norm: architecture.has_qk_norm(),
             qkv_bias,
-            tied_embeddings: file.tensor("output.weight").is_none(),
+            tied_embeddings: file.tensor(names::OUTPUT).is_none(),
         })
     }
 
@@ -341,7 +342,7 @@ fn n_vocab(keys: &Keys<'_>, file: &gguf::File) -> Result<u32> {
         return Ok(n_vocab);
     }
     let listed = file.metadata().get_strings("tokenizer.ggml.tokens")?.map(|tokens| tokens.len() as u64);
-    let rows = || file.tensor("token_embd.weight").and_then(|tensor| tensor.shape.get(1).copied());
+    let rows = || file.tensor(names::TOKEN_EMBEDDING).and_then(|tensor| tensor.shape.get(1).copied());
     let n_vocab = listed.or_else(rows).ok_or_else(|| Error::MissingKey { key: keys.full("vocab_size") })?;
     match u32::try_from(n_vocab) {
         Ok(n_vocab) if (1..=MAX_VOCABULARY).contains(&n_vocab) => Ok(n_vocab),

@@ -2,7 +2,7 @@
 
 use zinc_kernels::Format;
 
-use crate::config::{FeedForward, ModelConfig, check_tensors};
+use crate::config::{FeedForward, ModelConfig, check_tensors, names};
 use crate::error::{Error, Result};
 use crate::gguf::File;
 
@@ -140,10 +140,10 @@ impl ModelWeights {
     pub fn find(file: &File, config: &ModelConfig) -> Result<Self> {
         check_tensors(file, config)?;
         let mut finder = Finder { file, tensors: Vec::new() };
-        let embedding = finder.required("token_embd.weight")?;
-        let output_norm = finder.required("output_norm.weight")?;
-        let output = finder.optional("output.weight")?.unwrap_or(embedding);
-        let rope_factors = finder.optional("rope_freqs.weight")?;
+        let embedding = finder.required(names::TOKEN_EMBEDDING)?;
+        let output_norm = finder.required(names::OUTPUT_NORM)?;
+        let output = finder.optional(names::OUTPUT)?.unwrap_or(embedding);
+        let rope_factors = finder.optional(names::ROPE_FACTORS)?;
         let layers = (0..config.n_layer).map(|layer| finder.layer(config, layer)).collect::<Result<_>>()?;
         Ok(Self { tensors: finder.tensors, embedding, layers, output_norm, output, rope_factors })
     }
@@ -168,32 +168,32 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn layer(&mut self, config: &ModelConfig, layer: u32) -> Result<LayerWeights> {
-        let name = |part: &str| format!("blk.{layer}.{part}");
+        let name = |part: &str| names::in_layer(layer, part);
         let feed_forward = match config.feed_forward {
             FeedForward::Experts { .. } => FeedForwardWeights::Experts {
-                router: self.required(&name("ffn_gate_inp.weight"))?,
-                gate: self.required(&name("ffn_gate_exps.weight"))?,
-                up: self.required(&name("ffn_up_exps.weight"))?,
-                down: self.required(&name("ffn_down_exps.weight"))?,
+                router: self.required(&name(names::ROUTER))?,
+                gate: self.required(&name(names::EXPERT_GATES))?,
+                up: self.required(&name(names::EXPERT_UPS))?,
+                down: self.required(&name(names::EXPERT_DOWNS))?,
             },
             FeedForward::Dense { .. } => FeedForwardWeights::Dense {
-                gate: self.required(&name("ffn_gate.weight"))?,
-                up: self.required(&name("ffn_up.weight"))?,
-                down: self.required(&name("ffn_down.weight"))?,
+                gate: self.required(&name(names::GATE))?,
+                up: self.required(&name(names::UP))?,
+                down: self.required(&name(names::DOWN))?,
             },
         };
         Ok(LayerWeights {
-            attention_norm: self.required(&name("attn_norm.weight"))?,
-            q: self.required(&name("attn_q.weight"))?,
-            k: self.required(&name("attn_k.weight"))?,
-            v: self.required(&name("attn_v.weight"))?,
-            q_bias: self.optional(&name("attn_q.bias"))?,
-            k_bias: self.optional(&name("attn_k.bias"))?,
-            v_bias: self.optional(&name("attn_v.bias"))?,
-            q_norm: self.optional(&name("attn_q_norm.weight"))?,
-            k_norm: self.optional(&name("attn_k_norm.weight"))?,
-            attention_output: self.required(&name("attn_output.weight"))?,
-            feed_forward_norm: self.required(&name("ffn_norm.weight"))?,
+            attention_norm: self.required(&name(names::ATTENTION_NORM))?,
+            q: self.required(&name(names::Q))?,
+            k: self.required(&name(names::K))?,
+            v: self.required(&name(names::V))?,
+            q_bias: self.optional(&name(names::Q_BIAS))?,
+            k_bias: self.optional(&name(names::K_BIAS))?,
+            v_bias: self.optional(&name(names::V_BIAS))?,
+            q_norm: self.optional(&name(names::Q_NORM))?,
+            k_norm: self.optional(&name(names::K_NORM))?,
+            attention_output: self.required(&name(names::ATTENTION_OUTPUT))?,
+            feed_forward_norm: self.required(&name(names::FEED_FORWARD_NORM))?,
             feed_forward,
         })
     }

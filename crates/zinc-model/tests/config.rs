@@ -8,6 +8,7 @@ use zinc_model::config::{
     check_tensors, expected_tensors,
 };
 use zinc_model::gguf::{File, Value, Writer};
+use zinc_model::weights::ModelWeights;
 use zinc_model::{Error, Result};
 
 fn root(name: &str) -> PathBuf {
@@ -31,6 +32,8 @@ fn configs_of_other_programs_files_are_read_and_their_tensors_fit() {
         let file = File::open(root(name)).unwrap();
         let config = ModelConfig::from_gguf(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
         check_tensors(&file, &config).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let weights = ModelWeights::find(&file, &config).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(weights.tensors.len(), file.tensors().len(), "{name}: the forward pass has a use for every tensor");
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use zinc_kernels::Format;
 
-use crate::config::{Architecture, FeedForward, ModelConfig};
+use crate::config::{Architecture, FeedForward, ModelConfig, names};
 use crate::error::{Error, Result};
 use crate::gguf::{self, TensorInfo};
 
@@ -59,57 +59,59 @@ impl Storage {
 /// The tensors of a model, in network order.
 pub fn expected_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
     let (embd, q, kv) = (config.n_embd, config.q_width(), config.kv_width());
-    let mut list = List { tensors: Vec::new(), prefix: String::new() };
-    list.matrix("token_embd.weight", &[embd, config.n_vocab]);
+    let mut list = List { tensors: Vec::new(), layer: None };
+    list.matrix(names::TOKEN_EMBEDDING, &[embd, config.n_vocab]);
     if config.architecture == Architecture::Llama {
-        list.vector("rope_freqs.weight", config.rope.dims / 2);
+        list.vector(names::ROPE_FACTORS, config.rope.dims / 2);
         list.tensors.last_mut().expect("it was just added").presence = Presence::Optional;
     }
     for layer in 0..config.n_layer {
-        list.prefix = format!("blk.{layer}.");
-        list.vector("attn_norm.weight", embd);
-        for (name, width) in [("attn_q", q), ("attn_k", kv), ("attn_v", kv)] {
-            list.matrix(&format!("{name}.weight"), &[embd, width]);
+        list.layer = Some(layer);
+        list.vector(names::ATTENTION_NORM, embd);
+        let qkv = [(names::Q, names::Q_BIAS, q), (names::K, names::K_BIAS, kv), (names::V, names::V_BIAS, kv)];
+        for (weights, bias, width) in qkv {
+            list.matrix(weights, &[embd, width]);
             if config.qkv_bias {
-                list.vector(&format!("{name}.bias"), width);
+                list.vector(bias, width);
             }
         }
         if config.qk_norm {
-            list.vector("attn_q_norm.weight", config.head_dim);
-            list.vector("attn_k_norm.weight", config.head_dim);
+            list.vector(names::Q_NORM, config.head_dim);
+            list.vector(names::K_NORM, config.head_dim);
         }
-        list.matrix("attn_output.weight", &[q, embd]);
-        list.vector("ffn_norm.weight", embd);
+        list.matrix(names::ATTENTION_OUTPUT, &[q, embd]);
+        list.vector(names::FEED_FORWARD_NORM, embd);
         match config.feed_forward {
             FeedForward::Dense { n_ff } => {
-                list.matrix("ffn_gate.weight", &[embd, n_ff]);
-                list.matrix("ffn_up.weight", &[embd, n_ff]);
-                list.matrix("ffn_down.weight", &[n_ff, embd]);
+                list.matrix(names::GATE, &[embd, n_ff]);
+                list.matrix(names::UP, &[embd, n_ff]);
+                list.matrix(names::DOWN, &[n_ff, embd]);
             }
             FeedForward::Experts { n_expert, n_ff, .. } => {
-                list.matrix("ffn_gate_inp.weight", &[embd, n_expert]);
-                list.matrix("ffn_gate_exps.weight", &[embd, n_ff, n_expert]);
-                list.matrix("ffn_up_exps.weight", &[embd, n_ff, n_expert]);
-                list.matrix("ffn_down_exps.weight", &[n_ff, embd, n_expert]);
+                list.matrix(names::ROUTER, &[embd, n_expert]);
+                list.matrix(names::EXPERT_GATES, &[embd, n_ff, n_expert]);
+                list.matrix(names::EXPERT_UPS, &[embd, n_ff, n_expert]);
+                list.matrix(names::EXPERT_DOWNS, &[n_ff, embd, n_expert]);
             }
         }
     }
-    list.prefix.clear();
-    list.vector("output_norm.weight", embd);
+    list.layer = None;
+    list.vector(names::OUTPUT_NORM, embd);
     if !config.tied_embeddings {
-        list.matrix("output.weight", &[embd, config.n_vocab]);
+        list.matrix(names::OUTPUT, &[embd, config.n_vocab]);
     }
     list.tensors
 }
 
 struct List {
     tensors: Vec<ExpectedTensor>,
-    prefix: String,
+    /// The layer that tensors are added to, if they belong to one.
+    layer: Option<u32>,
 }
 
 impl List {
     fn add(&mut self, name: &str, shape: &[u32], storage: Storage) {
-        let name = format!("{}{name}", self.prefix);
+        let name = self.layer.map_or_else(|| name.to_owned(), |layer| names::in_layer(layer, name));
         let shape = shape.iter().map(|&dimension| dimension.into()).collect();
         self.tensors.push(ExpectedTensor { name, shape, presence: Presence::Required, storage });
     }
