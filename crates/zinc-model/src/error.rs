@@ -1,9 +1,8 @@
 //! The crate's one error type.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
-
-use crate::gguf::Escaped;
 
 /// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -440,5 +439,22 @@ fn advice(largest_context: u32) -> String {
     match largest_context {
         0 => "use a smaller model or a device with more memory".to_owned(),
         context => format!("a context of at most {context} tokens would fit"),
+    }
+}
+
+/// Text from a file in an error message: control characters escaped and long text cut.
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LIMIT: usize = 100;
+        for c in self.0.chars().take(LIMIT) {
+            write!(f, "{}", c.escape_debug())?;
+        }
+        let more = self.0.chars().skip(LIMIT).count();
+        if more > 0 {
+            write!(f, "… ({more} more characters)")?;
+        }
+        Ok(())
     }
 }

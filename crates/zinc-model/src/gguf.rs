@@ -18,27 +18,8 @@ pub use read::{File, TensorInfo};
 pub use value::{Array, Value};
 pub use write::Writer;
 
-use std::fmt;
-
 const MAGIC: [u8; 4] = *b"GGUF";
 const DEFAULT_ALIGNMENT: u64 = 32;
 /// Far above any page; a larger one is damage.
 const MAX_ALIGNMENT: u64 = 64 << 10;
 const ALIGNMENT_KEY: &str = "general.alignment";
-
-/// Text from a file in an error message: control characters escaped and long text cut.
-pub(crate) struct Escaped<'a>(pub(crate) &'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LIMIT: usize = 100;
-        for c in self.0.chars().take(LIMIT) {
-            write!(f, "{}", c.escape_debug())?;
-        }
-        let more = self.0.chars().skip(LIMIT).count();
-        if more > 0 {
-            write!(f, "… ({more} more characters)")?;
-        }
-        Ok(())
-    }
-}
