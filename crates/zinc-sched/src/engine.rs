@@ -1,5 +1,5 @@
-//! One model and what outlives its sequences: the cache, the policy, a failure. Runs on the calling thread; the thread that usually owns
-//! it is in [`handle`](crate::handle), the loop in [`sequence`](crate::sequence).
+//! The engine: one model, and what outlives its sequences, which is the picture of the cache, the speculation policy and a failure. It runs
+//! on the calling thread. The thread that usually owns it is in `handle.rs`, the loop over a sequence in `sequence.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,14 @@ use crate::window::Window;
 /// How an engine drives its model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// Steps in flight.
+    /// How many steps may be in flight.
     pub depth: InflightDepth,
-    /// Requests that may wait behind the one that runs; at least 1. Used by [`Engine::spawn`] only.
+    /// How many requests may wait behind the one that runs, at least 1. Only [`Engine::spawn`] and [`Engine::into_thread`] use it.
     pub queue_capacity: usize,
-    /// Whether drafts are made and verified where the model can.
+    /// When steps use speculative decoding, if the model can.
     pub speculation: SpeculationMode,
-    /// Busy time added on the engine's thread for every delivered token, to measure how much of the host's work the window hides.
+    /// Busy time that is added on the engine's thread for every delivered token, to measure how much of the host's work is hidden behind the
+    /// device's.
     pub host_work: Duration,
 }
 
@@ -42,10 +43,10 @@ impl Default for EngineOptions {
     }
 }
 
-/// Trace rows allocated before the loop; a longer sequence grows beyond them.
+/// The most trace rows that are allocated before the loop; the list of a longer sequence grows in the loop.
 const TRACE_ROWS_RESERVED: usize = 4096;
 
-/// A model with its window and its cache.
+/// A model, and what the scheduler knows of it between sequences.
 pub struct Engine<M> {
     model: M,
     limits: ModelLimits,
@@ -74,7 +75,7 @@ impl<M: StepModel> Engine<M> {
         Ok(Self { model, limits, clock: Arc::new(clock), options, kv: KvCache::new(), policy, failure: None })
     }
 
-    /// The same engine over a cache that is not empty: what another engine left on the same device model, or what the caller put there.
+    /// The same engine with a cache that is not empty, because another engine on the same device model or the caller has filled it.
     #[must_use]
     pub fn with_cache(self, kv: KvCache) -> Self {
         Self { kv, ..self }
@@ -83,17 +84,17 @@ impl<M: StepModel> Engine<M> {
     /// Forgets the K/V from position `len` on, so that the next sequence computes them again.
     ///
     /// # Panics
-    /// When fewer than `len` are valid.
+    /// If fewer than `len` positions are valid.
     pub fn roll_back(&mut self, len: u32) {
         self.kv.keep(len);
     }
 
-    /// The model, to read from: the engine drives it.
+    /// The model, for reading only, since the engine drives it.
     pub fn model(&self) -> &M {
         &self.model
     }
 
-    /// What the model was built for.
+    /// The sizes that the model was built for.
     pub fn limits(&self) -> ModelLimits {
         self.limits
     }
@@ -103,7 +104,7 @@ impl<M: StepModel> Engine<M> {
         &self.kv
     }
 
-    /// How the engine drives its model.
+    /// The options that the engine was made with.
     pub fn options(&self) -> &EngineOptions {
         &self.options
     }
@@ -111,8 +112,9 @@ impl<M: StepModel> Engine<M> {
     /// Continues a prompt until the model stops, a limit is met or the outlet cancels. When it returns nothing is in flight.
     ///
     /// # Errors
-    /// A request that [`Request::check`] refuses, before anything is submitted. [`Error::NonFinite`]; the engine can be used further.
-    /// [`Error::Model`] and [`Error::UnexpectedOutput`]; the model is not touched again and every later call returns the same.
+    /// The errors of [`Request::check`], before anything is submitted. [`Error::NonFinite`] and [`Error::Control`], after which the engine
+    /// can be used further. [`Error::Model`] and [`Error::UnexpectedOutput`], after which the model is not called again and every later run
+    /// returns the same error.
     pub fn run(&mut self, request: &Request, outlet: &mut dyn Outlet) -> Result<Completion> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -181,7 +183,7 @@ impl<M: StepModel> Engine<M> {
             host_work: self.options.host_work,
             plan,
             eog: &request.eog,
-            // What the host decides cannot be drafted, and log-probabilities are reported for one token a step.
+            // Steps whose tokens the host decides cannot speculate, and log-probabilities are reported for one token per step only.
             policy_role: match speculative {
                 SpeculativeDecoding::Off if !draftable => PolicyRole::Absent,
                 SpeculativeDecoding::Off => PolicyRole::Observing(&mut self.policy),

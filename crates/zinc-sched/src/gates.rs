@@ -1,4 +1,4 @@
-//! The gates of a sequence whose tokens the host has a say in: what each step's sampling waits for, and who decides it.
+//! The gates of a sequence: where the host decides about tokens, each step waits at its gate before it samples, until the host opens it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,29 +8,32 @@ use crate::error::{Error, ModelCall, Result};
 use crate::model::{Gate, HostChoice, StepModel, Ticket};
 use crate::request::Request;
 
-/// The gates of one sequence.
+/// The gates of one sequence, and what decides when they open.
 pub(crate) struct Gates<'a> {
     keeper: Keeper,
-    /// The request's own, which a guide comes on top of.
+    /// The request's logit biases, which apply on top of a guide.
     logit_bias: &'a [(u32, f32)],
-    /// Sampling steps that were submitted and whose gates are closed, oldest first.
+    /// Tickets of submitted steps that sample and whose gates are closed, oldest first.
     closed: VecDeque<Ticket>,
-    /// Of the next token to be accepted.
+    /// Position of the next token to be chosen.
     position: u32,
 }
 
-/// Who decides.
+/// What decides about the tokens of a sequence.
 enum Keeper {
+    /// The device alone: there are no gates.
     Nobody,
+    /// A constraint on the host says which tokens are allowed.
     Constraint {
         constraint: Box<dyn Constraint>,
         guide: Guide,
-        /// Whether the constraint has taken all tokens before the oldest closed gate.
+        /// Whether the constraint has accepted all tokens before the step whose gate is the oldest closed one.
         ready: bool,
     },
+    /// A sampler on the host chooses each token.
     Sampler {
         sampler: Box<dyn TokenSampler>,
-        /// Prompt and what was delivered.
+        /// The prompt and all tokens delivered since.
         tokens: Vec<u32>,
     },
 }
@@ -39,7 +42,7 @@ impl<'a> Gates<'a> {
     /// The gates of a request's sequence.
     ///
     /// # Errors
-    /// What the constraint or the sampler says when it is made.
+    /// [`Error::Control`] if the request's constraint or sampler cannot be made.
     pub(crate) fn new(request: &'a Request, vocabulary_tokens: u32) -> Result<Self> {
         // The prompt is checked against the context, whose size is a u32.
         let position = request.prompt.len() as u32;
@@ -58,7 +61,7 @@ impl<'a> Gates<'a> {
         Ok(Self { keeper, logit_bias: &request.sampling.logit_bias, closed: VecDeque::new(), position })
     }
 
-    /// What the steps wait for.
+    /// What the steps of the sequence wait for.
     pub(crate) fn gate(&self) -> Gate {
         match self.keeper {
             Keeper::Nobody => Gate::Open,
@@ -67,7 +70,7 @@ impl<'a> Gates<'a> {
         }
     }
 
-    /// Notes a sampling step that was submitted.
+    /// Notes that a step that samples was submitted; its gate is closed, if it has one.
     pub(crate) fn submitted(&mut self, ticket: Ticket) {
         if self.gate() != Gate::Open {
             self.closed.push_back(ticket);
@@ -79,10 +82,11 @@ impl<'a> Gates<'a> {
         self.closed.clear();
     }
 
-    /// Opens the oldest gate if what it takes is known: the device need not have reached it.
+    /// Opens the oldest closed gate if its guide can be computed, which needs only the tokens before it. The device may still be at work on
+    /// the step's forward pass.
     ///
     /// # Errors
-    /// [`Error::Control`] and the model's.
+    /// [`Error::Control`] from the constraint, or [`Error::Model`].
     pub(crate) fn open_early<M: StepModel>(&mut self, model: &mut M) -> Result<Verdict> {
         let position = self.position;
         if let Keeper::Constraint { constraint, guide, ready } = &mut self.keeper
@@ -106,11 +110,11 @@ impl<'a> Gates<'a> {
         Ok(Verdict::Choose)
     }
 
-    /// Opens the gate of the step that is about to be waited for, if it takes the step's own logits; leaves it closed if, by the time that they
-    /// are there, the sequence has been cancelled.
+    /// Opens the gate of `awaited`, the step that is about to be waited for, if a sampler on the host chooses from its logits. Leaves the gate
+    /// closed if the sequence has been cancelled by the time the logits are computed.
     ///
     /// # Errors
-    /// [`Error::Control`] and the model's.
+    /// [`Error::Control`] from the sampler, or [`Error::Model`].
     pub(crate) fn open_late<M: StepModel>(
         &mut self,
         model: &mut M,
@@ -142,10 +146,10 @@ impl<'a> Gates<'a> {
         Ok(())
     }
 
-    /// Takes the tokens that were chosen next, none of which ends the sequence.
+    /// Tells the constraint or sampler which tokens were chosen next. None of them may end the sequence.
     ///
     /// # Errors
-    /// [`Error::Control`].
+    /// [`Error::Control`] if the constraint refuses one.
     pub(crate) fn accept(&mut self, chosen: &[u32]) -> Result<()> {
         for &token in chosen {
             match &mut self.keeper {
@@ -162,7 +166,8 @@ impl<'a> Gates<'a> {
     }
 }
 
-/// Whether a token can be chosen: as on the device, minus infinity only forbids, unless it forbids everything.
+/// Whether a token can be chosen from the logits. As on the device, minus infinity forbids a token; NaN, plus infinity, or minus infinity
+/// everywhere mean that the model is broken.
 fn are_usable(logits: &[f32]) -> bool {
     let broken = |logit: &f32| logit.is_nan() || *logit == f32::INFINITY;
     !logits.iter().any(broken) && logits.iter().any(|logit| logit.is_finite())

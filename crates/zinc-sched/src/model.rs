@@ -1,4 +1,5 @@
-//! The seam between the scheduler and whatever computes tokens: the [`StepModel`] trait and the plain data that crosses it.
+//! The seam between the scheduler and whatever computes tokens: the [`StepModel`] trait, and the plain data that it takes. What steps
+//! return is in `step.rs`.
 //!
 //! No device type appears here. The Vulkan implementation lives in the adapter, the simulated one in [`fake`](crate::fake).
 
@@ -25,50 +26,51 @@ use crate::step::{StepKind, StepOutput};
 ///   gates, and there are no `Speculate`s.
 /// - After an error from any method the model is not called again, except to drop it. Dropping it with steps in flight is allowed.
 pub trait StepModel {
-    /// What the model says when a call fails. Every error is final: a model that can recover does so inside.
+    /// The error of a call that failed. Every error is final: a model that can recover does so by itself.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// What this model was built for; constant for its lifetime.
+    /// The sizes that this model was built for. They never change.
     fn limits(&self) -> ModelLimits;
 
-    /// Makes the device ready for the first step of a sequence: prompt, position, budget, sampler, live flag.
+    /// Makes the device ready for the first step of a sequence: sets prompt, position, budget and sampler, and marks the sequence as live.
     ///
     /// # Errors
-    /// The model's own, when the device does not take the new state.
+    /// [`Self::Error`], if the device does not take the new state.
     fn begin(&mut self, start: &SequenceStart<'_>) -> Result<(), Self::Error>;
 
     /// Queues the next step and returns without waiting for it.
     ///
     /// # Errors
-    /// The model's own, when the device does not take the step.
+    /// [`Self::Error`], if the device does not take the step.
     fn submit(&mut self, kind: StepKind) -> Result<Ticket, Self::Error>;
 
-    /// Says what a step of a sequence with [`Gate::Guide`] may choose, and lets it sample.
+    /// Says which tokens a step may choose, and opens its gate. For sequences with [`Gate::Guide`].
     ///
     /// # Errors
-    /// The model's own.
+    /// [`Self::Error`].
     fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), Self::Error>;
 
-    /// Blocks until the logits of a step of a sequence with [`Gate::Token`] are there, and returns them, `[vocabulary]`.
+    /// Blocks until the logits of a step are computed, and returns them, `[vocabulary]` f32. For sequences with [`Gate::Token`].
     ///
     /// # Errors
-    /// The model's own.
+    /// [`Self::Error`].
     fn logits(&mut self, ticket: Ticket) -> Result<&[f32], Self::Error>;
 
-    /// Says which token a step of a sequence with [`Gate::Token`] chooses.
+    /// Says which token a step chooses, and opens its gate. For sequences with [`Gate::Token`].
     ///
     /// # Errors
-    /// The model's own.
+    /// [`Self::Error`].
     fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<(), Self::Error>;
 
     /// Blocks until the step is done and returns what it reported.
     ///
     /// # Errors
-    /// The model's own, when the step will never be done (device lost, no progress).
+    /// [`Self::Error`], if the step will never be done, because the device is lost or makes no progress.
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, Self::Error>;
 
-    /// The same, and asks `stop` now and then: once it says yes, the live flag is cleared, as [`cancel`](Self::cancel) would when the wait is
-    /// over. A model that does not ask stops a step later.
+    /// Blocks until the step is done, as [`wait`](Self::wait) does, and asks `stop` every now and then. Once `stop` returns true, the model
+    /// ends the sequence on the device at once, instead of when [`cancel`](Self::cancel) is called after the wait. The default
+    /// implementation never asks, so that one step more runs.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -77,53 +79,53 @@ pub trait StepModel {
         self.wait(ticket)
     }
 
-    /// Clears the live flag and opens every gate: steps that have not begun become no-ops. Returns at once; what is in flight must still
-    /// be waited for. Without a running sequence it does nothing.
+    /// Ends the sequence on the device and opens every gate, so that steps which have not begun become no-ops. Returns at once; steps in
+    /// flight must still be waited for. Does nothing if no sequence runs.
     fn cancel(&mut self);
 
-    /// Work done since the model was built.
+    /// The work that the model has done since it was built.
     fn counters(&self) -> ModelCounters;
 }
 
-/// What a model was built for.
+/// The sizes that a model was built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelLimits {
-    /// Positions the KV cache holds.
+    /// Positions that the KV cache has room for.
     pub context_tokens: u32,
     /// Size of the vocabulary; every token id is below it.
     pub vocabulary_tokens: u32,
-    /// Steps that may be in flight at once.
+    /// The most steps that may be in flight at once.
     pub ring_slots: u32,
-    /// The most tokens that a `Speculate` drafts, less than [`TokenRun::MAX`]; 0 where the model cannot speculate.
+    /// The most tokens that a `Speculate` step drafts, less than [`TokenRun::MAX`](crate::TokenRun::MAX); 0 if the model cannot speculate.
     pub max_drafts: u32,
-    /// Whether what drafts has to see every token, so that speculating again in the middle of a sequence costs what it has missed.
+    /// What it costs to draft again after steps without drafts in the middle of a sequence.
     pub resume_cost: ResumeCost,
 }
 
-/// A new sequence.
+/// What a model is told of a sequence that begins.
 #[derive(Debug, Clone, Copy)]
 pub struct SequenceStart<'a> {
     /// The whole prompt, at least one token.
     pub tokens: &'a [u32],
-    /// How many of its leading tokens have valid K/V already; always fewer than there are. The first step is at this position.
+    /// How many leading tokens of the prompt have valid K/V already; always fewer than the prompt has. The first step is at this position.
     pub cached: u32,
     /// The most tokens that will be sampled, at least 1 and never more than the context has room for.
     pub budget: u32,
-    /// How to choose tokens.
+    /// The sampling parameters.
     pub sampling: &'a Sampling,
-    /// Ids that end the sequence. A device with room for fewer may ignore the rest: the host compares too.
+    /// End-of-generation ids. A device that has room for fewer may ignore the rest, since the host compares with all of them too.
     pub eog: &'a [u32],
-    /// What the sampling of each step waits for.
+    /// What each step waits for before it samples.
     pub gate: Gate,
-    /// Whether there will be `Speculate`s.
+    /// Whether there may be `Speculate` steps.
     pub speculative: SpeculativeDecoding,
-    /// How many of the likeliest tokens are reported with each token, at most [`TokenLogprobs::MAX_TOP`]; `None` is no log-probabilities
-    /// at all.
+    /// How many of the likeliest tokens are reported with each token, at most [`TokenLogprobs::MAX_TOP`](crate::TokenLogprobs::MAX_TOP).
+    /// `None`: no log-probabilities are reported.
     pub logprobs: Option<u32>,
 }
 
 impl<'a> SequenceStart<'a> {
-    /// A sequence without gates, drafts, log-probabilities and end-of-generation ids.
+    /// A sequence without gates, drafts, log-probabilities or end-of-generation ids.
     pub fn new(tokens: &'a [u32], cached: u32, budget: u32, sampling: &'a Sampling) -> Self {
         Self {
             tokens,
@@ -138,48 +140,48 @@ impl<'a> SequenceStart<'a> {
     }
 }
 
-/// What the sampling of a sequence's steps waits for.
+/// What the steps of a sequence wait for before they sample. The forward pass of a step never waits for the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Gate {
-    /// Nothing.
+    /// Steps do not wait.
     #[default]
     Open,
-    /// A [`Guide`]: which tokens are allowed.
+    /// Each step waits for a [`Guide`], which says which tokens are allowed.
     Guide,
-    /// A [`HostChoice`]: which token it is.
+    /// Each step waits for a [`HostChoice`], which says which token it is.
     Token,
 }
 
-/// Whether a sequence is drafted ahead.
+/// Whether a sequence may have steps that draft and verify ([`StepKind::Speculate`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum SpeculativeDecoding {
-    /// It is not.
+    /// It has none.
     #[default]
     Off,
-    /// It may be: the model keeps what it needs to draft up to date.
+    /// It may have some, so the model keeps its drafting state up to date in all steps.
     On,
 }
 
-/// What the host chose for a step.
+/// The token that the host chose for a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum HostChoice {
-    /// This token, of this logit.
+    /// A token of the vocabulary.
     Token {
         /// The token.
         id: u32,
         /// Its logit.
         logit: f32,
     },
-    /// None: the logits are not finite.
+    /// No token: a logit is NaN or plus infinity, or all are minus infinity.
     NonFinite,
 }
 
-/// Names a submitted step until it has been waited for. Its value means something to the model that made it only.
+/// Names a submitted step until the host has waited for it. Only the model that made it knows what the value means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
 impl Ticket {
-    /// A ticket of this value.
+    /// A ticket with the given value.
     pub fn new(value: u64) -> Self {
         Self(value)
     }
@@ -190,7 +192,7 @@ impl Ticket {
     }
 }
 
-/// Work done by a model, counted since it was built.
+/// The work that a model has done since it was built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ModelCounters {
@@ -200,13 +202,13 @@ pub struct ModelCounters {
     pub recordings: u64,
     /// Waits on a binary fence.
     pub fence_waits: u64,
-    /// Nanoseconds that the calling thread has waited for the device. A submission that is waited for at once, as with a fence, is
-    /// counted whole.
+    /// Nanoseconds for which the calling thread has waited for the device. Of a submission that is waited for at once, as with a fence, the
+    /// submit call counts too.
     pub waited_ns: u64,
 }
 
 impl ModelCounters {
-    /// What was done since `earlier`, a former reading of the same model.
+    /// The work done since `earlier`, an earlier reading of the same model's counters.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             submits: self.submits - earlier.submits,

@@ -1,9 +1,9 @@
-//! What to do next, as pure functions of the counts. Nothing here touches a model, a clock or a channel.
+//! What the loop over a sequence does next, as pure functions of counts. Nothing here touches a model, a clock or a channel.
 
 use crate::depth::InflightDepth;
 use crate::step::StepKind;
 
-/// What bounds the number of decoded tokens.
+/// What bounds the number of tokens that a sequence samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// The request's own `max_tokens`.
@@ -15,14 +15,14 @@ pub enum Limit {
 /// One step of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedStep {
-    /// Steps before it in the sequence.
+    /// How many steps of the sequence come before it.
     pub index: u32,
-    /// What it does.
+    /// Its kind.
     pub kind: StepKind,
 }
 
-/// How many steps a sequence takes at most, known before the first is submitted: the prompt's length and the token budget decide it. How
-/// many of them are needed is found out on the way.
+/// How many steps a sequence takes at most. The prompt's length and the token budget decide this before the first step is submitted; an
+/// end-of-generation id or a cancellation may make it fewer.
 ///
 /// A prompt of `p` tokens of which `c` are cached takes `p - 1 - c` steps that feed, at positions `c..p - 1`, and then steps that sample,
 /// from position `p - 1` on. Positions end with the context, so at most `context - p + 1` tokens can be sampled: the last of them is
@@ -58,7 +58,7 @@ impl SequencePlan {
         self.cached
     }
 
-    /// Steps that feed prompt tokens.
+    /// The number of steps that feed prompt tokens.
     pub fn feeds(&self) -> u32 {
         self.feeds
     }
@@ -68,12 +68,12 @@ impl SequencePlan {
         self.decodes
     }
 
-    /// What bounds [`decodes`](Self::decodes). A budget that ends exactly with the context counts as the request's own.
+    /// What bounds [`decodes`](Self::decodes). If the budget and the context end at the same token, it is [`Limit::MaxTokens`].
     pub fn limit(&self) -> Limit {
         self.limit
     }
 
-    /// The most steps there will be; at most one per position of the context.
+    /// The most steps that the sequence can take, never more than the context has positions.
     pub fn steps(&self) -> u32 {
         self.feeds + self.decodes
     }
@@ -82,22 +82,22 @@ impl SequencePlan {
 /// Whether the sequence still wants tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It does.
+    /// It does, and steps are submitted.
     Running,
-    /// It has ended; what is in flight is waited for and thrown away.
+    /// It has ended. Steps in flight are waited for, and their output is thrown away.
     Draining,
 }
 
-/// How far the steps of a sequence are.
+/// How many steps of a sequence were submitted and observed, and what they sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepCounts {
-    /// Steps submitted that feed.
+    /// Submitted steps that feed a prompt token.
     pub feeds_submitted: u32,
-    /// Tokens sampled by observed steps.
+    /// Tokens that observed steps have sampled.
     pub tokens_sampled: u32,
     /// Steps in flight.
     pub steps_in_flight: u32,
-    /// Those of them that sample: each brings one token or more.
+    /// Steps in flight that sample. Each will bring at least one token.
     pub sampling_steps_in_flight: u32,
 }
 
@@ -114,7 +114,7 @@ pub enum Action {
     Done,
 }
 
-/// Fills the window first, then follows behind it.
+/// Says what to do next: to submit while the window has room and tokens are wanted that no step in flight brings, then to wait.
 pub fn next_action(plan: &SequencePlan, phase: Phase, counts: StepCounts, depth: InflightDepth) -> Action {
     let StepCounts { feeds_submitted, tokens_sampled, steps_in_flight, sampling_steps_in_flight } = counts;
     if phase == Phase::Running && steps_in_flight < depth.get() {

@@ -1,4 +1,4 @@
-//! The loop over one sequence: submit, observe, resolve, apply.
+//! The loop over one sequence: submit steps, observe them, resolve what they mean, apply it.
 
 use std::time::Duration;
 
@@ -17,33 +17,36 @@ use crate::step::{StepKind, StepOutput, TokenRun};
 use crate::trace::StepTrace;
 use crate::window::Window;
 
-/// A sequence that the model has begun: what it needs of the engine, what is known of it beforehand, and how far it is.
+/// A sequence that the model has begun: the parts of the engine that it uses, what is known of it beforehand, and how far it is.
 pub(crate) struct Sequence<'a, M> {
     pub(crate) model: &'a mut M,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) kv: &'a mut KvCache,
     pub(crate) outlet: &'a mut dyn Outlet,
-    /// Host time spent on each delivered token.
+    /// Busy time that is added on the host for each delivered token.
     pub(crate) host_work: Duration,
     pub(crate) plan: SequencePlan,
+    /// End-of-generation ids.
     pub(crate) eog: &'a [u32],
     pub(crate) policy_role: PolicyRole<'a>,
     pub(crate) resume_cost: ResumeCost,
     pub(crate) window: Window,
     pub(crate) gates: Gates<'a>,
     pub(crate) progress: Progress<'a>,
+    /// One row for each observed step, if the request is traced.
     pub(crate) rows: Option<Vec<StepTrace>>,
     pub(crate) speculation_stats: SpeculationStats,
 }
 
-/// Who decides whether the steps of a sequence speculate.
+/// What the speculation policy does in a sequence.
 pub(crate) enum PolicyRole<'a> {
-    /// Nobody: they cannot, and what they cost says nothing about those that can.
+    /// Nothing. The steps of this sequence cannot speculate, and their times say nothing about those of sequences that can.
     Absent,
-    /// Nobody, but the policy learns what plain steps cost.
+    /// No step speculates, but the policy learns the time of plain steps.
     Observing(&'a mut SpeculationPolicy),
-    /// The policy.
+    /// The policy decides for each step whether it speculates.
     Deciding {
+        /// The policy.
         policy: &'a mut SpeculationPolicy,
         /// The most drafts of a step.
         max_drafts: u32,
@@ -51,12 +54,13 @@ pub(crate) enum PolicyRole<'a> {
 }
 
 impl PolicyRole<'_> {
-    /// What the next step that samples is submitted as.
+    /// The kind of the next step that samples.
     fn kind(&mut self) -> StepKind {
         let speculates = if let Self::Deciding { policy, .. } = self { policy.speculates() } else { false };
         if speculates { StepKind::Speculate } else { StepKind::Decode }
     }
 
+    /// The most drafts of a step; 0 if no step speculates.
     fn max_drafts(&self) -> u32 {
         if let Self::Deciding { max_drafts, .. } = self { *max_drafts } else { 0 }
     }
@@ -83,6 +87,7 @@ impl<M: StepModel> Sequence<'_, M> {
         driven
     }
 
+    /// Does what the plan says until the sequence has ended and nothing is in flight.
     fn follow_plan(&mut self) -> Result<()> {
         loop {
             self.obey_cancel();
@@ -98,15 +103,16 @@ impl<M: StepModel> Sequence<'_, M> {
         }
     }
 
+    /// Submits a step that samples, and notes its gate.
     fn submit_sampling(&mut self) -> Result<()> {
         let ticket = self.window.submit(self.model, self.policy_role.kind())?;
         self.gates.submitted(ticket);
         Ok(())
     }
 
-    /// Waits for the oldest step and does what follows: first what the device waits for, then what the reader does.
+    /// Waits for the oldest step and handles its output. What the device waits for is done first, what the reader waits for second.
     fn observe(&mut self) -> Result<()> {
-        // Of the first step; those of the others are open by then, or wait for a token that is not observed.
+        // This opens the gate of the sequence's first step. Those of later steps were opened when the step before was observed.
         self.open_early()?;
         self.open_late()?;
         let outlet = &*self.outlet;
@@ -127,7 +133,7 @@ impl<M: StepModel> Sequence<'_, M> {
         let phase = self.progress.phase();
         let delivered = self.progress.apply(resolved, &output, observed_ns, self.kv, self.outlet);
         let ended_here = phase == Phase::Running && self.progress.phase() == Phase::Draining;
-        // The device may not know of this end, and steps behind it may wait for what will not come.
+        // The device may not know of this end, and steps behind it may wait at gates that nobody will open.
         let device_goes_on = output.finish.is_none() || self.gates.gate() != Gate::Open;
         if ended_here && device_goes_on && self.window.in_flight() > 0 {
             self.stop_device();
@@ -138,6 +144,7 @@ impl<M: StepModel> Sequence<'_, M> {
         Ok(())
     }
 
+    /// Finds out what a step's output means.
     fn resolve(&self, step: PlannedStep, output: &StepOutput) -> Result<Resolved> {
         let expected = Expected {
             step,
@@ -151,7 +158,7 @@ impl<M: StepModel> Sequence<'_, M> {
         resolve(&expected, output)
     }
 
-    /// Counts what a step brought.
+    /// Reports an observed step to the policy, and counts it if it speculated.
     fn account(&mut self, step: PlannedStep, resolved: &Result<Resolved>, observed_ns: u64) {
         let tokens = match resolved {
             // An end-of-generation id is not delivered, but it was sampled.
@@ -170,7 +177,8 @@ impl<M: StepModel> Sequence<'_, M> {
         }
     }
 
-    /// Tells whoever keeps the gates which tokens were chosen, and opens the next gate. A token that is refused is not delivered.
+    /// Tells the constraint or sampler of the request which tokens were chosen, and opens the next gate. If the constraint refuses a token,
+    /// the sequence ends and the token is not delivered.
     fn accept(&mut self, tokens: TokenRun) -> Result<Resolved> {
         if let Err(error) = self.gates.accept(tokens.as_slice()) {
             self.end(Err(error));
@@ -180,7 +188,7 @@ impl<M: StepModel> Sequence<'_, M> {
         Ok(Resolved::Sampled(tokens, None))
     }
 
-    /// Opens the gate of the next step to sample as soon as its guide can be computed.
+    /// Opens the gate of the next step that samples, if its guide can be computed by now.
     fn open_early(&mut self) -> Result<()> {
         if self.progress.phase() != Phase::Running {
             return Ok(());
@@ -195,7 +203,7 @@ impl<M: StepModel> Sequence<'_, M> {
         }
     }
 
-    /// Opens the gate of the step that is about to be waited for, if that takes the step's own logits.
+    /// Opens the gate of the step that is about to be waited for, if the host chooses the token from that step's logits.
     fn open_late(&mut self) -> Result<()> {
         match self.window.oldest() {
             Some(awaited) if self.progress.phase() == Phase::Running => {
@@ -209,7 +217,7 @@ impl<M: StepModel> Sequence<'_, M> {
         }
     }
 
-    /// Ends the sequence by an error of its own; hands on one that ends the model.
+    /// Ends the sequence with an error of the request. Returns an error that is fatal for the model.
     fn fail(&mut self, error: Error) -> Result<()> {
         if error.is_fatal() {
             return Err(error);
@@ -218,18 +226,20 @@ impl<M: StepModel> Sequence<'_, M> {
         Ok(())
     }
 
+    /// Ends the sequence if its reader has cancelled it.
     fn obey_cancel(&mut self) {
         if self.progress.phase() == Phase::Running && self.outlet.cancelled() {
             self.end(Ok(FinishReason::Cancelled));
         }
     }
 
-    /// Ends the sequence where the device would go on.
+    /// Ends the sequence for a reason that the device does not know, and stops the device.
     fn end(&mut self, end: Result<FinishReason>) {
         self.progress.end(end);
         self.stop_device();
     }
 
+    /// Makes the device treat all steps that have not begun as no-ops, and opens their gates.
     fn stop_device(&mut self) {
         self.model.cancel();
         self.gates.cancelled();

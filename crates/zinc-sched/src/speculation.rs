@@ -1,86 +1,91 @@
-//! When to speculate: a pure policy that compares what tokens cost with drafts and without.
+//! When to use speculative decoding: a pure policy that compares the time per token with drafts and without.
 
 use crate::step::StepKind;
 
-/// Whether an engine speculates.
+/// When an engine uses speculative decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SpeculationMode {
     /// Never.
     Off,
-    /// As long as it measures faster than not.
+    /// As long as measurements say that it is faster.
     #[default]
     Automatic,
-    /// With every token.
+    /// In every step that samples.
     Always,
 }
 
-/// What speculative steps have brought.
+/// How many steps speculated, and how many tokens they sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SpeculationStats {
-    /// Speculative steps.
+    /// Steps that drafted and verified.
     pub steps: u64,
-    /// Tokens that they sampled: one each, and one for each draft that was accepted. An end-of-generation id counts, what a device that
-    /// does not know it sampled behind it does not.
+    /// Tokens that these steps sampled: one per step, and one for each accepted draft. An end-of-generation id counts. Tokens that a device
+    /// sampled behind an end-of-generation id it does not know do not count.
     pub tokens: u64,
 }
 
 impl SpeculationStats {
-    /// Drafts accepted per step; `None` without steps.
+    /// Mean number of accepted drafts per step; `None` if there were no steps.
     pub fn accepted_per_step(&self) -> Option<f64> {
         (self.steps > 0).then(|| (self.tokens - self.steps) as f64 / self.steps as f64)
     }
 }
 
-/// Plain steps that are timed before anything else is tried.
+/// How many plain steps (`Decode`) are timed before speculation is tried for the first time.
 const TIMED_STEPS: usize = 8;
-/// Plain steps that are timed when speculation has been on for a while.
+/// How many plain steps are timed again after speculation has been on for [`ON_TOKENS`].
 const RETIMED_STEPS: usize = 4;
-/// Speculative steps of a trial.
+/// How many speculative steps a trial has.
 const TRIAL_STEPS: u32 = 3;
-/// Tokens without drafts after a trial that lost, at least.
+/// The fewest tokens that are sampled without drafts after a trial that lost time.
 const LEAST_PAUSE_TOKENS: u64 = 32;
-/// The longest pause.
+/// The most tokens that are sampled without drafts before the next trial.
 const LONGEST_PAUSE_TOKENS: u64 = 1 << 16;
-/// A pause lasts at least so many tokens for each token's time that was lost before it, which bounds the loss to 2 %.
+/// For each plain step's time that speculation lost, the pause that follows lasts this many tokens. This bounds the loss to 2 %.
 const PAUSE_TOKENS_PER_LOST: u64 = 50;
-/// Speculation stays on until it is so many tokens' time behind plain steps.
+/// Speculation is switched off when it has lost this many plain steps' time since its best moment.
 const MOST_BEHIND_TOKENS: i64 = 8;
-/// Tokens after which plain steps are timed again. What they cost changes, with the length of the context for one.
+/// How many tokens are sampled with speculation on before plain steps are timed again: their time changes, for example with the length of
+/// the context.
 const ON_TOKENS: u64 = 512;
 
-/// What it costs to speculate again in the middle of a sequence.
+/// What it costs to draft again in the middle of a sequence, after steps without drafts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResumeCost {
-    /// Nothing.
+    /// Nothing, as with drafts that are looked up in the sequence itself.
     #[default]
     Free,
-    /// What drafts has to see all that it has missed: a pause lasts to the end of the sequence at least.
+    /// A draft model must first be fed every token that it has missed. A pause therefore lasts at least to the end of the sequence.
     CatchUp,
 }
 
-/// Decides step by step. Its memory outlives sequences, because what a draft is worth changes slowly.
+/// Decides for each step whether it speculates. Its memory outlives sequences, because the worth of drafts changes slowly.
 ///
-/// It times a few plain steps, tries a few speculative ones, and compares the time these took with what plain steps would have taken for
-/// as many tokens: sums, because a step that brings seven tokens makes up for six that bring one. A trial that wins turns speculation on
-/// until it falls behind; then, and after a trial that loses, there is a pause, which lasts the longer the more was lost.
+/// It times a few plain steps, tries a few speculative ones, and compares the time that these took with the time that plain steps would have
+/// taken for as many tokens. It compares sums, because a step that samples seven tokens makes up for six that sample one each. If the trial
+/// wins, speculation stays on until it has lost too much time. After that, or after a trial that loses, there is a pause, which is the
+/// longer the more time was lost.
 #[derive(Debug, Clone)]
 pub struct SpeculationPolicy {
     speculation: SpeculationMode,
     stage: Stage,
-    /// What the latest plain steps took.
+    /// Times of the latest plain steps.
     plain: PlainSteps,
-    /// The step observed before, and when.
+    /// The kind of the last observed step of the running sequence, and when it was observed.
     before: Option<(StepKind, u64)>,
-    /// How many trials in a row have lost much: each doubles the pause behind the next.
+    /// How many trials in a row have lost more than the shortest pause makes up for. Each of them doubles the pause after the next.
     losses: u32,
+    /// What it costs the running sequence to draft again after a pause.
     resume_cost: ResumeCost,
 }
 
-/// What the latest plain steps took, in ns.
+/// Times of the latest plain steps, in ns.
 #[derive(Debug, Clone, Default)]
 struct PlainSteps {
+    /// The last [`TIMED_STEPS`] times; entry `n % TIMED_STEPS` is that of step `n`.
     ring_ns: [u64; TIMED_STEPS],
+    /// How many steps were timed in all.
     timed: usize,
 }
 
@@ -90,7 +95,7 @@ impl PlainSteps {
         self.timed += 1;
     }
 
-    /// What one takes: the median, which a step that was held up does not move.
+    /// The time of one plain step, in ns: the median, which a single step that was held up does not move.
     fn step_ns(&self) -> Option<u64> {
         let mut sorted = self.ring_ns;
         let sorted = &mut sorted[..self.timed.min(TIMED_STEPS)];
@@ -99,30 +104,34 @@ impl PlainSteps {
     }
 }
 
+/// What the policy is doing at present.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stage {
-    /// Times plain steps until there are so many.
+    /// It times plain steps until `steps` of them are timed.
     Timing { steps: usize },
-    /// Submits so many more speculative steps, and judges when so many more have been observed.
+    /// It tries speculation: `submits` more speculative steps are to be submitted, and the trial is judged when `observations` more of them
+    /// have been observed.
     Trial { submits: u32, observations: u32, balance: Balance },
-    /// Speculates, for so many more tokens.
+    /// It speculates for `left` more tokens.
     On { left: u64, balance: Balance },
-    /// Does not, for so many more tokens.
+    /// It does not speculate for `left` more tokens.
     Paused { left: u64 },
 }
 
-/// What speculative steps took beyond what as many tokens take without drafts, in ns; negative is a gain.
+/// The time that speculative steps took beyond the time of as many tokens without drafts, in ns; negative is a gain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Balance {
-    /// Of all of them.
+    /// The sum over all speculative steps of the stage.
     lost_ns: i64,
-    /// Of those that followed another one. The first has to make up for what was not drafted before it, or for the begin of the sequence.
+    /// The sum over the speculative steps that followed another speculative step. The time of the first one of a row contains other work: a
+    /// draft model is fed what it has missed, or the sequence has just begun.
     steady_ns: i64,
-    /// Of those since the best moment.
+    /// The time lost since the moment at which [`steady_ns`](Self::steady_ns) was lowest, never negative.
     behind_ns: i64,
 }
 
 impl Balance {
+    /// Adds one speculative step that took `excess_ns` longer than plain steps would have.
     fn add(&mut self, excess_ns: i64, steady: Steady) {
         self.lost_ns = self.lost_ns.saturating_add(excess_ns);
         if steady == Steady::Yes {
@@ -132,7 +141,7 @@ impl Balance {
     }
 }
 
-/// Whether the step before was of the same kind.
+/// Whether the step before the one that is looked at was of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Steady {
     Yes,
@@ -140,7 +149,7 @@ enum Steady {
 }
 
 impl SpeculationPolicy {
-    /// A policy that knows nothing yet.
+    /// A policy that has timed nothing yet.
     pub fn new(speculation: SpeculationMode) -> Self {
         Self {
             speculation,
@@ -152,7 +161,7 @@ impl SpeculationPolicy {
         }
     }
 
-    /// Whether drafts may be of use in a sequence of at most so many tokens.
+    /// Whether a sequence of at most `tokens` sampled tokens may come to use drafts. If not, the model need not prepare for them.
     pub fn wants_drafts(&self, tokens: u32, resume_cost: ResumeCost) -> bool {
         match (self.speculation, self.stage) {
             (SpeculationMode::Off, _) => false,
@@ -165,7 +174,7 @@ impl SpeculationPolicy {
         }
     }
 
-    /// Whether the next step that is submitted speculates.
+    /// Whether the step that is submitted next speculates. To be called once for each step that samples.
     pub fn speculates(&mut self) -> bool {
         match (self.speculation, &mut self.stage) {
             (SpeculationMode::Off, _) | (SpeculationMode::Automatic, Stage::Timing { .. } | Stage::Paused { .. }) => {
@@ -186,11 +195,11 @@ impl SpeculationPolicy {
         if self.stage == (Stage::Paused { left: 0 }) {
             self.stage = Stage::trial();
         }
-        // As if a prompt token had just been fed.
+        // The first step is measured from here, as if a prompt token had just been observed.
         self.before = Some((StepKind::Feed, at_ns));
     }
 
-    /// Takes a step of the sequence, in order of submission, that was observed at `at_ns` and sampled `tokens`.
+    /// Notes a step of the sequence that was observed at `at_ns` and sampled `tokens`. Steps must come in the order of submission.
     pub fn observed(&mut self, kind: StepKind, tokens: u32, at_ns: u64) {
         if self.speculation != SpeculationMode::Automatic {
             return;
@@ -206,7 +215,7 @@ impl SpeculationPolicy {
         self.sampled(kind, tokens);
     }
 
-    /// Notes that the sequence has ended; what was in flight is not observed.
+    /// Notes that the sequence has ended. Steps that were still in flight will not be reported.
     pub fn ended(&mut self) {
         self.before = None;
         if let Stage::Trial { submits, observations, .. } = &mut self.stage {
@@ -214,20 +223,20 @@ impl SpeculationPolicy {
         }
     }
 
-    /// Enters what a speculative step took.
+    /// Compares the time of a speculative step with that of plain steps, and adds the difference to the balance of the stage.
     fn charge(&mut self, took_ns: u64, tokens: u32, steady: Steady) {
         let Some(plain_ns) = self.plain.step_ns() else { return };
         let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         let excess_ns = signed(took_ns).saturating_sub(signed(plain_ns.saturating_mul(u64::from(tokens))));
         match &mut self.stage {
             Stage::Trial { balance, .. } | Stage::On { balance, .. } => balance.add(excess_ns, steady),
-            // It was in flight when speculation was switched off.
+            // The step was in flight when speculation was switched off, so its loss makes the pause longer.
             Stage::Paused { left } => *left = (*left + pause_for(excess_ns, plain_ns)).min(LONGEST_PAUSE_TOKENS),
             Stage::Timing { .. } => {}
         }
     }
 
-    /// Moves on to another stage when the present one is over.
+    /// Counts the tokens of an observed step, and moves on to the next stage if the present one is over.
     fn sampled(&mut self, kind: StepKind, tokens: u32) {
         let speculative = kind == StepKind::Speculate;
         let plain_ns = self.plain.step_ns();
@@ -267,11 +276,12 @@ impl SpeculationPolicy {
         }
     }
 
+    /// Begins a pause that makes up for what was lost.
     fn pause(&mut self, balance: Balance) {
         let owed = pause_for(balance.lost_ns, self.plain.step_ns().unwrap_or(0)).max(LEAST_PAUSE_TOKENS);
         let left = owed.saturating_mul(1 << self.losses.min(16)).min(LONGEST_PAUSE_TOKENS);
         self.stage = Stage::Paused { left };
-        // Drafts that nearly pay may pay soon, and trying them is cheap, unless a draft model has to follow for it.
+        // Drafts that nearly pay may pay soon, and a trial of them is cheap, unless a draft model has to take every token in for it.
         if owed > LEAST_PAUSE_TOKENS || self.resume_cost == ResumeCost::CatchUp {
             self.losses += 1;
         }
@@ -284,7 +294,7 @@ impl Stage {
     }
 }
 
-/// Tokens without drafts that make up for a loss.
+/// How many tokens without drafts make up for `lost_ns`, where a plain step takes `plain_ns`.
 fn pause_for(lost_ns: i64, plain_ns: u64) -> u64 {
     let lost_ns = u64::try_from(lost_ns).unwrap_or(0);
     (lost_ns.saturating_mul(PAUSE_TOKENS_PER_LOST) / plain_ns.max(1)).min(LONGEST_PAUSE_TOKENS)
@@ -294,8 +304,8 @@ fn pause_for(lost_ns: i64, plain_ns: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A sequence of so many tokens, where a plain step takes `plain_ns` and a speculative one `drafted_ns` for as many tokens as `runs`
-    /// says in turn. Gives the time taken and the speculative steps.
+    /// Runs a sequence of `tokens` tokens. A plain step takes `plain_ns`; a speculative one takes `drafted_ns` and samples as many tokens as
+    /// the next entry of `runs`, which starts over at its end. Returns the time taken in ns and the number of speculative steps.
     fn sequence(
         policy: &mut SpeculationPolicy,
         tokens: u32,

@@ -8,10 +8,11 @@ use crate::model::{StepModel, Ticket};
 use crate::plan::{PlannedStep, StepCounts};
 use crate::step::{StepKind, StepOutput};
 
-/// The steps of one sequence that are in flight, oldest first.
+/// The steps of one sequence that are in flight, and how many were submitted.
 #[derive(Debug)]
 pub(crate) struct Window {
     depth: InflightDepth,
+    /// Oldest first.
     in_flight: VecDeque<(PlannedStep, Ticket)>,
     steps_submitted: u32,
     feeds_submitted: u32,
@@ -31,7 +32,7 @@ impl Window {
         self.in_flight.len() as u32
     }
 
-    /// How far the sequence is, given the tokens sampled by observed steps.
+    /// What is counted to decide what to do next; `tokens_sampled` is the number of tokens that observed steps have sampled.
     pub(crate) fn counts(&self, tokens_sampled: u32) -> StepCounts {
         let sampling_steps_in_flight = self.in_flight.iter().filter(|(step, _)| step.kind.samples()).count() as u32;
         StepCounts {
@@ -42,6 +43,10 @@ impl Window {
         }
     }
 
+    /// Submits the next step of the sequence.
+    ///
+    /// # Panics
+    /// If the window is full.
     pub(crate) fn submit<M: StepModel>(&mut self, model: &mut M, kind: StepKind) -> Result<Ticket> {
         let step = PlannedStep { index: self.steps_submitted, kind };
         assert!(
@@ -59,12 +64,12 @@ impl Window {
         Ok(ticket)
     }
 
-    /// Of the step that [`observe`](Self::observe) waits for.
+    /// The ticket of the oldest step in flight, which [`observe`](Self::observe) waits for.
     pub(crate) fn oldest(&self) -> Option<Ticket> {
         self.in_flight.front().map(|(_, ticket)| *ticket)
     }
 
-    /// Waits for the oldest step; once `stop` says yes, what comes behind it becomes a no-op.
+    /// Waits for the oldest step. If `stop` returns true meanwhile, the steps behind it become no-ops.
     pub(crate) fn observe<M: StepModel>(
         &mut self,
         model: &mut M,
