@@ -1,4 +1,4 @@
-//! What a resolved step changes: the cache, the count of delivered tokens, the phase. The only place where a sequence's state changes.
+//! Applies the result of a step: to the cache, the count of delivered tokens and the phase. No other place changes the state of a sequence.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,16 +10,23 @@ use crate::request::{FinishReason, Outlet, Token};
 use crate::resolve::Resolved;
 use crate::step::{StepOutput, TokenLogprobs};
 
-/// How far a sequence is, as the host has observed it.
+/// How far a sequence has come, as far as the host has observed it.
 #[derive(Debug)]
 pub(crate) struct Progress<'a> {
     prompt: &'a [u32],
+    /// Position of the first input token of the next step to be observed.
     position: u32,
+    /// The last delivered token.
     last_token: Option<u32>,
+    /// Number of delivered tokens.
     delivered: u32,
+    /// Number of observed steps whose output was stale.
     overshoot: u32,
+    /// When the first delivered token was observed.
     first_token_ns: Option<u64>,
+    /// When the last delivered token was observed.
     last_token_ns: Option<u64>,
+    /// Why the sequence ended, once it has.
     end: Option<Result<FinishReason>>,
 }
 
@@ -42,7 +49,7 @@ impl<'a> Progress<'a> {
         if self.end.is_some() { Phase::Draining } else { Phase::Running }
     }
 
-    /// Where the next observed step puts its first token in.
+    /// Position of the first input token of the next step to be observed.
     pub(crate) fn position(&self) -> u32 {
         self.position
     }
@@ -55,25 +62,25 @@ impl<'a> Progress<'a> {
         self.overshoot
     }
 
-    /// When the first and the last delivered token were observed.
+    /// When the first and the last delivered token were observed; `None` before the first.
     pub(crate) fn token_times_ns(&self) -> Option<(u64, u64)> {
         self.first_token_ns.zip(self.last_token_ns)
     }
 
-    /// Ends the sequence; the first end stays.
+    /// Ends the sequence. If it has ended already, the earlier reason stays.
     pub(crate) fn end(&mut self, end: Result<FinishReason>) {
         self.end.get_or_insert(end);
     }
 
-    /// The end.
+    /// Why the sequence ended.
     ///
     /// # Panics
-    /// When there was none: the plan's last step always brings one.
+    /// If it has not ended. The last step of a plan always ends its sequence.
     pub(crate) fn into_end(self) -> Result<FinishReason> {
         self.end.expect("the loop is done only when the sequence has ended")
     }
 
-    /// Applies what the step observed as `output` at `observed_ns` resolved to, and says how many tokens went to the outlet.
+    /// Applies what `output`, observed at `observed_ns`, was resolved to. Returns how many tokens were delivered to the outlet.
     pub(crate) fn apply(
         &mut self,
         resolved: Result<Resolved>,
@@ -106,7 +113,7 @@ impl<'a> Progress<'a> {
             }
             Ok(Resolved::Stale) => self.overshoot += 1,
             Err(error) => {
-                // The K/V that nothing finite came out of are not worth keeping.
+                // The K/V of a sequence with logits that are not finite may be broken themselves.
                 kv.forget();
                 self.end(Err(error));
             }
@@ -114,7 +121,8 @@ impl<'a> Progress<'a> {
         self.delivered - delivered_before
     }
 
-    /// Ends the sequence if the outlet cancels after the first token of a run: without speculation it would be asked there too.
+    /// Ends the sequence if the outlet has cancelled it since the first token of a run was delivered. Without speculation the outlet would be
+    /// asked between these tokens too.
     fn cancelled_since(&mut self, delivered_before: u32, outlet: &dyn Outlet) -> bool {
         let cancelled = self.delivered > delivered_before && outlet.cancelled();
         if cancelled {
@@ -123,14 +131,14 @@ impl<'a> Progress<'a> {
         cancelled
     }
 
-    /// The K/V of the token that went in at the present position are valid from here on.
+    /// Notes that the K/V of the input token at the present position are valid from now on.
     fn consume(&mut self, kv: &mut KvCache) {
         let token = match self.prompt.get(self.position as usize) {
             Some(&token) => token,
             None => self.last_token.expect("a step behind the prompt consumes the token delivered before it"),
         };
         kv.push(self.position, token);
-        // A token sampled at the last position of the context has none of its own; its number is still the next one.
+        // A token that was sampled at the last position of the context has no position of its own, but it still gets the next number.
         self.position = self.position.saturating_add(1);
     }
 

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 /// A monotonic host clock.
 ///
-/// The engine reads it for durations only, so its origin is free. To compare its readings with the times in a
-/// [`Trace`](crate::Trace), use the clock the model stamps its steps with (see [`FnClock`]).
+/// The engine uses it for durations only, so any origin will do. To compare its readings with the times in a [`Trace`](crate::Trace), use
+/// the clock by which the model stamps its steps (see [`FnClock`]).
 pub trait Clock: Send + Sync {
     /// Nanoseconds since a fixed origin; never less than an earlier reading.
     fn now_ns(&self) -> u64;
 
-    /// Returns when `work` has passed, having kept the calling thread busy as real work would: no sleep, whose wake-up latency
-    /// would be measured as well.
+    /// Keeps the calling thread busy for the duration of `work`, as real work would. It does not sleep, because the time to wake up would be
+    /// measured as well.
     fn spend(&self, work: Duration);
 }
 
@@ -46,7 +46,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock read by a function, for instance the host clock that a device's timestamps are calibrated to.
+/// A clock that is read by a function, for example the host clock that a device's timestamps are calibrated to.
 #[derive(Debug, Clone, Copy)]
 pub struct FnClock<F>(pub F);
 
@@ -77,7 +77,7 @@ impl ManualClock {
         self.now_ns.fetch_add(nanoseconds(step), Ordering::Relaxed);
     }
 
-    /// Moves the clock forward to `at_ns`; a time in the past leaves it where it is.
+    /// Moves the clock forward to `at_ns`. A time in the past leaves it unchanged.
     pub fn advance_to(&self, at_ns: u64) {
         self.now_ns.fetch_max(at_ns, Ordering::Relaxed);
     }
@@ -93,7 +93,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Whole nanoseconds; a duration beyond 584 years is the largest number.
+/// A duration in whole nanoseconds; `u64::MAX` for one beyond 584 years.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,37 +1,37 @@
-//! What a request can have the host decide about its tokens: which of them are allowed (a constraint), or which one it is (a sampler of
-//! the caller's own).
+//! What the host can decide about the tokens of a request: which of them are allowed (a constraint), or which one it is (a sampler of the
+//! caller's own).
 //!
-//! Neither stalls the device. The steps are queued ahead as always; only their sampling part waits, for a value that the host signals.
-//! What a [`Constraint`] computes for a step depends on the tokens before it alone, so it is computed while the device runs the forward
-//! pass of that step. A [`TokenSampler`] needs the logits, so the device idles while it decides; the forward pass behind it is queued.
+//! In both cases steps are queued ahead as always, and only their sampling waits for a value that the host signals. What a [`Constraint`]
+//! computes for a step depends only on the tokens before it, so it is computed while the device runs the forward pass of that step. A
+//! [`TokenSampler`] needs the logits, so the device idles while it decides; the next forward pass is queued behind it.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What a constraint or a sampler says when it fails: the request ends with [`Error::Control`](crate::Error::Control), the engine goes on.
+/// The error of a constraint or a sampler. The request ends with [`Error::Control`](crate::Error::Control), and the engine goes on.
 pub type ControlError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Who chooses the tokens of a request.
 #[derive(Clone, Default)]
 pub enum Control {
-    /// The device, among all tokens.
+    /// The device chooses among all tokens.
     #[default]
     Device,
-    /// The device, among the tokens that a constraint allows. It is made anew for each run of the request.
+    /// The device chooses among the tokens that a constraint allows. The function makes a constraint for each run of the request.
     Masked(Arc<dyn Fn() -> Result<Box<dyn Constraint>, ControlError> + Send + Sync>),
-    /// A sampler on the host. It is made anew for each run of the request.
+    /// A sampler on the host chooses. The function makes a sampler for each run of the request.
     HostFed(Arc<dyn Fn() -> Result<Box<dyn TokenSampler>, ControlError> + Send + Sync>),
 }
 
 impl Control {
-    /// The device chooses among the tokens that a constraint allows.
+    /// The device chooses among the tokens that a constraint allows; `start` makes the constraint for each run of the request.
     pub fn masked<C: Constraint + 'static>(
         start: impl Fn() -> Result<C, ControlError> + Send + Sync + 'static,
     ) -> Self {
         Self::Masked(Arc::new(move || Ok(Box::new(start()?))))
     }
 
-    /// A sampler on the host chooses.
+    /// A sampler on the host chooses; `start` makes the sampler for each run of the request.
     pub fn host_fed<S: TokenSampler + 'static>(
         start: impl Fn() -> Result<S, ControlError> + Send + Sync + 'static,
     ) -> Self {
@@ -55,23 +55,23 @@ impl fmt::Debug for Control {
 /// hidden as long as it is shorter than a forward pass. A token that ends the sequence is not accepted: an end-of-generation id, which a
 /// guide has to allow where the text may end, or the last of the budget.
 pub trait Constraint {
-    /// Writes down what may come after the tokens accepted so far. `guide` allows everything when it comes in.
+    /// Writes into `guide` which tokens may follow those accepted so far. At the call, `guide` allows every token.
     ///
     /// # Errors
-    /// Whatever ends the request.
+    /// Any error ends the request.
     fn guide(&mut self, guide: &mut Guide) -> Result<Verdict, ControlError>;
 
-    /// Takes the token that was chosen.
+    /// Takes note of the token that was chosen.
     ///
     /// # Errors
-    /// Whatever ends the request; a token that was not allowed, for one. The token is not delivered.
+    /// Any error ends the request, for example because the token was not allowed. The token is then not delivered.
     fn accept(&mut self, token: u32) -> Result<(), ControlError>;
 }
 
-/// Whether there is anything left to choose.
+/// Whether a constraint lets the text go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The next token is chosen by the guide.
+    /// The next token is chosen among those that the guide allows.
     Choose,
     /// The text is complete: nothing may follow, not even an end-of-generation id.
     Complete,
@@ -85,11 +85,11 @@ pub trait TokenSampler {
     /// request are not applied. None of the logits is NaN or plus infinity, and at least one is finite.
     ///
     /// # Errors
-    /// Whatever ends the request.
+    /// Any error ends the request.
     fn sample(&mut self, logits: &[f32], tokens: &[u32]) -> Result<u32, ControlError>;
 }
 
-/// What a constraint has to say about one step.
+/// Which tokens one step may choose, and what is added to their logits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Guide {
     vocabulary_tokens: u32,
@@ -99,10 +99,10 @@ pub struct Guide {
 }
 
 impl Guide {
-    /// The most biases of a step.
+    /// The most biases that a guide can have.
     pub const MAX_BIASES: usize = 1024;
 
-    /// A guide that allows all of so many ids.
+    /// A guide that allows all ids of a vocabulary of the given size.
     pub fn new(vocabulary_tokens: u32) -> Self {
         let mut guide =
             Self { vocabulary_tokens, mask: vec![0; vocabulary_tokens.div_ceil(32) as usize], biases: Vec::new() };
@@ -125,7 +125,7 @@ impl Guide {
     /// Allows an id.
     ///
     /// # Panics
-    /// If it is outside the vocabulary.
+    /// If the id is outside the vocabulary.
     pub fn allow(&mut self, id: u32) {
         *self.word(id) |= 1 << (id % 32);
     }
@@ -133,12 +133,13 @@ impl Guide {
     /// Forbids an id.
     ///
     /// # Panics
-    /// If it is outside the vocabulary.
+    /// If the id is outside the vocabulary.
     pub fn forbid(&mut self, id: u32) {
         *self.word(id) &= !(1 << (id % 32));
     }
 
-    /// Takes a whole mask: bit `id % 32` of word `id / 32`. Words that are missing forbid, and bits beyond the vocabulary are ignored.
+    /// Sets the whole mask; bit `id % 32` of word `id / 32` allows the id. Ids of missing words are forbidden, and bits beyond the vocabulary
+    /// are ignored.
     pub fn set_mask(&mut self, words: &[u32]) {
         let given = words.len().min(self.mask.len());
         self.mask[..given].copy_from_slice(&words[..given]);
@@ -146,10 +147,10 @@ impl Guide {
         self.clear_tail();
     }
 
-    /// Adds to the logit of an id, on top of the request's own biases. Of two biases for one id the later one counts.
+    /// Adds `bias` to the logit of an id, on top of the request's own biases. A second bias for an id replaces the first.
     ///
     /// # Panics
-    /// If it is outside the vocabulary, the bias is NaN or plus infinity, or there are more than [`Self::MAX_BIASES`] ids.
+    /// If the id is outside the vocabulary, if the bias is NaN or plus infinity, or if more than [`Self::MAX_BIASES`] ids have one.
     pub fn bias(&mut self, id: u32, bias: f32) {
         assert!(id < self.vocabulary_tokens, "id {id} is outside a vocabulary of {}", self.vocabulary_tokens);
         assert!(!bias.is_nan() && bias != f32::INFINITY, "a bias of {bias}");
@@ -167,7 +168,7 @@ impl Guide {
         self.mask.get(id as usize / 32).is_some_and(|word| word >> (id % 32) & 1 == 1)
     }
 
-    /// Whether any id can be chosen, where the request has biases of its own: an id at minus infinity cannot.
+    /// Whether at least one id can be chosen, given the request's own biases too: an id with a bias of minus infinity cannot.
     pub(crate) fn leaves_a_choice(&self, logit_bias: &[(u32, f32)]) -> bool {
         let biases = self.biases.iter().chain(logit_bias);
         let mut banned: Vec<u32> =
@@ -187,7 +188,7 @@ impl Guide {
         &self.mask
     }
 
-    /// The biases, by growing id.
+    /// Ids and biases, by rising id.
     pub fn biases(&self) -> &[(u32, f32)] {
         &self.biases
     }

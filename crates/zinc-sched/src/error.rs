@@ -1,4 +1,4 @@
-//! What can go wrong in this crate, with the numbers.
+//! The errors of the scheduler, with the numbers.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use crate::step::{DeviceFinish, StepKind, StepStatus, TokenLogprobs};
 /// A result whose error is this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The call into the model that failed.
+/// Which call into the model failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelCall {
     /// [`StepModel::begin`](crate::StepModel::begin).
     Begin,
     /// [`StepModel::submit`](crate::StepModel::submit) of this step of the sequence, counted from 0.
     Submit {
-        /// Step of the sequence.
+        /// Number of the step.
         step: u32,
     },
     /// [`StepModel::wait`](crate::StepModel::wait) for this step of the sequence, counted from 0.
     Wait {
-        /// Step of the sequence.
+        /// Number of the step.
         step: u32,
     },
     /// [`StepModel::guide`](crate::StepModel::guide), [`logits`](crate::StepModel::logits) or [`choose`](crate::StepModel::choose).
@@ -73,13 +73,13 @@ pub enum Error {
         parameter: &'static str,
         /// The value that was asked for.
         value: f32,
-        /// What would do.
+        /// The range or the condition that values must meet.
         expected: &'static str,
     },
     /// A logit bias is for a token that is not in the vocabulary.
     #[error("logit bias for token {token}, and the vocabulary has ids 0 to {}", vocabulary_tokens.saturating_sub(1))]
     BiasOutsideVocabulary {
-        /// The id.
+        /// Id of the token.
         token: u32,
         /// Size of the vocabulary.
         vocabulary_tokens: u32,
@@ -100,7 +100,7 @@ pub enum Error {
     /// A prompt token is not in the vocabulary.
     #[error("prompt token {index} has id {token}, and the vocabulary has ids 0 to {}", vocabulary_tokens.saturating_sub(1))]
     TokenOutsideVocabulary {
-        /// Where in the prompt.
+        /// Place of the token in the prompt, from 0.
         index: usize,
         /// The id.
         token: u32,
@@ -116,13 +116,14 @@ pub enum Error {
         /// How many were asked for.
         top: u32,
     },
-    /// As many requests wait as may wait.
+    /// The queue holds as many waiting requests as it may.
     #[error("the queue already holds {capacity} waiting requests; try again when one has finished")]
     QueueFull {
         /// How many may wait.
         capacity: usize,
     },
-    /// The model computed logits that are infinite or not numbers. The sequence ends and its cache is forgotten; the engine goes on.
+    /// The model computed a logit that is NaN or plus infinity, or none that is finite. The sequence ends, its cache is forgotten, and the
+    /// engine goes on.
     #[error("step {step} at position {position} gave logits that are not finite; the weights or a kernel are broken")]
     NonFinite {
         /// Step of the sequence, counted from 0.
@@ -138,7 +139,7 @@ pub enum Error {
         /// What the constraint or the sampler said.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// The model reported something the plan excludes. Nothing it says can be trusted any more, so the engine stops using it.
+    /// The model reported something that the plan of its sequence excludes. Its reports can no longer be trusted, so the engine stops using it.
     #[error(
         "step {step} ({kind:?}, position {expected_position}) came back as {status:?} at position {position} with {tokens} tokens and finish {finish:?}; \
          the device and the host disagree about the sequence"
@@ -154,9 +155,9 @@ pub enum Error {
         position: u32,
         /// How many tokens it reported.
         tokens: usize,
-        /// The status it reported.
+        /// The status that it reported.
         status: StepStatus,
-        /// The finish it reported.
+        /// The reason that it gave for the end of the sequence, if any.
         finish: Option<DeviceFinish>,
     },
     /// A call into the model failed. The engine reports this to every later request too.
@@ -189,7 +190,7 @@ impl Error {
         Self::Model { call, source: Arc::new(source) }
     }
 
-    /// Whether nothing more can be expected of the model after this error.
+    /// Whether the model cannot be used after this error.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Model { .. } | Self::UnexpectedOutput { .. } | Self::Panicked { .. } | Self::Stopped)
     }

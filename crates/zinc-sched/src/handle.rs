@@ -18,24 +18,25 @@ use crate::sync::{self, AtomicBool, JoinHandle, Receiver, Sender, bounded, unbou
 #[cfg(test)]
 mod interleavings;
 
-/// What happens to a generation, in order. The last is `Finished` or `Failed`.
+/// An event of a generation. The last event is `Finished` or `Failed`.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A token.
+    /// A token was delivered.
     Token(Token),
-    /// The end.
+    /// The generation has ended.
     Finished(Completion),
-    /// The end, by an error.
+    /// The generation has ended with an error.
     Failed(Error),
 }
 
+/// A request on its way to the engine's thread.
 struct Job {
     request: Request,
     cancel: CancelHandle,
     events: Sender<Event>,
 }
 
-/// An engine on a thread of its own. Dropping it cancels what runs, fails what waits and joins the thread.
+/// An engine on a thread of its own. Dropping the handle cancels the running request, fails the waiting ones and joins the thread.
 pub struct EngineHandle {
     jobs: Option<Sender<Job>>,
     shutdown: Arc<AtomicBool>,
@@ -48,7 +49,7 @@ impl<M: StepModel + Send + 'static> Engine<M> {
     /// Moves the model to a thread that drives it until the handle is dropped.
     ///
     /// # Errors
-    /// As [`Engine::new`]; [`Error::Spawn`] when there is no thread to be had.
+    /// The errors of [`Engine::new`], and [`Error::Spawn`] if the operating system starts no thread.
     pub fn spawn(model: M, clock: impl Clock + 'static, options: EngineOptions) -> Result<EngineHandle> {
         Self::new(model, clock, options)?.into_thread()
     }
@@ -56,7 +57,7 @@ impl<M: StepModel + Send + 'static> Engine<M> {
     /// Moves the engine to a thread that drives it until the handle is dropped.
     ///
     /// # Errors
-    /// [`Error::Spawn`] when there is no thread to be had.
+    /// [`Error::Spawn`] if the operating system starts no thread.
     pub fn into_thread(self) -> Result<EngineHandle> {
         let limits = self.limits();
         let queue_capacity = self.options().queue_capacity;
@@ -72,7 +73,7 @@ impl<M: StepModel + Send + 'static> Engine<M> {
 }
 
 impl EngineHandle {
-    /// What the model was built for.
+    /// The sizes that the model was built for.
     pub fn limits(&self) -> ModelLimits {
         self.limits
     }
@@ -80,12 +81,12 @@ impl EngineHandle {
     /// Queues a request and returns at once. Requests run one after the other, in the order they came.
     ///
     /// # Errors
-    /// A request that [`Request::check`] refuses, [`Error::QueueFull`], and [`Error::Stopped`] when the thread has ended. What goes
-    /// wrong later, a broken model included, is the generation's [`Event::Failed`].
+    /// The errors of [`Request::check`], [`Error::QueueFull`], and [`Error::Stopped`] if the thread has ended. What goes wrong later is
+    /// reported by the generation's [`Event::Failed`].
     pub fn generate(&self, request: Request) -> Result<Generation> {
         request.check(&self.limits)?;
-        // Unbounded, yet no longer than the tokens the context has room for: a slow reader never holds up the thread that owns the
-        // device.
+        // The channel is unbounded, so that a slow reader never holds up the thread that owns the device. It holds no more events than the
+        // context has tokens.
         let (events, receiver) = unbounded();
         let cancel = CancelHandle::new();
         let job = Job { request, cancel: cancel.clone(), events };
@@ -135,7 +136,7 @@ impl Generation {
         self.cancel.clone()
     }
 
-    /// Waits for the end and returns the tokens not yet taken.
+    /// Waits for the end of the generation, and returns the tokens that were not taken before.
     ///
     /// # Errors
     /// The error of [`Event::Failed`].
@@ -155,12 +156,12 @@ impl Generation {
 impl Iterator for Generation {
     type Item = Event;
 
-    /// Blocks until something happens.
+    /// Blocks until there is a further event; `None` after the last one.
     fn next(&mut self) -> Option<Event> {
         if self.ended {
             return None;
         }
-        // A thread that ended without a word has dropped the sender.
+        // The sender is gone if the thread has ended without reporting to this generation.
         let event = self.events.recv().unwrap_or(Event::Failed(Error::Stopped));
         self.ended = !matches!(event, Event::Token(_));
         Some(event)
@@ -173,6 +174,7 @@ impl Drop for Generation {
     }
 }
 
+/// Delivers the tokens of a job through its channel. The job is cancelled by its handle or by the shutdown of the engine.
 struct ChannelOutlet<'a> {
     job: &'a Job,
     shutdown: &'a AtomicBool,
@@ -191,8 +193,9 @@ impl Outlet for ChannelOutlet<'_> {
     }
 }
 
-/// Answers every request until the handle is gone. A panic, of the model or of the loop, ends the model and not the answers: jobs that
-/// sit in a bounded channel outlive its receiver, so a thread that just unwound would leave them waiting for ever.
+/// Answers every request until the handle is gone. After a panic of the model or of the loop, the engine is not used again, but requests are
+/// still answered, with the error: jobs that wait in a bounded channel outlive its receiver, so a thread that simply unwound would leave their
+/// readers waiting for ever.
 fn serve<M: StepModel>(engine: Engine<M>, queue: &Receiver<Job>, shutdown: &AtomicBool) {
     let mut engine = Ok(engine);
     for job in queue {
@@ -212,7 +215,7 @@ fn serve<M: StepModel>(engine: Engine<M>, queue: &Receiver<Job>, shutdown: &Atom
             Err(error) => Err(error.clone()),
         };
         let event = match result {
-            // Nobody but the handle that is dropped has cancelled it.
+            // It was cancelled by the shutdown, not by its reader.
             Ok(completion) if completion.reason == FinishReason::Cancelled && !job.cancel.is_cancelled() => {
                 Event::Failed(Error::Stopped)
             }

@@ -1,10 +1,10 @@
-//! Which tokens have valid K/V on the device. Bookkeeping only; the K/V themselves are the model's.
+//! Which tokens have valid keys and values (K/V) on the device. This is bookkeeping only; the model owns the K/V.
 
 /// The tokens whose K/V are valid, in order of position.
 ///
-/// It advances behind the host's observation: a token enters when the step that consumed it has been observed and delivered. Steps
-/// that ran past the end of a sequence never enter, so rolling back is not an action that could be forgotten. What those steps wrote
-/// lies beyond the end of this list and is written again before it is read.
+/// A token enters when the step that took it in has been observed and its output delivered. The tokens of steps that ran past the end of a
+/// sequence never enter, so that nothing has to be rolled back. The K/V that those steps wrote lie beyond the end of this list, and are
+/// written again before they are read.
 #[derive(Debug, Clone, Default)]
 pub struct KvCache {
     tokens: Vec<u32>,
@@ -21,40 +21,40 @@ impl KvCache {
         Self { tokens: tokens.into() }
     }
 
-    /// Tokens with valid K/V; the first is at position 0.
+    /// The tokens with valid K/V; the first is at position 0.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
-    /// How many leading tokens of `prompt` need no step: the longest common prefix, less the last token of the prompt, which always
-    /// goes through the model because its logits are wanted.
+    /// How many leading tokens of `prompt` need no step: the length of the longest common prefix, but never the whole prompt, because the
+    /// logits of its last token are needed.
     pub fn reusable(&self, prompt: &[u32]) -> u32 {
         let common = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let most = prompt.len().saturating_sub(1);
         u32::try_from(common.min(most)).expect("prompts are checked against the context, whose size is a u32")
     }
 
-    /// Forgets all but the leading `len` tokens, because a sequence that keeps those is about to write the rest.
+    /// Forgets all but the leading `len` tokens, because the next sequence keeps only those and overwrites the K/V of the rest.
     ///
     /// # Panics
-    /// When fewer than `len` are valid.
+    /// If fewer than `len` tokens are valid.
     pub fn keep(&mut self, len: u32) {
         let len = len as usize;
         assert!(len <= self.tokens.len(), "kept {len} tokens of a cache that holds {}", self.tokens.len());
         self.tokens.truncate(len);
     }
 
-    /// Notes that the step at `position`, which consumed `token`, has been observed.
+    /// Notes that a step which took in `token` at `position` has been observed.
     ///
     /// # Panics
-    /// When `position` is not the next one.
+    /// If `position` is not the next one.
     pub fn push(&mut self, position: u32, token: u32) {
         let next = self.tokens.len();
         assert!(position as usize == next, "K/V noted at position {position} of a cache that holds {next} tokens");
         self.tokens.push(token);
     }
 
-    /// Forgets everything, because nothing is known about the device any more.
+    /// Forgets all tokens, because it is no longer known what the device holds.
     pub fn forget(&mut self) {
         self.tokens.clear();
     }

@@ -36,26 +36,29 @@
 //! ```
 //!
 //! 1. A [`Request`] waits in the queue of an [`EngineHandle`] until the engine's thread takes it. The part of the prompt that the cache
-//!    still holds is found ([`KvCache::reusable`]); the rest, and the budget, make a [`plan`]: so many `Feed` steps, then at most so many
-//!    that sample.
+//!    still holds is found ([`KvCache::reusable`]). The rest of the prompt and the budget make a [`plan`]: a number of `Feed` steps, then
+//!    at most a number of steps that sample.
 //! 2. [`plan::next_action`] fills the window: while fewer than [`InflightDepth`] steps are in flight and tokens are wanted that none of
 //!    them brings, submit.
-//! 3. Where the host has a say ([`Control`]), sampling waits behind a gate. What a constraint computes opens it while the device runs the
-//!    forward pass, before the token before it is delivered; what a sampler chooses opens it when the logits are there.
+//! 3. Where the host decides about tokens ([`Control`]), each step waits at a gate before it samples. A constraint opens the gate while the
+//!    device runs the step's forward pass, and before the previous token is delivered. A sampler on the host opens it when it has read the
+//!    step's logits.
 //! 4. When the window is full, wait for its oldest step. [`StepModel::wait`] returns a [`StepOutput`].
-//! 5. [`resolve`](resolve::resolve) says what it means: fed, a token or several, the end, or stale, because the end came before it.
-//! 6. It is applied: the cache advances by the tokens that went in, those that came out go to the [`Outlet`], the phase changes.
-//! 7. When the sequence has ended, for whatever reason, nothing more is submitted; what is in flight is waited for and thrown away.
+//! 5. [`resolve`](resolve::resolve) says what the output means: a prompt token was fed, tokens were sampled, the sequence ended, or the
+//!    output is stale because the sequence had ended before.
+//! 6. The result is applied: the cache advances by the tokens that went in, the sampled tokens go to the [`Outlet`], the phase may change.
+//! 7. When the sequence has ended, for whatever reason, nothing more is submitted. Steps in flight are waited for, and their output is thrown
+//!    away.
 //!
 //! Plan and resolve are pure. [`Engine::run`] drives the loop, and works without a thread too.
 //!
 //! # Invariants
 //!
 //! - One thread touches the model. Everyone else talks to it by channels, and a dropped [`Generation`] is a cancellation.
-//! - The loop never looks at a token to decide what to submit next: that depends on counts, and on what steps took where drafts are made
-//!   ([`speculation::SpeculationPolicy`]). This is why every depth gives the same tokens.
-//! - Never more than the depth is in flight, never more decode steps than the budget or the context can use, and nothing at all when
-//!   [`StepModel::begin`] is called.
+//! - The loop never looks at a token to decide what to submit next. That depends on counts alone, and with speculative decoding on the time
+//!   that steps took ([`speculation::SpeculationPolicy`]). This is why every depth gives the same tokens.
+//! - There are never more steps in flight than the depth allows, never more steps that sample than the budget or the context can use, and
+//!   none at all when [`StepModel::begin`] is called.
 //! - Steps are waited for in the order of submission, each once, also when nobody wants them any more. The exception is a model that
 //!   has failed: it is not called again.
 //! - The host's picture of the cache ([`KvCache`]) never runs ahead of what was delivered. Steps that ran past the end of a sequence
@@ -70,12 +73,14 @@
 //! # Cancellation
 //!
 //! A cancel is noticed before the next submit, after the current wait or between the tokens of one step, whichever comes first. From then
-//! on no token is delivered, the live flag is cleared and every gate is opened ([`StepModel::cancel`]), so of the steps in flight only the
-//! one that is running does any work.
+//! on no token is delivered, the sequence ends on the device and every gate is opened ([`StepModel::cancel`]), so that of the steps in
+//! flight only the one that is running does any work.
 //!
 //! # Features
 //!
-//! `vk` (default): the Vulkan implementation of [`StepModel`]. `serde`: traces and their summaries serialise.
+//! - `vk` (default): the Vulkan implementation of [`StepModel`].
+//! - `grammar` (default): constraints by JSON schema, regular expression and grammar.
+//! - `serde`: traces and their summaries can be serialised.
 
 #[cfg(feature = "vk")]
 pub mod adapter;

@@ -1,4 +1,4 @@
-//! What is asked of the engine and what comes back.
+//! What a caller asks of the engine, and what comes back.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use crate::step::TokenLogprobs;
 use crate::sync::AtomicBool;
 use crate::trace::Trace;
 
-/// Whether the steps of a request are traced.
+/// Whether one row per step is kept, to see when each was submitted, run and observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tracing {
-    /// No rows are kept.
+    /// They are not kept.
     #[default]
     Off,
-    /// One row per step, delivered with the [`Completion`].
+    /// They are kept, and delivered with the [`Completion`].
     On,
 }
 
 /// A prompt to continue.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The whole prompt. Leading tokens that the cache still holds cost nothing.
+    /// The whole prompt. No steps are needed for leading tokens that the cache still holds.
     pub prompt: Vec<u32>,
     /// The most tokens to deliver; `None` is as many as the context has room for.
     pub max_tokens: Option<u32>,
-    /// How to choose tokens.
+    /// The sampling parameters.
     pub sampling: Sampling,
-    /// Who chooses them.
+    /// Who chooses tokens, and among which.
     pub control: Control,
-    /// Ids that end the generation; they are reported, not delivered.
+    /// End-of-generation ids. The one that ends the generation is reported as the reason, and not delivered as a token.
     pub eog: Arc<[u32]>,
-    /// How many of the likeliest tokens to report with each token, at most [`TokenLogprobs::MAX_TOP`]; `None` is no log-probabilities at
-    /// all.
+    /// How many of the likeliest tokens to report with each token, at most [`TokenLogprobs::MAX_TOP`]. `None`: no log-probabilities are
+    /// reported.
     pub logprobs: Option<u32>,
-    /// Whether to trace.
+    /// Whether the steps are traced.
     pub trace: Tracing,
 }
 
@@ -88,14 +88,14 @@ impl Request {
     }
 }
 
-/// A delivered token.
+/// A token that was delivered to the caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Token {
     /// Its id.
     pub id: u32,
     /// Its position in the sequence: the first after the prompt is at the prompt's length.
     pub position: u32,
-    /// Log-probabilities, where the request asked for them.
+    /// Log-probabilities, if the request asked for them.
     pub logprobs: Option<Arc<TokenLogprobs>>,
 }
 
@@ -113,55 +113,56 @@ pub enum FinishReason {
     ContextFull,
     /// The constraint of the request is met, and nothing may follow.
     Complete,
-    /// It was cancelled, or its receiver was dropped.
+    /// The request was cancelled, or its [`Generation`](crate::Generation) was dropped.
     Cancelled,
 }
 
-/// Tokens of a request.
+/// How many tokens a request had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Tokens of the prompt.
     pub prompt_tokens: u32,
-    /// Those of them that the cache held already.
+    /// Tokens of the prompt that the cache held already.
     pub cached_tokens: u32,
-    /// Tokens delivered; an end-of-generation id is not one.
+    /// Tokens delivered. An end-of-generation id is not delivered.
     pub completion_tokens: u32,
 }
 
-/// Where the time of a request went.
+/// How long the parts of a request took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Durations {
-    /// From its start to the observation of its first token, or to its end if there was none.
+    /// From the start of the request to the observation of its first token, or to its end if it had none.
     pub prompt: Duration,
-    /// From the observation of its first token to that of its last.
+    /// From the observation of the first token to that of the last one.
     pub decode: Duration,
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Debug, Clone)]
 pub struct Completion {
-    /// Why.
+    /// Why it ended.
     pub reason: FinishReason,
-    /// Tokens.
+    /// How many tokens it had.
     pub usage: Usage,
-    /// Times.
+    /// How long it took.
     pub durations: Durations,
-    /// Steps that were submitted and not used, because the sequence had ended before them. Fewer than the window is deep, plus one
-    /// when it was cancelled.
+    /// Steps that were submitted and not used, because the sequence had ended before them. Fewer than the depth of the window, or as many
+    /// if the request was cancelled.
     pub overshoot_steps: u32,
-    /// What speculation brought.
+    /// How many steps speculated, and what they sampled.
     pub speculation_stats: SpeculationStats,
-    /// The steps, if they were asked for.
+    /// One row per step, if the request asked for them.
     pub trace: Option<Trace>,
 }
 
 impl Completion {
-    /// Prompt tokens computed per second, the cached ones left out.
+    /// Prompt tokens per second, without the cached ones. `None` if there were none or they took no time.
     pub fn prompt_tokens_per_second(&self) -> Option<f64> {
         rate(self.usage.prompt_tokens - self.usage.cached_tokens, self.durations.prompt)
     }
 
-    /// Tokens decoded per second. The first token ends the prompt's time, so `n` tokens are `n - 1` intervals.
+    /// Sampled tokens per second. The first token ends the prompt's time, so that `n` tokens are `n - 1` intervals. `None` with fewer than two
+    /// tokens.
     pub fn decode_tokens_per_second(&self) -> Option<f64> {
         rate(self.usage.completion_tokens.saturating_sub(1), self.durations.decode)
     }
@@ -171,18 +172,18 @@ fn rate(count: u32, time: Duration) -> Option<f64> {
     (count > 0 && !time.is_zero()).then(|| f64::from(count) / time.as_secs_f64())
 }
 
-/// Takes what a running sequence delivers and says when to stop.
+/// Receives what a running sequence delivers, and can cancel it.
 pub trait Outlet {
-    /// Takes a token, in order. `Break` cancels the sequence.
+    /// Receives the next token. Returning `Break` cancels the sequence.
     fn token(&mut self, token: Token) -> ControlFlow<()>;
 
-    /// Whether to cancel. Asked before every submit and after every wait, so it must be cheap.
+    /// Whether the sequence is to be cancelled. It is asked before every submit and after every wait, so it must be cheap.
     fn cancelled(&self) -> bool {
         false
     }
 }
 
-/// Collects tokens; never cancels.
+/// Collects the tokens, and never cancels.
 impl Outlet for Vec<Token> {
     fn token(&mut self, token: Token) -> ControlFlow<()> {
         self.push(token);
@@ -190,25 +191,25 @@ impl Outlet for Vec<Token> {
     }
 }
 
-/// Cancels a generation from any thread. Clones cancel the same one.
+/// Cancels a generation from any thread. All clones of a handle cancel the same generation.
 #[derive(Debug, Clone, Default)]
 pub struct CancelHandle {
     requested: Arc<AtomicBool>,
 }
 
 impl CancelHandle {
-    /// A handle that nothing listens to yet.
+    /// A handle that is not tied to a generation yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for the end. No token is delivered for a step observed after this; the device stops at its next step boundary.
+    /// Cancels the generation. No token of a step that is observed after this call is delivered, and the device stops before its next step.
     pub fn cancel(&self) {
         // Nothing is published with the flag: Relaxed is enough.
         self.requested.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the end was asked for.
+    /// Whether [`cancel`](Self::cancel) was called.
     pub fn is_cancelled(&self) -> bool {
         self.requested.load(Ordering::Relaxed)
     }

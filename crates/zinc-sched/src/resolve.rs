@@ -1,48 +1,48 @@
-//! What an observed step means for the sequence, as a pure function.
+//! What the output of an observed step means for its sequence, as a pure function.
 
 use crate::error::{Error, Result};
 use crate::plan::{Limit, Phase, PlannedStep, SequencePlan};
 use crate::request::FinishReason;
 use crate::step::{DeviceFinish, StepKind, StepOutput, StepStatus, TokenRun};
 
-/// What was expected of an observed step.
+/// What is known about a step before its output is looked at.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'a> {
     /// The step.
     pub step: PlannedStep,
-    /// Where its first token goes in.
+    /// Position of its first input token.
     pub position: u32,
-    /// Tokens that the steps before it have sampled.
+    /// How many tokens the steps before it have sampled.
     pub sampled: u32,
-    /// The most tokens that a step which speculates drafts.
+    /// The most tokens that a `Speculate` step drafts.
     pub max_drafts: u32,
-    /// The plan it belongs to.
+    /// The plan of its sequence.
     pub plan: &'a SequencePlan,
-    /// Whether its result is still wanted.
+    /// Whether the sequence still wants its tokens.
     pub phase: Phase,
     /// The request's end-of-generation ids.
     pub eog: &'a [u32],
 }
 
-/// What an observed step means.
+/// What the output of a step means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolved {
-    /// A prompt token is in the cache.
+    /// The K/V of a prompt token are in the cache.
     Fed,
-    /// These tokens are delivered, and with them the sequence ends or goes on.
+    /// These tokens are to be delivered. If there is a reason, the sequence ends with it after them.
     Sampled(TokenRun, Option<FinishReason>),
-    /// The sequence had ended before; nothing of this step is used.
+    /// The sequence had ended before this step, so its output is not used.
     Stale,
 }
 
-/// Decides what an observed step means.
+/// Decides what the output of an observed step means.
 ///
-/// The host knows the plan, so it does not rely on the device to notice the budget, the context's end or every end-of-generation id; it
-/// does insist that the two never contradict each other.
+/// The host knows the plan, so it does not rely on the device to notice the end of the budget, the end of the context or every
+/// end-of-generation id. It is an error if the device's report contradicts the plan.
 ///
 /// # Errors
-/// [`Error::NonFinite`] when the step found its logits so, and [`Error::UnexpectedOutput`] when it reports what the plan excludes. A
-/// stale step is never an error.
+/// [`Error::NonFinite`] if the step's logits were not finite, and [`Error::UnexpectedOutput`] if it reports something that the plan
+/// excludes. A stale step is never an error.
 pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved> {
     let Expected { step, position, sampled, max_drafts, plan, phase, eog } = *expected;
     if phase == Phase::Draining {
@@ -86,7 +86,8 @@ pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved>
     if !consistent || sampled > plan.decodes() {
         return Err(unexpected());
     }
-    // The device may name the budget although a token ends the sequence anyway, or go on behind an end that it was not told of.
+    // An end-of-generation id comes first: the device may name the budget as the reason although the last token is such an id, and it goes
+    // on behind an id that it was not told of.
     if let Some(end) = run.iter().position(|token| eog.contains(token)) {
         return Ok(Resolved::Sampled(TokenRun::new(&run[..end]), Some(FinishReason::Stop { token: run[end] })));
     }
@@ -109,12 +110,12 @@ mod tests {
         StepOutput { tokens, position, status, finish, logprobs: None, timing: StepTiming::default() }
     }
 
-    /// Prompt of 3, 4 tokens.
+    /// The plan of a prompt of 3 tokens that samples at most 4.
     fn plan() -> SequencePlan {
         SequencePlan::new(3, 0, Some(4), 100)
     }
 
-    /// Of a step at `position`, whose `sampled` follow from the plan.
+    /// Resolves the output of a step at `position`; the number of tokens sampled before it follows from the plan.
     fn resolve_at(plan: &SequencePlan, kind: StepKind, position: u32, output: &StepOutput) -> Result<Resolved> {
         let step = PlannedStep { index: position, kind };
         let sampled = position.saturating_sub(2);

@@ -1,4 +1,4 @@
-//! How a token is chosen from the logits. Only the parameters live here; the choice itself is the model's.
+//! The parameters by which a token is chosen from the logits. The model does the choosing.
 //!
 //! Names, meanings and order are llama.cpp's: logit bias, penalties, DRY, top-n-sigma, top-k, typical, top-p, min-p, XTC, temperature,
 //! draw.
@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// Sampling parameters of one request. [`Request::check`](crate::Request::check) says whether they make sense.
+/// Sampling parameters of one request. [`Request::check`](crate::Request::check) compares them with their ranges.
 ///
-/// A stage at its neutral value takes no part. However the others are set, at least one token can always be chosen.
+/// A stage at its neutral value changes nothing. The stages never remove all tokens; only logit biases can.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampling {
-    /// The softmax is that of `logits / temperature`; 0 takes the most likely token that the other stages leave, the lower id of equals.
+    /// Divides the logits before the softmax. 0 takes the most likely token that the other stages leave, and of equals the lower id.
     pub temperature: f32,
-    /// Of the counter-based generator: the same seed gives the same tokens at every depth.
+    /// Seed of the counter-based random generator. The same seed gives the same tokens at every depth.
     pub seed: u64,
-    /// Keeps so many of the most likely tokens; 0 keeps all.
+    /// Keeps this many of the most likely tokens; 0 keeps all.
     pub top_k: u32,
     /// Keeps the most likely tokens up to this share of the probability; 1 keeps all.
     pub top_p: f32,
@@ -24,75 +24,76 @@ pub struct Sampling {
     pub min_p: f32,
     /// Keeps the tokens whose surprise is closest to what is expected, up to this share of the probability; 1 keeps all.
     pub typical_p: f32,
-    /// Keeps logits within so many standard deviations of the highest; 0 or less keeps all.
+    /// Keeps logits within this many standard deviations of the highest; 0 or less keeps all.
     pub top_n_sigma: f32,
-    /// Excludes top choices.
+    /// Parameters of XTC, which excludes top choices.
     pub xtc: Xtc,
-    /// Penalties of what was said before.
+    /// Penalties for tokens that occurred before.
     pub penalties: Penalties,
-    /// Penalty of what would go on with a repetition; `None` is off.
+    /// Parameters of DRY, which penalises tokens that continue a repetition; `None` is off.
     pub dry: Option<Dry>,
     /// Added to the logits of these ids before everything else; minus infinity forbids one.
     pub logit_bias: Vec<(u32, f32)>,
 }
 
-/// Exclude top choices: with some probability, of all tokens above a threshold only the least likely stays.
+/// XTC (exclude top choices): with some probability, all tokens above a threshold but the least likely of them are removed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Xtc {
-    /// How often; 0 is never.
+    /// Probability with which a step excludes top choices, 0 to 1; 0 is off.
     pub probability: f32,
-    /// From which probability on a token is a top choice; above 0.5 there cannot be two.
+    /// The least probability of a top choice, 0 to 1. Above 0.5 XTC is off, since there cannot be two of them.
     pub threshold: f32,
 }
 
 /// Penalties of tokens that occur in a window of the prompt and of what was generated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Penalties {
-    /// The window.
+    /// How far back tokens count.
     pub last_n: LastTokens,
-    /// Divides positive logits and multiplies the others; 1 is off.
+    /// Divides the positive logits of tokens that occurred, and multiplies their other logits; 1 is off.
     pub repeat: f32,
-    /// Subtracted for each occurrence.
+    /// Subtracted from a token's logit for each occurrence; 0 is off.
     pub frequency: f32,
-    /// Subtracted once.
+    /// Subtracted from a token's logit if it occurred at all; 0 is off.
     pub presence: f32,
 }
 
-/// Don't repeat yourself: a penalty that grows with the length of the repetition that a token would continue.
+/// DRY (don't repeat yourself): a penalty that grows with the length of the repetition that a token would continue. A repetition of `n`
+/// tokens costs `multiplier * base ^ (n - allowed_length)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dry {
     /// Scale of the penalty; 0 is off.
     pub multiplier: f32,
-    /// What each further token of the repetition multiplies it with; below 1 is off.
+    /// Factor of the penalty for each further token of the repetition; below 1 is off.
     pub base: f32,
-    /// Shorter repetitions cost nothing.
+    /// Repetitions of fewer tokens cost nothing.
     pub allowed_length: u32,
-    /// The window.
+    /// How far back repetitions are looked for.
     pub last_n: LastTokens,
-    /// What repetitions do not reach across.
+    /// Token sequences that repetitions do not reach across; `None` is none.
     pub breakers: Option<Arc<SequenceBreakers>>,
 }
 
 /// Token sequences that end a repetition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SequenceBreakers {
-    /// Tokens that do so by themselves.
+    /// Tokens that end a repetition by themselves.
     pub tokens: Vec<u32>,
-    /// Sequences of two tokens or more that do so together.
+    /// Sequences of at least two tokens that end a repetition together.
     pub sequences: Vec<Vec<u32>>,
 }
 
-/// The last tokens of a sequence.
+/// How many of the last tokens of a sequence are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastTokens {
-    /// So many; 0 is none.
+    /// This many; 0 is none.
     Count(u32),
-    /// All that the context holds.
+    /// All tokens that the context holds.
     All,
 }
 
 impl Sampling {
-    /// The most likely token, every time; ties go to the lower id.
+    /// Always the most likely token, and of equals the lower id.
     pub const GREEDY: Self = Self {
         temperature: 0.0,
         seed: 0,
@@ -132,8 +133,8 @@ impl Sampling {
         self.dry.as_ref().is_some_and(Dry::is_on)
     }
 
-    /// The same choices, with every stage that cannot change them at its neutral value, so that [`Self::is_greedy`] and
-    /// [`Self::is_plain`] hold wherever they can. For parameters that [`Self::check`] accepts.
+    /// Equivalent parameters, in which every stage that cannot change the chosen tokens is at its neutral value, so that
+    /// [`Self::is_greedy`] and [`Self::is_plain`] hold wherever they can. For parameters that [`Self::check`] accepts.
     #[must_use]
     pub fn normalized(mut self) -> Self {
         self.top_p = self.top_p.min(1.0);
@@ -159,12 +160,13 @@ impl Sampling {
         self
     }
 
-    /// Compares the parameters with their ranges, and ids with the vocabulary.
+    /// Compares the parameters with their ranges, and the ids of logit biases with the size of the vocabulary; 0 stands for an unknown size.
+    /// The kernels have the same ranges, which a test of the adapter asserts.
     ///
     /// # Errors
     /// [`Error::InvalidSampling`], [`Error::BiasOutsideVocabulary`].
     pub fn check(&self, vocabulary_tokens: u32) -> Result<()> {
-        /// So that no adjustment of a logit overflows.
+        /// The largest factor or term of a logit, so that no adjustment overflows.
         const MOST: f32 = 65_536.0;
         let dry = self.dry.as_ref();
         let Penalties { repeat, frequency, presence, .. } = self.penalties;
@@ -219,7 +221,7 @@ impl Sampling {
 }
 
 impl Xtc {
-    /// Never.
+    /// XTC switched off.
     pub const OFF: Self = Self { probability: 0.0, threshold: 0.1 };
 }
 
@@ -231,12 +233,12 @@ impl Dry {
 }
 
 impl Penalties {
-    /// None.
+    /// All penalties switched off.
     pub const OFF: Self = Self { last_n: LastTokens::Count(64), repeat: 1.0, frequency: 0.0, presence: 0.0 };
 }
 
 impl LastTokens {
-    /// How many tokens there are in a context of this many.
+    /// The number of tokens to look at, in a context of `context_tokens`.
     pub fn within(self, context_tokens: u32) -> u32 {
         match self {
             Self::Count(count) => count.min(context_tokens),

@@ -1,6 +1,6 @@
-//! Where threads meet: the channels, flags and threads that the handle, its generations and the engine's thread share.
+//! The channels, flags and threads that the handle, its generations and the engine's thread share.
 //!
-//! The crate's unit tests get loom's instead, with which they go through the interleavings of the real code.
+//! In the crate's unit tests they are loom's, which runs the real code in every interleaving.
 
 #[cfg(not(test))]
 mod real {

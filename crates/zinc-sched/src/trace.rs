@@ -1,5 +1,5 @@
-//! What happened when: one row per step, and what the rows say about the seam between steps. Pure data; writing it somewhere is the
-//! caller's.
+//! Traces: one row per step that says when it was submitted, run and observed, and summaries of how long the device idled between steps.
+//! All of it is pure data; callers write it where they want it.
 
 use crate::model::ModelCounters;
 use crate::plan::PlannedStep;
@@ -9,18 +9,18 @@ use crate::step::{GpuSpan, StepKind, StepOutput, StepStatus, StepTiming};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct StepTrace {
-    /// Steps before it in the sequence.
+    /// How many steps of the sequence come before it.
     pub step: u32,
-    /// What it was submitted as.
+    /// The kind of step that was submitted.
     #[cfg_attr(feature = "serde", serde(rename = "shape"))]
     pub kind: StepKind,
-    /// Position of the first token that went in.
+    /// Position of its first input token.
     pub position: u32,
-    /// Tokens that it sampled.
+    /// How many tokens it sampled.
     pub tokens: u32,
     /// What it did.
     pub status: StepStatus,
-    /// When.
+    /// When it was submitted, run and observed.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub timing: StepTiming,
 }
@@ -37,23 +37,24 @@ impl StepTrace {
         }
     }
 
+    /// When the device ran the step; `None` for a no-op and for a step without timestamps.
     fn ran(&self) -> Option<GpuSpan> {
         if self.status == StepStatus::NoOp { None } else { self.timing.gpu }
     }
 }
 
-/// A traced sequence.
+/// The trace of a sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Trace {
     /// Every step that was submitted, in order, no-ops included.
     pub steps: Vec<StepTrace>,
-    /// What the model did between the start of the sequence and its end.
+    /// The work that the model did between the start of the sequence and its end.
     pub counters: ModelCounters,
 }
 
-/// Order statistics, in the unit of the samples. The quantile of rank `q` is the smallest sample that at least `q` of them do not
-/// exceed.
+/// Order statistics, in the unit of the samples. The quantile `q` is the smallest sample for which at least the share `q` of all samples are
+/// no larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Quantiles {
@@ -61,12 +62,12 @@ pub struct Quantiles {
     pub median: u64,
     /// 99 % of the samples are no larger.
     pub p99: u64,
-    /// None is larger.
+    /// The largest sample.
     pub max: u64,
 }
 
 impl Quantiles {
-    /// Of these samples; `None` when there is none.
+    /// The quantiles of the given samples; `None` if there are none.
     pub fn of(mut samples: Vec<u64>) -> Option<Self> {
         samples.sort_unstable();
         let max = *samples.last()?;
@@ -75,25 +76,25 @@ impl Quantiles {
     }
 }
 
-/// The seam between consecutive steps that both ran and were both stamped by the device.
+/// How the device went from one step to the next, over pairs of consecutive steps that both ran and have timestamps of the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Seam {
-    /// Pairs of such steps.
+    /// The number of such pairs.
     pub pairs: u64,
-    /// From the end of one step to the begin of the next, and between the parts of the next: how long the device idled. Stamps that overlap
-    /// count as 0.
+    /// How long the device idled from the end of the first step to the begin of the second, and inside the second. Steps that overlap count
+    /// as 0.
     pub idle_gap_ns: Option<Quantiles>,
-    /// Pairs in which the submit call of the second had returned before the first ended.
+    /// In how many pairs the submit call of the second step had returned before the first step ended.
     pub submitted_ahead: u64,
-    /// The same as a share of the pairs, 0 to 1.
+    /// [`submitted_ahead`](Self::submitted_ahead) as a share of the pairs, 0 to 1; `None` without pairs.
     pub submitted_ahead_share: Option<f64>,
-    /// From begin to end of the steps themselves, idling included.
+    /// How long a step took on the device from its begin to its end, with idling inside.
     pub gpu_step_ns: Option<Quantiles>,
 }
 
 impl Seam {
-    /// Of the steps that `wanted` accepts; a pair counts when it accepts both.
+    /// The seam of the steps that `wanted` accepts. A pair counts if both of its steps are accepted.
     fn of(steps: &[StepTrace], wanted: impl Fn(&StepTrace) -> bool) -> Self {
         let ran: Vec<(&StepTrace, GpuSpan)> =
             steps.iter().filter(|s| wanted(s)).filter_map(|s| Some((s, s.ran()?))).collect();
@@ -113,13 +114,13 @@ impl Seam {
     }
 }
 
-/// What a trace says.
+/// The summary of a trace.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TraceSummary {
-    /// Steps submitted.
+    /// The number of submitted steps.
     pub steps: u64,
-    /// Steps that were no-ops.
+    /// How many of them were no-ops.
     pub no_ops: u64,
     /// Submissions per step; `None` without steps.
     pub submits_per_step: Option<f64>,
@@ -127,14 +128,14 @@ pub struct TraceSummary {
     pub recordings_per_step: Option<f64>,
     /// Waits on a binary fence.
     pub fence_waits: u64,
-    /// Over all steps.
+    /// The seam over all steps.
     pub all: Seam,
-    /// Over steps that sample: those after which the host has a token to work on.
+    /// The seam over steps that sample, after which the host has a token to work on.
     pub decode: Seam,
 }
 
 impl TraceSummary {
-    /// Of this trace.
+    /// The summary of `trace`.
     pub fn of(trace: &Trace) -> Self {
         let steps = trace.steps.len() as u64;
         let per_step = |count: u64| (steps > 0).then(|| count as f64 / steps as f64);

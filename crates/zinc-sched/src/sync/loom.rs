@@ -1,5 +1,5 @@
-//! The same out of loom's parts. Its own channels are neither bounded nor told of a receiver that is gone, so there is one here, of a
-//! mutex and a condition, with the contract of crossbeam's.
+//! What `sync` exports, made of loom's parts for unit tests. Loom's own channels are not bounded, and their senders do not notice that the
+//! receiver is gone. So there is a channel here, of a mutex and a condition variable, with the contract of crossbeam's.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ pub(crate) use loom::sync::atomic::AtomicBool;
 use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use loom::thread::JoinHandle;
 
-/// Words of a thread's stack; loom's own choice is too small for an engine that panics.
+/// Words of a thread's stack. Loom's default is too small for an engine that panics.
 const STACK_WORDS: usize = 1 << 16;
 
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
@@ -60,7 +60,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// For channels without a bound.
+    /// Sends on a channel without a bound, which is never full.
     pub(crate) fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.try_send(message).map_err(|error| SendError(error.into_inner()))
     }
@@ -102,7 +102,7 @@ impl<T> std::fmt::Debug for Receiver<T> {
     }
 }
 
-/// Until the sender is gone.
+/// Iterates over the messages until the sender is gone.
 impl<'a, T> IntoIterator for &'a Receiver<T> {
     type Item = T;
     type IntoIter = Messages<'a, T>;
