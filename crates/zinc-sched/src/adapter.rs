@@ -20,25 +20,26 @@ use zinc_kernels::generated::state::{
 use zinc_kernels::ops::MAX_BATCH;
 use zinc_model::plan::PlanKind;
 
-/// A report of the device has room for as many tokens as a run of the scheduler.
+/// The scheduler has room for exactly as many tokens of one step as the kernels.
 const _: () = assert!(TokenRun::MAX == MAX_BATCH as usize);
 
-/// Computes the logits of given tokens: an instrument for comparing engines.
+/// Computes the logits of given tokens, to compare engines.
 pub trait Score {
-    /// What the model says when it fails.
+    /// The error of the model.
     type Error;
 
-    /// Runs `tokens` from position 0 and hands the logits after each (position, `[vocabulary]` f32) to `sink`. What the cache held
-    /// before is lost.
+    /// Runs `tokens` from position 0, and calls `sink` with the position of each and the logits after it, `[vocabulary]` f32. The former
+    /// content of the cache is lost.
     ///
     /// # Errors
-    /// The model's own.
+    /// [`Self::Error`].
     ///
     /// # Panics
     /// If there is no token, more than the context holds, or one outside the vocabulary.
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), Self::Error>;
 }
 
+/// The kind of plan by which a step of one token is computed.
 fn plan_kind(kind: StepKind) -> PlanKind {
     match kind {
         StepKind::Feed => PlanKind::Feed,
@@ -46,8 +47,8 @@ fn plan_kind(kind: StepKind) -> PlanKind {
     }
 }
 
-/// What the scheduler makes of a device's report. The report gives the position of the token that comes next, the scheduler wants that of the
-/// first token that went in.
+/// Turns the device's report of a step into the scheduler's output. The report has the position of the token that comes next, the output
+/// that of the first input token.
 fn step_output(report: &StepReport, timing: StepTiming) -> StepOutput {
     let status = match report.status {
         STATUS_FED => StepStatus::Fed,

@@ -1,8 +1,8 @@
-//! A simulated model: the semantics of the device without a device, on a manual clock.
+//! A simulated model: it behaves as a device does, but runs on a manual clock and needs no device.
 //!
 //! It exists for tests and examples of this crate and of those on top of it. It follows the contract of [`StepModel`] to the letter and
-//! panics, with the numbers, when the caller breaks it. Its steps take simulated time on a device that runs behind the host, so a trace
-//! of it shows the seam that a given depth and a given host load leave.
+//! panics, with the numbers, when the caller breaks it. Its steps take simulated time on a device that runs behind the host, so that a trace
+//! shows how long the device idles between steps at a given depth and host load.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -28,23 +28,23 @@ pub use stream::{TokenStream, continuation, next_token};
 /// What the simulated model is like.
 #[derive(Debug, Clone)]
 pub struct FakeOptions {
-    /// What it was built for.
+    /// The sizes that it was built for.
     pub limits: ModelLimits,
-    /// Which tokens it chooses.
+    /// How it chooses tokens.
     pub tokens: TokenStream,
-    /// How many end-of-generation ids the device has room for; it does not notice the others.
+    /// How many end-of-generation ids the device has room for. It does not know the others.
     pub eog_slots: usize,
     /// Device time of a step.
     pub step: Duration,
-    /// Device time that drafting and verifying adds to it.
+    /// Device time that drafting and verifying add to a step.
     pub draft_time: Duration,
     /// Device time of a no-op.
     pub no_op: Duration,
     /// Host time of a submit call.
     pub submit: Duration,
-    /// One in so many drafts is wrong; 0 is none.
+    /// One in this many drafts is wrong; 0 is none.
     pub wrong_drafts: u64,
-    /// What goes wrong.
+    /// The faults that occur.
     pub faults: Vec<Fault>,
 }
 
@@ -70,15 +70,18 @@ impl Default for FakeOptions {
     }
 }
 
+/// A submitted step that was not waited for yet.
 struct Pending {
+    /// How many steps the model has run before it, over all sequences.
     step: u64,
     kind: StepKind,
+    /// How its gate was opened, if it was.
     opened: Option<Opened>,
     submitted_at_ns: u64,
     submit_done_ns: u64,
 }
 
-/// A gate that the host has opened.
+/// When and with what a gate was opened.
 struct Opened {
     at_ns: u64,
     with: Option<With>,
@@ -90,7 +93,7 @@ enum With {
     HostChoice(HostChoice),
 }
 
-/// State of the running sequence: the part that the device keeps.
+/// The state of the running sequence that the device keeps.
 struct DeviceState {
     prompt: Vec<u32>,
     position: u32,
@@ -103,13 +106,13 @@ struct DeviceState {
 }
 
 impl DeviceState {
-    /// The token at the present position.
+    /// The input token at the present position: a prompt token, or the last sampled one.
     fn next_input(&self) -> u32 {
         self.prompt.get(self.position as usize).copied().unwrap_or(self.token)
     }
 }
 
-/// What the host has asked of the running sequence so far.
+/// What the host may still ask of the running sequence; the contract of [`StepModel`] is checked against it.
 struct HostState {
     feeds_left: u32,
     decodes_left: u32,
@@ -118,6 +121,7 @@ struct HostState {
     cancelled_at_ns: Option<u64>,
 }
 
+/// Called with the number of the step that is waited for.
 type WaitHook = Box<dyn FnMut(u64) + Send>;
 
 /// A simulated model.
@@ -155,15 +159,15 @@ impl FakeModel {
         }
     }
 
-    /// Runs `hook` at the start of every wait, for a step or its logits, on the thread that waits, with the number of steps before the one
-    /// waited for.
+    /// Runs `hook` at the start of every wait for a step or for its logits, on the thread that waits. Its argument is how many steps the
+    /// model has run before the one that is waited for.
     #[must_use]
     pub fn on_wait(mut self, hook: impl FnMut(u64) + Send + 'static) -> Self {
         self.on_wait = Some(Box::new(hook));
         self
     }
 
-    /// Reads the calls into this model wherever it goes.
+    /// A probe that reads the calls into this model, wherever the model is moved to.
     pub fn probe(&self) -> Probe {
         self.probe.clone()
     }
@@ -177,7 +181,7 @@ impl FakeModel {
         Err(error)
     }
 
-    /// What may go wrong while the host waits for a step.
+    /// Fails if a fault says that the host's wait for this step fails.
     fn blocked_on(&mut self, step: u64) -> Result<(), FakeError> {
         if self.has(Fault::Wait { step }) {
             return self.fail(FakeError::Lost { step });
@@ -197,7 +201,7 @@ impl FakeModel {
         assert!(!self.failed, "{call} after an error");
     }
 
-    /// The device runs a step: what a recording of the real model does, in the same order.
+    /// Runs a step on the simulated device, doing what a recording of the real model does in the same order.
     fn execute(&mut self, pending: &Pending, begin_ns: u64) -> Executed {
         let non_finite = self.has(Fault::NonFinite { step: pending.step });
         let (host, device) = self.running.as_mut().expect("steps are in flight only in a sequence");
@@ -251,14 +255,14 @@ impl FakeModel {
         }
     }
 
-    /// The token at the present position goes in.
+    /// Takes in the token at the present position, and writes its K/V.
     fn consume(&mut self) {
         let (_, device) = self.running.as_mut().expect("it runs");
         self.kv[device.position as usize] = Some(device.next_input());
         device.position += 1;
     }
 
-    /// The token that follows; `None` is logits that are not finite.
+    /// The token that the step chooses; `None` if its logits are not finite.
     fn choose_token(&self, pending: &Pending) -> Option<u32> {
         let (_, device) = self.running.as_ref().expect("it runs");
         let allowed = |id: u32| match pending.opened.as_ref().and_then(|opened| opened.with.as_ref()) {
@@ -276,7 +280,7 @@ impl FakeModel {
         (0..vocabulary).map(|offset| (wished + offset) % vocabulary).find(|id| allowed(*id))
     }
 
-    /// The token that is the likeliest after `history`.
+    /// The likeliest token after `history`.
     fn wished(&self, history: impl FnOnce() -> Vec<u32>) -> u32 {
         let (_, device) = self.running.as_ref().expect("it runs");
         match &self.options.tokens {
@@ -285,12 +289,12 @@ impl FakeModel {
         }
     }
 
-    /// The tokens before `position`.
+    /// The tokens whose K/V lie before `position`.
     fn seen(&self, position: u32) -> Vec<u32> {
         self.kv[..position as usize].iter().map(|kv| kv.expect("positions are written in order")).collect()
     }
 
-    /// Opens the gate of a step.
+    /// Opens the gate of a step, which must be the oldest closed one.
     fn open(&mut self, ticket: Ticket, with: With) -> Result<(), FakeError> {
         let at_ns = self.clock.now_ns();
         let closed = |pending: &Pending| pending.opened.is_none() && pending.kind == StepKind::Decode;
@@ -312,7 +316,7 @@ impl FakeModel {
     }
 }
 
-/// What a step did.
+/// What a step did on the simulated device.
 struct Executed {
     tokens: Vec<u32>,
     position: u32,
@@ -420,7 +424,7 @@ impl StepModel for FakeModel {
         }
         self.blocked_on(step)?;
 
-        // The device takes the step up as soon as it is there and the one before it is done, and samples when the gate is open.
+        // The device begins the step when it is submitted and the step before it is done, and samples when the gate is open.
         let begin_ns = pending.submit_done_ns.max(self.device_free_at_ns);
         let gated = self.gate() != Gate::Open && pending.kind == StepKind::Decode;
         assert!(!gated || pending.opened.is_some(), "wait for step {step}, whose gate is closed");
@@ -500,7 +504,7 @@ impl StepModel for FakeModel {
     }
 
     fn counters(&self) -> ModelCounters {
-        // Recorded once when built, one command buffer per ring slot and kind.
+        // As if one command buffer per ring slot and kind had been recorded when the model was built.
         let recordings = u64::from(self.options.limits.ring_slots) * 2;
         ModelCounters { submits: self.steps, recordings, ..ModelCounters::default() }
     }

@@ -21,27 +21,28 @@ use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
 use crate::step::{StepKind, StepOutput, StepTiming};
 
-/// A model on the host.
+/// A model that the interpreter computes on the host.
 #[derive(Debug)]
 pub struct InterpreterModel {
     interpreter: Interpreter,
     limits: ModelLimits,
     sequence: u32,
     cancelled: u32,
-    /// The chain of samplers of the running sequence, if it needs it.
+    /// The tables of the sampler chain, if the running sequence needs the chain.
     chain: Option<SamplerTables>,
     logprobs: Option<u32>,
     in_flight: VecDeque<SubmittedStep>,
     submits: u64,
 }
 
+/// A step that was submitted and not yet waited for.
 #[derive(Debug)]
 struct SubmittedStep {
     ticket: Ticket,
     kind: StepKind,
     submitted_at_ns: u64,
     submit_done_ns: u64,
-    /// Whether its logits are there.
+    /// Whether its forward pass was computed already, because the host asked for its logits.
     forward_done: bool,
     guide: Option<Guide>,
     choice: Option<HostChoice>,

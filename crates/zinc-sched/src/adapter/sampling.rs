@@ -1,4 +1,4 @@
-//! What the scheduler says of sampling, in the kernels' terms, and what they report in the scheduler's.
+//! Translates sampling parameters into what the kernels read, and what kernels report into the scheduler's types.
 
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::reference::Candidate;
@@ -8,7 +8,7 @@ use crate::model::HostChoice;
 use crate::sampling::{LastTokens, Sampling};
 use crate::step::TokenLogprobs;
 
-/// The tables of the chain of samplers.
+/// The tables that the kernels of the sampler chain read, made of parameters that [`Sampling::check`] has accepted.
 pub(super) fn sampler_tables(sampling: &Sampling, vocabulary: u32, context: u32) -> SamplerTables {
     let dry = sampling.dry.as_ref();
     let breakers = dry.and_then(|dry| dry.breakers.as_deref()).map_or_else(Breakers::default, |given| Breakers {
@@ -20,7 +20,7 @@ pub(super) fn sampler_tables(sampling: &Sampling, vocabulary: u32, context: u32)
         .unwrap_or_else(|error| panic!("sampling parameters that were checked with the request: {error}"))
 }
 
-/// The same parameters as the kernels name them.
+/// The parameters under the names and in the types of the kernels' settings.
 fn settings(sampling: &Sampling) -> SamplerSettings {
     let last = |tokens: LastTokens| match tokens {
         LastTokens::Count(count) => i32::try_from(count).unwrap_or(i32::MAX),
@@ -50,7 +50,7 @@ fn settings(sampling: &Sampling) -> SamplerSettings {
     settings
 }
 
-/// What the host chose, as a candidate.
+/// The token that the host chose, as a candidate of the kernels.
 pub(super) fn candidate(choice: HostChoice) -> Candidate {
     match choice {
         HostChoice::Token { id, logit } => Candidate { score: logit, logit, id, non_finite: 0 },

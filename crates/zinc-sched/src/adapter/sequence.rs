@@ -1,10 +1,10 @@
-//! The image of a new sequence: what the device state is set to when one begins.
+//! The state that the device has at the begin of a sequence.
 
 use zinc_kernels::generated::state::{FINISH_NONE, StepState};
 
 use crate::model::SequenceStart;
 
-/// End-of-generation ids that the device compares with. The host compares with all of them.
+/// The most end-of-generation ids that the device compares with. The host compares with all of them.
 pub(super) const MAX_END_TOKENS: usize = 64;
 
 /// Temperatures below this are greedy: the quotient by them would leave the range in which scores differ.
@@ -30,13 +30,13 @@ pub(super) fn initial_state(start: &SequenceStart<'_>, sequence: u32, context: u
     }
 }
 
-/// The ids that fit on the device.
+/// The end-of-generation ids that the device has room for.
 pub(super) fn end_tokens<'a>(start: &SequenceStart<'a>) -> &'a [u32] {
     &start.eog[..start.eog.len().min(MAX_END_TOKENS)]
 }
 
-/// The state of a draft model that follows the sequence of `state`: it has seen the tokens before `position`. It takes every token from the
-/// array of tokens, as though all were prompt.
+/// The state of a draft model that has taken in the tokens of the sequence before `position`. It takes every token from the array of tokens,
+/// as if all were prompt tokens.
 pub(super) fn draft_model_state(state: &StepState, position: u32, tokens: &[u32]) -> StepState {
     StepState { token: tokens[position as usize], position, prompt_length: u32::MAX, budget: u32::MAX, ..*state }
 }

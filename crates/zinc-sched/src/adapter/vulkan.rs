@@ -43,7 +43,7 @@ use memory::{DRAFT_MODEL_STATE_OFFSET, END_TOKENS_OFFSET, STATE_OFFSET, Sequence
 use recordings::{Recordings, SamplingMode, StepPart, StepRecorder};
 use stamps::Stamps;
 
-/// How soon a step that runs learns that it is to be the last: a part of a large model's step, and longer than a wait costs.
+/// How often a wait for a step asks whether to stop: a fraction of a large model's step, and much longer than asking takes.
 const STOP_LATENCY: Duration = Duration::from_micros(500);
 
 /// A model on a device.
@@ -59,45 +59,48 @@ pub struct VulkanModel {
     stamps: Option<Stamps>,
     begin: Arc<Recording>,
     recordings: Recordings,
-    /// What the sampling of gated steps waits for.
+    /// The timeline whose values open the gates of steps, one value for each gate.
     gates: HostTimeline,
-    /// Values of `gates` that steps wait for, and that are signalled.
+    /// The value of `gates` that the last submitted step with a gate waits for.
     last_gate: u64,
+    /// The highest value of `gates` that was signalled: up to it gates are open.
     opened_gate: u64,
     /// How the running sequence chooses its tokens.
     mode: SamplingMode,
+    /// Whether the running sequence may speculate.
     speculative: SpeculativeDecoding,
-    /// Positions up to which the draft model's keys and values are those of the sequence.
+    /// How many leading tokens of the sequence the draft model has keys and values of.
     draft_kv_tokens: u32,
-    /// Plain steps submitted since the draft model was where the sequence is.
+    /// Tokens that the draft model must be fed before it can draft again: one for each plain step since it last drafted.
     draft_backlog: u32,
-    /// How many log-probabilities are reported.
+    /// How many of the likeliest tokens are reported with each token.
     top_logprobs: u32,
-    /// The last point of the second queue.
+    /// The timeline point of the last submission to the second queue.
     last_on_second_queue: Option<TimelinePoint>,
-    /// When the draft model's feeds are done, by ring slot.
+    /// The timeline point of the last submission that feeds the draft model, by ring slot.
     draft_feeds: Vec<Option<TimelinePoint>>,
     sequence_number: u32,
     next_ticket: u64,
-    /// Which token of its step the last one was: 0 but where drafts were accepted.
+    /// Which of its step's tokens the last token was sampled after, from 0; more than 0 only if drafts were accepted.
     last_token_of_step: u32,
     in_flight: VecDeque<SubmittedStep>,
     waited_ns: u64,
     logits: Vec<f32>,
 }
 
+/// A step that was submitted and not yet waited for.
 #[derive(Debug)]
 struct SubmittedStep {
     ticket: Ticket,
     kind: StepKind,
     slot: u32,
-    /// When its logits are there, if the host is to see them.
+    /// The point at which its logits are computed, if it was submitted in two parts on their account.
     forward: Option<TimelinePoint>,
-    /// When all of it is done. The baseline has waited already, or has not sampled yet.
+    /// The point at which the whole step is done. `None` with fences, where submitting waits, or sampling is still to be submitted.
     done: Option<TimelinePoint>,
-    /// The value of the gates that it waits for.
+    /// The value of `gates` that it waits for before it samples.
     gate: Option<u64>,
-    /// Whether the baseline still has to sample.
+    /// Whether its sampling is still to be submitted, as with fences and a closed gate.
     sampling_owed: bool,
     submitted_at_ns: u64,
     submit_done_ns: u64,
@@ -184,16 +187,16 @@ impl VulkanModel {
         &self.options
     }
 
-    /// The operations of a step of one token of the running sequence.
+    /// The operations of a step of one token in the running sequence.
     #[must_use]
     pub fn plan(&self, kind: StepKind) -> &StepPlan {
         &self.plans[usize::from(kind.samples())]
     }
 
-    /// What the recording of a step of one token of the running sequence consists of.
+    /// Counts what the recording of a step of one token in the running sequence consists of. The step is recorded once more for it.
     ///
     /// # Errors
-    /// What the device says: it is recorded once more to be counted.
+    /// What the device says.
     pub fn step_stats(&self, kind: StepKind) -> Result<RecordingStats> {
         let part = if kind.samples() { StepPart::Decode(self.mode) } else { StepPart::Feed };
         Ok(self.recorder().record(part, 0)?.finish()?.stats())
@@ -250,17 +253,17 @@ impl VulkanModel {
         parts
     }
 
-    /// Whether forward pass and sampling are submitted apart.
+    /// Whether the forward pass and the sampling of a step are submitted apart.
     fn is_split(&self) -> bool {
         self.mode.gate != Gate::Open || self.options.queues == Queues::Two
     }
 
-    /// Whether a draft model has to see the tokens of the running sequence.
+    /// Whether a draft model has to take in the tokens of the running sequence.
     fn uses_draft_model(&self) -> bool {
         self.speculative == SpeculativeDecoding::On && self.drafter.as_ref().is_some_and(Drafter::uses_draft_model)
     }
 
-    /// Runs a part to its end, as the baseline does.
+    /// Submits a part of a step and waits for it with a fence; in the fence baseline its commands are written anew first.
     fn run_part(&mut self, part: StepPart, slot: u32) -> Result<()> {
         let recording = self.recordings.get(part, slot).clone();
         if self.options.sync == Sync::Fence {
@@ -272,12 +275,13 @@ impl VulkanModel {
         Ok(())
     }
 
-    /// Submits a part behind everything before, on the queue of the forward pass.
+    /// Submits a part of a step on the queue of the forward pass, behind everything submitted before.
     fn submit_part(&self, part: StepPart, slot: u32) -> Result<TimelinePoint> {
         Ok(self.queue().submit(self.recordings.get(part, slot), self.last_on_second_queue.as_slice())?)
     }
 
-    /// Submits a step whose sampling is apart: when its logits are there, if anybody asks, and when it is done.
+    /// Submits the forward pass and the sampling of a step apart. Returns the point at which its logits are computed, if there is one, and the
+    /// point at which the step is done.
     fn submit_split(&mut self, slot: u32, gate: Option<u64>) -> Result<(Option<TimelinePoint>, TimelinePoint)> {
         let gate = gate.map(|value| self.gates.point(value));
         let [forward, choose] =
@@ -296,7 +300,8 @@ impl VulkanModel {
         Ok((None, self.queue().submit_in_turn([(forward, &[]), (choose, gate.as_slice())])?))
     }
 
-    /// Feeds the draft model what it has not seen, `count` tokens. Nothing waits for it but the steps submitted later.
+    /// Feeds the draft model the next `count` tokens of the sequence, which it has missed. The host does not wait for it; steps submitted
+    /// later run behind it.
     fn feed_draft_backlog(&mut self, count: u32) -> Result<()> {
         for index in 0..count {
             let slot = index % self.limits.ring_slots;
@@ -308,8 +313,9 @@ impl VulkanModel {
         Ok(())
     }
 
+    /// Feeds the draft model one token.
     fn feed_draft(&mut self, slot: u32) -> Result<()> {
-        // One recording cannot be in flight twice.
+        // A recording must not be submitted again while it is in flight.
         if let Some(point) = &self.draft_feeds[slot as usize] {
             point.wait()?;
         }
@@ -317,8 +323,8 @@ impl VulkanModel {
         Ok(())
     }
 
-    /// Opens the gates up to a value, one by one: behind a jump over values that submissions wait for, the validation layer takes the jump for a
-    /// signal that is still pending and objects to the next one (VUID-VkSemaphoreSignalInfo-value-03259).
+    /// Opens all gates up to a value, one by one. If the timeline jumped over values that submissions wait for, the validation layer would
+    /// take the jump for a signal that is still pending, and object to the next one (VUID-VkSemaphoreSignalInfo-value-03259).
     fn open(&mut self, value: u64) -> Result<()> {
         while self.opened_gate < value {
             self.opened_gate += 1;
@@ -327,7 +333,7 @@ impl VulkanModel {
         Ok(())
     }
 
-    /// Lets the step of a ticket sample, now that what it waits for is written.
+    /// Lets a step sample, after the guide or choice that it waits for is written.
     fn let_sample(&mut self, ticket: Ticket) -> Result<()> {
         let index = self.index_of(ticket);
         let step = &mut self.in_flight[index];
@@ -338,13 +344,13 @@ impl VulkanModel {
         gate.map_or(Ok(()), |value| self.open(value))
     }
 
-    /// Where a step is in the order of those in flight.
+    /// The place of a step among those in flight, oldest first.
     fn index_of(&self, ticket: Ticket) -> usize {
         let index = self.in_flight.iter().position(|step| step.ticket == ticket);
         index.unwrap_or_else(|| panic!("{ticket:?} is not in flight"))
     }
 
-    /// How the tokens of a sequence are chosen.
+    /// How the tokens of a sequence are to be chosen.
     fn sampling_mode(start: &SequenceStart<'_>) -> SamplingMode {
         let sampler = match start.gate {
             Gate::Token => Sampler::Host,
@@ -401,7 +407,7 @@ impl StepModel for VulkanModel {
         let before_ns = host_now_ns();
         match self.options.sync {
             Sync::Timeline => {
-                // The next sequence writes the image again, so it is waited for here, once a sequence.
+                // The host writes the image again for the next sequence, so it waits here until this copy is done.
                 self.queue().submit(&self.begin, self.last_on_second_queue.as_slice())?.wait()?;
             }
             Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(&self.begin)?,
@@ -506,7 +512,7 @@ impl StepModel for VulkanModel {
 
     fn wait_or_stop(&mut self, ticket: Ticket, stop: &dyn Fn() -> bool) -> Result<StepOutput> {
         if self.in_flight.front().is_some_and(|step| step.sampling_owed) {
-            // Cancelled with its gate closed.
+            // The sequence was cancelled while the gate of this step was closed.
             self.let_sample(ticket)?;
         }
         let step = self.in_flight.pop_front().filter(|step| step.ticket == ticket);
@@ -544,7 +550,7 @@ impl StepModel for VulkanModel {
     fn cancel(&mut self) {
         self.memory.cancelled.store_u32(0, self.sequence_number);
         if let Err(error) = self.open(self.last_gate) {
-            // Whoever waits for the steps gets to know it.
+            // The error is not lost: a wait for the steps will return it too.
             tracing::warn!(%error, "opening the gates of a cancelled sequence");
         }
     }

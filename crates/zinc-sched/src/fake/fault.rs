@@ -1,16 +1,16 @@
-//! What can go wrong in the simulated model, on demand.
+//! Faults of the simulated model, which tests ask for.
 
 use std::time::Duration;
 
-/// Something that goes wrong. Steps are counted from 0 over the lifetime of the model.
+/// A fault that occurs once. Steps are counted from 0 over the lifetime of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The n-th sequence is not begun.
+    /// Beginning a sequence fails.
     Begin {
         /// Sequences before it.
         sequence: u64,
     },
-    /// The step is not submitted.
+    /// Submitting the step fails.
     Submit {
         /// Steps before it.
         step: u64,
@@ -20,11 +20,11 @@ pub enum Fault {
         /// Steps before it.
         step: u64,
     },
-    /// The step never ends; the wait gives up after a while.
+    /// The step never ends, and the wait for it gives up after a while.
     Stall {
         /// Steps before it.
         step: u64,
-        /// How long the wait goes on.
+        /// How long the wait lasts before it gives up.
         patience: Duration,
     },
     /// The step's logits are not finite, if it samples.
@@ -32,7 +32,7 @@ pub enum Fault {
         /// Steps before it.
         step: u64,
     },
-    /// The gate of the step is not opened: no guide or choice is taken.
+    /// Opening the gate of the step fails.
     Gate {
         /// Steps before it.
         step: u64,
@@ -44,7 +44,7 @@ pub enum Fault {
     },
 }
 
-/// An error of the simulated model.
+/// The errors of the simulated model, one for each fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FakeError {
     /// By [`Fault::Begin`].

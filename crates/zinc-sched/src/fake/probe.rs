@@ -1,4 +1,4 @@
-//! The calls into the simulated model, to look at afterwards.
+//! A record of the calls into the simulated model, which tests read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ pub enum Call {
     Submit {
         /// Steps before it over the lifetime of the model.
         step: u64,
-        /// Its kind.
+        /// The kind of the step.
         kind: StepKind,
         /// Steps in flight, this one included.
         in_flight: u32,
@@ -43,14 +43,14 @@ pub enum Call {
         /// When the call was made.
         at_ns: u64,
     },
-    /// The live flag was cleared.
+    /// The running sequence was cancelled.
     Cancel {
-        /// Steps in flight at the time.
+        /// Steps that were in flight.
         in_flight: u32,
     },
 }
 
-/// Reads the calls into a model that lives elsewhere, for instance on an engine's thread.
+/// Reads the calls into a model that may be elsewhere, for example on an engine's thread.
 #[derive(Debug, Clone, Default)]
 pub struct Probe {
     calls: Arc<Mutex<Vec<Call>>>,
@@ -73,7 +73,7 @@ impl Probe {
         self.lock().iter().filter(|call| matches!(call, Call::Submit { .. })).count() as u64
     }
 
-    /// How often the live flag was cleared.
+    /// How many times a sequence was cancelled.
     pub fn cancels(&self) -> u64 {
         self.lock().iter().filter(|call| matches!(call, Call::Cancel { .. })).count() as u64
     }

@@ -7,20 +7,20 @@ use crate::sampling::Sampling;
 pub enum TokenStream {
     /// The n-th decode step of a sequence chooses the n-th of these, from the front again after the last.
     Script(Vec<u32>),
-    /// Every token is a function of all tokens whose K/V the step sees ([`next_token`]), so a cache that holds anything else than it
-    /// should shows in the output.
+    /// Every token is a function of all tokens whose K/V the step sees ([`next_token`]), so that a wrong token in the cache changes the
+    /// output.
     History,
 }
 
-/// The token that [`TokenStream::History`] chooses after `history`. Its only property of interest is that it depends on all of it.
+/// The token that [`TokenStream::History`] chooses after `history`: a hash of all of it.
 pub fn next_token(history: &[u32], sampling: &Sampling, vocabulary_tokens: u32) -> u32 {
     let seed = if sampling.is_greedy() { 0 } else { sampling.seed ^ u64::from(sampling.temperature.to_bits()) << 32 };
     let hash = history.iter().fold(mix(seed), |hash, &token| mix(hash ^ u64::from(token)));
     (hash % u64::from(vocabulary_tokens)) as u32
 }
 
-/// The first `count` tokens that [`TokenStream::History`] chooses after `prompt`, computed without a model, a window or a cache: what a
-/// test compares with.
+/// The first `count` tokens that [`TokenStream::History`] chooses after `prompt`, computed without a model, a window or a cache, for
+/// tests to compare with.
 pub fn continuation(prompt: &[u32], count: usize, sampling: &Sampling, vocabulary_tokens: u32) -> Vec<u32> {
     let mut history = prompt.to_vec();
     for _ in 0..count {

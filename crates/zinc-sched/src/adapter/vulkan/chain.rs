@@ -12,7 +12,7 @@ use zinc_vk::{Access, Buffer, Device, Placement, QueueKind, RecordingBuilder};
 use super::super::sampling::sampler_tables;
 use crate::sampling::Sampling;
 
-/// Room for the tables of one sequence after the other.
+/// Memory for the sampler chain's tables of the running sequence, which later sequences use again.
 #[derive(Debug)]
 pub(super) struct ChainMemory {
     device: Arc<Device>,
@@ -22,7 +22,7 @@ pub(super) struct ChainMemory {
     io: ChainIo,
 }
 
-/// Whether what was recorded before still names the right addresses.
+/// Whether the tables lie where they did, so that earlier recordings still have the right addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tables {
     Kept,

@@ -1,9 +1,9 @@
-//! What drafts: a look-up in the sequence's own tokens, or a smaller model that runs on the same device.
+//! Where drafts come from: a look-up in the sequence's own tokens, or a smaller draft model that runs on the same device.
 //!
-//! A draft model shares the array of tokens with the model that it drafts for, and writes its drafts there. It has two states of its own:
-//! one for following, which takes every token of the sequence through its layers once, and one for drafting, which begins where the
-//! sequence is. A round leaves the draft model with keys and values for all that was accepted, so following costs nothing as long as every
-//! step is a round; plain steps leave it behind.
+//! A draft model shares the array of tokens with the model that it drafts for, and writes its drafts there. It has two states of its own.
+//! With the first it takes in every token of the sequence once. The second is for drafting, and is set to the state of the sequence when a
+//! `Speculate` step begins. Such a step leaves the draft model with keys and values for all accepted tokens. After plain steps the draft
+//! model must be fed their tokens before it can draft again.
 
 use std::mem::offset_of;
 use std::ops::RangeInclusive;
@@ -24,27 +24,27 @@ use crate::speculation::ResumeCost;
 /// Where drafts come from.
 #[derive(Clone, Debug)]
 pub enum DraftSource {
-    /// From what followed the last tokens where they occurred before.
+    /// The last tokens of the sequence are looked up in what came before, and the tokens that followed there are the drafts.
     Lookup {
-        /// How many of the last tokens must agree: the longest match wins, then the latest.
+        /// How many of the last tokens must agree. The longest match wins, and of equally long ones the latest.
         ngrams: RangeInclusive<u32>,
         /// The most drafts of a step, 1 to 7.
         max_drafts: u32,
     },
-    /// From a model with the same vocabulary.
+    /// A draft model with the same vocabulary.
     Model {
-        /// It, on the same device, with at least as much context.
+        /// The draft model, loaded on the same device with at least as much context.
         model: Arc<DeviceModel>,
         /// The drafts of a step, 1 to 7.
         max_drafts: u32,
     },
 }
 
-/// What drafts for one model.
+/// Records the drafting and verifying of one model.
 #[derive(Debug)]
 pub(super) struct Drafter {
     source: DraftSource,
-    /// Of the draft model: a fed token, a drafted one, and a last one whose successor nobody wants.
+    /// The draft model's plans: one that takes in a token, one that also samples a draft, and one that takes in the last draft.
     plans: Option<[StepPlan; 3]>,
 }
 
@@ -81,7 +81,7 @@ impl Drafter {
         }
     }
 
-    /// Whether every token has to go through a draft model, too.
+    /// Whether there is a draft model, which has to take in every token of the sequence.
     pub(super) fn uses_draft_model(&self) -> bool {
         matches!(self.source, DraftSource::Model { .. })
     }
@@ -91,13 +91,13 @@ impl Drafter {
         if self.uses_draft_model() { ResumeCost::CatchUp } else { ResumeCost::Free }
     }
 
-    /// The draft model's next token goes through its layers.
+    /// Records that the draft model takes in the next token of the sequence.
     pub(super) fn record_feed(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) -> Result<()> {
         let (model, [feed, ..]) = self.model();
         model.record_while_live(feed, &self.io(memory, DRAFT_MODEL_STATE_OFFSET), memory.live(), recording)
     }
 
-    /// The plan of a step that takes the last token and the drafts, made of that of a step of one token.
+    /// The plan of a step that takes the last token and all drafts, made of `plan`, that of a step of one token.
     pub(super) fn verify(&self, plan: StepPlan) -> StepPlan {
         let plan = plan.with_batch(self.max_drafts() + 1);
         match &self.source {
@@ -106,7 +106,8 @@ impl Drafter {
         }
     }
 
-    /// A draft model's drafts, one after the other, and how many tokens the step has with them.
+    /// Records that a draft model makes drafts one after the other, and that the number of the step's tokens is set accordingly. Records
+    /// nothing where drafts are looked up.
     pub(super) fn record_drafts(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) -> Result<()> {
         if !self.uses_draft_model() {
             return Ok(());
@@ -128,7 +129,7 @@ impl Drafter {
         Ok(())
     }
 
-    /// A draft model is where the sequence is, once the step is over.
+    /// Records that the draft model's state is set to that of the sequence after a `Speculate` step.
     pub(super) fn record_draft_state_copy(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) {
         /// Bytes of `live`, `token` and `position`, with which the state begins. The rest of the draft model's state stays as it is.
         const BYTES: usize = offset_of!(StepState, prompt_length);
@@ -147,11 +148,11 @@ impl Drafter {
     fn model(&self) -> (&DeviceModel, &[StepPlan; 3]) {
         match (&self.source, &self.plans) {
             (DraftSource::Model { model, .. }, Some(plans)) => (model, plans),
-            _ => panic!("only a model follows a sequence"),
+            _ => panic!("drafts are looked up: there is no draft model"),
         }
     }
 
-    /// The draft model's view of the sequence. Nobody reads what it reports.
+    /// The arrays that the draft model works on; `state` is the offset of its state. Nobody reads its reports.
     fn io(&self, memory: &SequenceMemory, state: u64) -> StepIo {
         StepIo {
             state: memory.state(state),

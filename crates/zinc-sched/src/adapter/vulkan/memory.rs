@@ -17,13 +17,15 @@ use super::super::sequence::MAX_END_TOKENS;
 use crate::control::Guide;
 use crate::model::HostChoice;
 
-/// Where the parts of a sequence lie in [`SequenceMemory::sequence`] and in its image, in bytes.
+/// Offset of the sequence's state in [`SequenceMemory::sequence`] and in its image, in bytes, as the offsets below are.
 pub(super) const STATE_OFFSET: u64 = 0;
-/// Where a draft model is in the sequence, as far as it has followed it.
+/// Offset of the state with which a draft model takes in the tokens of the sequence.
 pub(super) const DRAFT_MODEL_STATE_OFFSET: u64 = STATE_OFFSET + STATE_STRIDE;
-/// Where a draft model is while it drafts.
+/// Offset of the state with which a draft model makes drafts.
 pub(super) const DRAFTING_STATE_OFFSET: u64 = DRAFT_MODEL_STATE_OFFSET + STATE_STRIDE;
+/// Offset of the end-of-generation ids.
 pub(super) const END_TOKENS_OFFSET: u64 = (DRAFTING_STATE_OFFSET + STATE_STRIDE).next_multiple_of(ALIGNMENT);
+/// Offset of the tokens of the sequence.
 pub(super) const TOKENS_OFFSET: u64 = END_TOKENS_OFFSET + 4 * MAX_END_TOKENS as u64;
 /// Bytes from one state to the next: whole cache lines.
 const STATE_STRIDE: u64 = (size_of::<StepState>() as u64).next_multiple_of(64);
@@ -42,18 +44,18 @@ const _: () =
 pub(super) struct SequenceMemory {
     /// States, end tokens and tokens, on the device.
     pub(super) sequence: Arc<Buffer>,
-    /// The same, as the host writes it for a new sequence.
+    /// The initial content of `sequence`, which the host writes for each new sequence.
     pub(super) image: Arc<Buffer>,
     /// The number of the sequence that the host wants stopped.
     pub(super) cancelled: Arc<Buffer>,
-    /// What the steps report, by ring slot; behind them a place for what nobody reads.
+    /// The reports of steps, by ring slot, and behind them a place for reports that nobody reads.
     pub(super) reports: Arc<Buffer>,
     /// Log-probabilities, by ring slot.
     logprobs: Arc<Buffer>,
-    /// What the host says of a step, by ring slot: a guide, or a candidate.
+    /// What the host decides about a step, by ring slot: a guide, or a candidate.
     inputs: Arc<Buffer>,
     input_stride: u64,
-    /// Logits that the host samples from, by ring slot; made when they are first wanted.
+    /// Logits that the host samples from, by ring slot. The buffer is made when a sequence first needs it.
     logits: Option<Arc<Buffer>>,
     logits_bytes: u64,
     slots: u32,
@@ -92,8 +94,8 @@ impl SequenceMemory {
         self.sequence.address() + offset
     }
 
-    /// Where it says whether the sequence goes on, which also decides whether a draft model's steps are worth running: not 0 from its begin,
-    /// which the host waits for, to its end.
+    /// The buffer and offset of the sequence's `live`: the number of tokens of the next step, which is 0 from the end of the sequence on.
+    /// Recordings leave out what need not run when it is 0, the draft model's steps included.
     pub(super) fn live(&self) -> (&Arc<Buffer>, u64) {
         (&self.sequence, STATE_OFFSET + offset_of!(StepState, live) as u64)
     }
@@ -167,7 +169,7 @@ impl SequenceMemory {
     /// Where the logits of the step in `slot` go.
     ///
     /// # Panics
-    /// If they were not provided for.
+    /// If [`provide_logits`](Self::provide_logits) was not called.
     pub(super) fn logits(&self, slot: u32) -> (&Arc<Buffer>, u64) {
         (self.logits.as_ref().expect("a sequence whose tokens the host chooses"), self.logits_bytes * u64::from(slot))
     }

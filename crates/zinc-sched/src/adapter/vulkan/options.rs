@@ -6,20 +6,20 @@ use super::draft::DraftSource;
 use crate::depth::InflightDepth;
 use crate::request::Tracing;
 
-/// How the host and the device keep step.
+/// How steps are recorded, submitted and waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
-    /// Recorded once, queued ahead on the timeline.
+    /// Steps are recorded once, and queued ahead on the timeline.
     #[default]
     Timeline,
-    /// Recorded once, submitted, and waited for with a binary fence.
+    /// Steps are recorded once; each is submitted and waited for with a binary fence.
     FenceKept,
     /// The baseline: the commands of a step, which are worked out once, are written into its command buffer anew for each token, submitted,
     /// and waited for with a binary fence. This is the loop of engines that record every step.
     Fence,
 }
 
-/// Where sampling runs.
+/// On which queue steps sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queues {
     /// On the queue of the forward pass.
@@ -32,22 +32,22 @@ pub enum Queues {
 /// How a [`VulkanModel`](super::VulkanModel) is driven.
 #[derive(Clone, Debug)]
 pub struct VulkanOptions {
-    /// How the host and the device keep step.
+    /// How steps are recorded, submitted and waited for.
     pub sync: Sync,
     /// Steps that may be in flight: a recording of each kind is made for each.
     pub depth: InflightDepth,
     /// The form of the activations that quantised weights meet.
     pub act: ActFormat,
-    /// Whether steps are stamped with the device's clock, for traces.
+    /// Whether each step takes timestamps on the device, for traces.
     pub stamps: Tracing,
-    /// Where sampling runs.
+    /// On which queue steps sample.
     pub queues: Queues,
-    /// What drafts, where anything does.
+    /// Where drafts come from; `None` for no speculative decoding.
     pub draft_source: Option<DraftSource>,
 }
 
 impl VulkanOptions {
-    /// The timeline at a depth, with 16-bit activations, on one queue, without stamps and drafts.
+    /// The timeline at the given depth, with 16-bit activations, on one queue, without timestamps and drafts.
     #[must_use]
     pub fn new(depth: InflightDepth) -> Self {
         Self {

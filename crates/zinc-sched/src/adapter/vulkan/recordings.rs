@@ -1,4 +1,4 @@
-//! The recordings that steps consist of, made when a sequence first needs them and submitted for every token since.
+//! The recordings that steps consist of. Each is made when a sequence first needs it, and is submitted again for every token.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,7 +16,7 @@ use super::stamps::{Stamped, Stamps};
 use super::{Queues, VulkanOptions};
 use crate::model::Gate;
 
-/// How the tokens of a sequence are chosen: what its recordings differ by.
+/// How the tokens of a sequence are chosen. Sequences that differ in it need different recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SamplingMode {
     pub(super) sampling: SamplingStage,
@@ -24,29 +24,29 @@ pub(super) struct SamplingMode {
 }
 
 impl SamplingMode {
-    /// Greedy, or by temperature alone.
+    /// The device samples greedily or by temperature alone, without log-probabilities or gates.
     pub(super) const PLAIN: Self =
         Self { sampling: SamplingStage { sampler: Sampler::Plain, logprobs: false }, gate: Gate::Open };
 }
 
-/// What a recording does of a step.
+/// The part of a step that one recording does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum StepPart {
-    /// Takes a prompt token through the layers.
+    /// A whole step that takes a prompt token through the layers.
     Feed,
-    /// Takes the draft model's next token through its layers.
+    /// The draft model takes in its next token.
     FeedDraft,
-    /// A whole step of one token.
+    /// A whole step of one token that samples.
     Decode(SamplingMode),
-    /// Its forward pass alone.
+    /// The forward pass of a step of one token, up to the logits.
     Forward(SamplingMode),
-    /// Its sampling alone.
+    /// The sampling of a step of one token, behind the logits.
     Sample(SamplingMode),
-    /// Drafts, and a step that takes the last token and the drafts.
+    /// A whole step that drafts, and takes the last token and the drafts through the layers.
     Speculate(SamplingMode),
 }
 
-/// What recordings are made of.
+/// What is needed to record the parts of steps.
 pub(super) struct StepRecorder<'a> {
     pub(super) model: &'a DeviceModel,
     pub(super) options: &'a VulkanOptions,
@@ -56,7 +56,7 @@ pub(super) struct StepRecorder<'a> {
     pub(super) stamps: Option<&'a Stamps>,
 }
 
-/// Recordings by part and ring slot.
+/// The recordings made so far, by part and ring slot.
 #[derive(Debug, Default)]
 pub(super) struct Recordings {
     made: HashMap<(StepPart, u32), Arc<Recording>>,
@@ -71,7 +71,7 @@ impl Recordings {
         self.made.get(&(part, slot)).unwrap_or_else(|| panic!("{part:?} was not recorded for slot {slot}"))
     }
 
-    /// Makes what is missing of the parts for each slot.
+    /// Makes the recordings of these parts for each slot, except those that were made before.
     pub(super) fn provide(&mut self, parts: &[StepPart], slots: u32, from: &StepRecorder<'_>) -> Result<()> {
         for &part in parts {
             for slot in 0..slots {
@@ -83,7 +83,7 @@ impl Recordings {
         Ok(())
     }
 
-    /// Forgets those that use the sampler chain's tables, because these have moved.
+    /// Forgets the recordings that use the sampler chain's tables, because these have moved.
     pub(super) fn forget_chain(&mut self) {
         self.made.retain(|(part, _), _| match part {
             StepPart::Feed | StepPart::FeedDraft => true,
@@ -141,7 +141,7 @@ impl StepRecorder<'_> {
         };
         let stamps = self.stamps.zip(stamped);
         if let StepPart::Sample(SamplingMode { gate: Gate::Guide | Gate::Token, .. }) = part {
-            // What the host wrote after the submit.
+            // The host writes its guide or choice after the submit.
             r.barrier(Access::HOST_WRITE, Access::SHADER_READ);
         }
         if let Some((stamps, part)) = stamps {

@@ -12,12 +12,12 @@ use zinc_vk::{ClockCalibration, Device, RecordingBuilder, Stage, Timestamps};
 use super::memory::{STAMPS, SequenceMemory};
 use crate::step::GpuSpan;
 
-/// The two timestamps of a part of a step.
+/// Which two of a step's timestamps are meant.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stamped {
-    /// Of the whole step, or of its forward pass.
+    /// Those of the whole step, or of its forward pass if sampling is recorded apart.
     Forward,
-    /// Of its sampling, where that is apart.
+    /// Those of sampling, if that is recorded apart.
     Sampling,
 }
 
@@ -36,7 +36,7 @@ impl Stamps {
         Ok(Self { pool, clock: device.clock()?, copied })
     }
 
-    /// Takes the two clocks anew: they drift apart.
+    /// Calibrates the device's clock with the host's again, since the two drift apart.
     pub(super) fn calibrate(&mut self, device: &Device) -> Result<()> {
         self.clock = device.clock()?;
         Ok(())
@@ -93,7 +93,7 @@ impl Stamps {
     }
 }
 
-/// Which of the pool they are.
+/// The places of two timestamps in the pool.
 fn stamps(slot: u32, part: Stamped) -> Range<u32> {
     let first = STAMPS * slot + 2 * part as u32;
     first..first + 2
