@@ -20,7 +20,7 @@ pub struct Tuning {
     pub most_rows: u32,
     /// Chunks of weights that a lane of a matrix product loads before it uses the first.
     pub chunks_ahead: u32,
-    /// The same for the second half of an expert layer, whose lanes have several experts' chunks.
+    /// [`Tuning::chunks_ahead`] for the second half of an expert layer, whose lanes have the chunks of several experts.
     pub expert_chunks_ahead: u32,
     /// Candidates that a lane of the sampler chain's last kernel takes at a time: 1 or 4.
     pub candidates_at_a_time: u32,

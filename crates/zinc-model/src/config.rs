@@ -1,7 +1,7 @@
-//! What a model is: its architecture and sizes, read from metadata and checked, and the tensors that follow from them.
+//! The configuration of a model: its architecture and sizes, read from metadata and checked, and the tensors that follow from them.
 //!
-//! A config that exists is sound: heads divide, counts are within limits, what zinc cannot compute has been refused with
-//! the key and the numbers. How the forward pass is laid out is not decided here.
+//! A [`ModelConfig`] is always sound: heads divide evenly, counts are within limits, and what zinc cannot compute has been refused with the
+//! key and the numbers. The operations of the forward pass are in [`plan`](crate::plan).
 
 mod keys;
 pub(crate) mod names;
@@ -15,7 +15,7 @@ use keys::Keys;
 
 pub use tensors::{ExpectedTensor, Presence, Storage, check_tensors, expected_tensors};
 
-/// A family of models that has a description.
+/// A family of models that zinc can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Architecture {
     /// Qwen3 with experts.
@@ -24,7 +24,7 @@ pub enum Architecture {
     Qwen3,
     /// Qwen2 and Qwen2.5, dense.
     Qwen2,
-    /// Llama and what is shaped alike, dense.
+    /// Llama and models of the same shape, dense.
     Llama,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// Which two elements of a head a rotation turns.
+/// Which pairs of elements of a head are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RopePairing {
     /// Elements `i` and `i + dims / 2`.
@@ -100,8 +100,8 @@ pub struct Rope {
     pub dims: u32,
     /// Which elements turn together.
     pub pairing: RopePairing,
-    /// Stretching of positions. (Factors for each frequency are not in the metadata but in the tensor
-    /// `rope_freqs.weight`, if the model has it.)
+    /// Stretching of positions. Factors for each frequency are not in the metadata, but in the tensor `rope_freqs.weight` of models that
+    /// have it.
     pub scaling: RopeScaling,
 }
 
@@ -138,13 +138,13 @@ pub struct ExpertWeights {
 /// What the weights of the chosen experts sum to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpertWeightSum {
-    /// Their part of the softmax over all experts.
+    /// Their share of the softmax over all experts, so less than 1.
     Part,
-    /// 1.
+    /// 1: the softmax probabilities are scaled to it.
     One,
 }
 
-/// The sizes of a model and the choices that its family leaves open.
+/// The sizes of a model, and the options that its family leaves open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
     /// The family.
@@ -159,7 +159,7 @@ pub struct ModelConfig {
     pub n_head_kv: u32,
     /// Elements of a head, the same for queries, keys and values.
     pub head_dim: u32,
-    /// The part of a layer that follows attention.
+    /// The feed-forward part of each layer.
     pub feed_forward: FeedForward,
     /// Added to the mean square in every norm.
     pub rms_eps: f32,
@@ -167,17 +167,17 @@ pub struct ModelConfig {
     pub rope: Rope,
     /// Number of positions that the model was trained on.
     pub n_ctx_train: u32,
-    /// Number of tokens: rows of the embedding.
+    /// Size of the vocabulary, which is the number of rows of the embedding.
     pub n_vocab: u32,
     /// Whether each head of queries and keys is normed.
     pub qk_norm: bool,
     /// Whether queries, keys and values have a bias.
     pub qkv_bias: bool,
-    /// Whether the embedding is the head too.
+    /// Whether the embedding also serves as the output matrix.
     pub tied_embeddings: bool,
 }
 
-// Far above any model there is; a number above is damage, and products of numbers below fit 64 bits.
+// Limits far above those of any model. A larger number means that the file is damaged; products of numbers up to these fit 64 bits.
 const MAX_LAYERS: u32 = 1024;
 const MAX_WIDTH: u32 = 1 << 20;
 const MAX_HEADS: u32 = 4096;
@@ -217,7 +217,7 @@ impl ModelConfig {
         }
         let qkv_bias = match architecture {
             Architecture::Qwen2 => true,
-            // Some models of this shape have them.
+            // Some models of this shape have biases.
             Architecture::Llama => file.tensor(&names::in_layer(0, names::Q_BIAS)).is_some(),
             Architecture::Qwen3 | Architecture::Qwen3Moe => false,
         };
@@ -271,7 +271,7 @@ fn head_dim(keys: &Keys<'_>, n_embd: u32, n_head: u32) -> Result<u32> {
 }
 
 fn feed_forward(keys: &Keys<'_>, architecture: Architecture) -> Result<FeedForward> {
-    // Files of dense models may say that they have no experts.
+    // Files of dense models may have the key with the value 0.
     let n_expert = keys.get_u32("expert_count")?.unwrap_or(0);
     if architecture != Architecture::Qwen3Moe {
         if n_expert != 0 {
@@ -285,13 +285,13 @@ fn feed_forward(keys: &Keys<'_>, architecture: Architecture) -> Result<FeedForwa
         let expected = format!("at most the {n_expert} experts in {}", keys.full("expert_count"));
         return Err(keys.bad("expert_used_count", n_expert_used, expected));
     }
-    // The family always norms the weights; a file that says otherwise is believed.
+    // Models of this family normalise the weights, unless the file says otherwise.
     let sum = match keys.get_bool("expert_weights_norm")? {
         Some(false) => ExpertWeightSum::Part,
         Some(true) | None => ExpertWeightSum::One,
     };
     let scale = match keys.get_f32("expert_weights_scale")? {
-        // Files of other programs say 0 for none.
+        // Files of other programs use 0 for no scale.
         None | Some(0.0) => 1.0,
         Some(scale) if scale.is_finite() => scale,
         Some(scale) => return Err(keys.bad("expert_weights_scale", scale, "finite")),
@@ -317,7 +317,7 @@ fn rope(keys: &Keys<'_>, architecture: Architecture, head_dim: u32) -> Result<Ro
 }
 
 fn rope_scaling(keys: &Keys<'_>) -> Result<RopeScaling> {
-    // An old key that meant linear scaling; files with neither type nor factor have none.
+    // `rope.scale_linear` is an older key for linear scaling. Files with neither a type nor a factor have no scaling.
     let (key, factor) = match keys.get_f32("rope.scaling.factor")? {
         Some(factor) => ("rope.scaling.factor", Some(factor)),
         None => ("rope.scale_linear", keys.get_f32("rope.scale_linear")?),

@@ -23,7 +23,7 @@ use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 use upload::DeviceWeights;
 
-/// A loaded model.
+/// A model that is loaded onto a device.
 #[derive(Debug)]
 pub struct DeviceModel {
     model: Arc<Model>,
@@ -35,21 +35,23 @@ pub struct DeviceModel {
     arrays: DeviceArrays,
 }
 
-/// Addresses of the arrays, and the buffers that hold them.
+/// The arrays that ops work on: the buffers that hold them, and where each lies.
 #[derive(Debug)]
 struct DeviceArrays {
+    /// Device addresses; of an activation, that of a step's first token.
     addresses: HashMap<Array, u64>,
+    /// Keys and values of each layer, in turn.
     caches: Vec<Arc<Buffer>>,
     activations: Arc<Buffer>,
     /// Where the activations of a step's first token lie in their buffer.
     offsets: HashMap<Array, u64>,
-    /// The tokens that there are activations of, and how far one's are from the next one's.
+    /// For how many tokens there are activations, and how many bytes lie between those of one token and the next.
     batch: Batch,
 }
 
 impl DeviceModel {
-    /// Checks that the model fits, uploads its weights and makes its caches. Models on one device share its `pipelines`. `progress` hears
-    /// of the bytes of the file uploaded so far, [`ModelWeights::bytes`](crate::weights::ModelWeights::bytes) in the end. With a
+    /// Checks that the model fits, uploads its weights and makes its caches. Models on one device share its `pipelines`. `progress` is called
+    /// with the number of bytes of the file uploaded so far, in the end [`ModelWeights::bytes`](crate::weights::ModelWeights::bytes). With
     /// [`CacheOptions`] for `options`, steps take one token.
     ///
     /// # Errors
@@ -90,7 +92,7 @@ impl DeviceModel {
             uploader.upload(&arrays.activations, arrays.offset(array, token), &zeros)?;
         }
         uploader.finish()?.wait()?;
-        // The submissions hold the ring, and nothing else may come on that queue to let go of them.
+        // The submissions keep the staging ring alive. They are collected here, because the queue may never be used again.
         uploader.queue().collect()?;
         Ok(Self { model: model.clone(), cache, pipelines: pipelines.clone(), target, weights, rotation, arrays })
     }
@@ -107,13 +109,13 @@ impl DeviceModel {
         &self.model
     }
 
-    /// Its cache.
+    /// The size and the formats of its KV cache.
     #[must_use]
     pub fn cache(&self) -> CacheOptions {
         self.cache
     }
 
-    /// Tokens that a step can take.
+    /// The most tokens that a step can take.
     #[must_use]
     pub fn batch(&self) -> u32 {
         self.arrays.batch.tokens
@@ -128,10 +130,10 @@ impl DeviceModel {
         self.activation_of(array, 0)
     }
 
-    /// The same of the step's token number `token`.
+    /// The buffer that holds an activation of a step's token number `token`, from 0; where in it that lies, and its size in bytes.
     ///
     /// # Panics
-    /// If `array` is no activation, or steps take fewer tokens.
+    /// If `array` is no activation, or if steps take fewer tokens.
     #[must_use]
     pub fn activation_of(&self, array: Array, token: u32) -> (&Arc<Buffer>, u64, u64) {
         assert!(token < self.batch(), "there is no token {token} in steps of {} tokens", self.batch());
@@ -150,7 +152,7 @@ impl DeviceModel {
     }
 }
 
-/// Bytes that can still be allocated on the device: its largest device-local heap, or its largest heap where none is.
+/// Bytes that can still be allocated on the device: those of its device-local heap with most left, or of any heap if none is device-local.
 #[must_use]
 pub fn available(device: &Device) -> u64 {
     let heaps = device.memory_report().heaps;

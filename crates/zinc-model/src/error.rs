@@ -1,4 +1,4 @@
-//! The crate's one error type.
+//! The error type of this crate.
 
 use std::fmt;
 use std::io;
@@ -7,18 +7,19 @@ use std::path::PathBuf;
 /// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a caller of this crate cannot foresee: a file that is broken, or that asks for something zinc cannot do.
+/// What a caller of this crate cannot foresee: a file that is broken or asks for something that zinc cannot do, a device that fails or has too
+/// little memory.
 ///
 /// Byte offsets count from the start of the file that is named by the surrounding [`Error::InFile`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system could not open, read or write a file.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What the operating system said.
         source: io::Error,
     },
     /// Something is wrong in a file.
@@ -40,10 +41,10 @@ pub enum Error {
     /// The numbers of the file are big endian.
     #[error("GGUF version {version} in big-endian byte order is not supported: convert the file to little endian")]
     BigEndian {
-        /// The version, in the right order.
+        /// The version, read in big-endian order.
         version: u32,
     },
-    /// A version of the container that is not read.
+    /// A version of the container that zinc does not read.
     #[error("GGUF version {version} is not supported: versions 2 and 3 are")]
     Version {
         /// The version.
@@ -52,11 +53,11 @@ pub enum Error {
     /// The file ends before what it announces.
     #[error("{what} at byte {offset}: {need} bytes are needed, but {left} are left: the file is cut short or damaged")]
     Truncated {
-        /// Where the thing starts.
+        /// Where the incomplete part starts.
         offset: u64,
-        /// The thing.
+        /// Which part is incomplete.
         what: &'static str,
-        /// Bytes it needs at least.
+        /// The least number of bytes that it needs.
         need: u64,
         /// Bytes from `offset` to the end of the file.
         left: u64,
@@ -109,7 +110,7 @@ pub enum Error {
         /// The byte.
         byte: u8,
     },
-    /// A metadata key that is there twice.
+    /// A metadata key that occurs twice.
     #[error("the metadata key '{}' is there again at byte {offset}", Escaped(key))]
     DuplicateKey {
         /// Where the second one starts.
@@ -117,7 +118,7 @@ pub enum Error {
         /// The key.
         key: String,
     },
-    /// A tensor name that is there twice, in one file or over the parts of a split file.
+    /// A tensor name that occurs twice, in one file or in the parts of a split model.
     #[error("there are two tensors named '{}'", Escaped(name))]
     DuplicateTensor {
         /// The name.
@@ -168,7 +169,7 @@ pub enum Error {
         /// Elements of a block.
         block: u64,
     },
-    /// Tensor data that starts at an odd place.
+    /// Tensor data that does not start at a multiple of the alignment.
     #[error(
         "tensor '{}' starts at {offset} in the data, which is no multiple of the alignment {alignment}",
         Escaped(name)
@@ -210,7 +211,7 @@ pub enum Error {
         /// Where that one starts.
         start: u64,
     },
-    /// A file that says that it is one of several, under a name that does not say which.
+    /// A file whose metadata say that it is one of several, but whose name does not say which one.
     #[error("the file is one of {parts} parts, but its name does not end in -00001-of-{parts:05}.gguf or alike")]
     PartName {
         /// Number of parts.
@@ -226,7 +227,7 @@ pub enum Error {
         /// Where it should be.
         path: PathBuf,
     },
-    /// A part that does not belong where its name puts it.
+    /// A part whose metadata do not agree with its name or with the other parts.
     #[error("{key} should be {expected} here, but it is {found}: the parts of the file do not belong together")]
     PartMismatch {
         /// The metadata key.
@@ -238,7 +239,7 @@ pub enum Error {
     },
 
     // Metadata.
-    /// A key that has to be there.
+    /// A key that is required.
     #[error("the metadata key '{key}' is missing")]
     MissingKey {
         /// The key.
@@ -254,7 +255,7 @@ pub enum Error {
         /// What the file has.
         found: String,
     },
-    /// A value that cannot be.
+    /// A value that is out of range or makes no sense.
     #[error("the metadata key '{key}' is {found}: it must be {expected}")]
     BadValue {
         /// The key.
@@ -266,7 +267,7 @@ pub enum Error {
     },
 
     // The model.
-    /// A model of a family that has no description.
+    /// A model of a family that zinc does not support.
     #[error("the architecture '{}' is not supported: {} are", Escaped(found), supported.join(", "))]
     Architecture {
         /// The file's architecture.
@@ -274,13 +275,13 @@ pub enum Error {
         /// The ones that are supported.
         supported: &'static [&'static str],
     },
-    /// A way of rope scaling that is not built.
+    /// A kind of rope scaling that zinc does not support.
     #[error("rope scaling of type '{}' is not supported: none and linear are", Escaped(found))]
     RopeScaling {
         /// The file's type.
         found: String,
     },
-    /// A tensor that the model needs.
+    /// A tensor that the model needs and the file does not have.
     #[error("the tensor '{name}' is missing; it should have the shape {expected:?}")]
     MissingTensor {
         /// The tensor.
@@ -288,7 +289,7 @@ pub enum Error {
         /// Dimensions, fastest first.
         expected: Vec<u64>,
     },
-    /// A tensor that the model has no use for, so that leaving it out would change the model.
+    /// A tensor that the forward pass would ignore, so that the results would not be the model's.
     #[error("the tensor '{}' is no part of a {architecture} model as zinc knows it", Escaped(name))]
     UnexpectedTensor {
         /// The tensor.
@@ -332,7 +333,7 @@ pub enum Error {
         /// The ones that are supported.
         supported: &'static [&'static str],
     },
-    /// Text that the vocabulary cannot say.
+    /// Text that the vocabulary cannot represent.
     #[error("the vocabulary has no token for the byte {byte:#04x}")]
     NoByteToken {
         /// The byte.
@@ -349,7 +350,7 @@ pub enum Error {
         /// What went wrong.
         message: String,
     },
-    /// A size that the kernels do not handle.
+    /// A size that the kernels cannot handle.
     #[error("{what} is {value}, which no kernel handles: {expected} is supported")]
     KernelLimit {
         /// The size.
@@ -369,7 +370,7 @@ pub enum Error {
         /// What the kernels read at a time.
         unit: u32,
     },
-    /// A factor on the experts' weights.
+    /// A factor on the experts' weights other than 1.
     #[error("the experts' weights are scaled by {found}, which is not supported: only 1 is")]
     ExpertScale {
         /// The factor.
@@ -398,7 +399,7 @@ pub enum Error {
         kv_cache: u64,
         /// Positions of the cache.
         context: u32,
-        /// Positions that would fit.
+        /// The most positions that would fit; 0 if none would.
         largest_context: u32,
     },
     /// A tensor that no single allocation can hold.
@@ -414,7 +415,7 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
-    /// Activations further apart than kernels can reach.
+    /// Activations that take more bytes than the kernels' 32-bit offsets can reach.
     #[error(
         "the activations of steps of {tokens} tokens have {bytes} bytes, above the limit of {limit}: ask for fewer tokens"
     )]

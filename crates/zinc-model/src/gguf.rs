@@ -1,8 +1,8 @@
 //! GGUF files: [`File`] reads them, [`Writer`] writes them.
 //!
 //! Versions 2 and 3 are read, little endian, split over several files or not. Nothing in a file is believed: every
-//! length is compared with the bytes that are left before anything is allocated, and what is wrong is an error that says where.
-//! What the metadata mean is not decided here, see [`crate::config`] and [`crate::tokenizer`].
+//! length is compared with the bytes that are left before anything is allocated, and what is wrong is an error that says where. What the
+//! metadata mean is decided by [`crate::config`] and [`crate::tokenizer`].
 
 mod format;
 mod metadata;
@@ -20,6 +20,6 @@ pub use write::Writer;
 
 const MAGIC: [u8; 4] = *b"GGUF";
 const DEFAULT_ALIGNMENT: u64 = 32;
-/// Far above any page; a larger one is damage.
+/// The largest alignment that is accepted, in bytes. It is far above any page size, so a larger one means that the file is damaged.
 const MAX_ALIGNMENT: u64 = 64 << 10;
 const ALIGNMENT_KEY: &str = "general.alignment";

@@ -1,6 +1,8 @@
-//! The forward pass on the host: the same plan, run op by op on the kernels' references.
+//! The forward pass on the host: the ops of a plan, run one by one with the kernels' references.
 //!
-//! It is the definition that the device is compared with, not an engine: nothing is threaded or blocked.
+//! Its plans are built by the same function as the device's, with f32 activations. Of sampling it runs [`Op::Sample`] only; the sampler chain
+//! is run by the owner of the sequence, and [`Interpreter::advance`] ends a step. It is what the device is compared with, not an engine:
+//! nothing is threaded or blocked.
 
 use std::sync::Arc;
 
@@ -14,7 +16,7 @@ use crate::plan::{Array, CacheOptions, Op, PlanKind, Routing, Sizes, StepPlan};
 use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 
-/// A sequence on the host.
+/// A model and one sequence of it, computed on the host.
 #[derive(Debug)]
 pub struct Interpreter {
     model: Arc<Model>,
@@ -22,19 +24,19 @@ pub struct Interpreter {
     feed: Arc<StepPlan>,
     decode: Arc<StepPlan>,
     rotation: Vec<[f32; 2]>,
-    /// The state that steps hand to each other. Its owner sets it when a sequence begins.
+    /// The state that each step leaves to the next. The owner sets it when a sequence begins.
     pub state: StepState,
-    /// The tokens of the sequence, `[context + MAX_BATCH]`: the prompt, to which steps add what they sample. Drafts of a step stand behind the
-    /// state's position.
+    /// The tokens of the sequence, `[context + MAX_BATCH]`: the prompt, and behind it the tokens that steps have sampled. The drafts of a
+    /// step lie behind the state's position.
     pub tokens: Vec<u32>,
     /// Tokens that end a generation.
     pub end_tokens: Vec<u32>,
     arrays: Arrays,
-    /// Of each token of the last step that had any.
+    /// The logits after each token of the last step that computed any, `[tokens][vocabulary]`.
     logits: Vec<Vec<f32>>,
 }
 
-/// The arrays of [`Array`]; caches hold what they read back, whatever their format.
+/// The arrays that [`Array`] names. The caches are f32 and hold the values as a cache of the chosen format would return them.
 #[derive(Debug)]
 struct Arrays {
     residual: Vec<f32>,
@@ -53,7 +55,7 @@ struct Arrays {
 }
 
 impl Interpreter {
-    /// A sequence of `model` with an empty cache.
+    /// An interpreter of `model` with an empty cache.
     #[must_use]
     pub fn new(model: Arc<Model>, cache: CacheOptions) -> Self {
         let config = &model.config;
@@ -95,19 +97,19 @@ impl Interpreter {
         &self.model
     }
 
-    /// Logits of the first token of the last [`PlanKind::Decode`] step.
+    /// The logits after the first token of the last [`PlanKind::Decode`] step, `[vocabulary]`.
     #[must_use]
     pub fn logits(&self) -> &[f32] {
         self.logits_of(0)
     }
 
-    /// Logits of token number `token` of the last [`PlanKind::Decode`] step; none if it did not take so many.
+    /// The logits after token number `token`, from 0, of the last [`PlanKind::Decode`] step; empty if it took fewer tokens.
     #[must_use]
     pub fn logits_of(&self, token: usize) -> &[f32] {
         self.logits.get(token).map_or(&[], Vec::as_slice)
     }
 
-    /// Runs one step of one token. `cancelled` is the sequence that the host wants stopped.
+    /// Runs one step of one token. `cancelled` is the number of the sequence that the host wants stopped.
     pub fn step(&mut self, kind: PlanKind, cancelled: u32) -> StepReport {
         let plan = match kind {
             PlanKind::Feed => self.feed.clone(),
@@ -116,8 +118,8 @@ impl Interpreter {
         self.step_of(&plan, cancelled)
     }
 
-    /// Takes the next token through the layers, and through the head if `kind` is [`PlanKind::Decode`], but chooses nothing yet: [`Interpreter::advance`]
-    /// ends the step.
+    /// Runs the forward pass of a step of one token: the layers and, if `kind` is [`PlanKind::Decode`], the head. No token is chosen;
+    /// [`Interpreter::advance`] ends the step.
     pub fn forward(&mut self, kind: PlanKind) {
         let plan = match kind {
             PlanKind::Feed => self.feed.clone(),
@@ -131,13 +133,13 @@ impl Interpreter {
         }
     }
 
-    /// Ends a step of one token with the best of `candidates`, or with the next token of the prompt. `cancelled` is the sequence that the
-    /// host wants stopped.
+    /// Ends a step of one token: the next token is the best of `candidates`, or the prompt's next. `cancelled` is the number of the sequence
+    /// that the host wants stopped.
     pub fn advance(&mut self, cancelled: u32, candidates: &[Candidate]) -> StepReport {
         reference::advance(&mut self.state, &mut self.tokens, &self.end_tokens, cancelled, &[candidates])
     }
 
-    /// Runs one step of the given plan of the model, token by token. `cancelled` is the sequence that the host wants stopped.
+    /// Runs one step by a plan of this model, token by token. `cancelled` is the number of the sequence that the host wants stopped.
     pub fn step_of(&mut self, plan: &StepPlan, cancelled: u32) -> StepReport {
         let is_decode = plan.kind == PlanKind::Decode;
         if let Some(Op::Lookup { ngrams, drafts }) = plan.ops.first() {
@@ -166,7 +168,7 @@ impl Interpreter {
         reference::advance(&mut self.state, &mut self.tokens, &self.end_tokens, cancelled, &candidates)
     }
 
-    /// An activation as f32, `None` for what is no array of floats.
+    /// The content of an activation as f32. `None` for arrays that hold no floats or whose layout is an affair of the device's kernels.
     #[must_use]
     pub fn array(&self, array: Array) -> Option<Vec<f32>> {
         match array {
@@ -178,7 +180,7 @@ impl Interpreter {
             | Array::ExpertIds
             | Array::Candidates
             | Array::TokenCounts => None,
-            // How sampling is shared out is the device's own matter,
+            // The device's kernels alone know how sampling is shared out,
             Array::DryLengths
             | Array::Items
             | Array::Shares
@@ -186,14 +188,14 @@ impl Interpreter {
             | Array::LogprobItems
             | Array::LogprobShares
             | Array::LogprobMasses => None,
-            // and so is how attention is, and what it counts.
+            // and how attention is shared out and joined.
             Array::Partials | Array::Counters => None,
             _ => Some(self.arrays.get(array).clone()),
         }
     }
 
-    /// Runs one op for the token of the present state. [`Op::Lookup`] and [`Op::Advance`], which change the state, belong to
-    /// [`Interpreter::step_of`], and the chain of samplers to who owns the sequence; they do nothing here.
+    /// Runs one op for the token of the present state. [`Op::Lookup`] and [`Op::Advance`], which change the state, do nothing here, because
+    /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs.
     pub fn run(&mut self, op: &Op) {
         let Self { model, cache, rotation, state, arrays: a, .. } = self;
         let (model, config) = (&**model, &model.config);
@@ -313,7 +315,7 @@ impl Arrays {
     }
 }
 
-/// Over what the weights of the chosen experts sum to one.
+/// How the weights of the selected experts are normalised.
 pub(crate) fn weighting(config: &ModelConfig) -> Weighting {
     match config.feed_forward {
         FeedForward::Experts { weights, .. } if weights.sum == ExpertWeightSum::Part => Weighting::SoftmaxOfAll,

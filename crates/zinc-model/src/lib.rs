@@ -1,4 +1,4 @@
-//! Qwen3-MoE and its relatives: from a GGUF file to the commands of a forward pass.
+//! Models of the Qwen and Llama families: from a GGUF file to the commands of a forward pass.
 //!
 //! - [`gguf`] reads and writes model files; [`config`] says what kind of network a file holds and which tensors it must have.
 //! - [`tokenizer`] and [`template`] turn text into ids and conversations into text. They work on files that hold a vocabulary alone.

@@ -1,25 +1,26 @@
-//! What a model needs of a device's memory, worked out before anything is uploaded. Pure arithmetic.
+//! How much of a device's memory a model needs, computed before anything is uploaded. Pure arithmetic.
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::plan::{ALIGNMENT, Array, CacheOptions, Sizes};
 use crate::weights::ModelWeights;
 
-/// No weight buffer is larger, whatever the device allows: a moderate size keeps allocators and drivers in their ordinary paths.
+/// The largest weight buffer of several tensors, in bytes, whatever the device allows: a moderate size keeps allocators and drivers in their
+/// ordinary paths. A larger tensor gets a buffer of its own.
 const WEIGHT_BUFFER_BYTES: u64 = 1 << 30;
 
-/// What a model is loaded for.
+/// What a model on a device is prepared for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// Its cache.
+    /// The size and the formats of its KV cache.
     pub cache: CacheOptions,
-    /// Tokens that a step can take, 1 to [`MAX_BATCH`](zinc_kernels::ops::MAX_BATCH): there are as many copies of the activations. More than
-    /// one is for speculation.
+    /// The most tokens that a step can take, 1 to [`MAX_BATCH`](zinc_kernels::ops::MAX_BATCH). There are as many copies of the activations.
+    /// More than one is of use for speculative decoding only.
     pub batch: u32,
 }
 
 impl From<CacheOptions> for LoadOptions {
-    /// For steps of one token.
+    /// Options for steps of one token.
     fn from(cache: CacheOptions) -> Self {
         Self { cache, batch: 1 }
     }
@@ -34,9 +35,9 @@ pub struct MemoryPlan {
     pub kv_cache: u64,
     /// Activations of one step, the tokens of a sequence and the table of rotations.
     pub work: u64,
-    /// Positions of the cache.
+    /// Positions that the cache has room for.
     pub context: u32,
-    /// Bytes that each position costs.
+    /// Bytes that each position of the context takes.
     pub bytes_per_position: u64,
 }
 
@@ -62,10 +63,10 @@ impl MemoryPlan {
         self.weights.saturating_add(self.kv_cache).saturating_add(self.work)
     }
 
-    /// Whether `available` bytes suffice.
+    /// Checks that `available` bytes suffice.
     ///
     /// # Errors
-    /// [`Error::DoesNotFit`] with need and have, and the largest context that would fit.
+    /// [`Error::DoesNotFit`] with the bytes needed and available, and the largest context that would fit.
     pub fn check(&self, available: u64) -> Result<()> {
         let need = self.total();
         if need <= available {
@@ -84,16 +85,17 @@ impl MemoryPlan {
     }
 }
 
-/// Where a tensor lies.
+/// Where a tensor lies on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorLocation {
-    /// Which buffer.
+    /// The index of the buffer.
     pub buffer: usize,
-    /// Byte offset in it.
+    /// Offset in that buffer, in bytes.
     pub offset: u64,
 }
 
-/// Packs tensors of the given sizes into buffers of at most `max_buffer` bytes, in order: a placement for each, and the buffers' sizes.
+/// Packs tensors of the given sizes, in bytes, into buffers of at most `max_buffer` bytes, in order. Returns the location of each tensor and
+/// the sizes of the buffers.
 ///
 /// # Errors
 /// [`Error::TensorTooLarge`] with the index of a tensor that exceeds `max_buffer` by itself.

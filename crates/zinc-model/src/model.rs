@@ -1,4 +1,4 @@
-//! A model file, opened: its configuration and where its tensors are.
+//! An opened model file: its configuration, and where its tensors are.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::weights::{ModelWeights, TensorId, WeightTensor};
 pub struct Model {
     /// The file.
     pub file: File,
-    /// What kind of network it is.
+    /// The kind and the sizes of its network.
     pub config: ModelConfig,
     /// Where its tensors are.
     pub weights: ModelWeights,
@@ -34,13 +34,13 @@ impl Model {
         Ok(Self { file, config, weights })
     }
 
-    /// The bytes of a tensor.
+    /// The bytes of a tensor as the file has them.
     #[must_use]
     pub fn data(&self, tensor: &WeightTensor) -> &[u8] {
         self.file.data(&self.file.tensors()[tensor.file_index])
     }
 
-    /// A tensor of one row, decoded.
+    /// A tensor of one row, decoded to `[columns]` f32.
     #[must_use]
     pub fn vector(&self, id: TensorId) -> Vec<f32> {
         let tensor = self.weights.tensor(id);
@@ -50,7 +50,10 @@ impl Model {
     }
 }
 
-/// Whether the kernels can run a model of these sizes.
+/// Checks that the kernels can run a model of these sizes.
+///
+/// # Errors
+/// [`Error::KernelLimit`], [`Error::ExpertScale`] or [`Error::RowLength`] with the size that they cannot.
 fn check_kernels(config: &ModelConfig, weights: &ModelWeights, file: &File) -> Result<()> {
     let limit = |what: &'static str, value: u32, expected: String| Err(Error::KernelLimit { what, value, expected });
     if config.head_dim > MAX_HEAD_SIZE || !config.head_dim.is_multiple_of(RUN) {

@@ -1,8 +1,12 @@
 //! The forward pass as data: a list of operations in network order.
 //!
-//! The Vulkan recorder, the CPU interpreter, the barrier pass, the trace and the cost model all read the same list. It is not a compiler:
-//! nothing rewrites it, and a fusion is another [`Op`]. An op names its operands ([`Array`], [`TensorId`]); sizes follow from the
-//! [`Model`](crate::Model) and the [`CacheOptions`].
+//! The Vulkan recorder, the pass that places barriers, the trace and the cost model read one [`StepPlan`]. The CPU interpreter runs plans that
+//! are built by the same function, with f32 activations, and of their sampling stages only the plain one. An op names its operands
+//! ([`Array`], [`TensorId`]); sizes follow from the [`Model`](crate::Model) and the [`CacheOptions`].
+//!
+//! A plan is no input of a compiler: no pass optimises it, and a fused operation is another [`Op`]. [`StepPlan::new`] builds the plan of the
+//! simplest step. What a caller asks for beyond that is put in before the plan is used, by [`StepPlan::with_sampling`],
+//! [`StepPlan::with_batch`] and [`StepPlan::with_lookup`]; [`StepPlan::split`] cuts a plan in two.
 
 mod arrays;
 mod barriers;
@@ -22,22 +26,23 @@ use zinc_kernels::ops::{ActFormat, MAX_BATCH};
 
 use crate::weights::TensorId;
 
-/// What a step is for.
+/// What the step of a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlanKind {
-    /// Takes one prompt token through the layers; its logits are nobody's business and are not computed.
+    /// Takes one prompt token through the layers, to compute its keys and values. The logits are not computed.
     Feed,
-    /// Takes one token through the layers and samples the next; and drafts of those after it, where the plan has room for them.
+    /// Takes one token through the layers and samples the next. If the plan has room for drafts, it takes drafts of the following tokens too
+    /// and samples after each of them.
     Decode,
 }
 
-/// One operation. Operands that every op of its kind shares (state, positions, caches of the layer) are implied; [`Op::reads`] and
-/// [`Op::writes`] list them all.
+/// One operation. Operands that all ops of a kind have in common (state, positions, the caches of the layer) have no field. [`Op::reads`] and
+/// [`Op::writes`] list every operand that changes during a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Drafts of the tokens to come: those that followed an earlier place in the sequence.
+    /// Drafts tokens by look-up: the tokens that followed an earlier place in the sequence whose last tokens are the same.
     Lookup {
-        /// How many of the last tokens the place has in common.
+        /// How many of the last tokens must be the same.
         ngrams: RangeInclusive<u32>,
         /// The most drafts.
         drafts: u32,
@@ -47,28 +52,28 @@ pub enum Op {
         /// `[vocabulary, width]`.
         table: TensorId,
     },
-    /// `y = W x`, or what is added to it, for up to three matrices and one vector.
+    /// `y = W x`, or `y += W x`, for up to three matrices and one vector.
     MatVec {
         /// The matrices, with their outputs.
         products: Vec<Product>,
-        /// Input.
+        /// The input vector.
         x: Array,
         /// Weights that normalise the input on the way, `[width]`.
         norm: Option<TensorId>,
-        /// The form of the activations that the matrices meet.
+        /// The form in which the input is multiplied with the matrices.
         act: ActFormat,
-        /// Whether the products are added to what the outputs hold.
+        /// Whether the products are added to the outputs, instead of replacing them.
         accumulate: bool,
     },
     /// Head norms, rotary embedding, the append to the cache of `layer`, and attention over it.
     Attention {
-        /// Whose cache.
+        /// The layer, from 0.
         layer: u32,
         /// Weights of the query and key head norms, where the model has them.
         norms: Option<(TensorId, TensorId)>,
         /// The form of the result.
         out: ActFormat,
-        /// The weights that the op after it reads.
+        /// The weights that the next op reads; idle workgroups may bring them into the device's cache.
         next: TensorId,
     },
     /// `normed = rms_norm(residual) * norm`, and the router's logits `matrix normed`.
@@ -80,7 +85,7 @@ pub enum Op {
         /// The form of `normed`.
         out: ActFormat,
     },
-    /// `hidden = silu(gate x) * (up x)`, of the chosen experts or of a dense layer.
+    /// `hidden = silu(gate x) * (up x)`, of the selected experts or of a dense layer.
     GateUp {
         /// `[experts, rows, columns]`.
         gate: TensorId,
@@ -88,36 +93,36 @@ pub enum Op {
         up: TensorId,
         /// Which matrices are used, and of which input.
         routing: Routing,
-        /// The form of the activations that the matrices meet.
+        /// The form in which the input is multiplied with the matrices.
         act: ActFormat,
         /// The form of `hidden`.
         out: ActFormat,
     },
-    /// `residual += sum of weight * (down hidden)` over the chosen experts.
+    /// `residual += sum of weight * (down hidden)` over the selected experts.
     ExpertDown {
         /// `[experts, rows, columns]`.
         down: TensorId,
         /// The form of `hidden`.
         act: ActFormat,
     },
-    /// Repetitions that each token would continue.
+    /// Finds the length of the repetition that each token would continue, for the DRY sampler.
     Dry,
-    /// The logits after bias, penalties and what the host allows, listed by shares.
+    /// Adjusts the logits by biases, penalties and what the host allows, and lists the highest ones of each share of the vocabulary.
     Adjust,
-    /// The candidate that the chain of samplers draws.
+    /// Chooses one candidate by the rest of the sampler chain.
     Choose,
-    /// The best candidates of the logits.
+    /// Samples greedily or by temperature alone: the best candidate of each share of the vocabulary.
     Sample,
-    /// The next tokens, the state, the report.
+    /// Ends the step: stores the sampled tokens, moves the state on, and writes the report.
     Advance {
         /// What the step is for.
         kind: PlanKind,
-        /// What left the candidates.
+        /// What has left the candidates.
         sampler: Sampler,
     },
-    /// The likeliest tokens of each share of the raw logits.
+    /// Finds the likeliest tokens and the softmax mass of each share of the raw logits.
     LogprobShares,
-    /// The report of log-probabilities.
+    /// Writes the report of log-probabilities.
     Logprobs,
 }
 
@@ -126,21 +131,21 @@ pub enum Op {
 pub struct Product {
     /// `[rows, columns]`.
     pub weights: TensorId,
-    /// `[rows]`, to be added.
+    /// `[rows]` to be added to the product.
     pub bias: Option<TensorId>,
-    /// Output.
+    /// The output vector.
     pub y: Array,
 }
 
-/// Which matrices a feed-forward layer uses, and of which input.
+/// Which matrices the feed-forward part of a layer uses, and what its input is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// One pair of matrices, of the residual stream normalised by these weights.
+    /// One pair of matrices. The input is the residual stream, normalised with these weights.
     Dense {
         /// `[width]`.
         norm: TensorId,
     },
-    /// The pairs of the experts with the highest logits, of what the router normalised.
+    /// The pairs of the experts with the highest router logits. The input is what the router has normalised.
     Experts,
 }
 
@@ -156,10 +161,10 @@ pub struct StepPlan {
 }
 
 impl StepPlan {
-    /// The same for up to `batch` tokens at once. The model must have been loaded with room for them.
+    /// The plan of the same step for up to `batch` tokens, 1 to [`MAX_BATCH`]. The model must have been loaded with room for as many.
     ///
     /// # Panics
-    /// If that is none or more than [`MAX_BATCH`], or if the step feeds a prompt: that goes by ones.
+    /// If `batch` is out of range, or if the step feeds a prompt, which takes one token at a time.
     #[must_use]
     pub fn with_batch(self, batch: u32) -> Self {
         assert!(
@@ -170,8 +175,8 @@ impl StepPlan {
         Self { batch, ..self }
     }
 
-    /// The same, for tokens that are looked up first: as many as the plan has room for, at places that have as many tokens in common with the
-    /// end of the sequence as `ngrams` says.
+    /// The plan of the same step with a look-up of drafts first, as many as the plan has room for. `ngrams` says how many of the last tokens
+    /// of the sequence must agree with an earlier place.
     #[must_use]
     pub fn with_lookup(mut self, ngrams: RangeInclusive<u32>) -> Self {
         self.ops.insert(0, Op::Lookup { ngrams, drafts: self.batch - 1 });
@@ -179,11 +184,11 @@ impl StepPlan {
     }
 }
 
-/// What the two ops of log-probabilities hand to each other.
+/// The arrays that [`Op::LogprobShares`] writes and [`Op::Logprobs`] reads.
 const LOGPROB_ARRAYS: [Array; 3] = [Array::LogprobItems, Array::LogprobShares, Array::LogprobMasses];
 
 impl Op {
-    /// A short name for traces and tables: the kernel's.
+    /// The name of the op's kernel, for traces and tables.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The tensors of a model, found in its file and given the names that the forward pass uses. Nothing is read or copied here.
+//! The tensors of a model: where they are in its file, under the names that the forward pass uses. Nothing is read or copied here.
 
 use zinc_kernels::Format;
 
@@ -6,7 +6,7 @@ use crate::config::{FeedForward, ModelConfig, check_tensors, names};
 use crate::error::{Error, Result};
 use crate::gguf::File;
 
-/// A tensor of a [`ModelWeights`].
+/// Names a tensor of a [`ModelWeights`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(u32);
 
@@ -37,7 +37,7 @@ pub struct WeightTensor {
     pub rows: u32,
     /// Matrices, one an expert; 1 for a plain one.
     pub matrices: u32,
-    /// Bytes of all in the file.
+    /// Bytes of all matrices in the file.
     pub bytes: u64,
 }
 
@@ -54,14 +54,14 @@ impl WeightTensor {
         self.format.device_row_bytes(self.columns as usize) as u64
     }
 
-    /// Bytes of all on a device; `u64::MAX` if that does not fit.
+    /// Bytes of all matrices on a device; `u64::MAX` if the number does not fit 64 bits.
     #[must_use]
     pub fn device_bytes(&self) -> u64 {
         (u64::from(self.rows) * u64::from(self.matrices)).saturating_mul(self.device_row_bytes())
     }
 }
 
-/// Weights of one layer.
+/// The weights of one layer, with their shapes, slowest dimension first.
 #[derive(Clone, Debug)]
 pub struct LayerWeights {
     /// `[width]`.
@@ -86,14 +86,14 @@ pub struct LayerWeights {
     pub attention_output: TensorId,
     /// `[width]`.
     pub feed_forward_norm: TensorId,
-    /// The feed-forward layer.
+    /// The feed-forward part of the layer.
     pub feed_forward: FeedForwardWeights,
 }
 
-/// Weights of a feed-forward layer.
+/// The weights of the feed-forward part of a layer.
 #[derive(Clone, Debug)]
 pub enum FeedForwardWeights {
-    /// SwiGLU.
+    /// One SwiGLU network.
     Dense {
         /// `[hidden, width]`.
         gate: TensorId,
@@ -102,7 +102,7 @@ pub enum FeedForwardWeights {
         /// `[width, hidden]`.
         down: TensorId,
     },
-    /// A router and SwiGLU experts.
+    /// A router and several SwiGLU networks, the experts.
     Experts {
         /// `[experts, width]`.
         router: TensorId,
@@ -118,11 +118,11 @@ pub enum FeedForwardWeights {
 /// The tensors of a model.
 #[derive(Clone, Debug)]
 pub struct ModelWeights {
-    /// All that the forward pass uses, by [`TensorId`].
+    /// All tensors that the forward pass uses, by [`TensorId`].
     pub tensors: Vec<WeightTensor>,
     /// `[vocabulary, width]`.
     pub embedding: TensorId,
-    /// In order.
+    /// The layers, in network order.
     pub layers: Vec<LayerWeights>,
     /// `[width]`.
     pub output_norm: TensorId,
@@ -161,6 +161,7 @@ impl ModelWeights {
     }
 }
 
+/// Finds tensors by name, and numbers them in the order in which they are found.
 struct Finder<'a> {
     file: &'a File,
     tensors: Vec<WeightTensor>,

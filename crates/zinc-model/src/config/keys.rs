@@ -5,13 +5,14 @@ use std::fmt::Display;
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
 
-/// Metadata under an architecture's prefix. The names given are without it.
+/// The metadata under an architecture's prefix. Its functions take names without that prefix.
 pub(super) struct Keys<'a> {
     pub(super) metadata: &'a Metadata,
     pub(super) architecture: &'static str,
 }
 
 impl<'a> Keys<'a> {
+    /// The full name of a key, with the architecture's prefix.
     pub(super) fn full(&self, name: &str) -> String {
         format!("{}.{name}", self.architecture)
     }
@@ -49,6 +50,7 @@ impl<'a> Keys<'a> {
         self.count(name, max)?.ok_or_else(|| Error::MissingKey { key: self.full(name) })
     }
 
+    /// The error for a value that is none of the expected ones.
     pub(super) fn bad(&self, name: &str, found: impl Display, expected: impl Into<String>) -> Error {
         Error::BadValue { key: self.full(name), found: found.to_string(), expected: expected.into() }
     }

@@ -8,25 +8,25 @@ use crate::config::{Architecture, FeedForward, ModelConfig, names};
 use crate::error::{Error, Result};
 use crate::gguf::{self, TensorInfo};
 
-/// A tensor of a model.
+/// A tensor that a model must or may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedTensor {
-    /// The name.
+    /// Its name in the file.
     pub name: String,
     /// Elements per dimension, fastest first.
     pub shape: Vec<u64>,
-    /// Whether it has to be there.
+    /// Whether the file must have it.
     pub presence: Presence,
-    /// The formats it may have.
+    /// The formats that it may have.
     pub storage: Storage,
 }
 
-/// Whether a tensor has to be there.
+/// Whether a file must have a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// The model cannot do without it.
+    /// The model cannot be computed without it.
     Required,
-    /// The model is another one with it.
+    /// The file may have it, and then the model uses it.
     Optional,
 }
 
@@ -103,6 +103,7 @@ pub fn expected_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
     list.tensors
 }
 
+/// The list of tensors as it grows.
 struct List {
     tensors: Vec<ExpectedTensor>,
     /// The layer that tensors are added to, if they belong to one.
@@ -128,8 +129,8 @@ impl List {
 /// Checks that a file has the tensors of its config in shapes and formats that can be used, and no others.
 ///
 /// # Errors
-/// [`Error::MissingTensor`], [`Error::TensorShape`], [`Error::UnsupportedFormat`] or [`Error::UnexpectedTensor`]: a tensor that
-/// nothing reads would make another model.
+/// [`Error::MissingTensor`], [`Error::TensorShape`], [`Error::UnsupportedFormat`], or [`Error::UnexpectedTensor`] for a tensor that the
+/// forward pass would ignore, so that the results would not be the model's.
 pub fn check_tensors(file: &gguf::File, config: &ModelConfig) -> Result<()> {
     let expected = expected_tensors(config);
     for tensor in &expected {
@@ -154,7 +155,7 @@ pub fn check_tensors(file: &gguf::File, config: &ModelConfig) -> Result<()> {
 
 fn check(expected: &ExpectedTensor, found: &TensorInfo) -> Result<()> {
     let name = || expected.name.clone();
-    // Trailing dimensions of one element say nothing.
+    // Trailing dimensions of one element do not matter.
     let significant = found.shape.iter().rposition(|&dimension| dimension != 1).map_or(1, |last| last + 1);
     let shape = &found.shape[..significant.max(expected.shape.len()).min(found.shape.len())];
     if shape != expected.shape {

@@ -1,4 +1,4 @@
-//! A cache full of made-up keys and values, for measuring at a depth without computing what lies before it.
+//! Fills a cache with made-up keys and values, to measure with a long context without computing it.
 
 use zinc_kernels::ops::CacheFormat;
 use zinc_vk::{Buffer, Placement, QueueKind, RecordingBuilder};
@@ -37,6 +37,7 @@ impl DeviceModel {
     }
 }
 
+/// The repeated pattern of pseudo-random numbers, as a cache of this format stores it.
 fn pattern(format: CacheFormat) -> Vec<u8> {
     let mut state = 1u32;
     let numbers = (0..PATTERN_ELEMENTS).map(|_| {

@@ -12,43 +12,43 @@ use crate::interpret::{pairing, weighting};
 use crate::plan::{Array, Op, PlanKind, Routing, Sampler, StepPlan, barriers_before};
 use crate::weights::TensorId;
 
-/// Device addresses of what a running sequence owns.
+/// Device addresses of the memory that a running sequence owns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StepIo {
     /// The [`StepState`](zinc_kernels::generated::state::StepState).
     pub state: u64,
     /// Where this step leaves its [`StepReport`](zinc_kernels::generated::state::StepReport).
     pub report: u64,
-    /// The tokens of the sequence, `[context + MAX_BATCH]` u32: the prompt, to which steps add what they sample.
+    /// The tokens of the sequence, `[context + MAX_BATCH]` u32: the prompt, and behind it the tokens that steps have sampled.
     pub tokens: u64,
-    /// Tokens that end a generation.
+    /// End-of-generation ids, u32 each.
     pub end_tokens: u64,
-    /// u32: the sequence that the host wants stopped.
+    /// A u32: the number of the sequence that the host wants stopped.
     pub cancelled: u64,
-    /// The tables of the chain of samplers. Not read by other plans.
+    /// The tables of the sampler chain, which only plans with [`Sampler::Chain`] read.
     pub chain: ChainIo,
-    /// What the host says of this step, [`step_input_bytes`](zinc_kernels::ops::step_input_bytes); 0 for nothing.
+    /// The host's guide for this step, [`step_input_bytes`](zinc_kernels::ops::step_input_bytes) long; 0 if there is none.
     pub step_input: u64,
-    /// The candidate that the host leaves, for plans with [`Sampler::Host`].
+    /// The candidate that the host chooses, which only plans with [`Sampler::Host`] read.
     pub choice: u64,
-    /// Where log-probabilities are reported, by plans that do.
+    /// Where plans with log-probabilities report them.
     pub logprobs: u64,
 }
 
-/// Device addresses of the tables of the chain of samplers: see [`ops::SamplerBuffers`].
+/// Device addresses of the sampler chain's tables: see [`ops::SamplerBuffers`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChainIo {
-    /// The scalars.
+    /// The scalar parameters.
     pub params: u64,
     /// Logit biases.
     pub biases: u64,
-    /// What repetitions cost.
+    /// The DRY penalties, by length of the repetition.
     pub dry_penalties: u64,
-    /// Flags of sequence breakers.
+    /// For each token, flags that say whether it is or begins a sequence breaker.
     pub breakers: u64,
     /// Sequence breakers of several tokens.
     pub tails: u64,
-    /// Occurrences in the window of the penalties.
+    /// How often each token occurs in the window of the penalties.
     pub counts: u64,
 }
 
@@ -64,8 +64,8 @@ impl DeviceModel {
         self.record_ops(plan, io, None, recording, barriers_before(&plan.ops), &mut |_| ())
     }
 
-    /// The same, with a condition around what need not run in a step that is a no-op: `live` is where a word lies that is 0 only if the step
-    /// is one. See [`RecordingBuilder::begin_condition`] for when it may change.
+    /// Records a step, as [`DeviceModel::record`] does, such that the device leaves out most of it if the step is a no-op. `live` is the buffer
+    /// and the offset of a word that is 0 only then. See [`RecordingBuilder::begin_condition`] for when the word may change.
     ///
     /// # Errors
     /// As [`DeviceModel::record`].
@@ -82,7 +82,7 @@ impl DeviceModel {
         self.record_ops(plan, io, Some(live), recording, barriers_before(&plan.ops), &mut |_| ())
     }
 
-    /// Records a step with a barrier before every op, and calls `mark` after every op: an instrument to time ops one by one.
+    /// Records a step with a barrier before every op, and calls `mark` after every op, to time ops one by one.
     ///
     /// # Errors
     /// As [`DeviceModel::record`].
@@ -96,8 +96,8 @@ impl DeviceModel {
         self.record_ops(plan, io, None, recording, vec![true; plan.ops.len()], mark)
     }
 
-    /// Records the ops, each behind a barrier where `barriers` says so and followed by a `mark`; on the condition, if there is one, that
-    /// the word at `live` is not 0.
+    /// Records the ops of a plan: a barrier before each op for which `barriers` says so, the op, and a call of `mark`. If `live` is given, most
+    /// ops run only if the word there is not 0.
     fn record_ops(
         &self,
         plan: &StepPlan,
@@ -119,7 +119,7 @@ impl DeviceModel {
         }
         let mut conditional = false;
         for (op, barrier) in plan.ops.iter().zip(barriers) {
-            // These two write what the condition reads, and the latter reports what a no-op was.
+            // These two write the word that the condition reads, and Advance has to report a no-op, so they always run.
             let on_condition = live.is_some() && !matches!(op, Op::Lookup { .. } | Op::Advance { .. });
             if barrier {
                 let mut later = Access::SHADER_READ | Access::SHADER_WRITE;
@@ -143,8 +143,8 @@ impl DeviceModel {
         Ok(())
     }
 
-    /// Records what hands drafts over, behind steps in which this model made them as a draft model: those of `draft` to the step whose state is at
-    /// `target`, at most `drafts`. Both models' sequences share one array of tokens.
+    /// Records that the drafts which this model has made, as a draft model with the sequence `draft`, are handed to the step whose state is at
+    /// the address `target`: at most `drafts` of them. Both models' sequences share one array of tokens.
     ///
     /// # Errors
     /// What the driver says of the pipeline.
@@ -161,7 +161,8 @@ impl DeviceModel {
         Ok(())
     }
 
-    /// Builds every pipeline that the plans need. `progress` hears how many of how many ops have theirs.
+    /// Builds every pipeline that the plans need. `progress` is called with the number of ops whose pipelines are built, and the number of all
+    /// ops.
     ///
     /// # Errors
     /// What the driver says of a pipeline.
@@ -188,7 +189,7 @@ impl DeviceModel {
         Matrix { address: self.weights.address(id), format: tensor.format, rows: tensor.rows, columns: tensor.columns }
     }
 
-    /// A matrix that idle workgroups can bring into the cache, where the device has such.
+    /// Address and bytes of a matrix that idle workgroups are to bring into the device's cache; `None` if the tuning has no use for that.
     fn cacheable(&self, id: TensorId) -> Option<(u64, u32)> {
         let bytes = u32::try_from(self.model.weights.tensor(id).device_bytes()).ok()?;
         self.target.tuning.warm_cache.then(|| (self.weights.address(id), bytes))

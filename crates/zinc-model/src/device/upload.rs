@@ -1,6 +1,6 @@
-//! Weights to the device: packed into few buffers, their rows repacked from the mapped file straight into the staging ring.
+//! Uploads weights: packs them into few buffers, and repacks their rows from the mapped file straight into the staging ring.
 //!
-//! All cores repack the rows of a piece while the device copies the pieces before it. The host holds the ring and nothing else.
+//! All cores repack the rows of one piece while the device copies the pieces before it. The host keeps no other copy than the ring.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::memory::{self, pack};
 use crate::model::Model;
 use crate::weights::{TensorId, WeightTensor};
 
-/// What one core repacks at a time, in bytes of the device: far more than handing out work costs, and enough parts of a chunk for every
-/// core.
+/// How many bytes, as they lie on the device, one core repacks at a time: enough that handing out work costs little, and few enough that a
+/// chunk has work for every core.
 const TASK_BYTES: usize = 64 << 10;
 
 /// The tensors of a model on a device.
@@ -26,7 +26,7 @@ pub(super) struct DeviceWeights {
     locations: Vec<memory::TensorLocation>,
 }
 
-/// The ring for loading a model: the usual one, with larger chunks for a model whose rows need them.
+/// The staging ring for a model: the default one, with larger chunks if a row of the model needs them.
 pub(super) fn ring(model: &Model) -> UploadRing {
     let usual = UploadRing::default();
     let longest_row = model.weights.tensors.iter().map(WeightTensor::device_row_bytes).max().unwrap_or(0);
@@ -34,8 +34,8 @@ pub(super) fn ring(model: &Model) -> UploadRing {
 }
 
 impl DeviceWeights {
-    /// Allocates and uploads all tensors; they have arrived once the uploader has finished. `progress` hears of the bytes of the file
-    /// that are on their way.
+    /// Allocates buffers for all tensors and queues their upload, which is complete when the uploader has finished. `progress` is called with
+    /// the number of bytes of the file that are uploaded or queued.
     pub(super) fn upload(
         uploader: &mut Uploader,
         device: &Arc<Device>,
@@ -77,7 +77,7 @@ impl DeviceWeights {
     }
 }
 
-/// Rows as a file has them.
+/// Rows of a tensor in the layout of the file.
 struct Rows<'a> {
     format: Format,
     columns: usize,
@@ -85,8 +85,8 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Uploads the rows to `offset` of `to`, as many at a time as a chunk of the ring takes. `uploaded` hears which bytes are no longer
-    /// needed, piece by piece.
+    /// Uploads the rows to `offset` of `to`, as many at a time as fit a chunk of the ring. `uploaded` is called for each piece with the range
+    /// of bytes that are no longer needed.
     fn upload(
         &self,
         uploader: &mut Uploader,
@@ -96,7 +96,7 @@ impl Rows<'_> {
     ) -> Result<()> {
         let (row_bytes, device_row_bytes) = self.row_bytes();
         let chunk_bytes = usize::try_from(uploader.ring().chunk_bytes).unwrap_or(usize::MAX);
-        // A row larger than a chunk is the uploader's to refuse.
+        // If a row is larger than a chunk, the uploader refuses it.
         let rows_of_piece = (chunk_bytes / device_row_bytes).max(1);
         let mut done = 0;
         for piece in self.bytes.chunks(rows_of_piece * row_bytes) {
@@ -109,7 +109,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Repacks some of the rows, on all cores.
+    /// Repacks the given rows into `out`, on all cores.
     fn repack(&self, rows: &[u8], out: &mut [u8]) {
         let (row_bytes, device_row_bytes) = self.row_bytes();
         let rows_of_task = (TASK_BYTES / device_row_bytes).max(1);

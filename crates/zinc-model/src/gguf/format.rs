@@ -1,10 +1,10 @@
-//! Every storage format that a GGUF file can name, so that one that has no kernel can still be measured and named.
+//! Every storage format that a GGUF file can name. Those without a kernel are known by name and size, for messages.
 
 use std::fmt;
 
 use zinc_kernels::Format;
 
-/// How a tensor is stored in a file. A superset of [`Format`], the formats that kernels read.
+/// How a tensor is stored in a file. There are more of them than of [`Format`], the formats that kernels read.
 #[derive(Clone, Copy)]
 pub struct TensorFormat {
     entry: &'static Entry,
@@ -32,7 +32,7 @@ const fn other(id: u32, name: &'static str, block_elements: u64, block_bytes: u6
     Entry { id, name, block_elements, block_bytes, kernel: None }
 }
 
-/// Ids that are missing here were withdrawn and stand in no file that other programs still read.
+/// All formats, by id. Missing ids were withdrawn, and occur in no file that other programs still read.
 static TABLE: [Entry; 34] = [
     kernel(0, Format::F32),
     kernel(1, Format::F16),

@@ -1,4 +1,5 @@
-//! The header of one file: bytes to metadata and tensor descriptions. Pure; [`super::read`] maps files and joins parts.
+//! Parses the header of one file: bytes become metadata and descriptions of tensors. No file is touched here; [`super::read`] maps files and
+//! joins the parts of split models.
 
 use std::collections::HashSet;
 
@@ -7,12 +8,12 @@ use crate::gguf::metadata::{Inserted, Metadata};
 use crate::gguf::value::{ARRAY_ID, Array, Element, Value};
 use crate::gguf::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MAX_ALIGNMENT, TensorFormat};
 
-/// The longest key, name or string value. A chat template takes kilobytes.
+/// The longest key, name or string value, in bytes. The longest in real files are chat templates of some kilobytes.
 const MAX_STRING_BYTES: u64 = 64 << 20;
 const MAX_DIMENSIONS: u32 = 4;
-/// A key's length, one byte of it at least, its value's type and value.
+/// The fewest bytes of a metadata entry: the length of the key, the type of the value, and one byte of the value.
 const MIN_ENTRY_BYTES: u64 = 8 + 4 + 1;
-/// A name's length, the number of dimensions, the format and the offset.
+/// The fewest bytes of a tensor's description: the length of the name, the number of dimensions, the format and the offset.
 const MIN_TENSOR_BYTES: u64 = 8 + 4 + 4 + 8;
 
 /// What the header of a file says, checked against the length of the file.
@@ -22,7 +23,7 @@ pub(super) struct Header {
     pub(super) tensors: Vec<TensorEntry>,
 }
 
-/// A tensor, its data at `start..start + bytes` of the file.
+/// The description of a tensor, whose data are at `start..start + bytes` of the file.
 #[derive(Debug)]
 pub(super) struct TensorEntry {
     pub(super) name: String,
@@ -127,7 +128,7 @@ fn place(tensors: &mut [TensorEntry], data: u64, file_bytes: u64) -> Result<()> 
     Ok(())
 }
 
-/// A place in the file.
+/// The bytes of a file, and the place up to which they are read.
 struct Cursor<'a> {
     bytes: &'a [u8],
     offset: usize,
@@ -172,7 +173,7 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// The number of things, each of `min_bytes` or more, that follow somewhere in the file.
+    /// Reads the number of `things`, each of at least `min_bytes`, that follow in the file, and checks that the file is long enough for them.
     fn count(&mut self, what: &'static str, things: &'static str, min_bytes: u64) -> Result<usize> {
         let count = self.u64(what)?;
         self.check(count.saturating_mul(min_bytes), things)?;
@@ -203,7 +204,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A value's type and the value; `key` is for errors.
+    /// Reads a value's type and the value. Errors name `key`.
     fn value(&mut self, key: &str) -> Result<Value> {
         const WHAT: &str = "a metadata value";
         let offset = self.offset();
@@ -264,7 +265,7 @@ impl<'a> Cursor<'a> {
         (0..count).map(|_| read(self)).collect()
     }
 
-    /// A tensor's description; its `start` still counts from the start of the data section.
+    /// Reads the description of a tensor. Its `start` counts from the start of the data section until [`place`] has changed it.
     fn tensor(&mut self, alignment: u64) -> Result<TensorEntry> {
         let offset = self.offset();
         let name = self.string("a tensor's name")?;
@@ -298,7 +299,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Bytes of a tensor of whole blocks; `None` if they, or its elements, do not fit 64 bits.
+/// Bytes of a tensor of whole blocks; `None` if their number, or that of the elements, does not fit 64 bits.
 pub(super) fn tensor_bytes(shape: &[u64], format: TensorFormat) -> Option<u64> {
     let elements = shape.iter().try_fold(1u64, |product, &dimension| product.checked_mul(dimension))?;
     (elements / format.block_elements()).checked_mul(format.block_bytes())

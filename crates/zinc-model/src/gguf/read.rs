@@ -1,4 +1,4 @@
-//! Opening files: mapping them into memory and joining the parts of a split model.
+//! Opens files: maps them into memory, and joins the parts of a split model.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -51,6 +51,7 @@ impl TensorInfo {
     }
 }
 
+/// One file of a model, mapped into memory.
 struct FilePart {
     path: PathBuf,
     map: Mmap,
@@ -95,7 +96,7 @@ impl File {
         match expected {
             Some(expected) if expected != found => in_file(
                 &file.parts[0].path,
-                // What the first part announces is the odd one out.
+                // The number that the first part announces is the one that differs from the parts' contents.
                 Err(Error::PartMismatch { key: split::KEY_TENSORS, expected: found, found: expected }),
             ),
             _ => Ok(file),
@@ -134,7 +135,7 @@ impl File {
         &self.tensors
     }
 
-    /// The tensor of a name.
+    /// The tensor of this name.
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
         self.by_name.get(name).map(|&index| &self.tensors[index])
     }
@@ -152,11 +153,11 @@ impl File {
         })
     }
 
-    /// Takes a range of a tensor's bytes out of this process's memory: they come back, most likely from the system's cache, when that
-    /// range of [`Self::data`] is touched next. A hint; systems that know no such thing do nothing.
+    /// Gives the memory of a range of a tensor's bytes back to the system. The bytes are read again, most likely from the system's cache, when
+    /// that range of [`Self::data`] is touched next. This is a hint, which some systems ignore.
     ///
     /// # Panics
-    /// As [`Self::data`], and if the range leaves the tensor.
+    /// As [`Self::data`], and if the range is not inside the tensor.
     pub fn release(&self, tensor: &TensorInfo, range: Range<usize>) {
         let bytes = self.data(tensor)[range.clone()].len();
         // `data` has found the offset in the mapping.
@@ -179,6 +180,7 @@ impl fmt::Debug for File {
     }
 }
 
+/// Adds the file to an error.
 fn in_file<T>(path: &Path, result: Result<T>) -> Result<T> {
     result.map_err(|source| Error::InFile { path: path.to_owned(), source: Box::new(source) })
 }

@@ -1,6 +1,6 @@
 //! Names of the parts of a model that is split over several files: `NAME-00001-of-00003.gguf`, counted from 1.
 //!
-//! The metadata of a part count from 0 ([`KEY_PART`]); the first part has the metadata of the model.
+//! In the metadata of a part its index counts from 0 ([`KEY_PART`]). The first part has the metadata of the model.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ impl PartName {
         Some(Self { directory, stem: stem.to_owned(), part, parts })
     }
 
-    /// The same model's part `part`, counted from 1.
+    /// The name of part `part` of the same model, counted from 1.
     pub fn sibling(&self, part: u32) -> Self {
         Self { part, ..self.clone() }
     }
@@ -53,7 +53,7 @@ impl PartName {
     }
 }
 
-/// Five digits.
+/// The number that five digits stand for; `None` if the text is not five digits.
 fn number(text: &str) -> Option<u32> {
     if text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().ok();

@@ -191,7 +191,7 @@ impl From<&str> for Value {
     }
 }
 
-/// How values are written in a file: little endian; the id is the type's number.
+/// A type of metadata values: its number in the file, and how its values are written, in little endian.
 pub(super) trait Element: Sized {
     const ID: u32;
     /// The fewest bytes that one element takes.
@@ -223,7 +223,7 @@ impl Element for bool {
 
 impl Element for String {
     const ID: u32 = 8;
-    /// Its length.
+    /// The bytes of a string's length.
     const MIN_BYTES: u64 = 8;
     fn write(&self, out: &mut Vec<u8>) {
         write_str(self, out);

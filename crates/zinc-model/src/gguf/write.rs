@@ -1,5 +1,4 @@
-//! Writing GGUF files of version 3: the header at once, then tensor after tensor, so that no more than a tensor needs
-//! to be in memory.
+//! Writes GGUF files of version 3: first the header, then one tensor after the other, so that only one tensor needs to be in memory.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -161,14 +160,14 @@ impl Writer {
     }
 }
 
-/// Counts what goes through.
+/// Passes bytes on to `out` and counts them.
 struct Counting<'a> {
     out: &'a mut dyn Write,
     written: u64,
 }
 
 impl Counting<'_> {
-    /// Zeros up to the next multiple of `alignment`, [`MAX_ALIGNMENT`] at most.
+    /// Writes zeros up to the next multiple of `alignment`, which is at most [`MAX_ALIGNMENT`].
     fn pad(&mut self, alignment: u64) -> io::Result<()> {
         let zeros = self.written.next_multiple_of(alignment) - self.written;
         self.write_all(&vec![0; zeros as usize])

@@ -10,7 +10,7 @@ use crate::config::{FeedForward, ModelConfig};
 /// Arrays and tensors start at multiples of this many bytes: the widest load of a kernel, and the granularity of every device's caches.
 pub const ALIGNMENT: u64 = 256;
 
-/// An array of the forward pass, apart from the weights.
+/// An array that ops read and write. Weights are not among them, since they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Array {
     /// [`StepState`](zinc_kernels::generated::state::StepState).
@@ -31,19 +31,19 @@ pub enum Array {
     KeyCache(u32),
     /// Values of a layer, `[context, kv_heads * head_size]`.
     ValueCache(u32),
-    /// Shares of attention, as its kernel lays them out.
+    /// Partial results of attention over splits of the context, in the layout of its kernel.
     Partials,
-    /// Attention's result, `[heads, head_size]`.
+    /// The result of attention, `[heads, head_size]`.
     Attended,
-    /// `[experts]` f32.
+    /// The router's logits, `[experts]` f32.
     RouterLogits,
-    /// `[used]` u32.
+    /// The selected experts, `[used]` u32.
     ExpertIds,
-    /// `[used]` f32.
+    /// The weights of the selected experts, `[used]` f32.
     ExpertWeights,
-    /// Feed-forward activations, `[slots, rows]`.
+    /// Activations inside the feed-forward part, `[slots, rows]`: one slot for each selected expert, one in a dense layer.
     Hidden,
-    /// `[vocabulary]` f32.
+    /// The logits of the next token, `[vocabulary]` f32.
     Logits,
     /// Sampling candidates, one for each share of the vocabulary.
     Candidates,
@@ -53,15 +53,15 @@ pub enum Array {
     DryLengths,
     /// Candidates of the chain of samplers, listed by shares of the vocabulary.
     Items,
-    /// Summaries of these shares.
+    /// Summaries of the shares of [`Array::Items`].
     Shares,
-    /// Sums of these shares' logits.
+    /// Sums over the logits of the shares of [`Array::Items`], for top-n-sigma.
     Moments,
     /// The likeliest tokens of each share of the vocabulary, by the raw logits.
     LogprobItems,
-    /// Summaries of these shares.
+    /// Summaries of the shares of [`Array::LogprobItems`].
     LogprobShares,
-    /// Softmax masses of these shares.
+    /// Softmax masses of the shares of [`Array::LogprobItems`].
     LogprobMasses,
     /// Counters by which workgroups of one dispatch find out which of them is the last: u32, 0 between dispatches.
     Counters,
@@ -70,7 +70,7 @@ pub enum Array {
 /// How much context a model is loaded for and how its cache is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// Positions.
+    /// Positions that the cache has room for.
     pub context: u32,
     /// How keys are stored.
     pub key_format: CacheFormat,
@@ -112,7 +112,7 @@ impl Array {
         Self::Counters,
     ];
 
-    /// The activations that are 0 before the first step.
+    /// The activations that must be 0 before the first step.
     pub const ZEROED: [Self; 2] = [Self::DryLengths, Self::Counters];
 }
 
@@ -126,7 +126,7 @@ pub struct Sizes<'a> {
 }
 
 impl Sizes<'_> {
-    /// The shape of attention.
+    /// The numbers and the size of attention's heads.
     #[must_use]
     pub fn heads(&self) -> Heads {
         let c = self.config;

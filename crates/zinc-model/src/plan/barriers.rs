@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use super::Op;
 
-/// For each op, whether a barrier must come before it: it reads what an op since the last barrier wrote, or writes what one read or wrote.
+/// For each op, whether a barrier must come before it. It must, if the op reads what another op has written since the last barrier, or writes
+/// what another op has read or written since.
 ///
-/// The first op has none: recordings end with a barrier that separates them from what is submitted next.
+/// The first op needs none, because every recording ends with a barrier that separates it from what is submitted next.
 #[must_use]
 pub fn barriers_before(ops: &[Op]) -> Vec<bool> {
     let mut written = HashSet::new();

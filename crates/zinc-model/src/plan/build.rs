@@ -6,8 +6,9 @@ use super::{Array, Op, PlanKind, Product, Routing, Sampler, StepPlan};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 
 impl StepPlan {
-    /// The operations that take one token through the network ([`StepPlan::with_batch`] has more) and choose the next by [`Sampler::Plain`].
-    /// Matrices in quantised formats meet activations in the form `act`; those in float formats meet f32, and so do the router's.
+    /// The operations that take one token through the network and, in a plan of [`PlanKind::Decode`], choose the next by [`Sampler::Plain`].
+    /// Activations are in the form `act` where they are multiplied with matrices in quantised formats. With matrices in float formats, and
+    /// with the router's, they are f32.
     #[must_use]
     pub fn new(weights: &ModelWeights, kind: PlanKind, act: ActFormat) -> Self {
         let mut builder = Builder { weights, act, ops: vec![Op::Gather { table: weights.embedding }] };
@@ -25,6 +26,7 @@ impl StepPlan {
     }
 }
 
+/// Appends the ops of a plan, block by block.
 struct Builder<'a> {
     weights: &'a ModelWeights,
     act: ActFormat,
@@ -32,7 +34,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The form of the activations that all of these matrices can meet.
+    /// The form of activations with which all of these matrices can be multiplied: f32 if one of them has a float format.
     fn act(&self, matrices: &[TensorId]) -> ActFormat {
         let float = matrices.iter().any(|id| self.weights.tensor(*id).format.is_float());
         if float { ActFormat::F32 } else { self.act }
@@ -72,12 +74,14 @@ impl Builder<'_> {
         }
     }
 
+    /// Products of the residual stream, normalised with `norm`.
     fn normed_products(&mut self, norm: TensorId, products: Vec<Product>) {
         let matrices: Vec<TensorId> = products.iter().map(|product| product.weights).collect();
         let act = self.act(&matrices);
         self.ops.push(Op::MatVec { products, x: Array::Residual, norm: Some(norm), act, accumulate: false });
     }
 
+    /// A product of `x` that is added to the residual stream.
     fn onto_residual(&mut self, weights: TensorId, x: Array) {
         let act = self.act(&[weights]);
         let products = vec![Product { weights, bias: None, y: Array::Residual }];

@@ -1,4 +1,4 @@
-//! What an operation moves and computes: the basis of roofline figures.
+//! How many bytes an operation moves and how many floating-point operations it does, for roofline figures.
 
 use super::{Array, Op, Routing, Sizes};
 use crate::weights::{ModelWeights, TensorId};
@@ -33,14 +33,14 @@ impl std::iter::Sum for Cost {
 }
 
 impl Op {
-    /// What the op costs for a token at position `position`. Activations stay in caches and are not counted.
+    /// The cost of the op for one token at `position`. Activations are not counted, since they stay in the device's caches.
     #[must_use]
     pub fn cost(&self, weights: &ModelWeights, sizes: &Sizes<'_>, position: u32) -> Cost {
         let whole = |id: TensorId| {
             let tensor = weights.tensor(id);
             Cost { weight_bytes: tensor.device_bytes(), flops: 2 * tensor.elements(), ..Cost::default() }
         };
-        // A tensor of which only one row, or only the chosen experts, is read.
+        // The cost of a tensor of which only `used` of `of` equal parts are read: one row, or the selected experts.
         let share = |id: TensorId, used: u64, of: u64| {
             let cost = whole(id);
             Cost { weight_bytes: cost.weight_bytes / of * used, flops: cost.flops / of * used, ..cost }
@@ -58,7 +58,7 @@ impl Op {
                 let (q, kv) = (u64::from(sizes.config.q_width()), u64::from(sizes.config.kv_width()));
                 let positions = u64::from(position) + 1;
                 let attention = Cost {
-                    // All positions are read, and the last one is written before.
+                    // The keys and values of all positions are read, and those of the last one are written first.
                     cache_bytes: (row(Array::KeyCache(*layer)) + row(Array::ValueCache(*layer))) * (positions + 1),
                     flops: 4 * q * positions + 6 * (q + kv),
                     ..Cost::default()

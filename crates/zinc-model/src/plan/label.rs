@@ -1,4 +1,4 @@
-//! What tables call an operation: its kernel, and the formats and shapes of the matrices that it reads.
+//! The names of operations in tables: the kernel, and the formats and shapes of the matrices that it reads.
 
 use super::Op;
 use crate::weights::{ModelWeights, TensorId};
@@ -28,6 +28,7 @@ impl Op {
         label
     }
 
+    /// The matrices that the op reads.
     fn matrices(&self) -> Vec<TensorId> {
         match self {
             Self::Gather { table } => vec![*table],

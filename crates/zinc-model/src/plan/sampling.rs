@@ -1,33 +1,34 @@
-//! How a step chooses its token: the ops behind the logits.
+//! The sampling stage of a plan: the ops behind the logits, which choose the next token.
 
 use super::{Op, StepPlan};
 
-/// What chooses the token of a step.
+/// What chooses the token of a step from its logits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sampler {
-    /// Greedy, or by temperature alone.
+    /// One op, greedily or by temperature alone.
     #[default]
     Plain,
-    /// The whole chain of samplers.
+    /// The whole sampler chain.
     Chain {
-        /// Whether DRY is part of it, which looks at the sequence's tokens first.
+        /// Whether DRY is part of the chain; its op reads the tokens of the sequence.
         dry: bool,
     },
-    /// The host, which leaves a candidate.
+    /// The host, which writes a candidate for the device to take.
     Host,
 }
 
-/// How a step chooses its token, and what it says of it.
+/// How a step chooses its token, and what it reports of the choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SamplingStage {
-    /// What chooses.
+    /// What chooses the token.
     pub sampler: Sampler,
     /// Whether log-probabilities are reported.
     pub logprobs: bool,
 }
 
 impl StepPlan {
-    /// The same step with its token chosen in another way than [`Sampler::Plain`]. A step that feeds a prompt chooses none and stays as it is.
+    /// The plan of the same step with another sampling stage, in place of [`Sampler::Plain`]. A plan of [`PlanKind::Feed`] has no sampling
+    /// stage and is returned as it is.
     #[must_use]
     pub fn with_sampling(mut self, sampling: SamplingStage) -> Self {
         let Some(sample) = self.ops.iter().position(|op| *op == Op::Sample) else {
@@ -39,13 +40,13 @@ impl StepPlan {
             Sampler::Host => (Vec::new(), false),
         };
         if sampling.logprobs {
-            // Each beside an op of the sampler, so that they share its barriers.
+            // Each stands beside an op of the sampler that does not depend on it, so that the two share a barrier.
             ops.insert(ops.len().min(1), Op::LogprobShares);
             ops.push(Op::Logprobs);
         }
         self.ops.splice(sample..=sample, ops);
         if dry {
-            // It reads tokens only, so it runs beside the head.
+            // It reads nothing but tokens, so it can run at the same time as the head.
             self.ops.insert(sample - 1, Op::Dry);
         }
         for op in &mut self.ops {
@@ -56,7 +57,7 @@ impl StepPlan {
         self
     }
 
-    /// The forward pass, up to the logits, and what comes behind it, as plans of their own.
+    /// Cuts the plan into the forward pass, up to the logits, and the sampling stage behind them.
     #[must_use]
     pub fn split(self) -> (Self, Self) {
         let Self { mut ops, kind, batch } = self;
@@ -67,7 +68,7 @@ impl StepPlan {
 }
 
 impl Op {
-    /// Whether the op belongs to what comes before the choice of a token.
+    /// Whether the op belongs to the forward pass: it does not depend on the logits.
     fn is_forward(&self) -> bool {
         !matches!(
             self,
