@@ -1,8 +1,8 @@
-//! Measuring models: what `zinc bench` does between its flags and its tables.
+//! Measures models: the part of `zinc bench` between its flags and its tables.
 //!
 //! [`plan`] says which tests there are and in which order, [`bandwidth`] measures the device's memory, [`measure`] runs the tests,
-//! [`control`] is the host's say in them, [`profile`] times single operations, [`report`] makes rows of it, [`table`] tables
-//! with [`notes`] below them. All of it drives the engine that `zinc run` drives.
+//! [`control`] has the constraint and the sampler that the host uses in them, [`profile`] times single operations, [`report`] makes rows of
+//! the results, [`table`] prints rows as tables, and [`notes`] are printed below. All tests use the engine that `zinc run` uses.
 
 pub(crate) mod bandwidth;
 pub(crate) mod control;

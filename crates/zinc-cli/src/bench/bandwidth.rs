@@ -1,4 +1,4 @@
-//! How fast a device reads its own memory: what the traffic of a token is held against.
+//! Measures how fast a device reads its own memory, to compare the bytes that a token needs with it.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use zinc_vk::{
     host_now_ns,
 };
 
-/// Bytes read: far above the caches of any card.
+/// How many bytes are read: far more than the caches of any card hold.
 const LARGEST: u64 = 1 << 30;
-/// The same on processors, whose memory is slower.
+/// How many bytes are read on a driver that runs on the processor, whose memory is slower.
 const LARGEST_ON_CPU: u64 = 64 << 20;
 
-/// Bytes of random numbers that the memory is filled with, again and again: memory may be compressed where it is all alike.
+/// Bytes of the pattern of random numbers that fills the memory. Memory of equal values might be compressed, and read faster.
 const PATTERN_BYTES: u64 = 1 << 20;
 
-/// How many workgroups share the memory out: few that read for long, many that even out; which is faster depends on the device.
+/// The numbers of workgroups that are tried. Whether few workgroups that read much or many that read little are faster depends on the device.
 const WORKGROUPS: [u32; 3] = [1_024, 4_096, 16_384];
 
-/// Times that each is run at the least. The first ones warm up, and the fastest of all counts.
+/// The least number of runs with each number of workgroups. The first runs warm the device up, and the fastest of all counts.
 const LEAST_RUNS: u32 = 3;
-/// Time for which runs go on at the least: clocks take some to rise.
+/// The least time for which runs are repeated, since a device takes some time to raise its clocks.
 const LEAST_TIME: Duration = Duration::from_millis(100);
 
-/// Bytes read per second, in the fastest of many runs on the compute queue; by the device's clock, or by the host's where the device has
-/// no timestamps. The queue must have nothing else to do, and holds no memory of this afterwards.
+/// Bytes read per second in the fastest of many runs on the compute queue, by the device's clock, or by the host's if the device has no
+/// timestamps. The queue must have nothing else to do. All memory that this takes is free afterwards.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`], or what the driver says.
@@ -41,7 +41,7 @@ pub(crate) fn read_bandwidth(device: &Arc<Device>) -> Result<f64> {
     let bytes = buffer_bytes(device.facts().kind, zinc_model::device::available(device), limit);
     let memory = filled(device, bytes)?;
     let state = Buffer::new(device, "bandwidth state", size_of::<StepState>() as u64, Placement::Upload)?;
-    // All that the kernel looks at.
+    // The kernel looks at no other field of the state.
     state.store_u32(offset_of!(StepState, live) as u64, 1);
     let stamps = match Timestamps::new(device, 2) {
         Err(Error::NoTimestamps { .. }) => None,
@@ -88,8 +88,8 @@ pub(crate) fn read_bandwidth(device: &Arc<Device>) -> Result<f64> {
     Ok(bytes as f64 / (best_ns as f64 * 1e-9))
 }
 
-/// What is read: as much as is sensible on a device of this kind if that is available, or else a quarter of what is. Whole tiles, one
-/// at least.
+/// How many bytes to read: [`LARGEST`], or [`LARGEST_ON_CPU`], if as many are available, and else a quarter of the available ones. It is a
+/// whole number of tiles, at least one.
 fn buffer_bytes(kind: AdapterKind, available: u64, limit: u64) -> u64 {
     let sensible = if kind == AdapterKind::Cpu { LARGEST_ON_CPU } else { LARGEST };
     let bytes = if sensible <= available { sensible } else { available / 4 };

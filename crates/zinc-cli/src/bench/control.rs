@@ -1,5 +1,5 @@
-//! What the host has a say in while tokens are timed: a mask that costs time and changes nothing, and a sampler that chooses as the GPU does
-//! when it is greedy. So the tokens are the same whoever chooses them.
+//! What the host decides while tokens are timed: by a mask that takes time and allows everything, or by a sampler that chooses the token that
+//! the GPU would choose greedily. So the tokens are the same whoever chooses them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use zinc_vk::host_now_ns;
 
 use crate::args::BenchControl;
 
-/// What a request is told; a mask takes the host so long.
+/// The control of a request; computing a mask keeps the host busy for `mask_work`.
 pub(crate) fn control(who: BenchControl, mask_work: Duration) -> Control {
     match who {
         BenchControl::Gpu => Control::Device,
@@ -17,7 +17,7 @@ pub(crate) fn control(who: BenchControl, mask_work: Duration) -> Control {
     }
 }
 
-/// Allows every token.
+/// A constraint that allows every token, after it has kept the host busy for a while.
 struct Everything {
     mask_work: Duration,
 }
@@ -33,7 +33,7 @@ impl Constraint for Everything {
     }
 }
 
-/// Takes the highest logit, of equal ones that with the lowest id.
+/// A sampler that takes the token with the highest logit, and of equal ones that with the lowest id.
 struct Likeliest;
 
 impl TokenSampler for Likeliest {

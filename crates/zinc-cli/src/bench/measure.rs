@@ -1,4 +1,4 @@
-//! Running a test: the context is filled, the work repeated, and what it took written down.
+//! Runs tests: fills the context, repeats the work, and keeps the times that it took.
 //!
 //! The model is loaded once. Each way of driving it gets an engine of its own over the same weights and the same cache; before each
 //! repetition the cache is rolled back to the depth of the test, so that the context is computed once.
@@ -26,10 +26,10 @@ use crate::error::{Error, Result};
 use crate::output;
 use crate::sampler;
 
-/// Of prompts and of sampling: each run of the program measures the same.
+/// The seed of prompts and of sampling, so that each run of the program measures the same tokens.
 const SEED: u64 = 0;
 
-/// Prompt tokens computed between two movements of the progress bar.
+/// How many prompt tokens are computed between two updates of the progress bar.
 const FILL_PART: u32 = 512;
 
 /// A loaded model that is being measured.
@@ -39,50 +39,50 @@ pub(crate) struct Bench<'a> {
     tokenizer: &'a Tokenizer,
     args: &'a BenchArgs,
     sampling: Sampling,
-    /// What the device's cache holds.
+    /// The tokens whose keys and values the device's cache holds.
     kv: KvCache,
-    /// Random ids; the prompt of every test is their start.
+    /// Random ids. The prompt of every test is a leading part of them.
     tokens: Vec<u32>,
 }
 
-/// What a test has shown.
+/// The results of a test.
 #[derive(Debug)]
 pub(crate) struct Measurement {
-    /// Nanoseconds of each repetition.
+    /// The time of each repetition, in nanoseconds.
     pub(crate) samples_ns: Vec<u64>,
-    /// What the engine's thread did apart from waiting for the device, in nanoseconds per token.
+    /// Time per token that the engine's thread spent on anything but waiting for the device, in nanoseconds.
     pub(crate) host_ns: f64,
-    /// From a pass of its own with timestamps; absent where the device has none.
+    /// Times by the device's clock, from a further run with timestamps; `None` if the device has none.
     pub(crate) seam: Option<SeamFigures>,
     pub(crate) dispatches: u32,
     pub(crate) barriers: u32,
-    /// By the cost model, of the token in the middle of the test.
+    /// The cost of the token in the middle of the test, by the cost model.
     pub(crate) cost: Cost,
-    /// FNV-1a of the bits of the last logits.
+    /// The FNV-1a hash of the bits of the last logits.
     pub(crate) logits: u64,
     /// Whether the last logits of every repetition were the same.
     pub(crate) reproducible: bool,
-    /// Where sampling ran: on a device with one queue, on that.
+    /// The queues on which steps ran. On a device with one queue, sampling runs on that one.
     pub(crate) queues: Queues,
-    /// What drafts have brought, over all repetitions.
+    /// How many steps speculated and what they sampled, over all repetitions.
     pub(crate) speculation_stats: SpeculationStats,
 }
 
-/// What the device's clock says.
+/// Times by the device's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeamFigures {
     /// Median time that the device works on a token, in nanoseconds.
     pub(crate) busy_ns: u64,
-    /// Idle time between two steps, in nanoseconds: median and the rank of 99 %. Absent where there was one step.
+    /// Idle time between two steps, in nanoseconds: the median and the 99th percentile. `None` if there was only one step.
     pub(crate) gap_ns: Option<(u64, u64)>,
 }
 
-/// A step, operation by operation.
+/// The times of a step's operations.
 #[derive(Debug)]
 pub(crate) struct TimedOps {
-    /// In the order of the plan: label, cost and mean time in nanoseconds, the barrier before it included.
+    /// Label, cost and mean time of each operation in the order of the plan; the time is in nanoseconds and includes the barrier before it.
     pub(crate) ops: Vec<(String, Cost, f64)>,
-    /// Mean nanoseconds of a barrier without an operation.
+    /// Mean time of a barrier without an operation, in nanoseconds.
     pub(crate) empty_ns: f64,
 }
 
@@ -100,14 +100,14 @@ impl<'a> Bench<'a> {
     ) -> Result<Self> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
         let vocabulary = u64::from(model.model().config.n_vocab);
-        // One more than the context holds: the token that a generation begins with.
+        // There is one token more than the context holds, for the token that a generation begins with.
         let tokens = (0..=context).map(|_| (random.next_u64() % vocabulary) as u32).collect();
         let mut sampling = sampling(args.sampler);
         sampler::set_breakers(&mut sampling, &args::DEFAULT_BREAKERS, tokenizer)?;
         Ok(Self { model: Arc::new(model), draft_source, tokenizer, args, sampling, kv: KvCache::new(), tokens })
     }
 
-    /// Makes the first `depth` tokens the content of the cache.
+    /// Fills the cache with the first `depth` tokens.
     ///
     /// # Errors
     /// What the device says, or logits that are not finite.
@@ -138,7 +138,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Runs a test whose depth the cache has been filled to. Its progress is shown as that of `what`.
+    /// Runs a test. The cache must have been filled to its depth. The progress bar is labelled `what`.
     ///
     /// # Errors
     /// As [`Self::fill`].
@@ -192,7 +192,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Times the operations of `steps` decode steps at a depth that the cache has been filled to.
+    /// Times the operations of `steps` decode steps at `depth`, to which the cache must have been filled.
     ///
     /// # Errors
     /// As [`Self::fill`]; a device without timestamps.
@@ -242,7 +242,7 @@ impl<'a> Bench<'a> {
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }
 
-    /// An engine over the cache as it is.
+    /// An engine whose cache is that of the device, as it is at present.
     fn engine(&self, drive: Drive, stamps: Tracing) -> Result<Engine<VulkanModel>> {
         let options = EngineOptions {
             depth: drive.in_flight,
@@ -257,13 +257,13 @@ impl<'a> Bench<'a> {
         Ok(engine.with_cache(self.kv.clone()))
     }
 
-    /// The request that a test consists of; no token ends it.
+    /// The request of a test. It has no end-of-generation ids, so that no token ends it.
     fn request(&self, test: Test, drive: Drive) -> Request {
-        // A generation begins with a token of its own, which is at the depth; a prompt ends with the first sampled token.
+        // A generation begins with one prompt token, at the position of the depth. The time of a prompt ends with the first sampled token.
         let (prompt, generated) = match test.work {
             Work::Prompt(tokens) => (test.depth + tokens, 1),
             Work::Generate(tokens) => (test.depth + 1, tokens),
-            // The last prompt token and each but the last generated one give a token.
+            // One token is sampled after the last prompt token, and one after each generated token but the last.
             Work::Both(prompt, generated) => (test.depth + prompt, generated + 1),
         };
         let mut request = Request::new(&self.tokens[..prompt as usize], []);
@@ -277,7 +277,7 @@ impl<'a> Bench<'a> {
         Sizes { config: &self.model.model().config, cache: self.model.cache() }
     }
 
-    /// What the token in the middle of a test costs; of a prompt with a generation the mean of both kinds of token.
+    /// The cost of the token in the middle of a test; for a prompt with a generation, the mean of both kinds of tokens.
     fn cost(&self, model: &VulkanModel, test: Test) -> Cost {
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
         let position = test.depth + test.work.tokens() / 2;
@@ -293,7 +293,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// How the tokens of all tests are chosen.
+/// The sampling parameters of all tests.
 pub(crate) fn sampling(sampler: BenchSampler) -> Sampling {
     let sampling = match sampler {
         BenchSampler::Greedy => Sampling::GREEDY,
@@ -303,7 +303,7 @@ pub(crate) fn sampling(sampler: BenchSampler) -> Sampling {
     Sampling { seed: SEED, ..sampling }.normalized()
 }
 
-/// What a user's program does with tokens: each becomes text.
+/// Turns each token into text, as a program that uses zinc would.
 struct Reader<'t> {
     stream: DecodeStream<'t>,
 }
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn the_hash_is_fnv_1a() {
         assert_eq!(fnv1a(&[]), 0xcbf2_9ce4_8422_2325);
-        // Worked out with another program.
+        // These hashes were computed with another program.
         assert_eq!(fnv1a(&[f32::from_le_bytes(*b"abcd")]), 0xfc17_9f83_ee07_24dd);
         assert_ne!(fnv1a(&[0.0]), fnv1a(&[-0.0]));
     }

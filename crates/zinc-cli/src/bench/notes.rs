@@ -1,4 +1,4 @@
-//! The notes below the results: what the figures are, and what of the flags they depend on.
+//! The notes below the results: what the figures mean, and which flags they depend on.
 
 use zinc_sched::SpeculativeDecoding;
 use zinc_sched::adapter::Queues;
@@ -10,7 +10,7 @@ use super::report::Settings;
 use crate::args::{BenchArgs, BenchControl, BenchSampler, Fill};
 use crate::sampler;
 
-/// What the figures are.
+/// The notes for a run of this plan.
 pub(crate) fn footnotes(args: &BenchArgs, plan: &BenchPlan, device: &Device, bandwidth: Option<f64>) -> Vec<String> {
     let has = |wanted: fn(&Drive) -> bool| plan.drives.iter().any(wanted);
     let mut notes = vec![
@@ -74,7 +74,7 @@ pub(crate) fn footnotes(args: &BenchArgs, plan: &BenchPlan, device: &Device, ban
     notes
 }
 
-/// What the figures of the cost model are.
+/// The notes on figures that come from the cost model.
 fn costs(context: u32, bandwidth: Option<f64>) -> [String; 2] {
     [
         format!(

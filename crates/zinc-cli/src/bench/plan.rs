@@ -1,4 +1,4 @@
-//! Which tests there are, in which order, and how much context they take. Pure.
+//! Plans which tests are run, in which order, and how much context they take. Nothing is measured here.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use zinc_sched::{InflightDepth, SpeculativeDecoding};
 use crate::args::{BenchArgs, BenchControl, BenchSync};
 use crate::error::{Error, Result};
 
-/// What is timed.
+/// The work that a test times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// So many prompt tokens are run through the model.
+    /// Running this many prompt tokens through the model.
     Prompt(u32),
-    /// So many tokens are generated.
+    /// Generating this many tokens.
     Generate(u32),
-    /// The one, then the other.
+    /// Running this many prompt tokens, then generating this many tokens.
     Both(u32, u32),
 }
 
 impl Work {
-    /// Prompt tokens.
+    /// The number of prompt tokens.
     pub(crate) fn prompt(self) -> u32 {
         match self {
             Self::Prompt(tokens) | Self::Both(tokens, _) => tokens,
@@ -29,7 +29,7 @@ impl Work {
         }
     }
 
-    /// Generated tokens.
+    /// The number of generated tokens.
     pub(crate) fn generated(self) -> u32 {
         match self {
             Self::Generate(tokens) | Self::Both(_, tokens) => tokens,
@@ -37,21 +37,21 @@ impl Work {
         }
     }
 
-    /// All tokens: positions of the context that are taken.
+    /// The number of all tokens, which is how many positions of the context they take.
     pub(crate) fn tokens(self) -> u32 {
         self.prompt().saturating_add(self.generated())
     }
 }
 
-/// One test: some work behind some context.
+/// One test: some work, with some context before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Test {
     pub(crate) work: Work,
-    /// Tokens of context before it.
+    /// Tokens of context before the work.
     pub(crate) depth: u32,
 }
 
-/// llama-bench's name: `pp512`, `tg128 @ d4096`.
+/// The name that llama-bench gives the test: `pp512`, `tg128 @ d4096`.
 impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.work {
@@ -68,16 +68,16 @@ impl fmt::Display for Test {
 pub(crate) struct Drive {
     pub(crate) sync: Sync,
     pub(crate) in_flight: InflightDepth,
-    /// Where sampling is to run; the fences know one queue.
+    /// On which queue sampling is to run. With fences all runs on one queue.
     pub(crate) queues: Queues,
     pub(crate) control: BenchControl,
-    /// What the host does after every token.
+    /// Busy time of the host after every token.
     pub(crate) host_work: Duration,
     pub(crate) speculative: SpeculativeDecoding,
 }
 
 impl Drive {
-    /// What `zinc run` does without flags.
+    /// The way that `zinc run` uses without flags.
     pub(crate) const TIMELINE: Self = Self {
         sync: Sync::Timeline,
         in_flight: InflightDepth::DEFAULT,
@@ -88,20 +88,20 @@ impl Drive {
     };
     /// The fence baseline.
     pub(crate) const FENCE: Self = Self { sync: Sync::Fence, in_flight: InflightDepth::ONE, ..Self::TIMELINE };
-    /// The same with recordings that are kept.
+    /// The fence with recordings that are kept.
     pub(crate) const FENCE_KEPT: Self = Self { sync: Sync::FenceKept, ..Self::FENCE };
 
-    /// The fence that it is compared with: the rest of it is the same.
+    /// The drive that this one is compared with: a fence with the same control, work and drafts.
     pub(crate) fn baseline(self) -> Self {
         Self { sync: Sync::Fence, in_flight: InflightDepth::ONE, queues: Queues::One, ..self }
     }
 
-    /// The same without drafts.
+    /// The same drive without drafts.
     pub(crate) fn undrafted(self) -> Self {
         Self { speculative: SpeculativeDecoding::Off, ..self }
     }
 
-    /// The word on the command line.
+    /// The name of the way on the command line.
     pub(crate) fn sync_name(self) -> &'static str {
         match self.sync {
             Sync::Timeline => "timeline",
@@ -111,7 +111,7 @@ impl Drive {
     }
 }
 
-/// How the host follows the GPU: `timeline 4`, `fence`.
+/// How the host waits for the GPU, in words: `timeline 4`, `fence`.
 impl fmt::Display for Drive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.sync {
@@ -121,33 +121,33 @@ impl fmt::Display for Drive {
     }
 }
 
-/// What the ways to drive the model are compared for.
+/// Why the model is driven in several ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Those that were asked for.
+    /// The tests that were asked for are run.
     Tests,
-    /// All ways to follow the GPU, with each control and some amounts of host work.
+    /// All ways to wait for the GPU are compared, with each control and several amounts of host work.
     SyncMatrix,
 }
 
-/// Depths of the sync matrix.
+/// The in-flight depths in the sync matrix.
 const MATRIX_DEPTHS: [u32; 5] = [1, 2, 3, 4, 8];
-/// Host work of the sync matrix, in microseconds a token.
+/// The amounts of host work in the sync matrix, in microseconds per token.
 const MATRIX_HOST_WORK_US: [u64; 3] = [0, 250, 500];
-/// Controls of the sync matrix.
+/// The controls in the sync matrix.
 const MATRIX_CONTROLS: [BenchControl; 3] = [BenchControl::Gpu, BenchControl::Masked, BenchControl::HostFed];
 
-/// All tests of one model.
+/// The plan of all tests of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BenchPlan {
-    /// Depths in rising order, so that the context of one is the start of the next one's.
+    /// Context depths in rising order, so that the context of each is the start of the next one's.
     pub(crate) depths: Vec<u32>,
-    /// What is timed at each depth.
+    /// The work that is timed at each depth.
     pub(crate) works: Vec<Work>,
-    /// How each of it is driven. In the sync matrix a fence comes before what is compared with it; with drafts, each drive comes without
-    /// and then with them.
+    /// The ways in which each work is driven. In the sync matrix a fence comes before the drives that are compared with it; with drafts, each
+    /// drive comes first without and then with them.
     pub(crate) drives: Vec<Drive>,
-    /// Tokens of context that all of it takes.
+    /// The most tokens of context that any of the tests takes.
     pub(crate) context: u32,
     pub(crate) purpose: Purpose,
 }
@@ -209,7 +209,7 @@ fn drives(args: &BenchArgs) -> Result<Vec<Drive>> {
     Ok(drives.collect())
 }
 
-/// Every cell of the sync matrix, those that are compared with one fence behind it.
+/// Every drive of the sync matrix; behind each fence come the drives that are compared with it.
 fn matrix(queues: Queues) -> Vec<Drive> {
     let depths = MATRIX_DEPTHS.map(|depth| InflightDepth::new(depth).expect("the depths of the matrix are depths"));
     let timelines = depths.map(|in_flight| Drive { in_flight, queues, ..Drive::TIMELINE });

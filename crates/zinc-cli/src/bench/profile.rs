@@ -1,4 +1,4 @@
-//! Where the time of a token goes: the operations of a step, added up by kernel, format and shape.
+//! The time of each operation of a step, added up by kernel, format and shape.
 
 use std::fmt::Write as _;
 
@@ -7,18 +7,18 @@ use serde::Serialize;
 use super::measure::TimedOps;
 use super::report::percent;
 
-/// All operations of one label.
+/// The sums over all operations with the same label.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct ProfileRow {
     operation: String,
-    /// In one token.
+    /// How many of them a token has.
     count: u32,
     us_per_call: f64,
     us_per_token: f64,
-    /// Weights and cache, by the cost model.
+    /// Bytes of weights and cache that they read for one token, by the cost model.
     bytes_per_token: u64,
     gb_per_s: f64,
-    /// Of the measured bandwidth; absent where none was measured.
+    /// `gb_per_s` in percent of the measured bandwidth; `None` if none was measured.
     bandwidth_percent: Option<f64>,
 }
 
@@ -26,18 +26,18 @@ pub(crate) struct ProfileRow {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Profile {
     n_depth: u32,
-    /// The longest first.
+    /// One row for each label, those that take longest first.
     profile: Vec<ProfileRow>,
-    /// Of all rows.
+    /// The time of all rows together.
     sum_us: f64,
-    /// What a step really takes, without the barriers that separate the operations here; absent where it could not be measured.
+    /// The time of a real step, without the barriers that separate operations in the profile; `None` if it could not be measured.
     step_us: Option<f64>,
-    /// What an interval takes in which there is no operation: part of every call above.
+    /// The time between two barriers with no operation between them, which is a part of the time of every call.
     empty_interval_us: f64,
 }
 
 impl Profile {
-    /// Adds up the operations of each label. `step_ns` is what a step really takes.
+    /// Adds up the operations of each label. `step_ns` is the time of a real step.
     pub(crate) fn new(depth: u32, timed: TimedOps, step_ns: Option<u64>, bandwidth: Option<f64>) -> Self {
         let mut sums: Vec<(String, u32, u64, f64)> = Vec::new();
         for (label, cost, ns) in timed.ops {
@@ -70,7 +70,7 @@ impl Profile {
         Self { n_depth: depth, profile, sum_us, step_us, empty_interval_us: timed.empty_ns / 1e3 }
     }
 
-    /// As a Markdown table with what it means.
+    /// The profile as a Markdown table, and a text that explains it.
     pub(crate) fn markdown(&self) -> String {
         let mut text = String::new();
         self.write(&mut text).expect("a string takes everything");

@@ -1,4 +1,4 @@
-//! Rows, and CSV and JSON of them with llama-bench's keys.
+//! Rows of results, and their CSV and JSON with the keys of llama-bench.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::measure::Measurement;
 use super::plan::{Drive, Test};
 use crate::args::{self, Act, BenchArgs, BenchControl};
 
-/// What is the same in all rows of a model.
+/// The values that are the same in all rows of a model.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
-    /// The path as it was given.
+    /// The path of the file as it was given.
     pub(crate) file: String,
-    /// Architecture, size and format.
+    /// Architecture, size and format, in words.
     pub(crate) kind: String,
     /// Bytes of all tensors.
     pub(crate) bytes: u64,
@@ -24,21 +24,21 @@ pub(crate) struct Subject {
     pub(crate) device: String,
     pub(crate) cache_type_k: String,
     pub(crate) cache_type_v: String,
-    /// Bytes read per second by a kernel that does nothing else.
+    /// The device's bandwidth: bytes read per second by a kernel that does nothing else.
     pub(crate) bandwidth: Option<f64>,
 }
 
-/// What is the same in all rows of a run.
+/// The values that are the same in all rows of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) sampler: String,
     pub(crate) fill: String,
     pub(crate) act: Act,
-    /// What a mask takes the host.
+    /// Busy time of the host for each mask.
     pub(crate) mask_work: Duration,
-    /// What drafts where drafts are on: a file, or `ngram`.
+    /// The source of drafts, where there are any: the file of a draft model, or `ngram`.
     pub(crate) drafter: String,
-    /// Tokens drafted at a time.
+    /// The most tokens that are drafted in a step.
     pub(crate) draft_max: u32,
 }
 
@@ -63,16 +63,16 @@ pub(crate) struct Row {
     pub(crate) settings: Settings,
     pub(crate) test: Test,
     pub(crate) drive: Drive,
-    /// When it was started, in UTC.
+    /// When the test was started, in UTC.
     pub(crate) time: String,
     pub(crate) measurement: Measurement,
-    /// In the sync matrix: its speed over that of its fence.
+    /// In the sync matrix: the speed divided by that of the fence that it is compared with.
     pub(crate) fence_ratio: Option<f64>,
-    /// With drafts: its speed over that without them.
+    /// With drafts: the speed divided by that of the same drive without them.
     pub(crate) draft_ratio: Option<f64>,
 }
 
-/// Mean and sample standard deviation; the latter is 0 for a single sample.
+/// Mean and sample standard deviation. The deviation of a single sample is 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Statistics {
     pub(crate) mean: f64,
@@ -80,7 +80,7 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// Of at least one sample.
+    /// The mean and deviation of `samples`, of which there must be at least one.
     pub(crate) fn of(samples: &[f64]) -> Self {
         let count = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / count;
@@ -128,12 +128,12 @@ impl Row {
         self.drive.speculative == SpeculativeDecoding::On
     }
 
-    /// How the tokens are chosen: a sampler on the host has no parameters.
+    /// The description of how tokens are chosen. A sampler on the host has no parameters.
     fn sampler(&self) -> &str {
         if self.drive.control == BenchControl::HostFed { "likeliest" } else { &self.settings.sampler }
     }
 
-    /// All of it, llama-bench's keys first.
+    /// The row as JSON, with the keys of llama-bench first.
     pub(crate) fn json(&self) -> Map<String, Value> {
         let parts = [self.llama_bench_json(), self.way_json(), self.figures_json()];
         let entries = parts.into_iter().flat_map(|part| match part {
@@ -143,7 +143,7 @@ impl Row {
         entries.collect()
     }
 
-    /// What llama-bench tells as well.
+    /// The values that llama-bench reports as well.
     fn llama_bench_json(&self) -> Value {
         let samples_ns = &self.measurement.samples_ns;
         let nanoseconds = Statistics::of(&samples_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>());
@@ -194,7 +194,7 @@ impl Row {
         })
     }
 
-    /// What was found beside the speed.
+    /// The results other than the speed.
     fn figures_json(&self) -> Value {
         let Measurement { host_ns, seam, dispatches, barriers, cost, reproducible, speculation_stats, .. } =
             &self.measurement;
@@ -225,7 +225,7 @@ impl Row {
         self.csv_line(|key, _| key.to_owned())
     }
 
-    /// A line of CSV.
+    /// The row as a line of CSV.
     pub(crate) fn csv(&self) -> String {
         self.csv_line(|_, value| match value {
             Value::String(text) => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -242,7 +242,7 @@ impl Row {
     }
 }
 
-/// What the timeline gains over the fence, of two rows of one test.
+/// A sentence that compares the speed of the timeline with that of the fence, from two rows of one test.
 pub(crate) fn comparison(timeline: &Row, fence: &Row) -> String {
     let gap = |row: &Row| row.gap_us().map_or(String::new(), |gap| format!(", idle {gap:.1} us between steps"));
     let (fast, slow) = (timeline.speed().mean, fence.speed().mean);
@@ -257,7 +257,7 @@ pub(crate) fn comparison(timeline: &Row, fence: &Row) -> String {
     )
 }
 
-/// What drafts gain, of two rows of one test.
+/// A sentence that compares the speed with drafts and without, from two rows of one test.
 pub(crate) fn draft_comparison(drafted: &Row, plain: &Row) -> String {
     let (with, without) = (drafted.speed().mean, plain.speed().mean);
     let speculation_stats = drafted.measurement.speculation_stats;
@@ -284,7 +284,7 @@ pub(super) mod tests {
     use super::super::plan::Work;
     use super::*;
 
-    /// Ten tokens that took so long, with such a gap between them.
+    /// A row of ten tokens that took `samples_ns`, with a gap of `gap_ns` between them.
     pub(crate) fn row(drive: Drive, samples_ns: Vec<u64>, gap_ns: u64) -> Row {
         Row {
             subject: Subject {
@@ -338,7 +338,7 @@ pub(super) mod tests {
         assert_eq!((json["avg_ns"].as_u64(), json["n_gen"].as_u64()), (Some(15_000_000), Some(10)));
         assert_eq!(json["samples_ts"], json!([1000.0, 500.0]));
         assert_eq!(json["avg_ts"], 750.0);
-        // 750 tokens of a megabyte in a second.
+        // 750 tokens per second, of one megabyte each.
         assert_eq!(json["bandwidth_percent"], 75.0);
         assert_eq!((&json["logits_fnv1a"], &json["act"]), (&json!("0000000000000abc"), &json!("q16")));
     }

@@ -1,4 +1,4 @@
-//! The Markdown tables: columns that are chosen for a run, and lines of them.
+//! Markdown tables of results: the columns are chosen for a run, and each row is printed as a line.
 
 use zinc_sched::SpeculativeDecoding;
 
@@ -18,9 +18,9 @@ struct Column {
 
 #[derive(Clone, Copy)]
 enum Align {
-    /// Words.
+    /// Text, aligned to the left.
     Left,
-    /// Numbers.
+    /// Numbers, aligned to the right.
     Right,
 }
 
@@ -66,7 +66,7 @@ const DISPATCHES: Column = Column::numbers("dispatches", 10, |row| row.measureme
 const BARRIERS: Column = Column::numbers("barriers", 8, |row| row.measurement.barriers.to_string());
 const BYTES: Column = Column::numbers("MB/token", 9, |row| format!("{:.2}", row.bytes_per_token() as f64 / 1e6));
 const BANDWIDTH: Column = Column::numbers("% BW", 6, |row| number(row.bandwidth_percent(), 1));
-// Enough to see a difference; JSON has all of it.
+// A few digits suffice to see a difference; the JSON has all digits.
 const LOGITS: Column = Column::numbers("logits", 8, |row| row.logits()[..8].to_owned());
 const CONTROL: Column = Column::words("control", 8, |row| args::word(&row.drive.control));
 const HOST_WORK: Column = Column::numbers("work us", 7, |row| row.drive.host_work.as_micros().to_string());
@@ -92,7 +92,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The columns that are worth their place: what cannot differ from what it is without flags has none.
+    /// The columns of a run. Values that can only be those of a run without flags get no column.
     pub(crate) fn new(plan: &BenchPlan, act: Act) -> Self {
         let mut columns = match plan.purpose {
             Purpose::SyncMatrix => {
@@ -118,13 +118,13 @@ impl Table {
         Self { columns }
     }
 
-    /// The names of the columns.
+    /// The head of the table: the names of the columns.
     pub(crate) fn head(&self) -> String {
         let names = self.columns.iter().map(|column| column.aligned(column.name));
         line(names) + &line(self.columns.iter().map(Column::rule))
     }
 
-    /// A line.
+    /// The line of a row.
     pub(crate) fn line(&self, row: &Row) -> String {
         line(self.columns.iter().map(|column| column.aligned(&(column.cell)(row))))
     }
@@ -138,7 +138,7 @@ fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// A figure of the device's clock.
+/// A time by the device's clock, in microseconds; a dash if there is none.
 fn seam_us(row: &Row, figure: impl Fn(SeamFigures) -> Option<u64>) -> String {
     number(row.measurement.seam.and_then(figure).map(microseconds), 1)
 }
