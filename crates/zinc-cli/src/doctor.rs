@@ -1,7 +1,7 @@
-//! What a device is, what it costs to keep it busy, and what zinc makes of both.
+//! Reports what a device is, what it costs to keep it busy, and what zinc decides from both.
 //!
-//! [`probe`], [`costs`] and [`seam`] measure; [`report`] puts facts and measurements together, [`advice`] draws the conclusions and
-//! [`text`] writes them down, none of which touches a device.
+//! [`probe`], [`costs`] and [`seam`] measure. [`report`] puts facts and measurements together, [`advice`] draws the conclusions, and [`text`]
+//! writes them down; these three touch no device.
 
 mod advice;
 pub(crate) mod costs;

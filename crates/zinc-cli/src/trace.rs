@@ -1,4 +1,4 @@
-//! Traces of generations: the file that `zinc run --trace` writes, and what is made of it.
+//! Traces of generations: the file that `zinc run --trace` writes, and the pictures and trace events that are made of it.
 //!
 //! A [`Recorded`] trace holds raw times. `Lanes` puts them on one clock as spans of the host and of the GPU, which are written
 //! as trace events for Perfetto ([`perfetto`]) or drawn ([`picture`], [`page`]). All of it is pure; only [`write()`] and [`read`]
@@ -20,19 +20,19 @@ pub(crate) use recorded::{Recorded, Taken};
 
 use crate::error::{Error, Result};
 
-/// What a trace or its picture is written as.
+/// The kinds of files that a trace can be written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Trace events with the raw trace beside them.
+    /// JSON: trace events, and the raw trace beside them.
     Json,
-    /// A picture that stands alone.
+    /// An SVG file: a picture that needs no other file.
     Svg,
-    /// A page with the picture and the figures.
+    /// An HTML page with the picture and the figures.
     Html,
 }
 
 impl Form {
-    /// What the file's name asks for; `None` for a name that asks for nothing.
+    /// The kind of file by the ending of its name; `None` for an unknown ending.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match &extension[..] {
@@ -44,7 +44,7 @@ impl Form {
     }
 }
 
-/// Writes a trace that has just been taken, as its name asks for; JSON where it asks for nothing.
+/// Writes a trace that has just been taken, as the kind of file that the ending of its name says; JSON if the ending is unknown.
 ///
 /// # Errors
 /// [`Error::Write`].
@@ -58,10 +58,10 @@ pub(crate) fn write(path: &Path, document: &Value) -> Result<()> {
     write_text(path, &text)
 }
 
-/// Draws traces below one another, as the name of the file asks for.
+/// Draws traces below one another, as the kind of file that the ending of its name says.
 ///
 /// # Errors
-/// A usage error for a name that is not one of a picture, [`Error::Write`].
+/// A usage error if the ending of the name is not that of a picture; [`Error::Write`].
 pub(crate) fn draw(path: &Path, traces: &[Recorded], cut: Cut) -> Result<()> {
     let text = match Form::of(path) {
         Some(Form::Svg) => picture::svg(traces, cut),

@@ -1,4 +1,4 @@
-//! What zinc makes of a device and why, and what its user should know.
+//! What zinc decides for a device and why, and what its user should know.
 
 use serde::Serialize;
 use zinc_kernels::Tuning;
@@ -9,19 +9,19 @@ use super::report::{Findings, HostAccess, Report, Timeline};
 use super::seam::{Drive, SeamTable};
 use crate::output;
 
-/// Weights of the model that zinc is made for first, Qwen3-30B-A3B in Q4_K_M: 17.28 GiB.
+/// Bytes of the weights of Qwen3-30B-A3B in Q4_K_M, the model that zinc is made for first: 17.28 GiB.
 const TARGET_MODEL_BYTES: u64 = 17_695 << 20;
 
-/// Of a heap; with less available, somebody else uses the device.
+/// The least share of a heap that should be available. With less, another program is using the device.
 const LEAST_AVAILABLE: f64 = 0.5;
 
-/// A timeline whose blocking wait takes more than so many times a fence's is not what it should be: native ones are on a par.
+/// How many times as long as for a fence a blocking wait for a timeline may take. Native timelines take about as long as fences.
 const SLOW_TIMELINE: f64 = 1.5;
 
-/// A clock that is less exact than this cannot place a gap of some microseconds.
+/// The largest deviation of a calibrated clock, in microseconds, with which gaps of some microseconds can still be placed.
 const EXACT_CLOCK_US: f64 = 5.0;
 
-/// Something that zinc decides.
+/// A decision of zinc, with its reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Choice {
     pub(crate) what: &'static str,
@@ -29,7 +29,7 @@ pub(crate) struct Choice {
     pub(crate) why: String,
 }
 
-/// What zinc does on the device unless told otherwise.
+/// The decisions that zinc makes on the device, unless flags say otherwise.
 pub(super) fn choices(findings: &Findings<'_>) -> Vec<Choice> {
     let Findings { plan, seam, tuning, .. } = findings;
     let adapter = &plan.adapter;
@@ -61,7 +61,7 @@ pub(super) fn choices(findings: &Findings<'_>) -> Vec<Choice> {
     ]
 }
 
-/// What becomes of the dispatches of steps that are queued behind the end of a text.
+/// Whether the dispatches of steps that are queued behind the end of a text run as no-ops or are left out.
 fn no_ops(plan: &DevicePlan) -> &'static str {
     if plan.features.contains(Features::CONDITIONAL_DISPATCH) { "left out" } else { "run and find nothing to do" }
 }
@@ -127,7 +127,7 @@ fn why_sync(seam: Option<&SeamTable>) -> String {
     }
 }
 
-/// What is not as it could be, with numbers.
+/// Warnings about what could be better, with numbers.
 pub(super) fn warnings(report: &Report, plan: &DevicePlan) -> Vec<String> {
     let mut warnings: Vec<String> = plan.notices.iter().map(ToString::to_string).collect();
     warnings.extend(timeline(report));

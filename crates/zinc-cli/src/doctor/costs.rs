@@ -1,4 +1,4 @@
-//! What single acts cost: submitting, waiting, signalling, dispatching.
+//! Measures what single acts cost: submitting, waiting, signalling, dispatching.
 
 use std::time::{Duration, Instant};
 
@@ -8,55 +8,55 @@ use zinc_vk::{ClockMethod, HostTimeline, QueueKind, Result, Stage, WaitPolicy, h
 
 use super::probe::{Between, Probe};
 
-/// Samples of each act.
+/// How many samples of each act are taken.
 const SAMPLES: usize = 200;
-/// Samples before those that count: clocks rise, caches fill.
+/// How many samples are taken before those that count, while clocks rise and caches fill.
 const WARM_UPS: usize = 20;
 
-/// Dispatches in a recording whose time is shared out among them.
+/// How many dispatches a recording has whose time is divided by their number.
 const DISPATCHES: u32 = 256;
-/// Times that it runs.
+/// How many times that recording runs.
 const RUNS: usize = 16;
 
-/// Time for the device to come to rest at a wait before it is released.
+/// How long the host waits before it releases a step, so that the device has come to rest at its wait.
 const REST: Duration = Duration::from_micros(200);
 
 /// How long an act takes, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Micros {
-    /// Half of the samples are no larger.
+    /// The median: half of the samples are no larger.
     pub(crate) median_us: f64,
-    /// 99 % of the samples are no larger.
+    /// The 99th percentile: 99 % of the samples are no larger.
     pub(crate) p99_us: f64,
 }
 
-/// What acts cost on a device.
+/// The costs of acts on a device, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Costs {
-    /// The submit call for a recording that exists.
+    /// A submit call for a recording that is already made.
     pub(crate) submit: Micros,
     /// From the submit of an empty step until a wait for a fence returns.
     pub(crate) fence_round_trip: Micros,
-    /// The same until the timeline's counter, asked again and again, has the value.
+    /// From the submit of an empty step until the timeline's counter, which the host reads again and again, has the step's value.
     pub(crate) timeline_polling: Micros,
-    /// The same until a blocking wait for the timeline returns.
+    /// From the submit of an empty step until a blocking wait for the timeline returns.
     pub(crate) timeline_blocking: Micros,
     /// From a host signal that releases a step queued ahead until the counter has the step's value.
     pub(crate) host_signal: Micros,
-    /// From the end of a step on the compute queue to the begin of one queued ahead on the second; absent without a second queue or
-    /// timestamps.
+    /// From the end of a step on the compute queue to the begin of one that is queued ahead on the second queue; `None` without a second queue
+    /// or timestamps.
     pub(crate) queue_hop: Option<Micros>,
-    /// A dispatch that waits for the one before it, on the device.
+    /// Time on the device of a dispatch that waits for the one before it.
     pub(crate) dispatch_barrier_us: f64,
-    /// A dispatch that waits for nothing.
+    /// Time on the device of a dispatch that waits for nothing.
     pub(crate) dispatch_us: f64,
-    /// Recording a dispatch and its barrier, on the host.
+    /// Time on the host to record a dispatch and its barrier.
     pub(crate) record_us: f64,
-    /// How the device's clock is read together with the host's; absent where it has none.
+    /// How well the device's clock is calibrated with the host's; `None` if the device has no timestamps.
     pub(crate) clock: Option<Clock>,
 }
 
-/// The device's clock against the host's.
+/// How the device's clock is calibrated with the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Clock {
     /// Whether the driver reads both together.
@@ -66,14 +66,14 @@ pub(crate) struct Clock {
 }
 
 impl Micros {
-    /// Of at least one sample, in nanoseconds.
+    /// The statistics of at least one sample, given in nanoseconds.
     fn of(samples_ns: Vec<u64>) -> Self {
         let quantiles = Quantiles::of(samples_ns).expect("there are samples");
         Self { median_us: microseconds(quantiles.median), p99_us: microseconds(quantiles.p99) }
     }
 }
 
-/// Measures them all. The queue must have nothing else to do.
+/// Measures all costs. The queue must have nothing else to do.
 ///
 /// # Errors
 /// What the device says.
@@ -132,13 +132,13 @@ pub(crate) fn measure(probe: &Probe) -> Result<Costs> {
     })
 }
 
-/// Time on the device from one queue to the other.
+/// Measures the time on the device from the end of a step on one queue to the begin of a step on the other.
 fn queue_hop(probe: &Probe) -> Result<Option<Micros>> {
     let device = probe.device();
     let (Some(second), Some(timestamps)) = (device.second_compute_queue(), probe.timestamps(2)?) else {
         return Ok(None);
     };
-    // Long enough for the second submission to be there when it ends.
+    // The first step takes long enough for the second to be submitted before it ends.
     let mut before = probe.start()?;
     before.reset_timestamps(&timestamps, 0..2);
     probe.record(&mut before, DISPATCHES, Between::Barrier)?;

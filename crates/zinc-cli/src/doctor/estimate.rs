@@ -1,4 +1,4 @@
-//! How fast a model should run, from what its tokens move and what the device was measured to do.
+//! Estimates how fast a model should run, from the bytes that its tokens need and the measured costs of the device.
 
 use serde::Serialize;
 use zinc_model::plan::Cost;
@@ -10,47 +10,47 @@ use crate::session::Estimate;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct ModelReport {
     pub(crate) file: String,
-    /// Absent where zinc cannot run it.
+    /// The model's needs; `None` if zinc cannot run it.
     pub(crate) needs: Option<Needs>,
-    /// Why zinc cannot run it.
+    /// Why zinc cannot run it; `None` if it can.
     pub(crate) obstacle: Option<String>,
-    /// With an empty and with a full context; absent without a bandwidth.
+    /// The estimates with an empty and with a full context; empty if the bandwidth was not measured.
     pub(crate) expected: Vec<Expected>,
 }
 
 /// What a model needs of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Needs {
-    /// Weights, cache and work, in bytes.
+    /// Bytes of weights, KV cache and work arrays.
     pub(crate) memory_bytes: u64,
-    /// What the device has available, in bytes.
+    /// Bytes that the device has available.
     pub(crate) available_bytes: u64,
     /// Tokens of context.
     pub(crate) context: u32,
     pub(crate) weight_bytes_per_token: u64,
-    /// With a full context.
+    /// Bytes that a token with a full context needs to be read.
     pub(crate) cache_bytes_per_token: u64,
     pub(crate) dispatches_per_token: usize,
     pub(crate) barriers_per_token: usize,
 }
 
-/// The time of a token, by parts.
+/// The estimated time of a token, and its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Expected {
     /// Tokens of context before the token.
     pub(crate) context: u32,
-    /// Reading what the token needs at the measured bandwidth.
+    /// Time to read what the token needs, at the measured bandwidth.
     pub(crate) reading_us: f64,
-    /// The dispatches with their barriers, were there nothing to do in them.
+    /// Time of the dispatches and their barriers, as if they had nothing to do.
     pub(crate) dispatches_us: f64,
-    /// Idle between two steps.
+    /// Time that the device idles between two steps.
     pub(crate) idle_us: f64,
-    /// If nothing else took time and every operation reached the bandwidth.
+    /// Tokens per second, if nothing else took time and every operation reached the bandwidth.
     pub(crate) tokens_per_second: f64,
 }
 
 impl ModelReport {
-    /// `bandwidth` in bytes a second; `idle_us` between two steps, 0 where it is not known.
+    /// The estimate for a `bandwidth` in bytes per second and an idle time of `idle_us` between two steps, 0 if that is not known.
     pub(super) fn new(
         file: String,
         estimate: Result<&Estimate, String>,
@@ -86,7 +86,7 @@ impl ModelReport {
     }
 }
 
-/// Each barrier belongs to a dispatch, which then waits for the one before it.
+/// The time of all dispatches. Each barrier belongs to one of them, which waits for the one before it; the others wait for nothing.
 fn dispatches_us(dispatches: usize, barriers: usize, costs: &Costs) -> f64 {
     let free = dispatches.saturating_sub(barriers);
     barriers.min(dispatches) as f64 * costs.dispatch_barrier_us + free as f64 * costs.dispatch_us
@@ -114,7 +114,7 @@ mod tests {
         let needs = report.needs.unwrap();
         assert_eq!((needs.memory_bytes, needs.available_bytes, needs.barriers_per_token), (1234, 5000, 242));
         let [empty, full] = report.expected[..] else { panic!("{report:?}") };
-        // 242 of 2.2 and 50 of 0.5 microseconds.
+        // 242 dispatches take 2.2 microseconds each, and 50 take 0.5.
         assert!((empty.dispatches_us - 557.4).abs() < 1e-9, "{empty:?}");
         assert_eq!((empty.context, empty.reading_us, empty.idle_us), (0, 900.0, 14.5));
         assert_eq!((full.context, full.reading_us), (4096, 1100.0));

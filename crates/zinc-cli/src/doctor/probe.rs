@@ -1,4 +1,4 @@
-//! Steps that do next to nothing, to measure what lies around the work.
+//! Records steps that do next to nothing, to measure the time that is spent around the work.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use zinc_kernels::ops::Read;
 use zinc_kernels::{Dispatch, Pipelines};
 use zinc_vk::{Access, Buffer, Device, Error, Placement, QueueKind, RecordingBuilder, Result, Timestamps};
 
-/// What is between two dispatches.
+/// What separates two dispatches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Between {
-    /// A barrier from shader writes to shader reads: the second needs the first.
+    /// A barrier from shader writes to shader reads, so that the second waits for the first.
     Barrier,
-    /// Nothing: they may overlap.
+    /// Nothing, so that the two may overlap.
     Nothing,
 }
 
-/// A device with a kernel that looks at one word and ends.
+/// A device, and a kernel that reads one word and ends.
 pub(crate) struct Probe {
     device: Arc<Device>,
     pipelines: Pipelines,
@@ -25,7 +25,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Makes the kernel ready.
+    /// Prepares the kernel for the device.
     ///
     /// # Errors
     /// What the device says.
@@ -33,7 +33,7 @@ impl Probe {
         let state = Buffer::new(device, "probe state", size_of::<StepState>() as u64, Placement::Device)?;
         let words = Buffer::new(device, "probe words", 4, Placement::Device)?;
         let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "probe state")?;
-        // A step that is not live: every kernel looks at that first, and ends.
+        // The state of a step that is a no-op: every kernel looks at its `live` first, and ends.
         recording.fill(&state, 0, state.size(), 0);
         device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
         let pipelines = Pipelines::new(device.clone());
@@ -48,7 +48,7 @@ impl Probe {
         &self.device
     }
 
-    /// Timestamps for `count` moments; `None` where the device has none.
+    /// A pool of `count` timestamps; `None` if the device has no timestamps.
     ///
     /// # Errors
     /// What the device says.
@@ -79,7 +79,7 @@ impl Probe {
         Ok(recording)
     }
 
-    /// Records so many dispatches of the kernel.
+    /// Records `count` dispatches of the kernel.
     ///
     /// # Errors
     /// What the device says.

@@ -1,4 +1,4 @@
-//! What `zinc doctor` has found out: facts and measurements in one place. Made without a device, from what was read from one.
+//! The report of `zinc doctor`: facts and measurements in one place. It is made without a device, from findings that were read from one.
 
 use serde::Serialize;
 use zinc_kernels::Tuning;
@@ -14,12 +14,12 @@ use crate::session::Estimate;
 /// The layer that emulates timeline semaphores on drivers without them.
 const EMULATION_LAYER: &str = "VK_LAYER_KHRONOS_timeline_semaphore";
 
-/// What was read and measured.
+/// What was read from the device and measured on it.
 pub(crate) struct Findings<'a> {
     pub(crate) plan: &'a DevicePlan,
-    /// Devices that the loader lists.
+    /// The number of devices that the Vulkan loader lists.
     pub(crate) adapters: usize,
-    /// Whether a device was asked for.
+    /// Whether the user has asked for a certain device.
     pub(crate) named: bool,
     pub(crate) heaps: &'a [HeapReport],
     pub(crate) tuning: Tuning,
@@ -28,13 +28,13 @@ pub(crate) struct Findings<'a> {
     pub(crate) layers: &'a str,
     pub(crate) costs: Costs,
     pub(crate) seam: Option<SeamTable>,
-    /// Bytes a second.
+    /// The measured bandwidth of the device's memory, in bytes per second.
     pub(crate) bandwidth: Option<f64>,
-    /// A file to be estimated, and what running it takes or why it cannot be run.
+    /// A file whose speed is to be estimated, and what running it takes or why it cannot be run.
     pub(crate) model: Option<(String, Result<Estimate, String>)>,
 }
 
-/// All that is said.
+/// The whole report, as it is written in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Report {
     pub(crate) version: &'static str,
@@ -45,9 +45,9 @@ pub(crate) struct Report {
     /// Whether the validation layer is on.
     pub(crate) validation: bool,
     pub(crate) costs: Costs,
-    /// Absent where the device has no timestamps.
+    /// Idle times between steps; `None` if the device has no timestamps.
     pub(crate) seam: Option<SeamTable>,
-    /// Absent where it could not be measured.
+    /// `None` if it could not be measured.
     pub(crate) bandwidth_bytes_per_s: Option<f64>,
     pub(crate) choices: Vec<Choice>,
     pub(crate) model: Option<ModelReport>,
@@ -64,17 +64,17 @@ pub(crate) struct DeviceReport {
     /// `VkDriverId`.
     pub(crate) driver_id: u32,
     pub(crate) vulkan: String,
-    /// Lanes: narrowest, default and widest subgroup, and the one that zinc uses.
+    /// Lanes of the narrowest, the default and the widest subgroup, and of the one that zinc uses.
     pub(crate) subgroup: [u32; 3],
     pub(crate) subgroup_used: u32,
-    /// Of a workgroup.
+    /// Bytes of shared memory that a workgroup can have.
     pub(crate) shared_memory_bytes: u32,
-    /// Of a workgroup.
+    /// The most invocations of a workgroup.
     pub(crate) invocations: u32,
     pub(crate) push_constant_bytes: u32,
-    /// Of one allocation.
+    /// The largest allocation, in bytes.
     pub(crate) allocation_bytes: u64,
-    /// Of one buffer, where the driver states it.
+    /// The largest buffer, in bytes; `None` if the driver does not say.
     pub(crate) buffer_bytes: Option<u64>,
 }
 
@@ -84,29 +84,29 @@ pub(crate) struct QueueReport {
     pub(crate) family: usize,
     pub(crate) queues: u32,
     pub(crate) abilities: Vec<String>,
-    /// 0 where it writes none.
+    /// Valid bits of the family's timestamps; 0 if it has none.
     pub(crate) timestamp_bits: u32,
-    /// What zinc opens a queue of it for.
+    /// What zinc uses a queue of this family for.
     pub(crate) opened_for: Vec<&'static str>,
 }
 
-/// What stands behind timeline semaphores.
+/// How timeline semaphores are implemented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Timeline {
-    /// The kernel's or the card's own counters, for all that is known of the driver.
+    /// By counters of the kernel or the card, as far as is known of the driver.
     Native,
-    /// The driver makes them of something else, on the host.
+    /// By the driver, which emulates them on the host.
     EmulatedByDriver,
-    /// A layer does.
+    /// By a layer, which emulates them on the host.
     EmulatedByLayer,
 }
 
-/// Timeline semaphores.
+/// What is known of timeline semaphores on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct TimelineReport {
     pub(crate) kind: Timeline,
-    /// A blocking wait for the timeline over one for a fence.
+    /// The time of a blocking wait for a timeline divided by that of one for a fence.
     pub(crate) wait_over_fence: f64,
     /// How far a value may lie ahead of the counter.
     pub(crate) difference: u64,
@@ -116,33 +116,33 @@ pub(crate) struct TimelineReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum HostAccess {
-    /// All of it: the memory is shared, or the card has a resizable BAR.
+    /// To all of it, because the memory is shared or the card has a resizable BAR.
     Whole,
-    /// A window of so many bytes.
+    /// To a window of this many bytes.
     Window(u64),
-    /// Nothing.
+    /// To none of it.
     Nothing,
 }
 
-/// Memory.
+/// The memory of the device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct MemoryReport {
     pub(crate) heaps: Vec<Heap>,
     pub(crate) host_access: HostAccess,
 }
 
-/// A heap, in bytes.
+/// A memory heap; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Heap {
     pub(crate) bytes: u64,
     pub(crate) available_bytes: u64,
     pub(crate) device_local: bool,
-    /// Whether the driver tells a budget; otherwise what is available is what this process has not used.
+    /// Whether the driver tells a budget. If not, all that this process has not used counts as available.
     pub(crate) has_budget: bool,
 }
 
 impl Report {
-    /// Puts together what was found and draws the conclusions.
+    /// Puts the findings together, and draws the conclusions.
     pub(crate) fn new(findings: &Findings<'_>) -> Self {
         let Findings { plan, heaps, costs, seam, bandwidth, .. } = findings;
         let adapter = &plan.adapter;
@@ -178,7 +178,7 @@ impl Report {
         report
     }
 
-    /// For people.
+    /// The report as text for people.
     pub(crate) fn text(&self) -> String {
         text::text(self)
     }
@@ -239,7 +239,7 @@ fn heap((facts, now): (&zinc_vk::Heap, &HeapReport)) -> Heap {
     }
 }
 
-/// By the largest device-local heap with a memory type that can be mapped.
+/// Judges by the largest device-local heap that has a memory type which can be mapped.
 fn host_access(adapter: &AdapterFacts) -> HostAccess {
     if matches!(adapter.kind, AdapterKind::Integrated | AdapterKind::Cpu) {
         return HostAccess::Whole;
@@ -261,7 +261,7 @@ pub(super) mod tests {
     use super::super::seam::{HOST_WORK_US, SeamRow};
     use super::*;
 
-    /// What an H100 was measured to have.
+    /// Findings with the facts and measurements of an H100.
     pub(in super::super) fn costs() -> Costs {
         let micros = |median_us| Micros { median_us, p99_us: 2.0 * median_us };
         Costs {

@@ -1,7 +1,7 @@
-//! How long the GPU idles between two steps, by how the host follows it: what queueing ahead is worth on a device.
+//! Measures how long the GPU idles between two steps, for each way in which the host can follow it. This shows what queueing ahead gains.
 //!
 //! A step is a chain of dispatches that do next to nothing, one for each operation of a small model's token. Every step has a recording and two
-//! timestamps of its own, which are read when all is over, so that nothing but the steps is between the steps.
+//! timestamps of its own. They are read after the run, so that nothing but steps runs on the device.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use zinc_vk::{Recording, Result, Stage, Timestamps, host_now_ns};
 
 use super::probe::{Between, Probe};
 
-/// Steps of one run.
+/// How many steps one run has.
 const STEPS: u32 = 32;
-/// Gaps at the start of a run that do not count: the window fills.
+/// How many gaps at the start of a run do not count, because the window is still filling.
 const WARM_UPS: usize = 4;
 
-/// A step should take about this long, as one of a small model does.
+/// About how long a step should take on the device, in microseconds: as long as one of a small model.
 const STEP_US: f64 = 1000.0;
-/// The fewest and the most dispatches of a step; the most is what a large model has.
+/// The fewest and the most dispatches of a step. A large model has the most.
 const DISPATCHES: (f64, f64) = (16.0, 400.0);
 
-/// Busy time of the host after every step, in microseconds.
+/// The amounts of busy time of the host after every step, in microseconds.
 pub(crate) const HOST_WORK_US: [u32; 3] = [0, 250, 500];
 
 /// How the host follows the GPU.
@@ -31,21 +31,21 @@ pub(crate) const HOST_WORK_US: [u32; 3] = [0, 250, 500];
 pub(crate) enum Drive {
     /// The commands are written into the command buffer anew for every step, which is then waited for with a fence.
     Fence,
-    /// Recorded once and waited for with a fence.
+    /// Steps are recorded once, and each is waited for with a fence.
     FenceKept,
-    /// Recorded once and queued ahead on a timeline, so many in flight.
+    /// Steps are recorded once and queued ahead on a timeline, with this many in flight.
     Timeline(u32),
 }
 
 impl Drive {
-    /// All that are measured.
+    /// All drives that are measured.
     fn all() -> [Self; 5] {
         [Self::Fence, Self::FenceKept, Self::Timeline(1), Self::Timeline(2), Self::default()]
     }
 }
 
 impl Default for Drive {
-    /// What zinc does unless told otherwise.
+    /// The drive that zinc uses unless flags say otherwise.
     fn default() -> Self {
         Self::Timeline(InflightDepth::DEFAULT.get())
     }
@@ -67,36 +67,36 @@ impl Serialize for Drive {
     }
 }
 
-/// Idle times by drive and host load.
+/// Idle times of all drives at all host loads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SeamTable {
-    /// Of a step.
+    /// How many dispatches a step has.
     pub(crate) dispatches: u32,
     /// Median time of a step on the device.
     pub(crate) step_us: f64,
-    /// Columns.
+    /// The host loads of the columns, in microseconds.
     pub(crate) host_work_us: [u32; 3],
     pub(crate) rows: Vec<SeamRow>,
 }
 
-/// A drive's idle times.
+/// The idle times of one drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SeamRow {
     pub(crate) drive: Drive,
-    /// Median idle time between two steps, by host load.
+    /// Median idle time between two steps in microseconds, for each host load.
     pub(crate) idle_us: [f64; 3],
 }
 
 impl SeamTable {
-    /// Median idle time of a drive with so many microseconds of host work; `None` where that was not measured.
+    /// Median idle time of a drive with `work_us` of host work; `None` if that was not measured.
     pub(crate) fn idle_us(&self, drive: Drive, host_work_us: u32) -> Option<f64> {
         let column = self.host_work_us.iter().position(|&load| load == host_work_us)?;
         Some(self.rows.iter().find(|row| row.drive == drive)?.idle_us[column])
     }
 }
 
-/// Measures all drives at all loads; `None` on a device without timestamps. `dispatch_us` is what a dispatch with its barrier takes;
-/// `done` hears how many of how many runs are over. The queue must have nothing else to do.
+/// Measures all drives at all loads; `None` on a device without timestamps. `dispatch_us` is the time of a dispatch with its barrier. `done` is
+/// called with the number of runs that are over and the number of all runs. The queue must have nothing else to do.
 ///
 /// # Errors
 /// What the device says.
@@ -127,7 +127,7 @@ pub(crate) fn measure(
 
 struct Steps<'a> {
     probe: &'a Probe,
-    /// Begin and end of each step.
+    /// Two timestamps for each step: its begin and its end.
     timestamps: Arc<Timestamps>,
     dispatches: u32,
 }
@@ -142,7 +142,7 @@ impl Steps<'_> {
         recording.finish()
     }
 
-    /// Runs every step once; the host is busy for `work` after each that it has seen to be done.
+    /// Runs every step once. The host is kept busy for `work` after each step that it has observed.
     fn run(&self, kept: &[Arc<Recording>], drive: Drive, work: Duration) -> Result<()> {
         let queue = self.probe.device().compute_queue();
         let busy = || FnClock(host_now_ns).spend(work);
@@ -173,7 +173,7 @@ impl Steps<'_> {
         }
     }
 
-    /// Lengths of the steps, and the gaps between them, of the last run.
+    /// The lengths of the last run's steps, and the gaps between them, in nanoseconds.
     fn times(&self) -> Result<(Vec<u64>, Vec<u64>)> {
         let clock = self.probe.device().clock()?;
         let ticks = self.timestamps.read(0..2 * STEPS)?;
@@ -181,7 +181,7 @@ impl Steps<'_> {
     }
 }
 
-/// Of begins and ends in turn, in nanoseconds.
+/// The lengths of steps and the gaps between them, from the begin and the end of each step in turn, in nanoseconds.
 fn lengths_and_gaps(moments: &[u64]) -> (Vec<u64>, Vec<u64>) {
     let lengths = moments.chunks_exact(2).map(|step| step[1].saturating_sub(step[0])).collect();
     let inner = moments.get(1..moments.len().saturating_sub(1)).unwrap_or_default();
@@ -202,7 +202,7 @@ mod tests {
         let moments: Vec<u64> = (0..6u64).flat_map(|step| [100 * step, 100 * step + 90 - step]).collect();
         let (lengths, gaps) = lengths_and_gaps(&moments);
         assert_eq!(lengths, [90, 89, 88, 87, 86, 85]);
-        // The gap behind step n is 10 + n, and the first four do not count.
+        // The gap behind step n is 10 + n, and the first four gaps do not count.
         assert_eq!(gaps, [14]);
         assert_eq!(lengths_and_gaps(&[]), (vec![], vec![]));
         assert_eq!(lengths_and_gaps(&[5, 3]), (vec![0], vec![]));

@@ -1,4 +1,4 @@
-//! The report for people.
+//! Writes the report as text for people.
 
 use std::fmt::{self, Write as _};
 

@@ -1,4 +1,4 @@
-//! Random weights, made as blocks of their format: nothing is quantised.
+//! Makes random weights directly as blocks of their format, without quantising anything.
 //!
 //! Quants are random bytes. Scales are set so that the weights have zero mean and the wanted standard deviation. Where a format has
 //! a minimum, that balances the scale in each block; where the range of its quants is lopsided, such as -8 to 7, the scale has
@@ -9,18 +9,18 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::RngCore as _;
 use zinc_kernels::Format;
 
-/// What the numbers of a tensor look like.
+/// The distribution of the numbers of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Numbers {
-    /// Zero mean and this standard deviation.
+    /// Their mean is zero, and this is their standard deviation.
     Spread(f32),
-    /// Between 0.9 and 1.1: norms.
+    /// They are between 0.9 and 1.1, as in norms.
     NearOne,
 }
 
-/// Scales within a K-quant block are 16 to 31; this is their root mean square.
+/// Root mean square of the scales within a K-quant block, which are 16 to 31.
 const K_SCALE_RMS: f32 = 23.947_86;
-/// Scales within a Q6_K block are 4 to 7 with either sign; this is their root mean square.
+/// Root mean square of the scales within a Q6_K block, which are 4 to 7 with either sign.
 const Q6K_SCALE_RMS: f32 = 5.612_486;
 
 /// Fills `out`, whole blocks of `format`, with random numbers.
@@ -71,7 +71,7 @@ fn is_in_a_mix(format: Format) -> bool {
     !matches!(format, Format::Q2K | Format::Q3K | Format::IQ4NL | Format::IQ4XS | Format::MXFP4)
 }
 
-/// Root mean square of the numbers 0 to `levels - 1`, their mean taken off.
+/// Root mean square of the numbers 0 to `levels - 1` after their mean is subtracted.
 fn centred_rms(levels: u16) -> f32 {
     let levels = f32::from(levels);
     ((levels * levels - 1.0) / 12.0).sqrt()
@@ -84,14 +84,14 @@ fn lopsided_rms(levels: u16) -> f32 {
 
 /// A number with zero mean and this deviation, from two random bytes.
 fn uniform(deviation: f32, random: &[u8]) -> f32 {
-    // Half a step off, so that the mean is zero.
+    // Half a step is added, so that the mean is zero.
     let step = f32::from(i16::from_le_bytes([random[0], random[1]])) + 0.5;
     step * (deviation * 3.0f32.sqrt() / 32_768.0)
 }
 
 type Blocks<'a> = std::slice::ChunksExactMut<'a, u8>;
 
-/// A scale, then quants around a middle that is half a step off: the scale's sign is random.
+/// Fills a block that has a scale and then quants. Since the middle of the quants is half a step off zero, the sign of the scale is random.
 fn lopsided(blocks: Blocks<'_>, scale: f32) {
     let signed = [f16::from_f32(scale).to_le_bytes(), f16::from_f32(-scale).to_le_bytes()];
     for block in blocks {
@@ -100,7 +100,7 @@ fn lopsided(blocks: Blocks<'_>, scale: f32) {
     }
 }
 
-/// A scale and a minimum of `middle` scales, then quants from 0.
+/// Fills a block that has a scale, a minimum of `middle` scales, and then quants from 0.
 fn with_minimum(blocks: Blocks<'_>, scale: f32, middle: f32) {
     let (scale, minimum) = (f16::from_f32(scale).to_le_bytes(), f16::from_f32(scale * middle).to_le_bytes());
     for block in blocks {
@@ -109,15 +109,15 @@ fn with_minimum(blocks: Blocks<'_>, scale: f32, middle: f32) {
     }
 }
 
-/// A scale, the scale of the minimums, eight scales and eight minimums of 6 bits. Each minimum is its scale: with the minimums'
-/// scale `middle` times as large it takes off the mean of the quants.
+/// Fills the head of a K-quant block: a scale, the scale of the minimums, eight scales and eight minimums of 6 bits. Each minimum equals its
+/// scale; since the scale of the minimums is `middle` times as large, the minimum subtracts the mean of the quants.
 fn k_quant(blocks: Blocks<'_>, scale: f32, middle: f32) {
     let (scale, minimums) = (f16::from_f32(scale).to_le_bytes(), f16::from_f32(scale * middle).to_le_bytes());
     for block in blocks {
         block[..2].copy_from_slice(&scale);
         block[2..4].copy_from_slice(&minimums);
         for i in 4..8 {
-            // 16 to 31, and above it the upper bits of another such number.
+            // The lower bits hold a number from 16 to 31, the others the upper bits of another such number.
             let first = 0x50 | block[i] & 15;
             block[i] = first;
             block[i + 4] = first;
@@ -127,7 +127,7 @@ fn k_quant(blocks: Blocks<'_>, scale: f32, middle: f32) {
     }
 }
 
-/// 192 bytes of quants, 16 signed scales, a scale.
+/// Fills a Q6_K block: 192 bytes of quants, 16 signed scales, and a scale.
 fn q6_k(blocks: Blocks<'_>, scale: f32) {
     let scale = f16::from_f32(scale).to_le_bytes();
     for block in blocks {

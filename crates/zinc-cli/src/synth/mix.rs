@@ -1,4 +1,4 @@
-//! Which format each tensor of a file has: llama.cpp's mixes.
+//! The mixes of llama.cpp: which format each tensor of a file has.
 
 use clap::ValueEnum;
 use zinc_kernels::Format;
@@ -84,7 +84,7 @@ impl Mix {
                 more_bits(layer, config.n_layer)
             }
             Some(_) => false,
-            // The head, whichever tensor that is.
+            // The output matrix, which is the embedding if the file has no other.
             None => tensor.name == "output.weight" || config.tied_embeddings,
         };
         if is_more { more } else { base }

@@ -22,7 +22,7 @@ pub(crate) enum Preset {
     TinyMoe,
 }
 
-/// What the presets differ in.
+/// The sizes in which the presets differ.
 struct Sizes {
     layers: u32,
     width: u32,
@@ -131,7 +131,7 @@ pub(super) fn set_metadata(config: &ModelConfig, writer: &mut Writer) {
     match config.feed_forward {
         FeedForward::Dense { n_ff } => set("feed_forward_length", n_ff),
         FeedForward::Experts { n_expert, n_expert_used, n_ff, .. } => {
-            // No layer is dense; other programs want the key all the same.
+            // No layer is dense, but other programs require the key.
             set("feed_forward_length", n_expert_used * n_ff);
             set("expert_count", n_expert);
             set("expert_used_count", n_expert_used);

@@ -1,4 +1,4 @@
-//! Making the weights on all cores and writing them in order, with a bounded number of them in memory.
+//! Makes the weights on all cores and writes them in order, with a bounded number of them in memory.
 
 use std::fs;
 use std::io;
@@ -17,23 +17,23 @@ use zinc_model::gguf::{TensorInfo, Value, Writer};
 use super::blocks::{self, Numbers};
 use super::{Mix, Preset, preset, vocabulary};
 
-/// Bytes made as one piece, about.
+/// About how many bytes are made as one piece.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Pieces made at once, for each thread.
+/// How many pieces are made at once, for each thread.
 const PIECES_PER_THREAD: usize = 2;
 
-/// Version of the quantised formats that files name.
+/// The version of the quantised formats, which files name.
 const QUANTISATION_VERSION: u32 = 2;
 
-/// A file that can be written.
+/// A model file that can be written: its config, its header, and the seed of its weights.
 pub(crate) struct Synthesis {
     config: ModelConfig,
     writer: Writer,
     seed: u64,
 }
 
-/// A run of blocks of one tensor.
+/// A number of consecutive blocks of one tensor, which one thread makes.
 #[derive(Clone, Copy)]
 struct Piece {
     format: Format,
@@ -62,7 +62,7 @@ impl Synthesis {
         Self { config, writer, seed }
     }
 
-    /// The model that the file is of.
+    /// The configuration of the model.
     pub(crate) fn config(&self) -> &ModelConfig {
         &self.config
     }
@@ -77,10 +77,10 @@ impl Synthesis {
         self.writer.tensors().iter().map(TensorInfo::elements).sum()
     }
 
-    /// Writes the file. `progress` hears of the bytes of tensors written so far, and ends the writing with an error of its own.
+    /// Writes the file. `progress` is called with the number of bytes of tensors written so far, and can end the writing with an error.
     ///
     /// # Errors
-    /// What the system says of the file, or `progress`; what was written by then stays.
+    /// What the operating system says of the file, or the error of `progress`. What was written by then stays.
     pub(crate) fn write(&self, path: &Path, mut progress: impl FnMut(u64) -> io::Result<()>) -> io::Result<()> {
         let mut file = fs::File::create(path)?;
         let batch = PIECES_PER_THREAD * rayon::current_num_threads();
@@ -92,7 +92,7 @@ impl Synthesis {
                 loop {
                     let batch: Vec<Piece> = pieces.by_ref().take(batch).collect();
                     let made: Vec<Vec<u8>> = batch.par_iter().map(Piece::make).collect();
-                    // Where nobody takes it the writing has failed, and says so.
+                    // If nobody receives the piece, the writing has failed and reports it.
                     if made.is_empty() || send.send(made).is_err() {
                         break;
                     }
@@ -113,7 +113,7 @@ impl Synthesis {
         })
     }
 
-    /// All weights, in order.
+    /// The pieces of all weights, in order.
     fn pieces(&self) -> impl Iterator<Item = Piece> {
         let tensors = self.writer.tensors().iter().zip(0u64..);
         tensors.flat_map(|(tensor, index)| {
@@ -125,7 +125,7 @@ impl Synthesis {
             (0..tensor.bytes.div_ceil(whole)).map(move |piece| Piece {
                 format,
                 numbers,
-                // At most a piece.
+                // It is at most the size of a piece.
                 bytes: (tensor.bytes - piece * whole).min(whole) as usize,
                 // Tensors have fewer than 2^32 pieces, so no two pieces have one seed; the generator mixes it well.
                 seed: seed.wrapping_add((index + 1) << 32 | piece),
@@ -142,7 +142,8 @@ impl Piece {
     }
 }
 
-/// Vectors are norms. Matrices keep the size of what they are multiplied with: a product has as many terms as there are columns.
+/// The distribution of a tensor's numbers. Vectors are norms. Matrices keep the magnitude of what they are multiplied with: a product has as
+/// many terms as the matrix has columns.
 fn numbers(tensor: &TensorInfo) -> Numbers {
     match tensor.shape[..] {
         [columns, _, ..] => Numbers::Spread((columns as f32).sqrt().recip()),
@@ -150,7 +151,7 @@ fn numbers(tensor: &TensorInfo) -> Numbers {
     }
 }
 
-/// Pieces as they come from the other threads.
+/// Reads the pieces as they come from the other threads.
 struct Made {
     receive: Receiver<Vec<Vec<u8>>>,
     batch: std::vec::IntoIter<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! A made-up vocabulary: byte-level BPE as Qwen3's, with words that mean nothing.
+//! Makes up a vocabulary: byte-level BPE as that of Qwen3, with words that mean nothing.
 //!
 //! It starts with the 256 bytes and ends with the control tokens; between them are all pairs of lower-case letters, a space before
 //! them or not, and random words of 3 to 8 letters. The pairs alone can be merged, so that text becomes tokens of one and two bytes; what
@@ -11,13 +11,13 @@ use rand_xoshiro::rand_core::RngCore as _;
 use zinc_model::gguf::{Array, Value, Writer};
 use zinc_model::tokenizer::char_of;
 
-/// In order of their ids, the last of the vocabulary: end of text, start and end of a message.
+/// The control tokens, which are the last ids of the vocabulary, in this order: end of text, start and end of a message.
 const CONTROL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
 
 const TEMPLATE: &str = "{%- for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
                         {% endfor %}{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-// As `token_type` has them.
+// The numbers of token types in `token_type`.
 const NORMAL: i32 = 1;
 const CONTROL_KIND: i32 = 3;
 
@@ -44,7 +44,7 @@ pub(super) fn set_metadata(size: u32, random: &mut Xoshiro256PlusPlus, writer: &
         .set("tokenizer.chat_template", Value::String(TEMPLATE.to_owned()));
 }
 
-/// Pieces and merges.
+/// The tokens, and the merges that make them.
 fn tokens(size: usize, random: &mut Xoshiro256PlusPlus) -> (Vec<String>, Vec<String>) {
     let space = char_of(b' ');
     let mut tokens: Vec<String> = (0..=255).map(|byte| char_of(byte).to_string()).collect();
@@ -66,7 +66,7 @@ fn tokens(size: usize, random: &mut Xoshiro256PlusPlus) -> (Vec<String>, Vec<Str
     (tokens, merges)
 }
 
-/// A word of 3 to 8 bytes, half of them with a space for the first.
+/// A random word of 3 to 8 bytes, the first of which is a space in half of the cases.
 fn word(mut random: u64, space: char) -> String {
     let mut draw = |below: u64| {
         let drawn = random % below;
@@ -76,7 +76,7 @@ fn word(mut random: u64, space: char) -> String {
     let with_space = draw(2) == 0;
     let letters = 3 + draw(6) - u64::from(with_space);
     let start = if with_space { Some(space) } else { None };
-    // At most 26^8 * 12 is drawn, which is below 2^64.
+    // The largest number drawn is 26^8 * 12, which is below 2^64.
     start.into_iter().chain((0..letters).map(|_| char::from(b'a' + draw(26) as u8))).collect()
 }
 

@@ -1,43 +1,43 @@
-//! Where the time of a traced sequence went: spans of the host and of the GPU on one clock.
+//! Turns a trace into lanes: spans of time of the host and of the GPU, on one clock.
 //!
-//! A trace says when each step was submitted, observed and run. The host is one thread, which submits, waits or works on a token, so
-//! that the rest follows: from an observation to the next submit it works on the token it has seen; before an observation it waits.
+//! A trace says when each step was submitted, observed and run. The host is one thread, which submits, waits or works on a token. So the rest
+//! follows: from an observation to the next submit it works on the token that it has observed, and before an observation it waits.
 
 use super::recorded::{Recorded, Stamps, Step};
 
-/// What the host does.
+/// What the host does in a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// Hands a step to the driver; with a fence it records it first.
+    /// It hands a step to the driver. In the fence baseline it writes the commands of the step first.
     Submit,
-    /// Waits for the oldest step in flight.
+    /// It waits for the oldest step in flight.
     Wait,
-    /// Works on the token of the step that it has seen to be done.
+    /// It works on the token of the step that it observed last.
     Work,
 }
 
-/// A stretch of the host's time.
+/// A span of the host's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HostSpan {
     pub(super) activity: Activity,
-    /// Index in [`Recorded::steps`] of the step that it was for.
+    /// Index in [`Recorded::steps`] of the step that the span belongs to.
     pub(super) of: usize,
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
 }
 
-/// A step on the GPU.
+/// A span of the GPU's time: one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GpuSpan {
     /// Index in [`Recorded::steps`].
     pub(super) of: usize,
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
-    /// How long it idled in between; no longer than it took.
+    /// How long the GPU idled inside the step, at most as long as the step took.
     pub(super) idle_ns: u64,
 }
 
-/// The spans of a trace. Those of one lane are in order and do not overlap.
+/// The spans of a trace, by lane. The spans of a lane are in order of time and do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lanes {
     pub(super) host: Vec<HostSpan>,
@@ -45,25 +45,26 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Of a whole trace.
+    /// The lanes of a whole trace.
     pub(super) fn of(recorded: &Recorded) -> Self {
         Self { host: host(recorded), gpu: gpu(&recorded.steps) }
     }
 
-    /// Where the GPU idles between two steps: begin and end, in nanoseconds.
+    /// Begin and end of each time for which the GPU idles between two steps, in nanoseconds.
     pub(super) fn gaps(&self) -> impl Iterator<Item = (u64, u64)> {
         let pairs = self.gpu.windows(2).map(|pair| (pair[0].end_ns, pair[1].begin_ns));
         pairs.filter(|(begin, end)| end > begin)
     }
 
-    /// When the first span begins; 0 without spans.
+    /// When the first span begins, in nanoseconds; 0 if there are no spans.
     pub(super) fn origin_ns(&self) -> u64 {
         let first = self.host.first().map(|span| span.begin_ns).into_iter().chain(self.gpu.first().map(|s| s.begin_ns));
         first.min().unwrap_or(0)
     }
 }
 
-/// Stamps of two steps can overlap by the grain of the device's clock; the later one then begins where the earlier ends.
+/// The GPU's spans. The timestamps of two steps can overlap by the resolution of the device's clock; then the later span begins where the
+/// earlier one ends.
 fn gpu(steps: &[Step]) -> Vec<GpuSpan> {
     let mut spans: Vec<GpuSpan> = Vec::new();
     for (of, step) in steps.iter().enumerate() {
@@ -75,18 +76,18 @@ fn gpu(steps: &[Step]) -> Vec<GpuSpan> {
     spans
 }
 
-/// The host's lane while it is put together.
+/// The host's lane while its spans are put together.
 #[derive(Default)]
 struct Host {
     spans: Vec<HostSpan>,
-    /// When the host was last heard of.
+    /// The time up to which the lane is known.
     now_ns: u64,
-    /// The step whose token it may be working on since.
+    /// The step whose token the host may have been working on since.
     token: Option<usize>,
 }
 
 impl Host {
-    /// What the host does up to `end_ns`. A span that goes on where one of its kind ended is one with it.
+    /// Adds what the host does up to `end_ns`. If it did the same before, the last span becomes longer.
     fn spend(&mut self, activity: Activity, of: usize, end_ns: u64) {
         let begin_ns = self.now_ns;
         if end_ns <= begin_ns {
@@ -104,7 +105,7 @@ impl Host {
             Some(token) => self.spend(Activity::Work, token, step.submitted_at_ns),
             None => self.now_ns = self.now_ns.max(step.submitted_at_ns),
         }
-        // A call that returns only when the step is done submits until the device begins.
+        // If the call returns only when the step is done, it counts as submitting until the device begins the step.
         let submitted = step.gpu.filter(|_| blocks).map_or(step.submit_done_ns, |gpu| gpu.begin_ns);
         self.spend(Activity::Submit, of, submitted.min(step.submit_done_ns));
         self.spend(Activity::Wait, of, step.submit_done_ns);
@@ -112,8 +113,8 @@ impl Host {
 
     fn observe(&mut self, of: usize, step: &Step, host_work_ns: u64) {
         if let Some(token) = self.token.take() {
-            // Nothing was submitted since the last observation, so that nothing says where work ended and waiting began. A step that
-            // was done by then was not waited for; otherwise only the busy time that was asked for is known to be work.
+            // Nothing was submitted since the last observation, so it is not recorded when work ended and waiting began. A step that was
+            // done by then was not waited for; otherwise only the busy time that was asked for is known to be work.
             let was_done = step.gpu.is_some_and(|gpu| gpu.end_ns <= self.now_ns);
             let known = if was_done { u64::MAX } else { self.now_ns.saturating_add(host_work_ns) };
             self.spend(Activity::Work, token, known.min(step.observed_at_ns));
@@ -129,7 +130,7 @@ fn host(recorded: &Recorded) -> Vec<HostSpan> {
     let host_work_ns = recorded.host_work_us.saturating_mul(1000);
     let (mut host, mut submitted) = (Host::default(), 0);
     for (observed, step) in steps.iter().enumerate() {
-        // Steps are submitted and observed in order, each submitted before it is observed.
+        // Steps are submitted in order and observed in order, and each is submitted before it is observed.
         while submitted < steps.len()
             && (submitted <= observed || steps[submitted].submitted_at_ns < step.observed_at_ns)
         {
@@ -177,7 +178,7 @@ mod tests {
             (Work, 0, 205, 220),
             (Submit, 2, 220, 223),
             (Wait, 1, 223, 305),
-            // Nothing is known of the host between the last two observations.
+            // It is not known what the host did between the last two observations.
             (Wait, 2, 305, 404),
         ];
         assert_eq!(spans(&lanes), expected);
@@ -213,7 +214,7 @@ mod tests {
             (Submit, 0, 100, 130),
             (Wait, 0, 130, 206),
             (Work, 0, 206, 250),
-            // Without stamps nothing parts it.
+            // Without timestamps of the device the span is not divided.
             (Submit, 1, 250, 310),
         ];
         assert_eq!(spans(&lanes("fence", 0, steps)), expected);

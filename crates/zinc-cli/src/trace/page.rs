@@ -1,4 +1,4 @@
-//! The picture as a page of its own: with a title, a caption and the figures in a table. No scripts, nothing from elsewhere.
+//! An HTML page with the picture, a title, a caption and a table of the figures. It has no scripts and loads nothing.
 
 use super::picture::{self, Cut, escaped};
 use super::recorded::Recorded;

@@ -1,23 +1,23 @@
-//! A trace as Chrome's trace events, which <https://ui.perfetto.dev> and `chrome://tracing` open.
+//! Writes a trace as Chrome's trace events, which <https://ui.perfetto.dev> and `chrome://tracing` can open.
 
 use serde_json::{Value, json};
 
 use super::lanes::{Activity, Lanes};
 use super::recorded::{KEY, Recorded, Step};
 
-/// The one process of the file.
+/// The id of the only process in the file.
 const PROCESS: u32 = 1;
 
-/// The lanes, as threads of it.
+/// The ids of the threads that stand for the lanes.
 const LANES: [&str; 4] = ["host: submit", "host: wait", "host: work on the token", "GPU: steps"];
 const GPU_LANE: usize = 3;
 
-/// The whole file: trace events, and the trace itself under [`KEY`].
+/// The whole file: the trace events, and the trace itself under [`KEY`].
 pub(super) fn file(recorded: &Recorded, document: &Value) -> Value {
     json!({ "displayTimeUnit": "ns", "traceEvents": events(recorded), KEY: document })
 }
 
-/// Names of the lanes, and a complete event for each span. Times are microseconds since the first of them.
+/// The names of the lanes, and a complete event for each span. Times are in microseconds since the begin of the first span.
 fn events(recorded: &Recorded) -> Vec<Value> {
     let lanes = Lanes::of(recorded);
     let origin_ns = lanes.origin_ns();
@@ -85,7 +85,7 @@ fn microseconds(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-/// Thread 0 is taken for the idle thread by some viewers.
+/// No thread has the id 0, which some viewers take for the idle thread.
 fn thread(lane: usize) -> usize {
     lane + 1
 }
@@ -111,7 +111,7 @@ mod tests {
                 idle_ns: if position == 5 { 2_500 } else { 0 },
             }),
         };
-        // So late that microseconds as f64 would lose the nanoseconds, were they not counted from the first event.
+        // The times are so large that microseconds as f64 would lose the nanoseconds, if they were not counted from the first event.
         let origin = 1 << 60;
         Recorded {
             sync: "timeline".to_owned(),

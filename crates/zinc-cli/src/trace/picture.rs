@@ -1,19 +1,19 @@
-//! A trace as a picture: the host's band and the GPU's over one axis of time. Text in, text out; the SVG stands alone.
+//! Draws a trace as an SVG picture: the host's band and the GPU's band above one axis of time. The SVG needs no other file.
 
 use std::fmt::Write as _;
 
 use super::lanes::{Activity, GpuSpan, Lanes};
 use super::recorded::{Recorded, Step};
 
-/// Steps shown unless told otherwise: few enough for a gap of a hundredth of a step to be seen.
+/// How many steps are shown by default: few enough for a gap of a hundredth of a step to be seen.
 pub(crate) const DEFAULT_STEPS: u32 = 8;
 
 /// Which part of a trace is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// The first step; without it, so that the steps shown lie in the middle of the generation.
+    /// The first step that is shown. `None`: the steps shown are in the middle of the generation.
     pub(crate) from: Option<u32>,
-    /// How many, at least 1. Of several traces the one that takes longest for them sets the scale, and the others show more.
+    /// How many steps are shown, at least 1. Of several traces, the one whose steps take longest sets the scale, and the others show more.
     pub(crate) steps: u32,
 }
 
@@ -24,12 +24,12 @@ impl Default for Cut {
 }
 
 const WIDTH: f64 = 1200.0;
-/// Left of the bands: their names.
+/// Width of the names to the left of the bands.
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 20.0;
 const PLOT: f64 = WIDTH - LEFT - RIGHT;
 
-/// Heights of what a panel consists of, from its top.
+/// Vertical places of the parts of a panel from its top, and the heights of a band, a panel and the legend.
 const TITLE: f64 = 16.0;
 const FIGURES: f64 = 34.0;
 const HOST: f64 = 46.0;
@@ -40,19 +40,19 @@ const AXIS: f64 = GPU + BAND + 6.0;
 const PANEL: f64 = AXIS + 38.0;
 const LEGEND: f64 = 30.0;
 
-/// What is drawn at least this wide, so that it can be seen: a submit call is a thousandth of a step.
+/// The least width of a box, so that it can be seen: a submit call takes a thousandth of a step.
 const SLIVER: f64 = 1.2;
 
-/// Shown to the left and to the right of the steps, as a share of the time that they take.
+/// How much is shown to the left and to the right of the steps, as a share of the time that they take.
 const MARGIN: f64 = 0.02;
 
-/// About how wide a character is, at the size of the labels.
+/// About how wide a character of a label is.
 const CHARACTER: f64 = 6.3;
 
 /// The most ticks on an axis.
 const TICKS: f64 = 10.0;
 
-/// Colours that stay apart in grey and for the colour-blind; only what should not be there is saturated.
+/// Colours that can be told apart in grey and by the colour-blind. Only those of idle time, which should not be there, are saturated.
 const SUBMIT: &str = "#e69f00";
 const WAIT: &str = "#dddddd";
 const WORK: &str = "#7fbbe3";
@@ -62,7 +62,7 @@ const IDLE: &str = "#d7191c";
 const INK: &str = "#222222";
 const PALE: &str = "#666666";
 
-/// What a trace says in few words: name and value.
+/// The figures of a trace in few words, as names and values.
 pub(super) fn figures(recorded: &Recorded) -> Vec<(&'static str, String)> {
     let seam = &recorded.summary.decode;
     let rate = recorded.tokens_per_second.map(|rate| ("speed", format!("{rate:.1} tokens/s")));
@@ -95,11 +95,11 @@ pub(crate) fn svg(traces: &[Recorded], cut: Cut) -> String {
     svg.text
 }
 
-/// The part of a trace that is drawn.
+/// The part of a trace that one panel draws.
 struct View<'a> {
     recorded: &'a Recorded,
     lanes: Lanes,
-    /// Begin of the first step and end of the last that the cut names.
+    /// Begin of the first and end of the last step that the cut names, in nanoseconds.
     begin_ns: u64,
     end_ns: u64,
 }
@@ -112,7 +112,7 @@ impl<'a> View<'a> {
         let first = match cut.from {
             Some(from) => steps.partition_point(|step| step.step < from),
             None => {
-                // Steps of the generation that did something; the prompt's where there is none.
+                // The steps of the generation that were no no-ops, or those of the prompt if there are none.
                 let generated = steps.iter().position(|step| step.kind != "feed").unwrap_or(0);
                 let ran = steps[generated.min(steps.len())..].iter().take_while(|step| step.ran()).count();
                 generated + ran.saturating_sub(count) / 2
@@ -122,7 +122,7 @@ impl<'a> View<'a> {
         let spans: Vec<&GpuSpan> = lanes.gpu.iter().filter(|span| shown.contains(&span.of)).collect();
         let (begin_ns, end_ns) = match (spans.first(), spans.last()) {
             (Some(first), Some(last)) => (first.begin_ns, last.end_ns),
-            // Without stamps the host's times are all there is.
+            // Without timestamps of the device only the host's times are known.
             _ => {
                 let steps = &steps[shown];
                 (steps.first().map_or(0, |s| s.submitted_at_ns), steps.last().map_or(0, |s| s.observed_at_ns))
@@ -153,7 +153,7 @@ impl<'a> View<'a> {
     }
 
     fn host(&self, svg: &mut Svg, top: f64, scale: &Scale) {
-        // What is short comes last, so that it lies above what is next to it.
+        // Short spans are drawn last, so that they lie above their neighbours.
         for wanted in [Activity::Wait, Activity::Work, Activity::Submit] {
             for span in self.lanes.host.iter().filter(|span| span.activity == wanted) {
                 let Some((x, width)) = scale.place(span.begin_ns, span.end_ns) else { continue };
@@ -184,7 +184,7 @@ impl<'a> View<'a> {
             }
             if let Some((x, width)) = scale.place(span.end_ns - span.idle_ns, span.end_ns).filter(|_| span.idle_ns > 0)
             {
-                // When in the step it was is not recorded; before the sampling, and that comes last.
+                // It is not recorded when in the step the GPU idled. It was before sampling, which comes last.
                 let title = format!("GPU idle within the step: {}", microseconds_text(span.idle_ns as f64));
                 svg.rect(x, top + GPU + BAND / 2.0, width, BAND / 2.0, IDLE, &title);
             }
@@ -205,7 +205,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// What a step computes, in words.
+/// A description of what a step computes.
 fn named(step: &Step) -> String {
     match (step.ran(), step.tokens) {
         (false, _) => "a step without effect".to_owned(),
@@ -214,19 +214,19 @@ fn named(step: &Step) -> String {
     }
 }
 
-/// Time to places on the page.
+/// Converts times to places in the picture.
 struct Scale {
     begin_ns: u64,
     span_ns: f64,
 }
 
 impl Scale {
-    /// Where a time lies that is so many nanoseconds after the first step's begin.
+    /// The place of a time that is `ns` after the begin of the first step.
     fn x(&self, ns: f64) -> f64 {
         LEFT + PLOT * (ns / self.span_ns + MARGIN) / (1.0 + 2.0 * MARGIN)
     }
 
-    /// Left edge and width of a span; `None` where it is outside.
+    /// Left edge and width of a span; `None` if it is outside of the picture.
     fn place(&self, begin_ns: u64, end_ns: u64) -> Option<(f64, f64)> {
         let relative =
             |ns: u64| if ns >= self.begin_ns { (ns - self.begin_ns) as f64 } else { -((self.begin_ns - ns) as f64) };
@@ -240,7 +240,7 @@ impl Scale {
     }
 }
 
-/// Ticks at round numbers, with a unit that suits them.
+/// The ticks of the axis at round numbers, with a suitable unit.
 fn axis(svg: &mut Svg, top: f64, scale: &Scale) {
     let step = round_step(scale.span_ns / TICKS);
     let (unit_ns, unit) = match step {
@@ -258,7 +258,7 @@ fn axis(svg: &mut Svg, top: f64, scale: &Scale) {
     }
 }
 
-/// The smallest of 1, 2, 5, 10, 20, ... that is no less; 1 at the least.
+/// The smallest of 1, 2, 5, 10, 20, ... that is not less than the number, and at least 1.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.max(1.0).log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|digit| digit * power).find(|step| *step >= least).unwrap_or(10.0 * power)
@@ -281,13 +281,13 @@ fn legend(svg: &mut Svg, top: f64) {
     svg.text(WIDTH - RIGHT, top + 10.0, &format!(r#"text-anchor="end" fill="{PALE}""#), "numbers: positions of tokens");
 }
 
-/// Nanoseconds in microseconds: a decimal where it says something.
+/// Nanoseconds as text in microseconds, with a decimal for small numbers.
 fn microseconds_text(ns: f64) -> String {
     let microseconds = ns / 1e3;
     if microseconds < 100.0 { format!("{microseconds:.1} µs") } else { format!("{microseconds:.0} µs") }
 }
 
-/// Nanoseconds in the unit that suits them.
+/// Nanoseconds as text in a suitable unit.
 fn time_text(ns: f64) -> String {
     match ns {
         ns if ns < 1e6 => microseconds_text(ns),
@@ -296,7 +296,7 @@ fn time_text(ns: f64) -> String {
     }
 }
 
-/// Text as it may stand in XML, between tags and in attributes. Characters that XML has no way to write become the replacement character.
+/// Escapes text for XML, between tags and in attributes. Characters that XML cannot represent become the replacement character.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -314,7 +314,7 @@ pub(super) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// SVG, element by element.
+/// Writes SVG, element by element.
 #[derive(Default)]
 struct Svg {
     text: String,
@@ -325,7 +325,7 @@ impl Svg {
         writeln!(self.text, "{element}").expect("a string takes everything");
     }
 
-    /// A filled box with a title, which viewers show when one points at it.
+    /// Adds a filled box with a title, which viewers show when the pointer is above it.
     fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, colour: &str, title: &str) {
         let edge = if colour == NO_OP { r##" stroke="#999999" stroke-dasharray="3 2""## } else { "" };
         let title = if title.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(title)) };
@@ -340,7 +340,7 @@ impl Svg {
         ));
     }
 
-    /// Positions in the middle of a box, where there is room.
+    /// Adds the positions of a step in the middle of its box, if there is room.
     fn number(&mut self, x: f64, y: f64, width: f64, text: &str) {
         if width >= CHARACTER * (text.len() as f64 + 0.5) {
             self.text(x + width / 2.0, y + BAND / 2.0 + 4.0, r#"text-anchor="middle""#, text);
@@ -360,12 +360,12 @@ mod tests {
     use super::super::recorded::{SeamSummary, Stamps, Summary};
     use super::*;
 
-    /// Steps of `length` microseconds, one every `period`.
+    /// A trace of steps that take `length` microseconds, one every `period`.
     fn recorded(sync: &str, depth: u32, count: u32, length: u64, period: u64) -> Recorded {
         let step = |step: u32| {
             let begin_ns = 1_000_000_000 + u64::from(step) * period * 1000;
             let end_ns = begin_ns + length * 1000;
-            // With a fence submitted just before it begins, otherwise one period earlier.
+            // With a fence a step is submitted just before it begins, and otherwise one period earlier.
             let submitted_at_ns = if sync == "fence" { begin_ns - 30_000 } else { begin_ns - period * 1000 };
             let submit_done_ns = if sync == "fence" { end_ns + 20_000 } else { submitted_at_ns + 3_000 };
             Step {
@@ -401,7 +401,7 @@ mod tests {
         text.matches(part).count()
     }
 
-    /// Every element is closed, and nothing is a number that is none.
+    /// Checks that every element is closed, and that no number is NaN or infinite.
     #[track_caller]
     fn check(svg: &str) {
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{svg}");
@@ -429,11 +429,11 @@ mod tests {
         let text = svg(&[recorded("timeline", 4, 20, 10_000, 10_002)], Cut::default());
         check(&text);
         let gaps: Vec<&str> = text.lines().filter(|line| line.contains("<title>GPU idle: 2.0 µs")).collect();
-        // Seven between the eight steps, and one on either side.
+        // There are seven gaps between the eight steps, and one on either side.
         assert_eq!(gaps.len(), 9, "{text}");
         assert!(gaps.iter().all(|gap| gap.contains("width=\"1.2\"")), "{text}");
         assert_eq!(count(&text, ">2.0 µs</text>"), 9, "{text}");
-        // 20 steps, of which the middle 8 are shown, and slivers of those next to them.
+        // Of the 20 steps the middle 8 are shown, and narrow parts of those next to them.
         let steps: Vec<u32> = (40..60).filter(|n| text.contains(&format!("GPU computes token {n}:"))).collect();
         assert_eq!(steps, (45..=54).collect::<Vec<_>>());
     }

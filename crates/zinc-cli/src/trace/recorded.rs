@@ -1,4 +1,4 @@
-//! A trace as it lies in a file, and reading it back.
+//! The form of a trace in its file: writing it, and reading it back.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use zinc_sched::{Completion, Quantiles, TraceSummary};
 
-/// Where the trace lies in the file. Viewers of trace events pass over keys that they do not know.
+/// The key of the trace in the file. Viewers of trace events ignore keys that they do not know.
 pub(super) const KEY: &str = "zinc";
 
 /// How a trace was taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken<'a> {
-    /// How the host followed the GPU, as on the command line.
+    /// How the host followed the GPU, by its name on the command line.
     pub(crate) sync: &'a str,
-    /// Steps in flight.
+    /// How many steps were in flight.
     pub(crate) depth: u32,
-    /// Busy time added after every token.
+    /// Busy time that was added after every token.
     pub(crate) host_work: Duration,
-    /// The device's name.
+    /// The name of the device.
     pub(crate) device: &'a str,
 }
 
 impl Taken<'_> {
-    /// All that is kept of a traced generation.
+    /// The JSON document of a traced generation.
     ///
     /// # Panics
     /// If the generation was not traced.
@@ -45,25 +45,25 @@ impl Taken<'_> {
     }
 }
 
-/// What pictures and trace events need of a trace. What a file has beyond that is passed over.
+/// The part of a trace file that pictures and trace events need. The rest of a file is ignored.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Recorded {
     /// How the host followed the GPU.
     pub(crate) sync: String,
     /// Steps in flight.
     pub(crate) depth: u32,
-    /// The device's name; empty where the file does not say.
+    /// The name of the device; empty if the file does not have it.
     #[serde(default)]
     pub(crate) device: String,
     /// Busy time added after every token.
     #[serde(default)]
     pub(crate) host_work_us: u64,
-    /// Of the generation.
+    /// The summary of the generation.
     #[serde(default)]
     pub(crate) tokens_per_second: Option<f64>,
     #[serde(default)]
     pub(crate) summary: Summary,
-    /// In the order in which they were submitted.
+    /// The steps, in the order in which they were submitted.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -82,44 +82,44 @@ pub(crate) struct SeamSummary {
     pub(crate) submitted_ahead_share: Option<f64>,
 }
 
-/// A step: a [`StepTrace`](zinc_sched::StepTrace), whose kind and status are kept as the words they are written as.
+/// A step: a [`StepTrace`](zinc_sched::StepTrace) whose kind and status are the words in the file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Step {
-    /// Steps before it in the sequence.
+    /// How many steps of the sequence come before it.
     pub(crate) step: u32,
     #[serde(rename = "shape")]
     pub(crate) kind: String,
-    /// Position of the first token that went in.
+    /// Position of its first input token.
     pub(crate) position: u32,
-    /// Tokens that it sampled.
+    /// How many tokens it sampled.
     #[serde(default)]
     pub(crate) tokens: u32,
     pub(crate) status: String,
     pub(crate) submitted_at_ns: u64,
     pub(crate) submit_done_ns: u64,
     pub(crate) observed_at_ns: u64,
-    /// Absent where the device takes no timestamps.
+    /// When the device ran it; `None` if it takes no timestamps.
     #[serde(default)]
     pub(crate) gpu: Option<Stamps>,
 }
 
-/// When the device ran a step.
+/// When the device ran a step, in nanoseconds on the host's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Stamps {
     pub(crate) begin_ns: u64,
     pub(crate) end_ns: u64,
-    /// How long it idled in between.
+    /// How long the device idled inside the step.
     #[serde(default)]
     pub(crate) idle_ns: u64,
 }
 
 impl Step {
-    /// Whether it did anything.
+    /// Whether it was no no-op.
     pub(super) fn ran(&self) -> bool {
         self.status != "no_op"
     }
 
-    /// The positions that it computed, briefly: `7`, or `7-9` for a step of several tokens.
+    /// The positions that it computed: `7`, or `7-9` for a step of several tokens.
     pub(super) fn positions(&self) -> String {
         let first = self.position;
         match self.tokens {
@@ -130,7 +130,7 @@ impl Step {
 }
 
 impl Recorded {
-    /// From what [`Taken::document`] has written.
+    /// Reads the document that [`Taken::document`] has written.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -138,7 +138,7 @@ impl Recorded {
         Self::deserialize(document).map_err(|error| format!("no trace of zinc: {error}"))
     }
 
-    /// How it was taken, in words.
+    /// A description of how the trace was taken.
     pub(super) fn title(&self) -> String {
         let Self { sync, depth, host_work_us, .. } = self;
         let how = match &sync[..] {
@@ -152,7 +152,7 @@ impl Recorded {
     }
 }
 
-/// From the text of a file.
+/// Reads a trace from the text of a file.
 ///
 /// # Errors
 /// What is wrong with it.
