@@ -88,7 +88,8 @@ impl HostModel {
         // The fence baseline has nothing in flight while the host looks at a token.
         let depth = if args.sync == Sync::Timeline { args.depth } else { InflightDepth::ONE };
         let speculation = args.draft.speculation();
-        let options = EngineOptions { depth, host_work, speculation, ..EngineOptions::default() };
+        let options =
+            EngineOptions::default().with_depth(depth).with_host_work(host_work).with_speculation(speculation);
         let clock = FnClock(host_now_ns);
         let (handle, vulkan, name) = match open(&args.device)? {
             Place::Interpreter => {
@@ -100,7 +101,15 @@ impl HostModel {
                 let draft_source = self.draft_source(&args.draft, &device, act)?;
                 let loaded = self.load_onto(&device, act, args.draft.batch())?;
                 let (sync, queues) = (args.sync.into(), args.queues.queues());
-                let model = VulkanModel::new(loaded, VulkanOptions { sync, depth, act, stamps, queues, draft_source })?;
+                let model = VulkanModel::new(
+                    loaded,
+                    VulkanOptions::new(depth)
+                        .with_sync(sync)
+                        .with_act(act)
+                        .with_stamps(stamps)
+                        .with_queues(queues)
+                        .with_draft_source(draft_source),
+                )?;
                 (Engine::spawn(model, clock, options)?, Some(vulkan), device.facts().name.clone())
             }
         };
@@ -150,7 +159,7 @@ impl HostModel {
         let weights = &self.model.weights;
         let progress = output::progress_bytes(weights.bytes(), "loading");
         let pipelines = Arc::new(Pipelines::new(device.clone()));
-        let options = LoadOptions { cache: self.cache, batch };
+        let options = LoadOptions::new(self.cache, batch);
         let loaded = DeviceModel::load(&pipelines, &self.model, options, &mut |bytes| progress.set_position(bytes))?;
         progress.finish_and_clear();
         let plan = |kind| StepPlan::new(weights, kind, act);
@@ -194,7 +203,7 @@ pub(crate) fn cache_of(context: u32, types: &CacheTypeArgs) -> CacheOptions {
         CacheType::F16 => CacheFormat::F16,
         CacheType::F32 => CacheFormat::F32,
     };
-    CacheOptions { context, key_format: format(types.cache_type_k), value_format: format(types.cache_type_v) }
+    CacheOptions::new(context, format(types.cache_type_k), format(types.cache_type_v))
 }
 
 /// The chat template of a file.
@@ -296,7 +305,7 @@ pub(crate) fn logits(
         }
         Place::Vulkan { vulkan, device } => {
             let act = args.act.into();
-            let options = VulkanOptions { act, ..VulkanOptions::new(InflightDepth::ONE) };
+            let options = VulkanOptions::new(InflightDepth::ONE).with_act(act);
             let mut model = VulkanModel::new(host.load_onto(&device, act, 1)?, options)?;
             model.score(ids, sink)?;
             drop(model);

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::open(&instance, &DevicePlan::choose(&instance.adapters()?, &Wants::default())?)?;
     let pipelines = Arc::new(Pipelines::new(device.clone()));
     let model = Arc::new(Model::open(&path)?);
-    let cache = CacheOptions { context: 16, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
+    let cache = CacheOptions::new(16, CacheFormat::F16, CacheFormat::F16);
     let start = Instant::now();
     let _loaded = DeviceModel::load(&pipelines, &model, cache, &mut |_| {})?;
     let seconds = start.elapsed().as_secs_f64();

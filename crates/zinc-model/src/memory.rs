@@ -11,12 +11,21 @@ const WEIGHT_BUFFER_BYTES: u64 = 1 << 30;
 
 /// What a model on a device is prepared for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LoadOptions {
     /// The size and the formats of its KV cache.
     pub cache: CacheOptions,
     /// The most tokens that a step can take, 1 to [`MAX_BATCH`](zinc_kernels::ops::MAX_BATCH). There are as many copies of the activations.
     /// More than one is of use for speculative decoding only.
     pub batch: u32,
+}
+
+impl LoadOptions {
+    /// Options for this cache and for steps of at most `batch` tokens.
+    #[must_use]
+    pub const fn new(cache: CacheOptions, batch: u32) -> Self {
+        Self { cache, batch }
+    }
 }
 
 impl From<CacheOptions> for LoadOptions {

@@ -10,7 +10,7 @@ use zinc_model::plan::{CacheOptions, Op, PlanKind, Sizes, StepPlan};
 fn weights_count_as_they_lie_on_a_device() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny/qwen3moe-a-q4_k_m.gguf");
     let model = Model::open(&path).expect("a tiny model opens");
-    let cache = CacheOptions { context: 16, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
+    let cache = CacheOptions::new(16, CacheFormat::F16, CacheFormat::F16);
     let sizes = Sizes { config: &model.config, cache };
     let ops = StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::Q16).ops;
     let Some(Op::Gather { table }) = ops.first() else { panic!("a step begins with {:?}", ops.first()) };

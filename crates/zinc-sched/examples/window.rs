@@ -12,13 +12,10 @@ fn main() -> Result<()> {
     for depth in [1, 4] {
         let clock = ManualClock::new();
         let model = FakeModel::new(FakeOptions::default(), clock.clone());
-        let options = EngineOptions {
-            depth: InflightDepth::new(depth)?,
-            host_work: Duration::from_micros(500),
-            ..EngineOptions::default()
-        };
+        let options =
+            EngineOptions::default().with_depth(InflightDepth::new(depth)?).with_host_work(Duration::from_micros(500));
         let engine = Engine::spawn(model, clock, options)?;
-        let request = Request { max_tokens: Some(6), trace: Tracing::On, ..Request::new([3, 1, 4], []) };
+        let request = Request::new([3, 1, 4], []).with_max_tokens(6).with_trace(Tracing::On);
         let (tokens, completion) = engine.generate(request)?.complete()?;
         let trace = completion.trace.expect("the trace was asked for");
 

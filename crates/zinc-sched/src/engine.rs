@@ -18,8 +18,9 @@ use crate::speculation::{SpeculationMode, SpeculationPolicy, SpeculationStats};
 use crate::trace::Trace;
 use crate::window::Window;
 
-/// How an engine drives its model.
+/// How an engine drives its model. [`EngineOptions::default`] makes options, whose fields can then be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EngineOptions {
     /// How many steps may be in flight.
     pub depth: InflightDepth,
@@ -40,6 +41,36 @@ impl Default for EngineOptions {
             speculation: SpeculationMode::Automatic,
             host_work: Duration::ZERO,
         }
+    }
+}
+
+impl EngineOptions {
+    /// The same options with this in-flight depth.
+    #[must_use]
+    pub fn with_depth(mut self, depth: InflightDepth) -> Self {
+        self.depth = depth;
+        self
+    }
+
+    /// The same options with room for this many waiting requests.
+    #[must_use]
+    pub fn with_queue_capacity(mut self, queue_capacity: usize) -> Self {
+        self.queue_capacity = queue_capacity;
+        self
+    }
+
+    /// The same options with this mode of speculation.
+    #[must_use]
+    pub fn with_speculation(mut self, speculation: SpeculationMode) -> Self {
+        self.speculation = speculation;
+        self
+    }
+
+    /// The same options with this busy time for every delivered token.
+    #[must_use]
+    pub fn with_host_work(mut self, host_work: Duration) -> Self {
+        self.host_work = host_work;
+        self
     }
 }
 

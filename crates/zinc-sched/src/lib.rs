@@ -13,7 +13,7 @@
 //! let clock = ManualClock::new();
 //! let model = FakeModel::new(FakeOptions::default(), clock.clone());
 //! let engine = Engine::spawn(model, clock, EngineOptions::default())?;
-//! let request = Request { max_tokens: Some(5), ..Request::new([3, 1, 4], []) };
+//! let request = Request::new([3, 1, 4], []).with_max_tokens(5);
 //! let mut received = 0;
 //! for event in engine.generate(request)? {
 //!     match event {

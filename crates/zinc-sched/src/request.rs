@@ -24,8 +24,9 @@ pub enum Tracing {
     On,
 }
 
-/// A prompt to continue.
+/// A prompt to continue. [`Request::new`] makes one, whose fields can then be set.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Request {
     /// The whole prompt. No steps are needed for leading tokens that the cache still holds.
     pub prompt: Vec<u32>,
@@ -56,6 +57,48 @@ impl Request {
             logprobs: None,
             trace: Tracing::Off,
         }
+    }
+
+    /// The same request for at most this many tokens; `None` is as many as the context has room for.
+    #[must_use]
+    pub fn with_max_tokens(mut self, max_tokens: impl Into<Option<u32>>) -> Self {
+        self.max_tokens = max_tokens.into();
+        self
+    }
+
+    /// The same request with these sampling parameters.
+    #[must_use]
+    pub fn with_sampling(mut self, sampling: Sampling) -> Self {
+        self.sampling = sampling;
+        self
+    }
+
+    /// The same request with this control of tokens by the host.
+    #[must_use]
+    pub fn with_control(mut self, control: Control) -> Self {
+        self.control = control;
+        self
+    }
+
+    /// The same request with these end-of-generation ids.
+    #[must_use]
+    pub fn with_eog(mut self, eog: impl Into<Arc<[u32]>>) -> Self {
+        self.eog = eog.into();
+        self
+    }
+
+    /// The same request with log-probabilities of this many of the likeliest tokens; `None` is no log-probabilities.
+    #[must_use]
+    pub fn with_logprobs(mut self, logprobs: impl Into<Option<u32>>) -> Self {
+        self.logprobs = logprobs.into();
+        self
+    }
+
+    /// The same request with its steps traced or not.
+    #[must_use]
+    pub fn with_trace(mut self, trace: Tracing) -> Self {
+        self.trace = trace;
+        self
     }
 
     /// Compares the request with the model's limits.

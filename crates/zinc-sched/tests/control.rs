@@ -18,7 +18,7 @@ const FEEDS: usize = 3;
 const BUDGET: u32 = 12;
 
 fn controlled(chooser: Chooser, prompt: &[u32], behaviour: Behaviour) -> Request {
-    Request { control: chooser.control(prompt, VOCABULARY, behaviour), ..request(prompt, BUDGET) }
+    request(prompt, BUDGET).with_control(chooser.control(prompt, VOCABULARY, behaviour))
 }
 
 fn expected(chooser: Chooser) -> Vec<u32> {
@@ -54,7 +54,7 @@ fn every_depth_gives_the_tokens_of_a_loop_without_a_window() {
             for k in DEPTHS {
                 let (mut engine, probe) = engine(depth(k), FakeOptions::default());
                 let request = controlled(chooser, &PROMPT, Behaviour::default());
-                let request = Request { sampling: sampling.clone(), ..request };
+                let request = request.with_sampling(sampling.clone());
                 let (tokens, completion) = run(&mut engine, &request).unwrap();
                 assert_eq!((&tokens, completion.reason), (&expected, FinishReason::Length), "{chooser:?}, depth {k}");
                 assert_eq!((completion.overshoot_steps, probe.cancels()), (0, 0));
@@ -75,7 +75,7 @@ fn an_end_of_generation_id_ends_at_every_point() {
             for (k, eog_slots) in DEPTHS.into_iter().flat_map(|k| [(k, 0), (k, 1)]) {
                 let (mut engine, _) = engine(depth(k), FakeOptions { eog_slots, ..FakeOptions::default() });
                 let request = controlled(chooser, &PROMPT, Behaviour::default());
-                let request = Request { eog: [all[end]].into(), ..request };
+                let request = request.with_eog([all[end]]);
                 let (tokens, completion) = run(&mut engine, &request).unwrap();
                 let context = format!("{chooser:?}, depth {k}, {eog_slots} slots");
                 assert_eq!((&tokens[..], completion.reason), (&all[..first], FinishReason::Stop { token: all[end] }));
@@ -111,7 +111,7 @@ fn device_times(chooser: Chooser, k: u32, work: Duration) -> (u64, u64) {
     let model = FakeModel::new(FakeOptions::default(), clock.clone());
     let mut engine = Engine::new(model, clock.clone(), depth(k)).unwrap();
     let request = controlled(chooser, &[3], Behaviour::working(&clock, work));
-    let (_, completion) = run(&mut engine, &Request { trace: Tracing::On, ..request }).unwrap();
+    let (_, completion) = run(&mut engine, &request.with_trace(Tracing::On)).unwrap();
     let decode = TraceSummary::of(&completion.trace.unwrap()).decode;
     assert_eq!(decode.pairs, u64::from(BUDGET) - 1);
     (decode.gpu_step_ns.unwrap().max / 1000, decode.idle_gap_ns.unwrap().max / 1000)
@@ -260,7 +260,7 @@ fn biases_of_the_request_count_for_whether_anything_is_left() {
     for (ids, ends) in [(&[0, 1][..], false), (&[0, 1, 2], true)] {
         let (mut engine, _) = engine(depth(4), FakeOptions::default());
         let sampling = Sampling { logit_bias: banned(ids), ..Sampling::GREEDY };
-        let request = Request { sampling, control: Control::masked(|| Ok(Only)), ..request(&PROMPT, 3) };
+        let request = request(&PROMPT, 3).with_sampling(sampling).with_control(Control::masked(|| Ok(Only)));
         assert_eq!(run(&mut engine, &request).is_err(), ends, "{ids:?} are banned");
     }
 }
@@ -272,7 +272,7 @@ fn a_control_that_is_not_made_ends_its_request_before_it_begins() {
         Control::HostFed(std::sync::Arc::new(|| Err("no grammar".into()))),
     ] {
         let (mut engine, probe) = engine(depth(4), FakeOptions::default());
-        let error = run(&mut engine, &Request { control, ..request(&PROMPT, 3) }).unwrap_err();
+        let error = run(&mut engine, &request(&PROMPT, 3).with_control(control)).unwrap_err();
         assert_eq!(error.to_string(), "choosing the token at position 4: no grammar");
         assert_eq!(probe.calls(), []);
         assert_usable(&mut engine, &[]);
@@ -382,7 +382,7 @@ fn a_gate_that_does_not_open_ends_the_engine() {
 #[test]
 fn what_the_host_decides_is_not_drafted() {
     for chooser in Chooser::HOST {
-        let options = zinc_sched::EngineOptions { speculation: zinc_sched::SpeculationMode::Always, ..depth(4) };
+        let options = depth(4).with_speculation(zinc_sched::SpeculationMode::Always);
         let (mut engine, probe) = engine(options, drafting(7, 0, FakeOptions::default()));
         let (tokens, completion) = run(&mut engine, &controlled(chooser, &PROMPT, Behaviour::default())).unwrap();
         assert_eq!((tokens, completion.speculation_stats.steps), (expected(chooser), 0));

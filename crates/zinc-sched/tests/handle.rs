@@ -72,7 +72,7 @@ fn events_come_in_order_and_end_once() {
 
 #[test]
 fn queued_requests_are_answered_in_turn() {
-    let (engine, probe) = spawn(EngineOptions { queue_capacity: 64, ..depth(4) }, FakeOptions::default());
+    let (engine, probe) = spawn(depth(4).with_queue_capacity(64), FakeOptions::default());
     let prompts: Vec<[u32; 3]> = (0..40).map(|i| [i % 2, i % 7, i]).collect();
     let generations: Vec<_> = prompts.iter().map(|prompt| engine.generate(request(prompt, 5)).unwrap()).collect();
     for (prompt, generation) in prompts.iter().zip(generations) {
@@ -89,7 +89,7 @@ fn queued_requests_are_answered_in_turn() {
 
 #[test]
 fn many_threads_share_one_engine() {
-    let (engine, _) = spawn(EngineOptions { queue_capacity: 64, ..depth(4) }, FakeOptions::default());
+    let (engine, _) = spawn(depth(4).with_queue_capacity(64), FakeOptions::default());
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let engine = &engine;
@@ -106,7 +106,7 @@ fn many_threads_share_one_engine() {
 
 #[test]
 fn a_full_queue_refuses_with_its_capacity() {
-    let (engine, _, gate) = spawn_gated(EngineOptions { queue_capacity: 2, ..depth(4) }, FakeOptions::default(), 0);
+    let (engine, _, gate) = spawn_gated(depth(4).with_queue_capacity(2), FakeOptions::default(), 0);
     let running = engine.generate(request(&[1], 3)).unwrap();
     gate.wait_until_reached();
     let waiting = [(); 2].map(|()| engine.generate(request(&[2], 3)).unwrap());

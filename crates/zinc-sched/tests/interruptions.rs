@@ -124,7 +124,7 @@ fn a_model_that_fails_at_any_step_is_never_touched_again() {
     for (chooser, k) in CHOOSERS.into_iter().flat_map(|chooser| DEPTHS.map(|k| (chooser, k))) {
         let all = chooser.continuation(&PROMPT, BUDGET as usize, &Sampling::GREEDY, VOCABULARY);
         let control = chooser.control(&PROMPT, VOCABULARY, Behaviour::default());
-        let request = Request { control, ..request(&PROMPT, BUDGET) };
+        let request = request(&PROMPT, BUDGET).with_control(control);
         for step in 0..FEEDS + u64::from(BUDGET) {
             let stall = Fault::Stall { step, patience: Duration::from_secs(10) };
             for fault in [Fault::Wait { step }, stall, Fault::Submit { step }, Fault::WrongPosition { step }] {
@@ -178,7 +178,7 @@ fn logits_that_are_not_finite_end_the_request_and_not_the_engine() {
     for (chooser, k) in CHOOSERS.into_iter().flat_map(|chooser| DEPTHS.map(|k| (chooser, k))) {
         let all = chooser.continuation(&PROMPT, BUDGET as usize, &Sampling::GREEDY, VOCABULARY);
         let control = chooser.control(&PROMPT, VOCABULARY, Behaviour::default());
-        let request = Request { control, ..request(&PROMPT, BUDGET) };
+        let request = request(&PROMPT, BUDGET).with_control(control);
         for decoded in 0..u64::from(BUDGET) {
             let step = FEEDS + decoded;
             let (mut engine, _) =

@@ -30,14 +30,14 @@ fn kinds(prompt: &[u32], count: u32) -> Vec<(Request, Vec<u32>)> {
         .map(|chooser| {
             let control = chooser.control(prompt, VOCABULARY, Behaviour::default());
             let tokens = chooser.continuation(prompt, count as usize, &Sampling::GREEDY, VOCABULARY);
-            (Request { control, ..request(prompt, count) }, tokens)
+            (request(prompt, count).with_control(control), tokens)
         })
         .into()
 }
 
 #[test]
 fn a_reader_that_comes_late_misses_nothing() {
-    let (engine, _) = spawn(EngineOptions { queue_capacity: 64, ..depth(4) }, FakeOptions::default());
+    let (engine, _) = spawn(depth(4).with_queue_capacity(64), FakeOptions::default());
     let requests: Vec<_> = (0..8).flat_map(|i| kinds(&[i, 1, 2], 30)).collect();
     let generations: Vec<_> = requests.iter().map(|(request, _)| engine.generate(request.clone()).unwrap()).collect();
     engine.generate(request(&[9], 1)).unwrap().complete().unwrap();
@@ -50,7 +50,7 @@ fn a_reader_that_comes_late_misses_nothing() {
 
 #[test]
 fn a_reader_that_never_comes_holds_nobody_up() {
-    let (engine, probe) = spawn(EngineOptions { queue_capacity: 64, ..depth(4) }, FakeOptions::default());
+    let (engine, probe) = spawn(depth(4).with_queue_capacity(64), FakeOptions::default());
     let unread: Vec<Generation> =
         kinds(&[1, 2, 3], 50).into_iter().map(|(request, _)| engine.generate(request).unwrap()).collect();
     let (tokens, _) = engine.generate(request(&[4, 5], 20)).unwrap().complete().unwrap();
@@ -139,7 +139,7 @@ fn generations_are_cancelled_in_any_order() {
 
 #[test]
 fn cancels_from_many_threads_leave_the_engine_whole() {
-    let (engine, _) = spawn(EngineOptions { queue_capacity: 1024, ..depth(4) }, FakeOptions::default());
+    let (engine, _) = spawn(depth(4).with_queue_capacity(1024), FakeOptions::default());
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let engine = &engine;
@@ -251,7 +251,7 @@ fn engines_of_other_depths_go_on_with_the_cache_of_the_one_before() {
     let mut prompt = vec![1, 2, 3];
     for (round, k) in DEPTHS.into_iter().chain(DEPTHS.into_iter().rev()).enumerate() {
         let speculation = if round % 2 == 0 { SpeculationMode::Always } else { SpeculationMode::Off };
-        let options = EngineOptions { speculation, ..depth(k) };
+        let options = depth(k).with_speculation(speculation);
         let mut engine = Engine::new(Lent(&mut model), clock.clone(), options).unwrap().with_cache(kv);
         let (request, expected) = kinds(&prompt, 4).swap_remove(round % 3);
         let mut tokens = Vec::new();

@@ -106,12 +106,10 @@ fn conversation() -> impl Strategy<Value = Conversation> {
         let (step_us, no_op_us, submit_us, eog_slots, non_finite) = device;
         let depth = InflightDepth::new(depth).unwrap();
         Conversation {
-            engine: EngineOptions {
-                depth,
-                speculation,
-                host_work: Duration::from_micros(host_work_us),
-                ..EngineOptions::default()
-            },
+            engine: EngineOptions::default()
+                .with_depth(depth)
+                .with_speculation(speculation)
+                .with_host_work(Duration::from_micros(host_work_us)),
             fake: FakeOptions {
                 limits: ModelLimits {
                     context_tokens: CONTEXT,
@@ -207,15 +205,13 @@ fn hold(conversation: Conversation) -> Result<(), TestCaseError> {
             Cut::ByControl(at, turn) => Behaviour::turning(at, turn),
             Cut::Nothing | Cut::InWait(_) | Cut::AfterTokens(_) => Behaviour::default(),
         };
-        let request = Request {
-            max_tokens: ask.max_tokens,
-            sampling: ask.sampling,
-            control: ask.chooser.control(&prompt, VOCABULARY, behaviour),
-            logprobs: ask.logprobs,
-            eog: ask.eog.into(),
-            trace: Tracing::On,
-            prompt,
-        };
+        let control = ask.chooser.control(&prompt, VOCABULARY, behaviour);
+        let request = Request::new(prompt, ask.eog)
+            .with_max_tokens(ask.max_tokens)
+            .with_sampling(ask.sampling)
+            .with_control(control)
+            .with_logprobs(ask.logprobs)
+            .with_trace(Tracing::On);
         *alarm.lock().unwrap() = if let Cut::InWait(waits) = ask.cut { Some((waits, cancel.clone())) } else { None };
         let most = if let Cut::AfterTokens(count) = ask.cut { count } else { usize::MAX };
         let mut outlet = Scheduled { tokens: Vec::new(), cancel, most };

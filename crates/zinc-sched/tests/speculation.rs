@@ -20,7 +20,7 @@ const FEEDS: u32 = 3;
 const SPECULATIONS: [SpeculationMode; 3] = [SpeculationMode::Off, SpeculationMode::Automatic, SpeculationMode::Always];
 
 fn speculating(speculation: SpeculationMode, k: u32) -> EngineOptions {
-    EngineOptions { speculation, ..depth(k) }
+    depth(k).with_speculation(speculation)
 }
 
 /// Drafts per step, and one in how many is wrong: none, all, and some.
@@ -51,7 +51,7 @@ fn speculation_changes_no_token() {
                 let (mut engine, probe) =
                     engine(speculating(speculation, k), drafting(drafts, wrong, FakeOptions::default()));
                 for budget in [1, 2, 3, 8, 9, 17, 40] {
-                    let request = Request { sampling: sampling.clone(), ..request(&PROMPT, budget) };
+                    let request = request(&PROMPT, budget).with_sampling(sampling.clone());
                     let (tokens, completion) = run(&mut engine, &request).unwrap();
                     let context =
                         format!("{speculation:?}, depth {k}, {drafts} drafts, wrong {wrong}, budget {budget}");
@@ -91,7 +91,7 @@ fn an_end_of_generation_id_ends_at_every_point_whether_the_device_knows_it_or_no
             for eog_slots in [0, 1, 2] {
                 let fake = FakeOptions { eog_slots, ..drafting(drafts, wrong, scripted(&script)) };
                 let (mut engine, _) = engine(speculating(SpeculationMode::Always, k), fake);
-                let request = Request { eog: [6, 7].into(), ..request(&[1, 2, 3], BUDGET as u32) };
+                let request = request(&[1, 2, 3], BUDGET as u32).with_eog([6, 7]);
                 let (tokens, completion) = run(&mut engine, &request).unwrap();
                 assert_eq!(tokens, script[..end], "depth {k}, end {end}, {drafts} drafts, wrong {wrong}");
                 assert_eq!(completion.reason, FinishReason::Stop { token: 7 });
@@ -143,7 +143,7 @@ fn a_cancel_before_the_end_of_generation_within_a_run_is_a_cancel() {
         let fake = drafting(7, 0, scripted(&[100, 101, 7]));
         let (mut engine, _) = engine(speculating(speculation, k), fake);
         let mut outlet = CancelAfter { tokens: Vec::new(), count: 2 };
-        let completion = engine.run(&Request { eog: [7].into(), ..request(&PROMPT, 20) }, &mut outlet).unwrap();
+        let completion = engine.run(&request(&PROMPT, 20).with_eog([7]), &mut outlet).unwrap();
         assert_eq!(completion.reason, FinishReason::Cancelled, "{speculation:?}, depth {k}");
         assert_eq!(engine.kv().tokens(), [3, 1, 4, 1, 100]);
     }
@@ -169,7 +169,7 @@ fn a_cancel_during_any_step_delivers_nothing_of_that_step() {
             let model = FakeModel::new(fake, clock.clone()).on_wait(hook);
             let mut engine = Engine::new(model, clock, speculating(SpeculationMode::Always, k)).unwrap();
             let mut outlet = Cancellable { tokens: Vec::new(), cancel };
-            let request = Request { trace: Tracing::On, ..request(&PROMPT, BUDGET) };
+            let request = request(&PROMPT, BUDGET).with_trace(Tracing::On);
             let completion = engine.run(&request, &mut outlet).unwrap();
             // Steps that brought several tokens each may have ended the sequence before that step was waited for.
             let trace = completion.trace.unwrap();
@@ -205,7 +205,7 @@ fn accepted_drafts_are_counted() {
 #[test]
 fn an_end_in_the_first_step_accepts_nothing() {
     let (mut engine, _) = engine(speculating(SpeculationMode::Always, 4), drafting(7, 1, scripted(&[7])));
-    let (_, completion) = run(&mut engine, &Request { eog: [7].into(), ..request(&PROMPT, 24) }).unwrap();
+    let (_, completion) = run(&mut engine, &request(&PROMPT, 24).with_eog([7])).unwrap();
     assert_eq!(completion.speculation_stats, SpeculationStats { steps: 1, tokens: 1 });
     assert_eq!(completion.speculation_stats.accepted_per_step(), Some(0.0));
 }
@@ -213,14 +213,14 @@ fn an_end_in_the_first_step_accepts_nothing() {
 #[test]
 fn log_probabilities_are_of_one_token_a_step() {
     let (mut engine, probe) = engine(speculating(SpeculationMode::Always, 4), drafting(7, 0, FakeOptions::default()));
-    run(&mut engine, &Request { logprobs: Some(5), ..request(&PROMPT, 24) }).unwrap();
+    run(&mut engine, &request(&PROMPT, 24).with_logprobs(5)).unwrap();
     assert!(!kinds(&probe).contains(&StepKind::Speculate));
 }
 
 #[test]
 fn host_work_is_spent_on_every_token_of_a_run() {
     let clock = ManualClock::new();
-    let options = EngineOptions { host_work: Duration::from_millis(10), ..speculating(SpeculationMode::Always, 4) };
+    let options = speculating(SpeculationMode::Always, 4).with_host_work(Duration::from_millis(10));
     let model = FakeModel::new(drafting(7, 0, FakeOptions::default()), clock.clone());
     let mut engine = Engine::new(model, clock.clone(), options).unwrap();
     run(&mut engine, &request(&PROMPT, 16)).unwrap();
@@ -288,7 +288,7 @@ fn steps_that_the_host_decides_are_no_measure_of_plain_ones() {
     let mut engine = Engine::new(model, clock.clone(), speculating(SpeculationMode::Automatic, 4)).unwrap();
     let slow = Behaviour::working(&clock, Duration::from_millis(50));
     let control = Chooser::Sampler.control(&PROMPT, VOCABULARY, slow);
-    run(&mut engine, &Request { control, ..request(&PROMPT, 40) }).unwrap();
+    run(&mut engine, &request(&PROMPT, 40).with_control(control)).unwrap();
     let before = kinds(&probe).len();
     run(&mut engine, &request(&PROMPT, 50)).unwrap();
     let plain = kinds(&probe)[before..].iter().take_while(|kind| **kind == StepKind::Decode).count();

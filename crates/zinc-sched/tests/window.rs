@@ -18,7 +18,7 @@ fn every_depth_gives_the_same_tokens() {
         let expected = continuation(&prompt, 20, &sampling, VOCABULARY);
         for k in DEPTHS {
             let (mut engine, probe) = engine(depth(k), FakeOptions::default());
-            let request = Request { sampling: sampling.clone(), ..request(&prompt, 20) };
+            let request = request(&prompt, 20).with_sampling(sampling.clone());
             let (tokens, completion) = run(&mut engine, &request).unwrap();
             assert_eq!(tokens, expected, "depth {k}");
             assert_eq!(completion.reason, FinishReason::Length);
@@ -46,7 +46,7 @@ fn an_end_of_generation_id_ends_at_every_point_and_is_not_delivered() {
             let mut script: Vec<u32> = (100..100 + BUDGET as u32).collect();
             script[end] = 7;
             let (mut engine, probe) = engine(depth(k), scripted(&script));
-            let request = Request { eog: [6, 7].into(), ..request(&[1, 2, 3], BUDGET as u32) };
+            let request = request(&[1, 2, 3], BUDGET as u32).with_eog([6, 7]);
             let (tokens, completion) = run(&mut engine, &request).unwrap();
             assert_eq!(tokens, script[..end], "depth {k}, end {end}");
             assert_eq!(completion.reason, FinishReason::Stop { token: 7 });
@@ -70,7 +70,7 @@ fn an_end_the_device_does_not_know_is_found_by_the_host() {
     for k in DEPTHS {
         let fake = FakeOptions { eog_slots: 1, ..scripted(&[100, 101, 7, 103, 104, 105]) };
         let (mut engine, probe) = engine(depth(k), fake);
-        let (tokens, completion) = run(&mut engine, &Request { eog: [6, 7].into(), ..request(&[1, 2], 50) }).unwrap();
+        let (tokens, completion) = run(&mut engine, &request(&[1, 2], 50).with_eog([6, 7])).unwrap();
         assert_eq!((tokens, completion.reason), (vec![100, 101], FinishReason::Stop { token: 7 }), "depth {k}");
         assert_eq!(probe.cancels(), u64::from(k > 1), "the device is told where steps are queued");
         assert_eq!(engine.kv().tokens(), [1, 2, 100, 101]);
@@ -80,7 +80,7 @@ fn an_end_the_device_does_not_know_is_found_by_the_host() {
 #[test]
 fn the_end_wins_over_the_budget() {
     let (mut engine, _) = engine(depth(4), scripted(&[100, 7]));
-    let (tokens, completion) = run(&mut engine, &Request { eog: [7].into(), ..request(&[1], 2) }).unwrap();
+    let (tokens, completion) = run(&mut engine, &request(&[1], 2).with_eog([7])).unwrap();
     assert_eq!((tokens, completion.reason), (vec![100], FinishReason::Stop { token: 7 }));
 }
 
@@ -107,7 +107,7 @@ fn the_context_ends_a_sequence_exactly() {
             (None, 7, FinishReason::ContextFull),
         ] {
             let (mut engine, probe) = engine(depth(k), context(10));
-            let (tokens, completion) = run(&mut engine, &Request { max_tokens, ..request(&prompt, 0) }).unwrap();
+            let (tokens, completion) = run(&mut engine, &request(&prompt, 0).with_max_tokens(max_tokens)).unwrap();
             assert_eq!((&tokens[..], completion.reason), (&all[..delivered], reason), "depth {k}, max {max_tokens:?}");
             assert_eq!((completion.overshoot_steps, probe.submits() as usize), (0, 3 + delivered));
             assert_eq!(engine.kv().tokens().len(), 4 + delivered - 1);
@@ -166,9 +166,9 @@ fn a_common_prefix_is_not_fed_again() {
 fn the_window_hides_the_hosts_work() {
     // Steps of 1000 µs, submits of 4 µs, 250 µs of host work a token, all in simulated time.
     for k in DEPTHS {
-        let options = EngineOptions { host_work: Duration::from_micros(250), ..depth(k) };
+        let options = depth(k).with_host_work(Duration::from_micros(250));
         let (mut engine, _) = engine(options, FakeOptions::default());
-        let (_, completion) = run(&mut engine, &Request { trace: Tracing::On, ..request(&[1, 2, 3], 20) }).unwrap();
+        let (_, completion) = run(&mut engine, &request(&[1, 2, 3], 20).with_trace(Tracing::On)).unwrap();
         let trace = completion.trace.unwrap();
         assert_eq!(trace.steps.len(), 22);
         let summary = TraceSummary::of(&trace);
@@ -194,7 +194,7 @@ fn durations_are_split_at_the_first_token() {
 #[test]
 fn a_trace_keeps_the_no_ops() {
     let (mut engine, _) = engine(depth(4), scripted(&[100, 7]));
-    let request = Request { eog: [7].into(), trace: Tracing::On, ..request(&[1], 50) };
+    let request = request(&[1], 50).with_eog([7]).with_trace(Tracing::On);
     let (_, completion) = run(&mut engine, &request).unwrap();
     let trace = completion.trace.unwrap();
     assert_eq!(trace.steps.len(), 5);
@@ -209,7 +209,7 @@ fn a_window_deeper_than_the_ring_is_refused() {
     let result = Engine::new(model(), ManualClock::new(), depth(3)).map(|_| ());
     assert!(matches!(result, Err(Error::DepthExceedsRing { depth: 3, ring_slots: 2 })));
     assert!(Engine::new(model(), ManualClock::new(), depth(2)).is_ok());
-    let options = EngineOptions { depth: InflightDepth::ONE, queue_capacity: 0, ..EngineOptions::default() };
+    let options = EngineOptions::default().with_depth(InflightDepth::ONE).with_queue_capacity(0);
     assert!(matches!(Engine::new(model(), ManualClock::new(), options).map(|_| ()), Err(Error::QueueCapacityZero)));
 }
 

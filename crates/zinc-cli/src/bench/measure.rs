@@ -219,7 +219,7 @@ impl<'a> Bench<'a> {
             engine => engine?,
         };
         engine.roll_back(test.depth);
-        let request = Request { trace: Tracing::On, ..self.request(test, drive) };
+        let request = self.request(test, drive).with_trace(Tracing::On);
         let Completion { trace, .. } = engine.run(&request, &mut Reader::new(self.tokenizer))?;
         let summary = TraceSummary::of(&trace.expect("a trace was asked for"));
         let seam = match test.work {
@@ -231,28 +231,24 @@ impl<'a> Bench<'a> {
     }
 
     fn driven(&self, drive: Drive, stamps: Tracing) -> Result<VulkanModel> {
-        let options = VulkanOptions {
-            sync: drive.sync,
-            depth: drive.in_flight,
-            act: self.args.act.into(),
-            stamps,
-            queues: drive.queues,
-            draft_source: self.draft_source.clone().filter(|_| drive.speculative == SpeculativeDecoding::On),
-        };
+        let options = VulkanOptions::new(drive.in_flight)
+            .with_sync(drive.sync)
+            .with_act(self.args.act.into())
+            .with_stamps(stamps)
+            .with_queues(drive.queues)
+            .with_draft_source(self.draft_source.clone().filter(|_| drive.speculative == SpeculativeDecoding::On));
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }
 
     /// An engine whose cache is that of the device, as it is at present.
     fn engine(&self, drive: Drive, stamps: Tracing) -> Result<Engine<VulkanModel>> {
-        let options = EngineOptions {
-            depth: drive.in_flight,
-            host_work: drive.host_work,
-            speculation: match drive.speculative {
+        let options = EngineOptions::default()
+            .with_depth(drive.in_flight)
+            .with_host_work(drive.host_work)
+            .with_speculation(match drive.speculative {
                 SpeculativeDecoding::Off => SpeculationMode::Off,
                 SpeculativeDecoding::On => self.args.draft.speculation(),
-            },
-            ..EngineOptions::default()
-        };
+            });
         let engine = Engine::new(self.driven(drive, stamps)?, FnClock(host_now_ns), options)?;
         Ok(engine.with_cache(self.kv.clone()))
     }

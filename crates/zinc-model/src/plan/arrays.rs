@@ -69,6 +69,7 @@ pub enum Array {
 
 /// How much context a model is loaded for and how its cache is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheOptions {
     /// Positions that the cache has room for.
     pub context: u32,
@@ -79,6 +80,12 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
+    /// A cache of `context` positions with these formats of keys and values.
+    #[must_use]
+    pub const fn new(context: u32, key_format: CacheFormat, value_format: CacheFormat) -> Self {
+        Self { context, key_format, value_format }
+    }
+
     /// Places of a sequence's array of tokens, u32 each: one for each position, and room for the drafts behind the last.
     #[must_use]
     pub fn token_places(&self) -> u64 {

@@ -34,8 +34,8 @@ fn main() -> Result<(), Failure> {
     println!("{}, {cancels} cancels", device.facts().name);
     let pipelines = Arc::new(Pipelines::new(device));
     let model = Arc::new(Model::open(path)?);
-    let cache = CacheOptions { context: CONTEXT, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
-    let options = LoadOptions { cache, batch: DRAFTS + 1 };
+    let cache = CacheOptions::new(CONTEXT, CacheFormat::F16, CacheFormat::F16);
+    let options = LoadOptions::new(cache, DRAFTS + 1);
     let loaded = Arc::new(DeviceModel::load(&pipelines, &model, options, &mut |_| {})?);
 
     let mut progress = |done: u32| {

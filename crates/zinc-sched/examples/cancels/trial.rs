@@ -55,14 +55,14 @@ pub(crate) fn trial(
 ) -> Result<Outcome, Failure> {
     let depth = InflightDepth::DEFAULT;
     let draft_source = Some(DraftSource::Lookup { ngrams: 1..=3, max_drafts: DRAFTS });
-    let driven = VulkanModel::new(loaded.clone(), VulkanOptions { draft_source, ..VulkanOptions::new(depth) })?;
-    let options = EngineOptions { depth, speculation: SpeculationMode::Always, ..EngineOptions::default() };
+    let driven = VulkanModel::new(loaded.clone(), VulkanOptions::new(depth).with_draft_source(draft_source))?;
+    let options = EngineOptions::default().with_depth(depth).with_speculation(SpeculationMode::Always);
     let handle = Engine::spawn(driven, SystemClock::new(), options)?;
 
-    let sampled = Request { logprobs: Some(3), ..request(chain(), Control::Device) };
+    let sampled = request(chain(), Control::Device).with_logprobs(3);
     let mut kinds = vec![
         // What reports log-probabilities is not drafted.
-        Kind::new(&handle, "plain", Request { logprobs: Some(0), ..request(Sampling::GREEDY, Control::Device) })?,
+        Kind::new(&handle, "plain", request(Sampling::GREEDY, Control::Device).with_logprobs(0))?,
         Kind::new(&handle, "speculative", request(Sampling::GREEDY, Control::Device))?,
         Kind::new(&handle, "sampled", sampled)?,
         Kind::new(&handle, "masked", request(chain(), Control::masked(|| Ok(Even))))?,
@@ -88,7 +88,7 @@ pub(crate) fn trial(
         let cancelled = cancelled.name;
         // The next request shares the prompt, so it builds on what the cancelled one left in the cache.
         let probed = &kinds[probed];
-        let probe = Request { max_tokens: Some(PROBE_TOKENS), ..probed.request.clone() };
+        let probe = probed.request.clone().with_max_tokens(PROBE_TOKENS);
         let ids = ids_of(&handle.generate(probe)?.complete()?.0);
         if ids[..] != probed.expected[..PROBE_TOKENS as usize] {
             wrong.push(format!("cancel {number}, of a {cancelled} request: then {} gave {ids:?}", probed.name));
@@ -139,7 +139,7 @@ fn cancel_after(handle: &EngineHandle, request: Request, moment: Duration) -> Re
 }
 
 fn request(sampling: Sampling, control: Control) -> Request {
-    Request { max_tokens: Some(LONGEST), sampling, control, ..Request::new(PROMPT, []) }
+    Request::new(PROMPT, []).with_max_tokens(LONGEST).with_sampling(sampling).with_control(control)
 }
 
 fn chain() -> Sampling {

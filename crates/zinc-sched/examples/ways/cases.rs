@@ -52,18 +52,16 @@ pub(crate) fn texts(
         DraftKind::Lookup => Some(DraftSource::Lookup { ngrams: 1..=3, max_drafts: DRAFTS }),
         DraftKind::Itself => Some(DraftSource::Model { model: draft.clone(), max_drafts: DRAFTS }),
     };
-    let options = VulkanOptions { sync: way.sync, queues: way.queues, draft_source, ..VulkanOptions::new(depth) };
+    let options = VulkanOptions::new(depth).with_sync(way.sync).with_queues(way.queues).with_draft_source(draft_source);
     let driven = VulkanModel::new(target.clone(), options)?;
-    let options = EngineOptions { depth, speculation: SpeculationMode::Always, ..EngineOptions::default() };
+    let options = EngineOptions::default().with_depth(depth).with_speculation(SpeculationMode::Always);
     let mut engine = Engine::new(driven, SystemClock::new(), options)?;
     let vocabulary = engine.limits().vocabulary_tokens;
     let texts = (0..prompts).map(|number| {
-        let request = Request {
-            max_tokens: Some(tokens),
-            sampling: (kind.sampling)(u64::from(number)),
-            control: kind.control.clone(),
-            ..Request::new(prompt(number, vocabulary), [])
-        };
+        let request = Request::new(prompt(number, vocabulary), [])
+            .with_max_tokens(tokens)
+            .with_sampling((kind.sampling)(u64::from(number)))
+            .with_control(kind.control.clone());
         let mut delivered: Vec<Token> = Vec::new();
         engine.run(&request, &mut delivered)?;
         Ok(delivered.iter().map(|token| token.id).collect())

@@ -40,9 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{}, {prompts} prompts, {tokens} tokens each", device.facts().name);
     let pipelines = Arc::new(Pipelines::new(device));
     let model = Arc::new(Model::open(path)?);
-    let cache =
-        CacheOptions { context: PROMPT_TOKENS + tokens, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
-    let options = LoadOptions { cache, batch: DRAFTS + 1 };
+    let cache = CacheOptions::new(PROMPT_TOKENS + tokens, CacheFormat::F16, CacheFormat::F16);
+    let options = LoadOptions::new(cache, DRAFTS + 1);
     let load = || DeviceModel::load(&pipelines, &model, options, &mut |_| {}).map(Arc::new);
     let (target, draft) = (load()?, load()?);
 

@@ -9,7 +9,7 @@
 //! let tokenizer = Tokenizer::from_gguf(&gguf::File::open("model.gguf")?)?;
 //! let compiler = GrammarCompiler::new(&tokenizer)?;
 //! let grammar = compiler.compile(&GrammarSource::Regex("yes|no".to_owned()))?;
-//! let request = Request { control: grammar.control(), ..Request::new([1, 2, 3], tokenizer.eog()) };
+//! let request = Request::new([1, 2, 3], tokenizer.eog()).with_control(grammar.control());
 //! # Ok(())
 //! # }
 //! ```

@@ -57,7 +57,7 @@ struct OnDevice<'a> {
 
 impl<'a> OnDevice<'a> {
     fn new(gpu: &'a Gpu, model: &Arc<Model>, cache: CacheOptions, batch: u32) -> Self {
-        let options = LoadOptions { cache, batch };
+        let options = LoadOptions::new(cache, batch);
         let model = DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads");
         let bytes = TOKENS_OFFSET + 4 * cache.token_places();
         let sequence =
@@ -319,7 +319,7 @@ fn check_ends<S: Steps>(what: &str, steps: &mut S, act: ActFormat) {
 }
 
 fn cache(format: CacheFormat) -> CacheOptions {
-    CacheOptions { context: CONTEXT, key_format: format, value_format: format }
+    CacheOptions::new(CONTEXT, format, format)
 }
 
 fn open(name: &str) -> Arc<Model> {

@@ -18,7 +18,7 @@ use crate::gpu::Gpu;
 
 const END_OF_TURN: u32 = 8_185;
 /// Room for the longest golden text.
-const CACHE: CacheOptions = CacheOptions { context: 128, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
+const CACHE: CacheOptions = CacheOptions::new(128, CacheFormat::F16, CacheFormat::F16);
 
 struct Text {
     prompt: Vec<u32>,
@@ -53,9 +53,9 @@ fn engine(gpu: &Gpu, sync: Sync, depth: u32, act: ActFormat) -> Engine<VulkanMod
 
 fn drive(loaded: &Arc<DeviceModel>, sync: Sync, depth: u32, act: ActFormat) -> Engine<VulkanModel> {
     let depth = InflightDepth::new(depth).expect("in range");
-    let options = VulkanOptions { sync, act, ..VulkanOptions::new(depth) };
+    let options = VulkanOptions::new(depth).with_sync(sync).with_act(act);
     let driven = VulkanModel::new(loaded.clone(), options).expect("the demo model is recorded");
-    let options = EngineOptions { depth, ..EngineOptions::default() };
+    let options = EngineOptions::default().with_depth(depth);
     Engine::new(driven, SystemClock::new(), options).expect("the engine starts")
 }
 
@@ -150,7 +150,7 @@ fn a_profile_has_a_time_for_every_op_and_leaves_the_same_logits() {
     let tokens = &text.prompt[..];
     let kept = u32::try_from(tokens.len()).expect("a short prompt") - 1;
     let mut engine = engine(&gpu, Sync::Timeline, 2, ActFormat::Q16);
-    let request = Request { max_tokens: Some(1), ..Request::new(tokens, []) };
+    let request = Request::new(tokens, []).with_max_tokens(1);
     engine.run(&request, &mut Vec::<Token>::new()).expect("the demo model generates");
     let logits = engine.model().last_logits().expect("logits are read");
     let options = VulkanOptions::new(InflightDepth::ONE);

@@ -17,7 +17,7 @@ use crate::gpu::Gpu;
 const RELATIVE_ERROR: f32 = 2e-5;
 
 const TOKENS: [u32; 4] = [336, 250, 473, 62];
-const CACHE: CacheOptions = CacheOptions { context: 96, key_format: CacheFormat::F32, value_format: CacheFormat::F32 };
+const CACHE: CacheOptions = CacheOptions::new(96, CacheFormat::F32, CacheFormat::F32);
 
 /// A loaded model whose steps are run up to any op.
 struct Prefixes<'a> {

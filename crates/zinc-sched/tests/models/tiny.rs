@@ -23,14 +23,13 @@ const MAX_ERROR_F16_CACHE: f32 = 1.5e-2;
 /// As above, for the root mean square.
 const RMS_ERROR_F16_CACHE: f64 = 3e-3;
 fn cache(format: CacheFormat) -> CacheOptions {
-    CacheOptions { context: 96, key_format: format, value_format: format }
+    CacheOptions::new(96, format, format)
 }
 
 fn vulkan(gpu: &Gpu, model: &Arc<Model>, format: CacheFormat, act: ActFormat, sync: Sync, depth: u32) -> VulkanModel {
     let loaded = DeviceModel::load(&gpu.pipelines, model, cache(format), &mut |_| {}).expect("a tiny model loads");
     let depth = InflightDepth::new(depth).expect("a depth in range");
-    VulkanModel::new(loaded, VulkanOptions { sync, act, ..VulkanOptions::new(depth) })
-        .expect("a tiny model is recorded")
+    VulkanModel::new(loaded, VulkanOptions::new(depth).with_sync(sync).with_act(act)).expect("a tiny model is recorded")
 }
 
 /// Largest and root-mean-square distance of the logits from the golden ones.
@@ -119,9 +118,9 @@ fn the_greedy_continuation_agrees_wherever_the_margin_allows() {
 
 /// As many greedy tokens as the golden continuation has, end-of-generation ids not being looked for.
 fn continuation<M: StepModel>(model: M, tiny: &Tiny, depth: u32) -> Vec<u32> {
-    let options = EngineOptions { depth: InflightDepth::new(depth).expect("in range"), ..EngineOptions::default() };
+    let options = EngineOptions::default().with_depth(InflightDepth::new(depth).expect("in range"));
     let mut engine = Engine::new(model, SystemClock::new(), options).expect("the engine starts");
-    let request = Request { max_tokens: Some(tiny.greedy.len() as u32), ..Request::new(tiny.ids.clone(), Vec::new()) };
+    let request = Request::new(tiny.ids.clone(), Vec::new()).with_max_tokens(tiny.greedy.len() as u32);
     let mut tokens: Vec<Token> = Vec::new();
     engine.run(&request, &mut tokens).expect("the model generates");
     tokens.iter().map(|token| token.id).collect()

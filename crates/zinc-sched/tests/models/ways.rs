@@ -26,8 +26,8 @@ const CANCELS: u32 = 24;
 fn load(gpu: &Gpu, context: u32) -> Arc<DeviceModel> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny/qwen3moe-a-q4_k_m.gguf");
     let model = Arc::new(Model::open(path).expect("a tiny model opens"));
-    let cache = CacheOptions { context, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
-    let options = LoadOptions { cache, batch: cases::DRAFTS + 1 };
+    let cache = CacheOptions::new(context, CacheFormat::F16, CacheFormat::F16);
+    let options = LoadOptions::new(cache, cases::DRAFTS + 1);
     Arc::new(DeviceModel::load(&gpu.pipelines, &model, options, &mut |_| {}).expect("a tiny model loads"))
 }
 
@@ -54,9 +54,9 @@ fn a_draft_model_catches_up_with_what_it_has_not_seen() {
     let gpu = Gpu::open();
     let (target, draft) = (load(&gpu, 48), load(&gpu, 48));
     let engine = |draft_source| {
-        let options = VulkanOptions { draft_source, ..VulkanOptions::new(InflightDepth::DEFAULT) };
+        let options = VulkanOptions::new(InflightDepth::DEFAULT).with_draft_source(draft_source);
         let model = VulkanModel::new(target.clone(), options).expect("the model is driven");
-        let options = EngineOptions { speculation: SpeculationMode::Always, ..EngineOptions::default() };
+        let options = EngineOptions::default().with_speculation(SpeculationMode::Always);
         Engine::new(model, SystemClock::new(), options).expect("the engine starts")
     };
     let run = |engine: &mut Engine<VulkanModel>, request: &Request| {
@@ -66,11 +66,11 @@ fn a_draft_model_catches_up_with_what_it_has_not_seen() {
     };
 
     let mut drafted = engine(Some(DraftSource::Model { model: draft, max_drafts: cases::DRAFTS }));
-    let first = Request { logprobs: Some(0), max_tokens: Some(10), ..Request::new([3, 1, 4, 1, 5, 9], []) };
+    let first = Request::new([3, 1, 4, 1, 5, 9], []).with_logprobs(0).with_max_tokens(10);
     let (answer, completion) = run(&mut drafted, &first);
     assert_eq!(completion.speculation_stats.steps, 0, "what reports log-probabilities is not drafted");
     let conversation = [&first.prompt[..], &answer, &[2, 6, 5, 3, 5]].concat();
-    let second = Request { max_tokens: Some(DRAFTED), ..Request::new(conversation, []) };
+    let second = Request::new(conversation, []).with_max_tokens(DRAFTED);
     let (tokens, completion) = run(&mut drafted, &second);
     assert!(completion.usage.cached_tokens > 10, "the cache holds {}", completion.usage.cached_tokens);
     assert_eq!((completion.speculation_stats.steps, completion.speculation_stats.tokens), (2, u64::from(DRAFTED)));

@@ -23,10 +23,10 @@ fn allocated(device: &Device) -> u64 {
 fn a_loaded_model_holds_what_was_planned_and_a_dropped_one_nothing() {
     let gpu = Gpu::open();
     let device = gpu.pipelines.device();
-    let cache = CacheOptions { context: 512, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
+    let cache = CacheOptions::new(512, CacheFormat::F16, CacheFormat::F16);
     for (path, batch) in models().into_iter().zip([1, 8].into_iter().cycle()) {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
-        let options = LoadOptions { cache, batch };
+        let options = LoadOptions::new(cache, batch);
         let planned = MemoryPlan::new(&model.config, &model.weights, options).total();
         let loaded = DeviceModel::load(&gpu.pipelines, &model, options, &mut |_| {}).expect("a tiny model loads");
         let held = allocated(device);
@@ -42,7 +42,7 @@ fn a_loaded_model_holds_what_was_planned_and_a_dropped_one_nothing() {
 fn every_tensor_arrives_in_the_form_of_the_device() {
     let gpu = Gpu::open();
     let device = gpu.pipelines.device();
-    let cache = CacheOptions { context: 16, key_format: CacheFormat::F16, value_format: CacheFormat::F16 };
+    let cache = CacheOptions::new(16, CacheFormat::F16, CacheFormat::F16);
     for path in models() {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let mut progress = Vec::new();

@@ -15,7 +15,7 @@ pub(crate) const DEPTHS: [u32; 5] = [1, 2, 3, 4, 8];
 pub(crate) const VOCABULARY: u32 = 1000;
 
 pub(crate) fn depth(depth: u32) -> EngineOptions {
-    EngineOptions { depth: InflightDepth::new(depth).unwrap(), ..EngineOptions::default() }
+    EngineOptions::default().with_depth(InflightDepth::new(depth).unwrap())
 }
 
 pub(crate) fn engine(options: EngineOptions, fake: FakeOptions) -> (Engine<FakeModel>, Probe) {
@@ -40,7 +40,7 @@ pub(crate) fn drafting(max_drafts: u32, wrong_drafts: u64, fake: FakeOptions) ->
 }
 
 pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> Request {
-    Request { max_tokens: Some(max_tokens), ..Request::new(prompt, []) }
+    Request::new(prompt, []).with_max_tokens(max_tokens)
 }
 
 pub(crate) fn run(engine: &mut Engine<FakeModel>, request: &Request) -> Result<(Vec<u32>, Completion)> {

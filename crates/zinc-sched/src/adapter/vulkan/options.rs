@@ -29,8 +29,9 @@ pub enum Queues {
     Two,
 }
 
-/// How a [`VulkanModel`](super::VulkanModel) is driven.
+/// How a [`VulkanModel`](super::VulkanModel) is driven. [`VulkanOptions::new`] makes options, whose fields can then be set.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct VulkanOptions {
     /// How steps are recorded, submitted and waited for.
     pub sync: Sync,
@@ -58,5 +59,40 @@ impl VulkanOptions {
             queues: Queues::One,
             draft_source: None,
         }
+    }
+
+    /// The same options with steps submitted and waited for in this way.
+    #[must_use]
+    pub fn with_sync(mut self, sync: Sync) -> Self {
+        self.sync = sync;
+        self
+    }
+
+    /// The same options with this form of activations.
+    #[must_use]
+    pub fn with_act(mut self, act: ActFormat) -> Self {
+        self.act = act;
+        self
+    }
+
+    /// The same options with timestamps on the device or without.
+    #[must_use]
+    pub fn with_stamps(mut self, stamps: Tracing) -> Self {
+        self.stamps = stamps;
+        self
+    }
+
+    /// The same options with sampling on this queue.
+    #[must_use]
+    pub fn with_queues(mut self, queues: Queues) -> Self {
+        self.queues = queues;
+        self
+    }
+
+    /// The same options with drafts from this source; `None` is no speculative decoding.
+    #[must_use]
+    pub fn with_draft_source(mut self, draft_source: impl Into<Option<DraftSource>>) -> Self {
+        self.draft_source = draft_source.into();
+        self
     }
 }
