@@ -82,11 +82,11 @@ pub enum RopePairing {
 /// How positions are stretched beyond the length that the model was trained on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RopeScaling {
-    /// Not at all.
+    /// They are not stretched.
     None,
     /// Positions are divided by `factor`.
     Linear {
-        /// At least 1.
+        /// The factor, at least 1.
         factor: f32,
     },
 }
@@ -98,7 +98,7 @@ pub struct Rope {
     pub base: f32,
     /// Leading elements of a head that are rotated. Even, `head_dim` at most.
     pub dims: u32,
-    /// Which elements turn together.
+    /// Which elements of a head are rotated together.
     pub pairing: RopePairing,
     /// Stretching of positions. Factors for each frequency are not in the metadata, but in the tensor `rope_freqs.weight` of models that
     /// have it.
@@ -110,7 +110,7 @@ pub struct Rope {
 pub enum FeedForward {
     /// One gated network.
     Dense {
-        /// Its width.
+        /// Width of the network.
         n_ff: u32,
     },
     /// Several gated networks, of which a router chooses a few for each token.
@@ -195,7 +195,7 @@ impl ModelConfig {
     /// (the length of the tokenizer's list, or else the rows of the embedding).
     ///
     /// # Errors
-    /// A missing key, a value that cannot be, or a feature that is not supported; each names the key.
+    /// A missing key, a value that is out of range, or a feature that is not supported. Each error names the key.
     pub fn from_gguf(file: &gguf::File) -> Result<Self> {
         let name = file.metadata().require_str("general.architecture")?;
         let architecture = Architecture::from_name(name)?;

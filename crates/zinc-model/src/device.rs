@@ -124,7 +124,7 @@ impl DeviceModel {
     /// The buffer that holds an activation of a step's first token, where in it that lies, and its size in bytes.
     ///
     /// # Panics
-    /// As [`DeviceModel::activation_of`].
+    /// If `array` is no activation.
     #[must_use]
     pub fn activation(&self, array: Array) -> (&Arc<Buffer>, u64, u64) {
         self.activation_of(array, 0)

@@ -38,11 +38,11 @@ impl From<CacheOptions> for LoadOptions {
 /// Bytes that a model needs on a device, by purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// All tensors.
+    /// Bytes of all tensors.
     pub weights: u64,
-    /// Keys and values of all layers.
+    /// Bytes of the keys and values of all layers.
     pub kv_cache: u64,
-    /// Activations of one step, the tokens of a sequence and the table of rotations.
+    /// Bytes of the activations of one step, the tokens of a sequence and the table of rotations.
     pub work: u64,
     /// Positions that the cache has room for.
     pub context: u32,

@@ -91,7 +91,7 @@ pub enum Op {
         gate: TensorId,
         /// `[experts, rows, columns]`.
         up: TensorId,
-        /// Which matrices are used, and of which input.
+        /// Which matrices are used, and what their input is.
         routing: Routing,
         /// The form in which the input is multiplied with the matrices.
         act: ActFormat,
@@ -152,11 +152,11 @@ pub enum Routing {
 /// The operations of one step.
 #[derive(Clone, Debug)]
 pub struct StepPlan {
-    /// In network order.
+    /// The ops in network order.
     pub ops: Vec<Op>,
     /// What the step is for.
     pub kind: PlanKind,
-    /// Tokens that the step can take: the last one of the sequence and drafts of those after it. Each op does all of them.
+    /// The most tokens that the step can take: the last one of the sequence, and drafts of those after it. Each op works on all of them.
     pub batch: u32,
 }
 

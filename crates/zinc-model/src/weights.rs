@@ -17,7 +17,7 @@ impl TensorId {
         Self(index)
     }
 
-    /// Its place in [`ModelWeights::tensors`].
+    /// Its index in [`ModelWeights::tensors`].
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -27,7 +27,7 @@ impl TensorId {
 /// Where a tensor is and what shape it has.
 #[derive(Clone, Debug)]
 pub struct WeightTensor {
-    /// Its place in [`File::tensors`].
+    /// Its index in [`File::tensors`].
     pub file_index: usize,
     /// How the elements are stored.
     pub format: Format,
@@ -35,7 +35,7 @@ pub struct WeightTensor {
     pub columns: u32,
     /// Rows of one matrix; 1 for a vector.
     pub rows: u32,
-    /// Matrices, one an expert; 1 for a plain one.
+    /// How many matrices: one for each expert, and 1 where there are no experts.
     pub matrices: u32,
     /// Bytes of all matrices in the file.
     pub bytes: u64,
@@ -128,7 +128,7 @@ pub struct ModelWeights {
     pub output_norm: TensorId,
     /// `[vocabulary, width]`: the embedding where the file has no matrix of its own.
     pub output: TensorId,
-    /// `[rope_dims / 2]` divisors of the rotary frequencies.
+    /// Divisors of the rotary frequencies, `[rope_dims / 2]`, if the model has them.
     pub rope_factors: Option<TensorId>,
 }
 

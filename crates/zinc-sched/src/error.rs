@@ -10,19 +10,20 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Which call into the model failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelCall {
-    /// [`StepModel::begin`](crate::StepModel::begin).
+    /// The call was [`StepModel::begin`](crate::StepModel::begin).
     Begin,
-    /// [`StepModel::submit`](crate::StepModel::submit) of this step of the sequence, counted from 0.
+    /// The call was [`StepModel::submit`](crate::StepModel::submit) of this step of the sequence, counted from 0.
     Submit {
         /// Number of the step.
         step: u32,
     },
-    /// [`StepModel::wait`](crate::StepModel::wait) for this step of the sequence, counted from 0.
+    /// The call was [`StepModel::wait`](crate::StepModel::wait) for this step of the sequence, counted from 0.
     Wait {
         /// Number of the step.
         step: u32,
     },
-    /// [`StepModel::guide`](crate::StepModel::guide), [`logits`](crate::StepModel::logits) or [`choose`](crate::StepModel::choose).
+    /// The call was [`StepModel::guide`](crate::StepModel::guide), [`logits`](crate::StepModel::logits) or
+    /// [`choose`](crate::StepModel::choose).
     Gate {
         /// Position of the token to be chosen.
         position: u32,
@@ -79,7 +80,7 @@ pub enum Error {
     /// A logit bias is for a token that is not in the vocabulary.
     #[error("logit bias for token {token}, and the vocabulary has ids 0 to {}", vocabulary_tokens.saturating_sub(1))]
     BiasOutsideVocabulary {
-        /// Id of the token.
+        /// The token's id.
         token: u32,
         /// Size of the vocabulary.
         vocabulary_tokens: u32,
@@ -128,7 +129,7 @@ pub enum Error {
     NonFinite {
         /// Step of the sequence, counted from 0.
         step: u32,
-        /// Position of the token that went in.
+        /// Position of the step's input token.
         position: u32,
     },
     /// The request's constraint or sampler failed. The sequence ends, and the engine goes on.
@@ -147,13 +148,13 @@ pub enum Error {
     UnexpectedOutput {
         /// Step of the sequence, counted from 0.
         step: u32,
-        /// What was submitted.
+        /// The kind of step that was submitted.
         kind: StepKind,
-        /// The position it was submitted for.
+        /// The position that it was submitted for.
         expected_position: u32,
-        /// The position it reported.
+        /// The position that it reported.
         position: u32,
-        /// How many tokens it reported.
+        /// How many tokens it reported to have sampled.
         tokens: usize,
         /// The status that it reported.
         status: StepStatus,
@@ -163,7 +164,7 @@ pub enum Error {
     /// A call into the model failed. The engine reports this to every later request too.
     #[error("the model failed while {call}: {source}")]
     Model {
-        /// Which call.
+        /// The call that failed.
         call: ModelCall,
         /// What the model said.
         source: Arc<dyn std::error::Error + Send + Sync>,

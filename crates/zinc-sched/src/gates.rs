@@ -77,7 +77,7 @@ impl<'a> Gates<'a> {
         }
     }
 
-    /// Forgets the closed gates, because the model opens them all.
+    /// Notes that the sequence was cancelled, whereby the model opens all gates.
     pub(crate) fn cancelled(&mut self) {
         self.closed.clear();
     }

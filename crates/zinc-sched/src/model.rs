@@ -10,20 +10,20 @@ use crate::step::{StepKind, StepOutput};
 
 /// A model that computes one step of one sequence at a time, on a device that runs ahead of the host.
 ///
-/// One thread drives it. A step that was submitted runs on its own, after the step before it; the token of one step reaches the next
-/// one on the device, so several may be queued before the first has been observed.
+/// One thread drives it. A submitted step runs without further calls, after the step before it. The token of one step reaches the next step on
+/// the device, so several steps may be queued before the first has been observed.
 ///
 /// # Contract
 /// - `begin` comes first and is called with nothing in flight. It replaces the sequence before it.
-/// - Steps come in the order: one `Feed` per prompt token that is neither cached nor the last, then `Decode`s and, where
-///   [`ModelLimits::drafts`] is above 0, `Speculate`s, at most `budget` of them.
+/// - Steps come in this order: one `Feed` for each prompt token that is neither cached nor the last one, then at most `budget` steps that
+///   sample. These are `Decode`s and, if [`ModelLimits::max_drafts`] is above 0, `Speculate`s.
 /// - At most [`ModelLimits::ring_slots`] steps are in flight: submitted and not yet waited for.
 /// - Each ticket is waited for once, oldest first.
 /// - The model stops by itself on an end-of-generation id, at the budget, at the end of its context and on logits that are not finite.
-///   Every step queued behind the stop is a no-op: it writes no K/V and reports [`StepStatus::NoOp`].
-/// - Where the sequence has a [`Gate`], the sampling of each `Decode` waits for [`guide`](Self::guide) or [`choose`](Self::choose), called
-///   once for each in order; its forward pass does not wait. Nothing is called for the steps in flight after `cancel`, which opens all
-///   gates, and there are no `Speculate`s.
+///   Every step queued behind the stop is a no-op: it writes no K/V and reports [`StepStatus::NoOp`](crate::StepStatus::NoOp).
+/// - If the sequence has a [`Gate`], each `Decode` waits before it samples, though not before its forward pass, until
+///   [`guide`](Self::guide) or [`choose`](Self::choose) is called for it; these calls come once for each step, in order. After `cancel`,
+///   which opens all gates, they are not called for the steps in flight. A sequence with a gate has no `Speculate`s.
 /// - After an error from any method the model is not called again, except to drop it. Dropping it with steps in flight is allowed.
 pub trait StepModel {
     /// The error of a call that failed. Every error is final: a model that can recover does so by itself.
@@ -62,7 +62,7 @@ pub trait StepModel {
     /// [`Self::Error`].
     fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<(), Self::Error>;
 
-    /// Blocks until the step is done and returns what it reported.
+    /// Blocks until the step is done, and returns its report.
     ///
     /// # Errors
     /// [`Self::Error`], if the step will never be done, because the device is lost or makes no progress.
@@ -73,7 +73,7 @@ pub trait StepModel {
     /// implementation never asks, so that one step more runs.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// The errors of [`wait`](Self::wait).
     fn wait_or_stop(&mut self, ticket: Ticket, stop: &dyn Fn() -> bool) -> Result<StepOutput, Self::Error> {
         let _ = stop;
         self.wait(ticket)
@@ -196,11 +196,11 @@ impl Ticket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ModelCounters {
-    /// Submissions to a queue.
+    /// How many submissions were made, to all queues.
     pub submits: u64,
-    /// Command buffers recorded.
+    /// How many command buffers were recorded.
     pub recordings: u64,
-    /// Waits on a binary fence.
+    /// How many times the host waited for a binary fence.
     pub fence_waits: u64,
     /// Nanoseconds for which the calling thread has waited for the device. Of a submission that is waited for at once, as with a fence, the
     /// submit call counts too.

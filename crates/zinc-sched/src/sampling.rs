@@ -1,7 +1,7 @@
 //! The parameters by which a token is chosen from the logits. The model does the choosing.
 //!
-//! Names, meanings and order are llama.cpp's: logit bias, penalties, DRY, top-n-sigma, top-k, typical, top-p, min-p, XTC, temperature,
-//! draw.
+//! Names, meanings and order of the stages are llama.cpp's: logit bias, penalties, DRY, top-n-sigma, top-k, typical, top-p, min-p, XTC,
+//! temperature, and the draw.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub struct Sampling {
     pub seed: u64,
     /// Keeps this many of the most likely tokens; 0 keeps all.
     pub top_k: u32,
-    /// Keeps the most likely tokens up to this share of the probability; 1 keeps all.
+    /// Keeps the most likely tokens until their probabilities sum to this; 1 keeps all.
     pub top_p: f32,
-    /// Keeps tokens at least this share as likely as the likeliest; 0 keeps all.
+    /// Keeps tokens whose probability is at least this share of the likeliest token's; 0 keeps all.
     pub min_p: f32,
-    /// Keeps the tokens whose surprise is closest to what is expected, up to this share of the probability; 1 keeps all.
+    /// Keeps the tokens whose information content is closest to the entropy, until their probabilities sum to this; 1 keeps all.
     pub typical_p: f32,
     /// Keeps logits within this many standard deviations of the highest; 0 or less keeps all.
     pub top_n_sigma: f32,
@@ -45,7 +45,7 @@ pub struct Xtc {
     pub threshold: f32,
 }
 
-/// Penalties of tokens that occur in a window of the prompt and of what was generated.
+/// Penalties for tokens that occur among the last tokens of the prompt and of what was generated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Penalties {
     /// How far back tokens count.
@@ -122,13 +122,13 @@ impl Sampling {
         self.temperature == 0.0
     }
 
-    /// Whether nothing but the temperature is set.
+    /// Whether no stage but the temperature is on.
     pub fn is_plain(&self) -> bool {
         let Self { temperature, seed, .. } = *self;
         *self == Self { temperature, seed, ..Self::GREEDY }
     }
 
-    /// Whether repetitions are penalised by their length.
+    /// Whether DRY is on.
     pub fn has_dry(&self) -> bool {
         self.dry.as_ref().is_some_and(Dry::is_on)
     }
@@ -150,7 +150,7 @@ impl Sampling {
         self.dry = self.dry.filter(Dry::is_on);
         self.logit_bias.retain(|&(_, bias)| bias != 0.0);
         if self.top_k == 1 {
-            // Nothing removes the last token.
+            // Only one token is left, and no stage removes the last one.
             self = Self { typical_p: 1.0, xtc: Xtc::OFF, temperature: 0.0, ..self };
         }
         if self.is_greedy() && self.typical_p == 1.0 && self.xtc == Xtc::OFF {
@@ -226,7 +226,7 @@ impl Xtc {
 }
 
 impl Dry {
-    /// Whether there is any token that it could penalise.
+    /// Whether the parameters let it penalise any token.
     pub fn is_on(&self) -> bool {
         self.multiplier > 0.0 && self.base >= 1.0 && self.last_n != LastTokens::Count(0)
     }

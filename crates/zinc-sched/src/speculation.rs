@@ -5,7 +5,7 @@ use crate::step::StepKind;
 /// When an engine uses speculative decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SpeculationMode {
-    /// Never.
+    /// In no step.
     Off,
     /// As long as measurements say that it is faster.
     #[default]

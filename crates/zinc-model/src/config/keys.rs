@@ -37,7 +37,7 @@ impl<'a> Keys<'a> {
         self.metadata.require_f32(&self.full(name))
     }
 
-    /// A number from 1 to `max`.
+    /// Reads a number from 1 to `max`; `None` if the key is missing.
     pub(super) fn count(&self, name: &str, max: u32) -> Result<Option<u32>> {
         match self.get_u32(name)? {
             Some(count) if !(1..=max).contains(&count) => Err(self.bad(name, count, format!("1 to {max}"))),
@@ -45,7 +45,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A number from 1 to `max` that has to be there.
+    /// Reads a number from 1 to `max`; a missing key is an error.
     pub(super) fn require_count(&self, name: &str, max: u32) -> Result<u32> {
         self.count(name, max)?.ok_or_else(|| Error::MissingKey { key: self.full(name) })
     }

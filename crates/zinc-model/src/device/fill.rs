@@ -17,7 +17,7 @@ impl DeviceModel {
     /// What the device says.
     pub fn fill_cache(&self) -> Result<()> {
         let device = self.device();
-        // Keys and values alternate.
+        // In the list of caches, keys and values alternate.
         for (first, format) in [(0, self.cache.key_format), (1, self.cache.value_format)] {
             let bytes = pattern(format);
             let pattern = Buffer::new(device, "cache pattern", bytes.len() as u64, Placement::Upload)?;

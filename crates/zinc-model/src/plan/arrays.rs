@@ -13,7 +13,7 @@ pub const ALIGNMENT: u64 = 256;
 /// An array that ops read and write. Weights are not among them, since they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Array {
-    /// [`StepState`](zinc_kernels::generated::state::StepState).
+    /// The state of the sequence, a [`StepState`](zinc_kernels::generated::state::StepState).
     State,
     /// The tokens of the sequence, and drafts behind them, [`CacheOptions::token_places`] u32.
     Tokens,
@@ -45,13 +45,13 @@ pub enum Array {
     Hidden,
     /// The logits of the next token, `[vocabulary]` f32.
     Logits,
-    /// Sampling candidates, one for each share of the vocabulary.
+    /// The candidates for the next token, one for each share of the vocabulary.
     Candidates,
     /// Occurrences of each token in the window of the penalties, `[vocabulary]` u32.
     TokenCounts,
     /// Lengths of the repetitions that each token would continue, `[vocabulary]` u32, 0 between steps.
     DryLengths,
-    /// Candidates of the chain of samplers, listed by shares of the vocabulary.
+    /// Candidates of the sampler chain, listed by shares of the vocabulary.
     Items,
     /// Summaries of the shares of [`Array::Items`].
     Shares,
@@ -86,7 +86,7 @@ impl CacheOptions {
         Self { context, key_format, value_format }
     }
 
-    /// Places of a sequence's array of tokens, u32 each: one for each position, and room for the drafts behind the last.
+    /// The length of a sequence's array of tokens, in u32: one for each position, and room for the drafts behind the last one.
     #[must_use]
     pub fn token_places(&self) -> u64 {
         u64::from(self.context) + u64::from(MAX_BATCH)
@@ -140,7 +140,7 @@ impl Sizes<'_> {
         Heads { query_heads: c.n_head, kv_heads: c.n_head_kv, head_size: c.head_dim }
     }
 
-    /// Experts of a layer and how many of them a token uses; none where layers are dense.
+    /// The number of experts of a layer, and how many of them a token uses; both are 0 in a dense model.
     #[must_use]
     pub fn experts(&self) -> (u32, u32) {
         match self.config.feed_forward {

@@ -7,39 +7,39 @@ use std::time::Duration;
 pub enum Fault {
     /// Beginning a sequence fails.
     Begin {
-        /// Sequences before it.
+        /// How many sequences the model has begun before it.
         sequence: u64,
     },
     /// Submitting the step fails.
     Submit {
-        /// Steps before it.
+        /// How many steps the model has run before it.
         step: u64,
     },
     /// The device is lost while the step runs.
     Wait {
-        /// Steps before it.
+        /// How many steps the model has run before it.
         step: u64,
     },
     /// The step never ends, and the wait for it gives up after a while.
     Stall {
-        /// Steps before it.
+        /// How many steps the model has run before it.
         step: u64,
         /// How long the wait lasts before it gives up.
         patience: Duration,
     },
     /// The step's logits are not finite, if it samples.
     NonFinite {
-        /// Steps before it.
+        /// How many steps the model has run before it.
         step: u64,
     },
     /// Opening the gate of the step fails.
     Gate {
-        /// Steps before it.
+        /// How many steps the model has run before it.
         step: u64,
     },
     /// The step reports a position one too high.
     WrongPosition {
-        /// Steps before it.
+        /// How many steps the model has run before it.
         step: u64,
     },
 }
@@ -47,34 +47,34 @@ pub enum Fault {
 /// The errors of the simulated model, one for each fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FakeError {
-    /// By [`Fault::Begin`].
+    /// The error of [`Fault::Begin`].
     #[error("sequence {sequence} was not begun")]
     NotBegun {
-        /// Sequences before it.
+        /// How many sequences the model has begun before it.
         sequence: u64,
     },
-    /// By [`Fault::Submit`].
+    /// The error of [`Fault::Submit`].
     #[error("step {step} was not submitted")]
     NotSubmitted {
-        /// Steps before it.
+        /// How many steps the model has run before it.
         step: u64,
     },
-    /// By [`Fault::Gate`].
+    /// The error of [`Fault::Gate`].
     #[error("the gate of step {step} was not opened")]
     GateStuck {
-        /// Steps before it.
+        /// How many steps the model has run before it.
         step: u64,
     },
-    /// By [`Fault::Wait`].
+    /// The error of [`Fault::Wait`].
     #[error("the device was lost in step {step}")]
     Lost {
-        /// Steps before it.
+        /// How many steps the model has run before it.
         step: u64,
     },
-    /// By [`Fault::Stall`].
+    /// The error of [`Fault::Stall`].
     #[error("step {step} made no progress for {waited_ns} ns")]
     Stalled {
-        /// Steps before it.
+        /// How many steps the model has run before it.
         step: u64,
         /// How long the wait went on.
         waited_ns: u64,

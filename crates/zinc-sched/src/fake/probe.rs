@@ -18,7 +18,7 @@ pub enum Call {
     },
     /// A step was submitted.
     Submit {
-        /// Steps before it over the lifetime of the model.
+        /// How many steps the model has run before it, over all sequences.
         step: u64,
         /// The kind of the step.
         kind: StepKind,
@@ -29,7 +29,7 @@ pub enum Call {
     },
     /// A step was observed.
     Wait {
-        /// Steps before it over the lifetime of the model.
+        /// How many steps the model has run before it, over all sequences.
         step: u64,
         /// What it did.
         status: StepStatus,
@@ -38,7 +38,7 @@ pub enum Call {
     },
     /// The gate of a step was opened.
     Open {
-        /// Steps before it over the lifetime of the model.
+        /// How many steps the model has run before it, over all sequences.
         step: u64,
         /// When the call was made.
         at_ns: u64,

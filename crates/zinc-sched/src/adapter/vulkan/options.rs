@@ -1,4 +1,4 @@
-//! How a model on a device is driven.
+//! The options of a model on a Vulkan device.
 
 use zinc_kernels::ops::ActFormat;
 
@@ -25,7 +25,7 @@ pub enum Queues {
     /// On the queue of the forward pass.
     #[default]
     One,
-    /// On a second queue, where the device has one; the two wait for each other's values.
+    /// On a second queue, if the device has one. The two queues wait for each other through their timelines.
     Two,
 }
 
@@ -35,9 +35,9 @@ pub enum Queues {
 pub struct VulkanOptions {
     /// How steps are recorded, submitted and waited for.
     pub sync: Sync,
-    /// Steps that may be in flight: a recording of each kind is made for each.
+    /// The most steps in flight. Each of as many ring slots has recordings of its own.
     pub depth: InflightDepth,
-    /// The form of the activations that quantised weights meet.
+    /// The form of activations where they are multiplied with quantised weights.
     pub act: ActFormat,
     /// Whether each step takes timestamps on the device, for traces.
     pub stamps: Tracing,

@@ -1,4 +1,4 @@
-//! Where the time of a step goes, op by op: a recording of its own, with a barrier before and a timestamp after every op.
+//! Times the ops of a step one by one, with a recording that has a barrier before and a timestamp after every op.
 
 use zinc_model::Result;
 use zinc_vk::{Access, QueueKind, Stage, Timestamps};
@@ -15,7 +15,7 @@ const EMPTY_INTERVALS: u32 = 16;
 pub struct OpTimes {
     /// The mean of each op, in the order of [`VulkanModel::plan`], the barrier before it included.
     pub ops_ns: Vec<f64>,
-    /// The mean of a barrier with no op behind it: what there is of each op's time that is not the op's.
+    /// The mean of a barrier with no op behind it, which is contained in the time of each op.
     pub empty_ns: f64,
 }
 
