@@ -1,4 +1,4 @@
-//! One stem, four files: a shader, its op, its reference and its table of tests.
+//! One stem, four files: a shader, its op, its reference and its table of tests, which is a module of the test binary `kernels`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ pub(super) fn check(tracked: &[String]) -> Vec<String> {
     let paths: BTreeSet<&str> = tracked.iter().map(String::as_str).collect();
     let mut findings = Vec::new();
     for stem in paths.iter().filter_map(|path| stem(path, "shaders/", ".comp")) {
-        for directory in ["src/ops", "src/reference", "tests"] {
+        for directory in ["src/ops", "src/reference", "tests/kernels"] {
             let companion = format!("crates/zinc-kernels/{directory}/{stem}.rs");
             if !paths.contains(companion.as_str()) {
                 findings.push(format!("shaders/{stem}.comp: has no {companion}"));
@@ -43,7 +43,7 @@ mod tests {
             "crates/zinc-kernels/src/ops/advance.rs",
             "crates/zinc-kernels/src/ops/mod.rs",
             "crates/zinc-kernels/src/reference/advance.rs",
-            "crates/zinc-kernels/tests/advance.rs",
+            "crates/zinc-kernels/tests/kernels/advance.rs",
         ]);
         assert_eq!(check(&tree), Vec::<String>::new());
     }
@@ -55,7 +55,7 @@ mod tests {
             findings,
             [
                 "shaders/advance.comp: has no crates/zinc-kernels/src/reference/advance.rs",
-                "shaders/advance.comp: has no crates/zinc-kernels/tests/advance.rs",
+                "shaders/advance.comp: has no crates/zinc-kernels/tests/kernels/advance.rs",
             ]
         );
     }

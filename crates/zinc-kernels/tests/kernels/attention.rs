@@ -1,0 +1,407 @@
+//! `attention` against its reference: the append to the cache, and the result whatever the splits.
+
+use half::f16;
+use crate::support::arena::{Array, values};
+use crate::support::batch::{self, Builder, Use, View};
+use crate::support::data::{Random, live};
+use crate::support::{Arena, compare, operand, tolerance};
+use zinc_kernels::generated::state::StepState;
+use zinc_kernels::ops::{ActFormat, Attention, Batch, CacheFormat, HeadNorm, Heads, MAX_BATCH, Pairing};
+use zinc_kernels::reference::{self, AttentionShape};
+use zinc_kernels::{Target, Tuning};
+
+const EPSILON: f32 = 1e-6;
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    query_heads: usize,
+    kv_heads: usize,
+    head_size: usize,
+    /// Leading elements that rotate.
+    rotated: usize,
+    pairing: Pairing,
+    /// Whether heads are normalised.
+    norm: bool,
+    position: usize,
+    /// The most shares.
+    splits: usize,
+    /// Whether workgroups without positions read something else.
+    warm: bool,
+    /// The most query heads of a workgroup.
+    heads: u32,
+    keys: CacheFormat,
+    values: CacheFormat,
+    out: ActFormat,
+    /// The largest magnitude of queries and keys.
+    size: f32,
+}
+
+const PLAIN: Case = Case {
+    query_heads: 4,
+    kv_heads: 1,
+    head_size: 64,
+    rotated: 64,
+    pairing: Pairing::Halves,
+    norm: true,
+    position: 200,
+    splits: 3,
+    warm: true,
+    heads: 2,
+    keys: CacheFormat::F16,
+    values: CacheFormat::F16,
+    out: ActFormat::F32,
+    size: 1.0,
+};
+
+/// Rows that the cache has beyond the position.
+const BEYOND: usize = 5;
+
+fn heads(case: &Case) -> Heads {
+    let [query_heads, kv_heads, head_size] = [case.query_heads, case.kv_heads, case.head_size].map(|n| n as u32);
+    Heads { query_heads, kv_heads, head_size }
+}
+
+/// The device, tuned as the case says.
+fn target(case: &Case) -> Target {
+    let target = Arena::new().gpu.target();
+    let tuning = Tuning {
+        attention_workgroups: (case.splits * case.query_heads) as u32,
+        warm_cache: case.warm,
+        attention_heads: case.heads,
+        long_context: 0,
+        ..target.tuning
+    };
+    Target { tuning, ..target }
+}
+
+/// A table of rotations for so many positions.
+fn rotation(positions: usize, pairs: usize) -> Vec<[f32; 2]> {
+    (0..positions * pairs)
+        .map(|i| ((i / pairs) as f32 * (0.9f32).powi((i % pairs) as i32)).sin_cos())
+        .map(|(sine, cosine)| [cosine, sine])
+        .collect()
+}
+
+/// A cache whose rows from the position on are NaN: what stands there before the launch must not reach the result. `beyond` rows follow that
+/// of the position.
+fn cache(
+    arena: &mut Arena,
+    random: &mut Random,
+    case: &Case,
+    format: CacheFormat,
+    size: f32,
+    beyond: usize,
+) -> (Array<u8>, Vec<f32>) {
+    let width = case.kv_heads * case.head_size;
+    let mut rows = random.vector(case.position * width, size);
+    reference::cache_row(format, &mut rows);
+    rows.resize(rows.len() + (1 + beyond) * width, f32::NAN);
+    let bytes: Vec<u8> = match format {
+        CacheFormat::F32 => bytemuck::cast_slice(&rows).to_vec(),
+        CacheFormat::F16 => rows.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
+    };
+    (arena.in_out(&bytes), rows)
+}
+
+fn read_cache(arena: &Arena, cache: Array<u8>, format: CacheFormat) -> Vec<f32> {
+    let bytes: Vec<u8> = arena.read(cache);
+    match format {
+        CacheFormat::F32 => values(&bytes),
+        CacheFormat::F16 => values::<f16>(&bytes).into_iter().map(f16::to_f32).collect(),
+    }
+}
+
+fn check(case: &Case) {
+    let name = format!("{case:?}");
+    let &Case { query_heads, kv_heads, head_size, rotated, position, .. } = case;
+    let mut random = Random::new(&name);
+    let mut arena = Arena::new();
+    let target = target(case);
+    let state = arena.state(StepState { position: position as u32, ..live() });
+    let q = random.vector(query_heads * head_size, case.size);
+    let k = random.vector(kv_heads * head_size, case.size);
+    let v = random.vector(kv_heads * head_size, 1.0);
+    let (q_norm, k_norm) = (random.vector(head_size, 1.5), random.vector(head_size, 1.5));
+    let pairs = rotated / 2;
+    let rotation = rotation(position + 1, pairs);
+    let (key_cache, mut keys) = cache(&mut arena, &mut random, case, case.keys, case.size, BEYOND);
+    let (value_cache, mut values) = cache(&mut arena, &mut random, case, case.values, 1.0, BEYOND);
+    let heads = heads(case);
+    let n = query_heads * head_size;
+    let y = arena.output::<u8>(case.out.bytes(n as u64) as usize);
+    let counters = arena.in_out(&vec![0u32; query_heads]);
+    let op = Attention {
+        state,
+        q: arena.input(&q).address,
+        k: arena.input(&k).address,
+        v: arena.input(&v).address,
+        norm: case.norm.then(|| HeadNorm {
+            q: arena.input(&q_norm).address,
+            k: arena.input(&k_norm).address,
+            epsilon: EPSILON,
+        }),
+        rotation: arena.input(rotation.as_flattened()).address,
+        key_cache: key_cache.address,
+        value_cache: value_cache.address,
+        partials: arena.scratch(&vec![0.0f32; heads.partials() as usize]).address,
+        counters: counters.address,
+        y: y.address,
+        out: case.out,
+        key_format: case.keys,
+        value_format: case.values,
+        heads,
+        rotated: rotated as u32,
+        pairing: case.pairing,
+        next: Some((arena.input(&[1u32; 4_100]).address, 4 * 4_100)),
+        context: (position + 1 + BEYOND) as u32,
+        batch: Batch::ONE,
+    };
+    arena.run(&[op.dispatch(&target)]);
+    assert!(arena.read(counters).iter().all(|count| *count == 0), "{name}: the counters are left as they were found");
+
+    // The token's own row, and nothing else of the cache.
+    let angles = &rotation[position * pairs..];
+    let prepared = |x: &[f32], weight: &[f32]| {
+        let mut heads = x.to_vec();
+        for head in heads.chunks_mut(head_size) {
+            reference::rope_head(head, case.norm.then_some((weight, EPSILON)), angles, case.pairing);
+        }
+        heads
+    };
+    let width = kv_heads * head_size;
+    let own = position * width..(position + 1) * width;
+    let (mut key, mut stored_value) = (prepared(&k, &k_norm), v.clone());
+    reference::cache_row(case.values, &mut stored_value);
+    let (found_keys, found_values) =
+        (read_cache(&arena, key_cache, case.keys), read_cache(&arena, value_cache, case.values));
+    let head_error = tolerance::rotated_head(head_size, key.iter().fold(0.0f32, |m, x| m.max(x.abs())));
+    reference::cache_row(case.keys, &mut key);
+    compare::within(&format!("{name}: key"), &found_keys[own.clone()], &key, |i| {
+        head_error + if case.keys == CacheFormat::F16 { tolerance::half_step(key[i]) } else { 0.0 }
+    });
+    compare::equal_bits(&format!("{name}: value"), &found_values[own.clone()], &stored_value);
+    compare::equal_bits(&format!("{name}: earlier keys"), &found_keys[..own.start], &keys[..own.start]);
+    compare::equal_bits(&format!("{name}: earlier values"), &found_values[..own.start], &values[..own.start]);
+    assert!(found_keys[own.end..].iter().chain(&found_values[own.end..]).all(|x| x.is_nan()), "{name}: beyond");
+
+    // Attention over the cache as the device has it.
+    keys[own.clone()].copy_from_slice(&found_keys[own.clone()]);
+    values[own.clone()].copy_from_slice(&found_values[own]);
+    let q = prepared(&q, &q_norm);
+    let shape = AttentionShape { kv_heads, head_size, group: query_heads / kv_heads };
+    let mut expected = vec![f32::NAN; n];
+    let mut bounds = Vec::with_capacity(n);
+    let key_size = keys[..(position + 1) * width].iter().fold(0.0f32, |m, x| m.max(x.abs()));
+    for (head, y) in expected.chunks_mut(head_size).enumerate() {
+        let own_q = &q[head * head_size..(head + 1) * head_size];
+        reference::attention(shape, head, own_q, &keys, &values, 0..=position, y);
+        let q_size = own_q.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+        let q_error = tolerance::rotated_head(head_size, q_size) * f64::from(key_size) * (head_size as f64).sqrt();
+        let error = tolerance::attention_score(own_q, key_size) + q_error;
+        // Values are at most 1.
+        bounds.extend(std::iter::repeat_n(2.0 * tolerance::attention(position + 1, error), head_size));
+    }
+    let found = operand::stored(case.out, &arena.read::<u8>(y), n);
+    compare::within(&name, &found, &expected, |i| bounds[i] + operand::step(case.out, &expected, i));
+}
+
+/// Building a pipeline takes nearly all of the time, the more the more query heads a workgroup takes: each size has one number of them.
+#[test]
+fn head_sizes_and_groups() {
+    for (head_size, heads) in [(16, 1usize), (32, 2), (64, 1), (80, 1), (128, 4), (256, 1)] {
+        for (query_heads, kv_heads) in [(2usize, 2), (4, 1), (16, 2), (14, 2), (16, 1), (11, 1)] {
+            if (query_heads / kv_heads).is_multiple_of(heads) {
+                let heads = heads as u32;
+                check(&Case { head_size, rotated: head_size, query_heads, kv_heads, heads, ..PLAIN });
+            }
+        }
+    }
+}
+
+/// Positions around the edges of tiles and workgroups, with splits that stay empty.
+#[test]
+fn positions_and_splits() {
+    for position in [0, 1, 7, 8, 31, 32, 63, 64, 127, 128, 255, 256, 257, 700] {
+        for splits in [1, 3, 16] {
+            for (warm, heads) in [(false, 4), (true, 2)] {
+                check(&Case { position, splits, warm, heads, ..PLAIN });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_context() {
+    check(&Case { position: 5_000, splits: 20, query_heads: 8, head_size: 128, rotated: 128, ..PLAIN });
+}
+
+/// Every two of the formats of keys, values and results.
+#[test]
+fn cache_formats_and_results() {
+    use CacheFormat::{F16, F32};
+    for (keys, values, out) in [
+        (F32, F32, ActFormat::F32),
+        (F16, F16, ActFormat::F32),
+        (F32, F16, ActFormat::Q8),
+        (F16, F32, ActFormat::Q8),
+        (F32, F32, ActFormat::Q16),
+        (F16, F16, ActFormat::Q16),
+    ] {
+        for splits in [1, 4] {
+            check(&Case { keys, values, out, splits, ..PLAIN });
+        }
+    }
+}
+
+#[test]
+fn rotations() {
+    for (pairing, rotated, norm) in [
+        (Pairing::Halves, 0, true),
+        (Pairing::Halves, 2, false),
+        (Pairing::Halves, 32, true),
+        (Pairing::Halves, 64, false),
+        (Pairing::Interleaved, 2, true),
+        (Pairing::Interleaved, 32, false),
+        (Pairing::Interleaved, 64, true),
+    ] {
+        check(&Case { pairing, rotated, norm, heads: 1, ..PLAIN });
+    }
+}
+
+/// Scores up to thousands: their exponentials overflow unless the maximum is taken off first.
+#[test]
+fn huge_scores() {
+    for size in [30.0, 100.0] {
+        for splits in [1, 3] {
+            check(&Case { size, norm: false, keys: CacheFormat::F32, splits, ..PLAIN });
+        }
+    }
+}
+
+/// One head of 32 elements that does not rotate, over f32 caches.
+fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values: &[f32], v: &[f32]) -> Vec<f32> {
+    let size = 32;
+    let state = arena.state(StepState { position: count - 1, ..live() });
+    let heads = Heads { query_heads: 1, kv_heads: 1, head_size: size as u32 };
+    let mut values = earlier_values.to_vec();
+    values.resize(size * count as usize, f32::NAN);
+    let y = arena.output::<f32>(size);
+    let op = Attention {
+        state,
+        q: arena.input(q).address,
+        k: arena.input(&vec![key; size]).address,
+        v: arena.input(v).address,
+        norm: None,
+        rotation: arena.input(&[0.0f32; 4]).address,
+        key_cache: arena.in_out(&vec![key; size * count as usize]).address,
+        value_cache: arena.in_out(&values).address,
+        partials: arena.scratch(&vec![0.0f32; heads.partials() as usize]).address,
+        counters: arena.in_out(&[0u32]).address,
+        y: y.address,
+        out: ActFormat::F32,
+        key_format: CacheFormat::F32,
+        value_format: CacheFormat::F32,
+        heads,
+        rotated: 0,
+        pairing: Pairing::Halves,
+        next: None,
+        context: count,
+        batch: Batch::ONE,
+    };
+    arena.run(&[op.dispatch(&arena.gpu.target())]);
+    arena.read(y)
+}
+
+/// Keys that all score the same give the mean of the values; whole values in a number of positions that is a power of two make it exact.
+#[test]
+fn equal_scores_give_the_mean() {
+    let count = 256;
+    let values: Vec<f32> = (0..count).flat_map(|p| (0..32).map(move |i| ((p * 7 + i) % 64) as f32)).collect();
+    let (earlier, own) = values.split_at(values.len() - 32);
+    let found = plain_head(&mut Arena::new(), count, &[0.0; 32], 1.0, earlier, own);
+    let mean = |i: usize| values.iter().skip(i).step_by(32).sum::<f32>() / count as f32;
+    compare::equal_bits("mean", &found, &(0..32).map(mean).collect::<Vec<_>>());
+}
+
+/// A query that is not a number must stay visible: the sampler stops a sequence whose logits are not finite.
+#[test]
+fn not_a_number_is_not_hidden() {
+    for count in [10, 300] {
+        let earlier = vec![0.5; 32 * (count as usize - 1)];
+        let y = plain_head(&mut Arena::new(), count, &[f32::NAN; 32], 0.5, &earlier, &[0.5; 32]);
+        assert!(y.iter().all(|y| y.is_nan()), "{y:?}");
+    }
+}
+
+/// A token sees what the tokens before it in its step append, wherever these lie in tiles and workgroups.
+fn check_batch(case: &Case) {
+    let positions = case.position + MAX_BATCH as usize;
+    let state_of = |token| StepState { position: case.position as u32 + token, ..live() };
+    let heads = heads(case);
+    let stride = (heads.partials() as u32 * 4).next_multiple_of(256) + 256;
+    batch::check(&format!("{case:?}"), stride, state_of, |b: &mut Builder| {
+        let (query_width, width) = (case.query_heads * case.head_size, case.kv_heads * case.head_size);
+        let (q, k, v) = (b.vector(Use::Input, query_width), b.vector(Use::Input, width), b.vector(Use::Input, width));
+        let y = b.output(case.out.bytes(query_width as u64) as usize);
+        let partials = b.activation(Use::Scratch, |_| vec![f32::NAN; heads.partials() as usize]);
+        let counters = b.activation(Use::InOut, |_| vec![0u32; case.query_heads]);
+        let norm = |b: &mut Builder| b.shared(case.head_size);
+        let norm = case.norm.then(|| HeadNorm { q: norm(b), k: norm(b), epsilon: EPSILON });
+        let rotation = b.arena.input(rotation(positions, case.rotated / 2).as_flattened()).address;
+        let mut cache =
+            |format| cache(&mut b.arena, &mut b.random, case, format, 1.0, positions - case.position).0.address;
+        let (key_cache, value_cache) = (cache(case.keys), cache(case.values));
+        let next = Some((b.arena.input(&[1u32; 4_100]).address, 4 * 4_100));
+        let target = target(case);
+        let case = *case;
+        move |view: &View| {
+            Attention {
+                state: view.state,
+                q: view.own(q),
+                k: view.own(k),
+                v: view.own(v),
+                norm,
+                rotation,
+                key_cache,
+                value_cache,
+                partials: view.own(partials),
+                counters: view.own(counters),
+                y: view.own(y),
+                out: case.out,
+                key_format: case.keys,
+                value_format: case.values,
+                heads,
+                rotated: case.rotated as u32,
+                pairing: case.pairing,
+                next,
+                context: positions as u32,
+                batch: view.batch,
+            }
+            .dispatch(&target)
+        }
+    });
+}
+
+#[test]
+fn batches_around_tiles_and_workgroups() {
+    for position in [0, 1, 5, 8, 9, 14, 28, 57, 60, 63, 64, 121, 127, 250, 255, 257, 700] {
+        for (splits, warm, heads) in [(1, false, 4), (3, true, 2), (16, true, 4)] {
+            check_batch(&Case { position, splits, warm, heads, ..PLAIN });
+        }
+    }
+}
+
+#[test]
+fn batches_of_every_form() {
+    use CacheFormat::{F16, F32};
+    for (keys, values, out, head_size, norm, pairing) in [
+        (F32, F32, ActFormat::F32, 64, true, Pairing::Halves),
+        (F16, F16, ActFormat::Q16, 128, true, Pairing::Interleaved),
+        (F32, F16, ActFormat::Q8, 256, false, Pairing::Halves),
+    ] {
+        for position in [3, 250] {
+            let case = Case { keys, values, out, head_size, rotated: head_size, norm, pairing, position, ..PLAIN };
+            check_batch(&Case { query_heads: 4, kv_heads: 2, ..case });
+        }
+    }
+}

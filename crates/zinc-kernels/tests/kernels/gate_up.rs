@@ -1,0 +1,230 @@
+//! `gate_up` against its reference: dense and with experts, in every format and form of activations.
+
+use crate::support::batch::{self, Builder, Use, View};
+use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
+use crate::support::operand::{self, Operand};
+use crate::support::{Arena, compare, tolerance};
+use zinc_kernels::ops::{ActFormat, Batch, ExpertSelection, GateUp, Matrix, Norm, Routing, Weighting};
+use zinc_kernels::{Format, Target, Tuning, reference};
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    gate: Format,
+    up: Format,
+    rows: usize,
+    columns: usize,
+    experts: usize,
+    /// The chosen experts; none for a dense layer.
+    ids: &'static [u32],
+    scales: Scales,
+}
+
+const PLAIN: Case = Case {
+    gate: Format::Q8_0,
+    up: Format::Q8_0,
+    rows: 48,
+    columns: 96,
+    experts: 6,
+    ids: &[5, 0, 3, 1],
+    scales: Scales::Sane,
+};
+
+/// Every form of the activations that both formats can meet.
+fn check(case: &Case) {
+    let target = Arena::new().gpu.target();
+    let form = if case.gate.is_float() { case.gate } else { case.up };
+    for &act in operand::forms(form) {
+        check_forms(case, act, act, false, &target);
+    }
+}
+
+/// Logits of which those of `ids` are the highest, in that order.
+fn logits_that_choose(ids: &[u32], experts: usize) -> Vec<f32> {
+    let rank = |expert: usize| ids.iter().position(|id| *id as usize == expert).unwrap_or(ids.len());
+    (0..experts).map(|expert| -(rank(expert) as f32)).collect()
+}
+
+fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool, target: &Target) {
+    let name = format!("{case:?}, {act:?} to {out:?}, normalised: {norm}, {:?}", target.tuning);
+    let &Case { rows, columns, experts, scales, .. } = case;
+    let mut random = Random::new(&name);
+    let gate = weights(&mut random, case.gate, experts * rows, columns, scales);
+    let up = weights(&mut random, case.up, experts * rows, columns, scales);
+    let slots = case.ids.len().max(1);
+
+    let mut arena = Arena::new();
+    let operand = Operand::new(&mut random, &mut arena, columns, act, norm, scales);
+    let slot_bytes = out.bytes(rows as u64) as usize;
+    let y = arena.output::<u8>(slots * slot_bytes);
+    let mut matrix = |bytes: &[u8], format| Matrix {
+        address: arena.input(&device_rows(format, columns, bytes)).address,
+        format,
+        rows: rows as u32,
+        columns: columns as u32,
+    };
+    let (gate_matrix, up_matrix) = (matrix(&gate, case.gate), matrix(&up, case.up));
+    let op = GateUp {
+        state: arena.state(live()),
+        gate: gate_matrix,
+        up: up_matrix,
+        routing: match case.ids {
+            [] => Routing::Dense,
+            ids => Routing::Experts(ExpertSelection {
+                logits: arena.input(&logits_that_choose(ids, experts)).address,
+                experts: experts as u32,
+                used: slots as u32,
+                weighting: Weighting::SoftmaxOfChosen,
+                ids: arena.output::<u32>(slots).address,
+                weights: arena.output::<f32>(slots).address,
+            }),
+        },
+        x: operand.x,
+        act,
+        norm: norm.then_some(Norm { weight: operand.norm, epsilon: operand::EPSILON }),
+        y: y.address,
+        out,
+        batch: Batch::ONE,
+    };
+    arena.run(&[op.dispatch(target)]);
+    let bytes: Vec<u8> = arena.read(y);
+
+    for (slot, bytes) in bytes.chunks(slot_bytes).enumerate() {
+        let expert = case.ids.get(slot).copied().unwrap_or(0);
+        let name = format!("{name}, slot {slot}");
+        let (gate, up) = (host(case.gate, columns, &gate), host(case.up, columns, &up));
+        let mut expected = vec![f32::NAN; rows];
+        reference::gate_up(&gate, &up, expert, &operand.values, &mut expected);
+
+        let first = expert as usize * rows;
+        let product = |matrix: &reference::HostMatrix<'_>| {
+            let mut all = vec![0.0; experts * rows];
+            reference::mat_vec(matrix, &operand.values, &mut all);
+            let of_operand = operand.bounds(matrix, first..first + rows);
+            let magnitudes = magnitudes(matrix, first..first + rows, &operand.values);
+            let errors: Vec<f64> =
+                magnitudes.iter().zip(of_operand).map(|(m, bound)| tolerance::sum(columns, *m) + bound).collect();
+            (all[first..first + rows].to_vec(), errors)
+        };
+        let ((gate, gate_errors), (up, up_errors)) = (product(&gate), product(&up));
+        compare::within(&name, &operand::stored(out, bytes, rows), &expected, |row| {
+            let run = row / 16 * 16..(row / 16 + 1) * 16;
+            let error = |row: usize| tolerance::gate_up(gate[row], gate_errors[row], up[row], up_errors[row]);
+            // The largest of a run sets its step.
+            let of_run = if out != ActFormat::F32 { run.map(error).fold(0.0, f64::max) } else { error(row) };
+            of_run + operand::step(out, &expected, row)
+        });
+    }
+}
+
+/// Building a pipeline takes nearly all of the time: each is for two formats, both of which meet each form of the activations, some normalised
+/// and some as they are.
+#[test]
+fn every_format_dense() {
+    let target = Arena::new().gpu.target();
+    let (floats, quantised): (Vec<_>, Vec<_>) = Format::ALL.into_iter().partition(|format| format.is_float());
+    for (pair, formats) in floats.chunks(2).chain(quantised.chunks(2)).enumerate() {
+        let (gate, up) = (formats[0], formats[formats.len() - 1]);
+        for (turn, &act) in (pair..).zip(operand::forms(gate)) {
+            let (norm, out) = if turn % 2 == 1 { (true, ActFormat::Q16) } else { (false, act) };
+            for scales in [Scales::Sane, Scales::Whole] {
+                let case = Case { gate, up, columns: 256, experts: 1, ids: &[], scales, ..PLAIN };
+                check_forms(&case, act, out, norm, &target);
+            }
+        }
+    }
+}
+
+#[test]
+fn different_formats_with_experts() {
+    for (gate, up) in [(Format::Q4K, Format::Q6K), (Format::F32, Format::Q5_0)] {
+        for scales in [Scales::Sane, Scales::Whole] {
+            check(&Case { gate, up, columns: 512, scales, ..PLAIN });
+        }
+    }
+}
+
+#[test]
+fn experts_in_any_order() {
+    for ids in [&[0u32][..], &[5], &[3, 1, 4, 0, 5, 2], &[2, 4], &[5, 4, 3, 2, 1, 0]] {
+        for rows in [16, 64, 112] {
+            for scales in [Scales::Sane, Scales::Whole] {
+                check(&Case { ids, rows, scales, ..PLAIN });
+            }
+        }
+    }
+}
+
+/// However few rows a subgroup takes and however much it loads beforehand.
+#[test]
+fn every_tuning() {
+    let target = Arena::new().gpu.target();
+    for (gate_up_width, chunks_ahead, act) in [(4, 1, ActFormat::Q16), (8, 8, ActFormat::Q8), (16, 4, ActFormat::Q16)] {
+        let tuning = Tuning { gate_up_width, chunks_ahead, ..target.tuning };
+        check_forms(&Case { columns: 512, ..PLAIN }, act, act, false, &Target { tuning, ..target });
+    }
+}
+
+/// Each token chooses experts of its own.
+#[test]
+fn batches() {
+    let (experts, used) = (6, 3);
+    for (act, out, dense) in [
+        (ActFormat::Q16, ActFormat::Q16, false),
+        (ActFormat::F32, ActFormat::Q8, false),
+        (ActFormat::Q8, ActFormat::F32, true),
+    ] {
+        let name = format!("{act:?} to {out:?}, dense: {dense}");
+        batch::check(
+            &name,
+            4_096,
+            |_| live(),
+            |b: &mut Builder| {
+                let (slots, matrices) = if dense { (1, 1) } else { (used, experts) };
+                let gate = b.matrix(Format::Q4K, matrices, 48, 512);
+                let up = b.matrix(Format::Q6K, matrices, 48, 512);
+                let x = b.operand(if dense { ActFormat::F32 } else { act }, 512);
+                let norm = dense.then(|| Norm { weight: b.shared(512), epsilon: operand::EPSILON });
+                let y = b.output(slots * out.bytes(48) as usize);
+                let selection = (!dense).then(|| ExpertSelection {
+                    logits: b.vector(Use::Input, experts),
+                    experts: experts as u32,
+                    used: used as u32,
+                    weighting: Weighting::SoftmaxOfAll,
+                    ids: b.output(used * 4),
+                    weights: b.output(used * 4),
+                });
+                let target = b.arena.gpu.target();
+                move |v: &View| {
+                    let routing = selection.map_or(Routing::Dense, |selection| {
+                        let (logits, ids, weights) =
+                            (v.own(selection.logits), v.own(selection.ids), v.own(selection.weights));
+                        Routing::Experts(ExpertSelection { logits, ids, weights, ..selection })
+                    });
+                    let (x, y) = (v.own(x), v.own(y));
+                    GateUp { state: v.state, gate, up, routing, x, act, norm, y, out, batch: v.batch }.dispatch(&target)
+                }
+            },
+        );
+    }
+}
+
+fn refused(gate: Matrix, up: Matrix) {
+    let act = ActFormat::F32;
+    let (routing, batch) = (Routing::Dense, Batch::ONE);
+    let op = GateUp { state: 0, gate, up, routing, x: 0, act, norm: None, y: 0, out: act, batch };
+    let _ = op.dispatch(&Target::new(32));
+}
+
+#[test]
+#[should_panic(expected = "gate is 16 x 64 but up is 32 x 64")]
+fn matrices_of_different_shapes_are_refused() {
+    let gate = Matrix { address: 0, format: Format::F16, rows: 16, columns: 64 };
+    refused(gate, Matrix { rows: 32, ..gate });
+}
+
+#[test]
+#[should_panic(expected = "20 rows are not a multiple of 16")]
+fn a_part_of_a_run_is_refused() {
+    let gate = Matrix { address: 0, format: Format::F16, rows: 20, columns: 64 };
+    refused(gate, gate);
+}

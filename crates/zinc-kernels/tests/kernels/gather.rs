@@ -1,0 +1,86 @@
+//! `gather` decodes rows bit for bit as the host does.
+
+use crate::support::batch::{self, Builder, View};
+use crate::support::data::{Random, Scales, decoded, device_rows, golden, live, weights};
+use crate::support::{Arena, compare};
+use zinc_kernels::Format;
+use zinc_kernels::generated::state::StepState;
+use zinc_kernels::ops::{Batch, Gather, MAX_BATCH, Matrix};
+
+/// Gathers each of `tokens` from a table of `rows` rows.
+fn check(case: &str, format: Format, columns: usize, table: &[u8], tokens: &[usize]) {
+    let row_bytes = format.row_bytes(columns);
+    let rows = table.len() / row_bytes;
+    for &token in tokens {
+        let mut arena = Arena::new();
+        let state = arena.state(StepState { token: token as u32, ..live() });
+        let address = arena.input(&device_rows(format, columns, table)).address;
+        let y = arena.output::<f32>(columns);
+        let table_on_device = Matrix { address, format, rows: rows as u32, columns: columns as u32 };
+        let gather = Gather { state, table: table_on_device, tokens: 0, y: y.address, batch: Batch::ONE };
+        arena.run(&[gather.dispatch(&arena.gpu.target())]);
+        let expected = decoded(format, &table[token * row_bytes..(token + 1) * row_bytes]);
+        compare::equal_bits(&format!("{case}, {format}, {columns} columns, token {token}"), &arena.read(y), &expected);
+    }
+}
+
+#[test]
+fn random_blocks() {
+    for format in Format::ALL {
+        for columns in [32_usize, 64, 160, 256, 768, 1_024, 2_048, 8_192 + 256] {
+            if !columns.is_multiple_of(format.block_elements()) {
+                continue;
+            }
+            for scales in [Scales::Sane, Scales::Odd] {
+                let case = format!("{scales:?}");
+                let table = weights(&mut Random::new(&format!("{format} {columns}")), format, 5, columns, scales);
+                check(&case, format, columns, &table, &[0, 3, 4]);
+            }
+        }
+    }
+}
+
+#[test]
+fn golden_blocks() {
+    for format in Format::ALL {
+        let Some((blocks, values)) = golden(format) else { continue };
+        let columns = format.block_elements().max(32);
+        let rows = values.len() / columns;
+        compare::equal_bits(&format!("{format} on the host"), &decoded(format, &blocks), &values);
+        check("golden", format, columns, &blocks, &(0..rows).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn every_half_including_subnormals_infinities_and_nan() {
+    for format in [Format::F16, Format::BF16] {
+        let table: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+        check("every value", format, 8_192, &table, &(0..8).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn edges_of_f32() {
+    let mut values = vec![0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN, f32::EPSILON];
+    values.extend([f32::MIN_POSITIVE, f32::MIN_POSITIVE / 2.0, -f32::from_bits(1), f32::from_bits(0x7f_ffff)]);
+    values.resize(32, 1.5);
+    check("edges", Format::F32, 32, bytemuck::cast_slice(&values), &[0]);
+}
+
+/// Drafts are read from the array of tokens, behind the position; the first token is the state's.
+#[test]
+fn batches() {
+    const POSITION: u32 = 40;
+    let token = |index: u32| (index * 5 + 2) % 13;
+    let state_of = |index| StepState { token: token(index), position: POSITION + index, ..live() };
+    for format in [Format::Q4K, Format::F16] {
+        batch::check(&format.to_string(), 4_096, state_of, |b: &mut Builder| {
+            let (table, y) = (b.matrix(format, 1, 13, 768), b.output(768 * 4));
+            let mut tokens = vec![u32::MAX; POSITION as usize + 1];
+            tokens.extend((1..MAX_BATCH).map(token));
+            let tokens = b.arena.input(&tokens).address;
+            let target = b.arena.gpu.target();
+            move |v: &View| Gather { state: v.state, table, tokens, y: v.own(y), batch: v.batch }.dispatch(&target)
+        });
+    }
+}

@@ -1,0 +1,27 @@
+//! Each kernel on a device against its reference, in the module of the kernel's stem; and, in the other modules, what several kernels do
+//! together and what holds for all of them.
+//!
+//! All of it is one test binary, so that the tests share one device, and a pipeline that one test has built serves the others.
+
+mod adjust;
+mod advance;
+mod attention;
+mod choice;
+mod choose;
+mod draws;
+mod dry;
+mod expert_down;
+mod gate_up;
+mod gather;
+mod logprob_shares;
+mod logprobs;
+mod lookup;
+mod mat_vec;
+mod no_op;
+mod propose;
+mod read;
+mod repeat;
+mod router;
+mod sample;
+mod support;
+mod truncation;

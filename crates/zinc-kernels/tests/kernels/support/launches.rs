@@ -1,0 +1,394 @@
+//! One launch of every kernel, for the properties that all kernels share.
+
+use zinc_kernels::generated::logprob_report::LogprobReport;
+use zinc_kernels::generated::state::{StepReport, StepState};
+use zinc_kernels::ops::{
+    ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
+    Gather, HeadNorm, Heads, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing,
+    PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Router, Routing, Sample, SamplerBuffers, Weighting,
+    candidate_count, items_bytes, masses_bytes, moments_bytes, share_count,
+};
+use zinc_kernels::reference::{self, Candidate, HistoryCounts, Quantised, StepLimits};
+use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
+use zinc_kernels::{Dispatch, Format};
+
+use super::arena::{Arena, Array};
+use super::data::{Random, Scales, device_rows, weights};
+
+/// A launch with its arrays.
+pub(crate) struct Launch {
+    pub(crate) name: &'static str,
+    pub(crate) arena: Arena,
+    pub(crate) dispatch: Dispatch,
+}
+
+const ROWS: u32 = 144;
+const COLUMNS: u32 = 512;
+const SLOTS: u32 = 3;
+const EXPERTS: u32 = 4;
+const HEAD: u32 = 64;
+const HEADS: Heads = Heads { query_heads: 4, kv_heads: 2, head_size: HEAD };
+const CONTEXT: u32 = 900;
+const POSITION: u32 = CONTEXT - 20;
+const VOCABULARY: u32 = 5_000;
+
+/// What a launch is built from: its arrays, its numbers, the address of its step state.
+struct Builder {
+    arena: Arena,
+    random: Random,
+    state: u64,
+}
+
+impl Builder {
+    fn vector(&mut self, len: u32) -> u64 {
+        self.arena.input(&self.random.vector(len as usize, 1.0)).address
+    }
+
+    fn residual(&mut self, len: u32) -> u64 {
+        self.arena.in_out(&self.random.vector(len as usize, 1.0)).address
+    }
+
+    fn output(&mut self, len: u32) -> u64 {
+        self.arena.output::<f32>(len as usize).address
+    }
+
+    /// The tokens of a sequence, which `advance` writes.
+    fn tokens(&mut self, of: fn(&mut Arena, &[u32]) -> Array<u32>) -> u64 {
+        of(&mut self.arena, &[1; (CONTEXT + MAX_BATCH) as usize]).address
+    }
+
+    fn words(&mut self, words: &[u32]) -> u64 {
+        self.arena.input(words).address
+    }
+
+    fn matrix(&mut self, format: Format, experts: u32) -> Matrix {
+        let bytes = weights(&mut self.random, format, (experts * ROWS) as usize, COLUMNS as usize, Scales::Sane);
+        let bytes = device_rows(format, COLUMNS as usize, &bytes);
+        Matrix { address: self.arena.input(&bytes).address, format, rows: ROWS, columns: COLUMNS }
+    }
+
+    fn norm(&mut self, len: u32) -> Norm {
+        Norm { weight: self.vector(len), epsilon: 1e-6 }
+    }
+
+    /// Quantised activations.
+    fn quantised(&mut self, len: u32) -> u64 {
+        let x = Quantised::new(ActFormat::Q16, &self.random.vector(len as usize, 1.0));
+        self.arena.input(&x.bytes()).address
+    }
+
+    /// Counters, which a kernel leaves as it finds them: 0.
+    fn counters(&mut self, count: usize) -> u64 {
+        self.arena.scratch(&vec![0u32; count]).address
+    }
+
+    /// What a kernel writes for itself, and perhaps not wholly.
+    fn scratch(&mut self, len: u64) -> u64 {
+        self.arena.scratch(&vec![0.0f32; len as usize]).address
+    }
+}
+
+/// One launch of every kernel, two where a kernel updates in place in one of its forms. Each step is at a token, a position and a
+/// temperature that the arrays allow for, with the live flag of `live`.
+pub(crate) fn every_kernel(live: u32) -> Vec<Launch> {
+    let state = StepState {
+        live,
+        token: 100,
+        position: POSITION,
+        prompt_length: 10,
+        budget: 50,
+        context_length: CONTEXT,
+        inverse_temperature: 1.25,
+        seed_low: 3,
+        sequence: 7,
+        ..StepState::default()
+    };
+    let launch = |name: &'static str, make: &dyn Fn(&mut Builder) -> Dispatch| {
+        let mut arena = Arena::new();
+        // Other kernels only read the state.
+        let address = if ["advance", "lookup", "propose"].contains(&name) {
+            arena.in_out(&[state]).address
+        } else {
+            arena.state(state)
+        };
+        let mut builder = Builder { arena, random: Random::new(name), state: address };
+        let dispatch = make(&mut builder);
+        assert_eq!(dispatch.kernel.name, name);
+        Launch { name, arena: builder.arena, dispatch }
+    };
+    vec![
+        launch("gather", &gather),
+        launch("mat_vec", &|b| mat_vec(b, false)),
+        launch("mat_vec", &|b| mat_vec(b, true)),
+        launch("attention", &attention),
+        launch("router", &router),
+        launch("gate_up", &gate_up),
+        launch("expert_down", &expert_down),
+        launch("sample", &sample),
+        launch("advance", &advance),
+        launch("dry", &dry),
+        launch("adjust", &adjust),
+        launch("choose", &choose),
+        launch("lookup", &lookup),
+        launch("propose", &propose),
+        launch("logprob_shares", &logprob_shares),
+        launch("logprobs", &logprobs),
+        launch("read", &read),
+    ]
+}
+
+fn gather(b: &mut Builder) -> Dispatch {
+    let table = b.matrix(Format::Q6K, 1);
+    Gather { state: b.state, table, tokens: b.tokens(Arena::input), y: b.output(COLUMNS), batch: Batch::ONE }
+        .dispatch(&b.arena.gpu.target())
+}
+
+fn mat_vec(b: &mut Builder, accumulate: bool) -> Dispatch {
+    let x = if accumulate { b.quantised(COLUMNS) } else { b.vector(COLUMNS) };
+    let norm = (!accumulate).then(|| b.norm(COLUMNS));
+    let product = |b: &mut Builder, format| Product {
+        weights: b.matrix(format, 1),
+        bias: None,
+        y: if accumulate { b.residual(ROWS) } else { b.output(ROWS) },
+    };
+    let products = [product(b, Format::Q4K), product(b, Format::Q6K)];
+    MatVec { state: b.state, products: &products, x, act: ActFormat::Q16, norm, accumulate, batch: Batch::ONE }
+        .dispatch(&b.arena.gpu.target())
+}
+
+/// A cache of zeros.
+fn cache(b: &mut Builder) -> u64 {
+    b.arena.in_out(&vec![0u16; (CONTEXT * HEADS.kv_heads * HEAD) as usize]).address
+}
+
+fn attention(b: &mut Builder) -> Dispatch {
+    Attention {
+        state: b.state,
+        q: b.vector(HEADS.query_heads * HEAD),
+        k: b.vector(HEADS.kv_heads * HEAD),
+        v: b.vector(HEADS.kv_heads * HEAD),
+        norm: Some(HeadNorm { q: b.vector(HEAD), k: b.vector(HEAD), epsilon: 1e-6 }),
+        rotation: b.vector(CONTEXT * HEAD),
+        key_cache: cache(b),
+        value_cache: cache(b),
+        partials: b.scratch(HEADS.partials()),
+        counters: b.counters(HEADS.query_heads as usize),
+        y: b.output(HEADS.query_heads * HEAD),
+        out: ActFormat::F32,
+        key_format: CacheFormat::F16,
+        value_format: CacheFormat::F16,
+        heads: HEADS,
+        rotated: HEAD,
+        pairing: Pairing::Halves,
+        next: None,
+        context: CONTEXT,
+        batch: Batch::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn router(b: &mut Builder) -> Dispatch {
+    Router {
+        state: b.state,
+        x: b.vector(COLUMNS),
+        norm: b.norm(COLUMNS),
+        matrix: b.matrix(Format::F32, 1),
+        y: b.output(COLUMNS * 5 / 8),
+        out: ActFormat::Q16,
+        logits: b.output(ROWS),
+        batch: Batch::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn gate_up(b: &mut Builder) -> Dispatch {
+    GateUp {
+        state: b.state,
+        gate: b.matrix(Format::Q4K, EXPERTS),
+        up: b.matrix(Format::Q6K, EXPERTS),
+        routing: Routing::Experts(ExpertSelection {
+            logits: b.vector(EXPERTS),
+            experts: EXPERTS,
+            used: SLOTS,
+            weighting: Weighting::SoftmaxOfAll,
+            ids: b.output(SLOTS),
+            weights: b.output(SLOTS),
+        }),
+        x: b.quantised(COLUMNS),
+        act: ActFormat::Q16,
+        norm: None,
+        y: b.output(SLOTS * ROWS * 5 / 8),
+        out: ActFormat::Q16,
+        batch: Batch::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn expert_down(b: &mut Builder) -> Dispatch {
+    ExpertDown {
+        state: b.state,
+        down: b.matrix(Format::Q6K, EXPERTS),
+        experts: EXPERTS,
+        ids: b.words(&[3, 0, 2]),
+        weights: b.vector(SLOTS),
+        h: {
+            let slots: Vec<u8> = (0..SLOTS)
+                .flat_map(|_| Quantised::new(ActFormat::Q16, &b.random.vector(COLUMNS as usize, 1.0)).bytes())
+                .collect();
+            b.arena.input(&slots).address
+        },
+        act: ActFormat::Q16,
+        y: b.residual(ROWS),
+        slots: SLOTS,
+        batch: Batch::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn sample(b: &mut Builder) -> Dispatch {
+    let candidates: Array<Candidate> = b.arena.output(candidate_count(VOCABULARY) as usize);
+    Sample {
+        state: b.state,
+        logits: b.vector(VOCABULARY),
+        candidates: candidates.address,
+        vocabulary: VOCABULARY,
+        batch: Batch::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn advance(b: &mut Builder) -> Dispatch {
+    let candidate = |i: u32| Candidate { score: (i * 7 % 5) as f32, logit: 0.5, id: i * 1_024, non_finite: 0 };
+    let candidates: Vec<_> = (0..candidate_count(VOCABULARY)).map(candidate).collect();
+    Advance {
+        state: b.state,
+        report: b.arena.output::<StepReport>(1).address,
+        tokens: b.tokens(Arena::in_out),
+        end_tokens: b.words(&[]),
+        cancelled: b.words(&[0]),
+        candidates: b.arena.input(&candidates).address,
+        candidate_count: candidate_count(VOCABULARY),
+        window: Some(PenaltyWindow {
+            params: b.arena.input(&[sampler_tables().params]).address,
+            counts: b.arena.in_out(&[1u32; VOCABULARY as usize]).address,
+        }),
+        batch: Batch::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+/// Every sampler on.
+fn sampler_tables() -> SamplerTables {
+    let settings = SamplerSettings {
+        penalty_repeat: 1.1,
+        penalty_freq: 0.1,
+        dry_multiplier: 0.8,
+        top_n_sigma: 3.0,
+        top_k: 40,
+        typical_p: 0.95,
+        top_p: 0.9,
+        min_p: 0.01,
+        xtc_probability: 1.0,
+        ..SamplerSettings::OFF
+    };
+    settings.tables(VOCABULARY, CONTEXT, &Breakers::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What the host uploads for the chain. The history repeats itself.
+fn sampler_buffers(b: &mut Builder, tables: &SamplerTables) -> SamplerBuffers {
+    let history: Vec<u32> = (0..CONTEXT + MAX_BATCH).map(|position| position % 37).collect();
+    SamplerBuffers {
+        params: b.arena.input(&[tables.params]).address,
+        biases: b.arena.input(&tables.biases).address,
+        dry_penalties: b.arena.input(&tables.dry_penalties).address,
+        breakers: b.arena.input(&tables.breakers).address,
+        tails: b.arena.input(&tables.tails).address,
+        tokens: b.words(&history),
+        ..SamplerBuffers::default()
+    }
+}
+
+fn dry(b: &mut Builder) -> Dispatch {
+    let tables = sampler_tables();
+    let dry_lengths = b.arena.in_out(&[0u32; VOCABULARY as usize]).address;
+    let buffers = SamplerBuffers { dry_lengths, ..sampler_buffers(b, &tables) };
+    Dry { state: b.state, buffers, batch: Batch::ONE }.dispatch(&b.arena.gpu.target())
+}
+
+fn adjust(b: &mut Builder) -> Dispatch {
+    let tables = sampler_tables();
+    let buffers = SamplerBuffers {
+        counts: b.words(&[1; VOCABULARY as usize]),
+        dry_lengths: b.arena.in_out(&[3u32; VOCABULARY as usize]).address,
+        items: b.output(items_bytes(VOCABULARY) as u32 / 4),
+        shares: b.output(share_count(VOCABULARY) * 6),
+        moments: b.output(moments_bytes(VOCABULARY) as u32 / 4),
+        ..sampler_buffers(b, &tables)
+    };
+    let logits = b.vector(VOCABULARY);
+    Adjust { state: b.state, logits, buffers, step_input: 0, vocabulary: VOCABULARY, batch: Batch::ONE }
+        .dispatch(&b.arena.gpu.target())
+}
+
+fn choose(b: &mut Builder) -> Dispatch {
+    let tables = sampler_tables();
+    let logits = b.random.vector(VOCABULARY as usize, 1.0);
+    let zeros = [0; VOCABULARY as usize];
+    let history = HistoryCounts { occurrences: &zeros, dry_lengths: &zeros };
+    let (lists, moments) = reference::adjust(&logits, history, StepLimits::default(), &tables, &StepState::default());
+    let shares: Vec<_> = lists.iter().map(|list| list.share).collect();
+    let buffers = SamplerBuffers {
+        items: b.words(&super::chain::list_words(&lists)),
+        shares: b.arena.input(&shares).address,
+        moments: b.arena.input(&moments).address,
+        ..sampler_buffers(b, &tables)
+    };
+    let candidates = b.arena.output::<Candidate>(1).address;
+    let logits = b.arena.input(&logits).address;
+    Choose { state: b.state, logits, buffers, candidates, vocabulary: VOCABULARY, batch: Batch::ONE }
+        .dispatch(&b.arena.gpu.target())
+}
+
+fn lookup(b: &mut Builder) -> Dispatch {
+    // The last tokens stood there before, and what followed them is not what lies behind the position.
+    let mut tokens: Vec<u32> = (0..CONTEXT + MAX_BATCH).map(|place| place % 50).collect();
+    tokens[POSITION as usize + 1..].fill(77);
+    let tokens = b.arena.in_out(&tokens).address;
+    Lookup { state: b.state, tokens, ngrams: 2..=3, drafts: 5 }.dispatch(&b.arena.gpu.target())
+}
+
+fn propose(b: &mut Builder) -> Dispatch {
+    let draft = StepState { position: POSITION + 4, ..StepState::default() };
+    let draft = b.arena.state(draft);
+    Propose { state: b.state, draft, drafts: 5 }.dispatch(&b.arena.gpu.target())
+}
+
+fn logprob_shares(b: &mut Builder) -> Dispatch {
+    let buffers = LogprobBuffers {
+        items: b.output(items_bytes(VOCABULARY) as u32 / 4),
+        shares: b.output(share_count(VOCABULARY) * 6),
+        masses: b.output(masses_bytes(VOCABULARY) as u32 / 4),
+    };
+    let logits = b.vector(VOCABULARY);
+    LogprobShares { state: b.state, logits, buffers, vocabulary: VOCABULARY, batch: Batch::ONE }
+        .dispatch(&b.arena.gpu.target())
+}
+
+fn logprobs(b: &mut Builder) -> Dispatch {
+    let (lists, masses) = reference::logprob_shares(&b.random.vector(VOCABULARY as usize, 1.0));
+    let shares: Vec<_> = lists.iter().map(|list| list.share).collect();
+    let buffers = LogprobBuffers {
+        items: b.words(&super::chain::list_words(&lists)),
+        shares: b.arena.input(&shares).address,
+        masses: b.arena.input(&masses).address,
+    };
+    let report = b.arena.output::<LogprobReport>(1).address;
+    Logprobs { state: b.state, buffers, report, vocabulary: VOCABULARY, batch: Batch::ONE }
+        .dispatch(&b.arena.gpu.target())
+}
+
+fn read(b: &mut Builder) -> Dispatch {
+    let words: Vec<u32> = (0..4 * READ_TILE_BYTES / 4).map(|_| b.random.bits() as u32).collect();
+    Read { state: b.state, x: b.words(&words), tiles: 4, y: b.output(SLOTS), workgroups: SLOTS }
+        .dispatch(&b.arena.gpu.target())
+}
