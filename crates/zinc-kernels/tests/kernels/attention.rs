@@ -1,10 +1,10 @@
 //! `attention` against its reference: the append to the cache, and the result whatever the splits.
 
-use half::f16;
 use crate::support::arena::{Array, values};
 use crate::support::batch::{self, Builder, Use, View};
 use crate::support::data::{Random, live};
 use crate::support::{Arena, compare, operand, tolerance};
+use half::f16;
 use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::{ActFormat, Attention, Batch, CacheFormat, HeadNorm, Heads, MAX_BATCH, Pairing};
 use zinc_kernels::reference::{self, AttentionShape};

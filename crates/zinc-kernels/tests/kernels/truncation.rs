@@ -1,7 +1,7 @@
 //! What the samplers that drop candidates keep: hand-computed cases, and their definitions in f64 for random logits.
 
-use proptest::prelude::*;
 use crate::support::data::live;
+use proptest::prelude::*;
 use zinc_kernels::generated::state::StepState;
 use zinc_kernels::reference::{HistoryCounts, StepLimits, adjust, survivors};
 use zinc_kernels::sampler::{Breakers, SamplerSettings};
