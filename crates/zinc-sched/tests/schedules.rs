@@ -2,9 +2,11 @@
 //!
 //! A schedule is one request with all that decides how it meets the window: its prompt, which the cache holds in part, its limits, who
 //! chooses its tokens, what cuts it and when; on an engine of random depth, policy and host load, over a device of random speed, memory
-//! for end-of-generation ids, drafts and faults. A run checks at least [`SCHEDULES`] of them, in conversations of up to seven.
-//! `PROPTEST_CASES` sets another number of conversations.
+//! for end-of-generation ids, drafts and faults. A run checks at least [`SCHEDULES`] of them, in conversations of up to seven, and
+//! [`WHOLE`] times as many in the whole matrix. `PROPTEST_CASES` sets another number of conversations.
 
+#[path = "support/matrix.rs"]
+mod matrix;
 mod support;
 
 use std::ops::ControlFlow;
@@ -25,10 +27,12 @@ use zinc_sched::{
 const VOCABULARY: u32 = 5;
 const CONTEXT: u32 = 24;
 
-/// Schedules of a run.
+/// Schedules of a run, at least.
 const SCHEDULES: u64 = 1_000_000;
 /// Conversations that have so many on average, with a margin: 1 to 7 requests each.
 const CONVERSATIONS: u32 = 255_000;
+/// How many times as many there are of both in the whole matrix.
+const WHOLE: u32 = 10;
 /// Threads that share them.
 const THREADS: u32 = 2;
 
@@ -288,13 +292,14 @@ fn hold_many(conversations: u32) -> u64 {
 #[test]
 fn any_conversation_matches_the_reference() {
     let asked_for = std::env::var("PROPTEST_CASES").ok();
-    let conversations = asked_for.as_ref().map_or(CONVERSATIONS, |cases| cases.parse().expect("a number"));
+    let times = if matrix::is_full() { WHOLE } else { 1 };
+    let conversations = asked_for.as_ref().map_or(times * CONVERSATIONS, |cases| cases.parse().expect("a number"));
     let schedules: u64 = std::thread::scope(|scope| {
         let threads: Vec<_> =
             (0..THREADS).map(|_| scope.spawn(move || hold_many(conversations.div_ceil(THREADS)))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).sum()
     });
     if asked_for.is_none() {
-        assert!(schedules >= SCHEDULES, "{schedules} schedules in {conversations} conversations");
+        assert!(schedules >= u64::from(times) * SCHEDULES, "{schedules} schedules in {conversations} conversations");
     }
 }

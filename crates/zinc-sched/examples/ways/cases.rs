@@ -37,36 +37,50 @@ pub(crate) struct Kind {
     control: Control,
 }
 
-/// The tokens of `prompts` texts of `tokens` tokens each.
-pub(crate) fn texts(
-    target: &Arc<DeviceModel>,
-    draft: &Arc<DeviceModel>,
-    way: &Way,
-    kind: &Kind,
-    prompts: u32,
-    tokens: u32,
-) -> Result<Vec<Vec<u32>>, Box<dyn std::error::Error>> {
-    let depth = InflightDepth::new(way.depth)?;
-    let draft_source = match way.drafts {
-        DraftKind::None => None,
-        DraftKind::Lookup => Some(DraftSource::Lookup { ngrams: 1..=3, max_drafts: DRAFTS }),
-        DraftKind::Itself => Some(DraftSource::Model { model: draft.clone(), max_drafts: DRAFTS }),
-    };
-    let options = VulkanOptions::new(depth).with_sync(way.sync).with_queues(way.queues).with_draft_source(draft_source);
-    let driven = VulkanModel::new(target.clone(), options)?;
-    let options = EngineOptions::default().with_depth(depth).with_speculation(SpeculationMode::Always);
-    let mut engine = Engine::new(driven, SystemClock::new(), options)?;
-    let vocabulary = engine.limits().vocabulary_tokens;
-    let texts = (0..prompts).map(|number| {
-        let request = Request::new(prompt(number, vocabulary), [])
-            .with_max_tokens(tokens)
-            .with_sampling((kind.sampling)(u64::from(number)))
-            .with_control(kind.control.clone());
-        let mut delivered: Vec<Token> = Vec::new();
-        engine.run(&request, &mut delivered)?;
-        Ok(delivered.iter().map(|token| token.id).collect())
-    });
-    texts.collect()
+/// A model driven in one way, which answers one request after another.
+pub(crate) struct Driven {
+    engine: Engine<VulkanModel>,
+}
+
+impl Driven {
+    /// Drives `target` in the way; `draft` is the model that drafts where the way has one.
+    pub(crate) fn new(
+        target: &Arc<DeviceModel>,
+        draft: &Arc<DeviceModel>,
+        way: &Way,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let depth = InflightDepth::new(way.depth)?;
+        let draft_source = match way.drafts {
+            DraftKind::None => None,
+            DraftKind::Lookup => Some(DraftSource::Lookup { ngrams: 1..=3, max_drafts: DRAFTS }),
+            DraftKind::Itself => Some(DraftSource::Model { model: draft.clone(), max_drafts: DRAFTS }),
+        };
+        let options =
+            VulkanOptions::new(depth).with_sync(way.sync).with_queues(way.queues).with_draft_source(draft_source);
+        let driven = VulkanModel::new(target.clone(), options)?;
+        let options = EngineOptions::default().with_depth(depth).with_speculation(SpeculationMode::Always);
+        Ok(Self { engine: Engine::new(driven, SystemClock::new(), options)? })
+    }
+
+    /// The tokens of `prompts` texts of `tokens` tokens each, sampled as the kind says.
+    pub(crate) fn texts(
+        &mut self,
+        kind: &Kind,
+        prompts: u32,
+        tokens: u32,
+    ) -> Result<Vec<Vec<u32>>, Box<dyn std::error::Error>> {
+        let vocabulary = self.engine.limits().vocabulary_tokens;
+        let texts = (0..prompts).map(|number| {
+            let request = Request::new(prompt(number, vocabulary), [])
+                .with_max_tokens(tokens)
+                .with_sampling((kind.sampling)(u64::from(number)))
+                .with_control(kind.control.clone());
+            let mut delivered: Vec<Token> = Vec::new();
+            self.engine.run(&request, &mut delivered)?;
+            Ok(delivered.iter().map(|token| token.id).collect())
+        });
+        texts.collect()
+    }
 }
 
 /// Random ids, by a linear congruential generator.

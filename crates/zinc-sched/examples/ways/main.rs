@@ -4,7 +4,7 @@
 //! a short run.
 //!
 //! The ways are depths 1, 2, 4 and 8, a fence, one queue and two, and speculation by look-up and by the model drafting for itself. Prompts
-//! are random ids. What is printed for each kind of sampling is a hash of all its tokens, so that devices can be compared, too.
+//! are random ids. What is printed for each way and each kind of sampling is a hash of all its tokens, so that devices can be compared, too.
 
 mod cases;
 
@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
-use cases::{DRAFTS, PROMPT_TOKENS, kinds, texts, ways};
+use cases::{DRAFTS, Driven, Kind, PROMPT_TOKENS, kinds, ways};
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::CacheFormat;
 use zinc_model::Model;
@@ -45,22 +45,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     let load = || DeviceModel::load(&pipelines, &model, options, &mut |_| {}).map(Arc::new);
     let (target, draft) = (load()?, load()?);
 
+    let kinds: Vec<Kind> = kinds().into_iter().filter(|kind| wanted(kind.name)).collect();
+    let mut expected: Vec<Vec<Vec<u32>>> = Vec::new();
     let mut all_same = true;
-    for kind in kinds().into_iter().filter(|kind| wanted(kind.name)) {
-        let mut expected: Option<Vec<Vec<u32>>> = None;
-        for way in ways() {
+    for way in ways() {
+        let mut driven = Driven::new(&target, &draft, &way)?;
+        for (index, kind) in kinds.iter().enumerate() {
             let started = Instant::now();
-            let texts = texts(&target, &draft, &way, &kind, prompts, tokens)?;
+            let texts = driven.texts(kind, prompts, tokens)?;
             let seconds = started.elapsed().as_secs_f64();
-            let same = expected.as_ref().is_none_or(|expected| *expected == texts);
+            let same = expected.get(index).is_none_or(|expected| *expected == texts);
             all_same &= same;
             let mut hasher = DefaultHasher::new();
             texts.hash(&mut hasher);
             let count: usize = texts.iter().map(Vec::len).sum();
             let (kind, way, hash) = (kind.name, way.name, hasher.finish());
             let verdict = if same { "same" } else { "DIFFERENT" };
-            println!("{kind:<12} {way:<22} {hash:016x} {count:>7} tokens {seconds:>7.1} s  {verdict}");
-            expected.get_or_insert(texts);
+            println!("{way:<22} {kind:<12} {hash:016x} {count:>7} tokens {seconds:>7.1} s  {verdict}");
+            if index == expected.len() {
+                expected.push(texts);
+            }
         }
     }
     if all_same { Ok(()) } else { Err("the tokens differ".into()) }

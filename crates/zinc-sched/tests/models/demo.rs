@@ -46,11 +46,7 @@ fn load(gpu: &Gpu) -> Arc<DeviceModel> {
     Arc::new(DeviceModel::load(&gpu.pipelines, &model, CACHE, &mut |_| {}).expect("the demo model loads"))
 }
 
-/// The demo model, driven in one way.
-fn engine(gpu: &Gpu, sync: Sync, depth: u32, act: ActFormat) -> Engine<VulkanModel> {
-    drive(&load(gpu), sync, depth, act)
-}
-
+/// A loaded model, driven in one way.
 fn drive(loaded: &Arc<DeviceModel>, sync: Sync, depth: u32, act: ActFormat) -> Engine<VulkanModel> {
     let depth = InflightDepth::new(depth).expect("in range");
     let options = VulkanOptions::new(depth).with_sync(sync).with_act(act);
@@ -73,12 +69,12 @@ fn check(engine: &mut Engine<VulkanModel>, text: &Text, what: &str) {
 
 #[test]
 fn every_way_of_driving_the_device_gives_the_golden_texts() {
-    let gpu = Gpu::open();
-    let texts = texts();
+    let gpu = Gpu::shared();
+    let (loaded, texts) = (load(&gpu), texts());
     assert_eq!(texts.len(), 6);
     let ways = [1, 2, 3, 4, 8].map(|depth| (Sync::Timeline, depth)).into_iter().chain([(Sync::Fence, 1)]);
     for (sync, depth) in ways {
-        let mut engine = engine(&gpu, sync, depth, ActFormat::Q16);
+        let mut engine = drive(&loaded, sync, depth, ActFormat::Q16);
         for text in &texts {
             check(&mut engine, text, &format!("{sync:?} at depth {depth}"));
         }
@@ -87,7 +83,7 @@ fn every_way_of_driving_the_device_gives_the_golden_texts() {
 
 #[test]
 fn every_form_of_activations_gives_the_golden_texts() {
-    let gpu = Gpu::open();
+    let gpu = Gpu::shared();
     let loaded = load(&gpu);
     for act in [ActFormat::F32, ActFormat::Q8] {
         let mut engine = drive(&loaded, Sync::Timeline, 4, act);
@@ -109,10 +105,10 @@ impl Outlet for CancelAfter {
 
 #[test]
 fn what_follows_a_cancelled_text_is_right() {
-    let gpu = Gpu::open();
-    let texts = texts();
+    let gpu = Gpu::shared();
+    let (loaded, texts) = (load(&gpu), texts());
     for depth in [1, 4, 8] {
-        let mut engine = engine(&gpu, Sync::Timeline, depth, ActFormat::Q16);
+        let mut engine = drive(&loaded, Sync::Timeline, depth, ActFormat::Q16);
         for tokens in [1, 4] {
             // The cancelled text and the next one begin alike, so that the cache it leaves behind is used.
             let request = Request::new(texts[0].prompt.clone(), vec![END_OF_TURN]);
@@ -125,7 +121,7 @@ fn what_follows_a_cancelled_text_is_right() {
 
 #[test]
 fn one_loaded_model_is_driven_in_several_ways_over_one_cache() {
-    let gpu = Gpu::open();
+    let gpu = Gpu::shared();
     let loaded = load(&gpu);
     let text = &texts()[0];
     let mut first = drive(&loaded, Sync::Timeline, 4, ActFormat::Q16);
@@ -145,11 +141,11 @@ fn one_loaded_model_is_driven_in_several_ways_over_one_cache() {
 
 #[test]
 fn a_profile_has_a_time_for_every_op_and_leaves_the_same_logits() {
-    let gpu = Gpu::open();
+    let gpu = Gpu::shared();
     let text = &texts()[0];
     let tokens = &text.prompt[..];
     let kept = u32::try_from(tokens.len()).expect("a short prompt") - 1;
-    let mut engine = engine(&gpu, Sync::Timeline, 2, ActFormat::Q16);
+    let mut engine = drive(&load(&gpu), Sync::Timeline, 2, ActFormat::Q16);
     let request = Request::new(tokens, []).with_max_tokens(1);
     engine.run(&request, &mut Vec::<Token>::new()).expect("the demo model generates");
     let logits = engine.model().last_logits().expect("logits are read");

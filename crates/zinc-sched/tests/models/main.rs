@@ -6,6 +6,8 @@
 mod batch;
 mod demo;
 mod gpu;
+#[path = "../support/matrix.rs"]
+mod matrix;
 mod op_by_op;
 mod tiny;
 mod ways;

@@ -19,43 +19,48 @@ const RELATIVE_ERROR: f32 = 2e-5;
 const TOKENS: [u32; 4] = [336, 250, 473, 62];
 const CACHE: CacheOptions = CacheOptions::new(96, CacheFormat::F32, CacheFormat::F32);
 
-/// A loaded model whose steps are run up to any op.
-struct Prefixes<'a> {
-    gpu: &'a Gpu,
-    model: DeviceModel,
-    state: Arc<Buffer>,
-}
-
-impl Prefixes<'_> {
-    /// Runs `ops` for the state; gives the array that `read` names.
-    fn run(&self, ops: &[Op], state: &StepState, read: Array) -> Vec<f32> {
-        self.state.write(0, bytemuck::bytes_of(state));
-        let io = StepIo { state: self.state.address(), ..StepIo::default() };
-        let (activations, offset, bytes) = self.model.activation(read);
-        let device = self.gpu.pipelines.device();
-        let readback = Buffer::new(device, "array", bytes, Placement::Readback).expect("a buffer");
-        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "prefix").expect("a recording");
-        recording.keep(self.state.clone());
-        let plan = StepPlan { ops: ops.to_vec(), kind: PlanKind::Decode, batch: 1 };
-        self.model.record(&plan, &io, &mut recording).expect("the ops are recorded");
+/// Runs the ops of a step of a loaded model in one recording. Gives the arrays that `read` names for each op as that op leaves them, in the
+/// order of the ops.
+fn run(gpu: &Gpu, model: &DeviceModel, ops: &[Op], state: &StepState, read: &[Vec<Array>]) -> Vec<Vec<f32>> {
+    let device = gpu.pipelines.device();
+    let step_state = Buffer::new(device, "state", 256, Placement::Upload).expect("a buffer");
+    step_state.write(0, bytemuck::bytes_of(state));
+    let io = StepIo { state: step_state.address(), ..StepIo::default() };
+    let sizes: Vec<u64> = read.iter().flatten().map(|array| model.activation(*array).2).collect();
+    let readback = Buffer::new(device, "arrays", sizes.iter().sum(), Placement::Readback).expect("a buffer");
+    let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "step").expect("a recording");
+    recording.keep(step_state.clone());
+    let plan = StepPlan { ops: ops.to_vec(), kind: PlanKind::Decode, batch: 1 };
+    let (mut behind_op, mut at) = (read.iter(), 0);
+    let mut copy = |recording: &mut RecordingBuilder| {
         recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
-        recording.copy(activations, offset, &readback, 0, bytes);
-        let recording = recording.finish().expect("a recording");
-        device.compute_queue().submit(&recording, &[]).expect("submitted").wait().expect("done");
-        let mut values = vec![0.0f32; bytes as usize / 4];
-        readback.read(0, bytemuck::cast_slice_mut(&mut values));
+        for array in behind_op.next().expect("an entry for each op") {
+            let (activations, offset, bytes) = model.activation(*array);
+            recording.copy(activations, offset, &readback, at, bytes);
+            at += bytes;
+        }
+        // The next op may overwrite what these copies read.
+        recording.barrier(Access::TRANSFER_READ, Access::SHADER_WRITE);
+    };
+    model.record_marked(&plan, &io, &mut recording, &mut copy).expect("the ops are recorded");
+    let recording = recording.finish().expect("a recording");
+    device.compute_queue().submit(&recording, &[]).expect("submitted").wait().expect("done");
+    let mut at = 0;
+    let arrays = sizes.iter().map(|bytes| {
+        let mut values = vec![0.0f32; *bytes as usize / 4];
+        readback.read(at, bytemuck::cast_slice_mut(&mut values));
+        at += bytes;
         values
-    }
+    });
+    arrays.collect()
 }
 
 fn check(name: &str) {
-    let gpu = Gpu::open();
+    let gpu = Gpu::shared();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/data/tiny/{name}.gguf"));
     let model = Arc::new(Model::open(path).expect("a tiny model opens"));
     let mut interpreter = Interpreter::new(model.clone(), CACHE);
     let loaded = DeviceModel::load(&gpu.pipelines, &model, CACHE, &mut |_| {}).expect("a tiny model loads");
-    let state = Buffer::new(gpu.pipelines.device(), "state", 256, Placement::Upload).expect("a buffer");
-    let device = Prefixes { gpu: &gpu, model: loaded, state };
 
     let mut ops = StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::F32).ops;
     assert!(matches!(ops.pop(), Some(Op::Advance { .. })), "a step ends by advancing");
@@ -63,15 +68,21 @@ fn check(name: &str) {
     for (position, token) in (0..).zip(TOKENS) {
         let state = StepState { live: 1, token, position, ..StepState::default() };
         interpreter.state = state;
-        for length in 1..=ops.len() {
-            let op = &ops[length - 1];
+        let (mut read, mut expected) = (Vec::new(), Vec::new());
+        for (index, op) in ops.iter().enumerate() {
             interpreter.run(op);
+            let mut arrays = Vec::new();
             for array in op.writes() {
-                let Some(expected) = interpreter.array(array) else { continue };
-                let found = device.run(&ops[..length], &state, array);
-                compare(&format!("{name}: op {length} ({op:?}), {array:?}"), &found, &expected);
-                compared += 1;
+                let Some(values) = interpreter.array(array) else { continue };
+                arrays.push(array);
+                expected.push((index, array, values));
             }
+            read.push(arrays);
+        }
+        let found = run(&gpu, &loaded, &ops, &state, &read);
+        for ((index, array, expected), found) in expected.iter().zip(&found) {
+            compare(&format!("{name}: op {} ({:?}), {array:?}", index + 1, ops[*index]), found, expected);
+            compared += 1;
         }
     }
     assert!(

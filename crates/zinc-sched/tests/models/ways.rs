@@ -9,6 +9,7 @@ mod trial;
 use std::path::Path;
 use std::sync::Arc;
 
+use zinc_kernels::Pipelines;
 use zinc_kernels::ops::CacheFormat;
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
@@ -17,31 +18,39 @@ use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{DraftSource, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, SpeculationMode, SystemClock, Token};
 
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, with_own_device};
+use crate::matrix;
 
-const PROMPTS: u32 = 2;
-const TOKENS: u32 = 10;
-const CANCELS: u32 = 24;
+/// Prompts of each way with each kind of sampling, and tokens of each text: of the part of the matrix that every run goes through, and of the
+/// whole.
+const TEXTS: [(u32, u32); 2] = [(2, 10), (8, 40)];
+/// Cancels, likewise.
+const CANCELS: [u32; 2] = [24, 500];
 
-fn load(gpu: &Gpu, context: u32) -> Arc<DeviceModel> {
+fn load(pipelines: &Arc<Pipelines>, context: u32) -> Arc<DeviceModel> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny/qwen3moe-a-q4_k_m.gguf");
     let model = Arc::new(Model::open(path).expect("a tiny model opens"));
     let cache = CacheOptions::new(context, CacheFormat::F16, CacheFormat::F16);
     let options = LoadOptions::new(cache, cases::DRAFTS + 1);
-    Arc::new(DeviceModel::load(&gpu.pipelines, &model, options, &mut |_| {}).expect("a tiny model loads"))
+    Arc::new(DeviceModel::load(pipelines, &model, options, &mut |_| {}).expect("a tiny model loads"))
 }
 
 #[test]
 fn every_way_gives_the_same_tokens() {
-    let gpu = Gpu::open();
-    let (target, draft) = (load(&gpu, cases::PROMPT_TOKENS + TOKENS), load(&gpu, cases::PROMPT_TOKENS + TOKENS));
-    for kind in cases::kinds() {
-        let mut expected = None;
-        for way in cases::ways() {
-            let texts = cases::texts(&target, &draft, &way, &kind, PROMPTS, TOKENS).expect("the model runs");
-            let expected = expected.get_or_insert_with(|| texts.clone());
-            assert_eq!(texts, *expected, "{} by {}", kind.name, way.name);
-            assert!(texts.iter().all(|text| text.len() == TOKENS as usize), "{} by {}", kind.name, way.name);
+    let gpu = Gpu::shared();
+    let (prompts, tokens) = TEXTS[usize::from(matrix::is_full())];
+    let context = cases::PROMPT_TOKENS + tokens;
+    let (target, draft) = (load(&gpu.pipelines, context), load(&gpu.pipelines, context));
+    let mut expected: Vec<Vec<Vec<u32>>> = Vec::new();
+    for way in cases::ways() {
+        let mut driven = cases::Driven::new(&target, &draft, &way).expect("the model is driven");
+        for (index, kind) in cases::kinds().iter().enumerate() {
+            let texts = driven.texts(kind, prompts, tokens).expect("the model runs");
+            assert!(texts.iter().all(|text| text.len() == tokens as usize), "{} by {}", kind.name, way.name);
+            match expected.get(index) {
+                Some(expected) => assert_eq!(texts, *expected, "{} by {}", kind.name, way.name),
+                None => expected.push(texts),
+            }
         }
     }
 }
@@ -51,8 +60,8 @@ fn every_way_gives_the_same_tokens() {
 #[test]
 fn a_draft_model_catches_up_with_what_it_has_not_seen() {
     const DRAFTED: u32 = 2 * (cases::DRAFTS + 1);
-    let gpu = Gpu::open();
-    let (target, draft) = (load(&gpu, 48), load(&gpu, 48));
+    let gpu = Gpu::shared();
+    let (target, draft) = (load(&gpu.pipelines, 48), load(&gpu.pipelines, 48));
     let engine = |draft_source| {
         let options = VulkanOptions::new(InflightDepth::DEFAULT).with_draft_source(draft_source);
         let model = VulkanModel::new(target.clone(), options).expect("the model is driven");
@@ -80,11 +89,14 @@ fn a_draft_model_catches_up_with_what_it_has_not_seen() {
 
 #[test]
 fn cancels_at_random_moments_leave_nothing_behind() {
-    let gpu = Gpu::open();
-    let outcome = trial::trial(&load(&gpu, trial::CONTEXT), CANCELS, &mut |_| {}).expect("the model runs");
-    assert!(outcome.wrong.is_empty(), "{:#?}", outcome.wrong);
-    assert!(outcome.cut > 0, "no request was cut short");
-    assert_eq!(outcome.kinds.iter().map(|kind| kind.rests.len()).sum::<usize>(), outcome.cut as usize);
-    assert!(outcome.kinds.iter().all(|kind| !kind.step.is_zero()));
-    assert_eq!(outcome.memory_bytes.0, outcome.memory_bytes.1);
+    with_own_device(|pipelines| {
+        let outcome =
+            trial::trial(&load(pipelines, trial::CONTEXT), CANCELS[usize::from(matrix::is_full())], &mut |_| {})
+                .expect("the model runs");
+        assert!(outcome.wrong.is_empty(), "{:#?}", outcome.wrong);
+        assert!(outcome.cut > 0, "no request was cut short");
+        assert_eq!(outcome.kinds.iter().map(|kind| kind.rests.len()).sum::<usize>(), outcome.cut as usize);
+        assert!(outcome.kinds.iter().all(|kind| !kind.step.is_zero()));
+        assert_eq!(outcome.memory_bytes.0, outcome.memory_bytes.1);
+    });
 }

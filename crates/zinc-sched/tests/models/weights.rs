@@ -11,7 +11,7 @@ use zinc_model::plan::CacheOptions;
 use zinc_model::weights::TensorId;
 use zinc_vk::{Buffer, Device, Placement, QueueKind, RecordingBuilder};
 
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, with_own_device};
 use crate::tiny::models;
 
 /// Bytes of all buffers of the device.
@@ -21,26 +21,27 @@ fn allocated(device: &Device) -> u64 {
 
 #[test]
 fn a_loaded_model_holds_what_was_planned_and_a_dropped_one_nothing() {
-    let gpu = Gpu::open();
-    let device = gpu.pipelines.device();
-    let cache = CacheOptions::new(512, CacheFormat::F16, CacheFormat::F16);
-    for (path, batch) in models().into_iter().zip([1, 8].into_iter().cycle()) {
-        let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
-        let options = LoadOptions::new(cache, batch);
-        let planned = MemoryPlan::new(&model.config, &model.weights, options).total();
-        let loaded = DeviceModel::load(&gpu.pipelines, &model, options, &mut |_| {}).expect("a tiny model loads");
-        let held = allocated(device);
-        // Buffers are rounded up to what the device allocates; the staging ring alone would be several times a tiny model.
-        assert!(held as f64 <= 1.05 * planned as f64, "{}: {held} bytes, {planned} planned", path.display());
-        assert!(held >= model.weights.bytes(), "{}: {held} bytes", path.display());
-        drop(loaded);
-        assert_eq!(allocated(device), 0, "{}: bytes after dropping the model", path.display());
-    }
+    with_own_device(|pipelines| {
+        let device = pipelines.device();
+        let cache = CacheOptions::new(512, CacheFormat::F16, CacheFormat::F16);
+        for (path, batch) in models().into_iter().zip([1, 8].into_iter().cycle()) {
+            let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
+            let options = LoadOptions::new(cache, batch);
+            let planned = MemoryPlan::new(&model.config, &model.weights, options).total();
+            let loaded = DeviceModel::load(pipelines, &model, options, &mut |_| {}).expect("a tiny model loads");
+            let held = allocated(device);
+            // Buffers are rounded up to what the device allocates; the staging ring alone would be several times a tiny model.
+            assert!(held as f64 <= 1.05 * planned as f64, "{}: {held} bytes, {planned} planned", path.display());
+            assert!(held >= model.weights.bytes(), "{}: {held} bytes", path.display());
+            drop(loaded);
+            assert_eq!(allocated(device), 0, "{}: bytes after dropping the model", path.display());
+        }
+    });
 }
 
 #[test]
 fn every_tensor_arrives_in_the_form_of_the_device() {
-    let gpu = Gpu::open();
+    let gpu = Gpu::shared();
     let device = gpu.pipelines.device();
     let cache = CacheOptions::new(16, CacheFormat::F16, CacheFormat::F16);
     for path in models() {
