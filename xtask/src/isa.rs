@@ -76,6 +76,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Unpacks the newer Mesa under cargo's target directory if it is not there.
+pub(crate) fn set_up(target_directory: &Path) -> anyhow::Result<()> {
+    Mesa::set_up(target_directory, None).map(|_| ())
+}
+
 /// Compares with the budget; `program` is the example, as built already.
 pub(crate) fn run_check(target_directory: &Path, program: &Path) -> anyhow::Result<()> {
     let target = budget()?.target;

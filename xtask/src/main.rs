@@ -34,6 +34,8 @@ enum Verb {
     Isa(isa::Args),
     /// Run everything a change must pass.
     Ci(ci::Args),
+    /// Run the large matrices of tests wholly, of which `ci` runs a fixed part: before a change that touches them.
+    Full,
 }
 
 fn main() -> ExitCode {
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Verb::Tidy => tidy::run(),
         Verb::Isa(args) => isa::run(&args),
         Verb::Ci(args) => ci::run(&args),
+        Verb::Full => ci::run_full(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
