@@ -45,7 +45,6 @@ fn verdict(outcome: &anyhow::Result<()>) -> &'static str {
 }
 
 /// The steps of one run of a chore and how long each took. Dropping it prints them as a table, also behind a step that failed.
-#[derive(Default)]
 pub(crate) struct Steps {
     taken: Vec<(String, Duration)>,
     times_file: Option<PathBuf>,
@@ -54,7 +53,7 @@ pub(crate) struct Steps {
 impl Steps {
     /// No steps yet. The name and the seconds of each are appended to the file as well, if one is named, one step a line with a tab between.
     pub(crate) fn new(times_file: Option<PathBuf>) -> Self {
-        Self { times_file, ..Self::default() }
+        Self { taken: Vec::new(), times_file }
     }
 
     /// Runs a command as a step.

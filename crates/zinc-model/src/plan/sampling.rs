@@ -27,7 +27,7 @@ pub struct SamplingStage {
 }
 
 impl StepPlan {
-    /// The plan of the same step with another sampling stage, in place of [`Sampler::Plain`]. A plan of [`PlanKind::Feed`] has no sampling
+    /// The plan of the same step with another sampling stage, in place of [`Sampler::Plain`]. A plan of [`PlanKind::Feed`](super::PlanKind::Feed) has no sampling
     /// stage and is returned as it is.
     #[must_use]
     pub fn with_sampling(mut self, sampling: SamplingStage) -> Self {
