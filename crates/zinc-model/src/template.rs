@@ -1,16 +1,14 @@
 //! Chat templates: the Jinja template in a file's metadata makes one prompt of a list of messages.
 //!
-//! Rendered on minijinja in the way of Hugging Face's Python: blocks are trimmed, `tojson` writes what `json.dumps`
-//! writes, strings have Python's methods. [`ChatTemplate::encode`] also keeps apart what the template writes and what
-//! the messages say, so that no user can forge a turn.
+//! Rendered as Hugging Face's Python libraries render it: by the rules of Jinja2 3.1 and with Python's values.
+//! [`ChatTemplate::encode`] also keeps apart what the template writes and what the messages say, so that no user can
+//! forge a turn.
 
-mod functions;
-mod json;
+mod jinja;
 mod literal;
 
-use minijinja::Environment;
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Value as Jinja;
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
@@ -19,7 +17,6 @@ use crate::tokenizer::Tokenizer;
 use literal::Marker;
 
 const KEY_TEMPLATE: &str = "tokenizer.chat_template";
-const NAME: &str = "chat";
 
 /// The variables for tokens that templates know, and the metadata keys of the tokens' ids.
 const TOKENS: [(&str, &str); 4] = [
@@ -32,7 +29,9 @@ const TOKENS: [(&str, &str); 4] = [
 /// A compiled chat template.
 #[derive(Debug)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    template: jinja::Template,
+    /// The texts of tokens that templates can name, such as `bos_token`.
+    tokens: Vec<(&'static str, String)>,
 }
 
 /// What a chat template is given.
@@ -59,7 +58,7 @@ impl ChatTemplate {
         let mut template = Self::new(metadata.require_str(KEY_TEMPLATE)?)?;
         for (variable, key) in TOKENS {
             if let Some(piece) = piece(metadata, key)? {
-                template.environment.add_global(variable, piece);
+                template.tokens.push((variable, piece));
             }
         }
         Ok(template)
@@ -70,13 +69,8 @@ impl ChatTemplate {
     /// # Errors
     /// [`Error::Template`] with the line.
     pub fn new(source: &str) -> Result<Self> {
-        let mut environment = Environment::new();
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|error| template_error(&error))?);
-        functions::add_to(&mut environment);
-        let source = functions::without_generation_tags(source);
-        environment.add_template_owned(NAME, source).map_err(|error| template_error(&error))?;
-        Ok(Self { environment })
+        let template = jinja::Template::new(source).map_err(template_error)?;
+        Ok(Self { template, tokens: Vec::new() })
     }
 
     /// The prompt as text.
@@ -84,8 +78,10 @@ impl ChatTemplate {
     /// A message whose `content` is null is given as it is; where the template cannot take that, as an empty string.
     ///
     /// # Errors
-    /// [`Error::Template`] with the line, if the template fails or refuses the messages.
+    /// [`Error::Template`] with the line, if the template fails or refuses the messages, and without one if the
+    /// messages are not an array of objects.
     pub fn render(&self, input: &ChatInput) -> Result<String> {
+        check(input)?;
         let result = self.render_once(input, &input.messages);
         match (result, without_null_content(&input.messages)) {
             (Err(_), Some(messages)) => self.render_once(input, &messages),
@@ -94,14 +90,20 @@ impl ChatTemplate {
     }
 
     fn render_once(&self, input: &ChatInput, messages: &Value) -> Result<String> {
-        let mut variables: Vec<(&str, Jinja)> = Vec::with_capacity(input.kwargs.len() + 4);
-        variables.extend(input.kwargs.iter().map(|(name, value)| (name.as_str(), to_jinja(value))));
-        variables.push(("documents", Jinja::from(())));
-        variables.push(("messages", to_jinja(messages)));
-        variables.push(("tools", input.tools.as_ref().map_or(Jinja::from(()), to_jinja)));
-        variables.push(("add_generation_prompt", input.add_generation_prompt.into()));
-        let template = self.environment.get_template(NAME).expect("it was added when this was made");
-        template.render(Jinja::from_pairs(variables)).map_err(|error| template_error(&error))
+        let to_jinja = |value: &Value| jinja::from_json(value).map_err(template_error);
+        let mut variables = HashMap::new();
+        for (name, piece) in &self.tokens {
+            variables.insert((*name).to_owned(), jinja::Value::str(piece));
+        }
+        for (name, value) in &input.kwargs {
+            variables.insert(name.clone(), to_jinja(value)?);
+        }
+        let tools = input.tools.as_ref().map_or(Ok(jinja::Value::None), to_jinja)?;
+        variables.insert("documents".to_owned(), jinja::Value::None);
+        variables.insert("messages".to_owned(), to_jinja(messages)?);
+        variables.insert("tools".to_owned(), tools);
+        variables.insert("add_generation_prompt".to_owned(), jinja::Value::Bool(input.add_generation_prompt));
+        self.template.render(&variables).map_err(template_error)
     }
 
     /// The prompt as tokens, with BOS if the model wants one and the template has not written it.
@@ -111,6 +113,7 @@ impl ChatTemplate {
     /// # Errors
     /// As [`Self::render`] and [`Tokenizer::encode`].
     pub fn encode(&self, input: &ChatInput, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
+        check(input)?;
         let is_control = |text: &str| tokenizer.control_spans(text);
         let said: Vec<&Value> = [Some(&input.messages), input.tools.as_ref()].into_iter().flatten().collect();
         let Some(marker) = Marker::new(&said) else {
@@ -149,24 +152,52 @@ fn without_null_content(messages: &Value) -> Option<Value> {
     Some(messages)
 }
 
-fn to_jinja(value: &Value) -> Jinja {
-    match value {
-        Value::Null => Jinja::from(()),
-        Value::Bool(value) => Jinja::from(*value),
-        Value::Number(number) => {
-            let integer = number.as_i64().map(Jinja::from).or_else(|| number.as_u64().map(Jinja::from));
-            integer.unwrap_or_else(|| Jinja::from(number.as_f64().unwrap_or(f64::NAN)))
+/// Fails unless the messages are an array of objects, and all of the input is nested no deeper than templates can handle.
+fn check(input: &ChatInput) -> Result<()> {
+    check_messages(&input.messages)?;
+    let given = [Some(&input.messages), input.tools.as_ref()].into_iter().flatten().chain(input.kwargs.values());
+    for value in given {
+        if is_deeper(value, jinja::MAX_DEPTH) {
+            let message = format!("the messages, the tools or a variable are nested deeper than {}", jinja::MAX_DEPTH);
+            return Err(Error::Template { line: None, message });
         }
-        Value::String(text) => Jinja::from(text.as_str()),
-        Value::Array(values) => Jinja::from(values.iter().map(to_jinja).collect::<Vec<_>>()),
-        Value::Object(map) => Jinja::from_pairs(map.iter().map(|(key, value)| (key.as_str(), to_jinja(value)))),
+    }
+    Ok(())
+}
+
+fn is_deeper(value: &Value, depth: u32) -> bool {
+    match (value, depth) {
+        (Value::Array(_) | Value::Object(_), 0) => true,
+        (Value::Array(values), _) => values.iter().any(|value| is_deeper(value, depth - 1)),
+        (Value::Object(map), _) => map.values().any(|value| is_deeper(value, depth - 1)),
+        _ => false,
     }
 }
 
-fn template_error(error: &minijinja::Error) -> Error {
-    let message = match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
+fn check_messages(messages: &Value) -> Result<()> {
+    let kind = |value: &Value| match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
     };
-    Error::Template { line: error.line(), message }
+    let refuse = |message: String| Err(Error::Template { line: None, message });
+    let Value::Array(items) = messages else {
+        return refuse(format!("the messages are {}, and have to be an array of objects", kind(messages)));
+    };
+    match items.iter().position(|message| !message.is_object()) {
+        Some(index) => refuse(format!(
+            "message {} of {} is {}, and has to be an object with 'role' and 'content'",
+            index + 1,
+            items.len(),
+            kind(&items[index])
+        )),
+        None => Ok(()),
+    }
+}
+
+fn template_error(failure: jinja::Failure) -> Error {
+    Error::Template { line: failure.line.map(|line| line as usize), message: failure.message }
 }
