@@ -92,13 +92,15 @@ pub enum Error {
         /// The type's number.
         id: u32,
     },
-    /// An array of arrays.
-    #[error("the value of '{}' at byte {offset} is an array of arrays, which is not supported", Escaped(key))]
+    /// Arrays of arrays, deeper than any file has a reason for.
+    #[error("the value of '{}' has arrays within arrays at byte {offset}, more than {limit} deep", Escaped(key))]
     NestedArray {
-        /// Where the inner type is.
+        /// Where the type of the array that is one too deep is.
         offset: u64,
         /// The metadata key.
         key: String,
+        /// How many arrays may lie within each other.
+        limit: usize,
     },
     /// A boolean that is neither 0 nor 1.
     #[error("the value of '{}' at byte {offset} is a boolean, but its byte is {byte}", Escaped(key))]

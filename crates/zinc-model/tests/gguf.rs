@@ -58,6 +58,7 @@ fn small() -> Writer {
         .set("numbers", vec![1i32, -1])
         .set("empty", Vec::<f64>::new())
         .set("flags", vec![true, false])
+        .set("nested", vec![Array::I8(vec![1, -2]), Array::I8(vec![]), Array::String(vec!["x".to_owned()])])
         .tensor("a", &[4, 3], Format::F32)
         .tensor("b", &[32, 2], Format::Q8_0)
         .tensor("c", &[], Format::F16);
@@ -87,6 +88,26 @@ fn files_of_other_programs_are_read() {
     let mut weights = vec![0.0; 256];
     zinc_kernels::formats::decode(Format::F32, file.data(norm), &mut weights);
     assert!(weights.iter().all(|weight| (0.0..4.0).contains(weight)), "{weights:?}");
+}
+
+#[test]
+fn arrays_of_arrays_are_read_as_gguf_py_writes_them() {
+    let file = File::open(data("gguf/nested.gguf")).unwrap();
+    let numbers = Array::Array(vec![Array::I32(vec![1, 2]), Array::I32(vec![-3])]);
+    let word = |word: &str| word.to_owned();
+    let words = Array::Array(vec![Array::String(vec![word("a"), word("b")]), Array::String(vec![word("c")])]);
+    let flags = |flags: &[bool]| Array::Bool(flags.to_vec());
+    let deep = Array::Array(vec![
+        Array::Array(vec![flags(&[true]), flags(&[false, true])]),
+        Array::Array(vec![flags(&[false])]),
+    ]);
+    for (key, expected) in [("numbers", numbers), ("words", words), ("deep", deep)] {
+        assert_eq!(file.metadata().get(key).and_then(Value::as_array), Some(&expected), "{key}");
+    }
+    let numbers = file.metadata().get("numbers").unwrap();
+    assert_eq!(numbers.type_name(), "an array of 2 arrays");
+    assert_eq!(numbers.to_string(), "[[1, 2], [-3]]");
+    assert!(file.metadata().get_i32s("numbers").is_err());
 }
 
 #[test]
@@ -250,6 +271,8 @@ fn value() -> impl Strategy<Value = Value> {
         proptest::collection::vec(any::<u32>(), 0..9).prop_map(Value::from),
         proptest::collection::vec(any::<bool>(), 0..9).prop_map(Value::from),
         proptest::collection::vec(".*", 0..5).prop_map(Value::from),
+        proptest::collection::vec(proptest::collection::vec(any::<i16>(), 0..4).prop_map(Array::I16), 0..4)
+            .prop_map(Value::from),
     ]
 }
 

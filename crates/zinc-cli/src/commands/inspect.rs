@@ -158,6 +158,7 @@ fn json_array(array: &Array) -> Json {
         Array::F64(values) => cut(values, |v| Json::from(*v)),
         Array::Bool(values) => cut(values, |v| Json::from(*v)),
         Array::String(values) => cut(values, |v| Json::from(v.as_str())),
+        Array::Array(values) => cut(values, json_array),
     }
 }
 

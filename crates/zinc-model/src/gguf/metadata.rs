@@ -116,11 +116,28 @@ impl Metadata {
         })
     }
 
-    /// An array of 32-bit integers with a sign.
-    pub fn get_i32s(&self, key: &str) -> Result<Option<&[i32]>> {
-        self.get_as(key, "an array of i32", |value| match value {
-            Value::Array(Array::I32(values)) => Some(values.as_slice()),
-            _ => None,
+    /// An array of integers that fit 32 bits with a sign.
+    pub fn get_i32s(&self, key: &str) -> Result<Option<Vec<i32>>> {
+        const EXPECTED: &str = "an array of 32-bit integers";
+        let Some(integers) = self.get_as(key, EXPECTED, |value| value.as_array()?.to_integers())? else {
+            return Ok(None);
+        };
+        let fits = |(index, integer): (usize, i128)| {
+            i32::try_from(integer).map_err(|_| Error::BadValue {
+                key: key.to_owned(),
+                found: format!("{integer} at index {index}"),
+                expected: EXPECTED.to_owned(),
+            })
+        };
+        integers.into_iter().enumerate().map(fits).collect::<Result<_>>().map(Some)
+    }
+
+    /// An array of numbers, rounded to 32-bit floating-point ones.
+    pub fn get_f32s(&self, key: &str) -> Result<Option<Vec<f32>>> {
+        self.get_as(key, "an array of numbers", |value| match value.as_array()? {
+            Array::F32(values) => Some(values.clone()),
+            Array::F64(values) => Some(values.iter().map(|&value| value as f32).collect()),
+            integers => Some(integers.to_integers()?.into_iter().map(|integer| integer as f32).collect()),
         })
     }
 
@@ -142,6 +159,11 @@ impl Metadata {
     /// [`Self::get_strings`], or an error if the key is not there.
     pub fn require_strings(&self, key: &str) -> Result<&[String]> {
         self.get_strings(key)?.ok_or_else(|| missing(key))
+    }
+
+    /// [`Self::get_f32s`], or an error if the key is not there.
+    pub fn require_f32s(&self, key: &str) -> Result<Vec<f32>> {
+        self.get_f32s(key)?.ok_or_else(|| missing(key))
     }
 
     fn get_as<'a, T>(
@@ -195,6 +217,33 @@ mod tests {
         assert_eq!(metadata.get_u32("absent").unwrap(), None);
         let error = metadata.get_u32("negative").unwrap_err().to_string();
         assert_eq!(error, "the metadata key 'negative' is -1: it must be an unsigned 32-bit integer");
+    }
+
+    #[test]
+    fn arrays_of_integers_of_any_width_are_read_where_they_fit() {
+        let mut metadata = metadata();
+        let arrays: [Value; 8] = [
+            vec![1u8, 2, 3].into(),
+            vec![1i8, 2, 3].into(),
+            vec![1u16, 2, 3].into(),
+            vec![1i16, 2, 3].into(),
+            vec![1u32, 2, 3].into(),
+            vec![1i32, 2, 3].into(),
+            vec![1u64, 2, 3].into(),
+            vec![1i64, 2, 3].into(),
+        ];
+        for array in arrays {
+            metadata.set("list", array);
+            assert_eq!(metadata.get_i32s("list").unwrap(), Some(vec![1, 2, 3]));
+            assert_eq!(metadata.get_f32s("list").unwrap(), Some(vec![1.0, 2.0, 3.0]));
+        }
+        metadata.set("list", vec![0u64, 1 << 31].into());
+        let error = metadata.get_i32s("list").unwrap_err().to_string();
+        assert!(error.contains("is 2147483648 at index 1: it must be an array of 32-bit integers"), "{error}");
+        metadata.set("list", vec![0.5f64].into());
+        assert_eq!(metadata.get_f32s("list").unwrap(), Some(vec![0.5]));
+        assert!(metadata.get_i32s("list").is_err());
+        assert!(metadata.get_f32s("text").is_err());
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::gguf::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MAX_ALIGNMENT, Tensor
 /// The longest key, name or string value, in bytes. The longest in real files are chat templates of some kilobytes.
 const MAX_STRING_BYTES: u64 = 64 << 20;
 const MAX_DIMENSIONS: u32 = 4;
+/// How many arrays may lie within each other. Known files have two.
+const MAX_ARRAY_DEPTH: usize = 8;
 /// The fewest bytes of a metadata entry: the length of the key, the type of the value, and one byte of the value.
 const MIN_ENTRY_BYTES: u64 = 8 + 4 + 1;
 /// The fewest bytes of a tensor's description: the length of the name, the number of dimensions, the format and the offset.
@@ -219,7 +221,7 @@ impl<'a> Cursor<'a> {
             6 => Value::F32(f32::from_le_bytes(self.array(WHAT)?)),
             7 => Value::Bool(self.bool(key)?),
             8 => Value::String(self.string("a metadata string")?),
-            ARRAY_ID => Value::Array(self.array_value(key)?),
+            ARRAY_ID => Value::Array(self.array_value(key, 1)?),
             10 => Value::U64(u64::from_le_bytes(self.array(WHAT)?)),
             11 => Value::I64(i64::from_le_bytes(self.array(WHAT)?)),
             12 => Value::F64(f64::from_le_bytes(self.array(WHAT)?)),
@@ -229,7 +231,8 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    fn array_value(&mut self, key: &str) -> Result<Array> {
+    /// An array at `depth`, which is one for an array that lies within no other.
+    fn array_value(&mut self, key: &str, depth: usize) -> Result<Array> {
         let offset = self.offset();
         let id = self.u32("an array's type")?;
         Ok(match id {
@@ -242,9 +245,10 @@ impl<'a> Cursor<'a> {
             6 => Array::F32(self.numbers(f32::from_le_bytes)?),
             7 => Array::Bool(self.elements(|cursor| cursor.bool(key))?),
             8 => Array::String(self.elements(|cursor| cursor.string("a string of an array"))?),
-            ARRAY_ID => {
-                return Err(Error::NestedArray { offset, key: key.to_owned() });
+            ARRAY_ID if depth == MAX_ARRAY_DEPTH => {
+                return Err(Error::NestedArray { offset, key: key.to_owned(), limit: MAX_ARRAY_DEPTH });
             }
+            ARRAY_ID => Array::Array(self.elements(|cursor| cursor.array_value(key, depth + 1))?),
             10 => Array::U64(self.numbers(u64::from_le_bytes)?),
             11 => Array::I64(self.numbers(i64::from_le_bytes)?),
             12 => Array::F64(self.numbers(f64::from_le_bytes)?),

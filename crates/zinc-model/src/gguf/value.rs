@@ -37,6 +37,7 @@ pub enum Array {
     U64(Vec<u64>),
     I64(Vec<i64>),
     F64(Vec<f64>),
+    Array(Vec<Self>),
 }
 
 impl Value {
@@ -55,6 +56,14 @@ impl Value {
                 return None;
             }
         })
+    }
+
+    /// The value as an array; `None` for a scalar or a string.
+    pub fn as_array(&self) -> Option<&Array> {
+        match self {
+            Self::Array(array) => Some(array),
+            _ => None,
+        }
     }
 
     /// The type as people write it, e.g. `u32` or `an array of 3 i32`.
@@ -96,6 +105,7 @@ macro_rules! each_array {
             $crate::gguf::Array::U64($values) => $body,
             $crate::gguf::Array::I64($values) => $body,
             $crate::gguf::Array::F64($values) => $body,
+            $crate::gguf::Array::Array($values) => $body,
         }
     };
 }
@@ -109,6 +119,24 @@ impl Array {
     /// Whether there is no element.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The elements as integers, whatever their width; `None` where they are not integers.
+    pub fn to_integers(&self) -> Option<Vec<i128>> {
+        fn wide<T: Copy + Into<i128>>(values: &[T]) -> Vec<i128> {
+            values.iter().map(|&value| value.into()).collect()
+        }
+        Some(match self {
+            Self::U8(values) => wide(values),
+            Self::I8(values) => wide(values),
+            Self::U16(values) => wide(values),
+            Self::I16(values) => wide(values),
+            Self::U32(values) => wide(values),
+            Self::I32(values) => wide(values),
+            Self::U64(values) => wide(values),
+            Self::I64(values) => wide(values),
+            Self::F32(_) | Self::F64(_) | Self::Bool(_) | Self::String(_) | Self::Array(_) => return None,
+        })
     }
 
     /// The type of the elements as people write it.
@@ -126,6 +154,7 @@ impl Array {
             Self::U64(_) => "u64",
             Self::I64(_) => "i64",
             Self::F64(_) => "f64",
+            Self::Array(_) => "arrays",
         }
     }
 }
@@ -154,13 +183,22 @@ impl fmt::Display for Value {
 impl fmt::Display for Array {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 6;
-        f.write_str("[")?;
-        each_array!(self, values => {
+        fn show<T>(
+            values: &[T],
+            f: &mut fmt::Formatter<'_>,
+            show: impl Fn(&T, &mut fmt::Formatter<'_>) -> fmt::Result,
+        ) -> fmt::Result {
             for (i, value) in values.iter().take(SHOWN).enumerate() {
-                let comma = if i == 0 { "" } else { ", " };
-                write!(f, "{comma}{value:?}")?;
+                f.write_str(if i == 0 { "" } else { ", " })?;
+                show(value, f)?;
             }
-        });
+            Ok(())
+        }
+        f.write_str("[")?;
+        match self {
+            Self::Array(arrays) => show(arrays, f, fmt::Display::fmt)?,
+            _ => each_array!(self, values => show(values, f, fmt::Debug::fmt))?,
+        }
         match self.len() {
             ..=SHOWN => f.write_str("]"),
             len => write!(f, ", …] ({len} {})", self.element_name()),
@@ -184,6 +222,12 @@ macro_rules! from {
 }
 
 from!(U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, F32: f32, Bool: bool, String: String, U64: u64, I64: i64, F64: f64);
+
+impl From<Vec<Array>> for Value {
+    fn from(values: Vec<Array>) -> Self {
+        Self::Array(Array::Array(values))
+    }
+}
 
 impl From<&str> for Value {
     fn from(value: &str) -> Self {
@@ -232,6 +276,21 @@ impl Element for String {
 
 pub(super) const ARRAY_ID: u32 = 9;
 
+/// An array within an array is its elements' type, their number and the elements.
+impl Element for Array {
+    const ID: u32 = ARRAY_ID;
+    /// The type and the number.
+    const MIN_BYTES: u64 = 4 + 8;
+    fn write(&self, out: &mut Vec<u8>) {
+        fn elements<T: Element>(values: &[T], out: &mut Vec<u8>) {
+            T::ID.write(out);
+            (values.len() as u64).write(out);
+            values.iter().for_each(|value| value.write(out));
+        }
+        each_array!(self, values => elements(values, out));
+    }
+}
+
 pub(super) fn write_str(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&(text.len() as u64).to_le_bytes());
     out.extend_from_slice(text.as_bytes());
@@ -242,14 +301,6 @@ pub(super) fn write_value(value: &Value, out: &mut Vec<u8>) {
     fn scalar<T: Element>(value: &T, out: &mut Vec<u8>) {
         T::ID.write(out);
         value.write(out);
-    }
-    fn array<T: Element>(values: &[T], out: &mut Vec<u8>) {
-        ARRAY_ID.write(out);
-        T::ID.write(out);
-        (values.len() as u64).write(out);
-        for value in values {
-            value.write(out);
-        }
     }
     match value {
         Value::U8(value) => scalar(value, out),
@@ -264,6 +315,6 @@ pub(super) fn write_value(value: &Value, out: &mut Vec<u8>) {
         Value::U64(value) => scalar(value, out),
         Value::I64(value) => scalar(value, out),
         Value::F64(value) => scalar(value, out),
-        Value::Array(values) => each_array!(values, values => array(values, out)),
+        Value::Array(values) => scalar(values, out),
     }
 }

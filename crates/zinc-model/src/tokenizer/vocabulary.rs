@@ -196,12 +196,13 @@ fn kinds(metadata: &Metadata, tokens: usize) -> Result<Vec<Kind>> {
         let found = format!("an array of {}", numbers.len());
         return Err(bad(KEY_KINDS, found, &format!("as long as the list of {tokens} tokens")));
     }
-    let kind = |(index, &number): (usize, &i32)| {
+    let kind = |(index, number): (usize, i32)| {
         Kind::from_number(number).ok_or_else(|| bad(KEY_KINDS, format!("{number} at index {index}"), "1 to 6"))
     };
-    numbers.iter().enumerate().map(kind).collect()
+    numbers.into_iter().enumerate().map(kind).collect()
 }
 
-fn bad(key: &str, found: String, expected: &str) -> Error {
+/// The error of a value that makes no sense.
+pub(super) fn bad(key: &str, found: String, expected: &str) -> Error {
     Error::BadValue { key: key.to_owned(), found, expected: expected.to_owned() }
 }

@@ -48,8 +48,11 @@ fn unsound_metadata_are_refused() {
     let entry = |value: &[u8]| error(&header(0, 1, &[&string("key"), value, &[0; 8]]));
     assert!(matches!(entry(&13u32.to_le_bytes()), Error::ValueType { offset: 35, id: 13, .. }));
     assert!(matches!(entry(&[7, 0, 0, 0, 2]), Error::NotBool { offset: 39, byte: 2, .. }));
-    let nested = [9u32.to_le_bytes(), 9u32.to_le_bytes()].concat();
-    assert!(matches!(entry(&nested), Error::NestedArray { offset: 39, .. }));
+    // Nine arrays within each other, each but the last with one element.
+    let nested = [9u32.to_le_bytes().as_slice(), &[9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0].repeat(8)].concat();
+    assert!(matches!(entry(&nested), Error::NestedArray { offset: 123, limit: 8, .. }));
+    let endless = [9u32.to_le_bytes().as_slice(), &[9, 0, 0, 0], &u64::MAX.to_le_bytes()].concat();
+    assert!(matches!(entry(&endless), Error::Truncated { what: "an array", .. }));
     let invalid = error(&header(0, 1, &[&1u64.to_le_bytes(), &[0xff], &[0; 20]]));
     assert!(matches!(invalid, Error::NotUtf8 { offset: 24, .. }));
 
