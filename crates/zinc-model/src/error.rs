@@ -322,7 +322,10 @@ pub enum Error {
 
     // Text.
     /// A kind of vocabulary that is not supported.
-    #[error("the tokenizer model '{}' is not supported: gpt2 (byte-level BPE) is", Escaped(found))]
+    #[error(
+        "the tokenizer model '{}' is not supported: gpt2 (byte-level BPE) and llama (SentencePiece) are",
+        Escaped(found)
+    )]
     TokenizerModel {
         /// The file's `tokenizer.ggml.model`.
         found: String,
@@ -333,7 +336,7 @@ pub enum Error {
         /// The file's `tokenizer.ggml.pre`.
         found: String,
         /// The ones that are supported.
-        supported: &'static [&'static str],
+        supported: Vec<&'static str>,
     },
     /// Text that the vocabulary cannot represent.
     #[error("the vocabulary has no token for the byte {byte:#04x}")]

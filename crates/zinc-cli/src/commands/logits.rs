@@ -65,7 +65,7 @@ fn check_ids(ids: &[u32], vocabulary: usize) -> Result<()> {
 
 fn top(host: &HostModel, row: &[f32], count: usize) -> Vec<Candidate> {
     let candidates = ranked(row).into_iter().take(count);
-    candidates.map(|id| Candidate { id, logit: row[id as usize], piece: host.tokenizer.decode(&[id]) }).collect()
+    candidates.map(|id| Candidate { id, logit: row[id as usize], piece: host.tokenizer.decode_inside(&[id]) }).collect()
 }
 
 /// Ids by falling logit, equal ones by id; values that are not numbers come first, so that they are seen.

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &TokenizeArgs) -> Result<()> {
     let text = prompt::read_text(&args.text, Newline::Keep)?;
     let special = if args.parse_special { Special::Parse } else { Special::Plain };
     let ids = tokenizer.encode(&text, special)?;
-    let pieces = ids.iter().map(|&id| tokenizer.decode(&[id])).collect();
+    let pieces = ids.iter().map(|&id| tokenizer.decode_inside(&[id])).collect();
     let tokens = Tokens { text: tokenizer.decode(&ids), pieces, ids };
     match args.format.format() {
         Format::Json => output::stdout_json(&tokens),

@@ -5,8 +5,8 @@
 //! breaker by itself; one whose text ends with a beginning of the string is a breaker together with the tokens of the rest.
 
 use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
 use crate::tokenizer::pattern::Pattern;
-use crate::tokenizer::{Special, Tokenizer, bytes};
 
 /// Bytes of a string that count, as in llama.cpp.
 const MAX_BREAKER_BYTES: usize = 40;
@@ -39,13 +39,13 @@ impl Tokenizer {
     fn encode_tail(&self, tail: &[u8]) -> Result<Option<Vec<u32>>> {
         let mut ids = Vec::new();
         for chunk in tail.utf8_chunks() {
-            match self.encode(chunk.valid(), Special::Plain) {
+            match self.encode_inside(chunk.valid()) {
                 Ok(encoded) => ids.extend(encoded),
                 Err(Error::NoByteToken { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             }
             for &byte in chunk.invalid() {
-                match self.id_of(bytes::char_of(byte).encode_utf8(&mut [0; 4])) {
+                match self.id_of_byte(byte) {
                     Some(id) => ids.push(id),
                     None => return Ok(None),
                 }

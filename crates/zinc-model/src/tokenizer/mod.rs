@@ -1,12 +1,39 @@
 //! Text to token ids and back, from the vocabulary in a file's metadata.
 //!
-//! Byte-level BPE on the `tokenizers` crate, with the pre-tokenizers of Qwen2 (Qwen3 too), Llama 3 and GPT-2. The
-//! tokens that are matched in raw text are found here and not by that crate, because what counts as one depends on whose
-//! text it is: see [`Special`].
+//! Two kinds of vocabulary are supported, by `tokenizer.ggml.model`:
+//!
+//! - `gpt2`: byte-level BPE on the `tokenizers` crate. How text is cut into words is named by `tokenizer.ggml.pre`:
+//!
+//!   | names | whose vocabularies |
+//!   |---|---|
+//!   | `qwen2`, `deepseek-r1-qwen`, `megrez`, `kormo`, `f2llmv2` | Qwen 2, 2.5 and 3, and what was made from them |
+//!   | `qwen35` | Qwen 3.5 |
+//!   | `llama-bpe`, `llama3`, `llama-v3`, `falcon3`, `pixtral`, `midm-2.0`, `smaug-bpe` | Llama 3 and its kin |
+//!   | `gpt-4o`, `llama4`, `kanana2` | GPT-4o, gpt-oss, Llama 4 |
+//!   | `tekken` | Mistral since Nemo |
+//!   | `gpt-2`, `phi-2`, `a.x-4.0`, `mellum`, `trillion`, `granite-docling` | GPT-2 and its kin |
+//!   | `olmo`, `mpt` | GPT-NeoX's |
+//!   | `smollm`, `starcoder`, `refact`, `codeshell`, `minerva-7b` | SmolLM, StarCoder, Granite and their kin |
+//!   | `command-r` | Command R |
+//!   | `deepseek-llm`, `deepseek-coder`, `deepseek-v3` | DeepSeek's |
+//!   | `minicpm5`, `seed-coder` | MiniCPM 5, Seed-Coder |
+//!   | `falcon`, `default` or none | Falcon's, and files that do not say it |
+//!
+//! - `llama`: SentencePiece's BPE with scores, and bytes for what has no piece (Llama 2, Mistral 7B, TinyLlama). A space
+//!   is put before a text, and behind every control token that no space follows; decoding leaves it out again.
+//!
+//! Ids are those of Hugging Face's `tokenizers` and of the SentencePiece library. `falcon3`, `pixtral`, `midm-2.0`,
+//! `smaug-bpe`, `megrez`, `kormo`, `f2llmv2`, `a.x-4.0`, `mellum`, `trillion`, `granite-docling`, `minerva-7b` and
+//! `kanana2` are put with the others of their row as llama.cpp does it; no file of their owners was compared.
+//!
+//! The tokens that are matched in raw text are found here and not by the `tokenizers` crate, because what counts as one
+//! depends on whose text it is: see [`Special`].
 
 mod breakers;
+mod byte_level;
 mod bytes;
 mod pattern;
+mod sentencepiece;
 mod special;
 mod stop;
 mod stream;
@@ -16,27 +43,25 @@ mod words;
 use std::fmt;
 use std::ops::Range;
 
-use tokenizers::models::bpe::BPE;
-use tokenizers::normalizers::NFC;
-use tokenizers::pre_tokenizers::sequence::Sequence;
-use tokenizers::{DecoderWrapper, Model as _, NormalizedString, Normalizer as _, PostProcessorWrapper, TokenizerImpl};
-
 use crate::error::{Error, Result};
 use crate::gguf::{self, Metadata};
+use byte_level::ByteLevel;
+use sentencepiece::SentencePiece;
 use special::{Matcher, Segment};
-use vocabulary::{Kind, Vocabulary};
-use words::Words;
+use vocabulary::{Kind, Spelling, Vocabulary};
 
 pub use breakers::Breakers;
 pub use bytes::char_of;
 pub use stop::{Released, StopMatcher};
+use stream::Stripping;
 pub use stream::{DecodeStream, Utf8Stream};
 
 const KEY_MODEL: &str = "tokenizer.ggml.model";
-const KEY_PRE: &str = "tokenizer.ggml.pre";
 const KEY_BOS: &str = "tokenizer.ggml.bos_token_id";
 const KEY_EOS: &str = "tokenizer.ggml.eos_token_id";
 const KEY_ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
+const KEY_ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
+const KEY_ADD_SPACE: &str = "tokenizer.ggml.add_space_prefix";
 
 /// Further keys of tokens that end a generation: end of turn, end of message, and the three that end a file to be filled in.
 const END_KEYS: [&str; 5] = [
@@ -56,22 +81,38 @@ pub enum Special {
     Parse,
 }
 
+/// Where a piece of text stands that is encoded by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// At the start of a text.
+    Start,
+    /// Behind a token that was found in the text.
+    BehindToken,
+    /// Behind other text.
+    Inside,
+}
+
 /// A tokenizer.
 pub struct Tokenizer {
     vocabulary: Vocabulary,
-    bpe: TokenizerImpl<BPE, NFC, Sequence, PostProcessorWrapper, DecoderWrapper>,
-    /// Control and user-defined tokens.
+    encoder: Encoder,
+    /// The tokens that are found in a text before it is encoded, if control tokens are parsed.
     parse: Matcher,
     /// Control tokens alone.
     control: Matcher,
-    /// User-defined tokens alone.
+    /// The tokens that are found in a text before it is encoded, if control tokens are not parsed.
     plain: Matcher,
-    /// Bytes that the vocabulary has no token for. Usually none.
-    missing_bytes: Vec<u8>,
     bos: Option<u32>,
     eos: Option<u32>,
     eog: Vec<u32>,
     add_bos: bool,
+    add_eos: bool,
+}
+
+/// What turns text without control tokens into ids.
+enum Encoder {
+    ByteLevel(Box<ByteLevel>),
+    SentencePiece(Box<SentencePiece>),
 }
 
 impl Tokenizer {
@@ -85,22 +126,26 @@ impl Tokenizer {
 
     /// Builds the tokenizer that metadata describe, see [`Self::from_gguf`].
     ///
-    /// Keys that may be missing: `token_type` (all tokens are normal), `bos_token_id`, `eos_token_id` (there is none),
-    /// `add_bos_token` (false).
+    /// Keys that may be missing: `pre` (as `default`), `token_type` (all tokens are normal), `bos_token_id`,
+    /// `eos_token_id` (there is none), `add_bos_token` (true of SentencePiece, Llama 3 and Tekken, otherwise false),
+    /// `add_eos_token` (false), `add_space_prefix` (true of SentencePiece, otherwise false), `remove_extra_whitespaces`
+    /// (false). The last two say of SentencePiece what its model would; `add_space_prefix` counts for GPT-2's steps, too.
     pub fn from_metadata(metadata: &Metadata) -> Result<Self> {
-        let model = metadata.require_str(KEY_MODEL)?;
-        if model != "gpt2" {
-            return Err(Error::TokenizerModel { found: model.to_owned() });
-        }
-        let words = Words::from_name(metadata.require_str(KEY_PRE)?)?;
-        let vocabulary = Vocabulary::from_metadata(metadata)?;
-
-        let mut bpe = TokenizerImpl::new(vocabulary.bpe(metadata, words)?);
-        bpe.with_normalizer(words.normalizer()).map_err(Error::Tokenizer)?;
-        bpe.with_pre_tokenizer(Some(words.splitter()?));
-        let missing_bytes = (0..=255)
-            .filter(|&byte| bpe.get_model().token_to_id(bytes::char_of(byte).encode_utf8(&mut [0; 4])).is_none())
-            .collect();
+        let adds_space = metadata.get_bool(KEY_ADD_SPACE)?;
+        let (vocabulary, encoder, adds_bos) = match metadata.require_str(KEY_MODEL)? {
+            "gpt2" => {
+                let vocabulary = Vocabulary::from_metadata(metadata, Spelling::ByteLevel)?;
+                let encoder = ByteLevel::new(metadata, &vocabulary, adds_space)?;
+                let adds_bos = encoder.adds_bos();
+                (vocabulary, Encoder::ByteLevel(Box::new(encoder)), adds_bos)
+            }
+            "llama" => {
+                let vocabulary = Vocabulary::from_metadata(metadata, Spelling::SentencePiece)?;
+                let encoder = SentencePiece::new(metadata, &vocabulary, adds_space)?;
+                (vocabulary, Encoder::SentencePiece(Box::new(encoder)), true)
+            }
+            model => return Err(Error::TokenizerModel { found: model.to_owned() }),
+        };
 
         let id = |key| vocabulary.id_at(metadata, key);
         let (bos, eos) = (id(KEY_BOS)?, id(KEY_EOS)?);
@@ -111,16 +156,23 @@ impl Tokenizer {
         }
         eog.sort_unstable();
         eog.dedup();
-        let add_bos = metadata.get_bool(KEY_ADD_BOS)?.unwrap_or(false);
-        if add_bos && bos.is_none() {
-            return Err(Error::MissingKey { key: KEY_BOS.to_owned() });
-        }
+        let asked = |key, name: &str, token: Option<u32>| match (metadata.get_bool(key)?, token) {
+            (Some(true), None) => Err(Error::MissingKey { key: name.to_owned() }),
+            (asked, _) => Ok(asked),
+        };
+        let add_bos = asked(KEY_ADD_BOS, KEY_BOS, bos)?.unwrap_or(adds_bos && bos.is_some());
+        let add_eos = asked(KEY_ADD_EOS, KEY_EOS, eos)?.unwrap_or(false);
 
         let tokens = |kinds: &'static [Kind]| Matcher::new(vocabulary.of_kinds(kinds));
-        let parse = tokens(&[Kind::Control, Kind::Unknown, Kind::UserDefined])?;
         let control = tokens(&[Kind::Control, Kind::Unknown])?;
-        let plain = tokens(&[Kind::UserDefined])?;
-        Ok(Self { vocabulary, bpe, parse, control, plain, missing_bytes, bos, eos, eog, add_bos })
+        let (parse, plain) = match encoder {
+            Encoder::ByteLevel(_) => {
+                (tokens(&[Kind::Control, Kind::Unknown, Kind::UserDefined])?, tokens(&[Kind::UserDefined])?)
+            }
+            // It looks for user-defined tokens by itself, in text that has its spaces already.
+            Encoder::SentencePiece(_) => (tokens(&[Kind::Control, Kind::Unknown])?, tokens(&[])?),
+        };
+        Ok(Self { vocabulary, encoder, parse, control, plain, bos, eos, eog, add_bos, add_eos })
     }
 
     /// The tokens of `text`, without BOS.
@@ -136,7 +188,8 @@ impl Tokenizer {
     }
 
     /// The tokens of a whole prompt: as [`Self::encode`], with BOS before them if the model wants one and the text does
-    /// not start with it already, as that of some chat templates does.
+    /// not start with it already, as that of some chat templates does. EOS is never put behind them, even if the file asks
+    /// for it ([`Self::add_eos`]): a prompt goes on.
     pub fn encode_prompt(&self, text: &str, special: Special) -> Result<Vec<u32>> {
         Ok(self.with_bos(self.encode(text, special)?))
     }
@@ -173,37 +226,39 @@ impl Tokenizer {
             match segment {
                 Segment::Token(id) => ids.push(id),
                 Segment::Text(text) => {
-                    self.check_bytes(text)?;
-                    let encoding = self.bpe.encode_fast(text, false).map_err(Error::Tokenizer)?;
-                    ids.extend_from_slice(encoding.get_ids());
+                    let place = if ids.is_empty() { Place::Start } else { Place::BehindToken };
+                    self.encoder.encode(text, place, &mut ids)?;
                 }
             }
         }
         Ok(ids)
     }
 
-    /// The BPE leaves bytes out that it has no token for; that would be another text.
-    fn check_bytes(&self, text: &str) -> Result<()> {
-        if self.missing_bytes.is_empty() {
-            return Ok(());
+    /// The tokens of text behind other text, without control tokens.
+    fn encode_inside(&self, text: &str) -> Result<Vec<u32>> {
+        let mut ids = Vec::new();
+        for segment in self.plain.segments(text, |_, _| true) {
+            match segment {
+                Segment::Token(id) => ids.push(id),
+                Segment::Text(text) => self.encoder.encode(text, Place::Inside, &mut ids)?,
+            }
         }
-        let mut normalized = NormalizedString::from(text);
-        if let Some(normalizer) = self.bpe.get_normalizer() {
-            normalizer.normalize(&mut normalized).map_err(Error::Tokenizer)?;
-        }
-        match normalized.get().bytes().find(|byte| self.missing_bytes.contains(byte)) {
-            Some(byte) => Err(Error::NoByteToken { byte }),
-            None => Ok(()),
-        }
+        Ok(ids)
     }
 
-    /// The text of tokens, control tokens included. Bytes that are not UTF-8, and ids outside of the vocabulary, are U+FFFD.
+    /// The text of tokens, control tokens included, where the first one starts a text. The space that encoding adds there
+    /// (and behind control tokens) is left out. Bytes that are not UTF-8, and ids outside of the vocabulary, are U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> String {
-        let bytes: Vec<u8> = ids.iter().flat_map(|&id| self.bytes_or_replacement(id)).copied().collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        DecodeStream::new(self).all(ids)
     }
 
-    /// The bytes of a token, which need not be UTF-8; `None` outside of the vocabulary.
+    /// The text of tokens behind other text: as [`Self::decode`], but no space is left out at the start.
+    pub fn decode_inside(&self, ids: &[u32]) -> String {
+        DecodeStream::inside(self).all(ids)
+    }
+
+    /// The bytes of a token within a text, which need not be UTF-8; `None` outside of the vocabulary. Those of
+    /// SentencePiece have spaces and not `▁`.
     pub fn token_bytes(&self, id: u32) -> Option<&[u8]> {
         self.vocabulary.bytes(id)
     }
@@ -213,14 +268,27 @@ impl Tokenizer {
     }
 
     /// The id of a token by its piece as the file has it: of a control token its text, of others in the byte-level
-    /// alphabet (`Ġthe` is " the").
+    /// alphabet (`Ġthe` is " the"), or in SentencePiece's spelling (`▁the` is " the").
     pub fn id_of(&self, piece: &str) -> Option<u32> {
-        self.vocabulary.special_id(piece).or_else(|| self.bpe.get_model().token_to_id(piece))
+        self.vocabulary.special_id(piece).or_else(|| self.encoder.id_of(piece))
+    }
+
+    /// The token of a byte that is no character by itself.
+    fn id_of_byte(&self, byte: u8) -> Option<u32> {
+        match &self.encoder {
+            Encoder::ByteLevel(encoder) => encoder.id_of_byte(byte),
+            Encoder::SentencePiece(encoder) => encoder.id_of_byte(byte),
+        }
     }
 
     /// Whether a token is a control token, which has no place in text for people.
     pub fn is_control(&self, id: u32) -> bool {
         self.vocabulary.kind(id) == Some(Kind::Control)
+    }
+
+    /// Whether a token is a byte that SentencePiece has no piece for.
+    fn is_byte(&self, id: u32) -> bool {
+        self.vocabulary.kind(id) == Some(Kind::Byte)
     }
 
     /// Whether a token stands for its bytes in text: an ordinary or a user-defined one, not a control token or one that is
@@ -260,9 +328,39 @@ impl Tokenizer {
         self.add_bos
     }
 
-    /// A stream that turns tokens into text as they come.
+    /// Whether the file asks for [`Self::eos`] behind a text that is complete. No function here adds it.
+    pub fn add_eos(&self) -> bool {
+        self.add_eos
+    }
+
+    /// A stream that turns tokens into text as they come, from the start of a text.
     pub fn stream(&self) -> DecodeStream<'_> {
         DecodeStream::new(self)
+    }
+
+    /// The spaces that decoding leaves out at the start of a text.
+    fn stripping(&self) -> Stripping {
+        match &self.encoder {
+            Encoder::SentencePiece(encoder) if encoder.removes_spaces() => Stripping::All,
+            Encoder::SentencePiece(encoder) if encoder.adds_space() => Stripping::One,
+            Encoder::ByteLevel(_) | Encoder::SentencePiece(_) => Stripping::Nothing,
+        }
+    }
+}
+
+impl Encoder {
+    fn encode(&self, text: &str, place: Place, ids: &mut Vec<u32>) -> Result<()> {
+        match self {
+            Self::ByteLevel(encoder) => encoder.encode(text, place, ids),
+            Self::SentencePiece(encoder) => encoder.encode(text, place, ids),
+        }
+    }
+
+    fn id_of(&self, piece: &str) -> Option<u32> {
+        match self {
+            Self::ByteLevel(encoder) => encoder.id_of(piece),
+            Self::SentencePiece(encoder) => encoder.id_of(piece),
+        }
     }
 }
 

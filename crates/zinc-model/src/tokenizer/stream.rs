@@ -44,27 +44,64 @@ fn is_start_of_character(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// Tokens to text, one by one; see [`Utf8Stream`].
+/// Tokens to text, one by one, from the start of a text; see [`Utf8Stream`].
+///
+/// SentencePiece puts a space before a text. It is left out of what comes out at the start, and behind control tokens,
+/// as [`Tokenizer::decode`] does it.
 #[derive(Clone, Debug)]
 pub struct DecodeStream<'t> {
     tokenizer: &'t Tokenizer,
     bytes: Utf8Stream,
+    /// What is left out at the start of a text.
+    stripping: Stripping,
+    /// Whether the text, or what is behind a control token, is still to start.
+    is_start: bool,
+}
+
+/// The spaces that decoding leaves out at the start of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stripping {
+    Nothing,
+    /// One space.
+    One,
+    /// One space of each token until there is text.
+    All,
 }
 
 impl<'t> DecodeStream<'t> {
-    /// A stream at its start.
+    /// A stream at the start of a text.
     pub fn new(tokenizer: &'t Tokenizer) -> Self {
-        Self { tokenizer, bytes: Utf8Stream::new() }
+        Self { tokenizer, bytes: Utf8Stream::new(), stripping: tokenizer.stripping(), is_start: true }
+    }
+
+    /// A stream for tokens that continue a text: no space is left out at the start.
+    pub fn inside(tokenizer: &'t Tokenizer) -> Self {
+        Self { is_start: false, ..Self::new(tokenizer) }
     }
 
     /// Takes a token and returns the text that is certain by now.
     pub fn push(&mut self, id: u32) -> String {
-        self.bytes.push(self.tokenizer.bytes_or_replacement(id))
+        let mut bytes = self.tokenizer.bytes_or_replacement(id);
+        if self.tokenizer.is_control(id) {
+            self.is_start = true;
+        } else if self.is_start && self.stripping != Stripping::Nothing {
+            let rest = bytes.strip_prefix(b" ").filter(|_| !self.tokenizer.is_byte(id));
+            self.is_start = self.stripping == Stripping::All && rest.is_some_and(<[u8]>::is_empty);
+            bytes = rest.unwrap_or(bytes);
+        }
+        self.bytes.push(bytes)
     }
 
     /// Ends the stream: U+FFFD if a character was left incomplete, nothing otherwise.
     pub fn finish(&mut self) -> String {
         self.bytes.finish()
+    }
+
+    /// The text of tokens that are all there.
+    pub(super) fn all(mut self, ids: &[u32]) -> String {
+        let mut text: String = ids.iter().map(|&id| self.push(id)).collect();
+        text.push_str(&self.finish());
+        text
     }
 }
 

@@ -2,21 +2,17 @@
 
 use std::collections::HashMap;
 
-use tokenizers::models::bpe::{BPE, Vocab};
-
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
-use crate::tokenizer::bytes;
-use crate::tokenizer::words::Words;
+use crate::tokenizer::{bytes, sentencepiece};
 
-const KEY_TOKENS: &str = "tokenizer.ggml.tokens";
+pub(super) const KEY_TOKENS: &str = "tokenizer.ggml.tokens";
 const KEY_KINDS: &str = "tokenizer.ggml.token_type";
-const KEY_MERGES: &str = "tokenizer.ggml.merges";
 
 /// Texts of tokens that end a generation whatever the metadata say. Files are known to leave them out, or to give them
 /// the wrong kind. `</s>` is none of them: it is an ordinary word of some vocabularies, and where it ends texts the
 /// metadata say so. The last three come from code models: where one file ends and the next begins.
-const END_TEXTS: [&str; 17] = [
+const END_TEXTS: [&str; 18] = [
     "<|eot_id|>",
     "<|im_end|>",
     "<|end|>",
@@ -29,6 +25,7 @@ const END_TEXTS: [&str; 17] = [
     "<|eom_id|>",
     "<EOT>",
     "_<EOT>",
+    "▁<EOT>",
     "<｜end▁of▁sentence｜>",
     "<end_of_utterance>",
     "<|fim_pad|>",
@@ -61,7 +58,7 @@ impl Kind {
     }
 
     /// Whether merging may come out at such a token. User-defined ones are in raw text, before any merging.
-    fn is_merged(self) -> bool {
+    pub(super) fn is_merged(self) -> bool {
         matches!(self, Self::Normal | Self::Byte)
     }
 
@@ -71,6 +68,28 @@ impl Kind {
     }
 }
 
+/// How the pieces of a vocabulary spell bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spelling {
+    /// In the alphabet of [`bytes`].
+    ByteLevel,
+    /// As text with `▁` for a space, and `<0x0A>` for a byte that is no text by itself.
+    SentencePiece,
+}
+
+impl Spelling {
+    /// The bytes that a token stands for. Control and unknown tokens stand for their names.
+    fn bytes(self, piece: &str, kind: Kind) -> Vec<u8> {
+        match (self, kind) {
+            (_, Kind::Control | Kind::Unknown) => piece.as_bytes().to_vec(),
+            (Self::ByteLevel, kind) if kind.is_merged() => bytes::decode(piece),
+            (Self::ByteLevel, _) => piece.as_bytes().to_vec(),
+            (Self::SentencePiece, kind) => sentencepiece::decode(piece, kind),
+        }
+    }
+}
+
+/// The tokens of a file by their ids.
 pub(super) struct Vocabulary {
     kinds: Vec<Kind>,
     /// The bytes of all tokens, one after the other.
@@ -83,7 +102,8 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    pub(super) fn from_metadata(metadata: &Metadata) -> Result<Self> {
+    /// Reads the list of tokens and their kinds.
+    pub(super) fn from_metadata(metadata: &Metadata, spelling: Spelling) -> Result<Self> {
         let pieces = metadata.require_strings(KEY_TOKENS)?;
         if pieces.is_empty() || u32::try_from(pieces.len()).is_err() {
             return Err(bad(KEY_TOKENS, format!("{} tokens", pieces.len()), "at least one token"));
@@ -101,49 +121,14 @@ impl Vocabulary {
                 *kind = Kind::Control;
                 vocabulary.end_tokens.push(id);
             }
-            if kind.is_merged() {
-                vocabulary.bytes.extend(bytes::decode(piece));
-            } else {
-                vocabulary.bytes.extend_from_slice(piece.as_bytes());
+            vocabulary.bytes.extend(spelling.bytes(piece, *kind));
+            if !kind.is_merged() {
                 // Of equal pieces the first counts.
                 vocabulary.special.entry(piece.clone()).or_insert(id);
             }
             vocabulary.ends.push(vocabulary.bytes.len());
         }
         Ok(vocabulary)
-    }
-
-    /// The merges of the file over the tokens that merging may come out at, so that it never comes out at another.
-    pub(super) fn bpe(&self, metadata: &Metadata, words: Words) -> Result<BPE> {
-        let pieces = metadata.require_strings(KEY_TOKENS)?;
-        let mut vocab = Vocab::with_capacity(pieces.len());
-        for (id, piece) in (0..).zip(pieces) {
-            if self.kinds[id as usize].is_merged() {
-                vocab.entry(piece.clone()).or_insert(id);
-            }
-        }
-
-        let pairs = metadata.require_strings(KEY_MERGES)?;
-        let mut merges = Vec::with_capacity(pairs.len());
-        let mut merged = String::new();
-        for (index, pair) in pairs.iter().enumerate() {
-            let Some((left, right)) = pair.split_once(' ') else {
-                let found = format!("{pair:?} at index {index}");
-                return Err(bad(KEY_MERGES, found, "two pieces with a space between them"));
-            };
-            merged.clear();
-            merged.push_str(left);
-            merged.push_str(right);
-            // A merge that starts or ends outside of the vocabulary can never take place.
-            if [left, right, &merged].into_iter().all(|piece| vocab.contains_key(piece)) {
-                merges.push((left.to_owned(), right.to_owned()));
-            }
-        }
-        if merges.len() < pairs.len() {
-            tracing::debug!(dropped = pairs.len() - merges.len(), "merges of pieces outside of the vocabulary");
-        }
-        let bpe = BPE::builder().vocab_and_merges(vocab, merges).ignore_merges(words.takes_whole_words());
-        bpe.build().map_err(Error::Tokenizer)
     }
 
     pub(super) fn len(&self) -> usize {

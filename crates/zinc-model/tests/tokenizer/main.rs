@@ -1,11 +1,14 @@
 //! The tokenizer against ids that the tokenizer of the model's authors made, and against vocabularies made up here.
 
+mod golden;
+mod sentencepiece;
+
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use zinc_model::gguf::{File, Writer};
+use zinc_model::gguf::{self, File, Writer};
 use zinc_model::tokenizer::{Breakers, DecodeStream, Special, Tokenizer};
 use zinc_model::{Error, Result};
 
@@ -270,23 +273,68 @@ fn a_byte_without_a_token_is_an_error_and_not_left_out() {
 }
 
 #[test]
+fn bos_of_files_that_do_not_say_so_is_that_of_the_pre_tokenizer() {
+    for (pre, adds) in [("llama-bpe", true), ("tekken", true), ("qwen2", false), ("gpt-2", false)] {
+        let mut writer = vocabulary(pre, &[("<s>", 3)], &[]);
+        assert!(!build(&writer).unwrap().add_bos(), "{pre}: there is none");
+        let tokenizer = build(writer.set("tokenizer.ggml.bos_token_id", 256u32)).unwrap();
+        assert_eq!(tokenizer.add_bos(), adds, "{pre}");
+        let tokenizer = build(writer.set("tokenizer.ggml.add_bos_token", !adds)).unwrap();
+        assert_eq!(tokenizer.add_bos(), !adds, "{pre}");
+    }
+}
+
+#[test]
+fn eos_is_never_added_to_a_prompt() {
+    let mut writer = vocabulary("qwen2", &[("<e>", 3)], &[]);
+    let missing = build(writer.set("tokenizer.ggml.add_eos_token", true)).unwrap_err().to_string();
+    assert!(missing.contains("eos_token_id' is missing"), "{missing}");
+    let tokenizer = build(writer.set("tokenizer.ggml.eos_token_id", 256u32)).unwrap();
+    assert!(tokenizer.add_eos());
+    assert_eq!(tokenizer.encode_prompt("a", Special::Parse).unwrap(), [97]);
+}
+
+#[test]
+fn kinds_are_read_from_integers_of_any_width() {
+    let wide = |extra: i64| -> Vec<i64> { (0..256).map(|_| 1).chain([extra]).collect() };
+    let mut writer = vocabulary("qwen2", &[("<s>", 1)], &[]);
+    let kinds: [gguf::Value; 4] = [
+        wide(3).into(),
+        wide(3).iter().map(|&kind| kind as u8).collect::<Vec<_>>().into(),
+        wide(3).iter().map(|&kind| kind as u16).collect::<Vec<_>>().into(),
+        wide(3).iter().map(|&kind| kind as u32).collect::<Vec<_>>().into(),
+    ];
+    for kinds in kinds {
+        assert!(build(writer.set("tokenizer.ggml.token_type", kinds)).unwrap().is_control(256));
+    }
+    let error = build(writer.set("tokenizer.ggml.token_type", wide(1 << 40))).unwrap_err().to_string();
+    assert!(error.contains("1099511627776 at index 256"), "{error}");
+    let error = build(writer.set("tokenizer.ggml.token_type", vec![1.0f32; 257])).unwrap_err().to_string();
+    assert!(error.contains("should be an array of 32-bit integers, but it is an array of 257 f32"), "{error}");
+}
+
+#[test]
 fn what_is_missing_or_unsupported_is_named() {
     let message = |writer: &Writer| build(writer).unwrap_err().to_string();
     let sound = || vocabulary("qwen2", &[], &[]);
 
     assert_eq!(message(&Writer::new()), "the metadata key 'tokenizer.ggml.model' is missing");
-    let spm = message(sound().set("tokenizer.ggml.model", "llama"));
-    assert_eq!(spm, "the tokenizer model 'llama' is not supported: gpt2 (byte-level BPE) is");
-    let pre = message(sound().set("tokenizer.ggml.pre", "tekken"));
-    assert_eq!(pre, "the pre-tokenizer 'tekken' is not supported: qwen2, llama-bpe, gpt-2 are");
-    let mut no_pre = Writer::new();
-    no_pre.set("tokenizer.ggml.model", "gpt2");
-    assert_eq!(message(&no_pre), "the metadata key 'tokenizer.ggml.pre' is missing");
-    let mut no_tokens = no_pre.clone();
-    assert_eq!(
-        message(no_tokens.set("tokenizer.ggml.pre", "qwen2")),
-        "the metadata key 'tokenizer.ggml.tokens' is missing"
-    );
+    let model = message(sound().set("tokenizer.ggml.model", "t5"));
+    assert_eq!(model, "the tokenizer model 't5' is not supported: gpt2 (byte-level BPE) and llama (SentencePiece) are");
+    let pre = message(sound().set("tokenizer.ggml.pre", "bloom"));
+    assert!(pre.starts_with("the pre-tokenizer 'bloom' is not supported: qwen2, deepseek-r1-qwen, "), "{pre}");
+    assert!(pre.ends_with(", falcon, default are"), "{pre}");
+    for model in ["gpt2", "llama"] {
+        let mut no_tokens = Writer::new();
+        no_tokens.set("tokenizer.ggml.model", model);
+        assert_eq!(message(&no_tokens), "the metadata key 'tokenizer.ggml.tokens' is missing");
+    }
+    let scores = message(sound().set("tokenizer.ggml.model", "llama"));
+    assert_eq!(scores, "the metadata key 'tokenizer.ggml.scores' is missing");
+    let mut piecewise = sound();
+    piecewise.set("tokenizer.ggml.model", "llama");
+    assert!(message(piecewise.set("tokenizer.ggml.scores", vec![0f32])).contains("as long as the list of 256"));
+    assert!(message(piecewise.set("tokenizer.ggml.scores", vec![f32::NAN; 256])).contains("NaN at index 0"));
     assert!(message(sound().set("tokenizer.ggml.tokens", Vec::<String>::new())).contains("at least one token"));
     assert!(message(sound().set("tokenizer.ggml.token_type", vec![1i32])).contains("as long as the list of 256"));
     assert!(message(sound().set("tokenizer.ggml.token_type", vec![9i32; 256])).contains("9 at index 0"));
