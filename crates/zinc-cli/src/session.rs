@@ -171,7 +171,9 @@ impl HostModel {
             progress.set_position(done as u64);
         })?;
         progress.finish_and_clear();
-        device.save_pipeline_cache()?;
+        if let Err(fault) = device.save_pipeline_cache() {
+            output::notice(&fault.to_string());
+        }
         Ok(loaded)
     }
 }

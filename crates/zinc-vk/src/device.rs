@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::facts::{AdapterFacts, Features, KNOWN_EXTENSIONS};
 use crate::instance::Instance;
 use crate::memory::{Memory, MemoryReport};
-use crate::pipeline_cache::PipelineCache;
+use crate::pipeline_cache::{CacheFault, PipelineCache};
 use crate::plan::DevicePlan;
 use crate::queue::{Queue, QueueKind};
 
@@ -165,12 +165,18 @@ impl Device {
         self.shared.loss.set("Device::declare_lost");
     }
 
-    /// Writes the pipeline cache to the directory of the plan; does nothing without one.
+    /// Writes the pipeline cache to the directory of the plan; does nothing without one. Dropping the device writes it too.
     ///
     /// # Errors
-    /// [`Error::PipelineCache`], or what `vkGetPipelineCacheData` says.
-    pub fn save_pipeline_cache(&self) -> Result<()> {
+    /// [`CacheFault::Unwritten`], which a caller may show and otherwise ignore: the device is as good as before.
+    pub fn save_pipeline_cache(&self) -> Result<(), CacheFault> {
         self.shared.cache.save(&self.shared.raw)
+    }
+
+    /// Why the file of the pipeline cache was not used when the device was opened; `None` if it was used, does not exist yet,
+    /// or the plan names no directory.
+    pub fn pipeline_cache_fault(&self) -> Option<&CacheFault> {
+        self.shared.cache.unread()
     }
 }
 
@@ -197,7 +203,7 @@ impl Shared {
                 .then(|| ash::ext::conditional_rendering::Device::new(&instance.raw, &raw)),
             loss: Arc::default(),
             memory: Memory::new(instance, &raw, physical, adapter)?,
-            cache: PipelineCache::open(&raw, plan)?,
+            cache: PipelineCache::open(&raw, plan),
             recordings: AtomicU64::new(0),
             names: instance.debug.is_some().then(|| ash::ext::debug_utils::Device::new(&instance.raw, &raw)),
             instance: Arc::clone(instance),
@@ -352,9 +358,8 @@ fn wanted(name: &CStr, core13: bool, features: Features) -> bool {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Err(error) = self.cache.save(&self.raw) {
-            tracing::warn!("{error}");
-        }
+        // What goes wrong is logged there, and a cache is never needed.
+        let _ = self.cache.save(&self.raw);
         self.cache.destroy(&self.raw);
         self.memory.close();
         // SAFETY: everything created from the device holds an `Arc` of this, so nothing is left; the pipeline cache and the

@@ -3,7 +3,6 @@
 //! An error reports what a caller could not foresee: a missing driver, an exhausted heap, a lost device. Misuse that the
 //! caller can see in its own source (a copy outside a buffer, a push block of the wrong size) panics with the numbers.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use ash::vk;
@@ -220,14 +219,6 @@ pub enum Error {
         device: String,
         /// Name of the queue.
         queue: &'static str,
-    },
-    /// The pipeline cache could not be written to disk.
-    #[error("cannot write the pipeline cache {}: {reason}", path.display())]
-    PipelineCache {
-        /// File that was to be written.
-        path: PathBuf,
-        /// What the system said.
-        reason: String,
     },
     /// Any other failure of a Vulkan call.
     #[error("{call} failed: {source}")]

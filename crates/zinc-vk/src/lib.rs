@@ -81,6 +81,7 @@ pub use facts::{
 pub use instance::{Instance, InstanceOptions};
 pub use memory::{HeapReport, MemoryReport};
 pub use pipeline::{Pipeline, PipelineSpec};
+pub use pipeline_cache::CacheFault;
 pub use plan::{DevicePlan, DeviceSelector, Missing, Notice, Unsuitable, Wants};
 pub use queue::{Queue, QueueKind, QueueStats};
 pub use recording::{Recording, RecordingBuilder, RecordingStats};

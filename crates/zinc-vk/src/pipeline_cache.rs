@@ -1,168 +1,132 @@
-//! The pipeline cache and its file.
+//! The pipeline cache: what the driver keeps of the pipelines it has compiled, so that the next start compiles none of them.
 //!
-//! The file is named after the device and the build of the driver, so a new driver starts afresh and two cards do not
-//! overwrite each other. Drivers trust the bytes they are given, so ours carry a length and a checksum; a file that does not
-//! match is ignored and written again. It is written to a temporary file first and then renamed. Two processes that end at
-//! the same time leave the file of the later one.
+//! A cache saves time and nothing else. So nothing that happens to it is an [`Error`](crate::Error): a cache that cannot be
+//! read starts empty, one that cannot be written stays in memory, and one that the driver cannot create is left out. What
+//! happened is a [`CacheFault`], which a caller may show, and a warning through `tracing`.
+//!
+//! The file, its name and its checksum are in `file`.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+mod file;
+
+use std::path::PathBuf;
 
 use ash::vk;
 use parking_lot::Mutex;
 
-use crate::error::{Error, Result};
-use crate::facts::AdapterFacts;
 use crate::plan::DevicePlan;
 
-const MAGIC: [u8; 8] = *b"zincvkp1";
-const HEADER: usize = 24;
+/// Why the pipeline cache was not read or not written.
+///
+/// The device works all the same: it compiles its pipelines where it would have found them. That is why this is not an
+/// [`Error`](crate::Error).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheFault {
+    /// The file exists and was not used: it cannot be read, or what it holds is damaged.
+    #[error("ignoring the pipeline cache {}: {reason}; its pipelines are compiled again", path.display())]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// What the system or the check of the file said.
+        reason: String,
+    },
+    /// The file could not be written; whatever stood there before is still there.
+    #[error("cannot write the pipeline cache {}: {reason}; the next start compiles its pipelines again", path.display())]
+    Unwritten {
+        /// The file.
+        path: PathBuf,
+        /// What the system or the driver said.
+        reason: String,
+    },
+}
 
-/// Largest file that is read; more is not a cache of ours.
-const LARGEST: u64 = 256 << 20;
-
+/// The driver's cache, and the file that holds it between runs.
 pub(crate) struct PipelineCache {
+    /// Null where the driver cannot create a cache; pipelines are then compiled without one.
     raw: vk::PipelineCache,
+    /// `None` keeps the cache in memory.
     file: Option<PathBuf>,
-    /// Checksum of what the file holds, so that a run that built nothing new writes nothing.
-    on_disk: Mutex<Option<u64>>,
+    /// What went wrong when the file was read.
+    unread: Option<CacheFault>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Checksum of what the file holds, so that a run that built nothing new writes nothing; `None` if it holds nothing useful.
+    on_disk: Option<u64>,
+    /// Whether a failed write has been logged: later ones of the same device fail for the same reason.
+    warned: bool,
 }
 
 impl PipelineCache {
     /// Opens the cache of the plan's directory, or an empty one.
-    pub(crate) fn open(device: &ash::Device, plan: &DevicePlan) -> Result<Self> {
-        let file = plan.pipeline_cache_dir.as_ref().map(|dir| dir.join(file_name(&plan.adapter)));
-        let stored = file.as_deref().and_then(read);
-        let on_disk = Mutex::new(stored.as_deref().map(fnv1a));
-        let initial = stored.unwrap_or_default();
+    pub(crate) fn open(device: &ash::Device, plan: &DevicePlan) -> Self {
+        let file = plan.pipeline_cache_dir.as_ref().map(|dir| dir.join(file::name(&plan.adapter)));
+        let (stored, unread) = match file.as_deref().map(file::read) {
+            None => (None, None),
+            Some(Ok(stored)) => (stored, None),
+            Some(Err(reason)) => (None, file.clone().map(|path| CacheFault::Unread { path, reason })),
+        };
+        if let Some(fault) = &unread {
+            tracing::warn!("{fault}");
+        }
         let create = |data: &[u8]| {
             let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
             // SAFETY: the data was written by this driver build for this device, whole by its checksum, or is empty
             // (VUID-VkPipelineCacheCreateInfo-initialDataSize-00769).
             unsafe { device.create_pipeline_cache(&info, None) }
         };
-        let raw = create(&initial)
+        let raw = create(stored.as_deref().unwrap_or_default())
             .or_else(|error| {
-                tracing::warn!("the driver refuses the pipeline cache ({error}); starting an empty one");
+                tracing::warn!("the driver refuses what the pipeline cache holds ({error}); starting an empty one");
                 create(&[])
             })
-            .map_err(Error::vulkan("vkCreatePipelineCache"))?;
-        Ok(Self { raw, file, on_disk })
+            .unwrap_or_else(|error| {
+                tracing::warn!("the driver creates no pipeline cache ({error}); going on without one");
+                vk::PipelineCache::null()
+            });
+        let on_disk = stored.as_deref().map(file::checksum);
+        Self { raw, file, unread, state: Mutex::new(State { on_disk, warned: false }) }
     }
 
+    /// The driver's cache, which may be null: a pipeline may be created without one.
     pub(crate) fn raw(&self) -> vk::PipelineCache {
         self.raw
     }
 
-    /// Writes the file, where there is one.
-    pub(crate) fn save(&self, device: &ash::Device) -> Result<()> {
-        let Some(file) = &self.file else {
+    /// Why the file was not used when the device was opened.
+    pub(crate) fn unread(&self) -> Option<&CacheFault> {
+        self.unread.as_ref()
+    }
+
+    /// Writes the file where the plan names a directory and the file does not hold the same already.
+    pub(crate) fn save(&self, device: &ash::Device) -> Result<(), CacheFault> {
+        let Some(path) = self.file.as_ref().filter(|_| self.raw != vk::PipelineCache::null()) else {
             return Ok(());
         };
-        // SAFETY: the cache belongs to this device and synchronises itself.
-        let data =
-            unsafe { device.get_pipeline_cache_data(self.raw) }.map_err(Error::vulkan("vkGetPipelineCacheData"))?;
-        let mut on_disk = self.on_disk.lock();
-        let sum = fnv1a(&data);
-        if *on_disk != Some(sum) {
-            write(file, &data).map_err(|e| Error::PipelineCache { path: file.clone(), reason: e.to_string() })?;
-            *on_disk = Some(sum);
-        }
-        Ok(())
+        let mut state = self.state.lock();
+        // SAFETY: the cache belongs to this device, is not null and synchronises itself.
+        let written = unsafe { device.get_pipeline_cache_data(self.raw) }
+            .map_err(|error| format!("vkGetPipelineCacheData failed: {error}"))
+            .and_then(|data| {
+                let sum = file::checksum(&data);
+                if state.on_disk != Some(sum) {
+                    file::write(path, &data).map_err(|error| error.to_string())?;
+                    state.on_disk = Some(sum);
+                }
+                Ok(())
+            });
+        written.map_err(|reason| {
+            let fault = CacheFault::Unwritten { path: path.clone(), reason };
+            if !std::mem::replace(&mut state.warned, true) {
+                tracing::warn!("{fault}");
+            }
+            fault
+        })
     }
 
     pub(crate) fn destroy(&self, device: &ash::Device) {
-        // SAFETY: called once, by the drop of the device, when no pipeline is being created.
+        // SAFETY: called once, by the drop of the device, when no pipeline is being created; null is allowed.
         unsafe { device.destroy_pipeline_cache(self.raw, None) };
-    }
-}
-
-/// Device, driver build and driver version; what the driver's own header would refuse has another name here.
-fn file_name(adapter: &AdapterFacts) -> String {
-    let mut uuid = String::new();
-    for byte in adapter.driver_uuid {
-        // Writing to a string cannot fail.
-        let _ = write!(uuid, "{byte:02x}");
-    }
-    format!("{:04x}-{:04x}-{uuid}-{:08x}.pipelines", adapter.vendor_id, adapter.device_id, adapter.driver.version)
-}
-
-/// The driver's bytes, if the file exists and is whole.
-fn read(file: &Path) -> Option<Vec<u8>> {
-    let length = std::fs::metadata(file).ok()?.len();
-    let bytes = if length <= LARGEST { std::fs::read(file).ok() } else { None };
-    let data = bytes.as_deref().and_then(unpack).map(<[u8]>::to_vec);
-    if data.is_none() {
-        tracing::warn!("ignoring the pipeline cache {}: it is damaged", file.display());
-    }
-    data
-}
-
-fn write(file: &Path, data: &[u8]) -> std::io::Result<()> {
-    let dir = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(dir)?;
-    let temporary = file.with_extension(format!("{}.tmp", std::process::id()));
-    let result = std::fs::write(&temporary, pack(data)).and_then(|()| std::fs::rename(&temporary, file));
-    if result.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    result
-}
-
-fn pack(data: &[u8]) -> Vec<u8> {
-    let mut file = Vec::with_capacity(HEADER + data.len());
-    file.extend(MAGIC);
-    file.extend((data.len() as u64).to_le_bytes());
-    file.extend(fnv1a(data).to_le_bytes());
-    file.extend(data);
-    file
-}
-
-fn unpack(file: &[u8]) -> Option<&[u8]> {
-    let (header, data) = file.split_at_checked(HEADER)?;
-    let word = |at: usize| header[at..at + 8].try_into().map(u64::from_le_bytes).ok();
-    (header[..8] == MAGIC && word(8)? == data.len() as u64 && word(16)? == fnv1a(data)).then_some(data)
-}
-
-/// 64-bit FNV-1a: notices damage, promises nothing against forgery.
-fn fnv1a(data: &[u8]) -> u64 {
-    data.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_packed_file_unpacks() {
-        for data in [&b""[..], b"x", &[7; 1000]] {
-            assert_eq!(unpack(&pack(data)), Some(data));
-        }
-    }
-
-    #[test]
-    fn damage_is_noticed_at_every_byte_and_length() {
-        let whole = pack(b"some pipelines");
-        for cut in 0..whole.len() {
-            assert_eq!(unpack(&whole[..cut]), None, "cut at {cut}");
-        }
-        for at in 0..whole.len() {
-            let mut damaged = whole.clone();
-            damaged[at] ^= 0x10;
-            assert_eq!(unpack(&damaged), None, "flipped at {at}");
-        }
-        let mut longer = whole;
-        longer.push(0);
-        assert_eq!(unpack(&longer), None);
-    }
-
-    #[test]
-    fn writing_replaces_the_file_and_leaves_no_other() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("new/a.pipelines");
-        write(&file, b"one").unwrap();
-        write(&file, b"two").unwrap();
-        assert_eq!(read(&file).as_deref(), Some(&b"two"[..]));
-        assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
     }
 }

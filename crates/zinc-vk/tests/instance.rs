@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use zinc_vk::{Access, DevicePlan, Error, Instance, InstanceOptions, Placement, Validation, Wants};
+use zinc_vk::{Access, CacheFault, DevicePlan, Error, Instance, InstanceOptions, Placement, Validation, Wants};
 
 mod support;
 
@@ -154,17 +154,56 @@ mod pipeline_cache {
         assert!(!file.exists());
     }
 
+    /// A device opens, computes and closes whatever stands where its cache should be.
     #[test]
-    fn that_cannot_be_written_is_an_error_that_names_the_file() {
+    fn is_never_needed() {
         let dir = tempfile::tempdir().unwrap();
-        let in_the_way = dir.path().join("file");
-        std::fs::write(&in_the_way, b"").unwrap();
-        let gpu = Gpu::with(|plan| plan.with_pipeline_cache_dir(&in_the_way));
-        match gpu.save_pipeline_cache() {
-            Err(Error::PipelineCache { path, .. }) => {
-                assert!(path.starts_with(&in_the_way), "{path:?}");
-            }
-            other => panic!("{other:?}"),
+        let file = dir.path().join("file");
+        std::fs::write(&file, b"").unwrap();
+        let with_folder = dir.path().join("folder");
+        {
+            let gpu = Gpu::with(|plan| plan.with_pipeline_cache_dir(&with_folder));
+            gpu.save_pipeline_cache().unwrap();
+            assert_eq!(gpu.pipeline_cache_fault(), None);
         }
+        let [cache] = &files(&with_folder)[..] else { panic!("{:?}", files(&with_folder)) };
+        std::fs::remove_file(cache).unwrap();
+        std::fs::create_dir(cache).unwrap();
+
+        let cases = [
+            ("a file where the folder should be", file.clone()),
+            ("a folder that cannot be created below a file", file.join("below")),
+            ("a folder where the file should be", with_folder.clone()),
+            ("a name that no system has", dir.path().join("nul\0")),
+            #[cfg(target_os = "linux")]
+            ("a file system that nobody writes to", "/proc/zinc".into()),
+        ];
+        for (what, at) in cases {
+            let gpu = Gpu::with(|plan| plan.with_pipeline_cache_dir(&at));
+            let data = gpu.buffer("data", 4, Placement::Readback);
+            write_words(&data, &[2; 4]);
+            gpu.run(|r| gpu.record_affine(r, &data, 3, 1));
+            assert_eq!(support::read_words(&data), [7; 4], "{what}");
+            for _ in 0..2 {
+                match gpu.save_pipeline_cache() {
+                    Err(CacheFault::Unwritten { path, reason }) => {
+                        assert!(path.starts_with(&at) && !reason.is_empty(), "{what}: {path:?}, {reason}");
+                    }
+                    other => panic!("{what}: {other:?}"),
+                }
+            }
+        }
+        assert!(cache.is_dir() && file.is_file(), "what stood in the way was left alone");
+    }
+
+    #[test]
+    fn that_is_damaged_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Gpu::with(|plan| plan.with_pipeline_cache_dir(dir.path())));
+        let [file] = &files(dir.path())[..] else { panic!("{:?}", files(dir.path())) };
+        std::fs::write(file, b"text").unwrap();
+        let gpu = Gpu::with(|plan| plan.with_pipeline_cache_dir(dir.path()));
+        let fault = gpu.pipeline_cache_fault().expect("the file was not used").to_string();
+        assert!(fault.contains("damaged") && fault.contains(&file.display().to_string()), "{fault}");
     }
 }
