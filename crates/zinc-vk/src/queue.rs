@@ -69,7 +69,7 @@ struct State {
     raw: vk::Queue,
     /// Value of the last submission.
     last: u64,
-    in_flight: VecDeque<InFlight>,
+    in_flight: VecDeque<Submitted>,
     /// Whether a fence submission was given up on while it may still run.
     stuck: bool,
     /// Kept between submissions for its memory.
@@ -77,7 +77,7 @@ struct State {
 }
 
 /// What a submission owns until its value is reached.
-struct InFlight {
+struct Submitted {
     value: u64,
     _recording: Arc<Recording>,
     _waits: Vec<TimelinePoint>,
@@ -165,7 +165,7 @@ impl Queue {
         state.last = value;
         for (recording, waits) in parts {
             recording.set_value(value);
-            state.in_flight.push_back(InFlight { value, _recording: Arc::clone(recording), _waits: waits.to_vec() });
+            state.in_flight.push_back(Submitted { value, _recording: Arc::clone(recording), _waits: waits.to_vec() });
         }
         drop(state);
         // What the caller keeps in a recording may run any code when it is dropped, so the lock is released first.
@@ -300,7 +300,7 @@ impl Queue {
     }
 
     /// Takes the completed prefix of what is in flight; the caller drops it without the lock.
-    fn reap(&self, state: &mut State) -> Result<(u64, Vec<InFlight>)> {
+    fn reap(&self, state: &mut State) -> Result<(u64, Vec<Submitted>)> {
         let completed = self.timeline.completed()?;
         let done = state.in_flight.partition_point(|f| f.value <= completed);
         Ok((completed, state.in_flight.drain(..done).collect()))
