@@ -63,8 +63,8 @@ fn check(args: &Args, steps: &mut Steps) -> anyhow::Result<()> {
     }
     let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     steps.run("lints", &mut step::cargo(lints))?;
-    // These promise to be usable without Vulkan: references and formats alone, the window alone.
-    let packages = ["--package", "zinc-kernels", "--package", "zinc-sched"];
+    // These promise to be usable without Vulkan: references and formats, files with the interpreter, the window.
+    let packages = ["--package", "zinc-kernels", "--package", "zinc-model", "--package", "zinc-sched"];
     let mut alone = step::cargo(["clippy", "--no-default-features", "--lib", "--locked"]);
     steps.run("lints without Vulkan", alone.args(packages).args(["--", "-D", "warnings"]))?;
     let mut docs = step::cargo(["doc", "--workspace", "--no-deps", "--locked"]);

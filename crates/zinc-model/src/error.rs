@@ -433,6 +433,7 @@ pub enum Error {
         limit: u64,
     },
     /// What the device or its driver says.
+    #[cfg(feature = "vk")]
     #[error(transparent)]
     Device(#[from] zinc_vk::Error),
 }

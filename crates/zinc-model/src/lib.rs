@@ -4,13 +4,15 @@
 //! - [`tokenizer`] and [`template`] turn text into ids and conversations into text. They work on files that hold a vocabulary alone.
 //! - [`Model`] is a file that zinc can run, with its [`weights`] found and checked.
 //! - [`plan`] writes the forward pass down as a list of operations. [`interpret`] runs it on the host, by the kernels' references;
-//!   [`device`] loads the weights onto a Vulkan device and records it.
+//!   `device` loads the weights onto a Vulkan device and records it.
 //! - [`memory`] works out what that takes before anything is uploaded.
 //!
-//! What is not here: the loop that submits steps, and everything about sequences and sampling parameters (zinc-sched); the kernels
-//! (zinc-kernels).
+//! The loop that submits steps, sequences and the parameters of sampling are in zinc-sched, the kernels in zinc-kernels.
+//!
+//! The feature `vk` (default) adds `device`. Without it the crate needs no Vulkan.
 
 pub mod config;
+#[cfg(feature = "vk")]
 pub mod device;
 mod error;
 pub mod gguf;

@@ -78,11 +78,11 @@
 //!
 //! # Features
 //!
-//! - `vk` (default): the Vulkan implementation of [`StepModel`].
-//! - `grammar` (default): constraints by JSON schema, regular expression and grammar.
+//! - `vk` (default): [`adapter`], a model on a Vulkan device and on the host's interpreter.
+//! - `grammar` (default): constraints by JSON schema, regular expression and grammar. They need no Vulkan.
 //! - `serde`: traces and their summaries can be serialised.
 
-#[cfg(feature = "vk")]
+#[cfg(any(feature = "grammar", feature = "vk"))]
 pub mod adapter;
 mod apply;
 pub mod clock;
