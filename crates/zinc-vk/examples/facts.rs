@@ -1,5 +1,5 @@
-//! Prints the facts of every adapter and the plan made of them: what a report about a device should contain, and what
-//! `tests/recorded` keeps of devices that are not at hand.
+//! Prints the facts of every adapter and the plan made of them. A report about a device should contain this, and `tests/recorded`
+//! keeps the facts of devices that are not at hand.
 //!
 //! `cargo run -p zinc-vk --example facts`
 

@@ -1,4 +1,4 @@
-//! Steps queued ahead on one timeline: when each was submitted, ran and was seen complete.
+//! Queues steps ahead on one timeline, and prints when each was submitted, ran and was seen complete.
 //!
 //! `cargo run -p zinc-vk --example timeline [DEPTH]` keeps DEPTH steps (default 3) in flight, with host work after each wait.
 //! Every step's submit comes before the end of the step before it, so the device always has the next one at hand.

@@ -4,9 +4,9 @@ use ash::vk;
 use bitflags::bitflags;
 
 bitflags! {
-    /// Kinds of memory access, combinable.
+    /// A set of kinds of memory access.
     ///
-    /// Each stands for one pipeline stage and one access mask and no more: on one GPU, `MEMORY_WRITE` to
+    /// Each kind stands for one pipeline stage and one access mask and no more. Wider masks cost time: on one GPU, `MEMORY_WRITE` to
     /// `MEMORY_READ | MEMORY_WRITE` costs 5.3 µs a dispatch where `SHADER_WRITE` to `SHADER_READ` costs 2.2 µs.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Access: u32 {
@@ -14,9 +14,9 @@ bitflags! {
         const SHADER_READ = 1;
         /// A compute shader writes a buffer.
         const SHADER_WRITE = 1 << 1;
-        /// A copy reads.
+        /// A copy reads a buffer.
         const TRANSFER_READ = 1 << 2;
-        /// A copy or fill writes.
+        /// A copy or a fill writes a buffer.
         const TRANSFER_WRITE = 1 << 3;
         /// The host reads mapped memory.
         const HOST_READ = 1 << 4;
@@ -25,7 +25,8 @@ bitflags! {
         const HOST_WRITE = 1 << 5;
         /// An indirect dispatch reads its group counts.
         const INDIRECT_READ = 1 << 6;
-        /// A condition is read: see [`RecordingBuilder::begin_condition`](crate::RecordingBuilder::begin_condition).
+        /// The device reads the word of a condition: see
+        /// [`RecordingBuilder::begin_condition`](crate::RecordingBuilder::begin_condition).
         const CONDITION_READ = 1 << 7;
     }
 }
@@ -45,7 +46,7 @@ impl Access {
         ])
     }
 
-    /// The access masks.
+    /// The access masks of these accesses.
     pub(crate) fn mask(self) -> vk::AccessFlags2 {
         self.sum([
             vk::AccessFlags2::SHADER_STORAGE_READ,
@@ -68,6 +69,7 @@ impl Access {
             .dst_access_mask(to.mask())
     }
 
+    /// The union of the elements of `of` whose index is the number of a bit that is set.
     fn sum<T: Default + std::ops::BitOrAssign>(self, of: [T; 8]) -> T {
         let mut sum = T::default();
         for (bit, value) in of.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Buffers: memory with a device address, mapped where the host takes part.
+//! Buffers: device memory with an address for shaders, and a mapping where the host reads or writes it.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -14,14 +14,14 @@ use crate::memory::Block;
 /// Alignment of every buffer's address, in bytes: a cache line and more, so that shaders may use their widest loads.
 pub const ALIGNMENT: u64 = 256;
 
-/// Where a buffer's memory lies.
+/// The kind of memory that a buffer lies in, by who reads and writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placement {
-    /// On the device; the host reaches it through copies only.
+    /// The device's own memory. The host reaches it through copies only.
     Device,
-    /// Written by the host, read by the device. On the device where the host can map that.
+    /// Memory that the host writes and the device reads. It is the device's own where the host can map that.
     Upload,
-    /// Written by the device, read by the host; cached by the host where the device offers it.
+    /// Memory that the device writes and the host reads. The host caches it where the device offers such memory.
     Readback,
 }
 
@@ -33,27 +33,30 @@ pub enum Placement {
 pub struct Buffer {
     shared: Arc<Shared>,
     raw: vk::Buffer,
-    /// `None` only while being dropped.
+    /// The memory; `None` only before it is bound and while the buffer is being dropped.
     block: Option<Block>,
-    /// Start of the mapping; the lock keeps host threads apart.
+    /// Where the memory starts in the host's address space, if it is mapped. The lock keeps host threads apart.
     mapped: Option<RwLock<Mapping>>,
     address: u64,
+    /// Bytes that the caller asked for.
     size: u64,
+    /// Bytes that the driver needs for them, by which the heap's use is counted.
     reserved: u64,
     placement: Placement,
     name: String,
 }
 
+/// Address of the first mapped byte.
 struct Mapping(NonNull<u8>);
 
 // SAFETY: the pointer is only followed under the buffer's lock, and the mapping lives as long as the allocation; any thread
 // may read and write mapped memory.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: all uses of the pointer are under the lock.
 unsafe impl Sync for Mapping {}
 
 impl Buffer {
-    /// A buffer of `size` bytes with undefined content, for storage, copies, indirect dispatch and addressing.
+    /// Makes a buffer of `size` bytes with undefined content, for storage, copies, indirect dispatch and addressing.
     ///
     /// # Errors
     /// [`Error::BufferTooLarge`], [`Error::OutOfMemory`].
@@ -137,7 +140,7 @@ impl Buffer {
         Ok(Arc::new(this))
     }
 
-    /// Address of the first byte, for shaders; a multiple of [`ALIGNMENT`].
+    /// Address of the first byte as shaders use it; a multiple of [`ALIGNMENT`].
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -147,12 +150,12 @@ impl Buffer {
         self.size
     }
 
-    /// Where the memory lies.
+    /// The kind of memory that the buffer lies in.
     pub fn placement(&self) -> Placement {
         self.placement
     }
 
-    /// Name, for people.
+    /// The name that messages show.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -172,8 +175,9 @@ impl Buffer {
         };
     }
 
-    /// Lets `fill` write `bytes` bytes at `offset`. The slice holds what was there before. Only for buffers that nothing else reaches
-    /// meanwhile: no submission in flight may use the range, and `fill` may not use the buffer.
+    /// Lets `fill` write `bytes` bytes at `offset`, through a slice that holds what was there before.
+    ///
+    /// Nothing else may reach the range meanwhile: no submission in flight may use it, and `fill` may not use the buffer.
     ///
     /// # Panics
     /// If the range leaves the buffer or the placement is [`Placement::Device`].
@@ -199,7 +203,7 @@ impl Buffer {
         };
     }
 
-    /// Stores one word at `offset`, whole, even while the device reads it.
+    /// Stores one word at `offset`. The device never sees half of it, even if it reads the word at the same time.
     ///
     /// # Panics
     /// If `offset` is no multiple of 4, leaves the buffer, or the placement is [`Placement::Device`].
@@ -213,7 +217,7 @@ impl Buffer {
         };
     }
 
-    /// Loads one word from `offset`, whole, even while the device writes it.
+    /// Loads one word from `offset`. It is never half of a word that the device writes at the same time.
     ///
     /// # Panics
     /// If `offset` is no multiple of 4, leaves the buffer, or the placement is [`Placement::Device`].

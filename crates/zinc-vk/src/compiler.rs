@@ -1,7 +1,7 @@
-//! What the driver's compiler made of a shader: its statistics and its intermediate and final code, as text.
+//! What the driver's compiler made of a shader: statistics such as registers, and intermediate and final code as text.
 //!
-//! For looking at kernels, through `VK_KHR_pipeline_executable_properties`; nothing is run. What a statistic means is the
-//! driver's business.
+//! People who tune shaders read this; nothing is run. It comes from `VK_KHR_pipeline_executable_properties`, which leaves to each
+//! driver which statistics there are and what they mean.
 
 use std::ffi::{CStr, FromBytesUntilNulError};
 use std::fmt;
@@ -16,20 +16,21 @@ use crate::instance::Instance;
 use crate::pipeline::{Pipeline, PipelineSpec};
 use crate::plan::DevicePlan;
 
-/// What the driver says of one compiled shader.
+/// What the driver tells of one compiled shader.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PipelineStatistics {
-    /// Lanes of a subgroup, as compiled; 0 where the driver does not say.
+    /// Lanes of a subgroup in the compiled shader; 0 where the driver does not tell.
     pub subgroup_width: u32,
-    /// The numbers, in the driver's order. What a driver gives as a truth value is 0 or 1.
+    /// Statistics by name, in the driver's order. A truth value is given as 0 or 1.
     pub statistics: Vec<(String, f64)>,
-    /// The stages of compilation that are text, in the driver's order: name and text. RADV's last is `Assembly`.
+    /// Intermediate and final code, in the driver's order: the name of the form and its text. RADV's last is `Assembly`.
+    /// Forms that are not text are left out.
     pub representations: Vec<(String, String)>,
 }
 
 /// An adapter opened for nothing but compiling.
 ///
-/// It has no queue and allocates no memory, so that a driver's null device will do, which has neither.
+/// It uses no queue and allocates no memory, so that a driver's null device, which has neither, can be opened too.
 pub struct Compiler {
     shared: Arc<Shared>,
     query: khr::pipeline_executable_properties::Device,
@@ -56,7 +57,7 @@ impl Compiler {
         &self.shared.plan.adapter
     }
 
-    /// Lanes of a subgroup that pipelines are compiled for.
+    /// Lanes of a subgroup in the pipelines that are compiled.
     pub fn subgroup_width(&self) -> u32 {
         self.shared.plan.subgroup_width
     }

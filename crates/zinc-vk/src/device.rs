@@ -1,4 +1,4 @@
-//! The logical device: what buffers, pipelines, recordings and queues share.
+//! The open device, and what its buffers, pipelines, recordings and queues share.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
@@ -27,18 +27,22 @@ pub struct Device {
     transfer: Option<Arc<Queue>>,
 }
 
-/// What everything created from a device keeps alive.
+/// The driver's device and what belongs to it. Everything created from a device holds it, so that it is destroyed last.
 pub(crate) struct Shared {
     pub(crate) raw: ash::Device,
     pub(crate) physical: vk::PhysicalDevice,
     pub(crate) plan: DevicePlan,
     pub(crate) sync2: Sync2,
+    /// The functions of `VK_EXT_calibrated_timestamps`, if the device has it.
     pub(crate) calibrated: Option<ash::ext::calibrated_timestamps::Device>,
+    /// The functions of `VK_EXT_conditional_rendering`, if the plan has [`Features::CONDITIONAL_DISPATCH`].
     pub(crate) conditional: Option<ash::ext::conditional_rendering::Device>,
     pub(crate) loss: Arc<Loss>,
     pub(crate) memory: Memory,
     pub(crate) cache: PipelineCache,
+    /// Recordings finished since the device was opened.
     pub(crate) recordings: AtomicU64,
+    /// The functions that name objects, if the validation layer is on.
     names: Option<ash::ext::debug_utils::Device>,
     pub(crate) instance: Arc<Instance>,
 }
@@ -48,7 +52,7 @@ pub(crate) struct Shared {
 pub(crate) struct Loss(OnceLock<&'static str>);
 
 impl Loss {
-    /// The error of a lost device, if it is lost.
+    /// Fails with [`Error::DeviceLost`] if the device is lost.
     pub(crate) fn check(&self) -> Result<()> {
         match self.0.get() {
             None => Ok(()),
@@ -56,27 +60,27 @@ impl Loss {
         }
     }
 
-    /// Remembers the loss and returns its error; the first call named stays.
+    /// Remembers that `during` reported the loss, unless an earlier call did, and returns the error.
     pub(crate) fn set(&self, during: &'static str) -> Error {
         Error::DeviceLost { during: self.0.get_or_init(|| during) }
     }
 
-    /// The error for a failed call; a loss is remembered.
+    /// The error for a failed call. If the call reports a loss, the loss is remembered.
     pub(crate) fn error(&self, call: &'static str, source: vk::Result) -> Error {
         if source == vk::Result::ERROR_DEVICE_LOST { self.set(call) } else { Error::Vulkan { call, source } }
     }
 }
 
-/// The functions of synchronization2, core or from the extension.
+/// Where the functions of synchronization2 come from: Vulkan 1.3, or the extension.
 pub(crate) enum Sync2 {
     Core,
     Khr(ash::khr::synchronization2::Device),
 }
 
-/// Counts kept since the device was opened.
+/// What a device has counted since it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceStats {
-    /// Recordings finished. Constant while a decode loop runs: nothing is recorded again.
+    /// Recordings finished. It does not change while a loop submits what it has recorded before.
     pub recordings: u64,
 }
 
@@ -125,33 +129,33 @@ impl Device {
         self.shared.max_workgroup()
     }
 
-    /// The queue that dispatches.
+    /// The queue that runs dispatches and copies.
     pub fn compute_queue(&self) -> &Arc<Queue> {
         &self.compute
     }
 
-    /// A second queue that dispatches, where the family of the first has one. It shares the first's memory without further ado, because
-    /// resources belong to families.
+    /// A second queue that runs dispatches and copies, where the family of the first has one. Both queues may use every buffer:
+    /// Vulkan shares buffers between families of queues, and these are of one family.
     pub fn second_compute_queue(&self) -> Option<&Arc<Queue>> {
         self.second_compute.as_ref()
     }
 
-    /// The queue that only copies, where the device has one.
+    /// The queue that runs copies only, where the device has one.
     pub fn transfer_queue(&self) -> Option<&Arc<Queue>> {
         self.transfer.as_ref()
     }
 
-    /// Bytes per heap: in all, still available, used by this device's buffers.
+    /// The state of every heap: its size, what is still available, and what this device's buffers use, in bytes.
     pub fn memory_report(&self) -> MemoryReport {
         self.shared.memory.report(&self.shared)
     }
 
-    /// Counts since the device was opened.
+    /// What was counted since the device was opened.
     pub fn stats(&self) -> DeviceStats {
         DeviceStats { recordings: self.shared.recordings.load(Ordering::Relaxed) }
     }
 
-    /// Whether the device is lost.
+    /// Fails if the device is lost.
     ///
     /// # Errors
     /// [`Error::DeviceLost`].
@@ -227,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// The error for a failed call; a loss is remembered.
+    /// Makes the error for a failed call. If the call reports a loss, the loss is remembered.
     pub(crate) fn error(&self, call: &'static str) -> impl Fn(vk::Result) -> Error {
         move |source| self.loss.error(call, source)
     }
@@ -237,7 +241,8 @@ impl Shared {
         self.has(Features::SUBGROUP_SIZE_CONTROL) && self.plan.adapter.subgroup.selectable
     }
 
-    /// Threads of a workgroup: the device's limit, and that of the subgroups in one where their width is required.
+    /// The largest number of threads of a workgroup: the lowest of the device's limits, the limit on subgroups of a workgroup
+    /// among them where pipelines require a subgroup width.
     pub(crate) fn max_workgroup(&self) -> u32 {
         let AdapterFacts { limits, subgroup, .. } = &self.plan.adapter;
         let by_subgroups = if self.selects_subgroup_width() {
@@ -338,8 +343,8 @@ fn create_device(instance: &Instance, physical: vk::PhysicalDevice, plan: &Devic
     unsafe { instance.raw.create_device(physical, &info, None) }.map_err(Error::vulkan("vkCreateDevice"))
 }
 
-/// Whether an extension that the device lists is to be enabled: those promoted to 1.3 only below it, those that the plan may leave out
-/// only where it has their feature.
+/// Whether an extension that the device lists is to be enabled. Extensions that Vulkan 1.3 took over are enabled on devices below 1.3
+/// only; extensions whose feature a plan may leave out are enabled only if the plan has the feature.
 fn wanted(name: &CStr, core13: bool, features: Features) -> bool {
     let promoted = [
         ash::khr::synchronization2::NAME,
@@ -391,7 +396,7 @@ impl Shared {
         submits: &[vk::SubmitInfo2<'_>],
         fence: vk::Fence,
     ) -> ash::prelude::VkResult<()> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the preconditions of the Vulkan function.
         unsafe {
             match &self.sync2 {
                 Sync2::Core => self.raw.queue_submit2(queue, submits, fence),
@@ -401,7 +406,7 @@ impl Shared {
     }
 
     pub(crate) unsafe fn cmd_pipeline_barrier2(&self, cmd: vk::CommandBuffer, info: &vk::DependencyInfo<'_>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the preconditions of the Vulkan function.
         unsafe {
             match &self.sync2 {
                 Sync2::Core => self.raw.cmd_pipeline_barrier2(cmd, info),
@@ -417,7 +422,7 @@ impl Shared {
         pool: vk::QueryPool,
         query: u32,
     ) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the preconditions of the Vulkan function.
         unsafe {
             match &self.sync2 {
                 Sync2::Core => self.raw.cmd_write_timestamp2(cmd, stage, pool, query),

@@ -1,4 +1,4 @@
-//! The one error type of the crate.
+//! The error type of the crate. (What happens to the pipeline cache's file is no error: see [`CacheFault`](crate::CacheFault).)
 //!
 //! An error reports what a caller could not foresee: a missing driver, an exhausted heap, a lost device. Misuse that the
 //! caller can see in its own source (a copy outside a buffer, a push block of the wrong size) panics with the numbers.

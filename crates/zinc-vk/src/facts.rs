@@ -1,7 +1,7 @@
-//! What a device says of itself, as plain data.
+//! What a driver says of its device, as plain data.
 //!
 //! [`AdapterFacts`] is everything that [`DevicePlan::choose`](crate::DevicePlan::choose) and the checks of this crate read,
-//! so that both can be tested with facts recorded from devices that are not at hand. Nothing here decides anything.
+//! so that both can be tested with facts recorded from devices that are not at hand. Decisions are made elsewhere, from these facts.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl fmt::Display for ApiVersion {
     }
 }
 
-/// What a device is made of. The order is the order of preference.
+/// What kind of hardware a device is. Kinds are ordered by preference, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AdapterKind {
     /// A GPU with its own memory.
@@ -52,9 +52,9 @@ pub enum AdapterKind {
     Integrated,
     /// A GPU seen through a virtual machine.
     Virtual,
-    /// Something else.
+    /// A device that its driver calls none of the other kinds.
     Other,
-    /// The host's own cores.
+    /// The host's own processor.
     Cpu,
 }
 
@@ -75,9 +75,9 @@ impl fmt::Display for AdapterKind {
 pub struct DriverFacts {
     /// `VkDriverId`, a number from the Vulkan registry.
     pub id: u32,
-    /// Name of the driver, for people.
+    /// Name of the driver, such as `radv`.
     pub name: String,
-    /// Version of the driver, for people.
+    /// Version of the driver in its own words, such as `Mesa 25.0.7`.
     pub info: String,
     /// `driverVersion`, in the driver's own encoding.
     pub version: u32,
@@ -130,26 +130,26 @@ pub struct PciAddress {
     pub function: u32,
 }
 
-/// Limits that are checked before something is asked of the driver.
+/// Limits of a device that this crate checks before it asks something of the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Bytes of push constants; at least 128.
+    /// Most bytes of push constants; at least 128.
     pub push_constant_bytes: u32,
-    /// Bytes of one memory allocation.
+    /// Most bytes of one memory allocation.
     pub allocation_bytes: u64,
-    /// Bytes of one buffer, where the driver states it.
+    /// Most bytes of one buffer; `None` where the driver does not tell.
     pub buffer_bytes: Option<u64>,
-    /// Memory allocations alive at once.
+    /// Most memory allocations alive at the same time.
     pub allocations: u32,
-    /// Bytes of shared memory of one workgroup.
+    /// Most bytes of shared memory of one workgroup.
     pub shared_memory_bytes: u32,
-    /// Invocations of one workgroup.
+    /// Most invocations of one workgroup.
     pub workgroup_invocations: u32,
-    /// Invocations of one workgroup along x, y and z.
+    /// Most invocations of one workgroup along x, y and z.
     pub workgroup_size: [u32; 3],
-    /// Workgroups of one dispatch along x, y and z.
+    /// Most workgroups of one dispatch along x, y and z.
     pub workgroup_count: [u32; 3],
-    /// How far a timeline value may lie ahead of the counter.
+    /// How far a value that is signalled or awaited may lie ahead of a timeline's counter.
     pub timeline_difference: u64,
     /// Nanoseconds of one timestamp tick.
     pub timestamp_period_ns: f32,
@@ -159,15 +159,15 @@ bitflags! {
     /// What a queue family can do.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct QueueAbilities: u32 {
-        /// Graphics pipelines.
+        /// The family runs graphics pipelines.
         const GRAPHICS = 1;
-        /// Compute pipelines.
+        /// The family runs compute pipelines.
         const COMPUTE = 2;
-        /// Copies; every compute or graphics family has it, stated or not.
+        /// The family copies. Every compute or graphics family does, whether its driver sets this bit or not.
         const TRANSFER = 4;
-        /// Sparse binding.
+        /// The family binds memory to sparse resources.
         const SPARSE = 8;
-        /// Video decoding or encoding.
+        /// The family decodes or encodes video.
         const VIDEO = 16;
     }
 }
@@ -179,16 +179,16 @@ pub struct QueueFamily {
     pub abilities: QueueAbilities,
     /// How many queues it has.
     pub queues: u32,
-    /// Valid bits of its timestamps; 0 where it writes none.
+    /// Valid bits of its timestamps, up to 64; 0 where it writes none.
     pub timestamp_bits: u32,
 }
 
 /// What `VK_EXT_memory_budget` says of one heap at the time of asking, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapBudget {
-    /// What this process may use, what it uses already included.
+    /// Bytes that this process may use in all, those that it uses already included.
     pub budget: u64,
-    /// What this process uses.
+    /// Bytes that this process uses.
     pub usage: u64,
 }
 
@@ -199,7 +199,7 @@ pub struct Heap {
     pub bytes: u64,
     /// Whether it is the device's own memory.
     pub device_local: bool,
-    /// Budget at the time the facts were read, where the driver tells.
+    /// The budget at the time when the facts were read; `None` where the driver does not tell.
     pub budget: Option<HeapBudget>,
 }
 
@@ -208,13 +208,13 @@ pub struct Heap {
 pub struct MemoryType {
     /// Index of its heap.
     pub heap: u32,
-    /// On the device.
+    /// Whether it is the device's own memory.
     pub device_local: bool,
-    /// Can be mapped.
+    /// Whether the host can map it.
     pub host_visible: bool,
-    /// Needs no flush.
+    /// Whether host and device see each other's writes to mapped memory without a flush.
     pub host_coherent: bool,
-    /// Cached by the host.
+    /// Whether the host caches it, which makes reading fast.
     pub host_cached: bool,
 }
 
@@ -244,15 +244,15 @@ bitflags! {
 /// How wide subgroups are and who decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubgroupFacts {
-    /// Width that a pipeline gets when it asks for none.
+    /// Lanes of a subgroup in a pipeline that asks for no width.
     pub default: u32,
-    /// Narrowest width; equal to `default` without subgroup size control.
+    /// Fewest lanes of a subgroup; equal to `default` without subgroup size control.
     pub min: u32,
-    /// Widest width; equal to `default` without subgroup size control.
+    /// Most lanes of a subgroup; equal to `default` without subgroup size control.
     pub max: u32,
     /// Whether a compute pipeline may require a width between `min` and `max`.
     pub selectable: bool,
-    /// Most subgroups of one workgroup where a width is required.
+    /// Most subgroups of one workgroup in a pipeline that requires a width.
     pub per_workgroup: u32,
     /// What subgroups can do in compute shaders.
     pub ops: SubgroupOps,
@@ -330,9 +330,9 @@ impl SubgroupOps {
 pub struct AdapterFacts {
     /// Position in the loader's list; what [`DeviceSelector::Index`](crate::DeviceSelector::Index) names.
     pub index: usize,
-    /// Name, for people.
+    /// The name that messages show.
     pub name: String,
-    /// Kind.
+    /// What kind of hardware it is.
     pub kind: AdapterKind,
     /// PCI vendor id, or a Khronos id above 0xffff.
     pub vendor_id: u32,
@@ -342,13 +342,13 @@ pub struct AdapterFacts {
     pub device_uuid: [u8; 16],
     /// `driverUUID`: names the build of the driver.
     pub driver_uuid: [u8; 16],
-    /// Position on the PCI bus, where the driver tells.
+    /// Position on the PCI bus; `None` where the driver does not tell.
     pub pci: Option<PciAddress>,
-    /// The driver.
+    /// The driver through which the loader lists the device.
     pub driver: DriverFacts,
     /// API version of the device.
     pub api_version: ApiVersion,
-    /// Limits.
+    /// The device's limits.
     pub limits: Limits,
     /// Queue families, by index.
     pub families: Vec<QueueFamily>,
@@ -356,9 +356,9 @@ pub struct AdapterFacts {
     pub heaps: Vec<Heap>,
     /// Memory types, by index.
     pub memory_types: Vec<MemoryType>,
-    /// Subgroups.
+    /// What subgroups are like.
     pub subgroup: SubgroupFacts,
-    /// Features present.
+    /// The features that the device has.
     pub features: Features,
     /// Those extensions of the device that this crate knows a use for, sorted.
     pub extensions: Vec<String>,

@@ -1,4 +1,4 @@
-//! The loader and the instance: what exists before a device is chosen.
+//! The Vulkan loader and the instance, which exist before a device is chosen.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -19,23 +19,23 @@ pub struct InstanceOptions {
 
 /// A Vulkan instance over the system's loader, which is opened at run time.
 ///
-/// Lives until the last device opened from it is gone.
+/// It lives until the last device opened from it is gone.
 pub struct Instance {
     pub(crate) raw: ash::Instance,
     pub(crate) debug: Option<Debug>,
-    // Read by the messenger until the instance is destroyed; fields drop after `Drop::drop` has done that.
+    // The messenger holds its address until `Drop::drop` has destroyed it; fields drop after that.
     messages: Arc<Messages>,
-    // Keeps the loader's library open; the last to go.
+    // Keeps the loader's library open. It is declared last because fields drop in order, and all of them call into it.
     pub(crate) entry: ash::Entry,
 }
 
-/// What exists only under [`Validation::On`].
+/// The messenger of the validation layer, which exists under [`Validation::On`] only.
 pub(crate) struct Debug {
     instance: ash::ext::debug_utils::Instance,
     messenger: vk::DebugUtilsMessengerEXT,
 }
 
-/// Lowest API version of the loader and of a device.
+/// The lowest version of Vulkan that the loader and a device must have.
 pub(crate) const NEEDED: ApiVersion = ApiVersion { major: 1, minor: 2, patch: 0 };
 
 impl Instance {

@@ -1,4 +1,4 @@
-//! Device memory: gpu-allocator behind a lock, bytes counted per heap.
+//! Device memory: gpu-allocator behind a lock, and the bytes that this device's buffers take of each heap.
 
 use ash::vk;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc};
@@ -13,39 +13,39 @@ use crate::instance::Instance;
 
 const MIB: u64 = 1 << 20;
 
-/// Smallest buffer that is held against the heap's budget before the driver is asked.
+/// Bytes from which a buffer is held against the heap's budget before the driver is asked.
 const CHECKED_BYTES: u64 = 64 * MIB;
 
 /// State of one heap, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapReport {
-    /// Size.
+    /// Size of the heap.
     pub total: u64,
-    /// What can still be allocated: from the driver's budget where it tells one, otherwise the size less `ours`. Blocks that
-    /// are allocated and only partly used count as used.
+    /// Bytes that can still be allocated: the driver's budget less what the process uses, or the size less `ours` where the driver
+    /// tells no budget. A budget counts blocks that are allocated and only partly used as used.
     pub available: u64,
     /// Bytes of this device's buffers.
     pub ours: u64,
-    /// Whether it is the device's own memory.
+    /// Whether the heap is the device's own memory.
     pub device_local: bool,
 }
 
 /// State of every heap, by index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryReport {
-    /// The heaps.
+    /// The heaps, in the order of [`AdapterFacts::heaps`].
     pub heaps: Vec<HeapReport>,
 }
 
-/// The allocator and its books.
+/// The allocator, and what was allocated from each heap.
 pub(crate) struct Memory {
     state: Mutex<State>,
 }
 
 struct State {
-    /// `None` once closed.
+    /// `None` once [`Memory::close`] was called.
     allocator: Option<Allocator>,
-    /// Bytes of buffers, by heap.
+    /// Bytes of this device's buffers, by heap.
     ours: Vec<u64>,
 }
 
@@ -87,7 +87,7 @@ impl Memory {
         Ok(Self { state: Mutex::new(State { allocator: Some(allocator), ours: vec![0; adapter.heaps.len()] }) })
     }
 
-    /// Memory for a buffer with these requirements.
+    /// Allocates memory for the buffer `name` with these requirements.
     pub(crate) fn allocate(
         &self,
         shared: &Shared,
@@ -138,7 +138,8 @@ impl Memory {
         }
     }
 
-    /// Bytes available in the emptiest heap that a buffer of this placement could come from.
+    /// Bytes available in the heap with the most of them, among those that a buffer of this placement could come from. `bits` are
+    /// the memory types that the buffer allows, as Vulkan gives them.
     pub(crate) fn available(&self, shared: &Shared, bits: u32, placement: Placement) -> u64 {
         let heaps = self.report(shared).heaps;
         let fits = |t: &MemoryType| match placement {
@@ -163,6 +164,7 @@ impl Memory {
         }
     }
 
+    /// The state of every heap now.
     pub(crate) fn report(&self, shared: &Shared) -> MemoryReport {
         let ours = self.state.lock().ours.clone();
         let budgets =
@@ -179,7 +181,7 @@ impl Memory {
         MemoryReport { heaps: heaps.collect() }
     }
 
-    /// Frees the allocator's blocks; must come before the device is destroyed.
+    /// Frees the allocator's blocks and reports buffers that were not freed. Must be called before the device is destroyed.
     pub(crate) fn close(&self) {
         if let Some(allocator) = self.state.lock().allocator.take() {
             for leak in &allocator.generate_report().allocations {

@@ -1,4 +1,4 @@
-//! Compute pipelines: one shader, push constants, specialisation constants, a pinned subgroup width.
+//! Compute pipelines: one shader each, with push constants, specialisation constants and the device's subgroup width.
 //!
 //! There are no descriptor sets: a shader reaches memory through addresses in its push constants.
 
@@ -14,22 +14,22 @@ use crate::facts::Features;
 /// First word of every SPIR-V module.
 const SPIRV_MAGIC: u32 = 0x0723_0203;
 
-/// What a pipeline is made of.
+/// The shader of a pipeline, and how it is specialised.
 #[derive(Clone, Copy, Debug)]
 pub struct PipelineSpec<'a> {
-    /// Name, for people.
+    /// The name that messages show.
     pub name: &'a str,
-    /// The module; its entry point is `main`.
+    /// The SPIR-V module, whose entry point is `main`.
     pub spirv: &'a [u32],
     /// Bytes of push constants that the shader declares; a multiple of 4.
     pub push_bytes: u32,
-    /// Specialisation constants: id and 32-bit value.
+    /// Specialisation constants, each an id and a value of 32 bits. Constants that are not named keep the shader's defaults.
     pub constants: &'a [(u32, u32)],
-    /// Invocations of one workgroup, along x, after specialisation.
+    /// Invocations of one workgroup, all along x, once the constants are applied. It must be what the shader says.
     pub workgroup_size: u32,
 }
 
-/// A compute pipeline.
+/// A compute pipeline: a compiled shader, ready to be dispatched.
 pub struct Pipeline {
     shared: Arc<Shared>,
     raw: vk::Pipeline,
@@ -51,7 +51,7 @@ impl Pipeline {
         Self::create(&device.shared, spec, vk::PipelineCreateFlags::empty()).map(Arc::new)
     }
 
-    /// As [`Pipeline::new`], with flags that the device's features allow.
+    /// Builds a pipeline as [`Pipeline::new`] does, with flags that the device's features allow.
     pub(crate) fn create(
         shared: &Arc<Shared>,
         spec: &PipelineSpec<'_>,
@@ -133,7 +133,7 @@ impl Pipeline {
         self.push_bytes
     }
 
-    /// Name, for people.
+    /// The name that messages show.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -151,6 +151,7 @@ impl Pipeline {
     }
 }
 
+/// Whether the device can run the pipeline, before the driver is asked.
 fn check(shared: &Shared, spec: &PipelineSpec<'_>) -> Result<()> {
     let name = spec.name;
     assert!(

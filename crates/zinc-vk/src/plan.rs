@@ -1,7 +1,7 @@
-//! Which device, queues and subgroup width to use: a pure function of [`AdapterFacts`] and [`Wants`].
+//! The choice of device, queues and subgroup width: a pure function of [`AdapterFacts`] and [`Wants`].
 //!
-//! **Order.** Discrete before integrated before virtual before other before CPU; among equals the one with more device
-//! memory, then the one that the loader lists first.
+//! **Order.** A discrete GPU is preferred to an integrated one, that to a virtual one, that to other devices, and those to the CPU.
+//! Among devices of one kind, the one with more device memory comes first, then the one that the loader lists first.
 //!
 //! **Duplicates.** One card can be listed several times: through two drivers (RADV and AMDVLK, the vendor's own and NVK) or
 //! through two manifests of one driver. Two entries are one card if their device UUIDs agree; or, for different drivers, if
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::facts::{AdapterFacts, AdapterKind, ApiVersion, Features, QueueAbilities, QueueFamily, SubgroupOps};
 use crate::instance::NEEDED;
 
-/// Subgroup width that kernels are tuned for; pinned wherever the device can run it.
+/// Lanes of a subgroup that shaders are tuned for. Pipelines require this width wherever the device can run it.
 const PREFERRED_SUBGROUP: u32 = 32;
 
 /// PCI vendor id of NVIDIA.
@@ -30,9 +30,9 @@ const NVIDIA: u32 = 0x10de;
 /// How a user names a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceSelector {
-    /// [`AdapterFacts::index`].
+    /// The device with this [`AdapterFacts::index`].
     Index(usize),
-    /// Part of the name, in any case; the best adapter that matches is taken.
+    /// The best device whose name contains this text, in upper or lower case.
     Name(String),
 }
 
@@ -45,25 +45,25 @@ impl fmt::Display for DeviceSelector {
     }
 }
 
-/// What the caller wants of a device; the default leaves every choice to [`DevicePlan::choose`].
+/// What the caller asks of a device. The default leaves every choice to [`DevicePlan::choose`].
 #[derive(Clone, Debug, Default)]
 pub struct Wants {
-    /// This device and no other.
+    /// The device to use, and no other.
     pub device: Option<DeviceSelector>,
-    /// This subgroup width and no other.
+    /// The lanes of a subgroup to use, a power of two that the device offers.
     pub subgroup: Option<u32>,
 }
 
 /// Something that a device lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// The API version is too low.
+    /// The API version is too low; this is the one that the device has.
     Version(ApiVersion),
-    /// Features.
+    /// These features are absent.
     Features(Features),
-    /// Subgroup operations in compute shaders.
+    /// These subgroup operations are absent in compute shaders.
     SubgroupOps(SubgroupOps),
-    /// A queue family that computes.
+    /// No queue family runs compute pipelines.
     ComputeQueue,
 }
 
@@ -94,9 +94,9 @@ impl fmt::Display for Missing {
 pub struct Unsuitable {
     /// Name of the adapter.
     pub name: String,
-    /// Name and version of its driver.
+    /// Name and version of the adapter's driver.
     pub driver: String,
-    /// What it lacks; never empty.
+    /// What the adapter lacks; never empty.
     pub missing: Vec<Missing>,
 }
 
@@ -118,7 +118,7 @@ pub enum Notice {
         /// Name of the device.
         name: String,
     },
-    /// An adapter that would have come first was passed over.
+    /// An adapter that would have been preferred cannot be used.
     PassedOver(Unsuitable),
     /// The subgroup width cannot be 32 on this device.
     SubgroupWidth {
@@ -141,20 +141,21 @@ impl fmt::Display for Notice {
     }
 }
 
-/// A device, and how to open it.
+/// The device to use, and how to open it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DevicePlan {
     /// The adapter chosen.
     pub adapter: AdapterFacts,
-    /// Width of every pipeline's subgroups, in lanes.
+    /// Lanes of a subgroup in every pipeline.
     pub subgroup_width: u32,
     /// Queue family of the compute queue.
     pub compute_family: u32,
-    /// Whether that family has a second queue, for a second compute queue.
+    /// Whether the compute family has a second queue, which becomes the second compute queue.
     pub second_compute: bool,
-    /// Queue family of the transfer queue, where the device has one that does nothing else.
+    /// Queue family of the transfer queue; `None` where the device has no family that only copies.
     pub transfer_family: Option<u32>,
-    /// Features to enable: all that the adapter has, but for those that only a [`Compiler`](crate::Compiler) uses.
+    /// Features to enable: all that the adapter has, except those that only a [`Compiler`](crate::Compiler) uses and those that
+    /// the driver is not known to do cheaply ([`DriverFacts::leaves_out_cheaply`](crate::DriverFacts::leaves_out_cheaply)).
     pub features: Features,
     /// Directory of the pipeline cache; `None` keeps it in memory.
     pub pipeline_cache_dir: Option<PathBuf>,
@@ -200,7 +201,7 @@ impl DevicePlan {
         })
     }
 
-    /// The same plan with the pipeline cache kept in `dir` between runs.
+    /// Returns this plan with the pipeline cache kept in `dir` between runs.
     #[must_use]
     pub fn with_pipeline_cache_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.pipeline_cache_dir = Some(dir.into());
@@ -208,7 +209,7 @@ impl DevicePlan {
     }
 }
 
-/// The adapters in order of preference, one entry per card.
+/// The adapters in order of preference, without those that are the same card through another driver.
 fn ranked(adapters: &[AdapterFacts]) -> Vec<&AdapterFacts> {
     let mut cards: Vec<&AdapterFacts> = Vec::new();
     for adapter in adapters {
@@ -225,6 +226,7 @@ fn ranked(adapters: &[AdapterFacts]) -> Vec<&AdapterFacts> {
     cards
 }
 
+/// The best usable adapter that `selector` names.
 fn named<'a>(adapters: &'a [AdapterFacts], selector: &DeviceSelector) -> Result<&'a AdapterFacts> {
     let no_such = || Error::NoSuchDevice {
         selector: selector.clone(),
@@ -251,6 +253,7 @@ fn named<'a>(adapters: &'a [AdapterFacts], selector: &DeviceSelector) -> Result<
         .ok_or_else(|| Error::NoSuitableDevice { adapters: candidates.iter().map(|a| unsuitable(a)).collect() })
 }
 
+/// The best usable adapter. Those that would have been preferred and lack something are added to `notices`.
 fn best<'a>(adapters: &'a [AdapterFacts], notices: &mut Vec<Notice>) -> Result<&'a AdapterFacts> {
     let cards = ranked(adapters);
     let only_cpu = cards.iter().all(|a| a.kind == AdapterKind::Cpu);
@@ -265,7 +268,7 @@ fn best<'a>(adapters: &'a [AdapterFacts], notices: &mut Vec<Notice>) -> Result<&
     Err(Error::NoSuitableDevice { adapters: passed })
 }
 
-/// Everything that is required and absent.
+/// Everything that the adapter lacks and must have.
 fn missing(adapter: &AdapterFacts) -> Vec<Missing> {
     if adapter.api_version < NEEDED {
         // What an older device says of features has no meaning here.
@@ -294,7 +297,7 @@ fn unsuitable(adapter: &AdapterFacts) -> Unsuitable {
     }
 }
 
-/// Lower is better.
+/// A key by which entries of one card compare: the entry with the lowest key is kept.
 fn quality(adapter: &AdapterFacts) -> impl Ord + use<> {
     (
         !missing(adapter).is_empty(),
@@ -304,8 +307,8 @@ fn quality(adapter: &AdapterFacts) -> impl Ord + use<> {
     )
 }
 
-/// How well a driver is supported for compute on its vendor's cards, lower is better: 0 the driver of choice, 1 an
-/// alternative, 2 an emulation on another API.
+/// How well a driver supports compute on its vendor's cards: 0 for the driver of choice, 1 for an alternative to it, 2 for an
+/// emulation on another API.
 fn driver_rank(id: u32) -> u32 {
     match vk::DriverId::from_raw(id.cast_signed()) {
         vk::DriverId::AMD_OPEN_SOURCE | vk::DriverId::AMD_PROPRIETARY | vk::DriverId::MESA_NVK => 1,
@@ -314,6 +317,7 @@ fn driver_rank(id: u32) -> u32 {
     }
 }
 
+/// Whether two of the adapters `all` are one card.
 fn same_card(all: &[AdapterFacts], a: &AdapterFacts, b: &AdapterFacts) -> bool {
     if a.device_uuid == b.device_uuid && a.device_uuid != [0; 16] {
         return true;
@@ -349,7 +353,7 @@ fn compute_family(adapter: &AdapterFacts) -> Option<u32> {
     find(&|f| usable(f) && universal(f) == prefer_universal).or_else(|| find(&usable)).and_then(|i| i.try_into().ok())
 }
 
-/// A family that only copies.
+/// The first family that copies and does nothing else.
 fn transfer_family(adapter: &AdapterFacts) -> Option<u32> {
     let other = QueueAbilities::GRAPHICS | QueueAbilities::COMPUTE | QueueAbilities::VIDEO;
     adapter
@@ -359,6 +363,7 @@ fn transfer_family(adapter: &AdapterFacts) -> Option<u32> {
         .and_then(|i| i.try_into().ok())
 }
 
+/// The lanes of a subgroup to use on this adapter.
 fn subgroup_width(adapter: &AdapterFacts, requested: Option<u32>) -> Result<u32> {
     let subgroup = &adapter.subgroup;
     let (min, max) =

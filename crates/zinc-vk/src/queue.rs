@@ -1,8 +1,9 @@
-//! Queues: one submission each way of saying "run this".
+//! Queues, to which recordings are submitted.
 //!
 //! A queue is the only producer of its timeline. Each [`Queue::submit`] is one `vkQueueSubmit2` that waits for the given
 //! points, runs one recording, and signals the next value; [`Queue::submit_in_turn`] does so for several recordings.
-//! [`Queue::submit_and_wait_fence`] is the baseline to measure that against: one submission, one binary fence, one blocking wait.
+//! [`Queue::submit_and_wait_fence`] is the baseline that timelines are measured against: it submits once, with a binary fence, and
+//! blocks until the fence is signalled.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,14 +19,14 @@ use crate::error::{Error, Result};
 use crate::recording::{Fenced, Recording};
 use crate::timeline::{SLICE, Settled, Timeline, TimelinePoint, WaitPolicy};
 
-/// What a queue runs.
+/// Which queue of a device, by what it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueKind {
-    /// Dispatches and copies.
+    /// The queue that runs dispatches and copies.
     Compute,
-    /// The same on a second queue of the same family.
+    /// A second queue that runs dispatches and copies, of the same family as [`QueueKind::Compute`].
     SecondCompute,
-    /// Copies only.
+    /// The queue that runs copies only.
     Transfer,
 }
 
@@ -44,7 +45,7 @@ impl QueueKind {
     }
 }
 
-/// Counts since the device was opened.
+/// What a queue has counted since its device was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
     /// Calls of `vkQueueSubmit2`.
@@ -70,13 +71,13 @@ struct State {
     /// Value of the last submission.
     last: u64,
     in_flight: VecDeque<Submitted>,
-    /// Whether a fence submission was given up on while it may still run.
+    /// Whether a submission that signals a fence was given up while the device may still run it.
     stuck: bool,
-    /// Kept between submissions for its memory.
+    /// The semaphores that the present submission waits for. Kept between submissions so that its memory is not allocated anew.
     waits: Vec<vk::SemaphoreSubmitInfo<'static>>,
 }
 
-/// What a submission owns until its value is reached.
+/// A submission, and what it owns until the timeline has reached `value`.
 struct Submitted {
     value: u64,
     _recording: Arc<Recording>,
@@ -112,7 +113,7 @@ impl Queue {
         }))
     }
 
-    /// Queues `recording` behind everything submitted before and behind `waits`; the point returned completes with it.
+    /// Queues `recording` behind everything submitted before and behind `waits`. The point returned is complete once it has run.
     ///
     /// # Errors
     /// [`Error::RecordingPending`] if its last submission has not completed, [`Error::TimelineDistance`],
@@ -125,14 +126,14 @@ impl Queue {
         self.submit_in_turn([(recording, waits)])
     }
 
-    /// Queues recordings in one call, each behind the one before it and behind waits of its own. The point returned completes with the
-    /// last; nothing tells when the others are done, which spares the device a signal between them.
+    /// Queues recordings in one call, each behind the one before it and behind waits of its own. The point returned is complete once
+    /// the last has run. There is no point for the others, which spares the device a signal after each.
     ///
     /// # Errors
     /// As [`Queue::submit`].
     ///
     /// # Panics
-    /// As [`Queue::submit`]; without recordings, or if one of them is there twice.
+    /// As [`Queue::submit`]; if `parts` is empty, or holds a recording twice.
     pub fn submit_in_turn<const N: usize>(
         &self,
         parts: [(&Arc<Recording>, &[TimelinePoint]); N],
@@ -173,8 +174,8 @@ impl Queue {
         Ok(self.timeline.point(value))
     }
 
-    /// The baseline: queues `recording` behind everything submitted before and blocks on a binary fence until it is done. The
-    /// timeline takes no part.
+    /// Queues `recording` behind everything submitted before and blocks on a binary fence until it has run. The timeline takes no
+    /// part. This is the baseline that timelines are measured against.
     ///
     /// # Errors
     /// As [`Queue::submit`]; [`Error::FenceStalled`] after [`WaitPolicy::stall`] of the default policy, in which case the
@@ -268,7 +269,7 @@ impl Queue {
         self.timeline.point(self.state.lock().last)
     }
 
-    /// What the queue runs.
+    /// Which queue of the device this is.
     pub fn kind(&self) -> QueueKind {
         self.kind
     }
@@ -278,7 +279,7 @@ impl Queue {
         self.family
     }
 
-    /// Counts since the device was opened.
+    /// What was counted since the device was opened.
     pub fn stats(&self) -> QueueStats {
         QueueStats {
             submits: self.submits.load(Ordering::Relaxed),
@@ -299,13 +300,15 @@ impl Queue {
         Ok(left)
     }
 
-    /// Takes the completed prefix of what is in flight; the caller drops it without the lock.
+    /// Takes the completed submissions out of those in flight, and returns them with the value that the timeline has reached. The
+    /// caller drops them after it has released the lock.
     fn reap(&self, state: &mut State) -> Result<(u64, Vec<Submitted>)> {
         let completed = self.timeline.completed()?;
         let done = state.in_flight.partition_point(|f| f.value <= completed);
         Ok((completed, state.in_flight.drain(..done).collect()))
     }
 
+    /// Panics unless the recording was made for this queue.
     fn check_recording(&self, recording: &Recording) {
         assert!(
             recording.belongs_to(&self.shared),
@@ -322,6 +325,7 @@ impl Queue {
         );
     }
 
+    /// Adds the semaphores and values of `waits` to `state.waits`.
     fn collect_waits(&self, state: &mut State, waits: &[TimelinePoint]) -> Result<()> {
         for point in waits {
             assert!(
@@ -337,6 +341,7 @@ impl Queue {
         Ok(())
     }
 
+    /// The semaphore of a timeline, which must be one of this device.
     fn semaphore(&self, timeline: &Timeline) -> vk::Semaphore {
         timeline.semaphore_of(&self.shared).unwrap_or_else(|| {
             panic!(

@@ -29,12 +29,12 @@ use crate::queue::QueueKind;
 use crate::timestamps::{Stage, Timestamps};
 use command::{Command, CommandList};
 
-/// What a recording holds, in commands.
+/// How many commands of each kind a recording holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordingStats {
     /// Dispatches, indirect ones included.
     pub dispatches: u32,
-    /// Barriers asked for; the closing barrier is not counted.
+    /// Barriers that the caller asked for; the one that closes every recording is not counted.
     pub barriers: u32,
     /// Copies and fills.
     pub copies: u32,
@@ -51,9 +51,9 @@ pub struct Recording {
     last_value: AtomicU64,
     /// Whether a submission that signals a fence is in flight.
     fenced: AtomicBool,
-    /// Whether the command buffer holds the commands; not so once writing them again has failed.
+    /// Whether the command buffer holds the commands. It does until writing them again fails.
     written: AtomicBool,
-    // Dropped after the command buffer that refers to it: fields drop in order.
+    // What the commands use. It is dropped after the command buffer, because fields drop in order.
     _kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -67,7 +67,7 @@ pub struct RecordingBuilder {
     /// Whether a condition is open.
     conditional: bool,
     kept: Vec<Arc<dyn Any + Send + Sync>>,
-    /// Addresses of what is in `kept`.
+    /// Addresses of the values in `kept`, so that each is kept once.
     seen: HashSet<usize>,
 }
 
@@ -169,7 +169,7 @@ impl RecordingBuilder {
         self
     }
 
-    /// Ends what [`RecordingBuilder::begin_condition`] began.
+    /// Ends the condition that [`RecordingBuilder::begin_condition`] began.
     ///
     /// # Panics
     /// If no condition is open.
@@ -180,6 +180,7 @@ impl RecordingBuilder {
         self
     }
 
+    /// Binds the pipeline and sets its push constants.
     fn bind(&mut self, pipeline: &Arc<Pipeline>, push: &[u8]) {
         let name = &self.name;
         assert!(self.kind.dispatches(), "recording `{name}` is for the transfer queue, which cannot dispatch");
@@ -224,7 +225,7 @@ impl RecordingBuilder {
         self.list.add(Command::Barrier(from.barrier(to)));
     }
 
-    /// Copies `bytes` bytes.
+    /// Copies `bytes` bytes from `from_offset` of `from` to `to_offset` of `to`.
     ///
     /// # Panics
     /// If a range leaves its buffer, the ranges overlap, `bytes` is 0, or a buffer belongs to another device.
@@ -299,7 +300,7 @@ impl RecordingBuilder {
         self
     }
 
-    /// Writes timestamp `index` when the device gets here. See [`Stage`] for what "here" means.
+    /// Writes timestamp `index` at this place of the recording. [`Stage`] says when exactly.
     ///
     /// # Panics
     /// If there is no such timestamp.
@@ -315,7 +316,7 @@ impl RecordingBuilder {
         self
     }
 
-    /// Makes a range of timestamps ready to be written again. Comes before the writes in the same recording.
+    /// Makes a range of timestamps ready to be written again. The reset must stand before the writes in the same recording.
     ///
     /// # Panics
     /// If the range is empty or leaves the pool, or the recording is for the transfer queue, which cannot reset.
@@ -332,7 +333,7 @@ impl RecordingBuilder {
         self
     }
 
-    /// Keeps `value` alive as long as the recording: a buffer that only addresses name, above all.
+    /// Keeps `value` alive as long as the recording. Buffers that shaders reach by address alone must be kept in this way.
     pub fn keep(&mut self, value: Arc<dyn Any + Send + Sync>) -> &mut Self {
         self.keep_once(Arc::as_ptr(&value).cast(), || value);
         self
@@ -362,6 +363,7 @@ impl RecordingBuilder {
         }))
     }
 
+    /// Keeps a buffer, which must belong to the recording's device.
     fn own(&mut self, buffer: &Arc<Buffer>) {
         assert!(
             buffer.belongs_to(&self.target.shared),
@@ -372,6 +374,7 @@ impl RecordingBuilder {
         self.keep_once(Arc::as_ptr(buffer).cast(), || Arc::<Buffer>::clone(buffer) as _);
     }
 
+    /// Keeps the value at `address` unless it is kept already.
     fn keep_once(&mut self, address: *const (), value: impl FnOnce() -> Arc<dyn Any + Send + Sync>) {
         if self.seen.insert(address.addr()) {
             self.kept.push(value());
@@ -379,7 +382,8 @@ impl RecordingBuilder {
     }
 }
 
-/// Makes everything that a submission wrote visible to what the queue runs next and to the host.
+/// The accesses that the closing barrier orders, so that everything a submission wrote is visible to what the queue runs next and to
+/// the host: those before it and those after it.
 fn closing_barrier(kind: QueueKind) -> (Access, Access) {
     let copies = Access::TRANSFER_READ | Access::TRANSFER_WRITE;
     let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
@@ -393,12 +397,12 @@ fn closing_barrier(kind: QueueKind) -> (Access, Access) {
 }
 
 impl Recording {
-    /// Name, for people.
+    /// The name that messages show.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it holds.
+    /// How many commands of each kind it holds.
     pub fn stats(&self) -> RecordingStats {
         self.stats
     }
@@ -440,12 +444,12 @@ impl Recording {
         Ok(())
     }
 
-    /// Notes a submission that signals `value`. Called under the queue's lock.
+    /// Remembers that a submission signals `value` when it has run. Called under the queue's lock.
     pub(crate) fn set_value(&self, value: u64) {
         self.last_value.store(value, Ordering::Relaxed);
     }
 
-    /// Notes that a submission that signals a fence is in flight, or is over. Set under the queue's lock.
+    /// Remembers whether a submission that signals a fence is in flight. Set to in flight under the queue's lock.
     pub(crate) fn set_fenced(&self, fenced: Fenced) {
         self.fenced.store(fenced == Fenced::InFlight, Ordering::Release);
     }
@@ -454,7 +458,9 @@ impl Recording {
 /// State of a submission that signals a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fenced {
+    /// The device may be running it.
     InFlight,
+    /// The fence was signalled.
     Over,
 }
 

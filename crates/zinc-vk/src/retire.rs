@@ -1,6 +1,7 @@
-//! Values that wait for a point before they may be dropped or used again: staging ranges, ring slots, cache pages.
+//! Values that may be dropped or used again only after a point: ranges of staging memory, slots of a ring, pages of a cache.
 //!
-//! Objects of this crate need none of this; a recording in flight keeps them. It is for what is not an object.
+//! Buffers, pipelines and recordings need none of this, because a submission in flight keeps them alive. [`Retire`] is for parts of
+//! them, which nothing keeps.
 
 use std::collections::VecDeque;
 
@@ -18,7 +19,7 @@ pub struct Retire<T> {
 }
 
 impl<T> Retire<T> {
-    /// Nothing held.
+    /// Makes a list that holds nothing.
     pub fn new() -> Self {
         Self { held: VecDeque::new(), last: None }
     }
@@ -74,7 +75,7 @@ impl<T> Retire<T> {
         Ok(self.held.pop_front().map(|(_, value)| value))
     }
 
-    /// Values held.
+    /// How many values are held.
     pub fn len(&self) -> usize {
         self.held.len()
     }

@@ -1,7 +1,8 @@
 //! Uploads: host bytes into device buffers through a ring of staging memory.
 //!
-//! Runs on the transfer queue where the device has one, so that it overlaps with compute. Pieces are packed into a chunk until
-//! it is full; each chunk is one submission, and is filled again once that has completed.
+//! Uploads run on the transfer queue where the device has one, so that they overlap with compute. The ring consists of chunks.
+//! Pieces are packed into a chunk until it is full; then the chunk is submitted, and it is filled again once that submission has
+//! completed.
 
 use std::sync::Arc;
 
@@ -16,9 +17,9 @@ use crate::timeline::TimelinePoint;
 /// How much staging memory an [`Uploader`] holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UploadRing {
-    /// Bytes of one chunk: the most that one submission copies.
+    /// Bytes of one chunk, which is the most that one submission copies. At least 1.
     pub chunk_bytes: u64,
-    /// Chunks: how many submissions can be under way while the host fills the next.
+    /// How many chunks there are, at least 1. One is filled by the host while submissions copy the others.
     pub chunks: usize,
 }
 
@@ -39,8 +40,9 @@ pub struct Uploader {
     queue: Arc<Queue>,
     ring: UploadRing,
     filling: Option<Filling>,
-    /// Chunks that were never used or are not in use.
+    /// Chunks that have not been used yet.
     free: Vec<Arc<Buffer>>,
+    /// Chunks that submissions copy, or have copied.
     busy: Retire<Arc<Buffer>>,
 }
 
@@ -48,13 +50,13 @@ pub struct Uploader {
 #[derive(Debug)]
 struct Filling {
     chunk: Arc<Buffer>,
-    /// Less than the chunk's size.
+    /// Bytes of the chunk that are taken, less than its size.
     used: u64,
     copies: RecordingBuilder,
 }
 
 impl Uploader {
-    /// An uploader with its own ring.
+    /// Makes an uploader with a ring of its own.
     ///
     /// # Errors
     /// If there is no memory for the ring.
@@ -81,8 +83,8 @@ impl Uploader {
         })
     }
 
-    /// Copies `bytes` to `offset` of `to`. The bytes are taken before this returns; they arrive with the point of a later
-    /// [`Uploader::finish`]. Blocks while every chunk is under way.
+    /// Copies `bytes` to `offset` of `to`. The bytes are taken before this returns; they have arrived once the point that a later
+    /// [`Uploader::finish`] returns is complete. Blocks while submissions copy every chunk.
     ///
     /// The caller sees to it that nothing uses that range of the buffer until then.
     ///
@@ -104,9 +106,9 @@ impl Uploader {
         Ok(())
     }
 
-    /// As [`Uploader::upload`], for `bytes` bytes that `fill` writes straight into staging memory. `fill` gets all of them at once and
-    /// runs before this returns; what it leaves alone arrives with an arbitrary value. Staging memory may lie on the device, so
-    /// writing in ascending order is fast and reading is slow.
+    /// Copies `bytes` bytes to `offset` of `to` as [`Uploader::upload`] does, but lets `fill` write them straight into staging memory.
+    /// `fill` gets all of them at once and runs before this returns; bytes that it does not write arrive with arbitrary values.
+    /// Staging memory may lie on the device, so writing it in ascending order is fast and reading it is slow.
     ///
     /// # Errors
     /// As [`Uploader::upload`].
@@ -138,7 +140,8 @@ impl Uploader {
         self.ring
     }
 
-    /// Submits what is left; everything uploaded so far has arrived once the point is complete. The uploader can go on.
+    /// Submits the chunk that is being filled. Everything uploaded so far has arrived once the point returned is complete. The
+    /// uploader can be used again at once.
     ///
     /// # Errors
     /// As [`Queue::submit`].
@@ -148,7 +151,7 @@ impl Uploader {
         Ok(self.queue.last_point())
     }
 
-    /// The queue that copies.
+    /// The queue that uploads are submitted to.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
@@ -175,12 +178,13 @@ impl Uploader {
         if filling.used < self.ring.chunk_bytes {
             self.filling = Some(filling);
         } else {
-            // So that the device copies while the host goes on.
+            // The chunk is full: the device copies it while the host fills the next.
             self.submit(Some(filling))?;
         }
         Ok(())
     }
 
+    /// A chunk to fill: one that was never used, or the one whose submission completes first.
     fn next_chunk(&mut self) -> Result<Filling> {
         let chunk = match self.free.pop() {
             Some(chunk) => chunk,

@@ -1,6 +1,7 @@
-//! The atomics and the lock of timelines, where threads that wait meet threads that signal.
+//! The atomics and the lock that timelines are made of.
 //!
-//! The crate's unit tests get loom's instead, with which they go through the interleavings of the real code.
+//! Threads that wait and threads that signal meet in them. The crate's unit tests replace them with loom's, which goes through the
+//! interleavings of the real code.
 
 #[cfg(not(test))]
 mod real {

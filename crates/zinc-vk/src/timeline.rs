@@ -1,35 +1,6 @@
 //! Timelines: monotone counters that the device and the host signal and wait for.
 //!
-//! # The contract
-//!
-//! A **timeline** is a counter that starts at 0 and only grows. A **point** is a timeline and a value; it is *complete* once
-//! the counter has reached the value, and stays complete. A point is the only synchronisation token that crosses a function
-//! boundary in this crate.
-//!
-//! 1. **One producer.** Every timeline has exactly one: a [`Queue`](crate::Queue), whose `n`-th submission signals `n`, or a
-//!    [`HostTimeline`], whose owner signals values of its choice in growing order.
-//! 2. **Order.** Submissions to one queue run and complete in the order in which they were submitted. All that submission
-//!    `n` wrote is visible to submission `n + 1` of the same queue, to every submission that waits for point `n`, and to the
-//!    host once it has seen point `n` complete.
-//! 3. **Fan-out.** Any number of submissions and of host threads may wait for one point; one signal releases them all.
-//! 4. **Wait before signal.** A submission may wait for a point that nobody has signalled yet, and a thread for a value that
-//!    nobody has submitted yet. It runs, or returns, once the value is signalled. A queue that waits holds back everything
-//!    submitted to it later.
-//! 5. **Host signal.** What the host wrote to mapped memory before it signalled is visible to the submission that waited for
-//!    it, provided that its recording orders [`Access::HOST_WRITE`](crate::Access::HOST_WRITE) before the reading access: the
-//!    host wrote after the submit. Signalling a value that is not above the last one is misuse and panics.
-//! 6. **Keep-alive.** A submission in flight owns its recording and the timelines it waits for. Dropping the caller's last
-//!    handle of either is always safe. What a completed submission owned is dropped by the next submit to the queue, by
-//!    [`Queue::collect`](crate::Queue::collect), or with the queue.
-//! 7. **Loss.** Once any call reports that the device is lost, every later wait, poll, signal and submit on that device
-//!    returns [`Error::DeviceLost`], complete or not, naming the call that saw it first; a wait in progress returns it within
-//!    [`SLICE`].
-//! 8. **Stalls.** A wait fails with [`Error::Stalled`] once the counter has stood still for [`WaitPolicy::stall`]. Any
-//!    movement restarts the limit, so a slow device is not an error and a hung one is. The wait may be repeated.
-//! 9. **Distance.** A value may be at most `maxTimelineSemaphoreValueDifference` ahead of the counter when it is signalled,
-//!    submitted or waited for by a submission; beyond that, [`Error::TimelineDistance`].
-//! 10. **Abandonment.** A [`HostTimeline`] that is dropped releases the submissions that wait for points it has handed out, so
-//!     that no queue hangs on a signal that cannot come; a host wait for such a point returns [`Error::TimelineAbandoned`].
+//! The contract of timelines and points is the documentation of [`Timeline`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -79,21 +50,23 @@ pub trait Counter: Send + Sync {
 pub enum WaitOutcome {
     /// The counter has reached the value.
     Reached,
-    /// Time ran out first.
+    /// The time limit passed before the counter reached the value.
     TimedOut,
 }
 
 /// How [`Timeline::settle`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
+    /// Nothing runs any more.
     AtRest,
+    /// The counter stood still for the limit, and the device may still be running something.
     StillRunning,
 }
 
-/// How to wait.
+/// How a host thread waits for a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitPolicy {
-    /// How long to poll the counter before blocking in the driver. On an H100 the end of an empty submission is seen after 13
+    /// How long the thread polls the counter before it blocks in the driver. On an H100 the end of an empty submission is seen after 13
     /// to 15 µs by polling and after 36 to 44 µs by a blocking wait; the price is a busy core.
     pub spin: Duration,
     /// How long the counter may stand still before the wait fails.
@@ -101,34 +74,66 @@ pub struct WaitPolicy {
 }
 
 impl Default for WaitPolicy {
-    /// 20 µs of polling; 30 s without progress. Drivers reset a hung GPU after 2 to 10 s and report the loss, so the limit is
-    /// for what no driver reports, and a large model's step on a CPU device must fit into it.
+    /// Polls for 20 µs, and fails after 30 s without progress. Drivers reset a hung GPU after 2 to 10 s and report the loss, so the
+    /// limit is for what no driver reports; a long submission on a CPU device must fit into it.
     fn default() -> Self {
         Self { spin: Duration::from_micros(20), stall: Duration::from_secs(30) }
     }
 }
 
-/// Names a timeline within the process.
+/// The identity of a timeline within the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimelineId(u64);
 
-/// A monotone counter; see the module's contract.
+/// A counter that only grows, which the device or the host signals and both can wait for.
+///
+/// # The contract
+///
+/// A **timeline** is a counter that starts at 0 and only grows. A **point** ([`TimelinePoint`]) is a timeline and a value; it is
+/// *complete* once the counter has reached the value, and stays complete. A point is the only synchronisation token that crosses a
+/// function boundary in this crate.
+///
+/// 1. **One producer.** Every timeline has exactly one: a [`Queue`](crate::Queue), whose `n`-th submission signals `n`, or a
+///    [`HostTimeline`], whose owner signals values of its choice in growing order.
+/// 2. **Order.** Submissions to one queue run and complete in the order in which they were submitted. All that submission
+///    `n` wrote is visible to submission `n + 1` of the same queue, to every submission that waits for point `n`, and to the
+///    host once it has seen point `n` complete.
+/// 3. **Fan-out.** Any number of submissions and of host threads may wait for one point; one signal releases them all.
+/// 4. **Wait before signal.** A submission may wait for a point that nobody has signalled yet, and a thread for a value that
+///    nobody has submitted yet. It runs, or returns, once the value is signalled. A queue that waits holds back everything
+///    submitted to it later.
+/// 5. **Host signal.** What the host wrote to mapped memory before it signalled is visible to the submission that waited for
+///    it, provided that its recording orders [`Access::HOST_WRITE`](crate::Access::HOST_WRITE) before the reading access: the
+///    host wrote after the submit. Signalling a value that is not above the last one is misuse and panics.
+/// 6. **Keep-alive.** A submission in flight owns its recording and the timelines it waits for. Dropping the caller's last
+///    handle of either is always safe. What a completed submission owned is dropped by the next submit to the queue, by
+///    [`Queue::collect`](crate::Queue::collect), or with the queue.
+/// 7. **Loss.** Once any call reports that the device is lost, every later wait, poll, signal and submit on that device
+///    returns [`Error::DeviceLost`], complete or not, naming the call that saw it first; a wait in progress returns it within
+///    [`SLICE`].
+/// 8. **Stalls.** A wait fails with [`Error::Stalled`] once the counter has stood still for [`WaitPolicy::stall`]. Any
+///    movement restarts the limit, so a slow device is not an error and a hung one is. The wait may be repeated.
+/// 9. **Distance.** A value may be at most `maxTimelineSemaphoreValueDifference` ahead of the counter when it is signalled,
+///    submitted or waited for by a submission; beyond that, [`Error::TimelineDistance`].
+/// 10. **Abandonment.** A [`HostTimeline`] that is dropped releases the submissions that wait for points it has handed out, so
+///     that no queue hangs on a signal that cannot come; a host wait for such a point returns [`Error::TimelineAbandoned`].
 pub struct Timeline {
     id: TimelineId,
     name: String,
     counter: Box<dyn Counter>,
-    /// The semaphore and its device, where the counter is one.
+    /// The semaphore and its device, if the counter is a semaphore.
     semaphore: Option<(vk::Semaphore, Arc<Shared>)>,
     loss: Arc<Loss>,
     max_difference: u64,
-    /// Highest value seen so far; the counter is at least there.
+    /// The highest value that any call has seen. The counter has at least this value.
     seen: AtomicU64,
-    /// Where an abandoned host timeline stopped; `u64::MAX` while its producer lives.
+    /// The last value that was signalled before the producer was dropped with points still to be signalled; `u64::MAX` otherwise.
     abandoned_at: AtomicU64,
 }
 
 impl Timeline {
-    /// A timeline over any counter, with a loss state of its own. Submissions cannot wait for it; host threads can.
+    /// Makes a timeline over any counter, which belongs to no device and is lost by itself. Host threads can wait for it, submissions
+    /// cannot. It is for tests with a fake counter.
     pub fn over(name: &str, counter: Box<dyn Counter>, max_difference: u64) -> Arc<Self> {
         Arc::new(Self::build(name, counter, None, Arc::default(), max_difference))
     }
@@ -161,12 +166,12 @@ impl Timeline {
         }
     }
 
-    /// Identity within the process.
+    /// The identity of the timeline within the process.
     pub fn id(&self) -> TimelineId {
         self.id
     }
 
-    /// Name, for people.
+    /// The name that messages show.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -195,8 +200,8 @@ impl Timeline {
         self.wait_watching(value, policy, SLICE, &mut || ())
     }
 
-    /// The same, and calls `watch` each time it has waited for about as long as `every`: for a caller who may have to do something about
-    /// what it waits for.
+    /// Returns once the counter has reached `value`, and calls `watch` before each blocking wait of at most `every`. A caller whose work
+    /// is needed for the value to be reached at all can do it there.
     ///
     /// # Errors
     /// As [`Timeline::wait`].
@@ -219,6 +224,7 @@ impl Timeline {
         Ok(())
     }
 
+    /// Waits in the driver, in slices of at most `longest`, from a counter that was last seen at `reached`.
     fn block(
         &self,
         value: u64,
@@ -275,8 +281,8 @@ impl Timeline {
         Ok(())
     }
 
-    /// Waits until nothing that signals up to `value` runs any more, whatever was declared about the device: what a drop has
-    /// to know before it frees. Gives up once the counter has stood still for `stall`.
+    /// Waits until nothing that signals up to `value` runs any more, even if the device was declared lost. A drop must know this before
+    /// it frees what the device may use. Gives up once the counter has stood still for `stall`.
     pub(crate) fn settle(&self, value: u64, stall: Duration) -> Settled {
         let mut reached = 0;
         let mut moved = Instant::now();
@@ -309,6 +315,7 @@ impl Timeline {
         self.noting_loss(self.counter.signal(value))
     }
 
+    /// Fails if the producer was dropped before it signalled `awaited`.
     fn check_abandoned(&self, awaited: u64) -> Result<()> {
         let completed = self.abandoned_at.load(Ordering::Acquire);
         if awaited > completed {
@@ -317,6 +324,7 @@ impl Timeline {
         Ok(())
     }
 
+    /// Passes a result on, and remembers the loss of the device if it reports one.
     fn noting_loss<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| match error {
             Error::DeviceLost { during } => self.loss.set(during),
@@ -335,7 +343,8 @@ impl fmt::Debug for Timeline {
     }
 }
 
-/// A timeline and a value: complete once the timeline has reached the value. Equal if both are.
+/// A timeline and a value. The point is complete once the timeline has reached the value. Two points are equal if timeline and value
+/// are.
 #[derive(Clone)]
 pub struct TimelinePoint {
     timeline: Arc<Timeline>,
@@ -343,12 +352,12 @@ pub struct TimelinePoint {
 }
 
 impl TimelinePoint {
-    /// The timeline.
+    /// The timeline that must reach the value.
     pub fn timeline(&self) -> &Arc<Timeline> {
         &self.timeline
     }
 
-    /// The value.
+    /// The value that the timeline must reach.
     pub fn value(&self) -> u64 {
         self.value
     }
@@ -377,7 +386,8 @@ impl TimelinePoint {
         self.timeline.wait(self.value, policy)
     }
 
-    /// Returns once the point is complete, and calls `watch` now and then: see [`Timeline::wait_watching`].
+    /// Returns once the point is complete, and calls `watch` before each blocking wait of at most `every`, as
+    /// [`Timeline::wait_watching`] does.
     ///
     /// # Errors
     /// As [`Timeline::wait`].
@@ -423,7 +433,7 @@ impl HostTimeline {
         Ok(Self::on(Timeline::new(&device.shared, name)?))
     }
 
-    /// The producer of an existing timeline, which must have no other.
+    /// Makes the host the producer of an existing timeline, which must have no other producer.
     pub fn on(timeline: Arc<Timeline>) -> Self {
         Self { timeline, state: Mutex::default() }
     }
@@ -433,7 +443,7 @@ impl HostTimeline {
         &self.timeline
     }
 
-    /// The point `value`, to be signalled later.
+    /// The point `value`, which [`HostTimeline::signal`] completes later.
     pub fn point(&self, value: u64) -> TimelinePoint {
         let mut state = self.state.lock();
         state.promised = state.promised.max(value);

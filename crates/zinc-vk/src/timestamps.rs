@@ -16,13 +16,13 @@ use crate::facts::Features;
 use crate::queue::QueueKind;
 use crate::recording::RecordingBuilder;
 
-/// When a timestamp is taken.
+/// When a timestamp is taken, relative to the commands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// Once the work that comes before it on the queue, earlier submissions included, has left the stage that the queue
-    /// works in: as the first command of a recording, when the recording begins to run.
+    /// When the work that comes before it on the queue, earlier submissions included, has left the stage that the queue works in.
+    /// As the first command of a recording this is when the recording begins to run.
     Begin,
-    /// Once everything before it is done.
+    /// When everything that comes before it on the queue is done.
     End,
 }
 
@@ -31,12 +31,12 @@ pub struct Timestamps {
     shared: Arc<Shared>,
     pool: vk::QueryPool,
     count: u32,
-    /// Bits of a tick that mean something.
+    /// The valid bits of a tick, set.
     mask: u64,
 }
 
 impl Timestamps {
-    /// `count` timestamps for recordings of the compute queue.
+    /// Makes a pool of `count` timestamps for recordings of the compute queue.
     ///
     /// # Errors
     /// [`Error::NoTimestamps`] where the queue writes none, or what the driver says.
@@ -56,7 +56,7 @@ impl Timestamps {
         let mask = u64::MAX >> (64 - bits.min(64));
         let this = Self { shared: Arc::clone(shared), pool, count, mask };
         if this.reset_by_host() {
-            // So that reading one that was never written is an error and not undefined.
+            // Vulkan leaves it undefined to read a query that was never reset; one that was never written is an error.
             this.reset(0..count);
         }
         Ok(Arc::new(this))
@@ -160,16 +160,17 @@ pub struct ClockCalibration {
     pub host_ns: u64,
     /// Nanoseconds of a tick.
     pub period_ns: f64,
-    /// Bits of a tick that mean something; ticks wrap around there.
+    /// Valid bits of a tick, 1 to 64; ticks wrap around above them.
     pub valid_bits: u32,
     /// How far `ticks` and `host_ns` may be apart, in nanoseconds.
     pub max_error_ns: u64,
-    /// How it was taken.
+    /// How the two clocks were read.
     pub method: ClockMethod,
 }
 
 impl ClockCalibration {
-    /// When the device's clock showed `ticks`, on the host's clock. Right for ticks up to half a wrap-around away.
+    /// The time on the host's clock, in nanoseconds, when the device's clock showed `ticks`. It is right for ticks up to half a
+    /// wrap-around before or after the calibration.
     pub fn host_ns(&self, ticks: u64) -> u64 {
         let unused = 64 - self.valid_bits.clamp(1, 64);
         // Signed distance modulo the counter's width: shifted to the top, subtracted, shifted back with its sign.
@@ -194,7 +195,7 @@ pub fn host_now_ns() -> u64 {
     }
 }
 
-/// Readings of which the best is kept.
+/// How many times the clocks are read; the reading with the smallest error is kept.
 const ATTEMPTS: usize = 8;
 
 impl Device {

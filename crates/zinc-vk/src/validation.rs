@@ -1,4 +1,4 @@
-//! The debug messenger: what the validation layer says, kept for the caller and passed on to `tracing`.
+//! The debug messenger, which keeps the messages of the validation layer for the caller and passes them on to `tracing`.
 
 use std::ffi::{CStr, c_void};
 
@@ -8,17 +8,17 @@ use parking_lot::Mutex;
 /// Whether the instance enables the Khronos validation layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Validation {
-    /// No layer of ours. Layers that the user names in the loader's own environment variables still load.
+    /// The layer is not enabled by this crate. Layers that the user names in the loader's environment variables still load.
     #[default]
     Off,
-    /// `VK_LAYER_KHRONOS_validation` with synchronisation validation.
+    /// `VK_LAYER_KHRONOS_validation` is enabled, with synchronisation validation.
     On,
 }
 
 /// Name of the layer that [`Validation::On`] enables.
 pub(crate) const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-/// Most messages that are kept; a broken loop would otherwise fill the host's memory with the same complaint.
+/// The most messages that are kept. Without a limit, a broken loop would fill the host's memory with one complaint.
 const KEPT: usize = 1024;
 
 /// Messages of warning and error severity, in the order in which they came.
@@ -34,7 +34,8 @@ impl Messages {
     }
 }
 
-/// What the messenger is created with; also chained into instance creation so that its own calls are covered.
+/// The parameters of the messenger. They are chained into the creation of the instance too, so that messages about that call are
+/// heard.
 pub(crate) fn create_info(messages: &Messages) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
     vk::DebugUtilsMessengerCreateInfoEXT::default()
         .message_severity(vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR)

@@ -1,4 +1,4 @@
-//! Reads [`AdapterFacts`] from the driver.
+//! Asks the driver for the [`AdapterFacts`] of a device.
 
 use std::ffi::CStr;
 
@@ -243,7 +243,7 @@ fn heaps(instance: &ash::Instance, physical: vk::PhysicalDevice, has_budget: boo
         .collect()
 }
 
-/// What each heap's budget is now. Only for devices with [`Features::MEMORY_BUDGET`].
+/// The present budget of each heap. The device must have [`Features::MEMORY_BUDGET`].
 pub(crate) fn budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) -> [HeapBudget; vk::MAX_MEMORY_HEAPS] {
     let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
     let mut memory = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);

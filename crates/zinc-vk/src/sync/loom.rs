@@ -1,4 +1,4 @@
-//! The same out of loom's parts.
+//! The atomics and the lock of timelines, made of loom's, with the signatures of those that the crate otherwise uses.
 
 use std::ops::DerefMut;
 

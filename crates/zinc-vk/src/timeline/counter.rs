@@ -1,4 +1,4 @@
-//! The counter of a timeline semaphore.
+//! The counter behind a device's timelines: a timeline semaphore.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{Counter, WaitOutcome};
 use crate::device::Shared;
 use crate::error::Result;
 
-/// A timeline semaphore that starts at 0.
+/// A timeline semaphore whose counter starts at 0.
 pub(crate) struct SemaphoreCounter {
     shared: Arc<Shared>,
     raw: vk::Semaphore,

@@ -1,6 +1,6 @@
-//! Threads that wait, poll, signal, abandon and lose, in every order that loom finds with up to three preemptions, and with what
-//! the orderings of the atomics allow: the real code over the parts of [`sync`](crate::sync), which are loom's here, and over a
-//! counter that is a lock and a condition.
+//! Tests of timelines in every order of threads. Threads wait, poll, signal, abandon a timeline and lose the device; loom runs them in
+//! every order with up to three preemptions, and with every value that the orderings of the atomics allow. What runs is the real
+//! code, over loom's atomics and lock ([`sync`](crate::sync)) and over a counter made of a lock and a condition.
 //!
 //! loom knows no time. A thread that ticks stands for the end of a slice; the stall limit is never reached.
 
@@ -12,7 +12,7 @@ use loom::thread;
 use super::{Counter, HostTimeline, Timeline, WaitOutcome, WaitPolicy};
 use crate::error::{Error, Result};
 
-/// Blocks at once.
+/// Blocks at once and never gives up.
 const POLICY: WaitPolicy = WaitPolicy { spin: Duration::ZERO, stall: Duration::MAX };
 
 #[derive(Default)]
@@ -24,7 +24,8 @@ struct Fake {
 #[derive(Default)]
 struct State {
     value: u64,
-    /// Whether the driver says so to those who poll. Those who are blocked hear nothing, as with drivers that reset a device.
+    /// Whether the driver reports the loss to threads that poll. Threads that are blocked hear nothing of it, as with drivers that reset a
+    /// device.
     lost: bool,
 }
 
