@@ -1,10 +1,10 @@
-//! The little that is read from GLSL as text, because SPIR-V does not carry it: comments and plain `const uint` values.
+//! Reads comments and plain `const uint` values from the text of GLSL files, because SPIR-V does not carry them.
 
 #![cfg(feature = "shaderc")]
 
 use std::collections::BTreeMap;
 
-/// The comment at the head of a file, one line an element.
+/// The comment at the head of a file, by lines.
 pub(crate) fn summary(source: &str) -> Vec<String> {
     source
         .lines()
@@ -13,12 +13,13 @@ pub(crate) fn summary(source: &str) -> Vec<String> {
         .collect()
 }
 
-/// A comment as rustdoc shows it unchanged: brackets are indices and not links.
+/// Escapes the brackets of a comment, which are indices, so that rustdoc does not take them for links.
 fn without_links(comment: &str) -> String {
     comment.replace('[', "\\[").replace(']', "\\]")
 }
 
-/// `const uint A = 0, B = 1;` at the start of a line, as names and values. Values that are expressions are the shader's own matter.
+/// Names and values of constants that are declared as `const uint A = 0, B = 1;` at the start of a line. Constants whose values are
+/// expressions are left out.
 pub(crate) fn constants(source: &str) -> Vec<(String, String)> {
     source
         .lines()
@@ -31,17 +32,18 @@ pub(crate) fn constants(source: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Whether a line declares the buffer or push-constant block `name`.
 fn declaration(line: &str, name: &str) -> bool {
     line.starts_with("layout(")
         && (line.ends_with(&format!("buffer {name} {{")) || line.ends_with(&format!("uniform {name} {{")))
 }
 
-/// Whether the file declares the buffer or push-constant block.
+/// Whether the file declares the buffer or push-constant block `name`.
 pub(crate) fn declares_block(source: &str, name: &str) -> bool {
     source.lines().any(|line| declaration(line, name))
 }
 
-/// The comment lines above the block.
+/// The comment above the declaration of the block `name`, in one line.
 pub(crate) fn block_doc(source: &str, name: &str) -> String {
     let lines: Vec<&str> = source.lines().collect();
     let Some(at) = lines.iter().position(|line| declaration(line, name)) else { return String::new() };
@@ -50,7 +52,7 @@ pub(crate) fn block_doc(source: &str, name: &str) -> String {
     without_links(&doc.join(" "))
 }
 
-/// Trailing comments of the block's members, by name.
+/// The comments behind the members of the block `name`, by the members' names.
 pub(crate) fn member_docs(source: &str, name: &str) -> BTreeMap<String, String> {
     source
         .lines()

@@ -1,8 +1,8 @@
-//! `cargo xtask isa`: what the kernels cost on a card that is not at hand.
+//! `cargo xtask isa` shows the machine code of the kernels for an AMD card that is not at hand, and what it needs of the card.
 //!
 //! RADV's null device compiles for any AMD target and runs nothing. The example `isa` of zinc-kernels compiles every kernel
-//! there; its output becomes a table, which is held against a budget. `docs/rdna4.md` explains both. Times are not here: only
-//! a card has them.
+//! there. Its output becomes a table, which is compared with a budget; `docs/rdna4.md` explains both. There are no times in it: they
+//! can only be measured on a card.
 
 mod assembly;
 mod budget;
@@ -22,16 +22,18 @@ use self::mesa::Mesa;
 use self::table::{Compiled, Row};
 use crate::step;
 
+/// The budget, relative to the root.
 const BUDGET: &str = "docs/rdna4-budget.toml";
+/// The committed table, relative to the root.
 const TABLE: &str = "docs/rdna4-table.md";
 
 /// Flags of `cargo xtask isa`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The target, as Mesa calls it: gfx1201 (RDNA4), navi31 (RDNA3), navi21 (RDNA2).
+    /// Mesa's name of the target: gfx1201 (RDNA4), navi31 (RDNA3), navi21 (RDNA2).
     #[arg(long, default_value = "gfx1201")]
     target: String,
-    /// Compare with docs/rdna4-budget.toml; fail with the list of what exceeds it.
+    /// Compare with docs/rdna4-budget.toml, and fail with a list of the figures that exceed it.
     #[arg(long, group = "what")]
     check: bool,
     /// Write the table to docs/rdna4-table.md.
@@ -51,7 +53,7 @@ pub(crate) struct Args {
 /// Compiles the kernels and does what was asked for with the figures.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let directory = target_directory()?;
-    // First, since it may find that it cannot.
+    // Before anything is built, since a machine may lack what Mesa needs.
     let mesa = Mesa::set_up(&directory, args.mirror.as_deref())?;
     let example = ["build", "--quiet", "--locked", "--package", "zinc-kernels", "--example", "isa"];
     step::run("compiler of kernels", &mut step::cargo(example))?;
@@ -81,7 +83,7 @@ pub(crate) fn set_up(target_directory: &Path) -> anyhow::Result<()> {
     Mesa::set_up(target_directory, None).map(|_| ())
 }
 
-/// Compares with the budget; `program` is the example, as built already.
+/// Compares the kernels with the budget. `program` is the example `isa`, which must have been built.
 pub(crate) fn run_check(target_directory: &Path, program: &Path) -> anyhow::Result<()> {
     let target = budget()?.target;
     let mesa = Mesa::set_up(target_directory, None)?;
@@ -94,7 +96,7 @@ fn target_directory() -> anyhow::Result<PathBuf> {
     Ok(metadata.target_directory.into())
 }
 
-/// What the driver makes of every variant, from the example's output.
+/// Runs the example `isa` and reads what it prints of every variant.
 fn compile(mesa: &Mesa, program: &Path, target: &str) -> anyhow::Result<Vec<Compiled>> {
     let printed = mesa.run(program, target)?;
     let lines: Vec<Compiled> =
@@ -104,12 +106,14 @@ fn compile(mesa: &Mesa, program: &Path, target: &str) -> anyhow::Result<Vec<Comp
     Ok(lines)
 }
 
+/// The figures of every variant, by kernel.
 fn rows(compiled: &[Compiled]) -> anyhow::Result<Vec<Row>> {
     let mut rows = compiled.iter().map(Compiled::row).collect::<anyhow::Result<Vec<_>>>()?;
     rows.sort_by(|a, b| a.kernel.cmp(&b.kernel));
     Ok(rows)
 }
 
+/// Prints the assembly of the variants whose name contains `name`.
 fn show(compiled: &[Compiled], name: &str) -> anyhow::Result<()> {
     let matching: Vec<_> = compiled.iter().filter(|compiled| compiled.name().contains(name)).collect();
     ensure!(!matching.is_empty(), "no variant's name contains '{name}'");
@@ -121,7 +125,7 @@ fn show(compiled: &[Compiled], name: &str) -> anyhow::Result<()> {
 
 /// The text of the committed table.
 fn document(compiled: &[Compiled], rows: &[Row]) -> String {
-    // `compile` has checked that there is one.
+    // `compile` has checked that the list is not empty.
     let (device, driver) = compiled.first().map_or(("", ""), |first| (&first.device, &first.driver));
     let table = table::markdown(rows);
     format!(
@@ -130,11 +134,13 @@ fn document(compiled: &[Compiled], rows: &[Row]) -> String {
     )
 }
 
+/// Reads the budget.
 fn budget() -> anyhow::Result<Budget> {
     let text = fs::read_to_string(step::root().join(BUDGET)).context(BUDGET)?;
     Budget::parse(&text).context(BUDGET)
 }
 
+/// Fails if a figure exceeds the budget, and says so if the committed table is out of date.
 fn check(compiled: &[Compiled], rows: &[Row], target: &str) -> anyhow::Result<()> {
     let budget = budget()?;
     ensure!(budget.target == target, "{BUDGET} is for {}, not for {target}", budget.target);
@@ -144,14 +150,14 @@ fn check(compiled: &[Compiled], rows: &[Row], target: &str) -> anyhow::Result<()
     }
     ensure!(violations.is_empty(), "isa: {} violations of {BUDGET}", violations.len());
     eprintln!("== isa: {} variants for {target} within the budget", rows.len());
-    // No failure: another version of Mesa changes the figures as well.
+    // A table out of date is no failure, because another version of Mesa changes the figures as well.
     if fs::read_to_string(step::root().join(TABLE)).ok() != Some(document(compiled, rows)) {
         eprintln!("isa: {TABLE} is out of date; `cargo xtask isa --write` renews it");
     }
     Ok(())
 }
 
-/// The kernels that there are: the stems of the shaders.
+/// The names of all kernels, which are the file names of the shaders without `.comp`.
 fn kernels() -> anyhow::Result<BTreeSet<String>> {
     let mut kernels = BTreeSet::new();
     for file in fs::read_dir(step::root().join("shaders")).context("shaders")? {

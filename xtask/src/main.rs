@@ -1,7 +1,7 @@
 //! Project chores: shaders, checks, continuous integration.
 //!
-//! Run as `cargo xtask VERB`; each verb is a module. xtask depends on no crate of the workspace, so that it works while they
-//! do not compile; setting up a machine is the job of `./x`.
+//! The program is run as `cargo xtask VERB`, and each verb is a module. It depends on no crate of the workspace, so that it works while
+//! they do not compile. Setting up a machine is the job of `./x`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a chore does and finds belongs on the terminal")]
 
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Without the backtrace that `{error:?}` would add: the message names what to do.
+            // `{error:?}` would add a backtrace, which helps nobody: the message names what to do.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }

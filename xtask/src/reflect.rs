@@ -1,7 +1,7 @@
 //! Reads a kernel's interface out of its SPIR-V: the push-constant block, the specialisation constants and the named buffer structs.
 //!
-//! Only what zinc's kernels use is understood: scalars of 32 and 64 bits, and arrays of them. Anything else is an error, so that an interface that the
-//! generated Rust could not mirror never gets that far.
+//! Only the types that zinc's kernels use are understood: scalars of 32 and 64 bits, and arrays of them. Any other type is an error, so
+//! that no Rust is generated for an interface that it cannot mirror.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use rspirv::binary::parse_words;
 use rspirv::dr::{Instruction, Loader, Module, Operand};
 use rspirv::spirv::{Decoration, Op, StorageClass, Word};
 
-/// A scalar type that crosses the host-device boundary.
+/// The type of a scalar that host and device share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     U32,
@@ -38,13 +38,14 @@ impl Scalar {
 pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) scalar: Scalar,
-    /// Elements, of an array.
+    /// How many elements the member has if it is an array.
     pub(crate) elements: Option<u32>,
+    /// Bytes from the start of the block.
     pub(crate) offset: u32,
 }
 
 impl Member {
-    /// Its type in Rust.
+    /// The member's type in Rust.
     pub(crate) fn rust(&self) -> String {
         let scalar = self.scalar.rust();
         self.elements.map_or_else(|| scalar.to_owned(), |elements| format!("[{scalar}; {elements}]"))
@@ -55,18 +56,18 @@ impl Member {
     }
 }
 
-/// What a kernel's SPIR-V says of its interface.
+/// The interface of a kernel.
 #[derive(Debug)]
 pub(crate) struct Interface {
     /// Members of the push-constant block, by offset.
     pub(crate) push: Vec<Member>,
-    /// Specialisation constants by id. Id 0 is the workgroup size and has no name in GLSL.
+    /// Names of the specialisation constants by id. Id 0 is the workgroup size, which has no name in GLSL.
     pub(crate) constants: BTreeMap<u32, String>,
     /// Buffer structs of more than one member, by name.
     pub(crate) structs: BTreeMap<String, Vec<Member>>,
 }
 
-/// Reflects unoptimised SPIR-V, which still carries names.
+/// Reads the interface from the words of an unoptimised module, which still carries names.
 pub(crate) fn reflect(words: &[u32]) -> Result<Interface, String> {
     let mut loader = Loader::new();
     parse_words(words, &mut loader).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
@@ -105,7 +106,7 @@ pub(crate) fn reflect(words: &[u32]) -> Result<Interface, String> {
     Ok(Interface { push: push.ok_or("no push-constant block")?, constants, structs })
 }
 
-/// `OpName` and `OpMemberName`.
+/// The names that a module gives to its ids and to the members of its structs, by `OpName` and `OpMemberName`.
 struct Names {
     ids: BTreeMap<Word, String>,
     members: BTreeMap<(Word, u32), String>,
@@ -129,7 +130,7 @@ impl Names {
     }
 }
 
-/// Targets of a decoration with one literal, with that literal.
+/// The ids that carry a decoration with one literal, each with that literal.
 fn decorated(module: &Module, decoration: Decoration) -> Vec<(Word, u32)> {
     module
         .annotations
@@ -143,10 +144,12 @@ fn decorated(module: &Module, decoration: Decoration) -> Vec<(Word, u32)> {
         .collect()
 }
 
+/// The instruction that defines an id.
 fn definition(module: &Module, id: Word) -> Result<&Instruction, String> {
     module.types_global_values.iter().find(|i| i.result_id == Some(id)).ok_or_else(|| format!("id {id} is not defined"))
 }
 
+/// The operand number `index` of an instruction, which must be an id.
 fn id_operand(instruction: &Instruction, index: usize) -> Result<Word, String> {
     match instruction.operands.get(index) {
         Some(Operand::IdRef(id)) => Ok(*id),
@@ -154,6 +157,7 @@ fn id_operand(instruction: &Instruction, index: usize) -> Result<Word, String> {
     }
 }
 
+/// The members of the struct `id`, by offset.
 fn block(module: &Module, names: &Names, id: Word) -> Result<Vec<Member>, String> {
     let ty = definition(module, id)?;
     let mut members = Vec::new();
@@ -184,7 +188,8 @@ fn block(module: &Module, names: &Names, id: Word) -> Result<Vec<Member>, String
     Ok(members)
 }
 
-/// What a member consists of: a scalar, or so many of them without gaps.
+/// The scalar type of a member, and its number of elements if it is an array. The elements of an array must follow each other without
+/// gaps.
 fn element(module: &Module, id: Word) -> Result<(Scalar, Option<u32>), String> {
     let ty = definition(module, id)?;
     if ty.class.opcode != Op::TypeArray {
@@ -201,6 +206,7 @@ fn element(module: &Module, id: Word) -> Result<(Scalar, Option<u32>), String> {
     }
 }
 
+/// The scalar that a type is.
 fn scalar(ty: &Instruction) -> Result<Scalar, String> {
     match (ty.class.opcode, ty.operands.as_slice()) {
         (Op::TypeInt, [Operand::LiteralBit32(32), Operand::LiteralBit32(0)]) => Ok(Scalar::U32),

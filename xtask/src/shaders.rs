@@ -1,7 +1,8 @@
-//! `cargo xtask shaders`: GLSL to committed SPIR-V and generated Rust.
+//! `cargo xtask shaders` compiles GLSL to the committed SPIR-V and generates the Rust that describes its interfaces.
 //!
-//! The GLSL under `shaders/` is the only source of a kernel's interface. Each kernel is compiled twice: without optimisation, to reflect
-//! names and offsets, and with it, to be committed. `--check` needs no compiler: it compares the hashes that the generated file records.
+//! The GLSL under `shaders/` is the only source of a kernel's interface. Each kernel is compiled twice. The SPIR-V that is compiled
+//! without optimisation still carries names, so the interface is read from it; the optimised one is committed. `--check` needs no
+//! compiler: it compares the files' hashes with those that the generated file records.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,10 +16,12 @@ use crate::glsl;
 #[cfg(feature = "shaderc")]
 use crate::reflect::{Interface, Member, reflect};
 
-/// What a verb returns: an error is one message for the terminal.
+/// The result of a verb. An error is one message for the terminal.
 type Result<T> = std::result::Result<T, String>;
 
+/// The generated Rust, relative to the root.
 const GENERATED: &str = "crates/zinc-kernels/src/generated.rs";
+/// The folder of the committed SPIR-V, relative to the root.
 const SPIRV_DIR: &str = "crates/zinc-kernels/spv";
 
 /// Compiles all kernels and writes the generated files, or with `check` compares them with their sources.
@@ -39,6 +42,7 @@ fn hashes(root: &Path) -> Result<BTreeMap<String, String>> {
     Ok(found)
 }
 
+/// The files in a folder, sorted by path; folders in it are left out.
 fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory).map_err(|e| format!("{}: {e}", directory.display()))? {
@@ -58,6 +62,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// Compares the hashes of all sources and outputs with those recorded in the generated file.
 fn check_hashes(root: &Path) -> Result<()> {
     let generated = fs::read_to_string(root.join(GENERATED)).map_err(|e| format!("{GENERATED}: {e}"))?;
     let recorded: BTreeMap<String, String> = generated
@@ -88,6 +93,7 @@ fn generate(_root: &Path) -> Result<()> {
         .to_owned())
 }
 
+/// Compiles every shader and writes the SPIR-V and the generated Rust.
 #[cfg(feature = "shaderc")]
 fn generate(root: &Path) -> Result<()> {
     let spirv_dir = root.join(SPIRV_DIR);
@@ -116,13 +122,17 @@ fn generate(root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A kernel, as the generated Rust describes it.
 #[cfg(feature = "shaderc")]
 struct Kernel {
+    /// The shader's file name without `.comp`.
     stem: String,
+    /// The shader's GLSL.
     source: String,
     interface: Interface,
 }
 
+/// Whether a shader is compiled with optimisation.
 #[cfg(feature = "shaderc")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Optimise {
@@ -130,6 +140,7 @@ enum Optimise {
     Yes,
 }
 
+/// Compiles the shader `stem` to the words of a SPIR-V module.
 #[cfg(feature = "shaderc")]
 fn compile(root: &Path, stem: &str, source: &str, optimise: Optimise) -> Result<Vec<u32>> {
     let compiler = shaderc::Compiler::new().map_err(|e| e.to_string())?;
@@ -152,6 +163,7 @@ fn compile(root: &Path, stem: &str, source: &str, optimise: Optimise) -> Result<
     Ok(artifact.as_binary().to_vec())
 }
 
+/// The text of the generated Rust.
 #[cfg(feature = "shaderc")]
 fn render(kernels: &[Kernel], includes: &[(String, String)], hashes: &BTreeMap<String, String>) -> Result<String> {
     let mut out = String::from(
@@ -199,6 +211,7 @@ fn render(kernels: &[Kernel], includes: &[(String, String)], hashes: &BTreeMap<S
     rustfmt(&out)
 }
 
+/// Appends the module of one kernel: its constants, its push constants and its specialisation constants.
 #[cfg(feature = "shaderc")]
 fn render_kernel(out: &mut String, kernel: &Kernel) -> Result<()> {
     let stem = &kernel.stem;
@@ -234,6 +247,7 @@ fn render_kernel(out: &mut String, kernel: &Kernel) -> Result<()> {
     Ok(())
 }
 
+/// Appends a struct that mirrors a block of GLSL, with assertions that its members lie where the shader reads them.
 #[cfg(feature = "shaderc")]
 fn render_struct(
     out: &mut String,
@@ -275,6 +289,7 @@ fn render_struct(
     Ok(())
 }
 
+/// Formats Rust source with rustfmt.
 #[cfg(feature = "shaderc")]
 fn rustfmt(source: &str) -> Result<String> {
     use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! The named steps of a chore, each of which either passes or ends the chore, and the table of how long they took.
+//! Runs other programs as the named steps of a chore, and writes the table of how long they took. A step that fails ends the chore.
 
 use std::env;
 use std::fmt::Write as _;
@@ -16,14 +16,14 @@ pub(crate) fn root() -> PathBuf {
     manifest.parent().expect("xtask lies one level below the top").to_owned()
 }
 
-/// `cargo` with these arguments, run at the top of the source tree; the same cargo that runs xtask.
+/// A command that runs `cargo` with these arguments at the top of the source tree. It is the cargo that runs xtask.
 pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
     command
 }
 
-/// Runs a command that must succeed, saying what runs and how long it took.
+/// Runs a command that must succeed, and prints what runs and how long it took.
 pub(crate) fn run(name: &str, command: &mut Command) -> anyhow::Result<()> {
     let start = Instant::now();
     let outcome = start_and_wait(name, command);

@@ -1,9 +1,9 @@
-//! Counts instructions in the disassembly that RADV prints: GFX10 and GFX11 onwards, whose loads have different names.
+//! Counts instructions in the disassembly that RADV prints. It knows GFX10 and, where loads have other names, GFX11 and later.
 
 use anyhow::bail;
 use serde::Serialize;
 
-/// Loads by each lane, by bits a lane.
+/// How many loads of each width there are, by the bits that each lane loads.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Loads {
     pub(super) b128: u32,
@@ -17,17 +17,17 @@ pub(super) struct Loads {
 /// How often each kind of instruction stands in the code, loops counted once.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counts {
-    /// By address and through descriptors.
+    /// Loads by each lane, by address or through descriptors.
     pub(super) loads: Loads,
-    /// Those of `loads` that go through descriptors.
+    /// How many of `loads` go through descriptors.
     pub(super) buffer_loads: u32,
-    /// Loads by the subgroup as a whole.
+    /// Loads that the subgroup makes as a whole.
     pub(super) scalar_loads: u32,
     /// Dot products.
     pub(super) dot: u32,
     /// Matrix products.
     pub(super) wmma: u32,
-    /// Pairs of operations issued together.
+    /// Instructions that issue two operations together.
     pub(super) dual: u32,
 }
 
@@ -64,7 +64,7 @@ fn mnemonic(line: &str) -> Option<&str> {
 
 /// The count that a load of this kind belongs to.
 fn width<'a>(loads: &'a mut Loads, mnemonic: &str, kind: &str) -> anyhow::Result<&'a mut u32> {
-    // Where the value goes within the register, and transposition, do not change what is read.
+    // `d16` and `hi` say which half of a register is written, `tr` that the result is transposed. Neither changes the width.
     let kind = kind.trim_start_matches("tr_").trim_start_matches("d16_").trim_start_matches("hi_");
     Ok(match kind.trim_end_matches("_hi").trim_end_matches("_d16") {
         "b128" | "dwordx4" => &mut loads.b128,

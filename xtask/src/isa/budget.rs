@@ -1,4 +1,4 @@
-//! What the compiled kernels may cost, as `docs/rdna4-budget.toml` says, and where they exceed it.
+//! The budget of the compiled kernels, `docs/rdna4-budget.toml`, and where they exceed it.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,18 @@ use serde::Deserialize;
 
 use super::table::Row;
 
-/// Fewer waves than this on a SIMD cannot hide the latency of memory, and need a reason.
+/// Waves on a SIMD below which the latency of memory is not hidden, so that the budget must state a reason.
 const FEW_WAVES: u32 = 8;
 
-/// The file.
+/// The content of the budget's file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Budget {
-    /// The target that it is for.
+    /// Mesa's name of the target that the budget is for.
     pub(super) target: String,
-    /// Lanes that every kernel is compiled for.
+    /// Lanes of a wave that every kernel must be compiled for.
     wave: u32,
-    /// Entries; the first that matches a variant counts.
+    /// The entries. Of those that match a variant, the first holds for it.
     kernels: Vec<Entry>,
 }
 
@@ -27,12 +27,12 @@ pub(super) struct Budget {
 #[serde(deny_unknown_fields)]
 struct Entry {
     kernel: String,
-    /// How the names of its variants start; empty for all.
+    /// Starts of the names of the variants that the entry is for; if empty, it is for all variants of the kernel.
     #[serde(default)]
     variants: Vec<String>,
     /// The most vector registers.
     vgprs: u32,
-    /// The fewest waves on a SIMD.
+    /// The fewest waves that must fit on a SIMD at once.
     waves: u32,
     /// The fewest loads of 128 bits.
     #[serde(default)]
@@ -60,7 +60,8 @@ impl Budget {
         Ok(budget)
     }
 
-    /// Every way in which the rows are not what the budget says; `kernels` are all that there should be.
+    /// Lists every way in which the rows break the budget, one line each. `kernels` are the names of all kernels, each of which must have
+    /// a row.
     pub(super) fn violations(&self, rows: &[Row], kernels: &BTreeSet<String>) -> Vec<String> {
         let mut findings = Vec::new();
         let mut used = BTreeSet::new();
@@ -88,17 +89,18 @@ impl Budget {
 }
 
 impl Entry {
-    /// How the names of its variants start.
+    /// Starts of the names of the entry's variants.
     fn starts(&self) -> impl Iterator<Item = &str> {
         let all = self.variants.is_empty().then_some("");
         self.variants.iter().map(String::as_str).chain(all)
     }
 
-    /// The start by which the entry covers a row, if it does.
+    /// The start of the row's name by which the entry is for the row; `None` if it is not.
     fn covers(&self, row: &Row) -> Option<&str> {
         self.starts().find(|start| row.kernel == self.kernel && row.variant.starts_with(start))
     }
 
+    /// The limits that a row exceeds, one line each.
     fn exceeded(&self, row: &Row, wave: u32) -> Vec<String> {
         let wide = row.counts.loads.b128;
         let narrow = row.counts.loads.b16 + row.counts.loads.b8;

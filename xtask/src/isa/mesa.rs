@@ -1,7 +1,7 @@
-//! A newer Mesa than the machine's own, in a folder of its own, and programs run inside it.
+//! Runs programs with a newer Mesa than the machine's own.
 //!
-//! RDNA4 needs Mesa 25. Debian's release of that time is unpacked once under cargo's target directory; a program is copied in
-//! and run with `chroot`. Nothing is mounted there, so that removing the folder removes nothing else.
+//! RDNA4 needs Mesa 25. A release of Debian that has it is unpacked once into a folder under cargo's target directory. A program is
+//! copied into that folder and run with `chroot`. Nothing is mounted there, so that removing the folder removes nothing else.
 
 use std::env;
 use std::fs;
@@ -11,27 +11,28 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, bail, ensure};
 
-/// The Debian release whose Mesa is used.
+/// The release of Debian whose Mesa is used.
 const RELEASE: &str = "trixie";
-/// What is needed of it.
+/// The packages that are unpacked, beside the smallest system.
 const PACKAGES: &str = "mesa-vulkan-drivers,libvulkan1";
-/// The manifest of RADV, inside.
+/// Path of RADV's manifest, inside the folder.
 const DRIVER: &str = "/usr/share/vulkan/icd.d/radeon_icd.json";
-/// Where a program is put to run, inside.
+/// Path that a program is copied to before it is run, inside the folder.
 const PROGRAM: &str = "/tmp/program";
 
-/// The folder.
+/// A folder with an unpacked Debian.
 pub(super) struct Mesa {
     root: PathBuf,
 }
 
 impl Mesa {
-    /// The folder in cargo's target directory, made if it is not there; from `mirror`, or from the one that apt uses.
+    /// Finds the folder in cargo's target directory, or makes it with packages from `mirror` or, without one, from the mirror that apt
+    /// uses.
     ///
     /// # Errors
-    /// What is missing for it, and what to do.
+    /// If the machine lacks something that is needed; the error says what, and what to do.
     pub(super) fn set_up(target_directory: &Path, mirror: Option<&str>) -> anyhow::Result<Self> {
-        // Needed in any case: for `chroot`.
+        // `chroot` needs root, even if the folder is there already.
         let user = output("id", Command::new("id").arg("-u"))?;
         ensure!(
             user.trim() == "0",
@@ -40,7 +41,7 @@ impl Mesa {
         );
         let root = target_directory.join(format!("mesa-{RELEASE}"));
         if !root.exists() {
-            // Made elsewhere and renamed, so that what was interrupted is not taken for whole.
+            // It is made under another name and then renamed, so that a folder whose making was interrupted is not taken for whole.
             let partial = target_directory.join(format!("mesa-{RELEASE}.partial"));
             if partial.exists() {
                 fs::remove_dir_all(&partial).with_context(|| partial.display().to_string())?;
@@ -59,20 +60,20 @@ impl Mesa {
     /// Runs a program on RADV's null device of a target such as `gfx1201`, and returns what it prints.
     ///
     /// # Errors
-    /// If it fails, with what it said.
+    /// If the program fails; the error has the end of what it printed.
     pub(super) fn run(&self, program: &Path, target: &str) -> anyhow::Result<String> {
         let inside = self.root.join(PROGRAM.trim_start_matches('/'));
         fs::copy(program, &inside).with_context(|| format!("{} to {}", program.display(), inside.display()))?;
         let mut command = Command::new("chroot");
         command.arg(&self.root).arg(PROGRAM).env_clear().env("PATH", search_path());
         command.env("RADV_FORCE_FAMILY", target).env("VK_DRIVER_FILES", DRIVER);
-        // A result of the day before would hide what the compiler does now.
+        // A result from Mesa's cache would hide what the compiler does now.
         command.env("MESA_SHADER_CACHE_DISABLE", "true").env("HOME", "/tmp");
         output("chroot", &mut command)
     }
 }
 
-/// Makes the folder with debootstrap.
+/// Unpacks Debian into `directory` with debootstrap.
 fn unpack(directory: &Path, mirror: &str) -> anyhow::Result<()> {
     fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
     let mut command = Command::new("debootstrap");
@@ -91,7 +92,7 @@ fn unpack(directory: &Path, mirror: &str) -> anyhow::Result<()> {
         result.status,
         tail(&result)
     );
-    // The packages as they were downloaded and the lists of those that there are: a quarter of the whole.
+    // The downloaded packages and the lists of packages are a quarter of the folder, and are not needed any more.
     for leftover in ["var/cache/apt", "var/lib/apt/lists"] {
         let leftover = directory.join(leftover);
         fs::remove_dir_all(&leftover).with_context(|| leftover.display().to_string())?;
@@ -99,7 +100,7 @@ fn unpack(directory: &Path, mirror: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The last lines of what a program printed.
+/// The last eight lines of what a program printed.
 fn tail(output: &Output) -> String {
     let text = [String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)].concat();
     let lines: Vec<&str> = text.lines().collect();
@@ -115,16 +116,17 @@ fn apt_mirror() -> anyhow::Result<String> {
     find_mirror(&output("apt-get indextargets", &mut command).context(HOW)?).context(HOW)
 }
 
-/// The mirror among the lists of packages that apt has, one a line: origin, address, release, component.
+/// The mirror of Debian among apt's lists of packages. Each line of `lists` has the origin, the address, the release and the component of
+/// one list.
 fn find_mirror(lists: &str) -> Option<String> {
     lists.lines().find_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
-        // The archive itself, and not its security updates, which lie apart.
+        // The release's name alone means the archive; a name with a suffix means updates, which lie elsewhere.
         ["Debian", address, release, "main"] if !release.contains('-') => Some(address.to_owned()),
         _ => None,
     })
 }
 
-/// The search path, with the places of root's programs, which a `su` without `-` leaves out.
+/// The search path with the folders of root's programs, which `su` without `-` leaves out.
 fn search_path() -> String {
     env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin:/usr/bin:/bin"
 }

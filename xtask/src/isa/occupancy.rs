@@ -1,22 +1,25 @@
-//! How many waves a SIMD of RDNA4 holds.
+//! Computes how many waves a SIMD of RDNA4 holds.
 //!
-//! RADV says so too ("Subgroups per SIMD"), but its null device counts 1,024 registers a SIMD for gfx12 (Mesa 25.0), where the
-//! card, and the compiler itself, have 1,536. For navi31, which has as many, driver and this file agree, but
-//! that the driver rounds up where LDS is the limit: a workgroup of 5 waves with 16 KiB is 11 waves there and 10 here.
+//! RADV's statistic "Subgroups per SIMD" gives the same figure, but it is wrong for RDNA4: the null device of Mesa 25.0 counts 1,024
+//! registers for a SIMD of gfx12, where the card and Mesa's compiler have 1,536. For navi31, whose SIMDs have as many registers, the
+//! statistic and this file differ only where LDS is the limit, because the driver rounds up: for workgroups of 5 waves with 16 KiB it
+//! gives 11 waves, and this file gives 10.
 
 /// Vector registers of a SIMD for waves of 32 lanes.
 const REGISTERS: u32 = 1_536;
-/// In how many at a time they are given out.
+/// Vector registers that are given out at a time.
 const GRANULE: u32 = 24;
-/// Shared memory of a work group processor, and in what pieces it is given out.
+/// Bytes of shared memory (LDS) of a work group processor.
 const LDS_BYTES: u32 = 128 << 10;
+/// Bytes of shared memory that are given out at a time.
 const LDS_GRANULE: u32 = 1 << 10;
 /// SIMDs of a work group processor.
 const SIMDS: u32 = 4;
-/// Waves that a SIMD can keep.
+/// The most waves that a SIMD holds.
 const SLOTS: u32 = 16;
 
-/// Waves of 32 lanes that fit on a SIMD at once, given what one of them takes of registers, and its workgroup of LDS.
+/// The number of waves of 32 lanes that fit on a SIMD at once. A wave takes `vgprs` registers; its workgroup has `workgroup_size`
+/// threads and takes `lds_bytes` bytes of shared memory.
 pub(super) fn waves(vgprs: u32, lds_bytes: u32, workgroup_size: u32) -> u32 {
     let by_registers = REGISTERS / vgprs.max(1).next_multiple_of(GRANULE);
     let by_lds = match lds_bytes.next_multiple_of(LDS_GRANULE) {

@@ -1,4 +1,4 @@
-//! One compiled kernel as a row of figures, and the rows as a table.
+//! Turns what a driver tells of compiled kernels into rows of figures, and rows into a table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,13 +27,13 @@ pub(super) struct Compiled {
 pub(super) struct Row {
     pub(super) kernel: String,
     pub(super) variant: String,
-    /// Lanes.
+    /// Lanes of a wave.
     pub(super) wave: u32,
     pub(super) sgprs: u32,
     pub(super) vgprs: u32,
-    /// VGPRs before scheduling, which takes what a full SIMD leaves over.
+    /// VGPRs that the code needs. Scheduling takes more if that costs no waves, so `vgprs` may be higher.
     pub(super) vgprs_needed: u32,
-    /// Registers spilled, scalar and vector.
+    /// How many registers are spilled, scalar and vector together.
     pub(super) spills: u32,
     pub(super) scratch_bytes: u32,
     pub(super) lds_bytes: u32,
@@ -41,9 +41,9 @@ pub(super) struct Row {
     pub(super) waves: u32,
     pub(super) code_bytes: u32,
     pub(super) instructions: u32,
-    /// Cycles, as the compiler estimates.
+    /// The compiler's estimate of the cycles of one wave alone on a SIMD.
     pub(super) latency: u32,
-    /// Cycles, as the compiler estimates.
+    /// The compiler's estimate of the cycles that each wave takes of a SIMD full of them.
     pub(super) inverse_throughput: u32,
     #[serde(flatten)]
     pub(super) counts: Counts,
@@ -59,12 +59,12 @@ impl Compiled {
         text.map(String::as_str).with_context(|| format!("{}: the driver prints no assembly", self.name()))
     }
 
-    /// Kernel and variant.
+    /// The kernel's name, with the variant's in brackets.
     pub(super) fn name(&self) -> String {
         name(&self.kernel, &self.variant)
     }
 
-    /// The figures.
+    /// The figures of the variant.
     ///
     /// # Errors
     /// If the driver did not give one of them.
@@ -100,7 +100,7 @@ impl Compiled {
 }
 
 impl Row {
-    /// Kernel and variant.
+    /// The kernel's name, with the variant's in brackets.
     pub(super) fn name(&self) -> String {
         name(&self.kernel, &self.variant)
     }
@@ -137,7 +137,7 @@ impl Row {
             0 => self.kernel.clone(),
             1 => self.variant.clone(),
             _ => match numbers[column - 2] {
-                // A column of noughts says nothing; what is there should stand out.
+                // Most cells of some columns are 0. A dash lets the others stand out.
                 0 => "-".to_owned(),
                 number => number.to_string(),
             },
@@ -149,6 +149,7 @@ fn name(kernel: &str, variant: &str) -> String {
     if variant.is_empty() { kernel.to_owned() } else { format!("{kernel} ({variant})") }
 }
 
+/// The headings of the table's columns.
 const HEADINGS: [&str; 25] = [
     "kernel",
     "variant",

@@ -1,30 +1,30 @@
-//! Size, kind and content of the tracked files.
+//! Checks size, kind and content of the tracked files.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
 
-/// Longer files hold more than one job. Generated files are exempt.
+/// The most lines of a source file. Longer files hold more than one job. Generated files are exempt.
 const MAX_SOURCE_LINES: usize = 700;
 
-/// In the first line of a file that a verb of xtask writes.
+/// Text that the first line of every generated file contains.
 const GENERATED: &str = "Written by `cargo xtask";
 
-/// Larger files do not belong in a repository that people clone over slow lines.
+/// The most bytes of a file. Larger files do not belong in a repository that people clone over slow lines.
 const MAX_FILE_BYTES: u64 = 25 * 1024 * 1024;
 
 /// Where `unsafe` is allowed. The compiler denies it everywhere by a workspace lint, so that code elsewhere can only hold
 /// it after lifting that lint by name.
 const UNSAFE_PLACES: [&str; 2] = ["crates/zinc-vk/", "crates/zinc-model/src/gguf/"];
 
-/// Name of the lint, in two parts so that this file does not contain what it looks for.
+/// Name of the lint against unsafe code. It is written in two parts so that this file does not contain what it looks for.
 const UNSAFE_LINT: &str = concat!("unsafe", "_code");
 
-/// Outputs of compilers and linkers.
+/// Endings of the names of files that compilers and linkers write.
 const BUILD_OUTPUT: [&str; 7] = [".o", ".a", ".so", ".rlib", ".rmeta", ".d", ".profraw"];
 
-/// Checks every tracked file. Reads the sources; of other files only the size.
+/// Checks every tracked file. Sources and manifests are read; of other files only size and name are checked.
 pub(super) fn check(root: &Path, tracked: &[String]) -> anyhow::Result<Vec<String>> {
     let mut findings = Vec::new();
     for path in tracked {

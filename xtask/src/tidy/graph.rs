@@ -1,6 +1,6 @@
-//! Which crate may depend on which, and what every library crate must have.
+//! Checks which crate depends on which, and that every library crate has an example.
 
-/// A crate of the workspace as the checks see it.
+/// What the checks know of a crate of the workspace.
 pub(super) struct Crate {
     pub(super) name: String,
     /// Names of all packages it depends on: normal, build and development dependencies.

@@ -1,4 +1,5 @@
-//! One stem, four files: a shader, its op, its reference and its table of tests, which is a module of the test binary `kernels`.
+//! Checks that each kernel has its four files of one stem: a shader, its op, its reference and its table of tests, which is a module of the
+//! test binary `kernels`.
 
 use std::collections::BTreeSet;
 
@@ -23,6 +24,7 @@ pub(super) fn check(tracked: &[String]) -> Vec<String> {
     findings
 }
 
+/// The part of a path between a prefix and a suffix, if it has both and nothing between them is a folder.
 fn stem<'a>(path: &'a str, prefix: &str, suffix: &str) -> Option<&'a str> {
     path.strip_prefix(prefix)?.strip_suffix(suffix).filter(|stem| !stem.contains('/'))
 }

@@ -1,4 +1,4 @@
-//! Licences of all dependencies against the list in `deny.toml`.
+//! Checks the licences of all dependencies against the list in `deny.toml`.
 
 use std::fs;
 use std::path::Path;
