@@ -119,3 +119,8 @@ pub use sampling::{Dry, LastTokens, Penalties, Sampling, SequenceBreakers, Xtc};
 pub use speculation::{ResumeCost, SpeculationMode, SpeculationStats};
 pub use step::{DeviceFinish, GpuSpan, StepKind, StepOutput, StepStatus, StepTiming, TokenLogprobs, TokenRun};
 pub use trace::{Quantiles, Seam, StepTrace, Trace, TraceSummary};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -128,3 +128,8 @@ const _: () = {
     can_be_moved::<RecordingBuilder>();
     can_be_moved::<Uploader>();
 };
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
