@@ -20,7 +20,7 @@ const LAYER_VARIABLES: [&str; 2] = ["VK_INSTANCE_LAYERS", "VK_LOADER_LAYERS_ENAB
 /// # Errors
 /// No loader, no layer, or a value of the variable that is neither `on` nor `off`.
 pub(crate) fn open_vulkan() -> Result<Arc<Instance>> {
-    Ok(Instance::new(&InstanceOptions { validation: validation()? })?)
+    Ok(Instance::new(&InstanceOptions::default().with_validation(validation()?))?)
 }
 
 /// Whether the environment asks for the validation layer.
@@ -57,7 +57,8 @@ pub(crate) fn open_device(vulkan: &Arc<Instance>, selector: Option<DeviceSelecto
 /// # Errors
 /// As [`open_device`].
 pub(crate) fn choose(adapters: &[AdapterFacts], selector: Option<DeviceSelector>) -> Result<DevicePlan> {
-    let plan = DevicePlan::choose(adapters, &Wants { device: selector, ..Wants::default() })?;
+    let wants = selector.map_or_else(Wants::default, |selector| Wants::default().with_device(selector));
+    let plan = DevicePlan::choose(adapters, &wants)?;
     Ok(match cache_directory() {
         Some(directory) => plan.with_pipeline_cache_dir(directory),
         None => plan,

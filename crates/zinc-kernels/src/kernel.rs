@@ -7,6 +7,7 @@ use crate::tuning::Tuning;
 
 /// A kernel's SPIR-V and the size of its push constants.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct KernelDef {
     /// The stem of its GLSL file.
     pub name: &'static str,
@@ -118,6 +119,7 @@ impl Target {
 
 /// One launch of a kernel.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Dispatch {
     /// The kernel.
     pub kernel: &'static KernelDef,

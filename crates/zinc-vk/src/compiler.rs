@@ -18,6 +18,7 @@ use crate::plan::DevicePlan;
 
 /// What the driver tells of one compiled shader.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PipelineStatistics {
     /// Lanes of a subgroup in the compiled shader; 0 where the driver does not tell.
     pub subgroup_width: u32,

@@ -79,6 +79,7 @@ pub(crate) enum Sync2 {
 
 /// What a device has counted since it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeviceStats {
     /// Recordings finished. It does not change while a loop submits what it has recorded before.
     pub recordings: u64,

@@ -12,9 +12,19 @@ use crate::validation::{self, Messages, Validation};
 
 /// How an [`Instance`] is created.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct InstanceOptions {
     /// Whether the validation layer is enabled.
     pub validation: Validation,
+}
+
+impl InstanceOptions {
+    /// Returns these options with the validation layer on or off.
+    #[must_use]
+    pub fn with_validation(mut self, validation: Validation) -> Self {
+        self.validation = validation;
+        self
+    }
 }
 
 /// A Vulkan instance over the system's loader, which is opened at run time.

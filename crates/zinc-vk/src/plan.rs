@@ -47,6 +47,7 @@ impl fmt::Display for DeviceSelector {
 
 /// What the caller asks of a device. The default leaves every choice to [`DevicePlan::choose`].
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Wants {
     /// The device to use, and no other.
     pub device: Option<DeviceSelector>,
@@ -54,8 +55,25 @@ pub struct Wants {
     pub subgroup: Option<u32>,
 }
 
+impl Wants {
+    /// Returns these wants with the device that `selector` names, and no other.
+    #[must_use]
+    pub fn with_device(mut self, selector: DeviceSelector) -> Self {
+        self.device = Some(selector);
+        self
+    }
+
+    /// Returns these wants with subgroups of `lanes` lanes, and no other width.
+    #[must_use]
+    pub fn with_subgroup(mut self, lanes: u32) -> Self {
+        self.subgroup = Some(lanes);
+        self
+    }
+}
+
 /// Something that a device lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Missing {
     /// The API version is too low; this is the one that the device has.
     Version(ApiVersion),
@@ -91,6 +109,7 @@ impl fmt::Display for Missing {
 
 /// An adapter that cannot be used, with the reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unsuitable {
     /// Name of the adapter.
     pub name: String,
@@ -112,6 +131,7 @@ impl fmt::Display for Unsuitable {
 
 /// Something about the choice that a user should be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Notice {
     /// The device is the host's own processor.
     CpuDevice {
@@ -143,6 +163,7 @@ impl fmt::Display for Notice {
 
 /// The device to use, and how to open it.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DevicePlan {
     /// The adapter chosen.
     pub adapter: AdapterFacts,

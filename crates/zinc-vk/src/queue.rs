@@ -47,6 +47,7 @@ impl QueueKind {
 
 /// What a queue has counted since its device was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QueueStats {
     /// Calls of `vkQueueSubmit2`.
     pub submits: u64,

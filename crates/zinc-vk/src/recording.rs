@@ -31,6 +31,7 @@ use command::{Command, CommandList};
 
 /// How many commands of each kind a recording holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecordingStats {
     /// Dispatches, indirect ones included.
     pub dispatches: u32,

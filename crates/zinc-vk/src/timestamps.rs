@@ -144,6 +144,7 @@ impl fmt::Debug for Timestamps {
 
 /// How a [`ClockCalibration`] is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ClockMethod {
     /// Both clocks read together by the driver (`VK_EXT_calibrated_timestamps`).
     Calibrated,
@@ -153,6 +154,7 @@ pub enum ClockMethod {
 
 /// One instant on both clocks. Clocks drift: take a new one for every trace that should be exact to a microsecond.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ClockCalibration {
     /// The instant, in ticks of the device.
     pub ticks: u64,

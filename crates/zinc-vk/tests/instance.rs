@@ -67,7 +67,7 @@ fn the_layer_sees_a_missing_barrier() {
         assert!(gpu.instance().validation_messages().is_empty());
         return;
     }
-    let instance = Instance::new(&InstanceOptions { validation: Validation::On }).unwrap();
+    let instance = Instance::new(&InstanceOptions::default().with_validation(Validation::On)).unwrap();
     let plan = DevicePlan::choose(&instance.adapters().unwrap(), &Wants::default()).unwrap();
     let device = zinc_vk::Device::open(&instance, &plan).unwrap();
     let a = zinc_vk::Buffer::new(&device, "a", 64, Placement::Device).unwrap();
@@ -173,7 +173,7 @@ mod pipeline_cache {
         let cases = [
             ("a file where the folder should be", file.clone()),
             ("a folder that cannot be created below a file", file.join("below")),
-            ("a folder where the file should be", with_folder.clone()),
+            ("a folder where the file should be", with_folder),
             ("a name that no system has", dir.path().join("nul\0")),
             #[cfg(target_os = "linux")]
             ("a file system that nobody writes to", "/proc/zinc".into()),

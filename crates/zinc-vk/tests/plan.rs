@@ -13,7 +13,7 @@ fn choose(adapters: &[AdapterFacts]) -> DevicePlan {
 }
 
 fn choose_device(adapters: &[AdapterFacts], device: DeviceSelector) -> Result<DevicePlan, Error> {
-    DevicePlan::choose(adapters, &Wants { device: Some(device), ..Wants::default() })
+    DevicePlan::choose(adapters, &Wants::default().with_device(device))
 }
 
 fn name(name: &str) -> DeviceSelector {
@@ -296,7 +296,7 @@ fn a_device_that_was_asked_for_and_lacks_something_is_an_error() {
 #[test]
 fn a_subgroup_width_is_taken_if_the_device_can_run_it() {
     let width = |facts: AdapterFacts, subgroup: u32| {
-        DevicePlan::choose(&adapters([facts]), &Wants { subgroup: Some(subgroup), ..Wants::default() })
+        DevicePlan::choose(&adapters([facts]), &Wants::default().with_subgroup(subgroup))
             .map(|plan| plan.subgroup_width)
     };
     assert_eq!(width(r9700(), 64).unwrap(), 64);

@@ -135,7 +135,7 @@ mod tests {
             Ok("off") => Validation::Off,
             _ => Validation::On,
         };
-        let instance = Instance::new(&InstanceOptions { validation }).unwrap();
+        let instance = Instance::new(&InstanceOptions::default().with_validation(validation)).unwrap();
         let plan = DevicePlan::choose(&instance.adapters().unwrap(), &Wants::default()).unwrap();
         let device = Device::open(&instance, &plan).unwrap();
         (instance, device)

@@ -28,6 +28,7 @@ pub struct File {
 
 /// A tensor in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TensorInfo {
     /// The name, unique in the model.
     pub name: String,

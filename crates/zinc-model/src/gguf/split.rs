@@ -13,6 +13,7 @@ pub const KEY_TENSORS: &str = "split.tensors.count";
 
 /// A file name that says which part of how many a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PartName {
     directory: PathBuf,
     stem: String,

@@ -29,7 +29,7 @@ fn main() -> Result<(), Failure> {
     let cancels: u32 = arguments.next().map_or(Ok(5), |text| text.parse())?;
     let validation = if arguments.next().is_some() { Validation::On } else { Validation::Off };
 
-    let vulkan = Instance::new(&InstanceOptions { validation })?;
+    let vulkan = Instance::new(&InstanceOptions::default().with_validation(validation))?;
     let device = Device::open(&vulkan, &DevicePlan::choose(&vulkan.adapters()?, &Wants::default())?)?;
     println!("{}, {cancels} cancels", device.facts().name);
     let pipelines = Arc::new(Pipelines::new(device));

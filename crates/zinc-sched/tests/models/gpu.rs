@@ -60,7 +60,8 @@ fn open() -> (Arc<Instance>, Arc<Pipelines>) {
         Ok("off") => Validation::Off,
         _ => Validation::On,
     };
-    let instance = Instance::new(&InstanceOptions { validation }).unwrap_or_else(|e| panic!("{e}"));
+    let instance =
+        Instance::new(&InstanceOptions::default().with_validation(validation)).unwrap_or_else(|e| panic!("{e}"));
     let adapters = instance.adapters().unwrap_or_else(|e| panic!("{e}"));
     let plan = DevicePlan::choose(&adapters, &Wants::default()).unwrap_or_else(|e| panic!("{e}"));
     let device = Device::open(&instance, &plan).unwrap_or_else(|e| panic!("{e}"));

@@ -34,7 +34,7 @@ pub fn validation() -> Validation {
 
 /// An instance under validation. Fails, and never skips, where there is no loader or no layer.
 pub fn instance() -> Arc<Instance> {
-    Instance::new(&InstanceOptions { validation: validation() }).unwrap_or_else(|error| panic!("{error}"))
+    Instance::new(&InstanceOptions::default().with_validation(validation())).unwrap_or_else(|error| panic!("{error}"))
 }
 
 impl Gpu {

@@ -34,9 +34,10 @@ impl Gpu {
     pub(crate) fn get() -> &'static Self {
         static GPU: OnceLock<Gpu> = OnceLock::new();
         GPU.get_or_init(|| {
-            let instance = Instance::new(&InstanceOptions { validation: validation() }).unwrap_or_else(|error| {
-                panic!("{error} (ZINC_TEST_VALIDATION=off tests without the validation layer)")
-            });
+            let instance =
+                Instance::new(&InstanceOptions::default().with_validation(validation())).unwrap_or_else(|error| {
+                    panic!("{error} (ZINC_TEST_VALIDATION=off tests without the validation layer)")
+                });
             let adapters = instance.adapters().unwrap_or_else(|error| panic!("{error}"));
             let plan = DevicePlan::choose(&adapters, &Wants::default()).unwrap_or_else(|error| panic!("{error}"));
             let device = Device::open(&instance, &plan).unwrap_or_else(|error| panic!("{error}"));
