@@ -1,7 +1,7 @@
 //! Measures what a JSON schema costs the host, with random texts over the vocabulary of a model.
 //!
-//! `cargo run --release -p zinc-sched --example grammar -- [MODEL.gguf] [SCHEMA.json] [TEXTS]`. Without a file
-//! it is the vocabulary of Qwen3, and a small schema.
+//! `cargo run --release -p zinc-sched --example grammar -- [MODEL.gguf] [SCHEMA.json] [TEXTS]`. Without files, the vocabulary of Qwen3 and a
+//! small schema are used.
 
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
 
@@ -13,7 +13,7 @@ use zinc_model::tokenizer::Tokenizer;
 use zinc_sched::adapter::grammar::{GrammarCompiler, GrammarSource};
 use zinc_sched::{Guide, Verdict};
 
-/// A schema, for whoever names none: what docs/constraints.md gives figures of.
+/// The schema that is used if none is named. The figures in docs/constraints.md are of it.
 const SCHEMA: &str = r##"{
     "type": "object",
     "properties": {

@@ -33,7 +33,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// One line per step, 250 µs a column: `s` submitted, `=` running, `o` observed.
+/// Prints one line for each step, with 250 µs for each column: `s` is its submit, `=` the time for which it runs, `o` its observation.
 fn draw(trace: &Trace) {
     const COLUMN_NS: u64 = 250_000;
     for row in &trace.steps {

@@ -1,4 +1,4 @@
-//! Sequences whose tokens the host has a say in: the tokens, the time that it costs, and every way in which they are cut.
+//! Sequences whose tokens the host decides about: their tokens, the device's idle time, and every way in which they are cut short.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn expected(chooser: Chooser) -> Vec<u32> {
     chooser.continuation(&PROMPT, BUDGET as usize, &Sampling::GREEDY, VOCABULARY)
 }
 
-/// What a sequence has left behind: the prompt and all that went in of what was delivered.
+/// The tokens that a sequence leaves in the cache: the prompt, and all delivered tokens that were taken in.
 fn assert_kept(engine: &Engine<FakeModel>, delivered: &[u32]) {
     let mut conversation = PROMPT.to_vec();
     conversation.extend(delivered);
@@ -33,7 +33,7 @@ fn assert_kept(engine: &Engine<FakeModel>, delivered: &[u32]) {
     assert!(conversation.starts_with(kept), "the cache holds {kept:?}, and the conversation is {conversation:?}");
 }
 
-/// The engine answers requests that continue what was delivered as a fresh one would, whoever chooses.
+/// The engine answers a request that continues an earlier one as a fresh engine would, whoever chooses the tokens.
 fn assert_usable(engine: &mut Engine<FakeModel>, delivered: &[u32]) {
     let mut prompt = PROMPT.to_vec();
     prompt.extend(delivered);
@@ -59,7 +59,7 @@ fn every_depth_gives_the_tokens_of_a_loop_without_a_window() {
                 assert_eq!((&tokens, completion.reason), (&expected, FinishReason::Length), "{chooser:?}, depth {k}");
                 assert_eq!((completion.overshoot_steps, probe.cancels()), (0, 0));
                 assert_eq!(probe.most_in_flight(), k, "the window is used");
-                // What comes after is not of the same kind, and a kind's state does not outlive its request.
+                // The next request is of another kind. The state of a constraint or sampler must not outlive its request.
                 assert_usable(&mut engine, &tokens);
             }
         }
@@ -87,7 +87,7 @@ fn an_end_of_generation_id_ends_at_every_point() {
     }
 }
 
-/// Notes how many gates were open when each token came.
+/// An outlet that notes how many gates were open when each token was delivered.
 struct Watching {
     probe: Probe,
     opened: Vec<usize>,
@@ -104,8 +104,8 @@ impl Outlet for Watching {
     }
 }
 
-/// What a device with steps of 1000 µs and submits of 4 µs does while the host takes `work` for each token: how long its steps last and
-/// how long it idles between and in them, both at most, in µs.
+/// Runs a sequence on a device with steps of 1000 µs and submits of 4 µs, while the host takes `work` for each token. Returns the longest
+/// step, and the longest time for which the device idled between or in steps, in µs.
 fn device_times(chooser: Chooser, k: u32, work: Duration) -> (u64, u64) {
     let clock = ManualClock::new();
     let model = FakeModel::new(FakeOptions::default(), clock.clone());
@@ -130,7 +130,7 @@ fn a_guide_is_given_before_the_token_before_it_is_delivered() {
     }
 }
 
-/// What the host does for a step beside the guide.
+/// The time that the host needs for a step beside its guide.
 const SUBMIT_US: u64 = 4;
 
 #[test]
@@ -167,7 +167,7 @@ fn a_sampler_costs_its_own_time_and_no_submit() {
     assert_eq!(device_times(Chooser::Sampler, 1, Duration::from_micros(300)), (1300, 300 + SUBMIT_US));
 }
 
-/// The error a control ends its request with.
+/// The message of the error with which a control ends its request.
 fn control_error(error: Error) -> (u32, String) {
     match error {
         Error::Control { position, source } => (position, source.to_string()),
@@ -186,7 +186,7 @@ fn a_constraint_ends_its_request_at_every_token_in_every_way() {
                 let mut tokens: Vec<Token> = Vec::new();
                 let result = engine.run(&request, &mut tokens);
                 let context = format!("depth {k}, {turn:?} at {at}");
-                // What ends with the budget is not accepted.
+                // The constraint does not accept the last token of the budget.
                 let ends = turn != Turn::Refuses || at + 1 < BUDGET as usize;
                 if ends {
                     assert_eq!(ids(&tokens), all[..at], "{context}");
@@ -350,7 +350,7 @@ fn a_cancel_while_the_host_decides_is_obeyed() {
             let mut outlet = Cancellable { tokens: Vec::new(), cancel };
             let completion = engine.run(&controlled(chooser, &PROMPT, behaviour), &mut outlet).unwrap();
             assert_eq!(completion.reason, FinishReason::Cancelled);
-            // A guide is computed before the token before it is delivered, a sampler's choice after.
+            // A guide is computed before the previous token is delivered, a sampler's choice after that.
             assert_eq!(ids(&outlet.tokens), all[..at], "{chooser:?}, depth {k}, cancelled at {at}");
             assert_eq!(probe.cancels(), 1);
             assert_kept(&engine, &all[..at]);

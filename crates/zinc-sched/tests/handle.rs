@@ -16,7 +16,7 @@ fn spawn(options: EngineOptions, fake: FakeOptions) -> (EngineHandle, Probe) {
     (Engine::spawn(model, clock, options).unwrap(), probe)
 }
 
-/// Holds the engine's thread inside a wait until told otherwise.
+/// Holds the engine's thread inside a wait until it is released.
 struct Gate {
     reached: mpsc::Receiver<()>,
     open: mpsc::Sender<()>,
@@ -32,7 +32,7 @@ impl Gate {
     }
 }
 
-/// An engine that stops in the wait for `step`, and its gate.
+/// An engine whose thread stops in the wait for `step`, and what releases it.
 fn spawn_gated(options: EngineOptions, fake: FakeOptions, step: u64) -> (EngineHandle, Probe, Gate) {
     let clock = ManualClock::new();
     let (reach, reached) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! Sequences that are cut: cancelled or refused at every point, and models that fail at every step, whoever chooses the tokens.
+//! Sequences that are cut short: cancelled or refused at every point, and models that fail at every step, whoever chooses the tokens.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn expected() -> Vec<u32> {
     continuation(&PROMPT, BUDGET as usize, &Sampling::GREEDY, VOCABULARY)
 }
 
-/// The engine answers a request that continues what was delivered, and one that diverges in it, as a fresh one would.
+/// The engine answers a request that continues the delivered tokens, and one that departs from them, as a fresh engine would.
 fn assert_usable(engine: &mut Engine<FakeModel>, delivered: &[u32]) {
     let mut longer = PROMPT.to_vec();
     longer.extend(delivered);
@@ -136,7 +136,7 @@ fn a_model_that_fails_at_any_step_is_never_touched_again() {
                     (Fault::Submit { .. }, Error::Model { call: ModelCall::Submit { step }, .. })
                     | (Fault::Wait { .. } | Fault::Stall { .. }, Error::Model { call: ModelCall::Wait { step }, .. })
                     | (Fault::WrongPosition { .. }, Error::UnexpectedOutput { step, .. }) => *step,
-                    // A sampler waits for the step's logits.
+                    // With a sampler on the host, the wait for the step's logits fails.
                     (
                         Fault::Wait { .. } | Fault::Stall { .. },
                         Error::Model { call: ModelCall::Gate { position }, .. },

@@ -1,4 +1,4 @@
-//! Those who look at a generation from outside: late, never, out of order, from other threads, through another engine.
+//! Readers of generations: late ones, readers that go away, out of order, on other threads, and through another engine.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn expected(prompt: &[u32], count: u32) -> Vec<u32> {
     continuation(prompt, count as usize, &Sampling::GREEDY, VOCABULARY)
 }
 
-/// Requests of every kind, with what they deliver.
+/// Requests of every kind, with the tokens that they deliver.
 fn kinds(prompt: &[u32], count: u32) -> Vec<(Request, Vec<u32>)> {
     [Chooser::Device, Chooser::Constraint, Chooser::Sampler]
         .map(|chooser| {
@@ -41,7 +41,7 @@ fn a_reader_that_comes_late_misses_nothing() {
     let requests: Vec<_> = (0..8).flat_map(|i| kinds(&[i, 1, 2], 30)).collect();
     let generations: Vec<_> = requests.iter().map(|(request, _)| engine.generate(request.clone()).unwrap()).collect();
     engine.generate(request(&[9], 1)).unwrap().complete().unwrap();
-    // All have ended before anyone reads; read from the last to the first.
+    // All generations have ended before any is read. They are read from the last to the first.
     for (generation, (_, expected)) in generations.into_iter().zip(&requests).rev() {
         let (tokens, completion) = generation.complete().unwrap();
         assert_eq!((ids(&tokens), completion.reason), (expected.clone(), FinishReason::Length));
@@ -97,7 +97,7 @@ fn generations_are_cancelled_in_any_order() {
     const QUEUED: usize = 4;
     for order in orders(QUEUED) {
         for cancelled in 0..=QUEUED {
-            // The first stops in its third wait until the others have been dealt with.
+            // The first generation stops in its third wait until the others are cancelled or dropped.
             let clock = ManualClock::new();
             let (reach, reached) = mpsc::channel();
             let (open, opened) = mpsc::channel::<()>();
@@ -150,7 +150,7 @@ fn cancels_from_many_threads_leave_the_engine_whole() {
                     let mut generation = engine.generate(request).unwrap();
                     let cancel = generation.cancel_handle();
                     let mut tokens = Vec::new();
-                    // At another moment each time; from this thread, from another, or by going away.
+                    // Each is cancelled at another moment: from this thread, from another one, or by dropping it.
                     let reason = loop {
                         if tokens.len() as u32 == round % 11 {
                             match round % 3 {
@@ -200,7 +200,7 @@ fn what_runs_to_its_end_while_the_engine_is_dropped_is_whole_or_stopped() {
     }
 }
 
-/// Drives a model that another engine will drive after it.
+/// Passes all calls on to a model that another engine will use afterwards.
 struct Lent<'a>(&'a mut FakeModel);
 
 impl StepModel for Lent<'_> {
@@ -257,7 +257,7 @@ fn engines_of_other_depths_go_on_with_the_cache_of_the_one_before() {
         let mut tokens = Vec::new();
         let completion = engine.run(&request, &mut tokens).unwrap();
         assert_eq!(ids(&tokens), expected, "depth {k}");
-        // All but the token that was sampled last and the one that was added.
+        // The cache holds all tokens but the one that was sampled last and the one that was added.
         let cached = if round == 0 { 0 } else { prompt.len() - 2 };
         assert_eq!(completion.usage.cached_tokens as usize, cached, "depth {k}");
         kv = engine.kv().clone();

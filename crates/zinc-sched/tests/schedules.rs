@@ -1,9 +1,9 @@
 //! Random conversations on one engine against a reference that has no window, no cache and no device.
 //!
-//! A schedule is one request with all that decides how it meets the window: its prompt, which the cache holds in part, its limits, who
-//! chooses its tokens, what cuts it and when; on an engine of random depth, policy and host load, over a device of random speed, memory
-//! for end-of-generation ids, drafts and faults. A run checks at least [`SCHEDULES`] of them, in conversations of up to seven, and
-//! [`WHOLE`] times as many in the whole matrix. `PROPTEST_CASES` sets another number of conversations.
+//! A schedule is one request with everything that affects how its steps are queued: its prompt, which the cache holds in part, its limits,
+//! who chooses its tokens, and what cuts it short and when. The engine has a random depth, speculation mode and host load, and its device a
+//! random speed, memory for end-of-generation ids, drafts and faults. A run checks at least [`SCHEDULES`] schedules, in conversations of up
+//! to seven, and [`WHOLE`] times as many in the whole matrix. `PROPTEST_CASES` sets another number of conversations.
 
 #[path = "support/matrix.rs"]
 mod matrix;
@@ -23,17 +23,17 @@ use zinc_sched::{
     ResumeCost, Sampling, SpeculationMode, Token, Tracing,
 };
 
-/// Few ids, so that prompts share prefixes and ends come early.
+/// Size of the vocabulary: few ids, so that prompts share prefixes and sequences end early.
 const VOCABULARY: u32 = 5;
 const CONTEXT: u32 = 24;
 
-/// Schedules of a run, at least.
+/// The least number of schedules in a run.
 const SCHEDULES: u64 = 1_000_000;
-/// Conversations that have so many on average, with a margin: 1 to 7 requests each.
+/// How many conversations have that many schedules on average, with a margin. Each has 1 to 7 requests.
 const CONVERSATIONS: u32 = 255_000;
-/// How many times as many there are of both in the whole matrix.
+/// How many times as many schedules and conversations the whole matrix has.
 const WHOLE: u32 = 10;
-/// Threads that share them.
+/// How many threads share the conversations.
 const THREADS: u32 = 2;
 
 /// What cuts a request short.
@@ -176,7 +176,7 @@ impl Outlet for Scheduled {
     }
 }
 
-/// Holds a conversation and compares each answer with the reference's.
+/// Runs a conversation, and compares each answer with the reference's.
 fn hold(conversation: Conversation) -> Result<(), TestCaseError> {
     let Conversation { engine: options, fake, asks } = conversation;
     let k = options.depth.get();
@@ -274,7 +274,7 @@ fn hold(conversation: Conversation) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Holds so many conversations and returns how many schedules these were.
+/// Runs this many conversations, and returns how many schedules they had.
 fn hold_many(conversations: u32) -> u64 {
     let mut runner = TestRunner::new(ProptestConfig { cases: conversations, ..ProptestConfig::default() });
     let schedules = std::cell::Cell::new(0);

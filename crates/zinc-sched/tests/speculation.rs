@@ -23,7 +23,7 @@ fn speculating(speculation: SpeculationMode, k: u32) -> EngineOptions {
     depth(k).with_speculation(speculation)
 }
 
-/// Drafts per step, and one in how many is wrong: none, all, and some.
+/// Pairs of the most drafts of a step, and the number of drafts of which one is wrong; 0 is none.
 fn agreements() -> impl Iterator<Item = (u32, u64)> {
     [0, 1, 2, 7].into_iter().flat_map(|drafts| [0, 1, 2, 3, 7].map(|wrong| (drafts, wrong)))
 }
@@ -33,7 +33,7 @@ fn kinds(probe: &Probe) -> Vec<StepKind> {
     probe.calls().into_iter().filter_map(kind).collect()
 }
 
-/// Requests that continue what was delivered are answered as by a fresh engine.
+/// The engine answers a request that continues the delivered tokens as a fresh engine would.
 fn assert_usable(engine: &mut Engine<FakeModel>, delivered: &[u32]) {
     let mut prompt = PROMPT.to_vec();
     prompt.extend(delivered);
@@ -227,7 +227,7 @@ fn host_work_is_spent_on_every_token_of_a_run() {
     assert!(clock.now_ns() >= 160_000_000, "{} ns for 16 tokens of 10 ms", clock.now_ns());
 }
 
-/// The time that so many requests of so many tokens take, in simulated ns, where a draft adds `drafting` to a step of 1 ms.
+/// The simulated time in ns that `requests` requests of `tokens` tokens take, where drafting adds `drafting_us` to a step of 1 ms.
 fn time(speculation: SpeculationMode, k: u32, requests: u32, tokens: u32, wrong: u64, drafting_us: u64) -> u64 {
     let clock = ManualClock::new();
     let limits = ModelLimits { context_tokens: 2 + tokens, max_drafts: 7, ..FakeOptions::default().limits };

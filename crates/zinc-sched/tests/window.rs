@@ -150,7 +150,7 @@ fn a_common_prefix_is_not_fed_again() {
         turn.extend(&answer);
         turn.extend([8, 9]);
         let diverging = [1, 2, 9];
-        // The last token of an answer was sampled and never went in.
+        // The last token of an answer was sampled, but never taken in.
         for (prompt, cached) in [(&turn[..], 8), (&turn[..], 10), (&diverging[..], 2), (&first[..2], 1), (&[9][..], 0)]
         {
             let before = probe.submits();

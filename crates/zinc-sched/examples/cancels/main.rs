@@ -1,9 +1,9 @@
-//! Cancels generations at random moments, and looks at what is left: the device's memory, and the tokens of the request that follows.
+//! Cancels generations at random moments, and checks the device's memory and the tokens of the request that follows.
 //!
-//! `cargo run --release --example cancels -- [MODEL.gguf] [cancels] [validate]`. Without a file it is a tiny model, cancelled a few times.
+//! `cargo run --release --example cancels -- [MODEL.gguf] [cancels] [validate]`. Without a file, a tiny model is cancelled a few times.
 //!
-//! Every kind of step takes part: plain, through the chain of samplers, masked, host-fed, speculative. How long the device takes from a
-//! cancel to rest is printed in step times.
+//! Every kind of step takes part: plain, through the sampler chain, masked, host-fed, and speculative. What is printed is how long the device
+//! takes from a cancel until nothing is in flight, in times of a step.
 
 mod trial;
 
@@ -19,7 +19,7 @@ use zinc_model::memory::LoadOptions;
 use zinc_model::plan::CacheOptions;
 use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Validation, Wants};
 
-/// A tiny model, for whoever names none.
+/// The model that is used if none is named: a tiny one.
 const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/tiny/qwen3moe-a-q4_k_m.gguf");
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows its result")]

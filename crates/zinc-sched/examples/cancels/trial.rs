@@ -1,4 +1,4 @@
-//! Cancels at random moments on one engine, and what is left behind them.
+//! Cancels requests at random moments on one engine, and checks the requests that follow.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,44 +10,45 @@ use zinc_sched::{
     Request, Sampling, SpeculationMode, SystemClock, Token, TokenSampler, Verdict,
 };
 
-/// What a trial's errors are.
+/// The errors of a trial.
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
-/// Tokens of the request that shows whether anything is wrong.
+/// How many tokens the request has that follows each cancel, to show whether anything is wrong.
 const PROBE_TOKENS: u32 = 8;
-/// Tokens of the request that is cancelled, at most.
+/// The most tokens of a request that is cancelled.
 const LONGEST: u32 = 48;
 const PROMPT: [u32; 5] = [3, 1, 4, 1, 5];
-/// Room for the longest sequence.
+/// Positions of the context, enough for the longest sequence.
 pub(crate) const CONTEXT: u32 = 64;
-/// Drafts of a speculative step.
+/// The most drafts of a speculative step.
 pub(crate) const DRAFTS: u32 = 4;
 
-/// What a trial has shown.
+/// The results of a trial.
 pub(crate) struct Outcome {
-    /// Requests that were cut short.
+    /// How many requests were cut short.
     pub(crate) cut: u32,
-    /// Answers behind a cancel that were not what they should be.
+    /// How many answers after a cancel were wrong.
     pub(crate) wrong: Vec<String>,
-    /// What came of each kind of request.
+    /// The kinds of requests, with the times that were measured for each.
     pub(crate) kinds: Vec<Kind>,
     /// Bytes of the device's buffers before the first cancel and after the last.
     pub(crate) memory_bytes: (u64, u64),
 }
 
-/// A kind of request.
+/// A kind of request, and what was measured of it.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     request: Request,
-    /// What comes out undisturbed.
+    /// The tokens of the request if it is not cancelled.
     expected: Vec<u32>,
-    /// How long one of its steps takes.
+    /// The time of one of its steps.
     pub(crate) step: Duration,
-    /// From each cancel to rest, in growing order.
+    /// The time from each cancel until nothing is in flight, in rising order.
     pub(crate) rests: Vec<Duration>,
 }
 
-/// Cancels as many requests, each at a random moment, and asks a short one behind it. `progress` is told how many are done.
+/// Cancels `cancels` requests, each at a random moment, and runs a short request after each. `progress` is called with the number of cancels
+/// that are done.
 pub(crate) fn trial(
     loaded: &Arc<DeviceModel>,
     cancels: u32,
@@ -61,7 +62,7 @@ pub(crate) fn trial(
 
     let sampled = request(chain(), Control::Device).with_logprobs(3);
     let mut kinds = vec![
-        // What reports log-probabilities is not drafted.
+        // Requests with log-probabilities do not speculate.
         Kind::new(&handle, "plain", request(Sampling::GREEDY, Control::Device).with_logprobs(0))?,
         Kind::new(&handle, "speculative", request(Sampling::GREEDY, Control::Device))?,
         Kind::new(&handle, "sampled", sampled)?,
@@ -86,7 +87,7 @@ pub(crate) fn trial(
             cancelled.rests.push(rest);
         }
         let cancelled = cancelled.name;
-        // The next request shares the prompt, so it builds on what the cancelled one left in the cache.
+        // The next request shares the prompt, so it uses the keys and values that the cancelled one left in the cache.
         let probed = &kinds[probed];
         let probe = probed.request.clone().with_max_tokens(PROBE_TOKENS);
         let ids = ids_of(&handle.generate(probe)?.complete()?.0);
@@ -102,7 +103,7 @@ pub(crate) fn trial(
 }
 
 impl Kind {
-    /// Runs a request undisturbed, twice: the first time, its steps are recorded.
+    /// Runs a request twice without a cancel. The first run also records its steps, so only the second is timed.
     fn new(handle: &EngineHandle, name: &'static str, request: Request) -> Result<Self, Failure> {
         handle.generate(request.clone())?.complete()?;
         let started = Instant::now();
@@ -119,7 +120,7 @@ fn ids_of(tokens: &[Token]) -> Vec<u32> {
     tokens.iter().map(|token| token.id).collect()
 }
 
-/// Runs a request and cancels it after a while; gives the time from the cancel to the end, when nothing is in flight any more.
+/// Runs a request and cancels it after a while. Returns the time from the cancel to the end, when nothing is in flight any more.
 fn cancel_after(handle: &EngineHandle, request: Request, moment: Duration) -> Result<Option<Duration>, Failure> {
     let generation = handle.generate(request)?;
     let cancel = generation.cancel_handle();
@@ -146,7 +147,7 @@ fn chain() -> Sampling {
     Sampling { temperature: 0.8, seed: 7, top_k: 40, top_p: 0.95, min_p: 0.05, ..Sampling::GREEDY }
 }
 
-/// Allows even ids.
+/// A constraint that allows even ids.
 struct Even;
 
 impl Constraint for Even {
@@ -160,7 +161,7 @@ impl Constraint for Even {
     }
 }
 
-/// Takes the highest logit.
+/// A sampler on the host that takes the token with the highest logit.
 struct Best;
 
 impl TokenSampler for Best {

@@ -1,4 +1,4 @@
-//! The ways of driving a model, the kinds of sampling, and the tokens that come out.
+//! The ways of driving a model, the kinds of sampling, and a function that generates the tokens of each.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use zinc_sched::{
     Request, Sampling, SequenceBreakers, SpeculationMode, SystemClock, Token, TokenSampler, Verdict, Xtc,
 };
 
-/// Drafts of a speculative step.
+/// The most drafts of a speculative step.
 pub(crate) const DRAFTS: u32 = 4;
-/// The longest prompt.
+/// Tokens of the longest prompt.
 pub(crate) const PROMPT_TOKENS: u32 = 12;
 
 /// One way of driving the model.
@@ -94,7 +94,7 @@ fn prompt(number: u32, vocabulary: u32) -> Vec<u32> {
     (0..length).map(|_| next() % vocabulary).collect()
 }
 
-/// Every way.
+/// All ways of driving a model.
 pub(crate) fn ways() -> Vec<Way> {
     let way = |name, sync, depth, queues, drafts| Way { name, sync, depth, queues, drafts };
     let timeline = |name, depth| way(name, Sync::Timeline, depth, Queues::One, DraftKind::None);
@@ -112,7 +112,7 @@ pub(crate) fn ways() -> Vec<Way> {
     ]
 }
 
-/// Every kind of sampling.
+/// All kinds of sampling.
 pub(crate) fn kinds() -> Vec<Kind> {
     let device = |name, sampling| Kind { name, sampling, control: Control::Device };
     vec![
@@ -132,7 +132,7 @@ fn default(seed: u64) -> Sampling {
     Sampling { temperature: 0.8, seed, top_k: 40, top_p: 0.95, min_p: 0.05, ..Sampling::GREEDY }
 }
 
-/// Every sampler at once.
+/// Sampling parameters with every stage of the sampler chain on.
 fn all(seed: u64) -> Sampling {
     let breakers = SequenceBreakers { tokens: vec![1, 3, 5], sequences: vec![vec![7, 8]] };
     Sampling {
@@ -152,7 +152,7 @@ fn all(seed: u64) -> Sampling {
     }
 }
 
-/// Even ids and odd ids in turn, and a bias that changes.
+/// A constraint that allows even and odd ids in turn, with a bias that changes from token to token.
 #[derive(Default)]
 struct Alternating {
     accepted: u32,
@@ -176,7 +176,7 @@ impl Constraint for Alternating {
     }
 }
 
-/// The second most likely token.
+/// A sampler on the host that takes the second most likely token.
 struct SecondBest;
 
 impl TokenSampler for SecondBest {

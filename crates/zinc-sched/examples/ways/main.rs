@@ -1,7 +1,6 @@
 //! Drives a model in every way there is, with every kind of sampling, and compares the tokens: they must be the same.
 //!
-//! `cargo run --release --example ways -- [MODEL.gguf] [prompts] [tokens] [kind,kind,...]`. Without a file it is a tiny model and
-//! a short run.
+//! `cargo run --release --example ways -- [MODEL.gguf] [prompts] [tokens] [kind,kind,...]`. Without a file, a tiny model makes a short run.
 //!
 //! The ways are depths 1, 2, 4 and 8, a fence, one queue and two, and speculation by look-up and by the model drafting for itself. Prompts
 //! are random ids. What is printed for each way and each kind of sampling is a hash of all its tokens, so that devices can be compared, too.
@@ -22,7 +21,7 @@ use zinc_model::memory::LoadOptions;
 use zinc_model::plan::CacheOptions;
 use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Wants};
 
-/// A tiny model, for whoever names none.
+/// The model that is used if none is named: a tiny one.
 const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/tiny/qwen3moe-a-q4_k_m.gguf");
 
 #[expect(clippy::print_stdout, reason = "an example shows its result")]

@@ -1,4 +1,4 @@
-//! Constraints and samplers whose choices depend on all tokens before, and the same choices made without a window.
+//! Constraints and samplers whose choices depend on all tokens before, and functions that make the same choices without an engine.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Chooser {
         }
     }
 
-    /// The first `count` tokens that follow `prompt`, likewise.
+    /// The first `count` tokens that follow `prompt`, computed without a model or a window.
     pub(crate) fn continuation(self, prompt: &[u32], count: usize, sampling: &Sampling, vocabulary: u32) -> Vec<u32> {
         let mut history = prompt.to_vec();
         for _ in 0..count {
@@ -41,7 +41,7 @@ impl Chooser {
         history.split_off(prompt.len())
     }
 
-    /// What a request for these choices carries.
+    /// The control of a request for these choices.
     pub(crate) fn control(self, prompt: &[u32], vocabulary: u32, behaviour: Behaviour) -> Control {
         let first = prompt.len();
         let history = prompt.to_vec();
@@ -57,29 +57,29 @@ impl Chooser {
     }
 }
 
-/// What a constraint or sampler does beside its duty.
+/// What a constraint or sampler does besides choosing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Behaviour {
-    /// Time taken for each token.
+    /// Time that it takes for each token.
     pub(crate) work: Option<(ManualClock, Duration)>,
-    /// Goes wrong, or ends, at the token of this index.
+    /// The index of the token at which it fails or ends the text, and how.
     pub(crate) turn: Option<(usize, Turn)>,
-    /// Cancelled while the token of this index is dealt with.
+    /// The index of the token at which it cancels its own request, and the handle for it.
     pub(crate) cancel: Option<(usize, CancelHandle)>,
 }
 
-/// A turn for the worse, or the end.
+/// How a constraint or sampler fails or ends the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// The guide, or the sampler's choice, is an error.
+    /// Computing the guide, or the sampler's choice, is an error.
     Fails,
-    /// The token that was chosen is refused.
+    /// The constraint refuses the token that was chosen.
     Refuses,
-    /// Nothing is allowed, or the sampler chooses what does not exist.
+    /// The guide allows nothing, or the sampler chooses an id outside of the vocabulary.
     LeavesNothing,
-    /// Everything that is allowed is biased to minus infinity.
+    /// The guide biases everything that it allows to minus infinity.
     BiasesAway,
-    /// The text is complete.
+    /// The constraint says that the text is complete.
     Completes,
 }
 
@@ -110,7 +110,7 @@ impl Behaviour {
     }
 }
 
-/// Allows about a third of the ids: which, depends on all tokens before.
+/// A constraint that allows about a third of the ids. Which ones, depends on all tokens before.
 struct Anchored {
     history: Vec<u32>,
     first: usize,
@@ -157,7 +157,7 @@ fn is_allowed(anchor: u32, id: u32) -> bool {
     id.abs_diff(anchor).is_multiple_of(3)
 }
 
-/// Chooses the id that lies as far behind the likeliest as there are tokens.
+/// A sampler that takes the likeliest id plus the number of tokens so far.
 struct Shifting {
     first: usize,
     vocabulary: u32,

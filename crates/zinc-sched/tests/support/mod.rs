@@ -1,4 +1,4 @@
-//! What the tests of the loop share: an engine on a simulated model, and outlets that cancel.
+//! Shared by the tests of the loop: an engine on a simulated model, and outlets that cancel.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod control;
@@ -34,7 +34,7 @@ pub(crate) fn context(context_tokens: u32) -> FakeOptions {
     FakeOptions { limits, ..FakeOptions::default() }
 }
 
-/// A model that drafts so many tokens ahead, of which one in `wrong_drafts` is wrong.
+/// Options of a model that drafts at most `max_drafts` tokens in a step. One in `wrong_drafts` drafts is wrong; 0 is none.
 pub(crate) fn drafting(max_drafts: u32, wrong_drafts: u64, fake: FakeOptions) -> FakeOptions {
     FakeOptions { limits: ModelLimits { max_drafts, ..fake.limits }, wrong_drafts, ..fake }
 }
@@ -54,14 +54,14 @@ pub(crate) fn ids(tokens: &[Token]) -> Vec<u32> {
     tokens.iter().map(|token| token.id).collect()
 }
 
-/// Delivered tokens follow the prompt without a gap.
+/// Checks that the delivered tokens follow the prompt without a gap.
 pub(crate) fn assert_positions(tokens: &[Token], request: &Request) {
     for (i, token) in tokens.iter().enumerate() {
         assert_eq!(token.position as usize, request.prompt.len() + i);
     }
 }
 
-/// Cancels itself once it holds so many tokens.
+/// An outlet that cancels once it holds `count` tokens.
 pub(crate) struct CancelAfter {
     pub(crate) tokens: Vec<Token>,
     pub(crate) count: usize,
@@ -78,7 +78,7 @@ impl Outlet for CancelAfter {
     }
 }
 
-/// Refuses the token after so many, as a dropped receiver does.
+/// An outlet that refuses the token after `count` tokens, as a dropped receiver does.
 pub(crate) struct BreakAfter {
     pub(crate) tokens: Vec<Token>,
     pub(crate) count: usize,
@@ -94,7 +94,7 @@ impl Outlet for BreakAfter {
     }
 }
 
-/// Listens to a handle.
+/// An outlet that cancels when its handle was cancelled.
 #[derive(Default)]
 pub(crate) struct Cancellable {
     pub(crate) tokens: Vec<Token>,
