@@ -76,13 +76,16 @@ mod tests {
         both.chain([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN_POSITIVE]).collect()
     }
 
+    /// Sampling parameters, one of which has the given value.
+    type WithValue = fn(f32) -> Sampling;
+
     /// [`Sampling::check`] refuses what the kernels refuse, so that [`sampler_tables`] never panics. Of finite numbers it refuses no others;
     /// it refuses infinities where the kernels would take one for "off".
     #[test]
     fn requests_and_kernels_have_the_same_ranges() {
         const DRY: Dry =
             Dry { multiplier: 0.8, base: 1.75, allowed_length: 2, last_n: LastTokens::All, breakers: None };
-        let parameters: [(&str, fn(f32) -> Sampling); 11] = [
+        let parameters: [(&str, WithValue); 11] = [
             ("top_p", |x| Sampling { top_p: x, ..Sampling::GREEDY }),
             ("min_p", |x| Sampling { min_p: x, ..Sampling::GREEDY }),
             ("typical_p", |x| Sampling { typical_p: x, ..Sampling::GREEDY }),
