@@ -85,6 +85,22 @@ pub enum Error {
         /// Size of the vocabulary.
         vocabulary_tokens: u32,
     },
+    /// A sequence breaker of DRY has a token that is not in the vocabulary.
+    #[error("a sequence breaker has token {token}, and the vocabulary has ids 0 to {}", vocabulary_tokens.saturating_sub(1))]
+    BreakerOutsideVocabulary {
+        /// The token's id.
+        token: u32,
+        /// Size of the vocabulary.
+        vocabulary_tokens: u32,
+    },
+    /// A sequence breaker of DRY is empty or too long.
+    #[error("a sequence breaker has {tokens} tokens; 1 to {most} are supported")]
+    BreakerLength {
+        /// Its number of tokens.
+        tokens: usize,
+        /// The most tokens of a breaker.
+        most: usize,
+    },
     /// The prompt has no token, so there is nothing to continue.
     #[error("the prompt is empty; it needs at least one token")]
     EmptyPrompt,

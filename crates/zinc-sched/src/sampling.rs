@@ -83,6 +83,24 @@ pub struct SequenceBreakers {
     pub sequences: Vec<Vec<u32>>,
 }
 
+impl SequenceBreakers {
+    /// The most tokens of one breaker. The Vulkan adapter asserts that the kernels have the same limit.
+    pub const MAX_TOKENS: usize = 21;
+
+    /// Checks the lengths of the breakers, and their ids if the size of the vocabulary is known, which 0 says it is not.
+    fn check(&self, vocabulary_tokens: u32) -> Result<()> {
+        let allowed = 1..=Self::MAX_TOKENS;
+        if let Some(sequence) = self.sequences.iter().find(|sequence| !allowed.contains(&sequence.len())) {
+            return Err(Error::BreakerLength { tokens: sequence.len(), most: Self::MAX_TOKENS });
+        }
+        let mut ids = self.tokens.iter().chain(self.sequences.iter().flatten());
+        match ids.find(|&&token| vocabulary_tokens > 0 && token >= vocabulary_tokens) {
+            Some(&token) => Err(Error::BreakerOutsideVocabulary { token, vocabulary_tokens }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// How many of the last tokens of a sequence are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastTokens {
@@ -160,11 +178,11 @@ impl Sampling {
         self
     }
 
-    /// Compares the parameters with their ranges, and the ids of logit biases with the size of the vocabulary; 0 stands for an unknown size.
+    /// Compares the parameters with their ranges, and ids with the size of the vocabulary; 0 stands for an unknown size.
     /// The kernels have the same ranges, which a test of the adapter asserts.
     ///
     /// # Errors
-    /// [`Error::InvalidSampling`], [`Error::BiasOutsideVocabulary`].
+    /// [`Error::InvalidSampling`], [`Error::BiasOutsideVocabulary`], [`Error::BreakerOutsideVocabulary`], [`Error::BreakerLength`].
     pub fn check(&self, vocabulary_tokens: u32) -> Result<()> {
         /// The largest factor or term of a logit, so that no adjustment overflows.
         const MOST: f32 = 65_536.0;
@@ -206,6 +224,9 @@ impl Sampling {
             if !valid {
                 return Err(Error::InvalidSampling { parameter, value, expected });
             }
+        }
+        if let Some(breakers) = dry.and_then(|dry| dry.breakers.as_ref()) {
+            breakers.check(vocabulary_tokens)?;
         }
         for &(token, bias) in &self.logit_bias {
             if bias.is_nan() || bias == f32::INFINITY {
@@ -297,6 +318,23 @@ mod tests {
         let extreme =
             Sampling { top_k: u32::MAX, top_p: 7.0, logit_bias: vec![(9, f32::NEG_INFINITY)], ..Sampling::GREEDY };
         extreme.check(10).unwrap();
+    }
+
+    #[test]
+    fn sequence_breakers_are_checked() {
+        let with = |tokens: Vec<u32>, sequences: Vec<Vec<u32>>| {
+            let breakers = Some(Arc::new(SequenceBreakers { tokens, sequences }));
+            Sampling { dry: Some(Dry { breakers, ..DRY }), ..Sampling::GREEDY }
+        };
+        for (tokens, sequences) in [(vec![10], vec![]), (vec![], vec![vec![1, 10]])] {
+            let error = with(tokens, sequences).check(10).unwrap_err();
+            assert!(matches!(error, Error::BreakerOutsideVocabulary { token: 10, vocabulary_tokens: 10 }), "{error}");
+        }
+        for length in [0, SequenceBreakers::MAX_TOKENS + 1] {
+            let error = with(vec![], vec![vec![1; length]]).check(10).unwrap_err();
+            assert!(matches!(error, Error::BreakerLength { tokens, .. } if tokens == length), "{error}");
+        }
+        with(vec![9], vec![vec![1; SequenceBreakers::MAX_TOKENS], vec![2]]).check(10).unwrap();
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! Translates sampling parameters into what the kernels read, and what kernels report into the scheduler's types.
 
 use zinc_kernels::generated::logprob_report::LogprobReport;
+use zinc_kernels::generated::sampler::MAX_TAIL;
 use zinc_kernels::reference::Candidate;
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
 
 use crate::model::HostChoice;
-use crate::sampling::{LastTokens, Sampling};
+use crate::sampling::{LastTokens, Sampling, SequenceBreakers};
 use crate::step::TokenLogprobs;
+
+/// The kernels take sequence breakers of as many tokens as requests may have: a head and a tail.
+const _: () = assert!(SequenceBreakers::MAX_TOKENS == MAX_TAIL as usize + 1);
 
 /// The tables that the kernels of the sampler chain read, made of parameters that [`Sampling::check`] has accepted.
 pub(super) fn sampler_tables(sampling: &Sampling, vocabulary: u32, context: u32) -> SamplerTables {
