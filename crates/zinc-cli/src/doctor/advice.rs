@@ -23,18 +23,18 @@ const EXACT_CLOCK_US: f64 = 5.0;
 
 /// A decision of zinc, with its reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Choice {
+pub(crate) struct Decision {
     pub(crate) what: &'static str,
     pub(crate) choice: String,
     pub(crate) why: String,
 }
 
 /// The decisions that zinc makes on the device, unless flags say otherwise.
-pub(super) fn choices(findings: &Findings<'_>) -> Vec<Choice> {
+pub(super) fn choices(findings: &Findings<'_>) -> Vec<Decision> {
     let Findings { plan, seam, tuning, .. } = findings;
     let adapter = &plan.adapter;
     let subgroup = &adapter.subgroup;
-    let choice = |what, choice: String, why: String| Choice { what, choice, why };
+    let choice = |what, choice: String, why: String| Decision { what, choice, why };
     vec![
         choice("device", format!("{}: {}", adapter.index, adapter.name), why_device(findings)),
         choice("subgroups", format!("{} lanes", plan.subgroup_width), {

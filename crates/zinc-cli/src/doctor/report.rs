@@ -4,7 +4,7 @@ use serde::Serialize;
 use zinc_kernels::Tuning;
 use zinc_vk::{AdapterFacts, AdapterKind, DevicePlan, HeapReport, Validation};
 
-use super::advice::{self, Choice};
+use super::advice::{self, Decision};
 use super::costs::Costs;
 use super::estimate::ModelReport;
 use super::seam::{Drive, SeamTable};
@@ -49,7 +49,7 @@ pub(crate) struct Report {
     pub(crate) seam: Option<SeamTable>,
     /// `None` if it could not be measured.
     pub(crate) bandwidth_bytes_per_s: Option<f64>,
-    pub(crate) choices: Vec<Choice>,
+    pub(crate) choices: Vec<Decision>,
     pub(crate) model: Option<ModelReport>,
     pub(crate) warnings: Vec<String>,
 }
