@@ -43,6 +43,7 @@ impl std::fmt::Display for ModelCall {
 
 /// An error of the scheduler. It is `Clone` because a broken model is reported to every request that waits for it.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The depth of the window is outside its range.
     #[error("in-flight depth {depth} is outside {min}..={max}; 1 waits for every step, 4 is the default")]
