@@ -29,7 +29,7 @@ fn run(gpu: &Gpu, model: &DeviceModel, ops: &[Op], state: &StepState, read: &[Ve
     let sizes: Vec<u64> = read.iter().flatten().map(|array| model.activation(*array).2).collect();
     let readback = Buffer::new(device, "arrays", sizes.iter().sum(), Placement::Readback).expect("a buffer");
     let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "step").expect("a recording");
-    recording.keep(step_state.clone());
+    recording.keep(step_state);
     let plan = StepPlan { ops: ops.to_vec(), kind: PlanKind::Decode, batch: 1 };
     let (mut behind_op, mut at) = (read.iter(), 0);
     let mut copy = |recording: &mut RecordingBuilder| {
