@@ -1,57 +1,21 @@
-//! One answer, from the request to the last character: what `zinc run` and `zinc chat` share.
+//! Printing one answer as it comes: what `zinc run` and `zinc chat` share.
 
-use zinc_model::tokenizer::{Released, StopMatcher};
-use zinc_sched::{Completion, Event, FinishReason, Generation, Request};
+use zinc_engine::{Answer, AnswerEvent, AnswerRules, AnswerStream, LoadedModel};
+use zinc_sched::Completion;
 
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
-use crate::session::Session;
 
-/// An answer that has ended.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    /// All of its text, up to the stop string if there was one.
-    pub(crate) text: String,
-    /// Why it ended.
-    pub(crate) ending: Ending,
-    /// What it took.
-    pub(crate) completion: Completion,
-}
-
-/// Why an answer ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// The model ended it, it came to a stop string, or its constraint is met.
-    Stop,
-    /// It has as many tokens as were asked for.
-    Length,
-    /// The context is full.
-    ContextFull,
-    /// Ctrl-C.
-    Interrupted,
-}
-
-impl From<FinishReason> for Ending {
-    fn from(reason: FinishReason) -> Self {
-        match reason {
-            FinishReason::Stop { .. } | FinishReason::Complete => Self::Stop,
-            FinishReason::Length => Self::Length,
-            FinishReason::ContextFull => Self::ContextFull,
-            FinishReason::Cancelled => Self::Interrupted,
-        }
-    }
-}
-
-/// Generates an answer and prints it to stdout as it comes, up to the first stop string, with a newline after it. A stop string and
-/// Ctrl-C cancel the generation, which ends within a step.
+/// Generates an answer and prints it to stdout as it comes, with a newline after it. Ctrl-C cancels the generation, which ends within a
+/// step.
 ///
 /// # Errors
 /// A request that is refused, an engine that fails, or stdout.
-pub(crate) fn stream(session: &Session, request: Request, stops: StopMatcher) -> Result<Answer> {
+pub(crate) fn print(model: &LoadedModel, rules: &AnswerRules, prompt: Vec<u32>) -> Result<Answer> {
     interrupt::install()?;
-    let generation = session.handle.generate(request)?;
-    let answer = interrupt::during(&generation.cancel_handle(), || print_tokens(session, generation, stops));
+    let stream = model.answer(rules, prompt)?;
+    let answer = interrupt::during(&stream.cancel_handle(), || print_pieces(stream));
     // Whatever was printed, what follows starts on a new line.
     let newline =
         if matches!(answer, Err(Error::OutputClosed | Error::Output(_))) { Ok(()) } else { output::stdout("\n") };
@@ -59,37 +23,12 @@ pub(crate) fn stream(session: &Session, request: Request, stops: StopMatcher) ->
     newline.map(|()| answer)
 }
 
-fn print_tokens(session: &Session, generation: Generation, mut stops: StopMatcher) -> Result<Answer> {
-    let cancel = generation.cancel_handle();
-    let mut stream = session.host.tokenizer.stream();
-    let mut text = String::new();
-    // Says whether a stop string was found.
-    let mut print = |released: Released| {
-        text.push_str(&released.text);
-        let printed = if released.text.is_empty() { Ok(()) } else { output::stdout(&released.text) };
-        printed.map(|()| released.stop.is_some())
-    };
-    let mut is_stopped = false;
-    for event in generation {
-        match event {
-            // A control token in the middle of an answer is none of its text.
-            Event::Token(token) if session.host.tokenizer.is_control(token.id) => {}
-            Event::Token(token) => {
-                if print(stops.push(&stream.push(token.id)))? {
-                    // A Ctrl-C that came before stays one.
-                    is_stopped = !cancel.is_cancelled();
-                    cancel.cancel();
-                }
-            }
-            Event::Finished(completion) => {
-                let held_back = [stops.push(&stream.finish()), stops.finish()];
-                for released in held_back {
-                    is_stopped |= print(released)? && completion.reason != FinishReason::Cancelled;
-                }
-                let ending = if is_stopped { Ending::Stop } else { completion.reason.into() };
-                return Ok(Answer { text, ending, completion });
-            }
-            Event::Failed(error) => return Err(error.into()),
+fn print_pieces(stream: AnswerStream) -> Result<Answer> {
+    for event in stream {
+        match event? {
+            AnswerEvent::Text(piece) => output::stdout(&piece)?,
+            AnswerEvent::Ended(answer) => return Ok(answer),
+            _ => {}
         }
     }
     Err(zinc_sched::Error::Stopped.into())

@@ -27,7 +27,7 @@ pub(crate) use bench::{BenchArgs, BenchControl, BenchSampler, BenchSync, Fill, T
 pub(crate) use constraint::ConstraintArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use sampling::{DEFAULT_BREAKERS, DEFAULTS, SamplingArgs, Seed, every_stage};
-pub(crate) use speculation::{DraftArgs, NGRAMS};
+pub(crate) use speculation::DraftArgs;
 pub(crate) use trace::TraceArgs;
 
 /// Flags of several letters behind one dash, and what they stand for.

@@ -4,10 +4,9 @@ use std::env;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zinc_vk::{AdapterFacts, Device, DevicePlan, DeviceSelector, Instance, InstanceOptions, Validation, Wants};
+use zinc_vk::{AdapterFacts, DevicePlan, DeviceSelector, Instance, InstanceOptions, Validation, Wants};
 
 use crate::error::{Error, Result};
-use crate::output;
 
 /// `on` runs everything under the validation layer; a message of it makes the command fail.
 const VALIDATION_VARIABLE: &str = "ZINC_VALIDATION";
@@ -40,22 +39,10 @@ pub(crate) fn asked_layers() -> String {
     LAYER_VARIABLES.iter().filter_map(|name| env::var(name).ok()).collect::<Vec<_>>().join(",")
 }
 
-/// Chooses a device, tells the user what is good to know about it, and opens it.
-///
-/// # Errors
-/// No device, none that answers to `selector`, or none that can be used.
-pub(crate) fn open_device(vulkan: &Arc<Instance>, selector: Option<DeviceSelector>) -> Result<Arc<Device>> {
-    let plan = choose(&vulkan.adapters()?, selector)?;
-    for notice in &plan.notices {
-        output::notice(&notice.to_string());
-    }
-    Ok(Device::open(vulkan, &plan)?)
-}
-
 /// Chooses a device.
 ///
 /// # Errors
-/// As [`open_device`].
+/// No device, none that answers to `selector`, or none that can be used.
 pub(crate) fn choose(adapters: &[AdapterFacts], selector: Option<DeviceSelector>) -> Result<DevicePlan> {
     let wants = selector.map_or_else(Wants::default, |selector| Wants::default().with_device(selector));
     let plan = DevicePlan::choose(adapters, &wants)?;
@@ -68,17 +55,17 @@ pub(crate) fn choose(adapters: &[AdapterFacts], selector: Option<DeviceSelector>
 /// Fails if the validation layer had something to say.
 ///
 /// # Errors
-/// [`Error::Validation`] with the first message.
+/// [`zinc_engine::Error::Validation`] with the first message.
 pub(crate) fn check_validation(vulkan: &Instance) -> Result<()> {
     let messages = vulkan.validation_messages();
     match messages.first() {
         None => Ok(()),
-        Some(first) => Err(Error::Validation { count: messages.len(), first: first.clone() }),
+        Some(first) => Err(zinc_engine::Error::Validation { count: messages.len(), first: first.clone() }.into()),
     }
 }
 
 /// Where compiled pipelines are kept between runs; `None` where the system has no place for it.
-fn cache_directory() -> Option<PathBuf> {
+pub(crate) fn cache_directory() -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute);
     let base = base.or_else(|| absolute(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;

@@ -70,41 +70,9 @@ pub(crate) enum Error {
         /// Size of the vocabulary.
         vocabulary: usize,
     },
-    /// A draft model whose ids mean something else.
-    #[error(
-        "{} has {draft} tokens and the model {target}{}; a draft model needs the same vocabulary",
-        path.display(),
-        different.map_or(String::new(), |id| format!(", and they differ at id {id}"))
-    )]
-    DraftVocabulary {
-        /// The draft model's file.
-        path: PathBuf,
-        /// Tokens of its vocabulary.
-        draft: u32,
-        /// Tokens of the model's.
-        target: u32,
-        /// The first id that differs, if any does.
-        different: Option<u32>,
-    },
-    /// The model has no chat template, where one is needed.
-    #[error("the model has no chat template; `zinc run --raw` continues a text without one")]
-    NoTemplate,
-    /// The prompt and the context.
-    #[error("the prompt has {prompt} tokens and the context holds {context}; shorten it or raise -c")]
-    PromptTooLong {
-        /// Tokens of the prompt.
-        prompt: usize,
-        /// Tokens of the context.
-        context: u32,
-    },
-    /// The validation layer had something to say.
-    #[error("the Vulkan validation layer reported {count} messages, the first: {first}")]
-    Validation {
-        /// How many.
-        count: usize,
-        /// The first.
-        first: String,
-    },
+    /// From opening a model, or from an answer of it.
+    #[error(transparent)]
+    Engine(#[from] zinc_engine::Error),
     /// From the model's file, tokenizer or template.
     #[error(transparent)]
     Model(#[from] zinc_model::Error),
@@ -122,15 +90,29 @@ impl Error {
         Self::Usage { message: message.into() }
     }
 
-    /// 0 for what is no failure, 2 for usage, 130 for Ctrl-C as shells have it, 1 for everything else.
+    /// 0 for what is no failure, 2 for usage and for constraints that cannot be used, 130 for Ctrl-C as shells have it, 1 for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::OutputClosed => ExitCode::SUCCESS,
             // Help that nobody asked for, where the command is missing, has status 2.
             Self::Help(help) => u8::try_from(help.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from),
-            Self::Usage { .. } => ExitCode::from(2),
+            Self::Usage { .. } | Self::Engine(zinc_engine::Error::Constraint(_)) => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(INTERRUPTED),
             _ => ExitCode::FAILURE,
+        }
+    }
+}
+
+impl Error {
+    /// Which flag helps, where one does: the libraries know no flags.
+    fn advice(&self) -> &'static str {
+        let Self::Engine(error) = self else {
+            return "";
+        };
+        match error {
+            zinc_engine::Error::NoTemplate => "; `zinc run --raw` continues a text without one",
+            zinc_engine::Error::Scheduler(zinc_sched::Error::PromptTooLong { .. }) => " with -c",
+            _ => "",
         }
     }
 }
@@ -146,7 +128,7 @@ pub(crate) fn report(error: &Error) {
             let _ = help.print();
         }
         Error::OutputClosed | Error::Interrupted => {}
-        _ => output::stderr_line(&format!("error: {}", one_line(&error.to_string()))),
+        _ => output::stderr_line(&format!("error: {}{}", one_line(&error.to_string()), error.advice())),
     }
 }
 

@@ -1,9 +1,9 @@
 //! The `zinc` command.
 //!
-//! `args` says what can be asked, `commands` does it with one file per command, `session` opens a model on a device, `sampler` and
-//! `answer` have it say something, `bench` measures it, `doctor` measures the device, `trace` draws what a run has recorded, `synth`
-//! makes up model files, `error` turns what goes wrong into one line and an exit status. Nothing depends on this crate; it alone
-//! prints, reads flags and environment variables, and exits.
+//! `args` says what can be asked, `commands` does it with one file per command, `options` turns flags into the options of zinc-engine,
+//! which opens a model and has it answer, `opening` and `answer` show that, `bench` measures it, `doctor` measures the device, `trace`
+//! draws what a run has recorded, `synth` makes up model files, `error` turns what goes wrong into one line and an exit status. Nothing
+//! depends on this crate; it alone prints, reads flags and environment variables, and exits.
 
 mod answer;
 mod args;
@@ -14,10 +14,11 @@ mod device;
 mod doctor;
 mod error;
 mod interrupt;
+mod opening;
+mod options;
 mod output;
 mod prompt;
 mod sampler;
-mod session;
 mod synth;
 mod trace;
 

@@ -51,9 +51,9 @@ pub(crate) fn progress_bytes(total: u64, what: &'static str) -> ProgressBar {
     progress(total, what, "{msg} [{bar:32}] {bytes} of {total_bytes} ({bytes_per_sec})")
 }
 
-/// A progress bar over steps whose number comes later; hidden where stderr is not a terminal.
-pub(crate) fn progress_steps(what: impl Into<Cow<'static, str>>) -> ProgressBar {
-    progress(0, what, "{msg} [{bar:32}] {pos} of {len}")
+/// A progress bar over steps, whose number may come later; hidden where stderr is not a terminal.
+pub(crate) fn progress_steps(total: u64, what: impl Into<Cow<'static, str>>) -> ProgressBar {
+    progress(total, what, "{msg} [{bar:32}] {pos} of {len}")
 }
 
 fn progress(total: u64, what: impl Into<Cow<'static, str>>, template: &str) -> ProgressBar {

@@ -1,13 +1,10 @@
-//! From what a user wrote to token ids.
+//! The texts that a user gives: on the command line, in files, on stdin.
 
 use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::Path;
 
-use serde_json::{Value, json};
-use zinc_model::{ChatInput, ChatTemplate, Tokenizer};
-
-use crate::args::{JsonObject, TextArgs};
+use crate::args::TextArgs;
 use crate::error::{Error, Result};
 
 /// What becomes of a newline at the end of a file or of stdin.
@@ -62,32 +59,6 @@ fn without_newline(mut text: String) -> String {
     text
 }
 
-/// The messages of a conversation that a user has just opened.
-pub(crate) fn first_messages(system: Option<&str>, user: &str) -> Vec<Value> {
-    let system = system.map(|text| json!({ "role": "system", "content": text }));
-    system.into_iter().chain([json!({ "role": "user", "content": user })]).collect()
-}
-
-/// The ids of a conversation up to where the assistant answers.
-///
-/// # Errors
-/// A template that fails or refuses the messages.
-pub(crate) fn conversation_ids(
-    tokenizer: &Tokenizer,
-    template: &ChatTemplate,
-    messages: &[Value],
-    kwargs: Option<&JsonObject>,
-) -> Result<Vec<u32>> {
-    let input = ChatInput {
-        messages: Value::Array(messages.to_vec()),
-        tools: None,
-        kwargs: kwargs.cloned().unwrap_or_default(),
-        add_generation_prompt: true,
-    };
-    // Not rendered and then tokenised: what a user wrote must not become a control token.
-    Ok(template.encode(&input, tokenizer)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,11 +70,5 @@ mod tests {
         {
             assert_eq!(without_newline(text.to_owned()), expected, "{text:?}");
         }
-    }
-
-    #[test]
-    fn a_system_message_comes_first() {
-        assert_eq!(first_messages(None, "hi"), [json!({"role": "user", "content": "hi"})]);
-        assert_eq!(first_messages(Some("Be brief."), "hi")[0], json!({"role": "system", "content": "Be brief."}));
     }
 }

@@ -16,7 +16,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("zinc-kernels", &["zinc-vk"]),
     ("zinc-model", &["zinc-vk", "zinc-kernels"]),
     ("zinc-sched", &["zinc-vk", "zinc-kernels", "zinc-model"]),
-    ("zinc-cli", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched"]),
+    ("zinc-engine", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched"]),
+    ("zinc-cli", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched", "zinc-engine"]),
     // xtask makes what the crates need, so it cannot need them.
     ("xtask", &[]),
 ];

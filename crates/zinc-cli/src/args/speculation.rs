@@ -5,9 +5,6 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use zinc_sched::SpeculationMode;
 
-/// How many of the last tokens must have occurred before for a look-up: the longest match wins.
-pub(crate) const NGRAMS: std::ops::RangeInclusive<u32> = 2..=4;
-
 /// What drafts.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DraftArgs {

@@ -121,8 +121,10 @@ mod tests {
 
     #[test]
     fn no_memory_is_left_behind() {
-        let vulkan = crate::device::open_vulkan().unwrap();
-        let device = crate::device::open_device(&vulkan, None).unwrap();
+        let options = crate::options::device_options(None).unwrap();
+        let zinc_engine::Place::Vulkan { device, .. } = zinc_engine::Place::open(&options, &mut |_| {}).unwrap() else {
+            panic!("the interpreter was not asked for");
+        };
         let ours = || device.memory_report().heaps.iter().map(|heap| heap.ours).sum::<u64>();
         let before = ours();
         let bandwidth = read_bandwidth(&device).unwrap();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
+use zinc_engine::ModelFile;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::{Cost, Sizes};
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
@@ -24,7 +25,6 @@ use super::plan::{Drive, Test, Work};
 use crate::args::{self, BenchArgs, BenchSampler, Fill};
 use crate::error::{Error, Result};
 use crate::output;
-use crate::sampler;
 
 /// The seed of prompts and of sampling, so that each run of the program measures the same tokens.
 const SEED: u64 = 0;
@@ -94,7 +94,7 @@ impl<'a> Bench<'a> {
     pub(crate) fn new(
         model: DeviceModel,
         draft_source: Option<DraftSource>,
-        tokenizer: &'a Tokenizer,
+        file: &'a ModelFile,
         args: &'a BenchArgs,
         context: u32,
     ) -> Result<Self> {
@@ -103,8 +103,16 @@ impl<'a> Bench<'a> {
         // There is one token more than the context holds, for the token that a generation begins with.
         let tokens = (0..=context).map(|_| (random.next_u64() % vocabulary) as u32).collect();
         let mut sampling = sampling(args.sampler);
-        sampler::set_breakers(&mut sampling, &args::DEFAULT_BREAKERS, tokenizer)?;
-        Ok(Self { model: Arc::new(model), draft_source, tokenizer, args, sampling, kv: KvCache::new(), tokens })
+        file.set_breakers(&mut sampling, &args::DEFAULT_BREAKERS)?;
+        Ok(Self {
+            model: Arc::new(model),
+            draft_source,
+            tokenizer: file.tokenizer(),
+            args,
+            sampling,
+            kv: KvCache::new(),
+            tokens,
+        })
     }
 
     /// Fills the cache with the first `depth` tokens.
@@ -121,7 +129,7 @@ impl<'a> Bench<'a> {
         }
         let held = self.kv.reusable(&self.tokens);
         if depth > held {
-            let progress = output::progress_steps("filling the context");
+            let progress = output::progress_steps(0, "filling the context");
             progress.set_length(depth.into());
             let mut engine = self.engine(Drive::TIMELINE, Tracing::Off)?;
             let mut end = held;
@@ -148,7 +156,7 @@ impl<'a> Bench<'a> {
         let warm_ups = u32::from(!self.args.no_warmup);
         let (mut samples_ns, mut host_ns, mut hashes) = (Vec::new(), 0.0, Vec::new());
         let mut speculation_stats = SpeculationStats::default();
-        let progress = output::progress_steps(what);
+        let progress = output::progress_steps(0, what);
         progress.set_length(u64::from(warm_ups + self.args.repetitions));
         for repetition in 0..warm_ups + self.args.repetitions {
             engine.roll_back(test.depth);
@@ -301,7 +309,7 @@ pub(crate) fn sampling(sampler: BenchSampler) -> Sampling {
 
 /// Turns each token into text, as a program that uses zinc would.
 struct Reader<'t> {
-    stream: DecodeStream<'t>,
+    stream: DecodeStream<&'t Tokenizer>,
 }
 
 impl<'t> Reader<'t> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use zinc_engine::{ContextSize, DraftOptions, ModelFile, Place};
 use zinc_sched::adapter::Sync;
 use zinc_vk::{Device, Error as VulkanError};
 
@@ -16,40 +17,34 @@ use crate::bench::plan::{BenchPlan, Drive, Purpose, Test, Work};
 use crate::bench::profile::Profile;
 use crate::bench::report::{self, Row, Settings, Subject};
 use crate::bench::table::Table;
-use crate::device;
 use crate::error::{Error, Result};
-use crate::session::HostModel;
-use crate::{demo, output};
+use crate::opening::Opening;
+use crate::{demo, options, output};
 
 /// Steps that a profile is the mean of, where the context has room for them.
 const PROFILE_STEPS: u32 = 16;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
-    let selector = match &args.device {
-        Some(args::Device::Interpreter) => {
-            return Err(Error::usage("the interpreter has no speed worth measuring; --device takes a Vulkan device"));
-        }
-        Some(args::Device::Vulkan(selector)) => Some(selector.clone()),
-        None => None,
-    };
     let plan = BenchPlan::new(args)?;
     let models = match &args.models[..] {
         [] => vec![demo::resolve(None)?],
         models => models.to_vec(),
     };
-    let vulkan = device::open_vulkan()?;
-    let device = device::open_device(&vulkan, selector)?;
+    let mut opening = Opening::new();
+    let place = Place::open(&options::device_options(args.device.as_ref())?, &mut |event| opening.show(event))?;
+    let Place::Vulkan { device, .. } = &place else {
+        return Err(Error::usage("the interpreter has no speed worth measuring; --device takes a Vulkan device"));
+    };
     // Before a model takes the memory.
-    let bandwidth = bandwidth(&device)?;
+    let bandwidth = bandwidth(device)?;
     let mut printer = Printer::new(args.output, Table::new(&plan, args.act));
     for path in &models {
-        measure_model(args, &plan, path, &device, bandwidth, &mut printer)?;
+        measure_model(args, &plan, path, device, bandwidth, &mut opening, &mut printer)?;
         // The last submission holds the model's memory, which the next one needs.
         device.compute_queue().collect()?;
     }
-    printer.finish(&footnotes(args, &plan, &device, bandwidth))?;
-    drop(device);
-    device::check_validation(&vulkan)
+    printer.finish(&footnotes(args, &plan, device, bandwidth))?;
+    Ok(place.check_validation()?)
 }
 
 /// Bytes a second; `None` where there is no memory to measure with.
@@ -70,14 +65,19 @@ fn measure_model(
     path: &Path,
     device: &Arc<Device>,
     bandwidth: Option<f64>,
+    opening: &mut Opening,
     printer: &mut Printer,
 ) -> Result<()> {
-    let host = HostModel::open_for(path, plan.context, &args.cache)?;
-    let subject = subject(args, path, &host, device, bandwidth);
+    let mut show = |event| opening.show(event);
+    let context = ContextSize::Tokens(plan.context);
+    let file = ModelFile::open(path, &options::file_options_for(context, &args.cache), &mut show)?;
+    let subject = subject(args, path, &file, device, bandwidth);
     let act = args.act.into();
-    let draft_source = host.draft_source(&args.draft, device, act)?;
-    let loaded = host.load_onto(device, act, args.draft.batch())?;
-    let mut bench = Bench::new(loaded, draft_source, &host.tokenizer, args, plan.context)?;
+    let draft = options::draft_options(&args.draft);
+    let draft_source = draft.as_ref().map(|draft| file.draft_source(draft, device, act, &mut show)).transpose()?;
+    let batch = draft.as_ref().map_or(1, DraftOptions::batch);
+    let loaded = file.load_weights(device, act, batch, &mut show)?;
+    let mut bench = Bench::new(loaded, draft_source, &file, args, plan.context)?;
     for &depth in &plan.depths {
         bench.fill(depth)?;
         for &work in &plan.works {
@@ -152,8 +152,8 @@ fn compare(purpose: Purpose, rows: &[Row], printer: &mut Printer) {
     }
 }
 
-fn subject(args: &BenchArgs, path: &Path, host: &HostModel, device: &Device, bandwidth: Option<f64>) -> Subject {
-    let tensors = &host.model.weights.tensors;
+fn subject(args: &BenchArgs, path: &Path, file: &ModelFile, device: &Device, bandwidth: Option<f64>) -> Subject {
+    let tensors = &file.model().weights.tensors;
     let parameters = tensors.iter().map(|tensor| tensor.elements()).sum();
     let bytes_of =
         |format| tensors.iter().filter(|tensor| tensor.format == format).map(|tensor| tensor.bytes).sum::<u64>();
@@ -161,8 +161,8 @@ fn subject(args: &BenchArgs, path: &Path, host: &HostModel, device: &Device, ban
     let format = format.map_or("", |format| format.name());
     Subject {
         file: path.display().to_string(),
-        kind: format!("{} {} {format}", host.model.config.architecture, output::parameters(parameters)),
-        bytes: host.model.weights.bytes(),
+        kind: format!("{} {} {format}", file.model().config.architecture, output::parameters(parameters)),
+        bytes: file.model().weights.bytes(),
         parameters,
         device: device.facts().name.clone(),
         cache_type_k: args::word(&args.cache.cache_type_k),

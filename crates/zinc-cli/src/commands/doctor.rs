@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use zinc_engine::Estimate;
 use zinc_kernels::Pipelines;
 use zinc_vk::{Device, Error as VulkanError};
 
@@ -10,7 +11,7 @@ use crate::bench::bandwidth::read_bandwidth;
 use crate::doctor::report::{Findings, Report};
 use crate::doctor::{Probe, costs, seam};
 use crate::error::{Error, Result};
-use crate::{device, output, session};
+use crate::{device, options, output};
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
     let selector = match &args.device {
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
     let bandwidth = bandwidth(&device)?;
     let probe = Probe::new(&device)?;
     let costs = costs::measure(&probe)?;
-    let progress = output::progress_steps("measuring");
+    let progress = output::progress_steps(0, "measuring");
     let seam = seam::measure(&probe, costs.dispatch_barrier_us, &mut |done, total| {
         progress.set_length(total as u64);
         progress.set_position(done as u64);
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
     progress.finish_and_clear();
 
     let model = args.model.as_ref().map(|path| {
-        let estimate = session::estimate(path, &args.cache).map_err(|error| error.to_string());
+        let estimate = Estimate::of_file(path, &options::file_options(&args.cache)).map_err(|error| error.to_string());
         (path.display().to_string(), estimate)
     });
     let report = Report::new(&Findings {

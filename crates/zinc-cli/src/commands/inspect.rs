@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
+use zinc_engine::Estimate;
 use zinc_model::gguf::{self, Array, Value};
 
 use crate::args::{Format, InspectArgs};
 use crate::error::Result;
-use crate::session::{self, Estimate};
-use crate::{demo, output};
+use crate::{demo, options, output};
 
 /// Arrays in the metadata are cut to this many elements: a vocabulary has hundreds of thousands.
 const ARRAY_ELEMENTS: usize = 8;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<()> {
     let given = args.file.as_deref().or(args.model.model.as_deref());
     let path = demo::resolve(given)?;
     let file = gguf::File::open(&path)?;
-    let estimate = session::estimate(&path, &args.cache);
+    let estimate = Estimate::of_file(&path, &options::file_options(&args.cache));
     let (run, obstacle) = match estimate {
         Ok(estimate) => (Some(RunRow::from(&estimate)), None),
         Err(error) => (None, Some(error.to_string())),

@@ -4,12 +4,14 @@ use std::fmt::Write as _;
 use std::fs;
 
 use serde::Serialize;
+use zinc_engine::{ModelFile, Place};
+use zinc_model::Tokenizer;
 
 use crate::args::{Format, LogitsArgs};
 use crate::commands::devices;
 use crate::error::{Error, Result};
-use crate::session::{self, HostModel};
-use crate::{demo, output};
+use crate::opening::Opening;
+use crate::{demo, options, output};
 
 #[derive(Serialize)]
 struct Position {
@@ -31,12 +33,17 @@ pub(crate) fn run(args: &LogitsArgs) -> Result<()> {
     if args.device.list_devices {
         return devices::list(Format::Text);
     }
-    let host = HostModel::open(&demo::resolve(args.model.model.as_deref())?, &args.cache)?;
-    let vocabulary = host.model.config.n_vocab as usize;
+    let mut opening = Opening::new();
+    let mut show = |event| opening.show(event);
+    let path = demo::resolve(args.model.model.as_deref())?;
+    let file = ModelFile::open(&path, &options::file_options(&args.cache), &mut show)?;
+    let vocabulary = file.model().config.n_vocab as usize;
     check_ids(&args.ids, vocabulary)?;
-    host.check_prompt(&args.ids)?;
+    file.check_prompt(&args.ids)?;
+    let place = Place::open(&options::device_options(args.device.device.as_ref())?, &mut show)?;
     let mut logits = Vec::with_capacity(args.ids.len() * vocabulary);
-    session::logits(&host, &args.ids, &args.device, &mut |_, row| logits.extend_from_slice(row))?;
+    let act = args.device.act.into();
+    file.score(&place, act, &args.ids, &mut |_, row| logits.extend_from_slice(row), &mut show)?;
     if let Some(path) = &args.raw {
         let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
         fs::write(path, bytes).map_err(|source| Error::Write { path: path.clone(), source })?;
@@ -48,7 +55,7 @@ pub(crate) fn run(args: &LogitsArgs) -> Result<()> {
         .chunks_exact(vocabulary)
         .zip(&args.ids)
         .enumerate()
-        .map(|(position, (row, &id))| Position { position, id, top: top(&host, row, args.top) })
+        .map(|(position, (row, &id))| Position { position, id, top: top(file.tokenizer(), row, args.top) })
         .collect();
     match args.format.format() {
         Format::Json => output::stdout_json(&positions),
@@ -63,9 +70,9 @@ fn check_ids(ids: &[u32], vocabulary: usize) -> Result<()> {
     }
 }
 
-fn top(host: &HostModel, row: &[f32], count: usize) -> Vec<Candidate> {
+fn top(tokenizer: &Tokenizer, row: &[f32], count: usize) -> Vec<Candidate> {
     let candidates = ranked(row).into_iter().take(count);
-    candidates.map(|id| Candidate { id, logit: row[id as usize], piece: host.tokenizer.decode_inside(&[id]) }).collect()
+    candidates.map(|id| Candidate { id, logit: row[id as usize], piece: tokenizer.decode_inside(&[id]) }).collect()
 }
 
 /// Ids by falling logit, equal ones by id; values that are not numbers come first, so that they are seen.

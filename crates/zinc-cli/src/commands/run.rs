@@ -1,63 +1,77 @@
 //! `zinc run`: one prompt, one answer.
 
+use std::time::Instant;
+
+use zinc_engine::{Answer, AnswerRules, Conversation, Ending, ModelFile, Place};
 use zinc_model::Special;
 use zinc_sched::Tracing;
 
-use crate::answer::{self, Ending};
 use crate::args::{self, Format, RunArgs};
 use crate::commands::devices;
 use crate::error::{Error, Result};
+use crate::opening::Opening;
 use crate::prompt::{self, Newline};
-use crate::sampler::Sampler;
-use crate::session::HostModel;
 use crate::trace::{self, Taken};
-use crate::{demo, output};
+use crate::{answer, demo, options, output};
 
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     if args.engine.device.list_devices {
         return devices::list(Format::Text);
     }
-    let sampler = Sampler::new(&args.generation)?;
-    let host = HostModel::open(&demo::resolve(args.model.model.as_deref())?, &args.engine.cache)?;
-    let sampler = sampler.for_model(&host)?;
-    let text = prompt::read_text(&args.text, Newline::DropLast)?;
-    let ids = prompt_ids(args, &host, &text)?;
-    host.check_prompt(&ids)?;
+    let trace = if args.measure.trace.is_some() { Tracing::On } else { Tracing::Off };
+    let mut answers = options::answer_options(&args.generation)?;
+    answers.trace = trace;
+    let mut opening = Opening::new();
+    let mut show = |event| opening.show(event);
+    let path = demo::resolve(args.model.model.as_deref())?;
+    let file = ModelFile::open(&path, &options::file_options(&args.engine.cache), &mut show)?;
+    let rules = answers.for_model(&file)?;
+    let prompt = prompt_ids(args, &file, &prompt::read_text(&args.text, Newline::DropLast)?)?;
 
-    let tracing = if args.measure.trace.is_some() { Tracing::On } else { Tracing::Off };
-    let session = host.load(&args.engine, args.measure.host_work, tracing)?;
-    let request = sampler.request(&session.host, ids, tracing);
-    let answer = answer::stream(&session, request, sampler.stop_matcher())?;
+    let start = Instant::now();
+    let place = Place::open(&options::device_options(args.engine.device.device.as_ref())?, &mut show)?;
+    let load = options::load_options(&args.engine, args.measure.host_work, trace);
+    let model = file.load(&place, &load, &mut show)?;
+    let load = start.elapsed();
+    let answer = answer::print(&model, &rules, prompt)?;
 
-    output::stderr_line(&format!("load:       {:>26.1} ms", session.load.as_secs_f64() * 1e3));
-    output::stderr_line(&answer::summary(&answer.completion));
-    if sampler.is_random() {
-        output::stderr_line(&format!("seed:       {}", sampler.seed()));
-    }
+    output::stderr_line(&format!("load:       {:>26.1} ms", load.as_secs_f64() * 1e3));
+    tell(&answer, &rules);
     if let Some(path) = &args.measure.trace {
         let taken = Taken {
             sync: &args::word(&args.engine.sync),
             depth: args.engine.depth.get(),
             host_work: args.measure.host_work,
-            device: &session.device,
+            device: place.name(),
         };
         trace::write(path, &taken.document(&answer.completion))?;
     }
-    session.close()?;
+    model.close()?;
     match answer.ending {
-        Ending::Interrupted => Err(Error::Interrupted),
+        Ending::Cancelled => Err(Error::Interrupted),
         Ending::ContextFull => {
             output::notice("the answer ends because the context is full; -c raises it");
             Ok(())
         }
-        Ending::Stop | Ending::Length => Ok(()),
+        _ => Ok(()),
     }
 }
 
-fn prompt_ids(args: &RunArgs, host: &HostModel, text: &str) -> Result<Vec<u32>> {
-    if args.raw {
-        return Ok(host.tokenizer.encode_prompt(text, Special::Parse)?);
+/// Tells what an answer took.
+fn tell(answer: &Answer, rules: &AnswerRules) {
+    output::stderr_line(&answer::summary(&answer.completion));
+    if rules.is_random() {
+        output::stderr_line(&format!("seed:       {}", rules.seed()));
     }
-    let messages = prompt::first_messages(args.chat.system_prompt.as_deref(), text);
-    prompt::conversation_ids(&host.tokenizer, &host.template()?, &messages, args.chat.chat_template_kwargs.as_ref())
+}
+
+/// The ids of the text itself, or of a conversation that it opens.
+fn prompt_ids(args: &RunArgs, file: &ModelFile, text: &str) -> Result<Vec<u32>> {
+    if args.raw {
+        return Ok(file.text_prompt(text, Special::Parse)?);
+    }
+    let mut conversation = Conversation::new(args.chat.system_prompt.as_deref());
+    conversation.say(text);
+    let kwargs = args.chat.chat_template_kwargs.clone().unwrap_or_default();
+    Ok(file.chat_prompt(&file.template()?, &conversation.input(kwargs))?)
 }

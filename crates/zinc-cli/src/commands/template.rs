@@ -7,11 +7,11 @@ use zinc_model::{ChatInput, gguf};
 
 use crate::args::TemplateArgs;
 use crate::error::{Error, Result};
-use crate::{demo, output, prompt, session};
+use crate::{demo, output, prompt};
 
 pub(crate) fn run(args: &TemplateArgs) -> Result<()> {
     let file = gguf::File::open(demo::resolve(args.model.model.as_deref())?)?;
-    let template = session::chat_template(&file)?;
+    let template = zinc_engine::chat_template(&file)?;
     let input = ChatInput {
         messages: read_array(&args.messages)?,
         tools: args.tools.as_deref().map(read_array).transpose()?,

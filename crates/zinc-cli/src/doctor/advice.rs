@@ -271,7 +271,7 @@ mod tests {
     use super::super::recorded::{h100, lavapipe, r9700};
     use super::super::report::tests::{findings, heaps, plan};
     use super::*;
-    use crate::session::Estimate;
+    use zinc_engine::Estimate;
 
     fn warned(facts: &AdapterFacts, change: impl FnOnce(&mut Findings<'_>)) -> Vec<String> {
         let (plan, heaps) = (plan(facts.clone()), heaps(facts));

@@ -4,7 +4,7 @@ use serde::Serialize;
 use zinc_model::plan::Cost;
 
 use super::costs::Costs;
-use crate::session::Estimate;
+use zinc_engine::Estimate;
 
 /// A file whose speed is estimated.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -9,7 +9,7 @@ use super::costs::Costs;
 use super::estimate::ModelReport;
 use super::seam::{Drive, SeamTable};
 use super::text;
-use crate::session::Estimate;
+use zinc_engine::Estimate;
 
 /// The layer that emulates timeline semaphores on drivers without them.
 const EMULATION_LAYER: &str = "VK_LAYER_KHRONOS_timeline_semaphore";

@@ -186,7 +186,7 @@ mod tests {
     use super::super::recorded::h100;
     use super::super::report::Report;
     use super::super::report::tests::{findings, heaps, plan};
-    use crate::session::Estimate;
+    use zinc_engine::Estimate;
 
     #[test]
     fn the_text_of_a_card() {

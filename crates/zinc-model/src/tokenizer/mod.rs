@@ -334,7 +334,7 @@ impl Tokenizer {
     }
 
     /// A stream that turns tokens into text as they come, from the start of a text.
-    pub fn stream(&self) -> DecodeStream<'_> {
+    pub fn stream(&self) -> DecodeStream<&Self> {
         DecodeStream::new(self)
     }
 

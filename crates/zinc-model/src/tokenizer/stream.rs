@@ -1,5 +1,7 @@
 //! Text from tokens, as they come: tokens end anywhere, also inside of characters.
 
+use std::ops::Deref;
+
 use crate::tokenizer::Tokenizer;
 
 /// Bytes to text, piece by piece.
@@ -48,9 +50,11 @@ fn is_start_of_character(bytes: &[u8]) -> bool {
 ///
 /// SentencePiece puts a space before a text. It is left out of what comes out at the start, and behind control tokens,
 /// as [`Tokenizer::decode`] does it.
+///
+/// `T` points to the tokenizer: a reference, or an `Arc` for a stream that outlives its maker.
 #[derive(Clone, Debug)]
-pub struct DecodeStream<'t> {
-    tokenizer: &'t Tokenizer,
+pub struct DecodeStream<T> {
+    tokenizer: T,
     bytes: Utf8Stream,
     /// What is left out at the start of a text.
     stripping: Stripping,
@@ -68,14 +72,15 @@ pub(super) enum Stripping {
     All,
 }
 
-impl<'t> DecodeStream<'t> {
+impl<T: Deref<Target = Tokenizer>> DecodeStream<T> {
     /// A stream at the start of a text.
-    pub fn new(tokenizer: &'t Tokenizer) -> Self {
-        Self { tokenizer, bytes: Utf8Stream::new(), stripping: tokenizer.stripping(), is_start: true }
+    pub fn new(tokenizer: T) -> Self {
+        let stripping = tokenizer.stripping();
+        Self { tokenizer, bytes: Utf8Stream::new(), stripping, is_start: true }
     }
 
     /// A stream for tokens that continue a text: no space is left out at the start.
-    pub fn inside(tokenizer: &'t Tokenizer) -> Self {
+    pub fn inside(tokenizer: T) -> Self {
         Self { is_start: false, ..Self::new(tokenizer) }
     }
 

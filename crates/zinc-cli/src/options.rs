@@ -1,0 +1,104 @@
+//! From flags to the options of zinc-engine.
+
+use std::time::Duration;
+
+use zinc_engine::{
+    AnswerOptions, ContextSize, DeviceChoice, DeviceOptions, DraftOptions, Drafter, EndTokens, FileOptions,
+    LoadOptions, random_seed,
+};
+use zinc_kernels::ops::CacheFormat;
+use zinc_sched::Tracing;
+
+use crate::args::{
+    CacheArgs, CacheType, CacheTypeArgs, Device, DraftArgs, EngineArgs, GenerationArgs, Seed, TokenCount,
+};
+use crate::device;
+use crate::error::{Error, Result};
+
+/// How a model file is opened with the context that was asked for.
+pub(crate) fn file_options(args: &CacheArgs) -> FileOptions {
+    let context = match args.ctx_size {
+        None => ContextSize::Default,
+        Some(0) => ContextSize::Trained,
+        Some(tokens) => ContextSize::Tokens(tokens),
+    };
+    file_options_for(context, &args.types)
+}
+
+/// How a model file is opened for a context.
+pub(crate) fn file_options_for(context: ContextSize, types: &CacheTypeArgs) -> FileOptions {
+    let format = |cache_type| match cache_type {
+        CacheType::F16 => CacheFormat::F16,
+        CacheType::F32 => CacheFormat::F32,
+    };
+    let mut options = FileOptions::new();
+    options.context = context;
+    options.key_format = format(types.cache_type_k);
+    options.value_format = format(types.cache_type_v);
+    options
+}
+
+/// How the device is opened that was asked for.
+///
+/// # Errors
+/// An environment variable with a value that it cannot have.
+pub(crate) fn device_options(asked: Option<&Device>) -> Result<DeviceOptions> {
+    let mut options = DeviceOptions::new();
+    options.device = match asked {
+        None => DeviceChoice::Best,
+        Some(Device::Vulkan(selector)) => DeviceChoice::Vulkan(selector.clone()),
+        Some(Device::Interpreter) => DeviceChoice::Interpreter,
+    };
+    options.validation = device::validation()?;
+    options.pipeline_cache_dir = device::cache_directory();
+    Ok(options)
+}
+
+/// How a model is loaded and driven.
+pub(crate) fn load_options(args: &EngineArgs, host_work: Duration, trace: Tracing) -> LoadOptions {
+    let mut options = LoadOptions::new();
+    options.act = args.device.act.into();
+    options.sync = args.sync.into();
+    options.depth = args.depth;
+    options.queues = args.queues.queues();
+    options.draft = draft_options(&args.draft);
+    options.trace = trace;
+    options.host_work = host_work;
+    options
+}
+
+/// What drafts, if anything does.
+pub(crate) fn draft_options(args: &DraftArgs) -> Option<DraftOptions> {
+    let drafter = match &args.draft {
+        Some(path) => Drafter::Model(path.clone()),
+        None if args.draft_ngram => Drafter::Lookup,
+        None => return None,
+    };
+    let mut options = DraftOptions::new(drafter);
+    options.tokens = args.draft_max;
+    options.speculation = args.speculation();
+    Some(options)
+}
+
+/// How answers are chosen and what ends them; a random seed is drawn here, and the file of a constraint read.
+///
+/// # Errors
+/// [`Error::Usage`] for a parameter outside its range, or a file that cannot be read.
+pub(crate) fn answer_options(args: &GenerationArgs) -> Result<AnswerOptions> {
+    let seed = match args.sampling.seed {
+        Seed::Fixed(seed) => seed,
+        Seed::Random => random_seed(),
+    };
+    let mut options = AnswerOptions::new();
+    options.sampling = args.sampling.sampling(seed);
+    options.check().map_err(|error| Error::usage(error.to_string()))?;
+    options.breakers = args.sampling.breakers();
+    options.constraint = args.constraint.source()?;
+    options.stops = args.stop.clone();
+    options.max_tokens = match args.predict {
+        TokenCount::Unlimited => None,
+        TokenCount::AtMost(count) => Some(count),
+    };
+    options.end_tokens = if args.ignore_eos { EndTokens::GoOn } else { EndTokens::End };
+    Ok(options)
+}

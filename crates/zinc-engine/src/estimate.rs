@@ -1,0 +1,44 @@
+//! What running a model takes, worked out without a device.
+
+use std::path::Path;
+
+use zinc_kernels::ops::ActFormat;
+use zinc_model::Model;
+use zinc_model::memory::MemoryPlan;
+use zinc_model::plan::{Cost, PlanKind, Sizes, StepPlan, barriers_before};
+
+use crate::error::Result;
+use crate::file::FileOptions;
+
+/// What running a model takes.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    /// Memory on the device.
+    pub memory: MemoryPlan,
+    /// What one token costs at the end of the context.
+    pub cost: Cost,
+    /// Dispatches of one token.
+    pub dispatches_per_token: usize,
+    /// Barriers between the dispatches of one token.
+    pub barriers_per_token: usize,
+}
+
+impl Estimate {
+    /// Works out what the model of a file takes, without its tokenizer and without a device.
+    ///
+    /// # Errors
+    /// A model that zinc cannot run, with the reason.
+    pub fn of_file(path: &Path, options: &FileOptions) -> Result<Self> {
+        let model = Model::open(path)?;
+        let cache = options.cache(model.config.n_ctx_train);
+        let plan = StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::default());
+        let sizes = Sizes { config: &model.config, cache };
+        let last = cache.context.saturating_sub(1);
+        Ok(Self {
+            memory: MemoryPlan::new(&model.config, &model.weights, cache),
+            cost: plan.ops.iter().map(|op| op.cost(&model.weights, &sizes, last)).sum(),
+            dispatches_per_token: plan.ops.len(),
+            barriers_per_token: barriers_before(&plan.ops).into_iter().filter(|barrier| *barrier).count(),
+        })
+    }
+}

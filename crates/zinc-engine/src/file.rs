@@ -1,0 +1,248 @@
+//! What the host needs of a model file: everything except weights on a device.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use zinc_kernels::ops::CacheFormat;
+use zinc_model::plan::CacheOptions;
+use zinc_model::{ChatInput, ChatTemplate, Model, Special, Tokenizer, gguf};
+use zinc_sched::adapter::grammar::{Grammar, GrammarCompiler, GrammarSource};
+use zinc_sched::{Sampling, SequenceBreakers};
+
+use crate::error::{Error, Result};
+use crate::event::{Note, OpenEvent};
+
+/// How many tokens of context a model is loaded with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContextSize {
+    /// [`ContextSize::DEFAULT_TOKENS`], or the context of the model's training where that is smaller.
+    #[default]
+    Default,
+    /// The context of the model's training, or [`ContextSize::DEFAULT_TOKENS`] where the file does not say it.
+    Trained,
+    /// So many tokens.
+    Tokens(u32),
+}
+
+impl ContextSize {
+    /// Tokens of context where neither the caller nor the model asks for less.
+    pub const DEFAULT_TOKENS: u32 = 4096;
+
+    /// Tokens of context for a model that was trained for `trained` tokens, where 0 is unknown.
+    #[must_use]
+    pub fn tokens(self, trained: u32) -> u32 {
+        match (self, trained) {
+            (Self::Tokens(asked), _) => asked,
+            (Self::Default | Self::Trained, 0) => Self::DEFAULT_TOKENS,
+            (Self::Default, trained) => trained.min(Self::DEFAULT_TOKENS),
+            (Self::Trained, trained) => trained,
+        }
+    }
+}
+
+/// How a model file is opened.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct FileOptions {
+    /// Tokens of context.
+    pub context: ContextSize,
+    /// Format of the cached keys.
+    pub key_format: CacheFormat,
+    /// Format of the cached values.
+    pub value_format: CacheFormat,
+}
+
+impl FileOptions {
+    /// The default context, with keys and values of 16-bit floats.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { context: ContextSize::Default, key_format: CacheFormat::F16, value_format: CacheFormat::F16 }
+    }
+
+    /// The cache of a model that was trained for `trained` tokens, where 0 is unknown.
+    pub(crate) fn cache(&self, trained: u32) -> CacheOptions {
+        CacheOptions::new(self.context.tokens(trained), self.key_format, self.value_format)
+    }
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A model file that zinc can run, with its tokenizer. The weights stay in the mapped file.
+///
+/// What is wrong with a file, a prompt or a constraint shows here, before gigabytes are loaded.
+pub struct ModelFile {
+    model: Arc<Model>,
+    tokenizer: Arc<Tokenizer>,
+    cache: CacheOptions,
+    /// Made for the first constraint, since it takes a good part of a second for a large vocabulary.
+    compiler: OnceLock<GrammarCompiler>,
+}
+
+impl ModelFile {
+    /// Opens a GGUF file, or any part of a split one, and decides on the context.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the file.
+    pub fn open(path: &Path, options: &FileOptions, on_event: &mut dyn FnMut(OpenEvent)) -> Result<Self> {
+        let file = Self::open_with(path, |trained| options.cache(trained))?;
+        let (asked, trained) = (file.cache.context, file.model.config.n_ctx_train);
+        if trained > 0 && asked > trained {
+            on_event(OpenEvent::Note(Note::ContextBeyondTraining { asked, trained }));
+        }
+        Ok(file)
+    }
+
+    /// Opens a GGUF file with the cache that `cache` gives for the context of the model's training.
+    pub(crate) fn open_with(path: &Path, cache: impl FnOnce(u32) -> CacheOptions) -> Result<Self> {
+        let model = Arc::new(Model::open(path)?);
+        let tokenizer = Arc::new(Tokenizer::from_gguf(&model.file)?);
+        let cache = cache(model.config.n_ctx_train);
+        Ok(Self { model, tokenizer, cache, compiler: OnceLock::new() })
+    }
+
+    /// The model: its file, configuration and tensors.
+    #[must_use]
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// The tokenizer.
+    #[must_use]
+    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
+        &self.tokenizer
+    }
+
+    /// The cache that the model is loaded with, and so the context.
+    #[must_use]
+    pub fn cache(&self) -> CacheOptions {
+        self.cache
+    }
+
+    /// The chat template of the file. A file whose template is missing or broken can still continue texts.
+    ///
+    /// # Errors
+    /// As [`chat_template`].
+    pub fn template(&self) -> Result<ChatTemplate> {
+        chat_template(&self.model.file)
+    }
+
+    /// The prompt of a conversation: its ids up to where the assistant answers.
+    ///
+    /// What the messages say never becomes a control token, whatever it looks like.
+    ///
+    /// # Errors
+    /// A template that fails or refuses the messages, and those of [`Self::check_prompt`].
+    pub fn chat_prompt(&self, template: &ChatTemplate, input: &ChatInput) -> Result<Vec<u32>> {
+        self.checked(template.encode(input, &self.tokenizer)?)
+    }
+
+    /// The prompt of a text that the model is to continue. Control tokens in it count as such if `special` says so.
+    ///
+    /// # Errors
+    /// A text that the vocabulary cannot say, and those of [`Self::check_prompt`].
+    pub fn text_prompt(&self, text: &str, special: Special) -> Result<Vec<u32>> {
+        self.checked(self.tokenizer.encode_prompt(text, special)?)
+    }
+
+    fn checked(&self, ids: Vec<u32>) -> Result<Vec<u32>> {
+        self.check_prompt(&ids)?;
+        Ok(ids)
+    }
+
+    /// Checks that a prompt is not empty, fits into the context and has ids of the vocabulary.
+    ///
+    /// # Errors
+    /// [`zinc_sched::Error::EmptyPrompt`], [`zinc_sched::Error::PromptTooLong`] or
+    /// [`zinc_sched::Error::TokenOutsideVocabulary`] with the numbers.
+    pub fn check_prompt(&self, ids: &[u32]) -> Result<()> {
+        if ids.is_empty() {
+            return Err(zinc_sched::Error::EmptyPrompt.into());
+        }
+        let (prompt_tokens, context_tokens) = (ids.len() as u64, self.cache.context);
+        if prompt_tokens > u64::from(context_tokens) {
+            return Err(zinc_sched::Error::PromptTooLong { prompt_tokens, context_tokens }.into());
+        }
+        let vocabulary_tokens = self.model.config.n_vocab;
+        match ids.iter().position(|&id| id >= vocabulary_tokens) {
+            Some(index) => {
+                let token = ids[index];
+                Err(zinc_sched::Error::TokenOutsideVocabulary { index, token, vocabulary_tokens }.into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a grammar over the model's vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] with what is wrong with the source, and where.
+    pub fn grammar(&self, source: &GrammarSource) -> Result<Grammar> {
+        let compiler = match self.compiler.get() {
+            Some(compiler) => compiler,
+            None => {
+                let compiler = GrammarCompiler::new(&self.tokenizer)?;
+                self.compiler.get_or_init(|| compiler)
+            }
+        };
+        Ok(compiler.compile(source)?)
+    }
+
+    /// Gives DRY, where `sampling` has it, the tokens of the texts that its repetitions do not reach across.
+    ///
+    /// # Errors
+    /// What the tokenizer says of the texts.
+    pub fn set_breakers<S: AsRef<str>>(&self, sampling: &mut Sampling, texts: &[S]) -> Result<()> {
+        if let Some(dry) = &mut sampling.dry {
+            let found = self.tokenizer.breakers(texts)?;
+            dry.breakers = Some(Arc::new(SequenceBreakers { tokens: found.tokens, sequences: found.sequences }));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ModelFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelFile")
+            .field("config", &self.model.config)
+            .field("tokenizer", &self.tokenizer)
+            .field("cache", &self.cache)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The chat template of a file, which need not hold more than a vocabulary.
+///
+/// # Errors
+/// [`Error::NoTemplate`] where the file has none, and whatever is wrong with the one it has.
+pub fn chat_template(file: &gguf::File) -> Result<ChatTemplate> {
+    match ChatTemplate::from_gguf(file) {
+        Err(zinc_model::Error::MissingKey { .. }) => Err(Error::NoTemplate),
+        other => Ok(other?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_context_is_what_was_asked_for_or_a_moderate_default() {
+        const DEFAULT: u32 = ContextSize::DEFAULT_TOKENS;
+        for (size, trained, expected) in [
+            (ContextSize::Default, 262_144, DEFAULT),
+            (ContextSize::Default, 512, 512),
+            (ContextSize::Default, 0, DEFAULT),
+            (ContextSize::Trained, 262_144, 262_144),
+            (ContextSize::Trained, 0, DEFAULT),
+            (ContextSize::Tokens(100), 512, 100),
+            (ContextSize::Tokens(1000), 512, 1000),
+        ] {
+            assert_eq!(size.tokens(trained), expected, "{size:?} of {trained}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Loading a model onto a device and starting the engine that drives it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zinc_kernels::Pipelines;
+use zinc_kernels::ops::ActFormat;
+use zinc_model::device::DeviceModel;
+use zinc_model::memory;
+use zinc_model::plan::{PlanKind, Sampler, SamplingStage, StepPlan};
+use zinc_sched::adapter::{InterpreterModel, Queues, Sync, VulkanModel, VulkanOptions};
+use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, SpeculationMode, Tracing};
+use zinc_vk::{Device, host_now_ns};
+
+use crate::answer::AnswerStream;
+use crate::draft::DraftOptions;
+use crate::error::Result;
+use crate::event::{Note, OpenEvent};
+use crate::file::{FileOptions, ModelFile};
+use crate::place::{DeviceOptions, Place};
+use crate::rules::AnswerRules;
+
+/// How a model is loaded and driven. None of this changes which tokens come, except for the form of activations.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LoadOptions {
+    /// The form of the activations that quantised weights meet.
+    pub act: ActFormat,
+    /// How the host and the device keep step.
+    pub sync: Sync,
+    /// Steps in flight with [`Sync::Timeline`]. The baselines with a fence have one.
+    pub depth: InflightDepth,
+    /// The queues that steps are submitted to.
+    pub queues: Queues,
+    /// What drafts, where anything does. The interpreter takes no drafts.
+    pub draft: Option<DraftOptions>,
+    /// Whether steps are stamped with the device's clock, for the traces of requests that ask for one.
+    pub trace: Tracing,
+    /// Busy time added on the engine's thread for every delivered token, to measure what queueing ahead hides.
+    pub host_work: Duration,
+}
+
+impl LoadOptions {
+    /// The timeline at its default depth, on one queue, with 16-bit activations and without drafts and stamps.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            act: ActFormat::default(),
+            sync: Sync::Timeline,
+            depth: InflightDepth::DEFAULT,
+            queues: Queues::One,
+            draft: None,
+            trace: Tracing::Off,
+            host_work: Duration::ZERO,
+        }
+    }
+
+    /// Steps in flight: the fence baselines have nothing in flight while the host looks at a token.
+    fn depth(&self) -> InflightDepth {
+        if self.sync == Sync::Timeline { self.depth } else { InflightDepth::ONE }
+    }
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Everything that [`LoadedModel::open`] can be told.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// How the file is opened.
+    pub file: FileOptions,
+    /// How the device is opened.
+    pub device: DeviceOptions,
+    /// How the model is loaded and driven.
+    pub load: LoadOptions,
+}
+
+impl OpenOptions {
+    /// The defaults of all parts.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// A loaded model with the engine that drives it, on a thread of its own. Dropping it ends both.
+#[derive(Debug)]
+pub struct LoadedModel {
+    file: ModelFile,
+    engine: EngineHandle,
+    place: Place,
+}
+
+impl LoadedModel {
+    /// Opens a file, opens a device and loads the model onto it. `on_event` hears how far that is and what a user should know.
+    ///
+    /// # Errors
+    /// As [`ModelFile::open`], [`Place::open`] and [`ModelFile::load`].
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions, on_event: &mut dyn FnMut(OpenEvent)) -> Result<Self> {
+        let file = ModelFile::open(path.as_ref(), &options.file, on_event)?;
+        let place = Place::open(&options.device, on_event)?;
+        file.load(&place, &options.load, on_event)
+    }
+
+    /// What the host needs of the model: its tokenizer, template and sizes.
+    #[must_use]
+    pub fn file(&self) -> &ModelFile {
+        &self.file
+    }
+
+    /// The engine's handle, for requests of other kinds than [`Self::answer`] makes.
+    #[must_use]
+    pub fn engine(&self) -> &EngineHandle {
+        &self.engine
+    }
+
+    /// Where the model runs.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Queues a request that continues `prompt` by the rules, and returns its text as it comes. Dropping the stream cancels it.
+    ///
+    /// # Errors
+    /// A request that the engine refuses: an empty or too long prompt, a full queue, an engine that has stopped.
+    pub fn answer(&self, rules: &AnswerRules, prompt: Vec<u32>) -> Result<AnswerStream> {
+        let generation = self.engine.generate(rules.request(prompt))?;
+        Ok(AnswerStream::new(generation, rules.text(self.file.tokenizer())))
+    }
+
+    /// Ends the engine and checks that the validation layer, where it is on, had nothing to say.
+    ///
+    /// # Errors
+    /// [`Error::Validation`](crate::Error::Validation).
+    pub fn close(self) -> Result<()> {
+        let Self { file: _, engine, place } = self;
+        // The engine's thread ends before the messages are read: what it does last may still cause one.
+        drop(engine);
+        place.check_validation()
+    }
+}
+
+impl ModelFile {
+    /// Loads the model onto an open device and starts its engine. Several models may share a device.
+    ///
+    /// # Errors
+    /// A model that does not fit, a draft model that does not suit, or what goes wrong while loading.
+    pub fn load(
+        self,
+        place: &Place,
+        options: &LoadOptions,
+        on_event: &mut dyn FnMut(OpenEvent),
+    ) -> Result<LoadedModel> {
+        let speculation = options.draft.as_ref().map_or(SpeculationMode::Off, |draft| draft.speculation);
+        let driven = EngineOptions::default()
+            .with_depth(options.depth())
+            .with_host_work(options.host_work)
+            .with_speculation(speculation);
+        let clock = FnClock(host_now_ns);
+        let engine = match place {
+            Place::Interpreter => Engine::spawn(InterpreterModel::new(self.model(), self.cache()), clock, driven)?,
+            Place::Vulkan { device, .. } => {
+                Engine::spawn(self.vulkan_model(device, options, on_event)?, clock, driven)?
+            }
+        };
+        Ok(LoadedModel { file: self, engine, place: place.clone() })
+    }
+
+    fn vulkan_model(
+        &self,
+        device: &Arc<Device>,
+        options: &LoadOptions,
+        on_event: &mut dyn FnMut(OpenEvent),
+    ) -> Result<VulkanModel> {
+        let draft = options.draft.as_ref();
+        let draft_source = draft.map(|draft| self.draft_source(draft, device, options.act, on_event)).transpose()?;
+        let batch = draft.map_or(1, DraftOptions::batch);
+        let weights = self.load_weights(device, options.act, batch, on_event)?;
+        let driven = VulkanOptions::new(options.depth())
+            .with_sync(options.sync)
+            .with_act(options.act)
+            .with_stamps(options.trace)
+            .with_queues(options.queues)
+            .with_draft_source(draft_source);
+        Ok(VulkanModel::new(weights, driven)?)
+    }
+
+    /// Checks that the model fits, uploads its weights and builds its pipelines. Steps take up to `batch` tokens, more than one for
+    /// drafts. Pipelines that cannot be kept for the next start are an [`OpenEvent::Note`] and no failure.
+    ///
+    /// # Errors
+    /// A model that does not fit, or what the device says.
+    pub fn load_weights(
+        &self,
+        device: &Arc<Device>,
+        act: ActFormat,
+        batch: u32,
+        on_event: &mut dyn FnMut(OpenEvent),
+    ) -> Result<DeviceModel> {
+        let weights = &self.model().weights;
+        let total = weights.bytes();
+        let pipelines = Arc::new(Pipelines::new(device.clone()));
+        let options = memory::LoadOptions::new(self.cache(), batch);
+        let loaded = DeviceModel::load(&pipelines, self.model(), options, &mut |done| {
+            on_event(OpenEvent::Weights { done, total });
+        })?;
+        let plan = |kind| StepPlan::new(weights, kind, act);
+        let sampling = SamplingStage { sampler: Sampler::Chain { dry: true }, logprobs: false };
+        let plans = [plan(PlanKind::Feed), plan(PlanKind::Decode), plan(PlanKind::Decode).with_sampling(sampling)];
+        loaded.build_pipelines(&plans.each_ref(), &mut |done, total| {
+            on_event(OpenEvent::Pipelines { done: done as u64, total: total as u64 });
+        })?;
+        if let Err(fault) = device.save_pipeline_cache() {
+            tracing::warn!(%fault, "the pipelines are not kept for the next start");
+            on_event(OpenEvent::Note(Note::PipelineCache(fault)));
+        }
+        Ok(loaded)
+    }
+}

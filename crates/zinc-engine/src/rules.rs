@@ -1,0 +1,150 @@
+//! How answers are chosen and what ends them: from what a caller asks for to the requests that are made with it.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+use zinc_model::Tokenizer;
+use zinc_model::tokenizer::StopMatcher;
+use zinc_sched::adapter::grammar::GrammarSource;
+use zinc_sched::{Control, Request, Sampling, Tracing};
+
+use crate::error::Result;
+use crate::file::ModelFile;
+use crate::text::AnswerText;
+
+/// What end-of-generation tokens do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EndTokens {
+    /// They end the answer.
+    #[default]
+    End,
+    /// They are tokens like others, so that the answer goes on to its length or to the end of the context.
+    GoOn,
+}
+
+/// How an answer is to be chosen and what ends it, independent of any model.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AnswerOptions {
+    /// How tokens are chosen. The sequence breakers of DRY are taken from [`Self::breakers`].
+    pub sampling: Sampling,
+    /// Texts that the repetitions of DRY do not reach across.
+    pub breakers: Vec<String>,
+    /// What the text of the answer has to match.
+    pub constraint: Option<GrammarSource>,
+    /// Texts before which the answer ends.
+    pub stops: Vec<String>,
+    /// The most tokens of the answer; `None` is as many as the context has room for.
+    pub max_tokens: Option<u32>,
+    /// What end-of-generation tokens do.
+    pub end_tokens: EndTokens,
+    /// Whether the answer's steps are traced.
+    pub trace: Tracing,
+}
+
+impl AnswerOptions {
+    /// The likeliest token each time, up to an end-of-generation token or the end of the context.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            sampling: Sampling::GREEDY,
+            breakers: Vec::new(),
+            constraint: None,
+            stops: Vec::new(),
+            max_tokens: None,
+            end_tokens: EndTokens::End,
+            trace: Tracing::Off,
+        }
+    }
+
+    /// Checks what can be checked without a model: the ranges of the sampling parameters.
+    ///
+    /// # Errors
+    /// [`zinc_sched::Error::InvalidSampling`] with the parameter, its value and its range.
+    pub fn check(&self) -> Result<()> {
+        // A vocabulary of 0 tokens stands for an unknown one: the ids of biases are not compared with it.
+        Ok(self.sampling.check(0)?)
+    }
+
+    /// The rules for a model: ids are checked against its vocabulary, texts become ids, and the constraint is made.
+    ///
+    /// # Errors
+    /// A sampling parameter outside its range, an id that the vocabulary does not have, or a constraint that cannot be made.
+    pub fn for_model(mut self, file: &ModelFile) -> Result<AnswerRules> {
+        self.sampling.check(file.model().config.n_vocab)?;
+        self.sampling = self.sampling.normalized();
+        file.set_breakers(&mut self.sampling, &self.breakers)?;
+        let control = match &self.constraint {
+            Some(source) => file.grammar(source)?.control(),
+            None => Control::Device,
+        };
+        let end_tokens: Arc<[u32]> = match self.end_tokens {
+            EndTokens::End => file.tokenizer().eog().into(),
+            EndTokens::GoOn => Arc::new([]),
+        };
+        Ok(AnswerRules { options: self, control, end_tokens })
+    }
+}
+
+impl Default for AnswerOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A seed that nobody can foresee.
+#[must_use]
+pub fn random_seed() -> u64 {
+    // The standard library's hash keys are random; the hash of nothing under them is as good as a draw.
+    RandomState::new().hash_one(())
+}
+
+/// How the answers of one model are chosen and what ends them. Made by [`AnswerOptions::for_model`].
+#[derive(Clone, Debug)]
+pub struct AnswerRules {
+    /// The sampling parameters in them are normalised, and have the tokens of the sequence breakers.
+    options: AnswerOptions,
+    control: Control,
+    end_tokens: Arc<[u32]>,
+}
+
+impl AnswerRules {
+    /// The request that continues `prompt`.
+    #[must_use]
+    pub fn request(&self, prompt: Vec<u32>) -> Request {
+        Request::new(prompt, self.end_tokens.clone())
+            .with_max_tokens(self.options.max_tokens)
+            .with_sampling(self.options.sampling.clone())
+            .with_control(self.control.clone())
+            .with_trace(self.options.trace)
+    }
+
+    /// What turns the tokens of such a request into text, up to the first stop string.
+    #[must_use]
+    pub fn text(&self, tokenizer: &Arc<Tokenizer>) -> AnswerText {
+        AnswerText::new(tokenizer.clone(), StopMatcher::new(&self.options.stops))
+    }
+
+    /// The seed of the next answer.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.options.sampling.seed
+    }
+
+    /// Moves to another seed, so that the next answer is not drawn like the last one.
+    pub fn advance_seed(&mut self) {
+        self.options.sampling.seed = self.options.sampling.seed.wrapping_add(1);
+    }
+
+    /// Whether the seed matters: greedy answers do not depend on it.
+    #[must_use]
+    pub fn is_random(&self) -> bool {
+        !self.options.sampling.is_greedy()
+    }
+
+    /// Whether the text has to match a constraint.
+    #[must_use]
+    pub fn is_constrained(&self) -> bool {
+        self.options.constraint.is_some()
+    }
+}
