@@ -8,6 +8,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::sampling::total_biases;
+
 /// The error of a constraint or a sampler. The request ends with [`Error::Control`](crate::Error::Control), and the engine goes on.
 pub type ControlError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -168,14 +170,12 @@ impl Guide {
         self.mask.get(id as usize / 32).is_some_and(|word| word >> (id % 32) & 1 == 1)
     }
 
-    /// Whether at least one id can be chosen, given the request's own biases too: an id with a bias of minus infinity cannot.
+    /// Whether at least one id can be chosen, given the request's own biases too: an id whose biases add up to minus infinity cannot.
     pub(crate) fn leaves_a_choice(&self, logit_bias: &[(u32, f32)]) -> bool {
-        let biases = self.biases.iter().chain(logit_bias);
-        let mut banned: Vec<u32> =
-            biases.filter(|(id, bias)| *bias == f32::NEG_INFINITY && self.allows(*id)).map(|(id, _)| *id).collect();
-        banned.sort_unstable();
-        banned.dedup();
-        banned.len() < self.allowed() as usize
+        let allowed = self.biases.iter().chain(logit_bias).copied().filter(|(id, _)| self.allows(*id));
+        let totals = total_biases(allowed);
+        let banned = totals.iter().filter(|(_, total)| *total == f32::NEG_INFINITY).count();
+        banned < self.allowed() as usize
     }
 
     /// How many ids are allowed.
@@ -256,6 +256,7 @@ mod tests {
         guide.bias(9, BANNED);
         assert!(guide.leaves_a_choice(&[(1, BANNED), (2, BANNED), (3, -5.0)]), "3 is left");
         assert!(!guide.leaves_a_choice(&[(2, BANNED), (3, BANNED)]));
+        assert!(!guide.leaves_a_choice(&[(2, -3e38), (3, BANNED), (2, -3e38)]), "the biases of 2 add up");
         guide.forbid_all();
         assert!(!guide.leaves_a_choice(&[]));
     }

@@ -102,6 +102,12 @@ pub enum Error {
         /// The most tokens of a breaker.
         most: usize,
     },
+    /// Logit biases of minus infinity for the whole vocabulary.
+    #[error("the logit biases forbid every token of the vocabulary, whose ids are 0 to {}; leave at least one", vocabulary_tokens.saturating_sub(1))]
+    BiasesForbidAll {
+        /// Size of the vocabulary.
+        vocabulary_tokens: u32,
+    },
     /// The prompt has no token, so there is nothing to continue.
     #[error("the prompt is empty; it needs at least one token")]
     EmptyPrompt,

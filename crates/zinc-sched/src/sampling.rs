@@ -182,7 +182,8 @@ impl Sampling {
     /// The kernels have the same ranges, which a test of the adapter asserts.
     ///
     /// # Errors
-    /// [`Error::InvalidSampling`], [`Error::BiasOutsideVocabulary`], [`Error::BreakerOutsideVocabulary`], [`Error::BreakerLength`].
+    /// [`Error::InvalidSampling`], [`Error::BiasOutsideVocabulary`], [`Error::BreakerOutsideVocabulary`], [`Error::BreakerLength`], and
+    /// [`Error::BiasesForbidAll`] where the size of the vocabulary is given.
     pub fn check(&self, vocabulary_tokens: u32) -> Result<()> {
         /// The largest factor or term of a logit, so that no adjustment overflows.
         const MOST: f32 = 65_536.0;
@@ -237,8 +238,31 @@ impl Sampling {
                 return Err(Error::BiasOutsideVocabulary { token, vocabulary_tokens });
             }
         }
+        let totals = total_biases(self.logit_bias.iter().copied());
+        if let Some(&(_, value)) = totals.iter().find(|(_, total)| *total == f32::INFINITY) {
+            let expected = "a finite number or -inf, as the sum of the biases of one token";
+            return Err(Error::InvalidSampling { parameter: "logit-bias", value, expected });
+        }
+        let forbidden = totals.iter().filter(|(_, total)| *total == f32::NEG_INFINITY).count();
+        if vocabulary_tokens > 0 && forbidden == vocabulary_tokens as usize {
+            return Err(Error::BiasesForbidAll { vocabulary_tokens });
+        }
         Ok(())
     }
+}
+
+/// The sum of the biases of each token, by growing id: those of one token add up, and minus infinity forbids it.
+pub(crate) fn total_biases(biases: impl Iterator<Item = (u32, f32)>) -> Vec<(u32, f32)> {
+    let mut biases: Vec<(u32, f32)> = biases.collect();
+    biases.sort_by_key(|(id, _)| *id);
+    biases.dedup_by(|next, total| {
+        let same = next.0 == total.0;
+        if same {
+            total.1 += next.1;
+        }
+        same
+    });
+    biases
 }
 
 impl Xtc {
@@ -277,6 +301,38 @@ impl Default for Sampling {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn biases_that_forbid_every_token_are_refused() {
+        let check = |vocabulary_tokens: u32, logit_bias: &[(u32, f32)]| {
+            Sampling { logit_bias: logit_bias.to_vec(), ..Sampling::GREEDY }.check(vocabulary_tokens)
+        };
+        const FORBID: f32 = f32::NEG_INFINITY;
+        for (vocabulary, biases) in [
+            (1, &[(0, FORBID)][..]),
+            (3, &[(2, FORBID), (0, FORBID), (1, FORBID)]),
+            (2, &[(0, FORBID), (0, 5.0), (1, 1.0), (1, FORBID)]),
+            (2, &[(0, -3e38), (1, FORBID), (0, -3e38)]),
+            (2, &[(1, FORBID), (0, FORBID), (1, FORBID)]),
+        ] {
+            let error = check(vocabulary, biases).unwrap_err();
+            assert!(matches!(error, Error::BiasesForbidAll { vocabulary_tokens } if vocabulary_tokens == vocabulary));
+            assert!(error.to_string().contains("forbid every token"), "{error}");
+            // Before the size of the vocabulary is known nothing can be said.
+            check(0, biases).unwrap();
+        }
+        for (vocabulary, biases) in [
+            (2, &[(0, FORBID)][..]),
+            (2, &[(0, FORBID), (0, FORBID)]),
+            (2, &[(0, -3e38), (1, -3e38)]),
+            (3, &[(0, FORBID), (2, FORBID), (1, -1e30)]),
+            (2, &[(0, 3e38), (0, -3e38), (1, FORBID)]),
+        ] {
+            check(vocabulary, biases).unwrap();
+        }
+        let overflow = check(2, &[(0, 3e38), (1, FORBID), (0, 3e38)]).unwrap_err();
+        assert!(matches!(overflow, Error::InvalidSampling { parameter: "logit-bias", .. }), "{overflow:?}");
+    }
 
     #[test]
     fn temperatures_are_checked() {
