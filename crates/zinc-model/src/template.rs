@@ -4,6 +4,7 @@
 //! [`ChatTemplate::encode`] also keeps apart what the template writes and what the messages say, so that no user can
 //! forge a turn.
 
+mod builtin;
 mod jinja;
 mod literal;
 
@@ -15,6 +16,8 @@ use crate::error::{Error, Result};
 use crate::gguf::{self, Metadata};
 use crate::tokenizer::Tokenizer;
 use literal::Marker;
+
+pub use builtin::{builtin, builtin_names};
 
 const KEY_TEMPLATE: &str = "tokenizer.chat_template";
 
@@ -54,8 +57,16 @@ impl ChatTemplate {
     /// # Errors
     /// [`Error::MissingKey`] if the file has none, [`Error::Template`] if it does not compile.
     pub fn from_gguf(file: &gguf::File) -> Result<Self> {
+        Self::for_file(file.metadata().require_str(KEY_TEMPLATE)?, file)
+    }
+
+    /// Compiles another template for a file, whose token variables such as `bos_token` it knows.
+    ///
+    /// # Errors
+    /// [`Error::Template`] with the line, if it does not compile.
+    pub fn for_file(source: &str, file: &gguf::File) -> Result<Self> {
         let metadata = file.metadata();
-        let mut template = Self::new(metadata.require_str(KEY_TEMPLATE)?)?;
+        let mut template = Self::new(source)?;
         for (variable, key) in TOKENS {
             if let Some(piece) = piece(metadata, key)? {
                 template.tokens.push((variable, piece));
