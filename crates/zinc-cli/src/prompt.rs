@@ -1,11 +1,16 @@
 //! The texts that a user gives: on the command line, in files, on stdin.
 
-use std::fs;
-use std::io::{self, IsTerminal as _, Read as _};
+use std::fs::File;
+use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
+
+use rustix::event::{self, PollFd, PollFlags, Timespec};
 
 use crate::args::TextArgs;
 use crate::error::{Error, Result};
+use crate::{output, text_file};
 
 /// What becomes of a newline at the end of a file or of stdin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +28,11 @@ pub(crate) enum Newline {
 pub(crate) fn read_text(args: &TextArgs, newline: Newline) -> Result<String> {
     let text = match (&args.prompt, &args.file) {
         (Some(text), _) => return Ok(text.clone()),
-        (None, Some(path)) => read_file(path)?,
+        (None, Some(path)) => text_file::read(path)?,
         (None, None) if io::stdin().is_terminal() => {
             return Err(Error::usage("no text: give -p TEXT or -f FILE, or pipe it in"));
         }
-        (None, None) => read_file(Path::new("-"))?,
+        (None, None) => text_file::read(Path::new("-"))?,
     };
     Ok(match newline {
         Newline::Keep => text,
@@ -35,18 +40,46 @@ pub(crate) fn read_text(args: &TextArgs, newline: Newline) -> Result<String> {
     })
 }
 
-/// The text of a file; `-` is stdin.
+/// The text of `-p` with that of stdin behind it on a new line, where stdin is a pipe or a file and not empty; without `-p` as [`read_text`],
+/// less a newline at the end.
 ///
 /// # Errors
-/// [`Error::Read`].
-pub(crate) fn read_file(path: &Path) -> Result<String> {
-    let (name, text) = if path == Path::new("-") {
-        let mut text = String::new();
-        (Path::new("stdin"), io::stdin().read_to_string(&mut text).map(|_| text))
-    } else {
-        (path, fs::read_to_string(path))
+/// As [`read_text`].
+pub(crate) fn read_prompt(args: &TextArgs) -> Result<String> {
+    let Some(prompt) = &args.prompt else {
+        return read_text(args, Newline::DropLast);
     };
-    text.map_err(|source| Error::Read { path: name.to_owned(), source })
+    if !is_text_piped_in() {
+        return Ok(prompt.clone());
+    }
+    Ok(joined(prompt, without_newline(text_file::read(Path::new("-"))?)))
+}
+
+fn joined(prompt: &str, text: String) -> String {
+    match (prompt, text.as_str()) {
+        (prompt, "") => prompt.to_owned(),
+        ("", _) => text,
+        (prompt, text) => format!("{prompt}\n{text}"),
+    }
+}
+
+/// Whether stdin is a pipe or a file. Terminals and devices such as `/dev/null` hold no text, and neither do sockets, which programs hand down
+/// without meaning it.
+///
+/// A pipe that nobody closes holds up the program; the user is told where nothing comes for a second.
+fn is_text_piped_in() -> bool {
+    let stdin = io::stdin();
+    let metadata = stdin.as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata());
+    let Ok(kind) = metadata.map(|metadata| metadata.file_type()) else {
+        return false;
+    };
+    if kind.is_fifo() {
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+        if event::poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&second)) == Ok(0) {
+            output::notice("the prompt goes on with what comes through the pipe on stdin; < /dev/null does without");
+        }
+    }
+    kind.is_fifo() || kind.is_file()
 }
 
 fn without_newline(mut text: String) -> String {
@@ -62,6 +95,19 @@ fn without_newline(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_follows_the_prompt_on_a_new_line() {
+        for (prompt, text, expected) in [
+            ("Sum up:", "a\nb", "Sum up:\na\nb"),
+            ("Sum up:", "", "Sum up:"),
+            ("", "a", "a"),
+            ("", "", ""),
+            ("Q\n", "\na", "Q\n\n\na"),
+        ] {
+            assert_eq!(joined(prompt, text.to_owned()), expected);
+        }
+    }
 
     #[test]
     fn one_newline_is_dropped() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use zinc_sched::adapter::grammar::GrammarSource;
 
 use crate::error::Result;
-use crate::prompt;
+use crate::text_file;
 
 /// A JSON schema, a grammar or a regular expression for the answer; one of them at most.
 #[derive(Debug, clap::Args)]
@@ -37,16 +37,18 @@ impl ConstraintArgs {
     /// A file that cannot be read.
     pub(crate) fn source(&self) -> Result<Option<GrammarSource>> {
         let text_or_file = |value: &str, is_text: fn(&str) -> bool| {
-            if is_text(value) { Ok(value.to_owned()) } else { prompt::read_file(Path::new(value)) }
+            // A text from a file, as in "$(cat schema.json)", may begin with a byte order mark.
+            let value = value.trim_start_matches('\u{feff}');
+            if is_text(value) { Ok(value.to_owned()) } else { text_file::read(Path::new(value)) }
         };
         Ok(Some(if let Some(value) = &self.json_schema {
             GrammarSource::JsonSchema(text_or_file(value, is_schema)?)
         } else if let Some(path) = &self.json_schema_file {
-            GrammarSource::JsonSchema(prompt::read_file(path)?)
+            GrammarSource::JsonSchema(text_file::read(path)?)
         } else if let Some(value) = &self.grammar {
             GrammarSource::grammar(text_or_file(value, is_grammar)?)
         } else if let Some(path) = &self.grammar_file {
-            GrammarSource::grammar(prompt::read_file(path)?)
+            GrammarSource::grammar(text_file::read(path)?)
         } else if let Some(pattern) = &self.regex {
             GrammarSource::Regex(pattern.clone())
         } else {
@@ -102,6 +104,23 @@ mod tests {
         let lark_text = |text: &str| GrammarSource::Lark(text.to_owned());
         assert_eq!(source(&["--grammar", "start: X"]).unwrap(), Some(lark_text("start: X")));
         assert_eq!(source(&["--grammar-file", &lark]).unwrap(), Some(lark_text("start: \"x\"")));
+
+        // A byte order mark at the beginning of either is none of the text.
+        let marked = |text: &str| format!("\u{feff}{text}");
+        assert_eq!(source(&["-j", &marked("{}")]).unwrap(), Some(schema_text("{}")));
+        assert_eq!(source(&["-j", &write("m.json", &marked("{}"))]).unwrap(), Some(schema_text("{}")));
+        assert_eq!(
+            source(&["--json-schema-file", &write("o.json", &marked("true"))]).unwrap(),
+            Some(schema_text("true"))
+        );
+        let gbnf_file = write("p.gbnf", &marked("root ::= x"));
+        assert_eq!(source(&["--grammar", &marked("root ::= x")]).unwrap(), Some(gbnf_text("root ::= x")));
+        assert_eq!(source(&["--grammar", &gbnf_file]).unwrap(), Some(gbnf_text("root ::= x")));
+        assert_eq!(source(&["--grammar-file", &gbnf_file]).unwrap(), Some(gbnf_text("root ::= x")));
+        assert_eq!(
+            source(&["--grammar-file", &write("q.lark", &marked("start: \"x\""))]).unwrap(),
+            Some(lark_text("start: \"x\""))
+        );
 
         assert_eq!(source(&["--regex", "-+"]).unwrap(), Some(GrammarSource::Regex("-+".to_owned())));
         assert_eq!(source(&[]).unwrap(), None);
