@@ -1,6 +1,6 @@
 //! Printing one answer as it comes: what `zinc run` and `zinc chat` share.
 
-use zinc_engine::{Answer, AnswerEvent, AnswerRules, AnswerStream, LoadedModel};
+use zinc_engine::{Answer, AnswerEvent, AnswerRules, AnswerStream, Ending, LoadedModel};
 use zinc_sched::Completion;
 
 use crate::error::{Error, Result};
@@ -32,6 +32,17 @@ fn print_pieces(stream: AnswerStream) -> Result<Answer> {
         }
     }
     Err(zinc_sched::Error::Stopped.into())
+}
+
+/// Tells the user where an answer ended before its constraint did, so that it may be no text of the constraint.
+pub(crate) fn tell_of_cut(answer: &Answer, rules: &AnswerRules) {
+    if rules.is_constrained() && matches!(answer.ending, Ending::Length | Ending::ContextFull) {
+        let count = answer.completion.usage.completion_tokens;
+        let limit = if answer.ending == Ending::Length { "-n" } else { "-c" };
+        output::notice(&format!(
+            "the answer was cut after {count} tokens, by {limit}, and may not match its constraint: that had not ended it"
+        ));
+    }
 }
 
 /// The lines on stderr after an answer.

@@ -1,24 +1,29 @@
 //! The command line: every command and flag, with llama.cpp's names and defaults where llama.cpp has them.
 //!
-//! llama.cpp also has flags of several letters behind one dash (`-ctk`). clap knows no such flags, so they are rewritten to
-//! their long forms before clap sees them; see [`LONG_SHORTS`].
+//! What llama.cpp spells otherwise than clap can read is rewritten first, and flags of llama.cpp that mean nothing here are taken out; see
+//! [`rewrite`]. Of a flag that is given several times the last one counts, as in llama.cpp, unless the flag collects its values.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use zinc_kernels::ops::ActFormat;
+use zinc_model::template;
 use zinc_sched::InflightDepth;
 use zinc_sched::adapter::{self, Queues};
 use zinc_vk::DeviceSelector;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::synth::{Mix, Preset};
+use crate::text_file;
 
 mod bench;
 mod constraint;
 mod doctor;
+mod foreign;
+mod rewrite;
+mod samplers;
 mod sampling;
 mod speculation;
 mod trace;
@@ -30,63 +35,39 @@ pub(crate) use sampling::{DEFAULT_BREAKERS, DEFAULTS, SamplingArgs, Seed, every_
 pub(crate) use speculation::DraftArgs;
 pub(crate) use trace::TraceArgs;
 
-/// Flags of several letters behind one dash, and what they stand for.
-const LONG_SHORTS: [(&str, &str); 6] = [
-    ("-ctk", "--cache-type-k"),
-    ("-ctv", "--cache-type-v"),
-    ("-dev", "--device"),
-    ("-jf", "--json-schema-file"),
-    ("-pg", "--n-prompt-gen"),
-    ("-sys", "--system-prompt"),
-];
-
-/// Flags whose value is free text, which may look like one of the [`LONG_SHORTS`].
-const TEXT_FLAGS: [&str; 9] = [
-    "-p",
-    "--prompt",
-    "-sys",
-    "--system-prompt",
-    "-r",
-    "--stop",
-    "--reverse-prompt",
-    "--dry-sequence-breaker",
-    "--regex",
-];
+/// A command line that was understood.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    /// What to do.
+    pub(crate) command: Command,
+    /// Whether to show what the libraries log.
+    pub(crate) verbose: bool,
+    /// What the user is told of flags that were left out, a line each.
+    pub(crate) notes: Vec<String>,
+}
 
 /// Parses the arguments of the process, the program's name first.
 ///
 /// # Errors
 /// [`Error::Usage`] for arguments that are not understood, [`Error::Help`] where help or the version was asked for.
-pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command> {
-    match Arguments::try_parse_from(rewrite(arguments)) {
-        Ok(arguments) => Ok(arguments.command),
-        Err(error) => Err(Error::from(error)),
-    }
-}
-
-fn rewrite(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut rewritten: Vec<OsString> = Vec::new();
-    let mut text_follows = false;
-    let mut only_values = false;
-    for argument in arguments {
-        only_values |= argument == "--" && !text_follows;
-        let flag = LONG_SHORTS.iter().find(|(short, _)| argument == *short);
-        let is_text = text_follows;
-        text_follows = !is_text && TEXT_FLAGS.iter().any(|flag| argument == *flag);
-        match flag {
-            Some((_, long)) if !is_text && !only_values => rewritten.push((*long).into()),
-            _ => rewritten.push(argument),
-        }
-    }
-    rewritten
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed> {
+    let mut definition = Arguments::command();
+    definition.build();
+    let rewritten = rewrite::rewrite(&definition, arguments)?;
+    let Arguments { command, verbose } = Arguments::try_parse_from(rewritten.arguments)?;
+    Ok(Parsed { command, verbose, notes: rewritten.notes })
 }
 
 /// The command line as clap reads it.
 #[derive(Debug, Parser)]
 #[command(name = "zinc", version, about = "Runs language models in GGUF files on a Vulkan GPU.", max_term_width = 120)]
+#[command(args_override_self = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Show on stderr what the program does inside
+    #[arg(short, long, global = true)]
+    verbose: bool,
 }
 
 /// What zinc can be asked to do.
@@ -145,6 +126,9 @@ pub(crate) struct ChatArgs {
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) chat: ChatTemplateArgs,
+    /// Read plain lines, without editing, where stdin is a terminal
+    #[arg(long)]
+    pub(crate) simple_io: bool,
     #[command(flatten)]
     pub(crate) generation: GenerationArgs,
     #[command(flatten)]
@@ -213,6 +197,8 @@ pub(crate) struct TokenizeArgs {
 pub(crate) struct TemplateArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) template: TemplateSourceArgs,
     /// JSON array of messages, each with `role` and `content`; `-` is stdin
     #[arg(long, value_name = "MESSAGES.json")]
     pub(crate) messages: PathBuf,
@@ -268,7 +254,8 @@ pub(crate) struct ModelArgs {
 /// Where text comes from.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TextArgs {
-    /// The text; without it and -f, stdin
+    /// The text; without it and -f, stdin. For `zinc run`, stdin follows it on a new line where that is a pipe or a file; `< /dev/null` leaves it
+    /// out
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "file")]
     pub(crate) prompt: Option<String>,
     /// A file with the text
@@ -280,11 +267,64 @@ pub(crate) struct TextArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChatTemplateArgs {
     /// A system message before the first one [-sys]
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    pub(crate) system_prompt: Option<String>,
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, overrides_with = "system_prompt_file")]
+    system_prompt: Option<String>,
+    /// A file with the system message [-sysf]
+    #[arg(long, value_name = "FILE", overrides_with = "system_prompt")]
+    system_prompt_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) source: TemplateSourceArgs,
     /// Further variables of the chat template, as a JSON object
     #[arg(long, value_name = "JSON", alias = "kwargs", value_parser = json_object)]
     pub(crate) chat_template_kwargs: Option<JsonObject>,
+}
+
+impl ChatTemplateArgs {
+    /// The system message, its file read.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) fn system(&self) -> Result<Option<String>> {
+        match &self.system_prompt_file {
+            Some(path) => text_file::read(path).map(Some),
+            None => Ok(self.system_prompt.clone()),
+        }
+    }
+}
+
+/// A chat template in place of the one in the model's file.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TemplateSourceArgs {
+    /// A chat template in place of the model's, by llama.cpp's name for it, such as chatml or llama3; or the template itself, in Jinja
+    #[arg(long, value_name = "NAME", value_parser = template, overrides_with = "chat_template_file")]
+    chat_template: Option<String>,
+    /// A file with a chat template, in Jinja, in place of the model's
+    #[arg(long, value_name = "FILE", overrides_with = "chat_template")]
+    chat_template_file: Option<PathBuf>,
+}
+
+impl TemplateSourceArgs {
+    /// The template's text, its file read; `None` is the model's own.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) fn read(&self) -> Result<Option<String>> {
+        match &self.chat_template_file {
+            Some(path) => text_file::read(path).map(Some),
+            None => Ok(self.chat_template.clone()),
+        }
+    }
+}
+
+/// The text of the template of this name. What has Jinja's brackets in it is a template itself.
+fn template(text: &str) -> Result<String, String> {
+    if text.contains("{{") || text.contains("{%") {
+        return Ok(text.to_owned());
+    }
+    template::builtin(text).ok_or_else(|| {
+        let names = template::builtin_names().collect::<Vec<_>>().join(", ");
+        format!("there is no template of this name; there are {names}; --chat-template-file takes others")
+    })
 }
 
 /// How many tokens are generated, what ends them, and how they are chosen.
@@ -520,15 +560,17 @@ fn device(text: &str) -> Result<Device, String> {
 }
 
 fn json_object(text: &str) -> Result<JsonObject, String> {
-    serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))
+    // A text from a file, as in "$(cat kwargs.json)", may begin with a byte order mark.
+    serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| format!("not a JSON object: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     fn parsed(line: &[&str]) -> Result<Command> {
-        parse(std::iter::once("zinc").chain(line.iter().copied()).map(OsString::from))
+        parse(std::iter::once("zinc").chain(line.iter().copied()).map(OsString::from)).map(|parsed| parsed.command)
     }
 
     fn run(line: &[&str]) -> RunArgs {
@@ -563,7 +605,7 @@ mod tests {
             (CacheType::F32, CacheType::F32)
         );
         assert_eq!(args.engine.device.device, Some(Device::Vulkan(DeviceSelector::Index(1))));
-        assert_eq!(args.chat.system_prompt.as_deref(), Some("Be brief."));
+        assert_eq!(args.chat.system().unwrap().as_deref(), Some("Be brief."));
     }
 
     #[test]
@@ -603,6 +645,55 @@ mod tests {
         assert_eq!(device("llvmpipe"), Ok(name("llvmpipe")));
         assert_eq!(device("größer"), Ok(name("größer")));
         assert_eq!(device("interpreter"), Ok(Device::Interpreter));
+    }
+
+    #[test]
+    fn the_last_of_repeated_flags_wins_and_lists_collect() {
+        let args =
+            run(&["-n", "1", "-p", "a", "--predict", "2", "-p", "b", "--temp", "1", "--temperature", "0", "-n", "3"]);
+        assert_eq!(args.generation.predict, TokenCount::AtMost(3));
+        assert_eq!(args.text.prompt.as_deref(), Some("b"));
+        assert_eq!(args.generation.sampling.sampling(0).temperature, 0.0);
+        let args = run(&["--raw", "--raw", "-dev", "0", "--device", "interpreter", "-r", "a", "-r", "b", "-r", "a"]);
+        assert_eq!((args.raw, args.engine.device.device), (true, Some(Device::Interpreter)));
+        assert_eq!(args.generation.stop, ["a", "b", "a"]);
+    }
+
+    #[test]
+    fn system_messages_and_templates_are_texts_or_files_and_the_last_one_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("text");
+        std::fs::write(&path, b"\xef\xbb\xbfFrom {{ file }}\n").unwrap();
+        let file = path.to_str().unwrap();
+        let system = |line: &[&str]| run(line).chat.system().unwrap();
+        assert_eq!(system(&[]), None);
+        assert_eq!(system(&["-sysf", file]).as_deref(), Some("From {{ file }}\n"));
+        assert_eq!(system(&["-sysf", file, "-sys", "a"]).as_deref(), Some("a"));
+        assert_eq!(
+            system(&["--system_prompt", "a", "--system-prompt-file", file]).as_deref(),
+            Some("From {{ file }}\n")
+        );
+
+        let template = |line: &[&str]| run(line).chat.source.read().unwrap();
+        assert_eq!(template(&[]), None);
+        assert_eq!(template(&["--chat-template", "chatml"]), template::builtin("chatml"));
+        assert_eq!(template(&["--chat-template", "{{ messages }}"]).as_deref(), Some("{{ messages }}"));
+        let both = ["--chat-template", "llama3", "--chat-template-file", file];
+        assert_eq!(template(&both).as_deref(), Some("From {{ file }}\n"));
+        assert_eq!(template(&[&both[2..], &both[..2]].concat()), template::builtin("llama3"));
+        let Err(Error::Usage { message }) = parsed(&["run", "--chat-template", "lama3"]) else { panic!("it is known") };
+        assert!(
+            message.contains("lama3") && message.contains("chatml") && message.contains("mistral-v7-tekken"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn verbosity_may_stand_anywhere() {
+        for line in [&["-v", "run"][..], &["run", "--verbose"], &["run", "-v", "-v"], &["chat", "--log-verbose"]] {
+            let parsed = parse(std::iter::once(&"zinc").chain(line).map(OsString::from)).unwrap();
+            assert!(parsed.verbose, "{line:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod answer;
 mod args;
 mod bench;
+mod chat_template;
 mod commands;
 mod demo;
 mod device;
@@ -20,16 +21,28 @@ mod output;
 mod prompt;
 mod sampler;
 mod synth;
+mod text_file;
 mod trace;
+mod verbose;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match args::parse(std::env::args_os()).and_then(|command| commands::run(&command)) {
+    match args::parse(std::env::args_os()).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             error::report(&error);
             error.exit_code()
         }
     }
+}
+
+fn run(parsed: args::Parsed) -> error::Result<()> {
+    if parsed.verbose {
+        verbose::install();
+    }
+    for note in &parsed.notes {
+        output::notice(note);
+    }
+    commands::run(&parsed.command)
 }

@@ -2,6 +2,8 @@
 
 use zinc_sched::{Dry, LastTokens, Penalties, Sampling, Xtc};
 
+use super::samplers::Chain;
+
 /// What the flags are unless given.
 pub(crate) const DEFAULTS: Sampling = Sampling {
     temperature: 0.8,
@@ -49,6 +51,12 @@ pub(crate) struct SamplingArgs {
     /// Add to the logits of tokens, as in 15043+1 or 15043-inf; may be given several times
     #[arg(short, long, value_name = "TOKEN_ID(+/-)BIAS,...", value_delimiter = ',', value_parser = logit_bias)]
     logit_bias: Vec<(u32, f32)>,
+    /// Samplers that are on, of the stages below, with llama.cpp's names in llama.cpp's order and semicolons between them [default: all]
+    #[arg(long, value_name = "NAME;NAME;...", value_parser = Chain::from_names, overrides_with = "sampler_seq")]
+    samplers: Option<Chain>,
+    /// Samplers that are on, by llama.cpp's letters [default: edskypmxt]
+    #[arg(long, value_name = "LETTERS", value_parser = Chain::from_letters, overrides_with = "samplers")]
+    sampler_seq: Option<Chain>,
     /// Last tokens whose repetition is penalised; 0 is none, -1 all of the context
     #[arg(long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = last_tokens)]
     repeat_last_n: LastTokens,
@@ -108,7 +116,7 @@ pub(crate) struct SamplingArgs {
 impl SamplingArgs {
     /// The parameters with this seed, as they were given. The sequence breakers are those of [`Self::breakers`].
     pub(crate) fn sampling(&self, seed: u64) -> Sampling {
-        Sampling {
+        let sampling = Sampling {
             temperature: self.temp,
             seed,
             top_k: self.top_k,
@@ -131,6 +139,10 @@ impl SamplingArgs {
                 breakers: None,
             }),
             logit_bias: self.logit_bias.clone(),
+        };
+        match self.samplers.as_ref().or(self.sampler_seq.as_ref()) {
+            Some(chain) => chain.applied(sampling),
+            None => sampling,
         }
     }
 
@@ -271,6 +283,18 @@ mod tests {
         let aliases = sampling(&["--temperature", "0.5", "--typical-p", "0.8", "--top-nsigma", "1.5"]);
         assert_eq!((aliases.temperature, aliases.typical_p, aliases.top_n_sigma), (0.5, 0.8, 1.5));
         assert_eq!(sampling(&["--top-k", "-1"]).top_k, 0);
+    }
+
+    #[test]
+    fn the_last_list_of_samplers_counts() {
+        let of = |line: &[&str]| {
+            let sampling = sampling(line);
+            (sampling.top_k, sampling.top_p, sampling.temperature)
+        };
+        assert_eq!(of(&["--top-k", "7", "--samplers", "top_k"]), (7, 1.0, 1.0));
+        assert_eq!(of(&["--samplers", "top_k", "--sampler-seq", "pt"]), (0, 0.95, 0.8));
+        assert_eq!(of(&["--sampler-seq", "pt", "--samplers", "top_k", "--temp", "0"]), (40, 1.0, 1.0));
+        assert!(parsed(&["--samplers", "top_p;top_k"]).is_err() && parsed(&["--sampler-seq", "q"]).is_err());
     }
 
     #[test]

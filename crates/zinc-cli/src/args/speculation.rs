@@ -9,7 +9,7 @@ use zinc_sched::SpeculationMode;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DraftArgs {
     /// Draft with this model, which must have the same vocabulary: the answer is the same, and faster where the drafts are good
-    #[arg(long, visible_alias = "model-draft", value_name = "FILE", help_heading = "Speculation")]
+    #[arg(long, visible_alias = "model-draft", value_name = "FILE", value_parser = draft, help_heading = "Speculation")]
     pub(crate) draft: Option<PathBuf>,
     /// Draft what followed the last tokens where they occurred before
     #[arg(long, conflicts_with = "draft", help_heading = "Speculation")]
@@ -21,6 +21,15 @@ pub(crate) struct DraftArgs {
     /// When to draft: as long as it measures faster, or always
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = DraftPolicy::Auto, help_heading = "Speculation")]
     pub(crate) draft_policy: DraftPolicy,
+}
+
+/// The file of a draft model. In llama.cpp the flag was a number once, which is no file's name as a rule.
+fn draft(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if text.parse::<i64>().is_ok() && !path.exists() {
+        return Err("must be the file of a draft model; --draft-max says how many tokens are drafted".to_owned());
+    }
+    Ok(path)
 }
 
 /// When to draft.
@@ -45,5 +54,18 @@ impl DraftArgs {
             DraftPolicy::Auto => SpeculationMode::Automatic,
             DraftPolicy::Always => SpeculationMode::Always,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_no_draft_model() {
+        for number in ["16", "0", "-1"] {
+            assert!(draft(number).unwrap_err().contains("--draft-max"), "{number}");
+        }
+        assert_eq!(draft("16.gguf"), Ok(PathBuf::from("16.gguf")));
     }
 }

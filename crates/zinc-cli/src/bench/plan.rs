@@ -232,7 +232,7 @@ mod tests {
 
     fn plan(line: &[&str]) -> Result<BenchPlan> {
         let line = ["zinc", "bench"].iter().chain(line).map(OsString::from);
-        match args::parse(line)? {
+        match args::parse(line)?.command {
             Command::Bench(args) => BenchPlan::new(&args),
             other => panic!("{other:?}"),
         }

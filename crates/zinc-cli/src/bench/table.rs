@@ -153,7 +153,7 @@ mod tests {
     use crate::args::Command;
 
     fn table(line: &[&str]) -> (Table, Act) {
-        match args::parse(["zinc", "bench"].iter().chain(line).map(OsString::from)).unwrap() {
+        match args::parse(["zinc", "bench"].iter().chain(line).map(OsString::from)).unwrap().command {
             Command::Bench(args) => (Table::new(&BenchPlan::new(&args).unwrap(), args.act), args.act),
             other => panic!("{other:?}"),
         }

@@ -1,6 +1,7 @@
 //! `zinc chat`: a conversation, line by line.
 
 mod input;
+mod lines;
 
 use std::time::Duration;
 
@@ -12,35 +13,48 @@ use crate::args::{ChatArgs, Format, JsonObject};
 use crate::commands::devices;
 use crate::error::{Error, Result};
 use crate::opening::Opening;
-use crate::{answer, demo, interrupt, options, output, prompt};
-use input::Input;
-
-const HELP: &str = "/exit leaves, /clear starts again, /regen answers again, /read FILE adds a file to the next message; \
-                    Ctrl-C stops an answer, and leaves where there is none";
+use crate::{answer, chat_template, demo, interrupt, options, output, text_file};
+use input::{HELP, Input};
+use lines::{Editing, Line, Lines};
 
 pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     if args.engine.device.list_devices {
         return devices::list(Format::Text);
     }
     let answers = options::answer_options(&args.generation)?;
+    let conversation = Conversation::new(args.chat.system()?.as_deref());
     let mut opening = Opening::new();
     let mut show = |event| opening.show(event);
     let path = demo::resolve(args.model.model.as_deref())?;
     let file = ModelFile::open(&path, &options::file_options(&args.engine.cache), &mut show)?;
     let rules = answers.for_model(&file)?;
-    let template = file.template()?;
+    let template = chat_template::of(&args.chat.source, &file.model().file)?;
     let place = Place::open(&options::device_options(args.engine.device.device.as_ref())?, &mut show)?;
     let load = options::load_options(&args.engine, Duration::ZERO, Tracing::Off);
     let model = file.load(&place, &load, &mut show)?;
     interrupt::install()?;
     output::stderr_line(HELP);
 
-    let conversation = Conversation::new(args.chat.system_prompt.as_deref());
     let kwargs = args.chat.chat_template_kwargs.clone().unwrap_or_default();
     let mut chat = Chat { model: &model, template, rules, conversation, kwargs };
-    while let Some(input) = Input::read()? {
-        match input {
+    let mut lines = Lines::open(if args.simple_io { Editing::Off } else { Editing::WherePossible });
+    // What was typed and not sent, to be mended.
+    let mut kept = String::new();
+    loop {
+        let text = match lines.next(&std::mem::take(&mut kept))? {
+            Line::Message(text) => text,
+            Line::Broken(reason) => {
+                output::stderr_line(&reason);
+                continue;
+            }
+            Line::End => break,
+        };
+        match Input::parse(&text) {
             Input::Exit => break,
+            Input::Mistake(reason) => {
+                output::stderr_line(&reason);
+                kept = text;
+            }
             input => chat.take(input)?,
         }
     }
@@ -61,21 +75,21 @@ impl Chat<'_> {
     /// Does what a line asks for.
     fn take(&mut self, input: Input) -> Result<()> {
         match input {
-            Input::Nothing | Input::Exit => {}
+            Input::Nothing | Input::Exit | Input::Mistake(_) => {}
+            Input::Help => output::stderr_line(HELP),
             Input::Clear => {
                 self.conversation.clear();
                 output::stderr_line("cleared");
             }
             Input::Regenerate if self.conversation.reopen() => self.answer()?,
             Input::Regenerate => output::stderr_line("there is no answer yet"),
-            Input::Read(path) => match prompt::read_file(&path) {
+            Input::Read(path) => match text_file::read(&path) {
                 Ok(text) => {
                     output::stderr_line(&format!("{} characters go with the next message", text.chars().count()));
                     self.conversation.attach(&text);
                 }
                 Err(error) => output::stderr_line(&error.to_string()),
             },
-            Input::Unknown(word) => output::stderr_line(&format!("{word} is no command: {HELP}")),
             Input::Say(text) => {
                 self.conversation.say(text);
                 self.answer()?;
@@ -112,6 +126,7 @@ impl Chat<'_> {
         if answer.ending == Ending::ContextFull {
             output::notice("the answer ends because the context is full; /clear starts again");
         }
+        answer::tell_of_cut(&answer, &self.rules);
         // An answer that was stopped stays: what comes next may refer to it.
         self.conversation.answered(&answer.text);
         Ok(())

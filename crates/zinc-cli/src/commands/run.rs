@@ -10,9 +10,8 @@ use crate::args::{self, Format, RunArgs};
 use crate::commands::devices;
 use crate::error::{Error, Result};
 use crate::opening::Opening;
-use crate::prompt::{self, Newline};
 use crate::trace::{self, Taken};
-use crate::{answer, demo, options, output};
+use crate::{answer, chat_template, demo, options, output, prompt};
 
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     if args.engine.device.list_devices {
@@ -26,7 +25,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let path = demo::resolve(args.model.model.as_deref())?;
     let file = ModelFile::open(&path, &options::file_options(&args.engine.cache), &mut show)?;
     let rules = answers.for_model(&file)?;
-    let prompt = prompt_ids(args, &file, &prompt::read_text(&args.text, Newline::DropLast)?)?;
+    let prompt = prompt_ids(args, &file, &prompt::read_prompt(&args.text)?)?;
 
     let start = Instant::now();
     let place = Place::open(&options::device_options(args.engine.device.device.as_ref())?, &mut show)?;
@@ -47,6 +46,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         trace::write(path, &taken.document(&answer.completion))?;
     }
     model.close()?;
+    answer::tell_of_cut(&answer, &rules);
     match answer.ending {
         Ending::Cancelled => Err(Error::Interrupted),
         Ending::ContextFull => {
@@ -70,8 +70,9 @@ fn prompt_ids(args: &RunArgs, file: &ModelFile, text: &str) -> Result<Vec<u32>> 
     if args.raw {
         return Ok(file.text_prompt(text, Special::Parse)?);
     }
-    let mut conversation = Conversation::new(args.chat.system_prompt.as_deref());
+    let mut conversation = Conversation::new(args.chat.system()?.as_deref());
     conversation.say(text);
     let kwargs = args.chat.chat_template_kwargs.clone().unwrap_or_default();
-    Ok(file.chat_prompt(&file.template()?, &conversation.input(kwargs))?)
+    let template = chat_template::of(&args.chat.source, &file.model().file)?;
+    Ok(file.chat_prompt(&template, &conversation.input(kwargs))?)
 }

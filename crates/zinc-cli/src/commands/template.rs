@@ -3,18 +3,15 @@
 use std::path::Path;
 
 use serde_json::Value;
-use zinc_model::{ChatInput, ChatTemplate, gguf};
+use zinc_model::{ChatInput, gguf};
 
 use crate::args::TemplateArgs;
 use crate::error::{Error, Result};
-use crate::{demo, output, text_file};
+use crate::{chat_template, demo, output, text_file};
 
 pub(crate) fn run(args: &TemplateArgs) -> Result<()> {
     let file = gguf::File::open(demo::resolve(args.model.model.as_deref())?)?;
-    let template = match args.template.read()? {
-        Some(source) => ChatTemplate::for_file(&source, &file)?,
-        None => zinc_engine::chat_template(&file)?,
-    };
+    let template = chat_template::of(&args.template, &file)?;
     let input = ChatInput {
         messages: read_objects(&args.messages, "message")?,
         tools: args.tools.as_deref().map(|path| read_objects(path, "tool")).transpose()?,
