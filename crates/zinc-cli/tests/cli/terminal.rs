@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
 
-use crate::support::{argument, command, zinc, zinc_with_input};
+use crate::support::{QUESTION, argument, command, zinc, zinc_with_input};
 
 /// As long as something is waited for that takes a second at most on a machine with nothing else to do.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -95,11 +95,14 @@ fn tokens(text: &str, before: &str) -> String {
 fn what_is_typed_and_pasted_arrives_whole() {
     // More than the context holds, so that no answer is computed and the number of tokens tells what has arrived.
     let long = "telescope ".repeat(800);
-    let expected = zinc_with_input(&["chat", "--device", "interpreter"], &format!("{long}\n"));
+    let answers = ["--temp", "0", "-n", "2", "-c", "256"];
+    let piped = [&["chat", "--device", "interpreter"], &answers[..]].concat();
+    let expected = zinc_with_input(&piped, &format!("{QUESTION}\n{long}\n"));
     let expected = tokens(&expected.stderr, "the conversation has ");
 
-    let mut terminal = Terminal::chat(&[]);
-    terminal.type_keys(&format!("{long}{ENTER}"));
+    // The second message is typed before the first one is answered.
+    let mut terminal = Terminal::chat(&answers);
+    terminal.type_keys(&format!("{QUESTION}{ENTER}{long}{ENTER}"));
     terminal.wait_for("the conversation has ");
     assert_eq!(tokens(&terminal.wait_for(" and the context"), ""), expected);
 
@@ -107,8 +110,10 @@ fn what_is_typed_and_pasted_arrives_whole() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("lines.txt");
     std::fs::write(&path, &lines).unwrap();
-    let expected = zinc(&["run", "--device", "interpreter", "-f", &argument(&path)]);
+    let expected = zinc(&["run", "--device", "interpreter", "-c", "256", "-f", &argument(&path)]);
     let expected = tokens(&expected.stderr, "the prompt has ");
+    terminal.type_keys(&format!("/clear{ENTER}"));
+    terminal.wait_for("cleared");
     terminal.type_keys(&format!("\x1b[200~{}\x1b[201~{ENTER}", lines.trim_end().replace('\n', "\r")));
     terminal.wait_for("the conversation has ");
     assert_eq!(tokens(&terminal.wait_for(" and the context"), ""), expected);
@@ -122,6 +127,9 @@ fn what_is_typed_and_pasted_arrives_whole() {
     terminal.wait_for("/regen answers again");
     terminal.type_keys(&format!("{UP}{ENTER}"));
     terminal.wait_for("/regen answers again");
+
+    terminal.keyboard.write_all(b"caf\xe9?").unwrap();
+    terminal.wait_for("is not UTF-8");
     terminal.type_keys(CTRL_D);
     assert_eq!(terminal.status().code(), Some(0));
 }

@@ -10,7 +10,8 @@ use rustyline::history::MemHistory;
 use rustyline::{Config, Editor};
 
 use crate::error::{Error, Result};
-use crate::{interrupt, output, text_file};
+use crate::terminal::{self, Held};
+use crate::{output, text_file};
 
 /// What is shown where a message is expected.
 const PROMPT: &str = "> ";
@@ -21,7 +22,12 @@ const HISTORY: usize = 1000;
 /// A source of messages.
 pub(crate) enum Lines {
     /// A terminal. What is pasted into it is one message, whatever its lines.
-    Edited(Box<Editor<(), MemHistory>>),
+    Edited {
+        /// What reads and shows them.
+        editor: Box<Editor<(), MemHistory>>,
+        /// Keeps what is typed while nothing is read.
+        _held: Held,
+    },
     /// Anything else, or a terminal that cannot be edited in; each line is a message.
     Plain {
         /// Lines read so far.
@@ -61,7 +67,7 @@ impl Lines {
             && !is_dumb
             && let Some(editor) = editor()
         {
-            return Self::Edited(Box::new(editor));
+            return Self::Edited { editor: Box::new(editor), _held: Held::new() };
         }
         Self::Plain { read: 0, is_terminal }
     }
@@ -73,21 +79,21 @@ impl Lines {
     /// encoding.
     pub(crate) fn next(&mut self, kept: &str) -> Result<Line> {
         match self {
-            Self::Edited(editor) => {
-                let terminal = interrupt::TerminalGuard::new();
-                let line = editor.readline_with_initial(PROMPT, (kept, ""));
-                drop(terminal);
-                match line {
-                    Ok(text) => {
-                        // A message that is not kept for later can be sent all the same.
-                        let _ = editor.add_history_entry(&text);
-                        Ok(Line::Message(text))
-                    }
-                    Err(ReadlineError::Eof) => Ok(Line::End),
-                    Err(ReadlineError::Interrupted) => Err(Error::Interrupted),
-                    Err(error) => Err(read_error(io::Error::other(error))),
+            Self::Edited { editor, .. } => match editor.readline_with_initial(PROMPT, (kept, "")) {
+                Ok(text) => {
+                    // A message that is not kept for later can be sent all the same.
+                    let _ = editor.add_history_entry(&text);
+                    Ok(Line::Message(text))
                 }
-            }
+                Err(ReadlineError::Eof) => Ok(Line::End),
+                Err(ReadlineError::Interrupted) => Err(Error::Interrupted),
+                Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                    // What waits is the rest of the line. Where it stays, it is read as a line of its own.
+                    terminal::forget_typed();
+                    Ok(Line::Broken("what was typed is not UTF-8, and is left out".to_owned()))
+                }
+                Err(error) => Err(read_error(io::Error::other(error))),
+            },
             Self::Plain { read, is_terminal } => {
                 if *is_terminal {
                     output::stderr(PROMPT);
@@ -112,13 +118,14 @@ fn editor() -> Option<Editor<(), MemHistory>> {
     // The editor draws on stdout, which must be left to the answers where it goes to a file.
     let behavior = if io::stdout().is_terminal() {
         Behavior::Stdio
-    } else if File::open("/dev/tty").is_ok() {
+    } else if cfg!(not(unix)) || File::open("/dev/tty").is_ok() {
         Behavior::PreferTerm
     } else {
         return None;
     };
     let config = Config::builder().behavior(behavior).bracketed_paste(true).max_history_size(HISTORY).ok()?.build();
-    Editor::with_history(config, MemHistory::with_config(&config)).ok()
+    let history = MemHistory::with_config(&config);
+    Editor::with_history(config, history).ok()
 }
 
 fn read_error(source: io::Error) -> Error {
