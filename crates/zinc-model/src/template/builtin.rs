@@ -86,6 +86,14 @@ const BUILTIN: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "exaone4",
+        &[
+            r"{% for m in messages %}{% if m.role == 'user' %}{{ '[|user|]' + m.content | trim + '\n' }}",
+            r"{% elif m.role in ['system', 'assistant', 'tool'] %}{{ '[|' + m.role + '|]' + m.content | trim + '[|endofturn|]\n' }}{% endif %}{% endfor %}",
+            r"{% if add_generation_prompt %}{{ '[|assistant|]' }}{% endif %}",
+        ],
+    ),
+    (
         "falcon3",
         &[
             r"{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '\n' }}{% endfor %}",
@@ -190,7 +198,6 @@ const BUILTIN: &[(&str, &[&str])] = &[
     (
         "yandex",
         &[
-            "<s>",
             r"{% for m in messages %}{% if m.role == 'user' %}{{ ' Пользователь: ' + m.content + '\n\n' }}",
             r"{% elif m.role == 'assistant' %}{{ ' Ассистент: ' + m.content + '\n\n' }}{% endif %}{% endfor %}",
             r"{% if add_generation_prompt %}{{ ' Ассистент:[SEP]' }}{% endif %}",
@@ -233,6 +240,7 @@ mod tests {
         let golden: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         let conversations = golden["conversations"].as_array().unwrap();
         assert!(builtin_names().is_sorted() && builtin_names().count() >= 36);
+        let mut different = Vec::new();
         for name in builtin_names() {
             let template = ChatTemplate::new(&builtin(name).unwrap()).unwrap();
             let expected = golden["rendered"][name].as_array().unwrap_or_else(|| panic!("llama.cpp has no {name}"));
@@ -240,9 +248,13 @@ mod tests {
             let cases = conversations.iter().flat_map(|messages| [(messages, true), (messages, false)]);
             for ((messages, add_generation_prompt), expected) in cases.zip(expected) {
                 let input = ChatInput { messages: messages.clone(), add_generation_prompt, ..ChatInput::default() };
-                assert_eq!(template.render(&input).unwrap(), expected.as_str().unwrap(), "{name} {messages}");
+                let rendered = template.render(&input).unwrap();
+                if rendered != expected.as_str().unwrap() {
+                    different.push(format!("{name} writes {rendered:?} and not {expected}"));
+                }
             }
         }
+        assert!(different.is_empty(), "{different:#?}");
         assert_eq!(builtin("nonsense"), None);
     }
 }
