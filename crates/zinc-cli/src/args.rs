@@ -9,14 +9,12 @@ use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use zinc_kernels::ops::ActFormat;
-use zinc_model::template;
 use zinc_sched::InflightDepth;
 use zinc_sched::adapter::{self, Queues};
 use zinc_vk::DeviceSelector;
 
 use crate::error::Result;
 use crate::synth::{Mix, Preset};
-use crate::text_file;
 
 mod bench;
 mod constraint;
@@ -26,6 +24,7 @@ mod rewrite;
 mod samplers;
 mod sampling;
 mod speculation;
+mod text;
 mod trace;
 
 pub(crate) use bench::{BenchArgs, BenchControl, BenchSampler, BenchSync, Fill, TableFormat};
@@ -33,6 +32,7 @@ pub(crate) use constraint::ConstraintArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use sampling::{DEFAULT_BREAKERS, DEFAULTS, SamplingArgs, Seed, every_stage};
 pub(crate) use speculation::DraftArgs;
+pub(crate) use text::{ChatTemplateArgs, TemplateSourceArgs, TextArgs};
 pub(crate) use trace::TraceArgs;
 
 /// A command line that was understood.
@@ -249,82 +249,6 @@ pub(crate) struct ModelArgs {
     /// The GGUF file, or any part of a split one; the demo model without it
     #[arg(short, long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
-}
-
-/// Where text comes from.
-#[derive(Debug, clap::Args)]
-pub(crate) struct TextArgs {
-    /// The text; without it and -f, stdin. For `zinc run`, stdin follows it on a new line where that is a pipe or a file; `< /dev/null` leaves it
-    /// out
-    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "file")]
-    pub(crate) prompt: Option<String>,
-    /// A file with the text
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
-}
-
-/// How conversations become text.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ChatTemplateArgs {
-    /// A system message before the first one [-sys]
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, overrides_with = "system_prompt_file")]
-    system_prompt: Option<String>,
-    /// A file with the system message [-sysf]
-    #[arg(long, value_name = "FILE", overrides_with = "system_prompt")]
-    system_prompt_file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) source: TemplateSourceArgs,
-    /// Further variables of the chat template, as a JSON object
-    #[arg(long, value_name = "JSON", alias = "kwargs", value_parser = json_object)]
-    pub(crate) chat_template_kwargs: Option<JsonObject>,
-}
-
-impl ChatTemplateArgs {
-    /// The system message, its file read.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
-    pub(crate) fn system(&self) -> Result<Option<String>> {
-        match &self.system_prompt_file {
-            Some(path) => text_file::read(path).map(Some),
-            None => Ok(self.system_prompt.clone()),
-        }
-    }
-}
-
-/// A chat template in place of the one in the model's file.
-#[derive(Debug, clap::Args)]
-pub(crate) struct TemplateSourceArgs {
-    /// A chat template in place of the model's, by llama.cpp's name for it, such as chatml or llama3; or the template itself, in Jinja
-    #[arg(long, value_name = "NAME", value_parser = template, overrides_with = "chat_template_file")]
-    chat_template: Option<String>,
-    /// A file with a chat template, in Jinja, in place of the model's
-    #[arg(long, value_name = "FILE", overrides_with = "chat_template")]
-    chat_template_file: Option<PathBuf>,
-}
-
-impl TemplateSourceArgs {
-    /// The template's text, its file read; `None` is the model's own.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
-    pub(crate) fn read(&self) -> Result<Option<String>> {
-        match &self.chat_template_file {
-            Some(path) => text_file::read(path).map(Some),
-            None => Ok(self.chat_template.clone()),
-        }
-    }
-}
-
-/// The text of the template of this name. What has Jinja's brackets in it is a template itself.
-fn template(text: &str) -> Result<String, String> {
-    if text.contains("{{") || text.contains("{%") {
-        return Ok(text.to_owned());
-    }
-    template::builtin(text).ok_or_else(|| {
-        let names = template::builtin_names().collect::<Vec<_>>().join(", ");
-        format!("there is no template of this name; there are {names}; --chat-template-file takes others")
-    })
 }
 
 /// How many tokens are generated, what ends them, and how they are chosen.
@@ -657,35 +581,6 @@ mod tests {
         let args = run(&["--raw", "--raw", "-dev", "0", "--device", "interpreter", "-r", "a", "-r", "b", "-r", "a"]);
         assert_eq!((args.raw, args.engine.device.device), (true, Some(Device::Interpreter)));
         assert_eq!(args.generation.stop, ["a", "b", "a"]);
-    }
-
-    #[test]
-    fn system_messages_and_templates_are_texts_or_files_and_the_last_one_counts() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("text");
-        std::fs::write(&path, b"\xef\xbb\xbfFrom {{ file }}\n").unwrap();
-        let file = path.to_str().unwrap();
-        let system = |line: &[&str]| run(line).chat.system().unwrap();
-        assert_eq!(system(&[]), None);
-        assert_eq!(system(&["-sysf", file]).as_deref(), Some("From {{ file }}\n"));
-        assert_eq!(system(&["-sysf", file, "-sys", "a"]).as_deref(), Some("a"));
-        assert_eq!(
-            system(&["--system_prompt", "a", "--system-prompt-file", file]).as_deref(),
-            Some("From {{ file }}\n")
-        );
-
-        let template = |line: &[&str]| run(line).chat.source.read().unwrap();
-        assert_eq!(template(&[]), None);
-        assert_eq!(template(&["--chat-template", "chatml"]), template::builtin("chatml"));
-        assert_eq!(template(&["--chat-template", "{{ messages }}"]).as_deref(), Some("{{ messages }}"));
-        let both = ["--chat-template", "llama3", "--chat-template-file", file];
-        assert_eq!(template(&both).as_deref(), Some("From {{ file }}\n"));
-        assert_eq!(template(&[&both[2..], &both[..2]].concat()), template::builtin("llama3"));
-        let Err(Error::Usage { message }) = parsed(&["run", "--chat-template", "lama3"]) else { panic!("it is known") };
-        assert!(
-            message.contains("lama3") && message.contains("chatml") && message.contains("mistral-v7-tekken"),
-            "{message}"
-        );
     }
 
     #[test]

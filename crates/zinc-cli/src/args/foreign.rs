@@ -1,27 +1,55 @@
 //! Flags of llama.cpp that zinc has no use for: which they are, and what the user is told.
 //!
 //! A flag that cannot change the answer is accepted with a note. One that would change it is refused with what to do instead. The list is
-//! [`FLAGS`]; `docs/coming-from-llama.cpp.md` shows it, and a test compares the two.
+//! [`flags`]; `docs/coming-from-llama.cpp.md` shows it, and a test compares the two.
 
-mod table;
+mod conversation;
+mod drafts;
+mod model;
+mod output;
 
-pub(super) use table::FLAGS;
+/// Every flag. The names are those of `llama-cli`, `llama-completion`, `llama-server` and `llama-bench`, older spellings included.
+fn flags() -> impl Iterator<Item = &'static Foreign> {
+    [model::FLAGS, conversation::FLAGS, drafts::FLAGS, output::FLAGS].into_iter().flatten()
+}
 
 /// A flag of llama.cpp, with its other names, that zinc does not have.
 #[derive(Debug)]
 pub(super) struct Foreign {
     /// Its names, as written on llama.cpp's command line, the usual one first.
-    pub(super) names: &'static [&'static str],
+    names: &'static [&'static str],
     /// What follows it.
     pub(super) takes: Takes,
     /// What zinc does about it.
-    pub(super) verdict: Verdict,
+    verdict: Verdict,
     /// The commands of zinc that this entry is about; none are all that open a model.
-    pub(super) commands: &'static [&'static str],
+    commands: &'static [&'static str],
     /// What the flag does in llama.cpp; follows "in llama.cpp it".
     does: &'static str,
     /// Why zinc needs nothing, or what to do instead; a clause without a full stop.
     here: &'static str,
+}
+
+/// A flag that is left out with a note.
+const fn accepted(names: &'static [&'static str], takes: Takes, does: &'static str, here: &'static str) -> Foreign {
+    Foreign { names, takes, verdict: Verdict::Accepted, commands: &[], does, here }
+}
+
+/// A flag that is an error.
+const fn refused(names: &'static [&'static str], takes: Takes, does: &'static str, here: &'static str) -> Foreign {
+    Foreign { names, takes, verdict: Verdict::Refused { unless: &[] }, commands: &[], does, here }
+}
+
+impl Foreign {
+    /// The same flag, accepted with these values.
+    const fn unless(self, unless: &'static [&'static str]) -> Self {
+        Self { verdict: Verdict::Refused { unless }, ..self }
+    }
+
+    /// The same entry, for these commands of zinc only.
+    const fn only_in(self, commands: &'static [&'static str]) -> Self {
+        Self { commands, ..self }
+    }
 }
 
 /// What follows a flag.
@@ -35,7 +63,7 @@ pub(super) enum Takes {
 
 /// What zinc does about a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+enum Verdict {
     /// It is left out, and a note says so.
     Accepted,
     /// It is an error.
@@ -57,7 +85,7 @@ pub(super) fn is_switch_word(word: &str) -> bool {
 /// The entry for a flag on the command line of one of zinc's commands.
 pub(super) fn find(command: &str, name: &str) -> Option<&'static Foreign> {
     let applies = |flag: &&Foreign| flag.commands.is_empty() || flag.commands.contains(&command);
-    FLAGS.iter().filter(applies).find(|flag| flag.names.contains(&name))
+    flags().filter(applies).find(|flag| flag.names.contains(&name))
 }
 
 impl Foreign {
@@ -95,7 +123,7 @@ mod tests {
     /// The lines of the tables in the document that belong to one verdict.
     fn rows(is_wanted: impl Fn(&Verdict) -> bool) -> String {
         let mut rows = String::new();
-        for flag in FLAGS.iter().filter(|flag| is_wanted(&flag.verdict)) {
+        for flag in flags().filter(|flag| is_wanted(&flag.verdict)) {
             let names = flag.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             let commands =
                 flag.commands.iter().map(|command| format!("`zinc {command}`")).collect::<Vec<_>>().join(", ");
@@ -134,13 +162,17 @@ mod tests {
         }
         if std::env::var_os("ZINC_WRITE_DOCS").is_some() {
             std::fs::write(&path, &expected).unwrap();
+            return;
         }
-        assert_eq!(document, expected, "run this test with ZINC_WRITE_DOCS=1 to renew the document");
+        assert!(
+            document == expected,
+            "the document is not the table: run this test with ZINC_WRITE_DOCS=1 to renew it"
+        );
     }
 
     #[test]
     fn names_are_flags_and_none_is_listed_twice_for_one_command() {
-        for (index, flag) in FLAGS.iter().enumerate() {
+        for (index, flag) in flags().enumerate() {
             assert!(!flag.names.is_empty());
             for name in flag.names {
                 assert!(name.starts_with('-') && !name.contains(['_', '=', ' ']), "{name}");
@@ -149,7 +181,7 @@ mod tests {
                         || flag.commands.is_empty()
                         || other.commands.iter().any(|command| flag.commands.contains(command))
                 };
-                let mut later = FLAGS[index + 1..].iter().filter(|other| overlaps(other));
+                let mut later = flags().skip(index + 1).filter(|other| overlaps(other));
                 assert!(!later.any(|other| other.names.contains(name)), "{name} is listed twice");
                 assert_eq!(flag.names.iter().filter(|other| *other == name).count(), 1, "{name}");
             }
@@ -158,7 +190,7 @@ mod tests {
 
     #[test]
     fn sentences_are_clauses() {
-        for flag in FLAGS {
+        for flag in flags() {
             for text in [flag.does, flag.here] {
                 let first = text.chars().next().unwrap();
                 assert!(!first.is_uppercase() && !text.ends_with(['.', ';']), "{:?}: {text}", flag.names);

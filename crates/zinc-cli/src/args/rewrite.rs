@@ -202,7 +202,7 @@ mod tests {
             &["run", "--", "-ngl", "--top_k"],
             &["bench", "--no-warmup", "-o", "csv"],
             &["chat", "-m", "-ngl"],
-            &["doctor", "-ngl", "99"],
+            &["devices", "-ngl", "99"],
             &["run", "--nonsense", "1"],
             &["completions", "bash"],
             &["-ngl"],

@@ -74,14 +74,14 @@ pub(crate) fn zinc(arguments: &[&str]) -> Outcome {
     command(arguments).output().expect("the program runs").into()
 }
 
-/// Runs the program with this text on stdin.
+/// Runs the program with this text, or these bytes, on stdin.
 #[track_caller]
-pub(crate) fn zinc_with_input(arguments: &[&str], input: &str) -> Outcome {
+pub(crate) fn zinc_with_input(arguments: &[&str], input: &(impl AsRef<[u8]> + ?Sized)) -> Outcome {
     let mut command = command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program runs");
     // A program that ends early closes its stdin; what it says then is what the test looks at.
-    let _ = child.stdin.take().expect("stdin is a pipe").write_all(input.as_bytes());
+    let _ = child.stdin.take().expect("stdin is a pipe").write_all(input.as_ref());
     child.wait_with_output().expect("the program ends").into()
 }
 
