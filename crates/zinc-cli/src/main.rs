@@ -30,7 +30,7 @@ mod verbose;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match args::parse(std::env::args_os()).and_then(run) {
+    match args::parse(std::env::args_os()).and_then(|parsed| run(&parsed)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             error::report(&error);
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(parsed: args::Parsed) -> error::Result<()> {
+fn run(parsed: &args::Parsed) -> error::Result<()> {
     if parsed.verbose {
         verbose::install();
     }
