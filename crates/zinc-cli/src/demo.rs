@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::output;
+use crate::{output, surroundings};
 
 const FILE_NAME: &str = "zinc-demo-q4_k_m.gguf";
 
@@ -20,7 +20,7 @@ pub(crate) fn resolve(given: Option<&Path>) -> Result<PathBuf> {
         return Ok(path.to_owned());
     }
     let executable = env::current_exe().ok();
-    let candidates = candidates(env::var_os(VARIABLE).map(PathBuf::from), executable.as_deref());
+    let candidates = candidates(surroundings::variable(VARIABLE).map(PathBuf::from), executable.as_deref());
     match candidates.iter().find(|path| path.is_file()) {
         Some(path) => {
             output::notice(&format!("no -m given; using the demo model, a pocket dictionary ({})", path.display()));

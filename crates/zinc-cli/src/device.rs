@@ -7,6 +7,7 @@ use std::sync::Arc;
 use zinc_vk::{AdapterFacts, DevicePlan, DeviceSelector, Instance, InstanceOptions, Validation, Wants};
 
 use crate::error::{Error, Result};
+use crate::surroundings;
 
 /// `on` runs everything under the validation layer; a message of it makes the command fail.
 const VALIDATION_VARIABLE: &str = "ZINC_VALIDATION";
@@ -27,10 +28,10 @@ pub(crate) fn open_vulkan() -> Result<Arc<Instance>> {
 /// # Errors
 /// A value of the variable that is neither `on` nor `off`.
 pub(crate) fn validation() -> Result<Validation> {
-    match env::var(VALIDATION_VARIABLE).as_deref() {
-        Err(_) | Ok("" | "off") => Ok(Validation::Off),
-        Ok("on") => Ok(Validation::On),
-        Ok(other) => Err(Error::usage(format!("{VALIDATION_VARIABLE} is '{other}'; it can be on or off"))),
+    match surroundings::variable(VALIDATION_VARIABLE).unwrap_or_default().to_string_lossy().as_ref() {
+        "" | "off" => Ok(Validation::Off),
+        "on" => Ok(Validation::On),
+        other => Err(Error::usage(format!("{VALIDATION_VARIABLE} is '{other}'; it can be on or off"))),
     }
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn check_validation(vulkan: &Instance) -> Result<()> {
 /// Where compiled pipelines are kept between runs; `None` where the system has no place for it.
 pub(crate) fn cache_directory() -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
-    let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute);
-    let base = base.or_else(|| absolute(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;
+    let base = surroundings::variable("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute);
+    let base = base.or_else(|| absolute(PathBuf::from(surroundings::variable("HOME")?).join(".cache")))?;
     Some(base.join("zinc"))
 }

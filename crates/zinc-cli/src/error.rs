@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use crate::output;
 
@@ -91,19 +90,17 @@ impl Error {
     }
 
     /// 0 for what is no failure, 2 for usage and for constraints that cannot be used, 130 for Ctrl-C as shells have it, 1 for everything else.
-    pub(crate) fn exit_code(&self) -> ExitCode {
+    pub(crate) fn status(&self) -> u8 {
         match self {
-            Self::OutputClosed => ExitCode::SUCCESS,
+            Self::OutputClosed => 0,
             // Help that nobody asked for, where the command is missing, has status 2.
-            Self::Help(help) => u8::try_from(help.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from),
-            Self::Usage { .. } | Self::Engine(zinc_engine::Error::Constraint(_)) => ExitCode::from(2),
-            Self::Interrupted => ExitCode::from(INTERRUPTED),
-            _ => ExitCode::FAILURE,
+            Self::Help(help) => u8::try_from(help.exit_code()).unwrap_or(1),
+            Self::Usage { .. } | Self::Engine(zinc_engine::Error::Constraint(_)) => 2,
+            Self::Interrupted => INTERRUPTED,
+            _ => 1,
         }
     }
-}
 
-impl Error {
     /// Which flag helps, where one does: the libraries know no flags.
     fn advice(&self) -> &'static str {
         let Self::Engine(error) = self else {
@@ -125,7 +122,7 @@ pub(crate) fn report(error: &Error) {
     match error {
         Error::Help(help) => {
             // Where stdout is closed nobody wants the help.
-            let _ = help.print();
+            let _ = output::help(help);
         }
         Error::OutputClosed | Error::Interrupted => {}
         _ => output::stderr_line(&format!("error: {}{}", one_line(&error.to_string()), error.advice())),

@@ -10,16 +10,19 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use zinc_sched::CancelHandle;
 
 use crate::error::{Error, INTERRUPTED, Result};
-use crate::{output, terminal};
+use crate::{output, surroundings, terminal};
 
 /// What a Ctrl-C cancels at the moment.
 static RUNNING: Mutex<Option<CancelHandle>> = Mutex::new(None);
 
-/// Takes over Ctrl-C; does nothing the second time.
+/// Takes over Ctrl-C; does nothing the second time, or where the signals of the process are not the command's.
 ///
 /// # Errors
 /// [`Error::Usage`] where the system refuses a handler.
 pub(crate) fn install() -> Result<()> {
+    if !surroundings::are_the_process() {
+        return Ok(());
+    }
     static INSTALLED: OnceLock<Result<(), String>> = OnceLock::new();
     let installed = INSTALLED.get_or_init(|| ctrlc::set_handler(on_interrupt).map_err(|error| error.to_string()));
     installed.clone().map_err(|reason| Error::usage(format!("cannot handle Ctrl-C: {reason}")))
@@ -27,6 +30,9 @@ pub(crate) fn install() -> Result<()> {
 
 /// Runs `work` while a Ctrl-C cancels `cancel` instead of ending the process.
 pub(crate) fn during<T>(cancel: &CancelHandle, work: impl FnOnce() -> T) -> T {
+    if !surroundings::are_the_process() {
+        return work();
+    }
     set_running(Some(cancel.clone()));
     let result = work();
     set_running(None);

@@ -1,20 +1,20 @@
 //! Where text goes: what was asked for to stdout, everything else to stderr, progress bars only to a terminal.
 
 use std::borrow::Cow;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::surroundings;
 
 /// Writes to stdout and flushes, so that text appears as it comes.
 ///
 /// # Errors
 /// [`Error::OutputClosed`] where the reader is gone, [`Error::Output`].
 pub(crate) fn stdout(text: &str) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|source| match source.kind() {
+    surroundings::write_stdout(text).map_err(|source| match source.kind() {
         io::ErrorKind::BrokenPipe => Error::OutputClosed,
         _ => Error::Output(source),
     })
@@ -30,15 +30,30 @@ pub(crate) fn stdout_json(value: &impl Serialize) -> Result<()> {
     stdout(&text)
 }
 
-/// Writes a line to stderr. Where stderr is closed nobody reads it, and that is no reason to end.
+/// Prints help, or what clap has to say instead: in colours to a terminal, to stdout if it was asked for and else to stderr.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn help(help: &clap::Error) -> io::Result<()> {
+    if surroundings::are_the_process() {
+        return help.print();
+    }
+    let text = help.render().to_string();
+    if help.use_stderr() {
+        surroundings::write_stderr(&text);
+        return Ok(());
+    }
+    surroundings::write_stdout(&text)
+}
+
+/// Writes a line to stderr.
 pub(crate) fn stderr_line(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    stderr(&format!("{text}\n"));
 }
 
 /// Writes to stderr without a newline.
 pub(crate) fn stderr(text: &str) {
-    let mut stderr = io::stderr().lock();
-    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    surroundings::write_stderr(text);
 }
 
 /// Tells the user something that is good to know.
@@ -57,7 +72,7 @@ pub(crate) fn progress_steps(total: u64, what: impl Into<Cow<'static, str>>) -> 
 }
 
 fn progress(total: u64, what: impl Into<Cow<'static, str>>, template: &str) -> ProgressBar {
-    if !io::stderr().is_terminal() {
+    if !surroundings::stderr_is_terminal() {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template(template).expect("the template is valid").progress_chars("=> ");

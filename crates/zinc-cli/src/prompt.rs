@@ -1,11 +1,11 @@
 //! The texts that a user gives: on the command line, in files, on stdin.
 
-use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
 use crate::args::TextArgs;
 use crate::error::{Error, Result};
-use crate::text_file;
+use crate::surroundings::{self, Stdin};
+use crate::{output, text_file};
 
 /// What becomes of a newline at the end of a file or of stdin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) fn read_text(args: &TextArgs, newline: Newline) -> Result<String> {
     let text = match (&args.prompt, &args.file) {
         (Some(text), _) => return Ok(text.clone()),
         (None, Some(path)) => text_file::read(path)?,
-        (None, None) if io::stdin().is_terminal() => {
+        (None, None) if surroundings::stdin_is_terminal() => {
             return Err(Error::usage("no text: give -p TEXT or -f FILE, or pipe it in"));
         }
         (None, None) => text_file::read(Path::new("-"))?,
@@ -62,34 +62,12 @@ fn joined(prompt: &str, text: String) -> String {
 /// without meaning it.
 ///
 /// A pipe that nobody closes holds up the program; the user is told where nothing comes for a second.
-#[cfg(unix)]
 fn is_text_piped_in() -> bool {
-    use std::fs::File;
-    use std::os::fd::AsFd as _;
-    use std::os::unix::fs::FileTypeExt as _;
-
-    use rustix::event::{self, PollFd, PollFlags, Timespec};
-
-    let stdin = io::stdin();
-    let metadata = stdin.as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata());
-    let Ok(kind) = metadata.map(|metadata| metadata.file_type()) else {
-        return false;
-    };
-    if kind.is_fifo() {
-        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-        if event::poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&second)) == Ok(0) {
-            crate::output::notice(
-                "the prompt goes on with what comes through the pipe on stdin; < /dev/null does without",
-            );
-        }
+    let kind = surroundings::stdin_kind();
+    if kind == Stdin::SilentPipe {
+        output::notice("the prompt goes on with what comes through the pipe on stdin; < /dev/null does without");
     }
-    kind.is_fifo() || kind.is_file()
-}
-
-/// Whether stdin is no terminal. Other systems than Unix tell no more.
-#[cfg(not(unix))]
-fn is_text_piped_in() -> bool {
-    !io::stdin().is_terminal()
+    kind != Stdin::NoText
 }
 
 fn without_newline(mut text: String) -> String {

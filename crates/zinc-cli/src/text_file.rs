@@ -1,10 +1,10 @@
 //! Text from outside: bytes of a file or of stdin as UTF-8, with what is wrong with them where they are not.
 
 use std::fs;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::surroundings;
 
 /// The byte order mark, as a character. In UTF-8 it says nothing, but editors on Windows write it.
 const MARK: char = '\u{feff}';
@@ -17,12 +17,8 @@ pub(crate) const STDIN: &str = "stdin";
 /// # Errors
 /// [`Error::Read`] where the system cannot read it, [`Error::Content`] as [`decode`] has it.
 pub(crate) fn read(path: &Path) -> Result<String> {
-    let (name, bytes) = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        (Path::new(STDIN), io::stdin().read_to_end(&mut bytes).map(|_| bytes))
-    } else {
-        (path, fs::read(path))
-    };
+    let (name, bytes) =
+        if path == Path::new("-") { (Path::new(STDIN), surroundings::read_stdin()) } else { (path, fs::read(path)) };
     let bytes = bytes.map_err(|source| Error::Read { path: name.to_owned(), source })?;
     decode(bytes).map_err(|reason| Error::Content { path: PathBuf::from(name), reason })
 }

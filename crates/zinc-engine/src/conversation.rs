@@ -29,11 +29,12 @@ impl Conversation {
     /// What a chat template makes the prompt of: the messages up to where the assistant answers, and further variables of the template.
     #[must_use]
     pub fn input(&self, variables: Map<String, Value>) -> ChatInput {
-        let mut input = ChatInput::default();
-        input.messages = Value::Array(self.messages.clone());
-        input.kwargs = variables;
-        input.add_generation_prompt = true;
-        input
+        ChatInput {
+            messages: Value::Array(self.messages.clone()),
+            tools: None,
+            kwargs: variables,
+            add_generation_prompt: true,
+        }
     }
 
     /// Starts again: only the system message stays, and attached texts are forgotten.

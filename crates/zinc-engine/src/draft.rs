@@ -4,10 +4,10 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use zinc_kernels::Pipelines;
 use zinc_kernels::ops::ActFormat;
 use zinc_sched::SpeculationMode;
 use zinc_sched::adapter;
-use zinc_vk::Device;
 
 use crate::error::{Error, Result};
 use crate::event::OpenEvent;
@@ -52,14 +52,14 @@ impl DraftOptions {
 }
 
 impl ModelFile {
-    /// What drafts for this model, with a draft model loaded onto the device.
+    /// What drafts for this model, with a draft model loaded onto the device of the pipelines.
     ///
     /// # Errors
     /// A draft model that cannot be loaded, or [`Error::DraftVocabulary`].
     pub fn draft_source(
         &self,
         options: &DraftOptions,
-        device: &Arc<Device>,
+        pipelines: &Arc<Pipelines>,
         act: ActFormat,
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<adapter::DraftSource> {
@@ -71,7 +71,7 @@ impl ModelFile {
                 if let Some((own, target, different)) = draft.vocabulary_difference(self) {
                     return Err(Error::DraftVocabulary { path: path.clone(), draft: own, target, different });
                 }
-                let model = Arc::new(draft.load_weights(device, act, 1, on_event)?);
+                let model = Arc::new(draft.load_weights(pipelines, act, 1, on_event)?);
                 Ok(adapter::DraftSource::Model { model, max_drafts })
             }
         }

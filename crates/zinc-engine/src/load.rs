@@ -11,7 +11,7 @@ use zinc_model::memory;
 use zinc_model::plan::{PlanKind, Sampler, SamplingStage, StepPlan};
 use zinc_sched::adapter::{InterpreterModel, Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, SpeculationMode, Tracing};
-use zinc_vk::{Device, host_now_ns};
+use zinc_vk::host_now_ns;
 
 use crate::answer::AnswerStream;
 use crate::draft::DraftOptions;
@@ -165,8 +165,8 @@ impl ModelFile {
         let clock = FnClock(host_now_ns);
         let engine = match place {
             Place::Interpreter => Engine::spawn(InterpreterModel::new(self.model(), self.cache()), clock, driven)?,
-            Place::Vulkan { device, .. } => {
-                Engine::spawn(self.vulkan_model(device, options, on_event)?, clock, driven)?
+            Place::Vulkan { pipelines, .. } => {
+                Engine::spawn(self.vulkan_model(pipelines, options, on_event)?, clock, driven)?
             }
         };
         Ok(LoadedModel { file: self, engine, place: place.clone() })
@@ -174,14 +174,14 @@ impl ModelFile {
 
     fn vulkan_model(
         &self,
-        device: &Arc<Device>,
+        pipelines: &Arc<Pipelines>,
         options: &LoadOptions,
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<VulkanModel> {
         let draft = options.draft.as_ref();
-        let draft_source = draft.map(|draft| self.draft_source(draft, device, options.act, on_event)).transpose()?;
+        let draft_source = draft.map(|draft| self.draft_source(draft, pipelines, options.act, on_event)).transpose()?;
         let batch = draft.map_or(1, DraftOptions::batch);
-        let weights = self.load_weights(device, options.act, batch, on_event)?;
+        let weights = self.load_weights(pipelines, options.act, batch, on_event)?;
         let driven = VulkanOptions::new(options.depth())
             .with_sync(options.sync)
             .with_act(options.act)
@@ -191,23 +191,22 @@ impl ModelFile {
         Ok(VulkanModel::new(weights, driven)?)
     }
 
-    /// Checks that the model fits, uploads its weights and builds its pipelines. Steps take up to `batch` tokens, more than one for
+    /// Checks that the model fits, uploads its weights to the device of the pipelines, and builds those that it needs. Steps take up to `batch` tokens, more than one for
     /// drafts. Pipelines that cannot be kept for the next start are an [`OpenEvent::Note`] and no failure.
     ///
     /// # Errors
     /// A model that does not fit, or what the device says.
     pub fn load_weights(
         &self,
-        device: &Arc<Device>,
+        pipelines: &Arc<Pipelines>,
         act: ActFormat,
         batch: u32,
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<DeviceModel> {
         let weights = &self.model().weights;
         let total = weights.bytes();
-        let pipelines = Arc::new(Pipelines::new(device.clone()));
         let options = memory::LoadOptions::new(self.cache(), batch);
-        let loaded = DeviceModel::load(&pipelines, self.model(), options, &mut |done| {
+        let loaded = DeviceModel::load(pipelines, self.model(), options, &mut |done| {
             on_event(OpenEvent::Weights { done, total });
         })?;
         let plan = |kind| StepPlan::new(weights, kind, act);
@@ -216,7 +215,7 @@ impl ModelFile {
         loaded.build_pipelines(&plans.each_ref(), &mut |done, total| {
             on_event(OpenEvent::Pipelines { done: done as u64, total: total as u64 });
         })?;
-        if let Err(fault) = device.save_pipeline_cache() {
+        if let Err(fault) = pipelines.device().save_pipeline_cache() {
             tracing::warn!(%fault, "the pipelines are not kept for the next start");
             on_event(OpenEvent::Note(Note::PipelineCache(fault)));
         }

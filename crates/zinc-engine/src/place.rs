@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use zinc_kernels::Pipelines;
 use zinc_vk::{Device, DevicePlan, DeviceSelector, Instance, InstanceOptions, Validation, Wants};
 
 use crate::error::{Error, Result};
@@ -49,8 +50,8 @@ pub enum Place {
     Vulkan {
         /// The Vulkan instance.
         instance: Arc<Instance>,
-        /// The device.
-        device: Arc<Device>,
+        /// The device, with the pipelines that its models share.
+        pipelines: Arc<Pipelines>,
     },
 }
 
@@ -78,7 +79,7 @@ impl Place {
         if let Some(fault) = device.pipeline_cache_fault() {
             on_event(OpenEvent::Note(Note::PipelineCache(fault.clone())));
         }
-        Ok(Self::Vulkan { instance, device })
+        Ok(Self::Vulkan { instance, pipelines: Arc::new(Pipelines::new(device)) })
     }
 
     /// The name of the device.
@@ -86,7 +87,16 @@ impl Place {
     pub fn name(&self) -> &str {
         match self {
             Self::Interpreter => "interpreter",
-            Self::Vulkan { device, .. } => &device.facts().name,
+            Self::Vulkan { pipelines, .. } => &pipelines.device().facts().name,
+        }
+    }
+
+    /// The Vulkan device, where it is one.
+    #[must_use]
+    pub fn device(&self) -> Option<&Arc<Device>> {
+        match self {
+            Self::Interpreter => None,
+            Self::Vulkan { pipelines, .. } => Some(pipelines.device()),
         }
     }
 

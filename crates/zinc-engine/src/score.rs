@@ -30,9 +30,9 @@ impl ModelFile {
                 let scored = InterpreterModel::new(self.model(), self.cache()).score(ids, sink);
                 scored.unwrap_or_else(|never: Infallible| match never {});
             }
-            Place::Vulkan { device, .. } => {
+            Place::Vulkan { pipelines, .. } => {
                 let options = VulkanOptions::new(InflightDepth::ONE).with_act(act);
-                let mut model = VulkanModel::new(self.load_weights(device, act, 1, on_event)?, options)?;
+                let mut model = VulkanModel::new(self.load_weights(pipelines, act, 1, on_event)?, options)?;
                 model.score(ids, sink)?;
             }
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 use zinc_engine::{ContextSize, DraftOptions, ModelFile, Place};
+use zinc_kernels::Pipelines;
 use zinc_sched::adapter::Sync;
 use zinc_vk::{Device, Error as VulkanError};
 
@@ -19,7 +20,7 @@ use crate::bench::report::{self, Row, Settings, Subject};
 use crate::bench::table::Table;
 use crate::error::{Error, Result};
 use crate::opening::Opening;
-use crate::{demo, options, output};
+use crate::{demo, options, output, surroundings};
 
 /// Steps that a profile is the mean of, where the context has room for them.
 const PROFILE_STEPS: u32 = 16;
@@ -31,15 +32,17 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         models => models.to_vec(),
     };
     let mut opening = Opening::new();
-    let place = Place::open(&options::device_options(args.device.as_ref())?, &mut |event| opening.show(event))?;
-    let Place::Vulkan { device, .. } = &place else {
+    let place =
+        surroundings::open_place(&options::device_options(args.device.as_ref())?, &mut |event| opening.show(event))?;
+    let Place::Vulkan { pipelines, .. } = &place else {
         return Err(Error::usage("the interpreter has no speed worth measuring; --device takes a Vulkan device"));
     };
+    let device = pipelines.device();
     // Before a model takes the memory.
     let bandwidth = bandwidth(device)?;
     let mut printer = Printer::new(args.output, Table::new(&plan, args.act));
     for path in &models {
-        measure_model(args, &plan, path, device, bandwidth, &mut opening, &mut printer)?;
+        measure_model(args, &plan, path, pipelines, bandwidth, &mut opening, &mut printer)?;
         // The last submission holds the model's memory, which the next one needs.
         device.compute_queue().collect()?;
     }
@@ -63,7 +66,7 @@ fn measure_model(
     args: &BenchArgs,
     plan: &BenchPlan,
     path: &Path,
-    device: &Arc<Device>,
+    pipelines: &Arc<Pipelines>,
     bandwidth: Option<f64>,
     opening: &mut Opening,
     printer: &mut Printer,
@@ -71,12 +74,12 @@ fn measure_model(
     let mut show = |event| opening.show(event);
     let context = ContextSize::Tokens(plan.context);
     let file = ModelFile::open(path, &options::file_options_for(context, &args.cache), &mut show)?;
-    let subject = subject(args, path, &file, device, bandwidth);
+    let subject = subject(args, path, &file, pipelines.device(), bandwidth);
     let act = args.act.into();
     let draft = options::draft_options(&args.draft);
-    let draft_source = draft.as_ref().map(|draft| file.draft_source(draft, device, act, &mut show)).transpose()?;
+    let draft_source = draft.as_ref().map(|draft| file.draft_source(draft, pipelines, act, &mut show)).transpose()?;
     let batch = draft.as_ref().map_or(1, DraftOptions::batch);
-    let loaded = file.load_weights(device, act, batch, &mut show)?;
+    let loaded = file.load_weights(pipelines, act, batch, &mut show)?;
     let mut bench = Bench::new(loaded, draft_source, &file, args, plan.context)?;
     for &depth in &plan.depths {
         bench.fill(depth)?;

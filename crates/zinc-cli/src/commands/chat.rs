@@ -5,7 +5,7 @@ mod lines;
 
 use std::time::Duration;
 
-use zinc_engine::{AnswerRules, Conversation, Ending, LoadedModel, ModelFile, Place};
+use zinc_engine::{AnswerRules, Conversation, Ending, LoadedModel, ModelFile};
 use zinc_model::ChatTemplate;
 use zinc_sched::Tracing;
 
@@ -13,7 +13,7 @@ use crate::args::{ChatArgs, Format, JsonObject};
 use crate::commands::devices;
 use crate::error::{Error, Result};
 use crate::opening::Opening;
-use crate::{answer, chat_template, demo, interrupt, options, output, text_file};
+use crate::{answer, chat_template, demo, interrupt, options, output, surroundings, text_file};
 use input::{HELP, Input};
 use lines::{Editing, Line, Lines};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     let file = ModelFile::open(&path, &options::file_options(&args.engine.cache), &mut show)?;
     let rules = answers.for_model(&file)?;
     let template = chat_template::of(&args.chat.source, &file.model().file)?;
-    let place = Place::open(&options::device_options(args.engine.device.device.as_ref())?, &mut show)?;
+    let place = surroundings::open_place(&options::device_options(args.engine.device.device.as_ref())?, &mut show)?;
     let load = options::load_options(&args.engine, Duration::ZERO, Tracing::Off);
     let model = file.load(&place, &load, &mut show)?;
     interrupt::install()?;

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::fs;
 
 use serde::Serialize;
-use zinc_engine::{ModelFile, Place};
+use zinc_engine::ModelFile;
 use zinc_model::Tokenizer;
 
 use crate::args::{Format, LogitsArgs};
 use crate::commands::devices;
 use crate::error::{Error, Result};
 use crate::opening::Opening;
-use crate::{demo, options, output};
+use crate::{demo, options, output, surroundings};
 
 #[derive(Serialize)]
 struct Position {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &LogitsArgs) -> Result<()> {
     let vocabulary = file.model().config.n_vocab as usize;
     check_ids(&args.ids, vocabulary)?;
     file.check_prompt(&args.ids)?;
-    let place = Place::open(&options::device_options(args.device.device.as_ref())?, &mut show)?;
+    let place = surroundings::open_place(&options::device_options(args.device.device.as_ref())?, &mut show)?;
     let mut logits = Vec::with_capacity(args.ids.len() * vocabulary);
     let act = args.device.act.into();
     file.score(&place, act, &args.ids, &mut |_, row| logits.extend_from_slice(row), &mut show)?;

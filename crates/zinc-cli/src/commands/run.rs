@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use zinc_engine::{Answer, AnswerRules, Conversation, Ending, ModelFile, Place};
+use zinc_engine::{Answer, AnswerRules, Conversation, Ending, ModelFile};
 use zinc_model::Special;
 use zinc_sched::Tracing;
 
@@ -11,7 +11,7 @@ use crate::commands::devices;
 use crate::error::{Error, Result};
 use crate::opening::Opening;
 use crate::trace::{self, Taken};
-use crate::{answer, chat_template, demo, options, output, prompt};
+use crate::{answer, chat_template, demo, options, output, prompt, surroundings};
 
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     if args.engine.device.list_devices {
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let prompt = prompt_ids(args, &file, &prompt::read_prompt(&args.text)?)?;
 
     let start = Instant::now();
-    let place = Place::open(&options::device_options(args.engine.device.device.as_ref())?, &mut show)?;
+    let place = surroundings::open_place(&options::device_options(args.engine.device.device.as_ref())?, &mut show)?;
     let load = options::load_options(&args.engine, args.measure.host_work, trace);
     let model = file.load(&place, &load, &mut show)?;
     let load = start.elapsed();

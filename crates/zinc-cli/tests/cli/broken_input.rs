@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Change, TINY, altered, argument, command, source_argument, source_file, zinc, zinc_with_input};
+use crate::support::{
+    Change, TINY, altered, argument, command, source_argument, source_file, zinc, zinc_with_input, zinc_with_variables,
+};
 
 /// Every command that opens a model, with what else it needs.
 const COMMANDS: [&[&str]; 5] = [
@@ -180,9 +182,8 @@ fn messages_that_are_none() {
 
 #[test]
 fn a_demo_model_that_is_not_there() {
-    let mut run = command(&["run", "-p", "x"]);
-    let output = run.env("ZINC_DEMO_MODEL", "/nonexistent/demo.gguf").output().unwrap();
-    crate::support::Outcome::from(output).failure(1, &["/nonexistent/demo.gguf", "-m FILE"]);
+    let outcome = zinc_with_variables(&["run", "-p", "x"], &[("ZINC_DEMO_MODEL", "/nonexistent/demo.gguf")]);
+    outcome.failure(1, &["/nonexistent/demo.gguf", "-m FILE"]);
 }
 
 #[test]

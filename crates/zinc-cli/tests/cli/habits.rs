@@ -137,7 +137,7 @@ fn an_answer_that_is_cut_inside_its_constraint_says_so() {
 #[test]
 fn verbosity_goes_to_stderr() {
     let run = ["run", "-v", "--device", "interpreter", "-n", "1", "--temp", "0", "-p", QUESTION];
-    let outcome = zinc(&run);
+    let outcome: Outcome = command(&run).output().unwrap().into();
     assert!(outcome.stderr.contains("sequence ended"), "{outcome:?}");
     let text = outcome.success();
     assert!(ANSWER.starts_with(text.trim_end()), "{text}");

@@ -1,4 +1,7 @@
-//! The `zinc` command as a user runs it: the built program, its output and its exit status.
+//! The `zinc` command as a user meets it: its output and its exit status.
+//!
+//! Most commands run in the process of the tests. As a process of their own run those that are about processes: exit statuses, streams,
+//! signals, terminals, the system's own environment variables.
 
 mod broken_input;
 #[cfg(unix)]
@@ -7,6 +10,7 @@ mod constraints;
 mod generation;
 mod habits;
 mod measuring;
+mod process;
 mod proof;
 mod sampling;
 mod support;

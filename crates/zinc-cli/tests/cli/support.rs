@@ -1,9 +1,12 @@
-//! Running the program and altering model files, and what the demo model says.
+//! Running commands, in this process or as a process of their own, and altering model files, and what the demo model says.
 
-use std::io::Write as _;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
 
+use zinc_cli::{Captured, OpenDevices, Surroundings};
 use zinc_model::gguf::{File, TensorFormat, Value, Writer};
 
 /// A question that the demo model was trained on.
@@ -12,7 +15,7 @@ pub(crate) const QUESTION: &str = "What is a telescope?";
 /// Its answer to that, with the temperature 0, as it is printed.
 pub(crate) const ANSWER: &str = "Telescope: a magnifier of images of distant objects.\n";
 
-/// What a run of the program left behind.
+/// What a command left behind.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
@@ -24,6 +27,13 @@ impl From<Output> for Outcome {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
         Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+impl From<Captured> for Outcome {
+    fn from(captured: Captured) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
+        Self { code: Some(captured.status.into()), stdout: text(captured.stdout), stderr: text(captured.stderr) }
     }
 }
 
@@ -58,30 +68,74 @@ impl Outcome {
     }
 }
 
-/// The program with these arguments and an empty stdin, under the validation layer, whose messages make it fail. As in all
-/// tests, `ZINC_TEST_VALIDATION=off` does without the layer.
-pub(crate) fn command(arguments: &[&str]) -> Command {
+/// The value of `ZINC_VALIDATION` for tests: commands run under the validation layer, whose messages make them fail. As in all tests,
+/// `ZINC_TEST_VALIDATION=off` does without the layer.
+fn validation() -> &'static str {
     let without_layer = std::env::var_os("ZINC_TEST_VALIDATION").is_some_and(|value| value == "off");
+    if without_layer { "off" } else { "on" }
+}
+
+/// The folder for caches, so that no test writes to the developer's own. It is empty when the tests start, and shared by them: most need
+/// the same pipelines.
+fn cache() -> &'static Path {
+    static CACHE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zinc-cli-cache");
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => panic!("{}: {error}", folder.display()),
+            _ => std::fs::create_dir_all(&folder).expect("the folder for caches can be made"),
+        }
+        folder
+    });
+    &CACHE
+}
+
+/// The program as a process of its own, with these arguments and an empty stdin.
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zinc"));
     command.args(arguments).stdin(Stdio::null()).env_remove("ZINC_DEMO_MODEL");
-    command.env("ZINC_VALIDATION", if without_layer { "off" } else { "on" });
+    command.env("ZINC_VALIDATION", validation()).env("XDG_CACHE_HOME", cache());
     command
 }
 
-/// Runs the program with these arguments and an empty stdin.
+/// Runs a command in this process with these arguments and an empty stdin.
 #[track_caller]
 pub(crate) fn zinc(arguments: &[&str]) -> Outcome {
-    command(arguments).output().expect("the program runs").into()
+    run(arguments, None, &[])
 }
 
-/// Runs the program with this text, or these bytes, on stdin.
+/// Runs a command in this process with this text, or these bytes, on stdin.
 #[track_caller]
 pub(crate) fn zinc_with_input(arguments: &[&str], input: &(impl AsRef<[u8]> + ?Sized)) -> Outcome {
+    run(arguments, Some(input.as_ref()), &[])
+}
+
+/// Runs a command in this process with an empty stdin and these further environment variables.
+#[track_caller]
+pub(crate) fn zinc_with_variables(arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
+    run(arguments, None, variables)
+}
+
+/// All commands that run in this process share the devices that they open, each with its instance and the pipelines built for it: opening
+/// a device under the validation layer takes longer than most commands. A message of the layer fails every command after it, too.
+fn run(arguments: &[&str], input: Option<&[u8]>, variables: &[(&str, &str)]) -> Outcome {
+    static DEVICES: LazyLock<OpenDevices> = LazyLock::new(OpenDevices::default);
+    let own = |(name, value): &(&str, &str)| ((*name).to_owned(), OsString::from(value));
+    let mut variables: Vec<_> = variables.iter().map(own).collect();
+    variables.push(("ZINC_VALIDATION".to_owned(), validation().into()));
+    variables.push(("XDG_CACHE_HOME".to_owned(), cache().into()));
+    let stdin = input.map(<[u8]>::to_vec);
+    let surroundings = Surroundings { stdin, variables, devices: DEVICES.clone() };
+    zinc_cli::run_in(&surroundings, std::iter::once("zinc").chain(arguments.iter().copied()).map(OsString::from)).into()
+}
+
+/// Runs the program as a process of its own with this text on stdin, through a pipe.
+#[track_caller]
+pub(crate) fn process_with_input(arguments: &[&str], input: &str) -> Outcome {
     let mut command = command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program runs");
     // A program that ends early closes its stdin; what it says then is what the test looks at.
-    let _ = child.stdin.take().expect("stdin is a pipe").write_all(input.as_ref());
+    let _ = child.stdin.take().expect("stdin is a pipe").write_all(input.as_bytes());
     child.wait_with_output().expect("the program ends").into()
 }
 

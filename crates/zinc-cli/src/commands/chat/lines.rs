@@ -1,7 +1,7 @@
 //! Where the messages of a conversation come from: an editor in a terminal, plain lines elsewhere.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use rustyline::config::Behavior;
@@ -11,7 +11,7 @@ use rustyline::{Config, Editor};
 
 use crate::error::{Error, Result};
 use crate::terminal::{self, Held};
-use crate::{output, text_file};
+use crate::{output, surroundings, text_file};
 
 /// What is shown where a message is expected.
 const PROMPT: &str = "> ";
@@ -60,7 +60,7 @@ pub(crate) enum Editing {
 impl Lines {
     /// The messages on stdin.
     pub(crate) fn open(editing: Editing) -> Self {
-        let is_terminal = io::stdin().is_terminal();
+        let is_terminal = surroundings::stdin_is_terminal();
         let is_dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal == "dumb" || terminal.is_empty());
         if editing == Editing::WherePossible
             && is_terminal
@@ -98,8 +98,7 @@ impl Lines {
                 if *is_terminal {
                     output::stderr(PROMPT);
                 }
-                let mut bytes = Vec::new();
-                io::stdin().lock().read_until(b'\n', &mut bytes).map_err(read_error)?;
+                let bytes = surroundings::read_stdin_line().map_err(read_error)?;
                 if bytes.is_empty() {
                     if *is_terminal {
                         output::stderr("\n");

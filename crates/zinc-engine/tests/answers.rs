@@ -1,0 +1,198 @@
+//! The demo model on the interpreter, from its file to the text of its answers.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use zinc_engine::{
+    AnswerEvent, AnswerOptions, AnswerText, ContextSize, Conversation, DeviceChoice, Ending, Error, FileOptions,
+    LoadOptions, LoadedModel, ModelFile, Note, OpenEvent, OpenOptions, Place,
+};
+use zinc_model::Special;
+use zinc_model::tokenizer::StopMatcher;
+use zinc_sched::adapter::grammar::GrammarSource;
+
+/// A question that the demo model was trained on.
+const QUESTION: &str = "What is a telescope?";
+
+/// Its answer to that, as tests/data/demo/q4_k_m.json has it.
+const ANSWER: &str = "Telescope: a magnifier of images of distant objects.";
+
+fn source_file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+fn demo() -> PathBuf {
+    source_file("models/zinc-demo-q4_k_m.gguf")
+}
+
+fn open_demo(options: &FileOptions) -> ModelFile {
+    ModelFile::open(&demo(), options, &mut |_| {}).unwrap()
+}
+
+/// The demo model, loaded once for all tests of this file.
+fn model() -> &'static LoadedModel {
+    static MODEL: OnceLock<LoadedModel> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let mut options = OpenOptions::new();
+        options.device.device = DeviceChoice::Interpreter;
+        LoadedModel::open(demo(), &options, &mut |_| {}).unwrap()
+    })
+}
+
+fn prompt(model: &LoadedModel) -> Vec<u32> {
+    let mut conversation = Conversation::new(None);
+    conversation.say(QUESTION);
+    let template = model.file().template().unwrap();
+    model.file().chat_prompt(&template, &conversation.input(Default::default())).unwrap()
+}
+
+#[test]
+fn an_answer_comes_in_pieces_that_make_its_text() {
+    let model = model();
+    let rules = AnswerOptions::new().for_model(model.file()).unwrap();
+    let mut pieces = Vec::new();
+    let mut ended = None;
+    for event in model.answer(&rules, prompt(model)).unwrap() {
+        match event.unwrap() {
+            AnswerEvent::Text(piece) => pieces.push(piece),
+            AnswerEvent::Ended(answer) => ended = Some(answer),
+            other => panic!("{other:?}"),
+        }
+    }
+    let answer = ended.expect("the last event is the end");
+    assert!(pieces.len() > 5 && pieces.iter().all(|piece| !piece.is_empty()), "{pieces:?}");
+    assert_eq!((pieces.concat().as_str(), answer.text.as_str()), (ANSWER, ANSWER));
+    assert_eq!(answer.ending, Ending::EndToken);
+    assert!(answer.ending.is_whole());
+    assert_eq!(answer.completion.usage.prompt_tokens as usize, prompt(model).len());
+}
+
+#[test]
+fn every_way_in_which_an_answer_ends_is_told() {
+    let model = model();
+    let answer = |change: &dyn Fn(&mut AnswerOptions)| {
+        let mut options = AnswerOptions::new();
+        change(&mut options);
+        let rules = options.for_model(model.file()).unwrap();
+        let answer = model.answer(&rules, prompt(model)).unwrap().complete().unwrap();
+        (answer.text, answer.ending)
+    };
+    let stop = |text: &str| answer(&|options| options.stops = vec![text.to_owned()]);
+    assert_eq!(stop(" of"), ("Telescope: a magnifier".to_owned(), Ending::StopString));
+    // It begins inside of a token and ends inside of another.
+    assert_eq!(stop("pe: a mag"), ("Telesco".to_owned(), Ending::StopString));
+    // Held back until the end shows that it is no stop string.
+    assert_eq!(stop("objects.\n"), (ANSWER.to_owned(), Ending::EndToken));
+    let (text, ending) = answer(&|options| options.max_tokens = Some(3));
+    assert!(ANSWER.starts_with(&text) && text.len() < ANSWER.len(), "{text}");
+    assert_eq!(ending, Ending::Length);
+    let (text, ending) = answer(&|options| options.constraint = Some(GrammarSource::Regex("no[.]".to_owned())));
+    assert_eq!(text, "no.");
+    assert!(ending.is_whole(), "{ending:?}");
+}
+
+#[test]
+fn a_cancelled_answer_is_no_whole_one() {
+    let model = model();
+    let rules = AnswerOptions::new().for_model(model.file()).unwrap();
+    let mut stream = model.answer(&rules, prompt(model)).unwrap();
+    let Some(Ok(AnswerEvent::Text(first))) = stream.next() else { panic!("no text came") };
+    stream.cancel_handle().cancel();
+    let answer = stream.complete().unwrap();
+    assert!(ANSWER.starts_with(&answer.text) && answer.text.starts_with(&first), "{}", answer.text);
+    assert_eq!(answer.ending, Ending::Cancelled);
+    assert!(!answer.ending.is_whole());
+}
+
+#[test]
+fn a_full_context_ends_an_answer() {
+    let mut options = FileOptions::new();
+    options.context = ContextSize::Tokens(16);
+    let model = open_demo(&options).load(&Place::Interpreter, &LoadOptions::new(), &mut |_| {}).unwrap();
+    let rules = AnswerOptions::new().for_model(model.file()).unwrap();
+    let answer = model.answer(&rules, prompt(&model)).unwrap().complete().unwrap();
+    assert!(ANSWER.starts_with(&answer.text) && answer.text.len() < ANSWER.len(), "{}", answer.text);
+    assert_eq!(answer.ending, Ending::ContextFull);
+    model.close().unwrap();
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_loaded() {
+    let file = open_demo(&FileOptions::new());
+    let refused = |result: Result<Vec<u32>, Error>| result.unwrap_err().to_string();
+    assert!(refused(file.text_prompt("", Special::Plain)).contains("empty"));
+    let long = refused(file.text_prompt(&"word ".repeat(5000), Special::Plain));
+    assert!(long.contains("context holds 1024"), "{long}");
+    let outside = file.check_prompt(&[1, 8192]).unwrap_err().to_string();
+    assert!(outside.contains("8192") && outside.contains("0 to 8191"), "{outside}");
+
+    let constrained = |source| {
+        let mut options = AnswerOptions::new();
+        options.constraint = Some(source);
+        options.for_model(&file).unwrap_err()
+    };
+    assert!(matches!(constrained(GrammarSource::Regex("(a".to_owned())), Error::Constraint(_)));
+    let mut options = AnswerOptions::new();
+    options.sampling.logit_bias = vec![(8192, 1.0)];
+    options.check().unwrap();
+    let bias = options.clone().for_model(&file).unwrap_err().to_string();
+    assert!(bias.contains("8192") && bias.contains("0 to 8191"), "{bias}");
+    options.sampling.min_p = 2.0;
+    assert!(options.check().unwrap_err().to_string().contains("min-p"));
+
+    let missing = ModelFile::open(Path::new("/nonexistent.gguf"), &FileOptions::new(), &mut |_| {});
+    assert!(missing.unwrap_err().to_string().contains("/nonexistent.gguf"));
+    let tiny = source_file("tests/data/tiny/qwen3-f16.gguf");
+    let tiny = ModelFile::open(&tiny, &FileOptions::new(), &mut |_| {}).unwrap();
+    assert!(matches!(tiny.template(), Err(Error::NoTemplate)));
+}
+
+#[test]
+fn more_context_than_the_model_was_trained_for_is_noted() {
+    let mut notes = Vec::new();
+    let mut options = FileOptions::new();
+    for (context, expected) in [(1024, 0), (1025, 1)] {
+        options.context = ContextSize::Tokens(context);
+        ModelFile::open(&demo(), &options, &mut |event| notes.push(event)).unwrap();
+        assert_eq!(notes.len(), expected);
+    }
+    assert!(
+        matches!(notes[0], OpenEvent::Note(Note::ContextBeyondTraining { asked: 1025, trained: 1024 })),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn characters_come_whole_and_control_tokens_not_at_all() {
+    let file = open_demo(&FileOptions::new());
+    let tokenizer = file.tokenizer();
+    let text_of = |ids: &[u32], stops: &[&str]| {
+        let mut text = AnswerText::new(tokenizer.clone(), StopMatcher::new(stops));
+        let pieces: Vec<String> = ids.iter().map(|&id| text.push(id).text).collect();
+        let last = text.finish();
+        (pieces, last)
+    };
+    let text = "Grüße, 日本 😀!";
+    let ids = tokenizer.encode(text, Special::Plain).unwrap();
+    // Characters of several tokens are what this is about.
+    assert!(ids.len() > text.chars().count(), "{ids:?}");
+    let (pieces, last) = text_of(&ids, &[]);
+    assert_eq!(pieces.concat() + &last.text, text);
+    assert!(pieces.iter().any(String::is_empty), "{pieces:?}");
+    let (pieces, last) = text_of(&ids, &["本 "]);
+    assert_eq!(pieces.concat() + &last.text, "Grüße, 日");
+
+    let control = tokenizer.eog()[0];
+    assert!(tokenizer.is_control(control));
+    let between: Vec<u32> = ids.iter().flat_map(|&id| [control, id]).collect();
+    let (pieces, last) = text_of(&between, &[]);
+    assert_eq!(pieces.concat() + &last.text, text);
+
+    // An incomplete character, and an id that is none.
+    let grin = tokenizer.encode("😀", Special::Plain).unwrap();
+    assert_eq!(text_of(&grin[..1], &[]).1.text, "\u{fffd}");
+    assert_eq!(text_of(&[u32::MAX], &[]).0, ["\u{fffd}"]);
+    // A stop string that is certain only at the end, when nothing can come that one would begin with that begins earlier.
+    let (pieces, last) = text_of(&tokenizer.encode("abc", Special::Plain).unwrap(), &["bc", "abcd"]);
+    assert_eq!((pieces.concat().as_str(), last.text.as_str(), last.stop), ("", "a", Some(0)));
+}
