@@ -1,20 +1,20 @@
 //! The device that the tests of this binary share, under the validation layer.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use zinc_kernels::Pipelines;
 use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Validation, Wants};
 
-/// Read by the tests of the shared device, written by a test with a device of its own: some drivers deadlock when threads open and close
-/// devices at the same time, and such a test counts the memory of its device.
-static TURN: RwLock<()> = RwLock::new(());
+/// Tests take turns: they count the submissions and the memory of the device that they share, and some drivers fail when threads use, open
+/// and close devices at the same time.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// The device that a user would get and the pipelines that any test of this binary has built for it, for the time of one test. Dropping it
 /// checks that the validation layer had nothing to say.
 pub(crate) struct Gpu {
     pub(crate) pipelines: Arc<Pipelines>,
     instance: Arc<Instance>,
-    _turn: RwLockReadGuard<'static, ()>,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Gpu {
@@ -24,7 +24,7 @@ impl Gpu {
     /// Where there is no Vulkan loader, device or validation layer; the error says what to install. A test is never skipped.
     pub(crate) fn shared() -> Self {
         static SHARED: OnceLock<(Arc<Instance>, Arc<Pipelines>)> = OnceLock::new();
-        let turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let (instance, pipelines) = SHARED.get_or_init(open).clone();
         Self { pipelines, instance, _turn: turn }
     }
@@ -45,7 +45,7 @@ impl Drop for Gpu {
 /// # Panics
 /// As [`Gpu::shared`]; if `test` leaves something behind that keeps the device open.
 pub(crate) fn with_own_device(test: impl FnOnce(&Arc<Pipelines>)) {
-    let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let (instance, pipelines) = open();
     test(&pipelines);
     let device = Arc::downgrade(pipelines.device());
