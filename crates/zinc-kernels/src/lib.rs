@@ -9,7 +9,7 @@
 //!    dispatch into a recording. Without that feature, [`KernelDef`] has the SPIR-V for any other Vulkan code.
 //! 3. [`Format`] names a format of weights. [`formats::decode`] decodes rows on the host, and [`formats::repack_rows`] brings them into the
 //!    form that kernels read.
-//! 4. [`reference`] computes on the host, in plain Rust, what the operations mean. Kernels are compared with it.
+//! 4. [`mod@reference`] computes on the host, in plain Rust, what the operations mean. Kernels are compared with it.
 //! 5. [`sampler`] turns the parameters of the sampler chain into the tables that its kernels read.
 //! 6. [`variants`] lists representative dispatches of every kernel, for tools that look at their machine code.
 //!
