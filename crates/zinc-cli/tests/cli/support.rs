@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use zinc_cli::{Captured, OpenDevices, Surroundings};
 use zinc_model::gguf::{File, TensorFormat, Value, Writer};
@@ -119,6 +119,10 @@ pub(crate) fn zinc_with_variables(arguments: &[&str], variables: &[(&str, &str)]
 /// a device under the validation layer takes longer than most commands. A message of the layer fails every command after it, too.
 fn run(arguments: &[&str], input: Option<&[u8]>, variables: &[(&str, &str)]) -> Outcome {
     static DEVICES: LazyLock<OpenDevices> = LazyLock::new(OpenDevices::default);
+    static TURN: Mutex<()> = Mutex::new(());
+    // Commands with a device take turns: some drivers fail when threads use, open and close devices at the same time.
+    let has_device = ["bench", "chat", "devices", "doctor", "logits", "run"].contains(arguments.first().unwrap_or(&""));
+    let _turn = has_device.then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
     let own = |(name, value): &(&str, &str)| ((*name).to_owned(), OsString::from(value));
     let mut variables: Vec<_> = variables.iter().map(own).collect();
     variables.push(("ZINC_VALIDATION".to_owned(), validation().into()));
