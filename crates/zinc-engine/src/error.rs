@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use zinc_sched::adapter::grammar::GrammarError;
+use zinc_sched::grammar::GrammarError;
 
 /// A result whose error is this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

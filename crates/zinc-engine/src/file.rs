@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use zinc_kernels::ops::CacheFormat;
 use zinc_model::plan::CacheOptions;
 use zinc_model::{ChatInput, ChatTemplate, Model, Special, Tokenizer, gguf};
-use zinc_sched::adapter::grammar::{Grammar, GrammarCompiler, GrammarSource};
+use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarSource};
 use zinc_sched::{Sampling, SequenceBreakers};
 
 use crate::error::{Error, Result};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zinc_model::Tokenizer;
 use zinc_model::tokenizer::StopMatcher;
-use zinc_sched::adapter::grammar::GrammarSource;
+use zinc_sched::grammar::GrammarSource;
 use zinc_sched::{Control, Request, Sampling, Tracing};
 
 use crate::error::Result;

@@ -9,7 +9,7 @@ use zinc_engine::{
 };
 use zinc_model::Special;
 use zinc_model::tokenizer::StopMatcher;
-use zinc_sched::adapter::grammar::GrammarSource;
+use zinc_sched::grammar::GrammarSource;
 
 /// A question that the demo model was trained on.
 const QUESTION: &str = "What is a telescope?";

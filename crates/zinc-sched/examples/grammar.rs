@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use zinc_model::gguf::File;
 use zinc_model::tokenizer::Tokenizer;
-use zinc_sched::adapter::grammar::{GrammarCompiler, GrammarSource};
+use zinc_sched::grammar::{GrammarCompiler, GrammarSource};
 use zinc_sched::{Guide, Verdict};
 
 /// The schema that is used if none is named. The figures in docs/constraints.md are of it.

@@ -2,36 +2,23 @@
 //!
 //! This is the only place of the crate that knows of devices and tensors.
 
-#[cfg(feature = "grammar")]
-pub mod grammar;
-#[cfg(feature = "vk")]
 mod interpreter;
-#[cfg(feature = "vk")]
 mod sampling;
-#[cfg(feature = "vk")]
 mod sequence;
-#[cfg(feature = "vk")]
 mod vulkan;
 
-#[cfg(feature = "vk")]
 pub use interpreter::InterpreterModel;
-#[cfg(feature = "vk")]
 pub use vulkan::{DraftSource, OpTimes, Queues, Sync, VulkanModel, VulkanOptions};
 
-#[cfg(feature = "vk")]
 use crate::step::{DeviceFinish, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
-#[cfg(feature = "vk")]
 use zinc_kernels::generated::state::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, STATUS_FED,
     STATUS_SAMPLED, StepReport,
 };
-#[cfg(feature = "vk")]
 use zinc_kernels::ops::MAX_BATCH;
-#[cfg(feature = "vk")]
 use zinc_model::plan::PlanKind;
 
 /// The scheduler has room for exactly as many tokens of one step as the kernels.
-#[cfg(feature = "vk")]
 const _: () = assert!(TokenRun::MAX == MAX_BATCH as usize);
 
 /// Computes the logits of given tokens, to compare engines.
@@ -51,7 +38,6 @@ pub trait Score {
 }
 
 /// The kind of plan by which a step of one token is computed.
-#[cfg(feature = "vk")]
 fn plan_kind(kind: StepKind) -> PlanKind {
     match kind {
         StepKind::Feed => PlanKind::Feed,
@@ -61,7 +47,6 @@ fn plan_kind(kind: StepKind) -> PlanKind {
 
 /// Turns the device's report of a step into the scheduler's output. The report has the position of the token that comes next, the output
 /// that of the first input token.
-#[cfg(feature = "vk")]
 fn step_output(report: &StepReport, timing: StepTiming) -> StepOutput {
     let status = match report.status {
         STATUS_FED => StepStatus::Fed,

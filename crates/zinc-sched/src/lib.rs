@@ -79,10 +79,10 @@
 //! # Features
 //!
 //! - `vk` (default): [`adapter`], a model on a Vulkan device and on the host's interpreter.
-//! - `grammar` (default): constraints by JSON schema, regular expression and grammar. They need no Vulkan.
+//! - `grammar` (default): [`grammar`], constraints by JSON schema, regular expression and grammar. They need no Vulkan.
 //! - `serde`: traces and their summaries can be serialised.
 
-#[cfg(any(feature = "grammar", feature = "vk"))]
+#[cfg(feature = "vk")]
 pub mod adapter;
 mod apply;
 pub mod clock;
@@ -92,6 +92,8 @@ mod engine;
 mod error;
 pub mod fake;
 mod gates;
+#[cfg(feature = "grammar")]
+pub mod grammar;
 mod handle;
 mod kv;
 mod model;

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 use zinc_model::gguf::{File, Writer};
 use zinc_model::tokenizer::Tokenizer;
-use zinc_sched::adapter::grammar::{Grammar, GrammarCompiler, GrammarError, GrammarMatcher, GrammarSource};
+use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarError, GrammarMatcher, GrammarSource};
 use zinc_sched::{Control, Guide, Verdict};
 
 struct Vocabulary {

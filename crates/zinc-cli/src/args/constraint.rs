@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use zinc_sched::adapter::grammar::GrammarSource;
+use zinc_sched::grammar::GrammarSource;
 
 use crate::error::Result;
 use crate::text_file;

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::chars::CharSet;
-use crate::adapter::grammar::error::GrammarError;
+use crate::grammar::error::GrammarError;
 
 /// Groups in groups.
 const MAX_NESTING: usize = 64;

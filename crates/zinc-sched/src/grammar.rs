@@ -3,7 +3,7 @@
 //! ```no_run
 //! use zinc_model::{gguf, tokenizer::Tokenizer};
 //! use zinc_sched::Request;
-//! use zinc_sched::adapter::grammar::{GrammarCompiler, GrammarSource};
+//! use zinc_sched::grammar::{GrammarCompiler, GrammarSource};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let tokenizer = Tokenizer::from_gguf(&gguf::File::open("model.gguf")?)?;
