@@ -14,24 +14,27 @@
 //! # }
 //! ```
 //!
-//! The work is llguidance's: an Earley parser over a lexer made of derivatives, and a trie of the vocabulary. Here is what it needs to
-//! know of a tokenizer, when a text is complete, and the translation of GBNF.
+//! Matching is llguidance's: an Earley parser over a lexer made of derivatives, and a trie of the vocabulary. Here is what it needs to
+//! know of a tokenizer, when a text is complete, the compiler of JSON schemas, and the translation of GBNF.
 //!
 //! - A token is allowed if the text with it can still become a text of the grammar. How the text is cut into tokens is left to the model.
 //! - Tokens are bytes: a character may be spread over several.
 //! - Control tokens are no text. None is allowed unless a Lark grammar names it (`<|im_start|>`).
 //! - An end-of-generation token is allowed exactly where the text is a text of the grammar.
 
+mod chars;
+mod emptiness;
 mod error;
 mod gbnf;
 mod matcher;
 mod schema;
+mod stack;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use llguidance::api::{ParserLimits, TopLevelGrammar};
+use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
 use llguidance::derivre::RegexBuilder;
 use llguidance::panic_utils::catch_unwind;
 use llguidance::toktrie::{ApproximateTokEnv, INVALID_TOKEN, TokEnv, TokRxInfo, TokTrie};
@@ -52,17 +55,27 @@ const MAX_TOKEN_BYTES: usize = 1000;
 
 /// Items and lexer states for one mask, at some 20,000 a millisecond: a grammar that needs more fails instead of stalling the engine.
 const MAX_MASK_ITEMS: usize = 2_000_000;
-/// The same for the lexer, at some 14,000 a millisecond.
+/// Items at one place of a text: an object with thousands of members that may all be left out has some for each.
+const MAX_ROW_ITEMS: usize = 20_000;
+/// Work of the lexer for one mask, at some 14,000 units a millisecond, with the same purpose.
 const MAX_MASK_LEXER_FUEL: u64 = 2_000_000;
+
+/// Lines of a grammar in Lark, at most one rule each, and brackets or negations inside of each other: llguidance calls itself for each rule
+/// that refers to the next, and for each part of a part.
+const MAX_LARK_LINES: usize = 20_000;
+const MAX_LARK_NESTING: usize = 10_000;
 
 /// States of a lexer, at one or two kilobytes each, that are kept for the next text.
 const MAX_WARM_STATES: usize = 20_000;
 
 /// What a text has to match.
+///
+/// A source of any depth and size compiles or is an error. Schemas are compiled here, all else by llguidance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GrammarSource {
-    /// A JSON schema. Properties come in the schema's order, and white space between the tokens of JSON is a blank or a newline with
-    /// indentation, unless the schema has an object `x-guidance` that says otherwise.
+    /// A JSON schema. Every text is a value that it allows. Properties come in the schema's order, and white space between the tokens of
+    /// JSON is a blank or a newline with indentation, unless the schema has an object `x-guidance` that says otherwise. Patterns in it are
+    /// those of ECMA-262.
     JsonSchema(String),
     /// A regular expression in the syntax of the crate `regex`, for the whole text: `^` and `$` at its ends change nothing. It has no
     /// look-around, word boundaries, or back-references.
@@ -77,7 +90,7 @@ impl GrammarSource {
     /// A grammar in GBNF, if the text begins as that does, with a name and `::=`, or else in Lark.
     pub fn grammar(text: impl Into<String>) -> Self {
         let text = text.into();
-        if gbnf::is_gbnf(&text) { Self::Gbnf(text) } else { Self::Lark(text) }
+        if gbnf::is_gbnf(without_mark(&text)) { Self::Gbnf(text) } else { Self::Lark(text) }
     }
 }
 
@@ -109,33 +122,59 @@ impl GrammarCompiler {
         Ok(Self { factory: configured(factory), eog })
     }
 
-    /// Makes a grammar.
+    /// Makes a grammar. A byte order mark at the beginning of a source is passed over, except in a regular expression.
     ///
     /// # Errors
-    /// What is wrong with the source, and where.
+    /// What is wrong with the source, and where. A source that no text matches is an error.
     pub fn compile(&self, source: &GrammarSource) -> Result<Grammar, GrammarError> {
-        let parser = match source {
-            GrammarSource::JsonSchema(text) => schema::compile(text, |schema| self.parser(schema))?,
-            GrammarSource::Regex(pattern) => {
-                // llguidance would report a place in the grammar that it makes of the expression.
-                let checked = RegexBuilder::new().mk_regex(pattern);
-                checked.map_err(|error| GrammarError::Regex { reason: error.to_string() })?;
-                self.parser(TopLevelGrammar::from_regex(pattern)).map_err(|reason| GrammarError::Regex { reason })?
-            }
-            GrammarSource::Lark(text) => self.lark(text.clone())?,
-            GrammarSource::Gbnf(text) => self.lark(gbnf::to_lark(text)?)?,
-        };
+        let compiled = stack::with_room(|| self.compile_here(source));
+        let parser = compiled.map_err(|reason| GrammarError::Grammar { reason })??;
         Ok(Grammar::new(parser, self.eog.clone()))
     }
 
-    fn lark(&self, text: String) -> Result<TokenParser, GrammarError> {
-        self.parser(TopLevelGrammar::from_lark(text)).map_err(|reason| GrammarError::Grammar { reason })
+    /// What [`Self::compile`] does, on the stack of the caller.
+    fn compile_here(&self, source: &GrammarSource) -> Result<TokenParser, GrammarError> {
+        match source {
+            GrammarSource::JsonSchema(text) => {
+                schema::compile(without_mark(text), |schema| self.parser(GrammarInit::Serialized(schema)))
+            }
+            GrammarSource::Regex(pattern) => {
+                let regex = |reason| GrammarError::Regex { reason };
+                // llguidance would report a place in the grammar that it makes of the expression.
+                let checked = RegexBuilder::new().mk_regex(pattern);
+                checked.map_err(|error| regex(error.to_string()))?;
+                self.parser_of_some(TopLevelGrammar::from_regex(pattern)).map_err(regex)
+            }
+            GrammarSource::Lark(text) => {
+                check_lark(text).map_err(|reason| GrammarError::Grammar { reason })?;
+                self.lark(without_mark(text).to_owned())
+            }
+            GrammarSource::Gbnf(text) => self.lark(gbnf::to_lark(without_mark(text))?),
+        }
     }
 
-    fn parser(&self, grammar: TopLevelGrammar) -> Result<TokenParser, String> {
-        let mut parser = self.factory.create_parser(grammar).map_err(|error| first_line(&error))?;
+    fn lark(&self, text: String) -> Result<TokenParser, GrammarError> {
+        self.parser_of_some(TopLevelGrammar::from_lark(text)).map_err(|reason| GrammarError::Grammar { reason })
+    }
+
+    fn parser(&self, grammar: GrammarInit) -> Result<TokenParser, String> {
+        let parser = self.factory.create_parser_from_init_default(grammar);
+        let mut parser = parser.map_err(|error| match first_line(&error) {
+            // llguidance asserts some of its limits.
+            reason if reason.starts_with("panic: ") => format!("it is too large ({reason})"),
+            reason => reason,
+        })?;
         parser.start_without_prompt();
         Ok(parser)
+    }
+
+    /// The parser of a grammar that has no dead ends.
+    fn parser_of_some(&self, grammar: TopLevelGrammar) -> Result<TokenParser, String> {
+        let parser = self.parser(GrammarInit::Serialized(grammar))?;
+        match emptiness::dead_end(&parser, self.factory.limits())? {
+            Some(reason) => Err(reason),
+            None => Ok(parser),
+        }
     }
 }
 
@@ -219,12 +258,45 @@ fn configured(mut factory: ParserFactory) -> ParserFactory {
     // A library prints nothing.
     factory.quiet();
     *factory.limits_mut() = ParserLimits {
+        max_items_in_row: MAX_ROW_ITEMS,
         step_max_items: MAX_MASK_ITEMS,
         step_lexer_fuel: MAX_MASK_LEXER_FUEL,
         verbose_errors: false,
         ..ParserLimits::default()
     };
     factory
+}
+
+/// Refuses a text in Lark that would take more stack than there is.
+fn check_lark(text: &str) -> Result<(), String> {
+    let lines = text.lines().count();
+    if lines > MAX_LARK_LINES {
+        return Err(format!("it has {lines} lines; the most that are read are {MAX_LARK_LINES}"));
+    }
+    let (mut brackets, mut negations, mut in_string, mut escaped) = (0_usize, 0_usize, false, false);
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' | '\n' => in_string = c == '"' && !in_string,
+            _ if in_string => {}
+            '(' | '[' | '{' => brackets += 1,
+            ')' | ']' | '}' => brackets = brackets.saturating_sub(1),
+            _ => {}
+        }
+        negations = if c == '~' { negations + 1 } else { negations * usize::from(c.is_whitespace()) };
+        if brackets.max(negations) > MAX_LARK_NESTING {
+            return Err(format!(
+                "brackets or negations are nested deeper than {MAX_LARK_NESTING}, the most that is read"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A text without the byte order mark that some editors put before it.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// What llguidance has to say, without the excerpt of the source below it.

@@ -14,7 +14,7 @@ pub enum GrammarError {
         /// What is wrong there.
         reason: String,
     },
-    /// A JSON schema that is none, contradicts itself, or uses what is not supported.
+    /// A JSON schema that is none, that no value matches, or that uses what is not supported.
     #[error("the JSON schema cannot be used: at \"{pointer}\": {reason}")]
     Schema {
         /// The smallest schema in it that cannot be used, as a JSON pointer; empty for the whole.
@@ -32,13 +32,14 @@ pub enum GrammarError {
         /// What is wrong there.
         reason: String,
     },
-    /// A regular expression that is none, or uses what is not supported: look-around, word boundaries, back-references.
+    /// A regular expression that is none, that no text matches, or that uses what is not supported: look-around, word boundaries,
+    /// back-references.
     #[error("the regular expression cannot be used: {reason}")]
     Regex {
         /// What is wrong with it, and where.
         reason: String,
     },
-    /// A Lark grammar that is none, or any grammar that is too large.
+    /// A Lark grammar that is none, or any grammar that is too large or that no text matches.
     #[error("the grammar cannot be used: {reason}")]
     Grammar {
         /// What is wrong with it, and, in Lark, at which `line(column)`.

@@ -3,7 +3,6 @@
 //! The translation is exact: what matches the GBNF grammar matches the Lark grammar and the other way round, though llguidance puts a
 //! greedy lexer below its parser and GBNF has none. See [`lexemes`] for how.
 
-mod chars;
 mod lexemes;
 mod parse;
 
@@ -18,7 +17,7 @@ use parse::{Node, NodeId, RuleId, Rules};
 pub(super) fn is_gbnf(text: &str) -> bool {
     let mut rest = text.trim_start();
     while let Some(comment) = rest.strip_prefix('#') {
-        rest = comment.find('\n').map_or("", |end| &comment[end..]).trim_start();
+        rest = comment.find(['\r', '\n']).map_or("", |end| &comment[end..]).trim_start();
     }
     let after_name = rest.trim_start_matches(parse::is_name);
     after_name.len() < rest.len() && after_name.trim_start_matches([' ', '\t']).starts_with("::=")

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use llguidance::derivre::{ExprRef, RegexAst, RegexBuilder};
 
-use super::chars::CharSet;
 use super::parse::{Node, NodeId, RuleId, Rules};
+use crate::grammar::chars::CharSet;
 
 /// Nodes that a lexeme may have when it is written out, rules inserted, beyond twice those of the whole grammar: rules that refer to
 /// each other several times can stand for expressions of any size.
@@ -100,7 +100,7 @@ impl Regexes {
         // A rule does not recurse if none that it refers to does: the least solution.
         loop {
             let known = regexes.bodies.iter().flatten().count();
-            for (id, rule) in rules.rules.iter().enumerate() {
+            for (id, rule) in rules.rules.iter().enumerate().rev() {
                 if regexes.bodies[id].is_none() && regexes.facts(rules, rule.body).is_some() {
                     regexes.bodies[id] = Some(rule.body);
                 }

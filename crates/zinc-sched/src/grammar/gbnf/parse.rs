@@ -4,11 +4,13 @@
 
 use std::collections::HashMap;
 
-use super::chars::CharSet;
+use crate::grammar::chars::CharSet;
 use crate::grammar::error::GrammarError;
 
-/// Groups in groups.
+/// Groups in groups, and repetitions of repetitions.
 const MAX_NESTING: usize = 64;
+/// Rules of a grammar: llguidance calls itself for each one that refers to the next.
+const MAX_RULES: usize = 10_000;
 
 /// Index of a node in [`Rules::nodes`].
 pub(super) type NodeId = usize;
@@ -69,7 +71,8 @@ impl Rules {
         let mut ends = vec![false; self.rules.len()];
         loop {
             let mut stable = true;
-            for (id, rule) in self.rules.iter().enumerate() {
+            // Rules are numbered as they are first named, so that most are named before those they refer to.
+            for (id, rule) in self.rules.iter().enumerate().rev() {
                 if !ends[id] && self.ends(rule.body, &ends) {
                     ends[id] = true;
                     stable = false;
@@ -168,12 +171,18 @@ impl<'t> Parser<'t> {
 
     fn sequence(&mut self, newlines: Newlines) -> Result<NodeId, GrammarError> {
         let mut items = Vec::new();
+        // Repetitions of the last item.
+        let mut repetitions = 0;
         while let Some(c) = self.peek() {
+            repetitions = if matches!(c, '*' | '+' | '?' | '{') { repetitions + 1 } else { 0 };
             let node = match c {
                 '*' | '+' | '?' | '{' => {
                     let Some(node) = items.pop() else {
                         return Err(self.error(format!("there is nothing before {c:?} to repeat")));
                     };
+                    if repetitions > MAX_NESTING {
+                        return Err(self.error(format!("more than {MAX_NESTING} repetitions of each other")));
+                    }
                     let (min, max) = self.bounds()?;
                     self.add(Node::Repeat { node, min, max })
                 }
@@ -335,6 +344,9 @@ impl<'t> Parser<'t> {
         let next = self.rules.len();
         let id = *self.ids.entry(name).or_insert(next);
         if id == next {
+            if next == MAX_RULES {
+                return Err(self.error_at(at, format!("more than {MAX_RULES} rules")));
+            }
             self.rules.push(Known { name, body: None, at });
         }
         Ok(id)
@@ -502,5 +514,9 @@ mod tests {
         refused("root ::= root", 1, 1, "no text matches the rule `root`");
         refused("root ::= <think>", 1, 10, "tokens by name");
         refused(&format!("root ::= {}", "(".repeat(65)), 1, 74, "64 groups");
+        refused(&format!("root ::= {}", "(".repeat(100_000)), 1, 74, "64 groups");
+        refused(&format!("root ::= \"a\"{}", "*".repeat(100_000)), 1, 77, "64 repetitions");
+        let rules: String = (0..100_000).map(|n| format!("\nr{n} ::= r{}", n + 1)).collect();
+        refused(&format!("root ::= r0{rules}"), 10_000, 11, "10000 rules");
     }
 }
