@@ -14,6 +14,8 @@ use zinc_model::{ChatInput, ChatTemplate, Model, Tokenizer};
 
 /// Positions of the KV cache: the prompt and the answer must fit.
 const CONTEXT: u32 = 256;
+/// The number of the sequence. A step stops the sequence whose number it is given; the number 0 is given here and stops none.
+const SEQUENCE: u32 = 1;
 /// The most tokens of an answer.
 const BUDGET: u32 = 48;
 
@@ -38,6 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         budget: BUDGET,
         context_length: CONTEXT,
         end_token_count: tokenizer.eog().len() as u32,
+        sequence: SEQUENCE,
         ..StepState::default()
     };
     let mut text = tokenizer.stream();
@@ -50,5 +53,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     println!("{}", text.finish());
-    Ok(())
+    let answered = interpreter.state.position as usize > prompt.len();
+    if answered { Ok(()) } else { Err("the model gave no answer".into()) }
 }
