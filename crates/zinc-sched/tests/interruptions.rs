@@ -9,7 +9,7 @@ use support::{
     BreakAfter, CancelAfter, Cancellable, DEPTHS, VOCABULARY, assert_positions, depth, engine, ids, request, run,
 };
 use zinc_sched::fake::{Call, FakeError, FakeModel, FakeOptions, Fault, continuation};
-use zinc_sched::{CancelHandle, Engine, Error, FinishReason, ManualClock, ModelCall, Request, Sampling, Token};
+use zinc_sched::{CancelHandle, Engine, Error, FinishReason, ManualClock, ModelCall, Sampling, Token};
 
 const PROMPT: [u32; 4] = [3, 1, 4, 1];
 const FEEDS: u64 = 3;
