@@ -3,6 +3,8 @@
 //! `cargo run --release -p zinc-engine --example chat [MODEL.gguf]` takes the demo model where none is named, and asks one question where
 //! stdin is empty.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chat prints")]
+
 use std::error::Error;
 use std::io::{Write as _, stdin, stdout};
 
