@@ -33,7 +33,7 @@ fn golden_texts_have_the_ids_and_come_back() {
         assert_eq!(QWEN3.encode_prompt(text, Special::Parse).unwrap(), expected, "{text:?}: Qwen3 has no BOS");
         assert_eq!(QWEN3.decode(&expected), case["decoded"].as_str().unwrap(), "{text:?}");
 
-        let mut stream = DecodeStream::new(&QWEN3);
+        let mut stream = DecodeStream::new(&*QWEN3);
         let mut streamed: String = expected.iter().map(|&id| stream.push(id)).collect();
         streamed.push_str(&stream.finish());
         assert_eq!(streamed, case["decoded"].as_str().unwrap(), "{text:?} streamed");
