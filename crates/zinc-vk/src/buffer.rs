@@ -73,8 +73,9 @@ impl Buffer {
             return Err(too_large(size));
         }
 
-        // Concurrent sharing spares every buffer that the transfer queue fills an ownership transfer. It costs nothing for
-        // buffers on the drivers this is written for.
+        // Buffers are shared concurrently between the queue families. Otherwise each buffer that the transfer queue
+        // fills would need a transfer of ownership. For buffers, concurrent sharing costs nothing on the drivers that
+        // this is written for.
         let mut families = vec![shared.plan.compute_family];
         families.extend(shared.plan.transfer_family);
         let mut usage = vk::BufferUsageFlags::STORAGE_BUFFER

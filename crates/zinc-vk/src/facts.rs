@@ -149,7 +149,8 @@ pub struct Limits {
     pub workgroup_size: [u32; 3],
     /// Most workgroups of one dispatch along x, y and z.
     pub workgroup_count: [u32; 3],
-    /// How far a value that is signalled or awaited may lie ahead of a timeline's counter.
+    /// The most by which a value that is signalled or awaited may exceed a timeline's current value
+    /// (`maxTimelineSemaphoreValueDifference`).
     pub timeline_difference: u64,
     /// Nanoseconds of one timestamp tick.
     pub timestamp_period_ns: f32,

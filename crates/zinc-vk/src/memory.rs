@@ -13,7 +13,7 @@ use crate::instance::Instance;
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes from which a buffer is held against the heap's budget before the driver is asked.
+/// The least bytes of a buffer whose size is compared with the heap's budget before the driver is asked for memory.
 const CHECKED_BYTES: u64 = 64 * MIB;
 
 /// State of one heap, in bytes.
@@ -62,7 +62,8 @@ impl Memory {
         physical: vk::PhysicalDevice,
         adapter: &AdapterFacts,
     ) -> Result<Self> {
-        // A block of the allocator must itself be allocatable, and small heaps should not vanish in one half-used block.
+        // The allocator takes memory in blocks. A block must not exceed the largest allocation of the device, nor an
+        // eighth of its memory, so that one half-used block cannot occupy most of a small heap.
         let largest = adapter.limits.allocation_bytes.min(adapter.device_memory_bytes() / 8);
         let device = (64 * MIB).min(largest);
         let mut debug = AllocatorDebugSettings::default();
@@ -110,8 +111,9 @@ impl Memory {
         };
         let size = requirements.size;
         let refused = |available, reason: String| Error::OutOfMemory { name: name.to_owned(), size, available, reason };
-        // A driver that overcommits does not say no: it moves other memory out of the device and runs at a tenth of the
-        // speed. Small buffers mostly come out of a block that exists, so only those that need a new one are held back.
+        // Drivers that overcommit do not refuse an allocation beyond the budget: they move other memory out of the
+        // device, and everything runs at a tenth of the speed. So the budget is checked here first. Small buffers
+        // mostly lie in a block that is already allocated, so only buffers that need a block of their own are checked.
         if size >= CHECKED_BYTES {
             let available = self.available(shared, requirements.memory_type_bits, placement);
             if size > available {
@@ -138,8 +140,8 @@ impl Memory {
         }
     }
 
-    /// Bytes available in the heap with the most of them, among those that a buffer of this placement could come from. `bits` are
-    /// the memory types that the buffer allows, as Vulkan gives them.
+    /// Of the heaps that a buffer of this placement could be allocated from, returns the available bytes of the one
+    /// that has most. `bits` is Vulkan's bit mask of the memory types that the buffer allows.
     pub(crate) fn available(&self, shared: &Shared, bits: u32, placement: Placement) -> u64 {
         let heaps = self.report(shared).heaps;
         let fits = |t: &MemoryType| match placement {
@@ -191,7 +193,8 @@ impl Memory {
     }
 }
 
-/// The heap of the first memory type among `bits` with exactly these properties: the one that the allocator takes.
+/// Returns the index of the heap of the first memory type in the bit mask `bits` that has exactly these properties. The
+/// allocator takes memory from that heap too.
 fn heap_of(adapter: &AdapterFacts, bits: u32, flags: vk::MemoryPropertyFlags) -> usize {
     let has = |flag| flags.contains(flag);
     let same = |t: &MemoryType| {

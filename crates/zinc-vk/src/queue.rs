@@ -31,7 +31,7 @@ pub enum QueueKind {
 }
 
 impl QueueKind {
-    /// Whether its recordings may dispatch.
+    /// Whether recordings for this queue may contain dispatches. Those for the transfer queue may only copy.
     pub(crate) fn dispatches(self) -> bool {
         self != Self::Transfer
     }
@@ -69,7 +69,7 @@ pub struct Queue {
 
 struct State {
     raw: vk::Queue,
-    /// Value of the last submission.
+    /// The timeline value that the last submission signals; 0 if nothing was submitted.
     last: u64,
     in_flight: VecDeque<Submitted>,
     /// Whether a submission that signals a fence was given up while the device may still run it.
@@ -127,14 +127,15 @@ impl Queue {
         self.submit_in_turn([(recording, waits)])
     }
 
-    /// Queues recordings in one call, each behind the one before it and behind waits of its own. The point returned is complete once
-    /// the last has run. There is no point for the others, which spares the device a signal after each.
+    /// Queues several recordings with one call of the driver. Each recording runs behind the one before it in `parts`,
+    /// and behind the points that stand beside it. The point returned is complete once the last recording has run; the
+    /// others get no point, which spares the device one signal each.
     ///
     /// # Errors
     /// As [`Queue::submit`].
     ///
     /// # Panics
-    /// As [`Queue::submit`]; if `parts` is empty, or holds a recording twice.
+    /// In the cases of [`Queue::submit`], and if `parts` is empty or holds a recording twice.
     pub fn submit_in_turn<const N: usize>(
         &self,
         parts: [(&Arc<Recording>, &[TimelinePoint]); N],
@@ -175,12 +176,13 @@ impl Queue {
         Ok(self.timeline.point(value))
     }
 
-    /// Queues `recording` behind everything submitted before and blocks on a binary fence until it has run. The timeline takes no
-    /// part. This is the baseline that timelines are measured against.
+    /// Queues `recording` behind everything submitted before and blocks on a binary fence until it has run. The queue's
+    /// timeline is neither waited for nor signalled. This is the baseline that timelines are measured against.
     ///
     /// # Errors
-    /// As [`Queue::submit`]; [`Error::FenceStalled`] after [`WaitPolicy::stall`] of the default policy, in which case the
-    /// recording is never freed, for the device may still run it.
+    /// The errors of [`Queue::submit`], and [`Error::FenceStalled`] if the fence is not signalled within the
+    /// [`WaitPolicy::stall`] of the default policy. The recording is then never freed, since the device may still run
+    /// it.
     ///
     /// # Panics
     /// As [`Queue::submit`].
@@ -209,7 +211,8 @@ impl Queue {
                     .map_err(self.shared.error("vkResetFences"))
             }
             Err(error) => {
-                // Still in the device's hands, for all that is known: never freed, and no submission may follow.
+                // The device may still run the recording. So it is never freed, and the device counts as lost, so that
+                // no submission follows.
                 std::mem::forget(Arc::clone(recording));
                 self.state.lock().stuck = !matches!(error, Error::DeviceLost { .. });
                 self.shared.loss.set("vkWaitForFences");
@@ -218,9 +221,9 @@ impl Queue {
         }
     }
 
-    /// Writes the commands of `recording` into its command buffer once more, which changes nothing that it does. It is the host's share of
-    /// an engine that records every step: the calls to the driver, and nothing that was worked out to know which calls to make. The next
-    /// submission runs the new command buffer.
+    /// Writes the commands of `recording` into its command buffer once more. The commands stay the same, and so does
+    /// what the next submission computes. The call costs the host what an engine pays that records every step anew: the
+    /// driver's part of recording, without the work of deciding which commands to record. The fence baseline uses it.
     ///
     /// # Errors
     /// [`Error::RecordingPending`] if its last submission has not completed, [`Error::DeviceLost`], or what the driver says. After an
@@ -234,7 +237,7 @@ impl Queue {
         let mut state = self.state.lock();
         let (completed, done) = self.reap(&mut state)?;
         recording.check_idle(completed)?;
-        // Under the lock, since a submission reads the command buffer.
+        // The lock is held until the commands are written, since a submission reads the command buffer.
         let written = recording.write_again();
         drop(state);
         drop(done);
@@ -265,7 +268,7 @@ impl Queue {
         &self.timeline
     }
 
-    /// The point of the last submission; complete if there was none.
+    /// The point of the last submission that signals the timeline. It is complete if there was no such submission.
     pub fn last_point(&self) -> TimelinePoint {
         self.timeline.point(self.state.lock().last)
     }
@@ -280,7 +283,7 @@ impl Queue {
         self.family
     }
 
-    /// What was counted since the device was opened.
+    /// How many submissions and waits for a fence this queue has counted since the device was opened.
     pub fn stats(&self) -> QueueStats {
         QueueStats {
             submits: self.submits.load(Ordering::Relaxed),
@@ -288,7 +291,8 @@ impl Queue {
         }
     }
 
-    /// Drops what completed submissions own; returns how many submissions are still in flight.
+    /// Drops the recordings and points that completed submissions have kept alive, and returns how many recordings are
+    /// still in flight.
     ///
     /// # Errors
     /// [`Error::DeviceLost`].
@@ -353,7 +357,9 @@ impl Queue {
         })
     }
 
-    /// The one call of `vkQueueSubmit2` in this crate. Each part has its share of the collected waits, in their order; the last signals.
+    /// Makes the only call of `vkQueueSubmit2` in this crate. A part is a recording and the number of semaphores that
+    /// it waits for. `state.waits` holds those of the first part, then those of the second, and so on. The last part
+    /// signals `signal`.
     fn submit_parts<const N: usize>(
         &self,
         state: &State,
@@ -361,7 +367,7 @@ impl Queue {
         signal: Option<&vk::SemaphoreSubmitInfo<'_>>,
         fence: vk::Fence,
     ) -> Result<()> {
-        assert!(N > 0, "a submission of nothing");
+        assert!(N > 0, "a submission needs at least one recording");
         for (recording, _) in parts {
             assert!(
                 recording.is_written(),
@@ -399,14 +405,19 @@ impl Drop for Queue {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         if state.stuck || self.timeline.settle(state.last, WaitPolicy::default().stall) == Settled::StillRunning {
-            tracing::error!("the {} queue does not come to rest; what it runs is leaked", self.kind.name());
-            // The device may still run it: keep everything, the device included, for ever.
+            tracing::error!(
+                "the {} queue did not finish its work in time; what that work uses is leaked",
+                self.kind.name()
+            );
+            // The device may still run what was submitted. So all of it, the device included, is kept until the process
+            // ends.
             std::mem::forget(std::mem::take(&mut state.in_flight));
             std::mem::forget(Arc::clone(&self.timeline));
             std::mem::forget(Arc::clone(&self.shared));
             return;
         }
-        // A counter can be seen to move just before the driver has retired the submission's other objects.
+        // The timeline can reach its value shortly before the driver has retired everything else that belongs to the
+        // submission, so the queue must become idle as well.
         // SAFETY: `&mut self`: nobody else uses the queue (VUID-vkQueueWaitIdle-queue-parameter, host access exclusive).
         if let Err(error) = unsafe { self.shared.raw.queue_wait_idle(state.raw) } {
             tracing::warn!("vkQueueWaitIdle failed: {error}");

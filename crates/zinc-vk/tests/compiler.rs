@@ -1,4 +1,5 @@
-//! What a driver tells of the shaders it compiles, where it tells.
+//! Tests of `Compiler`, which asks a driver for statistics of the shaders that it compiles. Drivers that give none are
+//! an error.
 
 mod support;
 

@@ -32,7 +32,8 @@ const TEMPORARY: &str = "tmp";
 /// at most.
 const ABANDONED: Duration = Duration::from_secs(600);
 
-/// Name of the file for one device and one build of its driver: what the driver's own header would refuse has another name.
+/// Returns the file's name for one device and one build of its driver. A driver would refuse the cache of another
+/// device or build by its own header, so those get another name.
 pub(super) fn name(adapter: &AdapterFacts) -> String {
     let mut uuid = String::new();
     for byte in adapter.driver_uuid {
@@ -42,10 +43,10 @@ pub(super) fn name(adapter: &AdapterFacts) -> String {
     format!("{:04x}-{:04x}-{uuid}-{:08x}.pipelines", adapter.vendor_id, adapter.device_id, adapter.driver.version)
 }
 
-/// The driver's bytes; `None` if there is no such file.
+/// Reads the file and returns the driver's data in it; `None` if there is no such file.
 ///
 /// # Errors
-/// Why the file cannot be used: what the system said, or what is wrong with the content.
+/// A sentence that says why the file cannot be used: the error of the system, or what is wrong with its content.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
@@ -60,7 +61,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
         return Err(format!("it has {} bytes, at most {LARGEST} are read", metadata.len()));
     }
     let mut bytes = Vec::new();
-    // The file may have grown since.
+    // At most `LARGEST` bytes are read, since the file may have grown after its length was checked.
     File::open(path).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes)).map_err(|error| error.to_string())?;
     match unpack(&bytes) {
         Some(data) => Ok(Some(data.to_vec())),
@@ -71,7 +72,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
 /// Replaces the file, creating its directory first. If that fails, the file is what it was and no temporary file is left.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the operating system.
 pub(super) fn write(path: &Path, data: &[u8]) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new(""));
     fs::create_dir_all(directory)?;
@@ -88,7 +89,7 @@ fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::R
     // A file of that name is the remains of an earlier process of the same number.
     let mut file = File::create(&temporary)?;
     let result = fill(&mut file).and_then(|()| {
-        // Closed before it is renamed, which some systems demand.
+        // The file is closed before it is renamed, because some systems demand that.
         drop(file);
         fs::rename(&temporary, path)
     });
