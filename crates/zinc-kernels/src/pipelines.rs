@@ -19,7 +19,7 @@ pub struct Pipelines {
 }
 
 impl Pipelines {
-    /// No pipelines yet.
+    /// Makes an empty set of pipelines for `device`. Each pipeline is built when it is first asked for.
     #[must_use]
     pub fn new(device: Arc<Device>) -> Self {
         Self { device, built: Mutex::new(HashMap::new()) }
@@ -31,7 +31,7 @@ impl Pipelines {
         &self.device
     }
 
-    /// The launch shapes that suit the device.
+    /// The limits of the device and the tuning for it, from which ops choose the shapes of their launches.
     #[must_use]
     pub fn target(&self) -> Target {
         let limits = &self.device.facts().limits;
@@ -49,10 +49,10 @@ impl Pipelines {
         }
     }
 
-    /// The pipeline of a launch.
+    /// Returns the pipeline of a launch, and builds it if this is its first use.
     ///
     /// # Errors
-    /// What the driver says when it refuses the kernel, or device loss.
+    /// The driver's error if it refuses the kernel, or the loss of the device.
     pub fn get(&self, dispatch: &Dispatch) -> Result<Arc<Pipeline>, Error> {
         let key = (dispatch.kernel.name, dispatch.constants.clone());
         if let Some(pipeline) = self.built.lock().get(&key) {
@@ -63,7 +63,7 @@ impl Pipelines {
         Ok(pipeline)
     }
 
-    /// Records a launch.
+    /// Adds a launch to a recording: its pipeline, its push constants and its number of workgroups.
     ///
     /// # Errors
     /// As [`Pipelines::get`].
@@ -73,7 +73,8 @@ impl Pipelines {
     }
 }
 
-/// What the pipeline of a launch is made of; `spirv` is [`KernelDef::words`](crate::KernelDef::words).
+/// Describes the pipeline of a launch to zinc-vk. `spirv` is the kernel's
+/// [`KernelDef::words`](crate::KernelDef::words).
 #[must_use]
 pub fn pipeline_spec<'a>(dispatch: &'a Dispatch, spirv: &'a [u32]) -> PipelineSpec<'a> {
     PipelineSpec {

@@ -1,4 +1,5 @@
-//! Rows as devices have them: nothing is lost, and the sizes are what shaders count on.
+//! Tests of `repack_rows`, which brings rows into the layout of devices: no byte is lost, and the rows have the sizes
+//! that shaders rely on.
 
 use proptest::prelude::*;
 use zinc_kernels::formats::{Format, PLANE_ALIGNMENT, repack_rows};

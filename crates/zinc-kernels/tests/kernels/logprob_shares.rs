@@ -23,7 +23,7 @@ fn check(name: &str, logits: &[f32], target: &Target) {
     };
     arena.run(&[op.dispatch(target)]);
     let (mut lists, expected) = reference::logprob_shares(logits);
-    // No scores are written.
+    // The kernel writes no scores, so the output still holds the pattern that it was filled with.
     let unwritten = f32::from_bits(0x7fa5_7fa5);
     lists.iter_mut().flat_map(|list| &mut list.items).for_each(|item| item.score = unwritten);
     let found = read_lists(&arena.read(items), bytemuck::cast_slice(&arena.read(shares)));
