@@ -5,23 +5,24 @@ use crate::error::{Error, Result};
 use crate::plan::{ALIGNMENT, Array, CacheOptions, Sizes};
 use crate::weights::ModelWeights;
 
-/// The largest weight buffer of several tensors, in bytes, whatever the device allows: a moderate size keeps allocators and drivers in their
-/// ordinary paths. A larger tensor gets a buffer of its own.
+/// The largest weight buffer that holds several tensors, in bytes, even where the device allows more, because very
+/// large buffers take less common paths in allocators and drivers. A larger tensor gets a buffer of its own.
 const WEIGHT_BUFFER_BYTES: u64 = 1 << 30;
 
-/// What a model on a device is prepared for.
+/// What is decided when a model is loaded onto a device: the size of its cache and the most tokens of a step. Memory is
+/// set aside for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadOptions {
     /// The size and the formats of its KV cache.
     pub cache: CacheOptions,
-    /// The most tokens that a step can take, 1 to [`MAX_BATCH`](zinc_kernels::ops::MAX_BATCH). There are as many copies of the activations.
-    /// More than one is of use for speculative decoding only.
+    /// The most tokens that a step can take, 1 to [`MAX_BATCH`](zinc_kernels::ops::MAX_BATCH). The device holds one
+    /// copy of the activations for each of them. More than one is of use for speculative decoding only.
     pub batch: u32,
 }
 
 impl LoadOptions {
-    /// Options for this cache and for steps of at most `batch` tokens.
+    /// Options for a cache like `cache` and for steps of at most `batch` tokens.
     #[must_use]
     pub const fn new(cache: CacheOptions, batch: u32) -> Self {
         Self { cache, batch }
@@ -29,7 +30,7 @@ impl LoadOptions {
 }
 
 impl From<CacheOptions> for LoadOptions {
-    /// Options for steps of one token.
+    /// Options for a model whose steps take one token each.
     fn from(cache: CacheOptions) -> Self {
         Self { cache, batch: 1 }
     }
@@ -46,12 +47,12 @@ pub struct MemoryPlan {
     pub work: u64,
     /// Positions that the cache has room for.
     pub context: u32,
-    /// Bytes that each position of the context takes.
+    /// Bytes that one more position of context costs: its keys and values, its rotations and its token id.
     pub bytes_per_position: u64,
 }
 
 impl MemoryPlan {
-    /// The plan of a model that is loaded as `options` say.
+    /// Works out the bytes that a model needs if it is loaded with these options.
     #[must_use]
     pub fn new(config: &ModelConfig, weights: &ModelWeights, options: impl Into<LoadOptions>) -> Self {
         let LoadOptions { cache, batch } = options.into();
@@ -66,7 +67,7 @@ impl MemoryPlan {
         }
     }
 
-    /// Bytes of everything.
+    /// The sum of the weights, the cache and the working memory, in bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.weights.saturating_add(self.kv_cache).saturating_add(self.work)

@@ -189,13 +189,14 @@ fn templates_have_limits() {
     assert!(error("{{ messages }}", &input).1.contains("nested deeper than"));
     assert!(qwen3().0.encode(&input, &qwen3().1).unwrap_err().to_string().contains("nested deeper than"));
     let Value::Array(mut rest) = input.messages else { unreachable!("messages are an array") };
-    // Dropped level by level: serde_json's own way is a recursion.
+    // The value is taken apart level by level, since dropping it at once is a recursion in serde_json, which would
+    // overflow the stack.
     let mut value = rest.pop().and_then(|mut message| message.get_mut("content").map(Value::take)).unwrap();
     while let Value::Array(mut items) = value {
         value = items.pop().unwrap_or_default();
     }
 
-    // What is long and not deep is rendered.
+    // Templates that are long but not deeply nested are rendered.
     let long = |part: &str| part.repeat(20_000);
     let sum = format!("{{{{ 0{} }}}}", long(" + 1"));
     assert_eq!(ChatTemplate::new(&sum).unwrap().render(&chat(json!([]))).unwrap(), "20000");
@@ -203,7 +204,7 @@ fn templates_have_limits() {
     assert_eq!(ChatTemplate::new(&conditions).unwrap().render(&chat(json!([]))).unwrap(), "x");
     let text = format!("{{{{ 'a'{}|length }}}}", long("|upper|lower"));
     assert_eq!(ChatTemplate::new(&text).unwrap().render(&chat(json!([]))).unwrap(), "1");
-    // Values that hold each other end with the rendering.
+    // Values that refer to each other in a circle are freed when the rendering ends.
     let knots = "{% set ns = namespace() %}{% for i in range(100000) %}{% set ns.next = namespace(next=ns.next) %}\
                  {% endfor %}{% macro f() %}{% endmacro %}{% set ns.f = f %}{% for x in [1] recursive %}\
                  {% set ns.l = loop %}{% endfor %}{% set ns.all = [ns] %}ok";

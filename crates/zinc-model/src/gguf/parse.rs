@@ -11,7 +11,7 @@ use crate::gguf::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MAX_ALIGNMENT, Tensor
 /// The longest key, name or string value, in bytes. The longest in real files are chat templates of some kilobytes.
 const MAX_STRING_BYTES: u64 = 64 << 20;
 const MAX_DIMENSIONS: u32 = 4;
-/// How many arrays may lie within each other. Known files have two.
+/// How deep arrays may be nested. In known files arrays hold arrays of scalars at most, which is a depth of two.
 const MAX_ARRAY_DEPTH: usize = 8;
 /// The fewest bytes of a metadata entry: the length of the key, the type of the value, and one byte of the value.
 const MIN_ENTRY_BYTES: u64 = 8 + 4 + 1;
@@ -73,14 +73,14 @@ impl Header {
 fn check_start(cursor: &mut Cursor<'_>) -> Result<()> {
     let magic = &cursor.bytes[..cursor.bytes.len().min(MAGIC.len())];
     if magic != MAGIC {
-        // What is left of a file that was cut within the magic is no GGUF file either.
+        // A file that was cut off within its first four bytes also counts as no GGUF file.
         return Err(Error::NotGguf { found: magic.to_vec() });
     }
     cursor.take(MAGIC.len() as u64, "the magic")?;
     let version = u32::from_le_bytes(cursor.array("the version")?);
     match version {
         2 | 3 => Ok(()),
-        // No version has its lower half empty, unless it is read in the wrong order.
+        // Version numbers are small, so one whose lower 16 bits are 0 was written with the other order of bytes.
         _ if version & 0xffff == 0 && version != 0 => Err(Error::BigEndian { version: version.swap_bytes() }),
         _ => Err(Error::Version { version }),
     }
@@ -130,7 +130,7 @@ fn place(tensors: &mut [TensorEntry], data: u64, file_bytes: u64) -> Result<()> 
     Ok(())
 }
 
-/// The bytes of a file, and the place up to which they are read.
+/// The bytes of a file, and the offset up to which they have been read.
 struct Cursor<'a> {
     bytes: &'a [u8],
     offset: usize,
@@ -145,7 +145,7 @@ impl<'a> Cursor<'a> {
         (self.bytes.len() - self.offset) as u64
     }
 
-    /// An error unless `need` bytes are left.
+    /// Returns an error that names `what` unless `need` bytes are left.
     fn check(&self, need: u64, what: &'static str) -> Result<()> {
         let left = self.left();
         if need <= left {
@@ -157,7 +157,7 @@ impl<'a> Cursor<'a> {
     fn take(&mut self, count: u64, what: &'static str) -> Result<&'a [u8]> {
         self.check(count, what)?;
         let start = self.offset;
-        // No more than what is left, so it fits.
+        // `count` is at most the number of bytes left, so it fits `usize`.
         self.offset += count as usize;
         Ok(&self.bytes[start..self.offset])
     }
@@ -179,7 +179,7 @@ impl<'a> Cursor<'a> {
     fn count(&mut self, what: &'static str, things: &'static str, min_bytes: u64) -> Result<usize> {
         let count = self.u64(what)?;
         self.check(count.saturating_mul(min_bytes), things)?;
-        // No more than the bytes left, so it fits.
+        // The count is at most the number of bytes left, so it fits `usize`.
         Ok(count as usize)
     }
 
@@ -303,7 +303,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Bytes of a tensor of whole blocks; `None` if their number, or that of the elements, does not fit 64 bits.
+/// Returns the bytes of a tensor that consists of whole blocks; `None` if the number of bytes or of elements does not
+/// fit 64 bits.
 pub(super) fn tensor_bytes(shape: &[u64], format: TensorFormat) -> Option<u64> {
     let elements = shape.iter().try_fold(1u64, |product, &dimension| product.checked_mul(dimension))?;
     (elements / format.block_elements()).checked_mul(format.block_bytes())

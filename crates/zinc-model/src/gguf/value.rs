@@ -89,7 +89,7 @@ impl Value {
     }
 }
 
-/// Evaluates `$body` with `$values` bound to the vector of whatever variant `$array` is.
+/// Evaluates `$body` for any variant of the [`Array`](crate::gguf::Array) `$array`, with `$values` bound to the variant's vector.
 macro_rules! each_array {
     ($array:expr, $values:ident => $body:expr) => {
         match $array {
@@ -267,7 +267,7 @@ impl Element for bool {
 
 impl Element for String {
     const ID: u32 = 8;
-    /// The bytes of a string's length.
+    /// A string takes at least the 8 bytes of its length.
     const MIN_BYTES: u64 = 8;
     fn write(&self, out: &mut Vec<u8>) {
         write_str(self, out);
@@ -279,7 +279,7 @@ pub(super) const ARRAY_ID: u32 = 9;
 /// An array within an array is its elements' type, their number and the elements.
 impl Element for Array {
     const ID: u32 = ARRAY_ID;
-    /// The type and the number.
+    /// An array takes at least its elements' type (4 bytes) and their number (8 bytes).
     const MIN_BYTES: u64 = 4 + 8;
     fn write(&self, out: &mut Vec<u8>) {
         fn elements<T: Element>(values: &[T], out: &mut Vec<u8>) {
@@ -296,7 +296,7 @@ pub(super) fn write_str(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends the value's type and the value.
+/// Appends a value to `out` as a GGUF file has it: the number of its type, then the value.
 pub(super) fn write_value(value: &Value, out: &mut Vec<u8>) {
     fn scalar<T: Element>(value: &T, out: &mut Vec<u8>) {
         T::ID.write(out);

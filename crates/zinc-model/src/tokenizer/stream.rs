@@ -1,14 +1,15 @@
-//! Text from tokens, as they come: tokens end anywhere, also inside of characters.
+//! Turns tokens into text one at a time. A token can end in the middle of a character, so bytes are held back until
+//! their character is complete.
 
 use std::ops::Deref;
 
 use crate::tokenizer::Tokenizer;
 
-/// Bytes to text, piece by piece.
+/// Turns bytes into text, piece by piece.
 ///
-/// A character that is not complete yet is held back. Bytes that cannot become one are U+FFFD, one for each maximal
-/// part of a character, as [`String::from_utf8_lossy`] has it: however the bytes are cut, all text together is what
-/// that function makes of all bytes.
+/// The bytes of a character that is not complete yet are held back. Bytes that cannot become a character turn into
+/// U+FFFD, by the rules of [`String::from_utf8_lossy`]. However the bytes are cut into pieces, the texts of all pieces
+/// together are what that function makes of all bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Utf8Stream {
     /// The start of a character: three bytes at most.
@@ -21,7 +22,7 @@ impl Utf8Stream {
         Self::default()
     }
 
-    /// Takes bytes and returns the text that is certain by now.
+    /// Takes the next bytes and returns the text that no later byte can change.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         self.held.extend_from_slice(bytes);
         // Only the last character can be incomplete: the start of one with something else after it is invalid.
@@ -41,24 +42,25 @@ impl Utf8Stream {
     }
 }
 
-/// Whether more bytes could make a character of these, which are no text as they are.
+/// Whether `bytes`, which are not valid UTF-8, are the beginning of a character that further bytes could complete.
 fn is_start_of_character(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// Tokens to text, one by one, from the start of a text; see [`Utf8Stream`].
+/// Turns tokens into text one at a time, from the start of a text. Incomplete characters are held back as in
+/// [`Utf8Stream`].
 ///
-/// SentencePiece puts a space before a text. It is left out of what comes out at the start, and behind control tokens,
-/// as [`Tokenizer::decode`] does it.
+/// SentencePiece puts a space before a text. The stream leaves that space out at its start and behind each control
+/// token, as [`Tokenizer::decode`] does.
 ///
 /// `T` points to the tokenizer: a reference, or an `Arc` for a stream that outlives its maker.
 #[derive(Clone, Debug)]
 pub struct DecodeStream<T> {
     tokenizer: T,
     bytes: Utf8Stream,
-    /// What is left out at the start of a text.
+    /// Which spaces are left out at the start of a text and behind control tokens.
     stripping: Stripping,
-    /// Whether the text, or what is behind a control token, is still to start.
+    /// Whether the next token is at the start of the text or behind a control token, so that its space is left out.
     is_start: bool,
 }
 
@@ -68,7 +70,7 @@ pub(super) enum Stripping {
     Nothing,
     /// One space.
     One,
-    /// One space of each token until there is text.
+    /// One space of each token, until a token has something other than that space.
     All,
 }
 
@@ -84,7 +86,7 @@ impl<T: Deref<Target = Tokenizer>> DecodeStream<T> {
         Self { is_start: false, ..Self::new(tokenizer) }
     }
 
-    /// Takes a token and returns the text that is certain by now.
+    /// Takes the next token and returns the text that no later token can change.
     pub fn push(&mut self, id: u32) -> String {
         let mut bytes = self.tokenizer.bytes_or_replacement(id);
         if self.tokenizer.is_control(id) {
@@ -102,7 +104,7 @@ impl<T: Deref<Target = Tokenizer>> DecodeStream<T> {
         self.bytes.finish()
     }
 
-    /// The text of tokens that are all there.
+    /// Decodes all tokens of a text at once.
     pub(super) fn all(mut self, ids: &[u32]) -> String {
         let mut text: String = ids.iter().map(|&id| self.push(id)).collect();
         text.push_str(&self.finish());

@@ -9,7 +9,8 @@ use zinc_model::tokenizer::{DecodeStream, Special, Tokenizer};
 
 use crate::{BYTE_PIECES, build, data};
 
-/// Names of ids, and the names of pre-tokenizers that make them.
+/// The name of each file of ids in `tests/data/tokens/ids`, and the names of the pre-tokenizers that must give those
+/// ids.
 const PRE_TOKENIZERS: [(&str, &[&str]); 16] = [
     ("qwen2", &["qwen2", "deepseek-r1-qwen", "megrez", "kormo", "f2llmv2"]),
     ("qwen35", &["qwen35"]),
@@ -29,7 +30,8 @@ const PRE_TOKENIZERS: [(&str, &[&str]); 16] = [
     ("falcon", &["falcon", "default"]),
 ];
 
-/// The ids that bring text to normal form C.
+/// The names of those pre-tokenizers that bring text to Unicode's normal form C, so that decoding gives the composed
+/// text.
 const COMPOSED: [&str; 4] = ["qwen2", "qwen35", "olmo", "command-r"];
 
 fn json(name: &str) -> Value {
@@ -40,7 +42,7 @@ fn strings(value: &Value) -> Vec<String> {
     value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-/// The 200 texts of Qwen3's ids and the random ones.
+/// The 200 texts of `host/qwen3_tokens.json`, then the 1,000 random texts of `tokens/random.json`.
 fn texts() -> Vec<String> {
     let mut texts: Vec<String> = json("host/qwen3_tokens.json")
         .as_array()
@@ -53,7 +55,7 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// The ids of every text.
+/// Reads a file of ids: for each text their number, then the ids, all as 16-bit integers.
 fn ids(name: &str) -> Vec<Vec<u32>> {
     let bytes = std::fs::read(data(&format!("tokens/ids/{name}.u16"))).unwrap();
     let mut numbers = bytes.as_chunks().0.iter().map(|bytes| u32::from(u16::from_le_bytes(*bytes)));
@@ -64,7 +66,8 @@ fn ids(name: &str) -> Vec<Vec<u32>> {
     all
 }
 
-/// Compares ids and decoded texts; `decoded` says of texts that come back otherwise, by their number, how they do.
+/// Checks that each text gives the expected ids and that these decode to the text. `decoded` maps the index of a text
+/// that decodes to another text to that one; without it decoding is not checked.
 fn check(name: &str, tokenizer: &Tokenizer, texts: &[String], ids: &[Vec<u32>], decoded: Option<&Value>) {
     assert_eq!(texts.len(), ids.len());
     for (index, (text, expected)) in texts.iter().zip(ids).enumerate() {
@@ -109,7 +112,8 @@ fn every_pre_tokenizer_makes_the_ids_of_its_authors() {
         let decoded = if COMPOSED.contains(&name) { &composed } else { &none };
         for (number, pre) in aliases.iter().enumerate() {
             let tokenizer = build(writer.set("tokenizer.ggml.pre", *pre)).unwrap();
-            // Aliases name the same steps; a part of the texts tells that.
+            // The first name is checked with all texts. The others are aliases for the same steps, for which 200 texts
+            // suffice.
             let count = if number == 0 { texts.len() } else { 200 };
             check(pre, &tokenizer, &texts[..count], &ids[..count], Some(decoded));
         }

@@ -7,7 +7,7 @@ use super::percent_format;
 use super::print::{MAX_TEXT, text};
 use super::value::Value;
 
-/// How many items a list that an operator makes can have.
+/// The most items of a list or tuple that an operator may make.
 const MAX_ITEMS: usize = 1 << 20;
 
 /// Applies an operator with two operands.
@@ -56,7 +56,7 @@ fn joined(left: &str, right: &str) -> Result<String> {
     Ok([left, right].concat())
 }
 
-/// A sequence several times over.
+/// Repeats a text or a list `count` times, as Python's `*` does. A negative count gives an empty result.
 fn repeated(value: &Value, count: i128) -> Result<Value> {
     let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
     match value {
@@ -166,7 +166,8 @@ fn floats(operator: Operator, left: f64, right: f64) -> Result<Value> {
     Ok(Value::Float(result))
 }
 
-/// Quotient and rest as Python's `float_divmod` has them.
+/// Divides floats as Python's `//` and `%` do (`float_divmod` in CPython): the quotient is rounded down, and the rest
+/// has the sign of the divisor.
 fn floor_divide(left: f64, right: f64) -> (f64, f64) {
     let mut rest = left % right;
     let mut quotient = (left - rest) / right;
@@ -197,7 +198,7 @@ fn power(left: f64, right: f64) -> Result<f64> {
     Ok(result)
 }
 
-/// `-value` and `+value`.
+/// Computes `-value` if `negative`, else `+value`.
 pub(super) fn unary(negative: bool, value: &Value) -> Result<Value> {
     value.defined()?;
     match (value, value.as_int()) {
@@ -208,7 +209,7 @@ pub(super) fn unary(negative: bool, value: &Value) -> Result<Value> {
     }
 }
 
-/// `a ~ b`: the texts of values one after the other.
+/// Computes Jinja's `a ~ b`: the texts of the values are joined.
 pub(super) fn concat(values: &[Value]) -> Result<Value> {
     let mut out = String::new();
     for value in values {

@@ -7,7 +7,7 @@ use super::super::compare::{equal, ordered, sort};
 use super::super::failure::{Failure, Result, fail};
 use super::super::value::{Value, View};
 
-/// How many items the filters `batch` and `slice` make.
+/// The most items in a batch of the filter `batch`, and the most slices of the filter `slice`.
 const MAX_ITEMS: usize = 1 << 20;
 
 pub(super) fn call(name: &str, value: &Value, args: Arguments) -> Result<Value> {
@@ -95,7 +95,8 @@ fn without_arguments(name: &str, value: &Value) -> Result<Value> {
     }
 }
 
-/// Where the filters look for an attribute: names and numbers with points between them.
+/// The path of an attribute, as in `author.names.0`: names and indices with points between them. Several filters take
+/// one as an argument.
 pub(super) struct Path(Vec<Value>);
 
 impl Path {
@@ -108,7 +109,8 @@ impl Path {
         Ok(Self(parts))
     }
 
-    /// What lies there in an item. Where nothing does, `default` if there is one.
+    /// Returns what this path leads to in `value`. A part that leads to nothing gives `default` if there is one, else
+    /// an undefined value.
     pub(super) fn of(&self, value: &Value, default: Option<&Value>) -> Result<Value> {
         let mut value = value.clone();
         for part in &self.0 {
@@ -131,7 +133,7 @@ fn part(text: &str) -> Result<Value> {
     Ok(Value::str(text))
 }
 
-/// A key in lower case, unless case is told apart.
+/// Returns a sort key in lower case, unless the filter was told to be case-sensitive.
 fn folded(key: Value, case_sensitive: Option<&Value>) -> Value {
     match &key {
         Value::Str(text) | Value::Markup(text) if !is_true(case_sensitive) => Value::str(text.to_lowercase()),
@@ -251,7 +253,7 @@ fn slice(value: &Value, args: Arguments) -> Result<Value> {
     let slices = int(&slices.unwrap_or(Value::None))?;
     let items = iterate(value)?;
     if slices == 0 {
-        return fail("the filter 'slice' makes no zero slices");
+        return fail("the filter 'slice' needs at least one slice, not 0");
     }
     let slices = usize::try_from(slices).unwrap_or(0);
     if slices > MAX_ITEMS {

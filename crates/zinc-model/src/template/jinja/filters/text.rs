@@ -11,7 +11,7 @@ use super::super::unicode::{is_alphanumeric, is_space};
 use super::super::value::Value;
 use super::sequences::Path;
 
-/// How wide an indentation can be.
+/// The most columns of an indentation.
 const MAX_INDENT: usize = 1 << 16;
 
 pub(super) fn call(name: &str, value: &Value, args: Arguments) -> Result<Value> {
@@ -51,7 +51,8 @@ pub(super) fn call(name: &str, value: &Value, args: Arguments) -> Result<Value> 
     }
 }
 
-/// Text that is HTML if the value it was made of is.
+/// Wraps `text` in the kind of `value`: markup (text that is safe as HTML) stays markup, anything else becomes plain
+/// text.
 fn same_kind(value: &Value, text: String) -> Result<Value> {
     Ok(match value {
         Value::Markup(_) => Value::Markup(text.into()),
@@ -285,7 +286,7 @@ fn file_size(value: &Value, binary: bool) -> Result<String> {
     fail("there is no larger unit")
 }
 
-/// Python's `pprint.pformat`, for what fits on a line of 80 characters.
+/// Formats a value as Python's `pprint.pformat` does. Values that do not fit on a line of 80 characters are an error.
 fn pprint(value: &Value) -> Result<String> {
     let text = repr(&sorted(value)?)?;
     if text.chars().count() > 80 {
@@ -294,7 +295,7 @@ fn pprint(value: &Value) -> Result<String> {
     Ok(text)
 }
 
-/// A value whose dicts are sorted by their keys, at all depths.
+/// Returns the value with all of its dicts, at every depth, sorted by their keys.
 fn sorted(value: &Value) -> Result<Value> {
     match value {
         Value::List(items) => Value::list(items.values.iter().map(sorted).collect::<Result<_>>()?),
