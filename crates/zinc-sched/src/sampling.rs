@@ -87,7 +87,8 @@ impl SequenceBreakers {
     /// The most tokens of one breaker. The Vulkan adapter asserts that the kernels have the same limit.
     pub const MAX_TOKENS: usize = 21;
 
-    /// Checks the lengths of the breakers, and their ids if the size of the vocabulary is known, which 0 says it is not.
+    /// Checks the lengths of the breakers, and also their ids unless `vocabulary_tokens` is 0, which stands for an
+    /// unknown vocabulary.
     fn check(&self, vocabulary_tokens: u32) -> Result<()> {
         let allowed = 1..=Self::MAX_TOKENS;
         if let Some(sequence) = self.sequences.iter().find(|sequence| !allowed.contains(&sequence.len())) {
@@ -104,14 +105,14 @@ impl SequenceBreakers {
 /// How many of the last tokens of a sequence are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastTokens {
-    /// This many; 0 is none.
+    /// This many of the last tokens; 0 looks at none.
     Count(u32),
     /// All tokens that the context holds.
     All,
 }
 
 impl Sampling {
-    /// Always the most likely token, and of equals the lower id.
+    /// Takes the most likely token each time, and the one with the lowest id if several are equally likely.
     pub const GREEDY: Self = Self {
         temperature: 0.0,
         seed: 0,
@@ -271,7 +272,7 @@ impl Xtc {
 }
 
 impl Dry {
-    /// Whether the parameters let it penalise any token.
+    /// Whether these parameters can penalise a token at all.
     pub fn is_on(&self) -> bool {
         self.multiplier > 0.0 && self.base >= 1.0 && self.last_n != LastTokens::Count(0)
     }
@@ -431,7 +432,8 @@ mod tests {
         assert_eq!(filters.clone().normalized(), Sampling::GREEDY);
         let one = Sampling { top_k: 1, typical_p: 0.5, temperature: 1.2, seed: 4, ..filters.clone() };
         assert_eq!(one.normalized(), Sampling { seed: 4, ..Sampling::GREEDY });
-        // These may remove it, and what they remove depends on what is left by the others.
+        // These two stages may remove the most likely token, and what they remove depends on which tokens the other
+        // stages have left. So the parameters stay as they are.
         for stage in [
             Sampling { typical_p: 0.5, ..filters.clone() },
             Sampling { xtc: Xtc { probability: 0.5, threshold: 0.1 }, ..filters },

@@ -1,4 +1,5 @@
-//! The loop over one sequence: submit steps, observe them, resolve what they mean, apply it.
+//! The loop that runs one sequence. It submits steps, observes them, finds out what each output means for the sequence,
+//! and applies that.
 
 use std::time::Duration;
 
@@ -17,13 +18,15 @@ use crate::step::{StepKind, StepOutput, TokenRun};
 use crate::trace::StepTrace;
 use crate::window::Window;
 
-/// A sequence that the model has begun: the parts of the engine that it uses, what is known of it beforehand, and how far it is.
+/// A sequence that the model has begun. It borrows the parts of the engine that it uses, and holds its plan and the
+/// state of its progress.
 pub(crate) struct Sequence<'a, M> {
     pub(crate) model: &'a mut M,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) kv: &'a mut KvCache,
     pub(crate) outlet: &'a mut dyn Outlet,
-    /// Busy time that is added on the host for each delivered token.
+    /// Time for which the host is kept busy after each delivered token, to measure what queueing ahead hides. It is
+    /// zero outside of measurements.
     pub(crate) host_work: Duration,
     pub(crate) plan: SequencePlan,
     /// End-of-generation ids.
@@ -40,7 +43,8 @@ pub(crate) struct Sequence<'a, M> {
 
 /// What the speculation policy does in a sequence.
 pub(crate) enum PolicyRole<'a> {
-    /// Nothing. The steps of this sequence cannot speculate, and their times say nothing about those of sequences that can.
+    /// The policy takes no part. The steps of this sequence cannot speculate, and their times tell nothing about the
+    /// steps of sequences that can.
     Absent,
     /// No step speculates, but the policy learns the time of plain steps.
     Observing(&'a mut SpeculationPolicy),
@@ -74,7 +78,8 @@ impl PolicyRole<'_> {
 }
 
 impl<M: StepModel> Sequence<'_, M> {
-    /// Drives the sequence to its end. Returns with nothing in flight, or with an error after which the model is not touched again.
+    /// Runs the sequence to its end. On success no step is in flight. An error is fatal: the model must not be used
+    /// after it.
     pub(crate) fn drive(&mut self) -> Result<()> {
         let begun_ns = self.clock.now_ns();
         if let Some(policy) = self.policy_role.policy() {
@@ -110,9 +115,11 @@ impl<M: StepModel> Sequence<'_, M> {
         Ok(())
     }
 
-    /// Waits for the oldest step and handles its output. What the device waits for is done first, what the reader waits for second.
+    /// Waits for the oldest step in flight and handles its output. The next gate is opened before the tokens are
+    /// delivered, because the device may wait at the gate and only the reader waits for the tokens.
     fn observe(&mut self) -> Result<()> {
-        // This opens the gate of the sequence's first step. Those of later steps were opened when the step before was observed.
+        // Under a constraint, this call opens the gate of the first step that samples. The gate of each later step was
+        // opened when the step before it was observed.
         self.open_early()?;
         self.open_late()?;
         let outlet = &*self.outlet;
@@ -133,7 +140,8 @@ impl<M: StepModel> Sequence<'_, M> {
         let phase = self.progress.phase();
         let delivered = self.progress.apply(resolved, &output, observed_ns, self.kv, self.outlet);
         let ended_here = phase == Phase::Running && self.progress.phase() == Phase::Draining;
-        // The device may not know of this end, and steps behind it may wait at gates that nobody will open.
+        // If the host ended the sequence, the device does not know of it. And if steps have gates, those in flight may
+        // wait at gates that nobody would open.
         let device_goes_on = output.finish.is_none() || self.gates.gate() != Gate::Open;
         if ended_here && device_goes_on && self.window.in_flight() > 0 {
             self.stop_device();
@@ -144,7 +152,8 @@ impl<M: StepModel> Sequence<'_, M> {
         Ok(())
     }
 
-    /// Finds out what a step's output means.
+    /// Finds out what a step's output means for the sequence: tokens to deliver, an end, or nothing, since the step was
+    /// submitted before the end was known.
     fn resolve(&self, step: PlannedStep, output: &StepOutput) -> Result<Resolved> {
         let expected = Expected {
             step,
@@ -188,7 +197,8 @@ impl<M: StepModel> Sequence<'_, M> {
         Ok(Resolved::Sampled(tokens, None))
     }
 
-    /// Opens the gate of the next step that samples, if its guide can be computed by now.
+    /// Opens the gate of the next step that samples, if a constraint decides about its tokens and has accepted all
+    /// tokens before it. If the constraint is complete, the sequence ends.
     fn open_early(&mut self) -> Result<()> {
         if self.progress.phase() != Phase::Running {
             return Ok(());

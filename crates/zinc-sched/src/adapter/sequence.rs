@@ -1,16 +1,18 @@
-//! The state that the device has at the begin of a sequence.
+//! Makes the state that the device's buffer holds when a sequence begins.
 
 use zinc_kernels::generated::state::{FINISH_NONE, StepState};
 
 use crate::model::SequenceStart;
 
-/// The most end-of-generation ids that the device compares with. The host compares with all of them.
+/// The most end-of-generation ids that the device compares a sampled token with. A model may have more; the host
+/// compares with all of them.
 pub(super) const MAX_END_TOKENS: usize = 64;
 
-/// Temperatures below this are greedy: the quotient by them would leave the range in which scores differ.
+/// Temperatures below this count as greedy, because logits divided by such a temperature would leave the range in which
+/// scores can be told apart.
 const MIN_TEMPERATURE: f32 = 1e-5;
 
-/// The state before the first step of sequence number `sequence`.
+/// Makes the state before the first step of a sequence. `sequence` is its number, `context` the positions of its cache.
 pub(super) fn initial_state(start: &SequenceStart<'_>, sequence: u32, context: u32) -> StepState {
     let temperature = start.sampling.temperature;
     let seed = start.sampling.seed;

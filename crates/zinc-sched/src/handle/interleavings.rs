@@ -1,6 +1,7 @@
-//! The handle, its generations and the engine's thread in every order that loom finds, with up to so many preemptions as each test says:
-//! the real code over the parts of [`sync`](crate::sync), which are loom's here. Loom also finds every deadlock, and plays with what the
-//! orderings of the flags allow.
+//! Tests of the handle, its generations and the engine's thread under loom, which runs the same code in every order of
+//! its threads with up to as many preemptions as the test allows. The code is the real one; only the types of
+//! [`sync`](crate::sync) (channels, threads, flags) are loom's in these tests. Loom also finds deadlocks, and tries
+//! every value that the memory orderings of the flags allow a thread to read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,10 +14,10 @@ use crate::fake::{FakeModel, FakeOptions, continuation};
 use crate::request::{FinishReason, Request};
 use crate::sampling::Sampling;
 
-/// Tokens of a request.
+/// How many tokens each request generates.
 const TOKENS: u32 = 2;
 
-/// Runs `body` in all orders.
+/// Runs `body` in every order of its threads that loom finds with at most `preemptions` preemptions.
 fn in_every_order(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
@@ -27,7 +28,7 @@ fn in_every_order(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
         body();
     });
     let orders = orders.load(Ordering::Relaxed);
-    assert!(orders > 100, "{orders} orders are none");
+    assert!(orders > 100, "loom tried only {orders} orders");
 }
 
 fn spawn(queue_capacity: usize) -> EngineHandle {
@@ -45,7 +46,8 @@ fn tokens(prompt: u32) -> Vec<u32> {
     continuation(&[prompt], TOKENS as usize, &Sampling::GREEDY, FakeOptions::default().limits.vocabulary_tokens)
 }
 
-/// Reads to the end; what was delivered belongs to the prompt.
+/// Reads a generation to its end, and checks that the delivered tokens are the first of those that the fake model
+/// generates after `prompt`. Returns their number and the end.
 fn read(generation: Generation, prompt: u32) -> (usize, Result<FinishReason, Error>) {
     let mut delivered = Vec::new();
     let mut end = None;
