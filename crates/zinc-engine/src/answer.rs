@@ -1,17 +1,18 @@
-//! An answer as it comes: its text in pieces, then why it ended and what it took.
+//! An answer while it is generated: its text in pieces, then the reason for its end and the measurements of the
+//! request.
 
 use zinc_sched::{CancelHandle, Completion, Event, FinishReason, Generation};
 
 use crate::error::{Error, Result};
 use crate::text::AnswerText;
 
-/// Something that happens to an answer. The last event is `Ended`.
+/// An event of an answer that is being generated. The last event is `Ended`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AnswerEvent {
-    /// The next piece of its text, never empty.
+    /// The next piece of the answer's text, never empty.
     Text(String),
-    /// Its end.
+    /// The end of the answer, with all of its text. No event follows.
     Ended(Answer),
 }
 
@@ -21,9 +22,9 @@ pub enum AnswerEvent {
 pub struct Answer {
     /// All of its text, up to the stop string if there was one.
     pub text: String,
-    /// Why it ended.
+    /// Why the answer ended.
     pub ending: Ending,
-    /// What it took.
+    /// The scheduler's report on the request: numbers of tokens, durations and, if asked for, a trace.
     pub completion: Completion,
 }
 
@@ -33,15 +34,15 @@ pub struct Answer {
 pub enum Ending {
     /// The model ended it with an end-of-generation token.
     EndToken,
-    /// It came to a stop string.
+    /// The text contained a stop string.
     StopString,
-    /// Its constraint is met, and nothing may follow.
+    /// The text matches its constraint, which allows nothing more behind it.
     ConstraintMet,
-    /// It has as many tokens as were asked for.
+    /// The answer has as many tokens as the request allows.
     Length,
-    /// The context is full.
+    /// The context has no room for another token.
     ContextFull,
-    /// It was cancelled.
+    /// The request was cancelled.
     Cancelled,
 }
 
@@ -65,23 +66,25 @@ impl From<FinishReason> for Ending {
     }
 }
 
-/// The text of a running request: an iterator over its events, which blocks until there is one. A stop string cancels the request, which
-/// then ends within a step. Dropping the stream cancels it too.
+/// The answer of a running request, as an iterator over its events. [`next`](Iterator::next) blocks until there is an
+/// event. A stop string in the text cancels the request, which then ends within a step. Dropping the stream cancels the
+/// request too.
 #[derive(Debug)]
 pub struct AnswerStream {
     generation: Generation,
     cancel: CancelHandle,
-    /// `None` after the end.
+    /// Turns the tokens of the request into text; `None` after the request has ended.
     tokens: Option<AnswerText>,
     text: String,
     /// Whether a stop string has ended the answer.
     stopped: bool,
-    /// The end, where text that was held back came with it.
+    /// The answer, if the end has released text that was held back. The text is returned first, and the answer by the
+    /// next call.
     ended: Option<Answer>,
 }
 
 impl AnswerStream {
-    /// The answer of a request, whose tokens become text by `text`.
+    /// The answer of a request. `text` turns its tokens into text.
     #[must_use]
     pub fn new(generation: Generation, text: AnswerText) -> Self {
         let cancel = generation.cancel_handle();
@@ -94,10 +97,11 @@ impl AnswerStream {
         self.cancel.clone()
     }
 
-    /// Waits for the end.
+    /// Reads all events, blocking until the answer has ended.
     ///
     /// # Errors
-    /// What ended the request by a failure.
+    /// The failure that ended the request; [`zinc_sched::Error::Stopped`] if the stream has already returned its last
+    /// event.
     pub fn complete(self) -> Result<Answer> {
         for event in self {
             if let AnswerEvent::Ended(answer) = event? {
@@ -107,13 +111,14 @@ impl AnswerStream {
         Err(zinc_sched::Error::Stopped.into())
     }
 
-    /// What the request's next event makes of the answer; `None` where a token brings no text.
+    /// Turns an event of the scheduler into an event of the answer; `None` if a token has completed no text.
     fn take(&mut self, event: Event) -> Option<Result<AnswerEvent>> {
         match event {
             Event::Token(token) => {
                 let released = self.tokens.as_mut()?.push(token.id);
                 if released.stop.is_some() {
-                    // A cancel that came before stays one.
+                    // If the request had been cancelled before the stop string came, the answer still counts as
+                    // cancelled.
                     self.stopped = !self.cancel.is_cancelled();
                     self.cancel.cancel();
                 }

@@ -1,4 +1,4 @@
-//! What drafts for a model: where the drafts come from, and whether a draft model suits.
+//! Drafts for a model: where they come from, and whether the vocabulary of a draft model matches.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -16,7 +16,8 @@ use crate::file::ModelFile;
 /// What makes drafts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Drafter {
-    /// What followed the last tokens where they occurred before.
+    /// A look-up: if the last tokens occurred earlier in the sequence, the tokens that followed them there are the
+    /// drafts.
     Lookup,
     /// A smaller model with the same vocabulary, in this file.
     Model(PathBuf),
@@ -28,23 +29,24 @@ pub enum Drafter {
 pub struct DraftOptions {
     /// What makes the drafts.
     pub drafter: Drafter,
-    /// Tokens to draft at a time, 1 to 7.
+    /// The most tokens that one step drafts, 1 to 7.
     pub tokens: u32,
     /// When to draft.
     pub speculation: SpeculationMode,
 }
 
 impl DraftOptions {
-    /// How many of the last tokens must have occurred before for a look-up: the longest match wins.
+    /// Lengths of the runs of last tokens that a look-up searches for in the sequence. The longest run that is found
+    /// decides.
     pub const NGRAMS: RangeInclusive<u32> = 2..=4;
 
-    /// Four drafts at a time, as long as that measures faster than none.
+    /// Options to draft four tokens in a step, as long as that is measured to be faster than drafting none.
     #[must_use]
     pub fn new(drafter: Drafter) -> Self {
         Self { drafter, tokens: 4, speculation: SpeculationMode::Automatic }
     }
 
-    /// Tokens of a step: the last one and its drafts.
+    /// The most tokens that a step takes: the last token and the drafts behind it.
     #[must_use]
     pub fn batch(&self) -> u32 {
         self.tokens + 1
@@ -52,7 +54,7 @@ impl DraftOptions {
 }
 
 impl ModelFile {
-    /// What drafts for this model, with a draft model loaded onto the device of the pipelines.
+    /// Makes the source of drafts for this model. A draft model is loaded onto the device that `pipelines` belong to.
     ///
     /// # Errors
     /// A draft model that cannot be loaded, or [`Error::DraftVocabulary`].
@@ -77,7 +79,8 @@ impl ModelFile {
         }
     }
 
-    /// The sizes of the two vocabularies, and the first id that stands for different bytes; `None` if the vocabularies are equal.
+    /// Compares two vocabularies. If they differ, returns their sizes and the first id that stands for different bytes
+    /// in them, if there is one; `None` if they are equal.
     fn vocabulary_difference(&self, other: &Self) -> Option<(u32, u32, Option<u32>)> {
         let [own, others] = [self, other].map(|file| file.model().config.n_vocab);
         let differs = |id: &u32| self.tokenizer().token_bytes(*id) != other.tokenizer().token_bytes(*id);

@@ -1,4 +1,4 @@
-//! What running a model takes, worked out without a device.
+//! Estimates the memory and the work that a model takes, without a device.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use zinc_model::plan::{Cost, PlanKind, Sizes, StepPlan, barriers_before};
 use crate::error::Result;
 use crate::file::FileOptions;
 
-/// What running a model takes.
+/// The memory and the work that running a model takes.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     /// Memory on the device.
     pub memory: MemoryPlan,
-    /// What one token costs at the end of the context.
+    /// Bytes read and floating-point operations of one token at the end of a full context.
     pub cost: Cost,
     /// Dispatches of one token.
     pub dispatches_per_token: usize,
@@ -24,7 +24,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Works out what the model of a file takes, without its tokenizer and without a device.
+    /// Estimates the memory and the work of the model in a file. Neither its tokenizer nor a device is needed.
     ///
     /// # Errors
     /// A model that zinc cannot run, with the reason.

@@ -74,7 +74,7 @@ impl Default for FileOptions {
 
 /// A model file that zinc can run, with its tokenizer. The weights stay in the mapped file.
 ///
-/// What is wrong with a file, a prompt or a constraint shows here, before gigabytes are loaded.
+/// Files, prompts and constraints are checked here, so that an error is returned before gigabytes are loaded.
 pub struct ModelFile {
     model: Arc<Model>,
     tokenizer: Arc<Tokenizer>,
@@ -97,7 +97,8 @@ impl ModelFile {
         Ok(file)
     }
 
-    /// Opens a GGUF file with the cache that `cache` gives for the context of the model's training.
+    /// Opens a GGUF file. `cache` is called with the context that the model was trained for, in tokens, and returns the
+    /// cache to use.
     pub(crate) fn open_with(path: &Path, cache: impl FnOnce(u32) -> CacheOptions) -> Result<Self> {
         let model = Arc::new(Model::open(path)?);
         let tokenizer = Arc::new(Tokenizer::from_gguf(&model.file)?);
@@ -117,7 +118,7 @@ impl ModelFile {
         &self.tokenizer
     }
 
-    /// The cache that the model is loaded with, and so the context.
+    /// The formats of the cache that the model is loaded with, and its size, which is the context in tokens.
     #[must_use]
     pub fn cache(&self) -> CacheOptions {
         self.cache
@@ -131,12 +132,12 @@ impl ModelFile {
         chat_template(&self.model.file)
     }
 
-    /// The prompt of a conversation: its ids up to where the assistant answers.
+    /// Turns a conversation into a prompt: token ids that end where the assistant's answer begins.
     ///
     /// What the messages say never becomes a control token, whatever it looks like.
     ///
     /// # Errors
-    /// A template that fails or refuses the messages, and those of [`Self::check_prompt`].
+    /// A template that fails or refuses the messages, and the errors of [`Self::check_prompt`].
     pub fn chat_prompt(&self, template: &ChatTemplate, input: &ChatInput) -> Result<Vec<u32>> {
         self.checked(template.encode(input, &self.tokenizer)?)
     }
@@ -144,7 +145,7 @@ impl ModelFile {
     /// The prompt of a text that the model is to continue. Control tokens in it count as such if `special` says so.
     ///
     /// # Errors
-    /// A text that the vocabulary cannot say, and those of [`Self::check_prompt`].
+    /// A text that the vocabulary cannot express, and the errors of [`Self::check_prompt`].
     pub fn text_prompt(&self, text: &str, special: Special) -> Result<Vec<u32>> {
         self.checked(self.tokenizer.encode_prompt(text, special)?)
     }
@@ -192,10 +193,11 @@ impl ModelFile {
         Ok(compiler.compile(source)?)
     }
 
-    /// Gives DRY, where `sampling` has it, the tokens of the texts that its repetitions do not reach across.
+    /// Sets DRY's sequence breakers, if `sampling` uses DRY. `texts` are the breakers, which end a repetition; the
+    /// tokenizer turns them into tokens.
     ///
     /// # Errors
-    /// What the tokenizer says of the texts.
+    /// The tokenizer's error, if it cannot turn a text into tokens.
     pub fn set_breakers<S: AsRef<str>>(&self, sampling: &mut Sampling, texts: &[S]) -> Result<()> {
         if let Some(dry) = &mut sampling.dry {
             let found = self.tokenizer.breakers(texts)?;
@@ -215,10 +217,10 @@ impl fmt::Debug for ModelFile {
     }
 }
 
-/// The chat template of a file, which need not hold more than a vocabulary.
+/// Reads the chat template of a file. The file may hold only a vocabulary and no weights.
 ///
 /// # Errors
-/// [`Error::NoTemplate`] where the file has none, and whatever is wrong with the one it has.
+/// [`Error::NoTemplate`] if the file has no template, or the reason why its template cannot be used.
 pub fn chat_template(file: &gguf::File) -> Result<ChatTemplate> {
     match ChatTemplate::from_gguf(file) {
         Err(zinc_model::Error::MissingKey { .. }) => Err(Error::NoTemplate),

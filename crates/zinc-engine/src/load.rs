@@ -21,28 +21,31 @@ use crate::file::{FileOptions, ModelFile};
 use crate::place::{DeviceOptions, Place};
 use crate::rules::AnswerRules;
 
-/// How a model is loaded and driven. None of this changes which tokens come, except for the form of activations.
+/// How a model is loaded and driven. Of these options only `act`, the form of activations, can change which tokens are
+/// generated.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// The form of the activations that quantised weights meet.
+    /// The form of the activations that are multiplied with quantised weights.
     pub act: ActFormat,
-    /// How the host and the device keep step.
+    /// How steps are recorded and submitted, and how the host waits for them.
     pub sync: Sync,
     /// Steps in flight with [`Sync::Timeline`]. The baselines with a fence have one.
     pub depth: InflightDepth,
     /// The queues that steps are submitted to.
     pub queues: Queues,
-    /// What drafts, where anything does. The interpreter takes no drafts.
+    /// How tokens are drafted; `None` for no drafts. The interpreter ignores this.
     pub draft: Option<DraftOptions>,
     /// Whether steps are stamped with the device's clock, for the traces of requests that ask for one.
     pub trace: Tracing,
-    /// Busy time added on the engine's thread for every delivered token, to measure what queueing ahead hides.
+    /// Time for which the engine's thread is kept busy after every delivered token, to measure how much work of the
+    /// host queueing ahead can hide.
     pub host_work: Duration,
 }
 
 impl LoadOptions {
-    /// The timeline at its default depth, on one queue, with 16-bit activations and without drafts and stamps.
+    /// The default options: the timeline with its default depth, one queue, 16-bit activations, no drafts and no
+    /// timestamps.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -56,7 +59,8 @@ impl LoadOptions {
         }
     }
 
-    /// Steps in flight: the fence baselines have nothing in flight while the host looks at a token.
+    /// The depth that the engine is given. With a fence it is 1, since nothing is in flight while the host handles a
+    /// token.
     fn depth(&self) -> InflightDepth {
         if self.sync == Sync::Timeline { self.depth } else { InflightDepth::ONE }
     }
@@ -97,7 +101,8 @@ pub struct LoadedModel {
 }
 
 impl LoadedModel {
-    /// Opens a file, opens a device and loads the model onto it. `on_event` hears how far that is and what a user should know.
+    /// Opens a file, opens a device and loads the model onto it. `on_event` is called with the progress and with notes
+    /// for the user.
     ///
     /// # Errors
     /// As [`ModelFile::open`], [`Place::open`] and [`ModelFile::load`].
@@ -125,7 +130,8 @@ impl LoadedModel {
         &self.place
     }
 
-    /// Queues a request that continues `prompt` by the rules, and returns its text as it comes. Dropping the stream cancels it.
+    /// Queues a request to continue `prompt` under `rules`, and returns a stream of its text. Dropping the stream
+    /// cancels the request.
     ///
     /// # Errors
     /// A request that the engine refuses: an empty or too long prompt, a full queue, an engine that has stopped.
@@ -134,7 +140,7 @@ impl LoadedModel {
         Ok(AnswerStream::new(generation, rules.text(self.file.tokenizer())))
     }
 
-    /// Ends the engine and checks that the validation layer, where it is on, had nothing to say.
+    /// Ends the engine and checks that the validation layer, if it is on, has reported nothing.
     ///
     /// # Errors
     /// [`Error::Validation`](crate::Error::Validation).
@@ -191,11 +197,12 @@ impl ModelFile {
         Ok(VulkanModel::new(weights, driven)?)
     }
 
-    /// Checks that the model fits, uploads its weights to the device of the pipelines, and builds those that it needs. Steps take up to `batch` tokens, more than one for
-    /// drafts. Pipelines that cannot be kept for the next start are an [`OpenEvent::Note`] and no failure.
+    /// Checks that the model fits, uploads its weights to the device that `pipelines` belong to, and builds the
+    /// pipelines that the model needs. Steps can take up to `batch` tokens; more than one is needed for drafts only. If
+    /// the pipelines cannot be saved for the next start, that is an [`OpenEvent::Note`] and no error.
     ///
     /// # Errors
-    /// A model that does not fit, or what the device says.
+    /// A model that does not fit into memory, or an error of the device.
     pub fn load_weights(
         &self,
         pipelines: &Arc<Pipelines>,
