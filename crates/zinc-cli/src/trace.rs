@@ -32,7 +32,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The kind of file by the ending of its name; `None` for an unknown ending.
+    /// Tells the kind of file from the ending of its name; `None` for an unknown ending.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match &extension[..] {
@@ -58,7 +58,7 @@ pub(crate) fn write(path: &Path, document: &Value) -> Result<()> {
     write_text(path, &text)
 }
 
-/// Draws traces below one another, as the kind of file that the ending of its name says.
+/// Draws traces below one another into an SVG or HTML file, depending on the ending of the file's name.
 ///
 /// # Errors
 /// A usage error if the ending of the name is not that of a picture; [`Error::Write`].

@@ -14,7 +14,7 @@ use zinc_vk::{
     host_now_ns,
 };
 
-/// How many bytes are read: far more than the caches of any card hold.
+/// How many bytes are read on a card: far more than the caches of any card hold.
 const LARGEST: u64 = 1 << 30;
 /// How many bytes are read on a driver that runs on the processor, whose memory is slower.
 const LARGEST_ON_CPU: u64 = 64 << 20;
@@ -30,8 +30,9 @@ const LEAST_RUNS: u32 = 3;
 /// The least time for which runs are repeated, since a device takes some time to raise its clocks.
 const LEAST_TIME: Duration = Duration::from_millis(100);
 
-/// Bytes read per second in the fastest of many runs on the compute queue, by the device's clock, or by the host's if the device has no
-/// timestamps. The queue must have nothing else to do. All memory that this takes is free afterwards.
+/// Measures how many bytes per second the device reads from its memory: the fastest of many runs on the compute queue,
+/// by the device's clock, or by the host's if the device has no timestamps. The queue must have nothing else to do. All
+/// memory that the measurement takes is freed at the end.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`], or what the driver says.

@@ -1,7 +1,8 @@
 //! Runs tests: fills the context, repeats the work, and keeps the times that it took.
 //!
-//! The model is loaded once. Each way of driving it gets an engine of its own over the same weights and the same cache; before each
-//! repetition the cache is rolled back to the depth of the test, so that the context is computed once.
+//! The model is loaded once. Each [`Drive`], a way of driving the model, gets an engine of its own over the same
+//! weights and the same cache. Before each repetition the cache is cut back to the depth of the test, so that the
+//! context before the test is computed only once.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -41,7 +42,7 @@ pub(crate) struct Bench<'a> {
     sampling: Sampling,
     /// The tokens whose keys and values the device's cache holds.
     kv: KvCache,
-    /// Random ids. The prompt of every test is a leading part of them.
+    /// Random token ids. The prompt of every test is the beginning of this list.
     tokens: Vec<u32>,
 }
 
@@ -50,28 +51,28 @@ pub(crate) struct Bench<'a> {
 pub(crate) struct Measurement {
     /// The time of each repetition, in nanoseconds.
     pub(crate) samples_ns: Vec<u64>,
-    /// Time per token that the engine's thread spent on anything but waiting for the device, in nanoseconds.
+    /// Time per token, in nanoseconds, that the engine's thread spent on everything except waiting for the device.
     pub(crate) host_ns: f64,
     /// Times by the device's clock, from a further run with timestamps; `None` if the device has none.
     pub(crate) seam: Option<SeamFigures>,
     pub(crate) dispatches: u32,
     pub(crate) barriers: u32,
-    /// The cost of the token in the middle of the test, by the cost model.
+    /// What the cost model says of the token in the middle of the test: bytes read and floating-point operations.
     pub(crate) cost: Cost,
     /// The FNV-1a hash of the bits of the last logits.
     pub(crate) logits: u64,
     /// Whether the last logits of every repetition were the same.
     pub(crate) reproducible: bool,
-    /// The queues on which steps ran. On a device with one queue, sampling runs on that one.
+    /// On which queue steps sampled. A device with a single compute queue samples on that one, whatever was asked for.
     pub(crate) queues: Queues,
-    /// How many steps speculated and what they sampled, over all repetitions.
+    /// The number of speculative steps and of the tokens that they sampled, over all counted repetitions.
     pub(crate) speculation_stats: SpeculationStats,
 }
 
-/// Times by the device's clock.
+/// How long the device works on a step and idles between steps, measured by the device's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeamFigures {
-    /// Median time that the device works on a token, in nanoseconds.
+    /// The median time that the device works on a step, in nanoseconds.
     pub(crate) busy_ns: u64,
     /// Idle time between two steps, in nanoseconds: the median and the 99th percentile. `None` if there was only one step.
     pub(crate) gap_ns: Option<(u64, u64)>,
@@ -90,7 +91,7 @@ impl<'a> Bench<'a> {
     /// A model with an empty cache, for tests that take up to `context` tokens.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// The tokenizer's error, if it cannot turn the default sequence breakers of DRY into tokens.
     pub(crate) fn new(
         model: DeviceModel,
         draft_source: Option<DraftSource>,
@@ -115,10 +116,11 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Fills the cache with the first `depth` tokens.
+    /// Fills the cache with the keys and values of the first `depth` of the random token ids, or with random numbers if
+    /// the user asked for a synthetic fill.
     ///
     /// # Errors
-    /// What the device says, or logits that are not finite.
+    /// An error of the device, or logits that are not finite.
     pub(crate) fn fill(&mut self, depth: u32) -> Result<()> {
         if self.args.fill == Fill::Synthetic {
             if depth > 0 {
@@ -149,7 +151,7 @@ impl<'a> Bench<'a> {
     /// Runs a test. The cache must have been filled to its depth. The progress bar is labelled `what`.
     ///
     /// # Errors
-    /// As [`Self::fill`].
+    /// The errors of [`Self::fill`].
     pub(crate) fn measure(&self, test: Test, drive: Drive, what: String) -> Result<Measurement> {
         let mut engine = self.engine(drive, Tracing::Off)?;
         let request = self.request(test, drive);
@@ -203,7 +205,7 @@ impl<'a> Bench<'a> {
     /// Times the operations of `steps` decode steps at `depth`, to which the cache must have been filled.
     ///
     /// # Errors
-    /// As [`Self::fill`]; a device without timestamps.
+    /// The errors of [`Self::fill`], and an error if the device has no timestamps.
     pub(crate) fn profile(&self, depth: u32, steps: u32) -> Result<TimedOps> {
         let mut model = self.driven(Drive::TIMELINE, Tracing::Off)?;
         let tokens = &self.tokens[..=depth as usize];
@@ -218,7 +220,7 @@ impl<'a> Bench<'a> {
     /// Runs the test once more with timestamps around every step. They cost time, so this run is not among the repetitions.
     ///
     /// # Errors
-    /// As [`Self::fill`].
+    /// The errors of [`Self::fill`].
     pub(crate) fn trace(&self, test: Test, drive: Drive) -> Result<Option<SeamFigures>> {
         let mut engine = match self.engine(drive, Tracing::On) {
             Err(Error::Model(zinc_model::Error::Device(zinc_vk::Error::NoTimestamps { .. }))) => {
@@ -248,7 +250,8 @@ impl<'a> Bench<'a> {
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }
 
-    /// An engine whose cache is that of the device, as it is at present.
+    /// Makes an engine over the loaded model. The engine is told which tokens' keys and values the device's cache
+    /// already holds.
     fn engine(&self, drive: Drive, stamps: Tracing) -> Result<Engine<VulkanModel>> {
         let options = EngineOptions::default()
             .with_depth(drive.in_flight)
@@ -263,7 +266,8 @@ impl<'a> Bench<'a> {
 
     /// The request of a test. It has no end-of-generation ids, so that no token ends it.
     fn request(&self, test: Test, drive: Drive) -> Request {
-        // A generation begins with one prompt token, at the position of the depth. The time of a prompt ends with the first sampled token.
+        // A request needs at least one prompt token that is not in the cache, so a generation test begins with one, at
+        // position `depth`. A prompt test must sample one token, and its time ends with that token.
         let (prompt, generated) = match test.work {
             Work::Prompt(tokens) => (test.depth + tokens, 1),
             Work::Generate(tokens) => (test.depth + 1, tokens),
@@ -307,7 +311,8 @@ pub(crate) fn sampling(sampler: BenchSampler) -> Sampling {
     Sampling { seed: SEED, ..sampling }.normalized()
 }
 
-/// Turns each token into text, as a program that uses zinc would.
+/// Turns each token into text and throws the text away, so that the measured time includes what a program that uses
+/// zinc does.
 struct Reader<'t> {
     stream: DecodeStream<&'t Tokenizer>,
 }

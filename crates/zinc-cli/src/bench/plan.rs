@@ -68,16 +68,16 @@ impl fmt::Display for Test {
 pub(crate) struct Drive {
     pub(crate) sync: Sync,
     pub(crate) in_flight: InflightDepth,
-    /// On which queue sampling is to run. With fences all runs on one queue.
+    /// On which queue steps are to sample. With a fence the forward pass and sampling run on one queue.
     pub(crate) queues: Queues,
     pub(crate) control: BenchControl,
-    /// Busy time of the host after every token.
+    /// Time for which the host is kept busy after every token.
     pub(crate) host_work: Duration,
     pub(crate) speculative: SpeculativeDecoding,
 }
 
 impl Drive {
-    /// The way that `zinc run` uses without flags.
+    /// How `zinc run` drives the model without flags.
     pub(crate) const TIMELINE: Self = Self {
         sync: Sync::Timeline,
         in_flight: InflightDepth::DEFAULT,
@@ -91,7 +91,8 @@ impl Drive {
     /// The fence with recordings that are kept.
     pub(crate) const FENCE_KEPT: Self = Self { sync: Sync::FenceKept, ..Self::FENCE };
 
-    /// The drive that this one is compared with: a fence with the same control, work and drafts.
+    /// The drive that this one is compared with: the fence baseline with the same control, the same busy time of the
+    /// host and the same drafts.
     pub(crate) fn baseline(self) -> Self {
         Self { sync: Sync::Fence, in_flight: InflightDepth::ONE, queues: Queues::One, ..self }
     }
@@ -101,7 +102,7 @@ impl Drive {
         Self { speculative: SpeculativeDecoding::Off, ..self }
     }
 
-    /// The name of the way on the command line.
+    /// The value of `--sync` that asks for this way of waiting.
     pub(crate) fn sync_name(self) -> &'static str {
         match self.sync {
             Sync::Timeline => "timeline",
@@ -153,7 +154,7 @@ pub(crate) struct BenchPlan {
 }
 
 impl BenchPlan {
-    /// The tests that were asked for.
+    /// Plans the tests that the flags ask for.
     ///
     /// # Errors
     /// [`Error::Usage`] if there are none, or their context does not fit 32 bits.
@@ -172,7 +173,7 @@ impl BenchPlan {
         };
         if !args.mask_work.is_zero() && drives.iter().all(|drive| drive.control != BenchControl::Masked) {
             return Err(Error::usage(
-                "there are masks with --control masked and --sync-matrix alone: no --mask-us without them",
+                "--mask-us needs --control masked or --sync-matrix, since there are no masks otherwise",
             ));
         }
         let deepest = depths.last().copied().unwrap_or(0);
@@ -180,17 +181,19 @@ impl BenchPlan {
             return Err(Error::usage("there is nothing to time: -p and -n are both 0"));
         };
         let Some(context) = deepest.checked_add(longest) else {
-            return Err(Error::usage(format!("{deepest} tokens of -d and {longest} of -p or -n are no context")));
+            return Err(Error::usage(format!(
+                "{deepest} tokens of -d and {longest} of -p or -n are more than a context can have"
+            )));
         };
         Ok(Self { depths, works, drives, context, purpose })
     }
 }
 
-/// The drives that were asked for.
+/// The drives that the flags ask for.
 fn drives(args: &BenchArgs) -> Result<Vec<Drive>> {
     let is_drafted = args.draft.batch() > 1;
     if is_drafted && args.control != BenchControl::Gpu {
-        return Err(Error::usage("what the host decides cannot be drafted: --control takes no drafts but with gpu"));
+        return Err(Error::usage("drafts need --control gpu: a token that the host decides about cannot be drafted"));
     }
     let queues = args.queues.queues();
     let timelines = args.depth.iter().map(|&in_flight| Drive { in_flight, queues, ..Drive::TIMELINE });

@@ -7,26 +7,26 @@ use serde::Serialize;
 use super::measure::TimedOps;
 use super::report::percent;
 
-/// The sums over all operations with the same label.
+/// The sums over all operations of a step that have the same label: the same kernel, format and shape.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct ProfileRow {
     operation: String,
-    /// How many of them a token has.
+    /// How many operations with this label one token takes.
     count: u32,
     us_per_call: f64,
     us_per_token: f64,
-    /// Bytes of weights and cache that they read for one token, by the cost model.
+    /// Bytes of weights and cache that these operations read for one token, by the cost model.
     bytes_per_token: u64,
     gb_per_s: f64,
     /// `gb_per_s` in percent of the measured bandwidth; `None` if none was measured.
     bandwidth_percent: Option<f64>,
 }
 
-/// The profile of a token at one depth.
+/// The times of one token's operations at one depth of context.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Profile {
     n_depth: u32,
-    /// One row for each label, those that take longest first.
+    /// One row for each label, the one with the longest time first.
     profile: Vec<ProfileRow>,
     /// The time of all rows together.
     sum_us: f64,

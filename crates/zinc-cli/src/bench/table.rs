@@ -66,7 +66,8 @@ const DISPATCHES: Column = Column::numbers("dispatches", 10, |row| row.measureme
 const BARRIERS: Column = Column::numbers("barriers", 8, |row| row.measurement.barriers.to_string());
 const BYTES: Column = Column::numbers("MB/token", 9, |row| format!("{:.2}", row.bytes_per_token() as f64 / 1e6));
 const BANDWIDTH: Column = Column::numbers("% BW", 6, |row| number(row.bandwidth_percent(), 1));
-// A few digits suffice to see a difference; the JSON has all digits.
+// The column shows the first eight hexadecimal digits of the hash of the logits, which suffice to see a difference. The
+// JSON output has all digits.
 const LOGITS: Column = Column::numbers("logits", 8, |row| row.logits()[..8].to_owned());
 const CONTROL: Column = Column::words("control", 8, |row| args::word(&row.drive.control));
 const HOST_WORK: Column = Column::numbers("work us", 7, |row| row.drive.host_work.as_micros().to_string());
@@ -92,7 +93,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The columns of a run. Values that can only be those of a run without flags get no column.
+    /// Chooses the columns of a run. Control, drafts and the form of activations get columns only where they differ
+    /// from the defaults.
     pub(crate) fn new(plan: &BenchPlan, act: Act) -> Self {
         let mut columns = match plan.purpose {
             Purpose::SyncMatrix => {

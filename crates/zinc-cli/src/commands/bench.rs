@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::opening::Opening;
 use crate::{demo, options, output, surroundings};
 
-/// Steps that a profile is the mean of, where the context has room for them.
+/// The number of steps over which a profile takes the mean; fewer if the context has no room for as many.
 const PROFILE_STEPS: u32 = 16;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
@@ -38,19 +38,21 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         return Err(Error::usage("the interpreter has no speed worth measuring; --device takes a Vulkan device"));
     };
     let device = pipelines.device();
-    // Before a model takes the memory.
+    // The bandwidth is measured before a model takes up the device's memory.
     let bandwidth = bandwidth(device)?;
     let mut printer = Printer::new(args.output, Table::new(&plan, args.act));
     for path in &models {
         measure_model(args, &plan, path, pipelines, bandwidth, &mut opening, &mut printer)?;
-        // The last submission holds the model's memory, which the next one needs.
+        // The last submission keeps the model's memory alive until it is collected, and the next model needs that
+        // memory.
         device.compute_queue().collect()?;
     }
     printer.finish(&footnotes(args, &plan, device, bandwidth))?;
     Ok(place.check_validation()?)
 }
 
-/// Bytes a second; `None` where there is no memory to measure with.
+/// Measures the bandwidth of the device's memory in bytes per second; `None` if too little memory is free to measure
+/// it.
 fn bandwidth(device: &Arc<Device>) -> Result<Option<f64>> {
     match read_bandwidth(device) {
         Ok(bandwidth) => Ok(Some(bandwidth)),
@@ -103,7 +105,7 @@ fn measure_model(
     Ok(())
 }
 
-/// Measures a test and compares it with those `before` it.
+/// Measures a test and compares it with the rows in `before`, which were measured earlier.
 fn measure_row(
     args: &BenchArgs,
     plan: &BenchPlan,
@@ -140,7 +142,8 @@ fn measure_row(
     Ok(row)
 }
 
-/// Says what drafts gain and, unless the table does, what the timeline gains.
+/// Adds sentences below the table: how much faster drafts are than plain steps and, if the table has no column for it,
+/// how much faster the timeline is than a fence.
 fn compare(purpose: Purpose, rows: &[Row], printer: &mut Printer) {
     let of = |drive: Drive| rows.iter().find(|row| row.drive == drive);
     for row in rows.iter().filter(|row| row.drive.sync == Sync::Timeline && purpose == Purpose::Tests) {
@@ -174,7 +177,7 @@ fn subject(args: &BenchArgs, path: &Path, file: &ModelFile, device: &Device, ban
     }
 }
 
-/// Prints results as they come, as far as the format allows.
+/// Prints the results. Formats made of lines are printed row by row; a JSON array is printed at the end.
 struct Printer {
     format: TableFormat,
     table: Table,
@@ -182,9 +185,9 @@ struct Printer {
     is_first: bool,
     /// The elements of a JSON array, which is printed at the end.
     objects: Vec<Value>,
-    /// What follows the table.
+    /// The text that is printed below the table: comparisons of rows.
     comparisons: String,
-    /// What follows that.
+    /// The text that is printed below the comparisons: profiles.
     profiles: String,
 }
 

@@ -1,18 +1,19 @@
 //! Turns a trace into lanes: spans of time of the host and of the GPU, on one clock.
 //!
-//! A trace says when each step was submitted, observed and run. The host is one thread, which submits, waits or works on a token. So the rest
-//! follows: from an observation to the next submit it works on the token that it has observed, and before an observation it waits.
+//! A trace says when each step was submitted, run and observed. The host is one thread, which at any time submits,
+//! waits or works on a token, and this is worked out from those times: from an observation to the next submit the host
+//! works on the token that it has observed, and before an observation it waits.
 
 use super::recorded::{Recorded, Stamps, Step};
 
 /// What the host does in a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// It hands a step to the driver. In the fence baseline it writes the commands of the step first.
+    /// The host hands a step to the driver. In the fence baseline the host writes the step's commands first.
     Submit,
-    /// It waits for the oldest step in flight.
+    /// The host waits for the oldest step in flight.
     Wait,
-    /// It works on the token of the step that it observed last.
+    /// The host works on the token of the step that it observed last.
     Work,
 }
 
@@ -50,7 +51,7 @@ impl Lanes {
         Self { host: host(recorded), gpu: gpu(&recorded.steps) }
     }
 
-    /// Begin and end of each time for which the GPU idles between two steps, in nanoseconds.
+    /// The begin and the end, in nanoseconds, of each pause of the GPU between two steps.
     pub(super) fn gaps(&self) -> impl Iterator<Item = (u64, u64)> {
         let pairs = self.gpu.windows(2).map(|pair| (pair[0].end_ns, pair[1].begin_ns));
         pairs.filter(|(begin, end)| end > begin)
@@ -80,14 +81,16 @@ fn gpu(steps: &[Step]) -> Vec<GpuSpan> {
 #[derive(Default)]
 struct Host {
     spans: Vec<HostSpan>,
-    /// The time up to which the lane is known.
+    /// The time at which the next span begins, in nanoseconds. What the host did before it is known.
     now_ns: u64,
-    /// The step whose token the host may have been working on since.
+    /// Index of the last observed step, if nothing was submitted after it: the host may have worked on that step's
+    /// token since then.
     token: Option<usize>,
 }
 
 impl Host {
-    /// Adds what the host does up to `end_ns`. If it did the same before, the last span becomes longer.
+    /// Adds a span from the end of the last one to `end_ns`, in which the host does `activity` for step `of`. If the
+    /// last span says the same, that one is made longer.
     fn spend(&mut self, activity: Activity, of: usize, end_ns: u64) {
         let begin_ns = self.now_ns;
         if end_ns <= begin_ns {
@@ -113,8 +116,9 @@ impl Host {
 
     fn observe(&mut self, of: usize, step: &Step, host_work_ns: u64) {
         if let Some(token) = self.token.take() {
-            // Nothing was submitted since the last observation, so it is not recorded when work ended and waiting began. A step that was
-            // done by then was not waited for; otherwise only the busy time that was asked for is known to be work.
+            // Nothing was submitted since the last observation, so the trace does not tell when the host stopped
+            // working and began to wait. If the device had finished this step by the last observation, the host did not
+            // wait for it at all. Otherwise only the busy time that the user asked for (`host_work_ns`) counts as work.
             let was_done = step.gpu.is_some_and(|gpu| gpu.end_ns <= self.now_ns);
             let known = if was_done { u64::MAX } else { self.now_ns.saturating_add(host_work_ns) };
             self.spend(Activity::Work, token, known.min(step.observed_at_ns));

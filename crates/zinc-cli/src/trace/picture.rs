@@ -29,7 +29,8 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 20.0;
 const PLOT: f64 = WIDTH - LEFT - RIGHT;
 
-/// Vertical places of the parts of a panel from its top, and the heights of a band, a panel and the legend.
+/// Where the parts of a panel lie, counted from its top, and how high a band, a panel and the legend are, all in units
+/// of the SVG.
 const TITLE: f64 = 16.0;
 const FIGURES: f64 = 34.0;
 const HOST: f64 = 46.0;
@@ -40,13 +41,14 @@ const AXIS: f64 = GPU + BAND + 6.0;
 const PANEL: f64 = AXIS + 38.0;
 const LEGEND: f64 = 30.0;
 
-/// The least width of a box, so that it can be seen: a submit call takes a thousandth of a step.
+/// The least width of a box in units of the SVG. Without it the box of a submit call, which takes about a thousandth of
+/// a step, could not be seen.
 const SLIVER: f64 = 1.2;
 
-/// How much is shown to the left and to the right of the steps, as a share of the time that they take.
+/// The margin to the left and to the right of the shown steps, as a share of the time that these steps take together.
 const MARGIN: f64 = 0.02;
 
-/// About how wide a character of a label is.
+/// The approximate width of a character of a label, in units of the SVG.
 const CHARACTER: f64 = 6.3;
 
 /// The most ticks on an axis.
@@ -62,7 +64,7 @@ const IDLE: &str = "#d7191c";
 const INK: &str = "#222222";
 const PALE: &str = "#666666";
 
-/// The figures of a trace in few words, as names and values.
+/// The most important figures of a trace, each as a name and a value for display.
 pub(super) fn figures(recorded: &Recorded) -> Vec<(&'static str, String)> {
     let seam = &recorded.summary.decode;
     let rate = recorded.tokens_per_second.map(|rate| ("speed", format!("{rate:.1} tokens/s")));
@@ -112,7 +114,8 @@ impl<'a> View<'a> {
         let first = match cut.from {
             Some(from) => steps.partition_point(|step| step.step < from),
             None => {
-                // The steps of the generation that were no no-ops, or those of the prompt if there are none.
+                // The steps shown are the middle ones of the generation, without no-ops, or of the prompt if nothing
+                // was generated.
                 let generated = steps.iter().position(|step| step.kind != "feed").unwrap_or(0);
                 let ran = steps[generated.min(steps.len())..].iter().take_while(|step| step.ran()).count();
                 generated + ran.saturating_sub(count) / 2

@@ -55,10 +55,11 @@ pub(crate) struct Recorded {
     /// The name of the device; empty if the file does not have it.
     #[serde(default)]
     pub(crate) device: String,
-    /// Busy time added after every token.
+    /// Time for which the host was kept busy after every token, in microseconds.
     #[serde(default)]
     pub(crate) host_work_us: u64,
-    /// The summary of the generation.
+    /// Rate of the generation, in tokens per second; `None` if fewer than two tokens were generated or the file has no
+    /// rate.
     #[serde(default)]
     pub(crate) tokens_per_second: Option<f64>,
     #[serde(default)]
