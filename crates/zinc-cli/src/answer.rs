@@ -11,12 +11,13 @@ use crate::output;
 /// step.
 ///
 /// # Errors
-/// A request that is refused, an engine that fails, or stdout.
+/// A request that the engine refuses, a failure of the engine, or a failure to write to stdout.
 pub(crate) fn print(model: &LoadedModel, rules: &AnswerRules, prompt: Vec<u32>) -> Result<Answer> {
     interrupt::install()?;
     let stream = model.answer(rules, prompt)?;
     let answer = interrupt::during(&stream.cancel_handle(), || print_pieces(stream));
-    // Whatever was printed, what follows starts on a new line.
+    // What is printed after the answer, be it an error, starts on a new line. Nothing is printed if stdout is what
+    // failed.
     let newline =
         if matches!(answer, Err(Error::OutputClosed | Error::Output(_))) { Ok(()) } else { output::stdout("\n") };
     let answer = answer?;
@@ -34,18 +35,20 @@ fn print_pieces(stream: AnswerStream) -> Result<Answer> {
     Err(zinc_sched::Error::Stopped.into())
 }
 
-/// Tells the user where an answer ended before its constraint did, so that it may be no text of the constraint.
+/// Tells the user if a limit has cut an answer before its constraint was met, so that the text may not match the
+/// constraint.
 pub(crate) fn tell_of_cut(answer: &Answer, rules: &AnswerRules) {
     if rules.is_constrained() && matches!(answer.ending, Ending::Length | Ending::ContextFull) {
         let count = answer.completion.usage.completion_tokens;
         let limit = if answer.ending == Ending::Length { "-n" } else { "-c" };
         output::notice(&format!(
-            "the answer was cut after {count} tokens, by {limit}, and may not match its constraint: that had not ended it"
+            "the answer was cut after {count} tokens, by {limit}, and may not match its constraint, which was not met yet"
         ));
     }
 }
 
-/// The lines on stderr after an answer.
+/// The two lines that are printed to stderr after an answer: numbers of tokens, times and rates of the prompt and of
+/// the generation.
 pub(crate) fn summary(completion: &Completion) -> String {
     let usage = completion.usage;
     let computed = usage.prompt_tokens - usage.cached_tokens;

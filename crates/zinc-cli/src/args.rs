@@ -405,9 +405,9 @@ pub(crate) enum Format {
 pub(crate) enum Sync {
     /// Steps queued ahead on one timeline semaphore.
     Timeline,
-    /// The baseline: recorded, submitted and waited for with a fence, token by token.
+    /// The baseline: each step is recorded, submitted and waited for with a fence before the next.
     Fence,
-    /// The same, with recordings that are kept.
+    /// A fence as in the baseline, but with recordings that are made once and submitted again for every token.
     FenceKept,
 }
 

@@ -7,19 +7,20 @@ use crate::error::{Error, Result};
 use crate::surroundings::{self, Stdin};
 use crate::{output, text_file};
 
-/// What becomes of a newline at the end of a file or of stdin.
+/// Whether a newline at the end of a file or of stdin belongs to the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Newline {
-    /// It is part of the text.
+    /// The newline is part of the text.
     Keep,
-    /// One is left out: editors and `echo` put it there.
+    /// One newline is left out, since editors and `echo` put it there.
     DropLast,
 }
 
-/// The text of `-p`, of the file of `-f`, or of stdin where that is not a terminal. `newline` does not concern `-p`.
+/// Returns the text of `-p`, or of the file of `-f`, or of stdin if stdin is not a terminal. `newline` applies to files
+/// and stdin, not to `-p`.
 ///
 /// # Errors
-/// Nothing given, or a file that cannot be read or is not UTF-8.
+/// A usage error if there is no text, and an error for a file that cannot be read or is not UTF-8.
 pub(crate) fn read_text(args: &TextArgs, newline: Newline) -> Result<String> {
     let text = match (&args.prompt, &args.file) {
         (Some(text), _) => return Ok(text.clone()),
@@ -35,8 +36,9 @@ pub(crate) fn read_text(args: &TextArgs, newline: Newline) -> Result<String> {
     })
 }
 
-/// The text of `-p` with that of stdin behind it on a new line, where stdin is a pipe or a file and not empty; without `-p` as [`read_text`],
-/// less a newline at the end.
+/// Returns the prompt of `zinc run`. With `-p` it is that text, followed on a new line by the text of stdin if stdin is
+/// a pipe or a file and not empty. Without `-p` it is the text of [`read_text`]. One newline at the end of a file or of
+/// stdin is left out.
 ///
 /// # Errors
 /// As [`read_text`].
@@ -58,14 +60,17 @@ fn joined(prompt: &str, text: String) -> String {
     }
 }
 
-/// Whether stdin is a pipe or a file. Terminals and devices such as `/dev/null` hold no text, and neither do sockets, which programs hand down
-/// without meaning it.
+/// Whether stdin is a pipe or a file. Terminals and devices such as `/dev/null` hold no text. Sockets do not count
+/// either, since a program that starts zinc may hand one down without meaning to pass text.
 ///
-/// A pipe that nobody closes holds up the program; the user is told where nothing comes for a second.
+/// A pipe that its writer never closes makes the program wait for ever, so a notice is printed if nothing has come
+/// through a pipe for a second.
 fn is_text_piped_in() -> bool {
     let kind = surroundings::stdin_kind();
     if kind == Stdin::SilentPipe {
-        output::notice("the prompt goes on with what comes through the pipe on stdin; < /dev/null does without");
+        output::notice(
+            "waiting for the pipe on stdin, whose text is added to the prompt; with < /dev/null nothing is added",
+        );
     }
     kind != Stdin::NoText
 }

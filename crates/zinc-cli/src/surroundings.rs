@@ -1,4 +1,4 @@
-//! What a command has around it: its streams, what the environment says, and devices that are open already.
+//! The surroundings of a command: its streams, its environment variables and the devices that are already open.
 //!
 //! A command runs on one thread and finds its surroundings there. They are those of the process, unless [`capture`] has given the thread
 //! others, as tests do: starting a process with a Vulkan device for each of some hundred commands takes minutes.
@@ -18,15 +18,16 @@ thread_local! {
 /// Surroundings for commands that are to run inside of this process.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// What comes through stdin, which is a pipe; `None` is no text, as of `/dev/null`.
+    /// The bytes that come through stdin, as through a pipe; `None` if stdin has no text, like `/dev/null`.
     pub stdin: Option<Vec<u8>>,
-    /// The environment variables that zinc itself reads. Those of other programs' libraries are the process's own.
+    /// The environment variables that zinc's own code reads. Libraries such as the Vulkan loader read those of the
+    /// process.
     pub variables: Vec<(String, OsString)>,
-    /// Where devices stay open from one command to the next.
+    /// The devices that stay open from one command to the next.
     pub devices: OpenDevices,
 }
 
-/// Devices that commands share. Clones hold the same ones.
+/// Open devices that several commands share. A clone shares them as well.
 #[derive(Clone, Debug, Default)]
 pub struct OpenDevices {
     open: Arc<Mutex<Vec<(DeviceChoice, Place)>>>,
@@ -52,7 +53,7 @@ struct Given {
     stderr: Vec<u8>,
 }
 
-/// Takes the surroundings from the thread in the end, also if the command panics.
+/// Removes the surroundings from the thread when it is dropped, so also if the command panics.
 struct Restore;
 
 impl Drop for Restore {
@@ -61,7 +62,8 @@ impl Drop for Restore {
     }
 }
 
-/// Does `work` on this thread in these surroundings, and returns the exit status that it returns with what it wrote.
+/// Calls `work` on this thread in these surroundings. Returns the exit status that `work` has returned and what it has
+/// written to stdout and stderr.
 pub(crate) fn capture(surroundings: &Surroundings, work: impl FnOnce() -> u8) -> Captured {
     let Surroundings { stdin, variables, devices } = surroundings.clone();
     let stdin = stdin.map(io::Cursor::new);
@@ -73,7 +75,7 @@ pub(crate) fn capture(surroundings: &Surroundings, work: impl FnOnce() -> u8) ->
     Captured { status, stdout: given.stdout, stderr: given.stderr }
 }
 
-/// Does the one with the surroundings that this thread was given, or else the other.
+/// Calls `given` with the surroundings that [`capture`] has given to this thread; calls `own` if there are none.
 fn given_or<T>(given: impl FnOnce(&mut Given) -> T, own: impl FnOnce() -> T) -> T {
     GIVEN.with_borrow_mut(|surroundings| match surroundings {
         Some(surroundings) => given(surroundings),
@@ -81,7 +83,8 @@ fn given_or<T>(given: impl FnOnce(&mut Given) -> T, own: impl FnOnce() -> T) -> 
     })
 }
 
-/// Whether the surroundings are the process's own, whose signals and terminal a command may handle.
+/// Whether the command runs in the surroundings of the process. Only then may it handle signals and change the
+/// terminal.
 pub(crate) fn are_the_process() -> bool {
     given_or(|_| false, || true)
 }
@@ -97,7 +100,7 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
 /// Writes to stdout and flushes.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the operating system.
 pub(crate) fn write_stdout(text: &str) -> io::Result<()> {
     given_or(
         |given| {
@@ -111,7 +114,8 @@ pub(crate) fn write_stdout(text: &str) -> io::Result<()> {
     )
 }
 
-/// Writes to stderr and flushes. Where stderr is closed nobody reads it, and that is no reason to end.
+/// Writes to stderr and flushes. Errors are ignored: if stderr is closed nobody reads it, and the command can still do
+/// its work.
 pub(crate) fn write_stderr(text: &str) {
     given_or(
         |given| given.stderr.extend_from_slice(text.as_bytes()),
@@ -169,24 +173,24 @@ fn process_stdin_kind() -> Stdin {
     if kind.is_file() { Stdin::Text } else { Stdin::NoText }
 }
 
-/// Other systems than Unix tell no more than whether stdin is a terminal.
+/// On systems other than Unix all that is known is whether stdin is a terminal.
 #[cfg(not(unix))]
 fn process_stdin_kind() -> Stdin {
     if io::stdin().is_terminal() { Stdin::NoText } else { Stdin::Text }
 }
 
-/// Everything that is left in stdin.
+/// Reads stdin to its end.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the operating system.
 pub(crate) fn read_stdin() -> io::Result<Vec<u8>> {
     from_stdin(|stdin, bytes| stdin.read_to_end(bytes))
 }
 
-/// The next line of stdin with its end; empty at the end of stdin.
+/// Reads the next line of stdin, its newline included. The result is empty at the end of stdin.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the operating system.
 pub(crate) fn read_stdin_line() -> io::Result<Vec<u8>> {
     from_stdin(|stdin, bytes| stdin.read_until(b'\n', bytes))
 }
@@ -204,13 +208,14 @@ fn from_stdin(read: impl Fn(&mut dyn BufRead, &mut Vec<u8>) -> io::Result<usize>
 /// # Errors
 /// As [`Place::open`].
 pub(crate) fn open_place(options: &DeviceOptions, on_event: &mut dyn FnMut(OpenEvent)) -> zinc_engine::Result<Place> {
-    // Not borrowed while the device is opened: that prints.
+    // The devices are cloned, so that the surroundings are not borrowed while a device is opened: opening prints, which
+    // borrows them again.
     let Some(devices) = given_or(|given| Some(given.devices.clone()), || None) else {
         return Place::open(options, on_event);
     };
     let mut open = devices.open.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, place)) = open.iter().find(|(choice, _)| *choice == options.device) {
-        // A user hears of each command what there is to say of the device.
+        // Each command tells its user the notices of the device, also if an earlier command has opened it.
         for notice in place.device().iter().flat_map(|device| &device.plan().notices) {
             on_event(OpenEvent::Note(Note::Device(notice.clone())));
         }

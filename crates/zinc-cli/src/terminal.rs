@@ -1,6 +1,6 @@
 //! The terminal on stdin while lines are edited in it.
 //!
-//! What is done here needs Unix. Elsewhere the terminal is left as it is.
+//! All of this needs Unix. On other systems the terminal is left as it is.
 
 #[cfg(unix)]
 pub(crate) use unix::{Held, forget_typed, restore};
@@ -15,10 +15,11 @@ mod unix {
     /// How the terminal was before it was changed; `None` as long as it is not.
     static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-    /// As long as it lives, what is typed into the terminal waits whole and unseen until it is read.
+    /// Keeps typed characters whole and unseen until they are read, as long as this value lives.
     ///
-    /// A terminal gathers lines otherwise, and drops what is beyond 4,095 bytes of one: a long line that is pasted while an answer comes would
-    /// be cut. Ctrl-C and the like still send their signals.
+    /// Otherwise the terminal gathers characters into lines and drops those beyond 4,095 bytes of a line, so that a
+    /// long line that is pasted while an answer is printed would be cut. Ctrl-C and other keys still send their
+    /// signals.
     #[derive(Debug)]
     pub(crate) struct Held;
 
@@ -28,9 +29,10 @@ mod unix {
             if let Ok(before) = termios::tcgetattr(io::stdin()) {
                 let mut held = before.clone();
                 held.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-                // Remembered first: a signal may come between the two.
+                // The former settings are stored before the terminal is changed, since a signal whose handler restores
+                // them may come in between.
                 *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
-                // Where the terminal refuses, typing ahead is as it always was.
+                // If the terminal refuses the change, it goes on gathering lines.
                 let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, &held);
             }
             Self
@@ -43,15 +45,16 @@ mod unix {
         }
     }
 
-    /// Puts the terminal back to how it was, if it was changed. Whoever ends the process without unwinding calls this.
+    /// Restores the terminal's former settings, if they were changed. Code that ends the process without unwinding has
+    /// to call this.
     pub(crate) fn restore() {
         if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // Where this fails the terminal is gone.
+            // This fails only if the terminal is gone, and then there is nothing to restore.
             let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, &before);
         }
     }
 
-    /// Forgets what was typed and has not been read.
+    /// Throws away what was typed and has not been read.
     pub(crate) fn forget_typed() {
         // Where this fails there is nothing to forget.
         let _ = termios::tcflush(io::stdin(), QueueSelector::IFlush);
@@ -74,9 +77,9 @@ mod elsewhere {
         }
     }
 
-    /// Does nothing: nothing was changed.
+    /// Does nothing, since the terminal was not changed.
     pub(crate) fn restore() {}
 
-    /// Does nothing: what was typed is read as the next line.
+    /// Does nothing. What was typed is read as the next line.
     pub(crate) fn forget_typed() {}
 }

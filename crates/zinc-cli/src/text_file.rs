@@ -1,4 +1,5 @@
-//! Text from outside: bytes of a file or of stdin as UTF-8, with what is wrong with them where they are not.
+//! Reads text from a file or from stdin. Bytes that are not UTF-8 are an error, which says what they are instead and
+//! where.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,16 +7,17 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::surroundings;
 
-/// The byte order mark, as a character. In UTF-8 it says nothing, but editors on Windows write it.
+/// The byte order mark, as a character. UTF-8 has no byte order, but some editors write the mark all the same.
 const MARK: char = '\u{feff}';
 
 /// The name of stdin in messages.
 pub(crate) const STDIN: &str = "stdin";
 
-/// The text of a file, without a byte order mark; `-` is stdin.
+/// Returns the text of a file, without a byte order mark. The path `-` stands for stdin.
 ///
 /// # Errors
-/// [`Error::Read`] where the system cannot read it, [`Error::Content`] as [`decode`] has it.
+/// [`Error::Read`] if the system cannot read the file, [`Error::Content`] with the reason from [`decode`] if it is no
+/// UTF-8.
 pub(crate) fn read(path: &Path) -> Result<String> {
     let (name, bytes) =
         if path == Path::new("-") { (Path::new(STDIN), surroundings::read_stdin()) } else { (path, fs::read(path)) };
@@ -23,11 +25,12 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     decode(bytes).map_err(|reason| Error::Content { path: PathBuf::from(name), reason })
 }
 
-/// The text that bytes are in UTF-8, without a byte order mark at the beginning.
+/// Decodes bytes as UTF-8, and leaves out a byte order mark at the beginning.
 ///
 /// # Errors
-/// What the bytes are instead: UTF-16 or UTF-32 where they begin with the mark of it, or the first byte that is wrong with its offset, counted
-/// from 0, and its line, counted from 1.
+/// A sentence that says why the bytes are no UTF-8. If they begin with the byte order mark of UTF-16 or UTF-32, it
+/// names that encoding. Otherwise it names the first wrong byte with its offset, counted from 0, and its line, counted
+/// from 1.
 pub(crate) fn decode(bytes: Vec<u8>) -> Result<String, String> {
     if let Some(reason) = other_encoding(&bytes) {
         return Err(reason);
@@ -40,7 +43,8 @@ pub(crate) fn decode(bytes: Vec<u8>) -> Result<String, String> {
     })
 }
 
-/// Where bytes begin with the byte order mark of UTF-16 or UTF-32, a sentence that says so.
+/// Returns a sentence that names the encoding if the bytes begin with the byte order mark of UTF-16 or UTF-32; else
+/// `None`.
 pub(crate) fn other_encoding(bytes: &[u8]) -> Option<String> {
     let name = match bytes {
         [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => "UTF-32",

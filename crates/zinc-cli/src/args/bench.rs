@@ -94,22 +94,23 @@ pub(crate) enum Fill {
 pub(crate) enum BenchSync {
     /// Steps queued ahead on one timeline semaphore
     Timeline,
-    /// The baseline: recorded, submitted and waited for with a fence, token by token
+    /// The baseline: each step is recorded, submitted and waited for with a fence before the next
     Fence,
-    /// The same, with recordings that are kept
+    /// A fence as in the baseline, but with recordings that are made once and submitted again for every token
     FenceKept,
-    /// The timeline, then the fence
+    /// The timeline, then the fence baseline
     Both,
 }
 
 /// Who chooses the tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BenchControl {
-    /// The GPU, among all
+    /// The GPU, which chooses among all tokens
     Gpu,
-    /// The GPU, among those that a mask from the host allows: all of them, so that the tokens stay the same
+    /// The GPU, which chooses among the tokens that a mask from the host allows; the mask allows all, so that the
+    /// tokens stay the same
     Masked,
-    /// A sampler on the host, which takes the likeliest of the logits that it is given
+    /// A sampler on the host, which reads the logits and takes the most likely token
     HostFed,
 }
 

@@ -4,7 +4,7 @@ use zinc_sched::{Dry, LastTokens, Penalties, Sampling, Xtc};
 
 use super::samplers::Chain;
 
-/// What the flags are unless given.
+/// The values of the sampling flags that are not given on the command line.
 pub(crate) const DEFAULTS: Sampling = Sampling {
     temperature: 0.8,
     seed: 0,
@@ -19,13 +19,14 @@ pub(crate) const DEFAULTS: Sampling = Sampling {
     logit_bias: Vec::new(),
 };
 
-/// What the flags of DRY are unless given: it is off.
+/// The values of DRY's flags that are not given on the command line. The multiplier of 0 switches DRY off.
 const DRY: Dry = Dry { multiplier: 0.0, base: 1.75, allowed_length: 2, last_n: LastTokens::All, breakers: None };
 
-/// What a repetition does not reach across unless told otherwise.
+/// DRY's sequence breakers if none are given: texts that end a repetition, so that what stands before one and what
+/// stands behind it are never counted as one repetition.
 pub(crate) const DEFAULT_BREAKERS: [&str; 4] = ["\n", ":", "\"", "*"];
 
-/// The value of `--dry-sequence-breaker` that stands for none.
+/// The value of `--dry-sequence-breaker` that removes all breakers given before it, the default ones included.
 const NO_BREAKER: &str = "none";
 
 /// Every stage switched on, each with a value in common use.
@@ -101,10 +102,10 @@ pub(crate) struct SamplingArgs {
     /// Keep tokens at least this share as likely as the likeliest; 0 is off
     #[arg(long, value_name = "P", default_value_t = DEFAULTS.min_p, allow_negative_numbers = true)]
     min_p: f32,
-    /// XTC: how often, as a probability, all but the least likely of the top choices go; 0 is off
+    /// XTC: probability with which all top choices but the least likely one are removed; 0 is off
     #[arg(long, value_name = "P", default_value_t = DEFAULTS.xtc.probability, allow_negative_numbers = true)]
     xtc_probability: f32,
-    /// XTC: the probability that makes a top choice; more than 0.5 is off
+    /// XTC: least probability of a token that counts as a top choice; more than 0.5 is off
     #[arg(long, value_name = "P", default_value_t = DEFAULTS.xtc.threshold, allow_negative_numbers = true)]
     xtc_threshold: f32,
     /// Temperature; 0 always takes the most likely token
@@ -114,7 +115,8 @@ pub(crate) struct SamplingArgs {
 }
 
 impl SamplingArgs {
-    /// The parameters with this seed, as they were given. The sequence breakers are those of [`Self::breakers`].
+    /// The sampling parameters that were given, with this seed. They lack the sequence breakers, which
+    /// [`Self::breakers`] returns as texts, since only a tokenizer can turn them into tokens.
     pub(crate) fn sampling(&self, seed: u64) -> Sampling {
         let sampling = Sampling {
             temperature: self.temp,
@@ -146,12 +148,12 @@ impl SamplingArgs {
         }
     }
 
-    /// The texts that DRY's repetitions do not reach across.
+    /// DRY's sequence breakers: the texts that end a repetition.
     pub(crate) fn breakers(&self) -> Vec<String> {
         if self.dry_sequence_breaker.is_empty() {
             return DEFAULT_BREAKERS.map(str::to_owned).to_vec();
         }
-        // "none" forgets those before it.
+        // Breakers before the last "none" do not count.
         let given = &self.dry_sequence_breaker;
         let first = given.iter().rposition(|text| text == NO_BREAKER).map_or(0, |none| none + 1);
         given[first..].to_vec()
@@ -161,9 +163,9 @@ impl SamplingArgs {
 /// Where the sampler's seed comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seed {
-    /// A new one each time.
+    /// A new random seed each time.
     Random,
-    /// This one.
+    /// A seed that the user gave.
     Fixed(u64),
 }
 
@@ -181,7 +183,7 @@ fn last_tokens(text: &str) -> Result<LastTokens, String> {
     }
 }
 
-/// Anything below 1 keeps all.
+/// Parses `--top-k`. Numbers below 1 become 0, which keeps all tokens.
 fn top_k(text: &str) -> Result<u32, String> {
     let count = text.parse::<i64>().map_err(|error| error.to_string())?;
     u32::try_from(count.max(0)).map_err(|_| "must be at most 4294967295".to_owned())
@@ -198,7 +200,7 @@ fn logit_bias(text: &str) -> Result<(u32, f32), String> {
 /// A text in which `\n`, `\r`, `\t`, `\"`, `\'` and `\\` stand for characters that are hard to write in a shell, as in llama.cpp.
 ///
 /// # Errors
-/// An empty one.
+/// An empty text.
 pub(super) fn text(written: &str) -> Result<String, String> {
     if written.is_empty() {
         return Err("must not be empty".to_owned());

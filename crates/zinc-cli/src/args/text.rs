@@ -7,7 +7,7 @@ use zinc_model::template;
 use crate::error::Result;
 use crate::text_file;
 
-/// Where text comes from.
+/// The flags that say where a command's text comes from.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TextArgs {
     /// The text; without it and -f, stdin. For `zinc run`, stdin follows it on a new line where that is a pipe or a file; `< /dev/null` leaves it
@@ -22,7 +22,7 @@ pub(crate) struct TextArgs {
 /// How conversations become text.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChatTemplateArgs {
-    /// A system message before the first one [-sys]
+    /// A system message, which comes before the user's first message [-sys]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, overrides_with = "system_prompt_file")]
     system_prompt: Option<String>,
     /// A file with the system message [-sysf]
@@ -36,7 +36,7 @@ pub(crate) struct ChatTemplateArgs {
 }
 
 impl ChatTemplateArgs {
-    /// The system message, its file read.
+    /// The text of the system message, from the command line or from its file; `None` if there is none.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -60,7 +60,8 @@ pub(crate) struct TemplateSourceArgs {
 }
 
 impl TemplateSourceArgs {
-    /// The template's text, its file read; `None` is the model's own.
+    /// The text of the template, from the command line or from its file; `None` stands for the template in the model's
+    /// file.
     ///
     /// # Errors
     /// A file that cannot be read.

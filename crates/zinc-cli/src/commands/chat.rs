@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     let kwargs = args.chat.chat_template_kwargs.clone().unwrap_or_default();
     let mut chat = Chat { model: &model, template, rules, conversation, kwargs };
     let mut lines = Lines::open(if args.simple_io { Editing::Off } else { Editing::WherePossible });
-    // What was typed and not sent, to be mended.
+    // The last line, if it was a mistake. It is offered again, so that the user can correct it.
     let mut kept = String::new();
     loop {
         let text = match lines.next(&std::mem::take(&mut kept))? {
@@ -61,13 +61,13 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     Ok(model.close()?)
 }
 
-/// A conversation with the model that holds it.
+/// A conversation, and the model that answers in it.
 struct Chat<'a> {
     model: &'a LoadedModel,
     template: ChatTemplate,
     rules: AnswerRules,
     conversation: Conversation,
-    /// Further variables of the template.
+    /// Variables for the chat template besides the messages.
     kwargs: JsonObject,
 }
 
@@ -98,7 +98,8 @@ impl Chat<'_> {
         Ok(())
     }
 
-    /// Answers the last message. What concerns this message alone is told and forgotten; anything else ends the chat.
+    /// Answers the last message. An error that concerns this message alone is printed, and the message is taken back.
+    /// Any other error ends the chat.
     fn answer(&mut self) -> Result<()> {
         let told = match self.try_answer() {
             Err(Error::Engine(zinc_engine::Error::Scheduler(zinc_sched::Error::PromptTooLong {
@@ -127,7 +128,7 @@ impl Chat<'_> {
             output::notice("the answer ends because the context is full; /clear starts again");
         }
         answer::tell_of_cut(&answer, &self.rules);
-        // An answer that was stopped stays: what comes next may refer to it.
+        // An answer that was cut short stays in the conversation, since the next message may refer to it.
         self.conversation.answered(&answer.text);
         Ok(())
     }

@@ -18,13 +18,13 @@ struct Row {
     driver: String,
     /// Bytes of the device's own memory.
     memory_bytes: u64,
-    /// Bytes of it that this process may still take, where the driver tells.
+    /// Bytes of the device's own memory that this process may still allocate, if the driver tells.
     available_bytes: Option<u64>,
-    /// Lanes: narrowest, default and widest subgroup.
+    /// The number of lanes of the narrowest, the default and the widest subgroup.
     subgroup: [u32; 3],
-    /// What the device has of the features that zinc knows a use for.
+    /// Names of the device's features, of those that zinc can use.
     features: Vec<String>,
-    /// Whether it is used where none is named.
+    /// Whether zinc uses this device if the user names none.
     default: bool,
 }
 
@@ -32,11 +32,11 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<()> {
     list(args.format.format())
 }
 
-/// Prints the devices; also what `--list-devices` does.
+/// Prints the list of devices. The flag `--list-devices` of other commands does this too.
 pub(crate) fn list(format: Format) -> Result<()> {
     let vulkan = device::open_vulkan()?;
     let adapters = vulkan.adapters()?;
-    // Where no device can be used, the list is all the more interesting, and the reason is told below it.
+    // The list is printed even if no device can be used. The reason follows as the command's error.
     let plan = DevicePlan::choose(&adapters, &Wants::default());
     let chosen = plan.as_ref().ok().map(|plan| plan.adapter.index);
     let rows: Vec<Row> = adapters.iter().map(|facts| row(facts, chosen)).collect();

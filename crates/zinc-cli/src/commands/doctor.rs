@@ -26,7 +26,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
     let plan = device::choose(&adapters, selector)?;
     let device = Device::open(&vulkan, &plan)?;
 
-    // The bandwidth comes first: it is what wakes a card up.
+    // The bandwidth is measured first, because that makes the card raise its clocks for the other measurements.
     let bandwidth = bandwidth(&device)?;
     let probe = Probe::new(&device)?;
     let costs = costs::measure(&probe)?;
@@ -63,7 +63,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
     device::check_validation(&vulkan)
 }
 
-/// Bytes a second; `None` where there is no memory to measure with.
+/// Measures the bandwidth of the device's memory in bytes per second; `None` if too little memory is free to measure
+/// it.
 fn bandwidth(device: &Arc<Device>) -> Result<Option<f64>> {
     match read_bandwidth(device) {
         Err(VulkanError::OutOfMemory { .. }) => Ok(None),

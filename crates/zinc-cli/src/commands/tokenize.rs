@@ -13,7 +13,7 @@ use crate::{demo, output};
 #[derive(Serialize)]
 struct Tokens {
     ids: Vec<u32>,
-    /// What each id stands for; U+FFFD for bytes that are not a character by themselves.
+    /// The text of each id. Bytes that are not a whole character by themselves are shown as U+FFFD.
     pieces: Vec<String>,
     /// All ids decoded.
     text: String,
