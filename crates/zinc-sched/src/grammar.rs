@@ -22,7 +22,11 @@
 //! - Control tokens are no text. None is allowed unless a Lark grammar names it (`<|im_start|>`).
 //! - An end-of-generation token is allowed exactly where the text is a text of the grammar.
 
+mod builder;
+#[cfg(test)]
+mod bytes;
 mod chars;
+mod ecma;
 mod emptiness;
 mod error;
 mod gbnf;
@@ -136,7 +140,8 @@ impl GrammarCompiler {
     fn compile_here(&self, source: &GrammarSource) -> Result<TokenParser, GrammarError> {
         match source {
             GrammarSource::JsonSchema(text) => {
-                schema::compile(without_mark(text), |schema| self.parser(GrammarInit::Serialized(schema)))
+                let grammar = schema::grammar(without_mark(text))?;
+                self.parser(grammar).map_err(|reason| GrammarError::Schema { pointer: String::new(), reason })
             }
             GrammarSource::Regex(pattern) => {
                 let regex = |reason| GrammarError::Regex { reason };

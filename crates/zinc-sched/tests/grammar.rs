@@ -187,14 +187,116 @@ fn characters_may_be_spread_over_tokens() {
 }
 
 #[test]
-fn an_empty_text_is_complete_and_no_text_an_error() {
+fn an_empty_text_is_complete() {
     let mut guide = Guide::new(QWEN3.len());
     for source in [regex(""), grammar("root ::= \"\""), grammar("start: \"\"")] {
         let mut matcher = QWEN3.compile(&source).matcher();
         assert_eq!(matcher.guide(&mut guide).unwrap(), Verdict::Complete, "{source:?}");
     }
-    let mut matcher = QWEN3.compile(&grammar("start: start")).matcher();
-    assert!(matches!(matcher.guide(&mut guide), Err(GrammarError::NoContinuation { tokens: 0, .. })));
+}
+
+#[test]
+fn what_no_text_matches_is_refused() {
+    for source in [
+        regex("[a&&b]"),
+        regex("a[a&&b]"),
+        regex("(x[a&&b]|y[^\\x00-\\x{10ffff}])z"),
+        regex(r"[\d&&\D]+"),
+        regex("[^\\s\\S]"),
+        grammar("start: start"),
+        grammar("start: \"a\" start"),
+        grammar("start: a\na: \"x\" b\nb: a \"y\" | b"),
+        grammar("start: \"a\" /[a&&b]/"),
+        grammar("start: T\nT: /a/ & /b/"),
+        grammar("start: T \"x\"\nT: /a+/ & ~/a*/"),
+        // A text could be led into these and never come to an end.
+        grammar("start: \"a\" | x\nx: \"b\" x"),
+        grammar("start: \"ab\" (\"c\" /[a&&b]/)?"),
+        grammar("root ::= \"a\" root"),
+        schema(&json!({ "type": "string", "minLength": 2, "maxLength": 1 })),
+        schema(&json!({ "$ref": "#/$defs/A", "$defs": { "A": { "$ref": "#/$defs/A" } } })),
+        schema(&json!({ "enum": [] })),
+    ] {
+        let error = refused(&source).to_string();
+        assert!(error.contains("no text matches") || error.contains("no value matches"), "{source:?}: {error}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    let marked = |text: &str| format!("\u{feff}{text}");
+    is_language(&QWEN3, &GrammarSource::JsonSchema(marked(r#"{"const": "ab"}"#)), &["\"ab\""]);
+    is_language(&QWEN3, &GrammarSource::JsonSchema(marked(" {\r\n \"enum\": [1, 2]}")), &["1", "2"]);
+    for text in [
+        "root ::= \"ab\"",
+        "\n\n  root ::= \"ab\"",
+        "# start: a comment\n\n# another\nroot ::= \"ab\"",
+        "\r\n# start: x\r\n\troot\t::= \"ab\"",
+        "# old line ends\rroot ::= \"ab\"",
+    ] {
+        for text in [text.to_owned(), marked(text)] {
+            let source = GrammarSource::grammar(&*text);
+            assert!(matches!(source, GrammarSource::Gbnf(_)), "{text:?}");
+            is_language(&QWEN3, &source, &["ab"]);
+        }
+    }
+    for text in ["start: \"ab\"", "// root ::= \"x\"\nstart: \"ab\"", "\n\nstart: \"ab\""] {
+        let source = GrammarSource::grammar(marked(text));
+        assert!(matches!(source, GrammarSource::Lark(_)), "{text:?}");
+        is_language(&QWEN3, &source, &["ab"]);
+    }
+}
+
+#[test]
+fn depth_and_size_end_in_a_grammar_or_an_error() {
+    let nested = |open: &str, close: &str, depth: usize| format!("{}a{}", open.repeat(depth), close.repeat(depth));
+    let rules = |rule: &dyn Fn(usize) -> String, count: usize| (0..count).map(rule).collect::<String>();
+    let lark =
+        |count: usize| format!("start: r0\n{}r{count}: \"a\"\n", rules(&|n| format!("r{n}: r{}\n", n + 1), count));
+    let terminals = |count: usize| {
+        format!("start: R0\n{}R{count}: \"a\"\n", rules(&|n| format!("R{n}: R{} \"b\"\n", n + 1), count))
+    };
+    let gbnf = |count: usize| {
+        format!("root ::= r0\n{}r{count} ::= \"a\"\n", rules(&|n| format!("r{n} ::= r{} | \"(\" root\n", n + 1), count))
+    };
+    for (source, accepted) in [
+        (regex(&nested("(", ")", 200)), true),
+        (regex(&nested("(", ")", 100_000)), false),
+        (regex(&nested("(?:", ")*", 100_000)), false),
+        (regex("(((a{1000}){1000}){1000}){1000}"), true),
+        (regex(&"a".repeat(100_000)), true),
+        (regex(&"a|".repeat(100_000)), true),
+        (GrammarSource::Lark(format!("start: {}", nested("(\"x\" ", ")", 100_000))), false),
+        (GrammarSource::Lark(format!("start: T\nT: {}", nested("(", ")", 100_000))), false),
+        (GrammarSource::Lark(format!("start: {}\"a\"", "~".repeat(100_000))), false),
+        (GrammarSource::Lark(lark(5000)), true),
+        (GrammarSource::Lark(lark(50_000)), false),
+        (GrammarSource::Lark(terminals(5000)), true),
+        (GrammarSource::Lark(terminals(50_000)), false),
+        (GrammarSource::Lark(format!("start: %json {{ {} }}", "[".repeat(100_000))), false),
+        (GrammarSource::Gbnf(nested("root ::= (", ")", 100_000)), false),
+        (GrammarSource::Gbnf(gbnf(500)), true),
+        (GrammarSource::Gbnf(gbnf(50_000)), false),
+        (schema(&json!({ "enum": ["a".repeat(50_000) + "b", "a".repeat(50_000) + "c"] })), true),
+    ] {
+        let compiled = DEMO.compiler.compile(&source);
+        let start: String = format!("{source:?}").chars().take(80).collect();
+        assert_eq!(compiled.is_ok(), accepted, "{start}: {:?}", compiled.err().map(|error| error.to_string()));
+        // The first tokens, on a thread with the stack that the engine's has.
+        if let Ok(grammar) = compiled {
+            let vocabulary = &*DEMO;
+            let mut matcher = grammar.matcher();
+            let mut guide = Guide::new(vocabulary.len());
+            for _ in 0..20 {
+                guide.reset();
+                if matcher.guide(&mut guide).unwrap() == Verdict::Complete {
+                    break;
+                }
+                let Some(&id) = allowed(&guide).iter().find(|&&id| !vocabulary.tokenizer.is_eog(id)) else { break };
+                matcher.accept(id).unwrap();
+            }
+        }
+    }
 }
 
 #[test]
@@ -431,7 +533,8 @@ fn sources_that_cannot_be_used_say_what_and_where() {
         GrammarError::Schema { pointer, reason } => (pointer, reason),
         other => panic!("{other}"),
     };
-    let (pointer, reason) = place(&json!({ "properties": { "a": { "items": { "type": "string", "not": {} } } } }));
+    let (pointer, reason) =
+        place(&json!({ "properties": { "a": { "items": { "type": "string", "not": { "pattern": "x" } } } } }));
     assert!(pointer == "/properties/a/items" && reason.contains("not"), "{pointer}: {reason}");
     let (pointer, reason) =
         place(&json!({ "$ref": "#/$defs/x", "$defs": { "x": { "anyOf": [{}, { "type": "strin" }] } } }));

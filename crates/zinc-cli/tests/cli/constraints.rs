@@ -46,9 +46,15 @@ fn every_answer_of_a_conversation_matches() {
 
 #[test]
 fn constraints_that_cannot_be_used_are_usage_errors_with_a_place() {
-    let cases: [(&[&str], &[&str]); 8] = [
+    let cases: [(&[&str], &[&str]); 11] = [
         (&["--json-schema", "{\"type\": }"], &["JSON schema is not JSON", "line 1, column 10"]),
-        (&["-j", r#"{"properties": {"a": {"type": "string", "not": {}}}}"#], &["/properties/a", "not"]),
+        (&["-j", r#"{"properties": {"a": {"type": "string", "not": {"pattern": "x"}}}}"#], &["/properties/a", "not"]),
+        (&["-j", r#"{"pattern": "^(?!x)"}"#], &["look-ahead `(?!` at character 2"]),
+        (
+            &["-j", r##"{"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}}"##],
+            &["refers to itself without an end"],
+        ),
+        (&["--regex", "[a&&b]"], &["no text matches"]),
         (&["--regex", "(a"], &["regular expression", "unclosed group"]),
         (&["--regex", "-ctk("], &["regular expression", "unclosed group"]),
         (&["--grammar", "root ::= x"], &["GBNF", "line 1, column 10", "no rule `x`"]),

@@ -1,40 +1,22 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::sync::LazyLock;
 
-use llguidance::api::TopLevelGrammar;
-use llguidance::toktrie::{ApproximateTokEnv, TokRxInfo, TokTrie};
-use llguidance::{ParserFactory, TokenParser};
+use llguidance::TokenParser;
+use llguidance::api::{GrammarInit, TopLevelGrammar};
 use proptest::prelude::*;
 
 use super::*;
-
-/// A vocabulary of the 256 bytes.
-static BYTES: LazyLock<ParserFactory> = LazyLock::new(|| {
-    let words: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
-    let trie = TokTrie::from(&TokRxInfo::new(256, llguidance::toktrie::INVALID_TOKEN), &words);
-    let environment: llguidance::toktrie::TokEnv = std::sync::Arc::new(ApproximateTokEnv::new(trie));
-    super::super::configured(ParserFactory::new_simple(&environment).unwrap())
-});
+use crate::grammar::bytes;
 
 fn parser(gbnf: &str) -> TokenParser {
     let lark = to_lark(gbnf).unwrap();
-    let parser = BYTES.create_parser(TopLevelGrammar::from_lark(lark.clone()));
-    let mut parser = parser.unwrap_or_else(|error| panic!("{error} in {lark}"));
-    parser.start_without_prompt();
-    parser
+    let parser = bytes::parser(GrammarInit::Serialized(TopLevelGrammar::from_lark(lark.clone())));
+    parser.unwrap_or_else(|error| panic!("{error} in {lark}"))
 }
 
 /// Whether a text matches; `None` if no text that starts with it does.
 fn matches(gbnf: &str, text: &str) -> Option<bool> {
-    let mut parser = parser(gbnf);
-    for byte in text.bytes() {
-        if !parser.validate_token(u32::from(byte)).unwrap() {
-            return None;
-        }
-        parser.consume_token(u32::from(byte)).unwrap();
-    }
-    Some(parser.is_accepting())
+    bytes::matches(&parser(gbnf), text)
 }
 
 #[track_caller]
