@@ -23,7 +23,7 @@ pub(crate) fn stdout(text: &str) -> Result<()> {
 /// Writes a value to stdout as JSON, with a newline at the end.
 ///
 /// # Errors
-/// As [`stdout`].
+/// The errors of [`stdout`].
 pub(crate) fn stdout_json(value: &impl Serialize) -> Result<()> {
     let mut text = serde_json::to_string(value).expect("the values printed have string keys only");
     text.push('\n');
@@ -33,7 +33,7 @@ pub(crate) fn stdout_json(value: &impl Serialize) -> Result<()> {
 /// Prints help, or what clap has to say instead: in colours to a terminal, to stdout if it was asked for and else to stderr.
 ///
 /// # Errors
-/// What the system says.
+/// Whatever error the system reports.
 pub(crate) fn help(help: &clap::Error) -> io::Result<()> {
     if surroundings::are_the_process() {
         return help.print();

@@ -41,7 +41,7 @@ pub(crate) fn read_text(args: &TextArgs, newline: Newline) -> Result<String> {
 /// stdin is left out.
 ///
 /// # Errors
-/// As [`read_text`].
+/// The errors of [`read_text`].
 pub(crate) fn read_prompt(args: &TextArgs) -> Result<String> {
     let Some(prompt) = &args.prompt else {
         return read_text(args, Newline::DropLast);

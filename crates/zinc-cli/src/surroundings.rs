@@ -206,7 +206,7 @@ fn from_stdin(read: impl Fn(&mut dyn BufRead, &mut Vec<u8>) -> io::Result<usize>
 /// Opens a device, or takes the one that was opened before in these surroundings.
 ///
 /// # Errors
-/// As [`Place::open`].
+/// The errors of [`Place::open`].
 pub(crate) fn open_place(options: &DeviceOptions, on_event: &mut dyn FnMut(OpenEvent)) -> zinc_engine::Result<Place> {
     // The devices are cloned, so that the surroundings are not borrowed while a device is opened: opening prints, which
     // borrows them again.

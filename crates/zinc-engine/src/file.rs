@@ -127,7 +127,7 @@ impl ModelFile {
     /// The chat template of the file. A file whose template is missing or broken can still continue texts.
     ///
     /// # Errors
-    /// As [`chat_template`].
+    /// The errors of [`chat_template`].
     pub fn template(&self) -> Result<ChatTemplate> {
         chat_template(&self.model.file)
     }

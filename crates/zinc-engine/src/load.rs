@@ -105,7 +105,7 @@ impl LoadedModel {
     /// for the user.
     ///
     /// # Errors
-    /// As [`ModelFile::open`], [`Place::open`] and [`ModelFile::load`].
+    /// The errors of [`ModelFile::open`], [`Place::open`] and [`ModelFile::load`].
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions, on_event: &mut dyn FnMut(OpenEvent)) -> Result<Self> {
         let file = ModelFile::open(path.as_ref(), &options.file, on_event)?;
         let place = Place::open(&options.device, on_event)?;

@@ -66,7 +66,7 @@ impl Pipelines {
     /// Adds a launch to a recording: its pipeline, its push constants and its number of workgroups.
     ///
     /// # Errors
-    /// As [`Pipelines::get`].
+    /// The errors of [`Pipelines::get`].
     pub fn record(&self, recording: &mut RecordingBuilder, dispatch: &Dispatch) -> Result<(), Error> {
         recording.dispatch(&self.get(dispatch)?, &dispatch.push, dispatch.groups);
         Ok(())

@@ -122,7 +122,7 @@ impl ChatTemplate {
     /// Control tokens come from the template alone: what messages and tools say is text, whatever it looks like.
     ///
     /// # Errors
-    /// As [`Self::render`] and [`Tokenizer::encode`].
+    /// The errors of [`Self::render`] and [`Tokenizer::encode`].
     pub fn encode(&self, input: &ChatInput, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
         check(input)?;
         let is_control = |text: &str| tokenizer.control_spans(text);

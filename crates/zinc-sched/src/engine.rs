@@ -45,28 +45,28 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// The same options with this in-flight depth.
+    /// Returns these options with this in-flight depth.
     #[must_use]
     pub fn with_depth(mut self, depth: InflightDepth) -> Self {
         self.depth = depth;
         self
     }
 
-    /// The same options with room for this many waiting requests.
+    /// Returns these options with room for this many waiting requests.
     #[must_use]
     pub fn with_queue_capacity(mut self, queue_capacity: usize) -> Self {
         self.queue_capacity = queue_capacity;
         self
     }
 
-    /// The same options with this mode of speculation.
+    /// Returns these options with this mode of speculation.
     #[must_use]
     pub fn with_speculation(mut self, speculation: SpeculationMode) -> Self {
         self.speculation = speculation;
         self
     }
 
-    /// The same options with this busy time for every delivered token.
+    /// Returns these options with this busy time for every delivered token.
     #[must_use]
     pub fn with_host_work(mut self, host_work: Duration) -> Self {
         self.host_work = host_work;
@@ -106,7 +106,7 @@ impl<M: StepModel> Engine<M> {
         Ok(Self { model, limits, clock: Arc::new(clock), options, kv: KvCache::new(), policy, failure: None })
     }
 
-    /// The same engine with a cache that is not empty, because another engine on the same device model or the caller has filled it.
+    /// Returns this engine with a cache that is not empty, because another engine on the same device model or the caller has filled it.
     #[must_use]
     pub fn with_cache(self, kv: KvCache) -> Self {
         Self { kv, ..self }

@@ -59,42 +59,42 @@ impl Request {
         }
     }
 
-    /// The same request for at most this many tokens; `None` is as many as the context has room for.
+    /// Returns this request for at most this many tokens; `None` is as many as the context has room for.
     #[must_use]
     pub fn with_max_tokens(mut self, max_tokens: impl Into<Option<u32>>) -> Self {
         self.max_tokens = max_tokens.into();
         self
     }
 
-    /// The same request with these sampling parameters.
+    /// Returns this request with these sampling parameters.
     #[must_use]
     pub fn with_sampling(mut self, sampling: Sampling) -> Self {
         self.sampling = sampling;
         self
     }
 
-    /// The same request with this control of tokens by the host.
+    /// Returns this request with this control of tokens by the host.
     #[must_use]
     pub fn with_control(mut self, control: Control) -> Self {
         self.control = control;
         self
     }
 
-    /// The same request with these end-of-generation ids.
+    /// Returns this request with these end-of-generation ids.
     #[must_use]
     pub fn with_eog(mut self, eog: impl Into<Arc<[u32]>>) -> Self {
         self.eog = eog.into();
         self
     }
 
-    /// The same request with log-probabilities of this many of the likeliest tokens; `None` is no log-probabilities.
+    /// Returns this request with log-probabilities of this many of the likeliest tokens; `None` is no log-probabilities.
     #[must_use]
     pub fn with_logprobs(mut self, logprobs: impl Into<Option<u32>>) -> Self {
         self.logprobs = logprobs.into();
         self
     }
 
-    /// The same request with its steps traced or not.
+    /// Returns this request with its steps traced or not.
     #[must_use]
     pub fn with_trace(mut self, trace: Tracing) -> Self {
         self.trace = trace;

@@ -66,10 +66,10 @@ impl Compiler {
     /// Compiles a pipeline as [`Pipeline::new`] does, and asks the driver about it.
     ///
     /// # Errors
-    /// As [`Pipeline::new`].
+    /// The errors of [`Pipeline::new`].
     ///
     /// # Panics
-    /// As [`Pipeline::new`].
+    /// Where [`Pipeline::new`] panics.
     pub fn compile(&self, spec: &PipelineSpec<'_>) -> Result<PipelineStatistics> {
         let flags = vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR
             | vk::PipelineCreateFlags::CAPTURE_INTERNAL_REPRESENTATIONS_KHR;

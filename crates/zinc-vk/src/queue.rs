@@ -132,7 +132,7 @@ impl Queue {
     /// others get no point, which spares the device one signal each.
     ///
     /// # Errors
-    /// As [`Queue::submit`].
+    /// The errors of [`Queue::submit`].
     ///
     /// # Panics
     /// In the cases of [`Queue::submit`], and if `parts` is empty or holds a recording twice.
@@ -185,7 +185,7 @@ impl Queue {
     /// it.
     ///
     /// # Panics
-    /// As [`Queue::submit`].
+    /// Where [`Queue::submit`] panics.
     pub fn submit_and_wait_fence(&self, recording: &Arc<Recording>) -> Result<()> {
         self.check_recording(recording);
         self.shared.loss.check()?;

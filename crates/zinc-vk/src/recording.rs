@@ -83,7 +83,7 @@ impl RecordingBuilder {
     /// Starts a recording for the queue of this kind.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Whatever error the driver reports.
     ///
     /// # Panics
     /// If the device has no queue of this kind.

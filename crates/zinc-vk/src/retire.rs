@@ -66,7 +66,7 @@ impl<T> Retire<T> {
     /// Takes the oldest value, waiting for its point. `None` if nothing is held.
     ///
     /// # Errors
-    /// As [`Timeline::wait`](crate::Timeline::wait); the value stays held.
+    /// The errors of [`Timeline::wait`](crate::Timeline::wait); the value stays held.
     pub fn wait_pop(&mut self) -> Result<Option<T>> {
         let Some((point, _)) = self.held.front() else {
             return Ok(None);

@@ -89,7 +89,7 @@ impl Uploader {
     /// The caller sees to it that nothing uses that range of the buffer until then.
     ///
     /// # Errors
-    /// As [`Queue::submit`] and [`Timeline::wait`](crate::Timeline::wait).
+    /// The errors of [`Queue::submit`] and [`Timeline::wait`](crate::Timeline::wait).
     ///
     /// # Panics
     /// If the range leaves the buffer.
@@ -111,7 +111,7 @@ impl Uploader {
     /// Staging memory may lie on the device, so writing it in ascending order is fast and reading it is slow.
     ///
     /// # Errors
-    /// As [`Uploader::upload`].
+    /// The errors of [`Uploader::upload`].
     ///
     /// # Panics
     /// If the range leaves the buffer, or `bytes` exceeds the ring's [`UploadRing::chunk_bytes`].
@@ -144,7 +144,7 @@ impl Uploader {
     /// uploader can be used again at once.
     ///
     /// # Errors
-    /// As [`Queue::submit`].
+    /// The errors of [`Queue::submit`].
     pub fn finish(&mut self) -> Result<TimelinePoint> {
         let filling = self.filling.take();
         self.submit(filling)?;

@@ -35,13 +35,13 @@ pub trait Counter: Send + Sync {
     /// Blocks until the counter reaches `value`, at most `timeout`.
     ///
     /// # Errors
-    /// As [`Counter::value`].
+    /// The errors of [`Counter::value`].
     fn wait(&self, value: u64, timeout: Duration) -> Result<WaitOutcome>;
 
     /// Sets the counter to `value`, which is above its present one.
     ///
     /// # Errors
-    /// As [`Counter::value`].
+    /// The errors of [`Counter::value`].
     fn signal(&self, value: u64) -> Result<()>;
 }
 
@@ -204,7 +204,7 @@ impl Timeline {
     /// is needed for the value to be reached at all can do it there.
     ///
     /// # Errors
-    /// As [`Timeline::wait`].
+    /// The errors of [`Timeline::wait`].
     pub fn wait_watching(
         &self,
         value: u64,
@@ -373,7 +373,7 @@ impl TimelinePoint {
     /// Returns once the point is complete, with the default [`WaitPolicy`].
     ///
     /// # Errors
-    /// As [`Timeline::wait`].
+    /// The errors of [`Timeline::wait`].
     pub fn wait(&self) -> Result<()> {
         self.wait_with(&WaitPolicy::default())
     }
@@ -381,7 +381,7 @@ impl TimelinePoint {
     /// Returns once the point is complete.
     ///
     /// # Errors
-    /// As [`Timeline::wait`].
+    /// The errors of [`Timeline::wait`].
     pub fn wait_with(&self, policy: &WaitPolicy) -> Result<()> {
         self.timeline.wait(self.value, policy)
     }
@@ -390,7 +390,7 @@ impl TimelinePoint {
     /// [`Timeline::wait_watching`] does.
     ///
     /// # Errors
-    /// As [`Timeline::wait`].
+    /// The errors of [`Timeline::wait`].
     pub fn wait_watching(&self, policy: &WaitPolicy, every: Duration, watch: &mut dyn FnMut()) -> Result<()> {
         self.timeline.wait_watching(self.value, policy, every, watch)
     }
@@ -428,7 +428,7 @@ impl HostTimeline {
     /// A host timeline that submissions to this device's queues can wait for.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Whatever error the driver reports.
     pub fn new(device: &Device, name: &str) -> Result<Self> {
         Ok(Self::on(Timeline::new(&device.shared, name)?))
     }

@@ -215,7 +215,7 @@ impl Device {
     /// Reads both clocks in the given way. `None` if the driver has no [`ClockMethod::Calibrated`] on the host's clock.
     ///
     /// # Errors
-    /// As [`Device::clock`].
+    /// The errors of [`Device::clock`].
     pub fn clock_by(&self, method: ClockMethod) -> Result<Option<ClockCalibration>> {
         match method {
             ClockMethod::Calibrated => self.calibrated(),

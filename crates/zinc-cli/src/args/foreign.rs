@@ -41,12 +41,12 @@ const fn refused(names: &'static [&'static str], takes: Takes, does: &'static st
 }
 
 impl Foreign {
-    /// The same flag, accepted with these values.
+    /// Returns this flag, accepted with these values.
     const fn unless(self, unless: &'static [&'static str]) -> Self {
         Self { verdict: Verdict::Refused { unless }, ..self }
     }
 
-    /// The same entry, for these commands of zinc only.
+    /// Returns this entry, for these commands of zinc only.
     const fn only_in(self, commands: &'static [&'static str]) -> Self {
         Self { commands, ..self }
     }

@@ -97,7 +97,7 @@ impl Drive {
         Self { sync: Sync::Fence, in_flight: InflightDepth::ONE, queues: Queues::One, ..self }
     }
 
-    /// The same drive without drafts.
+    /// Returns this drive without drafts.
     pub(crate) fn undrafted(self) -> Self {
         Self { speculative: SpeculativeDecoding::Off, ..self }
     }

@@ -76,7 +76,7 @@ impl Micros {
 /// Measures all costs. The queue must have nothing else to do.
 ///
 /// # Errors
-/// What the device says.
+/// Whatever error the device reports.
 pub(crate) fn measure(probe: &Probe) -> Result<Costs> {
     let queue = probe.device().compute_queue();
     let empty = probe.start()?.finish()?;

@@ -28,7 +28,7 @@ impl Probe {
     /// Prepares the kernel for the device.
     ///
     /// # Errors
-    /// What the device says.
+    /// Whatever error the device reports.
     pub(crate) fn new(device: &Arc<Device>) -> Result<Self> {
         let state = Buffer::new(device, "probe state", size_of::<StepState>() as u64, Placement::Device)?;
         let words = Buffer::new(device, "probe words", 4, Placement::Device)?;
@@ -51,7 +51,7 @@ impl Probe {
     /// A pool of `count` timestamps; `None` if the device has no timestamps.
     ///
     /// # Errors
-    /// What the device says.
+    /// Whatever error the device reports.
     pub(super) fn timestamps(&self, count: u32) -> Result<Option<Arc<Timestamps>>> {
         match Timestamps::new(&self.device, count) {
             Err(Error::NoTimestamps { .. }) => Ok(None),
@@ -62,7 +62,7 @@ impl Probe {
     /// An empty recording for the compute queue.
     ///
     /// # Errors
-    /// What the device says.
+    /// Whatever error the device reports.
     pub(super) fn start(&self) -> Result<RecordingBuilder> {
         self.start_for(QueueKind::Compute)
     }
@@ -70,7 +70,7 @@ impl Probe {
     /// An empty recording for a queue that the device has.
     ///
     /// # Errors
-    /// What the device says.
+    /// Whatever error the device reports.
     pub(super) fn start_for(&self, kind: QueueKind) -> Result<RecordingBuilder> {
         let mut recording = RecordingBuilder::new(&self.device, kind, "probe")?;
         for buffer in &self.kept {
@@ -82,7 +82,7 @@ impl Probe {
     /// Records `count` dispatches of the kernel.
     ///
     /// # Errors
-    /// What the device says.
+    /// Whatever error the device reports.
     pub(super) fn record(&self, recording: &mut RecordingBuilder, dispatches: u32, between: Between) -> Result<()> {
         for _ in 0..dispatches {
             self.pipelines.record(recording, &self.dispatch)?;

@@ -99,7 +99,7 @@ impl SeamTable {
 /// called with the number of runs that are over and the number of all runs. The queue must have nothing else to do.
 ///
 /// # Errors
-/// What the device says.
+/// Whatever error the device reports.
 pub(crate) fn measure(
     probe: &Probe,
     dispatch_us: f64,

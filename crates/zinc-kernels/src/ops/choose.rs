@@ -25,7 +25,7 @@ impl Choose {
     /// The launch: one workgroup a token of the batch.
     ///
     /// # Panics
-    /// As [`share_count`].
+    /// Where [`share_count`] panics.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         let _ = share_count(self.vocabulary);

@@ -41,7 +41,7 @@ impl LogprobShares {
     /// The launch: one workgroup a share and token of the batch.
     ///
     /// # Panics
-    /// As [`share_count`].
+    /// Where [`share_count`] panics.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         let constants = Constants { workgroup: target.chain_workgroup(), subgroup: target.subgroup };

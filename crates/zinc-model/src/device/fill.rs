@@ -14,7 +14,7 @@ impl DeviceModel {
     /// means nothing, and is the same each time.
     ///
     /// # Errors
-    /// What the device says.
+    /// Whatever error the device reports.
     pub fn fill_cache(&self) -> Result<()> {
         let device = self.device();
         // In the list of caches, keys and values alternate.

@@ -56,7 +56,7 @@ impl DeviceModel {
     /// Records a step. The recording keeps the model's buffers alive; those behind `io` are the caller's to keep.
     ///
     /// # Errors
-    /// What the driver says of a pipeline.
+    /// Whatever error the driver reports for a pipeline.
     ///
     /// # Panics
     /// If the plan takes more tokens than the model was loaded for.
@@ -68,10 +68,10 @@ impl DeviceModel {
     /// and the offset of a word that is 0 only then. See [`RecordingBuilder::begin_condition`] for when the word may change.
     ///
     /// # Errors
-    /// As [`DeviceModel::record`].
+    /// The errors of [`DeviceModel::record`].
     ///
     /// # Panics
-    /// As [`DeviceModel::record`].
+    /// Where [`DeviceModel::record`] panics.
     pub fn record_while_live(
         &self,
         plan: &StepPlan,
@@ -85,7 +85,7 @@ impl DeviceModel {
     /// Records a step with a barrier before every op, and calls `mark` after every op, to time ops one by one.
     ///
     /// # Errors
-    /// As [`DeviceModel::record`].
+    /// The errors of [`DeviceModel::record`].
     pub fn record_marked(
         &self,
         plan: &StepPlan,
@@ -147,7 +147,7 @@ impl DeviceModel {
     /// the address `target`: at most `drafts` of them. Both models' sequences share one array of tokens.
     ///
     /// # Errors
-    /// What the driver says of the pipeline.
+    /// Whatever error the driver reports for the pipeline.
     pub fn record_proposal(
         &self,
         draft: &StepIo,
@@ -165,7 +165,7 @@ impl DeviceModel {
     /// ops.
     ///
     /// # Errors
-    /// What the driver says of a pipeline.
+    /// Whatever error the driver reports for a pipeline.
     pub fn build_pipelines(&self, plans: &[&StepPlan], progress: &mut dyn FnMut(usize, usize)) -> Result<()> {
         let io = StepIo::default();
         let total = plans.iter().map(|plan| plan.ops.len()).sum();

@@ -29,7 +29,7 @@ impl Tokenizer {
     /// strings, and those that the vocabulary cannot say, have none. Takes time linear in the bytes of the vocabulary.
     ///
     /// # Errors
-    /// As [`Self::encode`], except for [`Error::NoByteToken`].
+    /// The errors of [`Self::encode`], except for [`Error::NoByteToken`].
     pub fn breakers<S: AsRef<str>>(&self, texts: impl IntoIterator<Item = S>) -> Result<Breakers> {
         let words = (0..self.vocab_size() as u32).map(|id| (id, self.bytes_or_replacement(id)));
         find(&words, texts, |bytes| self.encode_tail(bytes))

@@ -111,7 +111,7 @@ impl VulkanModel {
     /// cache, and only one of them may have steps in flight.
     ///
     /// # Errors
-    /// What the device says.
+    /// Whatever error the device reports.
     ///
     /// # Panics
     /// If there are drafts and the model was not loaded for batches of them and the last token, or a draft model has less context or another
@@ -196,7 +196,7 @@ impl VulkanModel {
     /// Counts what the recording of a step of one token in the running sequence consists of. The step is recorded once more for it.
     ///
     /// # Errors
-    /// What the device says.
+    /// Whatever error the device reports.
     pub fn step_stats(&self, kind: StepKind) -> Result<RecordingStats> {
         let part = if kind.samples() { StepPart::Decode(self.mode) } else { StepPart::Feed };
         Ok(self.recorder().record(part, 0)?.finish()?.stats())
@@ -205,7 +205,7 @@ impl VulkanModel {
     /// The logits that the last token was sampled from, `[vocabulary]` f32.
     ///
     /// # Errors
-    /// What the device says.
+    /// Whatever error the device reports.
     ///
     /// # Panics
     /// With steps in flight.

@@ -80,7 +80,7 @@ impl CommandList {
     }
 
     /// # Safety
-    /// As [`CommandList::write_into`].
+    /// The conditions of [`CommandList::write_into`].
     unsafe fn write(&self, command: &Command, buffer: vk::CommandBuffer, shared: &Shared) {
         match command {
             // SAFETY: the pipeline is a compute pipeline of this device (VUID-vkCmdBindPipeline-pipelineBindPoint-00779).

@@ -61,35 +61,35 @@ impl VulkanOptions {
         }
     }
 
-    /// The same options with steps submitted and waited for in this way.
+    /// Returns these options with steps submitted and waited for in this way.
     #[must_use]
     pub fn with_sync(mut self, sync: Sync) -> Self {
         self.sync = sync;
         self
     }
 
-    /// The same options with this form of activations.
+    /// Returns these options with this form of activations.
     #[must_use]
     pub fn with_act(mut self, act: ActFormat) -> Self {
         self.act = act;
         self
     }
 
-    /// The same options with timestamps on the device or without.
+    /// Returns these options with timestamps on the device or without.
     #[must_use]
     pub fn with_stamps(mut self, stamps: Tracing) -> Self {
         self.stamps = stamps;
         self
     }
 
-    /// The same options with sampling on this queue.
+    /// Returns these options with sampling on this queue.
     #[must_use]
     pub fn with_queues(mut self, queues: Queues) -> Self {
         self.queues = queues;
         self
     }
 
-    /// The same options with drafts from this source; `None` is no speculative decoding.
+    /// Returns these options with drafts from this source; `None` is no speculative decoding.
     #[must_use]
     pub fn with_draft_source(mut self, draft_source: impl Into<Option<DraftSource>>) -> Self {
         self.draft_source = draft_source.into();

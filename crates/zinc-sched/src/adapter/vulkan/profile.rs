@@ -24,7 +24,7 @@ impl VulkanModel {
     /// are otherwise left out, make the sum larger than a step.
     ///
     /// # Errors
-    /// What the device says, and that it has no timestamps.
+    /// Whatever error the device reports, or that it has no timestamps.
     ///
     /// # Panics
     /// With steps in flight, if `steps` is 0, or if `start` leaves prompt tokens to be fed or its budget is below `steps`.
