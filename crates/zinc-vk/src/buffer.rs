@@ -7,9 +7,10 @@ use std::sync::Arc;
 use ash::vk;
 use parking_lot::RwLock;
 
-use crate::device::{Device, Shared};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::memory::Block;
+use crate::shared::Shared;
 
 /// Alignment of every buffer's address, in bytes: a cache line and more, so that shaders may use their widest loads.
 pub const ALIGNMENT: u64 = 256;

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use ash::{khr, vk};
 
-use crate::device::Shared;
 use crate::error::{Error, Result};
 use crate::facts::{AdapterFacts, Features};
 use crate::instance::Instance;
 use crate::pipeline::{Pipeline, PipelineSpec};
 use crate::plan::DevicePlan;
+use crate::shared::Shared;
 
 /// What the driver tells of one compiled shader.
 #[derive(Clone, Debug, PartialEq)]

@@ -82,6 +82,7 @@ mod plan;
 mod queue;
 mod recording;
 mod retire;
+mod shared;
 mod staging;
 mod sync;
 mod timeline;

@@ -6,10 +6,10 @@ use gpu_allocator::{AllocationSizes, AllocatorDebugSettings, MemoryLocation};
 use parking_lot::Mutex;
 
 use crate::buffer::Placement;
-use crate::device::Shared;
 use crate::error::{Error, Result};
 use crate::facts::{self, AdapterFacts, Features, MemoryType};
 use crate::instance::Instance;
+use crate::shared::Shared;
 
 const MIB: u64 = 1 << 20;
 

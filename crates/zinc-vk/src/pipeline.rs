@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use ash::vk;
 
-use crate::device::{Device, Shared};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::facts::Features;
+use crate::shared::Shared;
 
 /// First word of every SPIR-V module.
 const SPIRV_MAGIC: u32 = 0x0723_0203;

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use ash::vk;
 use parking_lot::Mutex;
 
-use crate::device::Shared;
 use crate::error::{Error, Result};
 use crate::recording::{Fenced, Recording};
+use crate::shared::Shared;
 use crate::timeline::{SLICE, Settled, Timeline, TimelinePoint, WaitPolicy};
 
 /// Which queue of a device, by what it runs.

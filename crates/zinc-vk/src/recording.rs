@@ -20,12 +20,13 @@ use ash::vk;
 
 use crate::access::Access;
 use crate::buffer::Buffer;
-use crate::device::{Device, Shared};
+use crate::device::Device;
 use crate::error::{Error, Result};
 #[cfg(doc)]
 use crate::facts::Features;
 use crate::pipeline::Pipeline;
 use crate::queue::QueueKind;
+use crate::shared::Shared;
 use crate::timestamps::{Stage, Timestamps};
 use command::{Command, CommandList};
 

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use ash::vk;
 
-use crate::device::{Device, Loss, Shared};
+use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::shared::{Loss, Shared};
 use crate::sync::{AtomicU64, Mutex};
 
 mod counter;

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use ash::vk;
 
-use crate::device::{Device, Shared};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::facts::Features;
 use crate::queue::QueueKind;
 use crate::recording::RecordingBuilder;
+use crate::shared::Shared;
 
 /// When a timestamp is taken, relative to the commands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use ash::vk;
 
-use crate::device::Shared;
+use crate::shared::Shared;
 
 /// One command. Handles belong to objects which the recording keeps alive.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use ash::vk;
 
 use super::{Counter, WaitOutcome};
-use crate::device::Shared;
 use crate::error::Result;
+use crate::shared::Shared;
 
 /// A timeline semaphore whose counter starts at 0.
 pub(crate) struct SemaphoreCounter {
