@@ -24,7 +24,10 @@
 //!
 //! Ids are those of Hugging Face's `tokenizers` and of the SentencePiece library. `falcon3`, `pixtral`, `midm-2.0`,
 //! `smaug-bpe`, `megrez`, `kormo`, `f2llmv2`, `a.x-4.0`, `mellum`, `trillion`, `granite-docling`, `minerva-7b` and
-//! `kanana2` are put with the others of their row as llama.cpp does it; no file of their owners was compared.
+//! `kanana2` are put with the others of their row as llama.cpp does it; no file of their owners was compared. The steps of
+//! `codeshell`, `starcoder`, `command-r`, `olmo`, `mpt`, `deepseek-r1-qwen`, `llama4`, `phi-2`, `minicpm5` and `seed-coder`
+//! are those that are described in public; their ids are those that `tokenizers` gives with these steps, and no file of
+//! their owners was compared either.
 //!
 //! The tokens that are matched in raw text are found here and not by the `tokenizers` crate, because what counts as one
 //! depends on whose text it is: see [`Special`].
