@@ -73,6 +73,10 @@ fn repeated(item: String, min: u32, max: Option<u32>) -> String {
     }
 }
 
+/// The items of a sequence beyond which the sequences that rules hold stay references, so that rules which use each other twice do not
+/// make a grammar of exponential length.
+const MAX_FLAT_ITEMS: usize = 32;
+
 struct Writer<'r> {
     rules: &'r Rules,
     /// Rules that terminals refer to.
@@ -89,9 +93,31 @@ impl Writer<'_> {
                 self.terminals.insert(id);
                 format!("T{id}")
             }
-            Node::Sequence(ids) => self.all(ids, " "),
+            Node::Sequence(ids) => {
+                let mut items = Vec::with_capacity(ids.len());
+                self.flatten(ids, &mut items);
+                self.all(&items, " ")
+            }
             Node::Choice(ids) => self.all(ids, " | "),
             &Node::Repeat { node, min, max } => repeated(self.terminal(node), min, max),
+        }
+    }
+
+    /// Adds the items of a sequence without recursion, with the items of sequences in it in their place. Sequences that rules hold are
+    /// taken apart up to [`MAX_FLAT_ITEMS`] items. The regex engine below llguidance (derivre 0.3.13) panics at two alternatives that are
+    /// the same characters in other groups, as in `("xy" "x") | ("x" "yx")`; without the groups it takes them for one.
+    fn flatten(&self, ids: &[NodeId], items: &mut Vec<NodeId>) {
+        for &id in ids {
+            match &self.rules.nodes[id] {
+                Node::Sequence(inner) => self.flatten(inner, items),
+                &Node::Rule(rule) if items.len() < MAX_FLAT_ITEMS => {
+                    match &self.rules.nodes[self.rules.rules[rule].body] {
+                        Node::Sequence(inner) => self.flatten(inner, items),
+                        _ => items.push(id),
+                    }
+                }
+                _ => items.push(id),
+            }
         }
     }
 

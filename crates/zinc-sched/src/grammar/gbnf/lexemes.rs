@@ -84,9 +84,16 @@ struct Regexes {
     max_size: u64,
     /// For rules without recursion.
     bodies: Vec<Option<NodeId>>,
+    /// The items of the expressions that are sequences, none of which is a sequence itself while there are no more than
+    /// [`MAX_FLAT_ITEMS`]. The regex engine (derivre 0.3.13) panics at two alternatives that are the same characters in other groups, as in
+    /// `("xy" "x") | ("x" "yx")`; without the groups it takes them for one.
+    items: HashMap<ExprRef, Vec<ExprRef>>,
     /// Whether two expressions have a text in common.
     overlaps: HashMap<(ExprRef, ExprRef), bool>,
 }
+
+/// The items of a sequence beyond which the sequences in it stay as they are, so that memory does not grow with the product of their lengths.
+const MAX_FLAT_ITEMS: usize = 1000;
 
 impl Regexes {
     fn new(rules: &Rules) -> Self {
@@ -95,6 +102,7 @@ impl Regexes {
             facts: HashMap::new(),
             max_size: MAX_INSERTED + 2 * rules.nodes.len() as u64,
             bodies: vec![None; rules.rules.len()],
+            items: HashMap::new(),
             overlaps: HashMap::new(),
         };
         // A rule does not recurse if none that it refers to does: the least solution.
@@ -143,14 +151,19 @@ impl Regexes {
                 let mut exprs = Vec::with_capacity(ids.len());
                 for &id in ids {
                     let facts = self.facts(rules, id)?;
-                    exprs.push(RegexAst::ExprRef(facts.expr));
+                    match self.items.get(&facts.expr) {
+                        Some(items) if exprs.len() + items.len() <= MAX_FLAT_ITEMS => exprs.extend(items),
+                        _ => exprs.push(facts.expr),
+                    }
                     if all.nullable {
                         all.first.extend(&facts.first);
                     }
                     all.nullable &= facts.nullable;
                     all.size += facts.size;
                 }
-                Facts { expr: self.expr(&RegexAst::Concat(exprs))?, ..all }
+                let expr = self.expr(&RegexAst::Concat(exprs.iter().copied().map(RegexAst::ExprRef).collect()))?;
+                self.items.insert(expr, exprs);
+                Facts { expr, ..all }
             }
             Node::Choice(ids) => {
                 let mut all = Facts {

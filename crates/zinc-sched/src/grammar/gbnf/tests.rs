@@ -58,7 +58,7 @@ ws ::= [ \t\n]*
 fn grammars_without_recursion_are_one_lexeme() {
     let text = "root ::= item+ # a list\nitem ::= \"- \" [^\\n]+ \"\\n\"";
     let expected = "start: r0\n// root\nr0: L0\nL0: (T1{1,})\n// item\n\
-                    T1: ((/[\\x{2d}]/ /[\\x{20}]/) (/[\\x{0}-\\x{9}\\x{b}-\\x{10ffff}]/{1,}) /[\\x{a}]/)\n";
+                    T1: (/[\\x{2d}]/ /[\\x{20}]/ (/[\\x{0}-\\x{9}\\x{b}-\\x{10ffff}]/{1,}) /[\\x{a}]/)\n";
     let lark = to_lark(text).unwrap();
     assert_eq!(lark, expected, "{lark}");
 }
@@ -133,6 +133,22 @@ fn rules_that_double_are_not_written_out() {
     }
     assert_eq!(Rules::parse(&text).unwrap().rules.len(), 66);
     assert!(to_lark(&text).unwrap().len() < 10_000);
+}
+
+#[test]
+fn alternatives_may_be_the_same_characters_in_other_groups() {
+    for text in [
+        "root ::= \"xy\" \"x\" | \"x\" \"yx\"",
+        "root ::= b\na ::= \"x\" \"yx\"\nb ::= (\"xy\" \"x\" | a)",
+        "root ::= a \"x\" | \"xyx\"\na ::= \"xy\"",
+        "root ::= \"x\" a | \"xyx\"\na ::= \"yx\"",
+        "root ::= (a b | b c) \"z\"?\na ::= \"x\" \"y\"\nb ::= \"x\" \"y\"\nc ::= (\"x\" \"y\")",
+        "root ::= ((\"x\" \"y\") \"x\" | \"x\" (\"y\" \"x\")) \"yx\"?",
+    ] {
+        let accepted = ["xyx", "xyxy", "xyxyx"].map(|given| matches(text, given));
+        assert!(accepted.contains(&Some(true)), "{text}: {accepted:?}");
+        assert_eq!(matches(text, "yx"), None, "{text}");
+    }
 }
 
 #[test]
