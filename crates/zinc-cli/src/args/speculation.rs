@@ -42,15 +42,15 @@ pub(crate) enum DraftPolicy {
 }
 
 impl DraftArgs {
-    /// Tokens of a step: the last one and what is drafted.
-    pub(crate) fn batch(&self) -> u32 {
-        if self.draft.is_some() || self.draft_ngram { self.draft_max + 1 } else { 1 }
+    /// Whether the flags ask for drafts, from a draft model or from look-up.
+    pub(crate) fn is_drafted(&self) -> bool {
+        self.draft.is_some() || self.draft_ngram
     }
 
     /// When the engine drafts.
     pub(crate) fn speculation(&self) -> SpeculationMode {
         match self.draft_policy {
-            _ if self.batch() == 1 => SpeculationMode::Off,
+            _ if !self.is_drafted() => SpeculationMode::Off,
             DraftPolicy::Auto => SpeculationMode::Automatic,
             DraftPolicy::Always => SpeculationMode::Always,
         }

@@ -191,7 +191,7 @@ impl BenchPlan {
 
 /// The drives that the flags ask for.
 fn drives(args: &BenchArgs) -> Result<Vec<Drive>> {
-    let is_drafted = args.draft.batch() > 1;
+    let is_drafted = args.draft.is_drafted();
     if is_drafted && args.control != BenchControl::Gpu {
         return Err(Error::usage("drafts need --control gpu: a token that the host decides about cannot be drafted"));
     }
