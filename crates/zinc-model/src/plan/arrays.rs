@@ -119,8 +119,9 @@ impl Array {
         Self::Counters,
     ];
 
-    /// The activations that must be 0 before the first step.
-    pub const ZEROED: [Self; 2] = [Self::DryLengths, Self::Counters];
+    /// The activations that must be 0 before the first step. The ids of experts are among them because `expert_down` loads weights by them
+    /// before it knows whether the step takes its token: an id that nothing has written yet must be one of the model's.
+    pub const ZEROED: [Self; 3] = [Self::ExpertIds, Self::DryLengths, Self::Counters];
 }
 
 /// Sizes of the arrays of one model with one cache.
