@@ -115,21 +115,22 @@ pub(crate) fn zinc_with_variables(arguments: &[&str], variables: &[(&str, &str)]
     run(arguments, None, variables)
 }
 
-/// All commands that run in this process share the devices that they open, each with its instance and the pipelines built for it: opening
-/// a device under the validation layer takes longer than most commands. A message of the layer fails every command after it, too.
+/// Devices that are open, each with its instance and the pipelines built for it, and that no command uses at the moment: opening a device
+/// under the validation layer takes longer than most commands. A message of the layer fails every later command on that device, too.
+static IDLE: Mutex<Vec<OpenDevices>> = Mutex::new(Vec::new());
+
 fn run(arguments: &[&str], input: Option<&[u8]>, variables: &[(&str, &str)]) -> Outcome {
-    static DEVICES: LazyLock<OpenDevices> = LazyLock::new(OpenDevices::default);
-    static TURN: Mutex<()> = Mutex::new(());
-    // Commands with a device take turns: some drivers fail when threads use, open and close devices at the same time.
-    let has_device = ["bench", "chat", "devices", "doctor", "logits", "run"].contains(arguments.first().unwrap_or(&""));
-    let _turn = has_device.then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
+    let devices = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
     let own = |(name, value): &(&str, &str)| ((*name).to_owned(), OsString::from(value));
     let mut variables: Vec<_> = variables.iter().map(own).collect();
     variables.push(("ZINC_VALIDATION".to_owned(), validation().into()));
     variables.push(("XDG_CACHE_HOME".to_owned(), cache().into()));
     let stdin = input.map(<[u8]>::to_vec);
-    let surroundings = Surroundings { stdin, variables, devices: DEVICES.clone() };
-    zinc_cli::run_in(&surroundings, std::iter::once("zinc").chain(arguments.iter().copied()).map(OsString::from)).into()
+    let surroundings = Surroundings { stdin, variables, devices: devices.clone() };
+    let arguments = std::iter::once("zinc").chain(arguments.iter().copied()).map(OsString::from);
+    let captured = zinc_cli::run_in(&surroundings, arguments);
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(devices);
+    captured.into()
 }
 
 /// Runs the program as a process of its own with this text on stdin, through a pipe.

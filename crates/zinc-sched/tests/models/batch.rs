@@ -329,7 +329,7 @@ fn open(name: &str) -> Arc<Model> {
 
 #[test]
 fn a_step_of_several_tokens_is_as_good_as_several_steps() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let model = open("qwen3moe-a-q4_k_m");
     for format in [CacheFormat::F32, CacheFormat::F16] {
         for act in [ActFormat::F32, ActFormat::Q8, ActFormat::Q16] {
@@ -342,7 +342,7 @@ fn a_step_of_several_tokens_is_as_good_as_several_steps() {
 
 #[test]
 fn so_it_is_with_every_model() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     for path in models() {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MAX_BATCH);
@@ -378,7 +378,7 @@ fn looked_up<S: Steps>(what: &str, steps: &mut S, draw: Draw, act: ActFormat) ->
 
 #[test]
 fn looked_up_drafts_change_no_token() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let mut fewest = GENERATED;
     for name in ["qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "qwen2-f16", "llama-f16"] {
         let model = open(name);
@@ -397,7 +397,7 @@ fn looked_up_drafts_change_no_token() {
 /// A draft model that is the model itself is always right, greedily or not: it draws with the same random numbers.
 #[test]
 fn proposed_drafts_are_verified() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let model = open("qwen3moe-a-q4_k_m");
     let act = ActFormat::Q16;
     let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MAX_BATCH);
@@ -434,7 +434,7 @@ fn proposed_drafts_are_verified() {
 #[test]
 #[should_panic(expected = "a step of 3 tokens of a model that was loaded for 2")]
 fn a_plan_for_more_tokens_than_the_model_is_refused() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let model = open("qwen2-f16");
     let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), 2);
     let plan = steps.plan(PlanKind::Decode, ActFormat::F32).with_batch(3);

@@ -69,7 +69,7 @@ fn check(engine: &mut Engine<VulkanModel>, text: &Text, what: &str) {
 
 #[test]
 fn every_way_of_driving_the_device_gives_the_golden_texts() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let (loaded, texts) = (load(&gpu), texts());
     assert_eq!(texts.len(), 6);
     let ways = [1, 2, 3, 4, 8].map(|depth| (Sync::Timeline, depth)).into_iter().chain([(Sync::Fence, 1)]);
@@ -83,7 +83,7 @@ fn every_way_of_driving_the_device_gives_the_golden_texts() {
 
 #[test]
 fn every_form_of_activations_gives_the_golden_texts() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let loaded = load(&gpu);
     for act in [ActFormat::F32, ActFormat::Q8] {
         let mut engine = drive(&loaded, Sync::Timeline, 4, act);
@@ -105,7 +105,7 @@ impl Outlet for CancelAfter {
 
 #[test]
 fn what_follows_a_cancelled_text_is_right() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let (loaded, texts) = (load(&gpu), texts());
     for depth in [1, 4, 8] {
         let mut engine = drive(&loaded, Sync::Timeline, depth, ActFormat::Q16);
@@ -121,7 +121,7 @@ fn what_follows_a_cancelled_text_is_right() {
 
 #[test]
 fn one_loaded_model_is_driven_in_several_ways_over_one_cache() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let loaded = load(&gpu);
     let text = &texts()[0];
     let mut first = drive(&loaded, Sync::Timeline, 4, ActFormat::Q16);
@@ -141,7 +141,7 @@ fn one_loaded_model_is_driven_in_several_ways_over_one_cache() {
 
 #[test]
 fn a_profile_has_a_time_for_every_op_and_leaves_the_same_logits() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let text = &texts()[0];
     let tokens = &text.prompt[..];
     let kept = u32::try_from(tokens.len()).expect("a short prompt") - 1;

@@ -1,40 +1,42 @@
-//! The device that the tests of this binary share, under the validation layer.
+//! The devices that the tests of this binary share, under the validation layer.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zinc_kernels::Pipelines;
 use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Validation, Wants};
 
-/// Tests take turns: they count the submissions and the memory of the device that they share, and some drivers fail when threads use, open
-/// and close devices at the same time.
-static TURN: Mutex<()> = Mutex::new(());
-
-/// The device that a user would get and the pipelines that any test of this binary has built for it, for the time of one test. Dropping it
-/// checks that the validation layer had nothing to say.
+/// A device that a user would get, alone with one test, and the pipelines that the tests before it have built for it.
+///
+/// There are as many as tests run at a time. A test has one to itself, since it may count what the device holds, and two devices compile
+/// pipelines at the same time. Dropping one checks that the validation layer had nothing to say.
 pub(crate) struct Gpu {
     pub(crate) pipelines: Arc<Pipelines>,
     instance: Arc<Instance>,
-    _turn: MutexGuard<'static, ()>,
 }
 
+/// Devices that are open and lent to no test.
+static IDLE: Mutex<Vec<(Arc<Instance>, Arc<Pipelines>)>> = Mutex::new(Vec::new());
+
 impl Gpu {
-    /// The shared device, opened by whoever asks first. It stays open until the process ends; [`with_own_device`] looks at how devices close.
+    /// A device that no other test uses; it is opened if there is none. It stays open until the process ends; [`with_own_device`] looks at how
+    /// devices close.
     ///
     /// # Panics
     /// Where there is no Vulkan loader, device or validation layer; the error says what to install. A test is never skipped.
-    pub(crate) fn shared() -> Self {
-        static SHARED: OnceLock<(Arc<Instance>, Arc<Pipelines>)> = OnceLock::new();
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let (instance, pipelines) = SHARED.get_or_init(open).clone();
-        Self { pipelines, instance, _turn: turn }
+    pub(crate) fn borrow() -> Self {
+        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let (instance, pipelines) = idle.unwrap_or_else(open);
+        Self { pipelines, instance }
     }
 }
 
 impl Drop for Gpu {
-    /// What the layer says of one test fails every test that ends after it.
+    /// Gives the device to the next test, unless this one failed and may have left work on it.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             assert_silent(&self.instance);
+            let device = (self.instance.clone(), self.pipelines.clone());
+            IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(device);
         }
     }
 }
@@ -43,9 +45,8 @@ impl Drop for Gpu {
 /// either: it reports what was not destroyed.
 ///
 /// # Panics
-/// As [`Gpu::shared`]; if `test` leaves something behind that keeps the device open.
+/// As [`Gpu::borrow`]; if `test` leaves something behind that keeps the device open.
 pub(crate) fn with_own_device(test: impl FnOnce(&Arc<Pipelines>)) {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let (instance, pipelines) = open();
     test(&pipelines);
     let device = Arc::downgrade(pipelines.device());

@@ -56,7 +56,7 @@ fn run(gpu: &Gpu, model: &DeviceModel, ops: &[Op], state: &StepState, read: &[Ve
 }
 
 fn check(name: &str) {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/data/tiny/{name}.gguf"));
     let model = Arc::new(Model::open(path).expect("a tiny model opens"));
     let mut interpreter = Interpreter::new(model.clone(), CACHE);

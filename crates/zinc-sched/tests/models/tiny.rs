@@ -73,7 +73,7 @@ where
 
 #[test]
 fn logits_of_the_device_agree_at_every_position() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     for path in models() {
         let tiny = Tiny::read(&path);
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
@@ -105,7 +105,7 @@ fn logits_of_the_interpreter_agree_at_every_position() {
 
 #[test]
 fn the_greedy_continuation_agrees_wherever_the_margin_allows() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     for path in models() {
         let tiny = Tiny::read(&path);
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));

@@ -37,7 +37,7 @@ fn load(pipelines: &Arc<Pipelines>, context: u32) -> Arc<DeviceModel> {
 
 #[test]
 fn every_way_gives_the_same_tokens() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let (prompts, tokens) = TEXTS[usize::from(matrix::is_full())];
     let context = cases::PROMPT_TOKENS + tokens;
     let (target, draft) = (load(&gpu.pipelines, context), load(&gpu.pipelines, context));
@@ -60,7 +60,7 @@ fn every_way_gives_the_same_tokens() {
 #[test]
 fn a_draft_model_catches_up_with_what_it_has_not_seen() {
     const DRAFTED: u32 = 2 * (cases::DRAFTS + 1);
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let (target, draft) = (load(&gpu.pipelines, 48), load(&gpu.pipelines, 48));
     let engine = |draft_source| {
         let options = VulkanOptions::new(InflightDepth::DEFAULT).with_draft_source(draft_source);

@@ -60,7 +60,7 @@ fn a_loaded_model_holds_what_was_planned_and_a_dropped_one_nothing() {
 /// written, and would load weights from wherever they point.
 #[test]
 fn what_kernels_read_before_a_step_writes_it_is_zero_in_used_memory() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let device = gpu.pipelines.device();
     let cache = CacheOptions::new(16, CacheFormat::F16, CacheFormat::F16);
     for path in models() {
@@ -91,7 +91,7 @@ fn what_kernels_read_before_a_step_writes_it_is_zero_in_used_memory() {
 
 #[test]
 fn every_tensor_arrives_in_the_form_of_the_device() {
-    let gpu = Gpu::shared();
+    let gpu = Gpu::borrow();
     let device = gpu.pipelines.device();
     let cache = CacheOptions::new(16, CacheFormat::F16, CacheFormat::F16);
     for path in models() {

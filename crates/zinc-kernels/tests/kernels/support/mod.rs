@@ -12,6 +12,7 @@ pub(crate) mod launches;
 pub(crate) mod operand;
 pub(crate) mod tolerance;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use zinc_kernels::{Dispatch, Pipelines, Target};
@@ -19,7 +20,7 @@ use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, QueueKind, Recordin
 
 pub(crate) use arena::Arena;
 
-/// The device of this test binary, under the validation layer.
+/// A device of this test binary, under the validation layer.
 pub(crate) struct Gpu {
     pub(crate) device: Arc<Device>,
     pub(crate) pipelines: Pipelines,
@@ -27,13 +28,18 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// The device, opened by whoever asks first.
+    /// The device of this thread, opened by whoever asks first. Threads, each of which runs one test, take the devices in turn: a CPU driver
+    /// compiles the pipelines of one device one after the other.
     ///
     /// # Panics
     /// Where there is no Vulkan loader, device or validation layer; the error says what to install. A test is never skipped.
     pub(crate) fn get() -> &'static Self {
-        static GPU: OnceLock<Gpu> = OnceLock::new();
-        GPU.get_or_init(|| {
+        static DEVICES: [OnceLock<Gpu>; 2] = [const { OnceLock::new() }; 2];
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static OWN: usize = THREADS.fetch_add(1, Ordering::Relaxed) % DEVICES.len();
+        }
+        DEVICES[OWN.with(|own| *own)].get_or_init(|| {
             let instance =
                 Instance::new(&InstanceOptions::default().with_validation(validation())).unwrap_or_else(|error| {
                     panic!("{error} (ZINC_TEST_VALIDATION=off tests without the validation layer)")
