@@ -89,11 +89,19 @@ fn cache() -> &'static Path {
     &CACHE
 }
 
+/// The folder below which Mesa's drivers keep the code that they have compiled: the one that this process uses, as Mesa finds it. Compiling
+/// the kernels anew takes a CPU driver seconds in each process.
+fn driver_cache() -> PathBuf {
+    let folder = std::env::var_os("MESA_SHADER_CACHE_DIR").or_else(|| std::env::var_os("XDG_CACHE_HOME"));
+    folder.map_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache"), PathBuf::from)
+}
+
 /// The program as a process of its own, with these arguments and an empty stdin.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zinc"));
     command.args(arguments).stdin(Stdio::null()).env_remove("ZINC_DEMO_MODEL");
     command.env("ZINC_VALIDATION", validation()).env("XDG_CACHE_HOME", cache());
+    command.env("MESA_SHADER_CACHE_DIR", driver_cache());
     command
 }
 

@@ -11,14 +11,19 @@ use zinc_kernels::ops::{Batch, Gather, MAX_BATCH, Matrix};
 fn check(case: &str, format: Format, columns: usize, table: &[u8], tokens: &[usize]) {
     let row_bytes = format.row_bytes(columns);
     let rows = table.len() / row_bytes;
+    let mut arena = Arena::new();
+    let address = arena.input(&device_rows(format, columns, table)).address;
+    let table_on_device = Matrix { address, format, rows: rows as u32, columns: columns as u32 };
+    let (mut outputs, mut dispatches) = (Vec::new(), Vec::new());
     for &token in tokens {
-        let mut arena = Arena::new();
         let state = arena.state(StepState { token: token as u32, ..live() });
-        let address = arena.input(&device_rows(format, columns, table)).address;
         let y = arena.output::<f32>(columns);
-        let table_on_device = Matrix { address, format, rows: rows as u32, columns: columns as u32 };
         let gather = Gather { state, table: table_on_device, tokens: 0, y: y.address, batch: Batch::ONE };
-        arena.run(&[gather.dispatch(&arena.gpu.target())]);
+        dispatches.push(gather.dispatch(&arena.gpu.target()));
+        outputs.push(y);
+    }
+    arena.run(&dispatches);
+    for (&token, y) in tokens.iter().zip(outputs) {
         let expected = decoded(format, &table[token * row_bytes..(token + 1) * row_bytes]);
         compare::equal_bits(&format!("{case}, {format}, {columns} columns, token {token}"), &arena.read(y), &expected);
     }
