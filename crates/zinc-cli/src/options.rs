@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use zinc_engine::{
-    AnswerOptions, ContextSize, DeviceChoice, DeviceOptions, DraftOptions, Drafter, EndTokens, FileOptions,
-    LoadOptions, random_seed,
+    AnswerOptions, ContextSize, DeviceChoice, DeviceOptions, DraftOptions, Drafter, DriveOptions, EndTokens,
+    FileOptions, random_seed,
 };
 use zinc_kernels::ops::CacheFormat;
 use zinc_sched::Tracing;
@@ -55,8 +55,8 @@ pub(crate) fn device_options(asked: Option<&Device>) -> Result<DeviceOptions> {
 }
 
 /// How a model is loaded and driven.
-pub(crate) fn load_options(args: &EngineArgs, host_work: Duration, trace: Tracing) -> LoadOptions {
-    let mut options = LoadOptions::new();
+pub(crate) fn drive_options(args: &EngineArgs, host_work: Duration, trace: Tracing) -> DriveOptions {
+    let mut options = DriveOptions::new();
     options.act = args.device.act.into();
     options.sync = args.sync.into();
     options.depth = args.depth;

@@ -25,7 +25,7 @@ use crate::rules::AnswerRules;
 /// generated.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct LoadOptions {
+pub struct DriveOptions {
     /// The form of the activations that are multiplied with quantised weights.
     pub act: ActFormat,
     /// How steps are recorded and submitted, and how the host waits for them.
@@ -43,7 +43,7 @@ pub struct LoadOptions {
     pub host_work: Duration,
 }
 
-impl LoadOptions {
+impl DriveOptions {
     /// The default options: the timeline with its default depth, one queue, 16-bit activations, no drafts and no
     /// timestamps.
     #[must_use]
@@ -66,7 +66,7 @@ impl LoadOptions {
     }
 }
 
-impl Default for LoadOptions {
+impl Default for DriveOptions {
     fn default() -> Self {
         Self::new()
     }
@@ -81,7 +81,7 @@ pub struct OpenOptions {
     /// How the device is opened.
     pub device: DeviceOptions,
     /// How the model is loaded and driven.
-    pub load: LoadOptions,
+    pub drive: DriveOptions,
 }
 
 impl OpenOptions {
@@ -109,7 +109,7 @@ impl LoadedModel {
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions, on_event: &mut dyn FnMut(OpenEvent)) -> Result<Self> {
         let file = ModelFile::open(path.as_ref(), &options.file, on_event)?;
         let place = Place::open(&options.device, on_event)?;
-        file.load(&place, &options.load, on_event)
+        file.load(&place, &options.drive, on_event)
     }
 
     /// What the host needs of the model: its tokenizer, template and sizes.
@@ -160,7 +160,7 @@ impl ModelFile {
     pub fn load(
         self,
         place: &Place,
-        options: &LoadOptions,
+        options: &DriveOptions,
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<LoadedModel> {
         let speculation = options.draft.as_ref().map_or(SpeculationMode::Off, |draft| draft.speculation);
@@ -181,7 +181,7 @@ impl ModelFile {
     fn vulkan_model(
         &self,
         pipelines: &Arc<Pipelines>,
-        options: &LoadOptions,
+        options: &DriveOptions,
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<VulkanModel> {
         let draft = options.draft.as_ref();

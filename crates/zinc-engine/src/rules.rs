@@ -38,6 +38,8 @@ pub struct AnswerOptions {
     pub max_tokens: Option<u32>,
     /// What end-of-generation tokens do.
     pub end_tokens: EndTokens,
+    /// Whether the answer continues a text and may begin with a space, instead of being a text of its own.
+    pub continues_text: bool,
     /// Whether the answer's steps are traced.
     pub trace: Tracing,
 }
@@ -53,6 +55,7 @@ impl AnswerOptions {
             stops: Vec::new(),
             max_tokens: None,
             end_tokens: EndTokens::End,
+            continues_text: false,
             trace: Tracing::Off,
         }
     }
@@ -122,7 +125,12 @@ impl AnswerRules {
     /// What turns the tokens of such a request into text, up to the first stop string.
     #[must_use]
     pub fn text(&self, tokenizer: &Arc<Tokenizer>) -> AnswerText {
-        AnswerText::new(tokenizer.clone(), StopMatcher::new(&self.options.stops))
+        let stops = StopMatcher::new(&self.options.stops);
+        if self.options.continues_text {
+            AnswerText::inside(tokenizer.clone(), stops)
+        } else {
+            AnswerText::new(tokenizer.clone(), stops)
+        }
     }
 
     /// The seed of the next answer.

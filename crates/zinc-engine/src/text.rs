@@ -23,6 +23,13 @@ impl AnswerText {
         Self { pieces: DecodeStream::new(tokenizer.clone()), tokenizer, stops }
     }
 
+    /// The text of an answer that continues a text: a space that it begins with is part of it, which [`Self::new`] leaves out with vocabularies
+    /// of SentencePiece.
+    #[must_use]
+    pub fn inside(tokenizer: Arc<Tokenizer>, stops: StopMatcher) -> Self {
+        Self { pieces: DecodeStream::inside(tokenizer.clone()), tokenizer, stops }
+    }
+
     /// Takes a token and returns the text that is certain by now. A control token in the middle of an answer is none of its text. After a
     /// stop string has been found no text comes.
     pub fn push(&mut self, id: u32) -> Released {
@@ -38,5 +45,27 @@ impl AnswerText {
         let incomplete = self.stops.push(&self.pieces.finish());
         let held_back = self.stops.finish();
         Released { text: incomplete.text + &held_back.text, stop: incomplete.stop.or(held_back.stop) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zinc_model::gguf::Writer;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_within_a_text_keeps_the_space_that_it_begins_with() {
+        let mut writer = Writer::new();
+        writer
+            .set("tokenizer.ggml.model", "llama")
+            .set("tokenizer.ggml.tokens", ["<unk>", "<s>", "</s>", "▁", "a", "▁a"].map(str::to_owned).to_vec())
+            .set("tokenizer.ggml.scores", vec![0.0f32, 0.0, 0.0, -3.0, -2.0, -1.0])
+            .set("tokenizer.ggml.token_type", vec![2i32, 3, 3, 1, 1, 1]);
+        let tokenizer = Arc::new(Tokenizer::from_metadata(writer.metadata()).unwrap());
+        let text = |mut text: AnswerText| [5, 5].map(|id| text.push(id).text).concat() + &text.finish().text;
+        let stops = || StopMatcher::new([""; 0]);
+        assert_eq!(text(AnswerText::new(tokenizer.clone(), stops())), "a a");
+        assert_eq!(text(AnswerText::inside(tokenizer, stops())), " a a");
     }
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use zinc_engine::{
-    AnswerEvent, AnswerOptions, AnswerText, ContextSize, Conversation, DeviceChoice, Ending, Error, FileOptions,
-    LoadOptions, LoadedModel, ModelFile, Note, OpenEvent, OpenOptions, Place,
+    AnswerEvent, AnswerOptions, AnswerText, ContextSize, Conversation, DeviceChoice, DriveOptions, Ending, Error,
+    FileOptions, LoadedModel, ModelFile, Note, OpenEvent, OpenOptions, Place,
 };
 use zinc_model::Special;
 use zinc_model::tokenizer::StopMatcher;
@@ -108,7 +108,7 @@ fn a_cancelled_answer_is_no_whole_one() {
 fn a_full_context_ends_an_answer() {
     let mut options = FileOptions::new();
     options.context = ContextSize::Tokens(16);
-    let model = open_demo(&options).load(&Place::Interpreter, &LoadOptions::new(), &mut |_| {}).unwrap();
+    let model = open_demo(&options).load(&Place::Interpreter, &DriveOptions::new(), &mut |_| {}).unwrap();
     let rules = AnswerOptions::new().for_model(model.file()).unwrap();
     let answer = model.answer(&rules, prompt(&model)).unwrap().complete().unwrap();
     assert!(ANSWER.starts_with(&answer.text) && answer.text.len() < ANSWER.len(), "{}", answer.text);

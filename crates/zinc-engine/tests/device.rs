@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use zinc_engine::{
-    AnswerOptions, DeviceOptions, DraftOptions, Drafter, Error, FileOptions, LoadOptions, ModelFile, Note, OpenEvent,
+    AnswerOptions, DeviceOptions, DraftOptions, Drafter, DriveOptions, Error, FileOptions, ModelFile, Note, OpenEvent,
     Place,
 };
 use zinc_model::Special;
@@ -15,7 +15,7 @@ fn source_file(path: &str) -> PathBuf {
 }
 
 /// Ten tokens of a tiny model behind a text.
-fn answer(place: &Place, options: &LoadOptions, on_event: &mut dyn FnMut(OpenEvent)) -> Result<String, Error> {
+fn answer(place: &Place, options: &DriveOptions, on_event: &mut dyn FnMut(OpenEvent)) -> Result<String, Error> {
     let path = source_file("tests/data/tiny/qwen3-f16.gguf");
     let file = ModelFile::open(&path, &FileOptions::new(), on_event)?;
     let mut answers = AnswerOptions::new();
@@ -41,7 +41,7 @@ fn models_share_a_device_and_pipelines_that_are_not_kept_are_no_failure() {
     let place = Place::open(&options, &mut |_| {}).unwrap();
 
     let (mut weights, mut pipelines, mut not_kept) = (Vec::new(), Vec::new(), 0);
-    let text = answer(&place, &LoadOptions::new(), &mut |event| match event {
+    let text = answer(&place, &DriveOptions::new(), &mut |event| match event {
         OpenEvent::Weights { done, total } => weights.push((done, total)),
         OpenEvent::Pipelines { done, total } => pipelines.push((done, total)),
         OpenEvent::Note(Note::PipelineCache(CacheFault::Unwritten { .. })) => not_kept += 1,
@@ -54,9 +54,9 @@ fn models_share_a_device_and_pipelines_that_are_not_kept_are_no_failure() {
     }
     assert_eq!(not_kept, 1);
 
-    assert_eq!(answer(&Place::Interpreter, &LoadOptions::new(), &mut |_| {}).unwrap(), text);
+    assert_eq!(answer(&Place::Interpreter, &DriveOptions::new(), &mut |_| {}).unwrap(), text);
     let drafted = |source| {
-        let mut load = LoadOptions::new();
+        let mut load = DriveOptions::new();
         load.draft = Some(DraftOptions::new(source));
         answer(&place, &load, &mut |_| {})
     };

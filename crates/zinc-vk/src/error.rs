@@ -54,7 +54,7 @@ pub enum Error {
     NoSuchDevice {
         /// What was asked for.
         selector: DeviceSelector,
-        /// `index: name` of every adapter.
+        /// Every adapter, by index and, where it has been asked for, name.
         available: Vec<String>,
     },
     /// Adapters exist, none of them can be used.

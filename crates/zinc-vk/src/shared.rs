@@ -140,9 +140,10 @@ impl Shared {
 }
 
 fn find_physical(instance: &Instance, adapter: &AdapterFacts) -> Result<vk::PhysicalDevice> {
-    instance.physical_devices()?.get(adapter.index).copied().ok_or_else(|| Error::NoSuchDevice {
+    let listed = instance.physical_devices()?;
+    listed.get(adapter.index).copied().ok_or_else(|| Error::NoSuchDevice {
         selector: crate::plan::DeviceSelector::Index(adapter.index),
-        available: Vec::new(),
+        available: (0..listed.len()).map(|index| index.to_string()).collect(),
     })
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     let rules = answers.for_model(&file)?;
     let template = chat_template::of(&args.chat.source, &file.model().file)?;
     let place = surroundings::open_place(&options::device_options(args.engine.device.device.as_ref())?, &mut show)?;
-    let load = options::load_options(&args.engine, Duration::ZERO, Tracing::Off);
+    let load = options::drive_options(&args.engine, Duration::ZERO, Tracing::Off);
     let model = file.load(&place, &load, &mut show)?;
     interrupt::install()?;
     output::stderr_line(HELP);

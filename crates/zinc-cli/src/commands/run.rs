@@ -24,12 +24,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let mut show = |event| opening.show(event);
     let path = demo::resolve(args.model.model.as_deref())?;
     let file = ModelFile::open(&path, &options::file_options(&args.engine.cache), &mut show)?;
+    answers.continues_text = args.raw;
     let rules = answers.for_model(&file)?;
     let prompt = prompt_ids(args, &file, &prompt::read_prompt(&args.text)?)?;
 
     let start = Instant::now();
     let place = surroundings::open_place(&options::device_options(args.engine.device.device.as_ref())?, &mut show)?;
-    let load = options::load_options(&args.engine, args.measure.host_work, trace);
+    let load = options::drive_options(&args.engine, args.measure.host_work, trace);
     let model = file.load(&place, &load, &mut show)?;
     let load = start.elapsed();
     let answer = answer::print(&model, &rules, prompt)?;
