@@ -6,9 +6,11 @@
 //!
 //! Quantising is not here: files arrive quantised.
 
+mod blocks;
 mod decode;
 mod planes;
 
+pub use blocks::{Block, Block32, Block256, Minimums};
 pub use planes::{PLANE_ALIGNMENT, Plane, repack_rows};
 
 use std::fmt;
@@ -162,18 +164,45 @@ pub fn decode(format: Format, blocks: &[u8], out: &mut [f32]) {
         Format::F32 => decode::each(blocks, out, decode::f32),
         Format::F16 => decode::each(blocks, out, decode::f16),
         Format::BF16 => decode::each(blocks, out, decode::bf16),
-        Format::Q4_0 => decode::each(blocks, out, decode::q4_0),
-        Format::Q4_1 => decode::each(blocks, out, decode::q4_1),
-        Format::Q5_0 => decode::each(blocks, out, decode::q5_0),
-        Format::Q5_1 => decode::each(blocks, out, decode::q5_1),
-        Format::Q8_0 => decode::each(blocks, out, decode::q8_0),
-        Format::Q4K => decode::each(blocks, out, decode::k::q4_k),
-        Format::Q5K => decode::each(blocks, out, decode::k::q5_k),
-        Format::Q6K => decode::each(blocks, out, decode::k::q6_k),
-        Format::Q2K => decode::each(blocks, out, decode::k::q2_k),
-        Format::Q3K => decode::each(blocks, out, decode::k::q3_k),
-        Format::IQ4NL => decode::each(blocks, out, decode::table::iq4_nl),
-        Format::IQ4XS => decode::each(blocks, out, decode::table::iq4_xs),
-        Format::MXFP4 => decode::each(blocks, out, decode::table::mxfp4),
+        Format::Q4_0 => decode::each_32(blocks, out, decode::q4_0),
+        Format::Q4_1 => decode::each_32(blocks, out, decode::q4_1),
+        Format::Q5_0 => decode::each_32(blocks, out, decode::q5_0),
+        Format::Q5_1 => decode::each_32(blocks, out, decode::q5_1),
+        Format::Q8_0 => decode::each_32(blocks, out, decode::q8_0),
+        Format::Q4K => decode::each_256(blocks, out, decode::k::q4_k),
+        Format::Q5K => decode::each_256(blocks, out, decode::k::q5_k),
+        Format::Q6K => decode::each_256(blocks, out, decode::k::q6_k),
+        Format::Q2K => decode::each_256(blocks, out, decode::k::q2_k),
+        Format::Q3K => decode::each_256(blocks, out, decode::k::q3_k),
+        Format::IQ4NL => decode::each_32(blocks, out, decode::table::iq4_nl),
+        Format::IQ4XS => decode::each_256(blocks, out, decode::table::iq4_xs),
+        Format::MXFP4 => decode::each_32(blocks, out, decode::table::mxfp4),
     }
+}
+
+/// What the bytes of one block of a quantised format hold; `None` if elements of the format are floats of their own.
+///
+/// # Panics
+/// If `bytes` has not the size of a block.
+#[must_use]
+pub fn read_block(format: Format, bytes: &[u8]) -> Option<Block> {
+    fn sized<const B: usize>(format: Format, bytes: &[u8]) -> &[u8; B] {
+        bytes.try_into().unwrap_or_else(|_| panic!("{} bytes are no block of {format}", bytes.len()))
+    }
+    Some(match format {
+        Format::F32 | Format::F16 | Format::BF16 => return None,
+        Format::Q4_0 => Block::Of32(decode::q4_0(sized(format, bytes))),
+        Format::Q4_1 => Block::Of32(decode::q4_1(sized(format, bytes))),
+        Format::Q5_0 => Block::Of32(decode::q5_0(sized(format, bytes))),
+        Format::Q5_1 => Block::Of32(decode::q5_1(sized(format, bytes))),
+        Format::Q8_0 => Block::Of32(decode::q8_0(sized(format, bytes))),
+        Format::Q4K => Block::Of256(decode::k::q4_k(sized(format, bytes))),
+        Format::Q5K => Block::Of256(decode::k::q5_k(sized(format, bytes))),
+        Format::Q6K => Block::Of256(decode::k::q6_k(sized(format, bytes))),
+        Format::Q2K => Block::Of256(decode::k::q2_k(sized(format, bytes))),
+        Format::Q3K => Block::Of256(decode::k::q3_k(sized(format, bytes))),
+        Format::IQ4NL => Block::Of32(decode::table::iq4_nl(sized(format, bytes))),
+        Format::IQ4XS => Block::Of256(decode::table::iq4_xs(sized(format, bytes))),
+        Format::MXFP4 => Block::Of32(decode::table::mxfp4(sized(format, bytes))),
+    })
 }

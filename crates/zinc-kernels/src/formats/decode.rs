@@ -1,4 +1,4 @@
-//! One function per format: a block's bytes to its elements. Fields are little endian and in the order of the destructuring.
+//! One function per format: the bytes of a block to what they hold. Fields are little endian and in the order of the destructuring.
 //!
 //! The unquantised formats and those with one scale per 32 are here; `k` has those with scales under a scale, `table` those whose values
 //! come from a table.
@@ -7,6 +7,8 @@ pub(super) mod k;
 pub(super) mod table;
 
 use half::{bf16 as Bf16, f16 as F16};
+
+use super::blocks::{Block32, Block256};
 
 /// Applies `block` to each block of `bytes` and its `N` places of `out`; the caller has checked that the lengths agree.
 pub(super) fn each<const B: usize, const N: usize>(
@@ -19,6 +21,16 @@ pub(super) fn each<const B: usize, const N: usize>(
     for (bytes, values) in blocks.iter().zip(values) {
         block(bytes, values);
     }
+}
+
+/// Decodes the elements of blocks of 32.
+pub(super) fn each_32<const B: usize>(bytes: &[u8], out: &mut [f32], block: impl Fn(&[u8; B]) -> Block32) {
+    each(bytes, out, |bytes, out: &mut [f32; 32]| block(bytes).elements(out));
+}
+
+/// Decodes the elements of blocks of 256.
+pub(super) fn each_256<const B: usize>(bytes: &[u8], out: &mut [f32], block: impl Fn(&[u8; B]) -> Block256) {
+    each(bytes, out, |bytes, out: &mut [f32; 256]| block(bytes).elements(out));
 }
 
 pub(super) fn f32(block: &[u8; 4], out: &mut [f32; 1]) {
@@ -34,56 +46,54 @@ pub(super) fn bf16(block: &[u8; 2], out: &mut [f32; 1]) {
 }
 
 /// Scale, 16 bytes of nibbles: the low ones are elements 0-15, the high ones 16-31. Values are offset by 8.
-pub(super) fn q4_0(block: &[u8; 18], out: &mut [f32; 32]) {
+pub(super) fn q4_0(block: &[u8; 18]) -> Block32 {
     let (scale, nibbles) = block.split_at(2);
-    let scale = half(scale);
-    for (i, &pair) in nibbles.iter().enumerate() {
-        out[i] = scale * (f32::from(pair & 15) - 8.0);
-        out[i + 16] = scale * (f32::from(pair >> 4) - 8.0);
-    }
+    Block32 { codes: nibbles_32(nibbles, |nibble, _| nibble.cast_signed() - 8), scale: half(scale), offset: None }
 }
 
-/// Scale, minimum, nibbles as in [`q4_0`] without the offset.
-pub(super) fn q4_1(block: &[u8; 20], out: &mut [f32; 32]) {
+/// Scale, offset, nibbles as in [`q4_0`] without the offset of values.
+pub(super) fn q4_1(block: &[u8; 20]) -> Block32 {
     let (scale, rest) = block.split_at(2);
-    let (minimum, nibbles) = rest.split_at(2);
-    let (scale, minimum) = (half(scale), half(minimum));
-    for (i, &pair) in nibbles.iter().enumerate() {
-        out[i] = scale * f32::from(pair & 15) + minimum;
-        out[i + 16] = scale * f32::from(pair >> 4) + minimum;
-    }
+    let (offset, nibbles) = rest.split_at(2);
+    let codes = nibbles_32(nibbles, |nibble, _| nibble.cast_signed());
+    Block32 { codes, scale: half(scale), offset: Some(half(offset)) }
 }
 
 /// Scale, 32 fifth bits (bit i belongs to element i), nibbles as in [`q4_0`]. Values are offset by 16.
-pub(super) fn q5_0(block: &[u8; 22], out: &mut [f32; 32]) {
+pub(super) fn q5_0(block: &[u8; 22]) -> Block32 {
     let (scale, rest) = block.split_at(2);
     let (high, nibbles) = rest.split_at(4);
-    let scale = half(scale);
-    for (i, &pair) in nibbles.iter().enumerate() {
-        out[i] = scale * (f32::from(pair & 15 | fifth_bit(high, i)) - 16.0);
-        out[i + 16] = scale * (f32::from(pair >> 4 | fifth_bit(high, i + 16)) - 16.0);
-    }
+    let codes = nibbles_32(nibbles, |nibble, i| (nibble | fifth_bit(high, i)).cast_signed() - 16);
+    Block32 { codes, scale: half(scale), offset: None }
 }
 
-/// Scale, minimum, fifth bits and nibbles as in [`q5_0`] without the offset.
-pub(super) fn q5_1(block: &[u8; 24], out: &mut [f32; 32]) {
+/// Scale, offset, fifth bits and nibbles as in [`q5_0`] without the offset of values.
+pub(super) fn q5_1(block: &[u8; 24]) -> Block32 {
     let (scale, rest) = block.split_at(2);
-    let (minimum, rest) = rest.split_at(2);
+    let (offset, rest) = rest.split_at(2);
     let (high, nibbles) = rest.split_at(4);
-    let (scale, minimum) = (half(scale), half(minimum));
-    for (i, &pair) in nibbles.iter().enumerate() {
-        out[i] = scale * f32::from(pair & 15 | fifth_bit(high, i)) + minimum;
-        out[i + 16] = scale * f32::from(pair >> 4 | fifth_bit(high, i + 16)) + minimum;
-    }
+    let codes = nibbles_32(nibbles, |nibble, i| (nibble | fifth_bit(high, i)).cast_signed());
+    Block32 { codes, scale: half(scale), offset: Some(half(offset)) }
 }
 
 /// Scale, 32 signed bytes.
-pub(super) fn q8_0(block: &[u8; 34], out: &mut [f32; 32]) {
+pub(super) fn q8_0(block: &[u8; 34]) -> Block32 {
     let (scale, values) = block.split_at(2);
-    let scale = half(scale);
-    for (out, &value) in out.iter_mut().zip(values) {
-        *out = scale * f32::from(value.cast_signed());
+    let mut codes = [0; 32];
+    for (code, &value) in codes.iter_mut().zip(values) {
+        *code = value.cast_signed();
     }
+    Block32 { codes, scale: half(scale), offset: None }
+}
+
+/// The codes of 16 bytes of nibbles: the low ones are elements 0-15, the high ones 16-31. `code` is given a nibble and its element.
+fn nibbles_32(nibbles: &[u8], code: impl Fn(u8, usize) -> i8) -> [i8; 32] {
+    let mut codes = [0; 32];
+    for (i, &pair) in nibbles.iter().enumerate() {
+        codes[i] = code(pair & 15, i);
+        codes[i + 16] = code(pair >> 4, i + 16);
+    }
+    codes
 }
 
 /// The first two bytes as binary16.

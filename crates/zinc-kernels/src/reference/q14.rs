@@ -1,0 +1,134 @@
+//! Activations as integers of 14 bits with a scale for each 256, as `docs/arithmetic.md` defines them.
+
+/// Elements that share a scale; the last group of a row may have fewer.
+pub(super) const GROUP: usize = 256;
+
+/// The largest magnitude of an integer.
+const LEVELS: i16 = 8_191;
+
+/// The largest f32 below which a group's magnitudes count as 0 is the one before this, 2^-64: then no product of a group is subnormal.
+const NEGLIGIBLE: f32 = f32::from_bits((127 - 64) << 23);
+
+/// A row of activations: element `i` is `scales[i / 256] * q[i]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Q14 {
+    /// `[n]`, from -8,191 to 8,191.
+    pub q: Vec<i16>,
+    /// `[ceil(n / 256)]`. Infinite or NaN where an element of the group is, and then the group's integers are 0.
+    pub scales: Vec<f32>,
+}
+
+impl Q14 {
+    /// Rounds each element to the nearest multiple of its group's largest magnitude / 8,191, ties to even.
+    #[must_use]
+    pub fn new(x: &[f32]) -> Self {
+        let (mut q, mut scales) = (Vec::with_capacity(x.len()), Vec::with_capacity(x.len().div_ceil(GROUP)));
+        for group in x.chunks(GROUP) {
+            // Magnitudes compare like the integers of their bits, with NaN above infinity.
+            let largest = f32::from_bits(group.iter().map(|x| x.abs().to_bits()).max().unwrap_or(0));
+            if !largest.is_finite() || largest < NEGLIGIBLE {
+                q.extend(group.iter().map(|_| 0));
+                scales.push(if largest.is_finite() { 0.0 } else { largest });
+                continue;
+            }
+            let scale = largest * (1.0 / f32::from(LEVELS));
+            let inverse = reciprocal(scale);
+            q.extend(group.iter().map(|x| (x * inverse).round_ties_even() as i16));
+            scales.push(scale);
+        }
+        Self { q, scales }
+    }
+
+    /// What the row stands for.
+    #[must_use]
+    pub fn values(&self) -> Vec<f32> {
+        let groups = self.q.chunks(GROUP).zip(&self.scales);
+        groups.flat_map(|(group, scale)| group.iter().map(move |q| scale * f32::from(*q))).collect()
+    }
+
+    /// The two signed bytes that stand for an integer: `q = 128 * high + low` with `low` from -64 to 63 and `high` from -64 to 64.
+    #[must_use]
+    pub fn planes(q: i16) -> [i8; 2] {
+        let low = ((q + 64) & 127) - 64;
+        [((q - low) >> 7) as i8, low as i8]
+    }
+}
+
+/// `1 / x` for a normal `x` from 2^-78 to 2^116, to two units in the last place: an estimate from the bits of `x` and four steps of Newton's
+/// method, `y * (2 - x * y)`, of products and differences that are rounded by themselves. A division may differ from one device to another.
+fn reciprocal(x: f32) -> f32 {
+    let mut y = f32::from_bits(0x7ef3_11c7 - x.to_bits());
+    for _ in 0..4 {
+        y *= 2.0 - x * y;
+    }
+    y
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::philox;
+    use super::*;
+
+    fn bits(i: u32) -> u32 {
+        philox([i, 0, 0, 0], [14, 0])[0]
+    }
+
+    #[test]
+    fn the_reciprocal_is_close_to_the_true_one() {
+        for i in 0..1_000_000 {
+            // Of any mantissa, with exponents from -78 to 115.
+            let x = f32::from_bits((bits(i) & 0x7f_ffff) | (127 - 78 + i % 194) << 23);
+            let error = (f64::from(reciprocal(x)) * f64::from(x) - 1.0).abs();
+            assert!(error <= 2.0 * f64::from(f32::EPSILON), "1 / {x} is off by {error}");
+        }
+    }
+
+    #[test]
+    fn integers_stay_in_range_and_are_the_nearest() {
+        for i in 0..20_000u32 {
+            // Groups of every length and every size that counts, one element the largest.
+            let size = f32::from_bits((bits(i) & 0x7f_ffff) | (127 - 64 + i % 191) << 23);
+            let length = 1 + (i % GROUP as u32);
+            let x: Vec<f32> = (0..length)
+                .map(|j| size * (bits(i * 256 + j).cast_signed() as f32 / 2.0f32.powi(31)))
+                .chain([if i % 2 == 0 { size } else { -size }])
+                .collect();
+            for (group, x) in Q14::new(&x).q.chunks(GROUP).zip(x.chunks(GROUP)) {
+                let largest = x.iter().fold(0.0f32, |a, b| a.max(b.abs()));
+                if largest < NEGLIGIBLE {
+                    continue;
+                }
+                for (&q, &x) in group.iter().zip(x) {
+                    let exact = f64::from(x) / f64::from(largest) * 8_191.0;
+                    assert!((f64::from(q) - exact).abs() <= 0.503, "{x} of at most {largest} is {q}, not {exact}");
+                    assert!(q.abs() <= LEVELS, "{q}");
+                }
+                assert!(group.iter().any(|q| q.abs() == LEVELS), "{group:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn planes_make_up_the_integer() {
+        for q in -LEVELS..=LEVELS {
+            let [high, low] = Q14::planes(q);
+            assert_eq!(128 * i16::from(high) + i16::from(low), q);
+            assert!((-64..=64).contains(&high) && (-64..=63).contains(&low), "{q}: {high}, {low}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_or_negligible_is_in_the_scale() {
+        let mut x = vec![1.0f32; 600];
+        x[3] = f32::NAN;
+        x[300] = f32::NEG_INFINITY;
+        x[512..].fill(f32::from_bits(NEGLIGIBLE.to_bits() - 1));
+        let row = Q14::new(&x);
+        assert!(row.q.iter().all(|&q| q == 0));
+        assert!(row.scales[0].is_nan());
+        assert_eq!(row.scales[1..], [f32::INFINITY, 0.0]);
+        x[512] = -NEGLIGIBLE;
+        assert_eq!(Q14::new(&x).q[512], -LEVELS);
+        assert_eq!(Q14::new(&[]), Q14 { q: vec![], scales: vec![] });
+    }
+}
