@@ -75,10 +75,11 @@ pub struct WaitPolicy {
 }
 
 impl Default for WaitPolicy {
-    /// Polls for 20 µs, and fails after 30 s without progress. Drivers reset a hung GPU after 2 to 10 s and report the loss, so the
-    /// limit is for what no driver reports; a long submission on a CPU device must fit into it.
+    /// Polls for 20 µs, and fails after 60 s without progress. Drivers reset a hung GPU after 2 to 10 s and report the loss, so the
+    /// limit is for what no driver reports. A long submission on a CPU device must fit into it: the driver compiles the kernels of a
+    /// model's first step within that step, which takes seconds, and many times that where other programs use the processor.
     fn default() -> Self {
-        Self { spin: Duration::from_micros(20), stall: Duration::from_secs(30) }
+        Self { spin: Duration::from_micros(20), stall: Duration::from_secs(60) }
     }
 }
 
