@@ -20,25 +20,27 @@ pub fn quantised_product(format: Format, row: &[u8], x: &Q14) -> f32 {
     let blocks_of_group = GROUP / format.block_elements();
     assert_eq!(row.len(), format.row_bytes(x.q.len()), "{} activations", x.q.len());
     let groups = row.chunks(blocks_of_group * format.block_bytes()).zip(x.q.chunks(GROUP)).zip(&x.scales);
-    groups.fold(0.0, |sum, ((blocks, q), &scale)| {
+    let values = groups.map(|((blocks, q), &scale)| {
         let value = scale * group_value(format, blocks, q);
-        sum + if format == Format::MXFP4 { flushed(value) } else { value }
-    })
+        if format == Format::MXFP4 { flushed(value) } else { value }
+    });
+    values.reduce(|sum, value| sum + value).unwrap_or(0.0)
 }
 
 /// The product of the blocks of one group with its integers, without the scale of the activations.
 fn group_value(format: Format, blocks: &[u8], q: &[i16]) -> f32 {
     let blocks = blocks.chunks_exact(format.block_bytes()).zip(q.chunks_exact(format.block_elements()));
-    blocks.fold(0.0, |sum, (bytes, q)| match read_block(format, bytes) {
+    let terms = blocks.flat_map(|(bytes, q)| match read_block(format, bytes) {
         Some(Block::Of32(block)) => {
             let product = block.scale * integer_dot(&block.codes, q) as f32;
-            let sum = sum + if format == Format::MXFP4 { flushed(product) } else { product };
-            block.offset.map_or(sum, |offset| sum + offset * integer_sum(q) as f32)
+            let product = if format == Format::MXFP4 { flushed(product) } else { product };
+            [Some(product), block.offset.map(|offset| offset * integer_sum(q) as f32)]
         }
         // The only block of its group.
-        Some(Block::Of256(block)) => block_256(&block, q, has_apart_planes(format)),
+        Some(Block::Of256(block)) => [Some(block_256(&block, q, has_apart_planes(format))), None],
         None => panic!("{format} is not quantised"),
-    })
+    });
+    terms.flatten().reduce(|sum, term| sum + term).unwrap_or(0.0)
 }
 
 /// Whether the sums of a format's blocks of 256 need more than 32 bits, so that they are taken apart by the planes of the activations.
