@@ -17,6 +17,9 @@ pub(crate) struct Gpu {
 /// Devices that are open and lent to no test.
 static IDLE: Mutex<Vec<(Arc<Instance>, Arc<Pipelines>)>> = Mutex::new(Vec::new());
 
+/// Held while a device is opened or closed: NVIDIA's driver (580.159) deadlocks when threads do that at the same time.
+static OPENING: Mutex<()> = Mutex::new(());
+
 impl Gpu {
     /// A device that no other test uses; it is opened if there is none. It stays open until the process ends; [`with_own_device`] looks at how
     /// devices close.
@@ -50,12 +53,15 @@ pub(crate) fn with_own_device(test: impl FnOnce(&Arc<Pipelines>)) {
     let (instance, pipelines) = open();
     test(&pipelines);
     let device = Arc::downgrade(pipelines.device());
+    let closing = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     drop(pipelines);
+    drop(closing);
     assert!(device.upgrade().is_none(), "the device is still open");
     assert_silent(&instance);
 }
 
 fn open() -> (Arc<Instance>, Arc<Pipelines>) {
+    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     // Machines without the layer say so; everywhere else its absence is a failure.
     let validation = match std::env::var("ZINC_TEST_VALIDATION").as_deref() {
         Ok("off") => Validation::Off,

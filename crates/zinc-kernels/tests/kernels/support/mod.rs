@@ -13,7 +13,7 @@ pub(crate) mod operand;
 pub(crate) mod tolerance;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use zinc_kernels::{Dispatch, Pipelines, Target};
 use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, QueueKind, RecordingBuilder, Validation, Wants};
@@ -36,10 +36,13 @@ impl Gpu {
     pub(crate) fn get() -> &'static Self {
         static DEVICES: [OnceLock<Gpu>; 2] = [const { OnceLock::new() }; 2];
         static THREADS: AtomicUsize = AtomicUsize::new(0);
+        // NVIDIA's driver (580.159) deadlocks when threads open devices at the same time.
+        static OPENING: Mutex<()> = Mutex::new(());
         thread_local! {
             static OWN: usize = THREADS.fetch_add(1, Ordering::Relaxed) % DEVICES.len();
         }
         DEVICES[OWN.with(|own| *own)].get_or_init(|| {
+            let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
             let instance =
                 Instance::new(&InstanceOptions::default().with_validation(validation())).unwrap_or_else(|error| {
                     panic!("{error} (ZINC_TEST_VALIDATION=off tests without the validation layer)")
