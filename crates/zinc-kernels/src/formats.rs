@@ -160,23 +160,18 @@ pub fn decode(format: Format, blocks: &[u8], out: &mut [f32]) {
         blocks.len(),
         out.len(),
     );
-    match format {
-        Format::F32 => decode::each(blocks, out, decode::f32),
-        Format::F16 => decode::each(blocks, out, decode::f16),
-        Format::BF16 => decode::each(blocks, out, decode::bf16),
-        Format::Q4_0 => decode::each_32(blocks, out, decode::q4_0),
-        Format::Q4_1 => decode::each_32(blocks, out, decode::q4_1),
-        Format::Q5_0 => decode::each_32(blocks, out, decode::q5_0),
-        Format::Q5_1 => decode::each_32(blocks, out, decode::q5_1),
-        Format::Q8_0 => decode::each_32(blocks, out, decode::q8_0),
-        Format::Q4K => decode::each_256(blocks, out, decode::k::q4_k),
-        Format::Q5K => decode::each_256(blocks, out, decode::k::q5_k),
-        Format::Q6K => decode::each_256(blocks, out, decode::k::q6_k),
-        Format::Q2K => decode::each_256(blocks, out, decode::k::q2_k),
-        Format::Q3K => decode::each_256(blocks, out, decode::k::q3_k),
-        Format::IQ4NL => decode::each_32(blocks, out, decode::table::iq4_nl),
-        Format::IQ4XS => decode::each_256(blocks, out, decode::table::iq4_xs),
-        Format::MXFP4 => decode::each_32(blocks, out, decode::table::mxfp4),
+    match reader(format) {
+        Reader::Floats(read) => read(blocks, out),
+        Reader::Of32(read) => {
+            for (block, out) in blocks.chunks_exact(bytes).zip(out.as_chunks_mut().0) {
+                read(block).elements(out);
+            }
+        }
+        Reader::Of256(read) => {
+            for (block, out) in blocks.chunks_exact(bytes).zip(out.as_chunks_mut().0) {
+                read(block).elements(out);
+            }
+        }
     }
 }
 
@@ -186,23 +181,46 @@ pub fn decode(format: Format, blocks: &[u8], out: &mut [f32]) {
 /// If `bytes` has not the size of a block.
 #[must_use]
 pub fn read_block(format: Format, bytes: &[u8]) -> Option<Block> {
-    fn sized<const B: usize>(format: Format, bytes: &[u8]) -> &[u8; B] {
-        bytes.try_into().unwrap_or_else(|_| panic!("{} bytes are no block of {format}", bytes.len()))
+    assert!(bytes.len() == format.block_bytes(), "{} bytes are no block of {format}", bytes.len());
+    match reader(format) {
+        Reader::Floats(_) => None,
+        Reader::Of32(read) => Some(Block::Of32(read(bytes))),
+        Reader::Of256(read) => Some(Block::Of256(read(bytes))),
     }
-    Some(match format {
-        Format::F32 | Format::F16 | Format::BF16 => return None,
-        Format::Q4_0 => Block::Of32(decode::q4_0(sized(format, bytes))),
-        Format::Q4_1 => Block::Of32(decode::q4_1(sized(format, bytes))),
-        Format::Q5_0 => Block::Of32(decode::q5_0(sized(format, bytes))),
-        Format::Q5_1 => Block::Of32(decode::q5_1(sized(format, bytes))),
-        Format::Q8_0 => Block::Of32(decode::q8_0(sized(format, bytes))),
-        Format::Q4K => Block::Of256(decode::k::q4_k(sized(format, bytes))),
-        Format::Q5K => Block::Of256(decode::k::q5_k(sized(format, bytes))),
-        Format::Q6K => Block::Of256(decode::k::q6_k(sized(format, bytes))),
-        Format::Q2K => Block::Of256(decode::k::q2_k(sized(format, bytes))),
-        Format::Q3K => Block::Of256(decode::k::q3_k(sized(format, bytes))),
-        Format::IQ4NL => Block::Of32(decode::table::iq4_nl(sized(format, bytes))),
-        Format::IQ4XS => Block::Of256(decode::table::iq4_xs(sized(format, bytes))),
-        Format::MXFP4 => Block::Of32(decode::table::mxfp4(sized(format, bytes))),
-    })
+}
+
+/// How the bytes of a format are read. The functions for blocks take the bytes of one block, and panic if there are more or fewer.
+enum Reader {
+    /// Elements that are floats of their own, any number of them.
+    Floats(fn(&[u8], &mut [f32])),
+    /// A block of 32 elements.
+    Of32(fn(&[u8]) -> Block32),
+    /// A block of 256 elements.
+    Of256(fn(&[u8]) -> Block256),
+}
+
+/// The reader of each format.
+const fn reader(format: Format) -> Reader {
+    match format {
+        Format::F32 => Reader::Floats(|bytes, out| decode::each(bytes, out, decode::f32)),
+        Format::F16 => Reader::Floats(|bytes, out| decode::each(bytes, out, decode::f16)),
+        Format::BF16 => Reader::Floats(|bytes, out| decode::each(bytes, out, decode::bf16)),
+        Format::Q4_0 => Reader::Of32(|block| decode::q4_0(sized(block))),
+        Format::Q4_1 => Reader::Of32(|block| decode::q4_1(sized(block))),
+        Format::Q5_0 => Reader::Of32(|block| decode::q5_0(sized(block))),
+        Format::Q5_1 => Reader::Of32(|block| decode::q5_1(sized(block))),
+        Format::Q8_0 => Reader::Of32(|block| decode::q8_0(sized(block))),
+        Format::Q4K => Reader::Of256(|block| decode::k::q4_k(sized(block))),
+        Format::Q5K => Reader::Of256(|block| decode::k::q5_k(sized(block))),
+        Format::Q6K => Reader::Of256(|block| decode::k::q6_k(sized(block))),
+        Format::Q2K => Reader::Of256(|block| decode::k::q2_k(sized(block))),
+        Format::Q3K => Reader::Of256(|block| decode::k::q3_k(sized(block))),
+        Format::IQ4NL => Reader::Of32(|block| decode::table::iq4_nl(sized(block))),
+        Format::IQ4XS => Reader::Of256(|block| decode::table::iq4_xs(sized(block))),
+        Format::MXFP4 => Reader::Of32(|block| decode::table::mxfp4(sized(block))),
+    }
+}
+
+fn sized<const B: usize>(block: &[u8]) -> &[u8; B] {
+    block.try_into().expect("the callers pass whole blocks")
 }

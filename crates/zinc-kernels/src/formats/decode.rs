@@ -8,41 +8,25 @@ pub(super) mod table;
 
 use half::{bf16 as Bf16, f16 as F16};
 
-use super::blocks::{Block32, Block256};
+use super::blocks::Block32;
 
-/// Applies `block` to each block of `bytes` and its `N` places of `out`; the caller has checked that the lengths agree.
-pub(super) fn each<const B: usize, const N: usize>(
-    bytes: &[u8],
-    out: &mut [f32],
-    block: impl Fn(&[u8; B], &mut [f32; N]),
-) {
-    let (blocks, _) = bytes.as_chunks::<B>();
-    let (values, _) = out.as_chunks_mut::<N>();
-    for (bytes, values) in blocks.iter().zip(values) {
-        block(bytes, values);
+/// Applies `element` to each `N` bytes of `bytes` and its place of `out`; the caller has checked that the lengths agree.
+pub(super) fn each<const N: usize>(bytes: &[u8], out: &mut [f32], element: fn(&[u8; N]) -> f32) {
+    for (bytes, out) in bytes.as_chunks().0.iter().zip(out) {
+        *out = element(bytes);
     }
 }
 
-/// Decodes the elements of blocks of 32.
-pub(super) fn each_32<const B: usize>(bytes: &[u8], out: &mut [f32], block: impl Fn(&[u8; B]) -> Block32) {
-    each(bytes, out, |bytes, out: &mut [f32; 32]| block(bytes).elements(out));
+pub(super) fn f32(element: &[u8; 4]) -> f32 {
+    f32::from_le_bytes(*element)
 }
 
-/// Decodes the elements of blocks of 256.
-pub(super) fn each_256<const B: usize>(bytes: &[u8], out: &mut [f32], block: impl Fn(&[u8; B]) -> Block256) {
-    each(bytes, out, |bytes, out: &mut [f32; 256]| block(bytes).elements(out));
+pub(super) fn f16(element: &[u8; 2]) -> f32 {
+    half(element)
 }
 
-pub(super) fn f32(block: &[u8; 4], out: &mut [f32; 1]) {
-    out[0] = f32::from_le_bytes(*block);
-}
-
-pub(super) fn f16(block: &[u8; 2], out: &mut [f32; 1]) {
-    out[0] = half(block);
-}
-
-pub(super) fn bf16(block: &[u8; 2], out: &mut [f32; 1]) {
-    out[0] = Bf16::from_le_bytes(*block).to_f32();
+pub(super) fn bf16(element: &[u8; 2]) -> f32 {
+    Bf16::from_le_bytes(*element).to_f32()
 }
 
 /// Scale, 16 bytes of nibbles: the low ones are elements 0-15, the high ones 16-31. Values are offset by 8.

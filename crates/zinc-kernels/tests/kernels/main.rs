@@ -1,7 +1,7 @@
 //! Each kernel on a device against its reference, in the module of the kernel's stem; and, in the other modules, what several kernels do
 //! together and what holds for all of them.
 //!
-//! All of it is one test binary, so that the tests share one device, and a pipeline that one test has built serves the others.
+//! All of it is one test binary, so that the tests share two devices, and a pipeline that one test has built serves the others.
 
 mod adjust;
 mod advance;
@@ -18,6 +18,7 @@ mod logprobs;
 mod lookup;
 mod mat_vec;
 mod no_op;
+mod products;
 mod propose;
 mod read;
 mod repeat;

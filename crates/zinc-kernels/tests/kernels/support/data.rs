@@ -113,6 +113,18 @@ pub(crate) fn weights(random: &mut Random, format: Format, rows: usize, columns:
     bytes
 }
 
+/// Where a block of a file keeps its halves, in bytes: the scale, and the scale of the minimums where the format has them.
+pub(crate) fn halves(format: Format) -> &'static [usize] {
+    match format {
+        Format::F32 | Format::F16 | Format::BF16 | Format::MXFP4 => &[],
+        Format::Q4_0 | Format::Q5_0 | Format::Q8_0 | Format::IQ4NL | Format::IQ4XS => &[0],
+        Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
+        Format::Q2K => &[80, 82],
+        Format::Q3K => &[108],
+        Format::Q6K => &[208],
+    }
+}
+
 fn push_block(random: &mut Random, format: Format, scales: Scales, bytes: &mut Vec<u8>) {
     let first = bytes.len();
     match format {
@@ -121,19 +133,10 @@ fn push_block(random: &mut Random, format: Format, scales: Scales, bytes: &mut V
         Format::BF16 => bytes.extend(bf16::from_f32(scales.element(random)).to_le_bytes()),
         _ => bytes.extend((0..format.block_bytes()).map(|_| random.bits() as u8)),
     }
-    // Where the block keeps its halves: the scale, and the scale of the minimums where the format has them.
-    let halves: &[usize] = match format {
-        Format::F32 | Format::F16 | Format::BF16 | Format::MXFP4 => &[],
-        Format::Q4_0 | Format::Q5_0 | Format::Q8_0 | Format::IQ4NL | Format::IQ4XS => &[0],
-        Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
-        Format::Q2K => &[80, 82],
-        Format::Q3K => &[108],
-        Format::Q6K => &[208],
-    };
     if format == Format::MXFP4 {
         bytes[first] = scales.exponent(random);
     }
-    for at in halves {
+    for &at in halves(format) {
         bytes[first + at..first + at + 2].copy_from_slice(&scales.half(random));
     }
 }
