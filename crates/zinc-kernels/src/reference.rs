@@ -2,7 +2,8 @@
 //!
 //! A reference defines which entries are read, what is computed from them and how ties break. It does not define the order in which floats
 //! are added: a subgroup has an order of its own, so that sums of floats agree within the bound that the kernel's test states. Ids, tokens
-//! and integers compare exactly. Nothing here is tuned; it is written to be read.
+//! and integers compare exactly. Nothing here is tuned; it is written to be read. [`Q14`], [`quantised_product`], [`float_product`] and
+//! [`ordered_sum`] are the exception: they define every bit, by `docs/arithmetic.md`, and no kernel computes them yet.
 //!
 //! Each kernel has a file of its stem here. The other files hold what several references share, or a part of a kernel that is worth a
 //! reference of its own, such as [`select_experts`], which is a part of `gate_up`.

@@ -1,5 +1,5 @@
-//! Products of rows of weights with rows of activations, as `docs/arithmetic.md` defines them: every kernel that computes one gives these
-//! bits.
+//! Products of rows of weights with rows of activations, as `docs/arithmetic.md` defines them: a kernel that computes one
+//! by that page has to give these bits.
 
 use super::q14::{GROUP, Q14};
 use crate::formats::{Block, Block256, Format, decode, read_block};
@@ -36,7 +36,7 @@ fn group_value(format: Format, blocks: &[u8], q: &[i16]) -> f32 {
             let product = if format == Format::MXFP4 { flushed(product) } else { product };
             [Some(product), block.offset.map(|offset| offset * integer_sum(q) as f32)]
         }
-        // The only block of its group.
+        // A block of 256 is the only one of its group.
         Some(Block::Of256(block)) => [Some(block_256(&block, q, has_apart_planes(format))), None],
         None => panic!("{format} is not quantised"),
     });

@@ -6,15 +6,15 @@ pub(super) const GROUP: usize = 256;
 /// The largest magnitude of an integer.
 const LEVELS: i16 = 8_191;
 
-/// The largest f32 below which a group's magnitudes count as 0 is the one before this, 2^-64: then no product of a group is subnormal.
+/// A group whose largest magnitude is below this, 2^-64, counts as zeros, so that no product with a group is subnormal.
 const NEGLIGIBLE: f32 = f32::from_bits((127 - 64) << 23);
 
 /// A row of activations: element `i` is `scales[i / 256] * q[i]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Q14 {
-    /// `[n]`, from -8,191 to 8,191.
+    /// The integers, `[n]`, from -8,191 to 8,191.
     pub q: Vec<i16>,
-    /// `[ceil(n / 256)]`. Infinite or NaN where an element of the group is, and then the group's integers are 0.
+    /// The scale of each group, `[ceil(n / 256)]`. It is infinite or NaN where an element of the group is, and then the group's integers are 0.
     pub scales: Vec<f32>,
 }
 
@@ -39,7 +39,7 @@ impl Q14 {
         Self { q, scales }
     }
 
-    /// What the row stands for.
+    /// The elements that the row stands for, `[n]`: each integer times its group's scale, rounded to f32.
     #[must_use]
     pub fn values(&self) -> Vec<f32> {
         let groups = self.q.chunks(GROUP).zip(&self.scales);
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn the_reciprocal_is_close_to_the_true_one() {
         for i in 0..1_000_000 {
-            // Of any mantissa, with exponents from -78 to 115.
+            // The number has a random mantissa and an exponent from -78 to 115.
             let x = f32::from_bits((bits(i) & 0x7f_ffff) | (127 - 78 + i % 194) << 23);
             let error = (f64::from(reciprocal(x)) * f64::from(x) - 1.0).abs();
             assert!(error <= 2.0 * f64::from(f32::EPSILON), "1 / {x} is off by {error}");
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn integers_stay_in_range_and_are_the_nearest() {
         for i in 0..20_000u32 {
-            // Groups of every length and every size that counts, one element the largest.
+            // The groups have every length and every size that does not count as zeros, and one element is the largest.
             let size = f32::from_bits((bits(i) & 0x7f_ffff) | (127 - 64 + i % 191) << 23);
             let length = 1 + (i % GROUP as u32);
             let x: Vec<f32> = (0..length)

@@ -332,6 +332,7 @@ fn open(name: &str) -> Arc<Model> {
 fn a_step_of_several_tokens_is_as_good_as_several_steps() {
     let gpu = Gpu::borrow();
     let model = open("qwen3moe-a-q4_k_m");
+    // Without whole matrices two pairs are tried: that of the oracle, and the default.
     const PART: [(CacheFormat, ActFormat); 2] =
         [(CacheFormat::F32, ActFormat::F32), (CacheFormat::F16, ActFormat::Q16)];
     const REST: [(CacheFormat, ActFormat); 4] = [
