@@ -1,21 +1,27 @@
 //! The order in which the floats of a row are summed, as `docs/arithmetic.md` defines it.
 
-/// Places that the elements of a row are summed in.
-const PLACES: usize = 256;
+use super::q14::GROUP;
 
-/// The sum of a row: element `e` is added to place `e / 4 % 256`, in order; then neighbouring places are joined until one is left.
+/// Elements of a part, which are summed one after the other.
+const PART: usize = 4;
+
+/// The sum of a row: the sums of its groups of 256 in order. In a group, part `i` of four elements is joined with part `i + 32`, then with part
+/// `i + 16`, down to its neighbour.
 #[must_use]
 pub fn ordered_sum(x: &[f32]) -> f32 {
-    let mut places = vec![0.0f32; PLACES];
-    for (part, x) in x.chunks(4).enumerate() {
-        for x in x {
-            places[part % PLACES] += x;
-        }
+    x.chunks(GROUP).map(group_sum).reduce(|sum, group| sum + group).unwrap_or(0.0)
+}
+
+/// The sum of one group; parts that it does not have are 0.
+fn group_sum(x: &[f32]) -> f32 {
+    let in_order = |part: &[f32]| part.iter().copied().reduce(|sum, x| sum + x).unwrap_or(0.0);
+    let mut parts: Vec<f32> = x.chunks(PART).map(in_order).collect();
+    parts.resize(GROUP / PART, 0.0);
+    while parts.len() > 1 {
+        let (low, high) = parts.split_at(parts.len() / 2);
+        parts = low.iter().zip(high).map(|(a, b)| a + b).collect();
     }
-    while places.len() > 1 {
-        places = places.chunks(2).map(|pair| pair[0] + pair[1]).collect();
-    }
-    places[0]
+    parts[0]
 }
 
 #[cfg(test)]
@@ -28,17 +34,16 @@ mod tests {
         // Of these numbers each order of summation has a sum of its own.
         let bits = (0..525).flat_map(|i| philox([i, 5, 1, 0], [0; 2]));
         let x: Vec<f32> = bits.map(|bits| (bits.cast_signed() as f32 / 2.0f32.powi(28)).powi(3)).collect();
-        let place = |j: usize| {
-            let own = x.iter().enumerate().filter(|(e, _)| e / 4 % 256 == j);
-            own.fold(0.0f32, |sum, (_, x)| sum + x)
-        };
-        fn joined(first: usize, count: usize, place: &dyn Fn(usize) -> f32) -> f32 {
-            if count == 1 {
-                return place(first);
+        // The parts whose number has the low bits `i`, of which there are 64 / `apart`.
+        fn joined(group: &[f32], i: usize, apart: usize) -> f32 {
+            if apart == 64 {
+                let part = group.chunks(4).nth(i).unwrap_or(&[]);
+                return part.iter().fold(0.0, |sum, x| sum + x);
             }
-            joined(first, count / 2, place) + joined(first + count / 2, count / 2, place)
+            joined(group, i, 2 * apart) + joined(group, i + apart, 2 * apart)
         }
-        assert_eq!(ordered_sum(&x), joined(0, 256, &place));
+        let expected = x.chunks(256).map(|group| joined(group, 0, 1)).fold(0.0, |sum, group| sum + group);
+        assert_eq!(ordered_sum(&x), expected);
         assert_ne!(ordered_sum(&x), x.iter().fold(0.0, |sum, x| sum + x));
         assert_eq!(ordered_sum(&[]), 0.0);
         assert_eq!(ordered_sum(&[1.0, 2.0, 3.0]), 6.0);
