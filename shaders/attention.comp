@@ -26,7 +26,7 @@ layout(constant_id = 4) const uint KEY_FORMAT = 0;
 layout(constant_id = 5) const uint VALUE_FORMAT = 0;
 layout(constant_id = 6) const uint PAIRING = 0;     // which elements rotate together
 layout(constant_id = 7) const uint NORMALISE = 0;   // 1: heads are RMS-normalised first
-layout(constant_id = 8) const uint OUT = 0;         // the form of y
+layout(constant_id = 8) const uint OUT = 0;         // ACT_Q14: y is rounded, and a workgroup has whole groups of 256 elements of it
 layout(constant_id = 9) const uint ROTATED = 0;     // leading elements of a head that rotate
 const uint HALVES = 0, INTERLEAVED = 1;             // (i, i + n/2) or (2i, 2i + 1)
 
@@ -41,7 +41,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t key_cache;   // [context, kv_heads * HEAD_SIZE] in KEY_FORMAT
     uint64_t value_cache; // [context, kv_heads * HEAD_SIZE] in VALUE_FORMAT
     uint64_t partials;    // [groups, splits, HEADS * (HEAD_SIZE + 4)] f32: weighted values; maxima and sums
-    uint64_t y;           // [query_heads, HEAD_SIZE] in form OUT
+    uint64_t y;           // [query_heads, HEAD_SIZE] f32, or rounded
     uint64_t counters;    // [groups] u32, 0
     uint64_t next;        // what the next operation reads, a multiple of 16 bytes
     uint next_bytes;
@@ -168,6 +168,17 @@ void warm_cache(uint idle, uint count) {
             }                                                                                                             \
         }                                                                                                                 \
     }
+
+// Rounds the workgroup's heads, which are at the beginning of `joined`. Every thread takes part.
+void store_rounded_heads(uint64_t y, uint group) {
+    barrier();
+    const uint own_groups = HEADS * HEAD_SIZE / 256;
+    for (uint g = gl_SubgroupID; g < own_groups; g += SUBGROUPS) {
+        vec4 parts[LANE_PARTS];
+        [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) parts[n] = joined[g * 64u + n * SUBGROUP + gl_SubgroupInvocationID];
+        store_rounded(y, gl_NumWorkGroups.y * own_groups, group * own_groups + g, parts);
+    }
+}
 
 void main() {
     bool live = step_is_live(push.state);
@@ -341,7 +352,6 @@ void main() {
     // The subgroups' shares become the workgroup's, and the workgroups' the result, in a fixed order.
     uint sharers = min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS);
     vec2 all = join_shares(filled, sharers == 1);
-    uint n = gl_NumWorkGroups.y * HEADS * HEAD_SIZE;
     uint share_bytes = HEADS * (HEAD_SIZE + 4) * 4;
     uint64_t y = own_copy(push.y, push.stride);
     uint64_t shares = own_copy(push.partials, push.stride) + uint64_t(group * splits * share_bytes);
@@ -349,10 +359,14 @@ void main() {
     for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
         vec4 value = vec4(0.0);
         for (uint s = 0; s < filled; s++) value += joined[s * HEADS * PARTS + i] * keeps[s * HEADS + i / PARTS];
-        if (sharers == 1) store_act(OUT, y, n, group * HEADS * PARTS + i, value);
-        else store_shared_vec4(share, i * 16, value);
+        if (sharers > 1) store_shared_vec4(share, i * 16, value);
+        else if (OUT == ACT_Q14) joined[i] = value;
+        else store_vec4(y, (group * HEADS * PARTS + i) * 16, value);
     }
-    if (sharers == 1) return;
+    if (sharers == 1) {
+        if (OUT == ACT_Q14) store_rounded_heads(y, group);
+        return;
+    }
     if (thread_index() < HEADS) store_shared_vec4(share, (HEADS * PARTS + thread_index()) * 16, vec4(all, 0.0, 0.0));
     if (!last_to_arrive(own_copy(push.counters, push.stride) + uint64_t(group * 4), sharers)) return;
 
@@ -374,6 +388,8 @@ void main() {
                 if (first + s < sharers) value += of_share[s] * keeps[(first + s) * HEADS + i / PARTS];
             }
         }
-        store_act(OUT, y, n, group * HEADS * PARTS + i, value);
+        if (OUT == ACT_Q14) joined[i] = value;
+        else store_vec4(y, (group * HEADS * PARTS + i) * 16, value);
     }
+    if (OUT == ACT_Q14) store_rounded_heads(y, group);
 }

@@ -1,5 +1,5 @@
 // The second half of an expert layer, onto the residual stream: y += sum over slots of weight[s] * (D[ids[s]] h[s]).
-// One subgroup computes one row: its lanes share out the chunks of all slots.
+// One subgroup computes one row: its lanes share out the quarters of all slots.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
@@ -10,12 +10,15 @@
 #include "include/formats.glsl"
 #include "include/activations.glsl"
 
-layout(constant_id = 2) const uint ACT = 0;      // the form of h
+layout(constant_id = 2) const uint ACT = 0;
 layout(constant_id = 3) const uint COLUMNS = 32;
 layout(constant_id = 4) const uint FORMAT = 0;
 layout(constant_id = 5) const uint SLOTS = 1;
-layout(constant_id = 6) const uint AHEAD = 1;    // chunks that a lane loads before it uses the first
-const uint NORM = 0;
+layout(constant_id = 6) const uint AHEAD = 1;    // quarters that a lane loads before it uses the first, at most 4
+layout(constant_id = 7) const uint SOURCE = 0;
+#define VECTORS SLOTS
+#include "include/operand.glsl"
+#include "include/quarters.glsl"
 #include "include/products.glsl"
 
 layout(push_constant, scalar) uniform Push {
@@ -23,73 +26,91 @@ layout(push_constant, scalar) uniform Push {
     uint64_t down;    // [experts, rows, COLUMNS] in FORMAT, rows in planes: less than 4 GiB
     uint64_t ids;     // [SLOTS] u32
     uint64_t weights; // [SLOTS] f32
-    uint64_t h;       // [SLOTS, COLUMNS] in form ACT
+    uint64_t h;       // [SLOTS, COLUMNS] f32, or rounded
     uint64_t y;       // [rows] f32
     uint rows;
     uint stride;      // bytes from one token's ids, weights, h and y to the next one's
 } push;
 
-const uint CHUNKS = COLUMNS / 32;
+// The quarters of a row in all slots, in steps of one a lane.
+const uint SLOT_QUARTERS = GROUPS * 4;
+const uint ALL_STEPS = (SLOTS * SLOT_QUARTERS + SUBGROUP - 1) / SUBGROUP;
+shared float values[ACT == ACT_Q14 ? SUBGROUPS * SLOTS * GROUPS : 1]; // [row, slot, group]
 
-// Of `each`, an array by slot, the entry of a lane's item; the subgroup's items begin at `first`. A subgroup is in few slots, known at compile
-// time, and their entries are the same for all lanes: selecting costs less than a load by each lane.
-#define OF_SLOT(entry, each, first, item) \
-    entry = each[min(first / CHUNKS, SLOTS - 1)]; \
+#define LOAD_WEIGHTS(step) { \
+    [[unroll]] for (uint n = 0; n < AHEAD; n++) { \
+        uint first = ((step) + n) * SUBGROUP, quarter = first + gl_SubgroupInvocationID; \
+        uint expert; \
+        OF_SLOT(expert, experts, first, quarter) \
+        weights[n] = load_quarter(FORMAT, push.down + uint64_t((expert * push.rows + row) * bytes), COLUMNS, quarter % SLOT_QUARTERS); \
+    } \
+}
+// Of `each`, an array by slot, the entry of a lane's quarter; the subgroup's begin at `first`. A subgroup is in few slots, and their entries are
+// the same for all lanes: selecting costs less than a load by each lane.
+#define OF_SLOT(entry, each, first, quarter) \
+    entry = each[min((first) / SLOT_QUARTERS, SLOTS - 1)]; \
     [[unroll]] for (uint s = 1; s < SLOTS; s++) { \
-        if (s * CHUNKS > first && s * CHUNKS < first + SUBGROUP && item >= s * CHUNKS) entry = each[s]; \
+        if (s * SLOT_QUARTERS > (first) && s * SLOT_QUARTERS < (first) + SUBGROUP && (quarter) >= s * SLOT_QUARTERS) entry = each[s]; \
     }
 
-#define LOAD_WEIGHTS(at) { \
-    [[unroll]] for (uint n = 0; n < AHEAD; n++) { \
-        uint first = (at) + n * SUBGROUP, item = first + gl_SubgroupInvocationID; \
-        if (inside(first, CHUNKS * SLOTS)) { \
-            uint expert; \
-            OF_SLOT(expert, experts, first, item) \
-            raw[n] = load_raw(FORMAT, push.down + uint64_t((expert * push.rows + row) * bytes), COLUMNS, item % CHUNKS); \
-        } \
-    } \
+// The row with activations of 14 bits.
+void rounded_row(bool live, uint row, uint64_t ids, uint64_t shares, uint64_t h, uint64_t y) {
+    load_operand(h, 0, COLUMNS * 4u);
+    bool real = row < push.rows;
+    row = min(row, push.rows - 1);
+    float before = load_f32(y, row * 4);
+    uint bytes = row_bytes(FORMAT, COLUMNS);
+    uint experts[SLOTS];
+    [[unroll]] for (uint slot = 0; slot < SLOTS; slot++) experts[slot] = load_uniform_u32(ids, slot * 4);
+    Quarter weights[AHEAD];
+    LOAD_WEIGHTS(0)
+    if (!live) return;
+    stage(0.0);
+    barrier();
+    [[unroll]] for (uint step = 0; step < ALL_STEPS; step += AHEAD) {
+        if (step > 0) LOAD_WEIGHTS(step)
+        Items items;
+        [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+            uint quarter = (step + n) * SUBGROUP + gl_SubgroupInvocationID, slot = min(quarter / SLOT_QUARTERS, SLOTS - 1);
+            QuarterInput v = quarter_input(FORMAT, h, slot, quarter % SLOT_QUARTERS);
+            take_item(items, n, FORMAT, weights[n], v, quarter % SLOT_QUARTERS);
+        }
+        // The groups of all slots are numbered on end.
+        uint own = own_item(AHEAD), group = ((step + own) * SUBGROUP + gl_SubgroupInvocationID) / 4;
+        float value = item_value(items, AHEAD, FORMAT, load_scale(h, min(group / GROUPS, SLOTS - 1), group % GROUPS));
+        if (own < AHEAD && group < SLOTS * GROUPS) values[gl_SubgroupID * SLOTS * GROUPS + group] = value;
+    }
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+    precise float sum;
+    for (uint slot = 0; slot < SLOTS; slot++) {
+        uint first = (gl_SubgroupID * SLOTS + slot) * GROUPS;
+        precise float product = values[first];
+        for (uint group = 1; group < GROUPS; group++) product = product + values[first + group];
+        precise float share = uintBitsToFloat(load_uniform_u32(shares, slot * 4)) * product;
+        sum = slot == 0 ? share : sum + share;
+    }
+    sum = before + sum;
+    if (real && subgroupElect()) store_f32(y, row * 4, sum);
 }
 
 void main() {
     bool live = step_is_live(push.state);
     uint row = flat_subgroup();
-    if (row >= push.rows) return;
     uint64_t ids = own_copy(push.ids, push.stride), shares = own_copy(push.weights, push.stride);
     uint64_t h = own_copy(push.h, push.stride), y = own_copy(push.y, push.stride);
+    if (ACT == ACT_Q14) {
+        rounded_row(live, row, ids, shares, h, y);
+        return;
+    }
+    if (row >= push.rows || !live) return;
     float before = load_f32(y, row * 4);
     uint bytes = row_bytes(FORMAT, COLUMNS);
     float sum = 0.0;
-    if (ACT != ACT_F32) {
-        uint experts[SLOTS];
-        float weights[SLOTS];
-        [[unroll]] for (uint slot = 0; slot < SLOTS; slot++) {
-            experts[slot] = load_uniform_u32(ids, slot * 4);
-            weights[slot] = uintBitsToFloat(load_uniform_u32(shares, slot * 4));
-        }
-        Raw raw[AHEAD];
-        LOAD_WEIGHTS(0)
-        if (!live) return;
-        [[unroll]] for (uint at = 0; at < CHUNKS * SLOTS; at += AHEAD * SUBGROUP) {
-            if (at > 0) LOAD_WEIGHTS(at)
-            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
-                uint first = at + n * SUBGROUP, item = first + gl_SubgroupInvocationID;
-                if (inside(first, CHUNKS * SLOTS)) {
-                    uint slot = item / CHUNKS, chunk = item % CHUNKS;
-                    float weight;
-                    OF_SLOT(weight, weights, first, item)
-                    Operand operand = Operand(h + uint64_t(slot * act_bytes(ACT, COLUMNS)), 0, 1.0);
-                    float product = quantised_dot(FORMAT, unpack(FORMAT, raw[n], chunk), chunk_input(operand, FORMAT, chunk));
-                    sum += weight * product;
-                }
-            }
-        }
-    } else {
-        if (!live) return;
-        for (uint slot = 0; slot < SLOTS; slot++) {
-            uint64_t weights = push.down + uint64_t((load_u32(ids, slot * 4) * push.rows + row) * bytes);
-            Operand operand = Operand(h + uint64_t(slot * act_bytes(ACT, COLUMNS)), 0, 1.0);
-            sum += load_f32(shares, slot * 4) * row_dot(FORMAT, weights, operand, gl_SubgroupInvocationID, SUBGROUP);
-        }
+    for (uint slot = 0; slot < SLOTS; slot++) {
+        uint64_t weights = push.down + uint64_t((load_u32(ids, slot * 4) * push.rows + row) * bytes);
+        Operand operand = Operand(h + uint64_t(slot * COLUMNS * 4u), 0, 1.0);
+        sum += load_f32(shares, slot * 4) * row_dot(FORMAT, weights, operand, gl_SubgroupInvocationID, SUBGROUP);
     }
     sum = subgroupAdd(sum);
     if (subgroupElect()) store_f32(y, row * 4, before + sum);

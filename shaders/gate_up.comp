@@ -1,5 +1,5 @@
 // The first half of a SwiGLU feed-forward layer: y = silu(G x) * (U x), for each chosen expert, or for a dense layer. A workgroup computes
-// one run of 16 elements of one slot, so that it can store them in the form that the second half wants.
+// 16 elements of one slot.
 // (Shazeer: GLU Variants Improve Transformer, 2020.)
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -13,13 +13,15 @@
 
 layout(constant_id = 2) const uint ACT = 0;
 layout(constant_id = 3) const uint COLUMNS = 32;
-layout(constant_id = 4) const uint NORM = 0;    // 1: x is the residual stream and is normalised first
-layout(constant_id = 5) const uint OUT = 0;     // the form of y
-layout(constant_id = 6) const uint EXPERTS = 0; // their number: slot s uses the matrices of the expert of rank s; 0: there is one slot and one pair
-layout(constant_id = 7) const uint GATE_FORMAT = 0;
-layout(constant_id = 8) const uint UP_FORMAT = 0;
-layout(constant_id = 9) const uint AHEAD = 1;   // chunks of each row that a lane loads before it uses the first
-layout(constant_id = 10) const uint WEIGHTING = 0;
+layout(constant_id = 4) const uint SOURCE = 0;
+layout(constant_id = 5) const uint EXPERTS = 0; // their number: slot s uses the matrices of the expert of rank s; 0: there is one slot and one pair
+layout(constant_id = 6) const uint GATE_FORMAT = 0;
+layout(constant_id = 7) const uint UP_FORMAT = 0;
+layout(constant_id = 8) const uint AHEAD = 1;   // quarters of each row that a lane loads before it uses the first: 2 * AHEAD * ROWS is at most 4
+layout(constant_id = 9) const uint WEIGHTING = 0;
+#define VECTORS 1
+#include "include/operand.glsl"
+#include "include/quarters.glsl"
 #include "include/products.glsl"
 #include "include/order.glsl"
 #include "include/choice.glsl"
@@ -32,30 +34,82 @@ layout(push_constant, scalar) uniform Push {
     uint64_t ids;     // [slots] u32, written where there are experts
     uint64_t weights; // [slots] f32, likewise
     uint64_t x;       // [COLUMNS]
-    uint64_t norm;    // [COLUMNS] f32, read where NORM is 1
-    uint64_t y;       // [slots, rows] in form OUT
+    uint64_t norm;    // [COLUMNS] f32, read where SOURCE is NORMALISED
+    uint64_t y;       // [slots, rows] f32
     uint rows;        // a multiple of 16
     uint slots;       // chosen experts, at most MAX_USED
     float epsilon;
     uint stride;      // bytes from one token's logits, ids, weights, x and y to the next one's
 } push;
 
-const uint CHUNKS = COLUMNS / 32;
-const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP; // at most 16
-const uint ROWS = RUN / SUBGROUPS;
+const uint SUBGROUP_ROWS = RUN / SUBGROUPS; // of each matrix, by one subgroup
+const uint SIDE_BY_SIDE = LANE_ROWS < SUBGROUP_ROWS ? LANE_ROWS : SUBGROUP_ROWS;
+const uint ROWS = SUBGROUP_ROWS / SIDE_BY_SIDE; // of a lane
 
-shared vec4 results[RUN / 4];
+shared float values[ACT == ACT_Q14 ? 2 * RUN * (GROUPS + 1) : 1]; // [matrix, row, group]; what is between spreads rows over memory banks
+shared float products[ACT == ACT_Q14 ? 1 : 2 * RUN];              // [matrix, row]
 
-#define LOAD_WEIGHTS(at) { \
-    [[unroll]] for (uint n = 0; n < AHEAD; n++) { \
-        uint first_chunk = (at) + n * SUBGROUP, chunk = first_chunk + gl_SubgroupInvocationID; \
-        if (inside(first_chunk, CHUNKS)) { \
-            [[unroll]] for (uint r = 0; r < ROWS; r++) { \
-                gate_raw[n * ROWS + r] = load_raw(GATE_FORMAT, gate + uint64_t(r * gate_row_bytes), COLUMNS, chunk); \
-                up_raw[n * ROWS + r] = load_raw(UP_FORMAT, up + uint64_t(r * up_row_bytes), COLUMNS, chunk); \
-            } \
-        } \
-    } \
+// Rows of each matrix that a lane takes at a time.
+const uint PAIRS = ROWS < 2 ? ROWS : 2;
+
+uint value_place(uint matrix, uint row, uint group) { return (matrix * RUN + row) * (GROUPS + 1) + group; }
+
+// Products with activations of 14 bits: of the subgroup's rows of `gate` and `up`, the values of their groups.
+void rounded_products(uint64_t gate, uint64_t up, uint64_t x) {
+    uint gate_bytes = row_bytes(GATE_FORMAT, COLUMNS), up_bytes = row_bytes(UP_FORMAT, COLUMNS);
+    uint first_row = min(lane_row(), SIDE_BY_SIDE - 1) * ROWS;
+    gate += uint64_t(first_row * gate_bytes);
+    up += uint64_t(first_row * up_bytes);
+    for (uint row = 0; row < ROWS; row += PAIRS) {
+        for (uint step = 0; step < STEPS; step += AHEAD) {
+            Quarter weights[AHEAD * PAIRS * 2]; // [step, row, matrix]
+            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+                uint quarter = (step + n) * ROW_LANES + row_lane();
+                [[unroll]] for (uint r = 0; r < PAIRS; r++) {
+                    weights[(n * PAIRS + r) * 2] = load_quarter(GATE_FORMAT, gate + uint64_t((row + r) * gate_bytes), COLUMNS, quarter);
+                    weights[(n * PAIRS + r) * 2 + 1] = load_quarter(UP_FORMAT, up + uint64_t((row + r) * up_bytes), COLUMNS, quarter);
+                }
+            }
+            Items items;
+            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+                uint quarter = (step + n) * ROW_LANES + row_lane();
+                QuarterInput v = quarter_input(GATE_FORMAT, x, 0, quarter);
+                [[unroll]] for (uint r = 0; r < PAIRS; r++) take_item(items, (n * PAIRS + r) * 2, GATE_FORMAT, weights[(n * PAIRS + r) * 2], v, quarter);
+                if (UP_FORMAT != GATE_FORMAT) v = quarter_input(UP_FORMAT, x, 0, quarter);
+                [[unroll]] for (uint r = 0; r < PAIRS; r++) take_item(items, (n * PAIRS + r) * 2 + 1, UP_FORMAT, weights[(n * PAIRS + r) * 2 + 1], v, quarter);
+            }
+            const uint count = AHEAD * PAIRS * 2;
+            uint own = own_item(count), group = ((step + own / (2 * PAIRS)) * ROW_LANES + row_lane()) / 4;
+            float scale = load_scale(x, 0, min(group, GROUPS - 1));
+            float value = item_value(items, count, GATE_FORMAT, scale);
+            if (UP_FORMAT != GATE_FORMAT) {
+                float of_up = item_value(items, count, UP_FORMAT, scale);
+                value = own % 2 == 1 ? of_up : value;
+            }
+            uint own_row = lane_row() * ROWS + row + own / 2 % PAIRS;
+            if (own < count && group < GROUPS && own_row < SUBGROUP_ROWS) values[value_place(own % 2, gl_SubgroupID * SUBGROUP_ROWS + own_row, group)] = value;
+        }
+    }
+}
+
+float rounded_product(uint matrix, uint row) {
+    precise float sum = values[value_place(matrix, row, 0)];
+    for (uint group = 1; group < GROUPS; group++) sum = sum + values[value_place(matrix, row, group)];
+    return sum;
+}
+
+// Products with f32 activations.
+void float_products(uint64_t gate, uint64_t up, Operand operand) {
+    uint gate_bytes = row_bytes(GATE_FORMAT, COLUMNS), up_bytes = row_bytes(UP_FORMAT, COLUMNS);
+    for (uint r = 0; r < SUBGROUP_ROWS; r++) {
+        uint row = gl_SubgroupID * SUBGROUP_ROWS + r;
+        float gate_sum = subgroupAdd(row_dot(GATE_FORMAT, gate + uint64_t(r * gate_bytes), operand, gl_SubgroupInvocationID, SUBGROUP));
+        float up_sum = subgroupAdd(row_dot(UP_FORMAT, up + uint64_t(r * up_bytes), operand, gl_SubgroupInvocationID, SUBGROUP));
+        if (subgroupElect()) {
+            products[row] = gate_sum;
+            products[RUN + row] = up_sum;
+        }
+    }
 }
 
 void main() {
@@ -64,62 +118,35 @@ void main() {
     uint slot = flat_workgroup() / runs, run = flat_workgroup() % runs;
     if (slot >= push.slots) return;
     uint64_t x = own_copy(push.x, push.stride);
-    Operand operand;
-    uint64_t matrix_row = uint64_t(run * RUN + gl_SubgroupID * ROWS);
+    load_operand(x, push.norm, 0);
+    uint64_t matrix_row = uint64_t(run * RUN + gl_SubgroupID * SUBGROUP_ROWS);
     if (EXPERTS > 0) {
         choose_experts(own_copy(push.logits, push.stride), push.slots);
         matrix_row += uint64_t(chosen_ids[slot]) * uint64_t(push.rows);
     }
-    uint gate_row_bytes = row_bytes(GATE_FORMAT, COLUMNS), up_row_bytes = row_bytes(UP_FORMAT, COLUMNS);
-    uint64_t gate = push.gate + matrix_row * uint64_t(gate_row_bytes);
-    uint64_t up = push.up + matrix_row * uint64_t(up_row_bytes);
-    float gates[ROWS], ups[ROWS];
-    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        gates[r] = 0.0;
-        ups[r] = 0.0;
-    }
-    if (ACT != ACT_F32) {
-        load_operand(x, push.norm);
-        Raw gate_raw[AHEAD * ROWS], up_raw[AHEAD * ROWS];
-        LOAD_WEIGHTS(0)
-        if (!live) return;
-        operand = prepare_operand(x, push.norm, push.epsilon);
-        [[unroll]] for (uint at = 0; at < CHUNKS; at += AHEAD * SUBGROUP) {
-            if (at > 0) LOAD_WEIGHTS(at)
-            [[unroll]] for (uint n = 0; n < AHEAD; n++) {
-                uint first_chunk = at + n * SUBGROUP, chunk = first_chunk + gl_SubgroupInvocationID;
-                if (inside(first_chunk, CHUNKS)) {
-                    ChunkInput input_x = chunk_input(operand, GATE_FORMAT, chunk);
-                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                        gates[r] += quantised_dot(GATE_FORMAT, unpack(GATE_FORMAT, gate_raw[n * ROWS + r], chunk), input_x);
-                    }
-                    if (UP_FORMAT != GATE_FORMAT) input_x = chunk_input(operand, UP_FORMAT, chunk);
-                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                        ups[r] += quantised_dot(UP_FORMAT, unpack(UP_FORMAT, up_raw[n * ROWS + r], chunk), input_x);
-                    }
-                }
-            }
+    if (!live) return;
+    uint64_t gate = push.gate + matrix_row * uint64_t(row_bytes(GATE_FORMAT, COLUMNS));
+    uint64_t up = push.up + matrix_row * uint64_t(row_bytes(UP_FORMAT, COLUMNS));
+    if (ACT == ACT_Q14) {
+        if (SOURCE != ROUNDED) {
+            stage(push.epsilon);
+            barrier();
         }
+        rounded_products(gate, up, x);
     } else {
-        if (!live) return;
-        operand = prepare_operand(x, push.norm, push.epsilon);
-        [[unroll]] for (uint r = 0; r < ROWS; r++) {
-            gates[r] = row_dot(GATE_FORMAT, gate + uint64_t(r * gate_row_bytes), operand, gl_SubgroupInvocationID, SUBGROUP);
-            ups[r] = row_dot(UP_FORMAT, up + uint64_t(r * up_row_bytes), operand, gl_SubgroupInvocationID, SUBGROUP);
-        }
-    }
-    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        float gate_sum = subgroupAdd(gates[r]), up_sum = subgroupAdd(ups[r]);
-        uint element = gl_SubgroupID * ROWS + r;
-        if (subgroupElect()) results[element / 4][element % 4] = gate_sum / (1.0 + exp(-gate_sum)) * up_sum;
+        float_products(gate, up, prepare_operand(x, push.norm, push.epsilon));
     }
     barrier();
     // The second half of the layer wants the choice, too.
     if (EXPERTS > 0 && flat_workgroup() == 0) {
         store_choice(own_copy(push.ids, push.stride), own_copy(push.weights, push.stride), push.slots);
     }
-    if (lane_index() < RUN / 4) {
-        uint64_t y = own_copy(push.y, push.stride) + uint64_t(slot * act_bytes(OUT, push.rows));
-        store_act(OUT, y, push.rows, run * (RUN / 4) + lane_index(), results[lane_index()]);
+    for (uint row = thread_index(); row < RUN; row += gl_WorkGroupSize.x) {
+        float gate_sum = ACT == ACT_Q14 ? rounded_product(0, row) : products[row];
+        float up_sum = ACT == ACT_Q14 ? rounded_product(1, row) : products[RUN + row];
+        precise float denominator = 1.0 + exp(-gate_sum);
+        precise float silu = gate_sum / denominator;
+        precise float product = silu * up_sum;
+        store_f32(own_copy(push.y, push.stride), (slot * push.rows + run * RUN + row) * 4u, product);
     }
 }

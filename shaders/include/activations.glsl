@@ -1,70 +1,123 @@
-// Activations as the matrix products take them: plain f32, or integers with a scale for each run of 16.
+// Activations: f32, or rounded to integers of 14 bits as docs/arithmetic.md defines them. The Rust twin of the latter is `reference::Q14`.
 //
-// A quantised vector of n elements is n signed bytes (Q8), or the high and then the low bytes of n integers (Q16: 256 * high + low, both
-// signed), followed by n / 16 pairs (scale, sum): element i is scale * q[i], and the sum is that of the run's elements as they are after
-// rounding, for the formats that have an offset. The Rust twin is `reference::Quantised`.
+// A row is cut into groups of 256 elements, which share a scale; the last is filled up with zeros. A subgroup rounds a group: each lane has
+// LANE_PARTS parts of four elements, parts `lane`, `lane + SUBGROUP` and so on, of the 64 of the group.
+//
+// A rounded row with g groups is stored as
+//   high   [g * 16 runs] of 16 signed bytes: an integer is q = 128 * high + low
+//   low    [g * 16 runs] of 16 signed bytes
+//   sums   [g * 16] i32: of the integers of each run
+//   scales [g] f32, padded to 16 bytes.
+// Products read a quarter of a group, four runs, by one lane. So that neighbouring lanes read neighbouring words, run r of the high and of the
+// low bytes stands at `place(g, r)`: the first runs of all quarters, then the second ones, and so on.
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_control_flow_attributes : require
 
-const uint ACT_F32 = 0, ACT_Q8 = 1, ACT_Q16 = 2;
+const uint ACT_F32 = 0, ACT_Q14 = 1; // what matrix products compute with
 const uint RUN = 16;
+const uint LANE_PARTS = 64 / SUBGROUP;
 
-// Where the scales of a quantised vector of `n` elements begin.
-uint act_scales(uint form, uint n) { return form == ACT_Q16 ? 2 * n : n; }
-// Bytes of a vector of `n` elements.
-uint act_bytes(uint form, uint n) { return form == ACT_F32 ? n * 4 : act_scales(form, n) + n / 2; }
+// OpSDotKHR on words of four signed bytes.
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450)
+int dot4(int a, int b, spirv_literal int packed_4x8);
 
-struct QuantisedRun {
-    uvec4 high;
-    uvec4 low;  // of Q16
-    vec2 scale; // and sum
+uint group_count(uint n) { return (n + 255u) / 256u; }
+uint place(uint groups, uint run) { return (run % 4u) * groups * 4u + run / 4u; }
+uint low_bytes(uint groups) { return groups * 256u; }
+uint run_sums(uint groups) { return groups * 512u; }
+uint group_scales(uint groups) { return groups * 576u; }
+uint rounded_bytes(uint groups) { return groups * 576u + pad16(groups * 4u); }
+
+// How a group is rounded.
+struct Rounding {
+    float scale;
+    float inverse; // of the scale
+    bool usable;   // else all integers are 0
 };
 
-QuantisedRun load_act_run(uint form, uint64_t x, uint n, uint run) {
-    QuantisedRun value;
-    value.high = load_uvec4(x, run * 16u);
-    value.low = form == ACT_Q16 ? load_uvec4(x, n + run * 16u) : uvec4(0);
-    value.scale = uintBitsToFloat(load_uvec2(x, act_scales(form, n) + run * 8u));
-    return value;
+// 1 / x by an estimate and four steps of Newton's method; a division may differ from one device to another.
+float reciprocal(float x) {
+    precise float y = uintBitsToFloat(0x7ef311c7u - floatBitsToUint(x));
+    for (uint i = 0; i < 4; i++) {
+        precise float product = x * y;
+        precise float rest = 2.0 - product;
+        y = y * rest;
+    }
+    return y;
 }
 
-uint packed_bytes(ivec4 q) {
-    return (uint(q.x) & 0xffu) | ((uint(q.y) & 0xffu) << 8) | ((uint(q.z) & 0xffu) << 16) | (uint(q.w) << 24);
+// `highest` has the bits of the group's largest magnitude: as integers, magnitudes compare with NaN above infinity.
+Rounding rounding(uint highest) {
+    float largest = uintBitsToFloat(highest);
+    bool finite = highest < 0x7f800000u, usable = finite && highest >= 0x1f800000u; // 2^-64
+    precise float scale = largest * uintBitsToFloat(0x39000400u);                   // 1 / 8191
+    return Rounding(finite ? (usable ? scale : 0.0) : largest, reciprocal(usable ? scale : 1.0), usable);
 }
 
-// A quarter of a run, with the scale and sum of the whole.
-struct QuantisedPart {
+// The bits of the largest magnitude of a group.
+uint group_highest(vec4 parts[LANE_PARTS]) {
+    uint highest = 0u;
+    [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) {
+        uvec4 bits = floatBitsToUint(parts[n]) & 0x7fffffffu;
+        highest = max(highest, max(max(bits.x, bits.y), max(bits.z, bits.w)));
+    }
+    return subgroupMax(highest);
+}
+
+// The sum of a group in the order of docs/arithmetic.md, from the sums of its parts: part i and part i + 32 are joined, then i and i + 16, down
+// to neighbours. All lanes get it.
+float group_sum(float parts[LANE_PARTS]) {
+    [[unroll]] for (uint apart = LANE_PARTS / 2; apart > 0; apart /= 2) {
+        [[unroll]] for (uint n = 0; n < apart; n++) {
+            precise float joined = parts[n] + parts[n + apart];
+            parts[n] = joined;
+        }
+    }
+    precise float sum = parts[0];
+    for (uint apart = SUBGROUP / 2; apart > 0; apart /= 2) sum = sum + subgroupShuffleXor(sum, apart);
+    return sum;
+}
+float part_squares(vec4 x) {
+    precise vec4 square = x * x;
+    precise float sum = square.x + square.y;
+    sum = sum + square.z;
+    sum = sum + square.w;
+    return sum;
+}
+
+// Four rounded elements, and the sum of the sixteen of their run, of which four neighbouring lanes have parts.
+struct RoundedPart {
     uint high;
     uint low;
-    vec2 scale;
+    int sum;
 };
-
-// Rounds the sixteen values of four neighbouring lanes to the nearest multiple of their largest magnitude / 127 (Q8) or 32,512 (Q16), ties to
-// even. A value that is not finite makes the scale so; magnitudes below 1e-30 become 0.
-QuantisedPart quantise(uint form, vec4 v) {
-    float levels = form == ACT_Q16 ? 32512.0 : 127.0;
-    uvec4 bits = floatBitsToUint(v) & 0x7fffffffu;
-    uint highest = max(max(bits.x, bits.y), max(bits.z, bits.w)); // of non-negative floats, as integers: NaN is above infinity
-    highest = max(highest, subgroupShuffleXor(highest, 1));
-    highest = max(highest, subgroupShuffleXor(highest, 2));
-    float largest = uintBitsToFloat(highest);
-    bool usable = largest >= 1e-30 && highest < 0x7f800000u;
-    float inverse = usable ? levels / largest : 0.0;
-    ivec4 q = usable ? ivec4(roundEven(v * inverse)) : ivec4(0);
-    ivec4 high = form == ACT_Q16 ? (q + 128) >> 8 : q;
-    int sum = q.x + q.y + q.z + q.w;
-    sum += subgroupShuffleXor(sum, 1);
-    sum += subgroupShuffleXor(sum, 2);
-    float scale = usable || highest >= 0x7f800000u ? largest / levels : 0.0;
-    return QuantisedPart(packed_bytes(high), packed_bytes(q - (high << 8)), vec2(scale, scale * float(sum)));
+RoundedPart round_part(vec4 v, Rounding by) {
+    // The integer plus 64 * 129 stands in the last 14 bits of this sum, whose unit in the last place is 1: rounded to the nearest, ties to even.
+    precise vec4 scaled = v * by.inverse;
+    precise vec4 shifted = scaled + (12582912.0 + 8256.0);
+    uvec4 q = by.usable ? floatBitsToUint(shifted) : uvec4(8256u);
+    uvec2 pairs = (q.xy & 0xffffu) | (q.zw << 16);
+    uvec2 high = (pairs >> 7) & 0x00ff00ffu, low = pairs & 0x007f007fu;
+    // Bytes that are 64 too large become signed ones.
+    RoundedPart part;
+    part.high = ((high.x | (high.y << 8)) + 0x40404040u) ^ 0x80808080u;
+    part.low = ((low.x | (low.y << 8)) + 0x40404040u) ^ 0x80808080u;
+    part.sum = 128 * dot4(int(part.high), 0x01010101, 0) + dot4(int(part.low), 0x01010101, 0);
+    part.sum += subgroupShuffleXor(part.sum, 1);
+    part.sum += subgroupShuffleXor(part.sum, 2);
+    return part;
 }
 
-// Four values of a vector of `n`, elements [4 * part, 4 * part + 4), in the given form. Four neighbouring lanes store the parts of a run.
-void store_act(uint form, uint64_t y, uint n, uint part, vec4 v) {
-    if (form == ACT_F32) {
-        store_vec4(y, part * 16u, v);
-        return;
+// Stores group `group` of a rounded row of `groups` groups. The whole subgroup takes part.
+void store_rounded(uint64_t y, uint groups, uint group, vec4 parts[LANE_PARTS]) {
+    Rounding by = rounding(group_highest(parts));
+    [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) {
+        RoundedPart part = round_part(parts[n], by);
+        uint at = group * 64u + n * SUBGROUP + gl_SubgroupInvocationID, run = at / 4u;
+        uint offset = place(groups, run) * 16u + at % 4u * 4u;
+        store_u32(y, offset, part.high);
+        store_u32(y, low_bytes(groups) + offset, part.low);
+        if (at % 4u == 0u) store_u32(y, run_sums(groups) + run * 4u, uint(part.sum));
     }
-    QuantisedPart quantised = quantise(form, v);
-    store_u32(y, part * 4u, quantised.high);
-    if (form == ACT_Q16) store_u32(y, n + part * 4u, quantised.low);
-    if (part % 4u == 0u) store_uvec2(y, act_scales(form, n) + part * 2u, floatBitsToUint(quantised.scale));
+    if (gl_SubgroupInvocationID == 0) store_f32(y, group_scales(groups) + group * 4u, by.scale);
 }

@@ -16,7 +16,6 @@ bool has_offset(uint format) {
 // Formats whose chunks pair the runs of two sub-blocks that share their bytes.
 bool has_k_pairs(uint format) { return format == Q2_K || format == Q3_K || format == Q4_K || format == Q5_K || format == Q6_K; }
 
-uint pad16(uint bytes) { return (bytes + 15u) & ~15u; }
 
 // Bytes of a row of `columns` elements: `Format::device_row_bytes`.
 uint row_bytes(uint format, uint columns) {
@@ -168,18 +167,23 @@ const uvec4 IQ4_TABLE = uvec4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u
 // Twice the values of E2M1 (OCP Microscaling formats): 0 1 2 3, 4 6 8 12, and their negatives.
 const uvec4 MXFP4_TABLE = uvec4(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
 
-// Effective scales and (negative) offsets of groups 2 * pair and 2 * pair + 1 of a Q4_K or Q5_K block, from its head: two halves, then
+// The scales (x, y) and minimums (z, w) of sub-blocks 2 * pair and 2 * pair + 1 of a Q4_K or Q5_K block, from its head: two halves, then
 // eight 6-bit scales and eight 6-bit minimums in 12 bytes. The first four of each are whole bytes; the last four have their low nibbles in the
 // last four bytes and their high bits on top of the first four.
-vec4 k_scales_offsets(uvec4 head, uint pair) {
+uvec4 k_integers(uvec4 head, uint pair) {
     uint shift = 16u * (pair & 1u);
     uint scales = head.y >> shift, minimums = head.z >> shift, low = head.w >> shift;
     bool last = pair >= 2u;
     scales = last ? (low & 0x0f0fu) | ((scales >> 2) & 0x3030u) : scales & 0x3f3fu;
     minimums = last ? ((low >> 4) & 0x0f0fu) | ((minimums >> 2) & 0x3030u) : minimums & 0x3f3fu;
+    return uvec4(scales & 0xffu, scales >> 8 & 0xffu, minimums & 0xffu, minimums >> 8 & 0xffu);
+}
+// Effective scales and (negative) offsets of groups 2 * pair and 2 * pair + 1 of a Q4_K or Q5_K block, from its head.
+vec4 k_scales_offsets(uvec4 head, uint pair) {
+    uvec4 integers = k_integers(head, pair);
     vec2 of_block = half_pair(head.x);
-    precise vec2 scale = of_block.x * vec2(scales & 0xffu, scales >> 8);
-    precise vec2 offset = of_block.y * vec2(minimums & 0xffu, minimums >> 8);
+    precise vec2 scale = of_block.x * vec2(integers.xy);
+    precise vec2 offset = of_block.y * vec2(integers.zw);
     return vec4(scale.x, -offset.x, scale.y, -offset.y);
 }
 // Run r of a Q2_K block: 4-bit scale and minimum.
@@ -197,6 +201,58 @@ vec2 q3_scale(Raw raw, uint r) {
     precise float scale = half_value(raw.head.w) * (float((low & 15u) | ((high & 3u) << 4)) - 32.0);
     return vec2(scale, 0.0);
 }
+int q3_integer(Raw raw, uint r) {
+    uint low = ((r & 4u) != 0u ? raw.head.y : raw.head.x) >> (8u * (r & 3u) + 4u * (r >> 3));
+    uint high = raw.head.z >> (8u * (r & 3u) + 2u * (r >> 2));
+    return int((low & 15u) | ((high & 3u) << 4)) - 32;
+}
+
+// Formats with a scale for 256 elements and small integers for their sub-blocks; the other quantised ones have a scale for 32.
+bool has_sub_blocks(uint format) { return has_k_pairs(format) || format == IQ4_XS; }
+bool has_minimums(uint format) { return format == Q2_K || format == Q4_K || format == Q5_K; }
+// Those of them whose sums over a group need more than 32 bits.
+bool has_apart_planes(uint format) { return format == Q5_K || format == Q6_K || format == IQ4_XS; }
+
+// The integer scales and minimums of a chunk's two runs, in formats that have sub-blocks.
+struct IntegerScales {
+    ivec2 scale;
+    ivec2 minimum;
+};
+IntegerScales integer_scales(uint format, Raw raw, uint chunk) {
+    uint c = chunk & 7u;
+    switch (format) {
+    case Q4_K: case Q5_K: {
+        ivec4 integers = ivec4(k_integers(raw.head, c >> 1));
+        return IntegerScales(integers.xy, integers.zw);
+    }
+    case Q6_K:
+        return IntegerScales(ivec2(signed_byte(raw.head.x, c & 3u), signed_byte(raw.head.y, c & 3u)), ivec2(0));
+    case Q2_K: {
+        uint run = chunk_runs(format, c).x;
+        uint a = (raw.more[run >> 2] >> (8u * (run & 3u))) & 0xffu;
+        uint b = (raw.more[(run + 2u) >> 2] >> (8u * ((run + 2u) & 3u))) & 0xffu;
+        return IntegerScales(ivec2(a & 15u, b & 15u), ivec2(a >> 4, b >> 4));
+    }
+    case Q3_K: {
+        uint run = chunk_runs(format, c).x;
+        return IntegerScales(ivec2(q3_integer(raw, run), q3_integer(raw, run + 2u)), ivec2(0));
+    }
+    default: { // IQ4_XS
+        int six_bits = int(((raw.head.y >> (4u * c)) & 15u) | (((raw.head.x >> (16u + 2u * c)) & 3u) << 4)) - 32;
+        return IntegerScales(ivec2(six_bits), ivec2(0));
+    }
+    }
+}
+// The word with the halves of such a block: its scale, and that of its minimums; and the halves.
+uint block_head(uint format, Raw raw) {
+    switch (format) {
+    case Q6_K: return raw.head.z;
+    case Q3_K: return raw.head.w;
+    case IQ4_XS: return raw.head.x & 0xffffu;
+    default: return raw.head.x;
+    }
+}
+vec2 block_halves(uint format, uint head) { return has_minimums(format) ? half_pair(head) : vec2(half_value(head), 0.0); }
 
 Chunk unpack(uint format, Raw raw, uint chunk) {
     Chunk k;
@@ -317,10 +373,19 @@ vec4 load_floats(uint format, uint64_t row, uint part) {
     return uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
 }
 
+// The exponent of an MXFP4 block's scale, a power of two that may be subnormal.
+int mxfp4_exponent(float scale) {
+    uint bits = floatBitsToUint(scale);
+    return (bits >= 0x00800000u ? int(bits >> 23) : int(bits >> 22) - 1) - 127;
+}
+// 2^exponent as two factors that are normal, since a device may flush the power itself.
+vec2 power_factors(int exponent) {
+    int first = exponent >> 1;
+    return uintBitsToFloat(uvec2(first + 127, exponent - first + 127) << 23);
+}
 // k times the scale of an MXFP4 block, by integer operations: its exponent can make the product subnormal, which a device may flush.
 float mxfp4_value(int k, float scale) {
-    uint bits = floatBitsToUint(scale);
-    int exponent = bits >= 0x00800000u ? int(bits >> 23) : int(bits >> 22) - 1; // of 2^(exponent - 127)
+    int exponent = mxfp4_exponent(scale) + 127; // of 2^(exponent - 127)
     uint magnitude = floatBitsToUint(float(abs(k)));
     int field = int(magnitude >> 23) + exponent - 127;
     uint value = magnitude + (uint(exponent - 127) << 23);

@@ -16,6 +16,9 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer UVec2Ref { u
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer UVec4Ref { uvec4 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Vec4Ref { vec4 v; };
 
+// Bytes up to the next multiple of 16, where wide loads begin.
+uint pad16(uint bytes) { return (bytes + 15u) & ~15u; }
+
 uint load_u16(uint64_t base, uint offset) { return uint(U16Ref(base + uint64_t(offset)).v); }
 uint load_u32(uint64_t base, uint offset) { return U32Ref(base + uint64_t(offset)).v; }
 float load_f32(uint64_t base, uint offset) { return F32Ref(base + uint64_t(offset)).v; }

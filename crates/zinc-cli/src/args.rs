@@ -308,16 +308,14 @@ impl QueueArgs {
 /// A form of activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Act {
-    Q16,
-    Q8,
+    Q14,
     F32,
 }
 
 impl From<Act> for ActFormat {
     fn from(act: Act) -> Self {
         match act {
-            Act::Q16 => Self::Q16,
-            Act::Q8 => Self::Q8,
+            Act::Q14 => Self::Q14,
             Act::F32 => Self::F32,
         }
     }
@@ -334,8 +332,8 @@ pub(crate) struct DeviceArgs {
     /// The device, by index or part of its name as `zinc devices` lists them, or `interpreter`: the CPU, op by op [-dev]
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) device: Option<Device>,
-    /// Activations that quantised weights meet: integers of 16 or 8 bits with a scale for each 16 of them, or f32
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = Act::Q16)]
+    /// Activations that quantised weights meet: integers of 14 bits with a scale for each 256 of them, or f32
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Act::Q14)]
     pub(crate) act: Act,
     /// List the devices and exit
     #[arg(long)]

@@ -8,7 +8,7 @@ use std::error::Error;
 
 use zinc_kernels::formats::repack_rows;
 use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{ActFormat, Batch, MatVec, Matrix, Product};
+use zinc_kernels::ops::{ActFormat, Batch, Input, MatVec, Matrix, Product};
 use zinc_kernels::reference::{self, HostMatrix};
 use zinc_kernels::{Format, Pipelines};
 use zinc_vk::{Buffer, Device, DevicePlan, Instance, InstanceOptions, Placement, QueueKind, RecordingBuilder, Wants};
@@ -41,9 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dispatch = MatVec {
         state: state.address(),
         products: &[Product { weights: weights_on_device, bias: None, y: product.address() }],
-        x: vector.address(),
+        x: Input::Floats(vector.address()),
         act: ActFormat::F32,
-        norm: None,
         accumulate: false,
         batch: Batch::ONE,
     }

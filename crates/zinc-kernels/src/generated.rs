@@ -3,43 +3,47 @@
 // Hashes by which `--check` tells whether this file is up to date:
 //   319994129bb245ef094deb732aec0b581108e9259a2905d4b279ddf2f3c23600 crates/zinc-kernels/spv/adjust.spv
 //   63c055c30e5dc2a13a0673bebf557c29665d93ed995ff5d8d2e33da145cb0764 crates/zinc-kernels/spv/advance.spv
-//   ca5789eef43c3342c02f985cac019aef5aa579ba2efb9218bf57dc93350b3a84 crates/zinc-kernels/spv/attention.spv
+//   85bd3172287b47e1efe7301e530e5d60eba7828660d8be984a3eb5819b81f128 crates/zinc-kernels/spv/attention.spv
 //   19979900656652b67f169e468ea83aa63b0534e6d3ac482bbf354fe0bfca87c9 crates/zinc-kernels/spv/choose.spv
 //   7cee1f4496d4a5c2ceb2943482203258d401f5c340c6ac8fa877e5cac980e543 crates/zinc-kernels/spv/dry.spv
-//   98346de980572eaf09d416e4fe8a3ad23a52a2d22b125fc17d6c8c06d1bcb522 crates/zinc-kernels/spv/expert_down.spv
-//   78600803ea9a561372a9d050dae3b16e7cc1121120939c824c6ee44dde205eb7 crates/zinc-kernels/spv/gate_up.spv
-//   16857c03b77d001e3402b841ba341bfa4605143bcc4830ec340ba609e01617d4 crates/zinc-kernels/spv/gather.spv
+//   88ba6816025f25711722d06c888c9c0a38ba592bada32a123496b84cef0bab80 crates/zinc-kernels/spv/expert_down.spv
+//   e203d648abb6ab2152edfabb5f336d25bb9f33a2fa51de9be208c52644226686 crates/zinc-kernels/spv/gate_up.spv
+//   6e365ad07855398c74136929c2f3846143e6cf1a5aa874837a29b52388f10110 crates/zinc-kernels/spv/gather.spv
 //   6666219eaffb674fb2d00d31a29a2d4b73c0c9829af470a34781beddbbeaaa78 crates/zinc-kernels/spv/logprob_shares.spv
 //   a2b742dc1548cab6e678616f63350b8bde4414d755e796c0066aa9619eeb607e crates/zinc-kernels/spv/logprobs.spv
 //   d2b9f51568c921709a9fe7804073c5a1c560bdf82d045b0c242dc6507ba15634 crates/zinc-kernels/spv/lookup.spv
-//   d0d305e4343c44497924c8ea00eaa75ab2bfe7d7b0a8aad52c1b4af4e9cf415c crates/zinc-kernels/spv/mat_vec.spv
+//   c3d4b7a6a2813ede846f73a8e0dc1702e17111891800f67c40b3a26c1e7b06fa crates/zinc-kernels/spv/mat_vec.spv
 //   fe8eb43d353b776b5c433f7c7f173859606a49d5c2d9c70cbdd4690b4e188ce8 crates/zinc-kernels/spv/propose.spv
 //   2148ddc5aa5e3495df0cdb5c2d42132c2934d09c0ec3d2808cb8a50e73051847 crates/zinc-kernels/spv/read.spv
-//   0f4a0d8565ab6ad7ec10b2936fa38d4e4adf0932286717d1449b80a13f423d84 crates/zinc-kernels/spv/router.spv
+//   c1105ae511a847e04cffb1b51f90c2fc67c33ebe60c8f1388099f4b5bc0792c4 crates/zinc-kernels/spv/round.spv
+//   46eb8578540292d65fe73a440ad5f9fe2cb7a886ae77d2d790cae76e86cb18ce crates/zinc-kernels/spv/router.spv
 //   af034f37012ff0f7935536813c1398b544283b8accc17b9d3b6a682ee28d220a crates/zinc-kernels/spv/sample.spv
 //   02c4b527421c6526a53fb36e75a9831a5e494f89684e80b86388c00d55297483 shaders/adjust.comp
 //   697263f0353d1c24c6088753aff6bf6c4af75f6a568bc512d66f4414b46245e8 shaders/advance.comp
-//   968f1c9d09acdf29fbe88c0af6ad9fc76ea4ef9ad7433914ea8e2cc419a65030 shaders/attention.comp
+//   97451020376aa59635c4c7ed6612c4156fd6bc833fc9c0d05e365e7fc3a751ec shaders/attention.comp
 //   48d3d71e5d25b2834861a8dee35ad2e8c43df27cac6197c63de75a7605d973d3 shaders/choose.comp
 //   9e3608059fe143031c971b8fb12200a6e574fd83437b1623ee391148c08394dd shaders/dry.comp
-//   7bf27b1109609db9c39654e0975a941254a640ee8d790dfeb97a7e2ac47930e4 shaders/expert_down.comp
-//   62e2944b9dd46f6fd4b9481dc896a83f5ac1345e20a040b88bbb1c8353c1c838 shaders/gate_up.comp
+//   09dc515c03b6f20f065b1308a17a7758c30e0e608f495533005875484ae37fbb shaders/expert_down.comp
+//   3d42aed76b19b7167d471b1dbc82416233d66d25acf2344ef5d5ce89a2103331 shaders/gate_up.comp
 //   25a76e5cde1d7084341ed31f967b51808bcd6c0090c9da14f7c485715c5a6aa7 shaders/gather.comp
-//   98af82ddf96162ef668807429d47cfb0bcef821065774c34df10b2a9d5dbce0d shaders/include/activations.glsl
+//   2a4b134a1ecd66e5072cac380f73a69fd120813918d5ebf6aa3b31473af6b68e shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   720c2618764f341ce161385548b63ea42f867783400a28560c003a7552943116 shaders/include/choice.glsl
 //   d7bad5d245326dec3c364525dccd4c26a161ac3c005228544fc7b4755ab93a81 shaders/include/drafts.glsl
-//   338c2fc0e5d8b436bc05efbabceaf101b18821e881eb0a6b616f1c8b0fe6b677 shaders/include/formats.glsl
+//   7718ac496e79338c499b64022bde617bfd976eff5e50ce763c7092195abb62f7 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
+//   9cec19a8e442a681686f532480c86651bc11443ab78ac09838114f4fee078b19 shaders/include/integers14.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   2081d92afbaafbde482fa93c2aeef5263a8d131bbddeb050e495c651d5597962 shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
-//   6df819e495f7e4310cf35df087d6248fb8bd6818e523472c57c94c3b79cb5237 shaders/include/memory.glsl
+//   a80f7be2617d1bfcf9ca52a2401aa91b205365d692e329a19e4dd5da7675e6db shaders/include/memory.glsl
+//   205572a5abccbc304e338ada63aa317446fa1184bb3fc559f34989660301a8f8 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
-//   71af05251dba1d4fbfa85e984f9e56d23f778b1eab94464a038ceaba3e235ec2 shaders/include/products.glsl
+//   624a7084f463ad41b1767ddb087067d8edb5010bfd172b58159e7b708f543ff8 shaders/include/products.glsl
+//   ceab58ee0afbb5940dc175656a8e5d98541ce3541d33b58c50c83684d355b596 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
 //   6e91d5c60bad09416a6fb435cec6e7c810936ba03ae84262540c96e2d8e811ba shaders/include/sampler.glsl
@@ -50,26 +54,32 @@
 //   763f51d90e78b1a7dc36a3da640f42b26e6f12b9a24a6ab942e6c2a63416c1eb shaders/logprob_shares.comp
 //   9256599e01642ed7b953a074e754a85cc1aaabb186ff7bdc7fe707b764549b6d shaders/logprobs.comp
 //   0947a8bd73126c72736f936e12376c23c4fda7853d7cc5542c3c7d0079db954b shaders/lookup.comp
-//   de7cb07d0a4de379ca4fa93dd1476e7c7c0a71b25f6e3ad89820751c0ddf5818 shaders/mat_vec.comp
+//   d62c30431601bea73bfa76dd44ca52c9187b73ac2be6a5dd8dc3af432d53f025 shaders/mat_vec.comp
 //   54bf5c44dce7d4b28dfb5325b69807b383a030e01d275a35955df1acc9918f29 shaders/propose.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
-//   e39f08f23d08528a5ed60bf7ba270dc9ffdba0c9021f8f17dbd6bfdcb2bf6d09 shaders/router.comp
+//   45aa3e8fc8399b63feb14e3e44899ad33a1095e33c335a6fa2b8e9e3601838d1 shaders/round.comp
+//   7612cdb162256698cd4ebce45ae387476708c5271ef00627937677e69c878ec8 shaders/router.comp
 //   15d14adc0efd6de42c74049d1e56d1c3c52df13768ed2aa2c12605791227d812 shaders/sample.comp
 
 use crate::kernel::KernelDef;
 
-/// Activations as the matrix products take them: plain f32, or integers with a scale for each run of 16.
+/// Activations: f32, or rounded to integers of 14 bits as docs/arithmetic.md defines them. The Rust twin of the latter is `reference::Q14`.
 ///
-/// A quantised vector of n elements is n signed bytes (Q8), or the high and then the low bytes of n integers (Q16: 256 * high + low, both
-/// signed), followed by n / 16 pairs (scale, sum): element i is scale * q\[i\], and the sum is that of the run's elements as they are after
-/// rounding, for the formats that have an offset. The Rust twin is `reference::Quantised`.
+/// A row is cut into groups of 256 elements, which share a scale; the last is filled up with zeros. A subgroup rounds a group: each lane has
+/// LANE_PARTS parts of four elements, parts `lane`, `lane + SUBGROUP` and so on, of the 64 of the group.
+///
+/// A rounded row with g groups is stored as
+/// high   \[g * 16 runs\] of 16 signed bytes: an integer is q = 128 * high + low
+/// low    \[g * 16 runs\] of 16 signed bytes
+/// sums   \[g * 16\] i32: of the integers of each run
+/// scales \[g\] f32, padded to 16 bytes.
+/// Products read a quarter of a group, four runs, by one lane. So that neighbouring lanes read neighbouring words, run r of the high and of the
+/// low bytes stands at `place(g, r)`: the first runs of all quarters, then the second ones, and so on.
 pub mod activations {
     /// `ACT_F32` in GLSL.
     pub const ACT_F32: u32 = 0;
-    /// `ACT_Q8` in GLSL.
-    pub const ACT_Q8: u32 = 1;
-    /// `ACT_Q16` in GLSL.
-    pub const ACT_Q16: u32 = 2;
+    /// `ACT_Q14` in GLSL.
+    pub const ACT_Q14: u32 = 1;
     /// `RUN` in GLSL.
     pub const RUN: u32 = 16;
 }
@@ -195,6 +205,19 @@ pub mod logprob_report {
         assert!(std::mem::offset_of!(LogprobReport, ids) == 16);
         assert!(std::mem::offset_of!(LogprobReport, logits) == 96);
     };
+}
+
+/// The vectors that a workgroup's matrix products take: VECTORS of them, of COLUMNS elements, from one of three sources.
+///
+/// Whoever includes this has the specialisation constants ACT (what products compute with), COLUMNS and SOURCE, and defines VECTORS. With
+/// ACT_Q14 the products take integers: from memory if they are rounded there, else from shared memory, where `stage` puts them.
+pub mod operand {
+    /// `FLOATS` in GLSL.
+    pub const FLOATS: u32 = 0;
+    /// `NORMALISED` in GLSL.
+    pub const NORMALISED: u32 = 1;
+    /// `ROUNDED` in GLSL.
+    pub const ROUNDED: u32 = 2;
 }
 
 /// What the kernels of the sampler chain (`dry`, `adjust`, `choose`) are told and what they hand to each other.
@@ -706,7 +729,7 @@ pub mod attention {
         pub value_cache: u64,
         /// \[groups, splits, HEADS * (HEAD_SIZE + 4)\] f32: weighted values; maxima and sums
         pub partials: u64,
-        /// \[query_heads, HEAD_SIZE\] in form OUT
+        /// \[query_heads, HEAD_SIZE\] f32, or rounded
         pub y: u64,
         /// \[groups\] u32, 0
         pub counters: u64,
@@ -923,12 +946,10 @@ pub mod dry {
 }
 
 /// The second half of an expert layer, onto the residual stream: y += sum over slots of weight\[s\] * (D\[ids\[s\]\] h\[s\]).
-/// One subgroup computes one row: its lanes share out the chunks of all slots.
+/// One subgroup computes one row: its lanes share out the quarters of all slots.
 pub mod expert_down {
     use super::KernelDef;
 
-    /// `NORM` in GLSL.
-    pub const NORM: u32 = 0;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -941,7 +962,7 @@ pub mod expert_down {
         pub ids: u64,
         /// \[SLOTS\] f32
         pub weights: u64,
-        /// \[SLOTS, COLUMNS\] in form ACT
+        /// \[SLOTS, COLUMNS\] f32, or rounded
         pub h: u64,
         /// \[rows\] f32
         pub y: u64,
@@ -978,11 +999,13 @@ pub mod expert_down {
         pub slots: u32,
         /// Constant 6, `AHEAD`.
         pub ahead: u32,
+        /// Constant 7, `SOURCE`.
+        pub source: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 7] {
+        pub fn values(self) -> [(u32, u32); 8] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -991,6 +1014,7 @@ pub mod expert_down {
                 (4, self.format),
                 (5, self.slots),
                 (6, self.ahead),
+                (7, self.source),
             ]
         }
     }
@@ -1003,7 +1027,7 @@ pub mod expert_down {
 }
 
 /// The first half of a SwiGLU feed-forward layer: y = silu(G x) * (U x), for each chosen expert, or for a dense layer. A workgroup computes
-/// one run of 16 elements of one slot, so that it can store them in the form that the second half wants.
+/// 16 elements of one slot.
 /// (Shazeer: GLU Variants Improve Transformer, 2020.)
 pub mod gate_up {
     use super::KernelDef;
@@ -1026,9 +1050,9 @@ pub mod gate_up {
         pub weights: u64,
         /// \[COLUMNS\]
         pub x: u64,
-        /// \[COLUMNS\] f32, read where NORM is 1
+        /// \[COLUMNS\] f32, read where SOURCE is NORMALISED
         pub norm: u64,
-        /// \[slots, rows\] in form OUT
+        /// \[slots, rows\] f32
         pub y: u64,
         /// a multiple of 16
         pub rows: u32,
@@ -1066,37 +1090,34 @@ pub mod gate_up {
         pub act: u32,
         /// Constant 3, `COLUMNS`.
         pub columns: u32,
-        /// Constant 4, `NORM`.
-        pub norm: u32,
-        /// Constant 5, `OUT`.
-        pub out: u32,
-        /// Constant 6, `EXPERTS`.
+        /// Constant 4, `SOURCE`.
+        pub source: u32,
+        /// Constant 5, `EXPERTS`.
         pub experts: u32,
-        /// Constant 7, `GATE_FORMAT`.
+        /// Constant 6, `GATE_FORMAT`.
         pub gate_format: u32,
-        /// Constant 8, `UP_FORMAT`.
+        /// Constant 7, `UP_FORMAT`.
         pub up_format: u32,
-        /// Constant 9, `AHEAD`.
+        /// Constant 8, `AHEAD`.
         pub ahead: u32,
-        /// Constant 10, `WEIGHTING`.
+        /// Constant 9, `WEIGHTING`.
         pub weighting: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 11] {
+        pub fn values(self) -> [(u32, u32); 10] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
                 (2, self.act),
                 (3, self.columns),
-                (4, self.norm),
-                (5, self.out),
-                (6, self.experts),
-                (7, self.gate_format),
-                (8, self.up_format),
-                (9, self.ahead),
-                (10, self.weighting),
+                (4, self.source),
+                (5, self.experts),
+                (6, self.gate_format),
+                (7, self.up_format),
+                (8, self.ahead),
+                (9, self.weighting),
             ]
         }
     }
@@ -1408,40 +1429,37 @@ pub mod mat_vec {
         pub act: u32,
         /// Constant 3, `COLUMNS`.
         pub columns: u32,
-        /// Constant 4, `NORM`.
-        pub norm: u32,
+        /// Constant 4, `SOURCE`.
+        pub source: u32,
         /// Constant 5, `ROWS`.
         pub rows: u32,
         /// Constant 6, `AHEAD`.
         pub ahead: u32,
-        /// Constant 7, `EARLY`.
-        pub early: u32,
-        /// Constant 8, `ACCUMULATE`.
+        /// Constant 7, `ACCUMULATE`.
         pub accumulate: u32,
-        /// Constant 9, `FORMAT_0`.
+        /// Constant 8, `FORMAT_0`.
         pub format_0: u32,
-        /// Constant 10, `FORMAT_1`.
+        /// Constant 9, `FORMAT_1`.
         pub format_1: u32,
-        /// Constant 11, `FORMAT_2`.
+        /// Constant 10, `FORMAT_2`.
         pub format_2: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 12] {
+        pub fn values(self) -> [(u32, u32); 11] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
                 (2, self.act),
                 (3, self.columns),
-                (4, self.norm),
+                (4, self.source),
                 (5, self.rows),
                 (6, self.ahead),
-                (7, self.early),
-                (8, self.accumulate),
-                (9, self.format_0),
-                (10, self.format_1),
-                (11, self.format_2),
+                (7, self.accumulate),
+                (8, self.format_0),
+                (9, self.format_1),
+                (10, self.format_2),
             ]
         }
     }
@@ -1551,15 +1569,63 @@ pub mod read {
         KernelDef { name: "read", spirv: include_bytes!("../spv/read.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
+/// Rounds f32 activations for matrix products whose workgroups could not keep them: they are read once here instead of by each workgroup.
+/// A subgroup rounds a group of 256 elements.
+pub mod round {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[vectors, COLUMNS\] f32
+        pub x: u64,
+        /// \[vectors, COLUMNS\] rounded
+        pub y: u64,
+        /// `vectors` in GLSL.
+        pub vectors: u32,
+        /// bytes from one token's x and y to the next one's
+        pub stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 32);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, y) == 16);
+        assert!(std::mem::offset_of!(Push, vectors) == 24);
+        assert!(std::mem::offset_of!(Push, stride) == 28);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `COLUMNS`.
+        pub columns: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 3] {
+            [(0, self.workgroup), (1, self.subgroup), (2, self.columns)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "round", spirv: include_bytes!("../spv/round.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
 /// The router of an expert layer: normalises the residual stream and multiplies it with the router's matrix.
 ///
 /// A workgroup computes one logit, in f32 whatever the form of other activations, because a rounded logit could choose another expert. On
-/// the way the normalised vector is stored in the form OUT for the experts.
+/// the way the normalised vector is stored for the experts: rounded where OUT is ACT_Q14.
 pub mod router {
     use super::KernelDef;
 
-    /// `NORM` in GLSL.
-    pub const NORM: u32 = 1;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -1572,7 +1638,7 @@ pub mod router {
         pub norm: u64,
         /// \[experts, COLUMNS\] in FORMAT, rows in planes
         pub matrix: u64,
-        /// \[COLUMNS\] in form OUT
+        /// \[COLUMNS\] f32, or rounded
         pub y: u64,
         /// \[experts\] f32
         pub logits: u64,
@@ -1675,7 +1741,7 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 16] = [
+pub static KERNELS: [&KernelDef; 17] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &attention::KERNEL,
@@ -1690,6 +1756,7 @@ pub static KERNELS: [&KernelDef; 16] = [
     &mat_vec::KERNEL,
     &propose::KERNEL,
     &read::KERNEL,
+    &round::KERNEL,
     &router::KERNEL,
     &sample::KERNEL,
 ];

@@ -2,7 +2,7 @@
 
 use crate::formats::Format;
 use crate::generated::formats as codes;
-use crate::ops::RUN;
+use crate::ops::{GROUP, RUN};
 use crate::tuning::Tuning;
 
 /// A kernel's SPIR-V and the size of its push constants.
@@ -45,10 +45,11 @@ const WIDE_WORKGROUP: u32 = 256;
 /// The most threads in a workgroup.
 const MAX_WORKGROUP: u32 = 512;
 
-/// Bytes of shared memory that a matrix product keeps of a run of its normalised operand: 16 high bytes, 16 low ones, scale and sum.
-const STAGED_RUN_BYTES: u32 = 16 + 16 + 8;
-/// Bytes of shared memory reserved for what else a matrix product shares: 4,176 are used where the first half of a dense layer normalises,
-/// for sums (3,072), the selection of experts (1,040) and a run of results (64).
+/// Bytes of shared memory that a matrix product keeps of a group of its vectors: high and low bytes, the sums of 16 runs, a scale, and a sum of
+/// squares.
+const STAGED_GROUP_BYTES: u32 = 256 + 256 + 16 * 4 + 4 + 4;
+/// Bytes of shared memory reserved for what else a matrix product shares: 4,292 are used in the first half of a dense layer, for sums (3,072),
+/// the selection of experts (1,040), results (128) and one element more of each array of the vector.
 const OTHER_SHARED_BYTES: u32 = 5 << 10;
 
 impl Target {
@@ -71,11 +72,15 @@ impl Target {
         }
     }
 
-    /// The widest vector, in elements, that a matrix product can normalise itself: the kernel keeps the quantised vector in shared memory,
-    /// 40 bytes for each run of 16 elements, beside 5 KiB for all else.
+    /// The most activations that a workgroup of a matrix product can round for itself, in whole groups: it keeps them in shared memory, with what
+    /// becomes of each group in its rows.
     #[must_use]
-    pub fn widest_norm(&self) -> u32 {
-        self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES) * RUN / STAGED_RUN_BYTES
+    pub fn widest_staged(&self) -> u32 {
+        let subgroups = |width: u32| self.workgroup_of(width) / self.subgroup;
+        let rows = (subgroups(self.tuning.product_width) * self.tuning.most_rows)
+            .max(2 * RUN + 2)
+            .max(subgroups(self.tuning.expert_down_width));
+        self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES) / (STAGED_GROUP_BYTES + 4 * rows) * GROUP
     }
 
     /// Threads in a workgroup of at most `subgroups` subgroups: a power of two of them if `subgroups` is one.
@@ -179,29 +184,48 @@ impl Format {
 mod tests {
     use super::*;
 
-    /// What a matrix product declares as shared. When one of these lines changes, so must [`Target::widest_norm`].
+    /// What a matrix product declares as shared. When one of these lines changes, so must [`Target::widest_staged`].
     #[test]
-    fn the_shaders_share_what_the_widest_norm_assumes() {
+    fn the_shaders_share_what_the_widest_staged_vector_assumes() {
         let declarations = |source: &str| -> Vec<String> {
             let lines = source.lines().filter_map(|line| line.strip_prefix("shared "));
             lines.filter_map(|line| line.split(';').next()).map(str::to_owned).collect()
         };
-        let products = include_str!("../../../shaders/include/products.glsl");
-        let staged =
-            ["uvec4 staged_high[STAGED_RUNS]", "uvec4 staged_low[STAGED_LOW_RUNS]", "vec2 staged_scale[STAGED_RUNS]"];
-        assert_eq!(declarations(products), staged);
-        assert!(products.contains("const uint RUNS = COLUMNS / RUN;"));
+        let operand = include_str!("../../../shaders/include/operand.glsl");
+        let staged = [
+            "uvec4 staged_high[STAGES * RUNS + 1]",
+            "uvec4 staged_low[STAGES * RUNS + 1]",
+            "ivec4 staged_sums[STAGES * GROUPS * 4 + 1]",
+            "float staged_scales[STAGES * GROUPS + 1]",
+            "float square_sums[GROUPS]",
+        ];
+        assert_eq!(declarations(operand), staged);
         let reduce = include_str!("../../../shaders/include/reduce.glsl");
         assert_eq!(declarations(reduce), ["float reduce_partials[256]", "vec2 reduce_pairs[256]"]);
         let choice = include_str!("../../../shaders/include/choice.glsl");
         let chosen = ["uvec4 keys[KEY_PARTS + 1]", "float chosen_logits[MAX_USED]", "uint chosen_ids[MAX_USED]"];
         assert_eq!(declarations(choice), chosen);
-        assert_eq!(declarations(include_str!("../../../shaders/gate_up.comp")), ["vec4 results[RUN / 4]"]);
+        assert_eq!(
+            declarations(include_str!("../../../shaders/mat_vec.comp")),
+            ["float values[ACT == ACT_Q14 ? WORKGROUP_ROWS * GROUPS : 1]"]
+        );
+        assert_eq!(
+            declarations(include_str!("../../../shaders/gate_up.comp")),
+            [
+                "float values[ACT == ACT_Q14 ? 2 * RUN * (GROUPS + 1) : 1]",
+                "float products[ACT == ACT_Q14 ? 1 : 2 * RUN]"
+            ]
+        );
+        assert_eq!(
+            declarations(include_str!("../../../shaders/expert_down.comp")),
+            ["float values[ACT == ACT_Q14 ? SUBGROUPS * SLOTS * GROUPS : 1]"]
+        );
         // A dense layer chooses no experts: one empty key, and room for the chosen ones all the same.
-        let others = 256 * 4 + 256 * 8 + 16 + 2 * 4 * crate::ops::MAX_USED + RUN * 4;
-        assert_eq!(others, 4_176);
+        let others = 256 * 4 + 256 * 8 + 16 + 2 * 4 * crate::ops::MAX_USED + 2 * RUN * 4 + 3 * 16 + 4;
+        assert_eq!(others, 4_292);
         assert!(others <= OTHER_SHARED_BYTES);
-        assert_eq!(Target::new(32).widest_norm(), (32 * 1_024 - 5 * 1_024) * 2 / 5);
+        assert!(Target::new(32).widest_staged() >= crate::ops::MOST_STAGED);
+        assert!(Target { tuning: Tuning::CPU, ..Target::new(8) }.widest_staged() >= crate::ops::MOST_STAGED);
     }
 
     #[test]

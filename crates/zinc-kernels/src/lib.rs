@@ -21,7 +21,7 @@
 //! - Weights keep the bits of their file. On a device the fields of a row's blocks are parted into planes, so that each lane loads 16
 //!   aligned bytes. There are exactly two decoders of each format, [`formats::decode`] and `shaders/include/formats.glsl`, equal bit for
 //!   bit.
-//! - Activations between kernels are f32, or integers of 16 or 8 bits ([`ops::ActFormat`]). Row lengths are multiples of 32.
+//! - Activations between kernels are f32, or integers of 14 bits ([`ops::ActFormat`]). Row lengths are multiples of 32.
 //! - Buffers are device addresses in push constants. Values that vary from model to model are specialisation constants, those that vary from
 //!   dispatch to dispatch push constants, and those that vary from token to token words of [`generated::state::StepState`]. Every kernel
 //!   of a step reads that state. Its `live` is the number of tokens that the step takes; a step whose `live` is 0 does nothing.

@@ -18,6 +18,7 @@ mod lookup;
 mod mat_vec;
 mod propose;
 mod read;
+mod round;
 mod router;
 mod sample;
 
@@ -38,9 +39,11 @@ pub use lookup::Lookup;
 pub use mat_vec::{MAX_PRODUCTS, MatVec, Product};
 pub use propose::Propose;
 pub use read::{READ_TILE_BYTES, Read};
+pub use round::Round;
 pub use router::Router;
 pub use sample::{CANDIDATE_BYTES, Sample, candidate_count};
 
+use crate::Target;
 use crate::formats::Format;
 
 /// How keys or values are stored in the cache.
@@ -99,37 +102,81 @@ pub struct SamplerBuffers {
     pub moments: u64,
 }
 
-/// How activations are stored between kernels, and what the matrix products compute with.
+/// What matrix products compute with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ActFormat {
-    /// IEEE binary32: exact products.
+    /// IEEE binary32, in an order of sums that is the device's.
     F32,
-    /// Signed bytes with a scale for each [`RUN`]: integer dot products with quantised weights. Cheapest, but it can tip the
-    /// choice of an expert.
-    Q8,
-    /// 16-bit integers, as two bytes each: integer dot products that are nearly as exact as f32.
+    /// Integers of 14 bits with a scale for each 256 ([`reference::Q14`](crate::reference::Q14)): exact products with quantised weights, whose
+    /// bits `docs/arithmetic.md` defines.
     #[default]
-    Q16,
+    Q14,
 }
 
 impl ActFormat {
-    /// Bytes of a vector of `n` elements, a multiple of [`RUN`].
-    #[must_use]
-    pub fn bytes(self, n: u64) -> u64 {
+    fn code(self) -> u32 {
+        use crate::generated::activations::{ACT_F32, ACT_Q14};
         match self {
-            Self::F32 => n * 4,
-            Self::Q8 => n + n / 2,
-            Self::Q16 => 2 * n + n / 2,
+            Self::F32 => ACT_F32,
+            Self::Q14 => ACT_Q14,
+        }
+    }
+}
+
+/// Rows of `columns` weights that a subgroup of so many lanes takes side by side, in products with [`ActFormat::Q14`]: lanes that a row's quarters
+/// of groups have no use for take another row. The shaders' `LANE_ROWS`.
+fn lane_rows(columns: u32, subgroup: u32) -> u32 {
+    let quarters = columns.div_ceil(GROUP) * 4;
+    (subgroup / quarters.next_power_of_two()).max(1)
+}
+
+/// Bytes of a row of `n` activations that are rounded to [`ActFormat::Q14`]: `shaders/include/activations.glsl` has the layout.
+#[must_use]
+pub fn rounded_bytes(n: u64) -> u64 {
+    let groups = n.div_ceil(u64::from(GROUP));
+    groups * (2 * u64::from(GROUP) + 4 * u64::from(GROUP / RUN)) + (4 * groups).next_multiple_of(16)
+}
+
+/// The vector that a matrix product takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Input {
+    /// `[columns]` f32. To meet [`ActFormat::Q14`], each workgroup rounds it for itself.
+    Floats(u64),
+    /// `[columns]` f32, normalised by each workgroup, and then rounded like [`Input::Floats`].
+    Normalised(u64, Norm),
+    /// [`rounded_bytes`], with [`ActFormat::Q14`] alone.
+    Rounded(u64),
+}
+
+impl Input {
+    fn source(self) -> u32 {
+        use crate::generated::operand::{FLOATS, NORMALISED, ROUNDED};
+        match self {
+            Self::Floats(_) => FLOATS,
+            Self::Normalised(..) => NORMALISED,
+            Self::Rounded(_) => ROUNDED,
         }
     }
 
-    fn code(self) -> u32 {
-        use crate::generated::activations::{ACT_F32, ACT_Q8, ACT_Q16};
+    fn address(self) -> u64 {
         match self {
-            Self::F32 => ACT_F32,
-            Self::Q8 => ACT_Q8,
-            Self::Q16 => ACT_Q16,
+            Self::Floats(address) | Self::Normalised(address, _) | Self::Rounded(address) => address,
         }
+    }
+
+    fn norm(self) -> Norm {
+        if let Self::Normalised(_, norm) = self { norm } else { Norm::NONE }
+    }
+
+    /// Panics if a workgroup cannot keep `elements` rounded elements, or the products cannot take this form of them.
+    fn check(self, act: ActFormat, elements: u32, target: &Target) {
+        let rounded = matches!(self, Self::Rounded(_));
+        assert!(act == ActFormat::Q14 || !rounded, "products with f32 activations take f32");
+        assert!(
+            rounded || act == ActFormat::F32 || elements <= target.widest_staged(),
+            "a workgroup keeps {elements} activations: {} are supported, beyond them they must be rounded before",
+            target.widest_staged()
+        );
     }
 }
 
@@ -184,8 +231,14 @@ impl Batch {
     }
 }
 
-/// Activations that share a scale.
+/// Rows of the first half of a feed-forward layer are a multiple of this.
 pub const RUN: u32 = crate::generated::activations::RUN;
+
+/// The most activations that [`MatVec`] and [`ExpertDown`] should be left to round for themselves. More are rounded by [`Round`] before.
+pub const MOST_STAGED: u32 = 8_192;
+
+/// Activations that share a scale in [`ActFormat::Q14`].
+pub const GROUP: u32 = 256;
 
 /// A matrix of weights on the device, or a stack of them, one an expert. Its rows lie in planes: see [`Format::planes`].
 #[derive(Clone, Copy, Debug)]
@@ -217,7 +270,7 @@ impl Matrix {
         self.check_columns();
         assert!(
             act == ActFormat::F32 || !self.format.is_float(),
-            "weights in {} meet f32 activations, not quantised ones",
+            "weights in {} meet f32 activations, not rounded ones",
             self.format
         );
     }

@@ -3,12 +3,12 @@
 //! A reference defines which entries are read, what is computed from them and how ties break. It does not define the order in which floats
 //! are added: a subgroup has an order of its own, so that sums of floats agree within the bound that the kernel's test states. Ids, tokens
 //! and integers compare exactly. Nothing here is tuned; it is written to be read. [`Q14`], [`quantised_product`], [`float_product`] and
-//! [`ordered_sum`] are the exception: they define every bit, by `docs/arithmetic.md`, and no kernel computes them yet.
+//! [`ordered_sum`] are the exception: they define every bit, by `docs/arithmetic.md`. The first two are what kernels compute; products with
+//! float weights and sums over a row other than a norm's are still added in other orders there.
 //!
 //! Each kernel has a file of its stem here. The other files hold what several references share, or a part of a kernel that is worth a
 //! reference of its own, such as [`select_experts`], which is a part of `gate_up`.
 
-mod activations;
 mod adjust;
 mod advance;
 mod attention;
@@ -28,16 +28,15 @@ mod mat_vec;
 mod ordered_sum;
 mod products;
 mod propose;
-mod q14;
 pub mod random;
 mod read;
 mod rms_norm;
+mod round;
 mod router;
 mod sample;
 mod select_experts;
 mod shares;
 
-pub use activations::Quantised;
 pub use adjust::{HistoryCounts, StepLimits, adjust, adjusted, window_counts};
 pub use advance::advance;
 pub use attention::{AttentionShape, attention};
@@ -55,9 +54,9 @@ pub use mat_vec::mat_vec;
 pub use ordered_sum::ordered_sum;
 pub use products::{float_product, quantised_product};
 pub use propose::propose;
-pub use q14::Q14;
 pub use read::read;
 pub use rms_norm::rms_norm;
+pub use round::Q14;
 pub use router::router;
 pub use sample::{Candidate, sample, sample_best};
 pub use select_experts::select_experts;

@@ -18,14 +18,12 @@ pub struct Tuning {
     pub product_subgroups: u32,
     /// The most rows that one subgroup takes at a time.
     pub most_rows: u32,
-    /// Chunks of weights that a lane of a matrix product loads before it uses the first.
-    pub chunks_ahead: u32,
-    /// [`Tuning::chunks_ahead`] for the second half of an expert layer, whose lanes have the chunks of several experts.
-    pub expert_chunks_ahead: u32,
+    /// Quarters of groups of weights that a lane of a matrix product loads before it uses the first: 1, 2 or 4.
+    pub quarters_ahead: u32,
+    /// [`Tuning::quarters_ahead`] for the second half of an expert layer, whose lanes have the quarters of several experts: 1 to 4.
+    pub expert_quarters_ahead: u32,
     /// Candidates that a lane of the sampler chain's last kernel takes at a time: 1 or 4.
     pub candidates_at_a_time: u32,
-    /// Whether a matrix product loads its first weights before it normalises its vector, so that the two overlap.
-    pub early_weights: bool,
     /// Whether workgroups of attention that have nothing to do read the weights of the operation that follows, so that they are in the cache.
     pub warm_cache: bool,
     /// The most query heads that one workgroup of attention takes, for long contexts: each key and value is read once for all of them. For short
@@ -41,31 +39,29 @@ impl Tuning {
         product_workgroups: 1_056,
         product_width: 8,
         gate_up_width: 8,
-        expert_down_width: 4,
+        expert_down_width: 16,
         attention_workgroups: 128,
-        product_subgroups: 2_048,
+        product_subgroups: 4_096,
         most_rows: 2,
-        chunks_ahead: 2,
-        expert_chunks_ahead: 6,
+        quarters_ahead: 4,
+        expert_quarters_ahead: 1,
         candidates_at_a_time: 4,
-        early_weights: false,
         warm_cache: true,
         attention_heads: 4,
         long_context: 4_097,
     };
     /// For drivers that run on the CPU: few workgroups, since each costs, and nothing kept over a barrier, since that goes through memory.
     pub const CPU: Self = Self {
-        product_workgroups: 64,
-        product_width: 8,
-        gate_up_width: 8,
+        product_workgroups: 32,
+        product_width: 2,
+        gate_up_width: 2,
         expert_down_width: 8,
         attention_workgroups: 4,
         product_subgroups: 16,
         most_rows: 4,
-        chunks_ahead: 1,
-        expert_chunks_ahead: 1,
+        quarters_ahead: 4,
+        expert_quarters_ahead: 4,
         candidates_at_a_time: 1,
-        early_weights: false,
         warm_cache: false,
         attention_heads: 4,
         long_context: 0,
@@ -81,9 +77,9 @@ impl Tuning {
         at_a_time
     }
 
-    /// Chunks of each of `rows` rows of `chunks` chunks that a lane loads before it uses the first.
+    /// Quarters of each of `rows` rows of `groups` groups that a lane loads before it uses the first.
     #[must_use]
-    pub fn chunks_ahead(&self, rows: u32, chunks: u32, subgroup: u32) -> u32 {
-        (self.chunks_ahead / rows).clamp(1, chunks.div_ceil(subgroup))
+    pub fn quarters_ahead(&self, rows: u32, groups: u32, subgroup: u32) -> u32 {
+        (self.quarters_ahead / rows).clamp(1, (groups * 4).div_ceil(subgroup))
     }
 }

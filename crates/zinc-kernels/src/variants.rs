@@ -7,8 +7,9 @@ use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
     ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
-    Gather, HeadNorm, Heads, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing,
-    PenaltyWindow, Product, Propose, Read, Router, Routing, Sample, SamplerBuffers, Weighting, candidate_count,
+    Gather, HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm,
+    Pairing, PenaltyWindow, Product, Propose, Read, Round, Router, Routing, Sample, SamplerBuffers, Weighting,
+    candidate_count,
 };
 
 const WIDTH: u32 = 2_048;
@@ -50,8 +51,8 @@ pub fn variants(target: &Target) -> Vec<Variant> {
         ids: 0,
         weights: 0,
     });
-    add("experts Q4_K", gate_up(EXPERT_WIDTH, routing, None).dispatch(target));
-    add("dense Q4_K", gate_up(EXPERT_WIDTH * USED_EXPERTS, Routing::Dense, Some(NORM)).dispatch(target));
+    add("experts Q4_K", gate_up(EXPERT_WIDTH, routing, Input::Rounded(0)).dispatch(target));
+    add("dense Q4_K", gate_up(EXPERT_WIDTH * USED_EXPERTS, Routing::Dense, NORMALISED).dispatch(target));
     for format in [Format::Q4K, Format::Q6K] {
         add(format.name(), expert_down(format).dispatch(target));
     }
@@ -60,6 +61,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     for dispatch in sampler_chain(target) {
         add("", dispatch);
     }
+    add("", Round { state: 0, x: 0, y: 0, vectors: 1, columns: 3 * WIDTH, batch: Batch::ONE }.dispatch(target));
     add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
     add("", Lookup { state: 0, tokens: 0, ngrams: 2..=4, drafts: MAX_BATCH - 1 }.dispatch(target));
     add("", Propose { state: 0, draft: 0, drafts: MAX_BATCH - 1 }.dispatch(target));
@@ -79,8 +81,9 @@ pub fn variants(target: &Target) -> Vec<Variant> {
 }
 
 /// Activations of a layer as they are unless asked otherwise.
-const ACT: ActFormat = ActFormat::Q16;
+const ACT: ActFormat = ActFormat::Q14;
 const NORM: Norm = Norm { weight: 0, epsilon: EPSILON };
+const NORMALISED: Input = Input::Normalised(0, NORM);
 
 fn matrix(format: Format, rows: u32, columns: u32) -> Matrix {
     Matrix { address: 0, format, rows, columns }
@@ -95,20 +98,20 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
     let Heads { query_heads, kv_heads, head_size } = HEADS;
     let (query_rows, kv_rows) = (query_heads * head_size, kv_heads * head_size);
     let mut list = Vec::new();
-    let mut add = |label: String, products: &[Product], act, norm, accumulate| {
-        let launch = MatVec { state: 0, products, x: 0, act, norm, accumulate, batch: Batch::ONE };
+    let mut add = |label: String, products: &[Product], act, x, accumulate| {
+        let launch = MatVec { state: 0, products, x, act, accumulate, batch: Batch::ONE };
         list.push((label, launch.dispatch(target)));
     };
     for value in [Format::Q4K, Format::Q6K] {
         let products = [(Format::Q4K, query_rows), (Format::Q4K, kv_rows), (value, kv_rows)]
             .map(|(f, rows)| product(f, rows, WIDTH));
-        add(format!("q, k Q4_K, v {value}"), &products, ACT, Some(NORM), false);
+        add(format!("q, k Q4_K, v {value}"), &products, ACT, NORMALISED, false);
     }
-    add("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_rows)], ACT, None, true);
-    add("head Q6_K".to_owned(), &[product(Format::Q6K, VOCABULARY, WIDTH)], ACT, Some(NORM), false);
-    for (form, act) in [("q16", ActFormat::Q16), ("q8", ActFormat::Q8), ("f32", ActFormat::F32)] {
+    add("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_rows)], ACT, Input::Rounded(0), true);
+    add("head Q6_K".to_owned(), &[product(Format::Q6K, VOCABULARY, WIDTH)], ACT, NORMALISED, false);
+    for (form, act) in [("q14", ActFormat::Q14), ("f32", ActFormat::F32)] {
         for format in Format::ALL.into_iter().filter(|format| act == ActFormat::F32 || !format.is_float()) {
-            add(format!("{form} x {format}"), &[product(format, WIDTH, WIDTH)], act, None, false);
+            add(format!("{form} x {format}"), &[product(format, WIDTH, WIDTH)], act, Input::Floats(0), false);
         }
     }
     list
@@ -141,7 +144,7 @@ fn attention(format: CacheFormat) -> Attention {
         partials: 0,
         counters: 0,
         y: 0,
-        out: ACT,
+        rounded: true,
         key_format: format,
         value_format: format,
         heads: HEADS,
@@ -155,12 +158,12 @@ fn attention(format: CacheFormat) -> Attention {
 
 fn router() -> Router {
     let matrix = matrix(Format::F32, EXPERTS, WIDTH);
-    Router { state: 0, x: 0, norm: NORM, matrix, y: 0, out: ACT, logits: 0, batch: Batch::ONE }
+    Router { state: 0, x: 0, norm: NORM, matrix, y: 0, act: ACT, logits: 0, batch: Batch::ONE }
 }
 
-fn gate_up(rows: u32, routing: Routing, norm: Option<Norm>) -> GateUp {
+fn gate_up(rows: u32, routing: Routing, x: Input) -> GateUp {
     let gate = matrix(Format::Q4K, rows, WIDTH);
-    GateUp { state: 0, gate, up: gate, routing, x: 0, act: ACT, norm, y: 0, out: ACT, batch: Batch::ONE }
+    GateUp { state: 0, gate, up: gate, routing, x, act: ACT, y: 0, batch: Batch::ONE }
 }
 
 fn expert_down(format: Format) -> ExpertDown {
@@ -170,7 +173,7 @@ fn expert_down(format: Format) -> ExpertDown {
         experts: EXPERTS,
         ids: 0,
         weights: 0,
-        h: 0,
+        h: Input::Floats(0),
         act: ACT,
         y: 0,
         slots: USED_EXPERTS,

@@ -66,7 +66,7 @@ impl DeviceModel {
         let cache = options.cache;
         let device = pipelines.device();
         let target = pipelines.target();
-        let (width, widest) = (model.config.n_embd, target.widest_norm());
+        let (width, widest) = (model.config.n_embd, target.widest_staged());
         if width > widest {
             let expected =
                 format!("at most {widest} on this device, whose workgroups share {} bytes", target.shared_bytes);

@@ -276,6 +276,7 @@ impl Interpreter {
             }
             Op::Sample => a.candidates = vec![reference::sample_best(&a.logits, state)],
             Op::Lookup { .. }
+            | Op::Round { .. }
             | Op::Dry
             | Op::Adjust
             | Op::Choose

@@ -60,7 +60,7 @@ pub enum Op {
         x: Array,
         /// Weights that normalise the input on the way, `[width]`.
         norm: Option<TensorId>,
-        /// The form in which the input is multiplied with the matrices.
+        /// What the products compute with.
         act: ActFormat,
         /// Whether the products are added to the outputs, instead of replacing them.
         accumulate: bool,
@@ -71,8 +71,8 @@ pub enum Op {
         layer: u32,
         /// Weights of the query and key head norms, where the model has them.
         norms: Option<(TensorId, TensorId)>,
-        /// The form of the result.
-        out: ActFormat,
+        /// What the product that takes the result computes with.
+        act: ActFormat,
         /// The weights that the next op reads; idle workgroups may bring them into the device's cache.
         next: TensorId,
     },
@@ -82,8 +82,8 @@ pub enum Op {
         norm: TensorId,
         /// `[experts, width]`.
         matrix: TensorId,
-        /// The form of `normed`.
-        out: ActFormat,
+        /// What the products that take `normed` compute with: it is rounded for [`ActFormat::Q14`].
+        act: ActFormat,
     },
     /// `hidden = silu(gate x) * (up x)`, of the selected experts or of a dense layer.
     GateUp {
@@ -93,16 +93,23 @@ pub enum Op {
         up: TensorId,
         /// Which matrices are used, and what their input is.
         routing: Routing,
-        /// The form in which the input is multiplied with the matrices.
+        /// What the products compute with.
         act: ActFormat,
-        /// The form of `hidden`.
-        out: ActFormat,
+    },
+    /// Rounds `hidden`, for products whose workgroups could not keep it.
+    Round {
+        /// Vectors: one a slot.
+        vectors: u32,
+        /// Elements of each.
+        columns: u32,
     },
     /// `residual += sum of weight * (down hidden)` over the selected experts.
     ExpertDown {
         /// `[experts, rows, columns]`.
         down: TensorId,
-        /// The form of `hidden`.
+        /// The vectors: [`Array::Hidden`], or [`Array::RoundedHidden`].
+        h: Array,
+        /// What the products compute with.
         act: ActFormat,
     },
     /// Finds the length of the repetition that each token would continue, for the DRY sampler.
@@ -198,6 +205,7 @@ impl Op {
             Self::Attention { .. } => "attention",
             Self::Router { .. } => "router",
             Self::GateUp { .. } => "gate_up",
+            Self::Round { .. } => "round",
             Self::ExpertDown { .. } => "expert_down",
             Self::Dry => "dry",
             Self::Adjust => "adjust",
@@ -225,8 +233,9 @@ impl Op {
             Self::Router { .. } => vec![Array::Residual],
             Self::GateUp { routing: Routing::Dense { .. }, .. } => vec![Array::Residual],
             Self::GateUp { routing: Routing::Experts, .. } => vec![Array::Normed, Array::RouterLogits],
-            Self::ExpertDown { .. } => {
-                vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights, Array::Residual]
+            Self::Round { .. } => vec![Array::Hidden],
+            Self::ExpertDown { h, .. } => {
+                vec![*h, Array::ExpertIds, Array::ExpertWeights, Array::Residual]
             }
             Self::Dry => vec![Array::Tokens],
             Self::Adjust => vec![Array::Logits, Array::Tokens, Array::TokenCounts, Array::DryLengths],
@@ -253,6 +262,7 @@ impl Op {
                 [Array::Attended, Array::Partials, Array::Counters].into_iter().chain(caches).collect()
             }
             Self::Router { .. } => vec![Array::Normed, Array::RouterLogits],
+            Self::Round { .. } => vec![Array::RoundedHidden],
             Self::GateUp { routing: Routing::Dense { .. }, .. } => vec![Array::Hidden],
             Self::GateUp { routing: Routing::Experts, .. } => {
                 vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights]

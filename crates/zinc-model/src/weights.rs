@@ -112,6 +112,8 @@ pub enum FeedForwardWeights {
         up: TensorId,
         /// `[experts, width, hidden]`.
         down: TensorId,
+        /// Experts that a token uses.
+        used: u32,
     },
 }
 
@@ -171,11 +173,12 @@ impl Finder<'_> {
     fn layer(&mut self, config: &ModelConfig, layer: u32) -> Result<LayerWeights> {
         let name = |part: &str| names::in_layer(layer, part);
         let feed_forward = match config.feed_forward {
-            FeedForward::Experts { .. } => FeedForwardWeights::Experts {
+            FeedForward::Experts { n_expert_used, .. } => FeedForwardWeights::Experts {
                 router: self.required(&name(names::ROUTER))?,
                 gate: self.required(&name(names::EXPERT_GATES))?,
                 up: self.required(&name(names::EXPERT_UPS))?,
                 down: self.required(&name(names::EXPERT_DOWNS))?,
+                used: n_expert_used,
             },
             FeedForward::Dense { .. } => FeedForwardWeights::Dense {
                 gate: self.required(&name(names::GATE))?,

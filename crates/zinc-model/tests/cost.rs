@@ -12,7 +12,7 @@ fn weights_count_as_they_lie_on_a_device() {
     let model = Model::open(&path).expect("a tiny model opens");
     let cache = CacheOptions::new(16, CacheFormat::F16, CacheFormat::F16);
     let sizes = Sizes { config: &model.config, cache };
-    let ops = StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::Q16).ops;
+    let ops = StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::Q14).ops;
     let Some(Op::Gather { table }) = ops.first() else { panic!("a step begins with {:?}", ops.first()) };
     let table = model.weights.tensor(*table);
     let is_tied = model.weights.tensors.iter().filter(|tensor| tensor.rows == model.config.n_vocab).count() == 1;

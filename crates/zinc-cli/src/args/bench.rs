@@ -66,8 +66,8 @@ pub(crate) struct BenchArgs {
     /// The device, by index or part of its name as `zinc devices` lists them [-dev]
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) device: Option<Device>,
-    /// Activations that quantised weights meet: integers of 16 or 8 bits with a scale for each 16 of them, or f32
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = Act::Q16)]
+    /// Activations that quantised weights meet: integers of 14 bits with a scale for each 256 of them, or f32
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Act::Q14)]
     pub(crate) act: Act,
     /// Keep the host busy for this long after every token (to measure what queueing ahead hides)
     #[arg(long = "host-work-us", value_name = "MICROSECONDS", default_value = "0", value_parser = microseconds)]

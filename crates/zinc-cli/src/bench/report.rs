@@ -300,7 +300,7 @@ pub(super) mod tests {
             settings: Settings {
                 sampler: "greedy".to_owned(),
                 fill: "real".to_owned(),
-                act: Act::Q16,
+                act: Act::Q14,
                 mask_work: Duration::from_micros(700),
                 drafter: "ngram".to_owned(),
                 draft_max: 4,
@@ -340,7 +340,7 @@ pub(super) mod tests {
         assert_eq!(json["avg_ts"], 750.0);
         // 750 tokens per second, of one megabyte each.
         assert_eq!(json["bandwidth_percent"], 75.0);
-        assert_eq!((&json["logits_fnv1a"], &json["act"]), (&json!("0000000000000abc"), &json!("q16")));
+        assert_eq!((&json["logits_fnv1a"], &json["act"]), (&json!("0000000000000abc"), &json!("q14")));
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Table {
         if plan.drives.iter().any(|drive| drive.speculative == SpeculativeDecoding::On) {
             columns.extend([DRAFTS, ACCEPTED, DRAFT_RATIO]);
         }
-        if act != Act::Q16 {
+        if act != Act::Q14 {
             columns.push(ACT);
         }
         Self { columns }

@@ -130,7 +130,7 @@ fn rows_have_llama_benchs_keys() {
         let (tokens, ns) = (row["n_prompt"].as_f64().unwrap() + row["n_gen"].as_f64().unwrap(), &row["samples_ns"][0]);
         let rate = tokens / (ns.as_f64().unwrap() * 1e-9);
         assert!((row["avg_ts"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9, "{row}");
-        assert_eq!(row["act"], "q16");
+        assert_eq!(row["act"], "q14");
         assert_eq!(row["stddev_ts"], 0.0);
         assert_eq!(row["samples_ts"].as_array().unwrap().len(), 1);
     }

@@ -1,6 +1,6 @@
 //! Attention of a step's tokens: head norms, rotary embedding, the append to the KV cache, and attention over it.
 
-use super::{ActFormat, Batch, CacheFormat, Norm, RUN};
+use super::{ActFormat, Batch, CacheFormat, GROUP, Norm, RUN};
 use crate::generated::attention::{Constants, HALVES, INTERLEAVED, KERNEL, Push, STEPS};
 use crate::{Dispatch, Target};
 
@@ -67,6 +67,13 @@ impl Heads {
         target.subgroup / lanes * STEPS
     }
 
+    /// Whether a workgroup of attention over a context of `context` positions has whole groups of [`GROUP`] elements of the result, so that it can
+    /// round them.
+    #[must_use]
+    pub fn whole_groups(&self, target: &Target, context: u32) -> bool {
+        (self.at_a_time(target, context) * self.head_size).is_multiple_of(GROUP)
+    }
+
     /// Elements of [`Attention::partials`], whatever the context.
     #[must_use]
     pub fn partials(&self) -> u64 {
@@ -98,10 +105,10 @@ pub struct Attention {
     pub partials: u64,
     /// `[query_heads]` u32 that are 0, and are left 0.
     pub counters: u64,
-    /// `[query_heads, head_size]` in the form `out`.
+    /// `[query_heads, head_size]` f32, or rounded.
     pub y: u64,
-    /// The form of `y`.
-    pub out: ActFormat,
+    /// Whether `y` is to be rounded, which takes that [`Heads::whole_groups`].
+    pub rounded: bool,
     /// How keys are stored.
     pub key_format: CacheFormat,
     /// How values are stored.
@@ -151,6 +158,10 @@ impl Attention {
             "{query_heads} query heads do not share {kv_heads} key and value heads evenly",
         );
         let heads = self.heads.at_a_time(target, self.context);
+        assert!(
+            !self.rounded || self.heads.whole_groups(target, self.context),
+            "{heads} heads of {head_size} elements are not whole groups of {GROUP}"
+        );
         let constants = Constants {
             workgroup: target.workgroup_of(SUBGROUPS),
             subgroup: target.subgroup,
@@ -163,7 +174,7 @@ impl Attention {
                 Pairing::Interleaved => INTERLEAVED,
             },
             normalise: u32::from(self.norm.is_some()),
-            out: self.out.code(),
+            out: if self.rounded { ActFormat::Q14 } else { ActFormat::F32 }.code(),
             rotated: self.rotated,
         };
         let norm = self.norm.unwrap_or(HeadNorm { q: 0, k: 0, epsilon: Norm::NONE.epsilon });

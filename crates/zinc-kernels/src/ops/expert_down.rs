@@ -1,6 +1,6 @@
 //! The second half of an expert layer.
 
-use super::{ActFormat, Batch, Matrix, UNIT};
+use super::{ActFormat, Batch, GROUP, Input, Matrix};
 use crate::generated::expert_down::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
@@ -17,9 +17,9 @@ pub struct ExpertDown {
     pub ids: u64,
     /// `[slots]` f32.
     pub weights: u64,
-    /// `[slots, columns]` in the form `act`.
-    pub h: u64,
-    /// The form of `h`: f32 where the matrix has a float format.
+    /// `[slots, columns]`, not [`Input::Normalised`].
+    pub h: Input,
+    /// What the products compute with: f32 where the matrix has a float format.
     pub act: ActFormat,
     /// `[rows]` f32.
     pub y: u64,
@@ -33,10 +33,15 @@ impl ExpertDown {
     /// The launch: one subgroup a row.
     ///
     /// # Panics
-    /// If the matrices are too large, or a float format is to meet quantised activations.
+    /// If the matrices are too large, a float format is to meet rounded activations, or a workgroup cannot keep the vectors.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         self.down.check(self.act);
+        self.h.check(self.act, self.down.columns.next_multiple_of(GROUP) * self.slots, target);
+        assert!(
+            !matches!(self.h, Input::Normalised(..)),
+            "the vectors of an expert layer's second half are not normalised"
+        );
         let bytes = self.down.row_bytes() * u64::from(self.down.rows) * u64::from(self.experts);
         assert!(u32::try_from(bytes).is_ok(), "the experts' matrices have {bytes} bytes: less than 4 GiB is supported");
         let constants = Constants {
@@ -46,16 +51,17 @@ impl ExpertDown {
             columns: self.down.columns,
             format: self.down.format.code(),
             slots: self.slots,
-            ahead: (self.down.columns / UNIT * self.slots)
+            ahead: (self.down.columns.div_ceil(GROUP) * 4 * self.slots)
                 .div_ceil(target.subgroup)
-                .min(target.tuning.expert_chunks_ahead),
+                .min(target.tuning.expert_quarters_ahead),
+            source: self.h.source(),
         };
         let push = Push {
             state: self.state,
             down: self.down.address,
             ids: self.ids,
             weights: self.weights,
-            h: self.h,
+            h: self.h.address(),
             y: self.y,
             rows: self.down.rows,
             stride: self.batch.stride,

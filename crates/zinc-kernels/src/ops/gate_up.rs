@@ -1,6 +1,6 @@
 //! The first half of a SwiGLU feed-forward layer.
 
-use super::{ActFormat, Batch, Matrix, Norm, RUN, UNIT};
+use super::{ActFormat, Batch, GROUP, Input, Matrix, RUN, lane_rows};
 use crate::generated::choice::{SOFTMAX_OF_ALL, SOFTMAX_OF_CHOSEN};
 use crate::generated::gate_up::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
@@ -56,16 +56,12 @@ pub struct GateUp {
     pub up: Matrix,
     /// Which matrices are used.
     pub routing: Routing,
-    /// `[columns]`: in the form `act`, or f32 where `norm` is given.
-    pub x: u64,
-    /// The form of the activations that the matrices meet: f32 where one of them has a float format.
+    /// `[columns]`.
+    pub x: Input,
+    /// What the products compute with: f32 where one of the matrices has a float format.
     pub act: ActFormat,
-    /// Normalises `x` on the way.
-    pub norm: Option<Norm>,
-    /// `[slots, rows]` in the form `out`.
+    /// `[slots, rows]` f32.
     pub y: u64,
-    /// The form of `y`.
-    pub out: ActFormat,
     /// The step's tokens, each with its `x` and `y` and, where experts are chosen, its logits, ids and weights.
     pub batch: Batch,
 }
@@ -74,7 +70,8 @@ impl GateUp {
     /// The launch: one workgroup a run of one slot.
     ///
     /// # Panics
-    /// If the matrices' shapes differ or do not suit the kernel, or if a float format is to meet quantised activations.
+    /// If the matrices' shapes differ or do not suit the kernel, or if a float format is to meet rounded activations, or if a
+    /// workgroup cannot keep the vector.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         assert!(
@@ -88,6 +85,7 @@ impl GateUp {
         assert!(self.gate.rows.is_multiple_of(RUN), "{} rows are not a multiple of {RUN}", self.gate.rows);
         self.gate.check(self.act);
         self.up.check(self.act);
+        self.x.check(self.act, self.gate.columns, target);
         let selection = match self.routing {
             Routing::Dense => ExpertSelection {
                 logits: 0,
@@ -108,13 +106,13 @@ impl GateUp {
         };
         let workgroup = target.workgroup_of(target.tuning.gate_up_width);
         let rows_of_subgroup = RUN * target.subgroup / workgroup;
+        let rows_of_lane = (rows_of_subgroup / lane_rows(self.gate.columns, target.subgroup)).max(1);
         let constants = Constants {
             workgroup,
             subgroup: target.subgroup,
             act: self.act.code(),
             columns: self.gate.columns,
-            norm: u32::from(self.norm.is_some()),
-            out: self.out.code(),
+            source: self.x.source(),
             experts: selection.experts,
             gate_format: self.gate.format.code(),
             up_format: self.up.format.code(),
@@ -122,9 +120,13 @@ impl GateUp {
                 Weighting::SoftmaxOfChosen => SOFTMAX_OF_CHOSEN,
                 Weighting::SoftmaxOfAll => SOFTMAX_OF_ALL,
             },
-            ahead: target.tuning.chunks_ahead(2 * rows_of_subgroup, self.gate.columns / UNIT, target.subgroup),
+            ahead: target.tuning.quarters_ahead(
+                2 * rows_of_lane.min(2),
+                self.gate.columns.div_ceil(GROUP),
+                target.subgroup,
+            ),
         };
-        let norm = self.norm.unwrap_or(Norm::NONE);
+        let norm = self.x.norm();
         let push = Push {
             state: self.state,
             gate: self.gate.address,
@@ -132,7 +134,7 @@ impl GateUp {
             logits: selection.logits,
             ids: selection.ids,
             weights: selection.weights,
-            x: self.x,
+            x: self.x.address(),
             norm: norm.weight,
             y: self.y,
             rows: self.gate.rows,

@@ -1,6 +1,6 @@
 //! Matrices times a vector.
 
-use super::{ActFormat, Batch, Matrix, Norm, UNIT};
+use super::{ActFormat, Batch, GROUP, Input, Matrix, lane_rows};
 use crate::generated::formats::NO_FORMAT;
 use crate::generated::mat_vec::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
@@ -26,12 +26,10 @@ pub struct MatVec<'a> {
     pub state: u64,
     /// Of equal columns.
     pub products: &'a [Product],
-    /// `[columns]`: in the form `act`, or f32 where `norm` is given.
-    pub x: u64,
-    /// The form of the activations that the matrices meet: f32 where one of them has a float format.
+    /// `[columns]`.
+    pub x: Input,
+    /// What the products compute with: f32 where one of the matrices has a float format.
     pub act: ActFormat,
-    /// Normalises `x` on the way.
-    pub norm: Option<Norm>,
     /// Adds to what `y` holds.
     pub accumulate: bool,
     /// The step's tokens, each with its `x` and its `y`.
@@ -42,7 +40,8 @@ impl MatVec<'_> {
     /// The launch: some rows of one matrix a subgroup.
     ///
     /// # Panics
-    /// If there are no products or too many, if their columns differ, or if a float format is to meet quantised activations.
+    /// If there are no products or too many, if their columns differ, or if a float format is to meet rounded activations, or if
+    /// a workgroup cannot keep the vector.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         assert!(
@@ -59,29 +58,30 @@ impl MatVec<'_> {
             );
             product.weights.check(self.act);
         }
+        self.x.check(self.act, columns, target);
         let rows = |i: usize| self.products.get(i).map_or(0, |product| product.weights.rows);
         let format = |i: usize| self.products.get(i).map_or(NO_FORMAT, |product| product.weights.format.code());
         let address = |i: usize, of: fn(&Product) -> u64| self.products.get(i).map_or(0, of);
         let total = rows(0) + rows(1) + rows(2);
-        let at_a_time = target.tuning.rows_at_a_time(total);
+        let side_by_side = if self.act == ActFormat::Q14 { lane_rows(columns, target.subgroup) } else { 1 };
+        let at_a_time = target.tuning.rows_at_a_time(total / side_by_side);
         let constants = Constants {
             workgroup: target.workgroup_of(target.tuning.product_width),
             subgroup: target.subgroup,
             act: self.act.code(),
             columns,
-            norm: u32::from(self.norm.is_some()),
+            source: self.x.source(),
             rows: at_a_time,
-            ahead: target.tuning.chunks_ahead(at_a_time, columns / UNIT, target.subgroup),
-            early: u32::from(target.tuning.early_weights),
+            ahead: target.tuning.quarters_ahead(at_a_time, columns.div_ceil(GROUP), target.subgroup),
             accumulate: u32::from(self.accumulate),
             format_0: format(0),
             format_1: format(1),
             format_2: format(2),
         };
-        let norm = self.norm.unwrap_or(Norm::NONE);
+        let norm = self.x.norm();
         let push = Push {
             state: self.state,
-            x: self.x,
+            x: self.x.address(),
             norm: norm.weight,
             weights_0: address(0, |p| p.weights.address),
             weights_1: address(1, |p| p.weights.address),
@@ -99,7 +99,7 @@ impl MatVec<'_> {
             stride: self.batch.stride,
             ..Push::default()
         };
-        let workgroup_rows = constants.workgroup / target.subgroup * at_a_time;
+        let workgroup_rows = constants.workgroup / target.subgroup * side_by_side * at_a_time;
         let turns = (0..MAX_PRODUCTS).map(|i| rows(i).div_ceil(workgroup_rows)).sum();
         Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid(target.bounded_grid(turns)))
     }

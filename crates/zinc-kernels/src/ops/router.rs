@@ -15,10 +15,10 @@ pub struct Router {
     pub norm: Norm,
     /// `[experts, columns]`.
     pub matrix: Matrix,
-    /// `[columns]` in the form `out`: the normalised `x`.
+    /// `[columns]`: the normalised `x`, f32 or rounded.
     pub y: u64,
-    /// The form of `y`.
-    pub out: ActFormat,
+    /// What the products that take `y` compute with: it is rounded for [`ActFormat::Q14`].
+    pub act: ActFormat,
     /// `[experts]` f32.
     pub logits: u64,
     /// The step's tokens, each with its `x`, `y` and `logits`.
@@ -34,7 +34,7 @@ impl Router {
             workgroup: target.wide_workgroup(self.matrix.columns / 4),
             subgroup: target.subgroup,
             columns: self.matrix.columns,
-            out: self.out.code(),
+            out: self.act.code(),
             format: self.matrix.format.code(),
         };
         let push = Push {

@@ -1,6 +1,6 @@
 //! The order in which the floats of a row are summed, as `docs/arithmetic.md` defines it.
 
-use super::q14::GROUP;
+use super::round::GROUP;
 
 /// Elements of a part, which are summed one after the other.
 const PART: usize = 4;

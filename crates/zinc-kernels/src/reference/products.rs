@@ -1,7 +1,7 @@
 //! Products of rows of weights with rows of activations, as `docs/arithmetic.md` defines them: a kernel that computes one
 //! by that page has to give these bits.
 
-use super::q14::{GROUP, Q14};
+use super::round::{GROUP, Q14};
 use crate::formats::{Block, Block256, Format, decode, read_block};
 
 /// Elements of a chunk of float weights, whose products are summed in order.

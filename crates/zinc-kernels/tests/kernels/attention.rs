@@ -128,7 +128,7 @@ fn check(case: &Case) {
     let (value_cache, mut values) = cache(&mut arena, &mut random, case, case.values, 1.0, BEYOND);
     let heads = heads(case);
     let n = query_heads * head_size;
-    let y = arena.output::<u8>(case.out.bytes(n as u64) as usize);
+    let y = arena.output::<u8>(operand::stored_bytes(case.out, n));
     let counters = arena.in_out(&vec![0u32; query_heads]);
     let op = Attention {
         state,
@@ -146,7 +146,7 @@ fn check(case: &Case) {
         partials: arena.scratch(&vec![0.0f32; heads.partials() as usize]).address,
         counters: counters.address,
         y: y.address,
-        out: case.out,
+        rounded: case.out == ActFormat::Q14,
         key_format: case.keys,
         value_format: case.values,
         heads,
@@ -242,13 +242,13 @@ fn cache_formats_and_results() {
     for (keys, values, out) in [
         (F32, F32, ActFormat::F32),
         (F16, F16, ActFormat::F32),
-        (F32, F16, ActFormat::Q8),
-        (F16, F32, ActFormat::Q8),
-        (F32, F32, ActFormat::Q16),
-        (F16, F16, ActFormat::Q16),
+        (F32, F16, ActFormat::Q14),
+        (F16, F32, ActFormat::Q14),
+        (F32, F32, ActFormat::Q14),
+        (F16, F16, ActFormat::Q14),
     ] {
         for splits in [1, 4] {
-            check(&Case { keys, values, out, splits, ..PLAIN });
+            check(&Case { keys, values, out, splits, heads: 4, ..PLAIN });
         }
     }
 }
@@ -298,7 +298,7 @@ fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values
         partials: arena.scratch(&vec![0.0f32; heads.partials() as usize]).address,
         counters: arena.in_out(&[0u32]).address,
         y: y.address,
-        out: ActFormat::F32,
+        rounded: false,
         key_format: CacheFormat::F32,
         value_format: CacheFormat::F32,
         heads,
@@ -342,7 +342,7 @@ fn check_batch(case: &Case) {
     batch::check(&format!("{case:?}"), stride, state_of, |b: &mut Builder| {
         let (query_width, width) = (case.query_heads * case.head_size, case.kv_heads * case.head_size);
         let (q, k, v) = (b.vector(Use::Input, query_width), b.vector(Use::Input, width), b.vector(Use::Input, width));
-        let y = b.output(case.out.bytes(query_width as u64) as usize);
+        let y = b.output(operand::stored_bytes(case.out, query_width));
         let partials = b.activation(Use::Scratch, |_| vec![f32::NAN; heads.partials() as usize]);
         let counters = b.activation(Use::InOut, |_| vec![0u32; case.query_heads]);
         let norm = |b: &mut Builder| b.shared(case.head_size);
@@ -367,7 +367,7 @@ fn check_batch(case: &Case) {
                 partials: view.own(partials),
                 counters: view.own(counters),
                 y: view.own(y),
-                out: case.out,
+                rounded: case.out == ActFormat::Q14,
                 key_format: case.keys,
                 value_format: case.values,
                 heads,
@@ -396,8 +396,8 @@ fn batches_of_every_form() {
     use CacheFormat::{F16, F32};
     for (keys, values, out, head_size, norm, pairing) in [
         (F32, F32, ActFormat::F32, 64, true, Pairing::Halves),
-        (F16, F16, ActFormat::Q16, 128, true, Pairing::Interleaved),
-        (F32, F16, ActFormat::Q8, 256, false, Pairing::Halves),
+        (F16, F16, ActFormat::Q14, 128, true, Pairing::Interleaved),
+        (F32, F16, ActFormat::Q14, 256, false, Pairing::Halves),
     ] {
         for position in [3, 250] {
             let case = Case { keys, values, out, head_size, rotated: head_size, norm, pairing, position, ..PLAIN };

@@ -2,7 +2,7 @@
 
 use crate::support::data::{Random, live};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, ExpertSelection, GateUp, Matrix, Routing, Weighting};
+use zinc_kernels::ops::{ActFormat, Batch, ExpertSelection, GateUp, Input, Matrix, Routing, Weighting};
 use zinc_kernels::{Format, Target, reference};
 
 /// A run of outputs: what the experts compute is not looked at here.
@@ -12,7 +12,7 @@ const COLUMNS: u32 = 32;
 fn op(selection: ExpertSelection, state: u64, x: u64, matrix: u64, y: u64) -> GateUp {
     let gate = Matrix { address: matrix, format: Format::F16, rows: ROWS, columns: COLUMNS };
     let (routing, act) = (Routing::Experts(selection), ActFormat::F32);
-    GateUp { state, gate, up: gate, routing, x, act, norm: None, y, out: act, batch: Batch::ONE }
+    GateUp { state, gate, up: gate, routing, x: Input::Floats(x), act, y, batch: Batch::ONE }
 }
 
 fn check(name: &str, logits: &[f32], used: usize) {

@@ -1,10 +1,11 @@
 //! `expert_down` against its reference.
 
 use crate::support::batch::{self, Builder, Use, View};
-use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
-use crate::support::{Arena, compare, operand, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, ExpertDown, Matrix};
-use zinc_kernels::reference::{self, Quantised};
+use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights, widths};
+use crate::support::operand::Source;
+use crate::support::{Arena, compare, tolerance};
+use zinc_kernels::ops::{ActFormat, Batch, ExpertDown, Input, Matrix};
+use zinc_kernels::reference::{self, Q14};
 use zinc_kernels::{Format, Target, Tuning};
 
 #[derive(Clone, Copy, Debug)]
@@ -20,18 +21,13 @@ struct Case {
 const PLAIN: Case =
     Case { format: Format::Q8_0, rows: 37, columns: 96, experts: 6, ids: &[5, 0, 3, 3], scales: Scales::Sane };
 
+/// With f32 activations.
 fn check(case: &Case) {
-    for &act in operand::forms(case.format) {
-        check_form(case, act, &Arena::new().gpu.target());
-    }
-}
-
-fn check_form(case: &Case, act: ActFormat, target: &Target) {
-    let name = format!("{case:?}, {act:?}, {:?}", target.tuning);
+    let name = format!("{case:?}, f32");
     let &Case { format, rows, columns, experts, ids, scales } = case;
     let mut random = Random::new(&name);
     let bytes = weights(&mut random, format, experts * rows, columns, scales);
-    let (mut h, shares, residual): (_, Vec<f32>, _) = if scales == Scales::Whole {
+    let (h, shares, residual): (_, Vec<f32>, _) = if scales == Scales::Whole {
         let shares = ids.iter().enumerate().map(|(slot, _)| [0.5, 0.25, 1.0][slot % 3]).collect();
         (random.whole(ids.len() * columns, 2), shares, random.whole(rows, 100))
     } else {
@@ -39,18 +35,6 @@ fn check_form(case: &Case, act: ActFormat, target: &Target) {
     };
 
     let mut arena = Arena::new();
-    let h_on_device = match act {
-        ActFormat::F32 => arena.input(&h).address,
-        ActFormat::Q8 | ActFormat::Q16 => {
-            if scales == Scales::Whole {
-                // The largest element of each run makes its scale 1, or 1/256.
-                h.iter_mut().step_by(16).for_each(|x| *x = 127.0);
-            }
-            let slots: Vec<Quantised> = h.chunks(columns).map(|h| Quantised::new(act, h)).collect();
-            h = slots.iter().flat_map(Quantised::values).collect();
-            arena.input(&slots.iter().flat_map(Quantised::bytes).collect::<Vec<u8>>()).address
-        }
-    };
     let y = arena.in_out(&residual);
     let down = Matrix {
         address: arena.input(&device_rows(format, columns, &bytes)).address,
@@ -63,14 +47,14 @@ fn check_form(case: &Case, act: ActFormat, target: &Target) {
         down,
         ids: arena.input(ids).address,
         weights: arena.input(&shares).address,
-        h: h_on_device,
-        act,
+        h: Input::Floats(arena.input(&h).address),
+        act: ActFormat::F32,
         experts: experts as u32,
         y: y.address,
         slots: ids.len() as u32,
         batch: Batch::ONE,
     };
-    arena.run(&[op.dispatch(target)]);
+    arena.run(&[op.dispatch(&arena.gpu.target())]);
 
     let matrix = host(format, columns, &bytes);
     let mut expected = residual.clone();
@@ -118,17 +102,10 @@ fn experts_in_any_order() {
 }
 
 #[test]
-fn widths() {
-    let target = Arena::new().gpu.target();
-    for (columns, act) in [
-        (32, ActFormat::Q16),
-        (64, ActFormat::Q8),
-        (768, ActFormat::F32),
-        (768, ActFormat::Q16),
-        (1_024, ActFormat::Q8),
-    ] {
+fn narrow_and_wide() {
+    for columns in [32, 768] {
         for scales in [Scales::Sane, Scales::Whole] {
-            check_form(&Case { columns, scales, ..PLAIN }, act, &target);
+            check(&Case { columns, scales, ..PLAIN });
         }
     }
 }
@@ -137,11 +114,10 @@ fn widths() {
 #[test]
 fn every_tuning() {
     let target = Arena::new().gpu.target();
-    for (expert_down_width, expert_chunks_ahead, act) in
-        [(1, 2, ActFormat::Q8), (4, 6, ActFormat::Q16), (8, 64, ActFormat::Q8)]
-    {
-        let tuning = Tuning { expert_down_width, expert_chunks_ahead, ..target.tuning };
-        check_form(&Case { columns: 768, ..PLAIN }, act, &Target { tuning, ..target });
+    for (expert_down_width, expert_quarters_ahead) in [(1, 1), (4, 2), (8, 3), (16, 4)] {
+        let tuning = Tuning { expert_down_width, expert_quarters_ahead, ..target.tuning };
+        let target = Target { tuning, ..target };
+        check_rounded(&Case { columns: 768, ..PLAIN }, Source::Floats, 1.0, &target);
     }
 }
 
@@ -149,7 +125,7 @@ fn every_tuning() {
 #[test]
 fn batches() {
     let (experts, slots) = (6, 3);
-    for act in [ActFormat::Q16, ActFormat::F32] {
+    for act in [ActFormat::Q14, ActFormat::F32] {
         batch::check(
             &format!("{act:?}"),
             4_096,
@@ -158,18 +134,7 @@ fn batches() {
                 let down = b.matrix(Format::Q6K, experts, 37, 256);
                 let ids = b.activation(Use::Input, |random| (0..slots).map(|_| random.below(experts) as u32).collect());
                 let weights = b.vector(Use::Input, slots);
-                let h = b.activation(Use::Input, |random| {
-                    (0..slots)
-                        .flat_map(|_| {
-                            let h = random.vector(256, 1.0);
-                            if act == ActFormat::F32 {
-                                bytemuck::cast_slice(&h).to_vec()
-                            } else {
-                                Quantised::new(act, &h).bytes()
-                            }
-                        })
-                        .collect::<Vec<u8>>()
-                });
+                let h = b.vector(Use::Input, slots * 256);
                 let y = b.vector(Use::InOut, 37);
                 let target = b.arena.gpu.target();
                 move |v: &View| {
@@ -179,7 +144,7 @@ fn batches() {
                         experts: experts as u32,
                         ids: v.own(ids),
                         weights: v.own(weights),
-                        h: v.own(h),
+                        h: Input::Floats(v.own(h)),
                         act,
                         y: v.own(y),
                         slots: slots as u32,
@@ -189,5 +154,70 @@ fn batches() {
                 }
             },
         );
+    }
+}
+
+/// With rounded activations the result is the reference's, to the bit.
+fn check_rounded(case: &Case, source: Source, sizes: f32, target: &Target) {
+    let name = format!("{case:?}, {source:?}, sizes {sizes:e}, {:?}", target.tuning);
+    let &Case { format, rows, columns, experts, ids, scales } = case;
+    let mut random = Random::new(&name);
+    let bytes = weights(&mut random, format, experts * rows, columns, scales);
+    let (h, shares, residual) =
+        (random.vector(ids.len() * columns, sizes), random.vector(ids.len(), 1.0), random.vector(rows, sizes));
+    let mut arena = Arena::new();
+    let rounded: Vec<Q14> = h.chunks(columns).map(Q14::new).collect();
+    let h = match source {
+        Source::Rounded => {
+            Input::Rounded(arena.input(&rounded.iter().flat_map(Q14::bytes).collect::<Vec<u8>>()).address)
+        }
+        _ => Input::Floats(arena.input(&h).address),
+    };
+    let y = arena.in_out(&residual);
+    let down = Matrix {
+        address: arena.input(&device_rows(format, columns, &bytes)).address,
+        format,
+        rows: rows as u32,
+        columns: columns as u32,
+    };
+    let op = ExpertDown {
+        state: arena.state(live()),
+        down,
+        ids: arena.input(ids).address,
+        weights: arena.input(&shares).address,
+        h,
+        act: ActFormat::Q14,
+        experts: experts as u32,
+        y: y.address,
+        slots: ids.len() as u32,
+        batch: Batch::ONE,
+    };
+    arena.run(&[op.dispatch(target)]);
+
+    let row_bytes = format.row_bytes(columns);
+    let expected: Vec<f32> = (0..rows)
+        .map(|row| {
+            let products = ids.iter().zip(&rounded).map(|(&id, h)| {
+                let row = &bytes[(id as usize * rows + row) * row_bytes..][..row_bytes];
+                reference::quantised_product(format, row, h)
+            });
+            let shares = products.zip(&shares).map(|(product, share)| share * product);
+            residual[row] + shares.reduce(|sum, share| sum + share).unwrap_or(0.0)
+        })
+        .collect();
+    compare::equal_bits(&name, &arena.read(y), &expected);
+}
+
+#[test]
+fn rounded_products_have_the_bits_of_the_reference() {
+    let target = Arena::new().gpu.target();
+    for (turn, format) in Format::ALL.into_iter().filter(|format| !format.is_float()).enumerate() {
+        for (case, columns) in widths(format, &[32, 96, 256, 288, 768]).into_iter().enumerate() {
+            let ids: &[u32] = [&[5, 0][..], &[5, 0, 3, 3], &[1], &[5, 4, 1], &[2, 3, 1, 0, 4]][(turn + case) % 5];
+            let source = [Source::Floats, Source::Rounded][(turn + case) % 2];
+            for (scales, size) in [(Scales::Sane, 1.0), (Scales::Odd, 1e-3), (Scales::Sane, 1e-20)] {
+                check_rounded(&Case { format, columns, ids, scales, ..PLAIN }, source, size, &target);
+            }
+        }
     }
 }

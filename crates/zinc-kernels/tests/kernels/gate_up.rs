@@ -1,11 +1,12 @@
 //! `gate_up` against its reference: dense and with experts, in every format and form of activations.
 
 use crate::support::batch::{self, Builder, Use, View};
-use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
-use crate::support::operand::{self, Operand};
+use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights, widths};
+use crate::support::operand::{self, Operand, Source};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, ExpertSelection, GateUp, Matrix, Norm, Routing, Weighting};
-use zinc_kernels::{Format, Target, Tuning, reference};
+use zinc_kernels::ops::{ActFormat, Batch, ExpertSelection, GateUp, Input, Matrix, Norm, Routing, Weighting};
+use zinc_kernels::reference;
+use zinc_kernels::{Format, Target, Tuning};
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -34,7 +35,7 @@ fn check(case: &Case) {
     let target = Arena::new().gpu.target();
     let form = if case.gate.is_float() { case.gate } else { case.up };
     for &act in operand::forms(form) {
-        check_forms(case, act, act, false, &target);
+        check_forms(case, act, if act == ActFormat::F32 { Source::Floats } else { Source::Rounded }, &target);
     }
 }
 
@@ -44,8 +45,8 @@ fn logits_that_choose(ids: &[u32], experts: usize) -> Vec<f32> {
     (0..experts).map(|expert| -(rank(expert) as f32)).collect()
 }
 
-fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool, target: &Target) {
-    let name = format!("{case:?}, {act:?} to {out:?}, normalised: {norm}, {:?}", target.tuning);
+fn check_forms(case: &Case, act: ActFormat, source: Source, target: &Target) {
+    let name = format!("{case:?}, {act:?}, {source:?}, {:?}", target.tuning);
     let &Case { rows, columns, experts, scales, .. } = case;
     let mut random = Random::new(&name);
     let gate = weights(&mut random, case.gate, experts * rows, columns, scales);
@@ -53,9 +54,8 @@ fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool, target: 
     let slots = case.ids.len().max(1);
 
     let mut arena = Arena::new();
-    let operand = Operand::new(&mut random, &mut arena, columns, act, norm, scales);
-    let slot_bytes = out.bytes(rows as u64) as usize;
-    let y = arena.output::<u8>(slots * slot_bytes);
+    let operand = Operand::new(&mut random, &mut arena, columns, (act, source), (scales, 1.0));
+    let y = arena.output::<f32>(slots * rows);
     let mut matrix = |bytes: &[u8], format| Matrix {
         address: arena.input(&device_rows(format, columns, bytes)).address,
         format,
@@ -78,17 +78,13 @@ fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool, target: 
                 weights: arena.output::<f32>(slots).address,
             }),
         },
-        x: operand.x,
+        x: operand.input,
         act,
-        norm: norm.then_some(Norm { weight: operand.norm, epsilon: operand::EPSILON }),
         y: y.address,
-        out,
         batch: Batch::ONE,
     };
     arena.run(&[op.dispatch(target)]);
-    let bytes: Vec<u8> = arena.read(y);
-
-    for (slot, bytes) in bytes.chunks(slot_bytes).enumerate() {
+    for (slot, found) in arena.read(y).chunks(rows).enumerate() {
         let expert = case.ids.get(slot).copied().unwrap_or(0);
         let name = format!("{name}, slot {slot}");
         let (gate, up) = (host(case.gate, columns, &gate), host(case.up, columns, &up));
@@ -106,12 +102,8 @@ fn check_forms(case: &Case, act: ActFormat, out: ActFormat, norm: bool, target: 
             (all[first..first + rows].to_vec(), errors)
         };
         let ((gate, gate_errors), (up, up_errors)) = (product(&gate), product(&up));
-        compare::within(&name, &operand::stored(out, bytes, rows), &expected, |row| {
-            let run = row / 16 * 16..(row / 16 + 1) * 16;
-            let error = |row: usize| tolerance::gate_up(gate[row], gate_errors[row], up[row], up_errors[row]);
-            // The largest of a run sets its step.
-            let of_run = if out != ActFormat::F32 { run.map(error).fold(0.0, f64::max) } else { error(row) };
-            of_run + operand::step(out, &expected, row)
+        compare::within(&name, found, &expected, |row| {
+            tolerance::gate_up(gate[row], gate_errors[row], up[row], up_errors[row])
         });
     }
 }
@@ -125,10 +117,10 @@ fn every_format_dense() {
     for (pair, formats) in floats.chunks(2).chain(quantised.chunks(2)).enumerate() {
         let (gate, up) = (formats[0], formats[formats.len() - 1]);
         for (turn, &act) in (pair..).zip(operand::forms(gate)) {
-            let (norm, out) = if turn % 2 == 1 { (true, ActFormat::Q16) } else { (false, act) };
+            let source = if turn % 2 == 1 { Source::Normalised } else { Source::Floats };
             for scales in [Scales::Sane, Scales::Whole] {
                 let case = Case { gate, up, columns: 256, experts: 1, ids: &[], scales, ..PLAIN };
-                check_forms(&case, act, out, norm, &target);
+                check_forms(&case, act, source, &target);
             }
         }
     }
@@ -158,9 +150,10 @@ fn experts_in_any_order() {
 #[test]
 fn every_tuning() {
     let target = Arena::new().gpu.target();
-    for (gate_up_width, chunks_ahead, act) in [(4, 1, ActFormat::Q16), (8, 8, ActFormat::Q8), (16, 4, ActFormat::Q16)] {
-        let tuning = Tuning { gate_up_width, chunks_ahead, ..target.tuning };
-        check_forms(&Case { columns: 512, ..PLAIN }, act, act, false, &Target { tuning, ..target });
+    for (gate_up_width, quarters_ahead) in [(1, 1), (2, 2), (4, 4), (8, 4), (16, 4)] {
+        let tuning = Tuning { gate_up_width, quarters_ahead, ..target.tuning };
+        let target = Target { tuning, ..target };
+        check_rounded(Format::Q8_0, Format::Q8_0, (48, 544), &[5, 0, 3, 1], Source::Floats, &target);
     }
 }
 
@@ -168,12 +161,8 @@ fn every_tuning() {
 #[test]
 fn batches() {
     let (experts, used) = (6, 3);
-    for (act, out, dense) in [
-        (ActFormat::Q16, ActFormat::Q16, false),
-        (ActFormat::F32, ActFormat::Q8, false),
-        (ActFormat::Q8, ActFormat::F32, true),
-    ] {
-        let name = format!("{act:?} to {out:?}, dense: {dense}");
+    for (act, dense) in [(ActFormat::Q14, false), (ActFormat::F32, false), (ActFormat::Q14, true)] {
+        let name = format!("{act:?}, dense: {dense}");
         batch::check(
             &name,
             4_096,
@@ -183,8 +172,8 @@ fn batches() {
                 let gate = b.matrix(Format::Q4K, matrices, 48, 512);
                 let up = b.matrix(Format::Q6K, matrices, 48, 512);
                 let x = b.operand(if dense { ActFormat::F32 } else { act }, 512);
-                let norm = dense.then(|| Norm { weight: b.shared(512), epsilon: operand::EPSILON });
-                let y = b.output(slots * out.bytes(48) as usize);
+                let norm = Norm { weight: b.shared(512), epsilon: operand::EPSILON };
+                let y = b.output(slots * 48 * 4);
                 let selection = (!dense).then(|| ExpertSelection {
                     logits: b.vector(Use::Input, experts),
                     experts: experts as u32,
@@ -200,8 +189,12 @@ fn batches() {
                             (v.own(selection.logits), v.own(selection.ids), v.own(selection.weights));
                         Routing::Experts(ExpertSelection { logits, ids, weights, ..selection })
                     });
-                    let (x, y) = (v.own(x), v.own(y));
-                    GateUp { state: v.state, gate, up, routing, x, act, norm, y, out, batch: v.batch }.dispatch(&target)
+                    let x = match (dense, act) {
+                        (true, _) => Input::Normalised(v.own(x), norm),
+                        (false, ActFormat::F32) => Input::Floats(v.own(x)),
+                        (false, ActFormat::Q14) => Input::Rounded(v.own(x)),
+                    };
+                    GateUp { state: v.state, gate, up, routing, x, act, y: v.own(y), batch: v.batch }.dispatch(&target)
                 }
             },
         );
@@ -211,7 +204,7 @@ fn batches() {
 fn refused(gate: Matrix, up: Matrix) {
     let act = ActFormat::F32;
     let (routing, batch) = (Routing::Dense, Batch::ONE);
-    let op = GateUp { state: 0, gate, up, routing, x: 0, act, norm: None, y: 0, out: act, batch };
+    let op = GateUp { state: 0, gate, up, routing, x: Input::Floats(0), act, y: 0, batch };
     let _ = op.dispatch(&Target::new(32));
 }
 
@@ -227,4 +220,104 @@ fn matrices_of_different_shapes_are_refused() {
 fn a_part_of_a_run_is_refused() {
     let gate = Matrix { address: 0, format: Format::F16, rows: 20, columns: 64 };
     refused(gate, gate);
+}
+
+/// With rounded activations the products are the reference's, to the bit. The gate's are so large that the function between the two is the
+/// identity on every device, since the exponential of their negatives is lost beside 1.
+fn check_rounded(
+    gate: Format,
+    up: Format,
+    (rows, columns): (usize, usize),
+    ids: &[u32],
+    source: Source,
+    target: &Target,
+) {
+    // One of either sign makes a row's gate large and positive.
+    let compared = [1e5, -1e5].map(|size| large_gates(gate, up, (rows, columns), ids, (source, size), target));
+    assert!(compared[0] + compared[1] >= rows * ids.len() / 2, "only {compared:?} rows had a large gate");
+}
+
+/// Compares the rows whose gate is large and positive, and returns how many there are.
+fn large_gates(
+    gate: Format,
+    up: Format,
+    (rows, columns): (usize, usize),
+    ids: &[u32],
+    (source, size): (Source, f32),
+    target: &Target,
+) -> usize {
+    let name = format!("{gate} and {up}, {rows} x {columns}, experts {ids:?}, {source:?}, {:?}", target.tuning);
+    let experts = 6;
+    let mut random = Random::new(&name);
+    let gates = weights(&mut random, gate, experts * rows, columns, Scales::Sane);
+    let ups = weights(&mut random, up, experts * rows, columns, Scales::Sane);
+    let mut arena = Arena::new();
+    let act = ActFormat::Q14;
+    let x = Operand::new(&mut random, &mut arena, columns, (act, source), (Scales::Sane, size));
+    let y = arena.output::<f32>(ids.len() * rows);
+    let mut matrix = |bytes: &[u8], format| Matrix {
+        address: arena.input(&device_rows(format, columns, bytes)).address,
+        format,
+        rows: rows as u32,
+        columns: columns as u32,
+    };
+    let (gate_matrix, up_matrix) = (matrix(&gates, gate), matrix(&ups, up));
+    let op = GateUp {
+        state: arena.state(live()),
+        gate: gate_matrix,
+        up: up_matrix,
+        routing: Routing::Experts(ExpertSelection {
+            logits: arena.input(&logits_that_choose(ids, experts)).address,
+            experts: experts as u32,
+            used: ids.len() as u32,
+            weighting: Weighting::SoftmaxOfChosen,
+            ids: arena.output::<u32>(ids.len()).address,
+            weights: arena.output::<f32>(ids.len()).address,
+        }),
+        x: x.input,
+        act,
+        y: y.address,
+        batch: Batch::ONE,
+    };
+    arena.run(&[op.dispatch(target)]);
+    let x = x.rounded.expect("the vector is not normalised");
+    let product = |format: Format, bytes: &[u8], row: usize| {
+        let row_bytes = format.row_bytes(columns);
+        reference::quantised_product(format, &bytes[row * row_bytes..][..row_bytes], &x)
+    };
+    let mut compared = 0;
+    for (found, &id) in arena.read(y).chunks(rows).zip(ids) {
+        for (row, &found) in found.iter().enumerate() {
+            let at = id as usize * rows + row;
+            let gate = product(gate, &gates, at);
+            if gate > 104.0 {
+                let expected = gate * product(up, &ups, at);
+                assert_eq!(
+                    found.to_bits(),
+                    expected.to_bits(),
+                    "{name}, expert {id}, row {row}: {found}, not {expected}"
+                );
+                compared += 1;
+            } else if gate < -104.0 {
+                // Infinite, or so large that the quotient is next to nothing.
+                assert!(found.abs() < 1e-20, "{name}, expert {id}, row {row}: {found}");
+            }
+        }
+    }
+    compared
+}
+
+#[test]
+fn rounded_products_have_the_bits_of_the_reference() {
+    let target = Arena::new().gpu.target();
+    let quantised = Format::ALL.into_iter().filter(|format| !format.is_float());
+    for (turn, format) in quantised.enumerate() {
+        for (case, columns) in widths(format, &[32, 96, 288, 768, 2_048]).into_iter().enumerate() {
+            let source = [Source::Floats, Source::Rounded][(turn + case) % 2];
+            check_rounded(format, format, (32, columns), &[5, 0, 3], source, &target);
+        }
+    }
+    for (gate, up) in [(Format::Q4K, Format::Q6K), (Format::Q6K, Format::Q8_0), (Format::Q5_1, Format::Q4K)] {
+        check_rounded(gate, up, (48, 512), &[1, 2], Source::Rounded, &target);
+    }
 }

@@ -17,11 +17,14 @@ mod logprob_shares;
 mod logprobs;
 mod lookup;
 mod mat_vec;
+#[path = "../../../zinc-sched/tests/support/matrix.rs"]
+mod matrix;
 mod no_op;
 mod products;
 mod propose;
 mod read;
 mod repeat;
+mod round;
 mod router;
 mod sample;
 mod support;

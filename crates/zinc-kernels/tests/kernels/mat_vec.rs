@@ -1,11 +1,12 @@
 //! `mat_vec` against its reference: every format and form of activations, odd row counts, one matrix to three.
 
 use crate::support::batch::{self, Builder, Use, View};
-use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
-use crate::support::operand::{self, Operand};
+use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights, widths};
+use crate::support::operand::{self, Operand, Source};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, MatVec, Matrix, Norm, Product};
-use zinc_kernels::{Format, Target, Tuning, reference};
+use zinc_kernels::ops::{ActFormat, Batch, Input, MatVec, Matrix, Norm, Product};
+use zinc_kernels::reference;
+use zinc_kernels::{Format, Target, Tuning};
 
 /// What becomes of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,7 @@ enum Kind {
     Accumulate,
 }
 use Kind::{Accumulate, AddBias, Store};
+use Source::{Floats, Normalised, Rounded};
 
 #[derive(Clone, Debug)]
 struct Case<'a> {
@@ -22,25 +24,26 @@ struct Case<'a> {
     matrices: &'a [(Format, usize)],
     columns: usize,
     act: ActFormat,
-    /// Whether the vector is normalised on the way.
-    norm: bool,
+    source: Source,
     kind: Kind,
     scales: Scales,
+    /// Of the vector's elements and of what is added.
+    size: f32,
 }
 
 fn check(case: &Case<'_>, target: &Target) {
     let name = format!("{case:?}, {:?}", target.tuning);
-    let &Case { matrices, columns, act, norm, kind, scales } = case;
+    let &Case { matrices, columns, act, source, kind, scales, size } = case;
     let mut random = Random::new(&name);
     let mut arena = Arena::new();
     let state = arena.state(live());
-    let operand = Operand::new(&mut random, &mut arena, columns, act, norm, scales);
+    let operand = Operand::new(&mut random, &mut arena, columns, (act, source), (scales, size));
 
     let mut products = Vec::new();
     let mut outputs = Vec::new();
     for &(format, rows) in matrices {
         let bytes = weights(&mut random, format, rows, columns, scales);
-        let addend = if scales == Scales::Whole { random.whole(rows, 1_000) } else { random.vector(rows, 1.0) };
+        let addend = if scales == Scales::Whole { random.whole(rows, 1_000) } else { random.vector(rows, size) };
         let address = arena.input(&device_rows(format, columns, &bytes)).address;
         let y = if kind == Accumulate { arena.in_out(&addend) } else { arena.output(rows) };
         let bias = (kind == AddBias).then(|| arena.input(&addend).address);
@@ -48,13 +51,22 @@ fn check(case: &Case<'_>, target: &Target) {
         products.push(Product { weights: matrix, bias, y: y.address });
         outputs.push((format, bytes, addend, y));
     }
-    let norm = norm.then_some(Norm { weight: operand.norm, epsilon: operand::EPSILON });
     let accumulate = kind == Accumulate;
-    let op = MatVec { state, products: &products, x: operand.x, act, norm, accumulate, batch: Batch::ONE };
+    let op = MatVec { state, products: &products, x: operand.input, act, accumulate, batch: Batch::ONE };
     arena.run(&[op.dispatch(target)]);
 
     for (index, (format, bytes, addend, y)) in outputs.iter().enumerate() {
         let name = format!("{name}, matrix {index}");
+        if let Some(x) = &operand.rounded {
+            let expected: Vec<f32> = (bytes.chunks(format.row_bytes(columns)).zip(addend))
+                .map(|(row, addend)| {
+                    let product = reference::quantised_product(*format, row, x);
+                    if kind == Store { product } else { product + addend }
+                })
+                .collect();
+            compare::equal_bits(&format!("{name}, {format}"), &arena.read(*y), &expected);
+            continue;
+        }
         let matrix = host(*format, columns, bytes);
         let mut expected = vec![f32::NAN; y.len];
         reference::mat_vec(&matrix, &operand.values, &mut expected);
@@ -78,20 +90,21 @@ fn check(case: &Case<'_>, target: &Target) {
     }
 }
 
-/// Format, form of the activations, width and normalisation. Building a pipeline for each takes nearly all of the time, so forms, widths and
-/// normalisation take turns: each format meets each form, each width that it can have and either normalisation, and so does each form each
-/// width.
-fn shapes() -> Vec<(Format, ActFormat, usize, bool)> {
+/// Format, form of the activations, width and source. Building a pipeline for each takes nearly all of the time, so sources take turns: each
+/// format meets each form with each width that it can have, and each source. The sources of rounded activations that the test below has are
+/// left to it.
+fn shapes() -> Vec<(Format, ActFormat, usize, Source)> {
     let mut shapes = Vec::new();
     for (index, format) in Format::ALL.into_iter().enumerate() {
-        let forms = operand::forms(format);
-        let widths: Vec<_> = [32usize, 160, 256, 768]
+        let fit: Vec<_> = [32usize, 160, 256, 768]
             .into_iter()
             .filter(|width| width.is_multiple_of(format.block_elements()))
             .collect();
-        for case in 0..forms.len().max(widths.len()) {
-            let turn = index + case;
-            shapes.push((format, forms[turn % forms.len()], widths[case % widths.len()], turn % 2 == 1));
+        for (case, &width) in fit.iter().enumerate() {
+            shapes.push((format, ActFormat::F32, width, [Floats, Normalised][(index + case) % 2]));
+        }
+        if !format.is_float() {
+            shapes.push((format, ActFormat::Q14, fit[index % fit.len()], Normalised));
         }
     }
     shapes
@@ -100,13 +113,37 @@ fn shapes() -> Vec<(Format, ActFormat, usize, bool)> {
 #[test]
 fn every_format_and_width() {
     let target = Arena::new().gpu.target();
-    for (format, act, columns, norm) in shapes() {
+    for (format, act, columns, source) in shapes() {
         let matrices = &[(format, 31)];
         for (kind, scales) in
             [(Store, Scales::Sane), (Store, Scales::Whole), (Store, Scales::Odd), (AddBias, Scales::Whole)]
         {
-            check(&Case { matrices, columns, act, norm, kind, scales }, &target);
+            check(&Case { matrices, columns, act, source, kind, scales, size: 1.0 }, &target);
         }
+    }
+}
+
+/// With rounded activations the result is the reference's, to the bit: widths that are not whole groups, odd numbers of rows.
+#[test]
+fn rounded_products_have_the_bits_of_the_reference() {
+    let target = Arena::new().gpu.target();
+    let act = ActFormat::Q14;
+    let mut turn = 0;
+    for format in Format::ALL.into_iter().filter(|format| !format.is_float()) {
+        for columns in widths(format, &[32, 160, 256, 288, 768, 2_304]) {
+            let source = [Floats, Rounded][turn % 2];
+            turn += 1;
+            for (kind, scales, size) in
+                [(Store, Scales::Sane, 1.0), (Store, Scales::Odd, 1e-3), (AddBias, Scales::Sane, 1e-20)]
+            {
+                let matrices = &[(format, 31)];
+                check(&Case { matrices, columns, act, source, kind, scales, size }, &target);
+            }
+        }
+    }
+    let matrices = &[(Format::Q4K, 131), (Format::Q8_0, 17), (Format::Q6K, 19)];
+    for (kind, source) in [(Store, Floats), (AddBias, Rounded), (Accumulate, Rounded)] {
+        check(&Case { matrices, columns: 512, act, source, kind, scales: Scales::Sane, size: 1.0 }, &target);
     }
 }
 
@@ -115,9 +152,10 @@ fn every_format_accumulates() {
     let target = Arena::new().gpu.target();
     for (turn, format) in Format::ALL.into_iter().enumerate() {
         let (matrices, forms) = (&[(format, 5)], operand::forms(format));
-        let (act, norm) = (forms[turn % forms.len()], turn % 2 == 1);
+        let act = forms[turn % forms.len()];
+        let source = if act == ActFormat::F32 { [Floats, Normalised] } else { [Rounded, Normalised] }[turn / 2 % 2];
         for scales in [Scales::Sane, Scales::Whole] {
-            check(&Case { matrices, columns: 256, act, norm, kind: Accumulate, scales }, &target);
+            check(&Case { matrices, columns: 256, act, source, kind: Accumulate, scales, size: 1.0 }, &target);
         }
     }
 }
@@ -125,15 +163,15 @@ fn every_format_accumulates() {
 #[test]
 fn every_number_of_rows() {
     let target = Arena::new().gpu.target();
-    for (format, act, norm) in [
-        (Format::Q4K, ActFormat::Q16, true),
-        (Format::Q6K, ActFormat::Q8, false),
-        (Format::Q6K, ActFormat::F32, true),
-        (Format::F16, ActFormat::F32, false),
+    for (format, act, source) in [
+        (Format::Q4K, ActFormat::Q14, Normalised),
+        (Format::Q6K, ActFormat::Q14, Rounded),
+        (Format::Q6K, ActFormat::F32, Normalised),
+        (Format::F16, ActFormat::F32, Floats),
     ] {
         for rows in [1, 3, 4, 5, 257, 1_031] {
             let matrices = &[(format, rows)];
-            check(&Case { matrices, columns: 256, act, norm, kind: Store, scales: Scales::Sane }, &target);
+            check(&Case { matrices, columns: 256, act, source, kind: Store, scales: Scales::Sane, size: 1.0 }, &target);
         }
     }
 }
@@ -141,31 +179,32 @@ fn every_number_of_rows() {
 #[test]
 fn a_wide_matrix() {
     let target = Arena::new().gpu.target();
-    for (format, rows, columns, act, norm) in [
-        (Format::Q4K, 37, 2_048, ActFormat::Q8, true),
-        (Format::Q4K, 37, 4_096, ActFormat::Q16, true),
-        (Format::Q6K, 37, 2_048, ActFormat::Q16, false),
-        (Format::Q6K, 37, 4_096, ActFormat::F32, true),
-        (Format::Q8_0, 37, 4_096, ActFormat::Q8, false),
-        (Format::F32, 5, 2_048, ActFormat::F32, true),
+    for (format, rows, columns, act, source) in [
+        (Format::Q4K, 37, 4_096, ActFormat::Q14, Normalised),
+        (Format::Q6K, 37, 2_048, ActFormat::Q14, Rounded),
+        (Format::Q6K, 37, 4_096, ActFormat::F32, Normalised),
+        (Format::Q8_0, 37, 8_192, ActFormat::Q14, Floats),
+        (Format::Q8_0, 5, 28_672, ActFormat::Q14, Rounded),
+        (Format::F32, 5, 2_048, ActFormat::F32, Normalised),
     ] {
         let matrices = &[(format, rows)];
-        check(&Case { matrices, columns, act, norm, kind: Store, scales: Scales::Sane }, &target);
+        check(&Case { matrices, columns, act, source, kind: Store, scales: Scales::Sane, size: 1.0 }, &target);
     }
 }
 
 #[test]
 fn three_matrices_of_different_formats() {
     let target = Arena::new().gpu.target();
-    let (plain, normalised) = (&[(Store, false), (Accumulate, false)][..], &[(Store, true), (AddBias, true)][..]);
+    let (plain, normalised) =
+        (&[(Store, Floats), (Accumulate, Floats)][..], &[(Store, Normalised), (AddBias, Normalised)][..]);
     for (matrices, act, kinds) in [
-        (&[(Format::Q4K, 131), (Format::Q4K, 17), (Format::Q6K, 17)][..], ActFormat::Q8, normalised),
-        (&[(Format::Q8_0, 64), (Format::Q5K, 1), (Format::Q4_0, 3)], ActFormat::Q16, normalised),
+        (&[(Format::Q4K, 131), (Format::Q4K, 17), (Format::Q6K, 17)][..], ActFormat::Q14, normalised),
+        (&[(Format::Q8_0, 64), (Format::Q5K, 1), (Format::Q4_0, 3)], ActFormat::Q14, normalised),
         (&[(Format::F32, 33), (Format::Q4K, 16), (Format::F16, 9)], ActFormat::F32, normalised),
-        (&[(Format::Q6K, 5), (Format::Q4_1, 70)], ActFormat::Q8, plain),
+        (&[(Format::Q6K, 5), (Format::Q4_1, 70)], ActFormat::Q14, plain),
     ] {
-        for &(kind, norm) in kinds {
-            check(&Case { matrices, columns: 256, act, norm, kind, scales: Scales::Sane }, &target);
+        for &(kind, source) in kinds {
+            check(&Case { matrices, columns: 256, act, source, kind, scales: Scales::Sane, size: 1.0 }, &target);
         }
     }
 }
@@ -174,14 +213,13 @@ fn three_matrices_of_different_formats() {
 #[test]
 fn every_tuning() {
     let target = Arena::new().gpu.target();
-    for (most_rows, chunks_ahead, early_weights, product_width) in
-        [(1, 1, false, 8), (1, 2, true, 4), (2, 4, true, 8), (2, 2, false, 1), (4, 4, false, 2), (4, 8, true, 4)]
+    for (turn, (most_rows, quarters_ahead, product_width)) in
+        [(1, 1, 8), (1, 2, 4), (2, 4, 8), (2, 2, 1), (4, 4, 2), (4, 2, 4)].into_iter().enumerate()
     {
         for product_workgroups in [1, 3, 10_000] {
             let tuning = Tuning {
                 most_rows,
-                chunks_ahead,
-                early_weights,
+                quarters_ahead,
                 product_width,
                 product_workgroups,
                 product_subgroups: 1,
@@ -190,8 +228,8 @@ fn every_tuning() {
             let target = Target { tuning, ..target };
             let format = if most_rows == 2 { Format::Q4K } else { Format::Q8_0 };
             let matrices = &[(format, 203), (Format::Q6K, 9)];
-            let (act, norm, kind, scales) = (ActFormat::Q8, true, Store, Scales::Sane);
-            check(&Case { matrices, columns: 512, act, norm, kind, scales }, &target);
+            let (act, source, kind, scales) = (ActFormat::Q14, [Floats, Rounded][turn % 2], Store, Scales::Sane);
+            check(&Case { matrices, columns: 1_280, act, source, kind, scales, size: 1.0 }, &target);
         }
     }
 }
@@ -203,8 +241,8 @@ fn grids_that_wrap() {
     for (max_x, rows) in [(1, 9), (7, 112), (7, 113), (64, 257), (100, 1_031)] {
         let small = Target { max_groups: [max_x, 65_535], ..target };
         let matrices = &[(Format::Q8_0, rows)];
-        let (act, norm, kind, scales) = (ActFormat::Q16, false, Store, Scales::Sane);
-        check(&Case { matrices, columns: 64, act, norm, kind, scales }, &small);
+        let (act, source, kind, scales) = (ActFormat::Q14, Rounded, Store, Scales::Sane);
+        check(&Case { matrices, columns: 64, act, source, kind, scales, size: 1.0 }, &small);
     }
 }
 
@@ -212,22 +250,22 @@ fn grids_that_wrap() {
 fn batches() {
     const MATRICES: [(Format, usize); 3] = [(Format::Q4K, 37), (Format::Q6K, 9), (Format::Q4K, 3)];
     let target = Arena::new().gpu.target();
-    let early = Target { tuning: Tuning { early_weights: true, product_workgroups: 2, ..target.tuning }, ..target };
-    for (act, norm, kind, target) in [
-        (ActFormat::Q16, true, AddBias, target),
-        (ActFormat::Q16, true, Store, early),
-        (ActFormat::Q8, false, Accumulate, target),
-        (ActFormat::F32, true, Store, target),
-        (ActFormat::F32, false, Accumulate, target),
+    let few = Target { tuning: Tuning { product_workgroups: 2, ..target.tuning }, ..target };
+    for (act, source, kind, target) in [
+        (ActFormat::Q14, Normalised, AddBias, target),
+        (ActFormat::Q14, Normalised, Store, few),
+        (ActFormat::Q14, Rounded, Accumulate, target),
+        (ActFormat::F32, Normalised, Store, target),
+        (ActFormat::F32, Floats, Accumulate, target),
     ] {
-        let name = format!("{act:?}, normalised: {norm}, {kind:?}");
+        let name = format!("{act:?}, {source:?}, {kind:?}");
         batch::check(
             &name,
             2_560,
             |_| live(),
             |b: &mut Builder| {
-                let x = b.operand(if norm { ActFormat::F32 } else { act }, 512);
-                let norm = norm.then(|| Norm { weight: b.shared(512), epsilon: operand::EPSILON });
+                let x = b.operand(if source == Rounded { act } else { ActFormat::F32 }, 512);
+                let norm = Norm { weight: b.shared(512), epsilon: operand::EPSILON };
                 let products = MATRICES.map(|(format, rows)| Product {
                     weights: b.matrix(format, 1, rows, 512),
                     bias: (kind == AddBias).then(|| b.shared(rows)),
@@ -236,39 +274,47 @@ fn batches() {
                 move |v: &View| {
                     let products = products.map(|product| Product { y: v.own(product.y), ..product });
                     let accumulate = kind == Accumulate;
-                    let op = MatVec {
-                        state: v.state,
-                        products: &products,
-                        x: v.own(x),
-                        act,
-                        norm,
-                        accumulate,
-                        batch: v.batch,
+                    let x = match source {
+                        Floats => Input::Floats(v.own(x)),
+                        Normalised => Input::Normalised(v.own(x), norm),
+                        Rounded => Input::Rounded(v.own(x)),
                     };
-                    op.dispatch(&target)
+                    MatVec { state: v.state, products: &products, x, act, accumulate, batch: v.batch }.dispatch(&target)
                 }
             },
         );
     }
 }
 
-fn refused(format: Format, columns: u32, act: ActFormat) {
+fn refused(format: Format, columns: u32, x: Input, act: ActFormat) {
     let weights = Matrix { address: 0, format, rows: 1, columns };
     let products = &[Product { weights, bias: None, y: 0 }];
-    let op = MatVec { state: 0, products, x: 0, act, norm: None, accumulate: false, batch: Batch::ONE };
+    let op = MatVec { state: 0, products, x, act, accumulate: false, batch: Batch::ONE };
     let _ = op.dispatch(&Target::new(32));
 }
 
 #[test]
 #[should_panic(expected = "a row of 48 elements is not a whole number of units of 32")]
 fn a_row_of_no_whole_units_is_refused() {
-    refused(Format::F16, 48, ActFormat::F32);
+    refused(Format::F16, 48, Input::Floats(0), ActFormat::F32);
 }
 
 #[test]
-#[should_panic(expected = "weights in F16 meet f32 activations, not quantised ones")]
-fn float_weights_with_quantised_activations_are_refused() {
-    refused(Format::F16, 64, ActFormat::Q8);
+#[should_panic(expected = "weights in F16 meet f32 activations, not rounded ones")]
+fn float_weights_with_rounded_activations_are_refused() {
+    refused(Format::F16, 64, Input::Floats(0), ActFormat::Q14);
+}
+
+#[test]
+#[should_panic(expected = "products with f32 activations take f32")]
+fn a_rounded_vector_for_products_of_floats_is_refused() {
+    refused(Format::F16, 64, Input::Rounded(0), ActFormat::F32);
+}
+
+#[test]
+#[should_panic(expected = "a workgroup keeps 16384 activations")]
+fn a_vector_that_a_workgroup_cannot_keep_is_refused() {
+    refused(Format::Q8_0, 16_384, Input::Floats(0), ActFormat::Q14);
 }
 
 #[test]
@@ -276,6 +322,6 @@ fn float_weights_with_quantised_activations_are_refused() {
 fn too_many_tokens_are_refused() {
     let weights = Matrix { address: 0, format: Format::F16, rows: 1, columns: 64 };
     let products = &[Product { weights, bias: None, y: 0 }];
-    let (act, batch) = (ActFormat::F32, Batch { tokens: 9, stride: 256 });
-    let _ = MatVec { state: 0, products, x: 0, act, norm: None, accumulate: false, batch }.dispatch(&Target::new(32));
+    let (x, act, batch) = (Input::Floats(0), ActFormat::F32, Batch { tokens: 9, stride: 256 });
+    let _ = MatVec { state: 0, products, x, act, accumulate: false, batch }.dispatch(&Target::new(32));
 }

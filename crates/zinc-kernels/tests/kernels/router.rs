@@ -2,27 +2,29 @@
 
 use crate::support::batch::{self, Builder, Use, View};
 use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
-use crate::support::operand::{self, Operand};
+use crate::support::operand::{self, Operand, Source};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, Matrix, Norm, Router};
+use zinc_kernels::ops::{ActFormat, Batch, Input, Matrix, Norm, Router};
 use zinc_kernels::{Format, reference};
 
-fn check(format: Format, columns: usize, experts: usize, out: ActFormat) {
-    let name = format!("{format}, {experts} experts, {columns} columns, {out:?}");
+fn check(format: Format, columns: usize, experts: usize, act: ActFormat) {
+    let name = format!("{format}, {experts} experts, {columns} columns, {act:?}");
     let mut random = Random::new(&name);
     let mut arena = Arena::new();
-    let operand = Operand::new(&mut random, &mut arena, columns, ActFormat::F32, true, Scales::Sane);
+    let operand =
+        Operand::new(&mut random, &mut arena, columns, (ActFormat::F32, Source::Normalised), (Scales::Sane, 1.0));
+    let Input::Normalised(x, norm) = operand.input else { panic!("{:?} is not normalised", operand.input) };
     let rows = weights(&mut random, format, experts, columns, Scales::Sane);
     let logits = arena.output::<f32>(experts);
-    let y = arena.output::<u8>(out.bytes(columns as u64) as usize);
+    let y = arena.output::<u8>(operand::stored_bytes(act, columns));
     let address = arena.input(&device_rows(format, columns, &rows)).address;
     let op = Router {
         state: arena.state(live()),
-        x: operand.x,
-        norm: Norm { weight: operand.norm, epsilon: operand::EPSILON },
+        x,
+        norm,
         matrix: Matrix { address, format, rows: experts as u32, columns: columns as u32 },
         y: y.address,
-        out,
+        act,
         logits: logits.address,
         batch: Batch::ONE,
     };
@@ -35,9 +37,9 @@ fn check(format: Format, columns: usize, experts: usize, out: ActFormat) {
     compare::within(&format!("{name}: logits"), &arena.read(logits), &expected, |i| {
         bounds[i] + tolerance::sum(columns, magnitudes[i])
     });
-    let normed = operand::stored(out, &arena.read::<u8>(y), columns);
+    let normed = operand::stored(act, &arena.read::<u8>(y), columns);
     compare::within(&format!("{name}: normed"), &normed, &operand.values, |i| {
-        operand::step(out, &operand.values, i) + tolerance::rms_norm(columns, operand.values[i])
+        operand::step(act, &operand.values, i) + tolerance::rms_norm(columns, operand.values[i])
     });
 }
 
@@ -51,28 +53,28 @@ fn every_format() {
 #[test]
 fn shapes_and_forms() {
     for (columns, experts) in [(32, 4), (256, 128), (2_048, 60), (4_096, 9)] {
-        for out in [ActFormat::F32, ActFormat::Q8, ActFormat::Q16] {
-            check(Format::F32, columns, experts, out);
+        for act in [ActFormat::F32, ActFormat::Q14] {
+            check(Format::F32, columns, experts, act);
         }
     }
 }
 
 #[test]
 fn batches() {
-    for out in [ActFormat::F32, ActFormat::Q16] {
+    for act in [ActFormat::F32, ActFormat::Q14] {
         batch::check(
-            &format!("{out:?}"),
+            &format!("{act:?}"),
             2_048,
             |_| live(),
             |b: &mut Builder| {
                 let x = b.vector(Use::Input, 256);
                 let norm = Norm { weight: b.shared(256), epsilon: operand::EPSILON };
                 let matrix = b.matrix(Format::F32, 1, 9, 256);
-                let (y, logits) = (b.output(out.bytes(256) as usize), b.output(9 * 4));
+                let (y, logits) = (b.output(operand::stored_bytes(act, 256)), b.output(9 * 4));
                 let target = b.arena.gpu.target();
                 move |v: &View| {
                     let (y, logits) = (v.own(y), v.own(logits));
-                    Router { state: v.state, x: v.own(x), norm, matrix, y, out, logits, batch: v.batch }
+                    Router { state: v.state, x: v.own(x), norm, matrix, y, act, logits, batch: v.batch }
                         .dispatch(&target)
                 }
             },

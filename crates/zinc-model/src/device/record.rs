@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zinc_kernels::Dispatch;
-use zinc_kernels::ops::{self, Matrix};
+use zinc_kernels::ops::{self, ActFormat, Input, Matrix};
 use zinc_vk::{Access, Buffer, RecordingBuilder};
 
 use super::DeviceModel;
@@ -184,6 +184,20 @@ impl DeviceModel {
         self.arrays.addresses[&array]
     }
 
+    /// An array as the input of products that compute with `act`: in the form that the op which wrote it has left it in.
+    fn input(&self, array: Array, act: ActFormat) -> Input {
+        let rounded = match array {
+            Array::Normed => act == ActFormat::Q14,
+            Array::RoundedHidden => true,
+            Array::Attended => {
+                act == ActFormat::Q14 && self.sizes().heads().whole_groups(&self.target, self.cache.context)
+            }
+            _ => false,
+        };
+        let address = self.array(array);
+        if rounded { Input::Rounded(address) } else { Input::Floats(address) }
+    }
+
     fn matrix(&self, id: TensorId) -> Matrix {
         let tensor = self.model.weights.tensor(id);
         Matrix { address: self.weights.address(id), format: tensor.format, rows: tensor.rows, columns: tensor.columns }
@@ -237,6 +251,15 @@ impl DeviceModel {
                 batch,
             }
             .dispatch(target),
+            Op::Round { vectors, columns } => ops::Round {
+                state,
+                x: self.array(Array::Hidden),
+                y: self.array(Array::RoundedHidden),
+                vectors: *vectors,
+                columns: *columns,
+                batch,
+            }
+            .dispatch(target),
             Op::MatVec { products, x, norm, act, accumulate } => {
                 let products: Vec<ops::Product> = products
                     .iter()
@@ -249,15 +272,17 @@ impl DeviceModel {
                 ops::MatVec {
                     state,
                     products: &products,
-                    x: self.array(*x),
+                    x: match norm {
+                        Some(norm) => Input::Normalised(self.array(*x), norm_of(*norm)),
+                        None => self.input(*x, *act),
+                    },
                     act: *act,
-                    norm: norm.map(norm_of),
                     accumulate: *accumulate,
                     batch,
                 }
                 .dispatch(target)
             }
-            Op::Attention { layer, norms, out, next } => ops::Attention {
+            Op::Attention { layer, norms, act, next } => ops::Attention {
                 state,
                 q: self.array(Array::Query),
                 k: self.array(Array::Key),
@@ -269,7 +294,7 @@ impl DeviceModel {
                 partials: self.array(Array::Partials),
                 counters: self.array(Array::Counters),
                 y: self.array(Array::Attended),
-                out: *out,
+                rounded: matches!(self.input(Array::Attended, *act), Input::Rounded(_)),
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
                 heads: self.sizes().heads(),
@@ -280,20 +305,22 @@ impl DeviceModel {
                 batch,
             }
             .dispatch(target),
-            Op::Router { norm, matrix, out } => ops::Router {
+            Op::Router { norm, matrix, act } => ops::Router {
                 state,
                 x: self.array(Array::Residual),
                 norm: norm_of(*norm),
                 matrix: self.matrix(*matrix),
                 y: self.array(Array::Normed),
-                out: *out,
+                act: *act,
                 logits: self.array(Array::RouterLogits),
                 batch,
             }
             .dispatch(target),
-            Op::GateUp { gate, up, routing, act, out } => {
-                let (routing, x, norm) = match routing {
-                    Routing::Dense { norm } => (ops::Routing::Dense, Array::Residual, Some(norm_of(*norm))),
+            Op::GateUp { gate, up, routing, act } => {
+                let (routing, x) = match routing {
+                    Routing::Dense { norm } => {
+                        (ops::Routing::Dense, Input::Normalised(self.array(Array::Residual), norm_of(*norm)))
+                    }
                     Routing::Experts => {
                         let selection = ops::ExpertSelection {
                             logits: self.array(Array::RouterLogits),
@@ -303,7 +330,7 @@ impl DeviceModel {
                             ids: self.array(Array::ExpertIds),
                             weights: self.array(Array::ExpertWeights),
                         };
-                        (ops::Routing::Experts(selection), Array::Normed, None)
+                        (ops::Routing::Experts(selection), self.input(Array::Normed, *act))
                     }
                 };
                 ops::GateUp {
@@ -311,22 +338,20 @@ impl DeviceModel {
                     gate: self.matrix(*gate),
                     up: self.matrix(*up),
                     routing,
-                    x: self.array(x),
+                    x,
                     act: *act,
-                    norm,
                     y: self.array(Array::Hidden),
-                    out: *out,
                     batch,
                 }
                 .dispatch(target)
             }
-            Op::ExpertDown { down, act } => ops::ExpertDown {
+            Op::ExpertDown { down, h, act } => ops::ExpertDown {
                 state,
                 down: self.matrix(*down),
                 experts,
                 ids: self.array(Array::ExpertIds),
                 weights: self.array(Array::ExpertWeights),
-                h: self.array(Array::Hidden),
+                h: self.input(*h, *act),
                 act: *act,
                 y: self.array(Array::Residual),
                 slots: used,

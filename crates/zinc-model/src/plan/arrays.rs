@@ -2,7 +2,7 @@
 
 use zinc_kernels::ops::{
     CANDIDATE_BYTES, CacheFormat, Heads, MAX_BATCH, candidate_count, items_bytes, masses_bytes, moments_bytes,
-    shares_bytes,
+    rounded_bytes, shares_bytes,
 };
 
 use crate::config::{FeedForward, ModelConfig};
@@ -19,7 +19,7 @@ pub enum Array {
     Tokens,
     /// The residual stream, `[width]` f32.
     Residual,
-    /// The normalised residual stream that experts read, `[width]`.
+    /// The normalised residual stream that experts read, `[width]` f32 or rounded.
     Normed,
     /// Queries, `[heads, head_size]` f32.
     Query,
@@ -33,7 +33,7 @@ pub enum Array {
     ValueCache(u32),
     /// Partial results of attention over splits of the context, in the layout of its kernel.
     Partials,
-    /// The result of attention, `[heads, head_size]`.
+    /// The result of attention, `[heads, head_size]` f32 or rounded.
     Attended,
     /// The router's logits, `[experts]` f32.
     RouterLogits,
@@ -41,8 +41,10 @@ pub enum Array {
     ExpertIds,
     /// The weights of the selected experts, `[used]` f32.
     ExpertWeights,
-    /// Activations inside the feed-forward part, `[slots, rows]`: one slot for each selected expert, one in a dense layer.
+    /// Activations inside the feed-forward part, `[slots, rows]` f32: one slot for each selected expert, one in a dense layer.
     Hidden,
+    /// [`Array::Hidden`] rounded, where products need it.
+    RoundedHidden,
     /// The logits of the next token, `[vocabulary]` f32.
     Logits,
     /// The candidates for the next token, one for each share of the vocabulary.
@@ -95,7 +97,7 @@ impl CacheOptions {
 
 impl Array {
     /// The activations: every array that belongs to one token of a step, in a fixed order.
-    pub const ACTIVATIONS: [Self; 21] = [
+    pub const ACTIVATIONS: [Self; 22] = [
         Self::Residual,
         Self::Normed,
         Self::Query,
@@ -107,6 +109,7 @@ impl Array {
         Self::ExpertIds,
         Self::ExpertWeights,
         Self::Hidden,
+        Self::RoundedHidden,
         Self::Logits,
         Self::Candidates,
         Self::DryLengths,
@@ -150,7 +153,15 @@ impl Sizes<'_> {
         }
     }
 
-    /// Bytes of an array. Activations have room for f32, whatever the form they are used in.
+    /// The shape of [`Array::Hidden`]: slots, and rows of each.
+    fn hidden(&self) -> (u32, u32) {
+        match self.config.feed_forward {
+            FeedForward::Dense { n_ff } => (1, n_ff),
+            FeedForward::Experts { n_expert_used, n_ff, .. } => (n_expert_used, n_ff),
+        }
+    }
+
+    /// Bytes of an array. What is f32 or rounded has room for either.
     #[must_use]
     pub fn bytes(&self, array: Array) -> u64 {
         let c = self.config;
@@ -173,10 +184,8 @@ impl Sizes<'_> {
             Array::Counters => u64::from(c.n_head),
             Array::RouterLogits => u64::from(self.experts().0),
             Array::ExpertIds | Array::ExpertWeights => u64::from(self.experts().1),
-            Array::Hidden => match c.feed_forward {
-                FeedForward::Dense { n_ff } => u64::from(n_ff),
-                FeedForward::Experts { n_expert_used, n_ff, .. } => u64::from(n_expert_used) * u64::from(n_ff),
-            },
+            Array::Hidden => u64::from(self.hidden().0) * u64::from(self.hidden().1),
+            Array::RoundedHidden => return u64::from(self.hidden().0) * rounded_bytes(u64::from(self.hidden().1)),
             Array::Logits | Array::TokenCounts | Array::DryLengths => u64::from(c.n_vocab),
         };
         elements * 4

@@ -37,7 +37,7 @@ mod tests {
     use crate::weights::TensorId;
 
     const ID: TensorId = TensorId::new(0);
-    const ACT: ActFormat = ActFormat::Q16;
+    const ACT: ActFormat = ActFormat::Q14;
 
     fn mat_vec(x: Array, outputs: &[Array], accumulate: bool) -> Op {
         let products = outputs.iter().map(|y| Product { weights: ID, bias: None, y: *y }).collect();
@@ -45,11 +45,11 @@ mod tests {
     }
 
     fn attention(layer: u32) -> Op {
-        Op::Attention { layer, norms: None, out: ACT, next: ID }
+        Op::Attention { layer, norms: None, act: ACT, next: ID }
     }
 
     fn gate_up() -> Op {
-        Op::GateUp { gate: ID, up: ID, routing: Routing::Experts, act: ACT, out: ACT }
+        Op::GateUp { gate: ID, up: ID, routing: Routing::Experts, act: ACT }
     }
 
     #[test]
@@ -58,9 +58,9 @@ mod tests {
             mat_vec(Array::Residual, &[Array::Query, Array::Key, Array::Value], false),
             attention(0),
             mat_vec(Array::Attended, &[Array::Residual], true),
-            Op::Router { norm: ID, matrix: ID, out: ACT },
+            Op::Router { norm: ID, matrix: ID, act: ACT },
             gate_up(),
-            Op::ExpertDown { down: ID, act: ACT },
+            Op::ExpertDown { down: ID, h: Array::Hidden, act: ACT },
         ];
         assert_eq!(barriers_before(&ops), [false, true, true, true, true, true]);
     }
@@ -108,9 +108,9 @@ mod tests {
             mat_vec(Array::Attended, &[Array::Residual], true),
             attention(0),
             attention(1),
-            Op::Router { norm: ID, matrix: ID, out: ACT },
+            Op::Router { norm: ID, matrix: ID, act: ACT },
             gate_up(),
-            Op::ExpertDown { down: ID, act: ACT },
+            Op::ExpertDown { down: ID, h: Array::Hidden, act: ACT },
             Op::Sample,
             Op::Advance { kind: PlanKind::Decode, sampler: Sampler::Plain },
         ];

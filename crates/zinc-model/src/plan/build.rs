@@ -1,6 +1,6 @@
 //! The forward pass of each architecture, as a list of operations. This is where the network is written down.
 
-use zinc_kernels::ops::ActFormat;
+use zinc_kernels::ops::{ActFormat, GROUP, MOST_STAGED};
 
 use super::{Array, Op, PlanKind, Product, Routing, Sampler, StepPlan};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
@@ -51,8 +51,8 @@ impl Builder<'_> {
                 product(w.v, w.v_bias, Array::Value),
             ],
         );
-        let out = self.act(&[w.attention_output]);
-        self.ops.push(Op::Attention { layer, norms: w.q_norm.zip(w.k_norm), out, next: w.attention_output });
+        let act = self.act(&[w.attention_output]);
+        self.ops.push(Op::Attention { layer, norms: w.q_norm.zip(w.k_norm), act, next: w.attention_output });
         self.onto_residual(w.attention_output, Array::Attended);
     }
 
@@ -60,18 +60,30 @@ impl Builder<'_> {
     fn feed_forward_block(&mut self, w: &LayerWeights) {
         match w.feed_forward {
             FeedForwardWeights::Dense { gate, up, down } => {
-                let (act, out) = (self.act(&[gate, up]), self.act(&[down]));
+                let act = self.act(&[gate, up]);
                 let routing = Routing::Dense { norm: w.feed_forward_norm };
-                self.ops.push(Op::GateUp { gate, up, routing, act, out });
-                self.onto_residual(down, Array::Hidden);
+                self.ops.push(Op::GateUp { gate, up, routing, act });
+                let hidden = self.rounded_hidden(down, 1);
+                self.onto_residual(down, hidden);
             }
-            FeedForwardWeights::Experts { router, gate, up, down } => {
-                let (act, out) = (self.act(&[gate, up]), self.act(&[down]));
-                self.ops.push(Op::Router { norm: w.feed_forward_norm, matrix: router, out: act });
-                self.ops.push(Op::GateUp { gate, up, routing: Routing::Experts, act, out });
-                self.ops.push(Op::ExpertDown { down, act: out });
+            FeedForwardWeights::Experts { router, gate, up, down, used } => {
+                let act = self.act(&[gate, up]);
+                self.ops.push(Op::Router { norm: w.feed_forward_norm, matrix: router, act });
+                self.ops.push(Op::GateUp { gate, up, routing: Routing::Experts, act });
+                let h = self.rounded_hidden(down, used);
+                self.ops.push(Op::ExpertDown { down, h, act: self.act(&[down]) });
             }
         }
+    }
+
+    /// Where the second half of a feed-forward layer of `slots` slots finds its vectors: they are rounded first if a workgroup could not keep them.
+    fn rounded_hidden(&mut self, down: TensorId, slots: u32) -> Array {
+        let columns = self.weights.tensor(down).columns;
+        if self.act(&[down]) == ActFormat::F32 || columns.next_multiple_of(GROUP) * slots <= MOST_STAGED {
+            return Array::Hidden;
+        }
+        self.ops.push(Op::Round { vectors: slots, columns });
+        Array::RoundedHidden
     }
 
     /// Products of the residual stream, normalised with `norm`.

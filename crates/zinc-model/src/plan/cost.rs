@@ -67,6 +67,7 @@ impl Op {
             }
             Self::Router { norm, matrix, .. } => whole(*norm) + whole(*matrix),
             Self::Lookup { .. }
+            | Self::Round { .. }
             | Self::Dry
             | Self::Adjust
             | Self::Choose

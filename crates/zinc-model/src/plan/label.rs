@@ -37,6 +37,7 @@ impl Op {
             Self::GateUp { gate, up, .. } => vec![*gate, *up],
             Self::ExpertDown { down, .. } => vec![*down],
             Self::Lookup { .. }
+            | Self::Round { .. }
             | Self::Attention { .. }
             | Self::Dry
             | Self::Adjust

@@ -90,7 +90,7 @@ mod tests {
             products: vec![Product { weights: TensorId::new(0), bias: None, y: Array::Logits }],
             x: Array::Residual,
             norm: None,
-            act: ActFormat::Q16,
+            act: ActFormat::Q14,
             accumulate: false,
         };
         let advance = Op::Advance { kind: PlanKind::Decode, sampler: Sampler::Plain };

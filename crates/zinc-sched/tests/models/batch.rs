@@ -334,13 +334,9 @@ fn a_step_of_several_tokens_is_as_good_as_several_steps() {
     let model = open("qwen3moe-a-q4_k_m");
     // Without whole matrices two pairs are tried: that of the oracle, and the default.
     const PART: [(CacheFormat, ActFormat); 2] =
-        [(CacheFormat::F32, ActFormat::F32), (CacheFormat::F16, ActFormat::Q16)];
-    const REST: [(CacheFormat, ActFormat); 4] = [
-        (CacheFormat::F32, ActFormat::Q8),
-        (CacheFormat::F32, ActFormat::Q16),
-        (CacheFormat::F16, ActFormat::F32),
-        (CacheFormat::F16, ActFormat::Q8),
-    ];
+        [(CacheFormat::F32, ActFormat::F32), (CacheFormat::F16, ActFormat::Q14)];
+    const REST: [(CacheFormat, ActFormat); 2] =
+        [(CacheFormat::F32, ActFormat::Q14), (CacheFormat::F16, ActFormat::F32)];
     for (format, act) in PART.into_iter().chain(REST.into_iter().filter(|_| matrix::is_full())) {
         let mut steps = OnDevice::new(&gpu, &model, cache(format), MAX_BATCH);
         check(&format!("{format:?} cache"), &mut steps, Draw::Greedy, act);
@@ -354,8 +350,8 @@ fn so_it_is_with_every_model() {
     for path in models() {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MAX_BATCH);
-        check(&path.display().to_string(), &mut steps, Draw::Sampled, ActFormat::Q16);
-        check_ends(&path.display().to_string(), &mut steps, ActFormat::Q16);
+        check(&path.display().to_string(), &mut steps, Draw::Sampled, ActFormat::Q14);
+        check_ends(&path.display().to_string(), &mut steps, ActFormat::Q14);
     }
 }
 
@@ -392,7 +388,7 @@ fn looked_up_drafts_change_no_token() {
         let model = open(name);
         let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MAX_BATCH);
         for draw in [Draw::Greedy, Draw::Sampled] {
-            let count = looked_up(name, &mut steps, draw, ActFormat::Q16);
+            let count = looked_up(name, &mut steps, draw, ActFormat::Q14);
             println!("{name}, {draw:?}: {GENERATED} tokens in {count} steps");
             fewest = fewest.min(count);
         }
@@ -407,7 +403,7 @@ fn looked_up_drafts_change_no_token() {
 fn proposed_drafts_are_verified() {
     let gpu = Gpu::borrow();
     let model = open("qwen3moe-a-q4_k_m");
-    let act = ActFormat::Q16;
+    let act = ActFormat::Q14;
     let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MAX_BATCH);
     let mut draft = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), 1);
     for draw in [Draw::Greedy, Draw::Sampled] {

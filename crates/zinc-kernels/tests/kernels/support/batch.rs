@@ -4,7 +4,7 @@
 use bytemuck::Pod;
 use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::{ActFormat, Batch, Matrix};
-use zinc_kernels::reference::Quantised;
+use zinc_kernels::reference::Q14;
 use zinc_kernels::{Dispatch, Format};
 
 use super::arena::{Arena, GAP};
@@ -71,13 +71,13 @@ impl Builder {
         self.activation(usage, |random| random.vector(len, 1.0))
     }
 
-    /// An activation of random numbers in the given form.
+    /// An activation of random numbers, rounded for [`ActFormat::Q14`].
     pub(crate) fn operand(&mut self, act: ActFormat, len: usize) -> u64 {
         self.activation(Use::Input, |random| {
             let x = random.vector(len, 1.0);
             match act {
                 ActFormat::F32 => bytemuck::cast_slice(&x).to_vec(),
-                ActFormat::Q8 | ActFormat::Q16 => Quantised::new(act, &x).bytes(),
+                ActFormat::Q14 => Q14::new(&x).bytes(),
             }
         })
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::matrix;
 use half::{bf16, f16};
 use zinc_kernels::formats::{Format, decode, repack_rows};
 use zinc_kernels::generated::state::StepState;
@@ -186,4 +187,12 @@ pub(crate) fn decoded(format: Format, blocks: &[u8]) -> Vec<f32> {
 /// A live step in the middle of a context.
 pub(crate) fn live() -> StepState {
     StepState { live: 1, context_length: 4_096, budget: 100, ..StepState::default() }
+}
+
+/// Those of the widths that rows of a format can have: all of them in the whole matrix of tests, else two, others for other formats.
+pub(crate) fn widths(format: Format, all: &[usize]) -> Vec<usize> {
+    let fit: Vec<usize> = all.iter().copied().filter(|width| width.is_multiple_of(format.block_elements())).collect();
+    let first = if matrix::is_full() { 0 } else { format.code() as usize % (fit.len() - 1) };
+    let count = if matrix::is_full() { fit.len() } else { 2 };
+    fit[first..first + count].to_vec()
 }

@@ -4,11 +4,11 @@ use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
     ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
-    Gather, HeadNorm, Heads, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm, Pairing,
-    PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Router, Routing, Sample, SamplerBuffers, Weighting,
-    candidate_count, items_bytes, masses_bytes, moments_bytes, share_count,
+    Gather, HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm,
+    Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round, Router, Routing, Sample, SamplerBuffers,
+    Weighting, candidate_count, items_bytes, masses_bytes, moments_bytes, rounded_bytes, share_count,
 };
-use zinc_kernels::reference::{self, Candidate, HistoryCounts, Quantised, StepLimits};
+use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
 use zinc_kernels::{Dispatch, Format};
 
@@ -71,10 +71,10 @@ impl Builder {
         Norm { weight: self.vector(len), epsilon: 1e-6 }
     }
 
-    /// Quantised activations.
-    fn quantised(&mut self, len: u32) -> u64 {
-        let x = Quantised::new(ActFormat::Q16, &self.random.vector(len as usize, 1.0));
-        self.arena.input(&x.bytes()).address
+    /// Rounded activations.
+    fn rounded(&mut self, len: u32) -> Input {
+        let x = Q14::new(&self.random.vector(len as usize, 1.0));
+        Input::Rounded(self.arena.input(&x.bytes()).address)
     }
 
     /// Counters, which a kernel leaves as it finds them: 0.
@@ -123,6 +123,7 @@ pub(crate) fn every_kernel(live: u32) -> Vec<Launch> {
         launch("attention", &attention),
         launch("router", &router),
         launch("gate_up", &gate_up),
+        launch("round", &round),
         launch("expert_down", &expert_down),
         launch("sample", &sample),
         launch("advance", &advance),
@@ -144,15 +145,14 @@ fn gather(b: &mut Builder) -> Dispatch {
 }
 
 fn mat_vec(b: &mut Builder, accumulate: bool) -> Dispatch {
-    let x = if accumulate { b.quantised(COLUMNS) } else { b.vector(COLUMNS) };
-    let norm = (!accumulate).then(|| b.norm(COLUMNS));
+    let x = if accumulate { b.rounded(COLUMNS) } else { Input::Normalised(b.vector(COLUMNS), b.norm(COLUMNS)) };
     let product = |b: &mut Builder, format| Product {
         weights: b.matrix(format, 1),
         bias: None,
         y: if accumulate { b.residual(ROWS) } else { b.output(ROWS) },
     };
     let products = [product(b, Format::Q4K), product(b, Format::Q6K)];
-    MatVec { state: b.state, products: &products, x, act: ActFormat::Q16, norm, accumulate, batch: Batch::ONE }
+    MatVec { state: b.state, products: &products, x, act: ActFormat::Q14, accumulate, batch: Batch::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 
@@ -174,7 +174,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         partials: b.scratch(HEADS.partials()),
         counters: b.counters(HEADS.query_heads as usize),
         y: b.output(HEADS.query_heads * HEAD),
-        out: ActFormat::F32,
+        rounded: false,
         key_format: CacheFormat::F16,
         value_format: CacheFormat::F16,
         heads: HEADS,
@@ -193,8 +193,8 @@ fn router(b: &mut Builder) -> Dispatch {
         x: b.vector(COLUMNS),
         norm: b.norm(COLUMNS),
         matrix: b.matrix(Format::F32, 1),
-        y: b.output(COLUMNS * 5 / 8),
-        out: ActFormat::Q16,
+        y: b.output((rounded_bytes(u64::from(COLUMNS)) / 4) as u32),
+        act: ActFormat::Q14,
         logits: b.output(ROWS),
         batch: Batch::ONE,
     }
@@ -214,11 +214,21 @@ fn gate_up(b: &mut Builder) -> Dispatch {
             ids: b.output(SLOTS),
             weights: b.output(SLOTS),
         }),
-        x: b.quantised(COLUMNS),
-        act: ActFormat::Q16,
-        norm: None,
-        y: b.output(SLOTS * ROWS * 5 / 8),
-        out: ActFormat::Q16,
+        x: b.rounded(COLUMNS),
+        act: ActFormat::Q14,
+        y: b.output(SLOTS * ROWS),
+        batch: Batch::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn round(b: &mut Builder) -> Dispatch {
+    Round {
+        state: b.state,
+        x: b.vector(SLOTS * COLUMNS),
+        y: b.output(SLOTS * (rounded_bytes(u64::from(COLUMNS)) / 4) as u32),
+        vectors: SLOTS,
+        columns: COLUMNS,
         batch: Batch::ONE,
     }
     .dispatch(&b.arena.gpu.target())
@@ -231,13 +241,8 @@ fn expert_down(b: &mut Builder) -> Dispatch {
         experts: EXPERTS,
         ids: b.words(&[3, 0, 2]),
         weights: b.vector(SLOTS),
-        h: {
-            let slots: Vec<u8> = (0..SLOTS)
-                .flat_map(|_| Quantised::new(ActFormat::Q16, &b.random.vector(COLUMNS as usize, 1.0)).bytes())
-                .collect();
-            b.arena.input(&slots).address
-        },
-        act: ActFormat::Q16,
+        h: Input::Floats(b.vector(SLOTS * COLUMNS)),
+        act: ActFormat::Q14,
         y: b.residual(ROWS),
         slots: SLOTS,
         batch: Batch::ONE,

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use zinc_kernels::Format;
-use zinc_kernels::ops::{ActFormat, RUN};
-use zinc_kernels::reference::{self, HostMatrix, Quantised};
+use zinc_kernels::ops::{ActFormat, GROUP, Input, Norm, rounded_bytes};
+use zinc_kernels::reference::{self, HostMatrix, Q14};
 
 use super::arena::{Arena, values};
 use super::data::{Random, Scales};
@@ -13,17 +13,25 @@ use super::tolerance;
 /// Of the normalisation.
 pub(crate) const EPSILON: f32 = 1e-6;
 
+/// Where a kernel finds a vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Floats,
+    Normalised,
+    Rounded,
+}
+
 /// A vector on the device.
 pub(crate) struct Operand {
-    /// Its address.
-    pub(crate) x: u64,
-    /// Address of the weights that normalise it, 0 if it is not normalised.
-    pub(crate) norm: u64,
-    /// What the products are to be computed with: normalised, and quantised if the form is.
+    /// As a kernel takes it.
+    pub(crate) input: Input,
+    /// What the products are to be computed with: normalised, and rounded if the products round it.
     pub(crate) values: Vec<f32>,
+    /// The integers that a product has to take; none where they depend on the device, because it normalises, or where there are none.
+    pub(crate) rounded: Option<Q14>,
     act: ActFormat,
     normalised: bool,
-    /// The largest scale of a quantised run.
+    /// The largest scale of a rounded group.
     largest_scale: f32,
 }
 
@@ -32,37 +40,34 @@ impl Operand {
         random: &mut Random,
         arena: &mut Arena,
         columns: usize,
-        act: ActFormat,
-        norm: bool,
-        scales: Scales,
+        (act, source): (ActFormat, Source),
+        (scales, size): (Scales, f32),
     ) -> Self {
-        let mut x = if scales == Scales::Whole { random.whole(columns, 2) } else { random.vector(columns, 1.0) };
-        if scales == Scales::Whole && act != ActFormat::F32 {
-            // The largest element of each run makes its scale 1, or 1/256.
-            x.iter_mut().step_by(RUN as usize).for_each(|x| *x = 127.0);
-        }
-        let (mut values, mut weights) = (x.clone(), 0);
-        if norm {
+        let x = if scales == Scales::Whole { random.whole(columns, 2) } else { random.vector(columns, size) };
+        let normalised = source == Source::Normalised;
+        let (mut values, mut norm) = (x.clone(), Norm { weight: 0, epsilon: EPSILON });
+        if normalised {
             let weight = random.vector(columns, 1.0);
             reference::rms_norm(&x, &weight, EPSILON, &mut values);
-            weights = arena.input(&weight).address;
+            norm.weight = arena.input(&weight).address;
         }
-        let mut largest_scale = 0.0f32;
-        let address = match act {
-            ActFormat::Q8 | ActFormat::Q16 => {
-                let quantised = Quantised::new(act, &values);
-                values = quantised.values();
-                largest_scale = quantised.scales.iter().fold(0.0, |largest, [scale, _]| largest.max(*scale));
-                if norm { arena.input(&x).address } else { arena.input(&quantised.bytes()).address }
-            }
-            ActFormat::F32 => arena.input(&x).address,
+        let rounded = (act == ActFormat::Q14).then(|| Q14::new(&values));
+        let input = match source {
+            Source::Floats => Input::Floats(arena.input(&x).address),
+            Source::Normalised => Input::Normalised(arena.input(&x).address, norm),
+            Source::Rounded => Input::Rounded(arena.input(&Q14::new(&x).bytes()).address),
         };
-        Self { x: address, norm: weights, values, act, normalised: norm, largest_scale }
+        let mut largest_scale = 0.0f32;
+        if let Some(rounded) = &rounded {
+            values = rounded.values();
+            largest_scale = rounded.scales.iter().fold(0.0, |largest, scale| largest.max(*scale));
+        }
+        Self { input, values, rounded: rounded.filter(|_| !normalised), act, normalised, largest_scale }
     }
 
     /// Whether products with whole weights are exact.
     pub(crate) fn is_exact(&self) -> bool {
-        !self.normalised
+        !self.normalised && self.act == ActFormat::F32
     }
 
     /// How far the products of some rows may be off because of the vector, beyond the rounding of their sums.
@@ -93,34 +98,33 @@ impl Operand {
 
 /// The forms of activations that weights of a format can meet.
 pub(crate) fn forms(format: Format) -> &'static [ActFormat] {
-    if format.is_float() { &[ActFormat::F32] } else { &[ActFormat::F32, ActFormat::Q8, ActFormat::Q16] }
+    if format.is_float() { &[ActFormat::F32] } else { &[ActFormat::F32, ActFormat::Q14] }
 }
 
-/// What a vector of `n` elements that a kernel stored in form `act` stands for.
-pub(crate) fn stored(act: ActFormat, bytes: &[u8], n: usize) -> Vec<f32> {
+/// Bytes of `n` elements that a kernel stores for products which compute with `act`.
+pub(crate) fn stored_bytes(act: ActFormat, n: usize) -> usize {
     match act {
-        ActFormat::F32 => values(&bytes[..n * 4]),
-        ActFormat::Q8 | ActFormat::Q16 => {
-            let stored = Quantised::from_bytes(act, bytes, n);
-            for (run, [scale, sum]) in stored.q.chunks(RUN as usize).zip(&stored.scales) {
-                let total: i32 = run.iter().map(|q| i32::from(*q)).sum();
-                let same = *sum == scale * total as f32 || sum.is_nan();
-                assert!(same, "a run's sum is {sum}, not {scale} times {total}");
-            }
-            stored.values()
-        }
+        ActFormat::F32 => n * 4,
+        ActFormat::Q14 => rounded_bytes(n as u64) as usize,
     }
 }
 
-/// How far an element stored in form `act` may be from what was computed: half a step of its run, and a hundredth of that, since of up to 32,512
-/// steps the product with the inverse scale may round twice, 0.004 of a step.
+/// What a vector of `n` elements that a kernel stored for products which compute with `act` stands for.
+pub(crate) fn stored(act: ActFormat, bytes: &[u8], n: usize) -> Vec<f32> {
+    match act {
+        ActFormat::F32 => values(&bytes[..n * 4]),
+        ActFormat::Q14 => Q14::from_bytes(bytes, n).values(),
+    }
+}
+
+/// How far an element that is stored so may be from what was computed: half a step of its group, and a hundredth of that, since of up to 8,191
+/// steps the product with the inverse scale may round, 0.001 of a step.
 pub(crate) fn step(act: ActFormat, expected: &[f32], index: usize) -> f64 {
     match act {
         ActFormat::F32 => 0.0,
-        ActFormat::Q8 | ActFormat::Q16 => {
-            let levels = if act == ActFormat::Q8 { 127.0 } else { 32_512.0 };
-            let run = &expected[index / RUN as usize * RUN as usize..][..RUN as usize];
-            f64::from(run.iter().fold(0.0f32, |largest, x| largest.max(x.abs()))) / levels / 2.0 * (1.0 + 1e-2)
+        ActFormat::Q14 => {
+            let group = expected.chunks(GROUP as usize).nth(index / GROUP as usize).unwrap_or(&[]);
+            f64::from(group.iter().fold(0.0f32, |largest, x| largest.max(x.abs()))) / 8_191.0 / 2.0 * (1.0 + 1e-2)
         }
     }
 }

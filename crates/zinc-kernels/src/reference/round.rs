@@ -1,7 +1,17 @@
-//! Activations as integers of 14 bits with a scale for each 256, as `docs/arithmetic.md` defines them.
+//! Reference of `round`, and of what other kernels round: activations as integers of 14 bits with a scale for each 256, as
+//! `docs/arithmetic.md` defines them.
+
+use crate::ops::{self, rounded_bytes};
 
 /// Elements that share a scale; the last group of a row may have fewer.
-pub(super) const GROUP: usize = 256;
+pub(super) const GROUP: usize = ops::GROUP as usize;
+
+const RUN_LEN: usize = ops::RUN as usize;
+
+/// Where run `run` of a row of so many groups stands among the high, or low, bytes: the first runs of all quarters of groups come first.
+fn place(groups: usize, run: usize) -> usize {
+    run % 4 * groups * 4 + run / 4
+}
 
 /// The largest magnitude of an integer.
 const LEVELS: i16 = 8_191;
@@ -44,6 +54,51 @@ impl Q14 {
     pub fn values(&self) -> Vec<f32> {
         let groups = self.q.chunks(GROUP).zip(&self.scales);
         groups.flat_map(|(group, scale)| group.iter().map(move |q| scale * f32::from(*q))).collect()
+    }
+
+    /// The row as kernels store it: the layout is in `shaders/include/activations.glsl`.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let groups = self.scales.len();
+        let mut bytes = vec![0; rounded_bytes((groups * GROUP) as u64) as usize];
+        let (planes, rest) = bytes.split_at_mut(2 * groups * GROUP);
+        let (high, low) = planes.split_at_mut(groups * GROUP);
+        let (sums, scales) = rest.split_at_mut(groups * GROUP / RUN_LEN * 4);
+        for (run, q) in self.q.chunks(RUN_LEN).enumerate() {
+            let at = place(groups, run) * RUN_LEN;
+            for (i, &q) in q.iter().enumerate() {
+                [high[at + i], low[at + i]] = Self::planes(q).map(i8::cast_unsigned);
+            }
+            let sum: i32 = q.iter().map(|&q| i32::from(q)).sum();
+            sums[run * 4..][..4].copy_from_slice(&sum.to_le_bytes());
+        }
+        for (bytes, scale) in scales.chunks_exact_mut(4).zip(&self.scales) {
+            bytes.copy_from_slice(&scale.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads the `n` elements of a row that a kernel has stored.
+    ///
+    /// # Panics
+    /// If there are too few bytes, or if the sum of a run is not that of its integers.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8], n: usize) -> Self {
+        let groups = n.div_ceil(GROUP);
+        let (planes, rest) = bytes.split_at(2 * groups * GROUP);
+        let (high, low) = planes.split_at(groups * GROUP);
+        let (sums, scales) = rest.split_at(groups * GROUP / RUN_LEN * 4);
+        let word = |bytes: &[u8], i: usize| [bytes[i * 4], bytes[i * 4 + 1], bytes[i * 4 + 2], bytes[i * 4 + 3]];
+        let integer = |i: usize| {
+            let at = place(groups, i / RUN_LEN) * RUN_LEN + i % RUN_LEN;
+            128 * i16::from(high[at].cast_signed()) + i16::from(low[at].cast_signed())
+        };
+        let all: Vec<i16> = (0..groups * GROUP).map(integer).collect();
+        for (i, run) in all.chunks(RUN_LEN).enumerate() {
+            let sum: i32 = run.iter().map(|&q| i32::from(q)).sum();
+            assert_eq!(i32::from_le_bytes(word(sums, i)), sum, "the sum of run {i}: {run:?}");
+        }
+        Self { q: all[..n].to_vec(), scales: (0..groups).map(|i| f32::from_le_bytes(word(scales, i))).collect() }
     }
 
     /// The two signed bytes that stand for an integer: `q = 128 * high + low` with `low` from -64 to 63 and `high` from -64 to 64.
@@ -115,6 +170,25 @@ mod tests {
             assert_eq!(128 * i16::from(high) + i16::from(low), q);
             assert!((-64..=64).contains(&high) && (-64..=63).contains(&low), "{q}: {high}, {low}");
         }
+    }
+
+    #[test]
+    fn rows_are_stored_and_read() {
+        for n in [32, 256, 288, 2_048] {
+            let x: Vec<f32> = (0..n).map(|i| bits(i).cast_signed() as f32).collect();
+            let row = Q14::new(&x);
+            let bytes = row.bytes();
+            assert_eq!(bytes.len() as u64, rounded_bytes(u64::from(n)));
+            assert_eq!(Q14::from_bytes(&bytes, n as usize), row);
+        }
+        // The second run of the first quarter stands behind the first runs of all eight quarters of two groups.
+        let mut x = [0.0; 512];
+        x[16] = 1.0;
+        let bytes = Q14::new(&x).bytes();
+        let [high, low] = Q14::planes(LEVELS).map(i8::cast_unsigned);
+        assert_eq!([bytes[8 * 16], bytes[512 + 8 * 16]], [high, low]);
+        assert_eq!(bytes[1_024 + 4..][..4], i32::from(LEVELS).to_le_bytes());
+        assert_eq!(bytes[1_024 + 128..][..4], (1.0f32 * (1.0 / 8_191.0)).to_le_bytes());
     }
 
     #[test]

@@ -1,0 +1,238 @@
+// Products of quantised weights with activations of 14 bits, as docs/arithmetic.md defines them: exact integers within a group of 256
+// elements, one sequence of float operations for each group. The Rust twin is `reference::quantised_product`.
+//
+// A lane takes a quarter of a group, 64 weights: two chunks. Four neighbouring lanes take the quarters of a group. What a lane has of a row's
+// group is an item. Up to four items, of several rows or groups, are summed over the four lanes at once: each lane ends with the sums of its own
+// item, `own_item`.
+
+// Lanes that share a row's quarters, one after the other in each step: no more than are needed for them, so that a subgroup takes several rows of
+// narrow matrices at a time.
+const uint ROW_LANES = GROUPS * 4 > SUBGROUP / 2 ? SUBGROUP : GROUPS * 4 > SUBGROUP / 4 ? SUBGROUP / 2
+    : GROUPS * 4 > SUBGROUP / 8 ? SUBGROUP / 4 : GROUPS * 4 > SUBGROUP / 16 ? SUBGROUP / 8 : SUBGROUP / 16;
+const uint LANE_ROWS = SUBGROUP / ROW_LANES; // rows that a subgroup takes side by side
+const uint STEPS = (GROUPS * 4 + ROW_LANES - 1) / ROW_LANES;
+uint lane_row() { return gl_SubgroupInvocationID / ROW_LANES; }
+uint row_lane() { return gl_SubgroupInvocationID % ROW_LANES; }
+
+// Two chunks as they were loaded.
+struct Quarter {
+    Raw first;
+    Raw second;
+};
+Quarter load_quarter(uint format, uint64_t row, uint columns, uint quarter) {
+    // Lanes behind the end load what the last one does.
+    uint last = columns / 32u - 1u;
+    Quarter weights;
+    weights.first = load_raw(format, row, columns, min(2u * quarter, last));
+    weights.second = load_raw(format, row, columns, min(2u * quarter + 1u, last));
+    if (has_sub_blocks(format)) weights.second.head = weights.first.head;
+    return weights;
+}
+
+// The activations of a quarter: of the first chunk's two runs, then of the second's. Sums of runs are there for formats with an offset.
+struct QuarterInput {
+    uvec4 high[4];
+    uvec4 low[4];
+    ivec4 sums;
+};
+QuarterInput quarter_input(uint format, uint64_t x, uint vector, uint quarter) {
+    quarter = min(quarter, GROUPS * 4u - 1u);
+    uvec2 first = chunk_runs(format, 2u * quarter), second = chunk_runs(format, 2u * quarter + 1u);
+    QuarterInput v;
+    load_run(x, vector, first.x, v.high[0], v.low[0]);
+    load_run(x, vector, first.y, v.high[1], v.low[1]);
+    load_run(x, vector, second.x, v.high[2], v.low[2]);
+    load_run(x, vector, second.y, v.high[3], v.low[3]);
+    v.sums = ivec4(0);
+    if (has_offset(format)) {
+        v.sums = load_sums(x, vector, quarter);
+        if (has_k_pairs(format)) v.sums = v.sums.xzyw; // a chunk has runs 0 and 2 of a quarter, or 1 and 3
+    }
+    return v;
+}
+
+int dot16(uvec4 a, uvec4 b) {
+    return dot4(int(a.x), int(b.x), 0) + dot4(int(a.y), int(b.y), 0) + dot4(int(a.z), int(b.z), 0) + dot4(int(a.w), int(b.w), 0);
+}
+
+// An item of a format with a scale for 256. x: the sum with the scales of the sub-blocks, or that of the high bytes where the sums of both stay
+// apart; y: that with the minimums; z: that of the low bytes.
+ivec3 quarter_sums(uint format, Quarter weights, QuarterInput v, uint quarter) {
+    Chunk first = unpack(format, weights.first, 2u * quarter), second = unpack(format, weights.second, 2u * quarter + 1u);
+    ivec4 high = ivec4(dot16(first.a, v.high[0]), dot16(first.b, v.high[1]), dot16(second.a, v.high[2]), dot16(second.b, v.high[3]));
+    ivec4 low = ivec4(dot16(first.a, v.low[0]), dot16(first.b, v.low[1]), dot16(second.a, v.low[2]), dot16(second.b, v.low[3]));
+    IntegerScales of_first = integer_scales(format, weights.first, 2u * quarter);
+    ivec3 item = ivec3(0);
+    if (format == Q4_K || format == Q5_K) {
+        // Both chunks are of the same two sub-blocks.
+        high.xy += high.zw;
+        low.xy += low.zw;
+        ivec2 sums = v.sums.xy + v.sums.zw;
+        item.y = of_first.minimum.x * sums.x + of_first.minimum.y * sums.y;
+        if (has_apart_planes(format)) {
+            item.x = of_first.scale.x * high.x + of_first.scale.y * high.y;
+            item.z = of_first.scale.x * low.x + of_first.scale.y * low.y;
+        } else {
+            item.x = of_first.scale.x * (high.x * 128 + low.x) + of_first.scale.y * (high.y * 128 + low.y);
+        }
+        return item;
+    }
+    IntegerScales of_second = integer_scales(format, weights.second, 2u * quarter + 1u);
+    ivec4 scale = ivec4(of_first.scale, of_second.scale), minimum = ivec4(of_first.minimum, of_second.minimum);
+    if (has_minimums(format)) {
+        ivec4 sums = minimum * v.sums;
+        item.y = sums.x + sums.y + sums.z + sums.w;
+    }
+    ivec4 sums = scale * (has_apart_planes(format) ? high : high * 128 + low);
+    item.x = sums.x + sums.y + sums.z + sums.w;
+    if (has_apart_planes(format)) {
+        ivec4 low_sums = scale * low;
+        item.z = low_sums.x + low_sums.y + low_sums.z + low_sums.w;
+    }
+    return item;
+}
+
+// Whether a product with scales of MXFP4 counts as 0: below 2^-102, floats that devices may flush are not far.
+bool negligible(float value) { return (floatBitsToUint(value) & 0x7fffffffu) < 0x0c800000u; }
+
+// What a block of 32 with a scale of its own adds: the product of its codes, and its offset.
+vec2 block_terms(uint format, Raw raw, uint chunk, uvec4 high_a, uvec4 high_b, uvec4 low_a, uvec4 low_b, int sum) {
+    Chunk w = unpack(format, raw, chunk);
+    int high = dot16(w.a, high_a) + dot16(w.b, high_b), low = dot16(w.a, low_a) + dot16(w.b, low_b);
+    precise float product;
+    if (format == MXFP4) {
+        vec2 factors = power_factors(int(raw.head.x) - 128);
+        precise float half_way = float(high * 128 + low) * factors.x;
+        product = half_way * factors.y;
+        product = negligible(product) ? 0.0 : product;
+    } else {
+        product = w.a_scale.x * float(high * 128 + low);
+    }
+    precise float offset = w.a_scale.y * float(sum);
+    return vec2(product, has_offset(format) ? offset : 0.0);
+}
+
+// The terms of blocks that are not there: adding them changes no float, not even a zero's sign.
+const vec4 NO_TERMS = vec4(-0.0);
+
+// An item of a format with a scale for 32: the terms of the two blocks.
+vec4 quarter_terms(uint format, Quarter weights, QuarterInput v, uint quarter) {
+    vec4 terms = NO_TERMS;
+    if (2u * quarter < COLUMNS / 32u) {
+        terms.xy = block_terms(format, weights.first, 2u * quarter, v.high[0], v.high[1], v.low[0], v.low[1], v.sums.x + v.sums.y);
+    }
+    if (2u * quarter + 1u < COLUMNS / 32u) {
+        terms.zw = block_terms(format, weights.second, 2u * quarter + 1u, v.high[2], v.high[3], v.low[2], v.low[3], v.sums.z + v.sums.w);
+    }
+    return terms;
+}
+
+// Which of `count` items, 1 to 4, a lane ends with. Of fewer than three, several lanes end with the same.
+uint own_item(uint count) { return count > 2 ? gl_SubgroupInvocationID % 4 : count == 2 ? gl_SubgroupInvocationID % 2 : 0; }
+
+ivec3 sums_of_own(ivec3 items[4], uint count) {
+    bool upper = (gl_SubgroupInvocationID & 2u) != 0u;
+    if (count > 2) {
+        ivec3 sent = upper ? items[0] : items[2];
+        items[0] = (upper ? items[2] : items[0]) + subgroupShuffleXor(sent, 2);
+        sent = upper ? items[1] : items[3];
+        items[1] = (upper ? items[3] : items[1]) + subgroupShuffleXor(sent, 2);
+    }
+    if (count > 1) {
+        upper = (gl_SubgroupInvocationID & 1u) != 0u;
+        ivec3 sent = upper ? items[0] : items[1];
+        items[0] = (upper ? items[1] : items[0]) + subgroupShuffleXor(sent, 1);
+    } else {
+        items[0] += subgroupShuffleXor(items[0], 1);
+    }
+    return count > 2 ? items[0] : items[0] + subgroupShuffleXor(items[0], 2);
+}
+
+uint of_own(uint items[4], uint count) {
+    if (count == 1) return items[0];
+    uint low = (gl_SubgroupInvocationID & 1u) != 0u ? items[1] : items[0];
+    if (count == 2) return low;
+    uint high = (gl_SubgroupInvocationID & 1u) != 0u ? items[3] : items[2];
+    return (gl_SubgroupInvocationID & 2u) != 0u ? high : low;
+}
+
+// The sum of the terms of a lane's own item, in the order of the blocks.
+float terms_of_own(uint format, vec4 items[4], uint count) {
+    bool upper = (gl_SubgroupInvocationID & 2u) != 0u;
+    if (count > 2) {
+        vec4 received = subgroupShuffleXor(upper ? items[0] : items[2], 2);
+        if (upper) items[0] = received; else items[2] = received;
+        received = subgroupShuffleXor(upper ? items[1] : items[3], 2);
+        if (upper) items[1] = received; else items[3] = received;
+    }
+    if (count > 2) {
+        upper = (gl_SubgroupInvocationID & 1u) != 0u;
+        vec4 received = subgroupShuffleXor(upper ? items[0] : items[1], 1);
+        if (upper) items[0] = received; else items[1] = received;
+        received = subgroupShuffleXor(upper ? items[2] : items[3], 1);
+        if (upper) items[2] = received; else items[3] = received;
+    } else {
+        uint first = gl_SubgroupInvocationID & ~3u;
+        vec4 own[4];
+        vec4 zero = items[0], one = items[1];
+        for (uint lane = 0; lane < 4; lane++) {
+            vec4 of_zero = subgroupShuffle(zero, first + lane);
+            if (count == 1) {
+                own[lane] = of_zero;
+            } else {
+                vec4 of_one = subgroupShuffle(one, first + lane);
+                own[lane] = (gl_SubgroupInvocationID & 1u) != 0u ? of_one : of_zero;
+            }
+        }
+        items = own;
+    }
+    precise float sum = items[0].x;
+    if (has_offset(format)) sum = sum + items[0].y;
+    sum = sum + items[0].z;
+    if (has_offset(format)) sum = sum + items[0].w;
+    for (uint lane = 1; lane < 4; lane++) {
+        sum = sum + items[lane].x;
+        if (has_offset(format)) sum = sum + items[lane].y;
+        sum = sum + items[lane].z;
+        if (has_offset(format)) sum = sum + items[lane].w;
+    }
+    return sum;
+}
+
+// The value of a group, without the scale of the activations, from the sums of its item and the halves of its block.
+float group_value(uint format, ivec3 sums, uint head) {
+    vec2 halves = block_halves(format, head);
+    precise float sum = float(sums.x);
+    if (has_apart_planes(format)) {
+        precise float high = 128.0 * sum;
+        sum = high + float(sums.z);
+    }
+    precise float value = halves.x * sum;
+    if (has_minimums(format)) {
+        precise float minimum = halves.y * float(sums.y);
+        value = value - minimum;
+    }
+    return value;
+}
+
+// Up to four items of a lane, of one format or of two. (Parallel arrays, because compilers keep them in registers.)
+struct Items {
+    ivec3 sums[4];
+    uint heads[4];
+    vec4 terms[4];
+};
+void take_item(inout Items items, uint k, uint format, Quarter weights, QuarterInput v, uint quarter) {
+    if (has_sub_blocks(format)) {
+        items.sums[k] = quarter_sums(format, weights, v, quarter);
+        items.heads[k] = block_head(format, weights.first);
+    } else {
+        items.terms[k] = quarter_terms(format, weights, v, quarter);
+    }
+}
+// What a lane's own of `count` items comes to: the value of the item's group times `scale`, that of the group's activations.
+float item_value(Items items, uint count, uint format, float scale) {
+    float value = has_sub_blocks(format) ? group_value(format, sums_of_own(items.sums, count), of_own(items.heads, count))
+        : terms_of_own(format, items.terms, count);
+    precise float scaled = scale * value;
+    return format == MXFP4 && negligible(scaled) ? 0.0 : scaled;
+}
