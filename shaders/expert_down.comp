@@ -1,11 +1,10 @@
 // The second half of an expert layer, onto the residual stream: y += sum over slots of weight[s] * (D[ids[s]] h[s]).
-// One subgroup computes one row: its lanes share out the quarters of all slots.
+// A subgroup computes one row: its lanes share out the quarters of all slots.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
 #include "include/state.glsl"
 #include "include/workgroup.glsl"
-#include "include/reduce.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
 #include "include/activations.glsl"
@@ -14,7 +13,7 @@ layout(constant_id = 2) const uint ACT = 0;
 layout(constant_id = 3) const uint COLUMNS = 32;
 layout(constant_id = 4) const uint FORMAT = 0;
 layout(constant_id = 5) const uint SLOTS = 1;
-layout(constant_id = 6) const uint AHEAD = 1;    // quarters that a lane loads before it uses the first, at most 4
+layout(constant_id = 6) const uint AHEAD = 1;    // quarters that a lane loads before it uses the first: at most 4
 layout(constant_id = 7) const uint SOURCE = 0;
 #define VECTORS SLOTS
 #include "include/operand.glsl"
@@ -37,14 +36,6 @@ const uint SLOT_QUARTERS = GROUPS * 4;
 const uint ALL_STEPS = (SLOTS * SLOT_QUARTERS + SUBGROUP - 1) / SUBGROUP;
 shared float values[ACT == ACT_Q14 ? SUBGROUPS * SLOTS * GROUPS : 1]; // [row, slot, group]
 
-#define LOAD_WEIGHTS(step) { \
-    [[unroll]] for (uint n = 0; n < AHEAD; n++) { \
-        uint first = ((step) + n) * SUBGROUP, quarter = first + gl_SubgroupInvocationID; \
-        uint expert; \
-        OF_SLOT(expert, experts, first, quarter) \
-        weights[n] = load_quarter(FORMAT, push.down + uint64_t((expert * push.rows + row) * bytes), COLUMNS, quarter % SLOT_QUARTERS); \
-    } \
-}
 // Of `each`, an array by slot, the entry of a lane's quarter; the subgroup's begin at `first`. A subgroup is in few slots, and their entries are
 // the same for all lanes: selecting costs less than a load by each lane.
 #define OF_SLOT(entry, each, first, quarter) \
@@ -53,11 +44,20 @@ shared float values[ACT == ACT_Q14 ? SUBGROUPS * SLOTS * GROUPS : 1]; // [row, s
         if (s * SLOT_QUARTERS > (first) && s * SLOT_QUARTERS < (first) + SUBGROUP && (quarter) >= s * SLOT_QUARTERS) entry = each[s]; \
     }
 
-// The row with activations of 14 bits.
-void rounded_row(bool live, uint row, uint64_t ids, uint64_t shares, uint64_t h, uint64_t y) {
-    load_operand(h, 0, COLUMNS * 4u);
-    bool real = row < push.rows;
-    row = min(row, push.rows - 1);
+#define LOAD_WEIGHTS(step) { \
+    [[unroll]] for (uint n = 0; n < AHEAD; n++) { \
+        uint start = ((step) + n) * SUBGROUP, quarter = start + gl_SubgroupInvocationID; \
+        uint expert; \
+        OF_SLOT(expert, experts, start, quarter) \
+        weights[n] = load_quarter(FORMAT, push.down + uint64_t((expert * push.rows + row) * bytes), COLUMNS, quarter % SLOT_QUARTERS); \
+    } \
+}
+
+// The row with activations of 14 bits. Every thread takes part, those behind the last row with that one.
+void rounded_row(bool live, uint own_row, uint64_t ids, uint64_t shares, uint64_t h, uint64_t y) {
+    Vectors vectors = Vectors(h, 0, COLUMNS * 4u, SLOTS);
+    load_operand(vectors);
+    uint row = min(own_row, push.rows - 1);
     float before = load_f32(y, row * 4);
     uint bytes = row_bytes(FORMAT, COLUMNS);
     uint experts[SLOTS];
@@ -65,19 +65,21 @@ void rounded_row(bool live, uint row, uint64_t ids, uint64_t shares, uint64_t h,
     Quarter weights[AHEAD];
     LOAD_WEIGHTS(0)
     if (!live) return;
-    stage(0.0);
+    stage(vectors, 0.0);
     barrier();
     [[unroll]] for (uint step = 0; step < ALL_STEPS; step += AHEAD) {
         if (step > 0) LOAD_WEIGHTS(step)
         Items items;
         [[unroll]] for (uint n = 0; n < AHEAD; n++) {
             uint quarter = (step + n) * SUBGROUP + gl_SubgroupInvocationID, slot = min(quarter / SLOT_QUARTERS, SLOTS - 1);
-            QuarterInput v = quarter_input(FORMAT, h, slot, quarter % SLOT_QUARTERS);
-            take_item(items, n, FORMAT, weights[n], v, quarter % SLOT_QUARTERS);
+            quarter %= SLOT_QUARTERS;
+            QuarterInput v = quarter_input(FORMAT, h + uint64_t(slot * rounded_bytes(GROUPS)), slot, quarter);
+            take_item(items, n, FORMAT, unpack_quarter(FORMAT, weights[n], quarter), v, quarter);
         }
         // The groups of all slots are numbered on end.
         uint own = own_item(AHEAD), group = ((step + own) * SUBGROUP + gl_SubgroupInvocationID) / 4;
-        float value = item_value(items, AHEAD, FORMAT, load_scale(h, min(group / GROUPS, SLOTS - 1), group % GROUPS));
+        uint slot = min(group / GROUPS, SLOTS - 1);
+        float value = item_value(items, AHEAD, FORMAT, load_scale(h + uint64_t(slot * rounded_bytes(GROUPS)), slot, group % GROUPS));
         if (own < AHEAD && group < SLOTS * GROUPS) values[gl_SubgroupID * SLOTS * GROUPS + group] = value;
     }
     subgroupMemoryBarrierShared();
@@ -91,7 +93,7 @@ void rounded_row(bool live, uint row, uint64_t ids, uint64_t shares, uint64_t h,
         sum = slot == 0 ? share : sum + share;
     }
     sum = before + sum;
-    if (real && subgroupElect()) store_f32(y, row * 4, sum);
+    if (own_row < push.rows && subgroupElect()) store_f32(y, row * 4, sum);
 }
 
 void main() {

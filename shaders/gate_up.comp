@@ -17,7 +17,7 @@ layout(constant_id = 4) const uint SOURCE = 0;
 layout(constant_id = 5) const uint EXPERTS = 0; // their number: slot s uses the matrices of the expert of rank s; 0: there is one slot and one pair
 layout(constant_id = 6) const uint GATE_FORMAT = 0;
 layout(constant_id = 7) const uint UP_FORMAT = 0;
-layout(constant_id = 8) const uint AHEAD = 1;   // quarters of each row that a lane loads before it uses the first: 2 * AHEAD * ROWS is at most 4
+layout(constant_id = 8) const uint AHEAD = 1;   // quarters of each row that a lane loads before it uses the first: 2 * AHEAD * PAIRS is at most 4
 layout(constant_id = 9) const uint WEIGHTING = 0;
 #define VECTORS 1
 #include "include/operand.glsl"
@@ -74,9 +74,15 @@ void rounded_products(uint64_t gate, uint64_t up, uint64_t x) {
             [[unroll]] for (uint n = 0; n < AHEAD; n++) {
                 uint quarter = (step + n) * ROW_LANES + row_lane();
                 QuarterInput v = quarter_input(GATE_FORMAT, x, 0, quarter);
-                [[unroll]] for (uint r = 0; r < PAIRS; r++) take_item(items, (n * PAIRS + r) * 2, GATE_FORMAT, weights[(n * PAIRS + r) * 2], v, quarter);
+                [[unroll]] for (uint r = 0; r < PAIRS; r++) {
+                    uint k = (n * PAIRS + r) * 2;
+                    take_item(items, k, GATE_FORMAT, unpack_quarter(GATE_FORMAT, weights[k], quarter), v, quarter);
+                }
                 if (UP_FORMAT != GATE_FORMAT) v = quarter_input(UP_FORMAT, x, 0, quarter);
-                [[unroll]] for (uint r = 0; r < PAIRS; r++) take_item(items, (n * PAIRS + r) * 2 + 1, UP_FORMAT, weights[(n * PAIRS + r) * 2 + 1], v, quarter);
+                [[unroll]] for (uint r = 0; r < PAIRS; r++) {
+                    uint k = (n * PAIRS + r) * 2 + 1;
+                    take_item(items, k, UP_FORMAT, unpack_quarter(UP_FORMAT, weights[k], quarter), v, quarter);
+                }
             }
             const uint count = AHEAD * PAIRS * 2;
             uint own = own_item(count), group = ((step + own / (2 * PAIRS)) * ROW_LANES + row_lane()) / 4;
@@ -118,7 +124,8 @@ void main() {
     uint slot = flat_workgroup() / runs, run = flat_workgroup() % runs;
     if (slot >= push.slots) return;
     uint64_t x = own_copy(push.x, push.stride);
-    load_operand(x, push.norm, 0);
+    Vectors vectors = Vectors(x, push.norm, 0, 1);
+    load_operand(vectors);
     uint64_t matrix_row = uint64_t(run * RUN + gl_SubgroupID * SUBGROUP_ROWS);
     if (EXPERTS > 0) {
         choose_experts(own_copy(push.logits, push.stride), push.slots);
@@ -129,7 +136,7 @@ void main() {
     uint64_t up = push.up + matrix_row * uint64_t(row_bytes(UP_FORMAT, COLUMNS));
     if (ACT == ACT_Q14) {
         if (SOURCE != ROUNDED) {
-            stage(push.epsilon);
+            stage(vectors, push.epsilon);
             barrier();
         }
         rounded_products(gate, up, x);

@@ -1,12 +1,11 @@
-// Up to three matrices times a vector, for each token of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
-// the head). A subgroup computes ROWS rows at a time, so that what it read of the vector serves all of them; the subgroups of a workgroup are at
-// the same matrix.
+// Up to three matrices times a vector, for each token of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k
+// and v of a layer, the head). A lane computes ROWS rows at a time, so that what it read of the vector serves all of them, and TOKENS tokens, so
+// that weights are read and unpacked once for all of them. The subgroups of a workgroup are at the same matrix.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
 #include "include/state.glsl"
 #include "include/workgroup.glsl"
-#include "include/reduce.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
 #include "include/activations.glsl"
@@ -20,7 +19,8 @@ layout(constant_id = 7) const uint ACCUMULATE = 0; // 1: onto what y holds
 layout(constant_id = 8) const uint FORMAT_0 = 0;
 layout(constant_id = 9) const uint FORMAT_1 = 255;
 layout(constant_id = 10) const uint FORMAT_2 = 255;
-#define VECTORS 1
+layout(constant_id = 11) const uint TOKENS = 1;    // of a workgroup: those from gl_WorkGroupID.z * TOKENS on; 1 with f32 activations
+#define VECTORS TOKENS
 #include "include/operand.glsl"
 #include "include/quarters.glsl"
 #include "include/products.glsl"
@@ -28,7 +28,7 @@ layout(constant_id = 10) const uint FORMAT_2 = 255;
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t x;           // [COLUMNS]
-    uint64_t norm;        // [COLUMNS] f32, read where NORM is 1
+    uint64_t norm;        // [COLUMNS] f32, read where SOURCE is NORMALISED
     uint64_t weights_0;   // [rows, COLUMNS] in FORMAT_0, rows in planes
     uint64_t weights_1;
     uint64_t weights_2;
@@ -43,6 +43,7 @@ layout(push_constant, scalar) uniform Push {
     uint rows_2;
     float epsilon;
     uint stride;          // bytes from one token's x and y to the next one's
+    uint tokens;          // that have an x and a y
 } push;
 
 // Rows of a subgroup at a time: lanes that share a row have ROWS of them each.
@@ -57,34 +58,63 @@ struct Product {
     uint rows;
 };
 
-shared float values[ACT == ACT_Q14 ? WORKGROUP_ROWS * GROUPS : 1]; // [row, group]
+// The first of the workgroup's tokens, and how many of them have an x.
+uint first_token() { return gl_WorkGroupID.z * TOKENS; }
+uint token_count() { return min(TOKENS, push.tokens - first_token()); }
 
-// Products with activations of 14 bits of the lane's rows. Lane number r ends with the subgroup's row r.
-float rounded_products(uint format, uint64_t row[ROWS], uint64_t x) {
+// A subgroup's results: result i is row i % SUBGROUP_ROWS of token i / SUBGROUP_ROWS. Each lane stores some of them.
+const uint RESULTS = SUBGROUP_ROWS * TOKENS;
+const uint OWN_RESULTS = (RESULTS + SUBGROUP - 1) / SUBGROUP;
+shared float values[ACT == ACT_Q14 ? SUBGROUPS * RESULTS * GROUPS : 1]; // [subgroup, token, row, group]
+
+// Tokens whose items are summed over the lanes together.
+const uint TOGETHER = TOKENS * AHEAD * ROWS <= 4 ? TOKENS : 4 / (AHEAD * ROWS);
+
+// Products with activations of 14 bits: puts the values of the groups of the lane's rows into `values`, for the first `tokens` of the workgroup.
+void rounded_products(uint format, uint64_t row[ROWS], uint64_t x, uint tokens) {
     for (uint step = 0; step < STEPS; step += AHEAD) {
         Quarter weights[AHEAD * ROWS];
         [[unroll]] for (uint n = 0; n < AHEAD; n++) {
             uint quarter = (step + n) * ROW_LANES + row_lane();
             [[unroll]] for (uint r = 0; r < ROWS; r++) weights[n * ROWS + r] = load_quarter(format, row[r], COLUMNS, quarter);
         }
-        Items items;
+        Unpacked unpacked[AHEAD * ROWS];
         [[unroll]] for (uint n = 0; n < AHEAD; n++) {
             uint quarter = (step + n) * ROW_LANES + row_lane();
-            QuarterInput v = quarter_input(format, x, 0, quarter);
-            [[unroll]] for (uint r = 0; r < ROWS; r++) take_item(items, n * ROWS + r, format, weights[n * ROWS + r], v, quarter);
+            [[unroll]] for (uint r = 0; r < ROWS; r++) unpacked[n * ROWS + r] = unpack_quarter(format, weights[n * ROWS + r], quarter);
         }
-        uint own = own_item(AHEAD * ROWS), group = ((step + own / ROWS) * ROW_LANES + row_lane()) / 4;
-        float value = item_value(items, AHEAD * ROWS, format, load_scale(x, 0, min(group, GROUPS - 1)));
-        if (own < AHEAD * ROWS && group < GROUPS) values[(gl_SubgroupID * SUBGROUP_ROWS + lane_row() * ROWS + own % ROWS) * GROUPS + group] = value;
+        for (uint token = 0; token < (TOKENS == 1 ? 1 : tokens); token += TOGETHER) {
+            Items items;
+            [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
+                uint own_token = TOKENS == 1 ? 0 : min(token + t, tokens - 1);
+                [[unroll]] for (uint n = 0; n < AHEAD; n++) {
+                    uint quarter = (step + n) * ROW_LANES + row_lane();
+                    QuarterInput v = quarter_input(format, x + uint64_t(own_token * push.stride), own_token, quarter);
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                        take_item(items, (t * AHEAD + n) * ROWS + r, format, unpacked[n * ROWS + r], v, quarter);
+                    }
+                }
+            }
+            const uint count = TOGETHER * AHEAD * ROWS;
+            uint own = own_item(count), own_row = lane_row() * ROWS + own % ROWS, own_token = token + own / ROWS / AHEAD;
+            uint group = ((step + own / ROWS % AHEAD) * ROW_LANES + row_lane()) / 4;
+            uint real_token = TOKENS == 1 ? 0 : min(own_token, tokens - 1);
+            float scale = load_scale(x + uint64_t(real_token * push.stride), real_token, min(group, GROUPS - 1));
+            float value = item_value(items, count, format, scale);
+            if (own < count && own_token < TOKENS && group < GROUPS) {
+                values[((gl_SubgroupID * TOKENS + own_token) * SUBGROUP_ROWS + own_row) * GROUPS + group] = value;
+            }
+        }
     }
     subgroupMemoryBarrierShared();
     subgroupBarrier();
-    uint first = (gl_SubgroupID * SUBGROUP_ROWS + min(gl_SubgroupInvocationID, SUBGROUP_ROWS - 1)) * GROUPS;
+}
+
+// The subgroup's result `index`.
+float rounded_sum(uint index) {
+    uint first = (gl_SubgroupID * RESULTS + index) * GROUPS;
     precise float sum = values[first];
     for (uint group = 1; group < GROUPS; group++) sum = sum + values[first + group];
-    // The next rows' values take the place of these.
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
     return sum;
 }
 
@@ -98,38 +128,54 @@ float float_products(uint format, uint64_t row[ROWS], Operand operand) {
     return own;
 }
 
-// Rows [WORKGROUP_ROWS * turn, WORKGROUP_ROWS * (turn + 1)) of a matrix.
-void multiply(uint format, Product product, uint turn, Operand operand) {
+// Rows [WORKGROUP_ROWS * turn, WORKGROUP_ROWS * (turn + 1)) of a matrix. Of the workgroup's tokens the step has
+// `live_tokens`.
+void multiply(uint format, Product product, uint turn, Operand operand, uint live_tokens) {
     uint first = turn * WORKGROUP_ROWS + gl_SubgroupID * SUBGROUP_ROWS;
     uint64_t row[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         uint own_row = first + (ACT == ACT_Q14 ? lane_row() * ROWS : 0) + r;
         row[r] = product.weights + uint64_t(min(own_row, product.rows - 1)) * uint64_t(row_bytes(format, COLUMNS));
     }
-    uint own = first + gl_SubgroupInvocationID;
-    bool real = gl_SubgroupInvocationID < SUBGROUP_ROWS && own < product.rows;
-    float before = ACCUMULATE == 1 && real ? load_f32(product.y, own * 4u) : 0.0;
-    float bias = product.bias != 0 && real ? load_f32(product.bias, own * 4u) : 0.0;
-    precise float sum;
-    if (ACT == ACT_Q14) sum = rounded_products(format, row, operand.x);
-    else sum = float_products(format, row, operand);
-    if (product.bias != 0) sum = sum + bias;
-    if (ACCUMULATE == 1) sum = before + sum;
-    if (real) store_f32(product.y, own * 4u, sum);
+    float before[OWN_RESULTS], bias[OWN_RESULTS];
+    [[unroll]] for (uint n = 0; n < OWN_RESULTS; n++) {
+        uint index = min(n * SUBGROUP + gl_SubgroupInvocationID, RESULTS - 1);
+        uint own_row = min(first + index % SUBGROUP_ROWS, product.rows - 1), own_token = TOKENS == 1 ? 0 : min(index / SUBGROUP_ROWS, token_count() - 1);
+        before[n] = ACCUMULATE == 1 ? load_f32(product.y + uint64_t(own_token * push.stride), own_row * 4u) : 0.0;
+        bias[n] = product.bias != 0 ? load_f32(product.bias, own_row * 4u) : 0.0;
+    }
+    float product_of_floats = 0.0;
+    if (ACT == ACT_Q14) rounded_products(format, row, operand.x, live_tokens);
+    else product_of_floats = float_products(format, row, operand);
+    [[unroll]] for (uint n = 0; n < OWN_RESULTS; n++) {
+        uint index = n * SUBGROUP + gl_SubgroupInvocationID;
+        uint own_row = first + index % SUBGROUP_ROWS, own_token = index / SUBGROUP_ROWS;
+        if (index >= RESULTS || own_row >= product.rows || (TOKENS > 1 && own_token >= live_tokens)) continue;
+        precise float sum = ACT == ACT_Q14 ? rounded_sum(index) : product_of_floats;
+        if (product.bias != 0) sum = sum + bias[n];
+        if (ACCUMULATE == 1) sum = before[n] + sum;
+        store_f32(product.y + uint64_t(own_token * push.stride), own_row * 4u, sum);
+    }
+    // The next rows' values take the place of these.
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
 }
 
 uint turns(uint rows) { return (rows + WORKGROUP_ROWS - 1) / WORKGROUP_ROWS; }
 
 void main() {
-    bool live = step_is_live(push.state);
+    uint live = step_tokens(push.state);
     uint turns_0 = turns(push.rows_0), turns_1 = turns(push.rows_1), turns_2 = turns(push.rows_2);
     uint workgroups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
-    uint64_t x = own_copy(push.x, push.stride);
-    load_operand(x, push.norm, 0);
-    if (!live) return;
+    uint64_t of_token = uint64_t(first_token() * push.stride), x = push.x + of_token;
+    Vectors vectors = Vectors(x, push.norm, push.stride, token_count());
+    load_operand(vectors);
+    if (live <= first_token()) return;
+    uint live_tokens = min(live - first_token(), TOKENS);
+    vectors.count = live_tokens;
     Operand operand = Operand(x, push.norm, 1.0);
     if (ACT == ACT_F32) operand = prepare_operand(x, push.norm, push.epsilon);
-    stage(push.epsilon);
+    stage(vectors, push.epsilon);
     barrier();
     for (uint turn = flat_workgroup(); turn < turns_0 + turns_1 + turns_2; turn += workgroups) {
         // Matrices of one format share its code: what a dispatch must fetch of instructions counts.
@@ -145,9 +191,9 @@ void main() {
             at = turn - turns_0 - turns_1;
             product = Product(push.weights_2, push.bias_2, push.y_2, push.rows_2);
         }
-        product.y = own_copy(product.y, push.stride);
-        if (format == FORMAT_0) multiply(FORMAT_0, product, at, operand);
-        else if (FORMAT_1 != NO_FORMAT && FORMAT_1 != FORMAT_0 && format == FORMAT_1) multiply(FORMAT_1, product, at, operand);
-        else if (FORMAT_2 != NO_FORMAT && FORMAT_2 != FORMAT_0 && FORMAT_2 != FORMAT_1) multiply(FORMAT_2, product, at, operand);
+        product.y += of_token;
+        if (format == FORMAT_0) multiply(FORMAT_0, product, at, operand, live_tokens);
+        else if (FORMAT_1 != NO_FORMAT && FORMAT_1 != FORMAT_0 && format == FORMAT_1) multiply(FORMAT_1, product, at, operand, live_tokens);
+        else if (FORMAT_2 != NO_FORMAT && FORMAT_2 != FORMAT_0 && FORMAT_2 != FORMAT_1) multiply(FORMAT_2, product, at, operand, live_tokens);
     }
 }

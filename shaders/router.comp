@@ -43,7 +43,7 @@ void main() {
     sum_squares(x);
     if (!live) return;
     logit = workgroup_sum(logit);
-    operand.norm_scale = norm_scale(push.epsilon);
+    operand.norm_scale = norm_scale(0, push.epsilon);
     if (thread_index() == 0) store_f32(own_copy(push.logits, push.stride), row * 4, logit * operand.norm_scale);
     // Workgroup w stores groups w, w + the number of workgroups and so on.
     uint64_t y = own_copy(push.y, push.stride);

@@ -4,12 +4,13 @@
 // LANE_PARTS parts of four elements, parts `lane`, `lane + SUBGROUP` and so on, of the 64 of the group.
 //
 // A rounded row with g groups is stored as
-//   high   [g * 16 runs] of 16 signed bytes: an integer is q = 128 * high + low
-//   low    [g * 16 runs] of 16 signed bytes
+//   high   [g * 16 + 1] runs of 16 signed bytes: an integer is q = 128 * high + low
+//   low    [g * 16 + 1] runs of 16 signed bytes
 //   sums   [g * 16] i32: of the integers of each run
 //   scales [g] f32, padded to 16 bytes.
 // Products read a quarter of a group, four runs, by one lane. So that neighbouring lanes read neighbouring words, run r of the high and of the
-// low bytes stands at `place(g, r)`: the first runs of all quarters, then the second ones, and so on.
+// low bytes stands at `place(g, r)`: the first runs of all quarters, then the second ones, and so on. Between the second and the third ones a
+// place is left free: formats that pair runs 0, 1, 4 and 5 of a block take both at a time, and find them in different banks of shared memory.
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
 
@@ -22,11 +23,12 @@ spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [
 int dot4(int a, int b, spirv_literal int packed_4x8);
 
 uint group_count(uint n) { return (n + 255u) / 256u; }
-uint place(uint groups, uint run) { return (run % 4u) * groups * 4u + run / 4u; }
-uint low_bytes(uint groups) { return groups * 256u; }
-uint run_sums(uint groups) { return groups * 512u; }
-uint group_scales(uint groups) { return groups * 576u; }
-uint rounded_bytes(uint groups) { return groups * 576u + pad16(groups * 4u); }
+uint place(uint groups, uint run) { return (run % 4u) * groups * 4u + run / 4u + (run % 4u) / 2u; }
+uint plane_runs(uint groups) { return groups * 16u + 1u; }
+uint low_bytes(uint groups) { return plane_runs(groups) * 16u; }
+uint run_sums(uint groups) { return plane_runs(groups) * 32u; }
+uint group_scales(uint groups) { return run_sums(groups) + groups * 64u; }
+uint rounded_bytes(uint groups) { return group_scales(groups) + pad16(groups * 4u); }
 
 // How a group is rounded.
 struct Rounding {
@@ -35,7 +37,8 @@ struct Rounding {
     bool usable;   // else all integers are 0
 };
 
-// 1 / x by an estimate and four steps of Newton's method; a division may differ from one device to another.
+// 1 / x by an estimate and four steps of Newton's method; a division may differ from one device to another. Loops around exact arithmetic are
+// not marked to be unrolled where their number of rounds is a constant: the optimiser of SPIR-V forgets `precise` in all copies but the first.
 float reciprocal(float x) {
     precise float y = uintBitsToFloat(0x7ef311c7u - floatBitsToUint(x));
     for (uint i = 0; i < 4; i++) {
@@ -92,7 +95,7 @@ struct RoundedPart {
     int sum;
 };
 RoundedPart round_part(vec4 v, Rounding by) {
-    // The integer plus 64 * 129 stands in the last 14 bits of this sum, whose unit in the last place is 1: rounded to the nearest, ties to even.
+    // The integer plus 64 * 129 stands in the low bits of this sum, whose unit in the last place is 1: rounded to the nearest, ties to even.
     precise vec4 scaled = v * by.inverse;
     precise vec4 shifted = scaled + (12582912.0 + 8256.0);
     uvec4 q = by.usable ? floatBitsToUint(shifted) : uvec4(8256u);

@@ -1,7 +1,7 @@
 // The weight formats on the device: the twin of `formats::decode`, bit for bit.
 //
 // Rows lie in planes (`formats::planes`): a field of all blocks of the row, then the next field, each plane padded to 16 bytes. A row is
-// read in chunks of 32 elements, one lane a chunk: two runs of 16 elements, which have a scale and an offset each. Where the two
+// read in chunks of 32 elements, one or two by a lane: two runs of 16 elements, which have a scale and an offset each. Where the two
 // runs of a chunk stand in the row depends on the format. The format is a specialisation constant wherever this is used, so that one branch
 // survives. In quantised formats an element is scale * q + offset with q a signed byte.
 
@@ -15,7 +15,6 @@ bool has_offset(uint format) {
 }
 // Formats whose chunks pair the runs of two sub-blocks that share their bytes.
 bool has_k_pairs(uint format) { return format == Q2_K || format == Q3_K || format == Q4_K || format == Q5_K || format == Q6_K; }
-
 
 // Bytes of a row of `columns` elements: `Format::device_row_bytes`.
 uint row_bytes(uint format, uint columns) {

@@ -55,38 +55,65 @@ int dot16(uvec4 a, uvec4 b) {
     return dot4(int(a.x), int(b.x), 0) + dot4(int(a.y), int(b.y), 0) + dot4(int(a.z), int(b.z), 0) + dot4(int(a.w), int(b.w), 0);
 }
 
+// The weights of a quarter as products take them.
+struct Unpacked {
+    uvec4 codes[4];  // of the four runs, in the order of `QuarterInput`, as signed bytes
+    ivec4 scale;     // of the runs, in formats with a scale for 256
+    ivec4 minimum;   // likewise
+    uint head;       // likewise: the halves of the block
+    vec4 block;      // in formats with a scale for 32: scale and offset of the first block, then of the second
+    ivec2 exponent;  // of the blocks' scales, in MXFP4
+};
+Unpacked unpack_quarter(uint format, Quarter weights, uint quarter) {
+    Chunk first = unpack(format, weights.first, 2u * quarter), second = unpack(format, weights.second, 2u * quarter + 1u);
+    Unpacked w;
+    w.codes[0] = first.a;
+    w.codes[1] = first.b;
+    w.codes[2] = second.a;
+    w.codes[3] = second.b;
+    w.scale = ivec4(0);
+    w.minimum = ivec4(0);
+    w.head = 0u;
+    if (has_sub_blocks(format)) {
+        IntegerScales of_first = integer_scales(format, weights.first, 2u * quarter);
+        // In Q4_K and Q5_K both chunks are of the same two sub-blocks.
+        bool same_sub_blocks = format == Q4_K || format == Q5_K;
+        IntegerScales of_second = same_sub_blocks ? of_first : integer_scales(format, weights.second, 2u * quarter + 1u);
+        w.scale = ivec4(of_first.scale, of_second.scale);
+        w.minimum = ivec4(of_first.minimum, of_second.minimum);
+        w.head = block_head(format, weights.first);
+    }
+    w.block = vec4(first.a_scale, second.a_scale);
+    w.exponent = ivec2(weights.first.head.x, weights.second.head.x) - 128;
+    return w;
+}
+
 // An item of a format with a scale for 256. x: the sum with the scales of the sub-blocks, or that of the high bytes where the sums of both stay
 // apart; y: that with the minimums; z: that of the low bytes.
-ivec3 quarter_sums(uint format, Quarter weights, QuarterInput v, uint quarter) {
-    Chunk first = unpack(format, weights.first, 2u * quarter), second = unpack(format, weights.second, 2u * quarter + 1u);
-    ivec4 high = ivec4(dot16(first.a, v.high[0]), dot16(first.b, v.high[1]), dot16(second.a, v.high[2]), dot16(second.b, v.high[3]));
-    ivec4 low = ivec4(dot16(first.a, v.low[0]), dot16(first.b, v.low[1]), dot16(second.a, v.low[2]), dot16(second.b, v.low[3]));
-    IntegerScales of_first = integer_scales(format, weights.first, 2u * quarter);
+ivec3 quarter_sums(uint format, Unpacked w, QuarterInput v) {
+    ivec4 high = ivec4(dot16(w.codes[0], v.high[0]), dot16(w.codes[1], v.high[1]), dot16(w.codes[2], v.high[2]), dot16(w.codes[3], v.high[3]));
+    ivec4 low = ivec4(dot16(w.codes[0], v.low[0]), dot16(w.codes[1], v.low[1]), dot16(w.codes[2], v.low[2]), dot16(w.codes[3], v.low[3]));
     ivec3 item = ivec3(0);
     if (format == Q4_K || format == Q5_K) {
         // Both chunks are of the same two sub-blocks.
         high.xy += high.zw;
         low.xy += low.zw;
-        ivec2 sums = v.sums.xy + v.sums.zw;
-        item.y = of_first.minimum.x * sums.x + of_first.minimum.y * sums.y;
-        if (has_apart_planes(format)) {
-            item.x = of_first.scale.x * high.x + of_first.scale.y * high.y;
-            item.z = of_first.scale.x * low.x + of_first.scale.y * low.y;
-        } else {
-            item.x = of_first.scale.x * (high.x * 128 + low.x) + of_first.scale.y * (high.y * 128 + low.y);
-        }
+        ivec2 sums = w.minimum.xy * (v.sums.xy + v.sums.zw);
+        item.y = sums.x + sums.y;
+        sums = w.scale.xy * (has_apart_planes(format) ? high.xy : high.xy * 128 + low.xy);
+        item.x = sums.x + sums.y;
+        sums = w.scale.xy * low.xy;
+        if (has_apart_planes(format)) item.z = sums.x + sums.y;
         return item;
     }
-    IntegerScales of_second = integer_scales(format, weights.second, 2u * quarter + 1u);
-    ivec4 scale = ivec4(of_first.scale, of_second.scale), minimum = ivec4(of_first.minimum, of_second.minimum);
     if (has_minimums(format)) {
-        ivec4 sums = minimum * v.sums;
+        ivec4 sums = w.minimum * v.sums;
         item.y = sums.x + sums.y + sums.z + sums.w;
     }
-    ivec4 sums = scale * (has_apart_planes(format) ? high : high * 128 + low);
+    ivec4 sums = w.scale * (has_apart_planes(format) ? high : high * 128 + low);
     item.x = sums.x + sums.y + sums.z + sums.w;
     if (has_apart_planes(format)) {
-        ivec4 low_sums = scale * low;
+        ivec4 low_sums = w.scale * low;
         item.z = low_sums.x + low_sums.y + low_sums.z + low_sums.w;
     }
     return item;
@@ -95,20 +122,18 @@ ivec3 quarter_sums(uint format, Quarter weights, QuarterInput v, uint quarter) {
 // Whether a product with scales of MXFP4 counts as 0: below 2^-102, floats that devices may flush are not far.
 bool negligible(float value) { return (floatBitsToUint(value) & 0x7fffffffu) < 0x0c800000u; }
 
-// What a block of 32 with a scale of its own adds: the product of its codes, and its offset.
-vec2 block_terms(uint format, Raw raw, uint chunk, uvec4 high_a, uvec4 high_b, uvec4 low_a, uvec4 low_b, int sum) {
-    Chunk w = unpack(format, raw, chunk);
-    int high = dot16(w.a, high_a) + dot16(w.b, high_b), low = dot16(w.a, low_a) + dot16(w.b, low_b);
+// What a block of 32 with a scale of its own adds: the product of its codes, `codes`, with its scale; and its offset.
+vec2 block_terms(uint format, int codes, int sum, vec2 block, int exponent) {
     precise float product;
     if (format == MXFP4) {
-        vec2 factors = power_factors(int(raw.head.x) - 128);
-        precise float half_way = float(high * 128 + low) * factors.x;
+        vec2 factors = power_factors(exponent);
+        precise float half_way = float(codes) * factors.x;
         product = half_way * factors.y;
         product = negligible(product) ? 0.0 : product;
     } else {
-        product = w.a_scale.x * float(high * 128 + low);
+        product = block.x * float(codes);
     }
-    precise float offset = w.a_scale.y * float(sum);
+    precise float offset = block.y * float(sum);
     return vec2(product, has_offset(format) ? offset : 0.0);
 }
 
@@ -116,13 +141,15 @@ vec2 block_terms(uint format, Raw raw, uint chunk, uvec4 high_a, uvec4 high_b, u
 const vec4 NO_TERMS = vec4(-0.0);
 
 // An item of a format with a scale for 32: the terms of the two blocks.
-vec4 quarter_terms(uint format, Quarter weights, QuarterInput v, uint quarter) {
+vec4 quarter_terms(uint format, Unpacked w, QuarterInput v, uint quarter) {
     vec4 terms = NO_TERMS;
     if (2u * quarter < COLUMNS / 32u) {
-        terms.xy = block_terms(format, weights.first, 2u * quarter, v.high[0], v.high[1], v.low[0], v.low[1], v.sums.x + v.sums.y);
+        int high = dot16(w.codes[0], v.high[0]) + dot16(w.codes[1], v.high[1]), low = dot16(w.codes[0], v.low[0]) + dot16(w.codes[1], v.low[1]);
+        terms.xy = block_terms(format, high * 128 + low, v.sums.x + v.sums.y, w.block.xy, w.exponent.x);
     }
     if (2u * quarter + 1u < COLUMNS / 32u) {
-        terms.zw = block_terms(format, weights.second, 2u * quarter + 1u, v.high[2], v.high[3], v.low[2], v.low[3], v.sums.z + v.sums.w);
+        int high = dot16(w.codes[2], v.high[2]) + dot16(w.codes[3], v.high[3]), low = dot16(w.codes[2], v.low[2]) + dot16(w.codes[3], v.low[3]);
+        terms.zw = block_terms(format, high * 128 + low, v.sums.z + v.sums.w, w.block.zw, w.exponent.y);
     }
     return terms;
 }
@@ -221,12 +248,12 @@ struct Items {
     uint heads[4];
     vec4 terms[4];
 };
-void take_item(inout Items items, uint k, uint format, Quarter weights, QuarterInput v, uint quarter) {
+void take_item(inout Items items, uint k, uint format, Unpacked w, QuarterInput v, uint quarter) {
     if (has_sub_blocks(format)) {
-        items.sums[k] = quarter_sums(format, weights, v, quarter);
-        items.heads[k] = block_head(format, weights.first);
+        items.sums[k] = quarter_sums(format, w, v);
+        items.heads[k] = w.head;
     } else {
-        items.terms[k] = quarter_terms(format, weights, v, quarter);
+        items.terms[k] = quarter_terms(format, w, v, quarter);
     }
 }
 // What a lane's own of `count` items comes to: the value of the item's group times `scale`, that of the group's activations.

@@ -50,7 +50,8 @@ uint64_t own_copy(uint64_t first, uint stride) { return first + uint64_t(batch_i
 // `live`, `token` and `position` for the kernels that only read them, of the workgroup's token. A kernel loads the number of tokens first and
 // issues further loads before it tests it, so that they do not wait for each other; what it loads is valid memory in a step that is not live,
 // too.
-bool step_is_live(uint64_t state) { return load_uniform_u32(state, 0) > batch_index(); }
+uint step_tokens(uint64_t state) { return load_uniform_u32(state, 0); }
+bool step_is_live(uint64_t state) { return step_tokens(state) > batch_index(); }
 uint step_position(uint64_t state) { return load_uniform_u32(state, 8) + batch_index(); }
 // `tokens` is the sequence's array, [context + MAX_BATCH] u32.
 uint step_token(uint64_t state, uint64_t tokens) {

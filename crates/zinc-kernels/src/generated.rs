@@ -1,64 +1,63 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   319994129bb245ef094deb732aec0b581108e9259a2905d4b279ddf2f3c23600 crates/zinc-kernels/spv/adjust.spv
+//   d4b04a821b27bf9503fdd6583078f5680b2166c4d00e495e6f026688ed902737 crates/zinc-kernels/spv/adjust.spv
 //   63c055c30e5dc2a13a0673bebf557c29665d93ed995ff5d8d2e33da145cb0764 crates/zinc-kernels/spv/advance.spv
-//   85bd3172287b47e1efe7301e530e5d60eba7828660d8be984a3eb5819b81f128 crates/zinc-kernels/spv/attention.spv
-//   19979900656652b67f169e468ea83aa63b0534e6d3ac482bbf354fe0bfca87c9 crates/zinc-kernels/spv/choose.spv
-//   7cee1f4496d4a5c2ceb2943482203258d401f5c340c6ac8fa877e5cac980e543 crates/zinc-kernels/spv/dry.spv
-//   88ba6816025f25711722d06c888c9c0a38ba592bada32a123496b84cef0bab80 crates/zinc-kernels/spv/expert_down.spv
-//   e203d648abb6ab2152edfabb5f336d25bb9f33a2fa51de9be208c52644226686 crates/zinc-kernels/spv/gate_up.spv
-//   6e365ad07855398c74136929c2f3846143e6cf1a5aa874837a29b52388f10110 crates/zinc-kernels/spv/gather.spv
-//   6666219eaffb674fb2d00d31a29a2d4b73c0c9829af470a34781beddbbeaaa78 crates/zinc-kernels/spv/logprob_shares.spv
-//   a2b742dc1548cab6e678616f63350b8bde4414d755e796c0066aa9619eeb607e crates/zinc-kernels/spv/logprobs.spv
+//   cfae16294322b7a93019f77664b2f17efa1ffeb700b3361b64c68647b2b5a0e1 crates/zinc-kernels/spv/attention.spv
+//   fa9832e20b3e37f7b47feb02cc5c6728f1083fdc35be00b40ce5eb587e7f23e8 crates/zinc-kernels/spv/choose.spv
+//   41160f088c0c2c1341a7114ace4133aed4e1ba9a9a53d89b0fb5d6ea3a66e61f crates/zinc-kernels/spv/dry.spv
+//   339935c0a86a285e9903d057ed75ad422032436b8c3f9751638a5aa9e6eb205a crates/zinc-kernels/spv/expert_down.spv
+//   795d611805000fe9afbda719306af9981262df4d8401f60e9de477314311b7e5 crates/zinc-kernels/spv/gate_up.spv
+//   5aeb5778ab65433a085847c398a132f06e93bf3d05a434e93d76cc1b7d67b11f crates/zinc-kernels/spv/gather.spv
+//   ebdc73c266aee9f0711a584f49f786c026dedade203bcff7f91959ff44adc7b7 crates/zinc-kernels/spv/logprob_shares.spv
+//   ed7dfb087205f479ae3903f8b2b2f19ab909ed6bcba6710a763c830c27f5a422 crates/zinc-kernels/spv/logprobs.spv
 //   d2b9f51568c921709a9fe7804073c5a1c560bdf82d045b0c242dc6507ba15634 crates/zinc-kernels/spv/lookup.spv
-//   c3d4b7a6a2813ede846f73a8e0dc1702e17111891800f67c40b3a26c1e7b06fa crates/zinc-kernels/spv/mat_vec.spv
+//   0bf5dd55949d7aa1273514c0b42b1adc4253b90d7334771a92cd44a72c847973 crates/zinc-kernels/spv/mat_vec.spv
 //   fe8eb43d353b776b5c433f7c7f173859606a49d5c2d9c70cbdd4690b4e188ce8 crates/zinc-kernels/spv/propose.spv
-//   2148ddc5aa5e3495df0cdb5c2d42132c2934d09c0ec3d2808cb8a50e73051847 crates/zinc-kernels/spv/read.spv
-//   c1105ae511a847e04cffb1b51f90c2fc67c33ebe60c8f1388099f4b5bc0792c4 crates/zinc-kernels/spv/round.spv
-//   46eb8578540292d65fe73a440ad5f9fe2cb7a886ae77d2d790cae76e86cb18ce crates/zinc-kernels/spv/router.spv
-//   af034f37012ff0f7935536813c1398b544283b8accc17b9d3b6a682ee28d220a crates/zinc-kernels/spv/sample.spv
+//   51c92b721bf467790e1a182c5a584347985bada686968f257e46b2c1c699f68f crates/zinc-kernels/spv/read.spv
+//   7a5dcd354d9db17ccd8d5d60ba6cd4f196af5045dfc42c412ba9e3e56fb3410d crates/zinc-kernels/spv/round.spv
+//   498cde8f0432a00a57ff0b4b92b6bae55816d44f7b2d0f0327f761201f6b4776 crates/zinc-kernels/spv/router.spv
+//   ba52e75f341744bcd59eff7898b87f68d28fb4e0fe9d4596e2721174e51c9187 crates/zinc-kernels/spv/sample.spv
 //   02c4b527421c6526a53fb36e75a9831a5e494f89684e80b86388c00d55297483 shaders/adjust.comp
 //   697263f0353d1c24c6088753aff6bf6c4af75f6a568bc512d66f4414b46245e8 shaders/advance.comp
 //   97451020376aa59635c4c7ed6612c4156fd6bc833fc9c0d05e365e7fc3a751ec shaders/attention.comp
 //   48d3d71e5d25b2834861a8dee35ad2e8c43df27cac6197c63de75a7605d973d3 shaders/choose.comp
 //   9e3608059fe143031c971b8fb12200a6e574fd83437b1623ee391148c08394dd shaders/dry.comp
-//   09dc515c03b6f20f065b1308a17a7758c30e0e608f495533005875484ae37fbb shaders/expert_down.comp
-//   3d42aed76b19b7167d471b1dbc82416233d66d25acf2344ef5d5ce89a2103331 shaders/gate_up.comp
+//   1825c1cbb9f06fb218a364076cc3bce873834e2276250c948ff5a77d9b5482a4 shaders/expert_down.comp
+//   8e6ed7569973682e546531d010ddf0d357611dbcac6b6ce082aba0c3831c6709 shaders/gate_up.comp
 //   25a76e5cde1d7084341ed31f967b51808bcd6c0090c9da14f7c485715c5a6aa7 shaders/gather.comp
-//   2a4b134a1ecd66e5072cac380f73a69fd120813918d5ebf6aa3b31473af6b68e shaders/include/activations.glsl
+//   40989f658eb5e9300882c48f9c0d8d245fcde2a39c800d7b262be67cf8ad1879 shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   720c2618764f341ce161385548b63ea42f867783400a28560c003a7552943116 shaders/include/choice.glsl
 //   d7bad5d245326dec3c364525dccd4c26a161ac3c005228544fc7b4755ab93a81 shaders/include/drafts.glsl
-//   7718ac496e79338c499b64022bde617bfd976eff5e50ce763c7092195abb62f7 shaders/include/formats.glsl
+//   796c7ba928941b2308943c42d564d79479daf1d90d7f3adababf1d2bb47a75d7 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
-//   9cec19a8e442a681686f532480c86651bc11443ab78ac09838114f4fee078b19 shaders/include/integers14.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   2081d92afbaafbde482fa93c2aeef5263a8d131bbddeb050e495c651d5597962 shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
 //   a80f7be2617d1bfcf9ca52a2401aa91b205365d692e329a19e4dd5da7675e6db shaders/include/memory.glsl
-//   205572a5abccbc304e338ada63aa317446fa1184bb3fc559f34989660301a8f8 shaders/include/operand.glsl
+//   34ebd135337627fe1aed58c35cd03d0a767acdc3e63c85270ba907bc954b6b20 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
-//   624a7084f463ad41b1767ddb087067d8edb5010bfd172b58159e7b708f543ff8 shaders/include/products.glsl
-//   ceab58ee0afbb5940dc175656a8e5d98541ce3541d33b58c50c83684d355b596 shaders/include/quarters.glsl
+//   0abc7b3f9ca2d4b5417968a7502fc6243f4d6225f46988672b79329a78c8cf2d shaders/include/products.glsl
+//   805974713ceebf5d03ef1f6391308b1cb5b2fba043148bf54e9bd709b7866102 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
 //   6e91d5c60bad09416a6fb435cec6e7c810936ba03ae84262540c96e2d8e811ba shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
-//   02c5f6217da54f351e36fbba8a01a831dfb8ca91386c02c2f08e58fd4656fb30 shaders/include/state.glsl
+//   de2db36a4e7d5de68589e4364a26a0a3f8baea09e622cdf078fef516c773dc29 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   763f51d90e78b1a7dc36a3da640f42b26e6f12b9a24a6ab942e6c2a63416c1eb shaders/logprob_shares.comp
 //   9256599e01642ed7b953a074e754a85cc1aaabb186ff7bdc7fe707b764549b6d shaders/logprobs.comp
 //   0947a8bd73126c72736f936e12376c23c4fda7853d7cc5542c3c7d0079db954b shaders/lookup.comp
-//   d62c30431601bea73bfa76dd44ca52c9187b73ac2be6a5dd8dc3af432d53f025 shaders/mat_vec.comp
+//   0374d1d074655e7c924fd8cf90e0fb41fb5d3eb039e846fbf54a9d8b1229a8b8 shaders/mat_vec.comp
 //   54bf5c44dce7d4b28dfb5325b69807b383a030e01d275a35955df1acc9918f29 shaders/propose.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
 //   45aa3e8fc8399b63feb14e3e44899ad33a1095e33c335a6fa2b8e9e3601838d1 shaders/round.comp
-//   7612cdb162256698cd4ebce45ae387476708c5271ef00627937677e69c878ec8 shaders/router.comp
+//   c1fdf8d10042b167aef2ed5d10068407044bda9a605a11253b782dfca5ad9872 shaders/router.comp
 //   15d14adc0efd6de42c74049d1e56d1c3c52df13768ed2aa2c12605791227d812 shaders/sample.comp
 
 use crate::kernel::KernelDef;
@@ -69,12 +68,13 @@ use crate::kernel::KernelDef;
 /// LANE_PARTS parts of four elements, parts `lane`, `lane + SUBGROUP` and so on, of the 64 of the group.
 ///
 /// A rounded row with g groups is stored as
-/// high   \[g * 16 runs\] of 16 signed bytes: an integer is q = 128 * high + low
-/// low    \[g * 16 runs\] of 16 signed bytes
+/// high   \[g * 16 + 1\] runs of 16 signed bytes: an integer is q = 128 * high + low
+/// low    \[g * 16 + 1\] runs of 16 signed bytes
 /// sums   \[g * 16\] i32: of the integers of each run
 /// scales \[g\] f32, padded to 16 bytes.
 /// Products read a quarter of a group, four runs, by one lane. So that neighbouring lanes read neighbouring words, run r of the high and of the
-/// low bytes stands at `place(g, r)`: the first runs of all quarters, then the second ones, and so on.
+/// low bytes stands at `place(g, r)`: the first runs of all quarters, then the second ones, and so on. Between the second and the third ones a
+/// place is left free: formats that pair runs 0, 1, 4 and 5 of a block take both at a time, and find them in different banks of shared memory.
 pub mod activations {
     /// `ACT_F32` in GLSL.
     pub const ACT_F32: u32 = 0;
@@ -119,7 +119,7 @@ pub mod choice {
 /// The weight formats on the device: the twin of `formats::decode`, bit for bit.
 ///
 /// Rows lie in planes (`formats::planes`): a field of all blocks of the row, then the next field, each plane padded to 16 bytes. A row is
-/// read in chunks of 32 elements, one lane a chunk: two runs of 16 elements, which have a scale and an offset each. Where the two
+/// read in chunks of 32 elements, one or two by a lane: two runs of 16 elements, which have a scale and an offset each. Where the two
 /// runs of a chunk stand in the row depends on the format. The format is a specialisation constant wherever this is used, so that one branch
 /// survives. In quantised formats an element is scale * q + offset with q a signed byte.
 pub mod formats {
@@ -946,7 +946,7 @@ pub mod dry {
 }
 
 /// The second half of an expert layer, onto the residual stream: y += sum over slots of weight\[s\] * (D\[ids\[s\]\] h\[s\]).
-/// One subgroup computes one row: its lanes share out the quarters of all slots.
+/// A subgroup computes one row: its lanes share out the quarters of all slots.
 pub mod expert_down {
     use super::KernelDef;
 
@@ -1351,9 +1351,9 @@ pub mod lookup {
         KernelDef { name: "lookup", spirv: include_bytes!("../spv/lookup.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// Up to three matrices times a vector, for each token of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v of a layer,
-/// the head). A subgroup computes ROWS rows at a time, so that what it read of the vector serves all of them; the subgroups of a workgroup are at
-/// the same matrix.
+/// Up to three matrices times a vector, for each token of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k
+/// and v of a layer, the head). A lane computes ROWS rows at a time, so that what it read of the vector serves all of them, and TOKENS tokens, so
+/// that weights are read and unpacked once for all of them. The subgroups of a workgroup are at the same matrix.
 pub mod mat_vec {
     use super::KernelDef;
 
@@ -1365,7 +1365,7 @@ pub mod mat_vec {
         pub state: u64,
         /// \[COLUMNS\]
         pub x: u64,
-        /// \[COLUMNS\] f32, read where NORM is 1
+        /// \[COLUMNS\] f32, read where SOURCE is NORMALISED
         pub norm: u64,
         /// \[rows, COLUMNS\] in FORMAT_0, rows in planes
         pub weights_0: u64,
@@ -1395,8 +1395,8 @@ pub mod mat_vec {
         pub epsilon: f32,
         /// bytes from one token's x and y to the next one's
         pub stride: u32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
+        /// that have an x and a y
+        pub tokens: u32,
     }
     const _: () = {
         assert!(size_of::<Push>() == 120);
@@ -1417,6 +1417,7 @@ pub mod mat_vec {
         assert!(std::mem::offset_of!(Push, rows_2) == 104);
         assert!(std::mem::offset_of!(Push, epsilon) == 108);
         assert!(std::mem::offset_of!(Push, stride) == 112);
+        assert!(std::mem::offset_of!(Push, tokens) == 116);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1443,11 +1444,13 @@ pub mod mat_vec {
         pub format_1: u32,
         /// Constant 10, `FORMAT_2`.
         pub format_2: u32,
+        /// Constant 11, `TOKENS`.
+        pub tokens: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 11] {
+        pub fn values(self) -> [(u32, u32); 12] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1460,6 +1463,7 @@ pub mod mat_vec {
                 (8, self.format_0),
                 (9, self.format_1),
                 (10, self.format_2),
+                (11, self.tokens),
             ]
         }
     }

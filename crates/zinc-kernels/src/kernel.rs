@@ -48,6 +48,8 @@ const MAX_WORKGROUP: u32 = 512;
 /// Bytes of shared memory that a matrix product keeps of a group of its vectors: high and low bytes, the sums of 16 runs, a scale, and a sum of
 /// squares.
 const STAGED_GROUP_BYTES: u32 = 256 + 256 + 16 * 4 + 4 + 4;
+/// Bytes more for each vector: a place between the runs of its high bytes, and of its low ones.
+const STAGED_VECTOR_BYTES: u32 = 2 * 16;
 /// Bytes of shared memory reserved for what else a matrix product shares: 4,292 are used in the first half of a dense layer, for sums (3,072),
 /// the selection of experts (1,040), results (128) and one element more of each array of the vector.
 const OTHER_SHARED_BYTES: u32 = 5 << 10;
@@ -83,10 +85,26 @@ impl Target {
         self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES) / (STAGED_GROUP_BYTES + 4 * rows) * GROUP
     }
 
-    /// Threads in a workgroup of at most `subgroups` subgroups: a power of two of them if `subgroups` is one.
+    /// The most activations between the two halves of a feed-forward layer, in whole groups and in all slots: a workgroup of the second half keeps
+    /// what becomes of each group in its rows.
+    #[must_use]
+    pub fn widest_hidden(&self) -> u32 {
+        let rows = self.workgroup_of(self.tuning.product_width) / self.subgroup;
+        self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES) / (4 * rows) * GROUP
+    }
+
+    /// Whether a workgroup of a matrix product can keep so many vectors of `groups` groups, beside what becomes of each group in `rows` rows.
+    #[must_use]
+    pub(crate) fn keeps(&self, groups: u32, vectors: u32, rows: u32) -> bool {
+        let bytes = groups.saturating_mul(vectors * STAGED_GROUP_BYTES + 4 * rows) + vectors * STAGED_VECTOR_BYTES;
+        bytes <= self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES)
+    }
+
+    /// Threads in a workgroup of at most `subgroups` subgroups, as many as the device allows: a power of two of them if `subgroups` is one.
     #[must_use]
     pub(crate) fn workgroup_of(&self, subgroups: u32) -> u32 {
-        subgroups.min(MAX_WORKGROUP / self.subgroup) * self.subgroup
+        let most = self.max_workgroup.min(MAX_WORKGROUP) / self.subgroup;
+        subgroups.min(1 << most.ilog2()) * self.subgroup
     }
 
     /// Threads in a workgroup that works as one, for `items` items: no more than those need, in whole subgroups.
@@ -193,11 +211,11 @@ mod tests {
         };
         let operand = include_str!("../../../shaders/include/operand.glsl");
         let staged = [
-            "uvec4 staged_high[STAGES * RUNS + 1]",
-            "uvec4 staged_low[STAGES * RUNS + 1]",
+            "uvec4 staged_high[STAGES * PLANE_RUNS + 1]",
+            "uvec4 staged_low[STAGES * PLANE_RUNS + 1]",
             "ivec4 staged_sums[STAGES * GROUPS * 4 + 1]",
             "float staged_scales[STAGES * GROUPS + 1]",
-            "float square_sums[GROUPS]",
+            "float square_sums[VECTORS * GROUPS]",
         ];
         assert_eq!(declarations(operand), staged);
         let reduce = include_str!("../../../shaders/include/reduce.glsl");
@@ -207,7 +225,7 @@ mod tests {
         assert_eq!(declarations(choice), chosen);
         assert_eq!(
             declarations(include_str!("../../../shaders/mat_vec.comp")),
-            ["float values[ACT == ACT_Q14 ? WORKGROUP_ROWS * GROUPS : 1]"]
+            ["float values[ACT == ACT_Q14 ? SUBGROUPS * RESULTS * GROUPS : 1]"]
         );
         assert_eq!(
             declarations(include_str!("../../../shaders/gate_up.comp")),

@@ -134,7 +134,8 @@ fn lane_rows(columns: u32, subgroup: u32) -> u32 {
 #[must_use]
 pub fn rounded_bytes(n: u64) -> u64 {
     let groups = n.div_ceil(u64::from(GROUP));
-    groups * (2 * u64::from(GROUP) + 4 * u64::from(GROUP / RUN)) + (4 * groups).next_multiple_of(16)
+    let planes = 2 * (groups * u64::from(GROUP) + u64::from(RUN));
+    planes + 4 * groups * u64::from(GROUP / RUN) + (4 * groups).next_multiple_of(16)
 }
 
 /// The vector that a matrix product takes.

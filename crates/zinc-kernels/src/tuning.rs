@@ -1,5 +1,9 @@
 //! Numbers that were chosen by measuring. Any of them gives right results; docs/perf-log.md has the measurements.
 
+/// The most items of a lane that are summed over the lanes at once: rows, quarters and tokens at a time. What a tuning asks for beyond it is
+/// not done.
+pub(crate) const MOST_ITEMS: u32 = 4;
+
 /// How work is shared out on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
@@ -16,8 +20,12 @@ pub struct Tuning {
     pub attention_workgroups: u32,
     /// Subgroups that a matrix product should have before one takes several rows at a time.
     pub product_subgroups: u32,
-    /// The most rows that one subgroup takes at a time.
+    /// The most rows that a lane takes at a time: 1, 2 or 4.
     pub most_rows: u32,
+    /// Rows that a lane takes at a time in a step that has room for several tokens: 1, 2 or 4.
+    pub batch_rows: u32,
+    /// [`Tuning::gate_up_width`] in a step that has room for several tokens.
+    pub batch_gate_up_width: u32,
     /// Quarters of groups of weights that a lane of a matrix product loads before it uses the first: 1, 2 or 4.
     pub quarters_ahead: u32,
     /// [`Tuning::quarters_ahead`] for the second half of an expert layer, whose lanes have the quarters of several experts: 1 to 4.
@@ -43,6 +51,8 @@ impl Tuning {
         attention_workgroups: 128,
         product_subgroups: 4_096,
         most_rows: 2,
+        batch_rows: 2,
+        batch_gate_up_width: 4,
         quarters_ahead: 4,
         expert_quarters_ahead: 1,
         candidates_at_a_time: 4,
@@ -59,6 +69,8 @@ impl Tuning {
         attention_workgroups: 4,
         product_subgroups: 16,
         most_rows: 4,
+        batch_rows: 2,
+        batch_gate_up_width: 2,
         quarters_ahead: 4,
         expert_quarters_ahead: 4,
         candidates_at_a_time: 1,
@@ -71,7 +83,7 @@ impl Tuning {
     #[must_use]
     pub fn rows_at_a_time(&self, rows: u32) -> u32 {
         let mut at_a_time = 1;
-        while at_a_time < self.most_rows && rows / (2 * at_a_time) >= self.product_subgroups {
+        while 2 * at_a_time <= self.most_rows.min(MOST_ITEMS) && rows / (2 * at_a_time) >= self.product_subgroups {
             at_a_time *= 2;
         }
         at_a_time
@@ -80,6 +92,6 @@ impl Tuning {
     /// Quarters of each of `rows` rows of `groups` groups that a lane loads before it uses the first.
     #[must_use]
     pub fn quarters_ahead(&self, rows: u32, groups: u32, subgroup: u32) -> u32 {
-        (self.quarters_ahead / rows).clamp(1, (groups * 4).div_ceil(subgroup))
+        (self.quarters_ahead.min(MOST_ITEMS) / rows).clamp(1, (groups * 4).div_ceil(subgroup))
     }
 }

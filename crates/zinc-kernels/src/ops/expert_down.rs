@@ -2,6 +2,7 @@
 
 use super::{ActFormat, Batch, GROUP, Input, Matrix};
 use crate::generated::expert_down::{Constants, KERNEL, Push};
+use crate::tuning::MOST_ITEMS;
 use crate::{Dispatch, Target};
 
 /// `y += sum over slots of weights[s] * (D[ids[s]] h[s])`.
@@ -44,16 +45,23 @@ impl ExpertDown {
         );
         let bytes = self.down.row_bytes() * u64::from(self.down.rows) * u64::from(self.experts);
         assert!(u32::try_from(bytes).is_ok(), "the experts' matrices have {bytes} bytes: less than 4 GiB is supported");
+        let groups = self.down.columns.div_ceil(GROUP);
+        let staged = if matches!(self.h, Input::Rounded(_)) { 0 } else { self.slots };
+        let mut workgroup = target.workgroup_of(target.tuning.expert_down_width);
+        while workgroup > target.subgroup && !target.keeps(groups, staged, self.slots * (workgroup / target.subgroup)) {
+            workgroup /= 2;
+        }
         let constants = Constants {
-            workgroup: target.workgroup_of(target.tuning.expert_down_width),
+            workgroup,
             subgroup: target.subgroup,
             act: self.act.code(),
             columns: self.down.columns,
             format: self.down.format.code(),
             slots: self.slots,
-            ahead: (self.down.columns.div_ceil(GROUP) * 4 * self.slots)
+            ahead: (groups * 4 * self.slots)
                 .div_ceil(target.subgroup)
-                .min(target.tuning.expert_quarters_ahead),
+                .min(target.tuning.expert_quarters_ahead)
+                .clamp(1, MOST_ITEMS),
             source: self.h.source(),
         };
         let push = Push {

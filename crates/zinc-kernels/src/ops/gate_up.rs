@@ -104,7 +104,10 @@ impl GateUp {
                 selection
             }
         };
-        let workgroup = target.workgroup_of(target.tuning.gate_up_width);
+        let workgroup = target.workgroup_of(match self.batch.tokens {
+            1 => target.tuning.gate_up_width,
+            _ => target.tuning.batch_gate_up_width,
+        });
         let rows_of_subgroup = RUN * target.subgroup / workgroup;
         let rows_of_lane = (rows_of_subgroup / lane_rows(self.gate.columns, target.subgroup)).max(1);
         let constants = Constants {

@@ -3,6 +3,7 @@
 use super::{ActFormat, Batch, GROUP, Input, Matrix, lane_rows};
 use crate::generated::formats::NO_FORMAT;
 use crate::generated::mat_vec::{Constants, KERNEL, Push};
+use crate::tuning::MOST_ITEMS;
 use crate::{Dispatch, Target};
 
 /// The most matrices of one launch.
@@ -37,7 +38,7 @@ pub struct MatVec<'a> {
 }
 
 impl MatVec<'_> {
-    /// The launch: some rows of one matrix a subgroup.
+    /// The launch: some rows of one matrix a subgroup, for as many of the tokens as a workgroup can keep.
     ///
     /// # Panics
     /// If there are no products or too many, if their columns differ, or if a float format is to meet rounded activations, or if
@@ -64,7 +65,14 @@ impl MatVec<'_> {
         let address = |i: usize, of: fn(&Product) -> u64| self.products.get(i).map_or(0, of);
         let total = rows(0) + rows(1) + rows(2);
         let side_by_side = if self.act == ActFormat::Q14 { lane_rows(columns, target.subgroup) } else { 1 };
-        let at_a_time = target.tuning.rows_at_a_time(total / side_by_side);
+        let tokens = self.tokens_at_a_time(target);
+        let mut at_a_time = match tokens {
+            1 => target.tuning.rows_at_a_time(total / side_by_side),
+            _ => target.tuning.batch_rows.min(MOST_ITEMS),
+        };
+        while at_a_time > 1 && !self.keeps(target, tokens, at_a_time) {
+            at_a_time /= 2;
+        }
         let constants = Constants {
             workgroup: target.workgroup_of(target.tuning.product_width),
             subgroup: target.subgroup,
@@ -77,6 +85,7 @@ impl MatVec<'_> {
             format_0: format(0),
             format_1: format(1),
             format_2: format(2),
+            tokens,
         };
         let norm = self.x.norm();
         let push = Push {
@@ -97,10 +106,32 @@ impl MatVec<'_> {
             rows_2: rows(2),
             epsilon: norm.epsilon,
             stride: self.batch.stride,
-            ..Push::default()
+            tokens: self.batch.tokens,
         };
         let workgroup_rows = constants.workgroup / target.subgroup * side_by_side * at_a_time;
         let turns = (0..MAX_PRODUCTS).map(|i| rows(i).div_ceil(workgroup_rows)).sum();
-        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid(target.bounded_grid(turns)))
+        let [x, y, all_tokens] = self.batch.grid(target.bounded_grid(turns));
+        Dispatch::new(&KERNEL, constants.values(), &push, [x, y, all_tokens.div_ceil(tokens)])
+    }
+
+    /// Tokens of a workgroup, a power of two: all of them, as long as there is shared memory for what it keeps of each.
+    fn tokens_at_a_time(&self, target: &Target) -> u32 {
+        if self.act == ActFormat::F32 {
+            return 1;
+        }
+        let mut tokens = self.batch.tokens.next_power_of_two();
+        while tokens > 1 && !self.keeps(target, tokens, 1) {
+            tokens /= 2;
+        }
+        tokens
+    }
+
+    /// Whether a workgroup can keep what it needs of so many tokens and of so many rows of a lane.
+    fn keeps(&self, target: &Target, tokens: u32, rows_of_lane: u32) -> bool {
+        let columns = self.products[0].weights.columns;
+        let staged = if matches!(self.x, Input::Rounded(_)) { 0 } else { tokens };
+        let subgroups = target.workgroup_of(target.tuning.product_width) / target.subgroup;
+        let rows = subgroups * lane_rows(columns, target.subgroup) * rows_of_lane;
+        target.keeps(columns.div_ceil(GROUP), staged, rows * tokens)
     }
 }

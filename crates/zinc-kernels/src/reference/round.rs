@@ -8,9 +8,15 @@ pub(super) const GROUP: usize = ops::GROUP as usize;
 
 const RUN_LEN: usize = ops::RUN as usize;
 
-/// Where run `run` of a row of so many groups stands among the high, or low, bytes: the first runs of all quarters of groups come first.
+/// Where run `run` of a row of so many groups stands among the high, or low, bytes: the first runs of all quarters of groups come first. A place
+/// is left free before the third ones.
 fn place(groups: usize, run: usize) -> usize {
-    run % 4 * groups * 4 + run / 4
+    run % 4 * groups * 4 + run / 4 + run % 4 / 2
+}
+
+/// Bytes of the high, or low, bytes of a row of so many groups.
+fn plane_bytes(groups: usize) -> usize {
+    groups * GROUP + RUN_LEN
 }
 
 /// The largest magnitude of an integer.
@@ -61,8 +67,8 @@ impl Q14 {
     pub fn bytes(&self) -> Vec<u8> {
         let groups = self.scales.len();
         let mut bytes = vec![0; rounded_bytes((groups * GROUP) as u64) as usize];
-        let (planes, rest) = bytes.split_at_mut(2 * groups * GROUP);
-        let (high, low) = planes.split_at_mut(groups * GROUP);
+        let (planes, rest) = bytes.split_at_mut(2 * plane_bytes(groups));
+        let (high, low) = planes.split_at_mut(plane_bytes(groups));
         let (sums, scales) = rest.split_at_mut(groups * GROUP / RUN_LEN * 4);
         for (run, q) in self.q.chunks(RUN_LEN).enumerate() {
             let at = place(groups, run) * RUN_LEN;
@@ -85,8 +91,8 @@ impl Q14 {
     #[must_use]
     pub fn from_bytes(bytes: &[u8], n: usize) -> Self {
         let groups = n.div_ceil(GROUP);
-        let (planes, rest) = bytes.split_at(2 * groups * GROUP);
-        let (high, low) = planes.split_at(groups * GROUP);
+        let (planes, rest) = bytes.split_at(2 * plane_bytes(groups));
+        let (high, low) = planes.split_at(plane_bytes(groups));
         let (sums, scales) = rest.split_at(groups * GROUP / RUN_LEN * 4);
         let word = |bytes: &[u8], i: usize| [bytes[i * 4], bytes[i * 4 + 1], bytes[i * 4 + 2], bytes[i * 4 + 3]];
         let integer = |i: usize| {
@@ -186,9 +192,9 @@ mod tests {
         x[16] = 1.0;
         let bytes = Q14::new(&x).bytes();
         let [high, low] = Q14::planes(LEVELS).map(i8::cast_unsigned);
-        assert_eq!([bytes[8 * 16], bytes[512 + 8 * 16]], [high, low]);
-        assert_eq!(bytes[1_024 + 4..][..4], i32::from(LEVELS).to_le_bytes());
-        assert_eq!(bytes[1_024 + 128..][..4], (1.0f32 * (1.0 / 8_191.0)).to_le_bytes());
+        assert_eq!([bytes[8 * 16], bytes[528 + 8 * 16]], [high, low]);
+        assert_eq!(bytes[1_056 + 4..][..4], i32::from(LEVELS).to_le_bytes());
+        assert_eq!(bytes[1_056 + 128..][..4], (1.0f32 * (1.0 / 8_191.0)).to_le_bytes());
     }
 
     #[test]

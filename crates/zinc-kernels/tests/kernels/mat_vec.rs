@@ -5,7 +5,7 @@ use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, 
 use crate::support::operand::{self, Operand, Source};
 use crate::support::{Arena, compare, tolerance};
 use zinc_kernels::ops::{ActFormat, Batch, Input, MatVec, Matrix, Norm, Product};
-use zinc_kernels::reference;
+use zinc_kernels::reference::{self, Q14};
 use zinc_kernels::{Format, Target, Tuning};
 
 /// What becomes of the product.
@@ -250,10 +250,14 @@ fn grids_that_wrap() {
 fn batches() {
     const MATRICES: [(Format, usize); 3] = [(Format::Q4K, 37), (Format::Q6K, 9), (Format::Q4K, 3)];
     let target = Arena::new().gpu.target();
+    // There is room for two tokens in a workgroup.
+    let small = Target { shared_bytes: 9 << 10, ..target };
     let few = Target { tuning: Tuning { product_workgroups: 2, ..target.tuning }, ..target };
     for (act, source, kind, target) in [
         (ActFormat::Q14, Normalised, AddBias, target),
         (ActFormat::Q14, Normalised, Store, few),
+        (ActFormat::Q14, Normalised, Store, small),
+        (ActFormat::Q14, Floats, Accumulate, target),
         (ActFormat::Q14, Rounded, Accumulate, target),
         (ActFormat::F32, Normalised, Store, target),
         (ActFormat::F32, Floats, Accumulate, target),
@@ -264,7 +268,14 @@ fn batches() {
             2_560,
             |_| live(),
             |b: &mut Builder| {
-                let x = b.operand(if source == Rounded { act } else { ActFormat::F32 }, 512);
+                let mut token = 0;
+                let x = b.activation(Use::Input, |random| {
+                    // A token beside others that are not finite is as good as alone.
+                    let mut x = random.vector(512, 1.0);
+                    x[token * 40] = [1.0, f32::NAN, 2.0, f32::INFINITY, 3.0, f32::NEG_INFINITY, 4.0, 5.0][token];
+                    token += 1;
+                    if source == Rounded { Q14::new(&x).bytes() } else { bytemuck::cast_slice(&x).to_vec() }
+                });
                 let norm = Norm { weight: b.shared(512), epsilon: operand::EPSILON };
                 let products = MATRICES.map(|(format, rows)| Product {
                     weights: b.matrix(format, 1, rows, 512),
