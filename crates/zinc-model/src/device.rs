@@ -11,7 +11,7 @@ pub use record::{ChainIo, StepIo};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use zinc_kernels::ops::{Batch, MAX_BATCH};
+use zinc_kernels::ops::{Batch, GROUP, MAX_BATCH, MOST_STAGED};
 use zinc_kernels::{Pipelines, Target};
 use zinc_vk::{Buffer, Device, Placement, Uploader};
 
@@ -66,12 +66,7 @@ impl DeviceModel {
         let cache = options.cache;
         let device = pipelines.device();
         let target = pipelines.target();
-        let (width, widest) = (model.config.n_embd, target.widest_staged());
-        if width > widest {
-            let expected =
-                format!("at most {widest} on this device, whose workgroups share {} bytes", target.shared_bytes);
-            return Err(Error::KernelLimit { what: "the width", value: width, expected });
-        }
+        check_activations(&Sizes { config: &model.config, cache }, &target)?;
         if options.batch == 0 || options.batch > MAX_BATCH {
             let expected = format!("1 to {MAX_BATCH}");
             return Err(Error::KernelLimit { what: "the number of tokens of a step", value: options.batch, expected });
@@ -200,4 +195,26 @@ impl DeviceArrays {
     fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
         self.caches.iter().chain([&self.activations])
     }
+}
+
+/// Checks that workgroups of matrix products can keep what they need of activations.
+fn check_activations(sizes: &Sizes<'_>, target: &Target) -> Result<()> {
+    let (slots, rows) = sizes.hidden();
+    let hidden = rows.next_multiple_of(GROUP).saturating_mul(slots);
+    let staged = target.widest_staged();
+    let attended = if sizes.heads().whole_groups(target, sizes.cache.context) { 0 } else { sizes.config.q_width() };
+    for (what, value, most) in [
+        ("the width", sizes.config.n_embd, staged),
+        ("the width of all query heads", attended, staged),
+        // Up to MOST_STAGED a workgroup rounds the vectors itself, beyond it they are rounded before.
+        ("the hidden width of all experts used", if hidden <= MOST_STAGED { hidden } else { 0 }, staged),
+        ("the hidden width of all experts used", hidden, target.widest_hidden()),
+    ] {
+        if value > most {
+            let expected =
+                format!("at most {most} on this device, whose workgroups share {} bytes", target.shared_bytes);
+            return Err(Error::KernelLimit { what, value, expected });
+        }
+    }
+    Ok(())
 }

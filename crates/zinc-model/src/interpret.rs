@@ -69,11 +69,11 @@ impl Interpreter {
             rotation: rotation_table(config, factors.as_deref(), cache.context),
             arrays: Arrays {
                 residual: zeros(Array::Residual),
-                normed: zeros(Array::Normed),
+                normed: zeros(Array::Residual),
                 query: zeros(Array::Query),
                 key: zeros(Array::Key),
                 value: zeros(Array::Value),
-                attended: zeros(Array::Attended),
+                attended: zeros(Array::Query),
                 router_logits: zeros(Array::RouterLogits),
                 chosen: Vec::new(),
                 hidden: zeros(Array::Hidden),

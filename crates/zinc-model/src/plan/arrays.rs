@@ -154,7 +154,7 @@ impl Sizes<'_> {
     }
 
     /// The shape of [`Array::Hidden`]: slots, and rows of each.
-    fn hidden(&self) -> (u32, u32) {
+    pub(crate) fn hidden(&self) -> (u32, u32) {
         match self.config.feed_forward {
             FeedForward::Dense { n_ff } => (1, n_ff),
             FeedForward::Experts { n_expert_used, n_ff, .. } => (n_expert_used, n_ff),
@@ -165,6 +165,7 @@ impl Sizes<'_> {
     #[must_use]
     pub fn bytes(&self, array: Array) -> u64 {
         let c = self.config;
+        let either = |n: u32| (u64::from(n) * 4).max(rounded_bytes(u64::from(n)));
         let elements = match array {
             Array::State => return size_of::<zinc_kernels::generated::state::StepState>() as u64,
             Array::Tokens => self.cache.token_places(),
@@ -177,8 +178,10 @@ impl Sizes<'_> {
             Array::Candidates => {
                 return u64::from(candidate_count(c.n_vocab)) * u64::from(CANDIDATE_BYTES);
             }
-            Array::Residual | Array::Normed => u64::from(c.n_embd),
-            Array::Query | Array::Attended => u64::from(c.q_width()),
+            Array::Normed => return either(c.n_embd),
+            Array::Attended => return either(c.q_width()),
+            Array::Residual => u64::from(c.n_embd),
+            Array::Query => u64::from(c.q_width()),
             Array::Key | Array::Value => u64::from(c.kv_width()),
             Array::Partials => self.heads().partials(),
             Array::Counters => u64::from(c.n_head),
