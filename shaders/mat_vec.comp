@@ -13,7 +13,7 @@
 layout(constant_id = 2) const uint ACT = 0;
 layout(constant_id = 3) const uint COLUMNS = 32;
 layout(constant_id = 4) const uint SOURCE = 0;
-layout(constant_id = 5) const uint ROWS = 1;       // of a matrix at a time, by one subgroup: 1, 2 or 4
+layout(constant_id = 5) const uint ROWS = 1;       // of a matrix at a time, by a lane: 1, 2 or 4
 layout(constant_id = 6) const uint AHEAD = 1;      // quarters of each row that a lane loads before it uses the first: AHEAD * ROWS is at most 4
 layout(constant_id = 7) const uint ACCUMULATE = 0; // 1: onto what y holds
 layout(constant_id = 8) const uint FORMAT_0 = 0;
@@ -83,6 +83,7 @@ void rounded_products(uint format, uint64_t row[ROWS], uint64_t x, uint tokens) 
             uint quarter = (step + n) * ROW_LANES + row_lane();
             [[unroll]] for (uint r = 0; r < ROWS; r++) unpacked[n * ROWS + r] = unpack_quarter(format, weights[n * ROWS + r], quarter);
         }
+        // For a workgroup of one token what depends on the number of tokens is constant, so that no load waits for it.
         for (uint token = 0; token < (TOKENS == 1 ? 1 : tokens); token += TOGETHER) {
             Items items;
             [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
@@ -128,8 +129,7 @@ float float_products(uint format, uint64_t row[ROWS], Operand operand) {
     return own;
 }
 
-// Rows [WORKGROUP_ROWS * turn, WORKGROUP_ROWS * (turn + 1)) of a matrix. Of the workgroup's tokens the step has
-// `live_tokens`.
+// Rows [WORKGROUP_ROWS * turn, WORKGROUP_ROWS * (turn + 1)) of a matrix. Of the workgroup's tokens the step has `live_tokens`.
 void multiply(uint format, Product product, uint turn, Operand operand, uint live_tokens) {
     uint first = turn * WORKGROUP_ROWS + gl_SubgroupID * SUBGROUP_ROWS;
     uint64_t row[ROWS];
@@ -140,7 +140,8 @@ void multiply(uint format, Product product, uint turn, Operand operand, uint liv
     float before[OWN_RESULTS], bias[OWN_RESULTS];
     [[unroll]] for (uint n = 0; n < OWN_RESULTS; n++) {
         uint index = min(n * SUBGROUP + gl_SubgroupInvocationID, RESULTS - 1);
-        uint own_row = min(first + index % SUBGROUP_ROWS, product.rows - 1), own_token = TOKENS == 1 ? 0 : min(index / SUBGROUP_ROWS, token_count() - 1);
+        uint own_row = min(first + index % SUBGROUP_ROWS, product.rows - 1);
+        uint own_token = TOKENS == 1 ? 0 : min(index / SUBGROUP_ROWS, token_count() - 1);
         before[n] = ACCUMULATE == 1 ? load_f32(product.y + uint64_t(own_token * push.stride), own_row * 4u) : 0.0;
         bias[n] = product.bias != 0 ? load_f32(product.bias, own_row * 4u) : 0.0;
     }

@@ -44,7 +44,7 @@ pub struct DriveOptions {
 }
 
 impl DriveOptions {
-    /// The default options: the timeline with its default depth, one queue, 16-bit activations, no drafts and no
+    /// The default options: the timeline with its default depth, one queue, 14-bit activations, no drafts and no
     /// timestamps.
     #[must_use]
     pub fn new() -> Self {

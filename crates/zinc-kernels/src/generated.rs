@@ -53,7 +53,7 @@
 //   763f51d90e78b1a7dc36a3da640f42b26e6f12b9a24a6ab942e6c2a63416c1eb shaders/logprob_shares.comp
 //   9256599e01642ed7b953a074e754a85cc1aaabb186ff7bdc7fe707b764549b6d shaders/logprobs.comp
 //   0947a8bd73126c72736f936e12376c23c4fda7853d7cc5542c3c7d0079db954b shaders/lookup.comp
-//   0374d1d074655e7c924fd8cf90e0fb41fb5d3eb039e846fbf54a9d8b1229a8b8 shaders/mat_vec.comp
+//   266e5556032490f2862893ae39957b1013e84e9d2fd57542fc2416f239b42e9f shaders/mat_vec.comp
 //   54bf5c44dce7d4b28dfb5325b69807b383a030e01d275a35955df1acc9918f29 shaders/propose.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
 //   45aa3e8fc8399b63feb14e3e44899ad33a1095e33c335a6fa2b8e9e3601838d1 shaders/round.comp

@@ -218,3 +218,61 @@ fn check_activations(sizes: &Sizes<'_>, target: &Target) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use zinc_kernels::Tuning;
+    use zinc_kernels::ops::CacheFormat;
+
+    use super::*;
+    use crate::config::{Architecture, FeedForward, ModelConfig, Rope, RopePairing, RopeScaling};
+
+    const CONFIG: ModelConfig = ModelConfig {
+        architecture: Architecture::Llama,
+        n_layer: 1,
+        n_embd: 2_048,
+        n_head: 32,
+        n_head_kv: 8,
+        head_dim: 64,
+        feed_forward: FeedForward::Dense { n_ff: 8_192 },
+        rms_eps: 1e-6,
+        rope: Rope { base: 1e4, dims: 64, pairing: RopePairing::Neighbours, scaling: RopeScaling::None },
+        n_ctx_train: 4_096,
+        n_vocab: 32_000,
+        qk_norm: false,
+        qkv_bias: false,
+        tied_embeddings: false,
+    };
+
+    fn check(config: &ModelConfig, target: &Target) -> Option<String> {
+        let cache = CacheOptions::new(4_096, CacheFormat::F16, CacheFormat::F16);
+        check_activations(&Sizes { config, cache }, target).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn activations_that_a_workgroup_cannot_keep_are_refused() {
+        let card = Target::new(32);
+        let cpu = Target { tuning: Tuning::CPU, ..Target::new(8) };
+        let small = Target { shared_bytes: 16 << 10, ..card };
+        let wide_hidden = ModelConfig { feed_forward: FeedForward::Dense { n_ff: 1 << 20 }, ..CONFIG };
+        // A head a workgroup, whose 128 elements are no whole group.
+        let single_heads = ModelConfig { n_head: 80, n_head_kv: 80, head_dim: 128, ..CONFIG };
+        for target in [card, cpu] {
+            assert_eq!(check(&CONFIG, &target), None);
+            assert_eq!(
+                check(&ModelConfig { feed_forward: FeedForward::Dense { n_ff: 28_672 }, ..CONFIG }, &target),
+                None
+            );
+            for (config, expected) in [
+                (ModelConfig { n_embd: 16_384, ..CONFIG }, "the width is 16384"),
+                (single_heads.clone(), "the width of all query heads is 10240"),
+                (wide_hidden.clone(), "the hidden width of all experts used is 1048576"),
+            ] {
+                let error = check(&config, &target).unwrap_or_default();
+                assert!(error.starts_with(expected) && error.contains("share 32768 bytes"), "{error}");
+            }
+        }
+        let error = check(&CONFIG, &small).unwrap_or_default();
+        assert!(error.starts_with("the hidden width of all experts used is 8192"), "{error}");
+    }
+}

@@ -48,7 +48,7 @@ pub struct VulkanOptions {
 }
 
 impl VulkanOptions {
-    /// The timeline at the given depth, with 16-bit activations, on one queue, without timestamps and drafts.
+    /// The timeline at the given depth, with 14-bit activations, on one queue, without timestamps and drafts.
     #[must_use]
     pub fn new(depth: InflightDepth) -> Self {
         Self {
