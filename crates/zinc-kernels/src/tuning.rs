@@ -62,10 +62,10 @@ impl Tuning {
     };
     /// For drivers that run on the CPU: few workgroups, since each costs, and nothing kept over a barrier, since that goes through memory.
     pub const CPU: Self = Self {
-        product_workgroups: 32,
+        product_workgroups: 8,
         product_width: 2,
         gate_up_width: 2,
-        expert_down_width: 8,
+        expert_down_width: 4,
         attention_workgroups: 4,
         product_subgroups: 16,
         most_rows: 4,
