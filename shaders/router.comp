@@ -40,7 +40,7 @@ void main() {
     Operand operand = Operand(x, push.norm, 1.0);
     uint64_t weights = push.matrix + uint64_t(row) * uint64_t(row_bytes(FORMAT, COLUMNS));
     float logit = row_dot(FORMAT, weights, operand, thread_index(), gl_WorkGroupSize.x);
-    sum_squares(x);
+    sum_squares(Vectors(x, push.norm, 0, 1));
     if (!live) return;
     logit = workgroup_sum(logit);
     operand.norm_scale = norm_scale(0, push.epsilon);

@@ -22,7 +22,10 @@ const uint LANE_PARTS = 64 / SUBGROUP;
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450)
 int dot4(int a, int b, spirv_literal int packed_4x8);
 
+// Groups of a row of `n` elements.
 uint group_count(uint n) { return (n + 255u) / 256u; }
+// The layout of a rounded row of so many groups: the place of run `run` among the high, or low, bytes, and their number, in runs; and the bytes from
+// the row's beginning to its low bytes, sums and scales, and to its end.
 uint place(uint groups, uint run) { return (run % 4u) * groups * 4u + run / 4u + (run % 4u) / 2u; }
 uint plane_runs(uint groups) { return groups * 16u + 1u; }
 uint low_bytes(uint groups) { return plane_runs(groups) * 16u; }
@@ -80,6 +83,7 @@ float group_sum(float parts[LANE_PARTS]) {
     for (uint apart = SUBGROUP / 2; apart > 0; apart /= 2) sum = sum + subgroupShuffleXor(sum, apart);
     return sum;
 }
+// The sum of the squares of a part, in order.
 float part_squares(vec4 x) {
     precise vec4 square = x * x;
     precise float sum = square.x + square.y;

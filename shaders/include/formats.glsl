@@ -185,25 +185,31 @@ vec4 k_scales_offsets(uvec4 head, uint pair) {
     precise vec2 offset = of_block.y * vec2(integers.zw);
     return vec4(scale.x, -offset.x, scale.y, -offset.y);
 }
-// Run r of a Q2_K block: 4-bit scale and minimum.
-vec2 q2_scale_offset(Raw raw, uint r) {
+// The 4-bit scale and minimum of run r of a Q2_K block, and what they come to with the block's halves.
+uvec2 q2_integers(Raw raw, uint r) {
     uint both = (raw.more[r >> 2] >> (8u * (r & 3u))) & 0xffu;
-    vec2 scales = half_pair(raw.head.x);
-    precise float scale = scales.x * float(both & 15u);
-    precise float offset = scales.y * float(both >> 4);
+    return uvec2(both & 15u, both >> 4);
+}
+vec2 q2_scale_offset(Raw raw, uint r) {
+    vec2 scales = half_pair(raw.head.x), integers = vec2(q2_integers(raw, r));
+    precise float scale = scales.x * integers.x;
+    precise float offset = scales.y * integers.y;
     return vec2(scale, -offset);
 }
-// Run r of a Q3_K block: sixteen 6-bit scales, low nibbles in eight bytes, high bit pairs in four.
-vec2 q3_scale(Raw raw, uint r) {
-    uint low = ((r & 4u) != 0u ? raw.head.y : raw.head.x) >> (8u * (r & 3u) + 4u * (r >> 3));
-    uint high = raw.head.z >> (8u * (r & 3u) + 2u * (r >> 2));
-    precise float scale = half_value(raw.head.w) * (float((low & 15u) | ((high & 3u) << 4)) - 32.0);
-    return vec2(scale, 0.0);
-}
+// The scale of run r of a Q3_K block, from -32 to 31: sixteen of 6 bits, low nibbles in eight bytes, high bit pairs in four. And what it comes to
+// with the block's half.
 int q3_integer(Raw raw, uint r) {
     uint low = ((r & 4u) != 0u ? raw.head.y : raw.head.x) >> (8u * (r & 3u) + 4u * (r >> 3));
     uint high = raw.head.z >> (8u * (r & 3u) + 2u * (r >> 2));
     return int((low & 15u) | ((high & 3u) << 4)) - 32;
+}
+vec2 q3_scale(Raw raw, uint r) {
+    precise float scale = half_value(raw.head.w) * float(q3_integer(raw, r));
+    return vec2(scale, 0.0);
+}
+// The scale of sub-block c of an IQ4_XS block, from -32 to 31: eight of 6 bits, high bit pairs in two bytes, low nibbles in four.
+int iq4_xs_integer(Raw raw, uint c) {
+    return int(((raw.head.y >> (4u * c)) & 15u) | (((raw.head.x >> (16u + 2u * c)) & 3u) << 4)) - 32;
 }
 
 // Formats with a scale for 256 elements and small integers for their sub-blocks; the other quantised ones have a scale for 32.
@@ -228,18 +234,15 @@ IntegerScales integer_scales(uint format, Raw raw, uint chunk) {
         return IntegerScales(ivec2(signed_byte(raw.head.x, c & 3u), signed_byte(raw.head.y, c & 3u)), ivec2(0));
     case Q2_K: {
         uint run = chunk_runs(format, c).x;
-        uint a = (raw.more[run >> 2] >> (8u * (run & 3u))) & 0xffu;
-        uint b = (raw.more[(run + 2u) >> 2] >> (8u * ((run + 2u) & 3u))) & 0xffu;
-        return IntegerScales(ivec2(a & 15u, b & 15u), ivec2(a >> 4, b >> 4));
+        uvec2 a = q2_integers(raw, run), b = q2_integers(raw, run + 2u);
+        return IntegerScales(ivec2(a.x, b.x), ivec2(a.y, b.y));
     }
     case Q3_K: {
         uint run = chunk_runs(format, c).x;
         return IntegerScales(ivec2(q3_integer(raw, run), q3_integer(raw, run + 2u)), ivec2(0));
     }
-    default: { // IQ4_XS
-        int six_bits = int(((raw.head.y >> (4u * c)) & 15u) | (((raw.head.x >> (16u + 2u * c)) & 3u) << 4)) - 32;
-        return IntegerScales(ivec2(six_bits), ivec2(0));
-    }
+    default: // IQ4_XS
+        return IntegerScales(ivec2(iq4_xs_integer(raw, c)), ivec2(0));
     }
 }
 // The word with the halves of such a block: its scale, and that of its minimums; and the halves.
@@ -341,8 +344,7 @@ Chunk unpack(uint format, Raw raw, uint chunk) {
     case IQ4_XS: {
         k.a = looked_up(IQ4_TABLE, low);
         k.b = looked_up(IQ4_TABLE, high);
-        uint six_bits = ((raw.head.y >> (4u * c)) & 15u) | (((raw.head.x >> (16u + 2u * c)) & 3u) << 4);
-        precise float scale = half_value(raw.head.x & 0xffffu) * (float(six_bits) - 32.0);
+        precise float scale = half_value(raw.head.x & 0xffffu) * float(iq4_xs_integer(raw, c));
         k.a_scale = vec2(scale, 0.0);
         k.b_scale = k.a_scale;
         break;

@@ -19,9 +19,9 @@ shared float square_sums[VECTORS * GROUPS];
 
 // Of the groups of all vectors, numbered on end, subgroup s of the workgroup takes s, s + SUBGROUPS and so on, one a turn.
 const uint TURNS = (VECTORS * GROUPS + SUBGROUPS - 1) / SUBGROUPS;
-// Few turns' elements are kept in registers from the first load on; those of many turns are loaded again where they are needed.
-const bool HOLDS = TURNS <= 2;
-const uint HELD = ACT == ACT_Q14 ? (SOURCE == ROUNDED ? 1 : HOLDS ? TURNS * LANE_PARTS : 1) : 1;
+// What is staged in few turns is kept in registers from the first load on. Elements of many turns are loaded again where they are needed.
+const bool HOLDS = ACT == ACT_Q14 ? (SOURCE == ROUNDED ? false : TURNS <= 2) : false;
+const uint HELD = HOLDS ? TURNS * LANE_PARTS : 1;
 vec4 held[HELD];                                 // the lane's elements
 vec4 held_norm[SOURCE == NORMALISED ? HELD : 1]; // and the weights that they are normalised with
 
@@ -47,23 +47,10 @@ vec4 load_norm_part(Vectors vectors, uint turn, uint n) {
 // Loads what is kept in registers. Loads come back in the order in which they were issued, and these are needed before the weights, so this
 // comes first.
 void load_operand(Vectors vectors) {
-    if (ACT != ACT_Q14 || SOURCE == ROUNDED || !HOLDS) return;
+    if (!HOLDS) return;
     [[unroll]] for (uint n = 0; n < HELD; n++) {
         held[n] = load_part(vectors, n / LANE_PARTS, n % LANE_PARTS);
         if (SOURCE == NORMALISED) held_norm[n] = load_norm_part(vectors, n / LANE_PARTS, n % LANE_PARTS);
-    }
-}
-
-// Puts the sums of squares of the groups of an f32 vector into `square_sums`, for `norm_scale` behind the next barrier. Every thread takes part.
-void sum_squares(uint64_t x) {
-    for (uint group = gl_SubgroupID; group < GROUPS; group += SUBGROUPS) {
-        float squares[LANE_PARTS];
-        [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) {
-            uint part = group * 64u + n * SUBGROUP + gl_SubgroupInvocationID;
-            squares[n] = part < PARTS ? part_squares(load_vec4(x, part * 16u)) : 0.0;
-        }
-        float sum = group_sum(squares);
-        if (subgroupElect()) square_sums[group] = sum;
     }
 }
 
@@ -76,7 +63,7 @@ float norm_scale(uint vector, float epsilon) {
     return 1.0 / sqrt(mean);
 }
 
-// The sum of squares of the lane's parts of a turn.
+// Puts the sum of squares of the subgroup's group of a turn into `square_sums`.
 void square_turn(Vectors vectors, uint turn) {
     float squares[LANE_PARTS];
     [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) {
@@ -87,7 +74,16 @@ void square_turn(Vectors vectors, uint turn) {
     if (subgroupElect() && group < vectors.count * GROUPS) square_sums[group] = sum;
 }
 
-// Normalises, rounds and stages the groups of a turn.
+// Puts the sums of squares of all groups into `square_sums`, for `norm_scale` behind the next barrier. Every thread takes part.
+void sum_squares(Vectors vectors) {
+    if (HOLDS) {
+        [[unroll]] for (uint turn = 0; turn < TURNS; turn++) square_turn(vectors, turn);
+    } else {
+        for (uint turn = 0; turn * SUBGROUPS < vectors.count * GROUPS; turn++) square_turn(vectors, turn);
+    }
+}
+
+// Normalises where SOURCE says so, rounds and stages the subgroup's group of a turn.
 void stage_turn(Vectors vectors, uint turn, float epsilon) {
     uint group = gl_SubgroupID + turn * SUBGROUPS; // of all vectors
     vec4 parts[LANE_PARTS];
@@ -119,11 +115,7 @@ void stage_turn(Vectors vectors, uint turn, float epsilon) {
 void stage(Vectors vectors, float epsilon) {
     if (ACT != ACT_Q14 || SOURCE == ROUNDED) return;
     if (SOURCE == NORMALISED) {
-        if (HOLDS) {
-            [[unroll]] for (uint turn = 0; turn < TURNS; turn++) square_turn(vectors, turn);
-        } else {
-            for (uint turn = 0; turn * SUBGROUPS < vectors.count * GROUPS; turn++) square_turn(vectors, turn);
-        }
+        sum_squares(vectors);
         barrier();
     }
     if (HOLDS) {

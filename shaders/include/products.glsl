@@ -12,7 +12,7 @@ struct Operand {
 Operand prepare_operand(uint64_t x, uint64_t norm, float epsilon) {
     Operand operand = Operand(x, norm, 1.0);
     if (SOURCE == NORMALISED) {
-        sum_squares(x);
+        sum_squares(Vectors(x, norm, 0, 1));
         barrier();
         operand.norm_scale = norm_scale(0, epsilon);
     }

@@ -78,10 +78,9 @@ impl Target {
     /// becomes of each group in its rows.
     #[must_use]
     pub fn widest_staged(&self) -> u32 {
-        let subgroups = |width: u32| self.workgroup_of(width) / self.subgroup;
-        let rows = (subgroups(self.tuning.product_width) * self.tuning.most_rows)
+        let rows = (self.subgroups_of(self.tuning.product_width) * self.tuning.most_rows)
             .max(2 * RUN + 2)
-            .max(subgroups(self.tuning.expert_down_width));
+            .max(self.subgroups_of(self.tuning.expert_down_width));
         self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES) / (STAGED_GROUP_BYTES + 4 * rows) * GROUP
     }
 
@@ -89,22 +88,28 @@ impl Target {
     /// what becomes of each group in its rows.
     #[must_use]
     pub fn widest_hidden(&self) -> u32 {
-        let rows = self.workgroup_of(self.tuning.product_width) / self.subgroup;
+        let rows = self.subgroups_of(self.tuning.product_width);
         self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES) / (4 * rows) * GROUP
     }
 
     /// Whether a workgroup of a matrix product can keep so many vectors of `groups` groups, beside what becomes of each group in `rows` rows.
     #[must_use]
     pub(crate) fn keeps(&self, groups: u32, vectors: u32, rows: u32) -> bool {
-        let bytes = groups.saturating_mul(vectors * STAGED_GROUP_BYTES + 4 * rows) + vectors * STAGED_VECTOR_BYTES;
-        bytes <= self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES)
+        let bytes = groups.saturating_mul(vectors * STAGED_GROUP_BYTES + 4 * rows);
+        bytes.saturating_add(vectors * STAGED_VECTOR_BYTES) <= self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES)
     }
 
-    /// Threads in a workgroup of at most `subgroups` subgroups, as many as the device allows: a power of two of them if `subgroups` is one.
+    /// Subgroups in a workgroup of at most `width` subgroups, as many as the device allows: a power of two if `width` is one.
     #[must_use]
-    pub(crate) fn workgroup_of(&self, subgroups: u32) -> u32 {
+    pub(crate) fn subgroups_of(&self, width: u32) -> u32 {
         let most = self.max_workgroup.min(MAX_WORKGROUP) / self.subgroup;
-        subgroups.min(1 << most.ilog2()) * self.subgroup
+        width.min(1 << most.ilog2())
+    }
+
+    /// Threads in a workgroup of [`Target::subgroups_of`] `width` subgroups.
+    #[must_use]
+    pub(crate) fn workgroup_of(&self, width: u32) -> u32 {
+        self.subgroups_of(width) * self.subgroup
     }
 
     /// Threads in a workgroup that works as one, for `items` items: no more than those need, in whole subgroups.

@@ -169,6 +169,11 @@ impl Input {
         if let Self::Normalised(_, norm) = self { norm } else { Norm::NONE }
     }
 
+    /// How many of so many vectors a workgroup keeps: none that are rounded in memory.
+    fn staged(self, vectors: u32) -> u32 {
+        if matches!(self, Self::Rounded(_)) { 0 } else { vectors }
+    }
+
     /// Panics if a workgroup cannot keep `elements` rounded elements, or the products cannot take this form of them.
     fn check(self, act: ActFormat, elements: u32, target: &Target) {
         let rounded = matches!(self, Self::Rounded(_));

@@ -46,13 +46,12 @@ impl ExpertDown {
         let bytes = self.down.row_bytes() * u64::from(self.down.rows) * u64::from(self.experts);
         assert!(u32::try_from(bytes).is_ok(), "the experts' matrices have {bytes} bytes: less than 4 GiB is supported");
         let groups = self.down.columns.div_ceil(GROUP);
-        let staged = if matches!(self.h, Input::Rounded(_)) { 0 } else { self.slots };
-        let mut workgroup = target.workgroup_of(target.tuning.expert_down_width);
-        while workgroup > target.subgroup && !target.keeps(groups, staged, self.slots * (workgroup / target.subgroup)) {
-            workgroup /= 2;
+        let mut subgroups = target.subgroups_of(target.tuning.expert_down_width);
+        while subgroups > 1 && !target.keeps(groups, self.h.staged(self.slots), self.slots * subgroups) {
+            subgroups /= 2;
         }
         let constants = Constants {
-            workgroup,
+            workgroup: subgroups * target.subgroup,
             subgroup: target.subgroup,
             act: self.act.code(),
             columns: self.down.columns,
@@ -74,7 +73,7 @@ impl ExpertDown {
             rows: self.down.rows,
             stride: self.batch.stride,
         };
-        let grid = target.grid(self.down.rows.div_ceil(constants.workgroup / target.subgroup));
+        let grid = target.grid(self.down.rows.div_ceil(subgroups));
         Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid(grid))
     }
 }

@@ -129,9 +129,8 @@ impl MatVec<'_> {
     /// Whether a workgroup can keep what it needs of so many tokens and of so many rows of a lane.
     fn keeps(&self, target: &Target, tokens: u32, rows_of_lane: u32) -> bool {
         let columns = self.products[0].weights.columns;
-        let staged = if matches!(self.x, Input::Rounded(_)) { 0 } else { tokens };
-        let subgroups = target.workgroup_of(target.tuning.product_width) / target.subgroup;
+        let subgroups = target.subgroups_of(target.tuning.product_width);
         let rows = subgroups * lane_rows(columns, target.subgroup) * rows_of_lane;
-        target.keeps(columns.div_ceil(GROUP), staged, rows * tokens)
+        target.keeps(columns.div_ceil(GROUP), self.x.staged(tokens), rows * tokens)
     }
 }

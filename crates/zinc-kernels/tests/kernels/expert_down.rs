@@ -21,6 +21,40 @@ struct Case {
 const PLAIN: Case =
     Case { format: Format::Q8_0, rows: 37, columns: 96, experts: 6, ids: &[5, 0, 3, 3], scales: Scales::Sane };
 
+/// What the kernel makes of `residual`, with `experts` stacked matrices whose blocks are `bytes`.
+fn run(
+    mut arena: Arena,
+    case: &Case,
+    bytes: &[u8],
+    shares: &[f32],
+    (act, h): (ActFormat, Input),
+    residual: &[f32],
+    target: &Target,
+) -> Vec<f32> {
+    let &Case { format, rows, columns, experts, ids, .. } = case;
+    let y = arena.in_out(residual);
+    let down = Matrix {
+        address: arena.input(&device_rows(format, columns, bytes)).address,
+        format,
+        rows: rows as u32,
+        columns: columns as u32,
+    };
+    let op = ExpertDown {
+        state: arena.state(live()),
+        down,
+        ids: arena.input(ids).address,
+        weights: arena.input(shares).address,
+        h,
+        act,
+        experts: experts as u32,
+        y: y.address,
+        slots: ids.len() as u32,
+        batch: Batch::ONE,
+    };
+    arena.run(&[op.dispatch(target)]);
+    arena.read(y)
+}
+
 /// With f32 activations.
 fn check(case: &Case) {
     let name = format!("{case:?}, f32");
@@ -35,26 +69,9 @@ fn check(case: &Case) {
     };
 
     let mut arena = Arena::new();
-    let y = arena.in_out(&residual);
-    let down = Matrix {
-        address: arena.input(&device_rows(format, columns, &bytes)).address,
-        format,
-        rows: rows as u32,
-        columns: columns as u32,
-    };
-    let op = ExpertDown {
-        state: arena.state(live()),
-        down,
-        ids: arena.input(ids).address,
-        weights: arena.input(&shares).address,
-        h: Input::Floats(arena.input(&h).address),
-        act: ActFormat::F32,
-        experts: experts as u32,
-        y: y.address,
-        slots: ids.len() as u32,
-        batch: Batch::ONE,
-    };
-    arena.run(&[op.dispatch(&arena.gpu.target())]);
+    let input = Input::Floats(arena.input(&h).address);
+    let target = arena.gpu.target();
+    let found = run(arena, case, &bytes, &shares, (ActFormat::F32, input), &residual, &target);
 
     let matrix = host(format, columns, &bytes);
     let mut expected = residual.clone();
@@ -70,9 +87,9 @@ fn check(case: &Case) {
         // In quarters, which the smallest share makes.
         let largest = 4.0 * magnitude.iter().copied().fold(0.0, f64::max);
         assert!(largest < f64::from(1 << 24), "{name}: sums up to {largest} quarters are not exact");
-        compare::equal_bits(&name, &arena.read(y), &expected);
+        compare::equal_bits(&name, &found, &expected);
     } else {
-        compare::within(&name, &arena.read(y), &expected, |row| {
+        compare::within(&name, &found, &expected, |row| {
             // Scaled values and offsets are summed apart, and each may be thrice the largest weight (see `support::operand`), which is less than
             // three times the mean of a row: 8 of the summed magnitudes.
             let apart = if format.is_float() { 1.0 } else { 8.0 };
@@ -173,26 +190,7 @@ fn check_rounded(case: &Case, source: Source, sizes: f32, target: &Target) {
         }
         _ => Input::Floats(arena.input(&h).address),
     };
-    let y = arena.in_out(&residual);
-    let down = Matrix {
-        address: arena.input(&device_rows(format, columns, &bytes)).address,
-        format,
-        rows: rows as u32,
-        columns: columns as u32,
-    };
-    let op = ExpertDown {
-        state: arena.state(live()),
-        down,
-        ids: arena.input(ids).address,
-        weights: arena.input(&shares).address,
-        h,
-        act: ActFormat::Q14,
-        experts: experts as u32,
-        y: y.address,
-        slots: ids.len() as u32,
-        batch: Batch::ONE,
-    };
-    arena.run(&[op.dispatch(target)]);
+    let found = run(arena, case, &bytes, &shares, (ActFormat::Q14, h), &residual, target);
 
     let row_bytes = format.row_bytes(columns);
     let expected: Vec<f32> = (0..rows)
@@ -205,7 +203,7 @@ fn check_rounded(case: &Case, source: Source, sizes: f32, target: &Target) {
             residual[row] + shares.reduce(|sum, share| sum + share).unwrap_or(0.0)
         })
         .collect();
-    compare::equal_bits(&name, &arena.read(y), &expected);
+    compare::equal_bits(&name, &found, &expected);
 }
 
 #[test]
