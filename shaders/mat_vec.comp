@@ -46,7 +46,7 @@ layout(push_constant, scalar) uniform Push {
     uint tokens;          // that have an x and a y
 } push;
 
-// Rows of a subgroup at a time: lanes that share a row have ROWS of them each.
+// Rows that a subgroup computes at a time: its lanes fall into LANE_ROWS sets, and each set computes ROWS rows.
 const uint SUBGROUP_ROWS = ROWS * (ACT == ACT_Q14 ? LANE_ROWS : 1);
 const uint WORKGROUP_ROWS = SUBGROUPS * SUBGROUP_ROWS;
 
@@ -157,7 +157,7 @@ void multiply(uint format, Product product, uint turn, Operand operand, uint liv
         if (ACCUMULATE == 1) sum = before[n] + sum;
         store_f32(product.y + uint64_t(own_token * push.stride), own_row * 4u, sum);
     }
-    // The next rows' values take the place of these.
+    // The values of the next turn's rows take the place of these, so every lane of the subgroup must have read them by now.
     subgroupMemoryBarrierShared();
     subgroupBarrier();
 }

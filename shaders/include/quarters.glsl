@@ -14,7 +14,7 @@ const uint STEPS = (GROUPS * 4 + ROW_LANES - 1) / ROW_LANES;
 uint lane_row() { return gl_SubgroupInvocationID / ROW_LANES; }
 uint row_lane() { return gl_SubgroupInvocationID % ROW_LANES; }
 
-// Two chunks as they were loaded.
+// A quarter of a group, 64 weights of one row, as a lane has loaded it: two neighbouring chunks, before anything is computed from them.
 struct Quarter {
     Raw first;
     Raw second;
@@ -58,9 +58,9 @@ int dot16(uvec4 a, uvec4 b) {
 // The weights of a quarter as products take them.
 struct Unpacked {
     uvec4 codes[4];  // of the four runs, in the order of `QuarterInput`, as signed bytes
-    ivec4 scale;     // of the runs, in formats with a scale for 256
-    ivec4 minimum;   // likewise
-    uint head;       // likewise: the halves of the block
+    ivec4 scale;     // of the four runs: small integers, in formats with a scale for 256 weights
+    ivec4 minimum;   // of the four runs, in those formats that have minimums
+    uint head;       // in formats with a scale for 256 weights: the word with the block's halves, see `block_head`
     vec4 block;      // in formats with a scale for 32: scale and offset of the first block, then of the second
     ivec2 exponent;  // of the blocks' scales, in MXFP4
 };

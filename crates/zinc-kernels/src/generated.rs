@@ -42,7 +42,7 @@
 //   ae8b803cd5495162b9c13bc2c985386edcb8910be2e1c3e30b8a19ebfabf9457 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
 //   302adb59a76c5721064b43673a7b893773b9d93570bafb7c631a7cdfd1023238 shaders/include/products.glsl
-//   805974713ceebf5d03ef1f6391308b1cb5b2fba043148bf54e9bd709b7866102 shaders/include/quarters.glsl
+//   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
 //   6e91d5c60bad09416a6fb435cec6e7c810936ba03ae84262540c96e2d8e811ba shaders/include/sampler.glsl
@@ -53,7 +53,7 @@
 //   763f51d90e78b1a7dc36a3da640f42b26e6f12b9a24a6ab942e6c2a63416c1eb shaders/logprob_shares.comp
 //   9256599e01642ed7b953a074e754a85cc1aaabb186ff7bdc7fe707b764549b6d shaders/logprobs.comp
 //   0947a8bd73126c72736f936e12376c23c4fda7853d7cc5542c3c7d0079db954b shaders/lookup.comp
-//   266e5556032490f2862893ae39957b1013e84e9d2fd57542fc2416f239b42e9f shaders/mat_vec.comp
+//   f59ac6003f385ee141b041f2023a2a577d3baaef4e3a9abd38056658e6931819 shaders/mat_vec.comp
 //   54bf5c44dce7d4b28dfb5325b69807b383a030e01d275a35955df1acc9918f29 shaders/propose.comp
 //   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
 //   45aa3e8fc8399b63feb14e3e44899ad33a1095e33c335a6fa2b8e9e3601838d1 shaders/round.comp

@@ -107,7 +107,7 @@ pub struct Attention {
     pub counters: u64,
     /// `[query_heads, head_size]` f32, or rounded.
     pub y: u64,
-    /// Whether `y` is to be rounded, which takes that [`Heads::whole_groups`].
+    /// Whether `y` is stored rounded. A workgroup must then have whole groups of its elements: [`Heads::whole_groups`] says whether it does.
     pub rounded: bool,
     /// How keys are stored.
     pub key_format: CacheFormat,
