@@ -24,8 +24,9 @@ int dot4(int a, int b, spirv_literal int packed_4x8);
 
 // Groups of a row of `n` elements.
 uint group_count(uint n) { return (n + 255u) / 256u; }
-// The layout of a rounded row of so many groups: the place of run `run` among the high, or low, bytes, and their number, in runs; and the bytes from
-// the row's beginning to its low bytes, sums and scales, and to its end.
+// These functions are the layout of a rounded row of so many groups. `place` is where run `run` stands among the high bytes, and among the low ones,
+// counted in runs, and `plane_runs` is how many runs each of the two has room for. The others count bytes from the row's beginning: to its low
+// bytes, to the sums of its runs, to its scales, and to its end.
 uint place(uint groups, uint run) { return (run % 4u) * groups * 4u + run / 4u + (run % 4u) / 2u; }
 uint plane_runs(uint groups) { return groups * 16u + 1u; }
 uint low_bytes(uint groups) { return plane_runs(groups) * 16u; }
@@ -83,7 +84,7 @@ float group_sum(float parts[LANE_PARTS]) {
     for (uint apart = SUBGROUP / 2; apart > 0; apart /= 2) sum = sum + subgroupShuffleXor(sum, apart);
     return sum;
 }
-// The sum of the squares of a part, in order.
+// The sum of the squares of a part's four elements, added one after the other in the order of docs/arithmetic.md.
 float part_squares(vec4 x) {
     precise vec4 square = x * x;
     precise float sum = square.x + square.y;

@@ -185,29 +185,32 @@ vec4 k_scales_offsets(uvec4 head, uint pair) {
     precise vec2 offset = of_block.y * vec2(integers.zw);
     return vec4(scale.x, -offset.x, scale.y, -offset.y);
 }
-// The 4-bit scale and minimum of run r of a Q2_K block, and what they come to with the block's halves.
+// The scale and the minimum of run r, 0 to 15, of a Q2_K block, as integers from 0 to 15.
 uvec2 q2_integers(Raw raw, uint r) {
     uint both = (raw.more[r >> 2] >> (8u * (r & 3u))) & 0xffu;
     return uvec2(both & 15u, both >> 4);
 }
+// What an element of run r of a Q2_K block is made of: its code times the first component, plus the second.
 vec2 q2_scale_offset(Raw raw, uint r) {
     vec2 scales = half_pair(raw.head.x), integers = vec2(q2_integers(raw, r));
     precise float scale = scales.x * integers.x;
     precise float offset = scales.y * integers.y;
     return vec2(scale, -offset);
 }
-// The scale of run r of a Q3_K block, from -32 to 31: sixteen of 6 bits, low nibbles in eight bytes, high bit pairs in four. And what it comes to
-// with the block's half.
+// The scale of run r, 0 to 15, of a Q3_K block, as an integer from -32 to 31. The sixteen scales have 6 bits: eight bytes hold their low nibbles,
+// and four bytes their high pairs of bits.
 int q3_integer(Raw raw, uint r) {
     uint low = ((r & 4u) != 0u ? raw.head.y : raw.head.x) >> (8u * (r & 3u) + 4u * (r >> 3));
     uint high = raw.head.z >> (8u * (r & 3u) + 2u * (r >> 2));
     return int((low & 15u) | ((high & 3u) << 4)) - 32;
 }
+// What an element of run r of a Q3_K block is made of: its code times the first component; the second, an offset, is 0.
 vec2 q3_scale(Raw raw, uint r) {
     precise float scale = half_value(raw.head.w) * float(q3_integer(raw, r));
     return vec2(scale, 0.0);
 }
-// The scale of sub-block c of an IQ4_XS block, from -32 to 31: eight of 6 bits, high bit pairs in two bytes, low nibbles in four.
+// The scale of sub-block c, 0 to 7, of an IQ4_XS block, as an integer from -32 to 31. The eight scales have 6 bits: four bytes hold their low nibbles,
+// and two bytes their high pairs of bits.
 int iq4_xs_integer(Raw raw, uint c) {
     return int(((raw.head.y >> (4u * c)) & 15u) | (((raw.head.x >> (16u + 2u * c)) & 3u) << 4)) - 32;
 }

@@ -26,13 +26,13 @@
 //   1825c1cbb9f06fb218a364076cc3bce873834e2276250c948ff5a77d9b5482a4 shaders/expert_down.comp
 //   8e6ed7569973682e546531d010ddf0d357611dbcac6b6ce082aba0c3831c6709 shaders/gate_up.comp
 //   25a76e5cde1d7084341ed31f967b51808bcd6c0090c9da14f7c485715c5a6aa7 shaders/gather.comp
-//   dba64e59970f6e2d66d5116a36fcc5dc3c392a063cdd9416703a5986391cd545 shaders/include/activations.glsl
+//   57a5e09ed2bc10462cf8dfb6b716dc9b92a4c1291018488ebc7a111db243cbc2 shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   720c2618764f341ce161385548b63ea42f867783400a28560c003a7552943116 shaders/include/choice.glsl
 //   d7bad5d245326dec3c364525dccd4c26a161ac3c005228544fc7b4755ab93a81 shaders/include/drafts.glsl
-//   3d4a5f5ad1aeb7c9040096c1e4e8c6b11d6dbb1e1b75f6f35cef68407bd26e70 shaders/include/formats.glsl
+//   6fc8b90b2709180522ddd908a899773ebc8f56a2457f3d2d570be93d50544360 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
