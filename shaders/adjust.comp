@@ -6,7 +6,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
+#include "include/lane.glsl"
 #include "include/workgroup.glsl"
 #include "include/integers.glsl"
 #include "include/random.glsl"
@@ -21,8 +22,8 @@ layout(push_constant, scalar) uniform Push {
     uint64_t logits;        // [vocabulary] f32
     uint64_t params;        // SamplerParams
     uint64_t biases;        // [bias_count] Bias
-    uint64_t tokens;        // [context + MAX_BATCH] u32: the history, and drafts
-    uint64_t counts;        // [vocabulary] u32: occurrences in the window that ends with the step's first token
+    uint64_t tokens;        // [context + MOST_ROWS] u32: the history, and drafts
+    uint64_t counts;        // [vocabulary] u32: occurrences in the window that ends with the lane's first row
     uint64_t dry_lengths;   // [vocabulary] u32: what `dry` left, 0 afterwards
     uint64_t dry_penalties; // [dry_penalty_count] f32
     uint64_t step_input;    // StepInput, 0: none
@@ -30,7 +31,11 @@ layout(push_constant, scalar) uniform Push {
     uint64_t shares;        // [shares] Share
     uint64_t moments;       // [shares] Moments, written for top-n-sigma
     uint vocabulary;
-    uint stride;            // bytes between the copies of logits, DRY's lengths and what is written
+    uint logits_stride;     // bytes from one row of the step to the next, as the strides below
+    uint dry_lengths_stride;
+    uint items_stride;
+    uint shares_stride;
+    uint moments_stride;
 } push;
 
 // Adds those of `count` biases that are of this share.
@@ -47,11 +52,11 @@ void add_biases(uint64_t biases, uint count, uint first) {
     }
 }
 
-// Occurrences of four neighbouring ids in the window of the penalties: counted up to the first token of the step, and what drafts change.
+// Occurrences of four neighbouring ids in the window of the penalties: counted up to the first row of the lane, and what drafts change.
 uvec4 occurrences(uint id, uint window) {
     uvec4 counts = load_quad(push.counts, id, push.vocabulary);
-    uint first = step_position(push.state) - batch_index();
-    for (uint end = first + 1; end <= first + batch_index(); end++) {
+    uint last = row_position(push.state), first = last - row_offset(push.state);
+    for (uint end = first + 1; end <= last; end++) {
         uint entering = load_u32(push.tokens, end * 4) - id;
         if (entering < 4) counts[entering]++;
         if (end < window) continue;
@@ -77,11 +82,11 @@ float less_repetitive(float value, uint length, SamplerParams params) {
 }
 
 vec4 quad_scores(uint id, vec4 logits) {
-    StepState state = StepState(push.state);
-    float inverse_temperature = state.inverse_temperature;
+    Lane lane = own_lane(push.state);
+    float inverse_temperature = lane.inverse_temperature;
     uvec4 random = uvec4(0);
     if (inverse_temperature != 0.0) {
-        random = philox(uvec4(id / 4, step_position(push.state), 0, 0), uvec2(state.seed_low, state.seed_high));
+        random = philox(uvec4(id / 4, row_position(push.state), 0, 0), uvec2(lane.seed_low, lane.seed_high));
     }
     vec4 scores;
     for (uint j = 0; j < 4; j++) scores[j] = draw_score(logits[j], inverse_temperature, random[j]);
@@ -109,10 +114,10 @@ void sum_up(uint64_t moments) {
 }
 
 void main() {
-    if (!step_is_live(push.state)) return;
+    if (!row_is_live(push.state)) return;
     SamplerParams params = SamplerParams(push.params);
     uint share = gl_WorkGroupID.x, first = share * SHARE_IDS;
-    load_values(own_copy(push.logits, push.stride), first, push.vocabulary);
+    load_values(of_row(push.logits, push.logits_stride), first, push.vocabulary);
     if (params.bias_count != 0) add_biases(push.biases, params.bias_count, first);
     bool masked = false;
     if (push.step_input != 0) {
@@ -121,7 +126,7 @@ void main() {
         add_biases(push.step_input + uint64_t(STEP_INPUT_BYTES), host.bias_count, first);
     }
     barrier(); // the biases are added
-    uint64_t lengths_base = own_copy(push.dry_lengths, push.stride);
+    uint64_t lengths_base = of_row(push.dry_lengths, push.dry_lengths_stride);
     uint window = params.penalty_window;
     bool dry = params.dry_window != 0;
     for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
@@ -146,7 +151,7 @@ void main() {
         values[quad] = value;
     }
     uint shares = share_count(push.vocabulary);
-    uint64_t summaries = own_copy(push.shares, push.stride);
-    list_share(share, shares, params.top_k, summaries, own_copy(push.items, push.stride));
-    if (params.sigma_squared != SIGMA_OFF) sum_up(own_copy(push.moments, push.stride) + uint64_t(share * MOMENTS_BYTES));
+    uint64_t summaries = of_row(push.shares, push.shares_stride);
+    list_share(share, shares, params.top_k, summaries, of_row(push.items, push.items_stride));
+    if (params.sigma_squared != SIGMA_OFF) sum_up(of_row(push.moments, push.moments_stride) + uint64_t(share * MOMENTS_BYTES));
 }

@@ -1,19 +1,19 @@
-// Attention of each token of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
+// Attention of each row of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
 // and joins the shares.
 //
 // Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
 // them. ROW_LANES lanes share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers.
 // The context is split over workgroups and their subgroups by tiles; the grid does not depend on the context length, so that one recording
-// serves every token. Splits without a tile read the weights of the operation that follows, which then finds them in the cache. The workgroup of a group that finishes last joins
-// the shares, in the order of the splits. Every workgroup prepares the queries for itself. Those whose tiles hold the step's own positions, up to
-// the token's, write these to the cache before they read them: what several write is the same.
+// serves every position. Splits without a tile read the weights of the operation that follows, which then finds them in the cache. The workgroup of a
+// group that finishes last joins the shares, in the order of the splits. Every workgroup prepares the queries for itself. Those whose tiles hold
+// positions of the step's rows, up to their own row's, write these to the cache before they read them: what several write is the same.
 // (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
 // precision for long contexts. Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
 #include "include/workgroup.glsl"
 #include "include/half.glsl"
 #include "include/cache.glsl"
@@ -28,27 +28,29 @@ layout(constant_id = 6) const uint PAIRING = 0;     // which elements rotate tog
 layout(constant_id = 7) const uint NORMALISE = 0;   // 1: heads are RMS-normalised first
 layout(constant_id = 8) const uint OUT = 0;         // ACT_Q14: y is rounded, and a workgroup has whole groups of 256 elements of it
 layout(constant_id = 9) const uint ROTATED = 0;     // leading elements of a head that rotate
+layout(constant_id = 10) const uint KV_HEADS = 1;   // key and value heads
+layout(constant_id = 11) const float EPSILON = 0.0; // of the normalisation
 const uint HALVES = 0, INTERLEAVED = 1;             // (i, i + n/2) or (2i, 2i + 1)
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t q;           // [query_heads, HEAD_SIZE] f32
-    uint64_t k;           // [kv_heads, HEAD_SIZE] f32
-    uint64_t v;           // [kv_heads, HEAD_SIZE] f32
+    uint64_t k;           // [KV_HEADS, HEAD_SIZE] f32
+    uint64_t v;           // [KV_HEADS, HEAD_SIZE] f32
     uint64_t q_norm;      // [HEAD_SIZE] f32, read by NORMALISE
     uint64_t k_norm;      // [HEAD_SIZE] f32, read by NORMALISE
     uint64_t rotation;    // [context, ROTATED / 2] pairs (cos, sin) f32
-    uint64_t key_cache;   // [context, kv_heads * HEAD_SIZE] in KEY_FORMAT
-    uint64_t value_cache; // [context, kv_heads * HEAD_SIZE] in VALUE_FORMAT
-    uint64_t partials;    // [groups, splits, HEADS * (HEAD_SIZE + 4)] f32: weighted values; maxima and sums
+    uint64_t key_cache;   // [context, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
+    uint64_t value_cache; // [context, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
+    uint64_t partials;    // [rows, groups, splits, HEADS * (HEAD_SIZE + 4)] f32: weighted values; maxima and sums
     uint64_t y;           // [query_heads, HEAD_SIZE] f32, or rounded
-    uint64_t counters;    // [groups] u32, 0
+    uint64_t counters;    // [rows, groups] u32, 0
     uint64_t next;        // what the next operation reads, a multiple of 16 bytes
     uint next_bytes;
-    uint kv_heads;
-    uint groups_per_kv;   // query heads that share a key and value head / HEADS
-    float epsilon;
-    uint stride;          // bytes from one token's q, k, v, partials, y and counters to the next one's
+    uint q_stride;        // bytes from one row of the step to the next, as the strides below
+    uint k_stride;
+    uint v_stride;
+    uint y_stride;
 } push;
 
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
@@ -106,7 +108,7 @@ void prepare_head(uint64_t head, uint64_t norm, uint position, out vec2 pairs[OW
         squares += square.x;
         squares += square.y;
     }
-    precise float scale = NORMALISE == 1 ? 1.0 / sqrt(subgroupAdd(squares) / float(HEAD_SIZE) + push.epsilon) : 1.0;
+    precise float scale = NORMALISE == 1 ? 1.0 / sqrt(subgroupAdd(squares) / float(HEAD_SIZE) + EPSILON) : 1.0;
     [[unroll]] for (uint n = 0; n < OWN_PAIRS; n++) {
         precise vec2 x = NORMALISE == 1 ? pairs[n] * scale * weight[n] : pairs[n];
         precise vec2 rotated = vec2(x.x * angle[n].x - x.y * angle[n].y, x.x * angle[n].y + x.y * angle[n].x);
@@ -135,7 +137,7 @@ vec2 join_shares(uint count, bool divide) {
     return all;
 }
 
-// Brings the next operation's weights into the device's cache, by idle split `idle` of `count` of the step's first token. What is read goes to the
+// Brings the next operation's weights into the device's cache, by idle split `idle` of `count` of the step's first row. What is read goes to the
 // split's own share of the partials, which nobody reads: else it would not have to be read.
 void warm_cache(uint idle, uint count) {
     uint group = gl_WorkGroupID.y, groups = gl_NumWorkGroups.y;
@@ -181,20 +183,21 @@ void store_rounded_heads(uint64_t y, uint group) {
 }
 
 void main() {
-    bool live = step_is_live(push.state);
-    uint position = step_position(push.state), first_position = position - batch_index(); // the token's, and that of the step's first
+    bool live = row_is_live(push.state);
+    uint position = row_position(push.state), offset = row_offset(push.state);
+    uint first_position = position - offset; // of the lane's first row
     if (!live) return;
-    uint tiles = position / TILE + 1; // the token's own entry counts
+    uint tiles = position / TILE + 1; // the row's own entry counts
     uint split = gl_WorkGroupID.x, splits = gl_NumWorkGroups.x, group = gl_WorkGroupID.y;
     uint first_tile = split * SUBGROUPS, stride = splits * SUBGROUPS;
     if (first_tile >= tiles) {
-        if (batch_index() == 0) warm_cache(split - min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS), splits - (tiles + SUBGROUPS - 1) / SUBGROUPS);
+        if (row_index() == 0) warm_cache(split - min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS), splits - (tiles + SUBGROUPS - 1) / SUBGROUPS);
         return;
     }
-    uint kv_head = group / push.groups_per_kv;
+    uint kv_head = group * KV_HEADS / gl_NumWorkGroups.y;
     uint lane = gl_SubgroupInvocationID;
-    uint key_row_bytes = push.kv_heads * HEAD_SIZE * cache_bytes(KEY_FORMAT);
-    uint value_row_bytes = push.kv_heads * HEAD_SIZE * cache_bytes(VALUE_FORMAT);
+    uint key_row_bytes = KV_HEADS * HEAD_SIZE * cache_bytes(KEY_FORMAT);
+    uint value_row_bytes = KV_HEADS * HEAD_SIZE * cache_bytes(VALUE_FORMAT);
     uint64_t key_cache = push.key_cache + uint64_t(kv_head * HEAD_SIZE * cache_bytes(KEY_FORMAT));
     uint64_t value_cache = push.value_cache + uint64_t(kv_head * HEAD_SIZE * cache_bytes(VALUE_FORMAT));
 
@@ -205,8 +208,8 @@ void main() {
         LOAD_TILE(tile)
     }
 
-    // The queries, and of the step's positions those in the workgroup's tiles: keys and values. Groups that share the latter, and the workgroups
-    // of other tokens, write equal bytes.
+    // The queries, and of the positions of the lane's rows those in the workgroup's tiles: keys and values. Groups that share the latter, and the
+    // workgroups of other rows, write equal bytes.
     uint own_row = first_position, own_rows = 0;
     uint first_turn = first_position / (TILE * SUBGROUPS), last_turn = (tiles - 1) / SUBGROUPS; // at most one apart
     if (last_turn % splits == split) {
@@ -218,9 +221,10 @@ void main() {
     for (uint item = gl_SubgroupID; item < HEADS + 2 * own_rows; item += SUBGROUPS) {
         bool is_query = item < HEADS;
         uint at = is_query ? position : own_row + (item - HEADS) / 2;
-        uint64_t of_token = uint64_t((at - first_position) * push.stride);
+        uint row_of_step = row_index() - offset + (at - first_position);
         if (is_query || (item - HEADS) % 2 == 0) {
-            uint64_t head = of_token + (is_query ? push.q + uint64_t((group * HEADS + item) * HEAD_SIZE * 4) : push.k + uint64_t(kv_head * HEAD_SIZE * 4));
+            uint64_t head = is_query ? push.q + uint64_t(row_of_step * push.q_stride + (group * HEADS + item) * HEAD_SIZE * 4)
+                : push.k + uint64_t(row_of_step * push.k_stride + kv_head * HEAD_SIZE * 4);
             uint64_t row = key_cache + uint64_t(at) * uint64_t(key_row_bytes);
             vec2 pairs[OWN_PAIRS];
             prepare_head(head, is_query ? push.q_norm : push.k_norm, at, pairs);
@@ -239,7 +243,7 @@ void main() {
         } else {
             uint64_t row = value_cache + uint64_t(at) * uint64_t(value_row_bytes);
             for (uint i = lane; i < HEAD_SIZE; i += SUBGROUP) {
-                store_cache(row, VALUE_FORMAT, i, load_f32(push.v + of_token, (kv_head * HEAD_SIZE + i) * 4));
+                store_cache(row, VALUE_FORMAT, i, load_f32(push.v + uint64_t(row_of_step * push.v_stride), (kv_head * HEAD_SIZE + i) * 4));
             }
         }
     }
@@ -258,7 +262,7 @@ void main() {
         }
     }
     for (; tile < tiles; tile += stride) {
-        // What was loaded ahead lacks the step's own rows.
+        // What was loaded ahead lacks the positions of the step's rows.
         if (tile != first_tile + gl_SubgroupID || tile >= first_position / TILE) {
             LOAD_TILE(tile)
         }
@@ -353,8 +357,8 @@ void main() {
     uint sharers = min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS);
     vec2 all = join_shares(filled, sharers == 1);
     uint share_bytes = HEADS * (HEAD_SIZE + 4) * 4;
-    uint64_t y = own_copy(push.y, push.stride);
-    uint64_t shares = own_copy(push.partials, push.stride) + uint64_t(group * splits * share_bytes);
+    uint64_t y = of_row(push.y, push.y_stride);
+    uint64_t shares = push.partials + uint64_t((row_index() * gl_NumWorkGroups.y + group) * splits * share_bytes);
     uint64_t share = shares + uint64_t(split * share_bytes);
     for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
         vec4 value = vec4(0.0);
@@ -368,7 +372,7 @@ void main() {
         return;
     }
     if (thread_index() < HEADS) store_shared_vec4(share, (HEADS * PARTS + thread_index()) * 16, vec4(all, 0.0, 0.0));
-    if (!last_to_arrive(own_copy(push.counters, push.stride) + uint64_t(group * 4), sharers)) return;
+    if (!last_to_arrive(push.counters + uint64_t((row_index() * gl_NumWorkGroups.y + group) * 4), sharers)) return;
 
     for (uint i = thread_index(); i < HEADS * sharers; i += gl_WorkGroupSize.x) {
         vec2 of_share = load_vec4(shares, i / HEADS * share_bytes + (HEADS * PARTS + i % HEADS) * 16).xy;

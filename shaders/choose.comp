@@ -6,7 +6,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
+#include "include/lane.glsl"
 #include "include/workgroup.glsl"
 #include "include/integers.glsl"
 #include "include/random.glsl"
@@ -26,7 +27,11 @@ layout(push_constant, scalar) uniform Push {
     uint64_t moments;    // [shares] Moments, read for top-n-sigma
     uint64_t candidates; // [1] Candidate
     uint vocabulary;
-    uint stride;         // bytes between the copies of what is read and written
+    uint logits_stride;  // bytes from one row of the step to the next, as the strides below
+    uint items_stride;
+    uint shares_stride;
+    uint moments_stride;
+    uint candidates_stride;
 } push;
 
 // The root of a number below 2^48, rounded down. The device's own root only has to be near.
@@ -54,7 +59,7 @@ uint lowest_within(uint sigma_squared, uint64_t count, uint64_t sum, uint64_t sq
 }
 
 uint sigma_bound(uint sigma_squared, uint count) {
-    uint64_t moments = own_copy(push.moments, push.stride);
+    uint64_t moments = of_row(push.moments, push.moments_stride);
     uint64_t sum = 0, squares = 0;
     for (uint share = lane_index(); share < share_total; share += workgroup_size()) {
         Moments own = Moments(moments + uint64_t(share * MOMENTS_BYTES));
@@ -165,7 +170,7 @@ void truncate_candidates(SamplerParams params, uint highest_left, bool excludes)
             }
             target = max(part_rounded_up(survey.mass, params.top_p), 1UL);
             if (!gathered) {
-                uint half_way = ranked_share(own_copy(push.shares, push.stride), (share_total + 1) / 2, true);
+                uint half_way = ranked_share(of_row(push.shares, push.shares_stride), (share_total + 1) / 2, true);
                 lowest_before = lowest;
                 lowest = max(lowest, composite(half_way, 0));
                 narrowed = true;
@@ -205,33 +210,33 @@ void draw(uint non_finite) {
     uint key = workgroup_max(best_key, list_total());
     uint id = ~workgroup_max(best_key == key ? ~best_id : 0, list_total());
     if (best_id != id || best_key != key) return;
-    float logit = load_f32(own_copy(push.logits, push.stride), id * 4);
-    store_candidate(own_copy(push.candidates, push.stride), 0, Candidate(order_value(key), logit, id, non_finite));
+    float logit = load_f32(of_row(push.logits, push.logits_stride), id * 4);
+    store_candidate(of_row(push.candidates, push.candidates_stride), 0, Candidate(order_value(key), logit, id, non_finite));
 }
 
 void main() {
-    if (!step_is_live(push.state)) return;
+    if (!row_is_live(push.state)) return;
     SamplerParams params = SamplerParams(push.params);
     share_total = share_count(push.vocabulary);
-    lists = own_copy(push.items, push.stride);
-    uvec4 summary = load_summaries(own_copy(push.shares, push.stride));
+    lists = of_row(push.items, push.items_stride);
+    uvec4 summary = load_summaries(of_row(push.shares, push.shares_stride));
     uint highest_key = summary.x, bound = summary.y, count = summary.z, non_finite = summary.w;
     if (count == 0) {
         Candidate none = no_candidate();
         none.non_finite = non_finite;
-        if (thread_index() == 0) store_candidate(own_copy(push.candidates, push.stride), 0, none);
+        if (thread_index() == 0) store_candidate(of_row(push.candidates, push.candidates_stride), 0, none);
         return;
     }
     top = order_value(highest_key);
     if (params.top_k != 0 && params.top_k <= share_total) {
-        bound = max(bound, ranked_share(own_copy(push.shares, push.stride), params.top_k, false));
+        bound = max(bound, ranked_share(of_row(push.shares, push.shares_stride), params.top_k, false));
     }
     if (params.sigma_squared != SIGMA_OFF) bound = max(bound, sigma_bound(params.sigma_squared, count));
     lowest = composite(bound, 0);
     narrowed = bound != 0 || count <= GATHERED;
 
-    StepState state = StepState(push.state);
-    uint random = philox(uvec4(0, step_position(push.state), 1, 0), uvec2(state.seed_low, state.seed_high)).x;
+    Lane lane = own_lane(push.state);
+    uint random = philox(uvec4(0, row_position(push.state), 1, 0), uvec2(lane.seed_low, lane.seed_high)).x;
     truncate_candidates(params, highest_key, (random >> 8) < params.xtc_probability);
     draw(non_finite);
 }

@@ -6,7 +6,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
 #include "include/workgroup.glsl"
 #include "include/integers.glsl"
 #include "include/sampler.glsl"
@@ -14,11 +14,11 @@
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t params;      // SamplerParams
-    uint64_t tokens;      // [context + MAX_BATCH] u32: the history, and drafts
+    uint64_t tokens;      // [context + MOST_ROWS] u32: the history, and drafts
     uint64_t breakers;    // [vocabulary] u8 in whole words: flags
     uint64_t tails;       // [tail_count, TAIL_WORDS] u32: head, length, tokens
     uint64_t dry_lengths; // [vocabulary] u32, zeros: raised to one more than the length of a repetition that costs something
-    uint stride;          // bytes between the copies of `dry_lengths`
+    uint dry_lengths_stride; // bytes from one row of the step to the next
 } push;
 
 // The token that is so far from the end of the history.
@@ -43,9 +43,9 @@ uint breaker_at(uint last, uint distance, uint tail_count) {
 }
 
 void main() {
-    if (!step_is_live(push.state)) return;
+    if (!row_is_live(push.state)) return;
     SamplerParams params = SamplerParams(push.params);
-    uint last = step_position(push.state);
+    uint last = row_position(push.state);
     uint window = min(last + 1, params.dry_window);
     uint allowed = params.dry_allowed_length;
     if (window <= allowed) return;
@@ -61,7 +61,7 @@ void main() {
     if (breaker != 0) limit = min(limit, 0x7ffffffu - (breaker >> 5) - ((breaker & 31) - 1));
     if (limit < allowed) return;
 
-    uint64_t lengths = own_copy(push.dry_lengths, push.stride);
+    uint64_t lengths = of_row(push.dry_lengths, push.dry_lengths_stride);
     // Places by their distance from the end: a repetition that ends before the place has `distance` tokens between it and the end.
     for (uint distance = thread_index(); distance + 1 < window; distance += workgroup_size()) {
         uint longest = min(limit, window - distance - 1);

@@ -3,7 +3,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
 #include "include/workgroup.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
@@ -28,7 +28,10 @@ layout(push_constant, scalar) uniform Push {
     uint64_t h;       // [SLOTS, COLUMNS] f32, or rounded
     uint64_t y;       // [rows] f32
     uint rows;
-    uint stride;      // bytes from one token's ids, weights, h and y to the next one's
+    uint ids_stride;  // bytes from one row of the step to the next, as the strides below
+    uint weights_stride;
+    uint h_stride;
+    uint y_stride;
 } push;
 
 // The quarters of a row in all slots, in steps of one a lane.
@@ -97,10 +100,10 @@ void rounded_row(bool live, uint own_row, uint64_t ids, uint64_t shares, uint64_
 }
 
 void main() {
-    bool live = step_is_live(push.state);
+    bool live = row_is_live(push.state);
     uint row = flat_subgroup();
-    uint64_t ids = own_copy(push.ids, push.stride), shares = own_copy(push.weights, push.stride);
-    uint64_t h = own_copy(push.h, push.stride), y = own_copy(push.y, push.stride);
+    uint64_t ids = of_row(push.ids, push.ids_stride), shares = of_row(push.weights, push.weights_stride);
+    uint64_t h = of_row(push.h, push.h_stride), y = of_row(push.y, push.y_stride);
     if (ACT == ACT_Q14) {
         rounded_row(live, row, ids, shares, h, y);
         return;

@@ -1,10 +1,10 @@
 // The first half of a SwiGLU feed-forward layer: y = silu(G x) * (U x), for each chosen expert, or for a dense layer. A workgroup computes
-// 16 elements of one slot.
+// one run of 16 elements of one slot, or several: what it needs to know of the vector and of the chosen experts serves all of them.
 // (Shazeer: GLU Variants Improve Transformer, 2020.)
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
 #include "include/workgroup.glsl"
 #include "include/reduce.glsl"
 #include "include/half.glsl"
@@ -19,6 +19,7 @@ layout(constant_id = 6) const uint GATE_FORMAT = 0;
 layout(constant_id = 7) const uint UP_FORMAT = 0;
 layout(constant_id = 8) const uint AHEAD = 1;   // quarters of each row that a lane loads before it uses the first: 2 * AHEAD * PAIRS is at most 4
 layout(constant_id = 9) const uint WEIGHTING = 0;
+layout(constant_id = 10) const uint RUNS_OF_WORKGROUP = 1; // runs that a workgroup computes, one after the other
 #define VECTORS 1
 #include "include/operand.glsl"
 #include "include/quarters.glsl"
@@ -39,7 +40,11 @@ layout(push_constant, scalar) uniform Push {
     uint rows;        // a multiple of 16
     uint slots;       // chosen experts, at most MAX_USED
     float epsilon;
-    uint stride;      // bytes from one token's logits, ids, weights, x and y to the next one's
+    uint logits_stride; // bytes from one row of the step to the next, as the strides below
+    uint ids_stride;
+    uint weights_stride;
+    uint x_stride;
+    uint y_stride;
 } push;
 
 const uint SUBGROUP_ROWS = RUN / SUBGROUPS; // of each matrix, by one subgroup
@@ -118,42 +123,52 @@ void float_products(uint64_t gate, uint64_t up, Operand operand) {
     }
 }
 
-void main() {
-    bool live = step_is_live(push.state);
-    uint runs = push.rows / RUN;
-    uint slot = flat_workgroup() / runs, run = flat_workgroup() % runs;
-    if (slot >= push.slots) return;
-    uint64_t x = own_copy(push.x, push.stride);
-    Vectors vectors = Vectors(x, push.norm, 0, 1);
-    load_operand(vectors);
-    uint64_t matrix_row = uint64_t(run * RUN + gl_SubgroupID * SUBGROUP_ROWS);
-    if (EXPERTS > 0) {
-        choose_experts(own_copy(push.logits, push.stride), push.slots);
-        matrix_row += uint64_t(chosen_ids[slot]) * uint64_t(push.rows);
-    }
-    if (!live) return;
+// Computes run `run` of the slot. The whole workgroup takes part.
+void compute_run(uint slot, uint run, uint64_t first_row, uint64_t x, Operand operand) {
+    uint64_t matrix_row = first_row + uint64_t(run * RUN + gl_SubgroupID * SUBGROUP_ROWS);
     uint64_t gate = push.gate + matrix_row * uint64_t(row_bytes(GATE_FORMAT, COLUMNS));
     uint64_t up = push.up + matrix_row * uint64_t(row_bytes(UP_FORMAT, COLUMNS));
-    if (ACT == ACT_Q14) {
-        if (SOURCE != ROUNDED) {
-            stage(vectors, push.epsilon);
-            barrier();
-        }
-        rounded_products(gate, up, x);
-    } else {
-        float_products(gate, up, prepare_operand(x, push.norm, push.epsilon));
-    }
+    if (ACT == ACT_Q14) rounded_products(gate, up, x);
+    else float_products(gate, up, operand);
     barrier();
-    // The second half of the layer wants the choice, too.
-    if (EXPERTS > 0 && flat_workgroup() == 0) {
-        store_choice(own_copy(push.ids, push.stride), own_copy(push.weights, push.stride), push.slots);
-    }
     for (uint row = thread_index(); row < RUN; row += gl_WorkGroupSize.x) {
         float gate_sum = ACT == ACT_Q14 ? rounded_product(0, row) : products[row];
         float up_sum = ACT == ACT_Q14 ? rounded_product(1, row) : products[RUN + row];
         precise float denominator = 1.0 + exp(-gate_sum);
         precise float silu = gate_sum / denominator;
         precise float product = silu * up_sum;
-        store_f32(own_copy(push.y, push.stride), (slot * push.rows + run * RUN + row) * 4u, product);
+        store_f32(of_row(push.y, push.y_stride), (slot * push.rows + run * RUN + row) * 4u, product);
+    }
+}
+
+void main() {
+    bool live = row_is_live(push.state);
+    uint runs = push.rows / RUN, workgroups = (runs + RUNS_OF_WORKGROUP - 1) / RUNS_OF_WORKGROUP; // of a slot
+    uint slot = flat_workgroup() / workgroups, first_run = flat_workgroup() % workgroups * RUNS_OF_WORKGROUP;
+    if (slot >= push.slots) return;
+    uint64_t x = of_row(push.x, push.x_stride);
+    Vectors vectors = Vectors(x, push.norm, 0, 1);
+    load_operand(vectors);
+    uint64_t first_row = 0; // of the slot's matrices
+    if (EXPERTS > 0) {
+        choose_experts(of_row(push.logits, push.logits_stride), push.slots);
+        first_row = uint64_t(chosen_ids[slot]) * uint64_t(push.rows);
+    }
+    if (!live) return;
+    Operand operand = Operand(x, push.norm, 1.0);
+    if (ACT == ACT_F32) {
+        operand = prepare_operand(x, push.norm, push.epsilon);
+    } else if (SOURCE != ROUNDED) {
+        stage(vectors, push.epsilon);
+        barrier();
+    }
+    for (uint turn = 0; turn < RUNS_OF_WORKGROUP; turn++) {
+        if (first_run + turn >= runs) break;
+        if (turn > 0) barrier(); // the values of the run before have been read
+        compute_run(slot, first_run + turn, first_row, x, operand);
+    }
+    // The second half of the layer wants the choice, too.
+    if (EXPERTS > 0 && flat_workgroup() == 0) {
+        store_choice(of_row(push.ids, push.ids_stride), of_row(push.weights, push.weights_stride), push.slots);
     }
 }

@@ -1,8 +1,8 @@
-// Embedding: decodes the row of each token of the step into its residual stream. One thread decodes one chunk of 32 elements.
+// Embedding: decodes the token of each row of the step into the residual stream of that row. One thread decodes one chunk of 32 elements.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
 #include "include/workgroup.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
@@ -12,18 +12,17 @@ layout(constant_id = 2) const uint FORMAT = 0;
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t table;     // [vocabulary, columns] in FORMAT, rows in planes
-    uint64_t tokens;    // [context + MAX_BATCH] u32
     uint64_t y;         // [columns] f32
     uint columns;
-    uint stride;        // bytes from one token's y to the next one's
+    uint y_stride;      // bytes from one row of the step to the next
 } push;
 
 void main() {
-    if (!step_is_live(push.state)) return;
+    if (!row_is_live(push.state)) return;
     uint chunk = flat_workgroup() * workgroup_size() + thread_index();
     if (chunk >= push.columns / 32) return;
-    uint64_t y = own_copy(push.y, push.stride);
-    uint64_t row = push.table + uint64_t(step_token(push.state, push.tokens)) * uint64_t(row_bytes(FORMAT, push.columns));
+    uint64_t y = of_row(push.y, push.y_stride);
+    uint64_t row = push.table + uint64_t(row_token(push.state)) * uint64_t(row_bytes(FORMAT, push.columns));
     if (is_float(FORMAT)) {
         for (uint j = 0; j < 8; j++) store_vec4(y, chunk * 128 + j * 16, load_floats(FORMAT, row, chunk * 8 + j));
         return;

@@ -3,7 +3,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
 #include "include/workgroup.glsl"
 #include "include/integers.glsl"
 #include "include/random.glsl"
@@ -20,14 +20,17 @@ layout(push_constant, scalar) uniform Push {
     uint64_t shares; // [shares] Share
     uint64_t masses; // [shares] u64: softmax masses, each relative to the share's highest logit
     uint vocabulary;
-    uint stride;     // bytes between the copies of what is read and written
+    uint logits_stride; // bytes from one row of the step to the next, as the strides below
+    uint items_stride;
+    uint shares_stride;
+    uint masses_stride;
 } push;
 
 void main() {
-    if (!step_is_live(push.state)) return;
+    if (!row_is_live(push.state)) return;
     uint share = gl_WorkGroupID.x;
-    load_values(own_copy(push.logits, push.stride), share * SHARE_IDS, push.vocabulary);
-    uint64_t summaries = own_copy(push.shares, push.stride), items = own_copy(push.items, push.stride);
+    load_values(of_row(push.logits, push.logits_stride), share * SHARE_IDS, push.vocabulary);
+    uint64_t summaries = of_row(push.shares, push.shares_stride), items = of_row(push.items, push.items_stride);
     float highest = order_value(list_share(share, share_count(push.vocabulary), TOP_LOGPROBS, summaries, items));
     uint64_t mass = 0;
     for (uint quad = lane_index(); quad < QUADS; quad += workgroup_size()) {
@@ -42,5 +45,5 @@ void main() {
     workgroup_reduce(parts, maxima, subgroups_per_workgroup());
     mass = of_parts(parts.xyz);
     uvec2 words = uvec2(uint(mass), uint(mass >> 32));
-    if (thread_index() == 0) store_uvec2(own_copy(push.masses, push.stride), share * 8, words);
+    if (thread_index() == 0) store_uvec2(of_row(push.masses, push.masses_stride), share * 8, words);
 }

@@ -2,7 +2,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
 #include "include/workgroup.glsl"
 #include "include/integers.glsl"
 #include "include/random.glsl"
@@ -17,9 +17,11 @@ layout(push_constant, scalar) uniform Push {
     uint64_t items;  // what `logprob_shares` listed
     uint64_t shares; // [shares] Share
     uint64_t masses; // [shares] u64
-    uint64_t report; // [batch] LogprobReport
+    uint64_t report; // [rows] LogprobReport
     uint vocabulary;
-    uint stride;     // bytes between the copies of items, shares and masses
+    uint items_stride; // bytes from one row of the step to the next, as the strides below
+    uint shares_stride;
+    uint masses_stride;
 } push;
 
 shared uint64_t top_places[TOP_LOGPROBS]; // order key and inverted id of what is reported
@@ -27,7 +29,7 @@ shared uint top_count;
 
 // The mass of all shares, relative to `top`.
 uint64_t total_mass(uint64_t shares) {
-    uint64_t masses = own_copy(push.masses, push.stride), mass = 0;
+    uint64_t masses = of_row(push.masses, push.masses_stride), mass = 0;
     for (uint share = lane_index(); share < share_total; share += workgroup_size()) {
         uint highest = Share(shares + uint64_t(share * SHARE_BYTES)).highest;
         if (highest == 0) continue;
@@ -41,11 +43,11 @@ uint64_t total_mass(uint64_t shares) {
 }
 
 void main() {
-    if (!step_is_live(push.state)) return;
-    LogprobReport report = LogprobReport(push.report + uint64_t(batch_index() * LOGPROB_REPORT_BYTES));
+    if (!row_is_live(push.state)) return;
+    LogprobReport report = LogprobReport(push.report + uint64_t(row_index() * LOGPROB_REPORT_BYTES));
     share_total = share_count(push.vocabulary);
-    lists = own_copy(push.items, push.stride);
-    uint64_t shares = own_copy(push.shares, push.stride);
+    lists = of_row(push.items, push.items_stride);
+    uint64_t shares = of_row(push.shares, push.shares_stride);
     uvec2 keys = load_summaries(shares).xy;
     top = order_value(keys.x);
     if (TOP_LOGPROBS <= share_total) keys.y = max(keys.y, ranked_share(shares, TOP_LOGPROBS, false));

@@ -1,13 +1,14 @@
 // Drafts without a model: what followed when the last tokens of the sequence stood in it before.
 //
 // Of all earlier places whose last tokens are the sequence's last ones, MIN_NGRAM of them or more, one with the most in common is taken, up to
-// MAX_NGRAM, and of several the latest. The tokens that stand behind it become the step's drafts. One workgroup.
+// MAX_NGRAM, and of several the latest. The tokens that stand behind it are drafts: further rows of the step. One workgroup.
 // (Saxena: Prompt Lookup Decoding, 2023.)
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
+#include "include/lane.glsl"
 #include "include/workgroup.glsl"
 #include "include/drafts.glsl"
 
@@ -15,18 +16,18 @@ const uint AHEAD = 8; // places that a thread loads before it looks at the first
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
-    uint64_t tokens;    // [context + MAX_BATCH] u32: valid up to the state's position; drafts go behind it
+    uint64_t tokens;    // [context + MOST_ROWS] u32: valid up to the lane's position; drafts go behind it
     uint min_ngram;     // tokens in common that a place must have, at least 1
     uint max_ngram;     // beyond which it makes no difference
-    uint drafts;        // at most so many, less than MAX_BATCH
+    uint drafts;        // at most so many, less than MOST_ROWS
 } push;
 
 shared uint longest; // tokens in common
 shared uint latest;  // place of the longest: the position of the last token in common, plus 1
 
 void main() {
-    StepState state = StepState(push.state);
-    if (state.live == 0) return;
+    if (load_u32(push.state, 0) == 0) return;
+    Lane lane = lane_of(push.state, 0);
     if (thread_index() == 0) {
         longest = 0;
         latest = 0;
@@ -34,7 +35,7 @@ void main() {
     barrier();
 
     // A thread's best place, places being looked at from the latest on.
-    uint position = state.position, last = load_u32(push.tokens, position * 4);
+    uint position = lane.position, last = load_u32(push.tokens, position * 4);
     uint own_length = 0, own_place = 0;
     for (uint behind = thread_index(); behind < position; behind += AHEAD * workgroup_size()) {
         uint ahead[AHEAD];
@@ -62,11 +63,10 @@ void main() {
     if (own_length != 0 && own_length == longest) atomicMax(latest, own_place);
     barrier();
 
-    // Thread 0 changes what the others have read by now.
-    uint count = latest == 0 ? 0 : min(most_drafts(state, push.drafts), position + 1 - latest);
-    barrier();
+    // A thread writes the token that it makes a row of afterwards.
+    uint count = latest == 0 ? 0 : min(most_drafts(lane, push.drafts), position + 1 - latest);
     if (thread_index() < count) {
         store_u32(push.tokens, (position + 1 + thread_index()) * 4, load_u32(push.tokens, (latest + thread_index()) * 4));
     }
-    if (thread_index() == 0) state.live = 1 + count;
+    set_drafts(push.state, push.tokens, lane, count);
 }

@@ -1,10 +1,11 @@
-// Up to three matrices times a vector, for each token of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k
-// and v of a layer, the head). A lane computes ROWS rows at a time, so that what it read of the vector serves all of them, and TOKENS tokens, so
-// that weights are read and unpacked once for all of them. The subgroups of a workgroup are at the same matrix.
+// Up to three matrices times a vector, for each row of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v
+// of a layer, the head). A lane of a subgroup computes ROWS rows of a matrix at a time, so that what it read of the vector serves all of them, and
+// VECTORS vectors, those of as many rows of the step, so that weights are read and unpacked once for all of them. The subgroups of a workgroup are
+// at the same matrix.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
 #include "include/workgroup.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
@@ -19,8 +20,8 @@ layout(constant_id = 7) const uint ACCUMULATE = 0; // 1: onto what y holds
 layout(constant_id = 8) const uint FORMAT_0 = 0;
 layout(constant_id = 9) const uint FORMAT_1 = 255;
 layout(constant_id = 10) const uint FORMAT_2 = 255;
-layout(constant_id = 11) const uint TOKENS = 1;    // of a workgroup: those from gl_WorkGroupID.z * TOKENS on; 1 with f32 activations
-#define VECTORS TOKENS
+layout(constant_id = 11) const uint VECTORS = 1;   // of a workgroup: those from gl_WorkGroupID.z * VECTORS on; 1 with f32 activations
+layout(constant_id = 12) const float EPSILON = 0.0; // of the normalisation
 #include "include/operand.glsl"
 #include "include/quarters.glsl"
 #include "include/products.glsl"
@@ -41,9 +42,11 @@ layout(push_constant, scalar) uniform Push {
     uint rows_0;
     uint rows_1;
     uint rows_2;
-    float epsilon;
-    uint stride;          // bytes from one token's x and y to the next one's
-    uint tokens;          // that have an x and a y
+    uint vectors;         // that there are: rows of the step that have an x and a y
+    uint x_stride;        // bytes from one row of the step to the next, as the strides below
+    uint y_stride_0;
+    uint y_stride_1;
+    uint y_stride_2;
 } push;
 
 // Rows that a subgroup computes at a time: its lanes fall into LANE_ROWS sets, and each set computes ROWS rows.
@@ -55,23 +58,24 @@ struct Product {
     uint64_t weights;
     uint64_t bias;
     uint64_t y;
+    uint y_stride;
     uint rows;
 };
 
-// The first of the workgroup's tokens, and how many of them have an x.
-uint first_token() { return gl_WorkGroupID.z * TOKENS; }
-uint token_count() { return min(TOKENS, push.tokens - first_token()); }
+// The first of the workgroup's vectors, and how many of them there are.
+uint first_vector() { return gl_WorkGroupID.z * VECTORS; }
+uint vector_count() { return min(VECTORS, push.vectors - first_vector()); }
 
-// A subgroup's results: result i is row i % SUBGROUP_ROWS of token i / SUBGROUP_ROWS. Each lane stores some of them.
-const uint RESULTS = SUBGROUP_ROWS * TOKENS;
+// A subgroup's results: result i is row i % SUBGROUP_ROWS of vector i / SUBGROUP_ROWS. Each lane stores some of them.
+const uint RESULTS = SUBGROUP_ROWS * VECTORS;
 const uint OWN_RESULTS = (RESULTS + SUBGROUP - 1) / SUBGROUP;
-shared float values[ACT == ACT_Q14 ? SUBGROUPS * RESULTS * GROUPS : 1]; // [subgroup, token, row, group]
+shared float values[ACT == ACT_Q14 ? SUBGROUPS * RESULTS * GROUPS : 1]; // [subgroup, vector, row, group]
 
-// Tokens whose items are summed over the lanes together.
-const uint TOGETHER = TOKENS * AHEAD * ROWS <= 4 ? TOKENS : 4 / (AHEAD * ROWS);
+// Vectors whose items are summed over the lanes together.
+const uint TOGETHER = VECTORS * AHEAD * ROWS <= 4 ? VECTORS : 4 / (AHEAD * ROWS);
 
-// Products with activations of 14 bits: puts the values of the groups of the lane's rows into `values`, for the first `tokens` of the workgroup.
-void rounded_products(uint format, uint64_t row[ROWS], uint64_t x, uint tokens) {
+// Products with activations of 14 bits: puts the values of the groups of the lane's rows into `values`, for the first `count` vectors of the workgroup.
+void rounded_products(uint format, uint64_t row[ROWS], uint64_t x, uint count) {
     for (uint step = 0; step < STEPS; step += AHEAD) {
         Quarter weights[AHEAD * ROWS];
         [[unroll]] for (uint n = 0; n < AHEAD; n++) {
@@ -83,27 +87,27 @@ void rounded_products(uint format, uint64_t row[ROWS], uint64_t x, uint tokens) 
             uint quarter = (step + n) * ROW_LANES + row_lane();
             [[unroll]] for (uint r = 0; r < ROWS; r++) unpacked[n * ROWS + r] = unpack_quarter(format, weights[n * ROWS + r], quarter);
         }
-        // For a workgroup of one token what depends on the number of tokens is constant, so that no load waits for it.
-        for (uint token = 0; token < (TOKENS == 1 ? 1 : tokens); token += TOGETHER) {
+        // For a workgroup of one vector what depends on their number is constant, so that no load waits for it.
+        for (uint first = 0; first < (VECTORS == 1 ? 1 : count); first += TOGETHER) {
             Items items;
-            [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
-                uint own_token = TOKENS == 1 ? 0 : min(token + t, tokens - 1);
+            [[unroll]] for (uint v = 0; v < TOGETHER; v++) {
+                uint vector = VECTORS == 1 ? 0 : min(first + v, count - 1);
                 [[unroll]] for (uint n = 0; n < AHEAD; n++) {
                     uint quarter = (step + n) * ROW_LANES + row_lane();
-                    QuarterInput v = quarter_input(format, x + uint64_t(own_token * push.stride), own_token, quarter);
+                    QuarterInput own_input = quarter_input(format, x + uint64_t(vector * push.x_stride), vector, quarter);
                     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                        take_item(items, (t * AHEAD + n) * ROWS + r, format, unpacked[n * ROWS + r], v, quarter);
+                        take_item(items, (v * AHEAD + n) * ROWS + r, format, unpacked[n * ROWS + r], own_input, quarter);
                     }
                 }
             }
-            const uint count = TOGETHER * AHEAD * ROWS;
-            uint own = own_item(count), own_row = lane_row() * ROWS + own % ROWS, own_token = token + own / ROWS / AHEAD;
+            const uint item_count = TOGETHER * AHEAD * ROWS;
+            uint own = own_item(item_count), own_row = lane_row() * ROWS + own % ROWS, own_vector = first + own / ROWS / AHEAD;
             uint group = ((step + own / ROWS % AHEAD) * ROW_LANES + row_lane()) / 4;
-            uint real_token = TOKENS == 1 ? 0 : min(own_token, tokens - 1);
-            float scale = load_scale(x + uint64_t(real_token * push.stride), real_token, min(group, GROUPS - 1));
-            float value = item_value(items, count, format, scale);
-            if (own < count && own_token < TOKENS && group < GROUPS) {
-                values[((gl_SubgroupID * TOKENS + own_token) * SUBGROUP_ROWS + own_row) * GROUPS + group] = value;
+            uint vector = VECTORS == 1 ? 0 : min(own_vector, count - 1);
+            float scale = load_scale(x + uint64_t(vector * push.x_stride), vector, min(group, GROUPS - 1));
+            float value = item_value(items, item_count, format, scale);
+            if (own < item_count && own_vector < VECTORS && group < GROUPS) {
+                values[((gl_SubgroupID * VECTORS + own_vector) * SUBGROUP_ROWS + own_row) * GROUPS + group] = value;
             }
         }
     }
@@ -129,8 +133,8 @@ float float_products(uint format, uint64_t row[ROWS], Operand operand) {
     return own;
 }
 
-// Rows [WORKGROUP_ROWS * turn, WORKGROUP_ROWS * (turn + 1)) of a matrix. Of the workgroup's tokens the step has `live_tokens`.
-void multiply(uint format, Product product, uint turn, Operand operand, uint live_tokens) {
+// Rows [WORKGROUP_ROWS * turn, WORKGROUP_ROWS * (turn + 1)) of a matrix. Of the workgroup's vectors the step has `count`.
+void multiply(uint format, Product product, uint turn, Operand operand, uint count) {
     uint first = turn * WORKGROUP_ROWS + gl_SubgroupID * SUBGROUP_ROWS;
     uint64_t row[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
@@ -141,21 +145,21 @@ void multiply(uint format, Product product, uint turn, Operand operand, uint liv
     [[unroll]] for (uint n = 0; n < OWN_RESULTS; n++) {
         uint index = min(n * SUBGROUP + gl_SubgroupInvocationID, RESULTS - 1);
         uint own_row = min(first + index % SUBGROUP_ROWS, product.rows - 1);
-        uint own_token = TOKENS == 1 ? 0 : min(index / SUBGROUP_ROWS, token_count() - 1);
-        before[n] = ACCUMULATE == 1 ? load_f32(product.y + uint64_t(own_token * push.stride), own_row * 4u) : 0.0;
+        uint vector = VECTORS == 1 ? 0 : min(index / SUBGROUP_ROWS, vector_count() - 1);
+        before[n] = ACCUMULATE == 1 ? load_f32(product.y + uint64_t(vector * product.y_stride), own_row * 4u) : 0.0;
         bias[n] = product.bias != 0 ? load_f32(product.bias, own_row * 4u) : 0.0;
     }
     float product_of_floats = 0.0;
-    if (ACT == ACT_Q14) rounded_products(format, row, operand.x, live_tokens);
+    if (ACT == ACT_Q14) rounded_products(format, row, operand.x, count);
     else product_of_floats = float_products(format, row, operand);
     [[unroll]] for (uint n = 0; n < OWN_RESULTS; n++) {
         uint index = n * SUBGROUP + gl_SubgroupInvocationID;
-        uint own_row = first + index % SUBGROUP_ROWS, own_token = index / SUBGROUP_ROWS;
-        if (index >= RESULTS || own_row >= product.rows || (TOKENS > 1 && own_token >= live_tokens)) continue;
+        uint own_row = first + index % SUBGROUP_ROWS, vector = index / SUBGROUP_ROWS;
+        if (index >= RESULTS || own_row >= product.rows || (VECTORS > 1 && vector >= count)) continue;
         precise float sum = ACT == ACT_Q14 ? rounded_sum(index) : product_of_floats;
         if (product.bias != 0) sum = sum + bias[n];
         if (ACCUMULATE == 1) sum = before[n] + sum;
-        store_f32(product.y + uint64_t(own_token * push.stride), own_row * 4u, sum);
+        store_f32(product.y + uint64_t(vector * product.y_stride), own_row * 4u, sum);
     }
     // The values of the next turn's rows take the place of these, so every lane of the subgroup must have read them by now.
     subgroupMemoryBarrierShared();
@@ -165,36 +169,36 @@ void multiply(uint format, Product product, uint turn, Operand operand, uint liv
 uint turns(uint rows) { return (rows + WORKGROUP_ROWS - 1) / WORKGROUP_ROWS; }
 
 void main() {
-    uint live = step_tokens(push.state);
+    uint listed = row_count(push.state);
     uint turns_0 = turns(push.rows_0), turns_1 = turns(push.rows_1), turns_2 = turns(push.rows_2);
     uint workgroups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
-    uint64_t of_token = uint64_t(first_token() * push.stride), x = push.x + of_token;
-    Vectors vectors = Vectors(x, push.norm, push.stride, token_count());
+    uint64_t x = push.x + uint64_t(first_vector() * push.x_stride);
+    Vectors vectors = Vectors(x, push.norm, push.x_stride, vector_count());
     load_operand(vectors);
-    if (live <= first_token()) return;
-    uint live_tokens = min(live - first_token(), TOKENS);
-    vectors.count = live_tokens;
+    if (listed <= first_vector()) return;
+    uint count = min(listed - first_vector(), vector_count());
+    vectors.count = count;
     Operand operand = Operand(x, push.norm, 1.0);
-    if (ACT == ACT_F32) operand = prepare_operand(x, push.norm, push.epsilon);
-    stage(vectors, push.epsilon);
+    if (ACT == ACT_F32) operand = prepare_operand(x, push.norm, EPSILON);
+    stage(vectors, EPSILON);
     barrier();
     for (uint turn = flat_workgroup(); turn < turns_0 + turns_1 + turns_2; turn += workgroups) {
         // Matrices of one format share its code: what a dispatch must fetch of instructions counts.
         uint format = FORMAT_0, at = turn;
-        Product product = Product(push.weights_0, push.bias_0, push.y_0, push.rows_0);
+        Product product = Product(push.weights_0, push.bias_0, push.y_0, push.y_stride_0, push.rows_0);
         if (FORMAT_1 != NO_FORMAT && turn >= turns_0) {
             format = FORMAT_1;
             at = turn - turns_0;
-            product = Product(push.weights_1, push.bias_1, push.y_1, push.rows_1);
+            product = Product(push.weights_1, push.bias_1, push.y_1, push.y_stride_1, push.rows_1);
         }
         if (FORMAT_2 != NO_FORMAT && turn >= turns_0 + turns_1) {
             format = FORMAT_2;
             at = turn - turns_0 - turns_1;
-            product = Product(push.weights_2, push.bias_2, push.y_2, push.rows_2);
+            product = Product(push.weights_2, push.bias_2, push.y_2, push.y_stride_2, push.rows_2);
         }
-        product.y += of_token;
-        if (format == FORMAT_0) multiply(FORMAT_0, product, at, operand, live_tokens);
-        else if (FORMAT_1 != NO_FORMAT && FORMAT_1 != FORMAT_0 && format == FORMAT_1) multiply(FORMAT_1, product, at, operand, live_tokens);
-        else if (FORMAT_2 != NO_FORMAT && FORMAT_2 != FORMAT_0 && FORMAT_2 != FORMAT_1) multiply(FORMAT_2, product, at, operand, live_tokens);
+        product.y += uint64_t(first_vector() * product.y_stride);
+        if (format == FORMAT_0) multiply(FORMAT_0, product, at, operand, count);
+        else if (FORMAT_1 != NO_FORMAT && FORMAT_1 != FORMAT_0 && format == FORMAT_1) multiply(FORMAT_1, product, at, operand, count);
+        else if (FORMAT_2 != NO_FORMAT && FORMAT_2 != FORMAT_0 && FORMAT_2 != FORMAT_1) multiply(FORMAT_2, product, at, operand, count);
     }
 }

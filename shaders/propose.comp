@@ -1,22 +1,24 @@
-// Hands the drafts of a draft model over: a step of the model that they are for takes as many of them as there are and as it has room for.
+// Hands the drafts of a draft model over: they become rows of the next step of the model that they are for, as many as there are and as it has room for.
 //
-// The draft model has a state of its own and wrote what it sampled into the array of tokens that both share. One thread.
+// The draft model has a state of its own and wrote what it sampled into the array of tokens that both share. One subgroup.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
+#include "include/lane.glsl"
 #include "include/workgroup.glsl"
 #include "include/drafts.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;     // StepState of the sequence that the drafts are for
-    uint64_t draft;     // StepState that the draft model has moved on from the same position
-    uint drafts;        // at most so many, less than MAX_BATCH
+    uint64_t draft;     // StepState with a lane that the draft model has moved on from the same position
+    uint64_t tokens;    // [context + MOST_ROWS] u32: the drafts stand behind the position of the sequence
+    uint drafts;        // at most so many, less than MOST_ROWS
 } push;
 
 void main() {
-    StepState state = StepState(push.state);
-    if (state.live == 0 || thread_index() != 0) return;
-    uint from = state.position, to = StepState(push.draft).position;
-    state.live = 1 + min(most_drafts(state, push.drafts), max(from, to) - from);
+    if (load_u32(push.state, 0) == 0) return;
+    Lane lane = lane_of(push.state, 0);
+    uint from = lane.position, to = lane_of(push.draft, 0).position;
+    set_drafts(push.state, push.tokens, lane, min(most_drafts(lane, push.drafts), max(from, to) - from));
 }

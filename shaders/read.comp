@@ -5,7 +5,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
 #include "include/workgroup.glsl"
 
 const uint LOADS = 8; // of a thread in a tile
@@ -23,7 +23,7 @@ const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 shared uint shares[SUBGROUPS];
 
 void main() {
-    if (!step_is_live(push.state)) return;
+    if (!row_is_live(push.state)) return;
     uvec4 combined = uvec4(0);
     for (uint tile = gl_WorkGroupID.x; tile < push.tiles; tile += gl_NumWorkGroups.x) {
         uint64_t base = push.x + uint64_t(tile) * uint64_t(TILE_BYTES);

@@ -1,31 +1,42 @@
-// Rounds f32 activations for matrix products whose workgroups could not keep them: they are read once here instead of by each workgroup.
-// A subgroup rounds a group of 256 elements.
+// Rounds f32 activations for matrix products: each is rounded once here, instead of by each workgroup that needs it. They may be normalised on the
+// way. A subgroup rounds a group of 256 elements.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
 #include "include/workgroup.glsl"
+#include "include/half.glsl"
+#include "include/formats.glsl"
 #include "include/activations.glsl"
 
 layout(constant_id = 2) const uint COLUMNS = 32;
+layout(constant_id = 3) const uint SOURCE = 0;      // FLOATS or NORMALISED
+layout(constant_id = 4) const float EPSILON = 0.0;  // of the normalisation
+#define ACT ACT_F32
+#define VECTORS 1
+#include "include/operand.glsl"
+#include "include/products.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
-    uint64_t x;   // [vectors, COLUMNS] f32
-    uint64_t y;   // [vectors, COLUMNS] rounded
+    uint64_t x;    // [vectors, COLUMNS] f32
+    uint64_t norm; // [COLUMNS] f32, read where SOURCE is NORMALISED: there is one vector then
+    uint64_t y;    // [vectors, COLUMNS] rounded
     uint vectors;
-    uint stride;  // bytes from one token's x and y to the next one's
+    uint x_stride; // bytes from one row of the step to the next, as y_stride
+    uint y_stride;
 } push;
 
 void main() {
-    if (!step_is_live(push.state)) return;
-    uint groups = group_count(COLUMNS), vector = flat_subgroup() / groups, group = flat_subgroup() % groups;
-    if (vector >= push.vectors) return;
-    uint64_t x = own_copy(push.x, push.stride) + uint64_t(vector * COLUMNS * 4u);
+    if (!row_is_live(push.state)) return;
+    uint vector = min(flat_subgroup() / GROUPS, push.vectors - 1), group = flat_subgroup() - vector * GROUPS;
+    uint64_t x = of_row(push.x, push.x_stride) + uint64_t(vector * COLUMNS * 4u);
+    Operand operand = prepare_operand(x, push.norm, EPSILON);
+    if (group >= GROUPS) return; // behind the last vector
     vec4 parts[LANE_PARTS];
     [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) {
         uint part = group * 64u + n * SUBGROUP + gl_SubgroupInvocationID;
-        parts[n] = part < COLUMNS / 4 ? load_vec4(x, part * 16u) : vec4(0.0);
+        parts[n] = part < PARTS ? operand_floats(operand, part) : vec4(0.0);
     }
-    store_rounded(own_copy(push.y, push.stride) + uint64_t(vector * rounded_bytes(groups)), groups, group, parts);
+    store_rounded(of_row(push.y, push.y_stride) + uint64_t(vector * rounded_bytes(GROUPS)), GROUPS, group, parts);
 }

@@ -5,7 +5,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
 #include "include/workgroup.glsl"
 #include "include/reduce.glsl"
 #include "include/half.glsl"
@@ -29,13 +29,15 @@ layout(push_constant, scalar) uniform Push {
     uint64_t y;       // [COLUMNS] f32, or rounded
     uint64_t logits;  // [experts] f32
     float epsilon;
-    uint stride;      // bytes from one token's x, y and logits to the next one's
+    uint x_stride;    // bytes from one row of the step to the next, as the strides below
+    uint y_stride;
+    uint logits_stride;
 } push;
 
 void main() {
-    bool live = step_is_live(push.state);
+    bool live = row_is_live(push.state);
     uint row = gl_WorkGroupID.x;
-    uint64_t x = own_copy(push.x, push.stride);
+    uint64_t x = of_row(push.x, push.x_stride);
     // The root mean square divides the sum in the end, so that the product need not wait for it.
     Operand operand = Operand(x, push.norm, 1.0);
     uint64_t weights = push.matrix + uint64_t(row) * uint64_t(row_bytes(FORMAT, COLUMNS));
@@ -44,9 +46,9 @@ void main() {
     if (!live) return;
     logit = workgroup_sum(logit);
     operand.norm_scale = norm_scale(0, push.epsilon);
-    if (thread_index() == 0) store_f32(own_copy(push.logits, push.stride), row * 4, logit * operand.norm_scale);
+    if (thread_index() == 0) store_f32(of_row(push.logits, push.logits_stride), row * 4, logit * operand.norm_scale);
     // Workgroup w stores groups w, w + the number of workgroups and so on.
-    uint64_t y = own_copy(push.y, push.stride);
+    uint64_t y = of_row(push.y, push.y_stride);
     for (uint group = gl_SubgroupID * gl_NumWorkGroups.x + row; group < GROUPS; group += SUBGROUPS * gl_NumWorkGroups.x) {
         vec4 parts[LANE_PARTS];
         [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) {

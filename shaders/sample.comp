@@ -1,4 +1,4 @@
-// First half of sampling: each workgroup finds the best of its share of the vocabulary, the lower id where two are equal, for each token of the
+// First half of sampling: each workgroup finds the best of its share of the vocabulary, the lower id where two are equal, for each row of the
 // step.
 // Greedy compares logits. Otherwise a Gumbel variate is added to logit / temperature: the maximum of these is distributed as the
 // softmax (Gumbel, 1954; Maddison et al., A* Sampling, 2014). The variate depends on seed, position and id alone.
@@ -6,7 +6,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
-#include "include/state.glsl"
+#include "include/rows.glsl"
+#include "include/lane.glsl"
 #include "include/workgroup.glsl"
 #include "include/random.glsl"
 #include "include/order.glsl"
@@ -18,16 +19,17 @@ layout(push_constant, scalar) uniform Push {
     uint64_t candidates; // [workgroups] Candidate
     uint vocabulary;
     uint share;          // ids a workgroup looks at, a multiple of 4
-    uint stride;         // bytes from one token's logits and candidates to the next one's
+    uint logits_stride;  // bytes from one row of the step to the next, as candidates_stride
+    uint candidates_stride;
 } push;
 
 void main() {
-    if (!step_is_live(push.state)) return;
-    StepState state = StepState(push.state);
-    float inverse_temperature = state.inverse_temperature;
-    uvec2 key = uvec2(state.seed_low, state.seed_high);
-    uint position = state.position + batch_index();
-    uint64_t logits = own_copy(push.logits, push.stride);
+    if (!row_is_live(push.state)) return;
+    Lane lane = own_lane(push.state);
+    float inverse_temperature = lane.inverse_temperature;
+    uvec2 key = uvec2(lane.seed_low, lane.seed_high);
+    uint position = row_position(push.state);
+    uint64_t logits = of_row(push.logits, push.logits_stride);
     uint first = flat_workgroup() * push.share;
     uint end = min(first + push.share, push.vocabulary);
     Candidate best = no_candidate();
@@ -49,5 +51,5 @@ void main() {
         }
     }
     best = workgroup_best(best);
-    if (thread_index() == 0) store_candidate(own_copy(push.candidates, push.stride), flat_workgroup(), best);
+    if (thread_index() == 0) store_candidate(of_row(push.candidates, push.candidates_stride), flat_workgroup(), best);
 }

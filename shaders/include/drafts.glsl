@@ -1,8 +1,22 @@
-// How many drafts a step may take. The Rust twin is `reference::most_drafts`.
+// Drafts of what may follow the last token of a sequence: further rows of its next step.
 
-// At most `drafts`, no more than the budget and the context leave room for beside the step's first token, and none while the prompt goes on.
-uint most_drafts(StepState state, uint drafts) {
-    if (state.position + 1 < state.prompt_length) return 0;
-    uint room = min(state.budget, state.context_length - state.position);
+// Whether the token behind the last one comes from the prompt. Then there are no drafts, and the rows of the next step are the prompt's.
+bool prompt_goes_on(Lane lane) { return lane.position + 1 < lane.prompt_length; }
+
+// How many drafts the next step may take: at most `drafts`, and no more than the budget and the context leave room for beside the step's first
+// row. The Rust twin is `reference::most_drafts`.
+uint most_drafts(Lane lane, uint drafts) {
+    if (prompt_goes_on(lane)) return 0;
+    uint room = min(lane.budget, lane.context_length - lane.position);
     return min(drafts, max(room, 1) - 1);
+}
+
+// Makes the `count` tokens behind the sequence's last one rows of the next step. `tokens` is the array of tokens. Every thread takes part.
+void set_drafts(uint64_t state, uint64_t tokens, Lane lane, uint count) {
+    uint position = lane.position;
+    for (uint own = 1 + thread_index(); own <= count; own += workgroup_size()) {
+        write_row(state, own, load_u32(tokens, (position + own) * 4), position + own);
+    }
+    barrier(); // every thread has read what the state held before
+    if (thread_index() == 0 && !prompt_goes_on(lane)) store_u32(state, 0, 1 + count);
 }

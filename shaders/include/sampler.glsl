@@ -48,7 +48,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Moments {
 const uint MOMENTS_BYTES = 16;
 
 // What the host may say of one step, in host-visible memory, with what follows the struct: MAX_STEP_BIASES places for biases, then a bit for each
-// token of the vocabulary, lowest bits of the words first, 1: allowed. For steps of one token.
+// token of the vocabulary, lowest bits of the words first, 1: allowed. For steps of one row.
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer StepInput {
     uint has_mask;   // 0: all tokens are allowed
     uint bias_count; // valid entries of the step's biases

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use zinc_kernels::ops::ActFormat;
+use zinc_kernels::step::StepShape;
 use zinc_sched::InflightDepth;
 use zinc_sched::adapter::{self, Queues};
 use zinc_vk::DeviceSelector;
@@ -175,6 +176,8 @@ pub(crate) struct LogitsArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     #[command(flatten)]
+    pub(crate) ubatch: UbatchArgs,
+    #[command(flatten)]
     pub(crate) format: FormatArgs,
 }
 
@@ -287,7 +290,25 @@ pub(crate) struct EngineArgs {
     #[command(flatten)]
     pub(crate) queues: QueueArgs,
     #[command(flatten)]
+    pub(crate) ubatch: UbatchArgs,
+    #[command(flatten)]
     pub(crate) draft: DraftArgs,
+}
+
+/// How many tokens are computed together.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct UbatchArgs {
+    /// Tokens of a prompt that are computed together: 1, 2, 4, 8 or 16; other numbers count as the next lower of these. The answer does not
+    /// depend on it [-ub]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ubatch_size: u32,
+}
+
+impl UbatchArgs {
+    /// The steps that the number stands for.
+    pub(crate) fn shape(self) -> StepShape {
+        StepShape::filled_by(self.ubatch_size)
+    }
 }
 
 /// Where sampling runs.

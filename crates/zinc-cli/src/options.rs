@@ -61,6 +61,7 @@ pub(crate) fn drive_options(args: &EngineArgs, host_work: Duration, trace: Traci
     options.sync = args.sync.into();
     options.depth = args.depth;
     options.queues = args.queues.queues();
+    options.feed_shape = args.ubatch.shape();
     options.draft = draft_options(&args.draft);
     options.trace = trace;
     options.host_work = host_work;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::ActFormat;
+use zinc_kernels::step::StepShape;
 use zinc_sched::SpeculationMode;
 use zinc_sched::adapter;
 
@@ -29,7 +30,7 @@ pub enum Drafter {
 pub struct DraftOptions {
     /// What makes the drafts.
     pub drafter: Drafter,
-    /// The most tokens that one step drafts, 1 to 7.
+    /// The most tokens that one step drafts, 1 to 15.
     pub tokens: u32,
     /// When to draft.
     pub speculation: SpeculationMode,
@@ -46,15 +47,19 @@ impl DraftOptions {
         Self { drafter, tokens: 4, speculation: SpeculationMode::Automatic }
     }
 
-    /// The most tokens that a step takes: the last token and the drafts behind it.
+    /// The rows of a step that verifies drafts: the last token and the drafts behind it.
+    ///
+    /// # Panics
+    /// If there are more drafts than a step has room for.
     #[must_use]
-    pub fn batch(&self) -> u32 {
-        self.tokens + 1
+    pub fn shape(&self) -> StepShape {
+        StepShape::of(self.tokens + 1)
     }
 }
 
 impl ModelFile {
-    /// Makes the source of drafts for this model. A draft model is loaded onto the device that `pipelines` belong to.
+    /// Makes the source of drafts for this model. A draft model is loaded onto the device that `pipelines` belong to, and
+    /// is fed prompts by steps of `feed_shape`.
     ///
     /// # Errors
     /// A draft model that cannot be loaded, or [`Error::DraftVocabulary`].
@@ -63,6 +68,7 @@ impl ModelFile {
         options: &DraftOptions,
         pipelines: &Arc<Pipelines>,
         act: ActFormat,
+        feed_shape: StepShape,
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<adapter::DraftSource> {
         let max_drafts = options.tokens;
@@ -73,7 +79,7 @@ impl ModelFile {
                 if let Some((own, target, different)) = draft.vocabulary_difference(self) {
                     return Err(Error::DraftVocabulary { path: path.clone(), draft: own, target, different });
                 }
-                let model = Arc::new(draft.load_weights(pipelines, act, 1, on_event)?);
+                let model = Arc::new(draft.load_weights(pipelines, act, feed_shape, StepShape::ONE, on_event)?);
                 Ok(adapter::DraftSource::Model { model, max_drafts })
             }
         }

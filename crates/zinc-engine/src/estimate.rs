@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use zinc_kernels::ops::ActFormat;
+use zinc_kernels::step::{MOST_ROWS, StepShape};
 use zinc_model::Model;
-use zinc_model::memory::MemoryPlan;
-use zinc_model::plan::{Cost, PlanKind, Sizes, StepPlan, barriers_before};
+use zinc_model::memory::{LoadOptions, MemoryPlan};
+use zinc_model::plan::{Cost, PlanKind, PlanOptions, RowCounts, Sizes, StepPlan, barriers_before};
 
 use crate::error::Result;
 use crate::file::FileOptions;
@@ -13,7 +14,7 @@ use crate::file::FileOptions;
 /// The memory and the work that running a model takes.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// Memory on the device.
+    /// Memory on the device, with prompts fed by as many rows as a step can have and without drafts.
     pub memory: MemoryPlan,
     /// Bytes read and floating-point operations of one token at the end of a full context.
     pub cost: Cost,
@@ -28,15 +29,16 @@ impl Estimate {
     ///
     /// # Errors
     /// A model that zinc cannot run, with the reason.
-    pub fn of_file(path: &Path, options: &FileOptions) -> Result<Self> {
+    pub fn of_file(path: &Path, file: &FileOptions) -> Result<Self> {
         let model = Model::open(path)?;
-        let cache = options.cache(model.config.n_ctx_train);
-        let plan = StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::default());
+        let cache = file.cache(model.config.n_ctx_train);
+        let plan = StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::default()));
+        let options = LoadOptions::new(cache).with_counts(RowCounts::new(MOST_ROWS, 1));
         let sizes = Sizes { config: &model.config, cache };
         let last = cache.context.saturating_sub(1);
         Ok(Self {
-            memory: MemoryPlan::new(&model.config, &model.weights, cache),
-            cost: plan.ops.iter().map(|op| op.cost(&model.weights, &sizes, last)).sum(),
+            memory: MemoryPlan::new(&model.config, &model.weights, options),
+            cost: plan.ops.iter().map(|op| op.cost(&model.weights, &sizes, last, StepShape::ONE)).sum(),
             dispatches_per_token: plan.ops.len(),
             barriers_per_token: barriers_before(&plan.ops).into_iter().filter(|barrier| *barrier).count(),
         })

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use zinc_kernels::ops::ActFormat;
+use zinc_kernels::step::StepShape;
 use zinc_sched::InflightDepth;
 use zinc_sched::adapter::{InterpreterModel, Score as _, VulkanModel, VulkanOptions};
 
@@ -12,7 +13,8 @@ use crate::file::ModelFile;
 use crate::place::Place;
 
 impl ModelFile {
-    /// Loads the model and hands the logits after each of `ids` to `sink`: the position, counted from 0, and `[vocabulary]` f32.
+    /// Loads the model and hands the logits after each of `ids` to `sink`: the position, counted from 0, and `[vocabulary]` f32. A device computes
+    /// as many ids together as `shape` has rows.
     ///
     /// # Errors
     /// Those of [`Self::check_prompt`], and as [`Self::load`].
@@ -20,6 +22,7 @@ impl ModelFile {
         &self,
         place: &Place,
         act: ActFormat,
+        shape: StepShape,
         ids: &[u32],
         sink: &mut dyn FnMut(usize, &[f32]),
         on_event: &mut dyn FnMut(OpenEvent),
@@ -32,7 +35,7 @@ impl ModelFile {
             }
             Place::Vulkan { pipelines, .. } => {
                 let options = VulkanOptions::new(InflightDepth::ONE).with_act(act);
-                let mut model = VulkanModel::new(self.load_weights(pipelines, act, 1, on_event)?, options)?;
+                let mut model = VulkanModel::new(self.load_weights(pipelines, act, shape, shape, on_event)?, options)?;
                 model.score(ids, sink)?;
             }
         }

@@ -7,9 +7,9 @@
 use std::error::Error;
 
 use zinc_kernels::formats::repack_rows;
-use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{ActFormat, Batch, Input, MatVec, Matrix, Product};
+use zinc_kernels::ops::{ActFormat, Input, MatVec, Matrix, Product};
 use zinc_kernels::reference::{self, HostMatrix};
+use zinc_kernels::step::{Lane, Rows, StepShape, StepState};
 use zinc_kernels::{Format, Pipelines};
 use zinc_vk::{Buffer, Device, DevicePlan, Instance, InstanceOptions, Placement, QueueKind, RecordingBuilder, Wants};
 
@@ -26,8 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         buffer.write(0, bytes);
         Ok(buffer)
     };
-    // Every kernel reads the step state: a step that is not live does nothing.
-    let state = upload("state", bytemuck::bytes_of(&StepState { live: 1, ..StepState::default() }))?;
+    // Every kernel reads the step state: a step that lists no rows does nothing.
+    let state = upload("state", bytemuck::bytes_of(&StepState::from(Lane::default())))?;
     // On a device the fields of a row's blocks lie in planes.
     let mut rows = vec![0; ROWS * Format::Q4K.device_row_bytes(COLUMNS)];
     repack_rows(Format::Q4K, COLUMNS, &weights, &mut rows);
@@ -40,11 +40,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         Matrix { address: matrix.address(), format: Format::Q4K, rows: ROWS as u32, columns: COLUMNS as u32 };
     let dispatch = MatVec {
         state: state.address(),
-        products: &[Product { weights: weights_on_device, bias: None, y: product.address() }],
-        x: Input::Floats(vector.address()),
+        products: &[Product { weights: weights_on_device, bias: None, y: Rows::one(product.address()) }],
+        x: Input::Floats(Rows::one(vector.address())),
         act: ActFormat::F32,
         accumulate: false,
-        batch: Batch::ONE,
+        shape: StepShape::ONE,
     }
     .dispatch(&pipelines.target());
 

@@ -1,42 +1,43 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   d4b04a821b27bf9503fdd6583078f5680b2166c4d00e495e6f026688ed902737 crates/zinc-kernels/spv/adjust.spv
-//   63c055c30e5dc2a13a0673bebf557c29665d93ed995ff5d8d2e33da145cb0764 crates/zinc-kernels/spv/advance.spv
-//   cfae16294322b7a93019f77664b2f17efa1ffeb700b3361b64c68647b2b5a0e1 crates/zinc-kernels/spv/attention.spv
-//   fa9832e20b3e37f7b47feb02cc5c6728f1083fdc35be00b40ce5eb587e7f23e8 crates/zinc-kernels/spv/choose.spv
-//   41160f088c0c2c1341a7114ace4133aed4e1ba9a9a53d89b0fb5d6ea3a66e61f crates/zinc-kernels/spv/dry.spv
-//   3f2bd92a35f35fc8a02ead6ac2e17257d8dcce50d27f73a48bf053473a434f93 crates/zinc-kernels/spv/expert_down.spv
-//   39231d8e94f411a5145d3353b6801764a3de57a7718f033f477ec7c90c8be276 crates/zinc-kernels/spv/gate_up.spv
-//   758ab00dae532e4fcb6c76fe60168d10c1c735417d9fdb9837d06806a1d79a5a crates/zinc-kernels/spv/gather.spv
-//   ebdc73c266aee9f0711a584f49f786c026dedade203bcff7f91959ff44adc7b7 crates/zinc-kernels/spv/logprob_shares.spv
-//   ed7dfb087205f479ae3903f8b2b2f19ab909ed6bcba6710a763c830c27f5a422 crates/zinc-kernels/spv/logprobs.spv
-//   d2b9f51568c921709a9fe7804073c5a1c560bdf82d045b0c242dc6507ba15634 crates/zinc-kernels/spv/lookup.spv
-//   cc349815c66973713d371f05b3f9181e22424e28679b353e591b10640dfd2cd6 crates/zinc-kernels/spv/mat_vec.spv
-//   fe8eb43d353b776b5c433f7c7f173859606a49d5c2d9c70cbdd4690b4e188ce8 crates/zinc-kernels/spv/propose.spv
+//   22dd5a3d3a95009f8fb97cdb502734f8830b995cc43672c0971ef610c7f63eb9 crates/zinc-kernels/spv/adjust.spv
+//   0c128dd0b5637f88498b23e26cdc878d880d14a39fcf457efc194dfdbf65eb18 crates/zinc-kernels/spv/advance.spv
+//   8aef0fa0ca1a17e84ca528e61d1197be865cfab664577fccce21c58e6f98c184 crates/zinc-kernels/spv/attention.spv
+//   75f3c63acda6746fd0b47e5a05f4f323500940122d1a969643b8c345dfd14b72 crates/zinc-kernels/spv/choose.spv
+//   941aec1ffdc366af7dfd252d7f6afb6b1e22f4f93d154a589a4d8073ed46cec4 crates/zinc-kernels/spv/dry.spv
+//   c77ee577ebc404537c53f791bda9bdf29bee93c7482789dd7cfb01b6b1015605 crates/zinc-kernels/spv/expert_down.spv
+//   ac22e07fc4daa2d75c7cabe11c87c19238eb54d2282fb256d2acc46499fa3a62 crates/zinc-kernels/spv/gate_up.spv
+//   86c7403b5232798a5e2ec8849553e180f9bf942c1a8fe6ac5043807383474d3e crates/zinc-kernels/spv/gather.spv
+//   0998307e2efa7691dd40f641dd4cf6cccef0b207bd5af1c28489f9b2065660da crates/zinc-kernels/spv/logprob_shares.spv
+//   1e4ab0db23d9866a07e027173af8eb635d669e4a9f86724e8a2a33d99623fe11 crates/zinc-kernels/spv/logprobs.spv
+//   ce0c01992b40352a52255b82e17739591d72776d33b118d44a4dec41b9707c99 crates/zinc-kernels/spv/lookup.spv
+//   28b225d4a7685e4fac3b3a72a829ade2e38e0db7ee772a23bf0c35d625d68339 crates/zinc-kernels/spv/mat_vec.spv
+//   4eef00492a06c4ee32b445b9db28fdaef2055af89e0639379e7f5a5eb00e2b4e crates/zinc-kernels/spv/propose.spv
 //   51c92b721bf467790e1a182c5a584347985bada686968f257e46b2c1c699f68f crates/zinc-kernels/spv/read.spv
-//   7a5dcd354d9db17ccd8d5d60ba6cd4f196af5045dfc42c412ba9e3e56fb3410d crates/zinc-kernels/spv/round.spv
-//   b9fd0cfbc5a03b5447a3209b696427ec6e62fa00b4d8e7f663c62cf73a089410 crates/zinc-kernels/spv/router.spv
-//   ba52e75f341744bcd59eff7898b87f68d28fb4e0fe9d4596e2721174e51c9187 crates/zinc-kernels/spv/sample.spv
-//   02c4b527421c6526a53fb36e75a9831a5e494f89684e80b86388c00d55297483 shaders/adjust.comp
-//   697263f0353d1c24c6088753aff6bf6c4af75f6a568bc512d66f4414b46245e8 shaders/advance.comp
-//   97451020376aa59635c4c7ed6612c4156fd6bc833fc9c0d05e365e7fc3a751ec shaders/attention.comp
-//   48d3d71e5d25b2834861a8dee35ad2e8c43df27cac6197c63de75a7605d973d3 shaders/choose.comp
-//   9e3608059fe143031c971b8fb12200a6e574fd83437b1623ee391148c08394dd shaders/dry.comp
-//   1825c1cbb9f06fb218a364076cc3bce873834e2276250c948ff5a77d9b5482a4 shaders/expert_down.comp
-//   8e6ed7569973682e546531d010ddf0d357611dbcac6b6ce082aba0c3831c6709 shaders/gate_up.comp
-//   25a76e5cde1d7084341ed31f967b51808bcd6c0090c9da14f7c485715c5a6aa7 shaders/gather.comp
+//   1e13b53bd2f7f753bd5fdb315f46cef17b17dbe3154a3171deee727bc291d32d crates/zinc-kernels/spv/round.spv
+//   1637b8093fffc99fc4ef7b730779541978f2abaef5b8cd2820a47999fb6ea06b crates/zinc-kernels/spv/router.spv
+//   b901855b267777910984e3e0888eb326a2027c0bf3a75da282311b35643c7191 crates/zinc-kernels/spv/sample.spv
+//   f42fd91d180039429cff95fe01b880c9549d463ba306ad4df39d32cb30641bdf shaders/adjust.comp
+//   4f4612d73f6f08d72daf1f3c78fc67e0c57c1c0f1cac63727928f11bdb1898c0 shaders/advance.comp
+//   39191dd72481c83e4b53b25094d65cbbc2f46bee71dec176d57e3a65c0284c01 shaders/attention.comp
+//   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
+//   a63ebc38292c73528b82940df0d39e756616ce297b76939abc3199d1d87c83bc shaders/dry.comp
+//   062ded22bb191b9b66dfd32dece61d261a913ec04f04d36172cd74b71d909c8a shaders/expert_down.comp
+//   5f9535e8e5dafc2617a2f957c03c5980ff9f64ca4fe8adc6ae60f92676580472 shaders/gate_up.comp
+//   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
 //   57a5e09ed2bc10462cf8dfb6b716dc9b92a4c1291018488ebc7a111db243cbc2 shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   720c2618764f341ce161385548b63ea42f867783400a28560c003a7552943116 shaders/include/choice.glsl
-//   d7bad5d245326dec3c364525dccd4c26a161ac3c005228544fc7b4755ab93a81 shaders/include/drafts.glsl
+//   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
 //   6fc8b90b2709180522ddd908a899773ebc8f56a2457f3d2d570be93d50544360 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
+//   51941081051592a452b2b57f185c2606a19a16226f3b5ef635521c2b2489ff58 shaders/include/lane.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
-//   2081d92afbaafbde482fa93c2aeef5263a8d131bbddeb050e495c651d5597962 shaders/include/logprob_report.glsl
+//   3b8692ca6c261d53619dc2d9d6ba92a93f54d34438d1ee50e2ec9638ce5bdb9a shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
 //   a80f7be2617d1bfcf9ca52a2401aa91b205365d692e329a19e4dd5da7675e6db shaders/include/memory.glsl
 //   ae8b803cd5495162b9c13bc2c985386edcb8910be2e1c3e30b8a19ebfabf9457 shaders/include/operand.glsl
@@ -45,20 +46,20 @@
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
-//   6e91d5c60bad09416a6fb435cec6e7c810936ba03ae84262540c96e2d8e811ba shaders/include/sampler.glsl
+//   5c35099d47731622d0ba615d78472d52b385d982947df9a3bae971d8fc00c2e8 shaders/include/rows.glsl
+//   e0a19b258cc70d754c2e73f086b35008ff68b30b125bd65492adf15f71c95fbf shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
-//   de2db36a4e7d5de68589e4364a26a0a3f8baea09e622cdf078fef516c773dc29 shaders/include/state.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
-//   763f51d90e78b1a7dc36a3da640f42b26e6f12b9a24a6ab942e6c2a63416c1eb shaders/logprob_shares.comp
-//   9256599e01642ed7b953a074e754a85cc1aaabb186ff7bdc7fe707b764549b6d shaders/logprobs.comp
-//   0947a8bd73126c72736f936e12376c23c4fda7853d7cc5542c3c7d0079db954b shaders/lookup.comp
-//   f59ac6003f385ee141b041f2023a2a577d3baaef4e3a9abd38056658e6931819 shaders/mat_vec.comp
-//   54bf5c44dce7d4b28dfb5325b69807b383a030e01d275a35955df1acc9918f29 shaders/propose.comp
-//   f556d87050555e46559a6e69d26b42a582e2441b9fc2e5a76fede6dade652396 shaders/read.comp
-//   45aa3e8fc8399b63feb14e3e44899ad33a1095e33c335a6fa2b8e9e3601838d1 shaders/round.comp
-//   c1fb9f96ac12e01e5cb78998838f7c30920935712d67a58d457aa783d0cb23e0 shaders/router.comp
-//   15d14adc0efd6de42c74049d1e56d1c3c52df13768ed2aa2c12605791227d812 shaders/sample.comp
+//   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
+//   59ce2fd209b6166a6656a58fce47338e53bb42fcea48cb8426775380efa255f3 shaders/logprobs.comp
+//   4417dc9dc854bc9f4d9fb1bb09c8c9b683a422271288cef4e66f7a61ea530860 shaders/lookup.comp
+//   4f22f802b9555121fae37b4d470937f54e65434c5873540362ff731e25cca8bc shaders/mat_vec.comp
+//   da90a6a57439e5e6df5c911276f58763b9ed997529ecc735407a96f049af7ad6 shaders/propose.comp
+//   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
+//   f60888e8d6d5da0bbca5fb9dd0e1f58d859ec3ba450557f0f331e0c4827990a7 shaders/round.comp
+//   a5f80576784cc614684c5759171a2c799f1645a505b53ed1ed5d421bd42d57ea shaders/router.comp
+//   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
 
 use crate::kernel::KernelDef;
 
@@ -169,6 +170,104 @@ pub mod integers {
     pub const FEW: u32 = 4;
 }
 
+/// A lane is a sequence's place in a step: how far it has come, where it ends and how it samples; and what a step reports of it to the host.
+/// The Rust structs of the same names are generated from these declarations.
+pub mod lane {
+    /// `LANE_BYTES` in GLSL.
+    pub const LANE_BYTES: u32 = 44;
+    /// `STATUS_NO_OP` in GLSL.
+    pub const STATUS_NO_OP: u32 = 0;
+    /// `STATUS_FED` in GLSL.
+    pub const STATUS_FED: u32 = 1;
+    /// `STATUS_SAMPLED` in GLSL.
+    pub const STATUS_SAMPLED: u32 = 2;
+    /// `FINISH_NONE` in GLSL.
+    pub const FINISH_NONE: u32 = 0;
+    /// `FINISH_END_OF_GENERATION` in GLSL.
+    pub const FINISH_END_OF_GENERATION: u32 = 1;
+    /// `FINISH_BUDGET` in GLSL.
+    pub const FINISH_BUDGET: u32 = 2;
+    /// `FINISH_CONTEXT_FULL` in GLSL.
+    pub const FINISH_CONTEXT_FULL: u32 = 3;
+    /// `FINISH_CANCELLED` in GLSL.
+    pub const FINISH_CANCELLED: u32 = 4;
+    /// `FINISH_NON_FINITE` in GLSL.
+    pub const FINISH_NON_FINITE: u32 = 5;
+    /// One per lane of the step's state, in device memory. `advance` writes it.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Lane {
+        /// the last token of the sequence, which the next step takes first
+        pub token: u32,
+        /// its position; keys and values of earlier positions are valid
+        pub position: u32,
+        /// tokens at positions below this come from the prompt
+        pub prompt_length: u32,
+        /// tokens that may still be sampled
+        pub budget: u32,
+        /// positions that the KV cache holds
+        pub context_length: u32,
+        /// valid entries of the list of end-of-generation ids
+        pub end_token_count: u32,
+        /// why the sequence stopped: FINISH_*
+        pub finish: u32,
+        /// of the draws, together with `seed_high`
+        pub seed_low: u32,
+        /// see `seed_low`
+        pub seed_high: u32,
+        /// 1 / temperature; 0: greedy
+        pub inverse_temperature: f32,
+        /// the sequence's number: a cancellation carries it, so that a late one cannot stop a successor
+        pub sequence: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Lane>() == 44);
+        assert!(std::mem::offset_of!(Lane, token) == 0);
+        assert!(std::mem::offset_of!(Lane, position) == 4);
+        assert!(std::mem::offset_of!(Lane, prompt_length) == 8);
+        assert!(std::mem::offset_of!(Lane, budget) == 12);
+        assert!(std::mem::offset_of!(Lane, context_length) == 16);
+        assert!(std::mem::offset_of!(Lane, end_token_count) == 20);
+        assert!(std::mem::offset_of!(Lane, finish) == 24);
+        assert!(std::mem::offset_of!(Lane, seed_low) == 28);
+        assert!(std::mem::offset_of!(Lane, seed_high) == 32);
+        assert!(std::mem::offset_of!(Lane, inverse_temperature) == 36);
+        assert!(std::mem::offset_of!(Lane, sequence) == 40);
+    };
+    /// One per ring slot, in host-visible memory. `advance` writes it, the host reads it once the step's timeline value is reached.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct StepReport {
+        /// the sequence's number
+        pub sequence: u32,
+        /// STATUS_*
+        pub status: u32,
+        /// where the sequence stands after the step
+        pub position: u32,
+        /// FINISH_*, 0 while the sequence goes on
+        pub finish: u32,
+        /// of the last token sampled, before temperature
+        pub logit: f32,
+        /// rows behind which the prompt goes on
+        pub fed: u32,
+        /// tokens sampled: 0 by a no-op and while the prompt goes on, 1 by a step without drafts
+        pub count: u32,
+        /// sampled, in order; what is behind the first `count` means nothing
+        pub tokens: [u32; 16],
+    }
+    const _: () = {
+        assert!(size_of::<StepReport>() == 92);
+        assert!(std::mem::offset_of!(StepReport, sequence) == 0);
+        assert!(std::mem::offset_of!(StepReport, status) == 4);
+        assert!(std::mem::offset_of!(StepReport, position) == 8);
+        assert!(std::mem::offset_of!(StepReport, finish) == 12);
+        assert!(std::mem::offset_of!(StepReport, logit) == 16);
+        assert!(std::mem::offset_of!(StepReport, fed) == 20);
+        assert!(std::mem::offset_of!(StepReport, count) == 24);
+        assert!(std::mem::offset_of!(StepReport, tokens) == 28);
+    };
+}
+
 /// One share of the vocabulary: its values, its summary and its list (see shares.glsl). The Rust twin is `reference::shares`.
 /// Whoever includes this defines SCORED, whether the list has scores, and with it `quad_scores`. The workgroup has at least 256 threads.
 pub mod listing {
@@ -182,7 +281,7 @@ pub mod logprob_report {
     pub const TOP_LOGPROBS: u32 = 20;
     /// `LOGPROB_REPORT_BYTES` in GLSL.
     pub const LOGPROB_REPORT_BYTES: u32 = 176;
-    /// One for each token of the step, in host-visible memory. The natural logarithm of a token's probability is its logit - highest - log(mass / 2^40).
+    /// One for each row of the step, in host-visible memory. The natural logarithm of a token's probability is its logit - highest - log(mass / 2^40).
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct LogprobReport {
@@ -218,6 +317,42 @@ pub mod operand {
     pub const NORMALISED: u32 = 1;
     /// `ROUNDED` in GLSL.
     pub const ROUNDED: u32 = 2;
+}
+
+/// The rows of a step. A row is one token at one position, which the step takes through the layers; a step has a table of its rows.
+/// The Rust structs of the same names are generated from these declarations.
+///
+/// The table is the beginning of the step's state (`StepState` in Rust): the number of rows, then the rows, then the lanes (lane.glsl). A dispatch has
+/// workgroups for as many rows as its step has room for, which may be more or fewer than the table lists.
+pub mod rows {
+    /// `MOST_ROWS` in GLSL.
+    pub const MOST_ROWS: u32 = 16;
+    /// `ROW_BYTES` in GLSL.
+    pub const ROW_BYTES: u32 = 16;
+    /// `ROWS_OFFSET` in GLSL.
+    pub const ROWS_OFFSET: u32 = 16;
+    /// `LANES_OFFSET` in GLSL.
+    pub const LANES_OFFSET: u32 = 272;
+    /// One row of the table. `advance`, `lookup` and `propose` write rows, every other kernel reads them.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Row {
+        /// of its position from that of the lane's first row in the step: 0 for the last token of a sequence, 1 and up for drafts
+        pub offset: u32,
+        /// what is evaluated
+        pub token: u32,
+        /// in its sequence; keys and values of earlier positions are valid or are those of earlier rows of the step
+        pub position: u32,
+        /// whose row it is
+        pub lane: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Row>() == 16);
+        assert!(std::mem::offset_of!(Row, offset) == 0);
+        assert!(std::mem::offset_of!(Row, token) == 4);
+        assert!(std::mem::offset_of!(Row, position) == 8);
+        assert!(std::mem::offset_of!(Row, lane) == 12);
+    };
 }
 
 /// What the kernels of the sampler chain (`dry`, `adjust`, `choose`) are told and what they hand to each other.
@@ -333,7 +468,7 @@ pub mod sampler {
         assert!(std::mem::offset_of!(SamplerParams, xtc_probability) == 60);
         assert!(std::mem::offset_of!(SamplerParams, xtc_threshold) == 64);
     };
-    /// What the host may say of one step, in host-visible memory, with what follows the struct: MAX_STEP_BIASES places for biases, then a bit for each token of the vocabulary, lowest bits of the words first, 1: allowed. For steps of one token.
+    /// What the host may say of one step, in host-visible memory, with what follows the struct: MAX_STEP_BIASES places for biases, then a bit for each token of the vocabulary, lowest bits of the words first, 1: allowed. For steps of one row.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct StepInput {
@@ -428,104 +563,6 @@ pub mod shares {
     };
 }
 
-/// What varies from token to token: the state that steps hand to each other, and what a step reports to the host.
-/// The Rust structs of the same names are generated from these declarations.
-pub mod state {
-    /// `MAX_BATCH` in GLSL.
-    pub const MAX_BATCH: u32 = 8;
-    /// `STATUS_NO_OP` in GLSL.
-    pub const STATUS_NO_OP: u32 = 0;
-    /// `STATUS_FED` in GLSL.
-    pub const STATUS_FED: u32 = 1;
-    /// `STATUS_SAMPLED` in GLSL.
-    pub const STATUS_SAMPLED: u32 = 2;
-    /// `FINISH_NONE` in GLSL.
-    pub const FINISH_NONE: u32 = 0;
-    /// `FINISH_END_OF_GENERATION` in GLSL.
-    pub const FINISH_END_OF_GENERATION: u32 = 1;
-    /// `FINISH_BUDGET` in GLSL.
-    pub const FINISH_BUDGET: u32 = 2;
-    /// `FINISH_CONTEXT_FULL` in GLSL.
-    pub const FINISH_CONTEXT_FULL: u32 = 3;
-    /// `FINISH_CANCELLED` in GLSL.
-    pub const FINISH_CANCELLED: u32 = 4;
-    /// `FINISH_NON_FINITE` in GLSL.
-    pub const FINISH_NON_FINITE: u32 = 5;
-    /// One per ring slot, in host-visible memory. `advance` writes it, the host reads it once the step's timeline value is reached.
-    #[repr(C)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
-    pub struct StepReport {
-        /// `sequence` in GLSL.
-        pub sequence: u32,
-        /// STATUS_*
-        pub status: u32,
-        /// where the last token reported stands
-        pub position: u32,
-        /// FINISH_*, 0 while the sequence goes on
-        pub finish: u32,
-        /// of the last token reported, before temperature
-        pub logit: f32,
-        /// tokens reported: 0 by a no-op, 1 by a step without drafts
-        pub count: u32,
-        /// sampled, or taken from the prompt, in order; what is behind the first `count` means nothing
-        pub tokens: [u32; 8],
-    }
-    const _: () = {
-        assert!(size_of::<StepReport>() == 56);
-        assert!(std::mem::offset_of!(StepReport, sequence) == 0);
-        assert!(std::mem::offset_of!(StepReport, status) == 4);
-        assert!(std::mem::offset_of!(StepReport, position) == 8);
-        assert!(std::mem::offset_of!(StepReport, finish) == 12);
-        assert!(std::mem::offset_of!(StepReport, logit) == 16);
-        assert!(std::mem::offset_of!(StepReport, count) == 20);
-        assert!(std::mem::offset_of!(StepReport, tokens) == 24);
-    };
-    /// One per sequence slot, in device memory. `advance` writes it, every kernel of the next step reads it.
-    #[repr(C)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
-    pub struct StepState {
-        /// tokens that this step takes, drafts included; 0: it and all queued behind it are no-ops
-        pub live: u32,
-        /// the first of them; drafts stand behind its position in the array of tokens
-        pub token: u32,
-        /// its position; KV entries below it are valid
-        pub position: u32,
-        /// tokens at positions below this come from the prompt
-        pub prompt_length: u32,
-        /// tokens that may still be sampled
-        pub budget: u32,
-        /// positions the KV cache holds
-        pub context_length: u32,
-        /// valid entries of the end-of-generation list
-        pub end_token_count: u32,
-        /// why the sequence stopped: FINISH_*
-        pub finish: u32,
-        /// `seed_low` in GLSL.
-        pub seed_low: u32,
-        /// `seed_high` in GLSL.
-        pub seed_high: u32,
-        /// 0: greedy
-        pub inverse_temperature: f32,
-        /// names the sequence: a cancellation carries it, so that a late one cannot stop a successor
-        pub sequence: u32,
-    }
-    const _: () = {
-        assert!(size_of::<StepState>() == 48);
-        assert!(std::mem::offset_of!(StepState, live) == 0);
-        assert!(std::mem::offset_of!(StepState, token) == 4);
-        assert!(std::mem::offset_of!(StepState, position) == 8);
-        assert!(std::mem::offset_of!(StepState, prompt_length) == 12);
-        assert!(std::mem::offset_of!(StepState, budget) == 16);
-        assert!(std::mem::offset_of!(StepState, context_length) == 20);
-        assert!(std::mem::offset_of!(StepState, end_token_count) == 24);
-        assert!(std::mem::offset_of!(StepState, finish) == 28);
-        assert!(std::mem::offset_of!(StepState, seed_low) == 32);
-        assert!(std::mem::offset_of!(StepState, seed_high) == 36);
-        assert!(std::mem::offset_of!(StepState, inverse_temperature) == 40);
-        assert!(std::mem::offset_of!(StepState, sequence) == 44);
-    };
-}
-
 /// The first half of the sampler chain: adjusts the logits and lists the candidates, one workgroup a share of the vocabulary.
 ///
 /// Biases are added, of the sequence and then of the step; tokens in the window of the penalties are made less likely (Keskar et al., CTRL, 2019;
@@ -546,9 +583,9 @@ pub mod adjust {
         pub params: u64,
         /// \[bias_count\] Bias
         pub biases: u64,
-        /// \[context + MAX_BATCH\] u32: the history, and drafts
+        /// \[context + MOST_ROWS\] u32: the history, and drafts
         pub tokens: u64,
-        /// \[vocabulary\] u32: occurrences in the window that ends with the step's first token
+        /// \[vocabulary\] u32: occurrences in the window that ends with the lane's first row
         pub counts: u64,
         /// \[vocabulary\] u32: what `dry` left, 0 afterwards
         pub dry_lengths: u64,
@@ -564,11 +601,19 @@ pub mod adjust {
         pub moments: u64,
         /// `vocabulary` in GLSL.
         pub vocabulary: u32,
-        /// bytes between the copies of logits, DRY's lengths and what is written
-        pub stride: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub logits_stride: u32,
+        /// `dry_lengths_stride` in GLSL.
+        pub dry_lengths_stride: u32,
+        /// `items_stride` in GLSL.
+        pub items_stride: u32,
+        /// `shares_stride` in GLSL.
+        pub shares_stride: u32,
+        /// `moments_stride` in GLSL.
+        pub moments_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 104);
+        assert!(size_of::<Push>() == 120);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, logits) == 8);
         assert!(std::mem::offset_of!(Push, params) == 16);
@@ -582,7 +627,11 @@ pub mod adjust {
         assert!(std::mem::offset_of!(Push, shares) == 80);
         assert!(std::mem::offset_of!(Push, moments) == 88);
         assert!(std::mem::offset_of!(Push, vocabulary) == 96);
-        assert!(std::mem::offset_of!(Push, stride) == 100);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 100);
+        assert!(std::mem::offset_of!(Push, dry_lengths_stride) == 104);
+        assert!(std::mem::offset_of!(Push, items_stride) == 108);
+        assert!(std::mem::offset_of!(Push, shares_stride) == 112);
+        assert!(std::mem::offset_of!(Push, moments_stride) == 116);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -604,12 +653,12 @@ pub mod adjust {
         KernelDef { name: "adjust", spirv: include_bytes!("../spv/adjust.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// The last kernel of a step: decides the next tokens, moves the sequence on and reports to the host. One workgroup.
+/// The last kernel of a step: decides the next tokens, moves the sequence on, writes the rows of the next step and reports to the host. One workgroup.
 ///
-/// The next token is the prompt's where the prompt goes on, else the best candidate that sampling left. Where it is what the batch's next
-/// token, a draft, was taken to be, that one's candidates decide the token after it, and so on: at each position the very token comes out that
-/// would without drafts. End of generation, token budget, end of the context, a cancellation by the host and non-finite logits clear the live
-/// flag: what is queued behind becomes no-ops. A step that finds the flag cleared changes nothing and reports so.
+/// Rows behind which the prompt goes on decide nothing: the sequence moves on over them. Behind the first other row the best candidate that sampling
+/// left is the next token. Where it is what the next row, a draft, has, that row's candidates decide the token after it, and so on: at each
+/// position the very token comes out that would without drafts. End of generation, token budget, end of the context, a cancellation by the host and
+/// non-finite logits empty the table of rows: what is queued behind becomes no-ops. A step that finds the table empty changes nothing and reports so.
 pub mod advance {
     use super::KernelDef;
 
@@ -621,7 +670,7 @@ pub mod advance {
         pub state: u64,
         /// StepReport of this ring slot
         pub report: u64,
-        /// \[context + MAX_BATCH\] u32: the prompt, then what was sampled, then this step's drafts
+        /// \[context + MOST_ROWS\] u32: the prompt, then what was sampled, then this step's drafts
         pub tokens: u64,
         /// \[end_token_count\] u32
         pub end_tokens: u64,
@@ -635,10 +684,10 @@ pub mod advance {
         pub counts: u64,
         /// 0 in a step that only feeds the prompt
         pub candidate_count: u32,
-        /// tokens that the step's kernels have looked at, at most MAX_BATCH
-        pub batch: u32,
-        /// bytes from one token's candidates to the next one's
-        pub stride: u32,
+        /// that the step's kernels have looked at, at most MOST_ROWS
+        pub rows: u32,
+        /// bytes from one row's candidates to the next one's
+        pub candidates_stride: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
     }
@@ -653,8 +702,8 @@ pub mod advance {
         assert!(std::mem::offset_of!(Push, params) == 48);
         assert!(std::mem::offset_of!(Push, counts) == 56);
         assert!(std::mem::offset_of!(Push, candidate_count) == 64);
-        assert!(std::mem::offset_of!(Push, batch) == 68);
-        assert!(std::mem::offset_of!(Push, stride) == 72);
+        assert!(std::mem::offset_of!(Push, rows) == 68);
+        assert!(std::mem::offset_of!(Push, candidates_stride) == 72);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -679,15 +728,15 @@ pub mod advance {
     };
 }
 
-/// Attention of each token of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
+/// Attention of each row of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
 /// and joins the shares.
 ///
 /// Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
 /// them. ROW_LANES lanes share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers.
 /// The context is split over workgroups and their subgroups by tiles; the grid does not depend on the context length, so that one recording
-/// serves every token. Splits without a tile read the weights of the operation that follows, which then finds them in the cache. The workgroup of a group that finishes last joins
-/// the shares, in the order of the splits. Every workgroup prepares the queries for itself. Those whose tiles hold the step's own positions, up to
-/// the token's, write these to the cache before they read them: what several write is the same.
+/// serves every position. Splits without a tile read the weights of the operation that follows, which then finds them in the cache. The workgroup of a
+/// group that finishes last joins the shares, in the order of the splits. Every workgroup prepares the queries for itself. Those whose tiles hold
+/// positions of the step's rows, up to their own row's, write these to the cache before they read them: what several write is the same.
 /// (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
 /// precision for long contexts. Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
 pub mod attention {
@@ -713,9 +762,9 @@ pub mod attention {
         pub state: u64,
         /// \[query_heads, HEAD_SIZE\] f32
         pub q: u64,
-        /// \[kv_heads, HEAD_SIZE\] f32
+        /// \[KV_HEADS, HEAD_SIZE\] f32
         pub k: u64,
-        /// \[kv_heads, HEAD_SIZE\] f32
+        /// \[KV_HEADS, HEAD_SIZE\] f32
         pub v: u64,
         /// \[HEAD_SIZE\] f32, read by NORMALISE
         pub q_norm: u64,
@@ -723,28 +772,28 @@ pub mod attention {
         pub k_norm: u64,
         /// \[context, ROTATED / 2\] pairs (cos, sin) f32
         pub rotation: u64,
-        /// \[context, kv_heads * HEAD_SIZE\] in KEY_FORMAT
+        /// \[context, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
-        /// \[context, kv_heads * HEAD_SIZE\] in VALUE_FORMAT
+        /// \[context, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
-        /// \[groups, splits, HEADS * (HEAD_SIZE + 4)\] f32: weighted values; maxima and sums
+        /// \[rows, groups, splits, HEADS * (HEAD_SIZE + 4)\] f32: weighted values; maxima and sums
         pub partials: u64,
         /// \[query_heads, HEAD_SIZE\] f32, or rounded
         pub y: u64,
-        /// \[groups\] u32, 0
+        /// \[rows, groups\] u32, 0
         pub counters: u64,
         /// what the next operation reads, a multiple of 16 bytes
         pub next: u64,
         /// `next_bytes` in GLSL.
         pub next_bytes: u32,
-        /// `kv_heads` in GLSL.
-        pub kv_heads: u32,
-        /// query heads that share a key and value head / HEADS
-        pub groups_per_kv: u32,
-        /// `epsilon` in GLSL.
-        pub epsilon: f32,
-        /// bytes from one token's q, k, v, partials, y and counters to the next one's
-        pub stride: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub q_stride: u32,
+        /// `k_stride` in GLSL.
+        pub k_stride: u32,
+        /// `v_stride` in GLSL.
+        pub v_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
     }
@@ -764,10 +813,10 @@ pub mod attention {
         assert!(std::mem::offset_of!(Push, counters) == 88);
         assert!(std::mem::offset_of!(Push, next) == 96);
         assert!(std::mem::offset_of!(Push, next_bytes) == 104);
-        assert!(std::mem::offset_of!(Push, kv_heads) == 108);
-        assert!(std::mem::offset_of!(Push, groups_per_kv) == 112);
-        assert!(std::mem::offset_of!(Push, epsilon) == 116);
-        assert!(std::mem::offset_of!(Push, stride) == 120);
+        assert!(std::mem::offset_of!(Push, q_stride) == 108);
+        assert!(std::mem::offset_of!(Push, k_stride) == 112);
+        assert!(std::mem::offset_of!(Push, v_stride) == 116);
+        assert!(std::mem::offset_of!(Push, y_stride) == 120);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -792,11 +841,15 @@ pub mod attention {
         pub out: u32,
         /// Constant 9, `ROTATED`.
         pub rotated: u32,
+        /// Constant 10, `KV_HEADS`.
+        pub kv_heads: u32,
+        /// Constant 11, `EPSILON`.
+        pub epsilon: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 10] {
+        pub fn values(self) -> [(u32, u32); 12] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -808,6 +861,8 @@ pub mod attention {
                 (7, self.normalise),
                 (8, self.out),
                 (9, self.rotated),
+                (10, self.kv_heads),
+                (11, self.epsilon),
             ]
         }
     }
@@ -849,11 +904,19 @@ pub mod choose {
         pub candidates: u64,
         /// `vocabulary` in GLSL.
         pub vocabulary: u32,
-        /// bytes between the copies of what is read and written
-        pub stride: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub logits_stride: u32,
+        /// `items_stride` in GLSL.
+        pub items_stride: u32,
+        /// `shares_stride` in GLSL.
+        pub shares_stride: u32,
+        /// `moments_stride` in GLSL.
+        pub moments_stride: u32,
+        /// `candidates_stride` in GLSL.
+        pub candidates_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 64);
+        assert!(size_of::<Push>() == 80);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, logits) == 8);
         assert!(std::mem::offset_of!(Push, params) == 16);
@@ -862,7 +925,11 @@ pub mod choose {
         assert!(std::mem::offset_of!(Push, moments) == 40);
         assert!(std::mem::offset_of!(Push, candidates) == 48);
         assert!(std::mem::offset_of!(Push, vocabulary) == 56);
-        assert!(std::mem::offset_of!(Push, stride) == 60);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 60);
+        assert!(std::mem::offset_of!(Push, items_stride) == 64);
+        assert!(std::mem::offset_of!(Push, shares_stride) == 68);
+        assert!(std::mem::offset_of!(Push, moments_stride) == 72);
+        assert!(std::mem::offset_of!(Push, candidates_stride) == 76);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -902,7 +969,7 @@ pub mod dry {
         pub state: u64,
         /// SamplerParams
         pub params: u64,
-        /// \[context + MAX_BATCH\] u32: the history, and drafts
+        /// \[context + MOST_ROWS\] u32: the history, and drafts
         pub tokens: u64,
         /// \[vocabulary\] u8 in whole words: flags
         pub breakers: u64,
@@ -910,8 +977,8 @@ pub mod dry {
         pub tails: u64,
         /// \[vocabulary\] u32, zeros: raised to one more than the length of a repetition that costs something
         pub dry_lengths: u64,
-        /// bytes between the copies of `dry_lengths`
-        pub stride: u32,
+        /// bytes from one row of the step to the next
+        pub dry_lengths_stride: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
     }
@@ -923,7 +990,7 @@ pub mod dry {
         assert!(std::mem::offset_of!(Push, breakers) == 24);
         assert!(std::mem::offset_of!(Push, tails) == 32);
         assert!(std::mem::offset_of!(Push, dry_lengths) == 40);
-        assert!(std::mem::offset_of!(Push, stride) == 48);
+        assert!(std::mem::offset_of!(Push, dry_lengths_stride) == 48);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -968,11 +1035,19 @@ pub mod expert_down {
         pub y: u64,
         /// `rows` in GLSL.
         pub rows: u32,
-        /// bytes from one token's ids, weights, h and y to the next one's
-        pub stride: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub ids_stride: u32,
+        /// `weights_stride` in GLSL.
+        pub weights_stride: u32,
+        /// `h_stride` in GLSL.
+        pub h_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 56);
+        assert!(size_of::<Push>() == 72);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, down) == 8);
         assert!(std::mem::offset_of!(Push, ids) == 16);
@@ -980,7 +1055,10 @@ pub mod expert_down {
         assert!(std::mem::offset_of!(Push, h) == 32);
         assert!(std::mem::offset_of!(Push, y) == 40);
         assert!(std::mem::offset_of!(Push, rows) == 48);
-        assert!(std::mem::offset_of!(Push, stride) == 52);
+        assert!(std::mem::offset_of!(Push, ids_stride) == 52);
+        assert!(std::mem::offset_of!(Push, weights_stride) == 56);
+        assert!(std::mem::offset_of!(Push, h_stride) == 60);
+        assert!(std::mem::offset_of!(Push, y_stride) == 64);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1027,7 +1105,7 @@ pub mod expert_down {
 }
 
 /// The first half of a SwiGLU feed-forward layer: y = silu(G x) * (U x), for each chosen expert, or for a dense layer. A workgroup computes
-/// 16 elements of one slot.
+/// one run of 16 elements of one slot, or several: what it needs to know of the vector and of the chosen experts serves all of them.
 /// (Shazeer: GLU Variants Improve Transformer, 2020.)
 pub mod gate_up {
     use super::KernelDef;
@@ -1060,11 +1138,19 @@ pub mod gate_up {
         pub slots: u32,
         /// `epsilon` in GLSL.
         pub epsilon: f32,
-        /// bytes from one token's logits, ids, weights, x and y to the next one's
-        pub stride: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub logits_stride: u32,
+        /// `ids_stride` in GLSL.
+        pub ids_stride: u32,
+        /// `weights_stride` in GLSL.
+        pub weights_stride: u32,
+        /// `x_stride` in GLSL.
+        pub x_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 88);
+        assert!(size_of::<Push>() == 104);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, gate) == 8);
         assert!(std::mem::offset_of!(Push, up) == 16);
@@ -1077,7 +1163,11 @@ pub mod gate_up {
         assert!(std::mem::offset_of!(Push, rows) == 72);
         assert!(std::mem::offset_of!(Push, slots) == 76);
         assert!(std::mem::offset_of!(Push, epsilon) == 80);
-        assert!(std::mem::offset_of!(Push, stride) == 84);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 84);
+        assert!(std::mem::offset_of!(Push, ids_stride) == 88);
+        assert!(std::mem::offset_of!(Push, weights_stride) == 92);
+        assert!(std::mem::offset_of!(Push, x_stride) == 96);
+        assert!(std::mem::offset_of!(Push, y_stride) == 100);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1102,11 +1192,13 @@ pub mod gate_up {
         pub ahead: u32,
         /// Constant 9, `WEIGHTING`.
         pub weighting: u32,
+        /// Constant 10, `RUNS_OF_WORKGROUP`.
+        pub runs_of_workgroup: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 10] {
+        pub fn values(self) -> [(u32, u32); 11] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1118,6 +1210,7 @@ pub mod gate_up {
                 (7, self.up_format),
                 (8, self.ahead),
                 (9, self.weighting),
+                (10, self.runs_of_workgroup),
             ]
         }
     }
@@ -1129,7 +1222,7 @@ pub mod gate_up {
     };
 }
 
-/// Embedding: decodes the row of each token of the step into its residual stream. One thread decodes one chunk of 32 elements.
+/// Embedding: decodes the token of each row of the step into the residual stream of that row. One thread decodes one chunk of 32 elements.
 pub mod gather {
     use super::KernelDef;
 
@@ -1141,23 +1234,20 @@ pub mod gather {
         pub state: u64,
         /// \[vocabulary, columns\] in FORMAT, rows in planes
         pub table: u64,
-        /// \[context + MAX_BATCH\] u32
-        pub tokens: u64,
         /// \[columns\] f32
         pub y: u64,
         /// `columns` in GLSL.
         pub columns: u32,
-        /// bytes from one token's y to the next one's
-        pub stride: u32,
+        /// bytes from one row of the step to the next
+        pub y_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 40);
+        assert!(size_of::<Push>() == 32);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, table) == 8);
-        assert!(std::mem::offset_of!(Push, tokens) == 16);
-        assert!(std::mem::offset_of!(Push, y) == 24);
-        assert!(std::mem::offset_of!(Push, columns) == 32);
-        assert!(std::mem::offset_of!(Push, stride) == 36);
+        assert!(std::mem::offset_of!(Push, y) == 16);
+        assert!(std::mem::offset_of!(Push, columns) == 24);
+        assert!(std::mem::offset_of!(Push, y_stride) == 28);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1202,18 +1292,29 @@ pub mod logprob_shares {
         pub masses: u64,
         /// `vocabulary` in GLSL.
         pub vocabulary: u32,
-        /// bytes between the copies of what is read and written
-        pub stride: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub logits_stride: u32,
+        /// `items_stride` in GLSL.
+        pub items_stride: u32,
+        /// `shares_stride` in GLSL.
+        pub shares_stride: u32,
+        /// `masses_stride` in GLSL.
+        pub masses_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 48);
+        assert!(size_of::<Push>() == 64);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, logits) == 8);
         assert!(std::mem::offset_of!(Push, items) == 16);
         assert!(std::mem::offset_of!(Push, shares) == 24);
         assert!(std::mem::offset_of!(Push, masses) == 32);
         assert!(std::mem::offset_of!(Push, vocabulary) == 40);
-        assert!(std::mem::offset_of!(Push, stride) == 44);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 44);
+        assert!(std::mem::offset_of!(Push, items_stride) == 48);
+        assert!(std::mem::offset_of!(Push, shares_stride) == 52);
+        assert!(std::mem::offset_of!(Push, masses_stride) == 56);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1254,22 +1355,28 @@ pub mod logprobs {
         pub shares: u64,
         /// \[shares\] u64
         pub masses: u64,
-        /// \[batch\] LogprobReport
+        /// \[rows\] LogprobReport
         pub report: u64,
         /// `vocabulary` in GLSL.
         pub vocabulary: u32,
-        /// bytes between the copies of items, shares and masses
-        pub stride: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub items_stride: u32,
+        /// `shares_stride` in GLSL.
+        pub shares_stride: u32,
+        /// `masses_stride` in GLSL.
+        pub masses_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 48);
+        assert!(size_of::<Push>() == 56);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, items) == 8);
         assert!(std::mem::offset_of!(Push, shares) == 16);
         assert!(std::mem::offset_of!(Push, masses) == 24);
         assert!(std::mem::offset_of!(Push, report) == 32);
         assert!(std::mem::offset_of!(Push, vocabulary) == 40);
-        assert!(std::mem::offset_of!(Push, stride) == 44);
+        assert!(std::mem::offset_of!(Push, items_stride) == 44);
+        assert!(std::mem::offset_of!(Push, shares_stride) == 48);
+        assert!(std::mem::offset_of!(Push, masses_stride) == 52);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1299,7 +1406,7 @@ pub mod logprobs {
 /// Drafts without a model: what followed when the last tokens of the sequence stood in it before.
 ///
 /// Of all earlier places whose last tokens are the sequence's last ones, MIN_NGRAM of them or more, one with the most in common is taken, up to
-/// MAX_NGRAM, and of several the latest. The tokens that stand behind it become the step's drafts. One workgroup.
+/// MAX_NGRAM, and of several the latest. The tokens that stand behind it are drafts: further rows of the step. One workgroup.
 /// (Saxena: Prompt Lookup Decoding, 2023.)
 pub mod lookup {
     use super::KernelDef;
@@ -1312,13 +1419,13 @@ pub mod lookup {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// \[context + MAX_BATCH\] u32: valid up to the state's position; drafts go behind it
+        /// \[context + MOST_ROWS\] u32: valid up to the lane's position; drafts go behind it
         pub tokens: u64,
         /// tokens in common that a place must have, at least 1
         pub min_ngram: u32,
         /// beyond which it makes no difference
         pub max_ngram: u32,
-        /// at most so many, less than MAX_BATCH
+        /// at most so many, less than MOST_ROWS
         pub drafts: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
@@ -1351,9 +1458,10 @@ pub mod lookup {
         KernelDef { name: "lookup", spirv: include_bytes!("../spv/lookup.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// Up to three matrices times a vector, for each token of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k
-/// and v of a layer, the head). A lane computes ROWS rows at a time, so that what it read of the vector serves all of them, and TOKENS tokens, so
-/// that weights are read and unpacked once for all of them. The subgroups of a workgroup are at the same matrix.
+/// Up to three matrices times a vector, for each row of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v
+/// of a layer, the head). A lane of a subgroup computes ROWS rows of a matrix at a time, so that what it read of the vector serves all of them, and
+/// VECTORS vectors, those of as many rows of the step, so that weights are read and unpacked once for all of them. The subgroups of a workgroup are
+/// at the same matrix.
 pub mod mat_vec {
     use super::KernelDef;
 
@@ -1391,15 +1499,19 @@ pub mod mat_vec {
         pub rows_1: u32,
         /// `rows_2` in GLSL.
         pub rows_2: u32,
-        /// `epsilon` in GLSL.
-        pub epsilon: f32,
-        /// bytes from one token's x and y to the next one's
-        pub stride: u32,
-        /// that have an x and a y
-        pub tokens: u32,
+        /// that there are: rows of the step that have an x and a y
+        pub vectors: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub x_stride: u32,
+        /// `y_stride_0` in GLSL.
+        pub y_stride_0: u32,
+        /// `y_stride_1` in GLSL.
+        pub y_stride_1: u32,
+        /// `y_stride_2` in GLSL.
+        pub y_stride_2: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 120);
+        assert!(size_of::<Push>() == 128);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, x) == 8);
         assert!(std::mem::offset_of!(Push, norm) == 16);
@@ -1415,9 +1527,11 @@ pub mod mat_vec {
         assert!(std::mem::offset_of!(Push, rows_0) == 96);
         assert!(std::mem::offset_of!(Push, rows_1) == 100);
         assert!(std::mem::offset_of!(Push, rows_2) == 104);
-        assert!(std::mem::offset_of!(Push, epsilon) == 108);
-        assert!(std::mem::offset_of!(Push, stride) == 112);
-        assert!(std::mem::offset_of!(Push, tokens) == 116);
+        assert!(std::mem::offset_of!(Push, vectors) == 108);
+        assert!(std::mem::offset_of!(Push, x_stride) == 112);
+        assert!(std::mem::offset_of!(Push, y_stride_0) == 116);
+        assert!(std::mem::offset_of!(Push, y_stride_1) == 120);
+        assert!(std::mem::offset_of!(Push, y_stride_2) == 124);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1444,13 +1558,15 @@ pub mod mat_vec {
         pub format_1: u32,
         /// Constant 10, `FORMAT_2`.
         pub format_2: u32,
-        /// Constant 11, `TOKENS`.
-        pub tokens: u32,
+        /// Constant 11, `VECTORS`.
+        pub vectors: u32,
+        /// Constant 12, `EPSILON`.
+        pub epsilon: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 12] {
+        pub fn values(self) -> [(u32, u32); 13] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1463,7 +1579,8 @@ pub mod mat_vec {
                 (8, self.format_0),
                 (9, self.format_1),
                 (10, self.format_2),
-                (11, self.tokens),
+                (11, self.vectors),
+                (12, self.epsilon),
             ]
         }
     }
@@ -1475,9 +1592,9 @@ pub mod mat_vec {
     };
 }
 
-/// Hands the drafts of a draft model over: a step of the model that they are for takes as many of them as there are and as it has room for.
+/// Hands the drafts of a draft model over: they become rows of the next step of the model that they are for, as many as there are and as it has room for.
 ///
-/// The draft model has a state of its own and wrote what it sampled into the array of tokens that both share. One thread.
+/// The draft model has a state of its own and wrote what it sampled into the array of tokens that both share. One subgroup.
 pub mod propose {
     use super::KernelDef;
 
@@ -1487,18 +1604,21 @@ pub mod propose {
     pub struct Push {
         /// StepState of the sequence that the drafts are for
         pub state: u64,
-        /// StepState that the draft model has moved on from the same position
+        /// StepState with a lane that the draft model has moved on from the same position
         pub draft: u64,
-        /// at most so many, less than MAX_BATCH
+        /// \[context + MOST_ROWS\] u32: the drafts stand behind the position of the sequence
+        pub tokens: u64,
+        /// at most so many, less than MOST_ROWS
         pub drafts: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 24);
+        assert!(size_of::<Push>() == 32);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, draft) == 8);
-        assert!(std::mem::offset_of!(Push, drafts) == 16);
+        assert!(std::mem::offset_of!(Push, tokens) == 16);
+        assert!(std::mem::offset_of!(Push, drafts) == 24);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1573,8 +1693,8 @@ pub mod read {
         KernelDef { name: "read", spirv: include_bytes!("../spv/read.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// Rounds f32 activations for matrix products whose workgroups could not keep them: they are read once here instead of by each workgroup.
-/// A subgroup rounds a group of 256 elements.
+/// Rounds f32 activations for matrix products: each is rounded once here, instead of by each workgroup that needs it. They may be normalised on the
+/// way. A subgroup rounds a group of 256 elements.
 pub mod round {
     use super::KernelDef;
 
@@ -1586,20 +1706,28 @@ pub mod round {
         pub state: u64,
         /// \[vectors, COLUMNS\] f32
         pub x: u64,
+        /// \[COLUMNS\] f32, read where SOURCE is NORMALISED: there is one vector then
+        pub norm: u64,
         /// \[vectors, COLUMNS\] rounded
         pub y: u64,
         /// `vectors` in GLSL.
         pub vectors: u32,
-        /// bytes from one token's x and y to the next one's
-        pub stride: u32,
+        /// bytes from one row of the step to the next, as y_stride
+        pub x_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 32);
+        assert!(size_of::<Push>() == 48);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, x) == 8);
-        assert!(std::mem::offset_of!(Push, y) == 16);
-        assert!(std::mem::offset_of!(Push, vectors) == 24);
-        assert!(std::mem::offset_of!(Push, stride) == 28);
+        assert!(std::mem::offset_of!(Push, norm) == 16);
+        assert!(std::mem::offset_of!(Push, y) == 24);
+        assert!(std::mem::offset_of!(Push, vectors) == 32);
+        assert!(std::mem::offset_of!(Push, x_stride) == 36);
+        assert!(std::mem::offset_of!(Push, y_stride) == 40);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1610,12 +1738,16 @@ pub mod round {
         pub subgroup: u32,
         /// Constant 2, `COLUMNS`.
         pub columns: u32,
+        /// Constant 3, `SOURCE`.
+        pub source: u32,
+        /// Constant 4, `EPSILON`.
+        pub epsilon: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 3] {
-            [(0, self.workgroup), (1, self.subgroup), (2, self.columns)]
+        pub fn values(self) -> [(u32, u32); 5] {
+            [(0, self.workgroup), (1, self.subgroup), (2, self.columns), (3, self.source), (4, self.epsilon)]
         }
     }
     /// The kernel.
@@ -1648,11 +1780,15 @@ pub mod router {
         pub logits: u64,
         /// `epsilon` in GLSL.
         pub epsilon: f32,
-        /// bytes from one token's x, y and logits to the next one's
-        pub stride: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub x_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+        /// `logits_stride` in GLSL.
+        pub logits_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 56);
+        assert!(size_of::<Push>() == 64);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, x) == 8);
         assert!(std::mem::offset_of!(Push, norm) == 16);
@@ -1660,7 +1796,9 @@ pub mod router {
         assert!(std::mem::offset_of!(Push, y) == 32);
         assert!(std::mem::offset_of!(Push, logits) == 40);
         assert!(std::mem::offset_of!(Push, epsilon) == 48);
-        assert!(std::mem::offset_of!(Push, stride) == 52);
+        assert!(std::mem::offset_of!(Push, x_stride) == 52);
+        assert!(std::mem::offset_of!(Push, y_stride) == 56);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 60);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1688,7 +1826,7 @@ pub mod router {
         KernelDef { name: "router", spirv: include_bytes!("../spv/router.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// First half of sampling: each workgroup finds the best of its share of the vocabulary, the lower id where two are equal, for each token of the
+/// First half of sampling: each workgroup finds the best of its share of the vocabulary, the lower id where two are equal, for each row of the
 /// step.
 /// Greedy compares logits. Otherwise a Gumbel variate is added to logit / temperature: the maximum of these is distributed as the
 /// softmax (Gumbel, 1954; Maddison et al., A* Sampling, 2014). The variate depends on seed, position and id alone.
@@ -1710,10 +1848,10 @@ pub mod sample {
         pub vocabulary: u32,
         /// ids a workgroup looks at, a multiple of 4
         pub share: u32,
-        /// bytes from one token's logits and candidates to the next one's
-        pub stride: u32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
+        /// bytes from one row of the step to the next, as candidates_stride
+        pub logits_stride: u32,
+        /// `candidates_stride` in GLSL.
+        pub candidates_stride: u32,
     }
     const _: () = {
         assert!(size_of::<Push>() == 40);
@@ -1722,7 +1860,8 @@ pub mod sample {
         assert!(std::mem::offset_of!(Push, candidates) == 16);
         assert!(std::mem::offset_of!(Push, vocabulary) == 24);
         assert!(std::mem::offset_of!(Push, share) == 28);
-        assert!(std::mem::offset_of!(Push, stride) == 32);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 32);
+        assert!(std::mem::offset_of!(Push, candidates_stride) == 36);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -23,9 +23,9 @@
 //!   bit.
 //! - Activations between kernels are f32, or integers of 14 bits ([`ops::ActFormat`]). Row lengths are multiples of 32.
 //! - Buffers are device addresses in push constants. Values that vary from model to model are specialisation constants, those that vary from
-//!   dispatch to dispatch push constants, and those that vary from token to token words of [`generated::state::StepState`]. Every kernel
-//!   of a step reads that state. Its `live` is the number of tokens that the step takes; a step whose `live` is 0 does nothing.
-//! - A step takes one token or several of one sequence ([`ops::Batch`]). Each token is computed as if it were alone, to the bit.
+//!   dispatch to dispatch push constants, and those that vary from token to token words of [`step::StepState`]. Every kernel of a step reads
+//!   that state: a table of the step's rows, and the lane whose rows they are. A step whose table is empty does nothing.
+//! - A step takes one row or several ([`step::StepShape`]). Each row is computed as if it were alone, to the bit.
 //! - Sampling is exact: [`reference::draw`] draws on the host the token that the kernels draw.
 //! - Any subgroup width from 8 to 64 works. The width is a specialisation constant, and the host derives each grid from the same number.
 //!
@@ -44,6 +44,7 @@ mod logprob_report;
 pub mod ops;
 pub mod reference;
 pub mod sampler;
+pub mod step;
 mod tuning;
 pub mod variants;
 

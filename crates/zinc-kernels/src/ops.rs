@@ -1,7 +1,8 @@
 //! The operations: typed arguments in, a [`Dispatch`](crate::Dispatch) out.
 //!
-//! Fields that are addresses are device addresses (`u64`) of the arrays whose shapes they state. `state` is the address of a
-//! [`StepState`](crate::generated::state::StepState). Sizes that a kernel cannot handle are misuse and panic with the numbers; a model
+//! Fields that are addresses are device addresses (`u64`) of the arrays whose shapes they state. Operands of which each row of the step has its own
+//! are [`Rows`]; the shape stated is that of one row's. `state` is the address of a
+//! [`StepState`](crate::step::StepState). Sizes that a kernel cannot handle are misuse and panic with the numbers; a model
 //! that has them is refused before it gets here.
 
 mod adjust;
@@ -45,6 +46,7 @@ pub use sample::{CANDIDATE_BYTES, Sample, candidate_count};
 
 use crate::Target;
 use crate::formats::Format;
+use crate::step::Rows;
 
 /// How keys or values are stored in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -88,18 +90,18 @@ pub struct SamplerBuffers {
     pub breakers: u64,
     /// `[tail_count, TAIL_WORDS]` u32.
     pub tails: u64,
-    /// `[context + MAX_BATCH]` u32: the prompt, then what was sampled, then drafts.
+    /// `[context + MOST_ROWS]` u32: the prompt, then what was sampled, then drafts.
     pub tokens: u64,
     /// `[vocabulary]` u32, 16-byte aligned: occurrences in the window of the penalties. Not read without penalties.
     pub counts: u64,
-    /// `[vocabulary]` u32, 16-byte aligned, a copy for each token of a batch: 0 between steps. Not read without DRY.
-    pub dry_lengths: u64,
-    /// [`items_bytes`], a copy for each token of a batch, like what follows.
-    pub items: u64,
+    /// `[vocabulary]` u32, 16-byte aligned: 0 between steps. Not read without DRY.
+    pub dry_lengths: Rows,
+    /// [`items_bytes`].
+    pub items: Rows,
     /// [`shares_bytes`].
-    pub shares: u64,
+    pub shares: Rows,
     /// [`moments_bytes`]. Neither written nor read without top-n-sigma.
-    pub moments: u64,
+    pub moments: Rows,
 }
 
 /// What matrix products compute with.
@@ -142,11 +144,11 @@ pub fn rounded_bytes(n: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub enum Input {
     /// `[columns]` f32. To meet [`ActFormat::Q14`], each workgroup rounds it for itself.
-    Floats(u64),
+    Floats(Rows),
     /// `[columns]` f32, normalised by each workgroup, and then rounded like [`Input::Floats`].
-    Normalised(u64, Norm),
+    Normalised(Rows, Norm),
     /// [`rounded_bytes`], with [`ActFormat::Q14`] alone.
-    Rounded(u64),
+    Rounded(Rows),
 }
 
 impl Input {
@@ -159,9 +161,9 @@ impl Input {
         }
     }
 
-    fn address(self) -> u64 {
+    fn rows(self) -> Rows {
         match self {
-            Self::Floats(address) | Self::Normalised(address, _) | Self::Rounded(address) => address,
+            Self::Floats(rows) | Self::Normalised(rows, _) | Self::Rounded(rows) => rows,
         }
     }
 
@@ -201,41 +203,6 @@ impl Norm {
 
 /// Elements that one lane decodes at a time: row lengths are multiples of it.
 pub const UNIT: u32 = 32;
-
-/// The most tokens that one step takes.
-pub const MAX_BATCH: u32 = crate::generated::state::MAX_BATCH;
-
-/// The tokens of one step, and where their activations lie: what an operation's fields name is the first token's, and each following token has
-/// an array of its own behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch {
-    /// Tokens that the launch has workgroups for, 1 to [`MAX_BATCH`]. How many of them there are is the step state's
-    /// [`live`](crate::generated::state::StepState::live).
-    pub tokens: u32,
-    /// Bytes from an activation of one token to that of the next: a multiple of 16.
-    pub stride: u32,
-}
-
-impl Batch {
-    /// A step without drafts.
-    pub const ONE: Self = Self { tokens: 1, stride: 0 };
-
-    /// Panics if there are no tokens or too many, or if their activations are not aligned or further apart than the kernels can reach.
-    fn check(self) {
-        let Self { tokens, stride } = self;
-        assert!((1..=MAX_BATCH).contains(&tokens), "a step of {tokens} tokens: 1 to {MAX_BATCH} are supported");
-        assert!(
-            stride.is_multiple_of(16) && stride.checked_mul(tokens).is_some(),
-            "the activations of {tokens} tokens are {stride} bytes apart: a multiple of 16 is supported, and less than 4 GiB for all of them"
-        );
-    }
-
-    /// The workgroups of one token, for each token.
-    fn grid(self, [x, y, _]: [u32; 3]) -> [u32; 3] {
-        self.check();
-        [x, y, self.tokens]
-    }
-}
 
 /// Rows of the first half of a feed-forward layer are a multiple of this.
 pub const RUN: u32 = crate::generated::activations::RUN;

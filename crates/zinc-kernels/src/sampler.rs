@@ -1,7 +1,7 @@
 //! The parameters of the sampler chain: as users give them, and as the kernels take them.
 //!
 //! The chain is `dry`, `adjust` and `choose` on a device, or [`reference::draw`](crate::reference::draw) on the host. Temperature and seed are not
-//! parameters of it: they belong to every kind of sampling and are in the [`StepState`](crate::generated::state::StepState).
+//! parameters of it: they belong to every kind of sampling and are in the [`Lane`](crate::step::Lane).
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Numbers that were chosen by measuring. Any of them gives right results; docs/perf-log.md has the measurements.
 
-/// The most items of a lane that are summed over the lanes at once: rows, quarters and tokens at a time. What a tuning asks for beyond it is
+/// The most items of a lane that are summed over the lanes at once: rows, quarters and vectors at a time. What a tuning asks for beyond it is
 /// not done.
 pub(crate) const MOST_ITEMS: u32 = 4;
 
@@ -22,10 +22,13 @@ pub struct Tuning {
     pub product_subgroups: u32,
     /// The most rows that a lane takes at a time: 1, 2 or 4.
     pub most_rows: u32,
-    /// Rows that a lane takes at a time in a step that has room for several tokens: 1, 2 or 4.
-    pub batch_rows: u32,
-    /// [`Tuning::gate_up_width`] in a step that has room for several tokens.
-    pub batch_gate_up_width: u32,
+    /// Rows that a lane takes at a time in a step of several rows: 1, 2 or 4.
+    pub several_rows: u32,
+    /// [`Tuning::gate_up_width`] in a step of several rows.
+    pub several_gate_up_width: u32,
+    /// Runs of 16 elements that a workgroup of the first half of a feed-forward layer computes in a step of eight rows or more: it ranks the
+    /// experts once for all of them. In a step of two to four rows it computes half as many.
+    pub several_gate_up_runs: u32,
     /// Quarters of groups of weights that a lane of a matrix product loads before it uses the first: 1, 2 or 4.
     pub quarters_ahead: u32,
     /// [`Tuning::quarters_ahead`] for the second half of an expert layer, whose lanes have the quarters of several experts: 1 to 4.
@@ -51,8 +54,9 @@ impl Tuning {
         attention_workgroups: 128,
         product_subgroups: 4_096,
         most_rows: 2,
-        batch_rows: 2,
-        batch_gate_up_width: 4,
+        several_rows: 2,
+        several_gate_up_width: 4,
+        several_gate_up_runs: 4,
         quarters_ahead: 4,
         expert_quarters_ahead: 1,
         candidates_at_a_time: 4,
@@ -69,8 +73,9 @@ impl Tuning {
         attention_workgroups: 4,
         product_subgroups: 16,
         most_rows: 4,
-        batch_rows: 2,
-        batch_gate_up_width: 2,
+        several_rows: 2,
+        several_gate_up_width: 2,
+        several_gate_up_runs: 4,
         quarters_ahead: 4,
         expert_quarters_ahead: 4,
         candidates_at_a_time: 1,

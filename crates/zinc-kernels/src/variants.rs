@@ -6,11 +6,11 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
-    ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
-    Gather, HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm,
-    Pairing, PenaltyWindow, Product, Propose, Read, Round, Router, Routing, Sample, SamplerBuffers, Weighting,
-    candidate_count,
+    ActFormat, Adjust, Advance, Attention, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp, Gather,
+    HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatVec, Matrix, Norm, Pairing,
+    PenaltyWindow, Product, Propose, Read, Round, Router, Routing, Sample, SamplerBuffers, Weighting, candidate_count,
 };
+use crate::step::{MOST_ROWS, Rows, StepShape};
 
 const WIDTH: u32 = 2_048;
 const HEADS: Heads = Heads { query_heads: 32, kv_heads: 4, head_size: 128 };
@@ -19,6 +19,8 @@ const USED_EXPERTS: u32 = 8;
 const EXPERT_WIDTH: u32 = 768;
 const VOCABULARY: u32 = 151_936;
 const EPSILON: f32 = 1e-6;
+const ONE: StepShape = StepShape::ONE;
+const NOWHERE: Rows = Rows::one(0);
 
 /// A kernel with one choice of its specialisation constants, and a launch that uses it.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     let mut add = |label: &str, dispatch| list.push(Variant { label: label.to_owned(), dispatch });
 
     let table = matrix(Format::Q4K, VOCABULARY, WIDTH);
-    add("Q4_K", Gather { state: 0, table, tokens: 0, y: 0, batch: Batch::ONE }.dispatch(target));
+    add("Q4_K", Gather { state: 0, table, y: NOWHERE, shape: ONE }.dispatch(target));
     for (label, dispatch) in products(target) {
         add(&label, dispatch);
     }
@@ -44,37 +46,41 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     add("f32 cache", attention(CacheFormat::F32).dispatch(target));
     add("F32", router().dispatch(target));
     let routing = Routing::Experts(ExpertSelection {
-        logits: 0,
+        logits: NOWHERE,
         experts: EXPERTS,
         used: USED_EXPERTS,
         weighting: Weighting::SoftmaxOfChosen,
-        ids: 0,
-        weights: 0,
+        ids: NOWHERE,
+        weights: NOWHERE,
     });
-    add("experts Q4_K", gate_up(EXPERT_WIDTH, routing, Input::Rounded(0)).dispatch(target));
+    let experts = gate_up(EXPERT_WIDTH, routing, Input::Rounded(NOWHERE));
+    add("experts Q4_K", experts.dispatch(target));
+    add("experts Q4_K, 16 rows", GateUp { shape: StepShape::MOST, ..experts }.dispatch(target));
     add("dense Q4_K", gate_up(EXPERT_WIDTH * USED_EXPERTS, Routing::Dense, NORMALISED).dispatch(target));
     for format in [Format::Q4K, Format::Q6K] {
         add(format.name(), expert_down(format).dispatch(target));
     }
-    let sample = Sample { state: 0, logits: 0, candidates: 0, vocabulary: VOCABULARY, batch: Batch::ONE };
+    let sample = Sample { state: 0, logits: NOWHERE, candidates: NOWHERE, vocabulary: VOCABULARY, shape: ONE };
     add("", sample.dispatch(target));
     for dispatch in sampler_chain(target) {
         add("", dispatch);
     }
-    add("", Round { state: 0, x: 0, y: 0, vectors: 1, columns: 3 * WIDTH, batch: Batch::ONE }.dispatch(target));
+    for (label, x) in [("floats", Input::Floats(NOWHERE)), ("normalised", NORMALISED)] {
+        add(label, Round { state: 0, x, y: NOWHERE, vectors: 1, columns: 3 * WIDTH, shape: ONE }.dispatch(target));
+    }
     add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
-    add("", Lookup { state: 0, tokens: 0, ngrams: 2..=4, drafts: MAX_BATCH - 1 }.dispatch(target));
-    add("", Propose { state: 0, draft: 0, drafts: MAX_BATCH - 1 }.dispatch(target));
+    add("", Lookup { state: 0, tokens: 0, ngrams: 2..=4, drafts: MOST_ROWS - 1 }.dispatch(target));
+    add("", Propose { state: 0, draft: 0, tokens: 0, drafts: MOST_ROWS - 1 }.dispatch(target));
     let advance = Advance {
         state: 0,
         report: 0,
         tokens: 0,
         end_tokens: 0,
         cancelled: 0,
-        candidates: 0,
+        candidates: NOWHERE,
         candidate_count: candidate_count(VOCABULARY),
         window: Some(PenaltyWindow { params: 0, counts: 0 }),
-        batch: Batch::ONE,
+        shape: ONE,
     };
     add("", advance.dispatch(target));
     list
@@ -83,14 +89,14 @@ pub fn variants(target: &Target) -> Vec<Variant> {
 /// Activations of a layer as they are unless asked otherwise.
 const ACT: ActFormat = ActFormat::Q14;
 const NORM: Norm = Norm { weight: 0, epsilon: EPSILON };
-const NORMALISED: Input = Input::Normalised(0, NORM);
+const NORMALISED: Input = Input::Normalised(NOWHERE, NORM);
 
 fn matrix(format: Format, rows: u32, columns: u32) -> Matrix {
     Matrix { address: 0, format, rows, columns }
 }
 
 fn product(format: Format, rows: u32, columns: u32) -> Product {
-    Product { weights: matrix(format, rows, columns), bias: None, y: 0 }
+    Product { weights: matrix(format, rows, columns), bias: None, y: NOWHERE }
 }
 
 /// Launches of `mat_vec`: those of a layer, the head, and every format with each form of activations that it can meet.
@@ -98,20 +104,29 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
     let Heads { query_heads, kv_heads, head_size } = HEADS;
     let (query_rows, kv_rows) = (query_heads * head_size, kv_heads * head_size);
     let mut list = Vec::new();
-    let mut add = |label: String, products: &[Product], act, x, accumulate| {
-        let launch = MatVec { state: 0, products, x, act, accumulate, batch: Batch::ONE };
+    let mut add = |label: String, products: &[Product], act, x, accumulate, shape| {
+        let launch = MatVec { state: 0, products, x, act, accumulate, shape };
         list.push((label, launch.dispatch(target)));
     };
     for value in [Format::Q4K, Format::Q6K] {
         let products = [(Format::Q4K, query_rows), (Format::Q4K, kv_rows), (value, kv_rows)]
             .map(|(f, rows)| product(f, rows, WIDTH));
-        add(format!("q, k Q4_K, v {value}"), &products, ACT, NORMALISED, false);
+        add(format!("q, k Q4_K, v {value}"), &products, ACT, NORMALISED, false, ONE);
+        let several = format!("q, k Q4_K, v {value}, 16 rows");
+        add(several, &products, ACT, Input::Rounded(NOWHERE), false, StepShape::MOST);
     }
-    add("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_rows)], ACT, Input::Rounded(0), true);
-    add("head Q6_K".to_owned(), &[product(Format::Q6K, VOCABULARY, WIDTH)], ACT, NORMALISED, false);
+    add("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_rows)], ACT, Input::Rounded(NOWHERE), true, ONE);
+    add("head Q6_K".to_owned(), &[product(Format::Q6K, VOCABULARY, WIDTH)], ACT, NORMALISED, false, ONE);
     for (form, act) in [("q14", ActFormat::Q14), ("f32", ActFormat::F32)] {
         for format in Format::ALL.into_iter().filter(|format| act == ActFormat::F32 || !format.is_float()) {
-            add(format!("{form} x {format}"), &[product(format, WIDTH, WIDTH)], act, Input::Floats(0), false);
+            add(
+                format!("{form} x {format}"),
+                &[product(format, WIDTH, WIDTH)],
+                act,
+                Input::Floats(NOWHERE),
+                false,
+                ONE,
+            );
         }
     }
     list
@@ -119,31 +134,31 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
 
 /// The sampler chain, and log-probabilities.
 fn sampler_chain(target: &Target) -> [Dispatch; 5] {
-    let (state, logits, candidates, step_input, report) = (0, 0, 0, 0, 0);
+    let (state, logits, candidates, step_input, report) = (0, NOWHERE, NOWHERE, 0, 0);
     let logprobs = LogprobBuffers::default();
-    let (buffers, vocabulary, batch) = (SamplerBuffers::default(), VOCABULARY, Batch::ONE);
+    let (buffers, vocabulary, shape) = (SamplerBuffers::default(), VOCABULARY, ONE);
     [
-        Dry { state, buffers, batch }.dispatch(target),
-        Adjust { state, logits, buffers, step_input, vocabulary, batch }.dispatch(target),
-        Choose { state, logits, buffers, candidates, vocabulary, batch }.dispatch(target),
-        LogprobShares { state, logits, buffers: logprobs, vocabulary, batch }.dispatch(target),
-        Logprobs { state, buffers: logprobs, report, vocabulary, batch }.dispatch(target),
+        Dry { state, buffers, shape }.dispatch(target),
+        Adjust { state, logits, buffers, step_input, vocabulary, shape }.dispatch(target),
+        Choose { state, logits, buffers, candidates, vocabulary, shape }.dispatch(target),
+        LogprobShares { state, logits, buffers: logprobs, vocabulary, shape }.dispatch(target),
+        Logprobs { state, buffers: logprobs, report, vocabulary, shape }.dispatch(target),
     ]
 }
 
 fn attention(format: CacheFormat) -> Attention {
     Attention {
         state: 0,
-        q: 0,
-        k: 0,
-        v: 0,
+        q: NOWHERE,
+        k: NOWHERE,
+        v: NOWHERE,
         norm: Some(HeadNorm { q: 0, k: 0, epsilon: EPSILON }),
         rotation: 0,
         key_cache: 0,
         value_cache: 0,
         partials: 0,
         counters: 0,
-        y: 0,
+        y: NOWHERE,
         rounded: true,
         key_format: format,
         value_format: format,
@@ -152,18 +167,18 @@ fn attention(format: CacheFormat) -> Attention {
         pairing: Pairing::Halves,
         next: None,
         context: 16_384,
-        batch: Batch::ONE,
+        shape: ONE,
     }
 }
 
 fn router() -> Router {
     let matrix = matrix(Format::F32, EXPERTS, WIDTH);
-    Router { state: 0, x: 0, norm: NORM, matrix, y: 0, act: ACT, logits: 0, batch: Batch::ONE }
+    Router { state: 0, x: NOWHERE, norm: NORM, matrix, y: NOWHERE, act: ACT, logits: NOWHERE, shape: ONE }
 }
 
 fn gate_up(rows: u32, routing: Routing, x: Input) -> GateUp {
     let gate = matrix(Format::Q4K, rows, WIDTH);
-    GateUp { state: 0, gate, up: gate, routing, x, act: ACT, y: 0, batch: Batch::ONE }
+    GateUp { state: 0, gate, up: gate, routing, x, act: ACT, y: NOWHERE, shape: ONE }
 }
 
 fn expert_down(format: Format) -> ExpertDown {
@@ -171,13 +186,13 @@ fn expert_down(format: Format) -> ExpertDown {
         state: 0,
         down: matrix(format, WIDTH, EXPERT_WIDTH),
         experts: EXPERTS,
-        ids: 0,
-        weights: 0,
-        h: Input::Floats(0),
+        ids: NOWHERE,
+        weights: NOWHERE,
+        h: Input::Floats(NOWHERE),
         act: ACT,
-        y: 0,
+        y: NOWHERE,
         slots: USED_EXPERTS,
-        batch: Batch::ONE,
+        shape: ONE,
     }
 }
 

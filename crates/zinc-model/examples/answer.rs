@@ -6,8 +6,8 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::CacheFormat;
+use zinc_kernels::step::{Lane, StepState};
 use zinc_model::interpret::Interpreter;
 use zinc_model::plan::{CacheOptions, PlanKind};
 use zinc_model::{ChatInput, ChatTemplate, Model, Tokenizer};
@@ -33,26 +33,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     interpreter.tokens[..prompt.len()].copy_from_slice(&prompt);
     interpreter.end_tokens = tokenizer.eog().to_vec();
     // An inverse temperature of 0, the default, takes the likeliest token.
-    interpreter.state = StepState {
-        live: 1,
+    interpreter.state = StepState::from(Lane {
         token: prompt[0],
         prompt_length: prompt.len() as u32,
         budget: BUDGET,
         context_length: CONTEXT,
         end_token_count: tokenizer.eog().len() as u32,
         sequence: SEQUENCE,
-        ..StepState::default()
-    };
+        ..Lane::default()
+    });
     let mut text = tokenizer.stream();
-    while interpreter.state.live > 0 {
+    while interpreter.state.row_count > 0 {
         // Only the steps from the prompt's last token on need logits.
-        let sampling = interpreter.state.position as usize + 1 >= prompt.len();
+        let sampling = interpreter.state.lane.position as usize + 1 >= prompt.len();
         interpreter.step(if sampling { PlanKind::Decode } else { PlanKind::Feed }, 0);
-        if sampling && !tokenizer.is_eog(interpreter.state.token) {
-            print!("{}", text.push(interpreter.state.token));
+        if sampling && !tokenizer.is_eog(interpreter.state.lane.token) {
+            print!("{}", text.push(interpreter.state.lane.token));
         }
     }
     println!("{}", text.finish());
-    let answered = interpreter.state.position as usize > prompt.len();
+    let answered = interpreter.state.lane.position as usize > prompt.len();
     if answered { Ok(()) } else { Err("the model gave no answer".into()) }
 }

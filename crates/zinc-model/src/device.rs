@@ -11,14 +11,15 @@ pub use record::{ChainIo, StepIo};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use zinc_kernels::ops::{Batch, GROUP, MAX_BATCH, MOST_STAGED};
+use zinc_kernels::ops::{GROUP, MOST_STAGED};
+use zinc_kernels::step::{MOST_ROWS, Rows};
 use zinc_kernels::{Pipelines, Target};
 use zinc_vk::{Buffer, Device, Placement, Uploader};
 
 use crate::error::{Error, Result};
 use crate::memory::{LoadOptions, MemoryPlan};
 use crate::model::Model;
-use crate::plan::{ALIGNMENT, Array, CacheOptions, Sizes};
+use crate::plan::{Array, ArrayClass, CacheOptions, RowCounts, Sizes};
 use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 use upload::DeviceWeights;
@@ -38,21 +39,31 @@ pub struct DeviceModel {
 /// The arrays that ops work on: the buffers that hold them, and where each lies.
 #[derive(Debug)]
 struct DeviceArrays {
-    /// Device addresses; of an activation, that of a step's first token.
+    /// Device addresses of what all rows share: keys and values of each layer.
     addresses: HashMap<Array, u64>,
     /// Keys and values of each layer, in turn.
     caches: Vec<Arc<Buffer>>,
     activations: Arc<Buffer>,
-    /// Where the activations of a step's first token lie in their buffer.
-    offsets: HashMap<Array, u64>,
-    /// For how many tokens there are activations, and how many bytes lie between those of one token and the next.
-    batch: Batch,
+    /// Where each activation of the first row lies in the buffer, and how many rows have one.
+    places: HashMap<Array, Place>,
+    counts: RowCounts,
+}
+
+/// Where an activation lies.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// That of the first row, from the beginning of the buffer, in bytes.
+    offset: u64,
+    /// Bytes from one row's to the next one's.
+    stride: u32,
+    /// How many rows have one.
+    rows: u32,
 }
 
 impl DeviceModel {
     /// Checks that the model fits, uploads its weights and makes its caches. Models on one device share its `pipelines`. `progress` is called
     /// with the number of bytes of the file uploaded so far, in the end [`ModelWeights::bytes`](crate::weights::ModelWeights::bytes). With
-    /// [`CacheOptions`] for `options`, steps take one token.
+    /// [`CacheOptions`] for `options`, steps have one row.
     ///
     /// # Errors
     /// [`Error::DoesNotFit`] or [`Error::KernelLimit`] before anything is uploaded, or what the device says.
@@ -67,12 +78,16 @@ impl DeviceModel {
         let device = pipelines.device();
         let target = pipelines.target();
         check_activations(&Sizes { config: &model.config, cache }, &target)?;
-        if options.batch == 0 || options.batch > MAX_BATCH {
-            let expected = format!("1 to {MAX_BATCH}");
-            return Err(Error::KernelLimit { what: "the number of tokens of a step", value: options.batch, expected });
+        let RowCounts { rows, sampling_rows } = options.counts;
+        for (what, value, most) in
+            [("the number of rows of a step", rows, MOST_ROWS), ("the number of rows that sample", sampling_rows, rows)]
+        {
+            if value == 0 || value > most {
+                return Err(Error::KernelLimit { what, value, expected: format!("1 to {most}") });
+            }
         }
         MemoryPlan::new(&model.config, &model.weights, options).check(available(device))?;
-        let arrays = DeviceArrays::new(device, Sizes { config: &model.config, cache }, options.batch)?;
+        let arrays = DeviceArrays::new(device, Sizes { config: &model.config, cache }, options.counts)?;
         let mut uploader = Uploader::new(device, upload::ring(model))?;
         let weights = DeviceWeights::upload(&mut uploader, device, model, progress)?;
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
@@ -80,11 +95,12 @@ impl DeviceModel {
         let rotation = Buffer::new(device, "rotation", size_of_val(&table[..]) as u64, Placement::Device)?;
         uploader.upload(&rotation, 0, bytemuck::cast_slice(&table))?;
         let sizes = Sizes { config: &model.config, cache };
-        for (array, token) in
-            Array::ZEROED.into_iter().flat_map(|array| (0..options.batch).map(move |token| (array, token)))
-        {
+        for array in Array::ZEROED {
             let zeros = vec![0; sizes.bytes(array) as usize];
-            uploader.upload(&arrays.activations, arrays.offset(array, token), &zeros)?;
+            let place = arrays.place(array);
+            for row in 0..place.rows {
+                uploader.upload(&arrays.activations, place.of_row(row), &zeros)?;
+            }
         }
         uploader.finish()?.wait()?;
         // The submissions keep the staging ring alive. They are collected here, because the queue may never be used again.
@@ -110,29 +126,27 @@ impl DeviceModel {
         self.cache
     }
 
-    /// The most tokens that a step can take.
+    /// The most rows that its steps can have.
     #[must_use]
-    pub fn batch(&self) -> u32 {
-        self.arrays.batch.tokens
+    pub fn counts(&self) -> RowCounts {
+        self.arrays.counts
     }
 
-    /// The buffer that holds an activation of a step's first token, where in it that lies, and its size in bytes.
+    /// The buffer that holds an activation of a step's row number `row`, from 0; where in it that lies, and its size in bytes.
     ///
     /// # Panics
-    /// If `array` is no activation.
+    /// If `array` is no activation, or if that row has none.
     #[must_use]
-    pub fn activation(&self, array: Array) -> (&Arc<Buffer>, u64, u64) {
-        self.activation_of(array, 0)
+    pub fn activation(&self, array: Array, row: u32) -> (&Arc<Buffer>, u64, u64) {
+        let place = self.arrays.place(array);
+        assert!(row < place.rows, "row {row} of {array:?}, of which {} rows have one", place.rows);
+        (&self.arrays.activations, place.of_row(row), self.sizes().bytes(array))
     }
 
-    /// The buffer that holds an activation of a step's token number `token`, from 0; where in it that lies, and its size in bytes.
-    ///
-    /// # Panics
-    /// If `array` is no activation, or if steps take fewer tokens.
+    /// The buffers of the cache: keys and values of each layer, in turn.
     #[must_use]
-    pub fn activation_of(&self, array: Array, token: u32) -> (&Arc<Buffer>, u64, u64) {
-        assert!(token < self.batch(), "there is no token {token} in steps of {} tokens", self.batch());
-        (&self.arrays.activations, self.arrays.offset(array, token), self.sizes().bytes(array))
+    pub fn caches(&self) -> &[Arc<Buffer>] {
+        &self.arrays.caches
     }
 
     /// The buffer that holds a tensor and where in it that lies. Its rows have the form that
@@ -156,26 +170,36 @@ pub fn available(device: &Device) -> u64 {
     largest(true).or(largest(false)).unwrap_or(0)
 }
 
+impl Place {
+    /// Where the activation of a row lies.
+    fn of_row(self, row: u32) -> u64 {
+        self.offset + u64::from(row) * u64::from(self.stride)
+    }
+}
+
 impl DeviceArrays {
-    fn new(device: &Arc<Device>, sizes: Sizes<'_>, tokens: u32) -> Result<Self> {
-        let mut addresses = HashMap::new();
-        let mut offsets = HashMap::new();
-        let mut end = 0u64;
-        for array in Array::ACTIVATIONS {
-            offsets.insert(array, end);
-            end += sizes.bytes(array).next_multiple_of(ALIGNMENT);
+    fn new(device: &Arc<Device>, sizes: Sizes<'_>, counts: RowCounts) -> Result<Self> {
+        let (bytes, limit) = (sizes.activation_bytes(counts), u64::from(u32::MAX));
+        if bytes > limit {
+            return Err(Error::ActivationsTooLarge { bytes, rows: counts.rows, limit });
         }
-        let total = u64::from(tokens) * sizes.activation_bytes();
-        let limit = u64::from(u32::MAX);
-        if total > limit {
-            return Err(Error::ActivationsTooLarge { bytes: total, tokens, limit });
+        let mut places = HashMap::new();
+        let mut end = 0;
+        for class in [ArrayClass::Row, ArrayClass::SamplingRow, ArrayClass::Workgroups] {
+            let rows = counts.of(class);
+            let mut offset = end;
+            for (array, _) in Array::ACTIVATIONS.into_iter().filter(|(_, of)| *of == class) {
+                let (in_all_rows, stride) = match class {
+                    ArrayClass::Row | ArrayClass::SamplingRow => (1, sizes.record_bytes(class)),
+                    ArrayClass::Workgroups => (u64::from(rows), sizes.bytes(array)),
+                };
+                places.insert(array, Place { offset, stride: stride as u32, rows });
+                offset += in_all_rows * sizes.aligned_bytes(array);
+            }
+            end += u64::from(rows) * sizes.record_bytes(class);
         }
-        let batch = Batch { tokens, stride: sizes.activation_bytes() as u32 };
-        let activations = Buffer::new(device, "activations", total, Placement::Device)?;
-        for (array, offset) in &offsets {
-            addresses.insert(*array, activations.address() + offset);
-        }
-        let mut caches = Vec::new();
+        let activations = Buffer::new(device, "activations", bytes, Placement::Device)?;
+        let (mut addresses, mut caches) = (HashMap::new(), Vec::new());
         for layer in 0..sizes.config.n_layer {
             for array in [Array::KeyCache(layer), Array::ValueCache(layer)] {
                 let buffer = Buffer::new(device, &format!("{array:?}"), sizes.bytes(array), Placement::Device)?;
@@ -183,13 +207,17 @@ impl DeviceArrays {
                 caches.push(buffer);
             }
         }
-        Ok(Self { addresses, caches, activations, offsets, batch })
+        Ok(Self { addresses, caches, activations, places, counts })
     }
 
-    /// Where an activation of a step's token number `token` lies in the buffer.
-    fn offset(&self, array: Array, token: u32) -> u64 {
-        let first = self.offsets.get(&array).unwrap_or_else(|| panic!("{array:?} is no activation"));
-        first + u64::from(token) * u64::from(self.batch.stride)
+    fn place(&self, array: Array) -> Place {
+        *self.places.get(&array).unwrap_or_else(|| panic!("{array:?} is no activation"))
+    }
+
+    /// An activation as an operand of kernels.
+    fn rows(&self, array: Array) -> Rows {
+        let Place { offset, stride, .. } = self.place(array);
+        Rows { address: self.activations.address() + offset, stride }
     }
 
     fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {

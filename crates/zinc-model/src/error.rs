@@ -422,13 +422,13 @@ pub enum Error {
     },
     /// Activations that take more bytes than the kernels' 32-bit offsets can reach.
     #[error(
-        "the activations of steps of {tokens} tokens have {bytes} bytes, above the limit of {limit}: ask for fewer tokens"
+        "the activations of steps of {rows} rows have {bytes} bytes, above the limit of {limit}: ask for fewer rows"
     )]
     ActivationsTooLarge {
         /// Their size.
         bytes: u64,
-        /// Tokens of a step.
-        tokens: u32,
+        /// Rows of a step.
+        rows: u32,
         /// The limit.
         limit: u64,
     },

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{ActFormat, Pairing, Weighting};
 use zinc_kernels::reference::{self, AttentionShape, Candidate, HostMatrix};
+use zinc_kernels::step::{Lane, Row, StepReport, StepState};
 
 use crate::config::{ExpertWeightSum, FeedForward, ModelConfig, RopePairing};
 use crate::model::Model;
-use crate::plan::{Array, CacheOptions, Op, PlanKind, Routing, Sizes, StepPlan};
+use crate::plan::{Array, CacheOptions, Lookup, Op, PlanKind, PlanOptions, Routing, Sizes, StepPlan};
 use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 
@@ -26,13 +26,15 @@ pub struct Interpreter {
     rotation: Vec<[f32; 2]>,
     /// The state that each step leaves to the next. The owner sets it when a sequence begins.
     pub state: StepState,
-    /// The tokens of the sequence, `[context + MAX_BATCH]`: the prompt, and behind it the tokens that steps have sampled. The drafts of a
-    /// step lie behind the state's position.
+    /// The tokens of the sequence, `[context + MOST_ROWS]`: the prompt, and behind it the tokens that steps have sampled. The drafts of a
+    /// step lie behind the lane's position.
     pub tokens: Vec<u32>,
     /// Tokens that end a generation.
     pub end_tokens: Vec<u32>,
+    /// The row that ops are run for.
+    row: Row,
     arrays: Arrays,
-    /// The logits after each token of the last step that computed any, `[tokens][vocabulary]`.
+    /// The logits after each row of the last step that computed any, `[rows][vocabulary]`.
     logits: Vec<Vec<f32>>,
 }
 
@@ -64,8 +66,8 @@ impl Interpreter {
         let caches = || vec![Vec::new(); config.n_layer as usize];
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
         Self {
-            feed: Arc::new(StepPlan::new(&model.weights, PlanKind::Feed, ActFormat::F32)),
-            decode: Arc::new(StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::F32)),
+            feed: Arc::new(StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Feed, ActFormat::F32))),
+            decode: Arc::new(StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::F32))),
             rotation: rotation_table(config, factors.as_deref(), cache.context),
             arrays: Arrays {
                 residual: zeros(Array::Residual),
@@ -83,6 +85,7 @@ impl Interpreter {
                 value_caches: caches(),
             },
             state: StepState::default(),
+            row: Row::default(),
             tokens: vec![0; cache.token_places() as usize],
             end_tokens: Vec::new(),
             logits: Vec::new(),
@@ -97,19 +100,19 @@ impl Interpreter {
         &self.model
     }
 
-    /// The logits after the first token of the last [`PlanKind::Decode`] step, `[vocabulary]`.
+    /// The logits after the first row of the last [`PlanKind::Decode`] step, `[vocabulary]`.
     #[must_use]
     pub fn logits(&self) -> &[f32] {
         self.logits_of(0)
     }
 
-    /// The logits after token number `token`, from 0, of the last [`PlanKind::Decode`] step; empty if it took fewer tokens.
+    /// The logits after row number `row`, from 0, of the last [`PlanKind::Decode`] step; empty if it had fewer rows.
     #[must_use]
-    pub fn logits_of(&self, token: usize) -> &[f32] {
-        self.logits.get(token).map_or(&[], Vec::as_slice)
+    pub fn logits_of(&self, row: usize) -> &[f32] {
+        self.logits.get(row).map_or(&[], Vec::as_slice)
     }
 
-    /// Runs one step of one token. `cancelled` is the number of the sequence that the host wants stopped.
+    /// Runs one step of one row. `cancelled` is the number of the sequence that the host wants stopped.
     pub fn step(&mut self, kind: PlanKind, cancelled: u32) -> StepReport {
         let plan = match kind {
             PlanKind::Feed => self.feed.clone(),
@@ -118,14 +121,15 @@ impl Interpreter {
         self.step_of(&plan, cancelled)
     }
 
-    /// Runs the forward pass of a step of one token: the layers and, if `kind` is [`PlanKind::Decode`], the head. No token is chosen;
+    /// Runs the forward pass of a step of one row: the layers and, if `kind` is [`PlanKind::Decode`], the head. No token is chosen;
     /// [`Interpreter::advance`] ends the step.
     pub fn forward(&mut self, kind: PlanKind) {
         let plan = match kind {
             PlanKind::Feed => self.feed.clone(),
             PlanKind::Decode => self.decode.clone(),
         };
-        if self.state.live > 0 {
+        if self.state.row_count > 0 {
+            self.row = self.state.rows[0];
             for op in plan.ops.iter().filter(|op| **op != Op::Sample) {
                 self.run(op);
             }
@@ -133,28 +137,25 @@ impl Interpreter {
         }
     }
 
-    /// Ends a step of one token: the next token is the best of `candidates`, or the prompt's next. `cancelled` is the number of the sequence
+    /// Ends a step of one row: the next token is the best of `candidates`, or the prompt's next. `cancelled` is the number of the sequence
     /// that the host wants stopped.
     pub fn advance(&mut self, cancelled: u32, candidates: &[Candidate]) -> StepReport {
         reference::advance(&mut self.state, &mut self.tokens, &self.end_tokens, cancelled, &[candidates])
     }
 
-    /// Runs one step by a plan of this model, token by token. `cancelled` is the number of the sequence that the host wants stopped.
+    /// Runs one step by a plan of this model, row by row. `cancelled` is the number of the sequence that the host wants stopped.
     pub fn step_of(&mut self, plan: &StepPlan, cancelled: u32) -> StepReport {
         let is_decode = plan.kind == PlanKind::Decode;
-        if let Some(Op::Lookup { ngrams, drafts }) = plan.ops.first() {
+        if let Some(Op::Lookup(Lookup { ngrams, drafts })) = plan.ops.first() {
             reference::lookup(&mut self.state, &mut self.tokens, ngrams, *drafts);
         }
-        let first = self.state;
-        if is_decode && first.live > 0 {
+        let count = self.state.row_count.min(plan.shape.rows()) as usize;
+        if is_decode && count > 0 {
             self.logits.clear();
         }
         let mut candidates: Vec<Vec<Candidate>> = Vec::new();
-        for index in 0..first.live.min(plan.batch) {
-            self.state.position = first.position + index;
-            if index > 0 {
-                self.state.token = self.tokens[self.state.position as usize];
-            }
+        for row in self.state.rows.into_iter().take(count) {
+            self.row = row;
             for op in &plan.ops {
                 self.run(op);
             }
@@ -163,9 +164,13 @@ impl Interpreter {
                 self.logits.push(self.arrays.logits.clone());
             }
         }
-        self.state = first;
         let candidates: Vec<&[Candidate]> = candidates.iter().map(Vec::as_slice).collect();
         reference::advance(&mut self.state, &mut self.tokens, &self.end_tokens, cancelled, &candidates)
+    }
+
+    /// Makes the row that the step lists first the one that ops are run for.
+    pub fn begin_row(&mut self) {
+        self.row = self.state.rows[0];
     }
 
     /// The content of an activation as f32. `None` for arrays that hold no floats or whose layout is an affair of the device's kernels.
@@ -194,13 +199,14 @@ impl Interpreter {
         }
     }
 
-    /// Runs one op for the token of the present state. [`Op::Lookup`] and [`Op::Advance`], which change the state, do nothing here, because
-    /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs.
+    /// Runs one op for the present row. [`Op::Lookup`] and [`Op::Advance`], which change the state, do nothing here, because
+    /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs, nor [`Op::Round`],
+    /// which plans with f32 activations do not have.
     pub fn run(&mut self, op: &Op) {
-        let Self { model, cache, rotation, state, arrays: a, .. } = self;
+        let Self { model, cache, rotation, state, row, arrays: a, .. } = self;
         let (model, config) = (&**model, &model.config);
         match op {
-            Op::Gather { table } => reference::gather(&matrix(model, *table), state.token, &mut a.residual),
+            Op::Gather { table } => reference::gather(&matrix(model, *table), row.token, &mut a.residual),
             Op::MatVec { products, x, norm, accumulate, .. } => {
                 let mut operand = a.get(*x).clone();
                 if let Some(norm) = norm {
@@ -221,7 +227,7 @@ impl Interpreter {
             Op::Attention { layer, norms, .. } => {
                 let norms = norms.map(|(q, k)| (model.vector(q), model.vector(k)));
                 let pairs = (config.rope.dims / 2) as usize;
-                let angles = &rotation[state.position as usize * pairs..][..pairs];
+                let angles = &rotation[row.position as usize * pairs..][..pairs];
                 let head_size = config.head_dim as usize;
                 let mut query = a.query.clone();
                 for head in query.chunks_exact_mut(head_size) {
@@ -235,14 +241,14 @@ impl Interpreter {
                 }
                 reference::cache_row(cache.key_format, &mut key);
                 reference::cache_row(cache.value_format, &mut value);
-                let first = state.position as usize * key.len();
+                let first = row.position as usize * key.len();
                 let (keys, values) = (&mut a.key_caches[*layer as usize], &mut a.value_caches[*layer as usize]);
                 for (store, row) in [(&mut *keys, &key), (&mut *values, &value)] {
                     store.resize(store.len().max(first + row.len()), 0.0);
                     store[first..first + row.len()].copy_from_slice(row);
                 }
                 let shape = attention_shape(config);
-                let positions = 0..state.position as usize + 1;
+                let positions = 0..row.position as usize + 1;
                 let heads = query.chunks_exact(head_size).zip(a.attended.chunks_exact_mut(head_size));
                 for (head, (q, y)) in heads.enumerate() {
                     reference::attention(shape, head, q, keys, values, positions.clone(), y);
@@ -256,9 +262,10 @@ impl Interpreter {
                 let (gate, up) = (matrix(model, *gate), matrix(model, *up));
                 match routing {
                     Routing::Dense { norm } => {
-                        let mut normed = vec![0.0; a.residual.len()];
-                        reference::rms_norm(&a.residual, &model.vector(*norm), config.rms_eps, &mut normed);
-                        reference::gate_up(&gate, &up, 0, &normed, &mut a.hidden);
+                        if let Some(norm) = norm {
+                            reference::rms_norm(&a.residual, &model.vector(*norm), config.rms_eps, &mut a.normed);
+                        }
+                        reference::gate_up(&gate, &up, 0, &a.normed, &mut a.hidden);
                     }
                     Routing::Experts => {
                         let (_, used) = Sizes { config, cache: *cache }.experts();
@@ -274,8 +281,11 @@ impl Interpreter {
                 let (ids, weights): (Vec<u32>, Vec<f32>) = a.chosen.iter().copied().unzip();
                 reference::expert_down(&matrix(model, *down), &ids, &weights, &a.hidden, &mut a.residual);
             }
-            Op::Sample => a.candidates = vec![reference::sample_best(&a.logits, state)],
-            Op::Lookup { .. }
+            Op::Sample => {
+                let lane = Lane { position: row.position, ..state.lane };
+                a.candidates = vec![reference::sample_best(&a.logits, &lane)];
+            }
+            Op::Lookup(_)
             | Op::Round { .. }
             | Op::Dry
             | Op::Adjust

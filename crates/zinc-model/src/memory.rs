@@ -2,37 +2,42 @@
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
-use crate::plan::{ALIGNMENT, Array, CacheOptions, Sizes};
+use crate::plan::{ALIGNMENT, Array, CacheOptions, RowCounts, Sizes};
 use crate::weights::ModelWeights;
 
 /// The largest weight buffer that holds several tensors, in bytes, even where the device allows more, because very
 /// large buffers take less common paths in allocators and drivers. A larger tensor gets a buffer of its own.
 const WEIGHT_BUFFER_BYTES: u64 = 1 << 30;
 
-/// What is decided when a model is loaded onto a device: the size of its cache and the most tokens of a step. Memory is
-/// set aside for both.
+/// What is decided when a model is loaded onto a device: the size of its cache and the rows of its steps. Memory is set aside
+/// for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadOptions {
     /// The size and the formats of its KV cache.
     pub cache: CacheOptions,
-    /// The most tokens that a step can take, 1 to [`MAX_BATCH`](zinc_kernels::ops::MAX_BATCH). The device holds one
-    /// copy of the activations for each of them. More than one is of use for speculative decoding only.
-    pub batch: u32,
+    /// The most rows that a step can have. More than one is of use for prompts and for speculative decoding.
+    pub counts: RowCounts,
 }
 
 impl LoadOptions {
-    /// Options for a cache like `cache` and for steps of at most `batch` tokens.
+    /// Options for a cache like `cache` and for steps of one row.
     #[must_use]
-    pub const fn new(cache: CacheOptions, batch: u32) -> Self {
-        Self { cache, batch }
+    pub const fn new(cache: CacheOptions) -> Self {
+        Self { cache, counts: RowCounts::ONE }
+    }
+
+    /// These options with steps of so many rows.
+    #[must_use]
+    pub const fn with_counts(self, counts: RowCounts) -> Self {
+        Self { counts, ..self }
     }
 }
 
 impl From<CacheOptions> for LoadOptions {
-    /// Options for a model whose steps take one token each.
+    /// Options for a model whose steps have one row each.
     fn from(cache: CacheOptions) -> Self {
-        Self { cache, batch: 1 }
+        Self::new(cache)
     }
 }
 
@@ -55,13 +60,13 @@ impl MemoryPlan {
     /// Works out the bytes that a model needs if it is loaded with these options.
     #[must_use]
     pub fn new(config: &ModelConfig, weights: &ModelWeights, options: impl Into<LoadOptions>) -> Self {
-        let LoadOptions { cache, batch } = options.into();
+        let LoadOptions { cache, counts } = options.into();
         let sizes = Sizes { config, cache };
         let per_position = Sizes { config, cache: CacheOptions { context: 1, ..cache } };
         Self {
             weights: weights.tensors.iter().map(|t| t.device_bytes().next_multiple_of(ALIGNMENT)).sum(),
             kv_cache: sizes.kv_bytes(),
-            work: u64::from(batch) * sizes.activation_bytes() + sizes.bytes(Array::Tokens) + sizes.rotation_bytes(),
+            work: sizes.activation_bytes(counts) + sizes.bytes(Array::Tokens) + sizes.rotation_bytes(),
             context: cache.context,
             bytes_per_position: per_position.kv_bytes() + per_position.rotation_bytes() + 4,
         }

@@ -4,9 +4,9 @@
 //! are built by the same function, with f32 activations, and of their sampling stages only the plain one. An op names its operands
 //! ([`Array`], [`TensorId`]); sizes follow from the [`Model`](crate::Model) and the [`CacheOptions`].
 //!
-//! A plan is no input of a compiler: no pass optimises it, and a fused operation is another [`Op`]. [`StepPlan::new`] builds the plan of the
-//! simplest step. What a caller asks for beyond that is put in before the plan is used, by [`StepPlan::with_sampling`],
-//! [`StepPlan::with_batch`] and [`StepPlan::with_lookup`]; [`StepPlan::split`] cuts a plan in two.
+//! A plan is no input of a compiler: no pass optimises it, and a fused operation is another [`Op`]. [`StepPlan::new`] joins two parts: the
+//! forward pass, up to the logits ([`StepPlan::forward`]), and the tail behind it, which chooses tokens and ends the step ([`StepPlan::tail`]).
+//! [`PlanOptions`] says what both are made for.
 
 mod arrays;
 mod barriers;
@@ -15,24 +15,24 @@ mod cost;
 mod label;
 mod sampling;
 
-pub use arrays::{ALIGNMENT, Array, CacheOptions, Sizes};
+pub use arrays::{ALIGNMENT, Array, ArrayClass, CacheOptions, RowCounts, Sizes};
 pub use barriers::barriers_before;
 pub use cost::Cost;
 pub use sampling::{Sampler, SamplingStage};
 
 use std::ops::RangeInclusive;
 
-use zinc_kernels::ops::{ActFormat, MAX_BATCH};
+use zinc_kernels::ops::ActFormat;
+use zinc_kernels::step::StepShape;
 
 use crate::weights::TensorId;
 
 /// What the step of a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlanKind {
-    /// Takes one prompt token through the layers, to compute its keys and values. The logits are not computed.
+    /// Takes rows of a prompt through the layers, to compute their keys and values. The logits are not computed.
     Feed,
-    /// Takes one token through the layers and samples the next. If the plan has room for drafts, it takes drafts of the following tokens too
-    /// and samples after each of them.
+    /// Takes rows through the layers and samples after each of them: after the last token of a sequence, and after drafts of those behind it.
     Decode,
 }
 
@@ -40,13 +40,8 @@ pub enum PlanKind {
 /// [`Op::writes`] list every operand that changes during a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Drafts tokens by look-up: the tokens that followed an earlier place in the sequence whose last tokens are the same.
-    Lookup {
-        /// How many of the last tokens must be the same.
-        ngrams: RangeInclusive<u32>,
-        /// The most drafts.
-        drafts: u32,
-    },
+    /// Drafts tokens by look-up, which become further rows of the step.
+    Lookup(Lookup),
     /// `residual = table[token]`.
     Gather {
         /// `[vocabulary, width]`.
@@ -96,9 +91,15 @@ pub enum Op {
         /// What the products compute with.
         act: ActFormat,
     },
-    /// Rounds `hidden`, for products whose workgroups could not keep it.
+    /// Rounds vectors for products whose workgroups could not keep them, or would each round them again.
     Round {
-        /// Vectors: one a slot.
+        /// What is rounded.
+        x: Array,
+        /// Weights that normalise the only vector on the way, `[columns]`.
+        norm: Option<TensorId>,
+        /// The rounded form.
+        y: Array,
+        /// Vectors: one a slot of a feed-forward layer, otherwise one.
         vectors: u32,
         /// Elements of each.
         columns: u32,
@@ -147,10 +148,10 @@ pub struct Product {
 /// Which matrices the feed-forward part of a layer uses, and what its input is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// One pair of matrices. The input is the residual stream, normalised with these weights.
+    /// One pair of matrices. The input is the residual stream, normalised.
     Dense {
-        /// `[width]`.
-        norm: TensorId,
+        /// The weights that normalise it, `[width]`; `None` if an [`Op::Round`] before has done so.
+        norm: Option<TensorId>,
     },
     /// The pairs of the experts with the highest router logits. The input is what the router has normalised.
     Experts,
@@ -163,32 +164,63 @@ pub struct StepPlan {
     pub ops: Vec<Op>,
     /// What the step is for.
     pub kind: PlanKind,
-    /// The most tokens that the step can take: the last one of the sequence, and drafts of those after it. Each op works on all of them.
-    pub batch: u32,
+    /// The rows that each op works on.
+    pub shape: StepShape,
 }
 
-impl StepPlan {
-    /// The plan of the same step for up to `batch` tokens, 1 to [`MAX_BATCH`]. The model must have been loaded with room for as many.
-    ///
-    /// # Panics
-    /// If `batch` is out of range, or if the step feeds a prompt, which takes one token at a time.
+/// What the plan of a step is made for. [`PlanOptions::new`] makes options for a step of one row, whose fields can then be set.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PlanOptions {
+    /// What the step is for.
+    pub kind: PlanKind,
+    /// The form of activations where they are multiplied with matrices in quantised formats. With matrices in float formats, and with the router's,
+    /// they are f32.
+    pub act: ActFormat,
+    /// The rows that the step has room for.
+    pub shape: StepShape,
+    /// How a step of [`PlanKind::Decode`] chooses its tokens.
+    pub sampling: SamplingStage,
+    /// Drafts that are looked up before the forward pass.
+    pub lookup: Option<Lookup>,
+}
+
+impl PlanOptions {
+    /// A step of one row that samples, if it does, by [`Sampler::Plain`].
     #[must_use]
-    pub fn with_batch(self, batch: u32) -> Self {
-        assert!(
-            self.kind == PlanKind::Decode && (1..=MAX_BATCH).contains(&batch),
-            "a {:?} step of {batch} tokens",
-            self.kind
-        );
-        Self { batch, ..self }
+    pub const fn new(kind: PlanKind, act: ActFormat) -> Self {
+        Self { kind, act, shape: StepShape::ONE, sampling: SamplingStage::PLAIN, lookup: None }
     }
 
-    /// The plan of the same step with a look-up of drafts first, as many as the plan has room for. `ngrams` says how many of the last tokens
-    /// of the sequence must agree with an earlier place.
+    /// These options with room for other rows.
     #[must_use]
-    pub fn with_lookup(mut self, ngrams: RangeInclusive<u32>) -> Self {
-        self.ops.insert(0, Op::Lookup { ngrams, drafts: self.batch - 1 });
+    pub const fn with_shape(mut self, shape: StepShape) -> Self {
+        self.shape = shape;
         self
     }
+
+    /// These options with another sampling stage.
+    #[must_use]
+    pub const fn with_sampling(mut self, sampling: SamplingStage) -> Self {
+        self.sampling = sampling;
+        self
+    }
+
+    /// These options with a look-up of drafts.
+    #[must_use]
+    pub fn with_lookup(mut self, lookup: Lookup) -> Self {
+        self.lookup = Some(lookup);
+        self
+    }
+}
+
+/// A look-up of drafts: the tokens that followed an earlier place in the sequence whose last tokens are the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// How many of the last tokens must be the same.
+    pub ngrams: RangeInclusive<u32>,
+    /// The most drafts, fewer than the step has rows.
+    pub drafts: u32,
 }
 
 /// The arrays that [`Op::LogprobShares`] writes and [`Op::Logprobs`] reads.
@@ -199,7 +231,7 @@ impl Op {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Lookup { .. } => "lookup",
+            Self::Lookup(_) => "lookup",
             Self::Gather { .. } => "gather",
             Self::MatVec { .. } => "mat_vec",
             Self::Attention { .. } => "attention",
@@ -221,7 +253,8 @@ impl Op {
     #[must_use]
     pub fn reads(&self) -> Vec<Array> {
         let mut arrays = match self {
-            Self::Lookup { .. } | Self::Gather { .. } => vec![Array::Tokens],
+            Self::Lookup(_) => vec![Array::Tokens],
+            Self::Gather { .. } => vec![],
             Self::MatVec { products, x, accumulate, .. } => {
                 let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
                 std::iter::once(*x).chain(outputs).collect()
@@ -231,9 +264,10 @@ impl Op {
                 [Array::Query, Array::Key, Array::Value, Array::Counters].into_iter().chain(caches).collect()
             }
             Self::Router { .. } => vec![Array::Residual],
-            Self::GateUp { routing: Routing::Dense { .. }, .. } => vec![Array::Residual],
+            Self::GateUp { routing: Routing::Dense { norm: Some(_) }, .. } => vec![Array::Residual],
+            Self::GateUp { routing: Routing::Dense { norm: None }, .. } => vec![Array::Normed],
             Self::GateUp { routing: Routing::Experts, .. } => vec![Array::Normed, Array::RouterLogits],
-            Self::Round { .. } => vec![Array::Hidden],
+            Self::Round { x, .. } => vec![*x],
             Self::ExpertDown { h, .. } => {
                 vec![*h, Array::ExpertIds, Array::ExpertWeights, Array::Residual]
             }
@@ -262,7 +296,7 @@ impl Op {
                 [Array::Attended, Array::Partials, Array::Counters].into_iter().chain(caches).collect()
             }
             Self::Router { .. } => vec![Array::Normed, Array::RouterLogits],
-            Self::Round { .. } => vec![Array::RoundedHidden],
+            Self::Round { y, .. } => vec![*y],
             Self::GateUp { routing: Routing::Dense { .. }, .. } => vec![Array::Hidden],
             Self::GateUp { routing: Routing::Experts, .. } => {
                 vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights]
@@ -270,7 +304,7 @@ impl Op {
             Self::Dry => vec![Array::DryLengths],
             Self::Adjust => vec![Array::Items, Array::Shares, Array::Moments, Array::DryLengths],
             Self::Choose | Self::Sample => vec![Array::Candidates],
-            Self::Lookup { .. } => vec![Array::State, Array::Tokens],
+            Self::Lookup(_) => vec![Array::State, Array::Tokens],
             Self::Advance { .. } => vec![Array::State, Array::Tokens, Array::TokenCounts],
             Self::LogprobShares => LOGPROB_ARRAYS.to_vec(),
             Self::Logprobs => vec![],

@@ -11,15 +11,15 @@ pub use interpreter::InterpreterModel;
 pub use vulkan::{DraftSource, OpTimes, Queues, Sync, VulkanModel, VulkanOptions};
 
 use crate::step::{DeviceFinish, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
-use zinc_kernels::generated::state::{
+use zinc_kernels::generated::lane::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, STATUS_FED,
-    STATUS_SAMPLED, StepReport,
+    STATUS_SAMPLED,
 };
-use zinc_kernels::ops::MAX_BATCH;
+use zinc_kernels::step::{MOST_ROWS, StepReport};
 use zinc_model::plan::PlanKind;
 
 /// The scheduler has room for exactly as many tokens of one step as the kernels.
-const _: () = assert!(TokenRun::MAX == MAX_BATCH as usize);
+const _: () = assert!(TokenRun::MAX == MOST_ROWS as usize);
 
 /// Computes the logits of given tokens, to compare engines.
 pub trait Score {
@@ -37,7 +37,7 @@ pub trait Score {
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), Self::Error>;
 }
 
-/// The kind of plan by which a step of one token is computed.
+/// The kind of plan by which a step is computed.
 fn plan_kind(kind: StepKind) -> PlanKind {
     match kind {
         StepKind::Feed => PlanKind::Feed,
@@ -45,8 +45,8 @@ fn plan_kind(kind: StepKind) -> PlanKind {
     }
 }
 
-/// Turns the device's report of a step into the scheduler's output. The report has the position of the token that comes next, the output
-/// that of the first input token.
+/// Turns the device's report of a step into the scheduler's output. The report has the position at which the sequence stands after the step, the
+/// output that of the first input token.
 fn step_output(report: &StepReport, timing: StepTiming) -> StepOutput {
     let status = match report.status {
         STATUS_FED => StepStatus::Fed,
@@ -61,11 +61,10 @@ fn step_output(report: &StepReport, timing: StepTiming) -> StepOutput {
         FINISH_NON_FINITE => Some(DeviceFinish::NonFinite),
         _ => None,
     };
-    let sampled = if status == StepStatus::Emitted { &report.tokens[..report.count as usize] } else { &[] };
-    let tokens = TokenRun::new(sampled);
     StepOutput {
-        tokens,
-        position: report.position.saturating_sub(report.count),
+        tokens: TokenRun::new(&report.tokens[..report.count as usize]),
+        fed: report.fed,
+        position: report.position.saturating_sub(report.fed + report.count),
         status,
         finish,
         logprobs: None,

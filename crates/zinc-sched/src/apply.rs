@@ -91,7 +91,7 @@ impl<'a> Progress<'a> {
     ) -> u32 {
         let delivered_before = self.delivered;
         match resolved {
-            Ok(Resolved::Fed) => self.consume(kv),
+            Ok(Resolved::Fed(rows)) => (0..rows).for_each(|_| self.consume(kv)),
             Ok(Resolved::Sampled(tokens, end)) => {
                 for &id in tokens.as_slice() {
                     if self.cancelled_since(delivered_before, outlet) {

@@ -213,6 +213,7 @@ impl<M: StepModel> Engine<M> {
             outlet,
             host_work: self.options.host_work,
             plan,
+            feed_rows: self.limits.feed_rows,
             eog: &request.eog,
             // Steps whose tokens the host decides cannot speculate, and log-probabilities are reported for one token per step only.
             policy_role: match speculative {

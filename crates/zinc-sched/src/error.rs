@@ -165,7 +165,8 @@ pub enum Error {
     },
     /// The model reported something that the plan of its sequence excludes. Its reports can no longer be trusted, so the engine stops using it.
     #[error(
-        "step {step} ({kind:?}, position {expected_position}) came back as {status:?} at position {position} with {tokens} tokens and finish {finish:?}; \
+        "step {step} ({kind:?} of {rows} rows, position {expected_position}) came back as {status:?} at position {position} with {fed} tokens fed, {tokens} \
+         sampled and finish {finish:?}; \
          the device and the host disagree about the sequence"
     )]
     UnexpectedOutput {
@@ -173,10 +174,14 @@ pub enum Error {
         step: u32,
         /// The kind of step that was submitted.
         kind: StepKind,
+        /// The prompt tokens that it was to feed, if it is a `Feed`; otherwise 1.
+        rows: u32,
         /// The position that it was submitted for.
         expected_position: u32,
         /// The position that it reported.
         position: u32,
+        /// How many prompt tokens it reported to have fed.
+        fed: u32,
         /// How many tokens it reported to have sampled.
         tokens: usize,
         /// The status that it reported.

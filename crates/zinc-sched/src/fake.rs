@@ -55,6 +55,7 @@ impl Default for FakeOptions {
                 context_tokens: 64,
                 vocabulary_tokens: 1000,
                 ring_slots: 8,
+                feed_rows: 1,
                 max_drafts: 0,
                 resume_cost: ResumeCost::Free,
             },
@@ -75,6 +76,8 @@ struct Pending {
     /// How many steps the model has run before it, over all sequences.
     step: u64,
     kind: StepKind,
+    /// How many prompt tokens it takes in, if it is a `Feed`.
+    rows: u32,
     /// How its gate was opened, if it was.
     opened: Option<Opened>,
     submitted_at_ns: u64,
@@ -206,7 +209,7 @@ impl FakeModel {
         let non_finite = self.has(Fault::NonFinite { step: pending.step });
         let (host, device) = self.running.as_mut().expect("steps are in flight only in a sequence");
         let mut executed =
-            Executed { tokens: Vec::new(), position: device.position, status: StepStatus::NoOp, finish: None };
+            Executed { tokens: Vec::new(), fed: 0, position: device.position, status: StepStatus::NoOp, finish: None };
         if device.live && host.cancelled_at_ns.is_some_and(|at_ns| at_ns <= begin_ns) {
             device.live = false;
             executed.finish = Some(DeviceFinish::Cancelled);
@@ -216,7 +219,8 @@ impl FakeModel {
         }
         let drafts = match pending.kind {
             StepKind::Feed => {
-                self.consume();
+                (0..pending.rows).for_each(|_| self.consume());
+                executed.fed = pending.rows;
                 executed.status = StepStatus::Fed;
                 return executed;
             }
@@ -319,6 +323,7 @@ impl FakeModel {
 /// What a step did on the simulated device.
 struct Executed {
     tokens: Vec<u32>,
+    fed: u32,
     position: u32,
     status: StepStatus,
     finish: Option<DeviceFinish>,
@@ -374,18 +379,21 @@ impl StepModel for FakeModel {
         Ok(())
     }
 
-    fn submit(&mut self, kind: StepKind) -> Result<Ticket, FakeError> {
+    fn submit(&mut self, kind: StepKind, rows: u32) -> Result<Ticket, FakeError> {
         self.assert_usable("submit");
         let ring_slots = self.options.limits.ring_slots;
         assert!((self.in_flight.len() as u32) < ring_slots, "submit with all {ring_slots} ring slots in flight");
         let (host, _) = self.running.as_mut().expect("submit without a sequence");
         match kind {
             StepKind::Feed => {
+                let expected = self.options.limits.feed_rows.min(host.feeds_left);
                 assert!(host.feeds_left > 0, "Feed submitted with no prompt token to feed");
-                host.feeds_left -= 1;
+                assert!(rows == expected, "Feed of {rows} rows submitted, where {expected} are due");
+                host.feeds_left -= rows;
             }
             StepKind::Decode | StepKind::Speculate => {
                 assert!(host.feeds_left == 0, "{kind:?} submitted with {} prompt tokens to feed", host.feeds_left);
+                assert!(rows == 1, "{kind:?} of {rows} rows submitted");
                 assert!(host.decodes_left > 0, "{kind:?} submitted beyond the budget");
                 host.decodes_left -= 1;
                 let speculates = kind == StepKind::Speculate;
@@ -406,6 +414,7 @@ impl StepModel for FakeModel {
         self.in_flight.push_back(Pending {
             step,
             kind,
+            rows,
             opened: None,
             submitted_at_ns,
             submit_done_ns: self.clock.now_ns(),
@@ -428,7 +437,7 @@ impl StepModel for FakeModel {
         let begin_ns = pending.submit_done_ns.max(self.device_free_at_ns);
         let gated = self.gate() != Gate::Open && pending.kind == StepKind::Decode;
         assert!(!gated || pending.opened.is_some(), "wait for step {step}, whose gate is closed");
-        let Executed { tokens, mut position, status, finish } = self.execute(&pending, begin_ns);
+        let Executed { tokens, fed, mut position, status, finish } = self.execute(&pending, begin_ns);
         let taken = match (status, pending.kind) {
             (StepStatus::NoOp, _) => self.options.no_op,
             (_, StepKind::Speculate) => self.options.step + self.options.draft_time,
@@ -450,7 +459,7 @@ impl StepModel for FakeModel {
             gpu: Some(GpuSpan { begin_ns, end_ns, idle_ns: end_ns - begin_ns - nanoseconds(taken) }),
         };
         let tokens = TokenRun::new(&tokens);
-        Ok(StepOutput { tokens, position, status, finish, logprobs: None, timing })
+        Ok(StepOutput { tokens, fed, position, status, finish, logprobs: None, timing })
     }
 
     fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), FakeError> {
@@ -528,7 +537,7 @@ mod tests {
     fn steps_behind_the_end_do_nothing() {
         let mut model = model();
         model.begin(&SequenceStart { eog: &[next_token(&[5], &Sampling::GREEDY, 1000)], ..start(&[5], 0, 3) }).unwrap();
-        let tickets = [(); 3].map(|()| model.submit(StepKind::Decode).unwrap());
+        let tickets = [(); 3].map(|()| model.submit(StepKind::Decode, 1).unwrap());
         let outputs = tickets.map(|ticket| model.wait(ticket).unwrap());
         assert_eq!(outputs.each_ref().map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
         assert_eq!(outputs[0].finish, Some(DeviceFinish::EndOfGeneration));
@@ -539,7 +548,7 @@ mod tests {
     fn a_cancel_takes_effect_at_the_next_step_boundary() {
         let mut model = model();
         model.begin(&start(&[5], 0, 3)).unwrap();
-        let tickets = [(); 3].map(|()| model.submit(StepKind::Decode).unwrap());
+        let tickets = [(); 3].map(|()| model.submit(StepKind::Decode, 1).unwrap());
         // The first step has begun by now, the others have not.
         model.cancel();
         let outputs = tickets.map(|ticket| model.wait(ticket).unwrap());
@@ -551,7 +560,7 @@ mod tests {
     fn begin_wants_an_empty_window() {
         let mut model = model();
         model.begin(&start(&[5], 0, 1)).unwrap();
-        model.submit(StepKind::Decode).unwrap();
+        model.submit(StepKind::Decode, 1).unwrap();
         let _ = model.begin(&start(&[5], 0, 1));
     }
 
@@ -560,8 +569,8 @@ mod tests {
     fn waits_are_oldest_first() {
         let mut model = model();
         model.begin(&start(&[5], 0, 2)).unwrap();
-        model.submit(StepKind::Decode).unwrap();
-        let second = model.submit(StepKind::Decode).unwrap();
+        model.submit(StepKind::Decode, 1).unwrap();
+        let second = model.submit(StepKind::Decode, 1).unwrap();
         let _ = model.wait(second);
     }
 
@@ -576,8 +585,8 @@ mod tests {
     fn the_budget_bounds_the_steps() {
         let mut model = model();
         model.begin(&start(&[5], 0, 1)).unwrap();
-        model.submit(StepKind::Decode).unwrap();
-        let _ = model.submit(StepKind::Decode);
+        model.submit(StepKind::Decode, 1).unwrap();
+        let _ = model.submit(StepKind::Decode, 1);
     }
 
     #[test]
@@ -585,7 +594,7 @@ mod tests {
     fn the_prompt_is_fed_first() {
         let mut model = model();
         model.begin(&start(&[5, 6], 0, 1)).unwrap();
-        let _ = model.submit(StepKind::Decode);
+        let _ = model.submit(StepKind::Decode, 1);
     }
 
     #[test]
@@ -594,7 +603,7 @@ mod tests {
         let mut model = model();
         model.begin(&start(&[5], 0, 9)).unwrap();
         for _ in 0..9 {
-            model.submit(StepKind::Decode).unwrap();
+            model.submit(StepKind::Decode, 1).unwrap();
         }
     }
 }

@@ -15,8 +15,9 @@ use crate::step::{StepKind, StepOutput};
 ///
 /// # Contract
 /// - `begin` comes first and is called with nothing in flight. It replaces the sequence before it.
-/// - Steps come in this order: one `Feed` for each prompt token that is neither cached nor the last one, then at most `budget` steps that
-///   sample. These are `Decode`s and, if [`ModelLimits::max_drafts`] is above 0, `Speculate`s.
+/// - Steps come in this order: `Feed`s for all prompt tokens that are neither cached nor the last one, each of [`ModelLimits::feed_rows`] of
+///   them but for the last, which takes what is left; then at most `budget` steps that sample. These are `Decode`s and, if
+///   [`ModelLimits::max_drafts`] is above 0, `Speculate`s.
 /// - At most [`ModelLimits::ring_slots`] steps are in flight: submitted and not yet waited for.
 /// - Each ticket is waited for once, oldest first.
 /// - The model stops by itself on an end-of-generation id, at the budget, at the end of its context and on logits that are not finite.
@@ -38,11 +39,11 @@ pub trait StepModel {
     /// [`Self::Error`], if the device does not take the new state.
     fn begin(&mut self, start: &SequenceStart<'_>) -> Result<(), Self::Error>;
 
-    /// Queues the next step and returns without waiting for it.
+    /// Queues the next step and returns without waiting for it. `rows` is how many prompt tokens a `Feed` takes in; for other kinds it is 1.
     ///
     /// # Errors
     /// [`Self::Error`], if the device does not take the step.
-    fn submit(&mut self, kind: StepKind) -> Result<Ticket, Self::Error>;
+    fn submit(&mut self, kind: StepKind, rows: u32) -> Result<Ticket, Self::Error>;
 
     /// Says which tokens a step may choose, and opens its gate. For sequences with [`Gate::Guide`].
     ///
@@ -96,6 +97,8 @@ pub struct ModelLimits {
     pub vocabulary_tokens: u32,
     /// The most steps that may be in flight at once.
     pub ring_slots: u32,
+    /// How many prompt tokens a `Feed` takes in, at least 1.
+    pub feed_rows: u32,
     /// The most tokens that a `Speculate` step drafts, less than [`TokenRun::MAX`](crate::TokenRun::MAX); 0 if the model cannot speculate.
     pub max_drafts: u32,
     /// What it costs to draft again after steps without drafts in the middle of a sequence.

@@ -19,13 +19,15 @@ pub struct PlannedStep {
     pub index: u32,
     /// Its kind.
     pub kind: StepKind,
+    /// How many prompt tokens it takes in, if it is a `Feed`; otherwise 1.
+    pub rows: u32,
 }
 
-/// How many steps a sequence takes at most. The prompt's length and the token budget decide this before the first step is submitted; an
+/// How many tokens a sequence feeds and samples at most. The prompt's length and the token budget decide this before the first step is submitted; an
 /// end-of-generation id or a cancellation may make it fewer.
 ///
-/// A prompt of `p` tokens of which `c` are cached takes `p - 1 - c` steps that feed, at positions `c..p - 1`, and then steps that sample,
-/// from position `p - 1` on. Positions end with the context, so at most `context - p + 1` tokens can be sampled: the last of them is
+/// Of a prompt of `p` tokens of which `c` are cached `p - 1 - c` are fed, those at positions `c..p - 1`. Then come steps that sample, from
+/// position `p - 1` on. Positions end with the context, so at most `context - p + 1` tokens can be sampled: the last of them is
 /// sampled at the last position and has no position of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequencePlan {
@@ -58,7 +60,7 @@ impl SequencePlan {
         self.cached
     }
 
-    /// The number of steps that feed prompt tokens.
+    /// How many prompt tokens are fed.
     pub fn feeds(&self) -> u32 {
         self.feeds
     }
@@ -91,8 +93,8 @@ pub enum Phase {
 /// How many steps of a sequence were submitted and observed, and what they sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepCounts {
-    /// Submitted steps that feed a prompt token.
-    pub feeds_submitted: u32,
+    /// Prompt tokens that submitted steps feed.
+    pub tokens_fed: u32,
     /// Tokens that observed steps have sampled.
     pub tokens_sampled: u32,
     /// Steps in flight.
@@ -104,8 +106,8 @@ pub struct StepCounts {
 /// What the loop does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Submit a step that feeds.
-    Feed,
+    /// Submit a step that feeds so many prompt tokens.
+    Feed(u32),
     /// Submit a step that samples.
     Sample,
     /// Wait for the oldest step in flight.
@@ -114,12 +116,19 @@ pub enum Action {
     Done,
 }
 
-/// Says what to do next: to submit while the window has room and tokens are wanted that no step in flight brings, then to wait.
-pub fn next_action(plan: &SequencePlan, phase: Phase, counts: StepCounts, depth: InflightDepth) -> Action {
-    let StepCounts { feeds_submitted, tokens_sampled, steps_in_flight, sampling_steps_in_flight } = counts;
+/// Says what to do next: to submit while the window has room and tokens are wanted that no step in flight brings, then to wait. A step feeds at
+/// most `feed_rows` tokens.
+pub fn next_action(
+    plan: &SequencePlan,
+    phase: Phase,
+    counts: StepCounts,
+    depth: InflightDepth,
+    feed_rows: u32,
+) -> Action {
+    let StepCounts { tokens_fed, tokens_sampled, steps_in_flight, sampling_steps_in_flight } = counts;
     if phase == Phase::Running && steps_in_flight < depth.get() {
-        if feeds_submitted < plan.feeds() {
-            return Action::Feed;
+        if tokens_fed < plan.feeds() {
+            return Action::Feed(feed_rows.min(plan.feeds() - tokens_fed));
         }
         if tokens_sampled + sampling_steps_in_flight < plan.decodes() {
             return Action::Sample;
@@ -180,15 +189,11 @@ mod tests {
     fn the_window_is_filled_before_anything_is_observed() {
         let plan = SequencePlan::new(2, 0, Some(3), 100);
         let depth = InflightDepth::new(2).unwrap();
-        let next = |phase, feeds_submitted, tokens_sampled, steps_in_flight, sampling_steps_in_flight| {
-            next_action(
-                &plan,
-                phase,
-                StepCounts { feeds_submitted, tokens_sampled, steps_in_flight, sampling_steps_in_flight },
-                depth,
-            )
+        let next = |phase, tokens_fed, tokens_sampled, steps_in_flight, sampling_steps_in_flight| {
+            let counts = StepCounts { tokens_fed, tokens_sampled, steps_in_flight, sampling_steps_in_flight };
+            next_action(&plan, phase, counts, depth, 16)
         };
-        assert_eq!(next(Phase::Running, 0, 0, 0, 0), Action::Feed);
+        assert_eq!(next(Phase::Running, 0, 0, 0, 0), Action::Feed(1));
         assert_eq!(next(Phase::Running, 1, 0, 1, 0), Action::Sample);
         assert_eq!(next(Phase::Running, 1, 0, 2, 1), Action::Observe);
         assert_eq!(next(Phase::Running, 1, 0, 1, 1), Action::Sample);
@@ -196,5 +201,24 @@ mod tests {
         assert_eq!(next(Phase::Running, 1, 3, 0, 0), Action::Done);
         assert_eq!(next(Phase::Draining, 1, 0, 1, 1), Action::Observe);
         assert_eq!(next(Phase::Draining, 1, 0, 0, 0), Action::Done);
+    }
+
+    #[test]
+    fn a_prompt_is_fed_in_full_steps_and_what_is_left() {
+        let plan = SequencePlan::new(12, 1, Some(3), 100);
+        let fed = |feed_rows| {
+            let mut counts = StepCounts::default();
+            std::iter::from_fn(|| {
+                let action = next_action(&plan, Phase::Running, counts, InflightDepth::DEFAULT, feed_rows);
+                let Action::Feed(rows) = action else { return None };
+                counts.tokens_fed += rows;
+                Some(rows)
+            })
+            .collect::<Vec<_>>()
+        };
+        assert_eq!(fed(1), [1; 10]);
+        assert_eq!(fed(4), [4, 4, 2]);
+        assert_eq!(fed(5), [5, 5]);
+        assert_eq!(fed(16), [10]);
     }
 }

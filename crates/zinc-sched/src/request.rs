@@ -264,6 +264,7 @@ mod tests {
     use crate::speculation::ResumeCost;
 
     const LIMITS: ModelLimits = ModelLimits {
+        feed_rows: 1,
         context_tokens: 4,
         vocabulary_tokens: 10,
         ring_slots: 8,

@@ -27,8 +27,8 @@ pub struct Expected<'a> {
 /// What the output of a step means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolved {
-    /// The K/V of a prompt token are in the cache.
-    Fed,
+    /// The K/V of so many prompt tokens are in the cache.
+    Fed(u32),
     /// These tokens are to be delivered. If there is a reason, the sequence ends with it after them.
     Sampled(TokenRun, Option<FinishReason>),
     /// The sequence had ended before this step, so its output is not used.
@@ -54,8 +54,10 @@ pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved>
     let unexpected = || Error::UnexpectedOutput {
         step: step.index,
         kind: step.kind,
+        rows: step.rows,
         expected_position: position,
         position: output.position,
+        fed: output.fed,
         tokens: output.tokens.as_slice().len(),
         status: output.status,
         finish: output.finish,
@@ -66,11 +68,12 @@ pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved>
         StepKind::Decode => 1..=1,
         StepKind::Speculate => 1..=1 + max_drafts as usize,
     };
-    if output.position != position || !counts.contains(&run.len()) {
+    let fed = if step.kind == StepKind::Feed { step.rows } else { 0 };
+    if output.position != position || output.fed != fed || !counts.contains(&run.len()) {
         return Err(unexpected());
     }
     match (step.kind.samples(), output.status) {
-        (false, StepStatus::Fed) if output.finish.is_none() => return Ok(Resolved::Fed),
+        (false, StepStatus::Fed) if output.finish.is_none() => return Ok(Resolved::Fed(fed)),
         (true, StepStatus::Emitted) => {}
         _ => return Err(unexpected()),
     }
@@ -106,8 +109,8 @@ mod tests {
     const EOG: [u32; 2] = [7, 9];
 
     fn output(tokens: &[u32], position: u32, status: StepStatus, finish: Option<DeviceFinish>) -> StepOutput {
-        let tokens = TokenRun::new(tokens);
-        StepOutput { tokens, position, status, finish, logprobs: None, timing: StepTiming::default() }
+        let (tokens, fed) = (TokenRun::new(tokens), u32::from(status == StepStatus::Fed));
+        StepOutput { tokens, fed, position, status, finish, logprobs: None, timing: StepTiming::default() }
     }
 
     /// The plan of a prompt of 3 tokens that samples at most 4.
@@ -117,7 +120,7 @@ mod tests {
 
     /// Resolves the output of a step at `position`; the number of tokens sampled before it follows from the plan.
     fn resolve_at(plan: &SequencePlan, kind: StepKind, position: u32, output: &StepOutput) -> Result<Resolved> {
-        let step = PlannedStep { index: position, kind };
+        let step = PlannedStep { index: position, kind, rows: 1 };
         let sampled = position.saturating_sub(2);
         let phase = Phase::Running;
         resolve(&Expected { step, position, sampled, max_drafts: 3, plan, phase, eog: &EOG }, output)
@@ -136,7 +139,7 @@ mod tests {
         let stop = |token| sampled(&[], Some(FinishReason::Stop { token }));
         let ok = |kind, position, out| resolve_at(&plan, kind, position, &out).unwrap();
 
-        assert_eq!(ok(Feed, 0, output(&[], 0, Fed, None)), Resolved::Fed);
+        assert_eq!(ok(Feed, 0, output(&[], 0, Fed, None)), Resolved::Fed(1));
         assert_eq!(ok(Decode, 2, output(&[5], 2, Emitted, None)), sampled(&[5], None));
         assert_eq!(ok(Decode, 3, output(&[7], 3, Emitted, Some(EndOfGeneration))), stop(7));
         assert_eq!(ok(Decode, 3, output(&[9], 3, Emitted, None)), stop(9), "an id the device did not know");
@@ -168,6 +171,20 @@ mod tests {
                 matches!(got, Err(Error::UnexpectedOutput { step, .. }) if step == position),
                 "{position} {out:?}: {got:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_step_feeds_what_it_was_to_feed() {
+        let plan = SequencePlan::new(9, 0, Some(4), 100);
+        let step = PlannedStep { index: 0, kind: StepKind::Feed, rows: 8 };
+        let (phase, eog) = (Phase::Running, &EOG);
+        let expected = Expected { step, position: 0, sampled: 0, max_drafts: 0, plan: &plan, phase, eog };
+        let fed = |fed| resolve(&expected, &StepOutput { fed, ..output(&[], 0, StepStatus::Fed, None) });
+        assert_eq!(fed(8).unwrap(), Resolved::Fed(8));
+        for wrong in [0, 7, 9] {
+            let error = fed(wrong).unwrap_err();
+            assert!(matches!(error, Error::UnexpectedOutput { rows: 8, fed, .. } if fed == wrong), "{error}");
         }
     }
 
@@ -217,7 +234,7 @@ mod tests {
         let plan = plan();
         for finish in [None, Some(DeviceFinish::NonFinite), Some(DeviceFinish::Cancelled)] {
             for status in [StepStatus::Fed, StepStatus::Emitted, StepStatus::NoOp] {
-                let step = PlannedStep { index: 3, kind: StepKind::Decode };
+                let step = PlannedStep { index: 3, kind: StepKind::Decode, rows: 1 };
                 let (position, sampled, phase) = (3, 1, Phase::Draining);
                 let expected = Expected { step, position, sampled, max_drafts: 3, plan: &plan, phase, eog: &EOG };
                 assert_eq!(resolve(&expected, &output(&[1], 77, status, finish)).unwrap(), Resolved::Stale);

@@ -29,6 +29,8 @@ pub(crate) struct Sequence<'a, M> {
     /// zero outside of measurements.
     pub(crate) host_work: Duration,
     pub(crate) plan: SequencePlan,
+    /// How many prompt tokens a step feeds.
+    pub(crate) feed_rows: u32,
     /// End-of-generation ids.
     pub(crate) eog: &'a [u32],
     pub(crate) policy_role: PolicyRole<'a>,
@@ -97,10 +99,10 @@ impl<M: StepModel> Sequence<'_, M> {
         loop {
             self.obey_cancel();
             let counts = self.window.counts(self.progress.delivered());
-            match next_action(&self.plan, self.progress.phase(), counts, self.window.depth()) {
+            match next_action(&self.plan, self.progress.phase(), counts, self.window.depth(), self.feed_rows) {
                 Action::Done => return Ok(()),
-                Action::Feed => {
-                    self.window.submit(self.model, StepKind::Feed)?;
+                Action::Feed(rows) => {
+                    self.window.submit(self.model, StepKind::Feed, rows)?;
                 }
                 Action::Sample => self.submit_sampling()?,
                 Action::Observe => self.observe()?,
@@ -110,7 +112,7 @@ impl<M: StepModel> Sequence<'_, M> {
 
     /// Submits a step that samples, and notes its gate.
     fn submit_sampling(&mut self) -> Result<()> {
-        let ticket = self.window.submit(self.model, self.policy_role.kind())?;
+        let ticket = self.window.submit(self.model, self.policy_role.kind(), 1)?;
         self.gates.submitted(ticket);
         Ok(())
     }
@@ -174,7 +176,7 @@ impl<M: StepModel> Sequence<'_, M> {
             Ok(Resolved::Sampled(tokens, end)) => {
                 tokens.as_slice().len() as u32 + u32::from(matches!(end, Some(FinishReason::Stop { .. })))
             }
-            Ok(Resolved::Fed) => 0,
+            Ok(Resolved::Fed(_)) => 0,
             Ok(Resolved::Stale) | Err(_) => return,
         };
         if let Some(policy) = self.policy_role.policy() {

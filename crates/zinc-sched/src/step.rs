@@ -6,7 +6,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum StepKind {
-    /// Takes one prompt token through the layers, to compute its K/V. The head is left out, and no token is sampled.
+    /// Takes one prompt token or several through the layers, to compute their K/V. The head is left out, and no token is sampled.
     Feed,
     /// Takes one token through the layers and the head, and samples the next token.
     Decode,
@@ -28,6 +28,8 @@ impl StepKind {
 pub struct StepOutput {
     /// The sampled tokens in order: one of a `Decode`, one or more of a `Speculate`, none of a `Feed` or a no-op.
     pub tokens: TokenRun,
+    /// How many prompt tokens it took in without sampling: those of a `Feed`, none of other steps and of a no-op.
+    pub fed: u32,
     /// Position of the step's first input token, which is where the step wrote its first K/V. The first sampled token is at
     /// `position + 1`. The scheduler ignores this field of a no-op.
     pub position: u32,
@@ -49,9 +51,9 @@ pub struct TokenRun {
 }
 
 impl TokenRun {
-    /// The most tokens that one step can sample: seven accepted drafts and one more. The Vulkan adapter asserts that the kernels have the
-    /// same limit.
-    pub const MAX: usize = 8;
+    /// The most tokens that one step can sample: 15 accepted drafts and one more. The Vulkan adapter asserts that the kernels have the same
+    /// limit.
+    pub const MAX: usize = 16;
 
     /// A run of the given tokens.
     ///
@@ -88,7 +90,7 @@ impl TokenLogprobs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum StepStatus {
-    /// It wrote the K/V of a prompt token.
+    /// It wrote the K/V of prompt tokens.
     Fed,
     /// It wrote K/V and sampled one token or several.
     Emitted,

@@ -18,6 +18,8 @@ pub struct StepTrace {
     pub position: u32,
     /// How many tokens it sampled.
     pub tokens: u32,
+    /// How many prompt tokens it fed.
+    pub fed: u32,
     /// What it did.
     pub status: StepStatus,
     /// When it was submitted, run and observed.
@@ -32,6 +34,7 @@ impl StepTrace {
             kind: step.kind,
             position: output.position,
             tokens: output.tokens.as_slice().len() as u32,
+            fed: output.fed,
             status: output.status,
             timing: output.timing,
         }
@@ -160,7 +163,15 @@ mod tests {
         let gpu = gpu.map(|(begin_ns, end_ns)| GpuSpan { begin_ns, end_ns, idle_ns: 0 });
         let timing =
             StepTiming { submitted_at_ns: submit_done_ns.saturating_sub(1), submit_done_ns, observed_at_ns: 0, gpu };
-        StepTrace { step, kind, position: step, tokens: u32::from(kind.samples()), status, timing }
+        StepTrace {
+            step,
+            kind,
+            position: step,
+            tokens: u32::from(kind.samples()),
+            fed: u32::from(!kind.samples()),
+            status,
+            timing,
+        }
     }
 
     #[test]

@@ -15,12 +15,12 @@ pub(crate) struct Window {
     /// Oldest first.
     in_flight: VecDeque<(PlannedStep, Ticket)>,
     steps_submitted: u32,
-    feeds_submitted: u32,
+    tokens_fed: u32,
 }
 
 impl Window {
     pub(crate) fn new(depth: InflightDepth) -> Self {
-        Self { depth, in_flight: VecDeque::with_capacity(depth.get() as usize), steps_submitted: 0, feeds_submitted: 0 }
+        Self { depth, in_flight: VecDeque::with_capacity(depth.get() as usize), steps_submitted: 0, tokens_fed: 0 }
     }
 
     pub(crate) fn depth(&self) -> InflightDepth {
@@ -36,19 +36,19 @@ impl Window {
     pub(crate) fn counts(&self, tokens_sampled: u32) -> StepCounts {
         let sampling_steps_in_flight = self.in_flight.iter().filter(|(step, _)| step.kind.samples()).count() as u32;
         StepCounts {
-            feeds_submitted: self.feeds_submitted,
+            tokens_fed: self.tokens_fed,
             tokens_sampled,
             steps_in_flight: self.in_flight(),
             sampling_steps_in_flight,
         }
     }
 
-    /// Submits the next step of the sequence.
+    /// Submits the next step of the sequence. `rows` is how many prompt tokens a step that feeds takes in, and 1 for one that samples.
     ///
     /// # Panics
     /// If the window is full.
-    pub(crate) fn submit<M: StepModel>(&mut self, model: &mut M, kind: StepKind) -> Result<Ticket> {
-        let step = PlannedStep { index: self.steps_submitted, kind };
+    pub(crate) fn submit<M: StepModel>(&mut self, model: &mut M, kind: StepKind, rows: u32) -> Result<Ticket> {
+        let step = PlannedStep { index: self.steps_submitted, kind, rows };
         assert!(
             self.in_flight() < self.depth.get(),
             "step {} submitted with {} of {} in flight",
@@ -57,10 +57,10 @@ impl Window {
             self.depth
         );
         let ticket =
-            model.submit(kind).map_err(|source| Error::model(ModelCall::Submit { step: step.index }, source))?;
+            model.submit(kind, rows).map_err(|source| Error::model(ModelCall::Submit { step: step.index }, source))?;
         self.in_flight.push_back((step, ticket));
         self.steps_submitted += 1;
-        self.feeds_submitted += u32::from(kind == StepKind::Feed);
+        self.tokens_fed += if kind == StepKind::Feed { rows } else { 0 };
         Ok(ticket)
     }
 

@@ -214,8 +214,8 @@ impl StepModel for Lent<'_> {
         self.0.begin(start)
     }
 
-    fn submit(&mut self, kind: StepKind) -> Result<Ticket, FakeError> {
-        self.0.submit(kind)
+    fn submit(&mut self, kind: StepKind, rows: u32) -> Result<Ticket, FakeError> {
+        self.0.submit(kind, rows)
     }
 
     fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), FakeError> {

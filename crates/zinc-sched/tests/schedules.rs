@@ -102,12 +102,12 @@ fn conversation() -> impl Strategy<Value = Conversation> {
     let speculation =
         prop::sample::select(&[SpeculationMode::Off, SpeculationMode::Automatic, SpeculationMode::Always][..]);
     let engine = (1_u32..=8, speculation, 0_u64..60);
-    let drafting = (0_u32..=7, 0_u64..5, 0_u64..50);
-    let device = (1_u64..50, 0_u64..5, 0_u64..20, 0_usize..3, prop::option::weighted(0.2, 0_u64..100));
+    let drafting = (0_u32..=15, 0_u64..5, 0_u64..50);
+    let device = (1_u32..=16, 1_u64..50, 0_u64..5, 0_u64..20, 0_usize..3, prop::option::weighted(0.2, 0_u64..100));
     (engine, drafting, device, prop::collection::vec(ask(), 1..8)).prop_map(|(engine, drafting, device, asks)| {
         let (depth, speculation, host_work_us) = engine;
         let (max_drafts, wrong_drafts, drafting_us) = drafting;
-        let (step_us, no_op_us, submit_us, eog_slots, non_finite) = device;
+        let (feed_rows, step_us, no_op_us, submit_us, eog_slots, non_finite) = device;
         let depth = InflightDepth::new(depth).unwrap();
         Conversation {
             engine: EngineOptions::default()
@@ -119,6 +119,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
                     context_tokens: CONTEXT,
                     vocabulary_tokens: VOCABULARY,
                     ring_slots: depth.get(),
+                    feed_rows,
                     max_drafts,
                     resume_cost: ResumeCost::Free,
                 },

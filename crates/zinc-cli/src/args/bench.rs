@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use zinc_sched::InflightDepth;
 
-use super::{Act, CacheTypeArgs, Device, DraftArgs, QueueArgs, depth, device, microseconds};
+use super::{Act, CacheTypeArgs, Device, DraftArgs, QueueArgs, UbatchArgs, depth, device, microseconds};
 
 /// Flags of `zinc bench`.
 #[derive(Debug, clap::Args)]
@@ -60,6 +60,8 @@ pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) queues: QueueArgs,
     #[command(flatten)]
+    pub(crate) ubatch: UbatchArgs,
+    #[command(flatten)]
     pub(crate) draft: DraftArgs,
     #[command(flatten)]
     pub(crate) cache: CacheTypeArgs,
@@ -72,7 +74,7 @@ pub(crate) struct BenchArgs {
     /// Keep the host busy for this long after every token (to measure what queueing ahead hides)
     #[arg(long = "host-work-us", value_name = "MICROSECONDS", default_value = "0", value_parser = microseconds)]
     pub(crate) host_work: Duration,
-    /// Print the GPU time of each kind of operation as well, at each depth
+    /// Print the GPU time of each kind of operation as well, at each depth: of a generated token, and of a step of a prompt
     #[arg(long)]
     pub(crate) profile: bool,
     /// The form of the results

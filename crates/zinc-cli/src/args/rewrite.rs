@@ -10,7 +10,7 @@ use super::foreign::{self, Takes};
 use crate::error::{Error, Result};
 
 /// Spellings of llama.cpp for flags that zinc has by another name.
-const SPELLINGS: [(&str, &str); 14] = [
+const SPELLINGS: [(&str, &str); 15] = [
     ("-ctk", "--cache-type-k"),
     ("-ctv", "--cache-type-v"),
     ("-dev", "--device"),
@@ -19,6 +19,7 @@ const SPELLINGS: [(&str, &str); 14] = [
     ("-pg", "--n-prompt-gen"),
     ("-sys", "--system-prompt"),
     ("-sysf", "--system-prompt-file"),
+    ("-ub", "--ubatch-size"),
     ("--spec-draft-model", "--draft"),
     ("--draft-n", "--draft-max"),
     ("--spec-draft-n-max", "--draft-max"),
@@ -146,7 +147,11 @@ mod tests {
     #[test]
     fn a_command_line_of_llama_cpp_loses_what_means_nothing_here() {
         for (line, left, notes) in [
-            ("run -ngl 99 -fa on -cnv -st --no-mmap -t 8 -b 512 -ub 256 -fit off -p x", "run -p x", 9),
+            (
+                "run -ngl 99 -fa on -cnv -st --no-mmap -t 8 -b 512 -ub 256 -fit off -p x",
+                "run --ubatch-size 256 -p x",
+                8,
+            ),
             ("run --n-gpu-layers all --flash-attn --temp 0 -fa 1", "run --temp 0", 3),
             ("run --n_gpu_layers=99 --threads=8 --mlock -m a", "run -m a", 3),
             ("chat -i --jinja --color --simple-io -lv 3 --no-warmup", "chat --simple-io", 5),

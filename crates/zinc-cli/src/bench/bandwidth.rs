@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 use zinc_kernels::Pipelines;
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::{READ_TILE_BYTES, Read};
+use zinc_kernels::step::StepState;
 use zinc_vk::{
     AdapterKind, Buffer, Device, Error, Placement, QueueKind, Recording, RecordingBuilder, Result, Stage, Timestamps,
     host_now_ns,
@@ -43,7 +43,7 @@ pub(crate) fn read_bandwidth(device: &Arc<Device>) -> Result<f64> {
     let memory = filled(device, bytes)?;
     let state = Buffer::new(device, "bandwidth state", size_of::<StepState>() as u64, Placement::Upload)?;
     // The kernel looks at no other field of the state.
-    state.store_u32(offset_of!(StepState, live) as u64, 1);
+    state.store_u32(offset_of!(StepState, row_count) as u64, 1);
     let stamps = match Timestamps::new(device, 2) {
         Err(Error::NoTimestamps { .. }) => None,
         stamps => Some(stamps?),

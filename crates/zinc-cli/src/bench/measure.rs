@@ -12,9 +12,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 use zinc_engine::ModelFile;
 use zinc_model::device::DeviceModel;
-use zinc_model::plan::{Cost, Sizes};
+use zinc_model::plan::{Cost, Op, Sizes};
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
-use zinc_sched::adapter::{DraftSource, Queues, VulkanModel, VulkanOptions};
+use zinc_sched::adapter::{DraftSource, OpTimes, Queues, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Completion, Engine, EngineOptions, FnClock, KvCache, Outlet, Request, Sampling, SequenceStart, SpeculationMode,
     SpeculationStats, SpeculativeDecoding, StepKind, StepModel as _, Token, TraceSummary, Tracing,
@@ -81,6 +81,10 @@ pub(crate) struct SeamFigures {
 /// The times of a step's operations.
 #[derive(Debug)]
 pub(crate) struct TimedOps {
+    /// The kind of the step.
+    pub(crate) kind: StepKind,
+    /// Its rows.
+    pub(crate) rows: u32,
     /// Label, cost and mean time of each operation in the order of the plan; the time is in nanoseconds and includes the barrier before it.
     pub(crate) ops: Vec<(String, Cost, f64)>,
     /// Mean time of a barrier without an operation, in nanoseconds.
@@ -202,19 +206,25 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Times the operations of `steps` decode steps at `depth`, to which the cache must have been filled.
+    /// Times the operations of the steps of a test at a depth to which the cache must have been filled: of full steps of a prompt, or of those that
+    /// generate.
     ///
     /// # Errors
     /// The errors of [`Self::fill`], and an error if the device has no timestamps.
-    pub(crate) fn profile(&self, depth: u32, steps: u32) -> Result<TimedOps> {
+    pub(crate) fn profile(&self, test: Test) -> Result<TimedOps> {
         let mut model = self.driven(Drive::TIMELINE, Tracing::Off)?;
-        let tokens = &self.tokens[..=depth as usize];
-        let start = SequenceStart::new(tokens, depth, steps, &self.sampling);
-        let times = model.profile(&start, steps)?;
+        let (prompt, generated) = (test.work.prompt(), test.work.generated());
+        // The last token of the prompt is not fed.
+        let tokens = &self.tokens[..=(test.depth + prompt) as usize];
+        let start = SequenceStart::new(tokens, test.depth, generated.max(1), &self.sampling);
+        let kind = if prompt > 0 { StepKind::Feed } else { StepKind::Decode };
+        let steps = if prompt > 0 { prompt / model.limits().feed_rows } else { generated };
+        let OpTimes { plan, ops_ns, empty_ns } = model.profile(&start, kind, steps)?;
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
-        let ops = model.plan(StepKind::Decode).ops.iter().zip(times.ops_ns);
-        let ops = ops.map(|(op, ns)| (op.label(weights), op.cost(weights, &sizes, depth + steps / 2), ns)).collect();
-        Ok(TimedOps { ops, empty_ns: times.empty_ns })
+        let position = test.depth + (prompt + generated) / 2;
+        let cost = |op: &Op| op.cost(weights, &sizes, position, plan.shape);
+        let ops = plan.ops.iter().zip(ops_ns).map(|(op, ns)| (op.label(weights), cost(op), ns)).collect();
+        Ok(TimedOps { kind, rows: plan.shape.rows(), ops, empty_ns })
     }
 
     /// Runs the test once more with timestamps around every step. They cost time, so this run is not among the repetitions.
@@ -246,6 +256,7 @@ impl<'a> Bench<'a> {
             .with_act(self.args.act.into())
             .with_stamps(stamps)
             .with_queues(drive.queues)
+            .with_feed_shape(self.args.ubatch.shape())
             .with_draft_source(self.draft_source.clone().filter(|_| drive.speculative == SpeculativeDecoding::On));
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }
@@ -289,7 +300,11 @@ impl<'a> Bench<'a> {
     fn cost(&self, model: &VulkanModel, test: Test) -> Cost {
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
         let position = test.depth + test.work.tokens() / 2;
-        let of = |kind| -> Cost { model.plan(kind).ops.iter().map(|op| op.cost(weights, &sizes, position)).sum() };
+        // What a row has a share of.
+        let of = |kind| -> Cost {
+            let plan = model.plan(kind);
+            plan.ops.iter().map(|op| op.cost(weights, &sizes, position, plan.shape)).sum::<Cost>() / plan.shape.rows()
+        };
         let (fed, decoded) = (of(StepKind::Feed), of(StepKind::Decode));
         let (prompt, generated) = (u64::from(test.work.prompt()), u64::from(test.work.generated()));
         let mean = |fed: u64, decoded: u64| (fed * prompt + decoded * generated) / (prompt + generated);

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use zinc_sched::StepKind;
 
 use super::measure::TimedOps;
 use super::report::percent;
@@ -11,21 +12,25 @@ use super::report::percent;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct ProfileRow {
     operation: String,
-    /// How many operations with this label one token takes.
+    /// How many operations with this label a step has.
     count: u32,
     us_per_call: f64,
-    us_per_token: f64,
-    /// Bytes of weights and cache that these operations read for one token, by the cost model.
-    bytes_per_token: u64,
+    us_per_step: f64,
+    /// Bytes of weights and cache that these operations read in a step, by the cost model.
+    bytes_per_step: u64,
     gb_per_s: f64,
     /// `gb_per_s` in percent of the measured bandwidth; `None` if none was measured.
     bandwidth_percent: Option<f64>,
 }
 
-/// The times of one token's operations at one depth of context.
+/// The times of a step's operations at one depth of context.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Profile {
     n_depth: u32,
+    /// The kind of the step: one that feeds a prompt, or one that samples.
+    shape: StepKind,
+    /// Rows of the step.
+    n_rows: u32,
     /// One row for each label, the one with the longest time first.
     profile: Vec<ProfileRow>,
     /// The time of all rows together.
@@ -59,15 +64,23 @@ impl Profile {
                 operation,
                 count,
                 us_per_call: ns / 1e3 / f64::from(count),
-                us_per_token: ns / 1e3,
-                bytes_per_token: bytes,
+                us_per_step: ns / 1e3,
+                bytes_per_step: bytes,
                 gb_per_s: per_second / 1e9,
                 bandwidth_percent: bandwidth.map(|bandwidth| percent(per_second, bandwidth)),
             }
         };
         let profile = sums.into_iter().map(row).collect();
         let step_us = step_ns.map(|ns| ns as f64 / 1e3);
-        Self { n_depth: depth, profile, sum_us, step_us, empty_interval_us: timed.empty_ns / 1e3 }
+        Self {
+            n_depth: depth,
+            shape: timed.kind,
+            n_rows: timed.rows,
+            profile,
+            sum_us,
+            step_us,
+            empty_interval_us: timed.empty_ns / 1e3,
+        }
     }
 
     /// The profile as a Markdown table, and a text that explains it.
@@ -78,11 +91,15 @@ impl Profile {
     }
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
-        writeln!(text, "\nOne token @ d{}, operation by operation:\n", self.n_depth)?;
+        let step = match self.shape {
+            StepKind::Feed => format!("{} tokens of a prompt", self.n_rows),
+            StepKind::Decode | StepKind::Speculate => "One generated token".to_owned(),
+        };
+        writeln!(text, "\n{step} @ d{}, operation by operation:\n", self.n_depth)?;
         writeln!(
             text,
             "| {:<44} | {:>5} | {:>8} | {:>9} | {:>10} | {:>8} | {:>5} |",
-            "operation", "count", "us/call", "us/token", "MB/token", "GB/s", "% BW"
+            "operation", "count", "us/call", "us/step", "MB/step", "GB/s", "% BW"
         )?;
         let dashes = |count: usize| "-".repeat(count);
         writeln!(
@@ -104,8 +121,8 @@ impl Profile {
                 row.operation,
                 row.count,
                 row.us_per_call,
-                row.us_per_token,
-                row.bytes_per_token as f64 / 1e6,
+                row.us_per_step,
+                row.bytes_per_step as f64 / 1e6,
                 row.gb_per_s
             )?;
         }
@@ -129,12 +146,14 @@ mod tests {
     fn operations_of_one_label_are_added_up() {
         let op = |label: &str, weight_bytes, ns| (label.to_owned(), Cost { weight_bytes, ..Cost::default() }, ns);
         let ops = vec![op("a", 1000, 1000.0), op("b", 0, 5000.0), op("a", 3000, 3000.0)];
-        let profile = Profile::new(7, TimedOps { ops, empty_ns: 250.0 }, Some(8500), Some(4e9));
+        let profile =
+            Profile::new(7, TimedOps { kind: StepKind::Feed, rows: 8, ops, empty_ns: 250.0 }, Some(8500), Some(4e9));
         assert_eq!((profile.sum_us, profile.step_us), (9.0, Some(8.5)));
         assert_eq!(profile.profile.iter().map(|row| &row.operation[..]).collect::<Vec<_>>(), ["b", "a"]);
         let a = &profile.profile[1];
-        assert_eq!((a.count, a.us_per_call, a.us_per_token, a.bytes_per_token), (2, 2.0, 4.0, 4000));
+        assert_eq!((a.count, a.us_per_call, a.us_per_step, a.bytes_per_step), (2, 2.0, 4.0, 4000));
         assert_eq!((a.gb_per_s.round(), a.bandwidth_percent.map(f64::round)), (1.0, Some(25.0)));
+        assert!(profile.markdown().contains("8 tokens of a prompt @ d7, operation by operation"));
         assert!(profile.markdown().contains("The sum is 9.0 us; a real step takes 8.5 us."));
         assert!(profile.markdown().contains("An empty interval between two barriers takes 0.25 us"));
     }

@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) sampler: String,
     pub(crate) fill: String,
     pub(crate) act: Act,
+    /// Tokens of a prompt that are computed together.
+    pub(crate) ubatch: u32,
     /// Busy time of the host for each mask.
     pub(crate) mask_work: Duration,
     /// The source of drafts, where there are any: the file of a draft model, or `ngram`.
@@ -49,6 +51,7 @@ impl From<&BenchArgs> for Settings {
             sampler: args::word(&args.sampler),
             fill: args::word(&args.fill),
             act: args.act,
+            ubatch: args.ubatch.shape().rows(),
             mask_work: args.mask_work,
             drafter: draft.draft.as_ref().map_or("ngram".to_owned(), |path| path.display().to_string()),
             draft_max: draft.draft_max,
@@ -191,6 +194,7 @@ impl Row {
             "sampler": self.sampler(),
             "fill": settings.fill,
             "act": args::word(&settings.act),
+            "n_ubatch": settings.ubatch,
         })
     }
 
@@ -301,6 +305,7 @@ pub(super) mod tests {
                 sampler: "greedy".to_owned(),
                 fill: "real".to_owned(),
                 act: Act::Q14,
+                ubatch: 16,
                 mask_work: Duration::from_micros(700),
                 drafter: "ngram".to_owned(),
                 draft_max: 4,

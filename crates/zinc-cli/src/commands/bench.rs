@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use zinc_engine::{ContextSize, DraftOptions, ModelFile, Place};
 use zinc_kernels::Pipelines;
+use zinc_kernels::step::StepShape;
 use zinc_sched::adapter::Sync;
 use zinc_vk::{Device, Error as VulkanError};
 
@@ -79,9 +80,11 @@ fn measure_model(
     let subject = subject(args, path, &file, pipelines.device(), bandwidth);
     let act = args.act.into();
     let draft = options::draft_options(&args.draft);
-    let draft_source = draft.as_ref().map(|draft| file.draft_source(draft, pipelines, act, &mut show)).transpose()?;
-    let batch = draft.as_ref().map_or(1, DraftOptions::batch);
-    let loaded = file.load_weights(pipelines, act, batch, &mut show)?;
+    let feed_shape = args.ubatch.shape();
+    let draft_source =
+        draft.as_ref().map(|draft| file.draft_source(draft, pipelines, act, feed_shape, &mut show)).transpose()?;
+    let sampling_shape = draft.as_ref().map_or(StepShape::ONE, DraftOptions::shape);
+    let loaded = file.load_weights(pipelines, act, feed_shape, sampling_shape, &mut show)?;
     let mut bench = Bench::new(loaded, draft_source, &file, args, plan.context)?;
     for &depth in &plan.depths {
         bench.fill(depth)?;
@@ -96,10 +99,16 @@ fn measure_model(
             compare(plan.purpose, &rows, printer);
         }
         if args.profile {
-            let steps = PROFILE_STEPS.min(plan.context - depth);
-            let ops = bench.profile(depth, steps)?;
-            let real = bench.trace(Test { work: Work::Generate(steps), depth }, Drive::TIMELINE)?;
-            printer.profile(&Profile::new(depth, ops, real.map(|seam| seam.busy_ns), bandwidth))?;
+            let room = plan.context - depth;
+            let prompt_steps = PROFILE_STEPS.min(room / feed_shape.rows());
+            let prompt = Work::Prompt(prompt_steps * feed_shape.rows());
+            let generation = Work::Generate(PROFILE_STEPS.min(room));
+            for work in [generation, prompt].into_iter().filter(|work| work.tokens() > 0) {
+                let test = Test { work, depth };
+                let timed = bench.profile(test)?;
+                let real = bench.trace(test, Drive::TIMELINE)?;
+                printer.profile(&Profile::new(depth, timed, real.map(|seam| seam.busy_ns), bandwidth))?;
+            }
         }
     }
     Ok(())

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::Read;
+use zinc_kernels::step::StepState;
 use zinc_kernels::{Dispatch, Pipelines};
 use zinc_vk::{Access, Buffer, Device, Error, Placement, QueueKind, RecordingBuilder, Result, Timestamps};
 
@@ -33,7 +33,7 @@ impl Probe {
         let state = Buffer::new(device, "probe state", size_of::<StepState>() as u64, Placement::Device)?;
         let words = Buffer::new(device, "probe words", 4, Placement::Device)?;
         let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "probe state")?;
-        // The state of a step that is a no-op: every kernel looks at its `live` first, and ends.
+        // The state of a step that is a no-op: every kernel looks at the number of its rows first, and ends.
         recording.fill(&state, 0, state.size(), 0);
         device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
         let pipelines = Pipelines::new(device.clone());

@@ -75,6 +75,7 @@ fn complete(lane: usize, name: &str, origin_ns: u64, (begin_ns, end_ns): (u64, u
             "step": step.step,
             "position": step.position,
             "tokens": step.tokens,
+            "fed": step.fed,
             "shape": step.kind,
             "status": step.status,
         },
@@ -101,6 +102,7 @@ mod tests {
             kind: "decode".to_owned(),
             position,
             tokens: if status == "no_op" { 0 } else { 3 },
+            fed: 0,
             status: status.to_owned(),
             submitted_at_ns: at,
             submit_done_ns: at + 3_500,
@@ -153,7 +155,7 @@ mod tests {
         let last = events.last().unwrap();
         assert_eq!(
             last["args"],
-            json!({ "step": 1, "position": 6, "tokens": 0, "shape": "decode", "status": "no_op" })
+            json!({ "step": 1, "position": 6, "tokens": 0, "fed": 0, "shape": "decode", "status": "no_op" })
         );
         let idle: Vec<&Value> = events.iter().filter_map(|event| event["args"].get("idle_us")).collect();
         assert_eq!(idle, [2.5]);

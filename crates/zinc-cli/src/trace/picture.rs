@@ -210,7 +210,7 @@ impl<'a> View<'a> {
 
 /// A description of what a step computes.
 fn named(step: &Step) -> String {
-    match (step.ran(), step.tokens) {
+    match (step.ran(), step.tokens + step.fed) {
         (false, _) => "a step without effect".to_owned(),
         (true, 0 | 1) => format!("token {}", step.positions()),
         (true, _) => format!("tokens {}", step.positions()),
@@ -376,6 +376,7 @@ mod tests {
                 kind: "decode".to_owned(),
                 position: 40 + step,
                 tokens: 1,
+                fed: 0,
                 status: "emitted".to_owned(),
                 submitted_at_ns,
                 submit_done_ns,

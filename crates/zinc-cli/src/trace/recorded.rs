@@ -95,6 +95,9 @@ pub(crate) struct Step {
     /// How many tokens it sampled.
     #[serde(default)]
     pub(crate) tokens: u32,
+    /// How many prompt tokens it fed.
+    #[serde(default)]
+    pub(crate) fed: u32,
     pub(crate) status: String,
     pub(crate) submitted_at_ns: u64,
     pub(crate) submit_done_ns: u64,
@@ -120,12 +123,12 @@ impl Step {
         self.status != "no_op"
     }
 
-    /// The positions that it computed: `7`, or `7-9` for a step of several tokens.
+    /// The positions that it computed: `7`, or `7-9` for a step of several rows.
     pub(super) fn positions(&self) -> String {
         let first = self.position;
-        match self.tokens {
+        match u64::from(self.tokens) + u64::from(self.fed) {
             0 | 1 => first.to_string(),
-            tokens => format!("{first}-{}", u64::from(first) + u64::from(tokens) - 1),
+            rows => format!("{first}-{}", u64::from(first) + rows - 1),
         }
     }
 }
@@ -180,6 +183,7 @@ mod tests {
             kind: StepKind::Decode,
             position: 7 + step,
             tokens: 2,
+            fed: 0,
             status: StepStatus::Emitted,
             timing: StepTiming { submitted_at_ns: 1, submit_done_ns: 2, observed_at_ns: u64::MAX, gpu },
         };

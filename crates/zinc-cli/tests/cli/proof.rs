@@ -21,17 +21,21 @@ fn json(path: &str) -> Value {
 #[test]
 fn a_trace_has_a_row_for_every_step() {
     let directory = tempfile::tempdir().unwrap();
-    let file = json(&traced(directory.path(), "trace.json", &[]));
-    let trace = &file["zinc"];
-    let steps = trace["steps"].as_array().unwrap();
-    assert_eq!(trace["summary"]["steps"].as_u64(), Some(steps.len() as u64));
-    // 13 tokens of prompt, 12 of the answer and its end: 12 feeds and 13 decodes, and what was queued behind the end.
-    assert!((25..=29).contains(&steps.len()), "{}", steps.len());
-    assert_eq!(trace["counters"]["recordings"], 0);
-    assert_eq!(trace["counters"]["fence_waits"], 0);
-    assert_eq!(trace["counters"]["submits"].as_u64(), Some(steps.len() as u64));
-    assert_eq!((&trace["sync"], &trace["depth"]), (&"timeline".into(), &4.into()));
-    assert!(trace["tokens_per_second"].as_f64().unwrap() > 0.0);
+    // 13 tokens of prompt, of which 12 are fed, 12 of the answer and its end: 13 decodes, and what was queued behind the end.
+    for (rows, feeds) in [("16", &[12][..]), ("8", &[8, 4]), ("1", &[1; 12])] {
+        let file = json(&traced(directory.path(), "trace.json", &["-ub", rows]));
+        let trace = &file["zinc"];
+        let steps = trace["steps"].as_array().unwrap();
+        assert_eq!(trace["summary"]["steps"].as_u64(), Some(steps.len() as u64));
+        let fed: Vec<u64> = steps.iter().filter_map(|step| step["fed"].as_u64()).filter(|fed| *fed > 0).collect();
+        assert_eq!(fed, feeds, "-ub {rows}");
+        assert!((13..=17).contains(&(steps.len() - feeds.len())), "{}", steps.len());
+        assert_eq!(trace["counters"]["recordings"], 0);
+        assert_eq!(trace["counters"]["fence_waits"], 0);
+        assert_eq!(trace["counters"]["submits"].as_u64(), Some(steps.len() as u64));
+        assert_eq!((&trace["sync"], &trace["depth"]), (&"timeline".into(), &4.into()));
+        assert!(trace["tokens_per_second"].as_f64().unwrap() > 0.0);
+    }
 }
 
 #[test]
@@ -80,7 +84,7 @@ fn pictures_are_written_by_the_run_and_from_its_traces() {
     let fence = traced(directory.path(), "fence.json", &["-n", "6", "--sync", "fence", "--host-work-us", "300"]);
     let timeline = traced(directory.path(), "timeline.json", &["-n", "6", "--host-work-us", "300"]);
     let out = argument(&directory.path().join("both.svg"));
-    zinc(&["trace", &fence, &timeline, "-o", &out, "--from", "15", "--steps", "3"]).success();
+    zinc(&["trace", &fence, &timeline, "-o", &out, "--from", "4", "--steps", "3"]).success();
     let both = fs::read_to_string(&out).unwrap();
     let (above, below) = (both.find("fence: recorded").unwrap(), both.find("timeline: 4 steps").unwrap());
     assert!(above < below, "{both}");

@@ -1,9 +1,10 @@
 //! The first half of the sampler chain: adjusted logits, listed by shares.
 
-use super::{Batch, SamplerBuffers};
+use super::SamplerBuffers;
 use crate::generated::adjust::{Constants, KERNEL, Push};
 use crate::generated::sampler::{BIAS_BYTES, MAX_STEP_BIASES, MOMENTS_BYTES, STEP_INPUT_BYTES};
 use crate::generated::shares::{MAX_SHARES, SHARE_BYTES, SHARE_IDS};
+use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
 /// The largest vocabulary that the chain can choose from.
@@ -56,19 +57,19 @@ pub struct Adjust {
     /// The step state.
     pub state: u64,
     /// `[vocabulary]` f32.
-    pub logits: u64,
+    pub logits: Rows,
     /// Of these, `items`, `shares` and `moments` are written, and `dry_lengths` cleared.
     pub buffers: SamplerBuffers,
-    /// What the host says of this step, [`step_input_bytes`]; 0 for nothing. For steps of one token.
+    /// What the host says of this step, [`step_input_bytes`]; 0 for nothing. For steps of one row.
     pub step_input: u64,
     /// Tokens.
     pub vocabulary: u32,
-    /// The step's tokens, each with its own logits, DRY's lengths, items, shares and moments.
-    pub batch: Batch,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 impl Adjust {
-    /// The launch: one workgroup a share and token of the batch.
+    /// The launch: one workgroup a share and row.
     ///
     /// # Panics
     /// Where [`share_count`] panics.
@@ -80,21 +81,25 @@ impl Adjust {
         } = self.buffers;
         let push = Push {
             state: self.state,
-            logits: self.logits,
+            logits: self.logits.address,
             params,
             biases,
             tokens,
             counts,
-            dry_lengths,
+            dry_lengths: dry_lengths.address,
             dry_penalties,
             step_input: self.step_input,
-            items,
-            shares,
-            moments,
+            items: items.address,
+            shares: shares.address,
+            moments: moments.address,
             vocabulary: self.vocabulary,
-            stride: self.batch.stride,
+            logits_stride: self.logits.stride_in(self.shape),
+            dry_lengths_stride: dry_lengths.stride_in(self.shape),
+            items_stride: items.stride_in(self.shape),
+            shares_stride: shares.stride_in(self.shape),
+            moments_stride: moments.stride_in(self.shape),
         };
-        let groups = self.batch.grid([share_count(self.vocabulary), 1, 1]);
+        let groups = self.shape.grid([share_count(self.vocabulary), 1, 1]);
         Dispatch::new(&KERNEL, constants.values(), &push, groups)
     }
 }

@@ -1,7 +1,7 @@
 //! The end of a step: the next tokens, the state for the next step, the report to the host.
 
-use super::Batch;
 use crate::generated::advance::{Constants, KERNEL, Push};
+use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
 /// Decides the next token, and those after it as far as drafts foresaw them, and moves the sequence on.
@@ -9,26 +9,26 @@ use crate::{Dispatch, Target};
 pub struct Advance {
     /// The step state.
     pub state: u64,
-    /// A [`StepReport`](crate::generated::state::StepReport).
+    /// A [`StepReport`](crate::step::StepReport).
     pub report: u64,
-    /// `[context + MAX_BATCH]` u32: the prompt, what was sampled, and drafts behind the state's position.
+    /// `[context + MOST_ROWS]` u32: the prompt, what was sampled, and drafts behind the lane's position.
     pub tokens: u64,
     /// `[end_token_count]` u32.
     pub end_tokens: u64,
     /// u32: the sequence that the host wants stopped.
     pub cancelled: u64,
-    /// Where the candidates for each of the step's tokens are, [`CANDIDATE_BYTES`](super::CANDIDATE_BYTES) each.
-    pub candidates: u64,
-    /// How many there are for one token; 0 in a step that only feeds the prompt.
+    /// `[candidate_count]` of [`CANDIDATE_BYTES`](super::CANDIDATE_BYTES).
+    pub candidates: Rows,
+    /// How many there are; 0 in a step that only feeds the prompt.
     pub candidate_count: u32,
     /// What counts occurrences for the penalties, where the chain of samplers chose.
     pub window: Option<PenaltyWindow>,
-    /// The step's tokens, each with its candidates.
-    pub batch: Batch,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 /// The window of the chain's penalties, which moves with each token that is sampled: the counts are those of
-/// [`window_counts`](crate::reference::window_counts) up to the state's position, before a step and after it.
+/// [`window_counts`](crate::reference::window_counts) up to the lane's position, before a step and after it.
 #[derive(Clone, Copy, Debug)]
 pub struct PenaltyWindow {
     /// [`SamplerParams`](crate::sampler::SamplerParams), which has the window's length.
@@ -41,7 +41,6 @@ impl Advance {
     /// The launch: one workgroup.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        self.batch.check();
         let candidate_count = self.candidate_count;
         let constants = Constants { workgroup: target.wide_workgroup(candidate_count), subgroup: target.subgroup };
         let (params, counts) = self.window.map_or((0, 0), |window| (window.params, window.counts));
@@ -51,12 +50,12 @@ impl Advance {
             tokens: self.tokens,
             end_tokens: self.end_tokens,
             cancelled: self.cancelled,
-            candidates: self.candidates,
+            candidates: self.candidates.address,
             params,
             counts,
             candidate_count,
-            batch: self.batch.tokens,
-            stride: self.batch.stride,
+            rows: self.shape.rows(),
+            candidates_stride: self.candidates.stride_in(self.shape),
             ..Push::default()
         };
         Dispatch::new(&KERNEL, constants.values(), &push, [1, 1, 1])

@@ -1,7 +1,8 @@
-//! Attention of a step's tokens: head norms, rotary embedding, the append to the KV cache, and attention over it.
+//! Attention of a step's rows: head norms, rotary embedding, the append to the KV cache, and attention over it.
 
-use super::{ActFormat, Batch, CacheFormat, GROUP, Norm, RUN};
+use super::{ActFormat, CacheFormat, GROUP, Norm, RUN};
 use crate::generated::attention::{Constants, HALVES, INTERLEAVED, KERNEL, Push, STEPS};
+use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
 /// The largest head, in elements.
@@ -81,18 +82,17 @@ impl Heads {
     }
 }
 
-/// Normalises (where asked) and rotates the queries and keys of each token, appends its keys and values to the cache, and attends.
+/// Normalises (where asked) and rotates the queries and keys of each row, appends its keys and values to the cache, and attends.
 #[derive(Clone, Copy, Debug)]
 pub struct Attention {
-    /// The step state, whose `position` is the angle's and the cache's: positions up to and including it are attended. A following token is one
-    /// position further.
+    /// The step state: a row's position is its angle's and its place in the cache, and positions up to and including it are attended.
     pub state: u64,
     /// `[query_heads, head_size]` f32.
-    pub q: u64,
+    pub q: Rows,
     /// `[kv_heads, head_size]` f32.
-    pub k: u64,
+    pub k: Rows,
     /// `[kv_heads, head_size]` f32.
-    pub v: u64,
+    pub v: Rows,
     /// RMS normalisation of each head, where the model has it.
     pub norm: Option<HeadNorm>,
     /// `[context, rotated / 2]` pairs (cos, sin), f32.
@@ -101,12 +101,12 @@ pub struct Attention {
     pub key_cache: u64,
     /// `[context, kv_heads * head_size]`.
     pub value_cache: u64,
-    /// [`Heads::partials`] f32.
+    /// `[rows]` of [`Heads::partials`] f32.
     pub partials: u64,
-    /// `[query_heads]` u32 that are 0, and are left 0.
+    /// `[rows, query_heads]` u32 that are 0, and are left 0.
     pub counters: u64,
     /// `[query_heads, head_size]` f32, or rounded.
-    pub y: u64,
+    pub y: Rows,
     /// Whether `y` is stored rounded. A workgroup must then have whole groups of its elements: [`Heads::whole_groups`] says whether it does.
     pub rounded: bool,
     /// How keys are stored.
@@ -123,8 +123,8 @@ pub struct Attention {
     pub next: Option<(u64, u32)>,
     /// Positions that the cache has room for.
     pub context: u32,
-    /// The step's tokens, each with its `q`, `k`, `v`, `partials`, `counters` and `y`.
-    pub batch: Batch,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 impl Attention {
@@ -137,7 +137,7 @@ impl Attention {
         if target.tuning.warm_cache { busy } else { busy.min(useful) }
     }
 
-    /// The launch: one workgroup a split, group of query heads and token, whatever the position.
+    /// The launch: one workgroup a split, group of query heads and row, whatever the position.
     ///
     /// # Panics
     /// If the heads' number or size does not suit the kernel.
@@ -176,30 +176,32 @@ impl Attention {
             normalise: u32::from(self.norm.is_some()),
             out: if self.rounded { ActFormat::Q14 } else { ActFormat::F32 }.code(),
             rotated: self.rotated,
+            kv_heads,
+            epsilon: self.norm.map_or(0.0, |norm| norm.epsilon).to_bits(),
         };
         let norm = self.norm.unwrap_or(HeadNorm { q: 0, k: 0, epsilon: Norm::NONE.epsilon });
         let push = Push {
             state: self.state,
-            q: self.q,
-            k: self.k,
-            v: self.v,
+            q: self.q.address,
+            k: self.k.address,
+            v: self.v.address,
             q_norm: norm.q,
             k_norm: norm.k,
             rotation: self.rotation,
             key_cache: self.key_cache,
             value_cache: self.value_cache,
             partials: self.partials,
-            y: self.y,
+            y: self.y.address,
             counters: self.counters,
             next: self.next.map_or(0, |(address, _)| address),
             next_bytes: self.next.map_or(0, |(_, bytes)| bytes),
-            kv_heads,
-            groups_per_kv: query_heads / heads / kv_heads,
-            epsilon: norm.epsilon,
-            stride: self.batch.stride,
+            q_stride: self.q.stride_in(self.shape),
+            k_stride: self.k.stride_in(self.shape),
+            v_stride: self.v.stride_in(self.shape),
+            y_stride: self.y.stride_in(self.shape),
             ..Push::default()
         };
-        let grid = self.batch.grid([self.splits(target), query_heads / heads, 1]);
+        let grid = self.shape.grid([self.splits(target), query_heads / heads, 1]);
         Dispatch::new(&KERNEL, constants.values(), &push, grid)
     }
 }

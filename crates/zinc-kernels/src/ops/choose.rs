@@ -1,7 +1,8 @@
 //! The second half of the sampler chain: the candidate that is drawn.
 
-use super::{Batch, SamplerBuffers, share_count};
+use super::{SamplerBuffers, share_count};
 use crate::generated::choose::{Constants, KERNEL, Push};
+use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
 /// Chooses among the candidates that [`Adjust`](super::Adjust) listed.
@@ -10,19 +11,19 @@ pub struct Choose {
     /// The step state.
     pub state: u64,
     /// `[vocabulary]` f32, as the model gave them: the chosen one is reported.
-    pub logits: u64,
+    pub logits: Rows,
     /// Of these, `params`, `items`, `shares` and `moments` are read.
     pub buffers: SamplerBuffers,
     /// One candidate of [`CANDIDATE_BYTES`](super::CANDIDATE_BYTES).
-    pub candidates: u64,
+    pub candidates: Rows,
     /// Tokens.
     pub vocabulary: u32,
-    /// The step's tokens, each with its own logits, items, shares, moments and candidates.
-    pub batch: Batch,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 impl Choose {
-    /// The launch: one workgroup a token of the batch.
+    /// The launch: one workgroup a row.
     ///
     /// # Panics
     /// Where [`share_count`] panics.
@@ -37,15 +38,19 @@ impl Choose {
         let SamplerBuffers { params, items, shares, moments, .. } = self.buffers;
         let push = Push {
             state: self.state,
-            logits: self.logits,
+            logits: self.logits.address,
             params,
-            items,
-            shares,
-            moments,
-            candidates: self.candidates,
+            items: items.address,
+            shares: shares.address,
+            moments: moments.address,
+            candidates: self.candidates.address,
             vocabulary: self.vocabulary,
-            stride: self.batch.stride,
+            logits_stride: self.logits.stride_in(self.shape),
+            items_stride: items.stride_in(self.shape),
+            shares_stride: shares.stride_in(self.shape),
+            moments_stride: moments.stride_in(self.shape),
+            candidates_stride: self.candidates.stride_in(self.shape),
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid([1, 1, 1]))
+        Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid([1, 1, 1]))
     }
 }

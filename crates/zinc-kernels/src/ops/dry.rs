@@ -1,7 +1,8 @@
 //! DRY: the repetitions that each token would extend.
 
-use super::{Batch, SamplerBuffers};
+use super::SamplerBuffers;
 use crate::generated::dry::{Constants, KERNEL, Push};
+use crate::step::StepShape;
 use crate::{Dispatch, Target};
 
 /// Raises the length of each token that would extend a repetition at the end of the history. Depends on tokens only.
@@ -11,12 +12,12 @@ pub struct Dry {
     pub state: u64,
     /// Of these, `params`, `tokens`, `breakers` and `tails` are read, and `dry_lengths` written.
     pub buffers: SamplerBuffers,
-    /// The step's tokens, each with its own `dry_lengths`.
-    pub batch: Batch,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 impl Dry {
-    /// The launch: one workgroup a token of the batch.
+    /// The launch: one workgroup a row.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         let constants = Constants { workgroup: target.chain_workgroup(), subgroup: target.subgroup };
@@ -27,10 +28,10 @@ impl Dry {
             tokens,
             breakers,
             tails,
-            dry_lengths,
-            stride: self.batch.stride,
+            dry_lengths: dry_lengths.address,
+            dry_lengths_stride: dry_lengths.stride_in(self.shape),
             ..Push::default()
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid([1, 1, 1]))
+        Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid([1, 1, 1]))
     }
 }

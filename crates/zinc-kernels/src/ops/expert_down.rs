@@ -1,7 +1,8 @@
 //! The second half of an expert layer.
 
-use super::{ActFormat, Batch, GROUP, Input, Matrix};
+use super::{ActFormat, GROUP, Input, Matrix};
 use crate::generated::expert_down::{Constants, KERNEL, Push};
+use crate::step::{Rows, StepShape};
 use crate::tuning::MOST_ITEMS;
 use crate::{Dispatch, Target};
 
@@ -15,19 +16,19 @@ pub struct ExpertDown {
     /// Experts.
     pub experts: u32,
     /// `[slots]` u32.
-    pub ids: u64,
+    pub ids: Rows,
     /// `[slots]` f32.
-    pub weights: u64,
+    pub weights: Rows,
     /// `[slots, columns]`, not [`Input::Normalised`].
     pub h: Input,
     /// What the products compute with: f32 where the matrix has a float format.
     pub act: ActFormat,
     /// `[rows]` f32.
-    pub y: u64,
+    pub y: Rows,
     /// Chosen experts.
     pub slots: u32,
-    /// The step's tokens, each with its `ids`, `weights`, `h` and `y`.
-    pub batch: Batch,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 impl ExpertDown {
@@ -66,14 +67,18 @@ impl ExpertDown {
         let push = Push {
             state: self.state,
             down: self.down.address,
-            ids: self.ids,
-            weights: self.weights,
-            h: self.h.address(),
-            y: self.y,
+            ids: self.ids.address,
+            weights: self.weights.address,
+            h: self.h.rows().address,
+            y: self.y.address,
             rows: self.down.rows,
-            stride: self.batch.stride,
+            ids_stride: self.ids.stride_in(self.shape),
+            weights_stride: self.weights.stride_in(self.shape),
+            h_stride: self.h.rows().stride_in(self.shape),
+            y_stride: self.y.stride_in(self.shape),
+            ..Push::default()
         };
         let grid = target.grid(self.down.rows.div_ceil(subgroups));
-        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid(grid))
+        Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid(grid))
     }
 }

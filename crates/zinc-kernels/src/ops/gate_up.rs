@@ -1,8 +1,9 @@
 //! The first half of a SwiGLU feed-forward layer.
 
-use super::{ActFormat, Batch, GROUP, Input, Matrix, RUN, lane_rows};
+use super::{ActFormat, GROUP, Input, Matrix, RUN, lane_rows};
 use crate::generated::choice::{SOFTMAX_OF_ALL, SOFTMAX_OF_CHOSEN};
 use crate::generated::gate_up::{Constants, KERNEL, Push};
+use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
 /// Which matrices a layer uses.
@@ -14,11 +15,11 @@ pub enum Routing {
     Experts(ExpertSelection),
 }
 
-/// The experts that a token uses.
+/// The experts that a row uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpertSelection {
     /// `[experts]` f32.
-    pub logits: u64,
+    pub logits: Rows,
     /// Experts: at most [`MAX_EXPERTS`].
     pub experts: u32,
     /// Experts to choose: at most [`MAX_USED`].
@@ -26,9 +27,9 @@ pub struct ExpertSelection {
     /// Over what the weights sum to one.
     pub weighting: Weighting,
     /// `[used]` u32, written: by falling logit.
-    pub ids: u64,
+    pub ids: Rows,
     /// `[used]` f32, written.
-    pub weights: u64,
+    pub weights: Rows,
 }
 
 /// The largest number of experts.
@@ -61,13 +62,13 @@ pub struct GateUp {
     /// What the products compute with: f32 where one of the matrices has a float format.
     pub act: ActFormat,
     /// `[slots, rows]` f32.
-    pub y: u64,
-    /// The step's tokens, each with its `x` and `y` and, where experts are chosen, its logits, ids and weights.
-    pub batch: Batch,
+    pub y: Rows,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 impl GateUp {
-    /// The launch: one workgroup a run of one slot.
+    /// The launch: a workgroup has one run of a slot in a step of one row, several in others.
     ///
     /// # Panics
     /// If the matrices' shapes differ or do not suit the kernel, or if a float format is to meet rounded activations, or if a
@@ -88,12 +89,12 @@ impl GateUp {
         self.x.check(self.act, self.gate.columns, target);
         let selection = match self.routing {
             Routing::Dense => ExpertSelection {
-                logits: 0,
+                logits: Rows::default(),
                 experts: 0,
                 used: 1,
                 weighting: Weighting::SoftmaxOfChosen,
-                ids: 0,
-                weights: 0,
+                ids: Rows::default(),
+                weights: Rows::default(),
             },
             Routing::Experts(selection) => {
                 let ExpertSelection { experts, used, .. } = selection;
@@ -104,10 +105,17 @@ impl GateUp {
                 selection
             }
         };
-        let workgroup = target.workgroup_of(match self.batch.tokens {
+        let workgroup = target.workgroup_of(match self.shape.rows() {
             1 => target.tuning.gate_up_width,
-            _ => target.tuning.batch_gate_up_width,
+            _ => target.tuning.several_gate_up_width,
         });
+        let runs = self.gate.rows / RUN;
+        let runs_of_workgroup = match self.shape.rows() {
+            1 => 1,
+            2..=4 => target.tuning.several_gate_up_runs / 2,
+            _ => target.tuning.several_gate_up_runs,
+        }
+        .clamp(1, runs);
         let rows_of_subgroup = RUN * target.subgroup / workgroup;
         let rows_of_lane = (rows_of_subgroup / lane_rows(self.gate.columns, target.subgroup)).max(1);
         let constants = Constants {
@@ -128,28 +136,33 @@ impl GateUp {
                 self.gate.columns.div_ceil(GROUP),
                 target.subgroup,
             ),
+            runs_of_workgroup,
         };
         let norm = self.x.norm();
         let push = Push {
             state: self.state,
             gate: self.gate.address,
             up: self.up.address,
-            logits: selection.logits,
-            ids: selection.ids,
-            weights: selection.weights,
-            x: self.x.address(),
+            logits: selection.logits.address,
+            ids: selection.ids.address,
+            weights: selection.weights.address,
+            x: self.x.rows().address,
             norm: norm.weight,
-            y: self.y,
+            y: self.y.address,
             rows: self.gate.rows,
             slots: selection.used,
             epsilon: norm.epsilon,
-            stride: self.batch.stride,
+            logits_stride: selection.logits.stride_in(self.shape),
+            ids_stride: selection.ids.stride_in(self.shape),
+            weights_stride: selection.weights.stride_in(self.shape),
+            x_stride: self.x.rows().stride_in(self.shape),
+            y_stride: self.y.stride_in(self.shape),
         };
         Dispatch::new(
             &KERNEL,
             constants.values(),
             &push,
-            self.batch.grid(target.grid(self.gate.rows / RUN * selection.used)),
+            self.shape.grid(target.grid(runs.div_ceil(runs_of_workgroup) * selection.used)),
         )
     }
 }

@@ -1,22 +1,21 @@
-//! The embeddings of a step's tokens.
+//! The embeddings of a step's rows.
 
-use super::{Batch, Matrix};
+use super::Matrix;
 use crate::generated::gather::{Constants, KERNEL, Push};
+use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
-/// `y = table[token]`, decoded, for the token in the step state and for the drafts behind it.
+/// `y = table[token]`, decoded, for the token of each row.
 #[derive(Clone, Copy, Debug)]
 pub struct Gather {
     /// The step state.
     pub state: u64,
     /// `[vocabulary, columns]`.
     pub table: Matrix,
-    /// `[context + MAX_BATCH]` u32: drafts stand behind the state's position. Read by a step with drafts.
-    pub tokens: u64,
     /// `[columns]` f32.
-    pub y: u64,
-    /// The step's tokens.
-    pub batch: Batch,
+    pub y: Rows,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 impl Gather {
@@ -30,11 +29,10 @@ impl Gather {
         let push = Push {
             state: self.state,
             table: self.table.address,
-            tokens: self.tokens,
-            y: self.y,
+            y: self.y.address,
             columns: self.table.columns,
-            stride: self.batch.stride,
+            y_stride: self.y.stride_in(self.shape),
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid(target.grid(chunks.div_ceil(workgroup))))
+        Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid(target.grid(chunks.div_ceil(workgroup))))
     }
 }

@@ -1,7 +1,8 @@
 //! The second half of log-probabilities: what is reported of the whole vocabulary.
 
-use super::{Batch, LogprobBuffers, share_count};
+use super::{LogprobBuffers, share_count};
 use crate::generated::logprobs::{Constants, KERNEL, Push};
+use crate::step::StepShape;
 use crate::{Dispatch, Target};
 
 /// Bytes of a [`LogprobReport`](crate::generated::logprob_report::LogprobReport).
@@ -15,16 +16,16 @@ pub struct Logprobs {
     pub state: u64,
     /// All are read.
     pub buffers: LogprobBuffers,
-    /// [`LOGPROB_REPORT_BYTES`] for each token of the batch, host-visible.
+    /// [`LOGPROB_REPORT_BYTES`] for each row, host-visible.
     pub report: u64,
     /// Tokens.
     pub vocabulary: u32,
-    /// The step's tokens, each with its own buffers.
-    pub batch: Batch,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 impl Logprobs {
-    /// The launch: one workgroup a token of the batch.
+    /// The launch: one workgroup a row.
     ///
     /// # Panics
     /// Where [`share_count`] panics.
@@ -39,13 +40,15 @@ impl Logprobs {
         let LogprobBuffers { items, shares, masses } = self.buffers;
         let push = Push {
             state: self.state,
-            items,
-            shares,
-            masses,
+            items: items.address,
+            shares: shares.address,
+            masses: masses.address,
             report: self.report,
             vocabulary: self.vocabulary,
-            stride: self.batch.stride,
+            items_stride: items.stride_in(self.shape),
+            shares_stride: shares.stride_in(self.shape),
+            masses_stride: masses.stride_in(self.shape),
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid([1, 1, 1]))
+        Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid([1, 1, 1]))
     }
 }

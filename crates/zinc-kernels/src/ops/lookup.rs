@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::MAX_BATCH;
 use crate::generated::lookup::{Constants, KERNEL, Push};
+use crate::step::MOST_ROWS;
 use crate::{Dispatch, Target};
 
 /// Subgroups in the workgroup.
@@ -12,13 +12,13 @@ const SUBGROUPS: u32 = 16;
 /// Looks for earlier places with the sequence's last tokens, and drafts what followed there: the longest match wins, then the latest.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// The step state, which is told the number of drafts.
+    /// The step state, whose rows the drafts become.
     pub state: u64,
-    /// `[context + MAX_BATCH]` u32, valid up to the state's position. Drafts go behind it.
+    /// `[context + MOST_ROWS]` u32, valid up to the lane's position. Drafts go behind it.
     pub tokens: u64,
     /// How many of the last tokens a place must have, and beyond how many it makes no difference: at least 1.
     pub ngrams: RangeInclusive<u32>,
-    /// The most drafts: less than [`MAX_BATCH`].
+    /// The most drafts: less than [`MOST_ROWS`].
     pub drafts: u32,
 }
 
@@ -34,7 +34,7 @@ impl Lookup {
             min_ngram >= 1 && min_ngram <= max_ngram,
             "places with {min_ngram} to {max_ngram} tokens in common are looked for: at least 1 is needed"
         );
-        assert!(self.drafts < MAX_BATCH, "{} drafts: less than {MAX_BATCH} are supported", self.drafts);
+        assert!(self.drafts < MOST_ROWS, "{} drafts: less than {MOST_ROWS} are supported", self.drafts);
         let constants = Constants { workgroup: target.workgroup_of(SUBGROUPS), subgroup: target.subgroup };
         let push = Push {
             state: self.state,

@@ -1,30 +1,33 @@
 //! Drafts of a draft model.
 
-use super::MAX_BATCH;
 use crate::generated::propose::{Constants, KERNEL, Push};
+use crate::step::MOST_ROWS;
 use crate::{Dispatch, Target};
 
 /// Hands over the drafts that a draft model wrote into the array of tokens that it shares with the model that they are for.
 #[derive(Clone, Copy, Debug)]
 pub struct Propose {
-    /// The step state of the model that the drafts are for, which is told their number.
+    /// The step state of the model that the drafts are for, whose rows they become.
     pub state: u64,
     /// The step state of the draft model: moved on from the same position by as many steps as there are drafts.
     pub draft: u64,
-    /// The most drafts: less than [`MAX_BATCH`].
+    /// `[context + MOST_ROWS]` u32: the drafts stand behind the position of the sequence.
+    pub tokens: u64,
+    /// The most drafts: less than [`MOST_ROWS`].
     pub drafts: u32,
 }
 
 impl Propose {
-    /// The launch: one subgroup, of which one thread works.
+    /// The launch: one subgroup.
     ///
     /// # Panics
     /// If more drafts are asked for than a step has room for.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        assert!(self.drafts < MAX_BATCH, "{} drafts: less than {MAX_BATCH} are supported", self.drafts);
+        assert!(self.drafts < MOST_ROWS, "{} drafts: less than {MOST_ROWS} are supported", self.drafts);
         let constants = Constants { workgroup: target.subgroup, subgroup: target.subgroup };
-        let push = Push { state: self.state, draft: self.draft, drafts: self.drafts, ..Push::default() };
+        let push =
+            Push { state: self.state, draft: self.draft, tokens: self.tokens, drafts: self.drafts, ..Push::default() };
         Dispatch::new(&KERNEL, constants.values(), &push, [1, 1, 1])
     }
 }

@@ -1,31 +1,32 @@
 //! Rounding before matrix products.
 
-use super::{Batch, GROUP, UNIT};
+use super::{GROUP, Input, UNIT};
 use crate::generated::round::{Constants, KERNEL, Push};
+use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
-/// Rounds vectors to [`ActFormat::Q14`](super::ActFormat::Q14), for products whose workgroups cannot keep them.
+/// Rounds vectors to [`ActFormat::Q14`](super::ActFormat::Q14), for products whose workgroups could not keep them, or would each round them again.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
     /// The step state.
     pub state: u64,
-    /// `[vectors, columns]` f32.
-    pub x: u64,
+    /// `[vectors, columns]`: [`Input::Floats`], or one vector that is [`Input::Normalised`].
+    pub x: Input,
     /// `[vectors]` of [`rounded_bytes`](super::rounded_bytes).
-    pub y: u64,
-    /// Their number.
+    pub y: Rows,
+    /// Vectors of each row of the step.
     pub vectors: u32,
     /// Elements of each: a multiple of [`UNIT`].
     pub columns: u32,
-    /// The step's tokens, each with its `x` and `y`.
-    pub batch: Batch,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 impl Round {
     /// The launch: a subgroup for each group of 256 elements.
     ///
     /// # Panics
-    /// If the vectors are not a whole number of units.
+    /// If the vectors are not a whole number of units, are rounded already, or are several that are to be normalised.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         assert!(
@@ -33,11 +34,31 @@ impl Round {
             "{} elements are not a whole number of units of {UNIT}",
             self.columns
         );
-        let constants =
-            Constants { workgroup: target.workgroup_of(4), subgroup: target.subgroup, columns: self.columns };
-        let push = Push { state: self.state, x: self.x, y: self.y, vectors: self.vectors, stride: self.batch.stride };
+        assert!(
+            matches!((self.x, self.vectors), (Input::Floats(_), _) | (Input::Normalised(..), 1)),
+            "{} vectors to be rounded: any number of floats is supported, or one that is normalised",
+            self.vectors
+        );
+        let norm = self.x.norm();
+        let constants = Constants {
+            workgroup: target.workgroup_of(4),
+            subgroup: target.subgroup,
+            columns: self.columns,
+            source: self.x.source(),
+            epsilon: norm.epsilon.to_bits(),
+        };
+        let push = Push {
+            state: self.state,
+            x: self.x.rows().address,
+            norm: norm.weight,
+            y: self.y.address,
+            vectors: self.vectors,
+            x_stride: self.x.rows().stride_in(self.shape),
+            y_stride: self.y.stride_in(self.shape),
+            ..Push::default()
+        };
         let subgroups = self.vectors * self.columns.div_ceil(GROUP);
         let grid = target.grid(subgroups.div_ceil(constants.workgroup / target.subgroup));
-        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid(grid))
+        Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid(grid))
     }
 }

@@ -1,7 +1,8 @@
 //! The router of an expert layer.
 
-use super::{ActFormat, Batch, Matrix, Norm};
+use super::{ActFormat, Matrix, Norm};
 use crate::generated::router::{Constants, KERNEL, Push};
+use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
 /// The router's logits `W norm(x)`, and `norm(x)` for the experts. [`GateUp`](super::GateUp) chooses.
@@ -10,19 +11,19 @@ pub struct Router {
     /// The step state.
     pub state: u64,
     /// `[columns]` f32.
-    pub x: u64,
+    pub x: Rows,
     /// Normalises `x`.
     pub norm: Norm,
     /// `[experts, columns]`.
     pub matrix: Matrix,
     /// `[columns]`: the normalised `x`, f32 or rounded.
-    pub y: u64,
+    pub y: Rows,
     /// What the products that take `y` compute with: it is rounded for [`ActFormat::Q14`].
     pub act: ActFormat,
     /// `[experts]` f32.
-    pub logits: u64,
-    /// The step's tokens, each with its `x`, `y` and `logits`.
-    pub batch: Batch,
+    pub logits: Rows,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 impl Router {
@@ -39,14 +40,16 @@ impl Router {
         };
         let push = Push {
             state: self.state,
-            x: self.x,
+            x: self.x.address,
             norm: self.norm.weight,
             matrix: self.matrix.address,
-            y: self.y,
-            logits: self.logits,
+            y: self.y.address,
+            logits: self.logits.address,
             epsilon: self.norm.epsilon,
-            stride: self.batch.stride,
+            x_stride: self.x.stride_in(self.shape),
+            y_stride: self.y.stride_in(self.shape),
+            logits_stride: self.logits.stride_in(self.shape),
         };
-        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid([self.matrix.rows, 1, 1]))
+        Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid([self.matrix.rows, 1, 1]))
     }
 }

@@ -1,7 +1,7 @@
 //! The first half of sampling: the best candidate of each share of the vocabulary.
 
-use super::Batch;
 use crate::generated::sample::{Constants, KERNEL, Push};
+use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
 /// Bytes of one candidate.
@@ -22,13 +22,13 @@ pub struct Sample {
     /// The step state.
     pub state: u64,
     /// `[vocabulary]` f32.
-    pub logits: u64,
+    pub logits: Rows,
     /// [`candidate_count`] candidates of [`CANDIDATE_BYTES`].
-    pub candidates: u64,
+    pub candidates: Rows,
     /// Ids.
     pub vocabulary: u32,
-    /// The step's tokens, each with its logits and candidates.
-    pub batch: Batch,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
 }
 
 impl Sample {
@@ -38,15 +38,15 @@ impl Sample {
         let constants = Constants { workgroup: target.wide_workgroup(SHARE / 4), subgroup: target.subgroup };
         let push = Push {
             state: self.state,
-            logits: self.logits,
-            candidates: self.candidates,
+            logits: self.logits.address,
+            candidates: self.candidates.address,
             vocabulary: self.vocabulary,
             share: SHARE,
-            stride: self.batch.stride,
-            ..Push::default()
+            logits_stride: self.logits.stride_in(self.shape),
+            candidates_stride: self.candidates.stride_in(self.shape),
         };
         let grid @ [_, y, _] = target.grid(candidate_count(self.vocabulary));
         assert!(y == 1, "a vocabulary of {} ids exceeds one row of workgroups", self.vocabulary);
-        Dispatch::new(&KERNEL, constants.values(), &push, self.batch.grid(grid))
+        Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid(grid))
     }
 }

@@ -4,8 +4,8 @@ use super::sample::score;
 use super::shares::{ShareList, list_shares};
 use crate::generated::sampler::{Bias, Moments, SamplerParams};
 use crate::generated::shares::SHARE_IDS;
-use crate::generated::state::StepState;
 use crate::sampler::SamplerTables;
+use crate::step::Lane;
 
 /// What the host says of one step.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,10 +84,10 @@ pub fn adjust(
     history: HistoryCounts<'_>,
     limits: StepLimits<'_>,
     tables: &SamplerTables,
-    state: &StepState,
+    lane: &Lane,
 ) -> (Vec<ShareList>, Vec<Moments>) {
     let values = adjusted(logits, history, limits, tables);
-    let lists = list_shares(&values, tables.params.top_k, |id, logit| score(logit, id, state));
+    let lists = list_shares(&values, tables.params.top_k, |id, logit| score(logit, id, lane));
     (lists, values.chunks(SHARE_IDS as usize).map(moments).collect())
 }
 

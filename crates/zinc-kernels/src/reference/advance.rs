@@ -1,16 +1,17 @@
-//! Reference of `advance`: the host's twin of accepting drafts.
+//! Reference of `advance`: the host's twin of moving over the prompt and of accepting drafts.
 
 use super::Candidate;
 use crate::generated::candidates::NO_ID;
-use crate::generated::state::{
+use crate::generated::lane::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, FINISH_NONE,
-    STATUS_FED, STATUS_NO_OP, STATUS_SAMPLED, StepReport, StepState,
+    STATUS_FED, STATUS_NO_OP, STATUS_SAMPLED,
 };
+use crate::step::{StepReport, StepState, next_rows};
 
-/// Decides the next tokens from the prompt or from the candidates, moves `state` on and reports.
+/// Decides the next tokens from the prompt or from the candidates, moves the sequence on, lists the rows of the next step and reports.
 ///
-/// `tokens` is `[context + MAX_BATCH]`: the prompt, what was sampled, and the step's drafts behind the state's position; what is sampled is
-/// written to it. `candidates` holds those of each token of the step. `cancelled` is the sequence that the host wants stopped.
+/// `tokens` is `[context + MOST_ROWS]`: the prompt, what was sampled, and the step's drafts behind the lane's position; what is sampled is
+/// written to it. `candidates` holds those of each row that the step has workgroups for. `cancelled` is the sequence that the host wants stopped.
 pub fn advance(
     state: &mut StepState,
     tokens: &mut [u32],
@@ -18,50 +19,61 @@ pub fn advance(
     cancelled: u32,
     candidates: &[&[Candidate]],
 ) -> StepReport {
+    let lane = &mut state.lane;
     let mut report = StepReport {
-        sequence: state.sequence,
+        sequence: lane.sequence,
         status: STATUS_NO_OP,
-        position: state.position,
-        finish: state.finish,
+        position: lane.position,
+        finish: lane.finish,
         ..StepReport::default()
     };
-    let taken = &candidates[..candidates.len().min(state.live as usize)];
-    for (index, candidates) in taken.iter().enumerate() {
-        let best = candidates.iter().copied().fold(Candidate::NONE, Candidate::better);
-        state.position += 1;
-        state.finish = if cancelled == state.sequence { FINISH_CANCELLED } else { FINISH_NONE };
-        let place = &mut tokens[state.position as usize];
-        let draft = *place;
-        if state.position < state.prompt_length {
-            report.status = STATUS_FED;
-        } else {
-            report.status = STATUS_SAMPLED;
+    let taken = &candidates[..candidates.len().min(state.row_count as usize)];
+    if taken.is_empty() {
+        return report;
+    }
+    let unless_cancelled = if cancelled == lane.sequence { FINISH_CANCELLED } else { FINISH_NONE };
+    report.fed = lane.prompt_length.saturating_sub(1).saturating_sub(lane.position).min(taken.len() as u32);
+    if report.fed > 0 {
+        report.status = STATUS_FED;
+        lane.position += report.fed;
+        lane.token = tokens[lane.position as usize];
+        lane.finish = unless_cancelled;
+    } else {
+        report.status = STATUS_SAMPLED;
+        for candidates in taken {
+            let best = candidates.iter().copied().fold(Candidate::NONE, Candidate::better);
+            lane.position += 1;
+            lane.finish = unless_cancelled;
+            let place = &mut tokens[lane.position as usize];
+            let draft = *place;
             *place = best.id;
-            state.budget = state.budget.wrapping_sub(1);
-            if state.position >= state.context_length {
-                state.finish = FINISH_CONTEXT_FULL;
+            lane.budget = lane.budget.wrapping_sub(1);
+            if lane.position >= lane.context_length {
+                lane.finish = FINISH_CONTEXT_FULL;
             }
-            if state.budget == 0 {
-                state.finish = FINISH_BUDGET;
+            if lane.budget == 0 {
+                lane.finish = FINISH_BUDGET;
             }
-            if end_tokens[..state.end_token_count as usize].contains(&best.id) {
-                state.finish = FINISH_END_OF_GENERATION;
+            if end_tokens[..lane.end_token_count as usize].contains(&best.id) {
+                lane.finish = FINISH_END_OF_GENERATION;
             }
             if best.non_finite != 0 || best.id == NO_ID {
-                state.finish = FINISH_NON_FINITE;
+                lane.finish = FINISH_NON_FINITE;
                 *place = 0;
             }
-        }
-        state.token = *place;
-        state.live = u32::from(state.finish == FINISH_NONE);
-        report.position = state.position;
-        report.finish = state.finish;
-        report.logit = best.logit;
-        report.tokens[index] = state.token;
-        report.count += 1;
-        if report.status == STATUS_FED || state.live == 0 || draft != state.token {
-            break;
+            lane.token = *place;
+            report.logit = best.logit;
+            report.tokens[report.count as usize] = lane.token;
+            report.count += 1;
+            if lane.finish != FINISH_NONE || draft != lane.token {
+                break;
+            }
         }
     }
+    report.position = lane.position;
+    report.finish = lane.finish;
+    let rows = if lane.finish == FINISH_NONE { next_rows(lane.position, lane.prompt_length) } else { 0 };
+    let first = lane.position as usize;
+    state.list(&tokens[first..first + rows as usize]);
     report
 }

@@ -8,7 +8,7 @@ use super::random::philox;
 use super::sample::Candidate;
 use super::shares::{Item, ShareList, order_key};
 use crate::generated::sampler::{Moments, PROBABILITY_ONE, SIGMA_OFF, SamplerParams};
-use crate::generated::state::StepState;
+use crate::step::Lane;
 
 /// What is left of the candidates at a point of the chain: by falling logit, and by rising id where logits are equal.
 struct Candidates {
@@ -36,10 +36,10 @@ pub fn choose(
     moments: &[Moments],
     logits: &[f32],
     params: &SamplerParams,
-    state: &StepState,
+    lane: &Lane,
 ) -> Candidate {
     let non_finite = lists.iter().map(|list| list.share.non_finite).sum();
-    let candidates = survivors(lists, moments, params, state);
+    let candidates = survivors(lists, moments, params, lane);
     let best = candidates.iter().max_by_key(|item| (order_key(item.score), Reverse(item.id)));
     best.map_or(Candidate { non_finite, ..Candidate::NONE }, |item| Candidate {
         score: item.score,
@@ -51,7 +51,7 @@ pub fn choose(
 
 /// The candidates from which [`choose`] draws: by falling logit, and by rising id where logits are equal.
 #[must_use]
-pub fn survivors(lists: &[ShareList], moments: &[Moments], params: &SamplerParams, state: &StepState) -> Vec<Item> {
+pub fn survivors(lists: &[ShareList], moments: &[Moments], params: &SamplerParams, lane: &Lane) -> Vec<Item> {
     let mut items: Vec<Item> = lists.iter().flat_map(|list| list.items.iter().copied()).collect();
     items.sort_by_key(|item| (Reverse(order_key(item.logit)), item.id));
     let Some(first) = items.first() else { return items };
@@ -62,7 +62,7 @@ pub fn survivors(lists: &[ShareList], moments: &[Moments], params: &SamplerParam
     typical(&mut candidates, params);
     top_p(&mut candidates, params);
     min_p(&mut candidates, params);
-    xtc(&mut candidates, params, state);
+    xtc(&mut candidates, params, lane);
     candidates.items
 }
 
@@ -148,8 +148,8 @@ fn min_p(candidates: &mut Candidates, params: &SamplerParams) {
 
 /// With a probability, drops all but the least probable of those that reach the threshold. (XTC, by p-e-w: oobabooga/text-generation-webui, pull
 /// request 6335, 2024.)
-fn xtc(candidates: &mut Candidates, params: &SamplerParams, state: &StepState) {
-    let [random, ..] = philox([0, state.position, 1, 0], [state.seed_low, state.seed_high]);
+fn xtc(candidates: &mut Candidates, params: &SamplerParams, lane: &Lane) {
+    let [random, ..] = philox([0, lane.position, 1, 0], [lane.seed_low, lane.seed_high]);
     if random >> 8 >= params.xtc_probability {
         return;
     }

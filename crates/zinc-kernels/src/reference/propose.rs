@@ -1,11 +1,12 @@
 //! Reference of `propose`.
 
-use super::drafts::most_drafts;
-use crate::generated::state::StepState;
+use super::drafts::{most_drafts, set_drafts};
+use crate::step::{Lane, StepState};
 
-/// Gives the step in `state` the drafts that a draft model, whose state is `draft`, has made behind its position: at most `drafts`.
-pub fn propose(state: &mut StepState, draft: &StepState, drafts: u32) {
-    if state.live != 0 {
-        state.live = 1 + most_drafts(state, drafts).min(draft.position.saturating_sub(state.position));
+/// Makes the drafts that a draft model, whose lane is `draft`, has written behind the sequence's last token into rows of the step: at most `drafts`.
+pub fn propose(state: &mut StepState, draft: &Lane, tokens: &[u32], drafts: u32) {
+    if state.row_count != 0 {
+        let made = draft.position.saturating_sub(state.lane.position);
+        set_drafts(state, tokens, most_drafts(&state.lane, drafts).min(made));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::random::{gumbel, philox};
 use crate::generated::candidates::NO_ID;
-use crate::generated::state::StepState;
+use crate::step::Lane;
 
 /// The best of a set of ids.
 #[repr(C)]
@@ -32,9 +32,9 @@ impl Candidate {
     }
 }
 
-/// The best id of each share of `share` logits, by the temperature, seed and position in `state`. `share` is a multiple of 4.
+/// The best id of each share of `share` logits, by the temperature, seed and position in `lane`. `share` is a multiple of 4.
 #[must_use]
-pub fn sample(logits: &[f32], state: &StepState, share: usize) -> Vec<Candidate> {
+pub fn sample(logits: &[f32], lane: &Lane, share: usize) -> Vec<Candidate> {
     let mut shares = Vec::with_capacity(logits.len().div_ceil(share));
     for (index, logits) in logits.chunks(share).enumerate() {
         let mut best = Candidate::NONE;
@@ -43,7 +43,7 @@ pub fn sample(logits: &[f32], state: &StepState, share: usize) -> Vec<Candidate>
             let own = if logit.is_nan() || logit == f32::INFINITY {
                 Candidate { non_finite: 1, ..Candidate::NONE }
             } else {
-                Candidate { score: score(logit, id, state), logit, id, non_finite: 0 }
+                Candidate { score: score(logit, id, lane), logit, id, non_finite: 0 }
             };
             best = best.better(own);
         }
@@ -54,15 +54,15 @@ pub fn sample(logits: &[f32], state: &StepState, share: usize) -> Vec<Candidate>
 
 /// The best of all logits.
 #[must_use]
-pub fn sample_best(logits: &[f32], state: &StepState) -> Candidate {
-    sample(logits, state, logits.len().next_multiple_of(4).max(4)).into_iter().fold(Candidate::NONE, Candidate::better)
+pub fn sample_best(logits: &[f32], lane: &Lane) -> Candidate {
+    sample(logits, lane, logits.len().next_multiple_of(4).max(4)).into_iter().fold(Candidate::NONE, Candidate::better)
 }
 
 /// What the draw compares: the logit, or logit / temperature plus noise.
-pub(super) fn score(logit: f32, id: u32, state: &StepState) -> f32 {
-    if state.inverse_temperature == 0.0 {
+pub(super) fn score(logit: f32, id: u32, lane: &Lane) -> f32 {
+    if lane.inverse_temperature == 0.0 {
         return logit;
     }
-    let random = philox([id / 4, state.position, 0, 0], [state.seed_low, state.seed_high]);
-    logit * state.inverse_temperature + gumbel(random[(id % 4) as usize])
+    let random = philox([id / 4, lane.position, 0, 0], [lane.seed_low, lane.seed_high]);
+    logit * lane.inverse_temperature + gumbel(random[(id % 4) as usize])
 }

@@ -18,7 +18,7 @@ fn lists(
     limits: StepLimits<'_>,
 ) -> Vec<ShareList> {
     let tables = tables(settings, logits.len(), &Breakers::default());
-    let case = Case { logits, tokens, drafts: 0, tables: &tables, limits, state: live() };
+    let case = Case { logits, tokens, drafts: 0, tables: &tables, limits, lane: live() };
     case.check(name);
     case.on_the_host(0).lists
 }
@@ -137,7 +137,7 @@ fn masked_logits_that_are_not_finite() {
     assert_eq!((lists[0].share.non_finite, lists[0].share.listed), (2, 1));
 }
 
-/// Each token of a batch sees the drafts before it in the window, and what they push out of it.
+/// Each row sees the drafts before it in the window, and what they push out of it.
 #[test]
 fn drafts_move_the_window() {
     let mut random = Random::new("drafts");
@@ -154,10 +154,10 @@ fn drafts_move_the_window() {
                 ..OFF
             };
             let tables = tables(&settings, vocabulary, &Breakers::default());
-            for drafts in [1, 7] {
-                let state = live();
+            for drafts in [1, 15] {
+                let lane = live();
                 let limits = StepLimits::default();
-                let case = Case { logits: &logits, tokens: &tokens, drafts, tables: &tables, limits, state };
+                let case = Case { logits: &logits, tokens: &tokens, drafts, tables: &tables, limits, lane };
                 case.check(&format!("{vocabulary} tokens, the last {penalty_last_n}, {drafts} drafts"));
             }
         }

@@ -3,13 +3,14 @@
 use crate::support::arena::{Arena, Array};
 use crate::support::data::Random;
 use zinc_kernels::generated::candidates::NO_ID;
-use zinc_kernels::generated::sampler::SamplerParams;
-use zinc_kernels::generated::state::{
+use zinc_kernels::generated::lane::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, FINISH_NONE,
-    STATUS_FED, STATUS_NO_OP, STATUS_SAMPLED, StepReport, StepState,
+    STATUS_FED, STATUS_NO_OP, STATUS_SAMPLED,
 };
-use zinc_kernels::ops::{Advance, Batch, CANDIDATE_BYTES, MAX_BATCH, PenaltyWindow};
+use zinc_kernels::generated::sampler::SamplerParams;
+use zinc_kernels::ops::{Advance, CANDIDATE_BYTES, PenaltyWindow};
 use zinc_kernels::reference::{self, Candidate};
+use zinc_kernels::step::{Lane, MOST_ROWS, Rows, StepReport, StepShape, StepState};
 
 const SEQUENCE: u32 = 41;
 /// More than any id here.
@@ -17,11 +18,10 @@ const VOCABULARY: u32 = 8_192;
 const OTHER: u32 = 40;
 const PROMPT: [u32; 12] = [500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511];
 /// Places of the array of tokens.
-const PLACES: usize = 100 + MAX_BATCH as usize;
+const PLACES: usize = 100 + MOST_ROWS as usize;
 
-/// A step at position 7 of a prompt of 6 tokens: it samples.
-const SAMPLING: StepState = StepState {
-    live: 1,
+/// At position 7 of a prompt of 6 tokens: a step samples.
+const SAMPLING: Lane = Lane {
     token: 9,
     position: 7,
     prompt_length: 6,
@@ -34,8 +34,8 @@ const SAMPLING: StepState = StepState {
     inverse_temperature: 0.5,
     sequence: SEQUENCE,
 };
-/// A step whose next token is the prompt's.
-const FEEDING: StepState = StepState { prompt_length: 12, ..SAMPLING };
+/// The next tokens are the prompt's.
+const FEEDING: Lane = Lane { prompt_length: 12, ..SAMPLING };
 
 const fn candidate(id: u32, score: f32) -> Candidate {
     Candidate { score, logit: score / 2.0, id, non_finite: 0 }
@@ -45,22 +45,24 @@ const FEW: &[Candidate] = &[candidate(3, 1.0), BEST, candidate(1_100, -2.0)];
 
 struct Case {
     name: &'static str,
-    state: StepState,
+    lane: Lane,
+    /// Rows that the step lists: those of the lane's last token and of what stands behind it.
+    rows: u32,
     end_tokens: &'static [u32],
     cancelled: u32,
-    /// What stands behind the state's position before the step.
+    /// What stands behind the lane's position before the step.
     drafts: &'static [u32],
-    /// Of each token that the launch is for, as many as of the others.
+    /// Of each row that the launch is for, as many as of the others.
     candidates: Vec<Vec<Candidate>>,
     /// Status, tokens and finish of the report.
     expected: (u32, Vec<u32>, u32),
 }
 
-/// A step without drafts; `expected` has one token, which a step that does nothing does not report.
-fn plain(name: &'static str, state: StepState, (status, token, finish): (u32, u32, u32)) -> Case {
-    let tokens = if status == STATUS_NO_OP { vec![] } else { vec![token] };
-    let expected = (status, tokens, finish);
-    Case { name, state, end_tokens: &[], cancelled: OTHER, drafts: &[], candidates: vec![FEW.to_vec()], expected }
+/// A step of one row; `expected` has one token, which a step that does not sample does not report.
+fn plain(name: &'static str, lane: Lane, (status, token, finish): (u32, u32, u32)) -> Case {
+    let tokens = if status == STATUS_SAMPLED { vec![token] } else { vec![] };
+    let (rows, expected) = (u32::from(status != STATUS_NO_OP), (status, tokens, finish));
+    Case { name, lane, rows, end_tokens: &[], cancelled: OTHER, drafts: &[], candidates: vec![FEW.to_vec()], expected }
 }
 
 fn cases() -> Vec<Case> {
@@ -68,38 +70,34 @@ fn cases() -> Vec<Case> {
         candidates: vec![candidates],
         ..plain(name, SAMPLING, (STATUS_SAMPLED, token, FINISH_NONE))
     };
-    let ending = |name, state: StepState, end_tokens: &'static [u32], expected| Case {
+    let ending = |name, lane: Lane, end_tokens: &'static [u32], expected| Case {
         end_tokens,
-        ..plain(name, StepState { end_token_count: end_tokens.len() as u32, ..state }, expected)
+        ..plain(name, Lane { end_token_count: end_tokens.len() as u32, ..lane }, expected)
     };
     let end = (STATUS_SAMPLED, BEST.id, FINISH_END_OF_GENERATION);
     let none = Candidate::NONE;
     let broken = Candidate { non_finite: 1, ..candidate(8, -9.0) };
     let non_finite = (STATUS_SAMPLED, 0, FINISH_NON_FINITE);
-    let last = StepState { budget: 1, context_length: 8, ..SAMPLING };
+    let last = Lane { budget: 1, context_length: 8, ..SAMPLING };
 
     vec![
         // Not live.
-        plain(
-            "stopped before",
-            StepState { live: 0, finish: FINISH_BUDGET, ..SAMPLING },
-            (STATUS_NO_OP, 0, FINISH_BUDGET),
-        ),
-        plain("never started", StepState::default(), (STATUS_NO_OP, 0, FINISH_NONE)),
+        plain("stopped before", Lane { finish: FINISH_BUDGET, ..SAMPLING }, (STATUS_NO_OP, 0, FINISH_BUDGET)),
+        plain("never started", Lane::default(), (STATUS_NO_OP, 0, FINISH_NONE)),
         Case {
             cancelled: SEQUENCE,
             ..plain(
                 "stopped before, and cancelled now",
-                StepState { live: 0, finish: FINISH_END_OF_GENERATION, ..FEEDING },
+                Lane { finish: FINISH_END_OF_GENERATION, ..FEEDING },
                 (STATUS_NO_OP, 0, FINISH_END_OF_GENERATION),
             )
         },
         // Feeding.
         Case { candidates: vec![vec![]], ..plain("feeds", FEEDING, (STATUS_FED, 508, FINISH_NONE)) },
         plain("feeds, whatever is sampled", FEEDING, (STATUS_FED, 508, FINISH_NONE)),
-        plain("feeds from the start", StepState { position: 0, ..FEEDING }, (STATUS_FED, 501, FINISH_NONE)),
-        plain("feeds the last of the prompt", StepState { position: 10, ..FEEDING }, (STATUS_FED, 511, FINISH_NONE)),
-        plain("feeds without a budget", StepState { budget: 0, ..FEEDING }, (STATUS_FED, 508, FINISH_NONE)),
+        plain("feeds from the start", Lane { position: 0, ..FEEDING }, (STATUS_FED, 501, FINISH_NONE)),
+        plain("feeds the last of the prompt", Lane { position: 10, ..FEEDING }, (STATUS_FED, 511, FINISH_NONE)),
+        plain("feeds without a budget", Lane { budget: 0, ..FEEDING }, (STATUS_FED, 508, FINISH_NONE)),
         Case {
             candidates: vec![vec![broken]],
             ..plain("feeds over broken logits", FEEDING, (STATUS_FED, 508, FINISH_NONE))
@@ -109,7 +107,7 @@ fn cases() -> Vec<Case> {
         // Sampling.
         plain(
             "samples behind the last of the prompt",
-            StepState { position: 11, ..FEEDING },
+            Lane { position: 11, ..FEEDING },
             (STATUS_SAMPLED, BEST.id, FINISH_NONE),
         ),
         sampled("one candidate", vec![candidate(7, -1.0)], 7),
@@ -130,20 +128,20 @@ fn cases() -> Vec<Case> {
             end_tokens: &[1, 2, 300],
             ..plain(
                 "an end token behind the valid ones",
-                StepState { end_token_count: 2, ..SAMPLING },
+                Lane { end_token_count: 2, ..SAMPLING },
                 (STATUS_SAMPLED, BEST.id, FINISH_NONE),
             )
         },
-        plain("the budget's last token", StepState { budget: 1, ..SAMPLING }, (STATUS_SAMPLED, BEST.id, FINISH_BUDGET)),
-        plain("the budget's last but one", StepState { budget: 2, ..SAMPLING }, (STATUS_SAMPLED, BEST.id, FINISH_NONE)),
+        plain("the budget's last token", Lane { budget: 1, ..SAMPLING }, (STATUS_SAMPLED, BEST.id, FINISH_BUDGET)),
+        plain("the budget's last but one", Lane { budget: 2, ..SAMPLING }, (STATUS_SAMPLED, BEST.id, FINISH_NONE)),
         plain(
             "the context's last position",
-            StepState { context_length: 8, ..SAMPLING },
+            Lane { context_length: 8, ..SAMPLING },
             (STATUS_SAMPLED, BEST.id, FINISH_CONTEXT_FULL),
         ),
         plain(
             "the context's last but one",
-            StepState { context_length: 9, ..SAMPLING },
+            Lane { context_length: 9, ..SAMPLING },
             (STATUS_SAMPLED, BEST.id, FINISH_NONE),
         ),
         plain("budget before context", last, (STATUS_SAMPLED, BEST.id, FINISH_BUDGET)),
@@ -169,7 +167,7 @@ fn cases() -> Vec<Case> {
             cancelled: SEQUENCE,
             ..plain(
                 "out of budget before it was cancelled",
-                StepState { budget: 1, ..SAMPLING },
+                Lane { budget: 1, ..SAMPLING },
                 (STATUS_SAMPLED, BEST.id, FINISH_BUDGET),
             )
         },
@@ -182,181 +180,206 @@ fn many(count: u32, best: u32) -> Vec<Candidate> {
     (0..count).map(|id| candidate(id, if id == best { 2.0 } else { random.unit() })).collect()
 }
 
-/// A step of four tokens, whose candidates choose 21, 22, 23 and 24 in turn.
-const BATCH: StepState = StepState { live: 4, ..SAMPLING };
-
-/// Steps with drafts.
-fn batches() -> Vec<Case> {
+/// Steps with drafts: of four rows, whose candidates choose 21, 22, 23 and 24 in turn.
+fn drafted() -> Vec<Case> {
     let chosen = |count: u32| (0..count).map(|i| vec![candidate(90, 1.0), candidate(21 + i, 2.0)]).collect::<Vec<_>>();
-    let case = |name, state, drafts: &'static [u32], tokens: &[u32], finish| Case {
+    let case = |name, lane, drafts: &'static [u32], tokens: &[u32], finish| Case {
+        rows: 4,
         drafts,
         candidates: chosen(4),
         expected: (STATUS_SAMPLED, tokens.to_vec(), finish),
-        ..plain(name, state, (STATUS_SAMPLED, 0, finish))
+        ..plain(name, lane, (STATUS_SAMPLED, 0, finish))
     };
     let right = &[21, 22, 23];
     let ending = |name, drafts, end_tokens: &'static [u32], tokens: &[u32], finish| Case {
         end_tokens,
-        ..case(name, StepState { end_token_count: end_tokens.len() as u32, ..BATCH }, drafts, tokens, finish)
+        ..case(name, Lane { end_token_count: end_tokens.len() as u32, ..SAMPLING }, drafts, tokens, finish)
     };
     let broken = |name, at: usize, drafts, tokens: &[u32], finish| {
-        let mut case = case(name, BATCH, drafts, tokens, finish);
+        let mut case = case(name, SAMPLING, drafts, tokens, finish);
         case.candidates[at][0].non_finite = 1;
         case
     };
+    const ALL: [u32; 16] = [21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36];
+    let rich = Lane { budget: 50, ..SAMPLING };
     vec![
-        case("every draft is right", BATCH, right, &[21, 22, 23, 24], FINISH_NONE),
-        case("the first draft is wrong", BATCH, &[20, 22, 23], &[21], FINISH_NONE),
-        case("the second draft is wrong", BATCH, &[21, 20, 23], &[21, 22], FINISH_NONE),
-        case("the third draft is wrong", BATCH, &[21, 22, 20], &[21, 22, 23], FINISH_NONE),
-        case("a draft that is next best", BATCH, &[90, 90, 90], &[21], FINISH_NONE),
-        case("what is right behind the drafts is none", StepState { live: 2, ..BATCH }, right, &[21, 22], FINISH_NONE),
-        case("no drafts in a step that has room", StepState { live: 1, ..BATCH }, right, &[21], FINISH_NONE),
+        case("every draft is right", SAMPLING, right, &[21, 22, 23, 24], FINISH_NONE),
+        case("the first draft is wrong", SAMPLING, &[20, 22, 23], &[21], FINISH_NONE),
+        case("the second draft is wrong", SAMPLING, &[21, 20, 23], &[21, 22], FINISH_NONE),
+        case("the third draft is wrong", SAMPLING, &[21, 22, 20], &[21, 22, 23], FINISH_NONE),
+        case("a draft that is next best", SAMPLING, &[90, 90, 90], &[21], FINISH_NONE),
+        Case { rows: 2, ..case("what is right behind the drafts is none", SAMPLING, right, &[21, 22], FINISH_NONE) },
+        Case { rows: 1, ..case("no drafts in a step that has room", SAMPLING, right, &[21], FINISH_NONE) },
         Case {
             candidates: chosen(2),
-            ..case("a step with less room than drafts", BATCH, right, &[21, 22], FINISH_NONE)
+            ..case("a step with less room than drafts", SAMPLING, right, &[21, 22], FINISH_NONE)
         },
-        Case { candidates: chosen(1), ..case("a step without room", BATCH, right, &[21], FINISH_NONE) },
+        Case { candidates: chosen(1), ..case("a step without room", SAMPLING, right, &[21], FINISH_NONE) },
         Case {
-            candidates: chosen(8),
-            ..case(
-                "as many drafts as there can be",
-                StepState { live: 8, budget: 50, ..BATCH },
-                &[21, 22, 23, 24, 25, 26, 27],
-                &[21, 22, 23, 24, 25, 26, 27, 28],
-                FINISH_NONE,
-            )
+            rows: MOST_ROWS,
+            candidates: chosen(MOST_ROWS),
+            ..case("as many drafts as there can be", rich, &ALL[..15], &ALL, FINISH_NONE)
         },
         Case {
+            rows: 8,
             candidates: (0..8).map(|i| many(700, 21 + i)).collect(),
             ..case(
-                "more candidates than threads, for many tokens",
-                StepState { live: 8, budget: 50, ..BATCH },
+                "more candidates than threads, for many rows",
+                rich,
                 &[21, 22, 23, 24, 25, 26, 20],
-                &[21, 22, 23, 24, 25, 26, 27],
+                &ALL[..7],
                 FINISH_NONE,
             )
         },
         // Ends on the way.
-        case("the budget's end", StepState { budget: 3, ..BATCH }, right, &[21, 22, 23], FINISH_BUDGET),
-        case("the budget's end at the last", StepState { budget: 4, ..BATCH }, right, &[21, 22, 23, 24], FINISH_BUDGET),
-        case("a budget of one", StepState { budget: 1, ..BATCH }, right, &[21], FINISH_BUDGET),
-        case(
-            "the budget lies behind a wrong draft",
-            StepState { budget: 3, ..BATCH },
-            &[21, 20],
-            &[21, 22],
-            FINISH_NONE,
-        ),
-        case("the context's end", StepState { context_length: 9, ..BATCH }, right, &[21, 22], FINISH_CONTEXT_FULL),
+        case("the budget's end", Lane { budget: 3, ..SAMPLING }, right, &[21, 22, 23], FINISH_BUDGET),
+        case("the budget's end at the last", Lane { budget: 4, ..SAMPLING }, right, &[21, 22, 23, 24], FINISH_BUDGET),
+        case("a budget of one", Lane { budget: 1, ..SAMPLING }, right, &[21], FINISH_BUDGET),
+        case("the budget lies behind a wrong draft", Lane { budget: 3, ..SAMPLING }, &[21, 20], &[21, 22], FINISH_NONE),
+        case("the context's end", Lane { context_length: 9, ..SAMPLING }, right, &[21, 22], FINISH_CONTEXT_FULL),
         ending("an end token is right", right, &[5, 22], &[21, 22], FINISH_END_OF_GENERATION),
         ending("an end token instead of a draft", &[21, 20], &[22], &[21, 22], FINISH_END_OF_GENERATION),
         ending("an end token that is drafted wrongly", &[21, 20], &[20], &[21, 22], FINISH_NONE),
         ending("the last is an end token", right, &[24], &[21, 22, 23, 24], FINISH_END_OF_GENERATION),
         broken("broken logits on the way", 1, right, &[21, 0], FINISH_NON_FINITE),
         broken("broken logits behind a wrong draft", 2, &[21, 20, 23], &[21, 22], FINISH_NONE),
-        Case { cancelled: SEQUENCE, ..case("cancelled", BATCH, right, &[21], FINISH_CANCELLED) },
-        // The prompt.
-        Case {
-            expected: (STATUS_FED, vec![508], FINISH_NONE),
-            ..case("a prompt is fed by ones", StepState { live: 4, ..FEEDING }, &[], &[], FINISH_NONE)
-        },
+        Case { cancelled: SEQUENCE, ..case("cancelled", SAMPLING, right, &[21], FINISH_CANCELLED) },
         case(
             "the last of the prompt takes drafts",
-            StepState { position: 11, budget: 50, ..StepState { live: 4, ..FEEDING } },
+            Lane { position: 11, budget: 50, ..FEEDING },
             right,
             &[21, 22, 23, 24],
             FINISH_NONE,
         ),
         Case {
+            rows: 0,
             expected: (STATUS_NO_OP, vec![], FINISH_BUDGET),
-            ..case("stopped before", StepState { live: 0, finish: FINISH_BUDGET, ..BATCH }, right, &[], FINISH_BUDGET)
+            ..case("stopped before", Lane { finish: FINISH_BUDGET, ..SAMPLING }, right, &[], FINISH_BUDGET)
         },
     ]
 }
 
+/// Steps of several rows of a prompt of 12 tokens. Of each the position that it leads to, and the rows that the next one has.
+fn fed() -> Vec<(Case, u32, u32)> {
+    let case = |name, position, rows, room| Case {
+        rows,
+        candidates: vec![vec![]; room],
+        ..plain(name, Lane { position, ..FEEDING }, (STATUS_FED, 0, FINISH_NONE))
+    };
+    let cancelled = Case { cancelled: SEQUENCE, ..case("cancelled", 0, 11, 4) };
+    vec![
+        (case("as many rows as there is room for", 0, 11, 8), 8, 3),
+        (case("as many rows as are listed", 0, 4, 8), 4, 7),
+        (case("all but the last token", 0, 11, 16), 11, 1),
+        (case("no more than the prompt has", 9, 6, 8), 11, 1),
+        (case("one row of several", 2, 9, 1), 3, 8),
+        (Case { expected: (STATUS_FED, vec![], FINISH_CANCELLED), ..cancelled }, 4, 0),
+        (Case { candidates: vec![FEW.to_vec(); 4], ..case("whatever is sampled", 1, 8, 4) }, 5, 6),
+    ]
+}
+
 /// What the array of tokens holds before a step: the prompt, then numbers that are no token's, and drafts behind the position.
-fn tokens_before(state: &StepState, drafts: &[u32]) -> Vec<u32> {
+fn tokens_before(lane: &Lane, drafts: &[u32]) -> Vec<u32> {
     let mut tokens = PROMPT.to_vec();
     tokens.extend((tokens.len()..PLACES).map(|place| 7_000 + place as u32));
-    tokens[state.position as usize + 1..][..drafts.len()].copy_from_slice(drafts);
+    tokens[lane.position as usize + 1..][..drafts.len()].copy_from_slice(drafts);
     tokens
 }
 
-/// Candidates as sampling leaves them, those of each token `stride` bytes behind those of the one before. What lies between would win.
-fn lay_out(arena: &mut Arena, candidates: &[Vec<Candidate>]) -> (u64, Batch) {
+/// Candidates as sampling leaves them, those of each row some bytes behind those of the one before. What lies between would win.
+fn lay_out(arena: &mut Arena, candidates: &[Vec<Candidate>]) -> Rows {
     let mut rows = Vec::new();
     for own in candidates {
         rows.extend_from_slice(own);
         rows.extend([candidate(1, 1e9); 3]);
     }
     let stride = (candidates[0].len() as u32 + 3) * CANDIDATE_BYTES;
-    (arena.input(&rows).address, Batch { tokens: candidates.len() as u32, stride })
+    Rows { address: arena.input(&rows).address, stride }
 }
 
-fn check(cases: Vec<Case>) {
-    for (index, case) in cases.into_iter().enumerate() {
-        let Case { name, state, end_tokens, cancelled, drafts, candidates, expected } = case;
-        let mut arena = Arena::new();
-        let mut tokens = tokens_before(&state, drafts);
-        // Windows of the chain's penalties, from none to one that is longer than the history.
-        let window = [0, 1, 3, 64][index % 4];
-        let occurrences =
-            |tokens: &[u32], position: u32| reference::window_counts(&tokens[..=position as usize], window, VOCABULARY);
-        let params = SamplerParams { penalty_window: window, ..SamplerParams::default() };
-        let counts = arena.in_out(&occurrences(&tokens, state.position));
-        let (state_on_device, tokens_on_device) = (arena.in_out(&[state]), arena.in_out(&tokens));
-        let report = arena.output::<StepReport>(1);
-        let [untouched] = arena.read(report)[..] else { unreachable!("one report") };
-        let (address, batch) = lay_out(&mut arena, &candidates);
-        let op = Advance {
-            state: state_on_device.address,
-            report: report.address,
-            tokens: tokens_on_device.address,
-            end_tokens: arena.input(end_tokens).address,
-            cancelled: arena.input(&[cancelled]).address,
-            candidates: address,
-            candidate_count: candidates[0].len() as u32,
-            window: Some(PenaltyWindow { params: arena.input(&[params]).address, counts: counts.address }),
-            batch,
-        };
-        arena.run(&[op.dispatch(&arena.gpu.target())]);
+/// Compares a step with the reference and with what the case says. Returns the state that it leaves.
+fn check(index: usize, case: Case) -> StepState {
+    let Case { name, lane, rows, end_tokens, cancelled, drafts, candidates, expected } = case;
+    let mut arena = Arena::new();
+    let mut tokens = tokens_before(&lane, drafts);
+    let first = lane.position as usize;
+    let state = StepState::new(lane, &[&[lane.token], &tokens[first + 1..]].concat()[..rows as usize]);
+    // Windows of the chain's penalties, from none to one that is longer than the history.
+    let window = [0, 1, 3, 64][index % 4];
+    let occurrences =
+        |tokens: &[u32], position: u32| reference::window_counts(&tokens[..=position as usize], window, VOCABULARY);
+    let params = SamplerParams { penalty_window: window, ..SamplerParams::default() };
+    let counts = arena.in_out(&occurrences(&tokens, lane.position));
+    let (state_on_device, tokens_on_device) = (arena.in_out(&[state]), arena.in_out(&tokens));
+    let report = arena.output::<StepReport>(1);
+    let [untouched] = arena.read(report)[..] else { unreachable!("one report") };
+    let op = Advance {
+        state: state_on_device.address,
+        report: report.address,
+        tokens: tokens_on_device.address,
+        end_tokens: arena.input(end_tokens).address,
+        cancelled: arena.input(&[cancelled]).address,
+        candidates: lay_out(&mut arena, &candidates),
+        candidate_count: candidates[0].len() as u32,
+        window: Some(PenaltyWindow { params: arena.input(&[params]).address, counts: counts.address }),
+        shape: StepShape::of(candidates.len() as u32),
+    };
+    arena.run(&[op.dispatch(&arena.gpu.target())]);
 
-        let mut expected_state = state;
-        let candidates: Vec<&[Candidate]> = candidates.iter().map(Vec::as_slice).collect();
-        let mut expected_report =
-            reference::advance(&mut expected_state, &mut tokens, end_tokens, cancelled, &candidates);
-        let reported = expected_report.count as usize;
-        expected_report.tokens[reported..].copy_from_slice(&untouched.tokens[reported..]);
-        let [found] = arena.read(report)[..] else { unreachable!("one report") };
-        assert_eq!(found, expected_report, "{name}: report");
-        assert_eq!(found.logit.to_bits(), expected_report.logit.to_bits(), "{name}: logit");
-        assert_eq!(arena.read(state_on_device), [expected_state], "{name}: state");
-        assert_eq!(arena.read(tokens_on_device), tokens, "{name}: tokens");
-        // A prompt is counted before its steps.
-        let counted = if expected.0 == STATUS_SAMPLED { found.position } else { state.position };
-        assert_eq!(arena.read(counts), occurrences(&tokens, counted), "{name}: the last {window} tokens");
-        // The table says what is meant, so that a mistake which both sides share does not pass.
-        let (status, expected_tokens, finish) = expected;
-        assert_eq!((found.status, found.finish), (status, finish), "{name}: status and finish");
-        assert_eq!(found.tokens[..reported], expected_tokens, "{name}: tokens reported");
-        assert_eq!(found.position, state.position + found.count, "{name}: position");
-        let fed = u32::from(status == STATUS_FED);
-        let sampled = found.count - fed;
-        assert_eq!(expected_state.budget, state.budget.wrapping_sub(sampled), "{name}: budget");
-        let goes_on = finish == FINISH_NONE && status != STATUS_NO_OP;
-        assert_eq!(expected_state.live, u32::from(goes_on), "{name}: live");
+    let mut expected_state = state;
+    let candidates: Vec<&[Candidate]> = candidates.iter().map(Vec::as_slice).collect();
+    let mut expected_report = reference::advance(&mut expected_state, &mut tokens, end_tokens, cancelled, &candidates);
+    let reported = expected_report.count as usize;
+    expected_report.tokens[reported..].copy_from_slice(&untouched.tokens[reported..]);
+    let [found] = arena.read(report)[..] else { unreachable!("one report") };
+    assert_eq!(found, expected_report, "{name}: report");
+    assert_eq!(found.logit.to_bits(), expected_report.logit.to_bits(), "{name}: logit");
+    let [after] = arena.read(state_on_device)[..] else { unreachable!("one state") };
+    assert_eq!(after, expected_state, "{name}: state");
+    assert_eq!(arena.read(tokens_on_device), tokens, "{name}: tokens");
+    // A prompt is counted before its steps.
+    let counted = if expected.0 == STATUS_SAMPLED { found.position } else { lane.position };
+    assert_eq!(arena.read(counts), occurrences(&tokens, counted), "{name}: the last {window} tokens");
+    // The table says what is meant, so that a mistake which both sides share does not pass.
+    let (status, expected_tokens, finish) = expected;
+    assert_eq!((found.status, found.finish), (status, finish), "{name}: status and finish");
+    assert_eq!(found.tokens[..reported], expected_tokens, "{name}: tokens reported");
+    assert_eq!(found.position, lane.position + found.fed + found.count, "{name}: position");
+    assert_eq!(found.fed > 0, status == STATUS_FED, "{name}: rows of the prompt");
+    assert_eq!(after.lane.budget, lane.budget.wrapping_sub(found.count), "{name}: budget");
+    let goes_on = finish == FINISH_NONE && status != STATUS_NO_OP;
+    assert_eq!(after.row_count > 0, goes_on, "{name}: whether it goes on");
+    let last = tokens[after.lane.position as usize];
+    if status != STATUS_NO_OP {
+        assert_eq!(after.lane.token, last, "{name}: the last token");
     }
+    for (row, place) in after.rows[..after.row_count as usize].iter().zip(after.lane.position..) {
+        assert_eq!((row.position, row.token), (place, tokens[place as usize]), "{name}: rows of the next step");
+    }
+    after
 }
 
 #[test]
 fn the_table() {
-    check(cases());
+    for (index, case) in cases().into_iter().enumerate() {
+        check(index, case);
+    }
 }
 
 #[test]
 fn drafts_are_accepted_as_far_as_they_are_right() {
-    check(batches());
+    for (index, case) in drafted().into_iter().enumerate() {
+        check(index, case);
+    }
+}
+
+#[test]
+fn a_prompt_is_fed_by_as_many_rows_as_there_are() {
+    for (index, (case, position, rows)) in fed().into_iter().enumerate() {
+        let name = case.name;
+        let after = check(index, case);
+        assert_eq!((after.lane.position, after.row_count), (position, rows), "{name}");
+    }
 }
 
 /// Three steps in one recording: one feeds, one samples the last of the budget, one finds the sequence stopped.
@@ -364,12 +387,13 @@ fn drafts_are_accepted_as_far_as_they_are_right() {
 fn steps_hand_the_state_on() {
     let mut arena = Arena::new();
     let target = arena.gpu.target();
-    let state = StepState { position: 3, prompt_length: 5, budget: 1, ..SAMPLING };
-    let mut tokens = tokens_before(&state, &[]);
+    let lane = Lane { position: 3, prompt_length: 5, budget: 1, ..SAMPLING };
+    let mut tokens = tokens_before(&lane, &[]);
+    let state = StepState::from(lane);
     let (state_on_device, tokens_on_device) = (arena.in_out(&[state]), arena.in_out(&tokens));
     let end_tokens = arena.input::<u32>(&[]).address;
     let cancelled = arena.input(&[OTHER]).address;
-    let candidates = arena.input(FEW).address;
+    let candidates = arena.input(FEW).row();
     let mut step = |candidate_count| -> (_, Array<StepReport>) {
         let report = arena.in_out(&[StepReport::default()]);
         let op = Advance {
@@ -381,7 +405,7 @@ fn steps_hand_the_state_on() {
             candidates,
             candidate_count,
             window: None,
-            batch: Batch::ONE,
+            shape: StepShape::ONE,
         };
         (op.dispatch(&target), report)
     };
@@ -395,6 +419,7 @@ fn steps_hand_the_state_on() {
     }
     assert_eq!(arena.read(state_on_device), [expected_state]);
     assert_eq!(arena.read(tokens_on_device), tokens);
-    assert_eq!((expected_state.live, expected_state.position, expected_state.token), (0, 5, BEST.id));
+    let StepState { row_count, lane, .. } = expected_state;
+    assert_eq!((row_count, lane.position, lane.token), (0, 5, BEST.id));
     assert_eq!(tokens[5], BEST.id);
 }

@@ -1,13 +1,13 @@
 //! `attention` against its reference: the append to the cache, and the result whatever the splits.
 
 use crate::support::arena::{Array, values};
-use crate::support::batch::{self, Builder, Use, View};
 use crate::support::data::{Random, live};
+use crate::support::rows::{self, Builder, Use, View};
 use crate::support::{Arena, compare, operand, tolerance};
 use half::f16;
-use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{ActFormat, Attention, Batch, CacheFormat, HeadNorm, Heads, MAX_BATCH, Pairing};
+use zinc_kernels::ops::{ActFormat, Attention, CacheFormat, HeadNorm, Heads, Pairing};
 use zinc_kernels::reference::{self, AttentionShape};
+use zinc_kernels::step::{Lane, MOST_ROWS, StepShape};
 use zinc_kernels::{Target, Tuning};
 
 const EPSILON: f32 = 1e-6;
@@ -117,7 +117,7 @@ fn check(case: &Case) {
     let mut random = Random::new(&name);
     let mut arena = Arena::new();
     let target = target(case);
-    let state = arena.state(StepState { position: position as u32, ..live() });
+    let state = arena.state(Lane { position: position as u32, ..live() });
     let q = random.vector(query_heads * head_size, case.size);
     let k = random.vector(kv_heads * head_size, case.size);
     let v = random.vector(kv_heads * head_size, 1.0);
@@ -132,9 +132,9 @@ fn check(case: &Case) {
     let counters = arena.in_out(&vec![0u32; query_heads]);
     let op = Attention {
         state,
-        q: arena.input(&q).address,
-        k: arena.input(&k).address,
-        v: arena.input(&v).address,
+        q: arena.input(&q).row(),
+        k: arena.input(&k).row(),
+        v: arena.input(&v).row(),
         norm: case.norm.then(|| HeadNorm {
             q: arena.input(&q_norm).address,
             k: arena.input(&k_norm).address,
@@ -145,7 +145,7 @@ fn check(case: &Case) {
         value_cache: value_cache.address,
         partials: arena.scratch(&vec![0.0f32; heads.partials() as usize]).address,
         counters: counters.address,
-        y: y.address,
+        y: y.row(),
         rounded: case.out == ActFormat::Q14,
         key_format: case.keys,
         value_format: case.values,
@@ -154,12 +154,12 @@ fn check(case: &Case) {
         pairing: case.pairing,
         next: Some((arena.input(&[1u32; 4_100]).address, 4 * 4_100)),
         context: (position + 1 + BEYOND) as u32,
-        batch: Batch::ONE,
+        shape: StepShape::ONE,
     };
     arena.run(&[op.dispatch(&target)]);
     assert!(arena.read(counters).iter().all(|count| *count == 0), "{name}: the counters are left as they were found");
 
-    // The token's own row, and nothing else of the cache.
+    // The place of the token in the cache, and nothing else of it.
     let angles = &rotation[position * pairs..];
     let prepared = |x: &[f32], weight: &[f32]| {
         let mut heads = x.to_vec();
@@ -281,23 +281,23 @@ fn huge_scores() {
 /// One head of 32 elements that does not rotate, over f32 caches.
 fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values: &[f32], v: &[f32]) -> Vec<f32> {
     let size = 32;
-    let state = arena.state(StepState { position: count - 1, ..live() });
+    let state = arena.state(Lane { position: count - 1, ..live() });
     let heads = Heads { query_heads: 1, kv_heads: 1, head_size: size as u32 };
     let mut values = earlier_values.to_vec();
     values.resize(size * count as usize, f32::NAN);
     let y = arena.output::<f32>(size);
     let op = Attention {
         state,
-        q: arena.input(q).address,
-        k: arena.input(&vec![key; size]).address,
-        v: arena.input(v).address,
+        q: arena.input(q).row(),
+        k: arena.input(&vec![key; size]).row(),
+        v: arena.input(v).row(),
         norm: None,
         rotation: arena.input(&[0.0f32; 4]).address,
         key_cache: arena.in_out(&vec![key; size * count as usize]).address,
         value_cache: arena.in_out(&values).address,
         partials: arena.scratch(&vec![0.0f32; heads.partials() as usize]).address,
         counters: arena.in_out(&[0u32]).address,
-        y: y.address,
+        y: y.row(),
         rounded: false,
         key_format: CacheFormat::F32,
         value_format: CacheFormat::F32,
@@ -306,7 +306,7 @@ fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values
         pairing: Pairing::Halves,
         next: None,
         context: count,
-        batch: Batch::ONE,
+        shape: StepShape::ONE,
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
     arena.read(y)
@@ -333,18 +333,17 @@ fn not_a_number_is_not_hidden() {
     }
 }
 
-/// A token sees what the tokens before it in its step append, wherever these lie in tiles and workgroups.
-fn check_batch(case: &Case) {
-    let positions = case.position + MAX_BATCH as usize;
-    let state_of = |token| StepState { position: case.position as u32 + token, ..live() };
+/// A row sees what the rows before it in its step append, wherever these lie in tiles and workgroups.
+fn check_rows(case: &Case) {
+    let positions = case.position + MOST_ROWS as usize;
+    let lane_of = |row| Lane { position: case.position as u32 + row, ..live() };
     let heads = heads(case);
-    let stride = (heads.partials() as u32 * 4).next_multiple_of(256) + 256;
-    batch::check(&format!("{case:?}"), stride, state_of, |b: &mut Builder| {
+    rows::check(&format!("{case:?}"), lane_of, |b: &mut Builder| {
         let (query_width, width) = (case.query_heads * case.head_size, case.kv_heads * case.head_size);
         let (q, k, v) = (b.vector(Use::Input, query_width), b.vector(Use::Input, width), b.vector(Use::Input, width));
         let y = b.output(operand::stored_bytes(case.out, query_width));
-        let partials = b.activation(Use::Scratch, |_| vec![f32::NAN; heads.partials() as usize]);
-        let counters = b.activation(Use::InOut, |_| vec![0u32; case.query_heads]);
+        let partials = b.arena.scratch(&vec![f32::NAN; b.rows() * heads.partials() as usize]).address;
+        let counters = b.arena.in_out(&vec![0u32; b.rows() * case.query_heads]).address;
         let norm = |b: &mut Builder| b.shared(case.head_size);
         let norm = case.norm.then(|| HeadNorm { q: norm(b), k: norm(b), epsilon: EPSILON });
         let rotation = b.arena.input(rotation(positions, case.rotated / 2).as_flattened()).address;
@@ -364,8 +363,8 @@ fn check_batch(case: &Case) {
                 rotation,
                 key_cache,
                 value_cache,
-                partials: view.own(partials),
-                counters: view.own(counters),
+                partials,
+                counters,
                 y: view.own(y),
                 rounded: case.out == ActFormat::Q14,
                 key_format: case.keys,
@@ -375,7 +374,7 @@ fn check_batch(case: &Case) {
                 pairing: case.pairing,
                 next,
                 context: positions as u32,
-                batch: view.batch,
+                shape: view.shape,
             }
             .dispatch(&target)
         }
@@ -383,16 +382,16 @@ fn check_batch(case: &Case) {
 }
 
 #[test]
-fn batches_around_tiles_and_workgroups() {
+fn rows_around_tiles_and_workgroups() {
     for position in [0, 1, 5, 8, 9, 14, 28, 57, 60, 63, 64, 121, 127, 250, 255, 257, 700] {
         for (splits, warm, heads) in [(1, false, 4), (3, true, 2), (16, true, 4)] {
-            check_batch(&Case { position, splits, warm, heads, ..PLAIN });
+            check_rows(&Case { position, splits, warm, heads, ..PLAIN });
         }
     }
 }
 
 #[test]
-fn batches_of_every_form() {
+fn rows_of_every_form() {
     use CacheFormat::{F16, F32};
     for (keys, values, out, head_size, norm, pairing) in [
         (F32, F32, ActFormat::F32, 64, true, Pairing::Halves),
@@ -401,7 +400,7 @@ fn batches_of_every_form() {
     ] {
         for position in [3, 250] {
             let case = Case { keys, values, out, head_size, rotated: head_size, norm, pairing, position, ..PLAIN };
-            check_batch(&Case { query_heads: 4, kv_heads: 2, ..case });
+            check_rows(&Case { query_heads: 4, kv_heads: 2, ..case });
         }
     }
 }

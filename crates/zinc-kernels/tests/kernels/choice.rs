@@ -2,17 +2,19 @@
 
 use crate::support::data::{Random, live};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, ExpertSelection, GateUp, Input, Matrix, Routing, Weighting};
+use zinc_kernels::ops::{ActFormat, ExpertSelection, GateUp, Input, Matrix, Routing, Weighting};
+use zinc_kernels::step::{Rows, StepShape};
 use zinc_kernels::{Format, Target, reference};
 
 /// A run of outputs: what the experts compute is not looked at here.
 const ROWS: u32 = 16;
 const COLUMNS: u32 = 32;
+const NOWHERE: Rows = Rows::one(0);
 
-fn op(selection: ExpertSelection, state: u64, x: u64, matrix: u64, y: u64) -> GateUp {
+fn op(selection: ExpertSelection, state: u64, x: Rows, matrix: u64, y: Rows) -> GateUp {
     let gate = Matrix { address: matrix, format: Format::F16, rows: ROWS, columns: COLUMNS };
     let (routing, act) = (Routing::Experts(selection), ActFormat::F32);
-    GateUp { state, gate, up: gate, routing, x: Input::Floats(x), act, y, batch: Batch::ONE }
+    GateUp { state, gate, up: gate, routing, x: Input::Floats(x), act, y, shape: StepShape::ONE }
 }
 
 fn check(name: &str, logits: &[f32], used: usize) {
@@ -21,18 +23,18 @@ fn check(name: &str, logits: &[f32], used: usize) {
         let mut arena = Arena::new();
         let (ids, weights) = (arena.output::<u32>(used), arena.output::<f32>(used));
         let selection = ExpertSelection {
-            logits: arena.input(logits).address,
+            logits: arena.input(logits).row(),
             experts: logits.len() as u32,
             used: used as u32,
             weighting,
-            ids: ids.address,
-            weights: weights.address,
+            ids: ids.row(),
+            weights: weights.row(),
         };
         let matrices = vec![0u16; logits.len() * (ROWS * COLUMNS) as usize];
         let y = arena.output::<f32>(used * ROWS as usize);
-        let (state, x) = (arena.state(live()), arena.input(&[0.0f32; COLUMNS as usize]).address);
+        let (state, x) = (arena.state(live()), arena.input(&[0.0f32; COLUMNS as usize]).row());
         let matrices = arena.input(&matrices).address;
-        arena.run(&[op(selection, state, x, matrices, y.address).dispatch(&arena.gpu.target())]);
+        arena.run(&[op(selection, state, x, matrices, y.row()).dispatch(&arena.gpu.target())]);
 
         let expected = reference::select_experts(logits, used, weighting);
         let (expected_ids, expected_weights): (Vec<u32>, Vec<f32>) = expected.into_iter().unzip();
@@ -109,7 +111,13 @@ fn logits_that_are_not_finite() {
 #[test]
 #[should_panic(expected = "choosing 5 of 4 experts")]
 fn more_experts_than_there_are_is_refused() {
-    let selection =
-        ExpertSelection { logits: 0, experts: 4, used: 5, weighting: Weighting::SoftmaxOfAll, ids: 0, weights: 0 };
-    let _ = op(selection, 0, 0, 0, 0).dispatch(&Target::new(32));
+    let selection = ExpertSelection {
+        logits: NOWHERE,
+        experts: 4,
+        used: 5,
+        weighting: Weighting::SoftmaxOfAll,
+        ids: NOWHERE,
+        weights: NOWHERE,
+    };
+    let _ = op(selection, 0, NOWHERE, 0, NOWHERE).dispatch(&Target::new(32));
 }

@@ -4,16 +4,16 @@ use crate::support::Gpu;
 use crate::support::chain::{Case, tables};
 use crate::support::data::{Random, live};
 use zinc_kernels::generated::candidates::NO_ID;
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::reference::{Candidate, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings};
+use zinc_kernels::step::Lane;
 use zinc_kernels::{Target, Tuning};
 
 /// Vocabularies of one share and of several, whole and not.
 const VOCABULARIES: [usize; 6] = [1, 2, 31, 1_031, 2_049, 8_192];
 
-fn drawing(temperature: f32, seed: u32) -> StepState {
-    StepState { inverse_temperature: 1.0 / temperature, seed_low: seed, seed_high: 77, ..live() }
+fn drawing(temperature: f32, seed: u32) -> Lane {
+    Lane { inverse_temperature: 1.0 / temperature, seed_low: seed, seed_high: 77, ..live() }
 }
 
 /// Every sampler alone, at its edges, and together.
@@ -64,7 +64,7 @@ fn check(name: &str, logits: &[f32]) -> Vec<Candidate> {
     let mut chosen = Vec::new();
     for (samplers, settings) in settings() {
         let tables = tables(&settings, logits.len(), &Breakers::default());
-        for (index, state) in [live(), drawing(0.8, 3)].into_iter().enumerate() {
+        for (index, lane) in [live(), drawing(0.8, 3)].into_iter().enumerate() {
             let last = logits.len() as u32 - 1;
             let case = Case {
                 logits,
@@ -72,9 +72,9 @@ fn check(name: &str, logits: &[f32]) -> Vec<Candidate> {
                 drafts: 0,
                 tables: &tables,
                 limits: StepLimits::default(),
-                state,
+                lane,
             };
-            chosen.extend(case.check(&format!("{name}, {samplers}, state {index}")));
+            chosen.extend(case.check(&format!("{name}, {samplers}, lane {index}")));
         }
     }
     chosen
@@ -139,8 +139,8 @@ fn a_large_vocabulary() {
     for (samplers, settings) in settings() {
         let tables = tables(&settings, vocabulary, &Breakers::default());
         let tokens = [3, 9, 3, 9, 3];
-        let (limits, state) = (StepLimits::default(), drawing(0.8, 11));
-        Case { logits: &logits, tokens: &tokens, drafts: 0, tables: &tables, limits, state }.check(samplers);
+        let (limits, lane) = (StepLimits::default(), drawing(0.8, 11));
+        Case { logits: &logits, tokens: &tokens, drafts: 0, tables: &tables, limits, lane }.check(samplers);
     }
 }
 
@@ -154,8 +154,8 @@ fn any_launch_shape() {
         for (samplers, settings) in settings() {
             let logits = Random::new(samplers).vector(5_000, 4.0);
             let tables = tables(&settings, logits.len(), &Breakers::default());
-            let (limits, state) = (StepLimits::default(), drawing(1.2, 6));
-            let case = Case { logits: &logits, tokens: &[1, 2, 1, 2, 1], drafts: 2, tables: &tables, limits, state };
+            let (limits, lane) = (StepLimits::default(), drawing(1.2, 6));
+            let case = Case { logits: &logits, tokens: &[1, 2, 1, 2, 1], drafts: 2, tables: &tables, limits, lane };
             case.check_on(&format!("{samplers}, {max_workgroup} threads, {candidates_at_a_time} at a time"), &target);
         }
     }

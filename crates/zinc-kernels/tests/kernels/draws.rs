@@ -2,9 +2,9 @@
 
 use crate::support::data::live;
 use crate::support::distribution::{chi_square, softmax};
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::reference::{StepLimits, draw};
 use zinc_kernels::sampler::{Breakers, SamplerSettings};
+use zinc_kernels::step::Lane;
 
 const DRAWS: u32 = 40_000;
 
@@ -75,8 +75,8 @@ fn draws_follow_what_is_left() {
         let probabilities = softmax(&left, temperature);
         let mut counts = [0; LOGITS.len()];
         for position in 0..DRAWS {
-            let state = StepState { inverse_temperature: 1.0 / temperature, seed_low: 0x5eed, position, ..live() };
-            counts[draw(&LOGITS, &HISTORY, StepLimits::default(), &tables, &state).id as usize] += 1;
+            let lane = Lane { inverse_temperature: 1.0 / temperature, seed_low: 0x5eed, position, ..live() };
+            counts[draw(&LOGITS, &HISTORY, StepLimits::default(), &tables, &lane).id as usize] += 1;
         }
         let found = chi_square(&counts, &probabilities);
         assert!(found < bound, "{name}: {found} with counts {counts:?}");
@@ -94,8 +94,8 @@ fn xtc_draws_a_mixture() {
         softmax(&LOGITS, 1.0).iter().zip(softmax(&without, 1.0)).map(|(all, some)| (all + some) / 2.0).collect();
     let mut counts = [0; LOGITS.len()];
     for position in 0..DRAWS {
-        let state = StepState { inverse_temperature: 1.0, seed_low: 99, position, ..live() };
-        counts[draw(&LOGITS, &HISTORY, StepLimits::default(), &tables, &state).id as usize] += 1;
+        let lane = Lane { inverse_temperature: 1.0, seed_low: 99, position, ..live() };
+        counts[draw(&LOGITS, &HISTORY, StepLimits::default(), &tables, &lane).id as usize] += 1;
     }
     let found = chi_square(&counts, &probabilities);
     assert!(found < 26.12, "{found} with counts {counts:?}");

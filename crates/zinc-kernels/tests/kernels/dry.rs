@@ -108,7 +108,7 @@ fn published_cases() {
             drafts: 0,
             tables: &tables,
             limits: StepLimits::default(),
-            state: live(),
+            lane: live(),
         };
         case.check(name);
         let Stages { lists, .. } = case.on_the_host(0);
@@ -166,7 +166,7 @@ fn random_histories() {
                             drafts,
                             tables: &tables,
                             limits: StepLimits::default(),
-                            state: live(),
+                            lane: live(),
                         };
                         case.check(&format!("{name}, {drafts} drafts, {settings:?}"));
                     }

@@ -1,11 +1,12 @@
 //! `expert_down` against its reference.
 
-use crate::support::batch::{self, Builder, Use, View};
 use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights, widths};
 use crate::support::operand::Source;
+use crate::support::rows::{self, Builder, Use, View};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, ExpertDown, Input, Matrix};
+use zinc_kernels::ops::{ActFormat, ExpertDown, Input, Matrix};
 use zinc_kernels::reference::{self, Q14};
+use zinc_kernels::step::StepShape;
 use zinc_kernels::{Format, Target, Tuning};
 
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +43,14 @@ fn run(
     let op = ExpertDown {
         state: arena.state(live()),
         down,
-        ids: arena.input(ids).address,
-        weights: arena.input(shares).address,
+        ids: arena.input(ids).row(),
+        weights: arena.input(shares).row(),
         h,
         act,
         experts: experts as u32,
-        y: y.address,
+        y: y.row(),
         slots: ids.len() as u32,
-        batch: Batch::ONE,
+        shape: StepShape::ONE,
     };
     arena.run(&[op.dispatch(target)]);
     arena.read(y)
@@ -69,7 +70,7 @@ fn check(case: &Case) {
     };
 
     let mut arena = Arena::new();
-    let input = Input::Floats(arena.input(&h).address);
+    let input = Input::Floats(arena.input(&h).row());
     let target = arena.gpu.target();
     let found = run(arena, case, &bytes, &shares, (ActFormat::F32, input), &residual, &target);
 
@@ -138,18 +139,17 @@ fn every_tuning() {
     }
 }
 
-/// Each token has chosen experts of its own.
+/// Each row has chosen experts of its own.
 #[test]
-fn batches() {
+fn rows_of_a_step() {
     let (experts, slots) = (6, 3);
     for act in [ActFormat::Q14, ActFormat::F32] {
-        batch::check(
+        rows::check(
             &format!("{act:?}"),
-            4_096,
             |_| live(),
             |b: &mut Builder| {
                 let down = b.matrix(Format::Q6K, experts, 37, 256);
-                let ids = b.activation(Use::Input, |random| (0..slots).map(|_| random.below(experts) as u32).collect());
+                let ids = b.operand(Use::Input, |random| (0..slots).map(|_| random.below(experts) as u32).collect());
                 let weights = b.vector(Use::Input, slots);
                 let h = b.vector(Use::Input, slots * 256);
                 let y = b.vector(Use::InOut, 37);
@@ -165,7 +165,7 @@ fn batches() {
                         act,
                         y: v.own(y),
                         slots: slots as u32,
-                        batch: v.batch,
+                        shape: v.shape,
                     }
                     .dispatch(&target)
                 }
@@ -185,10 +185,8 @@ fn check_rounded(case: &Case, source: Source, sizes: f32, target: &Target) {
     let mut arena = Arena::new();
     let rounded: Vec<Q14> = h.chunks(columns).map(Q14::new).collect();
     let h = match source {
-        Source::Rounded => {
-            Input::Rounded(arena.input(&rounded.iter().flat_map(Q14::bytes).collect::<Vec<u8>>()).address)
-        }
-        _ => Input::Floats(arena.input(&h).address),
+        Source::Rounded => Input::Rounded(arena.input(&rounded.iter().flat_map(Q14::bytes).collect::<Vec<u8>>()).row()),
+        _ => Input::Floats(arena.input(&h).row()),
     };
     let found = run(arena, case, &bytes, &shares, (ActFormat::Q14, h), &residual, target);
 

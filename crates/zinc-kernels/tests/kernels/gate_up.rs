@@ -1,11 +1,12 @@
 //! `gate_up` against its reference: dense and with experts, in every format and form of activations.
 
-use crate::support::batch::{self, Builder, Use, View};
 use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights, widths};
 use crate::support::operand::{self, Operand, Source};
+use crate::support::rows::{self, Builder, Use, View};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, ExpertSelection, GateUp, Input, Matrix, Norm, Routing, Weighting};
+use zinc_kernels::ops::{ActFormat, ExpertSelection, GateUp, Input, Matrix, Norm, Routing, Weighting};
 use zinc_kernels::reference;
+use zinc_kernels::step::{Rows, StepShape};
 use zinc_kernels::{Format, Target, Tuning};
 
 #[derive(Clone, Copy, Debug)]
@@ -70,18 +71,18 @@ fn check_forms(case: &Case, act: ActFormat, source: Source, target: &Target) {
         routing: match case.ids {
             [] => Routing::Dense,
             ids => Routing::Experts(ExpertSelection {
-                logits: arena.input(&logits_that_choose(ids, experts)).address,
+                logits: arena.input(&logits_that_choose(ids, experts)).row(),
                 experts: experts as u32,
                 used: slots as u32,
                 weighting: Weighting::SoftmaxOfChosen,
-                ids: arena.output::<u32>(slots).address,
-                weights: arena.output::<f32>(slots).address,
+                ids: arena.output::<u32>(slots).row(),
+                weights: arena.output::<f32>(slots).row(),
             }),
         },
         x: operand.input,
         act,
-        y: y.address,
-        batch: Batch::ONE,
+        y: y.row(),
+        shape: StepShape::ONE,
     };
     arena.run(&[op.dispatch(target)]);
     for (slot, found) in arena.read(y).chunks(rows).enumerate() {
@@ -157,21 +158,20 @@ fn every_tuning() {
     }
 }
 
-/// Each token chooses experts of its own.
+/// Each row chooses experts of its own.
 #[test]
-fn batches() {
+fn rows_of_a_step() {
     let (experts, used) = (6, 3);
     for (act, dense) in [(ActFormat::Q14, false), (ActFormat::F32, false), (ActFormat::Q14, true)] {
         let name = format!("{act:?}, dense: {dense}");
-        batch::check(
+        rows::check(
             &name,
-            4_096,
             |_| live(),
             |b: &mut Builder| {
                 let (slots, matrices) = if dense { (1, 1) } else { (used, experts) };
                 let gate = b.matrix(Format::Q4K, matrices, 48, 512);
                 let up = b.matrix(Format::Q6K, matrices, 48, 512);
-                let x = b.operand(if dense { ActFormat::F32 } else { act }, 512);
+                let x = b.activations(if dense { ActFormat::F32 } else { act }, 512);
                 let norm = Norm { weight: b.shared(512), epsilon: operand::EPSILON };
                 let y = b.output(slots * 48 * 4);
                 let selection = (!dense).then(|| ExpertSelection {
@@ -194,7 +194,7 @@ fn batches() {
                         (false, ActFormat::F32) => Input::Floats(v.own(x)),
                         (false, ActFormat::Q14) => Input::Rounded(v.own(x)),
                     };
-                    GateUp { state: v.state, gate, up, routing, x, act, y: v.own(y), batch: v.batch }.dispatch(&target)
+                    GateUp { state: v.state, gate, up, routing, x, act, y: v.own(y), shape: v.shape }.dispatch(&target)
                 }
             },
         );
@@ -203,8 +203,8 @@ fn batches() {
 
 fn refused(gate: Matrix, up: Matrix) {
     let act = ActFormat::F32;
-    let (routing, batch) = (Routing::Dense, Batch::ONE);
-    let op = GateUp { state: 0, gate, up, routing, x: Input::Floats(0), act, y: 0, batch };
+    let (routing, nowhere) = (Routing::Dense, Rows::one(0));
+    let op = GateUp { state: 0, gate, up, routing, x: Input::Floats(nowhere), act, y: nowhere, shape: StepShape::ONE };
     let _ = op.dispatch(&Target::new(32));
 }
 
@@ -267,17 +267,17 @@ fn large_gates(
         gate: gate_matrix,
         up: up_matrix,
         routing: Routing::Experts(ExpertSelection {
-            logits: arena.input(&logits_that_choose(ids, experts)).address,
+            logits: arena.input(&logits_that_choose(ids, experts)).row(),
             experts: experts as u32,
             used: ids.len() as u32,
             weighting: Weighting::SoftmaxOfChosen,
-            ids: arena.output::<u32>(ids.len()).address,
-            weights: arena.output::<f32>(ids.len()).address,
+            ids: arena.output::<u32>(ids.len()).row(),
+            weights: arena.output::<f32>(ids.len()).row(),
         }),
         x: x.input,
         act,
-        y: y.address,
-        batch: Batch::ONE,
+        y: y.row(),
+        shape: StepShape::ONE,
     };
     arena.run(&[op.dispatch(target)]);
     let x = x.rounded.expect("the vector is not normalised");

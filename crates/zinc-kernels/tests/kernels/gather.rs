@@ -1,11 +1,11 @@
 //! `gather` decodes rows bit for bit as the host does.
 
-use crate::support::batch::{self, Builder, View};
 use crate::support::data::{Random, Scales, decoded, device_rows, golden, live, weights};
+use crate::support::rows::{self, Builder, View};
 use crate::support::{Arena, compare};
 use zinc_kernels::Format;
-use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{Batch, Gather, MAX_BATCH, Matrix};
+use zinc_kernels::ops::{Gather, Matrix};
+use zinc_kernels::step::{Lane, StepShape};
 
 /// Gathers each of `tokens` from a table of `rows` rows.
 fn check(case: &str, format: Format, columns: usize, table: &[u8], tokens: &[usize]) {
@@ -16,9 +16,9 @@ fn check(case: &str, format: Format, columns: usize, table: &[u8], tokens: &[usi
     let table_on_device = Matrix { address, format, rows: rows as u32, columns: columns as u32 };
     let (mut outputs, mut dispatches) = (Vec::new(), Vec::new());
     for &token in tokens {
-        let state = arena.state(StepState { token: token as u32, ..live() });
+        let state = arena.state(Lane { token: token as u32, ..live() });
         let y = arena.output::<f32>(columns);
-        let gather = Gather { state, table: table_on_device, tokens: 0, y: y.address, batch: Batch::ONE };
+        let gather = Gather { state, table: table_on_device, y: y.row(), shape: StepShape::ONE };
         dispatches.push(gather.dispatch(&arena.gpu.target()));
         outputs.push(y);
     }
@@ -72,20 +72,15 @@ fn edges_of_f32() {
     check("edges", Format::F32, 32, bytemuck::cast_slice(&values), &[0]);
 }
 
-/// Drafts are read from the array of tokens, behind the position; the first token is the state's.
+/// Each row has a token of its own.
 #[test]
-fn batches() {
-    const POSITION: u32 = 40;
-    let token = |index: u32| (index * 5 + 2) % 13;
-    let state_of = |index| StepState { token: token(index), position: POSITION + index, ..live() };
+fn rows_of_a_step() {
+    let lane_of = |row| Lane { token: (row * 5 + 2) % 13, position: 40 + row, ..live() };
     for format in [Format::Q4K, Format::F16] {
-        batch::check(&format.to_string(), 4_096, state_of, |b: &mut Builder| {
+        rows::check(&format.to_string(), lane_of, |b: &mut Builder| {
             let (table, y) = (b.matrix(format, 1, 13, 768), b.output(768 * 4));
-            let mut tokens = vec![u32::MAX; POSITION as usize + 1];
-            tokens.extend((1..MAX_BATCH).map(token));
-            let tokens = b.arena.input(&tokens).address;
             let target = b.arena.gpu.target();
-            move |v: &View| Gather { state: v.state, table, tokens, y: v.own(y), batch: v.batch }.dispatch(&target)
+            move |v: &View| Gather { state: v.state, table, y: v.own(y), shape: v.shape }.dispatch(&target)
         });
     }
 }

@@ -4,8 +4,9 @@ use crate::support::Arena;
 use crate::support::chain::read_lists;
 use crate::support::data::{Random, live};
 use zinc_kernels::Target;
-use zinc_kernels::ops::{Batch, LogprobBuffers, LogprobShares, items_bytes, masses_bytes, shares_bytes};
+use zinc_kernels::ops::{LogprobBuffers, LogprobShares, items_bytes, masses_bytes, shares_bytes};
 use zinc_kernels::reference;
+use zinc_kernels::step::StepShape;
 
 #[track_caller]
 fn check(name: &str, logits: &[f32], target: &Target) {
@@ -16,10 +17,10 @@ fn check(name: &str, logits: &[f32], target: &Target) {
     let masses = arena.output::<u64>(masses_bytes(vocabulary) as usize / 8);
     let op = LogprobShares {
         state: arena.state(live()),
-        logits: arena.input(logits).address,
-        buffers: LogprobBuffers { items: items.address, shares: shares.address, masses: masses.address },
+        logits: arena.input(logits).row(),
+        buffers: LogprobBuffers { items: items.row(), shares: shares.row(), masses: masses.row() },
         vocabulary,
-        batch: Batch::ONE,
+        shape: StepShape::ONE,
     };
     arena.run(&[op.dispatch(target)]);
     let (mut lists, expected) = reference::logprob_shares(logits);

@@ -3,42 +3,45 @@
 use crate::support::Arena;
 use crate::support::data::{Random, live};
 use zinc_kernels::generated::logprob_report::LogprobReport;
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::{
-    Batch, LogprobBuffers, LogprobShares, Logprobs, items_bytes, masses_bytes, share_count, shares_bytes,
+    LogprobBuffers, LogprobShares, Logprobs, items_bytes, masses_bytes, share_count, shares_bytes,
 };
 use zinc_kernels::reference;
+use zinc_kernels::step::{Rows, StepShape, StepState};
 
 const VOCABULARIES: [usize; 7] = [1, 19, 20, 21, 1_031, 8_192, 151_936];
 
-/// Compares the report of each token of a step with the reference; returns them.
+/// Compares the report of each row of a step, whose logits are given, with the reference; returns them.
 #[track_caller]
-fn check(name: &str, tokens: &[&[f32]]) -> Vec<LogprobReport> {
-    let vocabulary = tokens[0].len() as u32;
+fn check(name: &str, rows: &[&[f32]]) -> Vec<LogprobReport> {
+    let vocabulary = rows[0].len() as u32;
     let mut arena = Arena::new();
     let target = arena.gpu.target();
     let stride = (items_bytes(vocabulary) + 64) as usize;
-    let mut logits = vec![f32::NAN; tokens.len() * stride / 4];
-    for (copy, token) in logits.chunks_mut(stride / 4).zip(tokens) {
-        copy[..token.len()].copy_from_slice(token);
+    let mut logits = vec![f32::NAN; rows.len() * stride / 4];
+    for (row, own) in logits.chunks_mut(stride / 4).zip(rows) {
+        row[..own.len()].copy_from_slice(own);
     }
-    let words = (tokens.len() - 1) * stride / 4;
-    let mut scratch = |bytes: u64| arena.scratch(&vec![0x7fa5_7fa5u32; words + bytes as usize / 4]).address;
+    let words = (rows.len() - 1) * stride / 4;
+    let mut scratch = |bytes: u64| Rows {
+        address: arena.scratch(&vec![0x7fa5_7fa5u32; words + bytes as usize / 4]).address,
+        stride: stride as u32,
+    };
     let buffers = LogprobBuffers {
         items: scratch(items_bytes(vocabulary)),
         shares: scratch(shares_bytes(vocabulary)),
         masses: scratch(masses_bytes(vocabulary)),
     };
-    let state = arena.state(StepState { live: tokens.len() as u32, ..live() });
-    let logits = arena.input(&logits).address;
-    let reports = arena.in_out(&vec![LogprobReport::default(); tokens.len()]);
-    let batch = Batch { tokens: tokens.len() as u32, stride: stride as u32 };
+    let state = arena.state(StepState::new(live(), &vec![0; rows.len()]));
+    let logits = Rows { address: arena.input(&logits).address, stride: stride as u32 };
+    let reports = arena.in_out(&vec![LogprobReport::default(); rows.len()]);
+    let shape = StepShape::of(rows.len() as u32);
     arena.run(&[
-        LogprobShares { state, logits, buffers, vocabulary, batch }.dispatch(&target),
-        Logprobs { state, buffers, report: reports.address, vocabulary, batch }.dispatch(&target),
+        LogprobShares { state, logits, buffers, vocabulary, shape }.dispatch(&target),
+        Logprobs { state, buffers, report: reports.address, vocabulary, shape }.dispatch(&target),
     ]);
     let found = arena.read(reports);
-    for (found, logits) in found.iter().zip(tokens) {
+    for (found, logits) in found.iter().zip(rows) {
         let (lists, masses) = reference::logprob_shares(logits);
         let expected = reference::logprobs(&lists, &masses);
         assert_eq!(*found, expected, "{name}");
@@ -92,7 +95,7 @@ fn logits_that_are_not_finite() {
         check("nothing but NaN", &[&vec![f32::NAN; vocabulary]]);
         let mut only = vec![f32::NEG_INFINITY; vocabulary];
         only[vocabulary - 1] = -7.0;
-        let [report] = check("one allowed", &[&only])[..] else { unreachable!("one token") };
+        let [report] = check("one allowed", &[&only])[..] else { unreachable!("one row") };
         assert_eq!(report.top().collect::<Vec<_>>(), [(vocabulary as u32 - 1, 0.0)]);
     }
 }
@@ -107,11 +110,11 @@ fn shares_far_apart() {
 }
 
 #[test]
-fn each_token_of_a_step_has_its_own() {
-    let mut random = Random::new("batch");
+fn each_row_of_a_step_has_its_own() {
+    let mut random = Random::new("rows");
     for vocabulary in [33, 2_500] {
-        let tokens: Vec<Vec<f32>> = (0..4).map(|_| random.vector(vocabulary, 5.0)).collect();
-        check("batch", &tokens.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let rows: Vec<Vec<f32>> = (0..4).map(|_| random.vector(vocabulary, 5.0)).collect();
+        check("rows", &rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
     }
 }
 

@@ -5,33 +5,35 @@ use std::ops::RangeInclusive;
 use crate::support::Arena;
 use crate::support::data::{Random, live};
 use zinc_kernels::Target;
-use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{Lookup, MAX_BATCH};
+use zinc_kernels::ops::Lookup;
 use zinc_kernels::reference;
+use zinc_kernels::step::{Lane, MOST_ROWS, StepState};
 
 /// What stands behind the position before the launch, and behind the drafts after it.
 const NOTHING: u32 = 9_999;
 
-/// A state at the last of `said`.
-fn at(said: &[u32]) -> StepState {
-    StepState { position: said.len() as u32 - 1, token: said[said.len() - 1], ..live() }
+/// A lane at the last of `said`.
+fn at(said: &[u32]) -> Lane {
+    Lane { position: said.len() as u32 - 1, token: said[said.len() - 1], ..live() }
 }
 
 /// Runs the kernel over a sequence; gives the drafts.
 #[track_caller]
-fn check(name: &str, said: &[u32], state: StepState, ngrams: RangeInclusive<u32>, drafts: u32) -> Vec<u32> {
+fn check(name: &str, said: &[u32], state: impl Into<StepState>, ngrams: RangeInclusive<u32>, drafts: u32) -> Vec<u32> {
+    let state: StepState = state.into();
     let mut tokens = said.to_vec();
-    tokens.extend([NOTHING; MAX_BATCH as usize]);
+    tokens.extend([NOTHING; MOST_ROWS as usize]);
     let mut arena = Arena::new();
     let (state_on_device, tokens_on_device) = (arena.in_out(&[state]), arena.in_out(&tokens));
-    let (mut expected, position) = (state, state.position as usize);
+    let mut expected = state;
     reference::lookup(&mut expected, &mut tokens, &ngrams, drafts);
     let op = Lookup { state: state_on_device.address, tokens: tokens_on_device.address, ngrams, drafts };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
     let [found] = arena.read(state_on_device)[..] else { unreachable!("one state") };
     assert_eq!(found, expected, "{name}: state");
     assert_eq!(arena.read(tokens_on_device), tokens, "{name}: tokens");
-    tokens[position + 1..][..expected.live.saturating_sub(1) as usize].to_vec()
+    let rows = &expected.rows[..expected.row_count as usize];
+    rows.iter().skip(1).map(|row| row.token).collect()
 }
 
 #[test]
@@ -51,6 +53,7 @@ fn the_longest_match_wins_and_then_the_latest() {
         ("a match that overlaps the end", vec![4, 4, 4, 4], 1..=2, 7, vec![4]),
         ("a match longer than the sequence is not asked for", vec![3, 3], 1..=100, 7, vec![3]),
         ("what stood there before is the end itself", vec![7, 8], 1..=2, 7, vec![]),
+        ("more drafts than lanes of a narrow subgroup", (0..20).chain(0..3).collect(), 2..=3, 15, (3..18).collect()),
     ];
     for (name, said, ngrams, drafts, expected) in cases {
         assert_eq!(check(name, &said, at(&said), ngrams, drafts), expected, "{name}");
@@ -60,24 +63,24 @@ fn the_longest_match_wins_and_then_the_latest() {
 #[test]
 fn drafts_end_with_the_budget_and_the_context() {
     let said = &[1, 2, 3, 4, 5, 6, 1, 2];
-    let state = at(said);
-    let count = |name, state| check(name, said, state, 2..=3, 7).len();
-    assert_eq!(count("room for all", state), 6);
-    assert_eq!(count("budget", StepState { budget: 4, ..state }), 3);
-    assert_eq!(count("a budget of one", StepState { budget: 1, ..state }), 0);
-    assert_eq!(count("context", StepState { context_length: 11, ..state }), 3);
-    assert_eq!(count("the context's last position", StepState { context_length: 8, ..state }), 0);
-    assert_eq!(count("the last of the prompt", StepState { prompt_length: 8, ..state }), 6);
-    assert_eq!(count("within the prompt", StepState { prompt_length: 9, ..state }), 0);
-    assert_eq!(count("drafts that were left over", StepState { live: 5, ..state }), 6);
-    assert_eq!(count("not live", StepState { live: 0, ..state }), 0);
+    let lane = at(said);
+    let count = |name, state: StepState| check(name, said, state, 2..=3, 7).len();
+    assert_eq!(count("room for all", lane.into()), 6);
+    assert_eq!(count("budget", Lane { budget: 4, ..lane }.into()), 3);
+    assert_eq!(count("a budget of one", Lane { budget: 1, ..lane }.into()), 0);
+    assert_eq!(count("context", Lane { context_length: 11, ..lane }.into()), 3);
+    assert_eq!(count("the context's last position", Lane { context_length: 8, ..lane }.into()), 0);
+    assert_eq!(count("the last of the prompt", Lane { prompt_length: 8, ..lane }.into()), 6);
+    assert_eq!(count("within the prompt", Lane { prompt_length: 9, ..lane }.into()), 0);
+    assert_eq!(count("drafts that were left over", StepState::new(lane, &[2, 9, 9, 9, 9])), 6);
+    assert_eq!(count("ended", StepState::new(lane, &[])), 0);
 }
 
 /// What lies behind the position is not part of the sequence.
 #[test]
 fn the_sequence_ends_at_the_position() {
     let said = &[1, 2, 3, 1, 2, 4, 1, 2, 5, 1, 2];
-    let state = StepState { position: 4, token: 2, ..live() };
+    let state = Lane { position: 4, token: 2, ..live() };
     assert_eq!(check("the middle", said, state, 2..=2, 2), [3, 1]);
 }
 
@@ -90,7 +93,7 @@ fn random_sequences() {
                 let name = format!("{length} tokens of {distinct}, {min} to {max}");
                 let mut random = Random::new(&name);
                 let said: Vec<u32> = (0..length).map(|_| random.below(distinct) as u32).collect();
-                let state = StepState { context_length: length as u32 + 100, ..at(&said) };
+                let state = Lane { context_length: length as u32 + 100, ..at(&said) };
                 check(&name, &said, state, min..=max, 7);
             }
         }
@@ -104,7 +107,7 @@ fn no_tokens_in_common_are_refused() {
 }
 
 #[test]
-#[should_panic(expected = "8 drafts: less than 8 are supported")]
+#[should_panic(expected = "16 drafts: less than 16 are supported")]
 fn too_many_drafts_are_refused() {
-    let _ = Lookup { state: 0, tokens: 0, ngrams: 1..=3, drafts: 8 }.dispatch(&Target::new(32));
+    let _ = Lookup { state: 0, tokens: 0, ngrams: 1..=3, drafts: 16 }.dispatch(&Target::new(32));
 }

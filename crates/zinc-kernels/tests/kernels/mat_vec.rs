@@ -1,11 +1,12 @@
 //! `mat_vec` against its reference: every format and form of activations, odd row counts, one matrix to three.
 
-use crate::support::batch::{self, Builder, Use, View};
 use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights, widths};
 use crate::support::operand::{self, Operand, Source};
+use crate::support::rows::{self, Builder, Use, View};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, Input, MatVec, Matrix, Norm, Product};
+use zinc_kernels::ops::{ActFormat, Input, MatVec, Matrix, Norm, Product};
 use zinc_kernels::reference::{self, Q14};
+use zinc_kernels::step::{Rows, StepShape};
 use zinc_kernels::{Format, Target, Tuning};
 
 /// What becomes of the product.
@@ -17,6 +18,8 @@ enum Kind {
 }
 use Kind::{Accumulate, AddBias, Store};
 use Source::{Floats, Normalised, Rounded};
+
+const NOWHERE: Rows = Rows::one(0);
 
 #[derive(Clone, Debug)]
 struct Case<'a> {
@@ -48,11 +51,11 @@ fn check(case: &Case<'_>, target: &Target) {
         let y = if kind == Accumulate { arena.in_out(&addend) } else { arena.output(rows) };
         let bias = (kind == AddBias).then(|| arena.input(&addend).address);
         let matrix = Matrix { address, format, rows: rows as u32, columns: columns as u32 };
-        products.push(Product { weights: matrix, bias, y: y.address });
+        products.push(Product { weights: matrix, bias, y: y.row() });
         outputs.push((format, bytes, addend, y));
     }
     let accumulate = kind == Accumulate;
-    let op = MatVec { state, products: &products, x: operand.input, act, accumulate, batch: Batch::ONE };
+    let op = MatVec { state, products: &products, x: operand.input, act, accumulate, shape: StepShape::ONE };
     arena.run(&[op.dispatch(target)]);
 
     for (index, (format, bytes, addend, y)) in outputs.iter().enumerate() {
@@ -247,10 +250,10 @@ fn grids_that_wrap() {
 }
 
 #[test]
-fn batches() {
+fn rows_of_a_step() {
     const MATRICES: [(Format, usize); 3] = [(Format::Q4K, 37), (Format::Q6K, 9), (Format::Q4K, 3)];
     let target = Arena::new().gpu.target();
-    // There is room for two tokens in a workgroup.
+    // There is room for two vectors in a workgroup.
     let small = Target { shared_bytes: 9 << 10, ..target };
     let few = Target { tuning: Tuning { product_workgroups: 2, ..target.tuning }, ..target };
     for (act, source, kind, target) in [
@@ -263,17 +266,16 @@ fn batches() {
         (ActFormat::F32, Floats, Accumulate, target),
     ] {
         let name = format!("{act:?}, {source:?}, {kind:?}");
-        batch::check(
+        rows::check(
             &name,
-            2_560,
             |_| live(),
             |b: &mut Builder| {
-                let mut token = 0;
-                let x = b.activation(Use::Input, |random| {
-                    // A token beside others that are not finite is as good as alone.
+                let mut row = 0;
+                let x = b.operand(Use::Input, |random| {
+                    // A row beside others that are not finite is as good as alone.
                     let mut x = random.vector(512, 1.0);
-                    x[token * 40] = [1.0, f32::NAN, 2.0, f32::INFINITY, 3.0, f32::NEG_INFINITY, 4.0, 5.0][token];
-                    token += 1;
+                    x[row * 30] = [1.0, f32::NAN, 2.0, f32::INFINITY, 3.0, f32::NEG_INFINITY, 4.0, 5.0][row % 8];
+                    row += 1;
                     if source == Rounded { Q14::new(&x).bytes() } else { bytemuck::cast_slice(&x).to_vec() }
                 });
                 let norm = Norm { weight: b.shared(512), epsilon: operand::EPSILON };
@@ -290,7 +292,7 @@ fn batches() {
                         Normalised => Input::Normalised(v.own(x), norm),
                         Rounded => Input::Rounded(v.own(x)),
                     };
-                    MatVec { state: v.state, products: &products, x, act, accumulate, batch: v.batch }.dispatch(&target)
+                    MatVec { state: v.state, products: &products, x, act, accumulate, shape: v.shape }.dispatch(&target)
                 }
             },
         );
@@ -299,40 +301,40 @@ fn batches() {
 
 fn refused(format: Format, columns: u32, x: Input, act: ActFormat) {
     let weights = Matrix { address: 0, format, rows: 1, columns };
-    let products = &[Product { weights, bias: None, y: 0 }];
-    let op = MatVec { state: 0, products, x, act, accumulate: false, batch: Batch::ONE };
+    let products = &[Product { weights, bias: None, y: NOWHERE }];
+    let op = MatVec { state: 0, products, x, act, accumulate: false, shape: StepShape::ONE };
     let _ = op.dispatch(&Target::new(32));
 }
 
 #[test]
 #[should_panic(expected = "a row of 48 elements is not a whole number of units of 32")]
 fn a_row_of_no_whole_units_is_refused() {
-    refused(Format::F16, 48, Input::Floats(0), ActFormat::F32);
+    refused(Format::F16, 48, Input::Floats(NOWHERE), ActFormat::F32);
 }
 
 #[test]
 #[should_panic(expected = "weights in F16 meet f32 activations, not rounded ones")]
 fn float_weights_with_rounded_activations_are_refused() {
-    refused(Format::F16, 64, Input::Floats(0), ActFormat::Q14);
+    refused(Format::F16, 64, Input::Floats(NOWHERE), ActFormat::Q14);
 }
 
 #[test]
 #[should_panic(expected = "products with f32 activations take f32")]
 fn a_rounded_vector_for_products_of_floats_is_refused() {
-    refused(Format::F16, 64, Input::Rounded(0), ActFormat::F32);
+    refused(Format::F16, 64, Input::Rounded(NOWHERE), ActFormat::F32);
 }
 
 #[test]
 #[should_panic(expected = "a workgroup keeps 16384 activations")]
 fn a_vector_that_a_workgroup_cannot_keep_is_refused() {
-    refused(Format::Q8_0, 16_384, Input::Floats(0), ActFormat::Q14);
+    refused(Format::Q8_0, 16_384, Input::Floats(NOWHERE), ActFormat::Q14);
 }
 
 #[test]
-#[should_panic(expected = "a step of 9 tokens: 1 to 8 are supported")]
-fn too_many_tokens_are_refused() {
+#[should_panic(expected = "the operands of 8 rows are 24 bytes apart: a multiple of 16 is supported")]
+fn operands_that_are_not_aligned_are_refused() {
     let weights = Matrix { address: 0, format: Format::F16, rows: 1, columns: 64 };
-    let products = &[Product { weights, bias: None, y: 0 }];
-    let (x, act, batch) = (Input::Floats(0), ActFormat::F32, Batch { tokens: 9, stride: 256 });
-    let _ = MatVec { state: 0, products, x, act, accumulate: false, batch }.dispatch(&Target::new(32));
+    let products = &[Product { weights, bias: None, y: Rows { address: 0, stride: 24 } }];
+    let (x, act, shape) = (Input::Floats(NOWHERE), ActFormat::F32, StepShape::of(8));
+    let _ = MatVec { state: 0, products, x, act, accumulate: false, shape }.dispatch(&Target::new(32));
 }

@@ -1,10 +1,11 @@
-//! A step whose live flag is cleared changes nothing, whichever kernel runs: the steps queued behind a sequence's end rely on it.
+//! A step that lists no rows changes nothing, whichever kernel runs: the steps queued behind a sequence's end rely on it.
 
 use std::collections::BTreeSet;
 
 use crate::support::launches::every_kernel;
 use zinc_kernels::generated::KERNELS;
-use zinc_kernels::generated::state::{STATUS_NO_OP, StepReport};
+use zinc_kernels::generated::lane::STATUS_NO_OP;
+use zinc_kernels::step::StepReport;
 
 #[test]
 fn every_kernel_is_covered() {
@@ -31,9 +32,9 @@ fn nothing_is_written() {
     }
 }
 
-/// That nothing was written above is the flag's doing: with it, every launch writes all of its outputs.
+/// That nothing was written above is the table's doing: with a row in it, every launch writes all of its outputs.
 #[test]
-fn with_the_flag_something_is() {
+fn with_a_row_something_is() {
     for launch in every_kernel(1) {
         let before = launch.arena.outputs();
         launch.arena.run(std::slice::from_ref(&launch.dispatch));

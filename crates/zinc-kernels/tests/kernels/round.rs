@@ -1,10 +1,13 @@
 //! `round` against its reference.
 
-use crate::support::batch::{self, Builder, Use, View};
-use crate::support::data::{Random, live};
-use crate::support::{Arena, operand};
-use zinc_kernels::ops::{ActFormat, Batch, Round};
+use crate::support::arena::Array;
+use crate::support::data::{Random, device_rows, live};
+use crate::support::rows::{self, Builder, Use, View};
+use crate::support::{Arena, compare, operand};
+use zinc_kernels::ops::{ActFormat, Input, MatVec, Matrix, Norm, Product, Round};
 use zinc_kernels::reference::Q14;
+use zinc_kernels::step::{Rows, StepShape};
+use zinc_kernels::{Format, Target};
 
 /// Vectors of every size of number, with groups that are not finite, zero or next to it.
 #[test]
@@ -25,11 +28,11 @@ fn integers_and_scales_have_the_bits_of_the_reference() {
         let y = arena.output::<u8>(vectors * bytes);
         let op = Round {
             state: arena.state(live()),
-            x: arena.input(&x).address,
-            y: y.address,
+            x: Input::Floats(arena.input(&x).row()),
+            y: y.row(),
             vectors: vectors as u32,
             columns: columns as u32,
-            batch: Batch::ONE,
+            shape: StepShape::ONE,
         };
         arena.run(&[op.dispatch(&arena.gpu.target())]);
         for (vector, (found, x)) in arena.read(y).chunks(bytes).zip(x.chunks(columns)).enumerate() {
@@ -41,20 +44,71 @@ fn integers_and_scales_have_the_bits_of_the_reference() {
     }
 }
 
+/// A normalised vector is what products round for themselves, to the bit: with the identity as weights, they give its integers.
 #[test]
-fn batches() {
-    batch::check(
-        "round",
-        4_096,
-        |_| live(),
-        |b: &mut Builder| {
-            let x = b.vector(Use::Input, 2 * 288);
-            let y = b.output(2 * operand::stored_bytes(ActFormat::Q14, 288));
-            let target = b.arena.gpu.target();
-            move |v: &View| {
-                Round { state: v.state, x: v.own(x), y: v.own(y), vectors: 2, columns: 288, batch: v.batch }
-                    .dispatch(&target)
-            }
-        },
-    );
+fn a_normalised_vector_is_the_one_that_products_make() {
+    for columns in [32usize, 288, 2_048] {
+        let mut random = Random::new(&format!("{columns} columns"));
+        let mut arena = Arena::new();
+        let (x, weight) = (random.vector(columns, 3.0), random.vector(columns, 1.5));
+        let norm = Norm { weight: arena.input(&weight).address, epsilon: operand::EPSILON };
+        let x = Input::Normalised(arena.input(&x).row(), norm);
+        let rounded = arena.output::<u8>(operand::stored_bytes(ActFormat::Q14, columns));
+        // Q8_0 with a scale of one and a single one in each row.
+        let identity: Vec<u8> = (0..columns * columns / 32)
+            .flat_map(|block| {
+                let (row, first) = (block * 32 / columns, block * 32 % columns);
+                let ones = (0..32).map(move |column| u8::from(first + column == row));
+                [0x00, 0x3c].into_iter().chain(ones)
+            })
+            .collect();
+        let address = arena.input(&device_rows(Format::Q8_0, columns, &identity)).address;
+        let size = columns as u32;
+        let weights = Matrix { address, format: Format::Q8_0, rows: size, columns: size };
+        let (direct, by_round) = (arena.output::<f32>(columns), arena.output::<f32>(columns));
+        let (state, target, shape) = (arena.state(live()), arena.gpu.target(), StepShape::ONE);
+        let product = |x, y: Array<f32>| {
+            let products = &[Product { weights, bias: None, y: y.row() }];
+            MatVec { state, products, x, act: ActFormat::Q14, accumulate: false, shape }.dispatch(&target)
+        };
+        arena.run(&[
+            Round { state, x, y: rounded.row(), vectors: 1, columns: size, shape }.dispatch(&target),
+            product(x, direct),
+            product(Input::Rounded(rounded.row()), by_round),
+        ]);
+        let stored = Q14::from_bytes(&arena.read(rounded), columns).values();
+        compare::equal_bits(&format!("{columns} columns"), &arena.read(by_round), &arena.read(direct));
+        compare::equal_bits(&format!("{columns} columns, stored"), &stored, &arena.read(direct));
+    }
+}
+
+#[test]
+fn rows_of_a_step() {
+    for normalised in [false, true] {
+        let vectors = if normalised { 1 } else { 2 };
+        rows::check(
+            &format!("normalised: {normalised}"),
+            |_| live(),
+            |b: &mut Builder| {
+                let x = b.vector(Use::Input, vectors * 1_312);
+                let norm = Norm { weight: b.shared(1_312), epsilon: operand::EPSILON };
+                let y = b.output(vectors * operand::stored_bytes(ActFormat::Q14, 1_312));
+                let target = b.arena.gpu.target();
+                move |v: &View| {
+                    let x = if normalised { Input::Normalised(v.own(x), norm) } else { Input::Floats(v.own(x)) };
+                    Round { state: v.state, x, y: v.own(y), vectors: vectors as u32, columns: 1_312, shape: v.shape }
+                        .dispatch(&target)
+                }
+            },
+        );
+    }
+}
+
+#[test]
+#[should_panic(expected = "2 vectors to be rounded: any number of floats is supported, or one that is normalised")]
+fn several_normalised_vectors_are_refused() {
+    let nowhere = Rows::one(0);
+    let x = Input::Normalised(nowhere, Norm { weight: 0, epsilon: 0.0 });
+    let _ =
+        Round { state: 0, x, y: nowhere, vectors: 2, columns: 32, shape: StepShape::ONE }.dispatch(&Target::new(32));
 }

@@ -1,10 +1,11 @@
 //! `router` against its reference.
 
-use crate::support::batch::{self, Builder, Use, View};
 use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights};
 use crate::support::operand::{self, Operand, Source};
+use crate::support::rows::{self, Builder, Use, View};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Batch, Input, Matrix, Norm, Router};
+use zinc_kernels::ops::{ActFormat, Input, Matrix, Norm, Router};
+use zinc_kernels::step::StepShape;
 use zinc_kernels::{Format, reference};
 
 fn check(format: Format, columns: usize, experts: usize, act: ActFormat) {
@@ -23,10 +24,10 @@ fn check(format: Format, columns: usize, experts: usize, act: ActFormat) {
         x,
         norm,
         matrix: Matrix { address, format, rows: experts as u32, columns: columns as u32 },
-        y: y.address,
+        y: y.row(),
         act,
-        logits: logits.address,
-        batch: Batch::ONE,
+        logits: logits.row(),
+        shape: StepShape::ONE,
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
 
@@ -60,11 +61,10 @@ fn shapes_and_forms() {
 }
 
 #[test]
-fn batches() {
+fn rows_of_a_step() {
     for act in [ActFormat::F32, ActFormat::Q14] {
-        batch::check(
+        rows::check(
             &format!("{act:?}"),
-            2_048,
             |_| live(),
             |b: &mut Builder| {
                 let x = b.vector(Use::Input, 256);
@@ -74,7 +74,7 @@ fn batches() {
                 let target = b.arena.gpu.target();
                 move |v: &View| {
                     let (y, logits) = (v.own(y), v.own(logits));
-                    Router { state: v.state, x: v.own(x), norm, matrix, y, act, logits, batch: v.batch }
+                    Router { state: v.state, x: v.own(x), norm, matrix, y, act, logits, shape: v.shape }
                         .dispatch(&target)
                 }
             },

@@ -1,23 +1,23 @@
 //! `sample` against its reference, candidate for candidate and bit for bit; and that what the reference draws is the softmax.
 
 use crate::support::Arena;
-use crate::support::batch::{self, Builder, Use, View};
 use crate::support::data::{Random, live};
 use crate::support::distribution::{chi_square, softmax};
+use crate::support::rows::{self, Builder, Use, View};
 use zinc_kernels::generated::candidates::NO_ID;
-use zinc_kernels::generated::state::StepState;
-use zinc_kernels::ops::{Batch, CANDIDATE_BYTES, Sample, candidate_count};
+use zinc_kernels::ops::{CANDIDATE_BYTES, Sample, candidate_count};
 use zinc_kernels::reference::{self, Candidate};
+use zinc_kernels::step::{Lane, StepShape};
 
 /// Ids of a workgroup, as `candidate_count` implies.
 const SHARE: usize = 1_024;
 
-fn greedy() -> StepState {
-    StepState { seed_low: 1, position: 5, ..live() }
+fn greedy() -> Lane {
+    Lane { seed_low: 1, position: 5, ..live() }
 }
 
-fn drawing(temperature: f32, seed: u64, position: u32) -> StepState {
-    StepState {
+fn drawing(temperature: f32, seed: u64, position: u32) -> Lane {
+    Lane {
         inverse_temperature: 1.0 / temperature,
         seed_low: seed as u32,
         seed_high: (seed >> 32) as u32,
@@ -28,28 +28,28 @@ fn drawing(temperature: f32, seed: u64, position: u32) -> StepState {
 
 /// Compares all candidates, then the best of them; returns it.
 #[track_caller]
-fn check(name: &str, logits: &[f32], state: StepState) -> Candidate {
+fn check(name: &str, logits: &[f32], lane: Lane) -> Candidate {
     let vocabulary = logits.len() as u32;
     let mut arena = Arena::new();
     let candidates = arena.output::<Candidate>(candidate_count(vocabulary) as usize);
     let op = Sample {
-        state: arena.state(state),
-        logits: arena.input(logits).address,
-        candidates: candidates.address,
+        state: arena.state(lane),
+        logits: arena.input(logits).row(),
+        candidates: candidates.row(),
         vocabulary,
-        batch: Batch::ONE,
+        shape: StepShape::ONE,
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
 
     let found = arena.read(candidates);
-    let expected = reference::sample(logits, &state, SHARE);
+    let expected = reference::sample(logits, &lane, SHARE);
     assert_eq!(found.len(), expected.len(), "{name}: candidates");
     for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
         let words = |candidate| bytemuck::cast::<Candidate, [u32; 4]>(candidate);
         assert_eq!(words(*found), words(*expected), "{name}: candidate {index} is {found:?} instead of {expected:?}");
     }
     let best = found.into_iter().fold(Candidate::NONE, Candidate::better);
-    assert_eq!(best, reference::sample_best(logits, &state), "{name}: the best");
+    assert_eq!(best, reference::sample_best(logits, &lane), "{name}: the best");
     best
 }
 
@@ -97,24 +97,24 @@ fn ties_go_to_the_lower_id() {
 
 #[test]
 fn logits_that_are_not_finite_are_counted() {
-    for state in [greedy(), drawing(0.8, 3, 9)] {
+    for lane in [greedy(), drawing(0.8, 3, 9)] {
         for vocabulary in [3, 1_025, 8_192] {
             let mut logits = Random::new("not finite").vector(vocabulary, 5.0);
             logits[0] = f32::NAN;
             logits[vocabulary - 1] = f32::INFINITY;
-            let best = check("NaN and infinity", &logits, state);
+            let best = check("NaN and infinity", &logits, lane);
             assert_eq!(best.non_finite, 2);
             assert!((best.id as usize) < vocabulary);
 
-            let none = check("nothing but NaN", &vec![f32::NAN; vocabulary], state);
+            let none = check("nothing but NaN", &vec![f32::NAN; vocabulary], lane);
             assert_eq!((none.id, none.non_finite), (NO_ID, vocabulary as u32));
 
             let mut masked = vec![f32::NEG_INFINITY; vocabulary];
             masked[vocabulary / 2] = -8.0;
-            let only = check("one id allowed", &masked, state);
+            let only = check("one id allowed", &masked, lane);
             assert_eq!((only.id, only.non_finite), (vocabulary as u32 / 2, 0));
 
-            let first = check("nothing allowed", &vec![f32::NEG_INFINITY; vocabulary], state);
+            let first = check("nothing allowed", &vec![f32::NEG_INFINITY; vocabulary], lane);
             assert_eq!((first.id, first.non_finite), (0, 0));
         }
     }
@@ -143,16 +143,16 @@ fn noise_alone() {
     }
 }
 
-/// A token draws with the noise of its own position.
+/// A row draws with the noise of its own position.
 #[test]
-fn batches() {
+fn rows_of_a_step() {
     const VOCABULARY: usize = 2_500;
     for temperature in [f32::INFINITY, 0.8] {
-        let state_of = |token| match temperature {
-            f32::INFINITY => StepState { position: 5 + token, ..greedy() },
-            _ => drawing(temperature, 77, 5 + token),
+        let lane_of = |row| match temperature {
+            f32::INFINITY => Lane { position: 5 + row, ..greedy() },
+            _ => drawing(temperature, 77, 5 + row),
         };
-        batch::check(&format!("temperature {temperature}"), 10_240, state_of, |b: &mut Builder| {
+        rows::check(&format!("temperature {temperature}"), lane_of, |b: &mut Builder| {
             let count = candidate_count(VOCABULARY as u32);
             let logits = b.vector(Use::Input, VOCABULARY);
             let candidates = b.output((count * CANDIDATE_BYTES) as usize);
@@ -160,7 +160,7 @@ fn batches() {
             move |v: &View| {
                 let (logits, candidates) = (v.own(logits), v.own(candidates));
                 let vocabulary = VOCABULARY as u32;
-                Sample { state: v.state, logits, candidates, vocabulary, batch: v.batch }.dispatch(&target)
+                Sample { state: v.state, logits, candidates, vocabulary, shape: v.shape }.dispatch(&target)
             }
         });
     }
@@ -181,11 +181,11 @@ fn draws_follow_the_softmax() {
         for vary in ["position", "seed"] {
             let mut counts = [0; LOGITS.len()];
             for draw in 0..DRAWS {
-                let state = match vary {
+                let lane = match vary {
                     "position" => drawing(temperature, 0x5eed, draw as u32),
                     _ => drawing(temperature, draw as u64, 17),
                 };
-                counts[reference::sample_best(&LOGITS, &state).id as usize] += 1;
+                counts[reference::sample_best(&LOGITS, &lane).id as usize] += 1;
             }
             let found = chi_square(&counts, &probabilities);
             assert!(found < CHI_SQUARE_7, "temperature {temperature}, by {vary}: {found} with counts {counts:?}");

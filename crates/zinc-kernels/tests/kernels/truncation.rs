@@ -2,15 +2,15 @@
 
 use crate::support::data::live;
 use proptest::prelude::*;
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::reference::{HistoryCounts, StepLimits, adjust, survivors};
 use zinc_kernels::sampler::{Breakers, SamplerSettings};
+use zinc_kernels::step::Lane;
 
 /// Ids of what is left, by falling probability.
-fn kept(logits: &[f32], settings: &SamplerSettings, state: &StepState) -> Vec<u32> {
+fn kept(logits: &[f32], settings: &SamplerSettings, lane: &Lane) -> Vec<u32> {
     let tables = settings.tables(logits.len() as u32, 100, &Breakers::default()).expect("settings in their ranges");
-    let (lists, moments) = adjust(logits, HistoryCounts::default(), StepLimits::default(), &tables, state);
-    survivors(&lists, &moments, &tables.params, state).iter().map(|item| item.id).collect()
+    let (lists, moments) = adjust(logits, HistoryCounts::default(), StepLimits::default(), &tables, lane);
+    survivors(&lists, &moments, &tables.params, lane).iter().map(|item| item.id).collect()
 }
 
 /// Logits of a distribution.
@@ -142,7 +142,7 @@ fn xtc_acts_as_often_as_it_is_asked_to() {
     const POSITIONS: u32 = 40_000;
     for xtc_probability in [0.1, 0.5, 0.9] {
         let settings = SamplerSettings { xtc_probability, ..SamplerSettings::OFF };
-        let acts = |position| kept(&[1.0, 1.0], &settings, &StepState { position, seed_low: 5, ..live() }).len() == 1;
+        let acts = |position| kept(&[1.0, 1.0], &settings, &Lane { position, seed_low: 5, ..live() }).len() == 1;
         let found = (0..POSITIONS).filter(|position| acts(*position)).count() as f64;
         let (n, p) = (f64::from(POSITIONS), f64::from(xtc_probability));
         // Four standard deviations; the seed is fixed.

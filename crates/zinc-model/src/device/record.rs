@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use zinc_kernels::Dispatch;
 use zinc_kernels::ops::{self, ActFormat, Input, Matrix};
+use zinc_kernels::step::{Rows, StepShape};
 use zinc_vk::{Access, Buffer, RecordingBuilder};
 
 use super::DeviceModel;
 use crate::error::Result;
 use crate::interpret::{pairing, weighting};
-use crate::plan::{Array, Op, PlanKind, Routing, Sampler, StepPlan, barriers_before};
+use crate::plan::{Array, Lookup, Op, PlanKind, Routing, Sampler, StepPlan, barriers_before};
 use crate::weights::TensorId;
 
 /// Device addresses of the memory that a running sequence owns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StepIo {
-    /// The [`StepState`](zinc_kernels::generated::state::StepState).
+    /// The [`StepState`](zinc_kernels::step::StepState).
     pub state: u64,
-    /// Where this step leaves its [`StepReport`](zinc_kernels::generated::state::StepReport).
+    /// Where this step leaves its [`StepReport`](zinc_kernels::step::StepReport).
     pub report: u64,
-    /// The tokens of the sequence, `[context + MAX_BATCH]` u32: the prompt, and behind it the tokens that steps have sampled.
+    /// The tokens of the sequence, `[context + MOST_ROWS]` u32: the prompt, and behind it the tokens that steps have sampled.
     pub tokens: u64,
     /// End-of-generation ids, u32 each.
     pub end_tokens: u64,
@@ -59,7 +60,7 @@ impl DeviceModel {
     /// Whatever error the driver reports for a pipeline.
     ///
     /// # Panics
-    /// If the plan takes more tokens than the model was loaded for.
+    /// If the plan has more rows than the model was loaded for.
     pub fn record(&self, plan: &StepPlan, io: &StepIo, recording: &mut RecordingBuilder) -> Result<()> {
         self.record_ops(plan, io, None, recording, barriers_before(&plan.ops), &mut |_| ())
     }
@@ -107,20 +108,24 @@ impl DeviceModel {
         barriers: Vec<bool>,
         mark: &mut dyn FnMut(&mut RecordingBuilder),
     ) -> Result<()> {
+        let counts = self.counts();
+        let most = match plan.kind {
+            PlanKind::Feed => counts.rows,
+            PlanKind::Decode => counts.sampling_rows,
+        };
         assert!(
-            plan.batch <= self.batch(),
-            "a step of {} tokens of a model that was loaded for {}",
-            plan.batch,
-            self.batch()
+            plan.shape.rows() <= most,
+            "{:?} of {} rows; the model is loaded for {most}",
+            plan.kind,
+            plan.shape.rows()
         );
-        let batch = ops::Batch { tokens: plan.batch, ..self.arrays.batch };
         for buffer in self.buffers() {
             recording.keep(buffer.clone());
         }
         let mut conditional = false;
         for (op, barrier) in plan.ops.iter().zip(barriers) {
             // These two write the word that the condition reads, and Advance has to report a no-op, so they always run.
-            let on_condition = live.is_some() && !matches!(op, Op::Lookup { .. } | Op::Advance { .. });
+            let on_condition = live.is_some() && !matches!(op, Op::Lookup(_) | Op::Advance { .. });
             if barrier {
                 let mut later = Access::SHADER_READ | Access::SHADER_WRITE;
                 later.set(Access::CONDITION_READ, on_condition && !conditional);
@@ -134,7 +139,7 @@ impl DeviceModel {
                 }
                 conditional = on_condition;
             }
-            self.pipelines.record(recording, &self.dispatch(op, io, batch))?;
+            self.pipelines.record(recording, &self.dispatch(op, io, plan.shape))?;
             mark(recording);
         }
         if conditional {
@@ -143,7 +148,7 @@ impl DeviceModel {
         Ok(())
     }
 
-    /// Records that the drafts which this model has made, as a draft model with the sequence `draft`, are handed to the step whose state is at
+    /// Records that the drafts which this model has made, as a draft model with the sequence `draft`, become rows of the step whose state is at
     /// the address `target`: at most `drafts` of them. Both models' sequences share one array of tokens.
     ///
     /// # Errors
@@ -156,7 +161,7 @@ impl DeviceModel {
         recording: &mut RecordingBuilder,
     ) -> Result<()> {
         recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-        let propose = ops::Propose { state: target, draft: draft.state, drafts };
+        let propose = ops::Propose { state: target, draft: draft.state, tokens: draft.tokens, drafts };
         self.pipelines.record(recording, &propose.dispatch(&self.target))?;
         Ok(())
     }
@@ -166,11 +171,12 @@ impl DeviceModel {
     ///
     /// # Errors
     /// Whatever error the driver reports for a pipeline.
-    pub fn build_pipelines(&self, plans: &[&StepPlan], progress: &mut dyn FnMut(usize, usize)) -> Result<()> {
+    pub fn build_pipelines(&self, plans: &[StepPlan], progress: &mut dyn FnMut(usize, usize)) -> Result<()> {
         let io = StepIo::default();
         let total = plans.iter().map(|plan| plan.ops.len()).sum();
-        for (done, op) in plans.iter().flat_map(|plan| &plan.ops).enumerate() {
-            self.pipelines.get(&self.dispatch(op, &io, ops::Batch::ONE))?;
+        let ops = plans.iter().flat_map(|plan| plan.ops.iter().map(|op| (op, plan.shape)));
+        for (done, (op, shape)) in ops.enumerate() {
+            self.pipelines.get(&self.dispatch(op, &io, shape))?;
             progress(done + 1, total);
         }
         Ok(())
@@ -180,8 +186,14 @@ impl DeviceModel {
         self.weights.buffers().iter().chain(self.arrays.buffers()).chain([&self.rotation])
     }
 
-    fn array(&self, array: Array) -> u64 {
+    /// The address of what all rows share.
+    fn shared(&self, array: Array) -> u64 {
         self.arrays.addresses[&array]
+    }
+
+    /// An activation, of which each row has its own.
+    fn rows(&self, array: Array) -> Rows {
+        self.arrays.rows(array)
     }
 
     /// An array as the input of products that compute with `act`: in the form that the op which wrote it has left it in.
@@ -194,8 +206,8 @@ impl DeviceModel {
             }
             _ => false,
         };
-        let address = self.array(array);
-        if rounded { Input::Rounded(address) } else { Input::Floats(address) }
+        let rows = self.rows(array);
+        if rounded { Input::Rounded(rows) } else { Input::Floats(rows) }
     }
 
     fn matrix(&self, id: TensorId) -> Matrix {
@@ -219,45 +231,43 @@ impl DeviceModel {
             tails,
             counts,
             tokens: io.tokens,
-            dry_lengths: self.array(Array::DryLengths),
-            items: self.array(Array::Items),
-            shares: self.array(Array::Shares),
-            moments: self.array(Array::Moments),
+            dry_lengths: self.rows(Array::DryLengths),
+            items: self.rows(Array::Items),
+            shares: self.rows(Array::Shares),
+            moments: self.rows(Array::Moments),
         }
     }
 
     fn logprob_buffers(&self) -> ops::LogprobBuffers {
         ops::LogprobBuffers {
-            items: self.array(Array::LogprobItems),
-            shares: self.array(Array::LogprobShares),
-            masses: self.array(Array::LogprobMasses),
+            items: self.rows(Array::LogprobItems),
+            shares: self.rows(Array::LogprobShares),
+            masses: self.rows(Array::LogprobMasses),
         }
     }
 
-    fn dispatch(&self, op: &Op, io: &StepIo, batch: ops::Batch) -> Dispatch {
+    fn dispatch(&self, op: &Op, io: &StepIo, shape: StepShape) -> Dispatch {
         let (target, config, state) = (&self.target, &self.model.config, io.state);
         let (experts, used) = self.sizes().experts();
         let weight = |id: TensorId| self.weights.address(id);
         let norm_of = |id: TensorId| ops::Norm { weight: weight(id), epsilon: config.rms_eps };
         match op {
-            Op::Lookup { ngrams, drafts } => {
+            Op::Lookup(Lookup { ngrams, drafts }) => {
                 ops::Lookup { state, tokens: io.tokens, ngrams: ngrams.clone(), drafts: *drafts }.dispatch(target)
             }
-            Op::Gather { table } => ops::Gather {
-                state,
-                table: self.matrix(*table),
-                tokens: io.tokens,
-                y: self.array(Array::Residual),
-                batch,
+            Op::Gather { table } => {
+                ops::Gather { state, table: self.matrix(*table), y: self.rows(Array::Residual), shape }.dispatch(target)
             }
-            .dispatch(target),
-            Op::Round { vectors, columns } => ops::Round {
+            Op::Round { x, norm, y, vectors, columns } => ops::Round {
                 state,
-                x: self.array(Array::Hidden),
-                y: self.array(Array::RoundedHidden),
+                x: match norm {
+                    Some(norm) => Input::Normalised(self.rows(*x), norm_of(*norm)),
+                    None => Input::Floats(self.rows(*x)),
+                },
+                y: self.rows(*y),
                 vectors: *vectors,
                 columns: *columns,
-                batch,
+                shape,
             }
             .dispatch(target),
             Op::MatVec { products, x, norm, act, accumulate } => {
@@ -266,34 +276,34 @@ impl DeviceModel {
                     .map(|product| ops::Product {
                         weights: self.matrix(product.weights),
                         bias: product.bias.map(weight),
-                        y: self.array(product.y),
+                        y: self.rows(product.y),
                     })
                     .collect();
                 ops::MatVec {
                     state,
                     products: &products,
                     x: match norm {
-                        Some(norm) => Input::Normalised(self.array(*x), norm_of(*norm)),
+                        Some(norm) => Input::Normalised(self.rows(*x), norm_of(*norm)),
                         None => self.input(*x, *act),
                     },
                     act: *act,
                     accumulate: *accumulate,
-                    batch,
+                    shape,
                 }
                 .dispatch(target)
             }
             Op::Attention { layer, norms, act, next } => ops::Attention {
                 state,
-                q: self.array(Array::Query),
-                k: self.array(Array::Key),
-                v: self.array(Array::Value),
+                q: self.rows(Array::Query),
+                k: self.rows(Array::Key),
+                v: self.rows(Array::Value),
                 norm: norms.map(|(q, k)| ops::HeadNorm { q: weight(q), k: weight(k), epsilon: config.rms_eps }),
                 rotation: self.rotation.address(),
-                key_cache: self.array(Array::KeyCache(*layer)),
-                value_cache: self.array(Array::ValueCache(*layer)),
-                partials: self.array(Array::Partials),
-                counters: self.array(Array::Counters),
-                y: self.array(Array::Attended),
+                key_cache: self.shared(Array::KeyCache(*layer)),
+                value_cache: self.shared(Array::ValueCache(*layer)),
+                partials: self.rows(Array::Partials).address,
+                counters: self.rows(Array::Counters).address,
+                y: self.rows(Array::Attended),
                 rounded: matches!(self.input(Array::Attended, *act), Input::Rounded(_)),
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
@@ -302,33 +312,37 @@ impl DeviceModel {
                 pairing: pairing(config),
                 next: self.cacheable(*next),
                 context: self.cache.context,
-                batch,
+                shape,
             }
             .dispatch(target),
             Op::Router { norm, matrix, act } => ops::Router {
                 state,
-                x: self.array(Array::Residual),
+                x: self.rows(Array::Residual),
                 norm: norm_of(*norm),
                 matrix: self.matrix(*matrix),
-                y: self.array(Array::Normed),
+                y: self.rows(Array::Normed),
                 act: *act,
-                logits: self.array(Array::RouterLogits),
-                batch,
+                logits: self.rows(Array::RouterLogits),
+                shape,
             }
             .dispatch(target),
             Op::GateUp { gate, up, routing, act } => {
                 let (routing, x) = match routing {
                     Routing::Dense { norm } => {
-                        (ops::Routing::Dense, Input::Normalised(self.array(Array::Residual), norm_of(*norm)))
+                        let x = match norm {
+                            Some(norm) => Input::Normalised(self.rows(Array::Residual), norm_of(*norm)),
+                            None => self.input(Array::Normed, *act),
+                        };
+                        (ops::Routing::Dense, x)
                     }
                     Routing::Experts => {
                         let selection = ops::ExpertSelection {
-                            logits: self.array(Array::RouterLogits),
+                            logits: self.rows(Array::RouterLogits),
                             experts,
                             used,
                             weighting: weighting(config),
-                            ids: self.array(Array::ExpertIds),
-                            weights: self.array(Array::ExpertWeights),
+                            ids: self.rows(Array::ExpertIds),
+                            weights: self.rows(Array::ExpertWeights),
                         };
                         (ops::Routing::Experts(selection), self.input(Array::Normed, *act))
                     }
@@ -340,8 +354,8 @@ impl DeviceModel {
                     routing,
                     x,
                     act: *act,
-                    y: self.array(Array::Hidden),
-                    batch,
+                    y: self.rows(Array::Hidden),
+                    shape,
                 }
                 .dispatch(target)
             }
@@ -349,48 +363,48 @@ impl DeviceModel {
                 state,
                 down: self.matrix(*down),
                 experts,
-                ids: self.array(Array::ExpertIds),
-                weights: self.array(Array::ExpertWeights),
+                ids: self.rows(Array::ExpertIds),
+                weights: self.rows(Array::ExpertWeights),
                 h: self.input(*h, *act),
                 act: *act,
-                y: self.array(Array::Residual),
+                y: self.rows(Array::Residual),
                 slots: used,
-                batch,
+                shape,
             }
             .dispatch(target),
             Op::Sample => ops::Sample {
                 state,
-                logits: self.array(Array::Logits),
-                candidates: self.array(Array::Candidates),
+                logits: self.rows(Array::Logits),
+                candidates: self.rows(Array::Candidates),
                 vocabulary: config.n_vocab,
-                batch,
+                shape,
             }
             .dispatch(target),
-            Op::Dry => ops::Dry { state, buffers: self.sampler_buffers(io), batch }.dispatch(target),
+            Op::Dry => ops::Dry { state, buffers: self.sampler_buffers(io), shape }.dispatch(target),
             Op::Adjust => ops::Adjust {
                 state,
-                logits: self.array(Array::Logits),
+                logits: self.rows(Array::Logits),
                 buffers: self.sampler_buffers(io),
                 step_input: io.step_input,
                 vocabulary: config.n_vocab,
-                batch,
+                shape,
             }
             .dispatch(target),
             Op::Choose => ops::Choose {
                 state,
-                logits: self.array(Array::Logits),
+                logits: self.rows(Array::Logits),
                 buffers: self.sampler_buffers(io),
-                candidates: self.array(Array::Candidates),
+                candidates: self.rows(Array::Candidates),
                 vocabulary: config.n_vocab,
-                batch,
+                shape,
             }
             .dispatch(target),
             Op::LogprobShares => ops::LogprobShares {
                 state,
-                logits: self.array(Array::Logits),
+                logits: self.rows(Array::Logits),
                 buffers: self.logprob_buffers(),
                 vocabulary: config.n_vocab,
-                batch,
+                shape,
             }
             .dispatch(target),
             Op::Logprobs => ops::Logprobs {
@@ -398,7 +412,7 @@ impl DeviceModel {
                 buffers: self.logprob_buffers(),
                 report: io.logprobs,
                 vocabulary: config.n_vocab,
-                batch,
+                shape,
             }
             .dispatch(target),
             Op::Advance { kind, sampler } => ops::Advance {
@@ -408,8 +422,8 @@ impl DeviceModel {
                 end_tokens: io.end_tokens,
                 cancelled: io.cancelled,
                 candidates: match sampler {
-                    Sampler::Plain | Sampler::Chain { .. } => self.array(Array::Candidates),
-                    Sampler::Host => io.choice,
+                    Sampler::Plain | Sampler::Chain { .. } => self.rows(Array::Candidates),
+                    Sampler::Host => Rows::one(io.choice),
                 },
                 candidate_count: match (kind, sampler) {
                     (PlanKind::Feed, _) => 0,
@@ -418,7 +432,7 @@ impl DeviceModel {
                 },
                 window: matches!(sampler, Sampler::Chain { .. })
                     .then_some(ops::PenaltyWindow { params: io.chain.params, counts: io.chain.counts }),
-                batch,
+                shape,
             }
             .dispatch(target),
         }

@@ -1,9 +1,10 @@
 //! The arrays that a step works on, and how large they are.
 
 use zinc_kernels::ops::{
-    CANDIDATE_BYTES, CacheFormat, Heads, MAX_BATCH, candidate_count, items_bytes, masses_bytes, moments_bytes,
-    rounded_bytes, shares_bytes,
+    CANDIDATE_BYTES, CacheFormat, Heads, candidate_count, items_bytes, masses_bytes, moments_bytes, rounded_bytes,
+    shares_bytes,
 };
+use zinc_kernels::step::{MOST_ROWS, StepState};
 
 use crate::config::{FeedForward, ModelConfig};
 
@@ -13,7 +14,7 @@ pub const ALIGNMENT: u64 = 256;
 /// An array that ops read and write. Weights are not among them, since they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Array {
-    /// The state of the sequence, a [`StepState`](zinc_kernels::generated::state::StepState).
+    /// The state of the sequence, a [`StepState`].
     State,
     /// The tokens of the sequence, and drafts behind them, [`CacheOptions::token_places`] u32.
     Tokens,
@@ -91,39 +92,83 @@ impl CacheOptions {
     /// The length of a sequence's array of tokens, in u32: one for each position, and room for the drafts behind the last one.
     #[must_use]
     pub fn token_places(&self) -> u64 {
-        u64::from(self.context) + u64::from(MAX_BATCH)
+        u64::from(self.context) + u64::from(MOST_ROWS)
     }
 }
 
+/// How many rows the steps of a loaded model may have. Memory is set aside for as many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowCounts {
+    /// Rows of a step, 1 to [`MOST_ROWS`].
+    pub rows: u32,
+    /// Rows of a step that samples after each of them, at most as many as `rows`.
+    pub sampling_rows: u32,
+}
+
+impl RowCounts {
+    /// One row.
+    pub const ONE: Self = Self { rows: 1, sampling_rows: 1 };
+
+    /// Counts for steps of `rows` rows, of which those that sample have `sampling_rows`, or as many as `rows` where that is more.
+    #[must_use]
+    pub const fn new(rows: u32, sampling_rows: u32) -> Self {
+        let rows = if rows < sampling_rows { sampling_rows } else { rows };
+        Self { rows, sampling_rows }
+    }
+
+    /// How many places an array of a class needs.
+    #[must_use]
+    pub fn of(self, class: ArrayClass) -> u32 {
+        match class {
+            ArrayClass::Row | ArrayClass::Workgroups => self.rows,
+            ArrayClass::SamplingRow => self.sampling_rows,
+        }
+    }
+}
+
+/// What has an activation of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ArrayClass {
+    /// Each row of a step. All arrays of a row lie together, so that each has the same stride.
+    Row,
+    /// Each row that samples; these arrays lie together likewise.
+    SamplingRow,
+    /// The workgroups of each row. What those of one row have lies right behind what those of the row before have.
+    Workgroups,
+}
+
 impl Array {
-    /// The activations: every array that belongs to one token of a step, in a fixed order.
-    pub const ACTIVATIONS: [Self; 22] = [
-        Self::Residual,
-        Self::Normed,
-        Self::Query,
-        Self::Key,
-        Self::Value,
-        Self::Partials,
-        Self::Attended,
-        Self::RouterLogits,
-        Self::ExpertIds,
-        Self::ExpertWeights,
-        Self::Hidden,
-        Self::RoundedHidden,
-        Self::Logits,
-        Self::Candidates,
-        Self::DryLengths,
-        Self::Items,
-        Self::Shares,
-        Self::Moments,
-        Self::LogprobItems,
-        Self::LogprobShares,
-        Self::LogprobMasses,
-        Self::Counters,
-    ];
+    /// The activations and what has them, in a fixed order.
+    pub const ACTIVATIONS: [(Self, ArrayClass); 22] = {
+        use ArrayClass::{Row, SamplingRow, Workgroups};
+        [
+            (Self::Residual, Row),
+            (Self::Normed, Row),
+            (Self::Query, Row),
+            (Self::Key, Row),
+            (Self::Value, Row),
+            (Self::Attended, Row),
+            (Self::RouterLogits, Row),
+            (Self::ExpertIds, Row),
+            (Self::ExpertWeights, Row),
+            (Self::Hidden, Row),
+            (Self::RoundedHidden, Row),
+            (Self::Logits, SamplingRow),
+            (Self::Candidates, SamplingRow),
+            (Self::DryLengths, SamplingRow),
+            (Self::Items, SamplingRow),
+            (Self::Shares, SamplingRow),
+            (Self::Moments, SamplingRow),
+            (Self::LogprobItems, SamplingRow),
+            (Self::LogprobShares, SamplingRow),
+            (Self::LogprobMasses, SamplingRow),
+            (Self::Partials, Workgroups),
+            (Self::Counters, Workgroups),
+        ]
+    };
 
     /// The activations that must be 0 before the first step. The ids of experts are among them because `expert_down` loads weights by them
-    /// before it knows whether the step takes its token: an id that nothing has written yet must be one of the model's.
+    /// before it knows whether the step lists its row: an id that nothing has written yet must be one of the model's.
     pub const ZEROED: [Self; 3] = [Self::ExpertIds, Self::DryLengths, Self::Counters];
 }
 
@@ -167,7 +212,7 @@ impl Sizes<'_> {
         let c = self.config;
         let either = |n: u32| (u64::from(n) * 4).max(rounded_bytes(u64::from(n)));
         let elements = match array {
-            Array::State => return size_of::<zinc_kernels::generated::state::StepState>() as u64,
+            Array::State => return size_of::<StepState>() as u64,
             Array::Tokens => self.cache.token_places(),
             Array::KeyCache(_) => return self.cache_bytes(self.cache.key_format),
             Array::ValueCache(_) => return self.cache_bytes(self.cache.value_format),
@@ -194,10 +239,22 @@ impl Sizes<'_> {
         elements * 4
     }
 
-    /// Bytes of the activations of one token, each aligned.
+    /// Bytes of an array in a row's record: whole cache lines of every device.
+    pub(crate) fn aligned_bytes(&self, array: Array) -> u64 {
+        self.bytes(array).next_multiple_of(ALIGNMENT)
+    }
+
+    /// Bytes of all arrays of a class that one row has.
+    pub(crate) fn record_bytes(&self, class: ArrayClass) -> u64 {
+        let arrays = Array::ACTIVATIONS.iter().filter(|(_, of)| *of == class);
+        arrays.map(|(array, _)| self.aligned_bytes(*array)).sum()
+    }
+
+    /// Bytes of the activations of a step.
     #[must_use]
-    pub fn activation_bytes(&self) -> u64 {
-        Array::ACTIVATIONS.iter().map(|array| self.bytes(*array).next_multiple_of(ALIGNMENT)).sum()
+    pub fn activation_bytes(&self, counts: RowCounts) -> u64 {
+        let classes = [ArrayClass::Row, ArrayClass::SamplingRow, ArrayClass::Workgroups];
+        classes.map(|class| u64::from(counts.of(class)) * self.record_bytes(class)).iter().sum()
     }
 
     /// Bytes of the keys, or values, of one layer.

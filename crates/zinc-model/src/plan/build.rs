@@ -1,28 +1,55 @@
 //! The forward pass of each architecture, as a list of operations. This is where the network is written down.
 
 use zinc_kernels::ops::{ActFormat, GROUP, MOST_STAGED};
+use zinc_kernels::step::StepShape;
 
-use super::{Array, Op, PlanKind, Product, Routing, Sampler, StepPlan};
+use super::{Array, Op, PlanKind, PlanOptions, Product, Routing, Sampler, StepPlan};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 
+/// From so many rows on, what is normalised for several products is rounded by one op before them. With fewer, that costs more than if each
+/// workgroup of the products rounds it for itself.
+const ROUNDED_ONCE: StepShape = StepShape::FOUR;
+
 impl StepPlan {
-    /// The operations that take one token through the network and, in a plan of [`PlanKind::Decode`], choose the next by [`Sampler::Plain`].
-    /// Activations are in the form `act` where they are multiplied with matrices in quantised formats. With matrices in float formats, and
-    /// with the router's, they are f32.
+    /// The operations of a whole step.
+    ///
+    /// # Panics
+    /// If more drafts are to be looked up than the step has rows for.
     #[must_use]
-    pub fn new(weights: &ModelWeights, kind: PlanKind, act: ActFormat) -> Self {
-        let mut builder = Builder { weights, act, ops: vec![Op::Gather { table: weights.embedding }] };
+    pub fn new(weights: &ModelWeights, options: &PlanOptions) -> Self {
+        let mut plan = Self::forward(weights, options);
+        plan.ops.append(&mut Self::tail(options).ops);
+        plan
+    }
+
+    /// The operations up to the logits, or to the keys and values in a step of [`PlanKind::Feed`]. Those that read nothing but tokens are among
+    /// them, even if they serve sampling.
+    ///
+    /// # Panics
+    /// As [`StepPlan::new`].
+    #[must_use]
+    pub fn forward(weights: &ModelWeights, options: &PlanOptions) -> Self {
+        let &PlanOptions { kind, act, shape, sampling, ref lookup } = options;
+        let mut ops = Vec::new();
+        if let Some(lookup) = lookup {
+            assert!(lookup.drafts < shape.rows(), "{} drafts in a step of {} rows", lookup.drafts, shape.rows());
+            ops.push(Op::Lookup(lookup.clone()));
+        }
+        ops.push(Op::Gather { table: weights.embedding });
+        let mut builder = Builder { weights, act, shape, ops };
         for (layer, w) in (0..).zip(&weights.layers) {
             builder.attention_block(layer, w);
             builder.feed_forward_block(w);
         }
         if kind == PlanKind::Decode {
+            if sampling.sampler == (Sampler::Chain { dry: true }) {
+                // It reads nothing but tokens, so it can run at the same time as the head.
+                builder.ops.push(Op::Dry);
+            }
             let head = Product { weights: weights.output, bias: None, y: Array::Logits };
             builder.normed_products(weights.output_norm, vec![head]);
-            builder.ops.push(Op::Sample);
         }
-        builder.ops.push(Op::Advance { kind, sampler: Sampler::Plain });
-        Self { ops: builder.ops, kind, batch: 1 }
+        Self { ops: builder.ops, kind, shape }
     }
 }
 
@@ -30,6 +57,7 @@ impl StepPlan {
 struct Builder<'a> {
     weights: &'a ModelWeights,
     act: ActFormat,
+    shape: StepShape,
     ops: Vec<Op>,
 }
 
@@ -61,8 +89,8 @@ impl Builder<'_> {
         match w.feed_forward {
             FeedForwardWeights::Dense { gate, up, down } => {
                 let act = self.act(&[gate, up]);
-                let routing = Routing::Dense { norm: w.feed_forward_norm };
-                self.ops.push(Op::GateUp { gate, up, routing, act });
+                let norm = self.norm_of_products(w.feed_forward_norm, act);
+                self.ops.push(Op::GateUp { gate, up, routing: Routing::Dense { norm }, act });
                 let hidden = self.rounded_hidden(down, 1);
                 self.onto_residual(down, hidden);
             }
@@ -82,15 +110,29 @@ impl Builder<'_> {
         if self.act(&[down]) == ActFormat::F32 || columns.next_multiple_of(GROUP) * slots <= MOST_STAGED {
             return Array::Hidden;
         }
-        self.ops.push(Op::Round { vectors: slots, columns });
-        Array::RoundedHidden
+        let (x, y) = (Array::Hidden, Array::RoundedHidden);
+        self.ops.push(Op::Round { x, norm: None, y, vectors: slots, columns });
+        y
     }
 
     /// Products of the residual stream, normalised with `norm`.
     fn normed_products(&mut self, norm: TensorId, products: Vec<Product>) {
         let matrices: Vec<TensorId> = products.iter().map(|product| product.weights).collect();
         let act = self.act(&matrices);
-        self.ops.push(Op::MatVec { products, x: Array::Residual, norm: Some(norm), act, accumulate: false });
+        let norm = self.norm_of_products(norm, act);
+        let x = if norm.is_some() { Array::Residual } else { Array::Normed };
+        self.ops.push(Op::MatVec { products, x, norm, act, accumulate: false });
+    }
+
+    /// The weights with which products of the normalised residual stream normalise it for themselves: `None` where it pays to round it once before
+    /// them, which is put in here.
+    fn norm_of_products(&mut self, norm: TensorId, act: ActFormat) -> Option<TensorId> {
+        if act == ActFormat::F32 || self.shape < ROUNDED_ONCE {
+            return Some(norm);
+        }
+        let columns = self.weights.tensor(norm).columns;
+        self.ops.push(Op::Round { x: Array::Residual, norm: Some(norm), y: Array::Normed, vectors: 1, columns });
+        None
     }
 
     /// A product of `x` that is added to the residual stream.

@@ -1,5 +1,7 @@
 //! How many bytes an operation moves and how many floating-point operations it does, for roofline figures.
 
+use zinc_kernels::step::StepShape;
+
 use super::{Array, Op, Routing, Sizes};
 use crate::weights::{ModelWeights, TensorId};
 
@@ -26,6 +28,16 @@ impl std::ops::Add for Cost {
     }
 }
 
+impl std::ops::Div<u32> for Cost {
+    type Output = Self;
+
+    /// The mean over so many rows.
+    fn div(self, rows: u32) -> Self {
+        let rows = u64::from(rows);
+        Self { weight_bytes: self.weight_bytes / rows, cache_bytes: self.cache_bytes / rows, flops: self.flops / rows }
+    }
+}
+
 impl std::iter::Sum for Cost {
     fn sum<I: Iterator<Item = Self>>(costs: I) -> Self {
         costs.fold(Self::default(), |a, b| a + b)
@@ -33,21 +45,24 @@ impl std::iter::Sum for Cost {
 }
 
 impl Op {
-    /// The cost of the op for one token at `position`. Activations are not counted, since they stay in the device's caches.
+    /// The cost of the op in a step whose rows are at `position` and behind it. A matrix that all rows are multiplied with is read once for all
+    /// of them; each row reads the experts that it has chosen, and the cache, for itself. Activations are not counted, since they stay in the
+    /// device's caches.
     #[must_use]
-    pub fn cost(&self, weights: &ModelWeights, sizes: &Sizes<'_>, position: u32) -> Cost {
+    pub fn cost(&self, weights: &ModelWeights, sizes: &Sizes<'_>, position: u32, shape: StepShape) -> Cost {
+        let rows = u64::from(shape.rows());
         let whole = |id: TensorId| {
             let tensor = weights.tensor(id);
-            Cost { weight_bytes: tensor.device_bytes(), flops: 2 * tensor.elements(), ..Cost::default() }
+            Cost { weight_bytes: tensor.device_bytes(), flops: 2 * tensor.elements() * rows, ..Cost::default() }
         };
-        // The cost of a tensor of which only `used` of `of` equal parts are read: one row, or the selected experts.
+        // The cost of a tensor of which each row reads only `used` of `of` equal parts: one line, or the selected experts.
         let share = |id: TensorId, used: u64, of: u64| {
             let cost = whole(id);
-            Cost { weight_bytes: cost.weight_bytes / of * used, flops: cost.flops / of * used, ..cost }
+            Cost { weight_bytes: cost.weight_bytes / of * used * rows, flops: cost.flops / of * used, ..cost }
         };
         let (experts, used) = sizes.experts();
         let (experts, used) = (u64::from(experts), u64::from(used));
-        let row = |array: Array| sizes.bytes(array) / u64::from(sizes.cache.context.max(1));
+        let place = |array: Array| sizes.bytes(array) / u64::from(sizes.cache.context.max(1));
         match self {
             Self::Gather { table } => Cost { flops: 0, ..share(*table, 1, u64::from(sizes.config.n_vocab)) },
             Self::MatVec { products, norm, .. } => {
@@ -56,18 +71,20 @@ impl Op {
             }
             Self::Attention { layer, norms, .. } => {
                 let (q, kv) = (u64::from(sizes.config.q_width()), u64::from(sizes.config.kv_width()));
-                let positions = u64::from(position) + 1;
+                // Each row attends to one position more than the one before it.
+                let positions = rows * (u64::from(position) + 1) + rows * (rows - 1) / 2;
                 let attention = Cost {
-                    // The keys and values of all positions are read, and those of the last one are written first.
-                    cache_bytes: (row(Array::KeyCache(*layer)) + row(Array::ValueCache(*layer))) * (positions + 1),
-                    flops: 4 * q * positions + 6 * (q + kv),
+                    // The keys and values of all positions are read, and those of the row's own are written first.
+                    cache_bytes: (place(Array::KeyCache(*layer)) + place(Array::ValueCache(*layer)))
+                        * (positions + rows),
+                    flops: 4 * q * positions + 6 * (q + kv) * rows,
                     ..Cost::default()
                 };
                 attention + norms.iter().copied().flat_map(|(q, k)| [q, k]).map(whole).sum::<Cost>()
             }
             Self::Router { norm, matrix, .. } => whole(*norm) + whole(*matrix),
-            Self::Lookup { .. }
-            | Self::Round { .. }
+            Self::Round { norm, .. } => norm.map(whole).unwrap_or_default(),
+            Self::Lookup(_)
             | Self::Dry
             | Self::Adjust
             | Self::Choose
@@ -75,7 +92,9 @@ impl Op {
             | Self::Advance { .. }
             | Self::LogprobShares
             | Self::Logprobs => Cost::default(),
-            Self::GateUp { gate, up, routing: Routing::Dense { norm }, .. } => whole(*norm) + whole(*gate) + whole(*up),
+            Self::GateUp { gate, up, routing: Routing::Dense { norm }, .. } => {
+                norm.map(whole).unwrap_or_default() + whole(*gate) + whole(*up)
+            }
             Self::GateUp { gate, up, routing: Routing::Experts, .. } => {
                 share(*gate, used, experts) + share(*up, used, experts)
             }

@@ -36,7 +36,7 @@ impl Op {
             Self::Router { matrix, .. } => vec![*matrix],
             Self::GateUp { gate, up, .. } => vec![*gate, *up],
             Self::ExpertDown { down, .. } => vec![*down],
-            Self::Lookup { .. }
+            Self::Lookup(_)
             | Self::Round { .. }
             | Self::Attention { .. }
             | Self::Dry

@@ -1,6 +1,6 @@
-//! The sampling stage of a plan: the ops behind the logits, which choose the next token.
+//! The tail of a plan: the ops behind the logits, which choose the next tokens and end the step.
 
-use super::{Op, StepPlan};
+use super::{Op, PlanKind, PlanOptions, StepPlan};
 
 /// What chooses the token of a step from its logits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,54 +26,37 @@ pub struct SamplingStage {
     pub logprobs: bool,
 }
 
-impl StepPlan {
-    /// The plan of the same step with another sampling stage, in place of [`Sampler::Plain`]. A plan of [`PlanKind::Feed`](super::PlanKind::Feed) has no sampling
-    /// stage and is returned as it is.
-    #[must_use]
-    pub fn with_sampling(mut self, sampling: SamplingStage) -> Self {
-        let Some(sample) = self.ops.iter().position(|op| *op == Op::Sample) else {
-            return self;
+impl SamplingStage {
+    /// [`Sampler::Plain`], without log-probabilities.
+    pub const PLAIN: Self = Self { sampler: Sampler::Plain, logprobs: false };
+
+    /// The ops between the logits and the end of the step.
+    fn ops(self) -> Vec<Op> {
+        let mut ops = match self.sampler {
+            Sampler::Plain => vec![Op::Sample],
+            Sampler::Chain { .. } => vec![Op::Adjust, Op::Choose],
+            Sampler::Host => Vec::new(),
         };
-        let (mut ops, dry) = match sampling.sampler {
-            Sampler::Plain => (vec![Op::Sample], false),
-            Sampler::Chain { dry } => (vec![Op::Adjust, Op::Choose], dry),
-            Sampler::Host => (Vec::new(), false),
-        };
-        if sampling.logprobs {
+        if self.logprobs {
             // Each stands beside an op of the sampler that does not depend on it, so that the two share a barrier.
             ops.insert(ops.len().min(1), Op::LogprobShares);
             ops.push(Op::Logprobs);
         }
-        self.ops.splice(sample..=sample, ops);
-        if dry {
-            // It reads nothing but tokens, so it can run at the same time as the head.
-            self.ops.insert(sample - 1, Op::Dry);
-        }
-        for op in &mut self.ops {
-            if let Op::Advance { sampler, .. } = op {
-                *sampler = sampling.sampler;
-            }
-        }
-        self
-    }
-
-    /// Cuts the plan into the forward pass, up to the logits, and the sampling stage behind them.
-    #[must_use]
-    pub fn split(self) -> (Self, Self) {
-        let Self { mut ops, kind, batch } = self;
-        let first = ops.iter().position(|op| !op.is_forward()).unwrap_or(ops.len());
-        let rest = ops.split_off(first);
-        (Self { ops, kind, batch }, Self { ops: rest, kind, batch })
+        ops
     }
 }
 
-impl Op {
-    /// Whether the op belongs to the forward pass: it does not depend on the logits.
-    fn is_forward(&self) -> bool {
-        !matches!(
-            self,
-            Self::Adjust | Self::Choose | Self::Sample | Self::Advance { .. } | Self::LogprobShares | Self::Logprobs
-        )
+impl StepPlan {
+    /// The operations behind the forward pass: those that choose tokens, in a step of [`PlanKind::Decode`], and the end of the step.
+    #[must_use]
+    pub fn tail(options: &PlanOptions) -> Self {
+        let &PlanOptions { kind, shape, sampling, .. } = options;
+        let mut ops = match kind {
+            PlanKind::Feed => Vec::new(),
+            PlanKind::Decode => sampling.ops(),
+        };
+        ops.push(Op::Advance { kind, sampler: sampling.sampler });
+        Self { ops, kind, shape }
     }
 }
 
@@ -81,11 +64,20 @@ impl Op {
 mod tests {
     use zinc_kernels::ops::ActFormat;
 
-    use super::super::{Array, PlanKind, Product, barriers_before};
+    use super::super::{Array, Product, barriers_before};
     use super::*;
     use crate::weights::TensorId;
 
-    fn plan() -> StepPlan {
+    fn options(kind: PlanKind, sampler: Sampler, logprobs: bool) -> PlanOptions {
+        PlanOptions::new(kind, ActFormat::Q14).with_sampling(SamplingStage { sampler, logprobs })
+    }
+
+    fn names(ops: &[Op]) -> Vec<&'static str> {
+        ops.iter().map(Op::name).collect()
+    }
+
+    #[test]
+    fn what_does_not_depend_on_each_other_shares_a_barrier() {
         let head = Op::MatVec {
             products: vec![Product { weights: TensorId::new(0), bias: None, y: Array::Logits }],
             x: Array::Residual,
@@ -93,47 +85,22 @@ mod tests {
             act: ActFormat::Q14,
             accumulate: false,
         };
-        let advance = Op::Advance { kind: PlanKind::Decode, sampler: Sampler::Plain };
-        StepPlan {
-            ops: vec![Op::Gather { table: TensorId::new(0) }, head, Op::Sample, advance],
-            kind: PlanKind::Decode,
-            batch: 1,
-        }
-    }
-
-    fn names(plan: &StepPlan) -> Vec<&'static str> {
-        plan.ops.iter().map(Op::name).collect()
-    }
-
-    #[test]
-    fn the_chain_stands_behind_the_head_and_dry_beside_it() {
-        let sampling = SamplingStage { sampler: Sampler::Chain { dry: true }, logprobs: true };
-        let plan = plan().with_sampling(sampling);
+        let mut ops = vec![Op::Gather { table: TensorId::new(0) }, Op::Dry, head];
+        ops.extend(StepPlan::tail(&options(PlanKind::Decode, Sampler::Chain { dry: true }, true)).ops);
         let expected = ["gather", "dry", "mat_vec", "adjust", "logprob_shares", "choose", "logprobs", "advance"];
-        assert_eq!(names(&plan), expected);
-        let barriers = barriers_before(&plan.ops);
-        assert_eq!(
-            barriers,
-            [false, false, true, true, false, true, false, true],
-            "what is beside another shares its barrier"
-        );
-        let (forward, sampling) = plan.split();
-        assert_eq!(names(&forward), expected[..3]);
-        assert_eq!(names(&sampling), expected[3..]);
+        assert_eq!(names(&ops), expected);
+        assert_eq!(barriers_before(&ops), [false, false, true, true, false, true, false, true]);
     }
 
     #[test]
     fn the_host_leaves_the_device_nothing_to_choose() {
-        let plan = plan().with_sampling(SamplingStage { sampler: Sampler::Host, logprobs: false });
-        assert_eq!(names(&plan), ["gather", "mat_vec", "advance"]);
-        assert_eq!(names(&plan.split().1), ["advance"]);
+        let tail = StepPlan::tail(&options(PlanKind::Decode, Sampler::Host, false));
+        assert_eq!(names(&tail.ops), ["advance"]);
     }
 
     #[test]
-    fn a_feed_stays_as_it_is() {
-        let advance = Op::Advance { kind: PlanKind::Feed, sampler: Sampler::Plain };
-        let feed = StepPlan { ops: vec![advance], kind: PlanKind::Feed, batch: 1 };
-        let sampling = SamplingStage { sampler: Sampler::Chain { dry: true }, logprobs: true };
-        assert_eq!(feed.clone().with_sampling(sampling).ops, feed.ops);
+    fn a_feed_samples_nothing() {
+        let tail = StepPlan::tail(&options(PlanKind::Feed, Sampler::Chain { dry: true }, true));
+        assert_eq!(names(&tail.ops), ["advance"]);
     }
 }

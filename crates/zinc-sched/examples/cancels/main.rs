@@ -10,12 +10,11 @@ mod trial;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trial::{CONTEXT, DRAFTS, Failure, Kind, Outcome, trial};
+use trial::{CONTEXT, Failure, Kind, Outcome, load_options, trial};
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::CacheFormat;
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
-use zinc_model::memory::LoadOptions;
 use zinc_model::plan::CacheOptions;
 use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Validation, Wants};
 
@@ -35,8 +34,7 @@ fn main() -> Result<(), Failure> {
     let pipelines = Arc::new(Pipelines::new(device));
     let model = Arc::new(Model::open(path)?);
     let cache = CacheOptions::new(CONTEXT, CacheFormat::F16, CacheFormat::F16);
-    let options = LoadOptions::new(cache, DRAFTS + 1);
-    let loaded = Arc::new(DeviceModel::load(&pipelines, &model, options, &mut |_| {})?);
+    let loaded = Arc::new(DeviceModel::load(&pipelines, &model, load_options(cache), &mut |_| {})?);
 
     let mut progress = |done: u32| {
         if done.is_multiple_of(100) {

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use zinc_kernels::step::StepShape;
 use zinc_model::device::DeviceModel;
+use zinc_model::memory::LoadOptions;
+use zinc_model::plan::{CacheOptions, RowCounts};
 use zinc_sched::adapter::{DraftSource, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Constraint, Control, ControlError, Engine, EngineHandle, EngineOptions, Event, FinishReason, Guide, InflightDepth,
@@ -22,6 +25,13 @@ const PROMPT: [u32; 5] = [3, 1, 4, 1, 5];
 pub(crate) const CONTEXT: u32 = 64;
 /// The most drafts of a speculative step.
 pub(crate) const DRAFTS: u32 = 4;
+/// Rows of the steps that feed the prompt.
+const FEED_SHAPE: StepShape = StepShape::of(2);
+
+/// How the model of [`trial`] is loaded.
+pub(crate) fn load_options(cache: CacheOptions) -> LoadOptions {
+    LoadOptions::new(cache).with_counts(RowCounts::new(FEED_SHAPE.rows(), StepShape::of(DRAFTS + 1).rows()))
+}
 
 /// The results of a trial.
 pub(crate) struct Outcome {
@@ -56,7 +66,10 @@ pub(crate) fn trial(
 ) -> Result<Outcome, Failure> {
     let depth = InflightDepth::DEFAULT;
     let draft_source = Some(DraftSource::Lookup { ngrams: 1..=3, max_drafts: DRAFTS });
-    let driven = VulkanModel::new(loaded.clone(), VulkanOptions::new(depth).with_draft_source(draft_source))?;
+    let driven = VulkanModel::new(
+        loaded.clone(),
+        VulkanOptions::new(depth).with_feed_shape(FEED_SHAPE).with_draft_source(draft_source),
+    )?;
     let options = EngineOptions::default().with_depth(depth).with_speculation(SpeculationMode::Always);
     let handle = Engine::spawn(driven, SystemClock::new(), options)?;
 

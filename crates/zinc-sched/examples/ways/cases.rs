@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use zinc_kernels::step::StepShape;
 use zinc_model::device::DeviceModel;
+use zinc_model::memory::LoadOptions;
+use zinc_model::plan::{CacheOptions, RowCounts};
 use zinc_sched::adapter::{DraftSource, Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Constraint, Control, ControlError, Dry, Engine, EngineOptions, Guide, InflightDepth, LastTokens, Penalties,
@@ -14,12 +17,19 @@ pub(crate) const DRAFTS: u32 = 4;
 /// Tokens of the longest prompt.
 pub(crate) const PROMPT_TOKENS: u32 = 12;
 
+/// How the models of [`Driven::new`] are loaded: with rows for every way's prompts and drafts.
+pub(crate) fn load_options(cache: CacheOptions) -> LoadOptions {
+    LoadOptions::new(cache).with_counts(RowCounts::new(8, StepShape::of(DRAFTS + 1).rows()))
+}
+
 /// One way of driving the model.
 pub(crate) struct Way {
     pub(crate) name: &'static str,
     sync: Sync,
     depth: u32,
     queues: Queues,
+    /// Rows of the steps that feed a prompt.
+    feed_rows: u32,
     drafts: DraftKind,
 }
 
@@ -55,8 +65,11 @@ impl Driven {
             DraftKind::Lookup => Some(DraftSource::Lookup { ngrams: 1..=3, max_drafts: DRAFTS }),
             DraftKind::Itself => Some(DraftSource::Model { model: draft.clone(), max_drafts: DRAFTS }),
         };
-        let options =
-            VulkanOptions::new(depth).with_sync(way.sync).with_queues(way.queues).with_draft_source(draft_source);
+        let options = VulkanOptions::new(depth)
+            .with_sync(way.sync)
+            .with_queues(way.queues)
+            .with_feed_shape(StepShape::of(way.feed_rows))
+            .with_draft_source(draft_source);
         let driven = VulkanModel::new(target.clone(), options)?;
         let options = EngineOptions::default().with_depth(depth).with_speculation(SpeculationMode::Always);
         Ok(Self { engine: Engine::new(driven, SystemClock::new(), options)? })
@@ -96,19 +109,26 @@ fn prompt(number: u32, vocabulary: u32) -> Vec<u32> {
 
 /// All ways of driving a model.
 pub(crate) fn ways() -> Vec<Way> {
-    let way = |name, sync, depth, queues, drafts| Way { name, sync, depth, queues, drafts };
-    let timeline = |name, depth| way(name, Sync::Timeline, depth, Queues::One, DraftKind::None);
+    let way = |name, sync, depth, feed_rows| Way {
+        name,
+        sync,
+        depth,
+        queues: Queues::One,
+        feed_rows,
+        drafts: DraftKind::None,
+    };
+    let timeline = |name, depth, feed_rows| way(name, Sync::Timeline, depth, feed_rows);
     vec![
-        timeline("depth 1", 1),
-        timeline("depth 2", 2),
-        timeline("depth 4", 4),
-        timeline("depth 8", 8),
-        way("fence", Sync::Fence, 1, Queues::One, DraftKind::None),
-        way("fence, kept", Sync::FenceKept, 1, Queues::One, DraftKind::None),
-        way("depth 4, two queues", Sync::Timeline, 4, Queues::Two, DraftKind::None),
-        way("depth 4, look-up", Sync::Timeline, 4, Queues::One, DraftKind::Lookup),
-        way("depth 4, self-draft", Sync::Timeline, 4, Queues::One, DraftKind::Itself),
-        way("fence, look-up", Sync::Fence, 1, Queues::One, DraftKind::Lookup),
+        timeline("depth 1", 1, 1),
+        timeline("depth 2, prompts by 2", 2, 2),
+        timeline("depth 4, prompts by 8", 4, 8),
+        timeline("depth 8, prompts by 4", 8, 4),
+        way("fence, prompts by 8", Sync::Fence, 1, 8),
+        way("fence, kept", Sync::FenceKept, 1, 1),
+        Way { queues: Queues::Two, ..timeline("depth 4, two queues, prompts by 4", 4, 4) },
+        Way { drafts: DraftKind::Lookup, ..timeline("depth 4, look-up, prompts by 2", 4, 2) },
+        Way { drafts: DraftKind::Itself, ..timeline("depth 4, self-draft, prompts by 8", 4, 8) },
+        Way { drafts: DraftKind::Lookup, ..way("fence, look-up", Sync::Fence, 1, 1) },
     ]
 }
 

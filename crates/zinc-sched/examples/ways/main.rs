@@ -12,12 +12,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
-use cases::{DRAFTS, Driven, Kind, PROMPT_TOKENS, kinds, ways};
+use cases::{Driven, Kind, PROMPT_TOKENS, kinds, load_options, ways};
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::CacheFormat;
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
-use zinc_model::memory::LoadOptions;
 use zinc_model::plan::CacheOptions;
 use zinc_vk::{Device, DevicePlan, Instance, InstanceOptions, Wants};
 
@@ -40,8 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pipelines = Arc::new(Pipelines::new(device));
     let model = Arc::new(Model::open(path)?);
     let cache = CacheOptions::new(PROMPT_TOKENS + tokens, CacheFormat::F16, CacheFormat::F16);
-    let options = LoadOptions::new(cache, DRAFTS + 1);
-    let load = || DeviceModel::load(&pipelines, &model, options, &mut |_| {}).map(Arc::new);
+    let load = || DeviceModel::load(&pipelines, &model, load_options(cache), &mut |_| {}).map(Arc::new);
     let (target, draft) = (load()?, load()?);
 
     let kinds: Vec<Kind> = kinds().into_iter().filter(|kind| wanted(kind.name)).collect();

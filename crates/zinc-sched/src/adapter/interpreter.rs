@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use zinc_kernels::generated::state::StepReport;
 use zinc_kernels::reference::{self, Candidate, StepLimits};
 use zinc_kernels::sampler::{Bias, SamplerTables};
+use zinc_kernels::step::StepReport;
 use zinc_model::Model;
 use zinc_model::interpret::Interpreter;
 use zinc_model::plan::{CacheOptions, PlanKind};
@@ -57,6 +57,7 @@ impl InterpreterModel {
                 context_tokens: cache.context,
                 vocabulary_tokens: model.config.n_vocab,
                 ring_slots: crate::InflightDepth::MAX,
+                feed_rows: 1,
                 max_drafts: 0,
                 resume_cost: ResumeCost::Free,
             },
@@ -78,18 +79,19 @@ impl InterpreterModel {
     /// The candidate that a step chooses.
     fn candidate(&self, step: &SubmittedStep) -> Candidate {
         let Interpreter { state, tokens, .. } = &self.interpreter;
+        let lane = &state.lane;
         let logits = self.interpreter.logits();
         if let Some(choice) = step.choice {
             return candidate(choice);
         }
         let Some(tables) = &self.chain else {
-            return reference::sample_best(logits, state);
+            return reference::sample_best(logits, lane);
         };
         let guide = step.guide.as_ref();
         let biases: Vec<Bias> =
             guide.map_or(&[][..], Guide::biases).iter().map(|&(id, bias)| Bias { id, bias }).collect();
         let limits = StepLimits { mask: guide.map(Guide::mask), biases: &biases };
-        reference::draw(logits, &tokens[..=state.position as usize], limits, tables, state)
+        reference::draw(logits, &tokens[..=lane.position as usize], limits, tables, lane)
     }
 }
 
@@ -112,7 +114,7 @@ impl StepModel for InterpreterModel {
         Ok(())
     }
 
-    fn submit(&mut self, kind: StepKind) -> Result<Ticket, Infallible> {
+    fn submit(&mut self, kind: StepKind, _rows: u32) -> Result<Ticket, Infallible> {
         self.submits += 1;
         let ticket = Ticket::new(self.submits);
         let now_ns = host_now_ns();
@@ -150,7 +152,7 @@ impl StepModel for InterpreterModel {
         if !step.forward_done {
             self.interpreter.forward(plan_kind(step.kind));
         }
-        let samples = step.kind.samples() && self.interpreter.state.live > 0;
+        let samples = step.kind.samples() && self.interpreter.state.row_count > 0;
         let candidates: Vec<Candidate> = samples.then(|| self.candidate(&step)).into_iter().collect();
         let report: StepReport = self.interpreter.advance(self.cancelled, &candidates);
         let logprobs = self.logprobs.filter(|_| samples).map(|top| {

@@ -1,6 +1,7 @@
 //! Makes the state that the device's buffer holds when a sequence begins.
 
-use zinc_kernels::generated::state::{FINISH_NONE, StepState};
+use zinc_kernels::generated::lane::FINISH_NONE;
+use zinc_kernels::step::{Lane, StepState, next_rows};
 
 use crate::model::SequenceStart;
 
@@ -16,8 +17,7 @@ const MIN_TEMPERATURE: f32 = 1e-5;
 pub(super) fn initial_state(start: &SequenceStart<'_>, sequence: u32, context: u32) -> StepState {
     let temperature = start.sampling.temperature;
     let seed = start.sampling.seed;
-    StepState {
-        live: 1,
+    let lane = Lane {
         token: start.tokens[start.cached as usize],
         position: start.cached,
         prompt_length: u32::try_from(start.tokens.len()).unwrap_or(u32::MAX),
@@ -29,7 +29,15 @@ pub(super) fn initial_state(start: &SequenceStart<'_>, sequence: u32, context: u
         seed_high: (seed >> 32) as u32,
         inverse_temperature: if temperature < MIN_TEMPERATURE { 0.0 } else { 1.0 / temperature },
         sequence,
-    }
+    };
+    first_state(lane, start.tokens)
+}
+
+/// The state whose next step takes as many tokens as the lane's prompt lets it take at once.
+fn first_state(lane: Lane, tokens: &[u32]) -> StepState {
+    let first = lane.position as usize;
+    let rows = (next_rows(lane.position, lane.prompt_length) as usize).min(tokens.len() - first);
+    StepState::new(lane, &tokens[first..first + rows])
 }
 
 /// The end-of-generation ids that the device has room for.
@@ -40,5 +48,7 @@ pub(super) fn end_tokens<'a>(start: &SequenceStart<'a>) -> &'a [u32] {
 /// The state of a draft model that has taken in the tokens of the sequence before `position`. It takes every token from the array of tokens,
 /// as if all were prompt tokens.
 pub(super) fn draft_model_state(state: &StepState, position: u32, tokens: &[u32]) -> StepState {
-    StepState { token: tokens[position as usize], position, prompt_length: u32::MAX, budget: u32::MAX, ..*state }
+    let token = tokens[position as usize];
+    let lane = Lane { token, position, prompt_length: u32::MAX, budget: u32::MAX, ..state.lane };
+    first_state(lane, tokens)
 }

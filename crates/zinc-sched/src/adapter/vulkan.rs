@@ -17,9 +17,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zinc_kernels::generated::state::{STATUS_SAMPLED, StepState};
+use zinc_kernels::generated::lane::STATUS_SAMPLED;
+use zinc_kernels::step::{StepShape, StepState};
 use zinc_model::device::DeviceModel;
-use zinc_model::plan::{Array, PlanKind, Sampler, SamplingStage, StepPlan};
+use zinc_model::plan::{Array, Sampler, SamplingStage, StepPlan};
 use zinc_model::{Error, Result};
 use zinc_vk::{
     Buffer, Device, HostTimeline, Placement, Queue, QueueKind, Recording, RecordingBuilder, RecordingStats,
@@ -52,7 +53,6 @@ pub struct VulkanModel {
     model: Arc<DeviceModel>,
     options: VulkanOptions,
     limits: ModelLimits,
-    plans: [StepPlan; 2],
     memory: SequenceMemory,
     chain: ChainMemory,
     drafter: Option<Drafter>,
@@ -77,12 +77,15 @@ pub struct VulkanModel {
     top_logprobs: u32,
     /// The timeline point of the last submission to the second queue.
     last_on_second_queue: Option<TimelinePoint>,
-    /// The timeline point of the last submission that feeds the draft model, by ring slot.
+    /// Whether the draft model's state lists the tokens behind the one that it takes next, as it does while the prompt goes on.
+    draft_rows_listed: bool,
+    /// The timeline point of the last submission that feeds the draft model, by ring slot, and the slot of the next one.
     draft_feeds: Vec<Option<TimelinePoint>>,
+    next_draft_feed: u32,
     sequence_number: u32,
     next_ticket: u64,
-    /// Which of its step's tokens the last token was sampled after, from 0; more than 0 only if drafts were accepted.
-    last_token_of_step: u32,
+    /// Which of its step's rows the last token was sampled after, from 0; more than 0 only if drafts were accepted.
+    last_row_of_step: u32,
     in_flight: VecDeque<SubmittedStep>,
     waited_ns: u64,
     logits: Vec<f32>,
@@ -114,8 +117,8 @@ impl VulkanModel {
     /// Whatever error the device reports.
     ///
     /// # Panics
-    /// If there are drafts and the model was not loaded for batches of them and the last token, or a draft model has less context or another
-    /// vocabulary.
+    /// If the model was not loaded for as many rows as steps that feed have, or as drafts and the last token are, or a draft model has less context
+    /// or another vocabulary.
     pub fn new(model: impl Into<Arc<DeviceModel>>, mut options: VulkanOptions) -> Result<Self> {
         let model = model.into();
         let device = model.device().clone();
@@ -127,18 +130,19 @@ impl VulkanModel {
         if device.second_compute_queue().is_none() || options.sync != Sync::Timeline {
             options.queues = Queues::One;
         }
+        let (feed_rows, most) = (options.feed_shape.rows(), model.counts().rows);
+        assert!(feed_rows <= most, "prompts fed by {feed_rows} rows to a model that was loaded for {most}");
         let memory = SequenceMemory::new(&model, slots)?;
         let drafter = options.draft_source.clone().map(|source| Drafter::new(&model, source, options.act));
-        let plan = |kind| StepPlan::new(&model.model().weights, kind, options.act);
         Ok(Self {
             limits: ModelLimits {
                 context_tokens: context,
                 vocabulary_tokens: vocabulary,
                 ring_slots: slots,
+                feed_rows,
                 max_drafts: drafter.as_ref().map_or(0, Drafter::max_drafts),
                 resume_cost: drafter.as_ref().map_or(ResumeCost::Free, Drafter::resume_cost),
             },
-            plans: [plan(PlanKind::Feed), plan(PlanKind::Decode)],
             stamps: match options.stamps {
                 Tracing::Off => None,
                 Tracing::On => Some(Stamps::new(&device, slots)?),
@@ -154,10 +158,12 @@ impl VulkanModel {
             draft_backlog: 0,
             top_logprobs: 0,
             last_on_second_queue: None,
+            draft_rows_listed: false,
             draft_feeds: vec![None; slots as usize],
+            next_draft_feed: 0,
             sequence_number: 0,
             next_ticket: 0,
-            last_token_of_step: 0,
+            last_row_of_step: 0,
             in_flight: VecDeque::new(),
             waited_ns: 0,
             logits: Vec::new(),
@@ -187,18 +193,21 @@ impl VulkanModel {
         &self.options
     }
 
-    /// The operations of a step of one token in the running sequence.
+    /// The operations of a step in the running sequence: of one that feeds with all its rows, or of one that samples after one row.
     #[must_use]
-    pub fn plan(&self, kind: StepKind) -> &StepPlan {
-        &self.plans[usize::from(kind.samples())]
+    pub fn plan(&self, kind: StepKind) -> StepPlan {
+        match kind {
+            StepKind::Feed => self.recorder().feed_plan(self.options.feed_shape),
+            StepKind::Decode | StepKind::Speculate => self.recorder().decode_plan(self.mode.sampling, StepShape::ONE),
+        }
     }
 
-    /// Counts what the recording of a step of one token in the running sequence consists of. The step is recorded once more for it.
+    /// Counts what the recording of such a step as [`VulkanModel::plan`] gives consists of. The step is recorded once more for it.
     ///
     /// # Errors
     /// Whatever error the device reports.
     pub fn step_stats(&self, kind: StepKind) -> Result<RecordingStats> {
-        let part = if kind.samples() { StepPart::Decode(self.mode) } else { StepPart::Feed };
+        let part = if kind.samples() { StepPart::Decode(self.mode) } else { StepPart::Feed(self.options.feed_shape) };
         Ok(self.recorder().record(part, 0)?.finish()?.stats())
     }
 
@@ -211,7 +220,12 @@ impl VulkanModel {
     /// With steps in flight.
     pub fn last_logits(&self) -> Result<Vec<f32>> {
         assert!(self.in_flight.is_empty(), "logits are read with {} steps in flight", self.in_flight.len());
-        let (logits, offset, bytes) = self.model.activation_of(Array::Logits, self.last_token_of_step);
+        self.read_logits(self.last_row_of_step)
+    }
+
+    /// The logits after a row of the last step, `[vocabulary]` f32.
+    fn read_logits(&self, row: u32) -> Result<Vec<f32>> {
+        let (logits, offset, bytes) = self.model.activation(Array::Logits, row);
         let readback = Buffer::new(self.device(), "logits", bytes, Placement::Readback)?;
         let mut recording = RecordingBuilder::new(self.device(), QueueKind::Compute, "logits")?;
         recording.copy(logits, offset, &readback, 0, bytes);
@@ -236,9 +250,16 @@ impl VulkanModel {
         self.device().compute_queue()
     }
 
+    /// The shapes of steps that feed: a single row has a shape of its own.
+    fn feed_shapes(&self) -> Vec<StepShape> {
+        let mut shapes = vec![StepShape::ONE, self.options.feed_shape];
+        shapes.dedup();
+        shapes
+    }
+
     /// The parts that steps of the running sequence consist of.
     fn parts(&self) -> Vec<StepPart> {
-        let mut parts = vec![StepPart::Feed];
+        let mut parts: Vec<StepPart> = self.feed_shapes().into_iter().map(StepPart::Feed).collect();
         if self.is_split() {
             parts.extend([StepPart::Forward(self.mode), StepPart::Sample(self.mode)]);
         } else {
@@ -247,7 +268,7 @@ impl VulkanModel {
         if self.speculative == SpeculativeDecoding::On {
             parts.push(StepPart::Speculate(self.mode));
             if self.uses_draft_model() {
-                parts.push(StepPart::FeedDraft);
+                parts.extend(self.drafter.iter().flat_map(Drafter::all_feed_shapes).map(StepPart::FeedDraft));
             }
         }
         parts
@@ -300,26 +321,24 @@ impl VulkanModel {
         Ok((None, self.queue().submit_in_turn([(forward, &[]), (choose, gate.as_slice())])?))
     }
 
-    /// Feeds the draft model the next `count` tokens of the sequence, which it has missed. The host does not wait for it; steps submitted
-    /// later run behind it.
-    fn feed_draft_backlog(&mut self, count: u32) -> Result<()> {
-        for index in 0..count {
-            let slot = index % self.limits.ring_slots;
-            match self.options.sync {
-                Sync::Timeline => self.feed_draft(slot)?,
-                Sync::FenceKept | Sync::Fence => self.run_part(StepPart::FeedDraft, slot)?,
+    /// Feeds the draft model the next `tokens` tokens of the sequence. The host does not wait for it; steps submitted later run behind it.
+    fn feed_draft(&mut self, tokens: u32) -> Result<()> {
+        let drafter = self.drafter.as_ref().expect("a draft model is fed only where there is one");
+        let shapes = drafter.feed_shapes(tokens, self.draft_rows_listed);
+        for shape in shapes {
+            self.draft_rows_listed = true;
+            let (part, slot) = (StepPart::FeedDraft(shape), self.next_draft_feed);
+            self.next_draft_feed = (slot + 1) % self.limits.ring_slots;
+            if self.options.sync != Sync::Timeline {
+                self.run_part(part, slot)?;
+                continue;
             }
+            // A recording must not be submitted again while it is in flight.
+            if let Some(point) = &self.draft_feeds[slot as usize] {
+                point.wait()?;
+            }
+            self.draft_feeds[slot as usize] = Some(self.submit_part(part, slot)?);
         }
-        Ok(())
-    }
-
-    /// Feeds the draft model one token.
-    fn feed_draft(&mut self, slot: u32) -> Result<()> {
-        // A recording must not be submitted again while it is in flight.
-        if let Some(point) = &self.draft_feeds[slot as usize] {
-            point.wait()?;
-        }
-        self.draft_feeds[slot as usize] = Some(self.submit_part(StepPart::FeedDraft, slot)?);
         Ok(())
     }
 
@@ -373,11 +392,7 @@ impl StepModel for VulkanModel {
         if let Some(stamps) = &mut self.stamps {
             stamps.calibrate(self.model.device())?;
         }
-        let mode = Self::sampling_mode(start);
-        if mode != self.mode {
-            self.mode = mode;
-            self.plans[1] = self.recorder().plan(PlanKind::Decode, mode.sampling);
-        }
+        self.mode = Self::sampling_mode(start);
         self.speculative = start.speculative;
         self.top_logprobs = start.logprobs.unwrap_or(0);
         if let Sampler::Chain { .. } = self.mode.sampling.sampler
@@ -414,24 +429,28 @@ impl StepModel for VulkanModel {
         }
         self.waited_ns += host_now_ns() - before_ns;
         self.draft_backlog = 0;
-        self.last_token_of_step = 0;
+        self.draft_rows_listed = true;
+        self.last_row_of_step = 0;
         if self.uses_draft_model() {
-            self.feed_draft_backlog(start.cached - self.draft_kv_tokens)?;
+            self.feed_draft(start.cached - self.draft_kv_tokens)?;
             self.draft_kv_tokens = start.cached;
         }
         Ok(())
     }
 
-    fn submit(&mut self, kind: StepKind) -> Result<Ticket> {
+    fn submit(&mut self, kind: StepKind, rows: u32) -> Result<Ticket> {
         let ticket = Ticket::new(self.next_ticket);
         let slot = (self.next_ticket % u64::from(self.limits.ring_slots)) as u32;
         if kind == StepKind::Speculate {
             let backlog = std::mem::take(&mut self.draft_backlog);
             if self.uses_draft_model() {
-                self.feed_draft_backlog(backlog)?;
+                self.feed_draft(backlog)?;
             }
         } else if kind == StepKind::Decode {
             self.draft_backlog += 1;
+        }
+        if kind.samples() {
+            self.draft_rows_listed = false;
         }
         let submitted_at_ns = host_now_ns();
         let split = kind == StepKind::Decode && self.is_split();
@@ -440,7 +459,8 @@ impl StepModel for VulkanModel {
             self.last_gate
         });
         let part = match kind {
-            StepKind::Feed => StepPart::Feed,
+            StepKind::Feed if rows == 1 => StepPart::Feed(StepShape::ONE),
+            StepKind::Feed => StepPart::Feed(self.options.feed_shape),
             StepKind::Decode if split => StepPart::Forward(self.mode),
             StepKind::Decode => StepPart::Decode(self.mode),
             StepKind::Speculate => StepPart::Speculate(self.mode),
@@ -448,22 +468,18 @@ impl StepModel for VulkanModel {
         if let Some(stamps) = &self.stamps {
             stamps.reset(slot);
         }
-        let feeds_draft = kind == StepKind::Feed && self.uses_draft_model();
+        if kind == StepKind::Feed && self.uses_draft_model() {
+            self.feed_draft(rows)?;
+        }
         let (mut forward, mut done, mut sampling_owed) = (None, None, false);
         match self.options.sync {
             Sync::Timeline => {
-                if feeds_draft {
-                    self.feed_draft(slot)?;
-                }
                 let end;
                 (forward, end) =
                     if split { self.submit_split(slot, gate)? } else { (None, self.submit_part(part, slot)?) };
                 done = Some(end);
             }
             Sync::FenceKept | Sync::Fence => {
-                if feeds_draft {
-                    self.run_part(StepPart::FeedDraft, slot)?;
-                }
                 self.run_part(part, slot)?;
                 sampling_owed = split;
             }
@@ -542,7 +558,7 @@ impl StepModel for VulkanModel {
             self.draft_kv_tokens = report.position;
         }
         if report.status == STATUS_SAMPLED {
-            self.last_token_of_step = report.count.saturating_sub(1);
+            self.last_row_of_step = report.count.saturating_sub(1);
         }
         Ok(StepOutput { logprobs, ..step_output(&report, timing) })
     }
@@ -572,13 +588,25 @@ impl Score for VulkanModel {
 
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         self.begin(&SequenceStart::new(tokens, 0, 1, &Sampling::GREEDY))?;
-        let recording = self.recorder().record(StepPart::Decode(SamplingMode::PLAIN), 0)?.finish()?;
-        for position in 0..tokens.len() {
+        let shape = StepShape::filled_by(self.model.counts().sampling_rows);
+        let mut recording = self.recorder().start(QueueKind::Compute, "score")?;
+        let plan = self.recorder().decode_plan(SamplingStage::PLAIN, shape);
+        let io = self.recorder().io(0, SamplingMode::PLAIN);
+        self.model.record(&plan, &io, &mut recording)?;
+        let recording = recording.finish()?;
+        let mut position = 0;
+        while position < tokens.len() {
             match self.options.sync {
                 Sync::Timeline => self.queue().submit(&recording, &[])?.wait()?,
                 Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(&recording)?,
             }
-            sink(position, &self.last_logits()?);
+            let report = self.memory.report(0);
+            let taken = report.fed + report.count;
+            assert!(taken > 0, "a step at position {position} of {} tokens took none", tokens.len());
+            for row in 0..taken {
+                sink(position, &self.read_logits(row)?);
+                position += 1;
+            }
         }
         Ok(())
     }

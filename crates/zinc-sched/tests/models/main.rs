@@ -3,12 +3,12 @@
 
 #![allow(clippy::print_stdout, reason = "the table of errors is for whoever reads the output")]
 
-mod batch;
 mod demo;
 mod gpu;
 #[path = "../support/matrix.rs"]
 mod matrix;
 mod op_by_op;
+mod rows;
 mod tiny;
 mod ways;
 mod weights;

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::{ActFormat, CacheFormat};
+use zinc_kernels::step::{Lane, StepShape, StepState};
 use zinc_model::Model;
 use zinc_model::device::{DeviceModel, StepIo};
 use zinc_model::interpret::Interpreter;
-use zinc_model::plan::{Array, CacheOptions, Op, PlanKind, StepPlan};
+use zinc_model::plan::{Array, CacheOptions, Op, PlanKind, PlanOptions, StepPlan};
 use zinc_vk::{Access, Buffer, Placement, QueueKind, RecordingBuilder};
 
 use crate::gpu::Gpu;
@@ -23,19 +23,19 @@ const CACHE: CacheOptions = CacheOptions::new(96, CacheFormat::F32, CacheFormat:
 /// order of the ops.
 fn run(gpu: &Gpu, model: &DeviceModel, ops: &[Op], state: &StepState, read: &[Vec<Array>]) -> Vec<Vec<f32>> {
     let device = gpu.pipelines.device();
-    let step_state = Buffer::new(device, "state", 256, Placement::Upload).expect("a buffer");
+    let step_state = Buffer::new(device, "state", size_of::<StepState>() as u64, Placement::Upload).expect("a buffer");
     step_state.write(0, bytemuck::bytes_of(state));
     let io = StepIo { state: step_state.address(), ..StepIo::default() };
-    let sizes: Vec<u64> = read.iter().flatten().map(|array| model.activation(*array).2).collect();
+    let sizes: Vec<u64> = read.iter().flatten().map(|array| model.activation(*array, 0).2).collect();
     let readback = Buffer::new(device, "arrays", sizes.iter().sum(), Placement::Readback).expect("a buffer");
     let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "step").expect("a recording");
     recording.keep(step_state);
-    let plan = StepPlan { ops: ops.to_vec(), kind: PlanKind::Decode, batch: 1 };
+    let plan = StepPlan { ops: ops.to_vec(), kind: PlanKind::Decode, shape: StepShape::ONE };
     let (mut behind_op, mut at) = (read.iter(), 0);
     let mut copy = |recording: &mut RecordingBuilder| {
         recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
         for array in behind_op.next().expect("an entry for each op") {
-            let (activations, offset, bytes) = model.activation(*array);
+            let (activations, offset, bytes) = model.activation(*array, 0);
             recording.copy(activations, offset, &readback, at, bytes);
             at += bytes;
         }
@@ -62,12 +62,13 @@ fn check(name: &str) {
     let mut interpreter = Interpreter::new(model.clone(), CACHE);
     let loaded = DeviceModel::load(&gpu.pipelines, &model, CACHE, &mut |_| {}).expect("a tiny model loads");
 
-    let mut ops = StepPlan::new(&model.weights, PlanKind::Decode, ActFormat::F32).ops;
+    let mut ops = StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::F32)).ops;
     assert!(matches!(ops.pop(), Some(Op::Advance { .. })), "a step ends by advancing");
     let mut compared = 0;
     for (position, token) in (0..).zip(TOKENS) {
-        let state = StepState { live: 1, token, position, ..StepState::default() };
+        let state = StepState::from(Lane { token, position, ..Lane::default() });
         interpreter.state = state;
+        interpreter.begin_row();
         let (mut read, mut expected) = (Vec::new(), Vec::new());
         for (index, op) in ops.iter().enumerate() {
             interpreter.run(op);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::CacheFormat;
+use zinc_kernels::step::StepShape;
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::memory::LoadOptions;
@@ -27,12 +28,11 @@ const TEXTS: [(u32, u32); 2] = [(2, 10), (8, 40)];
 /// Cancels, likewise.
 const CANCELS: [u32; 2] = [24, 500];
 
-fn load(pipelines: &Arc<Pipelines>, context: u32) -> Arc<DeviceModel> {
+fn load(pipelines: &Arc<Pipelines>, context: u32, options: impl Fn(CacheOptions) -> LoadOptions) -> Arc<DeviceModel> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny/qwen3moe-a-q4_k_m.gguf");
     let model = Arc::new(Model::open(path).expect("a tiny model opens"));
     let cache = CacheOptions::new(context, CacheFormat::F16, CacheFormat::F16);
-    let options = LoadOptions::new(cache, cases::DRAFTS + 1);
-    Arc::new(DeviceModel::load(pipelines, &model, options, &mut |_| {}).expect("a tiny model loads"))
+    Arc::new(DeviceModel::load(pipelines, &model, options(cache), &mut |_| {}).expect("a tiny model loads"))
 }
 
 #[test]
@@ -40,7 +40,8 @@ fn every_way_gives_the_same_tokens() {
     let gpu = Gpu::borrow();
     let (prompts, tokens) = TEXTS[usize::from(matrix::is_full())];
     let context = cases::PROMPT_TOKENS + tokens;
-    let (target, draft) = (load(&gpu.pipelines, context), load(&gpu.pipelines, context));
+    let (target, draft) =
+        (load(&gpu.pipelines, context, cases::load_options), load(&gpu.pipelines, context, cases::load_options));
     let mut expected: Vec<Vec<Vec<u32>>> = Vec::new();
     for way in cases::ways() {
         let mut driven = cases::Driven::new(&target, &draft, &way).expect("the model is driven");
@@ -61,9 +62,11 @@ fn every_way_gives_the_same_tokens() {
 fn a_draft_model_catches_up_with_what_it_has_not_seen() {
     const DRAFTED: u32 = 2 * (cases::DRAFTS + 1);
     let gpu = Gpu::borrow();
-    let (target, draft) = (load(&gpu.pipelines, 48), load(&gpu.pipelines, 48));
+    let (target, draft) =
+        (load(&gpu.pipelines, 48, cases::load_options), load(&gpu.pipelines, 48, cases::load_options));
     let engine = |draft_source| {
-        let options = VulkanOptions::new(InflightDepth::DEFAULT).with_draft_source(draft_source);
+        let options =
+            VulkanOptions::new(InflightDepth::DEFAULT).with_feed_shape(StepShape::FOUR).with_draft_source(draft_source);
         let model = VulkanModel::new(target.clone(), options).expect("the model is driven");
         let options = EngineOptions::default().with_speculation(SpeculationMode::Always);
         Engine::new(model, SystemClock::new(), options).expect("the engine starts")
@@ -90,9 +93,12 @@ fn a_draft_model_catches_up_with_what_it_has_not_seen() {
 #[test]
 fn cancels_at_random_moments_leave_nothing_behind() {
     with_own_device(|pipelines| {
-        let outcome =
-            trial::trial(&load(pipelines, trial::CONTEXT), CANCELS[usize::from(matrix::is_full())], &mut |_| {})
-                .expect("the model runs");
+        let outcome = trial::trial(
+            &load(pipelines, trial::CONTEXT, trial::load_options),
+            CANCELS[usize::from(matrix::is_full())],
+            &mut |_| {},
+        )
+        .expect("the model runs");
         assert!(outcome.wrong.is_empty(), "{:#?}", outcome.wrong);
         assert!(outcome.cut > 0, "no request was cut short");
         assert_eq!(outcome.kinds.iter().map(|kind| kind.rests.len()).sum::<usize>(), outcome.cut as usize);

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use zinc_kernels::formats::repack_rows;
-use zinc_kernels::ops::{CacheFormat, MAX_BATCH};
+use zinc_kernels::ops::CacheFormat;
+use zinc_kernels::step::MOST_ROWS;
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::memory::{LoadOptions, MemoryPlan};
-use zinc_model::plan::{Array, CacheOptions};
+use zinc_model::plan::{Array, CacheOptions, RowCounts};
 use zinc_model::weights::TensorId;
 use zinc_vk::{Buffer, Device, Placement, QueueKind, RecordingBuilder};
 
@@ -41,9 +42,9 @@ fn a_loaded_model_holds_what_was_planned_and_a_dropped_one_nothing() {
     with_own_device(|pipelines| {
         let device = pipelines.device();
         let cache = CacheOptions::new(512, CacheFormat::F16, CacheFormat::F16);
-        for (path, batch) in models().into_iter().zip([1, 8].into_iter().cycle()) {
+        for (path, counts) in models().into_iter().zip([RowCounts::ONE, RowCounts::new(16, 4)].into_iter().cycle()) {
             let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
-            let options = LoadOptions::new(cache, batch);
+            let options = LoadOptions::new(cache).with_counts(counts);
             let planned = MemoryPlan::new(&model.config, &model.weights, options).total();
             let loaded = DeviceModel::load(pipelines, &model, options, &mut |_| {}).expect("a tiny model loads");
             let held = allocated(device);
@@ -56,7 +57,7 @@ fn a_loaded_model_holds_what_was_planned_and_a_dropped_one_nothing() {
     });
 }
 
-/// Memory that a driver hands out again may hold anything. A step of fewer tokens than it has room for reads ids of experts that no step has
+/// Memory that a driver hands out again may hold anything. A step of fewer rows than it has room for reads ids of experts that no step has
 /// written, and would load weights from wherever they point.
 #[test]
 fn what_kernels_read_before_a_step_writes_it_is_zero_in_used_memory() {
@@ -66,12 +67,12 @@ fn what_kernels_read_before_a_step_writes_it_is_zero_in_used_memory() {
     for path in models() {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let load = || {
-            let options = LoadOptions::new(cache, MAX_BATCH);
+            let options = LoadOptions::new(cache).with_counts(RowCounts::new(MOST_ROWS, MOST_ROWS));
             DeviceModel::load(&gpu.pipelines, &model, options, &mut |_| {}).expect("a tiny model loads")
         };
         // Fills the memory that the next load is likely to get.
         let loaded = load();
-        let activations = loaded.activation(Array::Residual).0;
+        let activations = loaded.activation(Array::Residual, 0).0;
         let garbage = Buffer::new(device, "garbage", activations.size(), Placement::Upload).expect("a buffer");
         garbage.write(0, &vec![0xff; activations.size() as usize]);
         copy(device, &garbage, 0, activations, 0, activations.size());
@@ -79,11 +80,11 @@ fn what_kernels_read_before_a_step_writes_it_is_zero_in_used_memory() {
 
         let loaded = load();
         for array in [Array::ExpertIds, Array::DryLengths, Array::Counters] {
-            for token in 0..MAX_BATCH {
-                let (buffer, offset, bytes) = loaded.activation_of(array, token);
+            for row in 0..MOST_ROWS {
+                let (buffer, offset, bytes) = loaded.activation(array, row);
                 // A dense model has no experts.
                 let found = if bytes == 0 { Vec::new() } else { read_back(device, buffer, offset, bytes) };
-                assert!(found.iter().all(|&byte| byte == 0), "{}: {array:?} of token {token}", path.display());
+                assert!(found.iter().all(|&byte| byte == 0), "{}: {array:?} of row {row}", path.display());
             }
         }
     }

@@ -183,10 +183,10 @@ pub(super) const FLAGS: &[Foreign] = &[
         "zinc always does",
     ),
     accepted(
-        &["-b", "--batch-size", "-ub", "--ubatch-size"],
+        &["-b", "--batch-size"],
         Value,
-        "says how many tokens of a prompt are computed together",
-        "zinc chooses that itself, and the answer does not depend on it",
+        "says how many tokens of a prompt are submitted at once",
+        "zinc submits as many as -ub says are computed together",
     ),
     accepted(
         &["-np", "--parallel", "-dt", "--defrag-thold"],

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use zinc_kernels::Dispatch;
-use zinc_kernels::generated::state::StepState;
+use zinc_kernels::step::{Rows, StepState};
 use zinc_vk::{Access, Buffer, Placement, RecordingBuilder};
 
 use super::Gpu;
@@ -44,6 +44,13 @@ impl<T> Clone for Array<T> {
     }
 }
 impl<T> Copy for Array<T> {}
+
+impl<T> Array<T> {
+    /// The array as the operand of a step of one row.
+    pub(crate) fn row(self) -> Rows {
+        Rows::one(self.address)
+    }
+}
 
 struct Allocation {
     buffer: Arc<Buffer>,
@@ -88,8 +95,8 @@ impl Arena {
     }
 
     /// A step state that kernels only read.
-    pub(crate) fn state(&mut self, state: StepState) -> u64 {
-        self.input(&[state]).address
+    pub(crate) fn state(&mut self, state: impl Into<StepState>) -> u64 {
+        self.input(&[state.into()]).address
     }
 
     fn add<T>(&mut self, bytes: &[u8], role: Role) -> Array<T> {

@@ -3,17 +3,17 @@
 use zinc_kernels::Target;
 use zinc_kernels::generated::sampler::{MAX_STEP_BIASES, Moments, StepInput};
 use zinc_kernels::generated::shares::{SHARE_IDS, Share};
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::{
-    Adjust, Batch, Choose, Dry, STEP_MASK_OFFSET, SamplerBuffers, items_bytes, share_count, step_input_bytes,
+    Adjust, Choose, Dry, STEP_MASK_OFFSET, SamplerBuffers, items_bytes, share_count, step_input_bytes,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Item, ShareList, StepLimits};
 use zinc_kernels::sampler::{Bias, Breakers, SamplerSettings, SamplerTables};
+use zinc_kernels::step::{Lane, Rows, StepShape, StepState};
 
 use super::Gpu;
 use super::arena::{Arena, Array, values};
 
-/// One token to sample: what the chain reads.
+/// A step to sample: what the chain reads.
 pub(crate) struct Case<'a> {
     pub(crate) logits: &'a [f32],
     /// Up to and including the token whose logits these are, then drafts.
@@ -22,11 +22,11 @@ pub(crate) struct Case<'a> {
     pub(crate) drafts: u32,
     pub(crate) tables: &'a SamplerTables,
     pub(crate) limits: StepLimits<'a>,
-    /// Its position and number of tokens are those of `tokens` and `drafts`.
-    pub(crate) state: StepState,
+    /// Its position is that of `tokens` and `drafts`.
+    pub(crate) lane: Lane,
 }
 
-/// What the chain made of a token, at each of its stages.
+/// What the chain made of a row, at each of its stages.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Stages {
     pub(crate) dry_lengths: Vec<u32>,
@@ -46,34 +46,35 @@ impl Case<'_> {
         self.logits.len() as u32
     }
 
-    /// Position of the first token of the step.
+    /// Position of the first row of the step.
     fn position(&self) -> usize {
         self.tokens.len() - 1 - self.drafts as usize
     }
 
-    fn state(&self) -> StepState {
-        StepState { live: 1 + self.drafts, position: self.position() as u32, ..self.state }
+    /// The lane in a step that begins with its row number `index`.
+    fn lane(&self, index: u32) -> Lane {
+        Lane { position: self.position() as u32 + index, ..self.lane }
     }
 
-    /// What the reference makes of the step's token number `index`.
+    /// What the reference makes of the step's row number `index`.
     pub(crate) fn on_the_host(&self, index: u32) -> Stages {
         let history = &self.tokens[..=self.position() + index as usize];
-        let state = StepState { position: self.state().position + index, ..self.state() };
+        let lane = self.lane(index);
         let occurrences = reference::window_counts(history, self.tables.params.penalty_window, self.vocabulary());
         let dry_lengths = reference::dry(history, self.tables, self.vocabulary());
         let counts = HistoryCounts { occurrences: &occurrences, dry_lengths: &dry_lengths };
-        let (lists, moments) = reference::adjust(self.logits, counts, self.limits, self.tables, &state);
-        let candidate = reference::choose(&lists, &moments, self.logits, &self.tables.params, &state);
-        assert_eq!(candidate, reference::draw(self.logits, history, self.limits, self.tables, &state));
+        let (lists, moments) = reference::adjust(self.logits, counts, self.limits, self.tables, &lane);
+        let candidate = reference::choose(&lists, &moments, self.logits, &self.tables.params, &lane);
+        assert_eq!(candidate, reference::draw(self.logits, history, self.limits, self.tables, &lane));
         Stages { dry_lengths, lists, moments, candidate }
     }
 
-    /// What the kernels make of each of the step's tokens, with the launch shapes of a target.
+    /// What the kernels make of each of the step's rows, with the launch shapes of a target.
     pub(crate) fn on_the_device(&self, target: &Target) -> Vec<Stages> {
         let mut arena = Arena::new();
         let (vocabulary, copies) = (self.vocabulary(), 1 + self.drafts as usize);
         let shares = share_count(vocabulary) as usize;
-        // Copies of what a token owns lie as far apart as the largest of the arrays needs, and a little more.
+        // What the rows own lies as far apart as the largest of the arrays needs, and a little more.
         let item_bytes = items_bytes(vocabulary) as usize;
         let stride = item_bytes + 64;
         let words = copies * stride / 4;
@@ -85,8 +86,9 @@ impl Case<'_> {
         let candidates: Array<u32> = arena.output(words);
         let first_history = &self.tokens[..=self.position()];
         let counts = reference::window_counts(first_history, self.tables.params.penalty_window, vocabulary);
-        let state = arena.state(self.state());
-        let logits = arena.input(&logits).address;
+        let state = arena.state(StepState::new(self.lane(0), &self.tokens[self.position()..]));
+        let strided = |address| Rows { address, stride: stride as u32 };
+        let logits = strided(arena.input(&logits).address);
         let buffers = SamplerBuffers {
             params: arena.input(&[self.tables.params]).address,
             biases: arena.input(&self.tables.biases).address,
@@ -95,19 +97,19 @@ impl Case<'_> {
             tails: arena.input(&self.tables.tails).address,
             tokens: arena.input(self.tokens).address,
             counts: arena.input(&counts).address,
-            dry_lengths: dry_lengths.address,
-            items: items.address,
-            shares: summaries.address,
-            moments: moments.address,
+            dry_lengths: strided(dry_lengths.address),
+            items: strided(items.address),
+            shares: strided(summaries.address),
+            moments: strided(moments.address),
         };
         let step_input = match self.limits {
             StepLimits { mask: None, biases: [] } => 0,
             limits => arena.input(&step_input(limits, vocabulary)).address,
         };
-        let batch = Batch { tokens: copies as u32, stride: stride as u32 };
-        let dry = Dry { state, buffers, batch };
-        let adjust = Adjust { state, logits, buffers, step_input, vocabulary, batch };
-        let choose = Choose { state, logits, buffers, candidates: candidates.address, vocabulary, batch };
+        let shape = StepShape::of(copies as u32);
+        let dry = Dry { state, buffers, shape };
+        let adjust = Adjust { state, logits, buffers, step_input, vocabulary, shape };
+        let choose = Choose { state, logits, buffers, candidates: strided(candidates.address), vocabulary, shape };
         let own = |array: Array<u32>, copy: usize, bytes: usize| -> Vec<u8> {
             bytemuck::cast_slice(&arena.read(array))[copy * stride..][..bytes].to_vec()
         };
@@ -134,7 +136,7 @@ impl Case<'_> {
         (0..copies).map(stages).collect()
     }
 
-    /// Compares the kernels with the reference, bit for bit, for each token of the step. Returns what was chosen.
+    /// Compares the kernels with the reference, bit for bit, for each row of the step. Returns what was chosen.
     #[track_caller]
     pub(crate) fn check(&self, name: &str) -> Vec<Candidate> {
         self.check_on(name, &Gpu::get().target())
@@ -147,19 +149,19 @@ impl Case<'_> {
         for (index, found) in found.iter().enumerate() {
             let expected = self.on_the_host(index as u32);
             if self.tables.params.dry_window != 0 {
-                assert_eq!(found.dry_lengths, expected.dry_lengths, "{name}: DRY's lengths of token {index}");
+                assert_eq!(found.dry_lengths, expected.dry_lengths, "{name}: DRY's lengths of row {index}");
             }
             assert_eq!(found.lists.len(), expected.lists.len(), "{name}: shares");
             for (share, (found, expected)) in found.lists.iter().zip(&expected.lists).enumerate() {
-                assert_eq!(found.share, expected.share, "{name}: share {share} of token {index}");
-                assert_eq!(bits(&found.items), bits(&expected.items), "{name}: list {share} of token {index}");
+                assert_eq!(found.share, expected.share, "{name}: share {share} of row {index}");
+                assert_eq!(bits(&found.items), bits(&expected.items), "{name}: list {share} of row {index}");
             }
             if self.tables.params.sigma_squared != u32::MAX {
-                assert_eq!(found.moments, expected.moments, "{name}: moments of token {index}");
+                assert_eq!(found.moments, expected.moments, "{name}: moments of row {index}");
             }
             let words = |candidate| bytemuck::cast::<Candidate, [u32; 4]>(candidate);
             let (found, expected) = (found.candidate, expected.candidate);
-            assert_eq!(words(found), words(expected), "{name}: token {index} is {found:?} instead of {expected:?}");
+            assert_eq!(words(found), words(expected), "{name}: row {index} is {found:?} instead of {expected:?}");
         }
         found.into_iter().map(|stages| stages.candidate).collect()
     }

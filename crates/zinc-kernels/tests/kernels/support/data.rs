@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::matrix;
 use half::{bf16, f16};
 use zinc_kernels::formats::{Format, decode, repack_rows};
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::reference::HostMatrix;
+use zinc_kernels::step::Lane;
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
 #[derive(Debug)]
@@ -184,9 +184,9 @@ pub(crate) fn decoded(format: Format, blocks: &[u8]) -> Vec<f32> {
     values
 }
 
-/// A live step in the middle of a context.
-pub(crate) fn live() -> StepState {
-    StepState { live: 1, context_length: 4_096, budget: 100, ..StepState::default() }
+/// A lane in the middle of a context.
+pub(crate) fn live() -> Lane {
+    Lane { context_length: 4_096, budget: 100, ..Lane::default() }
 }
 
 /// Those of the widths that rows of a format can have: all of them in the whole matrix of tests, else two, others for other formats.

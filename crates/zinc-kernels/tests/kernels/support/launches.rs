@@ -1,15 +1,15 @@
 //! One launch of every kernel, for the properties that all kernels share.
 
 use zinc_kernels::generated::logprob_report::LogprobReport;
-use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{
-    ActFormat, Adjust, Advance, Attention, Batch, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
-    Gather, HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MAX_BATCH, MatVec, Matrix, Norm,
-    Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round, Router, Routing, Sample, SamplerBuffers,
-    Weighting, candidate_count, items_bytes, masses_bytes, moments_bytes, rounded_bytes, share_count,
+    ActFormat, Adjust, Advance, Attention, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp, Gather,
+    HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatVec, Matrix, Norm, Pairing,
+    PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round, Router, Routing, Sample, SamplerBuffers, Weighting,
+    candidate_count, items_bytes, masses_bytes, moments_bytes, rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
+use zinc_kernels::step::{Lane, MOST_ROWS, Rows, StepReport, StepShape, StepState};
 use zinc_kernels::{Dispatch, Format};
 
 use super::arena::{Arena, Array};
@@ -54,7 +54,7 @@ impl Builder {
 
     /// The tokens of a sequence, which `advance` writes.
     fn tokens(&mut self, of: fn(&mut Arena, &[u32]) -> Array<u32>) -> u64 {
-        of(&mut self.arena, &[1; (CONTEXT + MAX_BATCH) as usize]).address
+        of(&mut self.arena, &[1; (CONTEXT + MOST_ROWS) as usize]).address
     }
 
     fn words(&mut self, words: &[u32]) -> u64 {
@@ -74,7 +74,7 @@ impl Builder {
     /// Rounded activations.
     fn rounded(&mut self, len: u32) -> Input {
         let x = Q14::new(&self.random.vector(len as usize, 1.0));
-        Input::Rounded(self.arena.input(&x.bytes()).address)
+        Input::Rounded(self.arena.input(&x.bytes()).row())
     }
 
     /// Counters, which a kernel leaves as it finds them: 0.
@@ -89,10 +89,9 @@ impl Builder {
 }
 
 /// One launch of every kernel, two where a kernel updates in place in one of its forms. Each step is at a token, a position and a
-/// temperature that the arrays allow for, with the live flag of `live`.
-pub(crate) fn every_kernel(live: u32) -> Vec<Launch> {
-    let state = StepState {
-        live,
+/// temperature that the arrays allow for, with a step that lists one row or none.
+pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
+    let lane = Lane {
         token: 100,
         position: POSITION,
         prompt_length: 10,
@@ -101,8 +100,9 @@ pub(crate) fn every_kernel(live: u32) -> Vec<Launch> {
         inverse_temperature: 1.25,
         seed_low: 3,
         sequence: 7,
-        ..StepState::default()
+        ..Lane::default()
     };
+    let state = StepState::new(lane, &[100][..rows]);
     let launch = |name: &'static str, make: &dyn Fn(&mut Builder) -> Dispatch| {
         let mut arena = Arena::new();
         // Other kernels only read the state.
@@ -140,19 +140,20 @@ pub(crate) fn every_kernel(live: u32) -> Vec<Launch> {
 
 fn gather(b: &mut Builder) -> Dispatch {
     let table = b.matrix(Format::Q6K, 1);
-    Gather { state: b.state, table, tokens: b.tokens(Arena::input), y: b.output(COLUMNS), batch: Batch::ONE }
+    Gather { state: b.state, table, y: Rows::one(b.output(COLUMNS)), shape: StepShape::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 
 fn mat_vec(b: &mut Builder, accumulate: bool) -> Dispatch {
-    let x = if accumulate { b.rounded(COLUMNS) } else { Input::Normalised(b.vector(COLUMNS), b.norm(COLUMNS)) };
+    let x =
+        if accumulate { b.rounded(COLUMNS) } else { Input::Normalised(Rows::one(b.vector(COLUMNS)), b.norm(COLUMNS)) };
     let product = |b: &mut Builder, format| Product {
         weights: b.matrix(format, 1),
         bias: None,
-        y: if accumulate { b.residual(ROWS) } else { b.output(ROWS) },
+        y: Rows::one(if accumulate { b.residual(ROWS) } else { b.output(ROWS) }),
     };
     let products = [product(b, Format::Q4K), product(b, Format::Q6K)];
-    MatVec { state: b.state, products: &products, x, act: ActFormat::Q14, accumulate, batch: Batch::ONE }
+    MatVec { state: b.state, products: &products, x, act: ActFormat::Q14, accumulate, shape: StepShape::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 
@@ -164,16 +165,16 @@ fn cache(b: &mut Builder) -> u64 {
 fn attention(b: &mut Builder) -> Dispatch {
     Attention {
         state: b.state,
-        q: b.vector(HEADS.query_heads * HEAD),
-        k: b.vector(HEADS.kv_heads * HEAD),
-        v: b.vector(HEADS.kv_heads * HEAD),
+        q: Rows::one(b.vector(HEADS.query_heads * HEAD)),
+        k: Rows::one(b.vector(HEADS.kv_heads * HEAD)),
+        v: Rows::one(b.vector(HEADS.kv_heads * HEAD)),
         norm: Some(HeadNorm { q: b.vector(HEAD), k: b.vector(HEAD), epsilon: 1e-6 }),
         rotation: b.vector(CONTEXT * HEAD),
         key_cache: cache(b),
         value_cache: cache(b),
         partials: b.scratch(HEADS.partials()),
         counters: b.counters(HEADS.query_heads as usize),
-        y: b.output(HEADS.query_heads * HEAD),
+        y: Rows::one(b.output(HEADS.query_heads * HEAD)),
         rounded: false,
         key_format: CacheFormat::F16,
         value_format: CacheFormat::F16,
@@ -182,7 +183,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         pairing: Pairing::Halves,
         next: None,
         context: CONTEXT,
-        batch: Batch::ONE,
+        shape: StepShape::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -190,13 +191,13 @@ fn attention(b: &mut Builder) -> Dispatch {
 fn router(b: &mut Builder) -> Dispatch {
     Router {
         state: b.state,
-        x: b.vector(COLUMNS),
+        x: Rows::one(b.vector(COLUMNS)),
         norm: b.norm(COLUMNS),
         matrix: b.matrix(Format::F32, 1),
-        y: b.output((rounded_bytes(u64::from(COLUMNS)) / 4) as u32),
+        y: Rows::one(b.output((rounded_bytes(u64::from(COLUMNS)) / 4) as u32)),
         act: ActFormat::Q14,
-        logits: b.output(ROWS),
-        batch: Batch::ONE,
+        logits: Rows::one(b.output(ROWS)),
+        shape: StepShape::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -207,17 +208,17 @@ fn gate_up(b: &mut Builder) -> Dispatch {
         gate: b.matrix(Format::Q4K, EXPERTS),
         up: b.matrix(Format::Q6K, EXPERTS),
         routing: Routing::Experts(ExpertSelection {
-            logits: b.vector(EXPERTS),
+            logits: Rows::one(b.vector(EXPERTS)),
             experts: EXPERTS,
             used: SLOTS,
             weighting: Weighting::SoftmaxOfAll,
-            ids: b.output(SLOTS),
-            weights: b.output(SLOTS),
+            ids: Rows::one(b.output(SLOTS)),
+            weights: Rows::one(b.output(SLOTS)),
         }),
         x: b.rounded(COLUMNS),
         act: ActFormat::Q14,
-        y: b.output(SLOTS * ROWS),
-        batch: Batch::ONE,
+        y: Rows::one(b.output(SLOTS * ROWS)),
+        shape: StepShape::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -225,11 +226,11 @@ fn gate_up(b: &mut Builder) -> Dispatch {
 fn round(b: &mut Builder) -> Dispatch {
     Round {
         state: b.state,
-        x: b.vector(SLOTS * COLUMNS),
-        y: b.output(SLOTS * (rounded_bytes(u64::from(COLUMNS)) / 4) as u32),
+        x: Input::Floats(Rows::one(b.vector(SLOTS * COLUMNS))),
+        y: Rows::one(b.output(SLOTS * (rounded_bytes(u64::from(COLUMNS)) / 4) as u32)),
         vectors: SLOTS,
         columns: COLUMNS,
-        batch: Batch::ONE,
+        shape: StepShape::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -239,13 +240,13 @@ fn expert_down(b: &mut Builder) -> Dispatch {
         state: b.state,
         down: b.matrix(Format::Q6K, EXPERTS),
         experts: EXPERTS,
-        ids: b.words(&[3, 0, 2]),
-        weights: b.vector(SLOTS),
-        h: Input::Floats(b.vector(SLOTS * COLUMNS)),
+        ids: Rows::one(b.words(&[3, 0, 2])),
+        weights: Rows::one(b.vector(SLOTS)),
+        h: Input::Floats(Rows::one(b.vector(SLOTS * COLUMNS))),
         act: ActFormat::Q14,
-        y: b.residual(ROWS),
+        y: Rows::one(b.residual(ROWS)),
         slots: SLOTS,
-        batch: Batch::ONE,
+        shape: StepShape::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -254,10 +255,10 @@ fn sample(b: &mut Builder) -> Dispatch {
     let candidates: Array<Candidate> = b.arena.output(candidate_count(VOCABULARY) as usize);
     Sample {
         state: b.state,
-        logits: b.vector(VOCABULARY),
-        candidates: candidates.address,
+        logits: Rows::one(b.vector(VOCABULARY)),
+        candidates: candidates.row(),
         vocabulary: VOCABULARY,
-        batch: Batch::ONE,
+        shape: StepShape::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -271,13 +272,13 @@ fn advance(b: &mut Builder) -> Dispatch {
         tokens: b.tokens(Arena::in_out),
         end_tokens: b.words(&[]),
         cancelled: b.words(&[0]),
-        candidates: b.arena.input(&candidates).address,
+        candidates: b.arena.input(&candidates).row(),
         candidate_count: candidate_count(VOCABULARY),
         window: Some(PenaltyWindow {
             params: b.arena.input(&[sampler_tables().params]).address,
             counts: b.arena.in_out(&[1u32; VOCABULARY as usize]).address,
         }),
-        batch: Batch::ONE,
+        shape: StepShape::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
@@ -301,7 +302,7 @@ fn sampler_tables() -> SamplerTables {
 
 /// What the host uploads for the chain. The history repeats itself.
 fn sampler_buffers(b: &mut Builder, tables: &SamplerTables) -> SamplerBuffers {
-    let history: Vec<u32> = (0..CONTEXT + MAX_BATCH).map(|position| position % 37).collect();
+    let history: Vec<u32> = (0..CONTEXT + MOST_ROWS).map(|position| position % 37).collect();
     SamplerBuffers {
         params: b.arena.input(&[tables.params]).address,
         biases: b.arena.input(&tables.biases).address,
@@ -315,23 +316,23 @@ fn sampler_buffers(b: &mut Builder, tables: &SamplerTables) -> SamplerBuffers {
 
 fn dry(b: &mut Builder) -> Dispatch {
     let tables = sampler_tables();
-    let dry_lengths = b.arena.in_out(&[0u32; VOCABULARY as usize]).address;
+    let dry_lengths = b.arena.in_out(&[0u32; VOCABULARY as usize]).row();
     let buffers = SamplerBuffers { dry_lengths, ..sampler_buffers(b, &tables) };
-    Dry { state: b.state, buffers, batch: Batch::ONE }.dispatch(&b.arena.gpu.target())
+    Dry { state: b.state, buffers, shape: StepShape::ONE }.dispatch(&b.arena.gpu.target())
 }
 
 fn adjust(b: &mut Builder) -> Dispatch {
     let tables = sampler_tables();
     let buffers = SamplerBuffers {
         counts: b.words(&[1; VOCABULARY as usize]),
-        dry_lengths: b.arena.in_out(&[3u32; VOCABULARY as usize]).address,
-        items: b.output(items_bytes(VOCABULARY) as u32 / 4),
-        shares: b.output(share_count(VOCABULARY) * 6),
-        moments: b.output(moments_bytes(VOCABULARY) as u32 / 4),
+        dry_lengths: b.arena.in_out(&[3u32; VOCABULARY as usize]).row(),
+        items: Rows::one(b.output(items_bytes(VOCABULARY) as u32 / 4)),
+        shares: Rows::one(b.output(share_count(VOCABULARY) * 6)),
+        moments: Rows::one(b.output(moments_bytes(VOCABULARY) as u32 / 4)),
         ..sampler_buffers(b, &tables)
     };
-    let logits = b.vector(VOCABULARY);
-    Adjust { state: b.state, logits, buffers, step_input: 0, vocabulary: VOCABULARY, batch: Batch::ONE }
+    let logits = Rows::one(b.vector(VOCABULARY));
+    Adjust { state: b.state, logits, buffers, step_input: 0, vocabulary: VOCABULARY, shape: StepShape::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 
@@ -340,42 +341,42 @@ fn choose(b: &mut Builder) -> Dispatch {
     let logits = b.random.vector(VOCABULARY as usize, 1.0);
     let zeros = [0; VOCABULARY as usize];
     let history = HistoryCounts { occurrences: &zeros, dry_lengths: &zeros };
-    let (lists, moments) = reference::adjust(&logits, history, StepLimits::default(), &tables, &StepState::default());
+    let (lists, moments) = reference::adjust(&logits, history, StepLimits::default(), &tables, &Lane::default());
     let shares: Vec<_> = lists.iter().map(|list| list.share).collect();
     let buffers = SamplerBuffers {
-        items: b.words(&super::chain::list_words(&lists)),
-        shares: b.arena.input(&shares).address,
-        moments: b.arena.input(&moments).address,
+        items: Rows::one(b.words(&super::chain::list_words(&lists))),
+        shares: b.arena.input(&shares).row(),
+        moments: b.arena.input(&moments).row(),
         ..sampler_buffers(b, &tables)
     };
-    let candidates = b.arena.output::<Candidate>(1).address;
-    let logits = b.arena.input(&logits).address;
-    Choose { state: b.state, logits, buffers, candidates, vocabulary: VOCABULARY, batch: Batch::ONE }
+    let candidates = b.arena.output::<Candidate>(1).row();
+    let logits = b.arena.input(&logits).row();
+    Choose { state: b.state, logits, buffers, candidates, vocabulary: VOCABULARY, shape: StepShape::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 
 fn lookup(b: &mut Builder) -> Dispatch {
     // The last tokens stood there before, and what followed them is not what lies behind the position.
-    let mut tokens: Vec<u32> = (0..CONTEXT + MAX_BATCH).map(|place| place % 50).collect();
+    let mut tokens: Vec<u32> = (0..CONTEXT + MOST_ROWS).map(|place| place % 50).collect();
     tokens[POSITION as usize + 1..].fill(77);
     let tokens = b.arena.in_out(&tokens).address;
     Lookup { state: b.state, tokens, ngrams: 2..=3, drafts: 5 }.dispatch(&b.arena.gpu.target())
 }
 
 fn propose(b: &mut Builder) -> Dispatch {
-    let draft = StepState { position: POSITION + 4, ..StepState::default() };
-    let draft = b.arena.state(draft);
-    Propose { state: b.state, draft, drafts: 5 }.dispatch(&b.arena.gpu.target())
+    let draft = b.arena.state(Lane { position: POSITION + 4, ..Lane::default() });
+    let tokens = b.tokens(Arena::input);
+    Propose { state: b.state, draft, tokens, drafts: 5 }.dispatch(&b.arena.gpu.target())
 }
 
 fn logprob_shares(b: &mut Builder) -> Dispatch {
     let buffers = LogprobBuffers {
-        items: b.output(items_bytes(VOCABULARY) as u32 / 4),
-        shares: b.output(share_count(VOCABULARY) * 6),
-        masses: b.output(masses_bytes(VOCABULARY) as u32 / 4),
+        items: Rows::one(b.output(items_bytes(VOCABULARY) as u32 / 4)),
+        shares: Rows::one(b.output(share_count(VOCABULARY) * 6)),
+        masses: Rows::one(b.output(masses_bytes(VOCABULARY) as u32 / 4)),
     };
-    let logits = b.vector(VOCABULARY);
-    LogprobShares { state: b.state, logits, buffers, vocabulary: VOCABULARY, batch: Batch::ONE }
+    let logits = Rows::one(b.vector(VOCABULARY));
+    LogprobShares { state: b.state, logits, buffers, vocabulary: VOCABULARY, shape: StepShape::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 
@@ -383,12 +384,12 @@ fn logprobs(b: &mut Builder) -> Dispatch {
     let (lists, masses) = reference::logprob_shares(&b.random.vector(VOCABULARY as usize, 1.0));
     let shares: Vec<_> = lists.iter().map(|list| list.share).collect();
     let buffers = LogprobBuffers {
-        items: b.words(&super::chain::list_words(&lists)),
-        shares: b.arena.input(&shares).address,
-        masses: b.arena.input(&masses).address,
+        items: Rows::one(b.words(&super::chain::list_words(&lists))),
+        shares: b.arena.input(&shares).row(),
+        masses: b.arena.input(&masses).row(),
     };
     let report = b.arena.output::<LogprobReport>(1).address;
-    Logprobs { state: b.state, buffers, report, vocabulary: VOCABULARY, batch: Batch::ONE }
+    Logprobs { state: b.state, buffers, report, vocabulary: VOCABULARY, shape: StepShape::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 

@@ -3,13 +3,13 @@
 //! Every bound that a comparison uses is in [`tolerance`].
 
 pub(crate) mod arena;
-pub(crate) mod batch;
 pub(crate) mod chain;
 pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod distribution;
 pub(crate) mod launches;
 pub(crate) mod operand;
+pub(crate) mod rows;
 pub(crate) mod tolerance;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

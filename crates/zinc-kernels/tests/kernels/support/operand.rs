@@ -53,9 +53,9 @@ impl Operand {
         }
         let rounded = (act == ActFormat::Q14).then(|| Q14::new(&values));
         let input = match source {
-            Source::Floats => Input::Floats(arena.input(&x).address),
-            Source::Normalised => Input::Normalised(arena.input(&x).address, norm),
-            Source::Rounded => Input::Rounded(arena.input(&Q14::new(&x).bytes()).address),
+            Source::Floats => Input::Floats(arena.input(&x).row()),
+            Source::Normalised => Input::Normalised(arena.input(&x).row(), norm),
+            Source::Rounded => Input::Rounded(arena.input(&Q14::new(&x).bytes()).row()),
         };
         let mut largest_scale = 0.0f32;
         if let Some(rounded) = &rounded {

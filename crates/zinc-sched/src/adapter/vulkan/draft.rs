@@ -9,11 +9,11 @@ use std::mem::offset_of;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use zinc_kernels::generated::state::StepState;
 use zinc_kernels::ops::ActFormat;
+use zinc_kernels::step::{Lane, Row, StepShape, StepState};
 use zinc_model::Result;
 use zinc_model::device::{ChainIo, DeviceModel, StepIo};
-use zinc_model::plan::{PlanKind, StepPlan};
+use zinc_model::plan::{Lookup, PlanKind, PlanOptions, StepPlan};
 use zinc_vk::{Access, RecordingBuilder};
 
 use super::memory::{
@@ -28,14 +28,14 @@ pub enum DraftSource {
     Lookup {
         /// How many of the last tokens must agree. The longest match wins, and of equally long ones the latest.
         ngrams: RangeInclusive<u32>,
-        /// The most drafts of a step, 1 to 7.
+        /// The most drafts of a step, 1 to 15.
         max_drafts: u32,
     },
     /// A draft model with the same vocabulary.
     Model {
         /// The draft model, loaded on the same device with at least as much context.
         model: Arc<DeviceModel>,
-        /// The drafts of a step, 1 to 7.
+        /// The drafts of a step, 1 to 15.
         max_drafts: u32,
     },
 }
@@ -44,8 +44,18 @@ pub enum DraftSource {
 #[derive(Debug)]
 pub(super) struct Drafter {
     source: DraftSource,
-    /// The draft model's plans: one that takes in a token, one that also samples a draft, and one that takes in the last draft.
-    plans: Option<[StepPlan; 3]>,
+    plans: Option<DraftPlans>,
+}
+
+/// The plans of a draft model.
+#[derive(Debug)]
+struct DraftPlans {
+    /// Takes in tokens of the sequence: one, or as many as the draft model's steps have rows.
+    feeds: [StepPlan; 2],
+    /// Takes in a token and samples a draft.
+    decode: StepPlan,
+    /// Takes in the last draft.
+    last: StepPlan,
 }
 
 impl Drafter {
@@ -64,13 +74,19 @@ impl Drafter {
                     other.0,
                     other.1
                 );
-                let plan = |kind| StepPlan::new(&model.model().weights, kind, act);
-                Some([plan(PlanKind::Feed), plan(PlanKind::Decode), plan(PlanKind::Feed).split().0])
+                let weights = &model.model().weights;
+                let feed = PlanOptions::new(PlanKind::Feed, act);
+                let most = StepShape::filled_by(model.counts().rows);
+                Some(DraftPlans {
+                    feeds: [StepShape::ONE, most].map(|shape| StepPlan::new(weights, &feed.clone().with_shape(shape))),
+                    decode: StepPlan::new(weights, &PlanOptions::new(PlanKind::Decode, act)),
+                    last: StepPlan::forward(weights, &feed),
+                })
             }
         };
         let this = Self { source, plans };
-        let batch = this.max_drafts() + 1;
-        assert!(batch <= target.batch(), "steps of {batch} tokens of a model that was loaded for {}", target.batch());
+        let (rows, most) = (this.shape().rows(), target.counts().sampling_rows);
+        assert!(rows <= most, "steps of {rows} rows sample, of a model that was loaded for {most}");
         this
     }
 
@@ -79,6 +95,32 @@ impl Drafter {
         match self.source {
             DraftSource::Lookup { max_drafts, .. } | DraftSource::Model { max_drafts, .. } => max_drafts,
         }
+    }
+
+    /// The rows of a step that verifies drafts.
+    fn shape(&self) -> StepShape {
+        StepShape::of(self.max_drafts() + 1)
+    }
+
+    /// All shapes of steps that feed the draft model.
+    pub(super) fn all_feed_shapes(&self) -> Vec<StepShape> {
+        let mut shapes = self.model().1.feeds.each_ref().map(|plan| plan.shape).to_vec();
+        shapes.dedup();
+        shapes
+    }
+
+    /// The shapes of steps that feed `tokens` tokens of the sequence to the draft model, in order. The rows that its state lists are those of the
+    /// tokens to be fed, if `listed` says so; otherwise the first alone, until a step has listed more.
+    pub(super) fn feed_shapes(&self, mut tokens: u32, mut listed: bool) -> Vec<StepShape> {
+        let [one, most] = self.model().1.feeds.each_ref().map(|plan| plan.shape);
+        let mut shapes = Vec::new();
+        while tokens > 0 {
+            let shape = if listed && tokens >= most.rows() { most } else { one };
+            tokens -= shape.rows();
+            listed = true;
+            shapes.push(shape);
+        }
+        shapes
     }
 
     /// Whether there is a draft model, which has to take in every token of the sequence.
@@ -91,29 +133,38 @@ impl Drafter {
         if self.uses_draft_model() { ResumeCost::CatchUp } else { ResumeCost::Free }
     }
 
-    /// Records that the draft model takes in the next token of the sequence.
-    pub(super) fn record_feed(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) -> Result<()> {
-        let (model, [feed, ..]) = self.model();
+    /// Records that the draft model takes in the next tokens of the sequence, by a step of one of [`Self::feed_shapes`].
+    pub(super) fn record_feed(
+        &self,
+        shape: StepShape,
+        memory: &SequenceMemory,
+        recording: &mut RecordingBuilder,
+    ) -> Result<()> {
+        let (model, plans) = self.model();
+        let feed = plans.feeds.iter().find(|plan| plan.shape == shape);
+        let feed = feed.unwrap_or_else(|| panic!("a draft model is not fed by steps of {shape:?}"));
         model.record_while_live(feed, &self.io(memory, DRAFT_MODEL_STATE_OFFSET), memory.live(), recording)
     }
 
-    /// The plan of a step that takes the last token and all drafts, made of `plan`, that of a step of one token.
-    pub(super) fn verify(&self, plan: StepPlan) -> StepPlan {
-        let plan = plan.with_batch(self.max_drafts() + 1);
+    /// What the plan of a step that takes the last token and all drafts is made for, where `options` is that of a step of one row.
+    pub(super) fn verify(&self, options: PlanOptions) -> PlanOptions {
+        let options = options.with_shape(self.shape());
         match &self.source {
-            DraftSource::Lookup { ngrams, .. } => plan.with_lookup(ngrams.clone()),
-            DraftSource::Model { .. } => plan,
+            DraftSource::Lookup { ngrams, max_drafts } => {
+                options.with_lookup(Lookup { ngrams: ngrams.clone(), drafts: *max_drafts })
+            }
+            DraftSource::Model { .. } => options,
         }
     }
 
-    /// Records that a draft model makes drafts one after the other, and that the number of the step's tokens is set accordingly. Records
+    /// Records that a draft model makes drafts one after the other, and that they become rows of the step. Records
     /// nothing where drafts are looked up.
     pub(super) fn record_drafts(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) -> Result<()> {
         if !self.uses_draft_model() {
             return Ok(());
         }
         let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
-        let (model, [_, decode, last]) = self.model();
+        let (model, DraftPlans { decode, last, .. }) = self.model();
         recording.barrier(shaders, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
         let bytes = size_of::<StepState>() as u64;
         recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFTING_STATE_OFFSET, bytes);
@@ -129,23 +180,28 @@ impl Drafter {
         Ok(())
     }
 
-    /// Records that the draft model's state is set to that of the sequence after a `Speculate` step.
+    /// Records that the draft model's state is set to that of the sequence after a `Speculate` step: its rows, which are one or none, and what its
+    /// lane says of the last token. The rest of the lane stays as it is.
     pub(super) fn record_draft_state_copy(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) {
-        /// Bytes of `live`, `token` and `position`, with which the state begins. The rest of the draft model's state stays as it is.
-        const BYTES: usize = offset_of!(StepState, prompt_length);
+        /// Bytes of the number of rows, and of the first row.
+        const ROWS_BYTES: usize = offset_of!(StepState, rows) + size_of::<Row>();
+        const LANE_OFFSET: u64 = offset_of!(StepState, lane) as u64;
+        /// Bytes of `token` and `position`, with which the lane begins.
+        const LANE_BYTES: usize = offset_of!(Lane, prompt_length);
         const {
-            let [live, token, position] =
-                [offset_of!(StepState, live), offset_of!(StepState, token), offset_of!(StepState, position)];
-            assert!(live == 0 && token == 4 && position == 8 && BYTES == 12);
+            assert!(offset_of!(Lane, token) == 0 && offset_of!(Lane, position) == 4 && LANE_BYTES == 8);
         }
         if self.uses_draft_model() {
             recording
                 .barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
-            recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFT_MODEL_STATE_OFFSET, BYTES as u64);
+            for (offset, bytes) in [(0, ROWS_BYTES), (LANE_OFFSET, LANE_BYTES)] {
+                let (from, to) = (STATE_OFFSET + offset, DRAFT_MODEL_STATE_OFFSET + offset);
+                recording.copy(&memory.sequence, from, &memory.sequence, to, bytes as u64);
+            }
         }
     }
 
-    fn model(&self) -> (&DeviceModel, &[StepPlan; 3]) {
+    fn model(&self) -> (&DeviceModel, &DraftPlans) {
         match (&self.source, &self.plans) {
             (DraftSource::Model { model, .. }, Some(plans)) => (model, plans),
             _ => panic!("drafts are looked up: there is no draft model"),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::generated::sampler::{Bias, StepInput};
-use zinc_kernels::generated::state::{StepReport, StepState};
 use zinc_kernels::ops::{CANDIDATE_BYTES, STEP_MASK_OFFSET, step_input_bytes};
+use zinc_kernels::step::{StepReport, StepState};
 use zinc_model::Result;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::ALIGNMENT;
@@ -33,7 +33,7 @@ const STATE_STRIDE: u64 = (size_of::<StepState>() as u64).next_multiple_of(64);
 /// Bytes from one report to the next: whole cache lines, so that the device never writes to one that the host is reading.
 const REPORT_STRIDE: u64 = 128;
 /// Where in a report's slot the step's timestamps lie.
-const STAMPS_OFFSET: u64 = 64;
+const STAMPS_OFFSET: u64 = 96;
 /// Timestamps of a step: begin and end of its forward pass, begin and end of its sampling.
 pub(super) const STAMPS: u32 = 4;
 const _: () =
@@ -94,10 +94,10 @@ impl SequenceMemory {
         self.sequence.address() + offset
     }
 
-    /// The buffer and offset of the sequence's `live`: the number of tokens of the next step, which is 0 from the end of the sequence on.
+    /// The buffer and offset of the number of rows that the sequence's next step lists, which is 0 from the end of the sequence on.
     /// Recordings leave out what need not run when it is 0, the draft model's steps included.
     pub(super) fn live(&self) -> (&Arc<Buffer>, u64) {
-        (&self.sequence, STATE_OFFSET + offset_of!(StepState, live) as u64)
+        (&self.sequence, STATE_OFFSET + offset_of!(StepState, row_count) as u64)
     }
 
     pub(super) fn report_address(&self, slot: u32) -> u64 {

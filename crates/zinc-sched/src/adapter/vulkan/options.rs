@@ -1,6 +1,7 @@
 //! The options of a model on a Vulkan device.
 
 use zinc_kernels::ops::ActFormat;
+use zinc_kernels::step::StepShape;
 
 use super::draft::DraftSource;
 use crate::depth::InflightDepth;
@@ -45,10 +46,12 @@ pub struct VulkanOptions {
     pub queues: Queues,
     /// Where drafts come from; `None` for no speculative decoding.
     pub draft_source: Option<DraftSource>,
+    /// The rows of steps that feed a prompt, at most as many as the model was loaded for. Its last step may be one of a single row.
+    pub feed_shape: StepShape,
 }
 
 impl VulkanOptions {
-    /// The timeline at the given depth, with 14-bit activations, on one queue, without timestamps and drafts.
+    /// The timeline at the given depth, with 14-bit activations, on one queue, without timestamps and drafts; prompts are fed by steps of one row.
     #[must_use]
     pub fn new(depth: InflightDepth) -> Self {
         Self {
@@ -58,6 +61,7 @@ impl VulkanOptions {
             stamps: Tracing::Off,
             queues: Queues::One,
             draft_source: None,
+            feed_shape: StepShape::ONE,
         }
     }
 
@@ -93,6 +97,13 @@ impl VulkanOptions {
     #[must_use]
     pub fn with_draft_source(mut self, draft_source: impl Into<Option<DraftSource>>) -> Self {
         self.draft_source = draft_source.into();
+        self
+    }
+
+    /// Returns these options with prompts fed by steps of this shape.
+    #[must_use]
+    pub fn with_feed_shape(mut self, feed_shape: StepShape) -> Self {
+        self.feed_shape = feed_shape;
         self
     }
 }

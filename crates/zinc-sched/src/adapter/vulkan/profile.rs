@@ -1,6 +1,7 @@
 //! Times the ops of a step one by one, with a recording that has a barrier before and a timestamp after every op.
 
 use zinc_model::Result;
+use zinc_model::plan::StepPlan;
 use zinc_vk::{Access, QueueKind, Stage, Timestamps};
 
 use super::VulkanModel;
@@ -11,48 +12,47 @@ use crate::step::StepKind;
 const EMPTY_INTERVALS: u32 = 16;
 
 /// What [`VulkanModel::profile`] has measured, in nanoseconds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct OpTimes {
-    /// The mean of each op, in the order of [`VulkanModel::plan`], the barrier before it included.
+    /// The step.
+    pub plan: StepPlan,
+    /// The mean of each of its ops, in order, the barrier before it included.
     pub ops_ns: Vec<f64>,
     /// The mean of a barrier with no op behind it, which is contained in the time of each op.
     pub empty_ns: f64,
 }
 
 impl VulkanModel {
-    /// Runs `steps` decode steps of a new sequence, one after the other, and times each op. Ops that overlap otherwise, and barriers that
-    /// are otherwise left out, make the sum larger than a step.
+    /// Runs `steps` steps of a new sequence, one after the other, and times each op: `Feed`s of all their rows, or `Decode`s. Ops that overlap
+    /// otherwise, and barriers that are otherwise left out, make the sum larger than a step.
     ///
     /// # Errors
     /// Whatever error the device reports, or that it has no timestamps.
     ///
     /// # Panics
-    /// With steps in flight, if `steps` is 0, or if `start` leaves prompt tokens to be fed or its budget is below `steps`.
-    pub fn profile(&mut self, start: &SequenceStart<'_>, steps: u32) -> Result<OpTimes> {
+    /// With steps in flight, if `steps` is 0, or if the prompt that `start` leaves to be fed has another length than so many steps take.
+    pub fn profile(&mut self, start: &SequenceStart<'_>, kind: StepKind, steps: u32) -> Result<OpTimes> {
         assert!(steps > 0, "a profile of 0 steps");
+        let fed = if kind == StepKind::Feed { steps * self.limits.feed_rows } else { 0 };
         assert!(
-            start.tokens.len() == start.cached as usize + 1 && start.budget >= steps,
-            "{steps} steps are profiled with {} of {} tokens cached and a budget of {}",
+            start.tokens.len() == (start.cached + fed) as usize + 1 && (fed > 0 || start.budget >= steps),
+            "{steps} steps, {kind:?}, are profiled with {} of {} tokens cached and a budget of {}",
             start.cached,
             start.tokens.len(),
             start.budget
         );
         self.begin(start)?;
-        let ops = self.plan(StepKind::Decode).ops.len();
+        let plan = self.plan(kind);
+        let ops = plan.ops.len();
         let stamps = Timestamps::new(self.device(), 1 + ops as u32 + EMPTY_INTERVALS)?;
         let mut recording = self.recorder().start(QueueKind::Compute, "profile")?;
         recording.reset_timestamps(&stamps, 0..stamps.count());
         recording.timestamp(&stamps, 0, Stage::End);
         let mut next = 1;
-        self.model.record_marked(
-            self.plan(StepKind::Decode),
-            &self.recorder().io(0, self.mode),
-            &mut recording,
-            &mut |recording| {
-                recording.timestamp(&stamps, next, Stage::End);
-                next += 1;
-            },
-        )?;
+        self.model.record_marked(&plan, &self.recorder().io(0, self.mode), &mut recording, &mut |recording| {
+            recording.timestamp(&stamps, next, Stage::End);
+            next += 1;
+        })?;
         for index in next..stamps.count() {
             recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
             recording.timestamp(&stamps, index, Stage::End);
@@ -70,6 +70,6 @@ impl VulkanModel {
         }
         let mut means_ns = sums_ns.into_iter().map(|ns| ns / f64::from(steps));
         let ops_ns = means_ns.by_ref().take(ops).collect();
-        Ok(OpTimes { ops_ns, empty_ns: means_ns.sum::<f64>() / f64::from(EMPTY_INTERVALS) })
+        Ok(OpTimes { plan, ops_ns, empty_ns: means_ns.sum::<f64>() / f64::from(EMPTY_INTERVALS) })
     }
 }

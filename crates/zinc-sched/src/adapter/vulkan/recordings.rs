@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use zinc_kernels::step::StepShape;
 use zinc_model::Result;
 use zinc_model::device::{DeviceModel, StepIo};
-use zinc_model::plan::{Array, PlanKind, Sampler, SamplingStage, StepPlan};
+use zinc_model::plan::{Array, PlanKind, PlanOptions, Sampler, SamplingStage, StepPlan};
 use zinc_vk::{Access, QueueKind, Recording, RecordingBuilder};
 
 use super::chain::ChainMemory;
@@ -25,22 +26,21 @@ pub(super) struct SamplingMode {
 
 impl SamplingMode {
     /// The device samples greedily or by temperature alone, without log-probabilities or gates.
-    pub(super) const PLAIN: Self =
-        Self { sampling: SamplingStage { sampler: Sampler::Plain, logprobs: false }, gate: Gate::Open };
+    pub(super) const PLAIN: Self = Self { sampling: SamplingStage::PLAIN, gate: Gate::Open };
 }
 
 /// The part of a step that one recording does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum StepPart {
-    /// A whole step that takes a prompt token through the layers.
-    Feed,
-    /// The draft model takes in its next token.
-    FeedDraft,
-    /// A whole step of one token that samples.
+    /// A whole step that takes prompt tokens through the layers.
+    Feed(StepShape),
+    /// The draft model takes in its next tokens.
+    FeedDraft(StepShape),
+    /// A whole step of one row that samples.
     Decode(SamplingMode),
-    /// The forward pass of a step of one token, up to the logits.
+    /// The forward pass of a step of one row, up to the logits.
     Forward(SamplingMode),
-    /// The sampling of a step of one token, behind the logits.
+    /// The sampling of a step of one row, behind the logits.
     Sample(SamplingMode),
     /// A whole step that drafts, and takes the last token and the drafts through the layers.
     Speculate(SamplingMode),
@@ -86,7 +86,7 @@ impl Recordings {
     /// Forgets the recordings that use the sampler chain's tables, because these have moved.
     pub(super) fn forget_chain(&mut self) {
         self.made.retain(|(part, _), _| match part {
-            StepPart::Feed | StepPart::FeedDraft => true,
+            StepPart::Feed(_) | StepPart::FeedDraft(_) => true,
             StepPart::Decode(mode) | StepPart::Forward(mode) | StepPart::Sample(mode) | StepPart::Speculate(mode) => {
                 !matches!(mode.sampling.sampler, Sampler::Chain { .. })
             }
@@ -95,9 +95,21 @@ impl Recordings {
 }
 
 impl StepRecorder<'_> {
-    /// The plan of one token.
-    pub(super) fn plan(&self, kind: PlanKind, sampling: SamplingStage) -> StepPlan {
-        StepPlan::new(&self.model.model().weights, kind, self.options.act).with_sampling(sampling)
+    /// What the plan of a step of one row is made for.
+    fn options(&self, kind: PlanKind, sampling: SamplingStage) -> PlanOptions {
+        PlanOptions::new(kind, self.options.act).with_sampling(sampling)
+    }
+
+    /// The plan of a step that feeds.
+    pub(super) fn feed_plan(&self, shape: StepShape) -> StepPlan {
+        let options = self.options(PlanKind::Feed, SamplingStage::PLAIN).with_shape(shape);
+        StepPlan::new(&self.model.model().weights, &options)
+    }
+
+    /// The plan of a step that samples after each of its rows.
+    pub(super) fn decode_plan(&self, sampling: SamplingStage, shape: StepShape) -> StepPlan {
+        let options = self.options(PlanKind::Decode, sampling).with_shape(shape);
+        StepPlan::new(&self.model.model().weights, &options)
     }
 
     /// Where a step that reports into ring slot `slot` finds its sequence.
@@ -133,9 +145,9 @@ impl StepRecorder<'_> {
         let mut recording = self.start(kind, &format!("{part:?} {slot}"))?;
         let r = &mut recording;
         let stamped = match part {
-            StepPart::FeedDraft => None,
+            StepPart::FeedDraft(_) => None,
             StepPart::Sample(_) => Some(Stamped::Sampling),
-            StepPart::Feed | StepPart::Decode(_) | StepPart::Forward(_) | StepPart::Speculate(_) => {
+            StepPart::Feed(_) | StepPart::Decode(_) | StepPart::Forward(_) | StepPart::Speculate(_) => {
                 Some(Stamped::Forward)
             }
         };
@@ -148,37 +160,30 @@ impl StepRecorder<'_> {
             stamps.record_begin(r, slot, part);
         }
         match part {
-            StepPart::Feed => {
-                self.record_plan(
-                    &self.plan(PlanKind::Feed, SamplingMode::PLAIN.sampling),
-                    slot,
-                    SamplingMode::PLAIN,
-                    r,
-                )?;
-            }
-            StepPart::FeedDraft => self.drafter().record_feed(self.memory, r)?,
+            StepPart::Feed(shape) => self.record_plan(&self.feed_plan(shape), slot, SamplingMode::PLAIN, r)?,
+            StepPart::FeedDraft(shape) => self.drafter().record_feed(shape, self.memory, r)?,
             StepPart::Decode(mode) => {
-                self.record_plan(&self.plan(PlanKind::Decode, mode.sampling), slot, mode, r)?;
+                self.record_plan(&self.decode_plan(mode.sampling, StepShape::ONE), slot, mode, r)?;
             }
             StepPart::Forward(mode) => {
-                let (forward, _) = self.plan(PlanKind::Decode, mode.sampling).split();
-                self.record_plan(&forward, slot, mode, r)?;
+                let options = self.options(PlanKind::Decode, mode.sampling);
+                self.record_plan(&StepPlan::forward(&self.model.model().weights, &options), slot, mode, r)?;
                 if mode.gate == Gate::Token {
-                    let (logits, offset, bytes) = self.model.activation(Array::Logits);
+                    let (logits, offset, bytes) = self.model.activation(Array::Logits, 0);
                     let (buffer, at) = self.memory.logits(slot);
                     r.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
                     r.copy(logits, offset, buffer, at, bytes);
                 }
             }
             StepPart::Sample(mode) => {
-                let (_, sampling) = self.plan(PlanKind::Decode, mode.sampling).split();
-                self.record_plan(&sampling, slot, mode, r)?;
+                let tail = StepPlan::tail(&self.options(PlanKind::Decode, mode.sampling));
+                self.record_plan(&tail, slot, mode, r)?;
             }
             StepPart::Speculate(mode) => {
                 let drafter = self.drafter();
                 drafter.record_drafts(self.memory, r)?;
-                let plan = drafter.verify(self.plan(PlanKind::Decode, mode.sampling));
-                self.record_plan(&plan, slot, mode, r)?;
+                let options = drafter.verify(self.options(PlanKind::Decode, mode.sampling));
+                self.record_plan(&StepPlan::new(&self.model.model().weights, &options), slot, mode, r)?;
                 drafter.record_draft_state_copy(self.memory, r);
             }
         }

@@ -1,0 +1,172 @@
+//! The rows and the lanes of a step, as kernels and the host share them.
+//!
+//! A row is one token at one position, which a step takes through the layers. A lane is a sequence's place in a step. `shaders/include/rows.glsl`
+//! and `shaders/include/lane.glsl` declare both.
+
+use bytemuck::{Pod, Zeroable};
+
+pub use crate::generated::lane::{Lane, StepReport};
+pub use crate::generated::rows::Row;
+
+use crate::generated::lane::LANE_BYTES;
+use crate::generated::rows::{LANES_OFFSET, ROW_BYTES, ROWS_OFFSET};
+
+/// The most rows of a step.
+pub const MOST_ROWS: u32 = crate::generated::rows::MOST_ROWS;
+
+/// What the kernels of a step are told: its rows, and the lanes whose rows they are. The last kernel of a step makes it the state of the next step.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+pub struct StepState {
+    /// Rows that are listed. With 0 of them a step, and every step queued behind it, changes nothing.
+    pub row_count: u32,
+    /// Fills the table to the alignment of its rows.
+    pub padding: [u32; 3],
+    /// The rows. Those from `row_count` on mean nothing.
+    pub rows: [Row; MOST_ROWS as usize],
+    /// The only lane.
+    pub lane: Lane,
+}
+
+const _: () = {
+    assert!(std::mem::offset_of!(StepState, rows) == ROWS_OFFSET as usize);
+    assert!(std::mem::offset_of!(StepState, lane) == LANES_OFFSET as usize);
+    assert!(size_of::<Row>() == ROW_BYTES as usize && size_of::<Lane>() == LANE_BYTES as usize);
+};
+
+impl StepState {
+    /// The state of a step that takes these tokens of the lane, the first of them at the lane's position.
+    ///
+    /// # Panics
+    /// If there are more than [`MOST_ROWS`].
+    #[must_use]
+    pub fn new(lane: Lane, tokens: &[u32]) -> Self {
+        let mut state = Self { lane, ..Self::default() };
+        state.list(tokens);
+        state
+    }
+
+    /// Lists these tokens as the lane's rows, the first of them at its position. Without tokens the step does nothing.
+    ///
+    /// # Panics
+    /// If there are more than [`MOST_ROWS`].
+    pub fn list(&mut self, tokens: &[u32]) {
+        assert!(tokens.len() <= MOST_ROWS as usize, "{} rows: at most {MOST_ROWS} are supported", tokens.len());
+        self.row_count = tokens.len() as u32;
+        for ((offset, row), token) in (0..).zip(&mut self.rows).zip(tokens) {
+            *row = Row { offset, token: *token, position: self.lane.position + offset, lane: 0 };
+        }
+    }
+}
+
+impl From<Lane> for StepState {
+    /// The state of a step that takes the lane's last token alone.
+    fn from(lane: Lane) -> Self {
+        Self::new(lane, &[lane.token])
+    }
+}
+
+/// How many tokens of a sequence the next step may take at once: those of the prompt behind which the prompt goes on, at most [`MOST_ROWS`], else the
+/// last one alone.
+#[must_use]
+pub fn next_rows(position: u32, prompt_length: u32) -> u32 {
+    prompt_length.saturating_sub(1).saturating_sub(position).clamp(1, MOST_ROWS)
+}
+
+/// How many rows the launches of a step have workgroups for: 1, 2, 4, 8 or 16. The step takes as many of the rows listed in its [`StepState`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepShape(u32);
+
+impl StepShape {
+    /// One row.
+    pub const ONE: Self = Self(1);
+    /// Four rows.
+    pub const FOUR: Self = Self(4);
+    /// The most rows.
+    pub const MOST: Self = Self(MOST_ROWS);
+
+    /// The smallest shape with room for so many rows.
+    ///
+    /// # Panics
+    /// If there are none or more than [`MOST_ROWS`].
+    #[must_use]
+    pub const fn of(rows: u32) -> Self {
+        assert!(rows >= 1 && rows <= MOST_ROWS, "a step of no rows, or of more than are supported");
+        Self(rows.next_power_of_two())
+    }
+
+    /// The largest shape that so many rows fill.
+    ///
+    /// # Panics
+    /// If there are none.
+    #[must_use]
+    pub const fn filled_by(rows: u32) -> Self {
+        assert!(rows >= 1, "no rows fill no step");
+        let rows = if rows < MOST_ROWS { rows } else { MOST_ROWS };
+        Self(1 << rows.ilog2())
+    }
+
+    /// Its rows.
+    #[must_use]
+    pub const fn rows(self) -> u32 {
+        self.0
+    }
+
+    /// The workgroups of one row, for each row.
+    pub(crate) fn grid(self, [x, y, _]: [u32; 3]) -> [u32; 3] {
+        [x, y, self.0]
+    }
+}
+
+/// An operand of which each row of a step has its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// Device address of the first row's.
+    pub address: u64,
+    /// Bytes from one row's to the next one's: a multiple of 16.
+    pub stride: u32,
+}
+
+impl Rows {
+    /// The operand of a step of one row.
+    #[must_use]
+    pub const fn one(address: u64) -> Self {
+        Self { address, stride: 0 }
+    }
+
+    /// The stride, for the rows of a step.
+    ///
+    /// # Panics
+    /// If it is not aligned, or the rows are further apart than kernels can reach.
+    pub(crate) fn stride_in(self, shape: StepShape) -> u32 {
+        let Self { stride, .. } = self;
+        assert!(
+            stride.is_multiple_of(16) && stride.checked_mul(shape.rows()).is_some(),
+            "the operands of {} rows are {stride} bytes apart: a multiple of 16 is supported, and less than 4 GiB for all of them",
+            shape.rows()
+        );
+        stride
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_hold_rows_and_are_filled_by_them() {
+        for (rows, of, filled_by) in [(1, 1, 1), (2, 2, 2), (3, 4, 2), (5, 8, 4), (8, 8, 8), (9, 16, 8), (16, 16, 16)] {
+            assert_eq!((StepShape::of(rows).rows(), StepShape::filled_by(rows).rows()), (of, filled_by), "{rows}");
+        }
+        assert_eq!(StepShape::filled_by(1_000), StepShape::MOST);
+    }
+
+    #[test]
+    fn a_step_takes_what_the_prompt_has_before_its_last_token() {
+        for (position, prompt, rows) in [(0, 1, 1), (0, 2, 1), (0, 3, 2), (0, 17, 16), (0, 500, 16), (495, 500, 4)] {
+            assert_eq!(next_rows(position, prompt), rows, "at {position} of {prompt}");
+        }
+        assert_eq!(next_rows(500, 500), 1);
+        assert_eq!(next_rows(7, 0), 1);
+    }
+}

@@ -1,0 +1,36 @@
+// The rows of a step. A row is one token at one position, which the step takes through the layers; a step has a table of its rows.
+// The Rust structs of the same names are generated from these declarations.
+//
+// The table is the beginning of the step's state (`StepState` in Rust): the number of rows, then the rows, then the lanes (lane.glsl). A dispatch has
+// workgroups for as many rows as its step has room for, which may be more or fewer than the table lists.
+
+// The most rows of a step.
+const uint MOST_ROWS = 16;
+
+// One row of the table. `advance`, `lookup` and `propose` write rows, every other kernel reads them.
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Row {
+    uint offset;   // of its position from that of the lane's first row in the step: 0 for the last token of a sequence, 1 and up for drafts
+    uint token;    // what is evaluated
+    uint position; // in its sequence; keys and values of earlier positions are valid or are those of earlier rows of the step
+    uint lane;     // whose row it is
+};
+const uint ROW_BYTES = 16;
+const uint ROWS_OFFSET = 16;   // from the beginning of the state to the first row, in bytes
+const uint LANES_OFFSET = 272; // from the beginning of the state to the first lane, in bytes: ROWS_OFFSET + MOST_ROWS * ROW_BYTES
+
+// The number of the row that a workgroup is at: the grid's z.
+uint row_index() { return gl_WorkGroupID.z; }
+// A row's part of an operand: that of the first row lies at `first`, each following one `stride` bytes behind it.
+uint64_t of_row(uint64_t first, uint stride) { return first + uint64_t(row_index() * stride); }
+
+// Rows that the table lists. 0: the sequence has ended, and the step and all queued behind it change nothing.
+uint row_count(uint64_t state) { return load_uniform_u32(state, 0); }
+// Whether the workgroup's row is listed. A kernel loads the number of rows first and issues further loads before it tests it, so that they do not
+// wait for each other. What it loads is valid memory in every step.
+bool row_is_live(uint64_t state) { return row_count(state) > row_index(); }
+
+// The entries of the workgroup's row.
+uint row_offset(uint64_t state) { return load_uniform_u32(state, ROWS_OFFSET + row_index() * ROW_BYTES); }
+uint row_token(uint64_t state) { return load_uniform_u32(state, ROWS_OFFSET + row_index() * ROW_BYTES + 4); }
+uint row_position(uint64_t state) { return load_uniform_u32(state, ROWS_OFFSET + row_index() * ROW_BYTES + 8); }
+uint row_lane(uint64_t state) { return load_uniform_u32(state, ROWS_OFFSET + row_index() * ROW_BYTES + 12); }
