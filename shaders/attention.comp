@@ -30,6 +30,7 @@ layout(constant_id = 8) const uint OUT = 0;         // ACT_Q14: y is rounded, an
 layout(constant_id = 9) const uint ROTATED = 0;     // leading elements of a head that rotate
 layout(constant_id = 10) const uint KV_HEADS = 1;   // key and value heads
 layout(constant_id = 11) const float EPSILON = 0.0; // of the normalisation
+layout(constant_id = 12) const uint GROUPS = 1;     // workgroups that share a key and value head
 const uint HALVES = 0, INTERLEAVED = 1;             // (i, i + n/2) or (2i, 2i + 1)
 
 layout(push_constant, scalar) uniform Push {
@@ -184,7 +185,8 @@ void store_rounded_heads(uint64_t y, uint group) {
 
 void main() {
     bool live = row_is_live(push.state);
-    uint position = row_position(push.state), offset = row_offset(push.state);
+    // A step that has room for one row has the first of its lane.
+    uint position = row_position(push.state), offset = gl_NumWorkGroups.z == 1 ? 0 : row_offset(push.state);
     uint first_position = position - offset; // of the lane's first row
     if (!live) return;
     uint tiles = position / TILE + 1; // the row's own entry counts
@@ -194,7 +196,7 @@ void main() {
         if (row_index() == 0) warm_cache(split - min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS), splits - (tiles + SUBGROUPS - 1) / SUBGROUPS);
         return;
     }
-    uint kv_head = group * KV_HEADS / gl_NumWorkGroups.y;
+    uint kv_head = group / GROUPS;
     uint lane = gl_SubgroupInvocationID;
     uint key_row_bytes = KV_HEADS * HEAD_SIZE * cache_bytes(KEY_FORMAT);
     uint value_row_bytes = KV_HEADS * HEAD_SIZE * cache_bytes(VALUE_FORMAT);

@@ -3,7 +3,7 @@
 // Hashes by which `--check` tells whether this file is up to date:
 //   22dd5a3d3a95009f8fb97cdb502734f8830b995cc43672c0971ef610c7f63eb9 crates/zinc-kernels/spv/adjust.spv
 //   0c128dd0b5637f88498b23e26cdc878d880d14a39fcf457efc194dfdbf65eb18 crates/zinc-kernels/spv/advance.spv
-//   8aef0fa0ca1a17e84ca528e61d1197be865cfab664577fccce21c58e6f98c184 crates/zinc-kernels/spv/attention.spv
+//   f94628694661782d6addc8ca3d37ef21dbe937b31b7b164ca4f25dbefb0165cd crates/zinc-kernels/spv/attention.spv
 //   75f3c63acda6746fd0b47e5a05f4f323500940122d1a969643b8c345dfd14b72 crates/zinc-kernels/spv/choose.spv
 //   941aec1ffdc366af7dfd252d7f6afb6b1e22f4f93d154a589a4d8073ed46cec4 crates/zinc-kernels/spv/dry.spv
 //   c77ee577ebc404537c53f791bda9bdf29bee93c7482789dd7cfb01b6b1015605 crates/zinc-kernels/spv/expert_down.spv
@@ -20,7 +20,7 @@
 //   b901855b267777910984e3e0888eb326a2027c0bf3a75da282311b35643c7191 crates/zinc-kernels/spv/sample.spv
 //   f42fd91d180039429cff95fe01b880c9549d463ba306ad4df39d32cb30641bdf shaders/adjust.comp
 //   4f4612d73f6f08d72daf1f3c78fc67e0c57c1c0f1cac63727928f11bdb1898c0 shaders/advance.comp
-//   39191dd72481c83e4b53b25094d65cbbc2f46bee71dec176d57e3a65c0284c01 shaders/attention.comp
+//   c6bba87419218a8d8ccf75c3aaeb94904b73bf603629586c5cb3446015fce916 shaders/attention.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
 //   a63ebc38292c73528b82940df0d39e756616ce297b76939abc3199d1d87c83bc shaders/dry.comp
 //   062ded22bb191b9b66dfd32dece61d261a913ec04f04d36172cd74b71d909c8a shaders/expert_down.comp
@@ -845,11 +845,13 @@ pub mod attention {
         pub kv_heads: u32,
         /// Constant 11, `EPSILON`.
         pub epsilon: u32,
+        /// Constant 12, `GROUPS`.
+        pub groups: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 12] {
+        pub fn values(self) -> [(u32, u32); 13] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -863,6 +865,7 @@ pub mod attention {
                 (9, self.rotated),
                 (10, self.kv_heads),
                 (11, self.epsilon),
+                (12, self.groups),
             ]
         }
     }

@@ -178,6 +178,7 @@ impl Attention {
             rotated: self.rotated,
             kv_heads,
             epsilon: self.norm.map_or(0.0, |norm| norm.epsilon).to_bits(),
+            groups: query_heads / heads / kv_heads,
         };
         let norm = self.norm.unwrap_or(HeadNorm { q: 0, k: 0, epsilon: Norm::NONE.epsilon });
         let push = Push {
