@@ -95,7 +95,9 @@ pub(crate) fn trial(
         let [cancelled, probed] = [(); 2].map(|()| below(kinds.len() as u64) as usize);
         let cancelled = &mut kinds[cancelled];
         let moment = cancelled.step * below(u64::from(LONGEST) * 4) as u32 / 4;
-        if let Some(rest) = cancel_after(&handle, cancelled.request.clone(), moment)? {
+        let failed = |name: &str, error: Failure| format!("cancel {number}, {moment:?} into a {name} request: {error}");
+        let rest = cancel_after(&handle, cancelled.request.clone(), moment);
+        if let Some(rest) = rest.map_err(|error| failed(cancelled.name, error))? {
             cut += 1;
             cancelled.rests.push(rest);
         }
@@ -103,7 +105,9 @@ pub(crate) fn trial(
         // The next request shares the prompt, so it uses the keys and values that the cancelled one left in the cache.
         let probed = &kinds[probed];
         let probe = probed.request.clone().with_max_tokens(PROBE_TOKENS);
-        let ids = ids_of(&handle.generate(probe)?.complete()?.0);
+        let answer = handle.generate(probe)?.complete();
+        let after = format!("{} request, then {}", cancelled, probed.name);
+        let ids = ids_of(&answer.map_err(|error| failed(&after, error.into()))?.0);
         if ids[..] != probed.expected[..PROBE_TOKENS as usize] {
             wrong.push(format!("cancel {number}, of a {cancelled} request: then {} gave {ids:?}", probed.name));
         }
