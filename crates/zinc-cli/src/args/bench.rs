@@ -63,6 +63,10 @@ pub(crate) struct BenchArgs {
     pub(crate) ubatch: UbatchArgs,
     #[command(flatten)]
     pub(crate) draft: DraftArgs,
+    /// Draft what the test is known to generate, to measure what right drafts are worth. FILE has the ids of those tokens, with white space
+    /// between; if there is no such file, the run without drafts writes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["draft", "draft_ngram", "sync_matrix"], help_heading = "Speculation")]
+    pub(crate) draft_replay: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cache: CacheTypeArgs,
     /// The device, by index or part of its name as `zinc devices` lists them [-dev]
@@ -80,6 +84,13 @@ pub(crate) struct BenchArgs {
     /// The form of the results
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = TableFormat::Md)]
     pub(crate) output: TableFormat,
+}
+
+impl BenchArgs {
+    /// Whether the flags ask for drafts.
+    pub(crate) fn is_drafted(&self) -> bool {
+        self.draft.is_drafted() || self.draft_replay.is_some()
+    }
 }
 
 /// How the context before a test is made.

@@ -42,15 +42,14 @@ pub(crate) enum DraftPolicy {
 }
 
 impl DraftArgs {
-    /// Whether the flags ask for drafts, from a draft model or from look-up.
+    /// Whether these flags ask for drafts, from a draft model or from look-up.
     pub(crate) fn is_drafted(&self) -> bool {
         self.draft.is_some() || self.draft_ngram
     }
 
-    /// When the engine drafts.
+    /// When the engine drafts, if it does.
     pub(crate) fn speculation(&self) -> SpeculationMode {
         match self.draft_policy {
-            _ if !self.is_drafted() => SpeculationMode::Off,
             DraftPolicy::Auto => SpeculationMode::Automatic,
             DraftPolicy::Always => SpeculationMode::Always,
         }

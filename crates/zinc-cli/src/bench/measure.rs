@@ -4,8 +4,10 @@
 //! weights and the same cache. Before each repetition the cache is cut back to the depth of the test, so that the
 //! context before the test is computed only once.
 
+use std::fs;
 use std::hint::black_box;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,7 +27,7 @@ use super::control::control;
 use super::plan::{Drive, Test, Work};
 use crate::args::{self, BenchArgs, BenchSampler, Fill};
 use crate::error::{Error, Result};
-use crate::output;
+use crate::{output, text_file};
 
 /// The seed of prompts and of sampling, so that each run of the program measures the same tokens.
 const SEED: u64 = 0;
@@ -67,6 +69,8 @@ pub(crate) struct Measurement {
     pub(crate) queues: Queues,
     /// The number of speculative steps and of the tokens that they sampled, over all counted repetitions.
     pub(crate) speculation_stats: SpeculationStats,
+    /// The tokens of the last repetition.
+    pub(crate) tokens: Vec<u32>,
 }
 
 /// How long the device works on a step and idles between steps, measured by the device's clock.
@@ -152,6 +156,30 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
+    /// Makes the drafts of later tests what a file says, or `generated` if there is no such file, which is then written.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written, or that has something else in it than ids of the vocabulary.
+    pub(crate) fn replay(&mut self, path: &Path, generated: &[u32]) -> Result<()> {
+        let tokens: Vec<u32> = if path.exists() {
+            let content = |reason| Error::Content { path: path.to_owned(), reason };
+            let vocabulary = self.model.model().config.n_vocab;
+            let text = text_file::read(path)?;
+            let parsed = text.split_whitespace().map(|word| match word.parse::<u32>() {
+                Ok(id) if id < vocabulary => Ok(id),
+                Ok(id) => Err(content(format!("token {id} is outside the vocabulary of {vocabulary}"))),
+                Err(_) => Err(content(format!("'{word}' is no token id"))),
+            });
+            parsed.collect::<Result<_>>()?
+        } else {
+            let words: Vec<String> = generated.iter().map(u32::to_string).collect();
+            fs::write(path, words.join(" ") + "\n").map_err(|source| Error::Write { path: path.to_owned(), source })?;
+            generated.to_vec()
+        };
+        self.draft_source = Some(DraftSource::Replay { tokens: tokens.into(), max_drafts: self.args.draft.draft_max });
+        Ok(())
+    }
+
     /// Runs a test. The cache must have been filled to its depth. The progress bar is labelled `what`.
     ///
     /// # Errors
@@ -160,7 +188,7 @@ impl<'a> Bench<'a> {
         let mut engine = self.engine(drive, Tracing::Off)?;
         let request = self.request(test, drive);
         let warm_ups = u32::from(!self.args.no_warmup);
-        let (mut samples_ns, mut host_ns, mut hashes) = (Vec::new(), 0.0, Vec::new());
+        let (mut samples_ns, mut host_ns, mut hashes, mut tokens) = (Vec::new(), 0.0, Vec::new(), Vec::new());
         let mut speculation_stats = SpeculationStats::default();
         let progress = output::progress_steps(0, what);
         progress.set_length(u64::from(warm_ups + self.args.repetitions));
@@ -172,7 +200,7 @@ impl<'a> Bench<'a> {
             let completion = engine.run(&request, &mut reader)?;
             let elapsed = host_now_ns() - start;
             let waited = engine.model().counters().waited_ns - waited_before;
-            reader.finish();
+            tokens = reader.finish();
             if repetition >= warm_ups {
                 samples_ns.push(elapsed);
                 host_ns += elapsed.saturating_sub(waited) as f64;
@@ -191,9 +219,9 @@ impl<'a> Bench<'a> {
         let cost = self.cost(engine.model(), test);
         let queues = engine.model().options().queues;
         drop(engine);
-        let tokens = f64::from(test.work.tokens()) * f64::from(self.args.repetitions);
+        let timed = f64::from(test.work.tokens()) * f64::from(self.args.repetitions);
         Ok(Measurement {
-            host_ns: host_ns / tokens,
+            host_ns: host_ns / timed,
             seam: self.trace(test, drive)?,
             dispatches: stats.dispatches,
             barriers: stats.barriers,
@@ -202,6 +230,7 @@ impl<'a> Bench<'a> {
             reproducible: hashes.iter().all(|hash| *hash == hashes[0]),
             queues,
             speculation_stats,
+            tokens,
             samples_ns,
         })
     }
@@ -330,21 +359,25 @@ pub(crate) fn sampling(sampler: BenchSampler) -> Sampling {
 /// zinc does.
 struct Reader<'t> {
     stream: DecodeStream<&'t Tokenizer>,
+    tokens: Vec<u32>,
 }
 
 impl<'t> Reader<'t> {
     fn new(tokenizer: &'t Tokenizer) -> Self {
-        Self { stream: tokenizer.stream() }
+        Self { stream: tokenizer.stream(), tokens: Vec::new() }
     }
 
-    fn finish(&mut self) {
+    /// The tokens that were read.
+    fn finish(mut self) -> Vec<u32> {
         black_box(self.stream.finish());
+        self.tokens
     }
 }
 
 impl Outlet for Reader<'_> {
     fn token(&mut self, token: Token) -> ControlFlow<()> {
         black_box(self.stream.push(token.id));
+        self.tokens.push(token.id);
         ControlFlow::Continue(())
     }
 }

@@ -176,6 +176,11 @@ impl BenchPlan {
                 "--mask-us needs --control masked or --sync-matrix, since there are no masks otherwise",
             ));
         }
+        if args.draft_replay.is_some() && !matches!((&works[..], &depths[..]), ([Work::Generate(_)], [_])) {
+            return Err(Error::usage(
+                "--draft-replay replays the tokens of a single test: give one -n, one -d and -p 0",
+            ));
+        }
         let deepest = depths.last().copied().unwrap_or(0);
         let Some(longest) = works.iter().map(|work| work.tokens()).max() else {
             return Err(Error::usage("there is nothing to time: -p and -n are both 0"));
@@ -191,7 +196,7 @@ impl BenchPlan {
 
 /// The drives that the flags ask for.
 fn drives(args: &BenchArgs) -> Result<Vec<Drive>> {
-    let is_drafted = args.draft.is_drafted();
+    let is_drafted = args.is_drafted();
     if is_drafted && args.control != BenchControl::Gpu {
         return Err(Error::usage("drafts need --control gpu: a token that the host decides about cannot be drafted"));
     }
@@ -322,6 +327,18 @@ mod tests {
         assert_eq!(plan.drives[1].undrafted(), plan.drives[0]);
         assert_eq!(plan.drives[1].baseline(), plan.drives[3]);
         assert!(matches!(super::tests::plan(&["--draft-ngram", "--control", "masked"]), Err(Error::Usage { .. })));
+    }
+
+    #[test]
+    fn a_single_test_is_replayed() {
+        let drives = plan(&["--draft-replay", "x", "-p", "0"]).unwrap().drives;
+        assert_eq!(drives.len(), 2, "without drafts, then with them");
+        for more in
+            [&["-p", "8"][..], &["-p", "0", "-n", "4,8"], &["-p", "0", "-d", "0,8"], &["-p", "0", "--draft-ngram"]]
+        {
+            let line = [&["--draft-replay", "x"], more].concat();
+            assert!(matches!(super::tests::plan(&line), Err(Error::Usage { .. })), "{line:?}");
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) ubatch: u32,
     /// Busy time of the host for each mask.
     pub(crate) mask_work: Duration,
-    /// The source of drafts, where there are any: the file of a draft model, or `ngram`.
+    /// The source of drafts, where there are any: the file of a draft model or of a replay, or `ngram`.
     pub(crate) drafter: String,
     /// The most tokens that are drafted in a step.
     pub(crate) draft_max: u32,
@@ -53,7 +53,11 @@ impl From<&BenchArgs> for Settings {
             act: args.act,
             ubatch: args.ubatch.shape().rows(),
             mask_work: args.mask_work,
-            drafter: draft.draft.as_ref().map_or("ngram".to_owned(), |path| path.display().to_string()),
+            drafter: match (&draft.draft, &args.draft_replay) {
+                (Some(path), _) => path.display().to_string(),
+                (None, Some(path)) => format!("replay of {}", path.display()),
+                (None, None) => "ngram".to_owned(),
+            },
             draft_max: draft.draft_max,
         }
     }
@@ -326,6 +330,7 @@ pub(super) mod tests {
                 reproducible: true,
                 queues: Queues::One,
                 speculation_stats: SpeculationStats { steps: 10, tokens: 25 },
+                tokens: Vec::new(),
             },
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use zinc_engine::{ContextSize, DraftOptions, ModelFile, Place};
+use zinc_engine::{ContextSize, ModelFile, Place};
 use zinc_kernels::Pipelines;
 use zinc_kernels::step::StepShape;
 use zinc_sched::adapter::Sync;
@@ -83,7 +83,7 @@ fn measure_model(
     let feed_shape = args.ubatch.shape();
     let draft_source =
         draft.as_ref().map(|draft| file.draft_source(draft, pipelines, act, feed_shape, &mut show)).transpose()?;
-    let sampling_shape = draft.as_ref().map_or(StepShape::ONE, DraftOptions::shape);
+    let sampling_shape = if args.is_drafted() { StepShape::of(args.draft.draft_max + 1) } else { StepShape::ONE };
     let loaded = file.load_weights(pipelines, act, feed_shape, sampling_shape, &mut show)?;
     let mut bench = Bench::new(loaded, draft_source, &file, args, plan.context)?;
     for &depth in &plan.depths {
@@ -93,6 +93,9 @@ fn measure_model(
             let mut rows: Vec<Row> = Vec::new();
             for &drive in &plan.drives {
                 let row = measure_row(args, plan, &subject, &bench, test, drive, &rows)?;
+                if let Some(path) = args.draft_replay.as_ref().filter(|_| !row.is_drafted()) {
+                    bench.replay(path, &row.measurement.tokens)?;
+                }
                 printer.row(&row)?;
                 rows.push(row);
             }

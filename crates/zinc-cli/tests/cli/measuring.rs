@@ -233,6 +233,50 @@ fn drafts_are_compared_with_none_and_change_no_logits() {
     zinc(&["bench", "--draft-ngram", "--control", "masked"]).failure(2, &["--control", "drafts"]);
 }
 
+/// Without a file the run without drafts writes one; an oracle is always right, and what is no list of ids is refused.
+#[test]
+fn a_replay_drafts_what_was_generated() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = argument(&directory.path().join("known.txt"));
+    let tiny = source_argument(TINY);
+    let flags = ["-p", "0", "-n", "16", "--draft-policy", "always", "--draft-max", "3", "-o", "json"];
+    let replay = || bench(&[&["-m", &tiny, "--draft-replay", &file], &flags[..]].concat());
+    for _ in 0..2 {
+        let rows = replay().json();
+        let (plain, drafted) = (&rows[0], &rows[1]);
+        assert_eq!((&drafted["draft_steps"], &drafted["draft_accepted_per_step"]), (&4.into(), &3.0.into()));
+        assert_eq!(drafted["logits_fnv1a"], plain["logits_fnv1a"]);
+        assert_eq!(fs::read_to_string(&file).unwrap().split_whitespace().count(), 16);
+    }
+    for (text, reason) in [("1 2 three", "'three' is no token id"), ("1 4000000000", "outside the vocabulary")] {
+        fs::write(&file, text).unwrap();
+        replay().failure(1, &["known.txt", reason]);
+        assert_eq!(fs::read_to_string(&file).unwrap(), text, "what the user had is not replaced");
+    }
+}
+
+#[test]
+fn a_prompt_gives_the_same_logits_whatever_it_is_cut_into() {
+    let hash = |rows: &str| {
+        let rows = bench(&["-p", "40", "-n", "0", "-o", "json", "-ub", rows]).json();
+        (rows[0]["logits_fnv1a"].clone(), rows[0]["n_ubatch"].clone())
+    };
+    let (one, _) = hash("1");
+    for (asked, taken) in [("2", 2), ("7", 4), ("8", 8), ("512", 16)] {
+        assert_eq!(hash(asked), (one.clone(), taken.into()), "-ub {asked}");
+    }
+    let raw = |rows: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let file = argument(&directory.path().join("logits.f32"));
+        let ids: Vec<String> = (100..121).map(|id: u32| id.to_string()).collect();
+        zinc(&["logits", "--ids", &ids.join(","), "--raw", &file, "-ub", rows]).success();
+        fs::read(&file).unwrap()
+    };
+    let one = raw("1");
+    assert!(raw("4") == one && raw("16") == one, "logits differ");
+    zinc(&["run", "-ub", "0", "-p", "x"]).failure(2, &["--ubatch-size", "0"]);
+}
+
 #[test]
 fn what_lies_before_a_test_counts_and_is_the_same_however_it_came_there() {
     let hash = |arguments: &[&str]| {

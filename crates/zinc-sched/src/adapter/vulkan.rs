@@ -413,12 +413,20 @@ impl StepModel for VulkanModel {
         self.sequence_number = self.sequence_number.wrapping_add(1).max(1);
         let state = initial_state(start, self.sequence_number, self.limits.context_tokens);
         self.draft_kv_tokens = self.draft_kv_tokens.min(start.cached);
-        let draft_state = draft_model_state(&state, self.draft_kv_tokens, start.tokens);
+        let mut draft_state = draft_model_state(&state, self.draft_kv_tokens, start.tokens);
+        let room = self.limits.context_tokens as usize - start.tokens.len();
+        let replayed = self.drafter.as_ref().map_or(&[][..], Drafter::replayed);
+        let replayed = &replayed[..replayed.len().min(room)];
+        if !replayed.is_empty() {
+            // Drafts are taken up to where a draft model would stand.
+            draft_state.lane.position = (start.tokens.len() + replayed.len()) as u32 - 1;
+        }
         let image = &self.memory.image;
         image.write(STATE_OFFSET, bytemuck::bytes_of::<StepState>(&state));
         image.write(DRAFT_MODEL_STATE_OFFSET, bytemuck::bytes_of::<StepState>(&draft_state));
         image.write(END_TOKENS_OFFSET, bytemuck::cast_slice(end_tokens(start)));
         image.write(TOKENS_OFFSET, bytemuck::cast_slice(start.tokens));
+        image.write(TOKENS_OFFSET + 4 * start.tokens.len() as u64, bytemuck::cast_slice(replayed));
         let before_ns = host_now_ns();
         match self.options.sync {
             Sync::Timeline => {

@@ -90,6 +90,37 @@ fn a_draft_model_catches_up_with_what_it_has_not_seen() {
     assert_eq!(tokens, run(&mut engine(None), &second).0);
 }
 
+/// What is known to follow is accepted wholly; what is not so is refused, and changes no token.
+#[test]
+fn replayed_drafts_are_verified() {
+    const TOKENS: u32 = 3 * (cases::DRAFTS + 1);
+    let gpu = Gpu::borrow();
+    let target = load(&gpu.pipelines, 48, cases::load_options);
+    let request = Request::new([3, 1, 4, 1, 5, 9], []).with_max_tokens(TOKENS);
+    let run = |replayed: Option<&[u32]>| {
+        let draft_source =
+            replayed.map(|tokens| DraftSource::Replay { tokens: tokens.into(), max_drafts: cases::DRAFTS });
+        let options = VulkanOptions::new(InflightDepth::DEFAULT).with_draft_source(draft_source);
+        let model = VulkanModel::new(target.clone(), options).expect("the model is driven");
+        let options = EngineOptions::default().with_speculation(SpeculationMode::Always);
+        let mut engine = Engine::new(model, SystemClock::new(), options).expect("the engine starts");
+        let mut tokens: Vec<Token> = Vec::new();
+        let completion = engine.run(&request, &mut tokens).expect("the model runs");
+        (tokens.iter().map(|token| token.id).collect::<Vec<u32>>(), completion.speculation_stats.steps)
+    };
+    let (known, _) = run(None);
+    assert_eq!(run(Some(&known)), (known.clone(), 3));
+    // A token that is known wrongly costs a step, as the end of what is known does.
+    let mut wrong = known.clone();
+    wrong[2] = (wrong[2] + 1) % 16;
+    assert_eq!(run(Some(&wrong)), (known.clone(), 4));
+    let (tokens, steps) = run(Some(&known[..5]));
+    assert_eq!(tokens, known);
+    assert!(steps > 5, "{steps} steps, of which the first has drafts");
+    let long = known.repeat(4);
+    assert_eq!(run(Some(&long)), (known, 3), "the context has no room for all that is known");
+}
+
 #[test]
 fn cancels_at_random_moments_leave_nothing_behind() {
     with_own_device(|pipelines| {

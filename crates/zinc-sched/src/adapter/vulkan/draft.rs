@@ -1,4 +1,4 @@
-//! Where drafts come from: a look-up in the sequence's own tokens, or a smaller draft model that runs on the same device.
+//! Where drafts come from: a look-up in the sequence's own tokens, a smaller draft model that runs on the same device, or what is known to follow.
 //!
 //! A draft model shares the array of tokens with the model that it drafts for, and writes its drafts there. It has two states of its own.
 //! With the first it takes in every token of the sequence once. The second is for drafting, and is set to the state of the sequence when a
@@ -38,6 +38,13 @@ pub enum DraftSource {
         /// The drafts of a step, 1 to 15.
         max_drafts: u32,
     },
+    /// What is known to follow the prompt, as an oracle drafts it: a measure of what right drafts are worth.
+    Replay {
+        /// The tokens behind the prompt. Those for which the context has no room are left out.
+        tokens: Arc<[u32]>,
+        /// The most drafts of a step, 1 to 15.
+        max_drafts: u32,
+    },
 }
 
 /// Records the drafting and verifying of one model.
@@ -63,7 +70,7 @@ impl Drafter {
     /// If `target` has no room for the drafts beside its last token, or a draft model does not fit it.
     pub(super) fn new(target: &DeviceModel, source: DraftSource, act: ActFormat) -> Self {
         let plans = match &source {
-            DraftSource::Lookup { .. } => None,
+            DraftSource::Lookup { .. } | DraftSource::Replay { .. } => None,
             DraftSource::Model { model, .. } => {
                 let [own, other] = [model.as_ref(), target].map(|m| (m.model().config.n_vocab, m.cache().context));
                 assert!(
@@ -93,7 +100,9 @@ impl Drafter {
     /// The most drafts of a step.
     pub(super) fn max_drafts(&self) -> u32 {
         match self.source {
-            DraftSource::Lookup { max_drafts, .. } | DraftSource::Model { max_drafts, .. } => max_drafts,
+            DraftSource::Lookup { max_drafts, .. }
+            | DraftSource::Model { max_drafts, .. }
+            | DraftSource::Replay { max_drafts, .. } => max_drafts,
         }
     }
 
@@ -153,17 +162,35 @@ impl Drafter {
             DraftSource::Lookup { ngrams, max_drafts } => {
                 options.with_lookup(Lookup { ngrams: ngrams.clone(), drafts: *max_drafts })
             }
-            DraftSource::Model { .. } => options,
+            DraftSource::Model { .. } | DraftSource::Replay { .. } => options,
         }
     }
 
-    /// Records that a draft model makes drafts one after the other, and that they become rows of the step. Records
-    /// nothing where drafts are looked up.
-    pub(super) fn record_drafts(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) -> Result<()> {
+    /// The tokens that are known to follow the prompt.
+    pub(super) fn replayed(&self) -> &[u32] {
+        match &self.source {
+            DraftSource::Replay { tokens, .. } => tokens,
+            DraftSource::Lookup { .. } | DraftSource::Model { .. } => &[],
+        }
+    }
+
+    /// Records that a draft model makes drafts one after the other, or that they are taken from what is known to follow, and that they become
+    /// rows of a step of `target`. Records nothing where drafts are looked up.
+    pub(super) fn record_drafts(
+        &self,
+        target: &DeviceModel,
+        memory: &SequenceMemory,
+        recording: &mut RecordingBuilder,
+    ) -> Result<()> {
+        let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
+        if let DraftSource::Replay { max_drafts, .. } = self.source {
+            let io = self.io(memory, DRAFT_MODEL_STATE_OFFSET);
+            target.record_proposal(&io, memory.state(STATE_OFFSET), max_drafts, recording)?;
+            recording.barrier(Access::SHADER_WRITE, shaders | Access::CONDITION_READ);
+        }
         if !self.uses_draft_model() {
             return Ok(());
         }
-        let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
         let (model, DraftPlans { decode, last, .. }) = self.model();
         recording.barrier(shaders, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
         let bytes = size_of::<StepState>() as u64;

@@ -181,7 +181,7 @@ impl StepRecorder<'_> {
             }
             StepPart::Speculate(mode) => {
                 let drafter = self.drafter();
-                drafter.record_drafts(self.memory, r)?;
+                drafter.record_drafts(self.model, self.memory, r)?;
                 let options = drafter.verify(self.options(PlanKind::Decode, mode.sampling));
                 self.record_plan(&StepPlan::new(&self.model.model().weights, &options), slot, mode, r)?;
                 drafter.record_draft_state_copy(self.memory, r);
