@@ -14,8 +14,8 @@ pub(crate) struct DraftArgs {
     /// Draft what followed the last tokens where they occurred before
     #[arg(long, conflicts_with = "draft", help_heading = "Speculation")]
     pub(crate) draft_ngram: bool,
-    /// Tokens to draft at a time, 1 to 15
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=15))]
+    /// Tokens to draft at a time, 1 to 15: with the last token, 3, 7 and 15 fill a step
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=15))]
     #[arg(help_heading = "Speculation")]
     pub(crate) draft_max: u32,
     /// When to draft: as long as it measures faster, or always
