@@ -1,14 +1,14 @@
 // Attention of each row of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
-// and joins the shares.
+// and joins the shares. With APPENDED the kernel `append` has put the keys and values of the step's rows into the cache before.
 //
 // Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
 // them. ROW_LANES lanes share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers.
 // The context is split over workgroups and their subgroups by tiles; the grid does not depend on the context length, so that one recording
 // serves every position. Splits without a tile read the weights of the operation that follows, which then finds them in the cache. The workgroup of a
 // group that finishes last joins the shares, in the order of the splits. Every workgroup prepares the queries for itself. Those whose tiles hold
-// positions of the step's rows, up to their own row's, write these to the cache before they read them: what several write is the same.
-// (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
-// precision for long contexts. Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
+// positions of the step's rows, up to their own row's, write these to the cache before they read them, unless they are there already: what several
+// write is the same.
+// (Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -31,7 +31,8 @@ layout(constant_id = 9) const uint ROTATED = 0;     // leading elements of a hea
 layout(constant_id = 10) const uint KV_HEADS = 1;   // key and value heads
 layout(constant_id = 11) const float EPSILON = 0.0; // of the normalisation
 layout(constant_id = 12) const uint GROUPS = 1;     // workgroups that share a key and value head
-const uint HALVES = 0, INTERLEAVED = 1;             // (i, i + n/2) or (2i, 2i + 1)
+layout(constant_id = 13) const uint APPENDED = 0;   // 1: the cache has the keys and values of the step's rows already; k and v are not read
+#include "include/heads.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -57,7 +58,6 @@ layout(push_constant, scalar) uniform Push {
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 const uint PARTS = HEAD_SIZE / 4;                                   // of a head, four elements each
 const uint EIGHTS = HEAD_SIZE / 8;                                  // of a head, eight elements each
-const uint OWN_PAIRS = (HEAD_SIZE / 2 + SUBGROUP - 1) / SUBGROUP;   // of a head's elements a lane's
 const uint ROW_LANES = HEAD_SIZE > 128 && SUBGROUP > 8 ? 16 : 8;    // lanes that share a position
 const uint OWN_EIGHTS = (EIGHTS + ROW_LANES - 1) / ROW_LANES;       // of a row a lane's
 const uint ROWS = SUBGROUP / ROW_LANES;                             // positions of a subgroup at a time
@@ -76,45 +76,10 @@ shared float maxima[MAX_SHARES * HEADS];       // [share, head], of the subgroup
 shared float sums[MAX_SHARES * HEADS];
 shared float keeps[MAX_SHARES * HEADS];        // what is left of a share beside the highest maximum, divided by the sum of all
 
-uint cache_bytes(uint format) { return format == CACHE_F16 ? 2u : 4u; }
 // Half h of eight elements, given the one or two words that hold them.
 vec4 cache_half(uint format, uvec4 first, uvec4 second, uint h) {
     if (format == CACHE_F32) return uintBitsToFloat(h == 0 ? first : second);
     return h == 0 ? vec4(half_pair(first.x), half_pair(first.y)) : vec4(half_pair(first.z), half_pair(first.w));
-}
-void store_cache(uint64_t row, uint format, uint index, float value) {
-    if (format == CACHE_F16) store_u16(row, index * 2, half_bits(value));
-    else store_f32(row, index * 4, value);
-}
-
-// The elements of pair p of a head: those that rotate together, then the others by twos.
-uvec2 pair_elements(uint p) {
-    if (p < ROTATED / 2) return PAIRING == HALVES ? uvec2(p, p + ROTATED / 2) : uvec2(2 * p, 2 * p + 1);
-    return uvec2(2 * p, 2 * p + 1);
-}
-// Normalises and rotates a head, by one subgroup: each lane gets its pairs. Without contractions, because the compiler may repeat this code for
-// rounds of a loop, and what a row of the cache holds must not depend on the round that wrote it.
-void prepare_head(uint64_t head, uint64_t norm, uint position, out vec2 pairs[OWN_PAIRS]) {
-    vec2 weight[OWN_PAIRS], angle[OWN_PAIRS];
-    uint64_t angles = push.rotation + uint64_t(position) * uint64_t(ROTATED * 4);
-    precise float squares = 0.0;
-    [[unroll]] for (uint n = 0; n < OWN_PAIRS; n++) {
-        uint p = gl_SubgroupInvocationID + n * SUBGROUP;
-        uvec2 i = pair_elements(p);
-        bool inside = p < HEAD_SIZE / 2;
-        pairs[n] = inside ? vec2(load_f32(head, i.x * 4), load_f32(head, i.y * 4)) : vec2(0.0);
-        weight[n] = inside && NORMALISE == 1 ? vec2(load_f32(norm, i.x * 4), load_f32(norm, i.y * 4)) : vec2(1.0);
-        angle[n] = p < ROTATED / 2 ? uintBitsToFloat(load_uvec2(angles, p * 8)) : vec2(1.0, 0.0);
-        precise vec2 square = pairs[n] * pairs[n];
-        squares += square.x;
-        squares += square.y;
-    }
-    precise float scale = NORMALISE == 1 ? 1.0 / sqrt(subgroupAdd(squares) / float(HEAD_SIZE) + EPSILON) : 1.0;
-    [[unroll]] for (uint n = 0; n < OWN_PAIRS; n++) {
-        precise vec2 x = NORMALISE == 1 ? pairs[n] * scale * weight[n] : pairs[n];
-        precise vec2 rotated = vec2(x.x * angle[n].x - x.y * angle[n].y, x.x * angle[n].y + x.y * angle[n].x);
-        pairs[n] = rotated;
-    }
 }
 
 // What is left of a share whose maximum is `own` beside one whose maximum is `highest`. Nothing of an empty one.
@@ -185,8 +150,8 @@ void store_rounded_heads(uint64_t y, uint group) {
 
 void main() {
     bool live = row_is_live(push.state);
-    // A step that has room for one row has the first of its lane.
-    uint position = row_position(push.state), offset = gl_NumWorkGroups.z == 1 ? 0 : row_offset(push.state);
+    // A step that has room for one row has the first of its lane. With APPENDED nothing depends on the rows before it.
+    uint position = row_position(push.state), offset = APPENDED == 1 || gl_NumWorkGroups.z == 1 ? 0 : row_offset(push.state);
     uint first_position = position - offset; // of the lane's first row
     if (!live) return;
     uint tiles = position / TILE + 1; // the row's own entry counts
@@ -198,10 +163,9 @@ void main() {
     }
     uint kv_head = group / GROUPS;
     uint lane = gl_SubgroupInvocationID;
-    uint key_row_bytes = KV_HEADS * HEAD_SIZE * cache_bytes(KEY_FORMAT);
-    uint value_row_bytes = KV_HEADS * HEAD_SIZE * cache_bytes(VALUE_FORMAT);
-    uint64_t key_cache = push.key_cache + uint64_t(kv_head * HEAD_SIZE * cache_bytes(KEY_FORMAT));
-    uint64_t value_cache = push.value_cache + uint64_t(kv_head * HEAD_SIZE * cache_bytes(VALUE_FORMAT));
+    uint key_row_bytes = cache_row_bytes(KEY_FORMAT), value_row_bytes = cache_row_bytes(VALUE_FORMAT);
+    uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, kv_head);
+    uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, kv_head);
 
     // The first tile is under way while the queries are prepared.
     uint tile = first_tile + gl_SubgroupID;
@@ -210,46 +174,45 @@ void main() {
         LOAD_TILE(tile)
     }
 
-    // The queries, and of the positions of the lane's rows those in the workgroup's tiles: keys and values. Groups that share the latter, and the
-    // workgroups of other rows, write equal bytes.
+    // The queries, and of the positions of the lane's rows those in the workgroup's tiles: keys and values, unless they are in the cache already.
+    // Groups that share the latter, and the workgroups of other rows, write equal bytes.
     uint own_row = first_position, own_rows = 0;
-    uint first_turn = first_position / (TILE * SUBGROUPS), last_turn = (tiles - 1) / SUBGROUPS; // at most one apart
-    if (last_turn % splits == split) {
-        if (first_turn != last_turn && first_turn % splits != split) own_row = last_turn * TILE * SUBGROUPS;
-        own_rows = position + 1 - own_row;
-    } else if (first_turn != last_turn && first_turn % splits == split) {
-        own_rows = last_turn * TILE * SUBGROUPS - own_row;
+    if (APPENDED == 0) {
+        uint first_turn = first_position / (TILE * SUBGROUPS), last_turn = (tiles - 1) / SUBGROUPS; // at most one apart
+        if (last_turn % splits == split) {
+            if (first_turn != last_turn && first_turn % splits != split) own_row = last_turn * TILE * SUBGROUPS;
+            own_rows = position + 1 - own_row;
+        } else if (first_turn != last_turn && first_turn % splits == split) {
+            own_rows = last_turn * TILE * SUBGROUPS - own_row;
+        }
     }
     for (uint item = gl_SubgroupID; item < HEADS + 2 * own_rows; item += SUBGROUPS) {
-        bool is_query = item < HEADS;
+        bool is_query = APPENDED == 1 || item < HEADS;
         uint at = is_query ? position : own_row + (item - HEADS) / 2;
         uint row_of_step = row_index() - offset + (at - first_position);
         if (is_query || (item - HEADS) % 2 == 0) {
             uint64_t head = is_query ? push.q + uint64_t(row_of_step * push.q_stride + (group * HEADS + item) * HEAD_SIZE * 4)
                 : push.k + uint64_t(row_of_step * push.k_stride + kv_head * HEAD_SIZE * 4);
-            uint64_t row = key_cache + uint64_t(at) * uint64_t(key_row_bytes);
+            uint64_t row = cache_row(key_cache, KEY_FORMAT, at);
             vec2 pairs[OWN_PAIRS];
-            prepare_head(head, is_query ? push.q_norm : push.k_norm, at, pairs);
+            prepare_head(head, is_query ? push.q_norm : push.k_norm, push.rotation, at, pairs);
             [[unroll]] for (uint n = 0; n < OWN_PAIRS; n++) {
                 uint p = lane + n * SUBGROUP;
-                uvec2 i = pair_elements(p);
                 if (p >= HEAD_SIZE / 2) continue;
                 if (is_query) {
+                    uvec2 i = pair_elements(p);
                     query[item * PARTS + i.x / 4][i.x % 4] = pairs[n].x / sqrt(float(HEAD_SIZE));
                     query[item * PARTS + i.y / 4][i.y % 4] = pairs[n].y / sqrt(float(HEAD_SIZE));
                 } else {
-                    store_cache(row, KEY_FORMAT, i.x, pairs[n].x);
-                    store_cache(row, KEY_FORMAT, i.y, pairs[n].y);
+                    store_key_pair(row, p, pairs[n]);
                 }
             }
         } else {
-            uint64_t row = value_cache + uint64_t(at) * uint64_t(value_row_bytes);
-            for (uint i = lane; i < HEAD_SIZE; i += SUBGROUP) {
-                store_cache(row, VALUE_FORMAT, i, load_f32(push.v + uint64_t(row_of_step * push.v_stride), (kv_head * HEAD_SIZE + i) * 4));
-            }
+            uint64_t head = push.v + uint64_t(row_of_step * push.v_stride + kv_head * HEAD_SIZE * 4);
+            store_value_head(cache_row(value_cache, VALUE_FORMAT, at), head);
         }
     }
-    memoryBarrierBuffer();
+    if (APPENDED == 0) memoryBarrierBuffer();
     barrier();
 
     vec4 own_query[HEADS * OWN_EIGHTS * 2], values[HEADS * OWN_EIGHTS * 2];
@@ -264,8 +227,8 @@ void main() {
         }
     }
     for (; tile < tiles; tile += stride) {
-        // What was loaded ahead lacks the positions of the step's rows.
-        if (tile != first_tile + gl_SubgroupID || tile >= first_position / TILE) {
+        // What was loaded ahead lacks the positions of the step's rows, unless these were in the cache already.
+        if (tile != first_tile + gl_SubgroupID || (APPENDED == 0 && tile >= first_position / TILE)) {
             LOAD_TILE(tile)
         }
         float score[STEPS * HEADS];

@@ -3,7 +3,8 @@
 // Hashes by which `--check` tells whether this file is up to date:
 //   22dd5a3d3a95009f8fb97cdb502734f8830b995cc43672c0971ef610c7f63eb9 crates/zinc-kernels/spv/adjust.spv
 //   0c128dd0b5637f88498b23e26cdc878d880d14a39fcf457efc194dfdbf65eb18 crates/zinc-kernels/spv/advance.spv
-//   f94628694661782d6addc8ca3d37ef21dbe937b31b7b164ca4f25dbefb0165cd crates/zinc-kernels/spv/attention.spv
+//   dbd4f26ed0b332e2eff9f3ef96631f1c457b0299404cd234813b6f672e55b591 crates/zinc-kernels/spv/append.spv
+//   75c5e4b057aaa577d7c3a6496f5c058684f50c9af2eb65f814862e7d2f95841b crates/zinc-kernels/spv/attention.spv
 //   75f3c63acda6746fd0b47e5a05f4f323500940122d1a969643b8c345dfd14b72 crates/zinc-kernels/spv/choose.spv
 //   941aec1ffdc366af7dfd252d7f6afb6b1e22f4f93d154a589a4d8073ed46cec4 crates/zinc-kernels/spv/dry.spv
 //   c77ee577ebc404537c53f791bda9bdf29bee93c7482789dd7cfb01b6b1015605 crates/zinc-kernels/spv/expert_down.spv
@@ -20,7 +21,8 @@
 //   b901855b267777910984e3e0888eb326a2027c0bf3a75da282311b35643c7191 crates/zinc-kernels/spv/sample.spv
 //   f42fd91d180039429cff95fe01b880c9549d463ba306ad4df39d32cb30641bdf shaders/adjust.comp
 //   4f4612d73f6f08d72daf1f3c78fc67e0c57c1c0f1cac63727928f11bdb1898c0 shaders/advance.comp
-//   c6bba87419218a8d8ccf75c3aaeb94904b73bf603629586c5cb3446015fce916 shaders/attention.comp
+//   c584e7be705e745df5145f10e6b7a6239dce26baa423a20c6554719006919c8f shaders/append.comp
+//   26c2ff82b92c24516e1e57f2a01b3d20e89434719b8883fcb86fb17a035ec87c shaders/attention.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
 //   a63ebc38292c73528b82940df0d39e756616ce297b76939abc3199d1d87c83bc shaders/dry.comp
 //   062ded22bb191b9b66dfd32dece61d261a913ec04f04d36172cd74b71d909c8a shaders/expert_down.comp
@@ -34,6 +36,7 @@
 //   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
 //   6fc8b90b2709180522ddd908a899773ebc8f56a2457f3d2d570be93d50544360 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
+//   d1be2818d5f6288f5bb55d931b7ef7c39b38f483d4d97df8acca1cb5e2d2d753 shaders/include/heads.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
 //   51941081051592a452b2b57f185c2606a19a16226f3b5ef635521c2b2489ff58 shaders/include/lane.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
@@ -158,6 +161,22 @@ pub mod formats {
     pub const MXFP4: u32 = 15;
     /// `NO_FORMAT` in GLSL.
     pub const NO_FORMAT: u32 = 255;
+}
+
+/// Query, key and value heads: how queries and keys are prepared, that is normalised and rotated, and how keys and values are stored in the KV
+/// cache.
+///
+/// One subgroup takes a head; each lane has OWN_PAIRS pairs of its elements. `append` and `attention` share this code, so that a row of the cache
+/// has the same bits whichever of them wrote it.
+///
+/// Whoever includes this has the specialisation constants HEAD_SIZE, KEY_FORMAT, VALUE_FORMAT, PAIRING, NORMALISE, ROTATED, KV_HEADS and EPSILON.
+/// (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
+/// precision for long contexts.)
+pub mod heads {
+    /// `HALVES` in GLSL.
+    pub const HALVES: u32 = 0;
+    /// `INTERLEAVED` in GLSL.
+    pub const INTERLEAVED: u32 = 1;
 }
 
 /// Sums and maxima of integers over a whole workgroup of at most 1,024 threads, and subgroups of at least 8. They are exact, so that the order does
@@ -728,24 +747,109 @@ pub mod advance {
     };
 }
 
+/// The append to the KV cache: normalises and rotates the keys of each row of the step, and stores its keys and values at the row's position.
+///
+/// One subgroup takes the key or the value of one head of one row. `attention` does the same for itself where it is not told that this was done:
+/// in steps of many rows its workgroups would each do it for the rows before their own.
+pub mod append {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[KV_HEADS, HEAD_SIZE\] f32
+        pub k: u64,
+        /// \[KV_HEADS, HEAD_SIZE\] f32
+        pub v: u64,
+        /// \[HEAD_SIZE\] f32, read by NORMALISE
+        pub norm: u64,
+        /// \[context, ROTATED / 2\] pairs (cos, sin) f32
+        pub rotation: u64,
+        /// \[context, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
+        pub key_cache: u64,
+        /// \[context, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
+        pub value_cache: u64,
+        /// bytes from one row of the step to the next, as the stride below
+        pub k_stride: u32,
+        /// `v_stride` in GLSL.
+        pub v_stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 64);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, k) == 8);
+        assert!(std::mem::offset_of!(Push, v) == 16);
+        assert!(std::mem::offset_of!(Push, norm) == 24);
+        assert!(std::mem::offset_of!(Push, rotation) == 32);
+        assert!(std::mem::offset_of!(Push, key_cache) == 40);
+        assert!(std::mem::offset_of!(Push, value_cache) == 48);
+        assert!(std::mem::offset_of!(Push, k_stride) == 56);
+        assert!(std::mem::offset_of!(Push, v_stride) == 60);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `HEAD_SIZE`.
+        pub head_size: u32,
+        /// Constant 3, `KEY_FORMAT`.
+        pub key_format: u32,
+        /// Constant 4, `VALUE_FORMAT`.
+        pub value_format: u32,
+        /// Constant 5, `PAIRING`.
+        pub pairing: u32,
+        /// Constant 6, `NORMALISE`.
+        pub normalise: u32,
+        /// Constant 7, `ROTATED`.
+        pub rotated: u32,
+        /// Constant 8, `KV_HEADS`.
+        pub kv_heads: u32,
+        /// Constant 9, `EPSILON`.
+        pub epsilon: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 10] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.head_size),
+                (3, self.key_format),
+                (4, self.value_format),
+                (5, self.pairing),
+                (6, self.normalise),
+                (7, self.rotated),
+                (8, self.kv_heads),
+                (9, self.epsilon),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "append", spirv: include_bytes!("../spv/append.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
 /// Attention of each row of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
-/// and joins the shares.
+/// and joins the shares. With APPENDED the kernel `append` has put the keys and values of the step's rows into the cache before.
 ///
 /// Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
 /// them. ROW_LANES lanes share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers.
 /// The context is split over workgroups and their subgroups by tiles; the grid does not depend on the context length, so that one recording
 /// serves every position. Splits without a tile read the weights of the operation that follows, which then finds them in the cache. The workgroup of a
 /// group that finishes last joins the shares, in the order of the splits. Every workgroup prepares the queries for itself. Those whose tiles hold
-/// positions of the step's rows, up to their own row's, write these to the cache before they read them: what several write is the same.
-/// (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
-/// precision for long contexts. Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
+/// positions of the step's rows, up to their own row's, write these to the cache before they read them, unless they are there already: what several
+/// write is the same.
+/// (Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
 pub mod attention {
     use super::KernelDef;
 
-    /// `HALVES` in GLSL.
-    pub const HALVES: u32 = 0;
-    /// `INTERLEAVED` in GLSL.
-    pub const INTERLEAVED: u32 = 1;
     /// `STEPS` in GLSL.
     pub const STEPS: u32 = 2;
     /// `MAX_SHARES` in GLSL.
@@ -847,11 +951,13 @@ pub mod attention {
         pub epsilon: u32,
         /// Constant 12, `GROUPS`.
         pub groups: u32,
+        /// Constant 13, `APPENDED`.
+        pub appended: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 13] {
+        pub fn values(self) -> [(u32, u32); 14] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -866,6 +972,7 @@ pub mod attention {
                 (10, self.kv_heads),
                 (11, self.epsilon),
                 (12, self.groups),
+                (13, self.appended),
             ]
         }
     }
@@ -1887,9 +1994,10 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 17] = [
+pub static KERNELS: [&KernelDef; 18] = [
     &adjust::KERNEL,
     &advance::KERNEL,
+    &append::KERNEL,
     &attention::KERNEL,
     &choose::KERNEL,
     &dry::KERNEL,

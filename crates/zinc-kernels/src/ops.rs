@@ -7,6 +7,7 @@
 
 mod adjust;
 mod advance;
+mod append;
 mod attention;
 mod choose;
 mod dry;
@@ -28,6 +29,7 @@ pub use adjust::{
     step_input_bytes,
 };
 pub use advance::{Advance, PenaltyWindow};
+pub use append::Append;
 pub use attention::{Attention, HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
 pub use choose::Choose;
 pub use dry::Dry;

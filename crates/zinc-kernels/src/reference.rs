@@ -11,6 +11,7 @@
 
 mod adjust;
 mod advance;
+mod append;
 mod attention;
 mod choose;
 mod drafts;
@@ -39,6 +40,7 @@ mod shares;
 
 pub use adjust::{HistoryCounts, StepLimits, adjust, adjusted, window_counts};
 pub use advance::advance;
+pub use append::append;
 pub use attention::{AttentionShape, attention};
 pub use choose::{choose, survivors};
 pub use draw::draw;

@@ -4,6 +4,10 @@
 /// not done.
 pub(crate) const MOST_ITEMS: u32 = 4;
 
+/// The most of [`Tuning::attention_workgroups`]: memory for the shares of a context is reserved for as many. What a tuning asks for beyond it is
+/// not done.
+pub(crate) const MOST_WORKGROUPS: u32 = 128;
+
 /// How work is shared out on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
@@ -16,7 +20,7 @@ pub struct Tuning {
     pub gate_up_width: u32,
     /// Subgroups in a workgroup of the second half of an expert layer.
     pub expert_down_width: u32,
-    /// Workgroups that attention over a long context is spread over.
+    /// Workgroups that attention over a long context is spread over: at most 128.
     pub attention_workgroups: u32,
     /// Subgroups that a matrix product should have before one takes several rows at a time.
     pub product_subgroups: u32,
@@ -43,6 +47,10 @@ pub struct Tuning {
     /// The context from which on [`Tuning::attention_heads`] applies.
     pub long_context: u32,
 }
+
+const _: () = assert!(
+    Tuning::CARD.attention_workgroups <= MOST_WORKGROUPS && Tuning::CPU.attention_workgroups <= MOST_WORKGROUPS
+);
 
 impl Tuning {
     /// For graphics cards.

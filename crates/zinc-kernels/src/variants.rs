@@ -6,8 +6,8 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
-    ActFormat, Adjust, Advance, Attention, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp, Gather,
-    HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatVec, Matrix, Norm, Pairing,
+    ActFormat, Adjust, Advance, Append, Attention, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
+    Gather, HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatVec, Matrix, Norm, Pairing,
     PenaltyWindow, Product, Propose, Read, Round, Router, Routing, Sample, SamplerBuffers, Weighting, candidate_count,
 };
 use crate::step::{MOST_ROWS, Rows, StepShape};
@@ -42,8 +42,13 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     for (label, dispatch) in products(target) {
         add(&label, dispatch);
     }
-    add("f16 cache", attention(CacheFormat::F16).dispatch(target));
-    add("f32 cache", attention(CacheFormat::F32).dispatch(target));
+    for format in [CacheFormat::F16, CacheFormat::F32] {
+        let (label, attention) =
+            (if format == CacheFormat::F16 { "f16 cache" } else { "f32 cache" }, attention(format));
+        add(label, append(&attention).dispatch(target));
+        add(label, attention.dispatch(target));
+        add(&format!("{label}, appended"), Attention { appended: true, ..attention }.dispatch(target));
+    }
     add("F32", router().dispatch(target));
     let routing = Routing::Experts(ExpertSelection {
         logits: NOWHERE,
@@ -160,6 +165,7 @@ fn attention(format: CacheFormat) -> Attention {
         counters: 0,
         y: NOWHERE,
         rounded: true,
+        appended: false,
         key_format: format,
         value_format: format,
         heads: HEADS,
@@ -168,6 +174,27 @@ fn attention(format: CacheFormat) -> Attention {
         next: None,
         context: 16_384,
         shape: ONE,
+    }
+}
+
+/// What puts the keys and values into the cache that attention reads.
+fn append(attention: &Attention) -> Append {
+    let &Attention { state, k, v, rotation, key_cache, value_cache, key_format, value_format, heads, .. } = attention;
+    let &Attention { rotated, pairing, shape, .. } = attention;
+    Append {
+        state,
+        k,
+        v,
+        norm: Some(NORM),
+        rotation,
+        key_cache,
+        value_cache,
+        key_format,
+        value_format,
+        heads,
+        rotated,
+        pairing,
+        shape,
     }
 }
 

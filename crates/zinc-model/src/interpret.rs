@@ -235,12 +235,9 @@ impl Interpreter {
                     reference::rope_head(head, norm, angles, pairing(config));
                 }
                 let (mut key, mut value) = (a.key.clone(), a.value.clone());
-                for head in key.chunks_exact_mut(head_size) {
-                    let norm = norms.as_ref().map(|(_, k)| (&k[..], config.rms_eps));
-                    reference::rope_head(head, norm, angles, pairing(config));
-                }
-                reference::cache_row(cache.key_format, &mut key);
-                reference::cache_row(cache.value_format, &mut value);
+                let norm = norms.as_ref().map(|(_, k)| (&k[..], config.rms_eps));
+                let formats = [cache.key_format, cache.value_format];
+                reference::append(head_size, norm, angles, pairing(config), formats, [&mut key, &mut value]);
                 let first = row.position as usize * key.len();
                 let (keys, values) = (&mut a.key_caches[*layer as usize], &mut a.value_caches[*layer as usize]);
                 for (store, row) in [(&mut *keys, &key), (&mut *values, &value)] {

@@ -1,8 +1,10 @@
 //! Attention of a step's rows: head norms, rotary embedding, the append to the KV cache, and attention over it.
 
 use super::{ActFormat, CacheFormat, GROUP, Norm, RUN};
-use crate::generated::attention::{Constants, HALVES, INTERLEAVED, KERNEL, Push, STEPS};
+use crate::generated::attention::{Constants, KERNEL, Push, STEPS};
+use crate::generated::heads::{HALVES, INTERLEAVED};
 use crate::step::{Rows, StepShape};
+use crate::tuning::MOST_WORKGROUPS;
 use crate::{Dispatch, Target};
 
 /// The largest head, in elements.
@@ -21,6 +23,15 @@ pub enum Pairing {
     Halves,
     /// `2 i` with `2 i + 1` (the original; LLaMA files in GGUF).
     Interleaved,
+}
+
+impl Pairing {
+    pub(super) fn code(self) -> u32 {
+        match self {
+            Self::Halves => HALVES,
+            Self::Interleaved => INTERLEAVED,
+        }
+    }
 }
 
 /// Weights of the normalisation of query and key heads.
@@ -75,14 +86,46 @@ impl Heads {
         (self.at_a_time(target, context) * self.head_size).is_multiple_of(GROUP)
     }
 
-    /// Elements of [`Attention::partials`], whatever the context.
+    /// Shares that a context of `context` positions is split into: as many as it has tiles for, but no more workgroups than keep the device busy.
+    /// Where idle ones are to warm the cache, they are as many in any case.
+    fn splits(&self, target: &Target, context: u32) -> u32 {
+        let groups = self.query_heads / self.at_a_time(target, context);
+        let busy = target.tuning.attention_workgroups.div_ceil(groups).clamp(1, self.most_splits());
+        let useful = context.div_ceil(self.tile(target) * SUBGROUPS).max(1);
+        if target.tuning.warm_cache { busy } else { busy.min(useful) }
+    }
+
+    /// The most shares that any tuning splits a context into: there is a workgroup or more for each key and value head.
+    fn most_splits(&self) -> u32 {
+        MOST_WORKGROUPS.div_ceil(self.kv_heads).min(MAX_SPLITS)
+    }
+
+    /// Elements of [`Attention::partials`], whatever the context and the tuning.
     #[must_use]
     pub fn partials(&self) -> u64 {
-        u64::from(MAX_SPLITS) * u64::from(self.query_heads) * u64::from(self.head_size + 4)
+        u64::from(self.most_splits()) * u64::from(self.query_heads) * u64::from(self.head_size + 4)
+    }
+
+    /// Panics if the heads' number or size, or how many of their elements rotate, does not suit the kernels.
+    pub(super) fn check(&self, rotated: u32) {
+        let &Self { query_heads, kv_heads, head_size } = self;
+        assert!(
+            head_size <= MAX_HEAD_SIZE && head_size.is_multiple_of(RUN),
+            "heads of {head_size} elements: a multiple of {RUN} up to {MAX_HEAD_SIZE} is supported",
+        );
+        assert!(
+            rotated <= head_size && rotated.is_multiple_of(2),
+            "{rotated} of {head_size} elements rotate: an even number of them is supported",
+        );
+        assert!(
+            kv_heads > 0 && query_heads.is_multiple_of(kv_heads),
+            "{query_heads} query heads do not share {kv_heads} key and value heads evenly",
+        );
     }
 }
 
-/// Normalises (where asked) and rotates the queries and keys of each row, appends its keys and values to the cache, and attends.
+/// Normalises (where asked) and rotates the queries and keys of each row, appends its keys and values to the cache unless they are there already,
+/// and attends.
 #[derive(Clone, Copy, Debug)]
 pub struct Attention {
     /// The step state: a row's position is its angle's and its place in the cache, and positions up to and including it are attended.
@@ -109,6 +152,8 @@ pub struct Attention {
     pub y: Rows,
     /// Whether `y` is stored rounded. A workgroup must then have whole groups of its elements: [`Heads::whole_groups`] says whether it does.
     pub rounded: bool,
+    /// Whether the step's keys and values are in the cache already, put there by [`Append`](super::Append); `k` and `v` are not read then.
+    pub appended: bool,
     /// How keys are stored.
     pub key_format: CacheFormat,
     /// How values are stored.
@@ -128,35 +173,14 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Shares that a context of `context` positions is split into: as many as it has tiles for, but no more workgroups than keep the device busy.
-    /// Where idle ones are to warm the cache, they are as many in any case.
-    fn splits(&self, target: &Target) -> u32 {
-        let groups = self.heads.query_heads / self.heads.at_a_time(target, self.context);
-        let busy = target.tuning.attention_workgroups.div_ceil(groups).clamp(1, MAX_SPLITS);
-        let useful = self.context.div_ceil(self.heads.tile(target) * SUBGROUPS).max(1);
-        if target.tuning.warm_cache { busy } else { busy.min(useful) }
-    }
-
     /// The launch: one workgroup a split, group of query heads and row, whatever the position.
     ///
     /// # Panics
-    /// If the heads' number or size does not suit the kernel.
+    /// If the heads' number or size does not suit the kernel, or the partial results of all rows take 4 GiB or more.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
+        self.heads.check(self.rotated);
         let Heads { query_heads, kv_heads, head_size } = self.heads;
-        assert!(
-            head_size <= MAX_HEAD_SIZE && head_size.is_multiple_of(RUN),
-            "heads of {head_size} elements: a multiple of {RUN} up to {MAX_HEAD_SIZE} is supported",
-        );
-        assert!(
-            self.rotated <= head_size && self.rotated.is_multiple_of(2),
-            "{} of {head_size} elements rotate: an even number of them is supported",
-            self.rotated
-        );
-        assert!(
-            kv_heads > 0 && query_heads.is_multiple_of(kv_heads),
-            "{query_heads} query heads do not share {kv_heads} key and value heads evenly",
-        );
         let heads = self.heads.at_a_time(target, self.context);
         assert!(
             !self.rounded || self.heads.whole_groups(target, self.context),
@@ -169,16 +193,14 @@ impl Attention {
             heads,
             key_format: self.key_format.code(),
             value_format: self.value_format.code(),
-            pairing: match self.pairing {
-                Pairing::Halves => HALVES,
-                Pairing::Interleaved => INTERLEAVED,
-            },
+            pairing: self.pairing.code(),
             normalise: u32::from(self.norm.is_some()),
             out: if self.rounded { ActFormat::Q14 } else { ActFormat::F32 }.code(),
             rotated: self.rotated,
             kv_heads,
             epsilon: self.norm.map_or(0.0, |norm| norm.epsilon).to_bits(),
             groups: query_heads / heads / kv_heads,
+            appended: u32::from(self.appended),
         };
         let norm = self.norm.unwrap_or(HeadNorm { q: 0, k: 0, epsilon: Norm::NONE.epsilon });
         let push = Push {
@@ -202,7 +224,15 @@ impl Attention {
             y_stride: self.y.stride_in(self.shape),
             ..Push::default()
         };
-        let grid = self.shape.grid([self.splits(target), query_heads / heads, 1]);
+        let splits = self.heads.splits(target, self.context);
+        let partials =
+            u64::from(splits) * u64::from(query_heads) * u64::from(head_size + 4) * u64::from(self.shape.rows());
+        assert!(
+            u32::try_from(4 * partials).is_ok(),
+            "{partials} partial results of {} rows: less than 4 GiB is supported for all of them",
+            self.shape.rows()
+        );
+        let grid = self.shape.grid([splits, query_heads / heads, 1]);
         Dispatch::new(&KERNEL, constants.values(), &push, grid)
     }
 }
@@ -210,6 +240,24 @@ impl Attention {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Tuning;
+
+    /// However many workgroups a tuning asks for, and whatever the context, the shares of a launch fit into what is reserved for them.
+    #[test]
+    fn partials_have_room_for_the_shares_of_every_tuning() {
+        for (query_heads, kv_heads, head_size) in [(32, 4, 128), (32, 32, 64), (14, 2, 64), (8, 1, 256), (71, 1, 64)] {
+            let heads = Heads { query_heads, kv_heads, head_size };
+            for attention_workgroups in [1, 4, 100, 128, 129, 1_000] {
+                for (attention_heads, context) in [(1, 100), (4, 4_096), (4, 40_000), (16, 40_000)] {
+                    let mut target = Target::new(32);
+                    target.tuning = Tuning { attention_workgroups, attention_heads, ..Tuning::CARD };
+                    let splits = heads.splits(&target, context);
+                    let used = u64::from(splits) * u64::from(query_heads) * u64::from(head_size + 4);
+                    assert!(used <= heads.partials(), "{heads:?}, {attention_workgroups} workgroups: {used} used");
+                }
+            }
+        }
+    }
 
     /// The shader works out its tile and its shared memory from the same numbers as [`Heads`]. When one of these lines changes, so must
     /// [`Heads::tile`] or [`Heads::shared_bytes`].

@@ -10,33 +10,33 @@ use zinc_kernels::reference::{self, AttentionShape};
 use zinc_kernels::step::{Lane, MOST_ROWS, StepShape};
 use zinc_kernels::{Target, Tuning};
 
-const EPSILON: f32 = 1e-6;
+pub(crate) const EPSILON: f32 = 1e-6;
 
 #[derive(Clone, Copy, Debug)]
-struct Case {
-    query_heads: usize,
-    kv_heads: usize,
-    head_size: usize,
+pub(crate) struct Case {
+    pub(crate) query_heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) head_size: usize,
     /// Leading elements that rotate.
-    rotated: usize,
-    pairing: Pairing,
+    pub(crate) rotated: usize,
+    pub(crate) pairing: Pairing,
     /// Whether heads are normalised.
-    norm: bool,
-    position: usize,
+    pub(crate) norm: bool,
+    pub(crate) position: usize,
     /// The most shares.
-    splits: usize,
+    pub(crate) splits: usize,
     /// Whether workgroups without positions read something else.
-    warm: bool,
+    pub(crate) warm: bool,
     /// The most query heads of a workgroup.
-    heads: u32,
-    keys: CacheFormat,
-    values: CacheFormat,
-    out: ActFormat,
+    pub(crate) heads: u32,
+    pub(crate) keys: CacheFormat,
+    pub(crate) values: CacheFormat,
+    pub(crate) out: ActFormat,
     /// The largest magnitude of queries and keys.
-    size: f32,
+    pub(crate) size: f32,
 }
 
-const PLAIN: Case = Case {
+pub(crate) const PLAIN: Case = Case {
     query_heads: 4,
     kv_heads: 1,
     head_size: 64,
@@ -56,13 +56,13 @@ const PLAIN: Case = Case {
 /// Rows that the cache has beyond the position.
 const BEYOND: usize = 5;
 
-fn heads(case: &Case) -> Heads {
+pub(crate) fn heads(case: &Case) -> Heads {
     let [query_heads, kv_heads, head_size] = [case.query_heads, case.kv_heads, case.head_size].map(|n| n as u32);
     Heads { query_heads, kv_heads, head_size }
 }
 
 /// The device, tuned as the case says.
-fn target(case: &Case) -> Target {
+pub(crate) fn target(case: &Case) -> Target {
     let target = Arena::new().gpu.target();
     let tuning = Tuning {
         attention_workgroups: (case.splits * case.query_heads) as u32,
@@ -75,7 +75,7 @@ fn target(case: &Case) -> Target {
 }
 
 /// A table of rotations for so many positions.
-fn rotation(positions: usize, pairs: usize) -> Vec<[f32; 2]> {
+pub(crate) fn rotation(positions: usize, pairs: usize) -> Vec<[f32; 2]> {
     (0..positions * pairs)
         .map(|i| ((i / pairs) as f32 * (0.9f32).powi((i % pairs) as i32)).sin_cos())
         .map(|(sine, cosine)| [cosine, sine])
@@ -84,7 +84,7 @@ fn rotation(positions: usize, pairs: usize) -> Vec<[f32; 2]> {
 
 /// A cache whose rows from the position on are NaN: what stands there before the launch must not reach the result. `beyond` rows follow that
 /// of the position.
-fn cache(
+pub(crate) fn cache(
     arena: &mut Arena,
     random: &mut Random,
     case: &Case,
@@ -103,7 +103,7 @@ fn cache(
     (arena.in_out(&bytes), rows)
 }
 
-fn read_cache(arena: &Arena, cache: Array<u8>, format: CacheFormat) -> Vec<f32> {
+pub(crate) fn read_cache(arena: &Arena, cache: Array<u8>, format: CacheFormat) -> Vec<f32> {
     let bytes: Vec<u8> = arena.read(cache);
     match format {
         CacheFormat::F32 => values(&bytes),
@@ -147,6 +147,7 @@ fn check(case: &Case) {
         counters: counters.address,
         y: y.row(),
         rounded: case.out == ActFormat::Q14,
+        appended: false,
         key_format: case.keys,
         value_format: case.values,
         heads,
@@ -299,6 +300,7 @@ fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values
         counters: arena.in_out(&[0u32]).address,
         y: y.row(),
         rounded: false,
+        appended: false,
         key_format: CacheFormat::F32,
         value_format: CacheFormat::F32,
         heads,
@@ -333,50 +335,54 @@ fn not_a_number_is_not_hidden() {
     }
 }
 
+/// Attention of as many rows as the builder has operands for, the first of them at the case's position.
+pub(crate) fn of_rows(b: &mut Builder, case: &Case) -> Attention {
+    let positions = case.position + MOST_ROWS as usize;
+    let heads = heads(case);
+    let (query_width, width) = (case.query_heads * case.head_size, case.kv_heads * case.head_size);
+    let (q, k, v) = (b.vector(Use::Input, query_width), b.vector(Use::Input, width), b.vector(Use::Input, width));
+    let y = b.output(operand::stored_bytes(case.out, query_width));
+    let partials = b.arena.scratch(&vec![f32::NAN; b.rows() * heads.partials() as usize]).address;
+    let counters = b.arena.in_out(&vec![0u32; b.rows() * case.query_heads]).address;
+    let norm = |b: &mut Builder| b.shared(case.head_size);
+    let norm = case.norm.then(|| HeadNorm { q: norm(b), k: norm(b), epsilon: EPSILON });
+    let rotation = b.arena.input(rotation(positions, case.rotated / 2).as_flattened()).address;
+    let mut cache = |format| cache(&mut b.arena, &mut b.random, case, format, 1.0, positions - case.position).0.address;
+    let (key_cache, value_cache) = (cache(case.keys), cache(case.values));
+    Attention {
+        state: 0,
+        q,
+        k,
+        v,
+        norm,
+        rotation,
+        key_cache,
+        value_cache,
+        partials,
+        counters,
+        y,
+        rounded: case.out == ActFormat::Q14,
+        appended: false,
+        key_format: case.keys,
+        value_format: case.values,
+        heads,
+        rotated: case.rotated as u32,
+        pairing: case.pairing,
+        next: Some((b.arena.input(&[1u32; 4_100]).address, 4 * 4_100)),
+        context: positions as u32,
+        shape: StepShape::ONE,
+    }
+}
+
 /// A row sees what the rows before it in its step append, wherever these lie in tiles and workgroups.
 fn check_rows(case: &Case) {
-    let positions = case.position + MOST_ROWS as usize;
     let lane_of = |row| Lane { position: case.position as u32 + row, ..live() };
-    let heads = heads(case);
     rows::check(&format!("{case:?}"), lane_of, |b: &mut Builder| {
-        let (query_width, width) = (case.query_heads * case.head_size, case.kv_heads * case.head_size);
-        let (q, k, v) = (b.vector(Use::Input, query_width), b.vector(Use::Input, width), b.vector(Use::Input, width));
-        let y = b.output(operand::stored_bytes(case.out, query_width));
-        let partials = b.arena.scratch(&vec![f32::NAN; b.rows() * heads.partials() as usize]).address;
-        let counters = b.arena.in_out(&vec![0u32; b.rows() * case.query_heads]).address;
-        let norm = |b: &mut Builder| b.shared(case.head_size);
-        let norm = case.norm.then(|| HeadNorm { q: norm(b), k: norm(b), epsilon: EPSILON });
-        let rotation = b.arena.input(rotation(positions, case.rotated / 2).as_flattened()).address;
-        let mut cache =
-            |format| cache(&mut b.arena, &mut b.random, case, format, 1.0, positions - case.position).0.address;
-        let (key_cache, value_cache) = (cache(case.keys), cache(case.values));
-        let next = Some((b.arena.input(&[1u32; 4_100]).address, 4 * 4_100));
+        let op = of_rows(b, case);
         let target = target(case);
-        let case = *case;
         move |view: &View| {
-            Attention {
-                state: view.state,
-                q: view.own(q),
-                k: view.own(k),
-                v: view.own(v),
-                norm,
-                rotation,
-                key_cache,
-                value_cache,
-                partials,
-                counters,
-                y: view.own(y),
-                rounded: case.out == ActFormat::Q14,
-                key_format: case.keys,
-                value_format: case.values,
-                heads,
-                rotated: case.rotated as u32,
-                pairing: case.pairing,
-                next,
-                context: positions as u32,
-                shape: view.shape,
-            }
-            .dispatch(&target)
+            let [q, k, v, y] = [op.q, op.k, op.v, op.y].map(|operand| view.own(operand));
+            Attention { state: view.state, q, k, v, y, shape: view.shape, ..op }.dispatch(&target)
         }
     });
 }

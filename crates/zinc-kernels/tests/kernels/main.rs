@@ -5,6 +5,7 @@
 
 mod adjust;
 mod advance;
+mod append;
 mod attention;
 mod choice;
 mod choose;

@@ -305,6 +305,7 @@ impl DeviceModel {
                 counters: self.rows(Array::Counters).address,
                 y: self.rows(Array::Attended),
                 rounded: matches!(self.input(Array::Attended, *act), Input::Rounded(_)),
+                appended: false,
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
                 heads: self.sizes().heads(),

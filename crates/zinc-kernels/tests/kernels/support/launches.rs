@@ -1,9 +1,10 @@
 //! One launch of every kernel, for the properties that all kernels share.
 
+use half::f16;
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
-    ActFormat, Adjust, Advance, Attention, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp, Gather,
-    HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatVec, Matrix, Norm, Pairing,
+    ActFormat, Adjust, Advance, Append, Attention, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
+    Gather, HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatVec, Matrix, Norm, Pairing,
     PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round, Router, Routing, Sample, SamplerBuffers, Weighting,
     candidate_count, items_bytes, masses_bytes, moments_bytes, rounded_bytes, share_count,
 };
@@ -88,7 +89,7 @@ impl Builder {
     }
 }
 
-/// One launch of every kernel, two where a kernel updates in place in one of its forms. Each step is at a token, a position and a
+/// One launch of every kernel, two where its forms write different arrays, or update one in place. Each step is at a token, a position and a
 /// temperature that the arrays allow for, with a step that lists one row or none.
 pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
     let lane = Lane {
@@ -120,7 +121,9 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("gather", &gather),
         launch("mat_vec", &|b| mat_vec(b, false)),
         launch("mat_vec", &|b| mat_vec(b, true)),
-        launch("attention", &attention),
+        launch("append", &append),
+        launch("attention", &|b| attention(b, false)),
+        launch("attention", &|b| attention(b, true)),
         launch("router", &router),
         launch("gate_up", &gate_up),
         launch("round", &round),
@@ -162,7 +165,34 @@ fn cache(b: &mut Builder) -> u64 {
     b.arena.in_out(&vec![0u16; (CONTEXT * HEADS.kv_heads * HEAD) as usize]).address
 }
 
-fn attention(b: &mut Builder) -> Dispatch {
+/// A cache that holds what is read of it.
+fn filled_cache(b: &mut Builder) -> u64 {
+    let values = b.random.vector((CONTEXT * HEADS.kv_heads * HEAD) as usize, 1.0);
+    let halves: Vec<u16> = values.into_iter().map(|x| f16::from_f32(x).to_bits()).collect();
+    b.arena.input(&halves).address
+}
+
+fn append(b: &mut Builder) -> Dispatch {
+    Append {
+        state: b.state,
+        k: Rows::one(b.vector(HEADS.kv_heads * HEAD)),
+        v: Rows::one(b.vector(HEADS.kv_heads * HEAD)),
+        norm: Some(b.norm(HEAD)),
+        rotation: b.vector(CONTEXT * HEAD),
+        key_cache: cache(b),
+        value_cache: cache(b),
+        key_format: CacheFormat::F16,
+        value_format: CacheFormat::F16,
+        heads: HEADS,
+        rotated: HEAD,
+        pairing: Pairing::Halves,
+        shape: StepShape::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn attention(b: &mut Builder, appended: bool) -> Dispatch {
+    let cache = if appended { filled_cache } else { cache };
     Attention {
         state: b.state,
         q: Rows::one(b.vector(HEADS.query_heads * HEAD)),
@@ -176,6 +206,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         counters: b.counters(HEADS.query_heads as usize),
         y: Rows::one(b.output(HEADS.query_heads * HEAD)),
         rounded: false,
+        appended,
         key_format: CacheFormat::F16,
         value_format: CacheFormat::F16,
         heads: HEADS,

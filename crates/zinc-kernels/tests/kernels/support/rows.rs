@@ -44,7 +44,8 @@ pub(crate) enum Use {
 }
 
 impl Builder {
-    fn new(name: &str, rows: u32) -> Self {
+    /// Operands for so many rows; those of the same name are the same.
+    pub(crate) fn new(name: &str, rows: u32) -> Self {
         Self { arena: Arena::new(), random: Random::new(name), rows, operands: 0 }
     }
 

@@ -1,0 +1,77 @@
+//! The append of a step's keys and values to the KV cache.
+
+use super::{CacheFormat, Heads, Norm, Pairing};
+use crate::generated::append::{Constants, KERNEL, Push};
+use crate::step::{Rows, StepShape};
+use crate::{Dispatch, Target};
+
+/// Normalises (where asked) and rotates the keys of each row, and stores its keys and values in the cache, to the bit as
+/// [`Attention`](super::Attention) does where they are not there already.
+#[derive(Clone, Copy, Debug)]
+pub struct Append {
+    /// The step state: a row's position is its angle's and its place in the cache.
+    pub state: u64,
+    /// `[kv_heads, head_size]` f32.
+    pub k: Rows,
+    /// `[kv_heads, head_size]` f32.
+    pub v: Rows,
+    /// RMS normalisation of each key head, `[head_size]`, where the model has it.
+    pub norm: Option<Norm>,
+    /// `[context, rotated / 2]` pairs (cos, sin), f32.
+    pub rotation: u64,
+    /// `[context, kv_heads * head_size]`.
+    pub key_cache: u64,
+    /// `[context, kv_heads * head_size]`.
+    pub value_cache: u64,
+    /// How keys are stored.
+    pub key_format: CacheFormat,
+    /// How values are stored.
+    pub value_format: CacheFormat,
+    /// The shape.
+    pub heads: Heads,
+    /// Leading elements of a head that rotate: even.
+    pub rotated: u32,
+    /// Which of them rotate together.
+    pub pairing: Pairing,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
+}
+
+impl Append {
+    /// The launch: a subgroup for the key and one for the value of each head of each row.
+    ///
+    /// # Panics
+    /// If the heads' number or size does not suit the kernel.
+    #[must_use]
+    pub fn dispatch(&self, target: &Target) -> Dispatch {
+        self.heads.check(self.rotated);
+        let Heads { kv_heads, head_size, .. } = self.heads;
+        let norm = self.norm.unwrap_or(Norm::NONE);
+        let constants = Constants {
+            workgroup: target.workgroup_of(4),
+            subgroup: target.subgroup,
+            head_size,
+            key_format: self.key_format.code(),
+            value_format: self.value_format.code(),
+            pairing: self.pairing.code(),
+            normalise: u32::from(self.norm.is_some()),
+            rotated: self.rotated,
+            kv_heads,
+            epsilon: norm.epsilon.to_bits(),
+        };
+        let push = Push {
+            state: self.state,
+            k: self.k.address,
+            v: self.v.address,
+            norm: norm.weight,
+            rotation: self.rotation,
+            key_cache: self.key_cache,
+            value_cache: self.value_cache,
+            k_stride: self.k.stride_in(self.shape),
+            v_stride: self.v.stride_in(self.shape),
+        };
+        let subgroups = 2 * kv_heads;
+        let grid = target.grid(subgroups.div_ceil(constants.workgroup / target.subgroup));
+        Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid(grid))
+    }
+}

@@ -1,0 +1,200 @@
+//! `append` against its reference, and to the bit against `attention`, which appends for itself or has it done.
+
+use crate::attention::{self, Case, EPSILON, PLAIN};
+use crate::support::arena::Array;
+use crate::support::data::{Random, live};
+use crate::support::rows::Builder;
+use crate::support::{Arena, compare, tolerance};
+use zinc_kernels::ops::{ActFormat, Append, Attention, CacheFormat, Norm, Pairing};
+use zinc_kernels::reference;
+use zinc_kernels::step::{Lane, Rows, StepShape, StepState};
+use zinc_kernels::{Dispatch, Target};
+
+/// Rows that launches have workgroups for, and how many of them the step lists.
+const STEPS: [(u32, u32); 5] = [(1, 1), (4, 3), (16, 16), (8, 1), (4, 0)];
+
+/// Every form of a head in the cache, with numbers of heads that do and do not fill workgroups, at positions of which many are odd.
+fn cases() -> Vec<Case> {
+    use CacheFormat::{F16, F32};
+    use Pairing::{Halves, Interleaved};
+    let mut cases = Vec::new();
+    for (kv_heads, head_size, rotated, keys, values, norm, pairing) in [
+        (1, 64, 64, F16, F16, true, Halves),
+        (2, 64, 32, F32, F32, false, Interleaved),
+        (3, 64, 0, F16, F16, true, Halves),
+        (4, 80, 80, F16, F32, true, Interleaved),
+        (5, 80, 2, F32, F16, false, Halves),
+        (4, 128, 128, F16, F16, true, Halves),
+        (1, 128, 96, F32, F32, true, Interleaved),
+        (2, 256, 256, F16, F16, false, Interleaved),
+        (3, 256, 64, F32, F32, true, Halves),
+    ] {
+        for position in [0, 7, 201] {
+            let query_heads = 2 * kv_heads;
+            let (splits, heads) = (2, 1);
+            let case = Case { query_heads, kv_heads, head_size, rotated, position, splits, heads, ..PLAIN };
+            cases.push(Case { keys, values, norm, pairing, ..case });
+        }
+    }
+    cases
+}
+
+/// The append that attention does without.
+fn append(attention: &Attention) -> Append {
+    let &Attention { state, k, v, norm, rotation, key_cache, value_cache, key_format, value_format, .. } = attention;
+    let &Attention { heads, rotated, pairing, shape, .. } = attention;
+    Append {
+        state,
+        k,
+        v,
+        norm: norm.map(|norm| Norm { weight: norm.k, epsilon: norm.epsilon }),
+        rotation,
+        key_cache,
+        value_cache,
+        key_format,
+        value_format,
+        heads,
+        rotated,
+        pairing,
+        shape,
+    }
+}
+
+/// Attention that finds the keys and values of the step's rows in the cache, and nowhere else.
+fn behind_append(attention: &Attention) -> Attention {
+    Attention { appended: true, k: Rows::one(0), v: Rows::one(0), ..*attention }
+}
+
+/// Runs launches of a step that lists `listed` rows of a lane, on the same operands every time. Returns the outputs before and after: results,
+/// counters, keys and values.
+fn run(
+    case: &Case,
+    (rows, listed): (u32, u32),
+    launches: impl Fn(&Attention, &Target) -> Vec<Dispatch>,
+) -> [Vec<Vec<u8>>; 2] {
+    let mut b = Builder::new(&format!("{case:?}"), rows);
+    let lane = Lane { position: case.position as u32, ..live() };
+    let state = b.arena.state(StepState::new(lane, &vec![1; listed as usize]));
+    let attention = Attention { state, shape: StepShape::of(rows), ..attention::of_rows(&mut b, case) };
+    let before = b.arena.outputs();
+    b.arena.run(&launches(&attention, &attention::target(case)));
+    [before, b.arena.outputs()]
+}
+
+fn check_cache(case: &Case) {
+    for step in STEPS {
+        let name = format!("{case:?}, {step:?}");
+        let [before, appended] = run(case, step, |op, target| vec![append(op).dispatch(target)]);
+        let [_, attended] = run(case, step, |op, target| vec![op.dispatch(target)]);
+        assert!(appended[..2] == before[..2], "{name}: only the caches are written");
+        for (output, format) in [(2, case.keys), (3, case.values)] {
+            let (before, appended, attended) = (&before[output], &appended[output], &attended[output]);
+            let differs = appended.iter().zip(attended).position(|(append, attention)| append != attention);
+            assert_eq!(differs, None, "{name}: where output {output} differs from what attention appends");
+            // Only the rows that the step lists are written, and each element of them: there was NaN.
+            let row_bytes = case.kv_heads * case.head_size * format.bytes() as usize;
+            let (first, end) = (case.position * row_bytes, (case.position + step.1 as usize) * row_bytes);
+            assert!(appended[..first] == before[..first] && appended[end..] == before[end..], "{name}: other rows");
+            let element = format.bytes() as usize;
+            let (own, own_before) = (&appended[first..end], &before[first..end]);
+            let mut elements = own.chunks_exact(element).zip(own_before.chunks_exact(element));
+            assert!(elements.all(|(after, before)| after != before), "{name}: every element is written");
+        }
+    }
+}
+
+#[test]
+fn the_cache_is_what_attention_makes_it() {
+    for case in cases() {
+        check_cache(&case);
+    }
+}
+
+fn check_reference(case: &Case) {
+    const ROWS: usize = 3;
+    let name = format!("{case:?}");
+    let &Case { kv_heads, head_size, rotated, pairing, position, .. } = case;
+    let (width, pairs) = (kv_heads * head_size, rotated / 2);
+    let (mut random, mut arena) = (Random::new(&name), Arena::new());
+    let [mut k, mut v] = [(); 2].map(|()| random.vector(ROWS * width, 1.0));
+    let norm = random.vector(head_size, 1.5);
+    let rotation = attention::rotation(position + ROWS, pairs);
+    let formats = [case.keys, case.values];
+    let caches = formats.map(|format| attention::cache(&mut arena, &mut random, case, format, 1.0, ROWS - 1).0);
+    let rows = |x: Array<f32>| Rows { address: x.address, stride: 4 * width as u32 };
+    let lane = Lane { position: position as u32, ..live() };
+    let op = Append {
+        state: arena.state(StepState::new(lane, &[1; ROWS])),
+        k: rows(arena.input(&k)),
+        v: rows(arena.input(&v)),
+        norm: case.norm.then(|| Norm { weight: arena.input(&norm).address, epsilon: EPSILON }),
+        rotation: arena.input(rotation.as_flattened()).address,
+        key_cache: caches[0].address,
+        value_cache: caches[1].address,
+        key_format: case.keys,
+        value_format: case.values,
+        heads: attention::heads(case),
+        rotated: rotated as u32,
+        pairing,
+        shape: StepShape::of(ROWS as u32),
+    };
+    arena.run(&[op.dispatch(&attention::target(case))]);
+    let [keys, values] = [0, 1].map(|i| attention::read_cache(&arena, caches[i], formats[i]));
+    for row in 0..ROWS {
+        let (k, v) = (&mut k[row * width..][..width], &mut v[row * width..][..width]);
+        let (at, own) = (position + row, (position + row) * width..(position + row + 1) * width);
+        let norm = case.norm.then_some((&norm[..], EPSILON));
+        reference::append(head_size, norm, &rotation[at * pairs..][..pairs], pairing, formats, [&mut *k, &mut *v]);
+        let error = tolerance::rotated_head(head_size, k.iter().fold(0.0f32, |m, x| m.max(x.abs())));
+        compare::within(&format!("{name}: key of row {row}"), &keys[own.clone()], k, |i| {
+            error + if case.keys == CacheFormat::F16 { tolerance::half_step(k[i]) } else { 0.0 }
+        });
+        compare::equal_bits(&format!("{name}: value of row {row}"), &values[own], v);
+    }
+}
+
+#[test]
+fn keys_and_values_of_rows() {
+    for case in cases() {
+        check_reference(&case);
+    }
+}
+
+/// Attention gives the same bits whether it appends for itself or finds the rows of the step in the cache.
+fn check_attention(case: &Case) {
+    for step in [(1, 1), (4, 3), (16, 16)] {
+        let [_, alone] = run(case, step, |op, target| vec![op.dispatch(target)]);
+        let [before, behind] =
+            run(case, step, |op, target| vec![append(op).dispatch(target), behind_append(op).dispatch(target)]);
+        for (output, (alone, behind)) in alone.iter().zip(&behind).enumerate() {
+            let differs = alone.iter().zip(behind).position(|(alone, behind)| alone != behind);
+            assert_eq!(differs, None, "{case:?}, {step:?}: where output {output} differs");
+        }
+        assert!(behind[0] != before[0], "{case:?}, {step:?}: something is attended");
+    }
+}
+
+#[test]
+fn attention_behind_it_around_tiles_and_workgroups() {
+    for position in [0, 1, 5, 8, 9, 14, 28, 57, 60, 63, 64, 121, 127, 250, 255, 257, 700] {
+        for (splits, warm, heads) in [(1, false, 4), (3, true, 2), (16, true, 4)] {
+            check_attention(&Case { position, splits, warm, heads, ..PLAIN });
+        }
+    }
+}
+
+#[test]
+fn attention_behind_it_in_every_form() {
+    use CacheFormat::{F16, F32};
+    for (keys, values, out, head_size, norm, pairing) in [
+        (F32, F32, ActFormat::F32, 64, true, Pairing::Halves),
+        (F16, F16, ActFormat::F32, 80, false, Pairing::Interleaved),
+        (F16, F16, ActFormat::Q14, 128, true, Pairing::Interleaved),
+        (F32, F16, ActFormat::Q14, 256, false, Pairing::Halves),
+    ] {
+        for position in [3, 250] {
+            let case = Case { keys, values, out, head_size, rotated: head_size, norm, pairing, position, ..PLAIN };
+            check_attention(&Case { query_heads: 4, kv_heads: 2, ..case });
+        }
+    }
+}
