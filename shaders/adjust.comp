@@ -22,7 +22,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t logits;        // [vocabulary] f32
     uint64_t params;        // SamplerParams
     uint64_t biases;        // [bias_count] Bias
-    uint64_t tokens;        // [context + MOST_ROWS] u32: the history, and drafts
+    uint64_t tokens;        // [context + MOST_SAMPLING_ROWS] u32: the history, and drafts
     uint64_t counts;        // [vocabulary] u32: occurrences in the window that ends with the lane's first row
     uint64_t dry_lengths;   // [vocabulary] u32: what `dry` left, 0 afterwards
     uint64_t dry_penalties; // [dry_penalty_count] f32

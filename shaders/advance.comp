@@ -17,7 +17,7 @@
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t report;          // StepReport of this ring slot
-    uint64_t tokens;          // [context + MOST_ROWS] u32: the prompt, then what was sampled, then this step's drafts
+    uint64_t tokens;          // [context + MOST_SAMPLING_ROWS] u32: the prompt, then what was sampled, then this step's drafts
     uint64_t end_tokens;      // [end_token_count] u32
     uint64_t cancelled;       // u32, host-visible: the sequence that the host wants stopped
     uint64_t candidates;      // [candidate_count] Candidate

@@ -14,7 +14,7 @@
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t params;      // SamplerParams
-    uint64_t tokens;      // [context + MOST_ROWS] u32: the history, and drafts
+    uint64_t tokens;      // [context + MOST_SAMPLING_ROWS] u32: the history, and drafts
     uint64_t breakers;    // [vocabulary] u8 in whole words: flags
     uint64_t tails;       // [tail_count, TAIL_WORDS] u32: head, length, tokens
     uint64_t dry_lengths; // [vocabulary] u32, zeros: raised to one more than the length of a repetition that costs something

@@ -92,7 +92,7 @@ void rounded_row(bool live, uint own_row, uint64_t ids, uint64_t shares, uint64_
         uint first = (gl_SubgroupID * SLOTS + slot) * GROUPS;
         precise float product = values[first];
         for (uint group = 1; group < GROUPS; group++) product = product + values[first + group];
-        precise float share = uintBitsToFloat(load_uniform_u32(shares, slot * 4)) * product;
+        precise float share = load_uniform_f32(shares, slot * 4) * product;
         sum = slot == 0 ? share : sum + share;
     }
     sum = before + sum;

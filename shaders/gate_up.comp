@@ -26,6 +26,7 @@ layout(constant_id = 10) const uint RUNS_OF_WORKGROUP = 1; // runs that a workgr
 #include "include/products.glsl"
 #include "include/order.glsl"
 #include "include/choice.glsl"
+#include "include/swiglu.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -134,10 +135,7 @@ void compute_run(uint slot, uint run, uint64_t first_row, uint64_t x, Operand op
     for (uint row = thread_index(); row < RUN; row += gl_WorkGroupSize.x) {
         float gate_sum = ACT == ACT_Q14 ? rounded_product(0, row) : products[row];
         float up_sum = ACT == ACT_Q14 ? rounded_product(1, row) : products[RUN + row];
-        precise float denominator = 1.0 + exp(-gate_sum);
-        precise float silu = gate_sum / denominator;
-        precise float product = silu * up_sum;
-        store_f32(of_row(push.y, push.y_stride), (slot * push.rows + run * RUN + row) * 4u, product);
+        store_f32(of_row(push.y, push.y_stride), (slot * push.rows + run * RUN + row) * 4u, swiglu(gate_sum, up_sum));
     }
 }
 

@@ -16,10 +16,10 @@ const uint AHEAD = 8; // places that a thread loads before it looks at the first
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
-    uint64_t tokens;    // [context + MOST_ROWS] u32: valid up to the lane's position; drafts go behind it
+    uint64_t tokens;    // [context + MOST_SAMPLING_ROWS] u32: valid up to the lane's position; drafts go behind it
     uint min_ngram;     // tokens in common that a place must have, at least 1
     uint max_ngram;     // beyond which it makes no difference
-    uint drafts;        // at most so many, less than MOST_ROWS
+    uint drafts;        // at most so many, less than MOST_SAMPLING_ROWS
 } push;
 
 shared uint longest; // tokens in common

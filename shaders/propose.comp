@@ -12,8 +12,8 @@
 layout(push_constant, scalar) uniform Push {
     uint64_t state;     // StepState of the sequence that the drafts are for
     uint64_t draft;     // StepState with a lane that the draft model has moved on from the same position
-    uint64_t tokens;    // [context + MOST_ROWS] u32: the drafts stand behind the position of the sequence
-    uint drafts;        // at most so many, less than MOST_ROWS
+    uint64_t tokens;    // [context + MOST_SAMPLING_ROWS] u32: the drafts stand behind the position of the sequence
+    uint drafts;        // at most so many, less than MOST_SAMPLING_ROWS
 } push;
 
 void main() {

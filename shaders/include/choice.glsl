@@ -3,6 +3,7 @@
 // An expert's rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits
 // are compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
 // Whoever includes this has the specialisation constants EXPERTS (their number, 0 where nothing is to be chosen) and WEIGHTING.
+#extension GL_EXT_control_flow_attributes : require
 
 const uint SOFTMAX_OF_CHOSEN = 0, SOFTMAX_OF_ALL = 1; // over what the weights sum to 1
 const uint MAX_EXPERTS = 1024;

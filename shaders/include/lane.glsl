@@ -26,7 +26,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer StepReport {
     float logit;            // of the last token sampled, before temperature
     uint fed;               // rows behind which the prompt goes on
     uint count;             // tokens sampled: 0 by a no-op and while the prompt goes on, 1 by a step without drafts
-    uint tokens[MOST_ROWS]; // sampled, in order; what is behind the first `count` means nothing
+    uint tokens[MOST_SAMPLING_ROWS]; // sampled, in order; what is behind the first `count` means nothing
 };
 
 const uint STATUS_NO_OP = 0;   // the sequence had stopped before this step

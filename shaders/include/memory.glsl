@@ -35,9 +35,11 @@ void store_uvec2(uint64_t base, uint offset, uvec2 value) { UVec2Ref(base + uint
 // What no workgroup of the dispatch writes, read where the address is the same for all lanes: drivers may use scalar loads.
 layout(buffer_reference, scalar, buffer_reference_align = 4) restrict readonly buffer UniformU32Ref { uint v; };
 uint load_uniform_u32(uint64_t base, uint offset) { return UniformU32Ref(base + uint64_t(offset)).v; }
+float load_uniform_f32(uint64_t base, uint offset) { return uintBitsToFloat(load_uniform_u32(base, offset)); }
 
 // What workgroups of one dispatch pass to each other: past the caches that belong to one compute unit.
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer SharedU32Ref { uint v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer SharedVec4Ref { vec4 v; };
 
+void store_shared_u32(uint64_t base, uint offset, uint value) { SharedU32Ref(base + uint64_t(offset)).v = value; }
 void store_shared_vec4(uint64_t base, uint offset, vec4 value) { SharedVec4Ref(base + uint64_t(offset)).v = value; }

@@ -4,8 +4,9 @@
 // The table is the beginning of the step's state (`StepState` in Rust): the number of rows, then the rows, then the lanes (lane.glsl). A dispatch has
 // workgroups for as many rows as its step has room for, which may be more or fewer than the table lists.
 
-// The most rows of a step.
-const uint MOST_ROWS = 16;
+// The most rows of a step, and of a step that samples behind each of them.
+const uint MOST_ROWS = 512;
+const uint MOST_SAMPLING_ROWS = 16;
 
 // One row of the table. `advance`, `lookup` and `propose` write rows, every other kernel reads them.
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Row {
@@ -16,7 +17,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Row {
 };
 const uint ROW_BYTES = 16;
 const uint ROWS_OFFSET = 16;   // from the beginning of the state to the first row, in bytes
-const uint LANES_OFFSET = 272; // from the beginning of the state to the first lane, in bytes: ROWS_OFFSET + MOST_ROWS * ROW_BYTES
+const uint LANES_OFFSET = 8208; // from the beginning of the state to the first lane, in bytes: ROWS_OFFSET + MOST_ROWS * ROW_BYTES
 
 // The number of the row that a workgroup is at: the grid's z.
 uint row_index() { return gl_WorkGroupID.z; }

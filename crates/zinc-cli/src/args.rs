@@ -298,16 +298,16 @@ pub(crate) struct EngineArgs {
 /// How many tokens are computed together.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct UbatchArgs {
-    /// Tokens of a prompt that are computed together: 1, 2, 4, 8 or 16; other numbers count as the next lower of these. The answer does not
-    /// depend on it [-ub]
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) ubatch_size: u32,
+    /// Tokens of a prompt that are computed together: a power of two up to 512; other numbers count as the next lower one. The answer does not
+    /// depend on it [-ub] [default: 512, on a CPU 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ubatch_size: Option<u32>,
 }
 
 impl UbatchArgs {
-    /// The steps that the number stands for.
-    pub(crate) fn shape(self) -> StepShape {
-        StepShape::filled_by(self.ubatch_size)
+    /// The steps that the number stands for, if there is one.
+    pub(crate) fn shape(self) -> Option<StepShape> {
+        self.ubatch_size.map(StepShape::filled_by)
     }
 }
 

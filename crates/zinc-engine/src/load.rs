@@ -7,8 +7,8 @@ use std::time::Duration;
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::ActFormat;
 use zinc_kernels::step::StepShape;
-use zinc_model::device::DeviceModel;
-use zinc_model::memory;
+use zinc_model::device::{DeviceModel, available};
+use zinc_model::memory::{self, MemoryPlan};
 use zinc_model::plan::{PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, StepPlan};
 use zinc_sched::adapter::{InterpreterModel, Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, SpeculationMode, Tracing};
@@ -35,8 +35,9 @@ pub struct DriveOptions {
     pub depth: InflightDepth,
     /// The queues that steps are submitted to.
     pub queues: Queues,
-    /// The rows of steps that feed a prompt: how many of its tokens are computed together. The interpreter ignores this.
-    pub feed_shape: StepShape,
+    /// The rows of steps that feed a prompt: how many of its tokens are computed together. `None` for as many as suit the device. The interpreter
+    /// ignores this.
+    pub feed_shape: Option<StepShape>,
     /// How tokens are drafted; `None` for no drafts. The interpreter ignores this.
     pub draft: Option<DraftOptions>,
     /// Whether steps are stamped with the device's clock, for the traces of requests that ask for one.
@@ -47,7 +48,7 @@ pub struct DriveOptions {
 }
 
 impl DriveOptions {
-    /// The default options: the timeline with its default depth, one queue, as many rows as a step can have, 14-bit
+    /// The default options: the timeline with its default depth, one queue, prompts fed by as many rows as suit the device, 14-bit
     /// activations, no drafts and no timestamps.
     #[must_use]
     pub fn new() -> Self {
@@ -56,7 +57,7 @@ impl DriveOptions {
             sync: Sync::Timeline,
             depth: InflightDepth::DEFAULT,
             queues: Queues::One,
-            feed_shape: StepShape::MOST,
+            feed_shape: None,
             draft: None,
             trace: Tracing::Off,
             host_work: Duration::ZERO,
@@ -189,10 +190,11 @@ impl ModelFile {
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<VulkanModel> {
         let draft = options.draft.as_ref();
-        let (act, feed_shape) = (options.act, options.feed_shape);
+        let act = options.act;
+        let sampling_shape = draft.map_or(StepShape::ONE, DraftOptions::shape);
+        let feed_shape = options.feed_shape.unwrap_or_else(|| self.feed_shape(pipelines, sampling_shape));
         let draft_source =
             draft.map(|draft| self.draft_source(draft, pipelines, act, feed_shape, on_event)).transpose()?;
-        let sampling_shape = draft.map_or(StepShape::ONE, DraftOptions::shape);
         let weights = self.load_weights(pipelines, act, feed_shape, sampling_shape, on_event)?;
         let driven = VulkanOptions::new(options.depth())
             .with_sync(options.sync)
@@ -202,6 +204,24 @@ impl ModelFile {
             .with_queues(options.queues)
             .with_draft_source(draft_source);
         Ok(VulkanModel::new(weights, driven)?)
+    }
+
+    /// The rows of steps that feed a prompt, unless asked otherwise: as many as suit the device, or fewer where their activations would not fit into
+    /// its memory. Steps that sample have the rows of `sampling_shape`.
+    #[must_use]
+    pub fn feed_shape(&self, pipelines: &Pipelines, sampling_shape: StepShape) -> StepShape {
+        let room = available(pipelines.device());
+        let fits = |shape: StepShape| {
+            let counts = RowCounts::new(shape.rows(), sampling_shape.rows());
+            let options = memory::LoadOptions::new(self.cache()).with_counts(counts);
+            let model = self.model();
+            MemoryPlan::new(&model.config, &model.weights, options).check(room).is_ok()
+        };
+        let mut shape = pipelines.target().tuning.feed_shape;
+        while shape > StepShape::ONE && !fits(shape) {
+            shape = StepShape::of(shape.rows() / 2);
+        }
+        shape
     }
 
     /// Checks that the model fits, uploads its weights to the device that `pipelines` belong to, and builds the
@@ -229,8 +249,11 @@ impl ModelFile {
         let chain = SamplingStage { sampler: Sampler::Chain { dry: true }, logprobs: false };
         let (feed, decode) = (PlanOptions::new(PlanKind::Feed, act), PlanOptions::new(PlanKind::Decode, act));
         // The pipelines of decoding come first: on an H200 a step was 1.2 % slower where those of feeding did.
-        let mut options = vec![decode.clone(), decode.clone().with_sampling(chain), feed.clone()];
-        options.extend((feed_shape > StepShape::ONE).then(|| feed.with_shape(feed_shape)));
+        let mut options = vec![decode.clone(), decode.clone().with_sampling(chain)];
+        // Between these shapes lie some whose kernels are those of the largest.
+        let mut feed_shapes = vec![StepShape::ONE, StepShape::MOST_SAMPLING.min(feed_shape), feed_shape];
+        feed_shapes.dedup();
+        options.extend(feed_shapes.into_iter().map(|shape| feed.clone().with_shape(shape)));
         options.extend((sampling_shape > StepShape::ONE).then(|| decode.with_shape(sampling_shape)));
         let plans: Vec<StepPlan> = options.iter().map(|options| StepPlan::new(weights, options)).collect();
         loaded.build_pipelines(&plans, &mut |done, total| {

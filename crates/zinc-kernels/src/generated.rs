@@ -1,66 +1,77 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   22dd5a3d3a95009f8fb97cdb502734f8830b995cc43672c0971ef610c7f63eb9 crates/zinc-kernels/spv/adjust.spv
-//   0c128dd0b5637f88498b23e26cdc878d880d14a39fcf457efc194dfdbf65eb18 crates/zinc-kernels/spv/advance.spv
-//   dbd4f26ed0b332e2eff9f3ef96631f1c457b0299404cd234813b6f672e55b591 crates/zinc-kernels/spv/append.spv
-//   75c5e4b057aaa577d7c3a6496f5c058684f50c9af2eb65f814862e7d2f95841b crates/zinc-kernels/spv/attention.spv
-//   75f3c63acda6746fd0b47e5a05f4f323500940122d1a969643b8c345dfd14b72 crates/zinc-kernels/spv/choose.spv
-//   941aec1ffdc366af7dfd252d7f6afb6b1e22f4f93d154a589a4d8073ed46cec4 crates/zinc-kernels/spv/dry.spv
-//   c77ee577ebc404537c53f791bda9bdf29bee93c7482789dd7cfb01b6b1015605 crates/zinc-kernels/spv/expert_down.spv
-//   ac22e07fc4daa2d75c7cabe11c87c19238eb54d2282fb256d2acc46499fa3a62 crates/zinc-kernels/spv/gate_up.spv
-//   86c7403b5232798a5e2ec8849553e180f9bf942c1a8fe6ac5043807383474d3e crates/zinc-kernels/spv/gather.spv
+//   96375b50127f536301c77a0d2fa9f87755047a119558bca99c1faeea438fb3b2 crates/zinc-kernels/spv/adjust.spv
+//   2643fd276346c3e72d4033f4d8121a2c62807a4561578cbe183e559ed77b7a08 crates/zinc-kernels/spv/advance.spv
+//   1deff5d4042162c34766f014f2ff31a222791f82cd2776734fbac4472e794a1d crates/zinc-kernels/spv/append.spv
+//   06a6453e6dcf3ab5066cd81e769d299b0ff701e9dd9a2538647b41900ac94f64 crates/zinc-kernels/spv/attention.spv
+//   0078b3a4df71874918b854c2fa176c6d40290f438244a2815c6f71158842f3fa crates/zinc-kernels/spv/choose.spv
+//   961668c25231da0b51fc1e7ddac3453597b851c904ea305099e02f6d791d78f8 crates/zinc-kernels/spv/dry.spv
+//   fb90a2f142865610dcc560464d35561cd5df3cc743bc7334d3b4a9b8f77c7df7 crates/zinc-kernels/spv/expert_down.spv
+//   dc3290c2267f335386fb18c1a8657fce0a3ea8c78d17ab89ab688b92a9b2ccf4 crates/zinc-kernels/spv/gate_up.spv
+//   22320e865049d93acca267fbd0ddb775fe5458ecb212882f4885e0f73c797a4b crates/zinc-kernels/spv/gate_up_mul.spv
+//   e1afc41e2d85681a13c8a8568c62a63e26bb719e4517bf42a0fff6d130bcbd9d crates/zinc-kernels/spv/gather.spv
+//   ff0d89f0ded6aa62058610ca1776174666bf43215033eb03eb4dc0895aa23551 crates/zinc-kernels/spv/join.spv
 //   0998307e2efa7691dd40f641dd4cf6cccef0b207bd5af1c28489f9b2065660da crates/zinc-kernels/spv/logprob_shares.spv
 //   1e4ab0db23d9866a07e027173af8eb635d669e4a9f86724e8a2a33d99623fe11 crates/zinc-kernels/spv/logprobs.spv
-//   ce0c01992b40352a52255b82e17739591d72776d33b118d44a4dec41b9707c99 crates/zinc-kernels/spv/lookup.spv
-//   28b225d4a7685e4fac3b3a72a829ade2e38e0db7ee772a23bf0c35d625d68339 crates/zinc-kernels/spv/mat_vec.spv
-//   4eef00492a06c4ee32b445b9db28fdaef2055af89e0639379e7f5a5eb00e2b4e crates/zinc-kernels/spv/propose.spv
-//   51c92b721bf467790e1a182c5a584347985bada686968f257e46b2c1c699f68f crates/zinc-kernels/spv/read.spv
-//   1e13b53bd2f7f753bd5fdb315f46cef17b17dbe3154a3171deee727bc291d32d crates/zinc-kernels/spv/round.spv
-//   1637b8093fffc99fc4ef7b730779541978f2abaef5b8cd2820a47999fb6ea06b crates/zinc-kernels/spv/router.spv
-//   b901855b267777910984e3e0888eb326a2027c0bf3a75da282311b35643c7191 crates/zinc-kernels/spv/sample.spv
-//   f42fd91d180039429cff95fe01b880c9549d463ba306ad4df39d32cb30641bdf shaders/adjust.comp
-//   4f4612d73f6f08d72daf1f3c78fc67e0c57c1c0f1cac63727928f11bdb1898c0 shaders/advance.comp
+//   4a53579930ed528655dd86bb8afc1e512104f30e6894aeac15562ca745dac4cd crates/zinc-kernels/spv/lookup.spv
+//   b2cdf314aab399367a81243db57ad2669c0928fe5bfe0db2d20531b5fcdf8f9d crates/zinc-kernels/spv/mat_mul.spv
+//   15db2e37de9cb5d014f9fb48533f3e2d0cd94826c0e9c39643a6bb8515a79542 crates/zinc-kernels/spv/mat_vec.spv
+//   6c5f4fdc21788a6665d0a80f9c15ac46f57c6bb81b8ea771982bacaed99fda95 crates/zinc-kernels/spv/propose.spv
+//   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
+//   6c9ad08664d83bc3987d8659330d1c8911bd3b25638c818fa30638e1096d4355 crates/zinc-kernels/spv/round.spv
+//   dd5046410ad2e8ba239850686027d2725c5a4dfa5229f5926f59901133c2af6e crates/zinc-kernels/spv/route.spv
+//   985d13411d4f68c5ba36bd0b2c188fb1115807e13a94bd17489d109bb3e75610 crates/zinc-kernels/spv/router.spv
+//   fe3610650052f5aab5e1c76d71502fd5dfcc47c875551042d58e5dc2502cf0ff crates/zinc-kernels/spv/sample.spv
+//   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
+//   01f575db57ec3a62f84ab888cb883650e5fdc4d0ec5c7b74e0c865b4eaf9ab4c shaders/advance.comp
 //   c584e7be705e745df5145f10e6b7a6239dce26baa423a20c6554719006919c8f shaders/append.comp
 //   26c2ff82b92c24516e1e57f2a01b3d20e89434719b8883fcb86fb17a035ec87c shaders/attention.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
-//   a63ebc38292c73528b82940df0d39e756616ce297b76939abc3199d1d87c83bc shaders/dry.comp
-//   062ded22bb191b9b66dfd32dece61d261a913ec04f04d36172cd74b71d909c8a shaders/expert_down.comp
-//   5f9535e8e5dafc2617a2f957c03c5980ff9f64ca4fe8adc6ae60f92676580472 shaders/gate_up.comp
+//   805de9150966ab10a50ab7079138280c94ccacdc98767e8b0858c3c0d290f531 shaders/dry.comp
+//   ae600b36e5b131e55bdba069b7aae6ceb8c15ead50646515a2e991d1ee859006 shaders/expert_down.comp
+//   e40595c6d309f9cab25fccffd7268b19e3f3abefc4ccd6b2541623e48b49d101 shaders/gate_up.comp
+//   cd3f76e275eb1eb5e1c26a461d24f8122db1edc9f8817fad9cf374ef2a651c0b shaders/gate_up_mul.comp
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
 //   57a5e09ed2bc10462cf8dfb6b716dc9b92a4c1291018488ebc7a111db243cbc2 shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
-//   720c2618764f341ce161385548b63ea42f867783400a28560c003a7552943116 shaders/include/choice.glsl
+//   d952326f0cf1c19b59ca9f7fb57c72a197a2029586cd2746906c22c83fc4f9d7 shaders/include/choice.glsl
 //   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
 //   6fc8b90b2709180522ddd908a899773ebc8f56a2457f3d2d570be93d50544360 shaders/include/formats.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   d1be2818d5f6288f5bb55d931b7ef7c39b38f483d4d97df8acca1cb5e2d2d753 shaders/include/heads.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
-//   51941081051592a452b2b57f185c2606a19a16226f3b5ef635521c2b2489ff58 shaders/include/lane.glsl
+//   b24179defed0ba1127dd84ca44b6711336e5526aa29f10dfa0a81470e7c2cdce shaders/include/lane.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   3b8692ca6c261d53619dc2d9d6ba92a93f54d34438d1ee50e2ec9638ce5bdb9a shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
-//   a80f7be2617d1bfcf9ca52a2401aa91b205365d692e329a19e4dd5da7675e6db shaders/include/memory.glsl
+//   ec91257e89459bebe4c5198fe10fd3b5e4d61744458472e008a9afedaaf36910 shaders/include/memory.glsl
 //   ae8b803cd5495162b9c13bc2c985386edcb8910be2e1c3e30b8a19ebfabf9457 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
 //   302adb59a76c5721064b43673a7b893773b9d93570bafb7c631a7cdfd1023238 shaders/include/products.glsl
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
-//   5c35099d47731622d0ba615d78472d52b385d982947df9a3bae971d8fc00c2e8 shaders/include/rows.glsl
+//   d0c4ca00ce7fff0bc4a9ebc5cb8018a7216f9240c56f4b6d1e901567085869bf shaders/include/rows.glsl
 //   e0a19b258cc70d754c2e73f086b35008ff68b30b125bd65492adf15f71c95fbf shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
+//   475fb75603cb275d45d5d3b034d2157c214f95521a0eeba32fe5a333128aa840 shaders/include/swiglu.glsl
+//   8aa16ff4afcf58c8d823e0e00634c6c4277070ae418e58bac7a2369f31398dd6 shaders/include/tile_list.glsl
+//   41ea31156ba3f05cfba9763a553c789aed84c6c5dda85327b34a76ac8365bf17 shaders/include/tiles.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
+//   d07f7516857ea3c717ffd0faf6888c558c19159b6556feb01efb03f084ac97ae shaders/join.comp
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   59ce2fd209b6166a6656a58fce47338e53bb42fcea48cb8426775380efa255f3 shaders/logprobs.comp
-//   4417dc9dc854bc9f4d9fb1bb09c8c9b683a422271288cef4e66f7a61ea530860 shaders/lookup.comp
+//   27898dc4d29a275c13b14c221e268cd8ad7fb01e0b9adc124e0fcf79eb62c2a2 shaders/lookup.comp
+//   9eedd4f00f482e72dc0477f51dcdee7fdb6ac2aa878d17e720614c8999a35141 shaders/mat_mul.comp
 //   4f22f802b9555121fae37b4d470937f54e65434c5873540362ff731e25cca8bc shaders/mat_vec.comp
-//   da90a6a57439e5e6df5c911276f58763b9ed997529ecc735407a96f049af7ad6 shaders/propose.comp
+//   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   f60888e8d6d5da0bbca5fb9dd0e1f58d859ec3ba450557f0f331e0c4827990a7 shaders/round.comp
+//   9984b961c2809ccaa2f873470a89fb08683dd73fcbcb02a3f23f54f49a16d062 shaders/route.comp
 //   a5f80576784cc614684c5759171a2c799f1645a505b53ed1ed5d421bd42d57ea shaders/router.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
 
@@ -345,13 +356,15 @@ pub mod operand {
 /// workgroups for as many rows as its step has room for, which may be more or fewer than the table lists.
 pub mod rows {
     /// `MOST_ROWS` in GLSL.
-    pub const MOST_ROWS: u32 = 16;
+    pub const MOST_ROWS: u32 = 512;
+    /// `MOST_SAMPLING_ROWS` in GLSL.
+    pub const MOST_SAMPLING_ROWS: u32 = 16;
     /// `ROW_BYTES` in GLSL.
     pub const ROW_BYTES: u32 = 16;
     /// `ROWS_OFFSET` in GLSL.
     pub const ROWS_OFFSET: u32 = 16;
     /// `LANES_OFFSET` in GLSL.
-    pub const LANES_OFFSET: u32 = 272;
+    pub const LANES_OFFSET: u32 = 8208;
     /// One row of the table. `advance`, `lookup` and `propose` write rows, every other kernel reads them.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -582,6 +595,32 @@ pub mod shares {
     };
 }
 
+/// The list of tiles that `route` makes and products with experts read. Whoever includes this has the specialisation constant TILE.
+pub mod tile_list {
+    /// `TILE_BYTES` in GLSL.
+    pub const TILE_BYTES: u32 = 16;
+    /// One entry of the list.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Tile {
+        /// whose matrix it is
+        pub expert: u32,
+        /// of its pairs, the place in the list of pairs
+        pub first: u32,
+        /// of its pairs, at most TILE
+        pub count: u32,
+        /// of the first entry: the number of entries; of others it means nothing
+        pub tiles: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Tile>() == 16);
+        assert!(std::mem::offset_of!(Tile, expert) == 0);
+        assert!(std::mem::offset_of!(Tile, first) == 4);
+        assert!(std::mem::offset_of!(Tile, count) == 8);
+        assert!(std::mem::offset_of!(Tile, tiles) == 12);
+    };
+}
+
 /// The first half of the sampler chain: adjusts the logits and lists the candidates, one workgroup a share of the vocabulary.
 ///
 /// Biases are added, of the sequence and then of the step; tokens in the window of the penalties are made less likely (Keskar et al., CTRL, 2019;
@@ -602,7 +641,7 @@ pub mod adjust {
         pub params: u64,
         /// \[bias_count\] Bias
         pub biases: u64,
-        /// \[context + MOST_ROWS\] u32: the history, and drafts
+        /// \[context + MOST_SAMPLING_ROWS\] u32: the history, and drafts
         pub tokens: u64,
         /// \[vocabulary\] u32: occurrences in the window that ends with the lane's first row
         pub counts: u64,
@@ -689,7 +728,7 @@ pub mod advance {
         pub state: u64,
         /// StepReport of this ring slot
         pub report: u64,
-        /// \[context + MOST_ROWS\] u32: the prompt, then what was sampled, then this step's drafts
+        /// \[context + MOST_SAMPLING_ROWS\] u32: the prompt, then what was sampled, then this step's drafts
         pub tokens: u64,
         /// \[end_token_count\] u32
         pub end_tokens: u64,
@@ -1079,7 +1118,7 @@ pub mod dry {
         pub state: u64,
         /// SamplerParams
         pub params: u64,
-        /// \[context + MOST_ROWS\] u32: the history, and drafts
+        /// \[context + MOST_SAMPLING_ROWS\] u32: the history, and drafts
         pub tokens: u64,
         /// \[vocabulary\] u8 in whole words: flags
         pub breakers: u64,
@@ -1332,6 +1371,94 @@ pub mod gate_up {
     };
 }
 
+/// The first half of a SwiGLU feed-forward layer for many rows of the step: y = silu(G x) * (U x), for the pairs that `route` has sorted by expert, or
+/// for all rows of a dense layer. A workgroup has some rows of a pair of matrices, and a tile of vectors.
+/// (Shazeer: GLU Variants Improve Transformer, 2020.)
+pub mod gate_up_mul {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[experts, rows, COLUMNS\] in GATE_FORMAT, rows in planes
+        pub gate: u64,
+        /// \[experts, rows, COLUMNS\] in UP_FORMAT, rows in planes
+        pub up: u64,
+        /// \[COLUMNS\] rounded
+        pub x: u64,
+        /// \[slots, rows\] f32
+        pub y: u64,
+        /// \[rows, slots\] u32, read where there are tiles
+        pub pairs: u64,
+        /// the list of tiles; 0 in a dense layer
+        pub tiles: u64,
+        /// `rows` in GLSL.
+        pub rows: u32,
+        /// chosen experts of each row; 1 in a dense layer
+        pub slots: u32,
+        /// bytes from one row of the step to the next, as y_stride
+        pub x_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 72);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, gate) == 8);
+        assert!(std::mem::offset_of!(Push, up) == 16);
+        assert!(std::mem::offset_of!(Push, x) == 24);
+        assert!(std::mem::offset_of!(Push, y) == 32);
+        assert!(std::mem::offset_of!(Push, pairs) == 40);
+        assert!(std::mem::offset_of!(Push, tiles) == 48);
+        assert!(std::mem::offset_of!(Push, rows) == 56);
+        assert!(std::mem::offset_of!(Push, slots) == 60);
+        assert!(std::mem::offset_of!(Push, x_stride) == 64);
+        assert!(std::mem::offset_of!(Push, y_stride) == 68);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 3, `TILE`.
+        pub tile: u32,
+        /// Constant 4, `QUAD_ROWS`.
+        pub quad_rows: u32,
+        /// Constant 5, `GATE_FORMAT`.
+        pub gate_format: u32,
+        /// Constant 6, `UP_FORMAT`.
+        pub up_format: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 7] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.columns),
+                (3, self.tile),
+                (4, self.quad_rows),
+                (5, self.gate_format),
+                (6, self.up_format),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "gate_up_mul",
+        spirv: include_bytes!("../spv/gate_up_mul.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
 /// Embedding: decodes the token of each row of the step into the residual stream of that row. One thread decodes one chunk of 32 elements.
 pub mod gather {
     use super::KernelDef;
@@ -1379,6 +1506,68 @@ pub mod gather {
     /// The kernel.
     pub static KERNEL: KernelDef =
         KernelDef { name: "gather", spirv: include_bytes!("../spv/gather.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
+/// Joins what the chosen experts of each row give, onto the residual stream: y = y + (weights\[0\] * products\[0\] + weights\[1\] * products\[1\] + ...), in the
+/// order of their ranks. A thread joins an element.
+pub mod join {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[slots, width\] f32
+        pub products: u64,
+        /// \[slots\] f32
+        pub weights: u64,
+        /// \[width\] f32
+        pub y: u64,
+        /// `width` in GLSL.
+        pub width: u32,
+        /// at least 1
+        pub slots: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub products_stride: u32,
+        /// `weights_stride` in GLSL.
+        pub weights_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 56);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, products) == 8);
+        assert!(std::mem::offset_of!(Push, weights) == 16);
+        assert!(std::mem::offset_of!(Push, y) == 24);
+        assert!(std::mem::offset_of!(Push, width) == 32);
+        assert!(std::mem::offset_of!(Push, slots) == 36);
+        assert!(std::mem::offset_of!(Push, products_stride) == 40);
+        assert!(std::mem::offset_of!(Push, weights_stride) == 44);
+        assert!(std::mem::offset_of!(Push, y_stride) == 48);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "join", spirv: include_bytes!("../spv/join.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
 /// The first half of log-probabilities: the highest logits and the softmax mass of each share of the vocabulary, one workgroup a share.
@@ -1529,13 +1718,13 @@ pub mod lookup {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// \[context + MOST_ROWS\] u32: valid up to the lane's position; drafts go behind it
+        /// \[context + MOST_SAMPLING_ROWS\] u32: valid up to the lane's position; drafts go behind it
         pub tokens: u64,
         /// tokens in common that a place must have, at least 1
         pub min_ngram: u32,
         /// beyond which it makes no difference
         pub max_ngram: u32,
-        /// at most so many, less than MOST_ROWS
+        /// at most so many, less than MOST_SAMPLING_ROWS
         pub drafts: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
@@ -1566,6 +1755,125 @@ pub mod lookup {
     /// The kernel.
     pub static KERNEL: KernelDef =
         KernelDef { name: "lookup", spirv: include_bytes!("../spv/lookup.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
+/// Up to three matrices times the vectors of many rows of the step: y = W x, W x + bias, or y + W x. Or the matrices of experts, times the vectors
+/// of the pairs that `route` has sorted: y = W\[expert\] x.
+///
+/// A workgroup has some rows of one matrix, and a tile of vectors.
+pub mod mat_mul {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[slots, COLUMNS\] rounded
+        pub x: u64,
+        /// \[experts, rows, COLUMNS\] in FORMAT_0, rows in planes
+        pub weights_0: u64,
+        /// `weights_1` in GLSL.
+        pub weights_1: u64,
+        /// `weights_2` in GLSL.
+        pub weights_2: u64,
+        /// \[rows\] f32, or 0 for none
+        pub bias_0: u64,
+        /// `bias_1` in GLSL.
+        pub bias_1: u64,
+        /// `bias_2` in GLSL.
+        pub bias_2: u64,
+        /// \[slots, rows\] f32
+        pub y_0: u64,
+        /// of a second matrix; with experts, which have one, \[rows, slots\] u32
+        pub y_1_or_pairs: u64,
+        /// of a third matrix; with experts the list of tiles
+        pub y_2_or_tiles: u64,
+        /// `rows_0` in GLSL.
+        pub rows_0: u32,
+        /// `rows_1` in GLSL.
+        pub rows_1: u32,
+        /// `rows_2` in GLSL.
+        pub rows_2: u32,
+        /// with experts: of each row. Otherwise 0
+        pub slots: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub x_stride: u32,
+        /// `y_stride_0` in GLSL.
+        pub y_stride_0: u32,
+        /// `y_stride_1` in GLSL.
+        pub y_stride_1: u32,
+        /// `y_stride_2` in GLSL.
+        pub y_stride_2: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 120);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, weights_0) == 16);
+        assert!(std::mem::offset_of!(Push, weights_1) == 24);
+        assert!(std::mem::offset_of!(Push, weights_2) == 32);
+        assert!(std::mem::offset_of!(Push, bias_0) == 40);
+        assert!(std::mem::offset_of!(Push, bias_1) == 48);
+        assert!(std::mem::offset_of!(Push, bias_2) == 56);
+        assert!(std::mem::offset_of!(Push, y_0) == 64);
+        assert!(std::mem::offset_of!(Push, y_1_or_pairs) == 72);
+        assert!(std::mem::offset_of!(Push, y_2_or_tiles) == 80);
+        assert!(std::mem::offset_of!(Push, rows_0) == 88);
+        assert!(std::mem::offset_of!(Push, rows_1) == 92);
+        assert!(std::mem::offset_of!(Push, rows_2) == 96);
+        assert!(std::mem::offset_of!(Push, slots) == 100);
+        assert!(std::mem::offset_of!(Push, x_stride) == 104);
+        assert!(std::mem::offset_of!(Push, y_stride_0) == 108);
+        assert!(std::mem::offset_of!(Push, y_stride_1) == 112);
+        assert!(std::mem::offset_of!(Push, y_stride_2) == 116);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 3, `TILE`.
+        pub tile: u32,
+        /// Constant 4, `QUAD_ROWS`.
+        pub quad_rows: u32,
+        /// Constant 5, `ACCUMULATE`.
+        pub accumulate: u32,
+        /// Constant 6, `FORMAT_0`.
+        pub format_0: u32,
+        /// Constant 7, `FORMAT_1`.
+        pub format_1: u32,
+        /// Constant 8, `FORMAT_2`.
+        pub format_2: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 9] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.columns),
+                (3, self.tile),
+                (4, self.quad_rows),
+                (5, self.accumulate),
+                (6, self.format_0),
+                (7, self.format_1),
+                (8, self.format_2),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "mat_mul",
+        spirv: include_bytes!("../spv/mat_mul.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
 }
 
 /// Up to three matrices times a vector, for each row of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v
@@ -1716,9 +2024,9 @@ pub mod propose {
         pub state: u64,
         /// StepState with a lane that the draft model has moved on from the same position
         pub draft: u64,
-        /// \[context + MOST_ROWS\] u32: the drafts stand behind the position of the sequence
+        /// \[context + MOST_SAMPLING_ROWS\] u32: the drafts stand behind the position of the sequence
         pub tokens: u64,
-        /// at most so many, less than MOST_ROWS
+        /// at most so many, less than MOST_SAMPLING_ROWS
         pub drafts: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
@@ -1865,6 +2173,78 @@ pub mod round {
         KernelDef { name: "round", spirv: include_bytes!("../spv/round.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
+/// Chooses the experts of each row of a step of many rows, and sorts the pairs of a row and one of its slots by expert, so that the products that
+/// follow read an expert's weights once for all rows that have chosen it. A workgroup chooses for a row; the last to finish sorts.
+pub mod route {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[EXPERTS\] f32, the router's
+        pub logits: u64,
+        /// \[slots\] u32
+        pub ids: u64,
+        /// \[slots\] f32
+        pub weights: u64,
+        /// \[rows, slots\] u32: row * slots + slot of each pair, by expert
+        pub pairs: u64,
+        /// \[rows, slots\] Tile, of which as many are valid as the first one says
+        pub tiles: u64,
+        /// u32, 0
+        pub counter: u64,
+        /// chosen experts, at most MAX_USED
+        pub slots: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub logits_stride: u32,
+        /// `ids_stride` in GLSL.
+        pub ids_stride: u32,
+        /// `weights_stride` in GLSL.
+        pub weights_stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 72);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, logits) == 8);
+        assert!(std::mem::offset_of!(Push, ids) == 16);
+        assert!(std::mem::offset_of!(Push, weights) == 24);
+        assert!(std::mem::offset_of!(Push, pairs) == 32);
+        assert!(std::mem::offset_of!(Push, tiles) == 40);
+        assert!(std::mem::offset_of!(Push, counter) == 48);
+        assert!(std::mem::offset_of!(Push, slots) == 56);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 60);
+        assert!(std::mem::offset_of!(Push, ids_stride) == 64);
+        assert!(std::mem::offset_of!(Push, weights_stride) == 68);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `EXPERTS`.
+        pub experts: u32,
+        /// Constant 3, `WEIGHTING`.
+        pub weighting: u32,
+        /// Constant 4, `TILE`.
+        pub tile: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 5] {
+            [(0, self.workgroup), (1, self.subgroup), (2, self.experts), (3, self.weighting), (4, self.tile)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "route", spirv: include_bytes!("../spv/route.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
 /// The router of an expert layer: normalises the residual stream and multiplies it with the router's matrix.
 ///
 /// A workgroup computes one logit, in f32 whatever the form of other activations, because a rounded logit could choose another expert. On
@@ -1994,7 +2374,7 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 18] = [
+pub static KERNELS: [&KernelDef; 22] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &append::KERNEL,
@@ -2003,14 +2383,18 @@ pub static KERNELS: [&KernelDef; 18] = [
     &dry::KERNEL,
     &expert_down::KERNEL,
     &gate_up::KERNEL,
+    &gate_up_mul::KERNEL,
     &gather::KERNEL,
+    &join::KERNEL,
     &logprob_shares::KERNEL,
     &logprobs::KERNEL,
     &lookup::KERNEL,
+    &mat_mul::KERNEL,
     &mat_vec::KERNEL,
     &propose::KERNEL,
     &read::KERNEL,
     &round::KERNEL,
+    &route::KERNEL,
     &router::KERNEL,
     &sample::KERNEL,
 ];

@@ -45,6 +45,7 @@ pub mod ops;
 pub mod reference;
 pub mod sampler;
 pub mod step;
+mod tiles;
 mod tuning;
 pub mod variants;
 

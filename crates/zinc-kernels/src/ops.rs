@@ -13,17 +13,22 @@ mod choose;
 mod dry;
 mod expert_down;
 mod gate_up;
+mod gate_up_mul;
 mod gather;
+mod join;
 mod logprob_shares;
 mod logprobs;
 mod lookup;
+mod mat_mul;
 mod mat_vec;
 mod propose;
 mod read;
 mod round;
+mod route;
 mod router;
 mod sample;
 
+pub use crate::tiles::{TILE_BYTES, Tiles};
 pub use adjust::{
     Adjust, MAX_CHAIN_VOCABULARY, STEP_MASK_OFFSET, items_bytes, moments_bytes, share_count, shares_bytes,
     step_input_bytes,
@@ -35,14 +40,18 @@ pub use choose::Choose;
 pub use dry::Dry;
 pub use expert_down::ExpertDown;
 pub use gate_up::{ExpertSelection, GateUp, MAX_EXPERTS, MAX_USED, Routing, Weighting};
+pub use gate_up_mul::GateUpMul;
 pub use gather::Gather;
+pub use join::Join;
 pub use logprob_shares::{LogprobBuffers, LogprobShares, masses_bytes};
 pub use logprobs::{LOGPROB_REPORT_BYTES, Logprobs};
 pub use lookup::Lookup;
+pub use mat_mul::MatMul;
 pub use mat_vec::{MAX_PRODUCTS, MatVec, Product};
 pub use propose::Propose;
 pub use read::{READ_TILE_BYTES, Read};
 pub use round::Round;
+pub use route::Route;
 pub use router::Router;
 pub use sample::{CANDIDATE_BYTES, Sample, candidate_count};
 
@@ -92,7 +101,7 @@ pub struct SamplerBuffers {
     pub breakers: u64,
     /// `[tail_count, TAIL_WORDS]` u32.
     pub tails: u64,
-    /// `[context + MOST_ROWS]` u32: the prompt, then what was sampled, then drafts.
+    /// `[context + MOST_SAMPLING_ROWS]` u32: the prompt, then what was sampled, then drafts.
     pub tokens: u64,
     /// `[vocabulary]` u32, 16-byte aligned: occurrences in the window of the penalties. Not read without penalties.
     pub counts: u64,

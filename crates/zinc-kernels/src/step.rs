@@ -7,6 +7,7 @@ use bytemuck::{Pod, Zeroable};
 
 pub use crate::generated::lane::{Lane, StepReport};
 pub use crate::generated::rows::Row;
+pub use crate::generated::tile_list::Tile;
 
 use crate::generated::lane::LANE_BYTES;
 use crate::generated::rows::{LANES_OFFSET, ROW_BYTES, ROWS_OFFSET};
@@ -14,9 +15,12 @@ use crate::generated::rows::{LANES_OFFSET, ROW_BYTES, ROWS_OFFSET};
 /// The most rows of a step.
 pub const MOST_ROWS: u32 = crate::generated::rows::MOST_ROWS;
 
+/// The most rows of a step that samples behind each of them.
+pub const MOST_SAMPLING_ROWS: u32 = crate::generated::rows::MOST_SAMPLING_ROWS;
+
 /// What the kernels of a step are told: its rows, and the lanes whose rows they are. The last kernel of a step makes it the state of the next step.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct StepState {
     /// Rows that are listed. With 0 of them a step, and every step queued behind it, changes nothing.
     pub row_count: u32,
@@ -33,6 +37,12 @@ const _: () = {
     assert!(std::mem::offset_of!(StepState, lane) == LANES_OFFSET as usize);
     assert!(size_of::<Row>() == ROW_BYTES as usize && size_of::<Lane>() == LANE_BYTES as usize);
 };
+
+impl Default for StepState {
+    fn default() -> Self {
+        Self::zeroed()
+    }
+}
 
 impl StepState {
     /// The state of a step that takes these tokens of the lane, the first of them at the lane's position.
@@ -73,7 +83,7 @@ pub fn next_rows(position: u32, prompt_length: u32) -> u32 {
     prompt_length.saturating_sub(1).saturating_sub(position).clamp(1, MOST_ROWS)
 }
 
-/// How many rows the launches of a step have workgroups for: 1, 2, 4, 8 or 16. The step takes as many of the rows listed in its [`StepState`].
+/// How many rows the launches of a step have workgroups for: a power of two up to [`MOST_ROWS`]. The step takes as many of the rows listed in its [`StepState`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepShape(u32);
 
@@ -82,6 +92,8 @@ impl StepShape {
     pub const ONE: Self = Self(1);
     /// Four rows.
     pub const FOUR: Self = Self(4);
+    /// The most rows of a step that samples behind each of them.
+    pub const MOST_SAMPLING: Self = Self(MOST_SAMPLING_ROWS);
     /// The most rows.
     pub const MOST: Self = Self(MOST_ROWS);
 
@@ -104,6 +116,27 @@ impl StepShape {
         assert!(rows >= 1, "no rows fill no step");
         let rows = if rows < MOST_ROWS { rows } else { MOST_ROWS };
         Self(1 << rows.ilog2())
+    }
+
+    /// The shape in which a step feeds so many rows of a prompt, where the largest has the shape `most`. These are few, because each shape up to
+    /// [`Self::MOST_SAMPLING`] needs kernels of its own: one row, [`Self::MOST_SAMPLING`], and those above it.
+    ///
+    /// # Panics
+    /// If there are none, or more than the rows of `most`.
+    #[must_use]
+    pub fn feeding(rows: u32, most: Self) -> Self {
+        assert!(rows <= most.0, "a step of at most {} rows is to feed {rows}", most.0);
+        if rows == 1 { Self::ONE } else { Self::of(rows).max(Self::MOST_SAMPLING).min(most) }
+    }
+
+    /// The largest of the shapes of [`Self::feeding`] that so many rows fill.
+    ///
+    /// # Panics
+    /// If there are none.
+    #[must_use]
+    pub fn filled_feeding(rows: u32, most: Self) -> Self {
+        let shape = Self::filled_by(rows).min(most);
+        if shape < most && shape < Self::MOST_SAMPLING { Self::ONE } else { shape }
     }
 
     /// Its rows.
@@ -155,15 +188,47 @@ mod tests {
 
     #[test]
     fn shapes_hold_rows_and_are_filled_by_them() {
-        for (rows, of, filled_by) in [(1, 1, 1), (2, 2, 2), (3, 4, 2), (5, 8, 4), (8, 8, 8), (9, 16, 8), (16, 16, 16)] {
+        for (rows, of, filled_by) in [
+            (1, 1, 1),
+            (2, 2, 2),
+            (3, 4, 2),
+            (5, 8, 4),
+            (8, 8, 8),
+            (9, 16, 8),
+            (16, 16, 16),
+            (17, 32, 16),
+            (512, 512, 512),
+        ] {
             assert_eq!((StepShape::of(rows).rows(), StepShape::filled_by(rows).rows()), (of, filled_by), "{rows}");
         }
         assert_eq!(StepShape::filled_by(1_000), StepShape::MOST);
+        assert!(StepShape::MOST_SAMPLING <= StepShape::MOST);
+    }
+
+    #[test]
+    fn prompts_are_fed_by_few_shapes() {
+        for (rows, most, feeding, filled) in [
+            (1, 512, 1, 1),
+            (2, 512, 16, 1),
+            (16, 512, 16, 16),
+            (17, 512, 32, 16),
+            (500, 512, 512, 256),
+            (512, 512, 512, 512),
+            (3, 4, 4, 1),
+            (4, 4, 4, 4),
+            (1, 1, 1, 1),
+        ] {
+            let most = StepShape::of(most);
+            let found = (StepShape::feeding(rows, most).rows(), StepShape::filled_feeding(rows, most).rows());
+            assert_eq!(found, (feeding, filled), "{rows} of at most {}", most.rows());
+        }
     }
 
     #[test]
     fn a_step_takes_what_the_prompt_has_before_its_last_token() {
-        for (position, prompt, rows) in [(0, 1, 1), (0, 2, 1), (0, 3, 2), (0, 17, 16), (0, 500, 16), (495, 500, 4)] {
+        for (position, prompt, rows) in
+            [(0, 1, 1), (0, 2, 1), (0, 3, 2), (0, 17, 16), (0, 513, 512), (0, 5_000, 512), (4_995, 5_000, 4)]
+        {
             assert_eq!(next_rows(position, prompt), rows, "at {position} of {prompt}");
         }
         assert_eq!(next_rows(500, 500), 1);

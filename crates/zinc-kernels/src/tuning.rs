@@ -1,5 +1,7 @@
 //! Numbers that were chosen by measuring. Any of them gives right results; docs/perf-log.md has the measurements.
 
+use crate::step::StepShape;
+
 /// The most items of a lane that are summed over the lanes at once: rows, quarters and vectors at a time. What a tuning asks for beyond it is
 /// not done.
 pub(crate) const MOST_ITEMS: u32 = 4;
@@ -33,6 +35,14 @@ pub struct Tuning {
     /// Runs of 16 elements that a workgroup of the first half of a feed-forward layer computes in a step of eight rows or more: it ranks the
     /// experts once for all of them. In a step of two to four rows it computes half as many.
     pub several_gate_up_runs: u32,
+    /// The most vectors that weights are multiplied with once they are unpacked, in a step of many rows: a power of two.
+    pub tile_vectors: u32,
+    /// Rows of matrices that four lanes take at a time in such a step: of one matrix, or half as many of each of two.
+    pub tile_rows: u32,
+    /// Subgroups in a workgroup of such a step's products.
+    pub tile_width: u32,
+    /// Tokens of a prompt that are computed together unless asked otherwise.
+    pub feed_shape: StepShape,
     /// Quarters of groups of weights that a lane of a matrix product loads before it uses the first: 1, 2 or 4.
     pub quarters_ahead: u32,
     /// [`Tuning::quarters_ahead`] for the second half of an expert layer, whose lanes have the quarters of several experts: 1 to 4.
@@ -65,6 +75,10 @@ impl Tuning {
         several_rows: 2,
         several_gate_up_width: 4,
         several_gate_up_runs: 4,
+        tile_vectors: 8,
+        tile_rows: 4,
+        tile_width: 4,
+        feed_shape: StepShape::of(512),
         quarters_ahead: 4,
         expert_quarters_ahead: 1,
         candidates_at_a_time: 4,
@@ -84,6 +98,10 @@ impl Tuning {
         several_rows: 2,
         several_gate_up_width: 2,
         several_gate_up_runs: 4,
+        tile_vectors: 4,
+        tile_rows: 2,
+        tile_width: 2,
+        feed_shape: StepShape::of(16),
         quarters_ahead: 4,
         expert_quarters_ahead: 4,
         candidates_at_a_time: 1,

@@ -7,10 +7,11 @@ use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
     ActFormat, Adjust, Advance, Append, Attention, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
-    Gather, HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatVec, Matrix, Norm, Pairing,
-    PenaltyWindow, Product, Propose, Read, Round, Router, Routing, Sample, SamplerBuffers, Weighting, candidate_count,
+    GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec,
+    Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read, Round, Route, Router, Routing, Sample,
+    SamplerBuffers, Tiles, Weighting, candidate_count,
 };
-use crate::step::{MOST_ROWS, Rows, StepShape};
+use crate::step::{MOST_SAMPLING_ROWS, Rows, StepShape};
 
 const WIDTH: u32 = 2_048;
 const HEADS: Heads = Heads { query_heads: 32, kv_heads: 4, head_size: 128 };
@@ -50,17 +51,13 @@ pub fn variants(target: &Target) -> Vec<Variant> {
         add(&format!("{label}, appended"), Attention { appended: true, ..attention }.dispatch(target));
     }
     add("F32", router().dispatch(target));
-    let routing = Routing::Experts(ExpertSelection {
-        logits: NOWHERE,
-        experts: EXPERTS,
-        used: USED_EXPERTS,
-        weighting: Weighting::SoftmaxOfChosen,
-        ids: NOWHERE,
-        weights: NOWHERE,
-    });
+    let routing = Routing::Experts(SELECTION);
     let experts = gate_up(EXPERT_WIDTH, routing, Input::Rounded(NOWHERE));
     add("experts Q4_K", experts.dispatch(target));
-    add("experts Q4_K, 16 rows", GateUp { shape: StepShape::MOST, ..experts }.dispatch(target));
+    add("experts Q4_K, 16 rows", GateUp { shape: StepShape::MOST_SAMPLING, ..experts }.dispatch(target));
+    for (label, dispatch) in many_rows(target) {
+        add(&label, dispatch);
+    }
     add("dense Q4_K", gate_up(EXPERT_WIDTH * USED_EXPERTS, Routing::Dense, NORMALISED).dispatch(target));
     for format in [Format::Q4K, Format::Q6K] {
         add(format.name(), expert_down(format).dispatch(target));
@@ -74,8 +71,8 @@ pub fn variants(target: &Target) -> Vec<Variant> {
         add(label, Round { state: 0, x, y: NOWHERE, vectors: 1, columns: 3 * WIDTH, shape: ONE }.dispatch(target));
     }
     add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
-    add("", Lookup { state: 0, tokens: 0, ngrams: 2..=4, drafts: MOST_ROWS - 1 }.dispatch(target));
-    add("", Propose { state: 0, draft: 0, tokens: 0, drafts: MOST_ROWS - 1 }.dispatch(target));
+    add("", Lookup { state: 0, tokens: 0, ngrams: 2..=4, drafts: MOST_SAMPLING_ROWS - 1 }.dispatch(target));
+    add("", Propose { state: 0, draft: 0, tokens: 0, drafts: MOST_SAMPLING_ROWS - 1 }.dispatch(target));
     let advance = Advance {
         state: 0,
         report: 0,
@@ -95,6 +92,15 @@ pub fn variants(target: &Target) -> Vec<Variant> {
 const ACT: ActFormat = ActFormat::Q14;
 const NORM: Norm = Norm { weight: 0, epsilon: EPSILON };
 const NORMALISED: Input = Input::Normalised(NOWHERE, NORM);
+
+const SELECTION: ExpertSelection = ExpertSelection {
+    logits: NOWHERE,
+    experts: EXPERTS,
+    used: USED_EXPERTS,
+    weighting: Weighting::SoftmaxOfChosen,
+    ids: NOWHERE,
+    weights: NOWHERE,
+};
 
 fn matrix(format: Format, rows: u32, columns: u32) -> Matrix {
     Matrix { address: 0, format, rows, columns }
@@ -118,7 +124,7 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
             .map(|(f, rows)| product(f, rows, WIDTH));
         add(format!("q, k Q4_K, v {value}"), &products, ACT, NORMALISED, false, ONE);
         let several = format!("q, k Q4_K, v {value}, 16 rows");
-        add(several, &products, ACT, Input::Rounded(NOWHERE), false, StepShape::MOST);
+        add(several, &products, ACT, Input::Rounded(NOWHERE), false, StepShape::MOST_SAMPLING);
     }
     add("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_rows)], ACT, Input::Rounded(NOWHERE), true, ONE);
     add("head Q6_K".to_owned(), &[product(Format::Q6K, VOCABULARY, WIDTH)], ACT, NORMALISED, false, ONE);
@@ -134,6 +140,33 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
             );
         }
     }
+    list
+}
+
+/// The kernels of a layer in a step that feeds many rows.
+fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
+    let (state, shape) = (0, StepShape::MOST);
+    let Heads { query_heads, kv_heads, head_size } = HEADS;
+    let tiles = Tiles { pairs: 0, tiles: 0, experts: EXPERTS, used: USED_EXPERTS };
+    let route = Route { state, selection: SELECTION, tiles, counter: 0, shape };
+    let mut list = vec![(String::new(), route.dispatch(target))];
+    let mut mat_mul = |label: String, products: &[Product], accumulate, tiles| {
+        let launch = MatMul { state, products, x: NOWHERE, accumulate, tiles, shape };
+        list.push((label, launch.dispatch(target)));
+    };
+    for value in [Format::Q4K, Format::Q6K] {
+        let products = [(Format::Q4K, query_heads), (Format::Q4K, kv_heads), (value, kv_heads)]
+            .map(|(format, heads)| product(format, heads * head_size, WIDTH));
+        mat_mul(format!("q, k Q4_K, v {value}"), &products, false, None);
+        mat_mul(format!("experts {value}"), &[product(value, WIDTH, EXPERT_WIDTH)], false, Some(tiles));
+    }
+    mat_mul("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_heads * head_size)], true, None);
+    let gate = matrix(Format::Q4K, EXPERT_WIDTH, WIDTH);
+    let gate_up = GateUpMul { state, gate, up: gate, tiles: Some(tiles), x: NOWHERE, y: NOWHERE, shape };
+    list.push(("experts Q4_K".to_owned(), gate_up.dispatch(target)));
+    let (products, weights, y) = (NOWHERE, NOWHERE, NOWHERE);
+    let join = Join { state, products, weights, y, width: WIDTH, slots: USED_EXPERTS, shape };
+    list.push((String::new(), join.dispatch(target)));
     list
 }
 

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use zinc_kernels::ops::{GROUP, MOST_STAGED};
-use zinc_kernels::step::{MOST_ROWS, Rows};
+use zinc_kernels::step::{MOST_ROWS, MOST_SAMPLING_ROWS, Rows};
 use zinc_kernels::{Pipelines, Target};
 use zinc_vk::{Buffer, Device, Placement, Uploader};
 
@@ -79,9 +79,10 @@ impl DeviceModel {
         let target = pipelines.target();
         check_activations(&Sizes { config: &model.config, cache }, &target)?;
         let RowCounts { rows, sampling_rows } = options.counts;
-        for (what, value, most) in
-            [("the number of rows of a step", rows, MOST_ROWS), ("the number of rows that sample", sampling_rows, rows)]
-        {
+        for (what, value, most) in [
+            ("the number of rows of a step", rows, MOST_ROWS),
+            ("the number of rows that sample", sampling_rows, rows.min(MOST_SAMPLING_ROWS)),
+        ] {
             if value == 0 || value > most {
                 return Err(Error::KernelLimit { what, value, expected: format!("1 to {most}") });
             }
@@ -185,13 +186,13 @@ impl DeviceArrays {
         }
         let mut places = HashMap::new();
         let mut end = 0;
-        for class in [ArrayClass::Row, ArrayClass::SamplingRow, ArrayClass::Workgroups] {
+        for class in ArrayClass::IN_MEMORY {
             let rows = counts.of(class);
             let mut offset = end;
             for (array, _) in Array::ACTIVATIONS.into_iter().filter(|(_, of)| *of == class) {
                 let (in_all_rows, stride) = match class {
                     ArrayClass::Row | ArrayClass::SamplingRow => (1, sizes.record_bytes(class)),
-                    ArrayClass::Workgroups => (u64::from(rows), sizes.bytes(array)),
+                    ArrayClass::Packed | ArrayClass::Workgroups => (u64::from(rows), sizes.bytes(array)),
                 };
                 places.insert(array, Place { offset, stride: stride as u32, rows });
                 offset += in_all_rows * sizes.aligned_bytes(array);

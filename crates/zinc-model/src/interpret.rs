@@ -26,7 +26,7 @@ pub struct Interpreter {
     rotation: Vec<[f32; 2]>,
     /// The state that each step leaves to the next. The owner sets it when a sequence begins.
     pub state: StepState,
-    /// The tokens of the sequence, `[context + MOST_ROWS]`: the prompt, and behind it the tokens that steps have sampled. The drafts of a
+    /// The tokens of the sequence, `[context + MOST_SAMPLING_ROWS]`: the prompt, and behind it the tokens that steps have sampled. The drafts of a
     /// step lie behind the lane's position.
     pub tokens: Vec<u32>,
     /// Tokens that end a generation.
@@ -195,16 +195,19 @@ impl Interpreter {
             | Array::LogprobMasses => None,
             // and how attention is shared out and joined.
             Array::Partials | Array::Counters => None,
+            // Steps of many rows alone have these.
+            Array::RoundedAttended | Array::ExpertProducts | Array::Pairs | Array::Tiles => None,
             _ => Some(self.arrays.get(array).clone()),
         }
     }
 
     /// Runs one op for the present row. [`Op::Lookup`] and [`Op::Advance`], which change the state, do nothing here, because
-    /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs, nor [`Op::Round`],
-    /// which plans with f32 activations do not have.
+    /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs, nor [`Op::Round`]
+    /// and the products of rounded vectors of many rows, which plans with f32 activations do not have.
     pub fn run(&mut self, op: &Op) {
-        let Self { model, cache, rotation, state, row, arrays: a, .. } = self;
-        let (model, config) = (&**model, &model.config);
+        let Self { model, cache, state, row, arrays: a, .. } = self;
+        let model = model.clone();
+        let (model, config) = (&*model, &model.config);
         match op {
             Op::Gather { table } => reference::gather(&matrix(model, *table), row.token, &mut a.residual),
             Op::MatVec { products, x, norm, accumulate, .. } => {
@@ -224,26 +227,22 @@ impl Interpreter {
                     *a.get_mut(product.y) = y;
                 }
             }
-            Op::Attention { layer, norms, .. } => {
-                let norms = norms.map(|(q, k)| (model.vector(q), model.vector(k)));
+            Op::Append { layer, norm } => self.append(*layer, *norm),
+            Op::Attention { layer, norms, appended, .. } => {
+                if !appended {
+                    self.append(*layer, norms.map(|(_, k)| k));
+                }
+                let Self { model, rotation, row, arrays: a, .. } = self;
+                let norm = norms.map(|(q, _)| model.vector(q));
+                let norm = norm.as_ref().map(|q| (&q[..], config.rms_eps));
                 let pairs = (config.rope.dims / 2) as usize;
                 let angles = &rotation[row.position as usize * pairs..][..pairs];
                 let head_size = config.head_dim as usize;
                 let mut query = a.query.clone();
                 for head in query.chunks_exact_mut(head_size) {
-                    let norm = norms.as_ref().map(|(q, _)| (&q[..], config.rms_eps));
                     reference::rope_head(head, norm, angles, pairing(config));
                 }
-                let (mut key, mut value) = (a.key.clone(), a.value.clone());
-                let norm = norms.as_ref().map(|(_, k)| (&k[..], config.rms_eps));
-                let formats = [cache.key_format, cache.value_format];
-                reference::append(head_size, norm, angles, pairing(config), formats, [&mut key, &mut value]);
-                let first = row.position as usize * key.len();
-                let (keys, values) = (&mut a.key_caches[*layer as usize], &mut a.value_caches[*layer as usize]);
-                for (store, row) in [(&mut *keys, &key), (&mut *values, &value)] {
-                    store.resize(store.len().max(first + row.len()), 0.0);
-                    store[first..first + row.len()].copy_from_slice(row);
-                }
+                let (keys, values) = (&a.key_caches[*layer as usize], &a.value_caches[*layer as usize]);
                 let shape = attention_shape(config);
                 let positions = 0..row.position as usize + 1;
                 let heads = query.chunks_exact(head_size).zip(a.attended.chunks_exact_mut(head_size));
@@ -284,12 +283,38 @@ impl Interpreter {
             }
             Op::Lookup(_)
             | Op::Round { .. }
+            | Op::MatMul { .. }
+            | Op::Route
+            | Op::GateUpMul { .. }
+            | Op::ExpertMul { .. }
+            | Op::Join
             | Op::Dry
             | Op::Adjust
             | Op::Choose
             | Op::Advance { .. }
             | Op::LogprobShares
             | Op::Logprobs => {}
+        }
+    }
+}
+
+impl Interpreter {
+    /// Appends the key and the value of the present row to the caches of a layer. `norm` is that of keys, where the model has it.
+    fn append(&mut self, layer: u32, norm: Option<TensorId>) {
+        let Self { model, cache, rotation, row, arrays: a, .. } = self;
+        let config = &model.config;
+        let norm = norm.map(|id| model.vector(id));
+        let norm = norm.as_ref().map(|k| (&k[..], config.rms_eps));
+        let pairs = (config.rope.dims / 2) as usize;
+        let angles = &rotation[row.position as usize * pairs..][..pairs];
+        let (mut key, mut value) = (a.key.clone(), a.value.clone());
+        let formats = [cache.key_format, cache.value_format];
+        let head_size = config.head_dim as usize;
+        reference::append(head_size, norm, angles, pairing(config), formats, [&mut key, &mut value]);
+        let first = row.position as usize * key.len();
+        for (store, row) in [(&mut a.key_caches[layer as usize], &key), (&mut a.value_caches[layer as usize], &value)] {
+            store.resize(store.len().max(first + row.len()), 0.0);
+            store[first..first + row.len()].copy_from_slice(row);
         }
     }
 }

@@ -60,10 +60,28 @@ pub enum Op {
         /// Whether the products are added to the outputs, instead of replacing them.
         accumulate: bool,
     },
+    /// `y = W x`, or `y += W x`, for up to three matrices in quantised formats and the rounded vectors of many rows.
+    MatMul {
+        /// The matrices, with their outputs.
+        products: Vec<Product>,
+        /// The input vector, rounded.
+        x: Array,
+        /// Whether the products are added to the outputs, instead of replacing them.
+        accumulate: bool,
+    },
+    /// The norm and the rotary embedding of keys, and the append of keys and values to the cache of `layer`, for many rows.
+    Append {
+        /// The layer, from 0.
+        layer: u32,
+        /// Weights of the key heads' norm, where the model has it.
+        norm: Option<TensorId>,
+    },
     /// Head norms, rotary embedding, the append to the cache of `layer`, and attention over it.
     Attention {
         /// The layer, from 0.
         layer: u32,
+        /// Whether [`Op::Append`] has appended the keys and values.
+        appended: bool,
         /// Weights of the query and key head norms, where the model has them.
         norms: Option<(TensorId, TensorId)>,
         /// What the product that takes the result computes with.
@@ -91,6 +109,24 @@ pub enum Op {
         /// What the products compute with.
         act: ActFormat,
     },
+    /// Chooses the experts of many rows, and sorts the rows by expert.
+    Route,
+    /// `hidden = silu(gate x) * (up x)` of many rows, in quantised formats. The input is [`Array::Normed`], rounded.
+    GateUpMul {
+        /// `[experts, rows, columns]`.
+        gate: TensorId,
+        /// `[experts, rows, columns]`.
+        up: TensorId,
+        /// Whether the matrices are those of the selected experts; otherwise it is a dense layer.
+        experts: bool,
+    },
+    /// What each selected expert of many rows gives: `down hidden`, of the rounded hidden vectors.
+    ExpertMul {
+        /// `[experts, rows, columns]`, in a quantised format.
+        down: TensorId,
+    },
+    /// `residual += sum of weight * product` over the selected experts' products, of many rows.
+    Join,
     /// Rounds vectors for products whose workgroups could not keep them, or would each round them again.
     Round {
         /// What is rounded.
@@ -234,11 +270,16 @@ impl Op {
             Self::Lookup(_) => "lookup",
             Self::Gather { .. } => "gather",
             Self::MatVec { .. } => "mat_vec",
+            Self::Append { .. } => "append",
             Self::Attention { .. } => "attention",
             Self::Router { .. } => "router",
             Self::GateUp { .. } => "gate_up",
             Self::Round { .. } => "round",
             Self::ExpertDown { .. } => "expert_down",
+            Self::MatMul { .. } | Self::ExpertMul { .. } => "mat_mul",
+            Self::Route => "route",
+            Self::GateUpMul { .. } => "gate_up_mul",
+            Self::Join => "join",
             Self::Dry => "dry",
             Self::Adjust => "adjust",
             Self::Choose => "choose",
@@ -259,11 +300,22 @@ impl Op {
                 let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
                 std::iter::once(*x).chain(outputs).collect()
             }
-            Self::Attention { layer, .. } => {
+            Self::Append { .. } => vec![Array::Key, Array::Value],
+            Self::Attention { layer, appended, .. } => {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
-                [Array::Query, Array::Key, Array::Value, Array::Counters].into_iter().chain(caches).collect()
+                let own = [Array::Key, Array::Value].into_iter().filter(|_| !*appended);
+                [Array::Query, Array::Counters].into_iter().chain(own).chain(caches).collect()
+            }
+            Self::MatMul { products, x, accumulate } => {
+                let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
+                std::iter::once(*x).chain(outputs).collect()
             }
             Self::Router { .. } => vec![Array::Residual],
+            Self::Route => vec![Array::RouterLogits, Array::Counters],
+            Self::GateUpMul { experts: true, .. } => vec![Array::Normed, Array::Pairs, Array::Tiles],
+            Self::GateUpMul { experts: false, .. } => vec![Array::Normed],
+            Self::ExpertMul { .. } => vec![Array::RoundedHidden, Array::Pairs, Array::Tiles],
+            Self::Join => vec![Array::ExpertProducts, Array::ExpertWeights, Array::Residual],
             Self::GateUp { routing: Routing::Dense { norm: Some(_) }, .. } => vec![Array::Residual],
             Self::GateUp { routing: Routing::Dense { norm: None }, .. } => vec![Array::Normed],
             Self::GateUp { routing: Routing::Experts, .. } => vec![Array::Normed, Array::RouterLogits],
@@ -289,11 +341,20 @@ impl Op {
     #[must_use]
     pub fn writes(&self) -> Vec<Array> {
         match self {
-            Self::Gather { .. } | Self::ExpertDown { .. } => vec![Array::Residual],
-            Self::MatVec { products, .. } => products.iter().map(|product| product.y).collect(),
-            Self::Attention { layer, .. } => {
+            Self::Gather { .. } | Self::ExpertDown { .. } | Self::Join => vec![Array::Residual],
+            Self::Route => {
+                vec![Array::ExpertIds, Array::ExpertWeights, Array::Pairs, Array::Tiles, Array::Counters]
+            }
+            Self::GateUpMul { .. } => vec![Array::Hidden],
+            Self::ExpertMul { .. } => vec![Array::ExpertProducts],
+            Self::MatVec { products, .. } | Self::MatMul { products, .. } => {
+                products.iter().map(|product| product.y).collect()
+            }
+            Self::Append { layer, .. } => vec![Array::KeyCache(*layer), Array::ValueCache(*layer)],
+            Self::Attention { layer, appended, .. } => {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
-                [Array::Attended, Array::Partials, Array::Counters].into_iter().chain(caches).collect()
+                let written = caches.into_iter().filter(|_| !*appended);
+                [Array::Attended, Array::Partials, Array::Counters].into_iter().chain(written).collect()
             }
             Self::Router { .. } => vec![Array::Normed, Array::RouterLogits],
             Self::Round { y, .. } => vec![*y],

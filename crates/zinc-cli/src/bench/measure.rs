@@ -13,6 +13,7 @@ use std::sync::Arc;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 use zinc_engine::ModelFile;
+use zinc_kernels::step::StepShape;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::{Cost, Op, Sizes};
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
@@ -38,6 +39,7 @@ const FILL_PART: u32 = 512;
 /// A loaded model that is being measured.
 pub(crate) struct Bench<'a> {
     model: Arc<DeviceModel>,
+    feed_shape: StepShape,
     draft_source: Option<DraftSource>,
     tokenizer: &'a Tokenizer,
     args: &'a BenchArgs,
@@ -67,6 +69,8 @@ pub(crate) struct Measurement {
     pub(crate) reproducible: bool,
     /// On which queue steps sampled. A device with a single compute queue samples on that one, whatever was asked for.
     pub(crate) queues: Queues,
+    /// Tokens of a prompt that were computed together.
+    pub(crate) feed_rows: u32,
     /// The number of speculative steps and of the tokens that they sampled, over all counted repetitions.
     pub(crate) speculation_stats: SpeculationStats,
     /// The tokens of the last repetition.
@@ -102,6 +106,7 @@ impl<'a> Bench<'a> {
     /// The tokenizer's error, if it cannot turn the default sequence breakers of DRY into tokens.
     pub(crate) fn new(
         model: DeviceModel,
+        feed_shape: StepShape,
         draft_source: Option<DraftSource>,
         file: &'a ModelFile,
         args: &'a BenchArgs,
@@ -115,6 +120,7 @@ impl<'a> Bench<'a> {
         file.set_breakers(&mut sampling, &args::DEFAULT_BREAKERS)?;
         Ok(Self {
             model: Arc::new(model),
+            feed_shape,
             draft_source,
             tokenizer: file.tokenizer(),
             args,
@@ -229,6 +235,7 @@ impl<'a> Bench<'a> {
             logits: *hashes.last().expect("there is at least one repetition"),
             reproducible: hashes.iter().all(|hash| *hash == hashes[0]),
             queues,
+            feed_rows: self.feed_shape.rows(),
             speculation_stats,
             tokens,
             samples_ns,
@@ -285,7 +292,7 @@ impl<'a> Bench<'a> {
             .with_act(self.args.act.into())
             .with_stamps(stamps)
             .with_queues(drive.queues)
-            .with_feed_shape(self.args.ubatch.shape())
+            .with_feed_shape(self.feed_shape)
             .with_draft_source(self.draft_source.clone().filter(|_| drive.speculative == SpeculativeDecoding::On));
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }

@@ -34,8 +34,6 @@ pub(crate) struct Settings {
     pub(crate) sampler: String,
     pub(crate) fill: String,
     pub(crate) act: Act,
-    /// Tokens of a prompt that are computed together.
-    pub(crate) ubatch: u32,
     /// Busy time of the host for each mask.
     pub(crate) mask_work: Duration,
     /// The source of drafts, where there are any: the file of a draft model or of a replay, or `ngram`.
@@ -51,7 +49,6 @@ impl From<&BenchArgs> for Settings {
             sampler: args::word(&args.sampler),
             fill: args::word(&args.fill),
             act: args.act,
-            ubatch: args.ubatch.shape().rows(),
             mask_work: args.mask_work,
             drafter: match (&draft.draft, &args.draft_replay) {
                 (Some(path), _) => path.display().to_string(),
@@ -198,7 +195,7 @@ impl Row {
             "sampler": self.sampler(),
             "fill": settings.fill,
             "act": args::word(&settings.act),
-            "n_ubatch": settings.ubatch,
+            "n_ubatch": self.measurement.feed_rows,
         })
     }
 
@@ -309,7 +306,6 @@ pub(super) mod tests {
                 sampler: "greedy".to_owned(),
                 fill: "real".to_owned(),
                 act: Act::Q14,
-                ubatch: 16,
                 mask_work: Duration::from_micros(700),
                 drafter: "ngram".to_owned(),
                 draft_max: 4,
@@ -329,6 +325,7 @@ pub(super) mod tests {
                 logits: 0xabc,
                 reproducible: true,
                 queues: Queues::One,
+                feed_rows: 16,
                 speculation_stats: SpeculationStats { steps: 10, tokens: 25 },
                 tokens: Vec::new(),
             },

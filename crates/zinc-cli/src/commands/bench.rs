@@ -80,12 +80,12 @@ fn measure_model(
     let subject = subject(args, path, &file, pipelines.device(), bandwidth);
     let act = args.act.into();
     let draft = options::draft_options(&args.draft);
-    let feed_shape = args.ubatch.shape();
+    let sampling_shape = if args.is_drafted() { StepShape::of(args.draft.draft_max + 1) } else { StepShape::ONE };
+    let feed_shape = args.ubatch.shape().unwrap_or_else(|| file.feed_shape(pipelines, sampling_shape));
     let draft_source =
         draft.as_ref().map(|draft| file.draft_source(draft, pipelines, act, feed_shape, &mut show)).transpose()?;
-    let sampling_shape = if args.is_drafted() { StepShape::of(args.draft.draft_max + 1) } else { StepShape::ONE };
     let loaded = file.load_weights(pipelines, act, feed_shape, sampling_shape, &mut show)?;
-    let mut bench = Bench::new(loaded, draft_source, &file, args, plan.context)?;
+    let mut bench = Bench::new(loaded, feed_shape, draft_source, &file, args, plan.context)?;
     for &depth in &plan.depths {
         bench.fill(depth)?;
         for &work in &plan.works {

@@ -11,7 +11,7 @@ pub struct Advance {
     pub state: u64,
     /// A [`StepReport`](crate::step::StepReport).
     pub report: u64,
-    /// `[context + MOST_ROWS]` u32: the prompt, what was sampled, and drafts behind the lane's position.
+    /// `[context + MOST_SAMPLING_ROWS]` u32: the prompt, what was sampled, and drafts behind the lane's position.
     pub tokens: u64,
     /// `[end_token_count]` u32.
     pub end_tokens: u64,

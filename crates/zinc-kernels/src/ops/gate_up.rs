@@ -46,6 +46,22 @@ pub enum Weighting {
     SoftmaxOfAll,
 }
 
+/// Panics if the number of experts, or of chosen ones, does not suit the kernels.
+pub(super) fn check_selection(&ExpertSelection { experts, used, .. }: &ExpertSelection) {
+    assert!(
+        experts <= MAX_EXPERTS && used >= 1 && used <= experts.min(MAX_USED),
+        "choosing {used} of {experts} experts: at least one and at most {MAX_USED} of at most {MAX_EXPERTS} are supported",
+    );
+}
+
+/// The value of the specialisation constant.
+pub(super) fn weighting_code(weighting: Weighting) -> u32 {
+    match weighting {
+        Weighting::SoftmaxOfChosen => SOFTMAX_OF_CHOSEN,
+        Weighting::SoftmaxOfAll => SOFTMAX_OF_ALL,
+    }
+}
+
 /// `y[s] = silu(G[ids[s]] x) * (U[ids[s]] x)`.
 #[derive(Clone, Copy, Debug)]
 pub struct GateUp {
@@ -97,11 +113,7 @@ impl GateUp {
                 weights: Rows::default(),
             },
             Routing::Experts(selection) => {
-                let ExpertSelection { experts, used, .. } = selection;
-                assert!(
-                    experts <= MAX_EXPERTS && used >= 1 && used <= experts.min(MAX_USED),
-                    "choosing {used} of {experts} experts: at least one and at most {MAX_USED} of at most {MAX_EXPERTS} are supported",
-                );
+                check_selection(&selection);
                 selection
             }
         };
@@ -127,10 +139,7 @@ impl GateUp {
             experts: selection.experts,
             gate_format: self.gate.format.code(),
             up_format: self.up.format.code(),
-            weighting: match selection.weighting {
-                Weighting::SoftmaxOfChosen => SOFTMAX_OF_CHOSEN,
-                Weighting::SoftmaxOfAll => SOFTMAX_OF_ALL,
-            },
+            weighting: weighting_code(selection.weighting),
             ahead: target.tuning.quarters_ahead(
                 2 * rows_of_lane.min(2),
                 self.gate.columns.div_ceil(GROUP),

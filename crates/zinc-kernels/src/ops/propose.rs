@@ -1,7 +1,7 @@
 //! Drafts of a draft model.
 
 use crate::generated::propose::{Constants, KERNEL, Push};
-use crate::step::MOST_ROWS;
+use crate::step::MOST_SAMPLING_ROWS;
 use crate::{Dispatch, Target};
 
 /// Hands over the drafts that a draft model wrote into the array of tokens that it shares with the model that they are for.
@@ -11,9 +11,9 @@ pub struct Propose {
     pub state: u64,
     /// The step state of the draft model: moved on from the same position by as many steps as there are drafts.
     pub draft: u64,
-    /// `[context + MOST_ROWS]` u32: the drafts stand behind the position of the sequence.
+    /// `[context + MOST_SAMPLING_ROWS]` u32: the drafts stand behind the position of the sequence.
     pub tokens: u64,
-    /// The most drafts: less than [`MOST_ROWS`].
+    /// The most drafts: less than [`MOST_SAMPLING_ROWS`].
     pub drafts: u32,
 }
 
@@ -24,7 +24,11 @@ impl Propose {
     /// If more drafts are asked for than a step has room for.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        assert!(self.drafts < MOST_ROWS, "{} drafts: less than {MOST_ROWS} are supported", self.drafts);
+        assert!(
+            self.drafts < MOST_SAMPLING_ROWS,
+            "{} drafts: less than {MOST_SAMPLING_ROWS} are supported",
+            self.drafts
+        );
         let constants = Constants { workgroup: target.subgroup, subgroup: target.subgroup };
         let push =
             Push { state: self.state, draft: self.draft, tokens: self.tokens, drafts: self.drafts, ..Push::default() };

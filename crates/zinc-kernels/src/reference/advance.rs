@@ -10,7 +10,7 @@ use crate::step::{StepReport, StepState, next_rows};
 
 /// Decides the next tokens from the prompt or from the candidates, moves the sequence on, lists the rows of the next step and reports.
 ///
-/// `tokens` is `[context + MOST_ROWS]`: the prompt, what was sampled, and the step's drafts behind the lane's position; what is sampled is
+/// `tokens` is `[context + MOST_SAMPLING_ROWS]`: the prompt, what was sampled, and the step's drafts behind the lane's position; what is sampled is
 /// written to it. `candidates` holds those of each row that the step has workgroups for. `cancelled` is the sequence that the host wants stopped.
 pub fn advance(
     state: &mut StepState,

@@ -10,7 +10,7 @@ use zinc_kernels::generated::lane::{
 use zinc_kernels::generated::sampler::SamplerParams;
 use zinc_kernels::ops::{Advance, CANDIDATE_BYTES, PenaltyWindow};
 use zinc_kernels::reference::{self, Candidate};
-use zinc_kernels::step::{Lane, MOST_ROWS, Rows, StepReport, StepShape, StepState};
+use zinc_kernels::step::{Lane, MOST_SAMPLING_ROWS, Rows, StepReport, StepShape, StepState};
 
 const SEQUENCE: u32 = 41;
 /// More than any id here.
@@ -18,7 +18,7 @@ const VOCABULARY: u32 = 8_192;
 const OTHER: u32 = 40;
 const PROMPT: [u32; 12] = [500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511];
 /// Places of the array of tokens.
-const PLACES: usize = 100 + MOST_ROWS as usize;
+const PLACES: usize = 100 + MOST_SAMPLING_ROWS as usize;
 
 /// At position 7 of a prompt of 6 tokens: a step samples.
 const SAMPLING: Lane = Lane {
@@ -216,8 +216,8 @@ fn drafted() -> Vec<Case> {
         },
         Case { candidates: chosen(1), ..case("a step without room", SAMPLING, right, &[21], FINISH_NONE) },
         Case {
-            rows: MOST_ROWS,
-            candidates: chosen(MOST_ROWS),
+            rows: MOST_SAMPLING_ROWS,
+            candidates: chosen(MOST_SAMPLING_ROWS),
             ..case("as many drafts as there can be", rich, &ALL[..15], &ALL, FINISH_NONE)
         },
         Case {

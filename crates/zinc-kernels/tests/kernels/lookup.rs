@@ -7,7 +7,7 @@ use crate::support::data::{Random, live};
 use zinc_kernels::Target;
 use zinc_kernels::ops::Lookup;
 use zinc_kernels::reference;
-use zinc_kernels::step::{Lane, MOST_ROWS, StepState};
+use zinc_kernels::step::{Lane, MOST_SAMPLING_ROWS, StepState};
 
 /// What stands behind the position before the launch, and behind the drafts after it.
 const NOTHING: u32 = 9_999;
@@ -22,7 +22,7 @@ fn at(said: &[u32]) -> Lane {
 fn check(name: &str, said: &[u32], state: impl Into<StepState>, ngrams: RangeInclusive<u32>, drafts: u32) -> Vec<u32> {
     let state: StepState = state.into();
     let mut tokens = said.to_vec();
-    tokens.extend([NOTHING; MOST_ROWS as usize]);
+    tokens.extend([NOTHING; MOST_SAMPLING_ROWS as usize]);
     let mut arena = Arena::new();
     let (state_on_device, tokens_on_device) = (arena.in_out(&[state]), arena.in_out(&tokens));
     let mut expected = state;

@@ -10,7 +10,7 @@ use zinc_vk::{Access, Buffer, RecordingBuilder};
 use super::DeviceModel;
 use crate::error::Result;
 use crate::interpret::{pairing, weighting};
-use crate::plan::{Array, Lookup, Op, PlanKind, Routing, Sampler, StepPlan, barriers_before};
+use crate::plan::{Array, Lookup, Op, PlanKind, Product, Routing, Sampler, StepPlan, barriers_before};
 use crate::weights::TensorId;
 
 /// Device addresses of the memory that a running sequence owns.
@@ -20,7 +20,7 @@ pub struct StepIo {
     pub state: u64,
     /// Where this step leaves its [`StepReport`](zinc_kernels::step::StepReport).
     pub report: u64,
-    /// The tokens of the sequence, `[context + MOST_ROWS]` u32: the prompt, and behind it the tokens that steps have sampled.
+    /// The tokens of the sequence, `[context + MOST_SAMPLING_ROWS]` u32: the prompt, and behind it the tokens that steps have sampled.
     pub tokens: u64,
     /// End-of-generation ids, u32 each.
     pub end_tokens: u64,
@@ -200,7 +200,7 @@ impl DeviceModel {
     fn input(&self, array: Array, act: ActFormat) -> Input {
         let rounded = match array {
             Array::Normed => act == ActFormat::Q14,
-            Array::RoundedHidden => true,
+            Array::RoundedHidden | Array::RoundedAttended => true,
             Array::Attended => {
                 act == ActFormat::Q14 && self.sizes().heads().whole_groups(&self.target, self.cache.context)
             }
@@ -213,6 +213,36 @@ impl DeviceModel {
     fn matrix(&self, id: TensorId) -> Matrix {
         let tensor = self.model.weights.tensor(id);
         Matrix { address: self.weights.address(id), format: tensor.format, rows: tensor.rows, columns: tensor.columns }
+    }
+
+    /// Products with their outputs.
+    fn products(&self, products: &[Product]) -> Vec<ops::Product> {
+        let of = |product: &Product| ops::Product {
+            weights: self.matrix(product.weights),
+            bias: product.bias.map(|id| self.weights.address(id)),
+            y: self.rows(product.y),
+        };
+        products.iter().map(of).collect()
+    }
+
+    /// The experts that each row chooses.
+    fn selection(&self) -> ops::ExpertSelection {
+        let (experts, used) = self.sizes().experts();
+        ops::ExpertSelection {
+            logits: self.rows(Array::RouterLogits),
+            experts,
+            used,
+            weighting: weighting(&self.model.config),
+            ids: self.rows(Array::ExpertIds),
+            weights: self.rows(Array::ExpertWeights),
+        }
+    }
+
+    /// The rows of a step sorted by expert.
+    fn tiles(&self) -> ops::Tiles {
+        let (experts, used) = self.sizes().experts();
+        let [pairs, tiles] = [Array::Pairs, Array::Tiles].map(|array| self.rows(array).address);
+        ops::Tiles { pairs, tiles, experts, used }
     }
 
     /// Address and bytes of a matrix that idle workgroups are to bring into the device's cache; `None` if the tuning has no use for that.
@@ -271,14 +301,7 @@ impl DeviceModel {
             }
             .dispatch(target),
             Op::MatVec { products, x, norm, act, accumulate } => {
-                let products: Vec<ops::Product> = products
-                    .iter()
-                    .map(|product| ops::Product {
-                        weights: self.matrix(product.weights),
-                        bias: product.bias.map(weight),
-                        y: self.rows(product.y),
-                    })
-                    .collect();
+                let products = self.products(products);
                 ops::MatVec {
                     state,
                     products: &products,
@@ -292,7 +315,28 @@ impl DeviceModel {
                 }
                 .dispatch(target)
             }
-            Op::Attention { layer, norms, act, next } => ops::Attention {
+            Op::MatMul { products, x, accumulate } => {
+                let products = self.products(products);
+                let (x, accumulate) = (self.rows(*x), *accumulate);
+                ops::MatMul { state, products: &products, x, accumulate, tiles: None, shape }.dispatch(target)
+            }
+            Op::Append { layer, norm } => ops::Append {
+                state,
+                k: self.rows(Array::Key),
+                v: self.rows(Array::Value),
+                norm: norm.map(norm_of),
+                rotation: self.rotation.address(),
+                key_cache: self.shared(Array::KeyCache(*layer)),
+                value_cache: self.shared(Array::ValueCache(*layer)),
+                key_format: self.cache.key_format,
+                value_format: self.cache.value_format,
+                heads: self.sizes().heads(),
+                rotated: config.rope.dims,
+                pairing: pairing(config),
+                shape,
+            }
+            .dispatch(target),
+            Op::Attention { layer, appended, norms, act, next } => ops::Attention {
                 state,
                 q: self.rows(Array::Query),
                 k: self.rows(Array::Key),
@@ -305,7 +349,7 @@ impl DeviceModel {
                 counters: self.rows(Array::Counters).address,
                 y: self.rows(Array::Attended),
                 rounded: matches!(self.input(Array::Attended, *act), Input::Rounded(_)),
-                appended: false,
+                appended: *appended,
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
                 heads: self.sizes().heads(),
@@ -336,17 +380,7 @@ impl DeviceModel {
                         };
                         (ops::Routing::Dense, x)
                     }
-                    Routing::Experts => {
-                        let selection = ops::ExpertSelection {
-                            logits: self.rows(Array::RouterLogits),
-                            experts,
-                            used,
-                            weighting: weighting(config),
-                            ids: self.rows(Array::ExpertIds),
-                            weights: self.rows(Array::ExpertWeights),
-                        };
-                        (ops::Routing::Experts(selection), self.input(Array::Normed, *act))
-                    }
+                    Routing::Experts => (ops::Routing::Experts(self.selection()), self.input(Array::Normed, *act)),
                 };
                 ops::GateUp {
                     state,
@@ -360,6 +394,47 @@ impl DeviceModel {
                 }
                 .dispatch(target)
             }
+            Op::Route => ops::Route {
+                state,
+                selection: self.selection(),
+                tiles: self.tiles(),
+                counter: self.rows(Array::Counters).address,
+                shape,
+            }
+            .dispatch(target),
+            Op::GateUpMul { gate, up, experts } => ops::GateUpMul {
+                state,
+                gate: self.matrix(*gate),
+                up: self.matrix(*up),
+                tiles: experts.then(|| self.tiles()),
+                x: self.rows(Array::Normed),
+                y: self.rows(Array::Hidden),
+                shape,
+            }
+            .dispatch(target),
+            Op::ExpertMul { down } => {
+                let products =
+                    [ops::Product { weights: self.matrix(*down), bias: None, y: self.rows(Array::ExpertProducts) }];
+                ops::MatMul {
+                    state,
+                    products: &products,
+                    x: self.rows(Array::RoundedHidden),
+                    accumulate: false,
+                    tiles: Some(self.tiles()),
+                    shape,
+                }
+                .dispatch(target)
+            }
+            Op::Join => ops::Join {
+                state,
+                products: self.rows(Array::ExpertProducts),
+                weights: self.rows(Array::ExpertWeights),
+                y: self.rows(Array::Residual),
+                width: config.n_embd,
+                slots: used,
+                shape,
+            }
+            .dispatch(target),
             Op::ExpertDown { down, h, act } => ops::ExpertDown {
                 state,
                 down: self.matrix(*down),

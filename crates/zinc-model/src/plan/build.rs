@@ -10,6 +10,10 @@ use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 /// workgroup of the products rounds it for itself.
 const ROUNDED_ONCE: StepShape = StepShape::FOUR;
 
+/// From so many rows on, products with quantised weights are computed by tiles of vectors, which are rounded in memory, and the rows are sorted by
+/// expert; and one op appends the keys and values of all rows before attention. With fewer, that takes more operations than it saves reads.
+const MANY: StepShape = StepShape::of(32);
+
 impl StepPlan {
     /// The operations of a whole step.
     ///
@@ -80,8 +84,21 @@ impl Builder<'_> {
             ],
         );
         let act = self.act(&[w.attention_output]);
-        self.ops.push(Op::Attention { layer, norms: w.q_norm.zip(w.k_norm), act, next: w.attention_output });
-        self.onto_residual(w.attention_output, Array::Attended);
+        let tiled = self.is_tiled(act);
+        // What products by tiles take is rounded by an op of its own, since attention has whole groups of the result on some devices only.
+        let attention_act = if tiled { ActFormat::F32 } else { act };
+        let (norms, appended) = (w.q_norm.zip(w.k_norm), self.shape >= MANY);
+        if appended {
+            self.ops.push(Op::Append { layer, norm: w.k_norm });
+        }
+        self.ops.push(Op::Attention { layer, appended, norms, act: attention_act, next: w.attention_output });
+        let mut attended = Array::Attended;
+        if tiled {
+            let columns = self.weights.tensor(w.attention_output).columns;
+            self.ops.push(Op::Round { x: attended, norm: None, y: Array::RoundedAttended, vectors: 1, columns });
+            attended = Array::RoundedAttended;
+        }
+        self.onto_residual(w.attention_output, attended);
     }
 
     /// `residual += down(silu(gate x) * up x)` with `x = norm(residual)`, of a dense layer or of the chosen experts.
@@ -90,13 +107,25 @@ impl Builder<'_> {
             FeedForwardWeights::Dense { gate, up, down } => {
                 let act = self.act(&[gate, up]);
                 let norm = self.norm_of_products(w.feed_forward_norm, act);
-                self.ops.push(Op::GateUp { gate, up, routing: Routing::Dense { norm }, act });
+                self.ops.push(if self.is_tiled(act) {
+                    Op::GateUpMul { gate, up, experts: false }
+                } else {
+                    Op::GateUp { gate, up, routing: Routing::Dense { norm }, act }
+                });
                 let hidden = self.rounded_hidden(down, 1);
                 self.onto_residual(down, hidden);
             }
             FeedForwardWeights::Experts { router, gate, up, down, used } => {
                 let act = self.act(&[gate, up]);
                 self.ops.push(Op::Router { norm: w.feed_forward_norm, matrix: router, act });
+                if self.is_tiled(self.act(&[gate, up, down])) {
+                    self.ops.push(Op::Route);
+                    self.ops.push(Op::GateUpMul { gate, up, experts: true });
+                    self.rounded_hidden(down, used);
+                    self.ops.push(Op::ExpertMul { down });
+                    self.ops.push(Op::Join);
+                    return;
+                }
                 self.ops.push(Op::GateUp { gate, up, routing: Routing::Experts, act });
                 let h = self.rounded_hidden(down, used);
                 self.ops.push(Op::ExpertDown { down, h, act: self.act(&[down]) });
@@ -104,10 +133,18 @@ impl Builder<'_> {
         }
     }
 
-    /// Where the second half of a feed-forward layer of `slots` slots finds its vectors: they are rounded first if a workgroup could not keep them.
+    /// Whether products with `act` are computed by tiles.
+    fn is_tiled(&self, act: ActFormat) -> bool {
+        act == ActFormat::Q14 && self.shape >= MANY
+    }
+
+    /// Where the second half of a feed-forward layer of `slots` slots finds its vectors: they are rounded first if a workgroup could not keep them,
+    /// or if the products are computed by tiles.
     fn rounded_hidden(&mut self, down: TensorId, slots: u32) -> Array {
         let columns = self.weights.tensor(down).columns;
-        if self.act(&[down]) == ActFormat::F32 || columns.next_multiple_of(GROUP) * slots <= MOST_STAGED {
+        let act = self.act(&[down]);
+        let kept = columns.next_multiple_of(GROUP) * slots <= MOST_STAGED && !self.is_tiled(act);
+        if act == ActFormat::F32 || kept {
             return Array::Hidden;
         }
         let (x, y) = (Array::Hidden, Array::RoundedHidden);
@@ -121,7 +158,11 @@ impl Builder<'_> {
         let act = self.act(&matrices);
         let norm = self.norm_of_products(norm, act);
         let x = if norm.is_some() { Array::Residual } else { Array::Normed };
-        self.ops.push(Op::MatVec { products, x, norm, act, accumulate: false });
+        self.ops.push(if self.is_tiled(act) {
+            Op::MatMul { products, x, accumulate: false }
+        } else {
+            Op::MatVec { products, x, norm, act, accumulate: false }
+        });
     }
 
     /// The weights with which products of the normalised residual stream normalise it for themselves: `None` where it pays to round it once before
@@ -139,6 +180,10 @@ impl Builder<'_> {
     fn onto_residual(&mut self, weights: TensorId, x: Array) {
         let act = self.act(&[weights]);
         let products = vec![Product { weights, bias: None, y: Array::Residual }];
-        self.ops.push(Op::MatVec { products, x, norm: None, act, accumulate: true });
+        self.ops.push(if self.is_tiled(act) {
+            Op::MatMul { products, x, accumulate: true }
+        } else {
+            Op::MatVec { products, x, norm: None, act, accumulate: true }
+        });
     }
 }

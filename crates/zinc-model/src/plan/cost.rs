@@ -46,7 +46,8 @@ impl std::iter::Sum for Cost {
 
 impl Op {
     /// The cost of the op in a step whose rows are at `position` and behind it. A matrix that all rows are multiplied with is read once for all
-    /// of them; each row reads the experts that it has chosen, and the cache, for itself. Activations are not counted, since they stay in the
+    /// of them, and so are experts in steps of many rows, of which as many are counted as the rows can choose. In other steps each row reads the
+    /// experts that it has chosen for itself, and in all of them the cache. Activations are not counted, since they stay in the
     /// device's caches.
     #[must_use]
     pub fn cost(&self, weights: &ModelWeights, sizes: &Sizes<'_>, position: u32, shape: StepShape) -> Cost {
@@ -62,6 +63,11 @@ impl Op {
         };
         let (experts, used) = sizes.experts();
         let (experts, used) = (u64::from(experts), u64::from(used));
+        // The cost of the experts that the rows have chosen, each of which is read once: as many as there can be.
+        let together = |id: TensorId| {
+            let cost = share(id, used, experts);
+            Cost { weight_bytes: cost.weight_bytes.min(whole(id).weight_bytes), ..cost }
+        };
         let place = |array: Array| sizes.bytes(array) / u64::from(sizes.cache.context.max(1));
         match self {
             Self::Gather { table } => Cost { flops: 0, ..share(*table, 1, u64::from(sizes.config.n_vocab)) },
@@ -69,15 +75,24 @@ impl Op {
                 let matrices = products.iter().map(|p| p.weights).chain(products.iter().filter_map(|p| p.bias));
                 matrices.chain(*norm).map(whole).sum::<Cost>()
             }
-            Self::Attention { layer, norms, .. } => {
+            Self::MatMul { products, .. } => {
+                let matrices = products.iter().map(|p| p.weights).chain(products.iter().filter_map(|p| p.bias));
+                matrices.map(whole).sum::<Cost>()
+            }
+            Self::Append { layer, norm } => Cost {
+                cache_bytes: (place(Array::KeyCache(*layer)) + place(Array::ValueCache(*layer))) * rows,
+                flops: 6 * u64::from(sizes.config.kv_width()) * rows,
+                ..norm.map(whole).unwrap_or_default()
+            },
+            Self::Attention { layer, norms, appended, .. } => {
                 let (q, kv) = (u64::from(sizes.config.q_width()), u64::from(sizes.config.kv_width()));
                 // Each row attends to one position more than the one before it.
                 let positions = rows * (u64::from(position) + 1) + rows * (rows - 1) / 2;
                 let attention = Cost {
                     // The keys and values of all positions are read, and those of the row's own are written first.
                     cache_bytes: (place(Array::KeyCache(*layer)) + place(Array::ValueCache(*layer)))
-                        * (positions + rows),
-                    flops: 4 * q * positions + 6 * (q + kv) * rows,
+                        * (positions + if *appended { 0 } else { rows }),
+                    flops: 4 * q * positions + 6 * (q + if *appended { 0 } else { kv }) * rows,
                     ..Cost::default()
                 };
                 attention + norms.iter().copied().flat_map(|(q, k)| [q, k]).map(whole).sum::<Cost>()
@@ -86,6 +101,8 @@ impl Op {
             Self::Round { norm, .. } => norm.map(whole).unwrap_or_default(),
             Self::Lookup(_)
             | Self::Dry
+            | Self::Route
+            | Self::Join
             | Self::Adjust
             | Self::Choose
             | Self::Sample
@@ -99,6 +116,9 @@ impl Op {
                 share(*gate, used, experts) + share(*up, used, experts)
             }
             Self::ExpertDown { down, .. } => share(*down, used, experts),
+            Self::GateUpMul { gate, up, experts: false } => whole(*gate) + whole(*up),
+            Self::GateUpMul { gate, up, experts: true } => together(*gate) + together(*up),
+            Self::ExpertMul { down } => together(*down),
         }
     }
 }

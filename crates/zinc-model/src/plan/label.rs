@@ -32,13 +32,18 @@ impl Op {
     fn matrices(&self) -> Vec<TensorId> {
         match self {
             Self::Gather { table } => vec![*table],
-            Self::MatVec { products, .. } => products.iter().map(|product| product.weights).collect(),
+            Self::MatVec { products, .. } | Self::MatMul { products, .. } => {
+                products.iter().map(|product| product.weights).collect()
+            }
             Self::Router { matrix, .. } => vec![*matrix],
-            Self::GateUp { gate, up, .. } => vec![*gate, *up],
-            Self::ExpertDown { down, .. } => vec![*down],
+            Self::GateUp { gate, up, .. } | Self::GateUpMul { gate, up, .. } => vec![*gate, *up],
+            Self::ExpertDown { down, .. } | Self::ExpertMul { down } => vec![*down],
             Self::Lookup(_)
             | Self::Round { .. }
+            | Self::Append { .. }
             | Self::Attention { .. }
+            | Self::Route
+            | Self::Join
             | Self::Dry
             | Self::Adjust
             | Self::Choose

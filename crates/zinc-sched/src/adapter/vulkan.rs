@@ -250,16 +250,9 @@ impl VulkanModel {
         self.device().compute_queue()
     }
 
-    /// The shapes of steps that feed: a single row has a shape of its own.
-    fn feed_shapes(&self) -> Vec<StepShape> {
-        let mut shapes = vec![StepShape::ONE, self.options.feed_shape];
-        shapes.dedup();
-        shapes
-    }
-
-    /// The parts that steps of the running sequence consist of.
+    /// The parts that steps of the running sequence consist of, except those that feed its prompt.
     fn parts(&self) -> Vec<StepPart> {
-        let mut parts: Vec<StepPart> = self.feed_shapes().into_iter().map(StepPart::Feed).collect();
+        let mut parts = Vec::new();
         if self.is_split() {
             parts.extend([StepPart::Forward(self.mode), StepPart::Sample(self.mode)]);
         } else {
@@ -268,7 +261,7 @@ impl VulkanModel {
         if self.speculative == SpeculativeDecoding::On {
             parts.push(StepPart::Speculate(self.mode));
             if self.uses_draft_model() {
-                parts.extend(self.drafter.iter().flat_map(Drafter::all_feed_shapes).map(StepPart::FeedDraft));
+                parts.push(StepPart::FeedDraft(StepShape::ONE));
             }
         }
         parts
@@ -282,6 +275,32 @@ impl VulkanModel {
     /// Whether a draft model has to take in the tokens of the running sequence.
     fn uses_draft_model(&self) -> bool {
         self.speculative == SpeculativeDecoding::On && self.drafter.as_ref().is_some_and(Drafter::uses_draft_model)
+    }
+
+    /// Records a part of a step for a ring slot, unless that was done before.
+    fn provide(&mut self, part: StepPart, slot: u32) -> Result<()> {
+        let mut recordings = std::mem::take(&mut self.recordings);
+        let provided = recordings.provide(part, slot, &self.recorder());
+        self.recordings = recordings;
+        provided
+    }
+
+    /// Makes the recordings of the steps that feed so many tokens of a prompt: those alone, since most prompts need few of their shapes.
+    fn provide_feeds(&mut self, mut tokens: u32) -> Result<()> {
+        let slots = self.limits.ring_slots;
+        let (mut slot, mut draft_slot) = ((self.next_ticket % u64::from(slots)) as u32, self.next_draft_feed);
+        while tokens > 0 {
+            let rows = self.limits.feed_rows.min(tokens);
+            tokens -= rows;
+            self.provide(StepPart::Feed(StepShape::feeding(rows, self.options.feed_shape)), slot)?;
+            slot = (slot + 1) % slots;
+            let drafter = self.drafter.as_ref().filter(|_| self.uses_draft_model());
+            for shape in drafter.map_or(Vec::new(), |drafter| drafter.feed_shapes(rows, true)) {
+                self.provide(StepPart::FeedDraft(shape), draft_slot)?;
+                draft_slot = (draft_slot + 1) % slots;
+            }
+        }
+        Ok(())
     }
 
     /// Submits a part of a step and waits for it with a fence; in the fence baseline its commands are written anew first.
@@ -329,6 +348,7 @@ impl VulkanModel {
             self.draft_rows_listed = true;
             let (part, slot) = (StepPart::FeedDraft(shape), self.next_draft_feed);
             self.next_draft_feed = (slot + 1) % self.limits.ring_slots;
+            self.provide(part, slot)?;
             if self.options.sync != Sync::Timeline {
                 self.run_part(part, slot)?;
                 continue;
@@ -404,11 +424,11 @@ impl StepModel for VulkanModel {
             let device = self.device().clone();
             self.memory.provide_logits(&device)?;
         }
-        let parts = self.parts();
-        let mut recordings = std::mem::take(&mut self.recordings);
-        let provided = recordings.provide(&parts, self.limits.ring_slots, &self.recorder());
-        self.recordings = recordings;
-        provided?;
+        for part in self.parts() {
+            for slot in 0..self.limits.ring_slots {
+                self.provide(part, slot)?;
+            }
+        }
 
         self.sequence_number = self.sequence_number.wrapping_add(1).max(1);
         let state = initial_state(start, self.sequence_number, self.limits.context_tokens);
@@ -443,7 +463,7 @@ impl StepModel for VulkanModel {
             self.feed_draft(start.cached - self.draft_kv_tokens)?;
             self.draft_kv_tokens = start.cached;
         }
-        Ok(())
+        self.provide_feeds(start.tokens.len() as u32 - 1 - start.cached)
     }
 
     fn submit(&mut self, kind: StepKind, rows: u32) -> Result<Ticket> {
@@ -467,8 +487,7 @@ impl StepModel for VulkanModel {
             self.last_gate
         });
         let part = match kind {
-            StepKind::Feed if rows == 1 => StepPart::Feed(StepShape::ONE),
-            StepKind::Feed => StepPart::Feed(self.options.feed_shape),
+            StepKind::Feed => StepPart::Feed(StepShape::feeding(rows, self.options.feed_shape)),
             StepKind::Decode if split => StepPart::Forward(self.mode),
             StepKind::Decode => StepPart::Decode(self.mode),
             StepKind::Speculate => StepPart::Speculate(self.mode),

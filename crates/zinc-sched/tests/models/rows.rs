@@ -8,7 +8,7 @@ use zinc_kernels::generated::lane::{
     FINISH_BUDGET, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NONE, STATUS_FED, STATUS_NO_OP, STATUS_SAMPLED,
 };
 use zinc_kernels::ops::{ActFormat, CacheFormat};
-use zinc_kernels::step::{Lane, MOST_ROWS, StepReport, StepShape, StepState, next_rows};
+use zinc_kernels::step::{Lane, MOST_ROWS, MOST_SAMPLING_ROWS, StepReport, StepShape, StepState, next_rows};
 use zinc_model::Model;
 use zinc_model::device::{DeviceModel, StepIo};
 use zinc_model::interpret::Interpreter;
@@ -25,7 +25,7 @@ const CONTEXT: u32 = 96;
 /// Tokens that a sequence generates.
 const GENERATED: u32 = 40;
 /// The most drafts of a step.
-const DRAFTS: u32 = MOST_ROWS - 1;
+const DRAFTS: u32 = MOST_SAMPLING_ROWS - 1;
 
 /// What runs steps of a sequence, one after the other.
 trait Steps {
@@ -43,11 +43,11 @@ trait Steps {
     }
 }
 
-/// Where the parts of a sequence lie in its buffer.
-const REPORT_OFFSET: u64 = 384;
-const CANCELLED_OFFSET: u64 = 512;
-const END_TOKENS_OFFSET: u64 = 768;
-const TOKENS_OFFSET: u64 = 1_024;
+/// Where the parts of a sequence lie in its buffer, behind its state.
+const REPORT_OFFSET: u64 = (size_of::<StepState>() as u64).next_multiple_of(128);
+const CANCELLED_OFFSET: u64 = REPORT_OFFSET + 128;
+const END_TOKENS_OFFSET: u64 = CANCELLED_OFFSET + 256;
+const TOKENS_OFFSET: u64 = END_TOKENS_OFFSET + 256;
 
 /// A sequence of a model on a device.
 struct OnDevice<'a> {
@@ -58,7 +58,8 @@ struct OnDevice<'a> {
 
 impl<'a> OnDevice<'a> {
     fn new(gpu: &'a Gpu, model: &Arc<Model>, cache: CacheOptions, rows: u32) -> Self {
-        let options = LoadOptions::new(cache).with_counts(RowCounts::new(rows, rows));
+        let counts = RowCounts::new(rows, rows.min(MOST_SAMPLING_ROWS));
+        let options = LoadOptions::new(cache).with_counts(counts);
         let model = DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads");
         let bytes = TOKENS_OFFSET + 4 * cache.token_places();
         let sequence =
@@ -140,7 +141,7 @@ impl OnDevice<'_> {
         let device = self.gpu.pipelines.device();
         let caches = self.model.caches();
         let read = caches.iter().map(|cache| {
-            let bytes = cache.size() / u64::from(CONTEXT) * u64::from(positions);
+            let bytes = cache.size() / u64::from(self.model.cache().context) * u64::from(positions);
             let readback = Buffer::new(device, "keys or values", bytes, Placement::Readback).expect("a buffer");
             self.submit(|recording| {
                 recording.copy(cache, 0, &readback, 0, bytes);
@@ -219,7 +220,7 @@ fn start(draw: Draw) -> Lane {
 /// Begins a sequence and feeds its prompt but for the last token.
 fn begin<S: Steps>(steps: &mut S, lane: Lane, end_tokens: &[u32], act: ActFormat) {
     steps.set_state(StepState::from(Lane { end_token_count: end_tokens.len() as u32, ..lane }));
-    steps.set_tokens(0, &[u32::MAX; CONTEXT as usize + MOST_ROWS as usize]);
+    steps.set_tokens(0, &[u32::MAX; CONTEXT as usize + MOST_SAMPLING_ROWS as usize]);
     steps.set_tokens(0, &PROMPT);
     steps.set_end_tokens(end_tokens);
     let feed = steps.plan(PlanKind::Feed, act, StepShape::ONE);
@@ -297,13 +298,13 @@ fn speculate<S: Steps>(
 fn check<S: Steps>(what: &str, steps: &mut S, draw: Draw, act: ActFormat) {
     let what = &format!("{what}, {draw:?}, {act:?}");
     let truth = Truth::generate(steps, draw, act);
-    let plan = steps.plan(PlanKind::Decode, act, StepShape::MOST);
+    let plan = steps.plan(PlanKind::Decode, act, StepShape::MOST_SAMPLING);
 
     begin(steps, start(draw), &[], act);
     for _ in 0..2 {
         let (position, report, logits) = speculate(steps, &plan, &truth, None);
         truth.check(what, position, &report, &logits);
-        assert_eq!((report.count, report.finish), (MOST_ROWS, FINISH_NONE), "{what}: right drafts");
+        assert_eq!((report.count, report.finish), (MOST_SAMPLING_ROWS, FINISH_NONE), "{what}: right drafts");
     }
 
     // A wrong draft at each place; each step stands on the cache that the one before left.
@@ -329,7 +330,7 @@ fn check<S: Steps>(what: &str, steps: &mut S, draw: Draw, act: ActFormat) {
 /// Whatever ends a sequence ends it within a step, too, and the steps behind it do nothing.
 fn check_ends<S: Steps>(what: &str, steps: &mut S, act: ActFormat) {
     let truth = Truth::generate(steps, Draw::Greedy, act);
-    let plan = steps.plan(PlanKind::Decode, act, StepShape::MOST);
+    let plan = steps.plan(PlanKind::Decode, act, StepShape::MOST_SAMPLING);
     let first = start(Draw::Greedy);
     let length = PROMPT.len() as u32;
     // The first of the generated tokens that is not among those before it, from the fourth on: it ends the sequence there.
@@ -374,7 +375,7 @@ fn a_step_of_several_rows_is_as_good_as_several_steps() {
     const REST: [(CacheFormat, ActFormat); 2] =
         [(CacheFormat::F32, ActFormat::Q14), (CacheFormat::F16, ActFormat::F32)];
     for (format, act) in PART.into_iter().chain(REST.into_iter().filter(|_| matrix::is_full())) {
-        let mut steps = OnDevice::new(&gpu, &model, cache(format), MOST_ROWS);
+        let mut steps = OnDevice::new(&gpu, &model, cache(format), MOST_SAMPLING_ROWS);
         check(&format!("{format:?} cache"), &mut steps, Draw::Greedy, act);
         check(&format!("{format:?} cache"), &mut steps, Draw::Sampled, act);
     }
@@ -385,7 +386,7 @@ fn so_it_is_with_every_model() {
     let gpu = Gpu::borrow();
     for path in models() {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
-        let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_ROWS);
+        let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_SAMPLING_ROWS);
         check(&path.display().to_string(), &mut steps, Draw::Sampled, ActFormat::Q14);
         check_ends(&path.display().to_string(), &mut steps, ActFormat::Q14);
     }
@@ -403,7 +404,7 @@ fn so_it_is_with_the_interpreter() {
 /// Tokens of a sequence whose drafts are looked up, and the steps that they took.
 fn looked_up<S: Steps>(what: &str, steps: &mut S, draw: Draw, act: ActFormat) -> u32 {
     let truth = Truth::generate(steps, draw, act);
-    let options = PlanOptions::new(PlanKind::Decode, act).with_shape(StepShape::MOST);
+    let options = PlanOptions::new(PlanKind::Decode, act).with_shape(StepShape::MOST_SAMPLING);
     let options = options.with_lookup(Lookup { ngrams: 1..=3, drafts: DRAFTS });
     let plan = StepPlan::new(&steps.model().weights, &options);
     begin(steps, start(draw), &[], act);
@@ -424,7 +425,7 @@ fn looked_up_drafts_change_no_token() {
     let mut fewest = GENERATED;
     for name in ["qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "qwen2-f16", "llama-f16"] {
         let model = open(name);
-        let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_ROWS);
+        let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_SAMPLING_ROWS);
         for draw in [Draw::Greedy, Draw::Sampled] {
             let count = looked_up(name, &mut steps, draw, ActFormat::Q14);
             println!("{name}, {draw:?}: {GENERATED} tokens in {count} steps");
@@ -442,14 +443,14 @@ fn proposed_drafts_are_verified() {
     let gpu = Gpu::borrow();
     let model = open("qwen3moe-a-q4_k_m");
     let act = ActFormat::Q14;
-    let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_ROWS);
+    let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_SAMPLING_ROWS);
     let mut draft = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), 1);
     for draw in [Draw::Greedy, Draw::Sampled] {
         let truth = Truth::generate(&mut steps, draw, act);
         begin(&mut steps, start(draw), &[], act);
         begin(&mut draft, start(draw), &[], act);
         let decode = draft.plan(PlanKind::Decode, act, StepShape::ONE);
-        let verify = steps.plan(PlanKind::Decode, act, StepShape::MOST);
+        let verify = steps.plan(PlanKind::Decode, act, StepShape::MOST_SAMPLING);
         // The draft model's own state, over the other's tokens.
         let io = StepIo { tokens: steps.io().tokens, ..draft.io() };
         let mut counts = Vec::new();
@@ -469,7 +470,7 @@ fn proposed_drafts_are_verified() {
             truth.check("a draft model", position, &report, &logits);
             counts.push(report.count);
         }
-        assert_eq!(counts, [MOST_ROWS, MOST_ROWS, GENERATED - 2 * MOST_ROWS]);
+        assert_eq!(counts, [MOST_SAMPLING_ROWS, MOST_SAMPLING_ROWS, GENERATED - 2 * MOST_SAMPLING_ROWS]);
     }
 }
 
@@ -513,6 +514,9 @@ fn check_cuts(what: &str, steps: &mut OnDevice<'_>, shapes: &[StepShape], act: A
         assert_eq!((report.status, report.position), (STATUS_SAMPLED, length), "{what}");
         truth.check_logits(&format!("{what}, as a prompt"), length - 1, &logits[0]);
         assert!(steps.cache(length) == generated, "{what}: keys and values as a prompt");
+        if shape > StepShape::MOST_SAMPLING {
+            continue; // such a step has no logits
+        }
 
         begin(steps);
         let decode = steps.plan(PlanKind::Decode, act, shape);
@@ -530,19 +534,58 @@ fn check_cuts(what: &str, steps: &mut OnDevice<'_>, shapes: &[StepShape], act: A
     }
 }
 
-/// Without whole matrices, each model has its prompt cut by 16 and by one more number of rows, which differs from model to model.
+/// Without whole matrices, each model has its prompt cut by 64 and by one more number of rows, which differs from model to model.
 #[test]
 fn a_prompt_may_be_cut_anywhere() {
-    const ALL: [u32; 5] = [1, 2, 4, 8, 16];
+    const ALL: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
     let gpu = Gpu::borrow();
     for (turn, path) in models().into_iter().enumerate() {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
-        let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_ROWS);
-        let rows = if matrix::is_full() { ALL.to_vec() } else { vec![ALL[turn % 4], MOST_ROWS] };
+        let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), 64);
+        let rows = if matrix::is_full() { ALL.to_vec() } else { vec![ALL[turn % 6], 64] };
         let shapes: Vec<StepShape> = rows.into_iter().map(StepShape::of).collect();
         check_cuts(&path.display().to_string(), &mut steps, &shapes, ActFormat::Q14);
         if matrix::is_full() {
             check_cuts(&path.display().to_string(), &mut steps, &shapes, ActFormat::F32);
+        }
+    }
+}
+
+/// A prompt of several steps of the most rows, against steps of sixteen: the keys and values are the same, and the logits.
+#[test]
+fn a_long_prompt_may_be_fed_by_hundreds_of_rows() {
+    const LENGTH: u32 = 560;
+    let gpu = Gpu::borrow();
+    let formats = if matrix::is_full() { vec![CacheFormat::F16, CacheFormat::F32] } else { vec![CacheFormat::F16] };
+    for (path, format) in ["qwen3moe-a-q4_k_m", "qwen2-f16"].into_iter().zip(formats.into_iter().cycle()) {
+        let model = open(path);
+        let vocabulary = model.config.n_vocab;
+        let tokens: Vec<u32> = (0..LENGTH).map(|i| (i * i + 7 * i) % vocabulary).collect();
+        let mut steps = OnDevice::new(&gpu, &model, CacheOptions::new(LENGTH + 4, format, format), MOST_ROWS);
+        let lane = Lane { prompt_length: LENGTH, context_length: LENGTH + 4, ..start(Draw::Greedy) };
+        let acts = if matrix::is_full() { vec![ActFormat::Q14, ActFormat::F32] } else { vec![ActFormat::Q14] };
+        for act in acts {
+            let mut truth = None;
+            let rows = if matrix::is_full() { vec![16, 32, 128, 256, 512] } else { vec![16, 512] };
+            for shape in rows.into_iter().map(StepShape::of) {
+                let what = format!("{path}, {act:?}, {} rows", shape.rows());
+                steps.poison_cache();
+                steps.set_tokens(0, &tokens);
+                steps.set_state(StepState::new(lane, &tokens[..next_rows(0, LENGTH) as usize]));
+                let feed = steps.plan(PlanKind::Feed, act, shape);
+                while steps.state().lane.position + 1 < LENGTH {
+                    let before = steps.state().lane.position;
+                    let (report, _) = steps.step(&feed);
+                    assert_eq!(report.fed, shape.rows().min(LENGTH - 1 - before), "{what}: at {before}");
+                }
+                let decode = steps.plan(PlanKind::Decode, act, StepShape::ONE);
+                let (report, logits) = steps.step(&decode);
+                assert_eq!((report.status, report.position), (STATUS_SAMPLED, LENGTH), "{what}");
+                let found = (steps.cache(LENGTH), logits);
+                let truth = truth.get_or_insert_with(|| found.clone());
+                assert!(found.0 == truth.0, "{what}: keys and values");
+                assert!(found.1 == truth.1, "{what}: logits");
+            }
         }
     }
 }

@@ -4,13 +4,14 @@ use half::f16;
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
     ActFormat, Adjust, Advance, Append, Attention, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
-    Gather, HeadNorm, Heads, Input, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatVec, Matrix, Norm, Pairing,
-    PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round, Router, Routing, Sample, SamplerBuffers, Weighting,
-    candidate_count, items_bytes, masses_bytes, moments_bytes, rounded_bytes, share_count,
+    GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec,
+    Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router, Routing,
+    Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes, masses_bytes, moments_bytes,
+    rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
-use zinc_kernels::step::{Lane, MOST_ROWS, Rows, StepReport, StepShape, StepState};
+use zinc_kernels::step::{Lane, MOST_SAMPLING_ROWS, Rows, StepReport, StepShape, StepState};
 use zinc_kernels::{Dispatch, Format};
 
 use super::arena::{Arena, Array};
@@ -55,7 +56,7 @@ impl Builder {
 
     /// The tokens of a sequence, which `advance` writes.
     fn tokens(&mut self, of: fn(&mut Arena, &[u32]) -> Array<u32>) -> u64 {
-        of(&mut self.arena, &[1; (CONTEXT + MOST_ROWS) as usize]).address
+        of(&mut self.arena, &[1; (CONTEXT + MOST_SAMPLING_ROWS) as usize]).address
     }
 
     fn words(&mut self, words: &[u32]) -> u64 {
@@ -126,6 +127,11 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("attention", &|b| attention(b, true)),
         launch("router", &router),
         launch("gate_up", &gate_up),
+        launch("route", &route),
+        launch("mat_mul", &|b| mat_mul(b, false)),
+        launch("mat_mul", &|b| mat_mul(b, true)),
+        launch("gate_up_mul", &gate_up_mul),
+        launch("join", &join),
         launch("round", &round),
         launch("expert_down", &expert_down),
         launch("sample", &sample),
@@ -254,6 +260,72 @@ fn gate_up(b: &mut Builder) -> Dispatch {
     .dispatch(&b.arena.gpu.target())
 }
 
+fn route(b: &mut Builder) -> Dispatch {
+    Route {
+        state: b.state,
+        selection: ExpertSelection {
+            logits: Rows::one(b.vector(EXPERTS)),
+            experts: EXPERTS,
+            used: SLOTS,
+            weighting: Weighting::SoftmaxOfAll,
+            ids: Rows::one(b.output(SLOTS)),
+            weights: Rows::one(b.output(SLOTS)),
+        },
+        tiles: Tiles { pairs: b.output(SLOTS), tiles: b.output(SLOTS * TILE_BYTES / 4), experts: EXPERTS, used: SLOTS },
+        counter: b.counters(1),
+        shape: StepShape::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+/// The lists of a row that has chosen these experts.
+fn tiles(b: &mut Builder) -> Tiles {
+    let target = b.arena.gpu.target();
+    super::many::tiles(&mut b.arena, &target, &[vec![3, 0, 2]], EXPERTS as usize)
+}
+
+/// Rounded vectors, one after the other.
+fn rounded_vectors(b: &mut Builder, count: u32) -> Rows {
+    let vectors: Vec<u8> = (0..count).flat_map(|_| Q14::new(&b.random.vector(COLUMNS as usize, 1.0)).bytes()).collect();
+    b.arena.input(&vectors).row()
+}
+
+fn mat_mul(b: &mut Builder, experts: bool) -> Dispatch {
+    let (slots, matrices) = if experts { (SLOTS, EXPERTS) } else { (1, 1) };
+    let weights = b.matrix(Format::Q4K, matrices);
+    let y = Rows::one(if experts { b.output(slots * ROWS) } else { b.residual(ROWS) });
+    let products = [Product { weights, bias: None, y }];
+    let (x, tiles) = (rounded_vectors(b, slots), experts.then(|| tiles(b)));
+    MatMul { state: b.state, products: &products, x, accumulate: !experts, tiles, shape: StepShape::ONE }
+        .dispatch(&b.arena.gpu.target())
+}
+
+fn gate_up_mul(b: &mut Builder) -> Dispatch {
+    GateUpMul {
+        state: b.state,
+        gate: b.matrix(Format::Q4K, EXPERTS),
+        up: b.matrix(Format::Q6K, EXPERTS),
+        tiles: Some(tiles(b)),
+        x: rounded_vectors(b, 1),
+        y: Rows::one(b.output(SLOTS * ROWS)),
+        shape: StepShape::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn join(b: &mut Builder) -> Dispatch {
+    Join {
+        state: b.state,
+        products: Rows::one(b.vector(SLOTS * COLUMNS)),
+        weights: Rows::one(b.vector(SLOTS)),
+        y: Rows::one(b.residual(COLUMNS)),
+        width: COLUMNS,
+        slots: SLOTS,
+        shape: StepShape::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
 fn round(b: &mut Builder) -> Dispatch {
     Round {
         state: b.state,
@@ -333,7 +405,7 @@ fn sampler_tables() -> SamplerTables {
 
 /// What the host uploads for the chain. The history repeats itself.
 fn sampler_buffers(b: &mut Builder, tables: &SamplerTables) -> SamplerBuffers {
-    let history: Vec<u32> = (0..CONTEXT + MOST_ROWS).map(|position| position % 37).collect();
+    let history: Vec<u32> = (0..CONTEXT + MOST_SAMPLING_ROWS).map(|position| position % 37).collect();
     SamplerBuffers {
         params: b.arena.input(&[tables.params]).address,
         biases: b.arena.input(&tables.biases).address,
@@ -388,7 +460,7 @@ fn choose(b: &mut Builder) -> Dispatch {
 
 fn lookup(b: &mut Builder) -> Dispatch {
     // The last tokens stood there before, and what followed them is not what lies behind the position.
-    let mut tokens: Vec<u32> = (0..CONTEXT + MOST_ROWS).map(|place| place % 50).collect();
+    let mut tokens: Vec<u32> = (0..CONTEXT + MOST_SAMPLING_ROWS).map(|place| place % 50).collect();
     tokens[POSITION as usize + 1..].fill(77);
     let tokens = b.arena.in_out(&tokens).address;
     Lookup { state: b.state, tokens, ngrams: 2..=3, drafts: 5 }.dispatch(&b.arena.gpu.target())

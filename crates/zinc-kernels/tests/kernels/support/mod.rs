@@ -8,6 +8,7 @@ pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod distribution;
 pub(crate) mod launches;
+pub(crate) mod many;
 pub(crate) mod operand;
 pub(crate) mod rows;
 pub(crate) mod tolerance;

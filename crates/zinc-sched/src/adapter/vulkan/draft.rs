@@ -57,8 +57,8 @@ pub(super) struct Drafter {
 /// The plans of a draft model.
 #[derive(Debug)]
 struct DraftPlans {
-    /// Takes in tokens of the sequence: one, or as many as the draft model's steps have rows.
-    feeds: [StepPlan; 2],
+    /// What the plan of the largest step that takes in tokens of the sequence is made for.
+    largest_feed: PlanOptions,
     /// Takes in a token and samples a draft.
     decode: StepPlan,
     /// Takes in the last draft.
@@ -85,7 +85,7 @@ impl Drafter {
                 let feed = PlanOptions::new(PlanKind::Feed, act);
                 let most = StepShape::filled_by(model.counts().rows);
                 Some(DraftPlans {
-                    feeds: [StepShape::ONE, most].map(|shape| StepPlan::new(weights, &feed.clone().with_shape(shape))),
+                    largest_feed: feed.clone().with_shape(most),
                     decode: StepPlan::new(weights, &PlanOptions::new(PlanKind::Decode, act)),
                     last: StepPlan::forward(weights, &feed),
                 })
@@ -111,20 +111,13 @@ impl Drafter {
         StepShape::of(self.max_drafts() + 1)
     }
 
-    /// All shapes of steps that feed the draft model.
-    pub(super) fn all_feed_shapes(&self) -> Vec<StepShape> {
-        let mut shapes = self.model().1.feeds.each_ref().map(|plan| plan.shape).to_vec();
-        shapes.dedup();
-        shapes
-    }
-
     /// The shapes of steps that feed `tokens` tokens of the sequence to the draft model, in order. The rows that its state lists are those of the
     /// tokens to be fed, if `listed` says so; otherwise the first alone, until a step has listed more.
     pub(super) fn feed_shapes(&self, mut tokens: u32, mut listed: bool) -> Vec<StepShape> {
-        let [one, most] = self.model().1.feeds.each_ref().map(|plan| plan.shape);
+        let most = self.model().1.largest_feed.shape;
         let mut shapes = Vec::new();
         while tokens > 0 {
-            let shape = if listed && tokens >= most.rows() { most } else { one };
+            let shape = if listed { StepShape::filled_feeding(tokens, most) } else { StepShape::ONE };
             tokens -= shape.rows();
             listed = true;
             shapes.push(shape);
@@ -150,9 +143,8 @@ impl Drafter {
         recording: &mut RecordingBuilder,
     ) -> Result<()> {
         let (model, plans) = self.model();
-        let feed = plans.feeds.iter().find(|plan| plan.shape == shape);
-        let feed = feed.unwrap_or_else(|| panic!("a draft model is not fed by steps of {shape:?}"));
-        model.record_while_live(feed, &self.io(memory, DRAFT_MODEL_STATE_OFFSET), memory.live(), recording)
+        let feed = StepPlan::new(&model.model().weights, &plans.largest_feed.clone().with_shape(shape));
+        model.record_while_live(&feed, &self.io(memory, DRAFT_MODEL_STATE_OFFSET), memory.live(), recording)
     }
 
     /// What the plan of a step that takes the last token and all drafts is made for, where `options` is that of a step of one row.

@@ -46,7 +46,7 @@ pub struct VulkanOptions {
     pub queues: Queues,
     /// Where drafts come from; `None` for no speculative decoding.
     pub draft_source: Option<DraftSource>,
-    /// The rows of steps that feed a prompt, at most as many as the model was loaded for. Its last step may be one of a single row.
+    /// The rows of steps that feed a prompt, at most as many as the model was loaded for. What is left in the end is fed by a smaller step.
     pub feed_shape: StepShape,
 }
 

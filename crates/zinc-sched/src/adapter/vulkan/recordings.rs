@@ -1,4 +1,4 @@
-//! The recordings that steps consist of. Each is made when a sequence first needs it, and is submitted again for every token.
+//! The recordings that steps consist of. Each is made when a sequence first needs it, and is submitted again whenever another step does.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -71,14 +71,10 @@ impl Recordings {
         self.made.get(&(part, slot)).unwrap_or_else(|| panic!("{part:?} was not recorded for slot {slot}"))
     }
 
-    /// Makes the recordings of these parts for each slot, except those that were made before.
-    pub(super) fn provide(&mut self, parts: &[StepPart], slots: u32, from: &StepRecorder<'_>) -> Result<()> {
-        for &part in parts {
-            for slot in 0..slots {
-                if let Entry::Vacant(place) = self.made.entry((part, slot)) {
-                    place.insert(from.record(part, slot)?.finish()?);
-                }
-            }
+    /// Makes the recording of a part for a slot, unless that was done before.
+    pub(super) fn provide(&mut self, part: StepPart, slot: u32, from: &StepRecorder<'_>) -> Result<()> {
+        if let Entry::Vacant(place) = self.made.entry((part, slot)) {
+            place.insert(from.record(part, slot)?.finish()?);
         }
         Ok(())
     }

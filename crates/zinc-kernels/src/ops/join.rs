@@ -1,0 +1,46 @@
+//! The end of an expert layer for many rows.
+
+use crate::generated::join::{Constants, KERNEL, Push};
+use crate::step::{Rows, StepShape};
+use crate::{Dispatch, Target};
+
+/// `y += sum over slots of weights[s] * products[s]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Join {
+    /// The step state.
+    pub state: u64,
+    /// `[slots, width]` f32.
+    pub products: Rows,
+    /// `[slots]` f32.
+    pub weights: Rows,
+    /// `[width]` f32.
+    pub y: Rows,
+    /// Elements of a row.
+    pub width: u32,
+    /// Chosen experts, at least 1.
+    pub slots: u32,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
+}
+
+impl Join {
+    /// The launch: one thread an element.
+    #[must_use]
+    pub fn dispatch(&self, target: &Target) -> Dispatch {
+        let constants = Constants { workgroup: target.wide_workgroup(self.width), subgroup: target.subgroup };
+        let push = Push {
+            state: self.state,
+            products: self.products.address,
+            weights: self.weights.address,
+            y: self.y.address,
+            width: self.width,
+            slots: self.slots,
+            products_stride: self.products.stride_in(self.shape),
+            weights_stride: self.weights.stride_in(self.shape),
+            y_stride: self.y.stride_in(self.shape),
+            ..Push::default()
+        };
+        let grid = target.grid(self.width.div_ceil(constants.workgroup));
+        Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid(grid))
+    }
+}

@@ -1,0 +1,143 @@
+//! `gate_up_mul` against its reference, and against `gate_up`, which computes one row: their bits are equal.
+
+use zinc_kernels::ops::{ActFormat, ExpertSelection, GateUp, GateUpMul, Input, Matrix, Routing, Weighting};
+use zinc_kernels::reference;
+use zinc_kernels::step::{Rows, StepShape};
+use zinc_kernels::{Format, Target, Tuning};
+
+use crate::support::data::{Random, host, live, widths};
+use crate::support::many::{self, Choice, Output, Vectors};
+use crate::support::{Arena, compare, tolerance};
+
+/// `experts` is the number of experts and of those that a row uses; `None` for a dense layer.
+fn check(
+    (gate, up): (Format, Format),
+    (height, columns): (usize, usize),
+    experts: Option<(usize, usize)>,
+    (rows, room): (usize, u32),
+    choice: Choice,
+    target: &Target,
+) {
+    let name = format!(
+        "{gate}, {up} {height} x {columns}, {experts:?}, {rows} of {room} rows, {choice:?}, {:?}",
+        target.tuning
+    );
+    let (matrices, used) = experts.unwrap_or((1, 1));
+    let mut random = Random::new(&name);
+    let mut arena = Arena::new();
+    let x = Vectors::new(&mut random, &mut arena, (room as usize, 1), columns, 2.0);
+    let (gate, gates) = many::matrices(&mut random, &mut arena, gate, matrices, (height, columns));
+    let (up, ups) = many::matrices(&mut random, &mut arena, up, matrices, (height, columns));
+    let ids = many::chosen(&mut random, choice, rows, (matrices, used));
+    let y = Output::empty(&mut arena, room as usize, used * height);
+    let op = GateUpMul {
+        state: arena.state(many::listed(rows)),
+        gate,
+        up,
+        tiles: experts.map(|_| many::tiles(&mut arena, target, &ids, matrices)),
+        x: x.operand,
+        y: y.operand,
+        shape: StepShape::of(room),
+    };
+    arena.run(&[op.dispatch(target)]);
+    for (row, found) in y.read(&arena).iter().enumerate() {
+        let name = format!("{name}, row {row}");
+        if row >= rows {
+            assert!(found.iter().all(|y| y.is_nan()), "{name} is not listed, but was written");
+            continue;
+        }
+        // The last kernel's results, of one row by itself.
+        let alone = {
+            let x = Rows { address: x.operand.address + u64::from(row as u32 * x.operand.stride), stride: 0 };
+            alone(&mut arena, (gate, up), x, experts.map(|_| (&ids[row][..], matrices)))
+        };
+        if height.is_multiple_of(16) {
+            compare::equal_bits(&format!("{name}, against gate_up"), found, &alone);
+        }
+        for (slot, found) in found.chunks_exact(height).enumerate() {
+            let (gates, ups) = (host(gate.format, columns, &gates), host(up.format, columns, &ups));
+            let (expert, x) = (ids[row][slot], &x.rounded[row][0]);
+            let products = |matrix| {
+                let mut y = vec![0.0; height];
+                reference::mat_mul(matrix, expert, x, &mut y);
+                y
+            };
+            let (of_gate, of_up) = (products(&gates), products(&ups));
+            let mut expected = vec![0.0; height];
+            reference::gate_up_mul(&gates, &ups, expert, x, &mut expected);
+            compare::within(&name, found, &expected, |row| {
+                // The exponential of a gate far below 0 may overflow on a device; the quotient is next to nothing then.
+                let tiny = if of_gate[row] < -80.0 { 1e-30 * f64::from(of_up[row].abs()) } else { 0.0 };
+                tolerance::gate_up(of_gate[row], 0.0, of_up[row], 0.0) + tiny
+            });
+        }
+    }
+}
+
+/// What `gate_up` computes of a row; nothing for heights that it does not take.
+fn alone(arena: &mut Arena, (gate, up): (Matrix, Matrix), x: Rows, experts: Option<(&[u32], usize)>) -> Vec<f32> {
+    if !gate.rows.is_multiple_of(16) {
+        return Vec::new();
+    }
+    let slots = experts.map_or(1, |(ids, _)| ids.len());
+    let y = arena.output::<f32>(slots * gate.rows as usize);
+    let routing = experts.map_or(Routing::Dense, |(ids, matrices)| {
+        let rank = |id: u32| ids.iter().position(|other| *other == id).unwrap_or(ids.len());
+        let logits: Vec<f32> = (0..matrices as u32).map(|id| -(rank(id) as f32)).collect();
+        Routing::Experts(ExpertSelection {
+            logits: arena.input(&logits).row(),
+            experts: matrices as u32,
+            used: slots as u32,
+            weighting: Weighting::SoftmaxOfChosen,
+            ids: arena.output::<u32>(slots).row(),
+            weights: arena.output::<f32>(slots).row(),
+        })
+    });
+    let op = GateUp {
+        state: arena.state(live()),
+        gate,
+        up,
+        routing,
+        x: Input::Rounded(x),
+        act: ActFormat::Q14,
+        y: y.row(),
+        shape: StepShape::ONE,
+    };
+    arena.run(&[op.dispatch(&arena.gpu.target())]);
+    arena.read(y)
+}
+
+#[test]
+fn every_format_has_the_bits_of_one_row() {
+    let target = Arena::new().gpu.target();
+    let quantised: Vec<Format> = Format::ALL.into_iter().filter(|format| !format.is_float()).collect();
+    for (turn, format) in quantised.iter().copied().enumerate() {
+        let columns = widths(format, &[32, 96, 256, 768])[0];
+        let choice = [Choice::Random, Choice::Same, Choice::Spread][turn % 3];
+        check((format, format), (32, columns), Some((5, 2)), (6, 8), choice, &target);
+    }
+}
+
+#[test]
+fn two_formats_dense_and_with_experts() {
+    let target = Arena::new().gpu.target();
+    for formats in [(Format::Q4K, Format::Q6K), (Format::Q8_0, Format::Q5K), (Format::Q5_1, Format::Q4K)] {
+        for experts in [None, Some((6, 3))] {
+            check(formats, (48, 256), experts, (5, 8), Choice::Random, &target);
+        }
+    }
+}
+
+#[test]
+fn tiles_of_every_form() {
+    let target = Arena::new().gpu.target();
+    for (tile_vectors, tile_rows, tile_width) in [(1, 1, 1), (2, 2, 2), (4, 1, 4), (8, 2, 4), (16, 2, 8)] {
+        let tuning = Tuning { tile_vectors, tile_rows, tile_width, ..target.tuning };
+        let target = Target { tuning, ..target };
+        for rows in [1, 4, 9, 17] {
+            for (experts, height) in [(None, 52), (Some((6, 3)), 16)] {
+                check((Format::Q4K, Format::Q4K), (height, 256), experts, (rows, 32), Choice::Random, &target);
+            }
+        }
+    }
+}

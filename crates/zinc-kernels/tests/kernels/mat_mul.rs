@@ -1,0 +1,181 @@
+//! `mat_mul` against its reference, bit for bit.
+
+use zinc_kernels::ops::{MatMul, Product};
+use zinc_kernels::reference;
+use zinc_kernels::step::{Rows, StepShape};
+use zinc_kernels::{Format, Target, Tuning};
+
+use crate::support::data::{Random, host, widths};
+use crate::support::many::{self, Choice, Output, Vectors};
+use crate::support::{Arena, compare};
+
+/// What becomes of products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    Store,
+    AddBias,
+    Accumulate,
+}
+
+fn tuned(tile_vectors: u32, tile_rows: u32, tile_width: u32) -> Target {
+    let target = Arena::new().gpu.target();
+    Target { tuning: Tuning { tile_vectors, tile_rows, tile_width, ..target.tuning }, ..target }
+}
+
+/// Matrices of a dense layer, in a step that has room for `room` rows and lists `rows`.
+fn check(matrices: &[(Format, usize)], columns: usize, (rows, room): (usize, u32), then: Then, target: &Target) {
+    let name = format!("{matrices:?} x {columns}, {rows} of {room} rows, {then:?}, {:?}", target.tuning);
+    let mut random = Random::new(&name);
+    let mut arena = Arena::new();
+    let x = Vectors::new(&mut random, &mut arena, (room as usize, 1), columns, 2.0);
+    let mut launched = Vec::new();
+    for &(format, height) in matrices {
+        let (weights, bytes) = many::matrices(&mut random, &mut arena, format, 1, (height, columns));
+        let bias = random.vector(height, 1.0);
+        let before: Vec<Vec<f32>> = (0..room).map(|_| random.vector(height, 1.0)).collect();
+        let y = Output::new(&mut arena, &before);
+        let address = (then == Then::AddBias).then(|| arena.input(&bias).address);
+        launched.push((Product { weights, bias: address, y: y.operand }, bytes, bias, before, y));
+    }
+    let products: Vec<Product> = launched.iter().map(|(product, ..)| *product).collect();
+    let op = MatMul {
+        state: arena.state(many::listed(rows)),
+        products: &products,
+        x: x.operand,
+        accumulate: then == Then::Accumulate,
+        tiles: None,
+        shape: StepShape::of(room),
+    };
+    arena.run(&[op.dispatch(target)]);
+    for (product, bytes, bias, before, y) in &launched {
+        let matrix = host(product.weights.format, columns, bytes);
+        for (row, found) in y.read(&arena).iter().enumerate() {
+            let mut expected = before[row].clone();
+            if row < rows {
+                let mut products = vec![0.0; expected.len()];
+                reference::mat_mul(&matrix, 0, &x.rounded[row][0], &mut products);
+                for ((y, product), bias) in expected.iter_mut().zip(products).zip(bias) {
+                    *y = match then {
+                        Then::Store => product,
+                        Then::AddBias => product + bias,
+                        Then::Accumulate => *y + product,
+                    };
+                }
+            }
+            compare::equal_bits(&format!("{name}, row {row}"), found, &expected);
+        }
+    }
+}
+
+/// A stack of experts.
+fn check_experts(
+    format: Format,
+    (height, columns): (usize, usize),
+    (experts, used): (usize, usize),
+    (rows, room): (usize, u32),
+    choice: Choice,
+    target: &Target,
+) {
+    let name = format!(
+        "{format} {height} x {columns}, {used} of {experts}, {rows} of {room} rows, {choice:?}, {:?}",
+        target.tuning
+    );
+    let mut random = Random::new(&name);
+    let mut arena = Arena::new();
+    let x = Vectors::new(&mut random, &mut arena, (room as usize, used), columns, 2.0);
+    let (weights, bytes) = many::matrices(&mut random, &mut arena, format, experts, (height, columns));
+    let ids = many::chosen(&mut random, choice, rows, (experts, used));
+    let y = Output::empty(&mut arena, room as usize, used * height);
+    let products = [Product { weights, bias: None, y: y.operand }];
+    let op = MatMul {
+        state: arena.state(many::listed(rows)),
+        products: &products,
+        x: x.operand,
+        accumulate: false,
+        tiles: Some(many::tiles(&mut arena, target, &ids, experts)),
+        shape: StepShape::of(room),
+    };
+    arena.run(&[op.dispatch(target)]);
+    let matrix = host(format, columns, &bytes);
+    for (row, found) in y.read(&arena).iter().enumerate() {
+        let mut expected = vec![f32::NAN; used * height];
+        for (slot, y) in expected.chunks_exact_mut(height).enumerate() {
+            if row < rows {
+                reference::mat_mul(&matrix, ids[row][slot], &x.rounded[row][slot], y);
+            }
+        }
+        compare::equal_bits(&format!("{name}, row {row}"), found, &expected);
+    }
+}
+
+#[test]
+fn every_format_has_the_bits_of_the_reference() {
+    let target = Arena::new().gpu.target();
+    for (turn, format) in Format::ALL.into_iter().filter(|format| !format.is_float()).enumerate() {
+        for (case, columns) in widths(format, &[32, 96, 256, 288, 768]).into_iter().enumerate() {
+            let choice = [Choice::Random, Choice::Same, Choice::Spread][(turn + case) % 3];
+            check(&[(format, 37)], columns, (11, 16), Then::Store, &target);
+            check_experts(format, (21, columns), (5, 2), (9, 16), choice, &target);
+        }
+    }
+}
+
+#[test]
+fn up_to_three_matrices_of_any_formats() {
+    let target = Arena::new().gpu.target();
+    for then in [Then::Store, Then::AddBias, Then::Accumulate] {
+        check(&[(Format::Q4K, 80), (Format::Q4K, 20), (Format::Q6K, 20)], 512, (6, 8), then, &target);
+        check(&[(Format::Q8_0, 3), (Format::Q5K, 130)], 256, (6, 8), then, &target);
+    }
+}
+
+/// Every number of rows around that of a tile, in every form of a tile.
+#[test]
+fn tiles_of_every_form() {
+    for (tile_vectors, tile_rows, tile_width) in [(1, 1, 1), (2, 2, 2), (4, 1, 4), (8, 2, 4), (16, 4, 8)] {
+        let target = tuned(tile_vectors, tile_rows, tile_width);
+        for rows in [1, 3, 4, 5, 8, 15, 17, 32] {
+            check(&[(Format::Q4K, 50)], 256, (rows, 32), Then::Store, &target);
+            check_experts(Format::Q6K, (18, 256), (6, 3), (rows, 32), Choice::Random, &target);
+        }
+    }
+}
+
+#[test]
+fn experts_however_rows_choose_them() {
+    let target = Arena::new().gpu.target();
+    for choice in [Choice::Random, Choice::Same, Choice::Spread] {
+        for (experts, used) in [(1, 1), (4, 4), (40, 3)] {
+            check_experts(Format::Q4K, (40, 256), (experts, used), (33, 64), choice, &target);
+        }
+    }
+}
+
+/// A step that lists more rows than it has room for takes the first of them.
+#[test]
+fn rows_beyond_the_room_are_left_out() {
+    let target = Arena::new().gpu.target();
+    check(&[(Format::Q4K, 20)], 256, (8, 8), Then::Store, &target);
+    let mut arena = Arena::new();
+    let mut random = Random::new("beyond");
+    let x = Vectors::new(&mut random, &mut arena, (9, 1), 256, 1.0);
+    let (weights, _) = many::matrices(&mut random, &mut arena, Format::Q4K, 1, (20, 256));
+    let y = Output::empty(&mut arena, 9, 20);
+    let products = [Product { weights, bias: None, y: y.operand }];
+    let (state, shape) = (arena.state(many::listed(9)), StepShape::of(8));
+    let op = MatMul { state, products: &products, x: x.operand, accumulate: false, tiles: None, shape };
+    arena.run(&[op.dispatch(&target)]);
+    assert!(y.read(&arena)[8].iter().all(|y| y.is_nan()), "row 8 of a step with room for 8");
+    assert!(y.read(&arena)[0].iter().all(|y| y.is_finite()));
+}
+
+#[test]
+#[should_panic(expected = "experts have one product, which is stored as it is")]
+fn a_bias_of_experts_is_refused() {
+    let nowhere = Rows::one(0);
+    let weights = zinc_kernels::ops::Matrix { address: 0, format: Format::Q4K, rows: 16, columns: 256 };
+    let products = [Product { weights, bias: Some(16), y: nowhere }];
+    let tiles = Some(zinc_kernels::ops::Tiles { pairs: 0, tiles: 0, experts: 2, used: 1 });
+    let op = MatMul { state: 0, products: &products, x: nowhere, accumulate: false, tiles, shape: StepShape::ONE };
+    let _ = op.dispatch(&Target::new(32));
+}

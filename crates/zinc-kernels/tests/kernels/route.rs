@@ -1,0 +1,131 @@
+//! `route` against its reference: ids and lists exactly, weights as `gate_up` gives them.
+
+use zinc_kernels::ops::{ExpertSelection, Route, Tiles, Weighting};
+use zinc_kernels::reference;
+use zinc_kernels::step::{Rows, StepShape, Tile};
+use zinc_kernels::{Target, Tuning};
+
+use crate::support::data::Random;
+use crate::support::many::{self, Output};
+use crate::support::{Arena, compare, tolerance};
+
+/// Chooses `used` of `experts` for each row by `logits`, `[rows][experts]`; the step lists the first `rows` of them.
+fn check(name: &str, logits: &[Vec<f32>], rows: usize, used: usize, target: &Target) {
+    let (room, experts) = (logits.len(), logits[0].len());
+    let name = format!("{name}, {used} of {experts}, {rows} of {room} rows, tiles of {}", target.tuning.tile_vectors);
+    let mut arena = Arena::new();
+    let [ids, weights] = [(); 2].map(|()| Output::empty(&mut arena, room, used));
+    let pairs = arena.output::<u32>(room * used);
+    let tiles = arena.in_out(&vec![Tile { expert: 9, first: 9, count: 9, tiles: 9 }; room * used]);
+    let counter = arena.scratch(&[0u32]);
+    let op = Route {
+        state: arena.state(many::listed(rows)),
+        selection: ExpertSelection {
+            logits: many::values(&mut arena, logits),
+            experts: experts as u32,
+            used: used as u32,
+            weighting: Weighting::SoftmaxOfChosen,
+            ids: ids.operand,
+            weights: weights.operand,
+        },
+        tiles: Tiles { pairs: pairs.address, tiles: tiles.address, experts: experts as u32, used: used as u32 },
+        counter: counter.address,
+        shape: StepShape::of(room as u32),
+    };
+    // Twice: the counter is left as it was found.
+    for _ in 0..2 {
+        arena.run(&[op.dispatch(target)]);
+        assert_eq!(arena.read(counter), [0], "{name}: the counter");
+    }
+
+    let expected: Vec<Vec<(u32, f32)>> =
+        logits[..rows].iter().map(|row| reference::select_experts(row, used, Weighting::SoftmaxOfChosen)).collect();
+    let all_ids: Vec<u32> = expected.iter().flatten().map(|(id, _)| *id).collect();
+    for (row, (found_ids, found_weights)) in ids.read(&arena).iter().zip(weights.read(&arena)).enumerate() {
+        if row >= rows {
+            assert!(found_ids.iter().all(|id| id.is_nan()), "{name}: row {row} is not listed, but was written");
+            continue;
+        }
+        let found_ids: Vec<u32> = found_ids.iter().map(|id| id.to_bits()).collect();
+        assert_eq!(found_ids, all_ids[row * used..][..used], "{name}: ids of row {row}");
+        let weights: Vec<f32> = expected[row].iter().map(|(_, weight)| *weight).collect();
+        let highest = logits[row].iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        compare::within(&format!("{name}: weights of row {row}"), &found_weights, &weights, |i| {
+            let below = f64::from(highest - logits[row][found_ids[i] as usize]);
+            tolerance::softmax_weight(weights[i], below, experts)
+        });
+    }
+    let (expected_pairs, expected_tiles) = reference::route(&all_ids, experts as u32, target.tuning.tile_vectors);
+    let (found_pairs, found_tiles) = (arena.read(pairs), arena.read(tiles));
+    for (index, (found, expected)) in found_tiles.iter().zip(&expected_tiles).enumerate() {
+        let tiles = if index == 0 { found.tiles } else { expected.tiles };
+        assert_eq!(Tile { tiles, ..*found }, *expected, "{name}: tile {index}");
+    }
+    // The pairs of an expert may stand in any order.
+    let mut found_pairs = found_pairs[..rows * used].to_vec();
+    let mut first = 0;
+    for expert in 0..experts as u32 {
+        let count = all_ids.iter().filter(|id| **id == expert).count();
+        found_pairs[first..first + count].sort_unstable();
+        first += count;
+    }
+    assert_eq!(found_pairs, expected_pairs, "{name}: pairs");
+}
+
+#[test]
+fn rows_are_sorted_by_expert() {
+    let target = Arena::new().gpu.target();
+    for tile_vectors in [1, 4, 8] {
+        let target = Target { tuning: Tuning { tile_vectors, ..target.tuning }, ..target };
+        for (rows, room, experts, used) in
+            [(1, 1, 4, 1), (3, 4, 7, 2), (32, 32, 60, 4), (100, 128, 128, 8), (17, 32, 1_000, 6), (64, 64, 8, 8)]
+        {
+            let mut random = Random::new(&format!("{rows} {experts} {used}"));
+            let logits: Vec<Vec<f32>> = (0..room).map(|_| random.vector(experts, 4.0)).collect();
+            check("random", &logits, rows, used, &target);
+        }
+    }
+}
+
+#[test]
+fn all_rows_may_choose_the_same_experts() {
+    let target = Arena::new().gpu.target();
+    let logits: Vec<f32> = (0..24).map(|i| (i % 7) as f32).collect();
+    check("same", &vec![logits; 64], 64, 3, &target);
+}
+
+#[test]
+fn rows_choose_alike_whatever_is_beside_them() {
+    let target = Arena::new().gpu.target();
+    let mut random = Random::new("odd");
+    let logits: Vec<Vec<f32>> = (0..32)
+        .map(|row| match row % 4 {
+            0 => random.vector(20, 4.0),
+            1 => vec![0.5; 20],
+            2 => random.whole(20, 2),
+            _ => (0..20).map(|i| if i % 3 == 0 { f32::NEG_INFINITY } else { i as f32 }).collect(),
+        })
+        .collect();
+    check("odd", &logits, 32, 4, &target);
+}
+
+#[test]
+#[should_panic(expected = "experts, and chosen ones, of tiles and of rows")]
+fn tiles_of_other_experts_are_refused() {
+    let nowhere = Rows::one(0);
+    let op = Route {
+        state: 0,
+        selection: ExpertSelection {
+            logits: nowhere,
+            experts: 8,
+            used: 2,
+            weighting: Weighting::SoftmaxOfChosen,
+            ids: nowhere,
+            weights: nowhere,
+        },
+        tiles: Tiles { pairs: 0, tiles: 0, experts: 8, used: 3 },
+        counter: 0,
+        shape: StepShape::ONE,
+    };
+    let _ = op.dispatch(&Target::new(32));
+}

@@ -1,0 +1,153 @@
+//! The operands of kernels for many rows of a step.
+
+use bytemuck::Pod;
+use zinc_kernels::ops::Tiles;
+use zinc_kernels::reference::{self, Q14};
+use zinc_kernels::step::{Rows, StepState};
+use zinc_kernels::{Format, Target, ops};
+
+use super::arena::{Arena, Array, GAP};
+use super::data::{Random, Scales, device_rows, live, weights};
+
+/// A step that lists so many rows.
+pub(crate) fn listed(rows: usize) -> StepState {
+    StepState::new(live(), &vec![0; rows])
+}
+
+/// An operand that is only read, of which each row has these bytes. What lies between two rows' is filled with a pattern.
+fn input(arena: &mut Arena, rows: &[Vec<u8>]) -> Rows {
+    let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let stride = longest.next_multiple_of(16) + 32;
+    let mut bytes = Vec::new();
+    for (row, values) in rows.iter().enumerate() {
+        bytes.resize(row * stride, GAP);
+        bytes.extend_from_slice(values);
+    }
+    Rows { address: arena.input(&bytes).address, stride: stride as u32 }
+}
+
+/// An operand that is only read, of which each row has these values.
+pub(crate) fn values<T: Pod>(arena: &mut Arena, rows: &[Vec<T>]) -> Rows {
+    let bytes: Vec<Vec<u8>> = rows.iter().map(|row| bytemuck::cast_slice(row).to_vec()).collect();
+    input(arena, &bytes)
+}
+
+/// Rounded vectors, `[rows][slots]`.
+pub(crate) struct Vectors {
+    pub(crate) operand: Rows,
+    pub(crate) rounded: Vec<Vec<Q14>>,
+}
+
+impl Vectors {
+    /// Random ones of `columns` elements up to `size`. One element of some rows is not finite: their results are of no interest, but those of the
+    /// rows beside them are.
+    pub(crate) fn new(
+        random: &mut Random,
+        arena: &mut Arena,
+        (rows, slots): (usize, usize),
+        columns: usize,
+        size: f32,
+    ) -> Self {
+        let mut vector = |row: usize| {
+            let mut x = random.vector(columns, size);
+            match row % 5 {
+                3 => x[columns / 2] = f32::NAN,
+                4 => x[columns - 1] = f32::INFINITY,
+                _ => {}
+            }
+            Q14::new(&x)
+        };
+        let rounded: Vec<Vec<Q14>> = (0..rows).map(|row| (0..slots).map(|_| vector(row)).collect()).collect();
+        let bytes: Vec<Vec<u8>> = rounded.iter().map(|row| row.iter().flat_map(Q14::bytes).collect()).collect();
+        Self { operand: input(arena, &bytes), rounded }
+    }
+}
+
+/// An operand that is written: `[rows][len]` f32.
+pub(crate) struct Output {
+    pub(crate) operand: Rows,
+    array: Array<f32>,
+    len: usize,
+}
+
+impl Output {
+    /// With these contents, `[rows][len]`.
+    pub(crate) fn new(arena: &mut Arena, rows: &[Vec<f32>]) -> Self {
+        let len = rows[0].len();
+        let stride = (len * 4).next_multiple_of(16) + 48;
+        let mut all = vec![f32::from_bits(0x7fc0_1234); rows.len() * stride / 4];
+        for (all, row) in all.chunks_exact_mut(stride / 4).zip(rows) {
+            all[..len].copy_from_slice(row);
+        }
+        let array = arena.in_out(&all);
+        Self { operand: Rows { address: array.address, stride: stride as u32 }, array, len }
+    }
+
+    /// Filled with NaN.
+    pub(crate) fn empty(arena: &mut Arena, rows: usize, len: usize) -> Self {
+        Self::new(arena, &vec![vec![f32::NAN; len]; rows])
+    }
+
+    /// What each row has now. Nothing may have touched what lies between two rows'.
+    pub(crate) fn read(&self, arena: &Arena) -> Vec<Vec<f32>> {
+        let all = arena.read(self.array);
+        let rows = all.chunks_exact(self.operand.stride as usize / 4);
+        rows.map(|row| {
+            assert!(row[self.len..].iter().all(|gap| gap.to_bits() == 0x7fc0_1234), "what lies between two rows");
+            row[..self.len].to_vec()
+        })
+        .collect()
+    }
+}
+
+/// A stack of random matrices: on the device, and the blocks they are made of.
+pub(crate) fn matrices(
+    random: &mut Random,
+    arena: &mut Arena,
+    format: Format,
+    matrices: usize,
+    (rows, columns): (usize, usize),
+) -> (ops::Matrix, Vec<u8>) {
+    let bytes = weights(random, format, matrices * rows, columns, Scales::Sane);
+    let address = arena.input(&device_rows(format, columns, &bytes)).address;
+    (ops::Matrix { address, format, rows: rows as u32, columns: columns as u32 }, bytes)
+}
+
+/// How the rows of a step choose among experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// At random.
+    Random,
+    /// All rows the same ones.
+    Same,
+    /// As different as there are experts for.
+    Spread,
+}
+
+/// The experts of each row, `[rows][used]`, all different within a row.
+pub(crate) fn chosen(
+    random: &mut Random,
+    choice: Choice,
+    rows: usize,
+    (experts, used): (usize, usize),
+) -> Vec<Vec<u32>> {
+    let of_row = |row: usize, random: &mut Random| -> Vec<u32> {
+        let first = match choice {
+            Choice::Same => experts - 1,
+            Choice::Spread => row * used,
+            Choice::Random => {
+                let mut all: Vec<u32> = (0..experts as u32).collect();
+                return (0..used).map(|_| all.swap_remove(random.below(all.len()))).collect();
+            }
+        };
+        (0..used).map(|slot| ((first + slot) % experts) as u32).collect()
+    };
+    (0..rows).map(|row| of_row(row, random)).collect()
+}
+
+/// The lists that `route` would make of these choices, for a device with this tuning.
+pub(crate) fn tiles(arena: &mut Arena, target: &Target, ids: &[Vec<u32>], experts: usize) -> Tiles {
+    let used = ids[0].len() as u32;
+    let (pairs, tiles) = reference::route(&ids.concat(), experts as u32, target.tuning.tile_vectors);
+    Tiles { pairs: arena.input(&pairs).address, tiles: arena.input(&tiles).address, experts: experts as u32, used }
+}

@@ -1,0 +1,86 @@
+// Chooses the experts of each row of a step of many rows, and sorts the pairs of a row and one of its slots by expert, so that the products that
+// follow read an expert's weights once for all rows that have chosen it. A workgroup chooses for a row; the last to finish sorts.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "include/memory.glsl"
+#include "include/rows.glsl"
+#include "include/workgroup.glsl"
+#include "include/reduce.glsl"
+#include "include/integers.glsl"
+#include "include/order.glsl"
+
+layout(constant_id = 2) const uint EXPERTS = 1; // their number
+layout(constant_id = 3) const uint WEIGHTING = 0;
+layout(constant_id = 4) const uint TILE = 1;    // the most pairs of a tile
+#include "include/choice.glsl"
+#include "include/arrivals.glsl"
+#include "include/tile_list.glsl"
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t state;
+    uint64_t logits;  // [EXPERTS] f32, the router's
+    uint64_t ids;     // [slots] u32
+    uint64_t weights; // [slots] f32
+    uint64_t pairs;   // [rows, slots] u32: row * slots + slot of each pair, by expert
+    uint64_t tiles;   // [rows, slots] Tile, of which as many are valid as the first one says
+    uint64_t counter; // u32, 0
+    uint slots;       // chosen experts, at most MAX_USED
+    uint logits_stride; // bytes from one row of the step to the next, as the strides below
+    uint ids_stride;
+    uint weights_stride;
+} push;
+
+shared uint pair_counts[EXPERTS];  // of each expert; then the place of its next pair
+shared uint first_pairs[EXPERTS];  // the place of each expert's first pair
+
+// Sorts the pairs of the first `rows` rows, by the whole workgroup.
+void sort_pairs(uint rows) {
+    for (uint e = thread_index(); e < EXPERTS; e += gl_WorkGroupSize.x) pair_counts[e] = 0;
+    barrier();
+    uint count = rows * push.slots;
+    for (uint pair = thread_index(); pair < count; pair += gl_WorkGroupSize.x) {
+        uint row = pair / push.slots;
+        atomicAdd(pair_counts[min(load_u32(push.ids, row * push.ids_stride + (pair - row * push.slots) * 4u), EXPERTS - 1)], 1u);
+    }
+    barrier();
+    uint pairs_before = 0, tiles_before = 0; // of the experts of earlier turns
+    for (uint turn = 0; turn < EXPERTS; turn += gl_WorkGroupSize.x) {
+        uint e = turn + lane_index();
+        uint own = e < EXPERTS ? pair_counts[e] : 0, own_tiles = (own + TILE - 1) / TILE;
+        uint pairs_of_turn, tiles_of_turn;
+        uint first = pairs_before + workgroup_sum_before(own, pairs_of_turn);
+        uint first_tile = tiles_before + workgroup_sum_before(own_tiles, tiles_of_turn);
+        for (uint t = 0; t < own_tiles; t++) {
+            Tile tile = Tile(push.tiles + uint64_t((first_tile + t) * TILE_BYTES));
+            tile.expert = e;
+            tile.first = first + t * TILE;
+            tile.count = min(TILE, own - t * TILE);
+        }
+        if (e < EXPERTS) {
+            first_pairs[e] = first;
+            pair_counts[e] = 0;
+        }
+        pairs_before += pairs_of_turn;
+        tiles_before += tiles_of_turn;
+    }
+    if (thread_index() == 0) Tile(push.tiles).tiles = tiles_before;
+    barrier();
+    for (uint pair = thread_index(); pair < count; pair += gl_WorkGroupSize.x) {
+        uint row = pair / push.slots;
+        uint e = min(load_u32(push.ids, row * push.ids_stride + (pair - row * push.slots) * 4u), EXPERTS - 1);
+        store_u32(push.pairs, (first_pairs[e] + atomicAdd(pair_counts[e], 1u)) * 4u, pair);
+    }
+}
+
+void main() {
+    uint rows = min(row_count(push.state), gl_NumWorkGroups.z);
+    if (rows == 0) return;
+    if (row_is_live(push.state)) {
+        choose_experts(of_row(push.logits, push.logits_stride), push.slots);
+        store_choice(of_row(push.ids, push.ids_stride), of_row(push.weights, push.weights_stride), push.slots);
+        // The last workgroup reads the ids of all rows.
+        uint64_t ids = of_row(push.ids, push.ids_stride);
+        for (uint n = thread_index(); n < push.slots; n += gl_WorkGroupSize.x) store_shared_u32(ids, n * 4, chosen_ids[n]);
+    }
+    if (last_to_arrive(push.counter, gl_NumWorkGroups.z)) sort_pairs(rows);
+}
