@@ -4,7 +4,8 @@
 //   96375b50127f536301c77a0d2fa9f87755047a119558bca99c1faeea438fb3b2 crates/zinc-kernels/spv/adjust.spv
 //   2643fd276346c3e72d4033f4d8121a2c62807a4561578cbe183e559ed77b7a08 crates/zinc-kernels/spv/advance.spv
 //   1deff5d4042162c34766f014f2ff31a222791f82cd2776734fbac4472e794a1d crates/zinc-kernels/spv/append.spv
-//   06a6453e6dcf3ab5066cd81e769d299b0ff701e9dd9a2538647b41900ac94f64 crates/zinc-kernels/spv/attention.spv
+//   85eb45607855cdc46076799fabad102500cb87083d0c7cac0ad31315cb8e8d24 crates/zinc-kernels/spv/attention.spv
+//   24e0e06373f0990fa531273a96283a8bf671cd65719a4faae38be0504cdf2833 crates/zinc-kernels/spv/attention_rows.spv
 //   0078b3a4df71874918b854c2fa176c6d40290f438244a2815c6f71158842f3fa crates/zinc-kernels/spv/choose.spv
 //   961668c25231da0b51fc1e7ddac3453597b851c904ea305099e02f6d791d78f8 crates/zinc-kernels/spv/dry.spv
 //   fb90a2f142865610dcc560464d35561cd5df3cc743bc7334d3b4a9b8f77c7df7 crates/zinc-kernels/spv/expert_down.spv
@@ -26,7 +27,8 @@
 //   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
 //   01f575db57ec3a62f84ab888cb883650e5fdc4d0ec5c7b74e0c865b4eaf9ab4c shaders/advance.comp
 //   c584e7be705e745df5145f10e6b7a6239dce26baa423a20c6554719006919c8f shaders/append.comp
-//   26c2ff82b92c24516e1e57f2a01b3d20e89434719b8883fcb86fb17a035ec87c shaders/attention.comp
+//   7e33d614b75e6312c7a8dbc6690065dcb599e351920c6b35a97517542b0c8010 shaders/attention.comp
+//   c6ba0db84f098082cbf3839d00915095fa29dbe6025c1537fba7712b1f2e3ca3 shaders/attention_rows.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
 //   805de9150966ab10a50ab7079138280c94ccacdc98767e8b0858c3c0d290f531 shaders/dry.comp
 //   ae600b36e5b131e55bdba069b7aae6ceb8c15ead50646515a2e991d1ee859006 shaders/expert_down.comp
@@ -35,6 +37,7 @@
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
 //   57a5e09ed2bc10462cf8dfb6b716dc9b92a4c1291018488ebc7a111db243cbc2 shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
+//   22bbfa77c9581e117a29fee770f7423ac9b52e6e064f60bdc63a33efa242a680 shaders/include/attention_share.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   d952326f0cf1c19b59ca9f7fb57c72a197a2029586cd2746906c22c83fc4f9d7 shaders/include/choice.glsl
@@ -97,6 +100,22 @@ pub mod activations {
     pub const ACT_Q14: u32 = 1;
     /// `RUN` in GLSL.
     pub const RUN: u32 = 16;
+}
+
+/// Attention of some query heads of one row over a share of its context, by one subgroup: what the kernels `attention` and `attention_rows` have in
+/// common. Both do the same operations in the same order, none contracted but where `fma` says so, so that a row has the same bits in both.
+///
+/// HEADS query heads that share a key and value head are taken together, so that each cached key and value is read once for all of them. ROW_LANES lanes
+/// share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers. A share is a number of
+/// tiles of TILE positions, and takes them in order. Then the shares of the subgroups of a workgroup are joined, and at last those of all workgroups.
+/// (Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
+///
+/// Whoever includes this has the specialisation constants of heads.glsl and HEADS, and defines SETS: how many rows a workgroup has at a time.
+pub mod attention_share {
+    /// `STEPS` in GLSL.
+    pub const STEPS: u32 = 2;
+    /// `MAX_SHARES` in GLSL.
+    pub const MAX_SHARES: u32 = 64;
 }
 
 /// How keys and values lie in the KV cache: the values of the specialisation constants that say so.
@@ -876,23 +895,16 @@ pub mod append {
 }
 
 /// Attention of each row of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
-/// and joins the shares. With APPENDED the kernel `append` has put the keys and values of the step's rows into the cache before.
+/// and joins the shares.
 ///
-/// Workgroup (split, group) takes HEADS query heads that share a key and value head, so that each cached key and value is read once for all of
-/// them. ROW_LANES lanes share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers.
-/// The context is split over workgroups and their subgroups by tiles; the grid does not depend on the context length, so that one recording
-/// serves every position. Splits without a tile read the weights of the operation that follows, which then finds them in the cache. The workgroup of a
-/// group that finishes last joins the shares, in the order of the splits. Every workgroup prepares the queries for itself. Those whose tiles hold
-/// positions of the step's rows, up to their own row's, write these to the cache before they read them, unless they are there already: what several
-/// write is the same.
-/// (Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
+/// Workgroup (split, group) takes HEADS query heads. The context is split over workgroups and their subgroups by tiles; the grid does not depend on the
+/// context length, so that one recording serves every position. Splits without a tile read the weights of the operation that follows, which then
+/// finds them in the cache. The workgroup of a group that finishes last joins the shares, in the order of the splits. Every workgroup prepares the
+/// queries for itself. Those whose tiles hold positions of the step's rows, up to their own row's, write these to the cache before they read them:
+/// what several write is the same.
 pub mod attention {
     use super::KernelDef;
 
-    /// `STEPS` in GLSL.
-    pub const STEPS: u32 = 2;
-    /// `MAX_SHARES` in GLSL.
-    pub const MAX_SHARES: u32 = 64;
     /// `SHARES_AHEAD` in GLSL.
     pub const SHARES_AHEAD: u32 = 8;
     /// `WARM_AHEAD` in GLSL.
@@ -990,13 +1002,11 @@ pub mod attention {
         pub epsilon: u32,
         /// Constant 12, `GROUPS`.
         pub groups: u32,
-        /// Constant 13, `APPENDED`.
-        pub appended: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 14] {
+        pub fn values(self) -> [(u32, u32); 13] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1011,7 +1021,6 @@ pub mod attention {
                 (10, self.kv_heads),
                 (11, self.epsilon),
                 (12, self.groups),
-                (13, self.appended),
             ]
         }
     }
@@ -1019,6 +1028,115 @@ pub mod attention {
     pub static KERNEL: KernelDef = KernelDef {
         name: "attention",
         spirv: include_bytes!("../spv/attention.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
+/// Attention for many rows of a step, whose keys and values `append` has put into the cache: normalises and rotates a row's queries and attends to the
+/// cache. A subgroup does for a row and HEADS query heads what the workgroups of `attention` do, one share after the other, with the same bits:
+/// where there are many rows, nothing is gained by splitting the context of each.
+pub mod attention_rows {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[query_heads, HEAD_SIZE\] f32
+        pub q: u64,
+        /// \[HEAD_SIZE\] f32, read by NORMALISE
+        pub q_norm: u64,
+        /// \[context, ROTATED / 2\] pairs (cos, sin) f32
+        pub rotation: u64,
+        /// \[context, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
+        pub key_cache: u64,
+        /// \[context, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
+        pub value_cache: u64,
+        /// \[rows, groups, splits, HEADS * (HEAD_SIZE + 4)\] f32: weighted values
+        pub partials: u64,
+        /// \[query_heads, HEAD_SIZE\] f32
+        pub y: u64,
+        /// that there are operands for
+        pub rows: u32,
+        /// workgroups that `attention` splits a context into
+        pub splits: u32,
+        /// bytes from one row of the step to the next, as y_stride
+        pub q_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 80);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, q) == 8);
+        assert!(std::mem::offset_of!(Push, q_norm) == 16);
+        assert!(std::mem::offset_of!(Push, rotation) == 24);
+        assert!(std::mem::offset_of!(Push, key_cache) == 32);
+        assert!(std::mem::offset_of!(Push, value_cache) == 40);
+        assert!(std::mem::offset_of!(Push, partials) == 48);
+        assert!(std::mem::offset_of!(Push, y) == 56);
+        assert!(std::mem::offset_of!(Push, rows) == 64);
+        assert!(std::mem::offset_of!(Push, splits) == 68);
+        assert!(std::mem::offset_of!(Push, q_stride) == 72);
+        assert!(std::mem::offset_of!(Push, y_stride) == 76);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `HEAD_SIZE`.
+        pub head_size: u32,
+        /// Constant 3, `HEADS`.
+        pub heads: u32,
+        /// Constant 4, `KEY_FORMAT`.
+        pub key_format: u32,
+        /// Constant 5, `VALUE_FORMAT`.
+        pub value_format: u32,
+        /// Constant 6, `PAIRING`.
+        pub pairing: u32,
+        /// Constant 7, `NORMALISE`.
+        pub normalise: u32,
+        /// Constant 8, `ROTATED`.
+        pub rotated: u32,
+        /// Constant 9, `KV_HEADS`.
+        pub kv_heads: u32,
+        /// Constant 10, `EPSILON`.
+        pub epsilon: u32,
+        /// Constant 11, `GROUPS`.
+        pub groups: u32,
+        /// Constant 12, `SHARES`.
+        pub shares: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 13] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.head_size),
+                (3, self.heads),
+                (4, self.key_format),
+                (5, self.value_format),
+                (6, self.pairing),
+                (7, self.normalise),
+                (8, self.rotated),
+                (9, self.kv_heads),
+                (10, self.epsilon),
+                (11, self.groups),
+                (12, self.shares),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "attention_rows",
+        spirv: include_bytes!("../spv/attention_rows.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
 }
@@ -2374,11 +2492,12 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 22] = [
+pub static KERNELS: [&KernelDef; 23] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &append::KERNEL,
     &attention::KERNEL,
+    &attention_rows::KERNEL,
     &choose::KERNEL,
     &dry::KERNEL,
     &expert_down::KERNEL,

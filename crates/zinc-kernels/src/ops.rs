@@ -9,6 +9,7 @@ mod adjust;
 mod advance;
 mod append;
 mod attention;
+mod attention_rows;
 mod choose;
 mod dry;
 mod expert_down;
@@ -36,6 +37,7 @@ pub use adjust::{
 pub use advance::{Advance, PenaltyWindow};
 pub use append::Append;
 pub use attention::{Attention, HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
+pub use attention_rows::AttentionRows;
 pub use choose::Choose;
 pub use dry::Dry;
 pub use expert_down::ExpertDown;

@@ -6,10 +6,10 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, Target};
 use crate::ops::{
-    ActFormat, Adjust, Advance, Append, Attention, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
-    GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec,
-    Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read, Round, Route, Router, Routing, Sample,
-    SamplerBuffers, Tiles, Weighting, candidate_count,
+    ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CacheFormat, Choose, Dry, ExpertDown,
+    ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs,
+    Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read, Round, Route, Router,
+    Routing, Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_SAMPLING_ROWS, Rows, StepShape};
 
@@ -48,7 +48,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
             (if format == CacheFormat::F16 { "f16 cache" } else { "f32 cache" }, attention(format));
         add(label, append(&attention).dispatch(target));
         add(label, attention.dispatch(target));
-        add(&format!("{label}, appended"), Attention { appended: true, ..attention }.dispatch(target));
+        add(label, attention_rows(&attention).dispatch(target));
     }
     add("F32", router().dispatch(target));
     let routing = Routing::Experts(SELECTION);
@@ -198,7 +198,6 @@ fn attention(format: CacheFormat) -> Attention {
         counters: 0,
         y: NOWHERE,
         rounded: true,
-        appended: false,
         key_format: format,
         value_format: format,
         heads: HEADS,
@@ -228,6 +227,29 @@ fn append(attention: &Attention) -> Append {
         rotated,
         pairing,
         shape,
+    }
+}
+
+fn attention_rows(attention: &Attention) -> AttentionRows {
+    let &Attention { state, q, rotation, key_cache, value_cache, partials, y, key_format, value_format, .. } =
+        attention;
+    let &Attention { heads, rotated, pairing, context, .. } = attention;
+    AttentionRows {
+        state,
+        q,
+        norm: Some(NORM),
+        rotation,
+        key_cache,
+        value_cache,
+        partials,
+        y,
+        key_format,
+        value_format,
+        heads,
+        rotated,
+        pairing,
+        context,
+        shape: StepShape::MOST,
     }
 }
 

@@ -228,28 +228,11 @@ impl Interpreter {
                 }
             }
             Op::Append { layer, norm } => self.append(*layer, *norm),
-            Op::Attention { layer, norms, appended, .. } => {
-                if !appended {
-                    self.append(*layer, norms.map(|(_, k)| k));
-                }
-                let Self { model, rotation, row, arrays: a, .. } = self;
-                let norm = norms.map(|(q, _)| model.vector(q));
-                let norm = norm.as_ref().map(|q| (&q[..], config.rms_eps));
-                let pairs = (config.rope.dims / 2) as usize;
-                let angles = &rotation[row.position as usize * pairs..][..pairs];
-                let head_size = config.head_dim as usize;
-                let mut query = a.query.clone();
-                for head in query.chunks_exact_mut(head_size) {
-                    reference::rope_head(head, norm, angles, pairing(config));
-                }
-                let (keys, values) = (&a.key_caches[*layer as usize], &a.value_caches[*layer as usize]);
-                let shape = attention_shape(config);
-                let positions = 0..row.position as usize + 1;
-                let heads = query.chunks_exact(head_size).zip(a.attended.chunks_exact_mut(head_size));
-                for (head, (q, y)) in heads.enumerate() {
-                    reference::attention(shape, head, q, keys, values, positions.clone(), y);
-                }
+            Op::Attention { layer, norms, .. } => {
+                self.append(*layer, norms.map(|(_, k)| k));
+                self.attend(*layer, norms.map(|(q, _)| q));
             }
+            Op::AttentionRows { layer, norm } => self.attend(*layer, *norm),
             Op::Router { norm, matrix: id, .. } => {
                 let (norm, matrix) = (model.vector(*norm), matrix(model, *id));
                 reference::router(&a.residual, &norm, config.rms_eps, &matrix, &mut a.normed, &mut a.router_logits);
@@ -299,6 +282,23 @@ impl Interpreter {
 }
 
 impl Interpreter {
+    /// Attends to the cache of a layer from the present row. `norm` is that of queries, where the model has it.
+    fn attend(&mut self, layer: u32, norm: Option<TensorId>) {
+        let Self { model, rotation, row, arrays: a, .. } = self;
+        let config = &model.config;
+        let norm = norm.map(|id| model.vector(id));
+        let norm = norm.as_ref().map(|q| (&q[..], config.rms_eps));
+        let pairs = (config.rope.dims / 2) as usize;
+        let angles = &rotation[row.position as usize * pairs..][..pairs];
+        let mut query = a.query.clone();
+        for head in query.chunks_exact_mut(config.head_dim as usize) {
+            reference::rope_head(head, norm, angles, pairing(config));
+        }
+        let (keys, values) = (&a.key_caches[layer as usize], &a.value_caches[layer as usize]);
+        let position = row.position as usize;
+        reference::attention_rows(attention_shape(config), &query, keys, values, position, &mut a.attended);
+    }
+
     /// Appends the key and the value of the present row to the caches of a layer. `norm` is that of keys, where the model has it.
     fn append(&mut self, layer: u32, norm: Option<TensorId>) {
         let Self { model, cache, rotation, row, arrays: a, .. } = self;

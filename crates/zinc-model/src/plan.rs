@@ -76,12 +76,17 @@ pub enum Op {
         /// Weights of the key heads' norm, where the model has it.
         norm: Option<TensorId>,
     },
+    /// The norm and the rotary embedding of queries, and attention over the cache of `layer`, for many rows.
+    AttentionRows {
+        /// The layer, from 0.
+        layer: u32,
+        /// Weights of the query heads' norm, where the model has it.
+        norm: Option<TensorId>,
+    },
     /// Head norms, rotary embedding, the append to the cache of `layer`, and attention over it.
     Attention {
         /// The layer, from 0.
         layer: u32,
-        /// Whether [`Op::Append`] has appended the keys and values.
-        appended: bool,
         /// Weights of the query and key head norms, where the model has them.
         norms: Option<(TensorId, TensorId)>,
         /// What the product that takes the result computes with.
@@ -272,6 +277,7 @@ impl Op {
             Self::MatVec { .. } => "mat_vec",
             Self::Append { .. } => "append",
             Self::Attention { .. } => "attention",
+            Self::AttentionRows { .. } => "attention_rows",
             Self::Router { .. } => "router",
             Self::GateUp { .. } => "gate_up",
             Self::Round { .. } => "round",
@@ -301,10 +307,12 @@ impl Op {
                 std::iter::once(*x).chain(outputs).collect()
             }
             Self::Append { .. } => vec![Array::Key, Array::Value],
-            Self::Attention { layer, appended, .. } => {
+            Self::AttentionRows { layer, .. } => {
+                vec![Array::Query, Array::KeyCache(*layer), Array::ValueCache(*layer)]
+            }
+            Self::Attention { layer, .. } => {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
-                let own = [Array::Key, Array::Value].into_iter().filter(|_| !*appended);
-                [Array::Query, Array::Counters].into_iter().chain(own).chain(caches).collect()
+                [Array::Query, Array::Key, Array::Value, Array::Counters].into_iter().chain(caches).collect()
             }
             Self::MatMul { products, x, accumulate } => {
                 let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
@@ -351,10 +359,10 @@ impl Op {
                 products.iter().map(|product| product.y).collect()
             }
             Self::Append { layer, .. } => vec![Array::KeyCache(*layer), Array::ValueCache(*layer)],
-            Self::Attention { layer, appended, .. } => {
+            Self::AttentionRows { .. } => vec![Array::Attended, Array::Partials],
+            Self::Attention { layer, .. } => {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
-                let written = caches.into_iter().filter(|_| !*appended);
-                [Array::Attended, Array::Partials, Array::Counters].into_iter().chain(written).collect()
+                [Array::Attended, Array::Partials, Array::Counters].into_iter().chain(caches).collect()
             }
             Self::Router { .. } => vec![Array::Normed, Array::RouterLogits],
             Self::Round { y, .. } => vec![*y],

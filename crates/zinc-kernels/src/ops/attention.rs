@@ -1,7 +1,8 @@
 //! Attention of a step's rows: head norms, rotary embedding, the append to the KV cache, and attention over it.
 
 use super::{ActFormat, CacheFormat, GROUP, Norm, RUN};
-use crate::generated::attention::{Constants, KERNEL, Push, STEPS};
+use crate::generated::attention::{Constants, KERNEL, Push};
+use crate::generated::attention_share::{MAX_SHARES, STEPS};
 use crate::generated::heads::{HALVES, INTERLEAVED};
 use crate::step::{Rows, StepShape};
 use crate::tuning::MOST_WORKGROUPS;
@@ -11,10 +12,10 @@ use crate::{Dispatch, Target};
 pub const MAX_HEAD_SIZE: u32 = 256;
 
 /// Subgroups in a workgroup.
-const SUBGROUPS: u32 = 8;
+pub(super) const SUBGROUPS: u32 = 8;
 
 /// The most shares that a context is split into.
-const MAX_SPLITS: u32 = crate::generated::attention::MAX_SHARES;
+const MAX_SPLITS: u32 = MAX_SHARES;
 
 /// Which elements of a head rotate together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub struct Heads {
 
 impl Heads {
     /// Query heads of one workgroup: a divisor of those that share a key and value head.
-    fn at_a_time(&self, target: &Target, context: u32) -> u32 {
+    pub(super) fn at_a_time(&self, target: &Target, context: u32) -> u32 {
         let shared = self.query_heads / self.kv_heads;
         let halved = context < target.tuning.long_context;
         let most = target.tuning.attention_heads >> u32::from(halved);
@@ -70,7 +71,12 @@ impl Heads {
 
     /// Shared memory of a workgroup with so many heads: queries, a share for each subgroup, and three numbers of each share and head.
     fn shared_bytes(&self, heads: u32) -> u32 {
-        heads * (self.head_size * 4 * (1 + SUBGROUPS) + 3 * 4 * MAX_SPLITS) + 16
+        self.set_bytes(heads, SUBGROUPS) + 16
+    }
+
+    /// Shared memory for so many heads of a row, in a workgroup that keeps so many shares of a split.
+    pub(super) fn set_bytes(&self, heads: u32, shares: u32) -> u32 {
+        heads * (self.head_size * 4 * (1 + shares) + 3 * 4 * MAX_SPLITS)
     }
 
     /// Positions that a subgroup takes at a time, as the kernel works it out.
@@ -88,7 +94,7 @@ impl Heads {
 
     /// Shares that a context of `context` positions is split into: as many as it has tiles for, but no more workgroups than keep the device busy.
     /// Where idle ones are to warm the cache, they are as many in any case.
-    fn splits(&self, target: &Target, context: u32) -> u32 {
+    pub(super) fn splits(&self, target: &Target, context: u32) -> u32 {
         let groups = self.query_heads / self.at_a_time(target, context);
         let busy = target.tuning.attention_workgroups.div_ceil(groups).clamp(1, self.most_splits());
         let useful = context.div_ceil(self.tile(target) * SUBGROUPS).max(1);
@@ -104,6 +110,17 @@ impl Heads {
     #[must_use]
     pub fn partials(&self) -> u64 {
         u64::from(self.most_splits()) * u64::from(self.query_heads) * u64::from(self.head_size + 4)
+    }
+
+    /// Panics if kernels cannot reach the partial results of all rows.
+    pub(super) fn check_partials(&self, splits: u32, shape: StepShape) {
+        let of_row = u64::from(splits) * u64::from(self.query_heads) * u64::from(self.head_size + 4);
+        let partials = of_row * u64::from(shape.rows());
+        assert!(
+            u32::try_from(4 * partials).is_ok(),
+            "{partials} partial results of {} rows: less than 4 GiB is supported for all of them",
+            shape.rows()
+        );
     }
 
     /// Panics if the heads' number or size, or how many of their elements rotate, does not suit the kernels.
@@ -124,8 +141,7 @@ impl Heads {
     }
 }
 
-/// Normalises (where asked) and rotates the queries and keys of each row, appends its keys and values to the cache unless they are there already,
-/// and attends.
+/// Normalises (where asked) and rotates the queries and keys of each row, appends its keys and values to the cache, and attends.
 #[derive(Clone, Copy, Debug)]
 pub struct Attention {
     /// The step state: a row's position is its angle's and its place in the cache, and positions up to and including it are attended.
@@ -152,8 +168,6 @@ pub struct Attention {
     pub y: Rows,
     /// Whether `y` is stored rounded. A workgroup must then have whole groups of its elements: [`Heads::whole_groups`] says whether it does.
     pub rounded: bool,
-    /// Whether the step's keys and values are in the cache already, put there by [`Append`](super::Append); `k` and `v` are not read then.
-    pub appended: bool,
     /// How keys are stored.
     pub key_format: CacheFormat,
     /// How values are stored.
@@ -200,7 +214,6 @@ impl Attention {
             kv_heads,
             epsilon: self.norm.map_or(0.0, |norm| norm.epsilon).to_bits(),
             groups: query_heads / heads / kv_heads,
-            appended: u32::from(self.appended),
         };
         let norm = self.norm.unwrap_or(HeadNorm { q: 0, k: 0, epsilon: Norm::NONE.epsilon });
         let push = Push {
@@ -225,13 +238,7 @@ impl Attention {
             ..Push::default()
         };
         let splits = self.heads.splits(target, self.context);
-        let partials =
-            u64::from(splits) * u64::from(query_heads) * u64::from(head_size + 4) * u64::from(self.shape.rows());
-        assert!(
-            u32::try_from(4 * partials).is_ok(),
-            "{partials} partial results of {} rows: less than 4 GiB is supported for all of them",
-            self.shape.rows()
-        );
+        self.heads.check_partials(splits, self.shape);
         let grid = self.shape.grid([splits, query_heads / heads, 1]);
         Dispatch::new(&KERNEL, constants.values(), &push, grid)
     }
@@ -263,7 +270,7 @@ mod tests {
     /// [`Heads::tile`] or [`Heads::shared_bytes`].
     #[test]
     fn the_shader_has_the_tile_and_the_shared_memory_that_the_host_assumes() {
-        let shader = include_str!("../../../../shaders/attention.comp");
+        let shader = include_str!("../../../../shaders/include/attention_share.glsl");
         for line in [
             "const uint PARTS = HEAD_SIZE / 4;",
             "const uint ROW_LANES = HEAD_SIZE > 128 && SUBGROUP > 8 ? 16 : 8;",
@@ -278,11 +285,11 @@ mod tests {
             .filter_map(|line| line.split(';').next())
             .collect();
         let expected = [
-            "vec4 query[HEADS * PARTS]",
-            "vec4 joined[SUBGROUPS * HEADS * PARTS]",
-            "float maxima[MAX_SHARES * HEADS]",
-            "float sums[MAX_SHARES * HEADS]",
-            "float keeps[MAX_SHARES * HEADS]",
+            "vec4 query[SETS * HEADS * PARTS]",
+            "vec4 joined[SETS * SHARES * HEADS * PARTS]",
+            "float maxima[SETS * MAX_SHARES * HEADS]",
+            "float sums[SETS * MAX_SHARES * HEADS]",
+            "float keeps[SETS * MAX_SHARES * HEADS]",
         ];
         assert_eq!(shared, expected);
         let heads = Heads { query_heads: 4, kv_heads: 4, head_size: 128 };

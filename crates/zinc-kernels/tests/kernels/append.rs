@@ -1,11 +1,11 @@
-//! `append` against its reference, and to the bit against `attention`, which appends for itself or has it done.
+//! `append` against its reference, and to the bit against `attention`, which appends for itself.
 
 use crate::attention::{self, Case, EPSILON, PLAIN};
 use crate::support::arena::Array;
 use crate::support::data::{Random, live};
 use crate::support::rows::Builder;
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Append, Attention, CacheFormat, Norm, Pairing};
+use zinc_kernels::ops::{Append, Attention, CacheFormat, Norm, Pairing};
 use zinc_kernels::reference;
 use zinc_kernels::step::{Lane, Rows, StepShape, StepState};
 use zinc_kernels::{Dispatch, Target};
@@ -39,8 +39,8 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The append that attention does without.
-fn append(attention: &Attention) -> Append {
+/// What attention appends.
+pub(crate) fn append(attention: &Attention) -> Append {
     let &Attention { state, k, v, norm, rotation, key_cache, value_cache, key_format, value_format, .. } = attention;
     let &Attention { heads, rotated, pairing, shape, .. } = attention;
     Append {
@@ -60,14 +60,9 @@ fn append(attention: &Attention) -> Append {
     }
 }
 
-/// Attention that finds the keys and values of the step's rows in the cache, and nowhere else.
-fn behind_append(attention: &Attention) -> Attention {
-    Attention { appended: true, k: Rows::one(0), v: Rows::one(0), ..*attention }
-}
-
 /// Runs launches of a step that lists `listed` rows of a lane, on the same operands every time. Returns the outputs before and after: results,
 /// counters, keys and values.
-fn run(
+pub(crate) fn run(
     case: &Case,
     (rows, listed): (u32, u32),
     launches: impl Fn(&Attention, &Target) -> Vec<Dispatch>,
@@ -157,44 +152,5 @@ fn check_reference(case: &Case) {
 fn keys_and_values_of_rows() {
     for case in cases() {
         check_reference(&case);
-    }
-}
-
-/// Attention gives the same bits whether it appends for itself or finds the rows of the step in the cache.
-fn check_attention(case: &Case) {
-    for step in [(1, 1), (4, 3), (16, 16)] {
-        let [_, alone] = run(case, step, |op, target| vec![op.dispatch(target)]);
-        let [before, behind] =
-            run(case, step, |op, target| vec![append(op).dispatch(target), behind_append(op).dispatch(target)]);
-        for (output, (alone, behind)) in alone.iter().zip(&behind).enumerate() {
-            let differs = alone.iter().zip(behind).position(|(alone, behind)| alone != behind);
-            assert_eq!(differs, None, "{case:?}, {step:?}: where output {output} differs");
-        }
-        assert!(behind[0] != before[0], "{case:?}, {step:?}: something is attended");
-    }
-}
-
-#[test]
-fn attention_behind_it_around_tiles_and_workgroups() {
-    for position in [0, 1, 5, 8, 9, 14, 28, 57, 60, 63, 64, 121, 127, 250, 255, 257, 700] {
-        for (splits, warm, heads) in [(1, false, 4), (3, true, 2), (16, true, 4)] {
-            check_attention(&Case { position, splits, warm, heads, ..PLAIN });
-        }
-    }
-}
-
-#[test]
-fn attention_behind_it_in_every_form() {
-    use CacheFormat::{F16, F32};
-    for (keys, values, out, head_size, norm, pairing) in [
-        (F32, F32, ActFormat::F32, 64, true, Pairing::Halves),
-        (F16, F16, ActFormat::F32, 80, false, Pairing::Interleaved),
-        (F16, F16, ActFormat::Q14, 128, true, Pairing::Interleaved),
-        (F32, F16, ActFormat::Q14, 256, false, Pairing::Halves),
-    ] {
-        for position in [3, 250] {
-            let case = Case { keys, values, out, head_size, rotated: head_size, norm, pairing, position, ..PLAIN };
-            check_attention(&Case { query_heads: 4, kv_heads: 2, ..case });
-        }
     }
 }

@@ -7,6 +7,7 @@ mod adjust;
 mod advance;
 mod append;
 mod attention;
+mod attention_rows;
 mod choice;
 mod choose;
 mod draws;

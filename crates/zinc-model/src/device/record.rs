@@ -336,7 +336,25 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::Attention { layer, appended, norms, act, next } => ops::Attention {
+            Op::AttentionRows { layer, norm } => ops::AttentionRows {
+                state,
+                q: self.rows(Array::Query),
+                norm: norm.map(norm_of),
+                rotation: self.rotation.address(),
+                key_cache: self.shared(Array::KeyCache(*layer)),
+                value_cache: self.shared(Array::ValueCache(*layer)),
+                partials: self.rows(Array::Partials).address,
+                y: self.rows(Array::Attended),
+                key_format: self.cache.key_format,
+                value_format: self.cache.value_format,
+                heads: self.sizes().heads(),
+                rotated: config.rope.dims,
+                pairing: pairing(config),
+                context: self.cache.context,
+                shape,
+            }
+            .dispatch(target),
+            Op::Attention { layer, norms, act, next } => ops::Attention {
                 state,
                 q: self.rows(Array::Query),
                 k: self.rows(Array::Key),
@@ -349,7 +367,6 @@ impl DeviceModel {
                 counters: self.rows(Array::Counters).address,
                 y: self.rows(Array::Attended),
                 rounded: matches!(self.input(Array::Attended, *act), Input::Rounded(_)),
-                appended: *appended,
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
                 heads: self.sizes().heads(),

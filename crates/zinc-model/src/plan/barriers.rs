@@ -45,7 +45,7 @@ mod tests {
     }
 
     fn attention(layer: u32) -> Op {
-        Op::Attention { layer, appended: false, norms: None, act: ACT, next: ID }
+        Op::Attention { layer, norms: None, act: ACT, next: ID }
     }
 
     fn gate_up() -> Op {

@@ -85,13 +85,12 @@ impl Builder<'_> {
         );
         let act = self.act(&[w.attention_output]);
         let tiled = self.is_tiled(act);
-        // What products by tiles take is rounded by an op of its own, since attention has whole groups of the result on some devices only.
-        let attention_act = if tiled { ActFormat::F32 } else { act };
-        let (norms, appended) = (w.q_norm.zip(w.k_norm), self.shape >= MANY);
-        if appended {
+        if self.shape >= MANY {
             self.ops.push(Op::Append { layer, norm: w.k_norm });
+            self.ops.push(Op::AttentionRows { layer, norm: w.q_norm });
+        } else {
+            self.ops.push(Op::Attention { layer, norms: w.q_norm.zip(w.k_norm), act, next: w.attention_output });
         }
-        self.ops.push(Op::Attention { layer, appended, norms, act: attention_act, next: w.attention_output });
         let mut attended = Array::Attended;
         if tiled {
             let columns = self.weights.tensor(w.attention_output).columns;

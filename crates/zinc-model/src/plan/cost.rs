@@ -61,6 +61,8 @@ impl Op {
             let cost = whole(id);
             Cost { weight_bytes: cost.weight_bytes / of * used * rows, flops: cost.flops / of * used, ..cost }
         };
+        // Each row attends to one position more than the one before it.
+        let positions = rows * (u64::from(position) + 1) + rows * (rows - 1) / 2;
         let (experts, used) = sizes.experts();
         let (experts, used) = (u64::from(experts), u64::from(used));
         // The cost of the experts that the rows have chosen, each of which is read once: as many as there can be.
@@ -84,15 +86,22 @@ impl Op {
                 flops: 6 * u64::from(sizes.config.kv_width()) * rows,
                 ..norm.map(whole).unwrap_or_default()
             },
-            Self::Attention { layer, norms, appended, .. } => {
+            Self::AttentionRows { layer, norm } => {
+                let q = u64::from(sizes.config.q_width());
+                let attention = Cost {
+                    cache_bytes: (place(Array::KeyCache(*layer)) + place(Array::ValueCache(*layer))) * positions,
+                    flops: 4 * q * positions + 6 * q * rows,
+                    ..Cost::default()
+                };
+                attention + norm.map(whole).unwrap_or_default()
+            }
+            Self::Attention { layer, norms, .. } => {
                 let (q, kv) = (u64::from(sizes.config.q_width()), u64::from(sizes.config.kv_width()));
-                // Each row attends to one position more than the one before it.
-                let positions = rows * (u64::from(position) + 1) + rows * (rows - 1) / 2;
                 let attention = Cost {
                     // The keys and values of all positions are read, and those of the row's own are written first.
                     cache_bytes: (place(Array::KeyCache(*layer)) + place(Array::ValueCache(*layer)))
-                        * (positions + if *appended { 0 } else { rows }),
-                    flops: 4 * q * positions + 6 * (q + if *appended { 0 } else { kv }) * rows,
+                        * (positions + rows),
+                    flops: 4 * q * positions + 6 * (q + kv) * rows,
                     ..Cost::default()
                 };
                 attention + norms.iter().copied().flat_map(|(q, k)| [q, k]).map(whole).sum::<Cost>()

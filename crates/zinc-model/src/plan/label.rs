@@ -42,6 +42,7 @@ impl Op {
             | Self::Round { .. }
             | Self::Append { .. }
             | Self::Attention { .. }
+            | Self::AttentionRows { .. }
             | Self::Route
             | Self::Join
             | Self::Dry

@@ -3,11 +3,11 @@
 use half::f16;
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
-    ActFormat, Adjust, Advance, Append, Attention, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection, GateUp,
-    GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec,
-    Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router, Routing,
-    Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes, masses_bytes, moments_bytes,
-    rounded_bytes, share_count,
+    ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CacheFormat, Choose, Dry, ExpertDown,
+    ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs,
+    Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round,
+    Route, Router, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes,
+    masses_bytes, moments_bytes, rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
@@ -123,8 +123,8 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("mat_vec", &|b| mat_vec(b, false)),
         launch("mat_vec", &|b| mat_vec(b, true)),
         launch("append", &append),
-        launch("attention", &|b| attention(b, false)),
-        launch("attention", &|b| attention(b, true)),
+        launch("attention", &attention),
+        launch("attention_rows", &attention_rows),
         launch("router", &router),
         launch("gate_up", &gate_up),
         launch("route", &route),
@@ -197,8 +197,28 @@ fn append(b: &mut Builder) -> Dispatch {
     .dispatch(&b.arena.gpu.target())
 }
 
-fn attention(b: &mut Builder, appended: bool) -> Dispatch {
-    let cache = if appended { filled_cache } else { cache };
+fn attention_rows(b: &mut Builder) -> Dispatch {
+    AttentionRows {
+        state: b.state,
+        q: Rows::one(b.vector(HEADS.query_heads * HEAD)),
+        norm: Some(b.norm(HEAD)),
+        rotation: b.vector(CONTEXT * HEAD),
+        key_cache: filled_cache(b),
+        value_cache: filled_cache(b),
+        partials: b.scratch(HEADS.partials()),
+        y: Rows::one(b.output(HEADS.query_heads * HEAD)),
+        key_format: CacheFormat::F16,
+        value_format: CacheFormat::F16,
+        heads: HEADS,
+        rotated: HEAD,
+        pairing: Pairing::Halves,
+        context: CONTEXT,
+        shape: StepShape::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn attention(b: &mut Builder) -> Dispatch {
     Attention {
         state: b.state,
         q: Rows::one(b.vector(HEADS.query_heads * HEAD)),
@@ -212,7 +232,6 @@ fn attention(b: &mut Builder, appended: bool) -> Dispatch {
         counters: b.counters(HEADS.query_heads as usize),
         y: Rows::one(b.output(HEADS.query_heads * HEAD)),
         rounded: false,
-        appended,
         key_format: CacheFormat::F16,
         value_format: CacheFormat::F16,
         heads: HEADS,

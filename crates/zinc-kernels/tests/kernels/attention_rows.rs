@@ -1,0 +1,73 @@
+//! `attention_rows` to the bit against `attention`, which computes the same of each row and is compared with its reference.
+
+use crate::append::{append, run};
+use crate::attention::{Case, PLAIN};
+use zinc_kernels::ops::{Attention, AttentionRows, CacheFormat, Norm, Pairing};
+
+/// The same attention, of rows whose keys and values are in the cache.
+fn rows_of(attention: &Attention) -> AttentionRows {
+    let &Attention { state, q, norm, rotation, key_cache, value_cache, partials, y, key_format, value_format, .. } =
+        attention;
+    let &Attention { heads, rotated, pairing, context, shape, .. } = attention;
+    AttentionRows {
+        state,
+        q,
+        norm: norm.map(|norm| Norm { weight: norm.q, epsilon: norm.epsilon }),
+        rotation,
+        key_cache,
+        value_cache,
+        partials,
+        y,
+        key_format,
+        value_format,
+        heads,
+        rotated,
+        pairing,
+        context,
+        shape,
+    }
+}
+
+/// What `attention` computes of the rows of a step, which it appends itself.
+fn check_attention(case: &Case) {
+    for step in [(1, 1), (4, 3), (16, 16), (16, 5)] {
+        let [_, alone] = run(case, step, |op, target| vec![op.dispatch(target)]);
+        let [before, behind] =
+            run(case, step, |op, target| vec![append(op).dispatch(target), rows_of(op).dispatch(target)]);
+        for (output, (alone, behind)) in alone.iter().zip(&behind).enumerate() {
+            let differs = alone.iter().zip(behind).position(|(alone, behind)| alone != behind);
+            assert_eq!(differs, None, "{case:?}, {step:?}: where output {output} differs");
+        }
+        assert!(behind[0] != before[0], "{case:?}, {step:?}: something is attended");
+    }
+}
+
+#[test]
+fn rows_around_tiles_and_workgroups() {
+    for position in [0, 1, 5, 8, 9, 14, 28, 57, 60, 63, 64, 121, 127, 250, 255, 257, 700] {
+        for (splits, warm, heads) in [(1, false, 4), (3, true, 2), (16, true, 4)] {
+            check_attention(&Case { position, splits, warm, heads, ..PLAIN });
+        }
+    }
+}
+
+#[test]
+fn every_form() {
+    use CacheFormat::{F16, F32};
+    for (keys, values, head_size, norm, pairing) in [
+        (F32, F32, 64, true, Pairing::Halves),
+        (F16, F16, 80, false, Pairing::Interleaved),
+        (F16, F16, 128, true, Pairing::Interleaved),
+        (F32, F16, 256, false, Pairing::Halves),
+    ] {
+        for position in [3, 250] {
+            let case = Case { keys, values, head_size, rotated: head_size, norm, pairing, position, ..PLAIN };
+            check_attention(&Case { query_heads: 4, kv_heads: 2, ..case });
+        }
+    }
+}
+
+#[test]
+fn a_long_context() {
+    check_attention(&Case { position: 5_000, splits: 20, query_heads: 8, head_size: 128, rotated: 128, ..PLAIN });
+}
