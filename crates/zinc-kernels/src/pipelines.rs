@@ -38,6 +38,7 @@ impl Pipelines {
         let [x, y, _] = limits.workgroup_count;
         let tuning = match self.device.facts().kind {
             AdapterKind::Cpu => Tuning::CPU,
+            AdapterKind::Integrated => Tuning::INTEGRATED,
             _ => Tuning::CARD,
         };
         Target {

@@ -86,6 +86,9 @@ impl Tuning {
         attention_heads: 4,
         long_context: 4_097,
     };
+    /// For graphics processors that share the host's memory: as for cards, but with fewer tokens of a prompt together, so that no step of a slow one takes
+    /// seconds.
+    pub const INTEGRATED: Self = Self { feed_shape: StepShape::of(128), ..Self::CARD };
     /// For drivers that run on the CPU: few workgroups, since each costs, and nothing kept over a barrier, since that goes through memory.
     pub const CPU: Self = Self {
         product_workgroups: 8,

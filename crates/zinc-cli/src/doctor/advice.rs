@@ -47,7 +47,12 @@ pub(super) fn choices(findings: &Findings<'_>) -> Vec<Decision> {
         }),
         choice(
             "tuning",
-            if *tuning == Tuning::CPU { "for processors" } else { "for cards" }.to_owned(),
+            match *tuning {
+                Tuning::CPU => "for processors",
+                Tuning::INTEGRATED => "for graphics without memory of their own",
+                _ => "for cards",
+            }
+            .to_owned(),
             format!("the device is of the kind {}", adapter.kind),
         ),
         choice("queues", queues(plan), why_queues(plan)),
