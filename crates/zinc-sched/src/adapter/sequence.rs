@@ -1,7 +1,7 @@
 //! Makes the state that the device's buffer holds when a sequence begins.
 
 use zinc_kernels::generated::lane::FINISH_NONE;
-use zinc_kernels::step::{Lane, StepState, next_rows};
+use zinc_kernels::step::{Lane, MOST_SAMPLING_ROWS, StepState, next_rows};
 
 use crate::model::SequenceStart;
 
@@ -46,9 +46,31 @@ pub(super) fn end_tokens<'a>(start: &SequenceStart<'a>) -> &'a [u32] {
 }
 
 /// The state of a draft model that has taken in the tokens of the sequence before `position`. It takes every token from the array of tokens,
-/// as if all were prompt tokens.
+/// as if all were prompt tokens: the prompt ends where that array does ([`CacheOptions::token_places`](zinc_model::plan::CacheOptions::token_places)).
 pub(super) fn draft_model_state(state: &StepState, position: u32, tokens: &[u32]) -> StepState {
     let token = tokens[position as usize];
-    let lane = Lane { token, position, prompt_length: u32::MAX, budget: u32::MAX, ..state.lane };
+    let prompt_length = state.lane.context_length + MOST_SAMPLING_ROWS;
+    let lane = Lane { token, position, prompt_length, budget: u32::MAX, ..state.lane };
     first_state(lane, tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampling::Sampling;
+
+    /// The rows that a draft model's steps list lie within the array of tokens, and there are as many as it can be behind by.
+    #[test]
+    fn a_draft_model_reads_no_tokens_behind_the_array() {
+        let (context, tokens) = (700, vec![1; 700 + MOST_SAMPLING_ROWS as usize]);
+        let greedy = Sampling::GREEDY;
+        let start = SequenceStart::new(&tokens[..1], 0, 1, &greedy);
+        let state = initial_state(&start, 0, context);
+        for position in 0..context {
+            let lane = draft_model_state(&state, position, &tokens).lane;
+            let end = position + next_rows(lane.position, lane.prompt_length);
+            assert!(end as usize <= tokens.len(), "position {position}: rows up to {end}");
+            assert!(end > position + (tokens.len() as u32 - 1 - position).min(MOST_SAMPLING_ROWS) - 1);
+        }
+    }
 }
