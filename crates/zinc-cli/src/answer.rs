@@ -1,7 +1,10 @@
 //! Printing one answer as it comes: what `zinc run` and `zinc chat` share.
 
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
 use zinc_engine::{Answer, AnswerEvent, AnswerRules, AnswerStream, Ending, LoadedModel};
-use zinc_sched::Completion;
+use zinc_sched::{Completion, PromptProgress};
 
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -25,14 +28,55 @@ pub(crate) fn print(model: &LoadedModel, rules: &AnswerRules, prompt: Vec<u32>) 
 }
 
 fn print_pieces(stream: AnswerStream) -> Result<Answer> {
+    let mut bar = PromptBar::new();
     for event in stream {
         match event? {
-            AnswerEvent::Text(piece) => output::stdout(&piece)?,
+            AnswerEvent::Prompt(progress) => bar.show(progress),
+            AnswerEvent::Text(piece) => {
+                bar.clear();
+                output::stdout(&piece)?;
+            }
             AnswerEvent::Ended(answer) => return Ok(answer),
             _ => {}
         }
     }
     Err(zinc_sched::Error::Stopped.into())
+}
+
+/// A progress bar over the tokens of a prompt that takes long. It is gone before the first piece of text is printed, and when it is dropped.
+struct PromptBar {
+    start: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl PromptBar {
+    /// How long a prompt takes before there is a bar.
+    const DELAY: Duration = Duration::from_millis(500);
+
+    fn new() -> Self {
+        Self { start: Instant::now(), bar: None }
+    }
+
+    fn show(&mut self, progress: PromptProgress) {
+        if self.bar.is_none() && self.start.elapsed() >= Self::DELAY {
+            self.bar = Some(output::progress_steps(progress.tokens.into(), "reading the prompt"));
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(progress.done.into());
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for PromptBar {
+    fn drop(&mut self) {
+        self.clear();
+    }
 }
 
 /// Tells the user if a limit has cut an answer before its constraint was met, so that the text may not match the
@@ -69,8 +113,6 @@ pub(crate) fn summary(completion: &Completion) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use zinc_sched::{Durations, FinishReason, SpeculationStats, Usage};
 
     use super::*;

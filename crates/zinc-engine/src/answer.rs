@@ -1,7 +1,7 @@
 //! An answer while it is generated: its text in pieces, then the reason for its end and the measurements of the
 //! request.
 
-use zinc_sched::{CancelHandle, Completion, Event, FinishReason, Generation};
+use zinc_sched::{CancelHandle, Completion, Event, FinishReason, Generation, PromptProgress};
 
 use crate::error::{Error, Result};
 use crate::text::AnswerText;
@@ -10,6 +10,8 @@ use crate::text::AnswerText;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AnswerEvent {
+    /// How far the prompt has come, after each step that has taken some of its tokens.
+    Prompt(PromptProgress),
     /// The next piece of the answer's text, never empty.
     Text(String),
     /// The end of the answer, with all of its text. No event follows.
@@ -114,6 +116,7 @@ impl AnswerStream {
     /// Turns an event of the scheduler into an event of the answer; `None` if a token has completed no text.
     fn take(&mut self, event: Event) -> Option<Result<AnswerEvent>> {
         match event {
+            Event::Prompt(progress) => Some(Ok(AnswerEvent::Prompt(progress))),
             Event::Token(token) => {
                 let released = self.tokens.as_mut()?.push(token.id);
                 if released.stop.is_some() {

@@ -96,7 +96,11 @@ fn a_cancelled_answer_is_no_whole_one() {
     let model = model();
     let rules = AnswerOptions::new().for_model(model.file()).unwrap();
     let mut stream = model.answer(&rules, prompt(model)).unwrap();
-    let Some(Ok(AnswerEvent::Text(first))) = stream.next() else { panic!("no text came") };
+    let first = stream.find_map(|event| match event.unwrap() {
+        AnswerEvent::Text(first) => Some(first),
+        _ => None,
+    });
+    let first = first.expect("no text came");
     stream.cancel_handle().cancel();
     let answer = stream.complete().unwrap();
     assert!(ANSWER.starts_with(&answer.text) && answer.text.starts_with(&first), "{}", answer.text);

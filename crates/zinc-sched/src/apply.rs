@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::kv::KvCache;
 use crate::plan::Phase;
-use crate::request::{FinishReason, Outlet, Token};
+use crate::request::{FinishReason, Outlet, PromptProgress, Token};
 use crate::resolve::Resolved;
 use crate::step::{StepOutput, TokenLogprobs};
 
@@ -91,7 +91,10 @@ impl<'a> Progress<'a> {
     ) -> u32 {
         let delivered_before = self.delivered;
         match resolved {
-            Ok(Resolved::Fed(rows)) => (0..rows).for_each(|_| self.consume(kv)),
+            Ok(Resolved::Fed(rows)) => {
+                (0..rows).for_each(|_| self.consume(kv));
+                outlet.prompt(PromptProgress { done: self.position, tokens: self.prompt.len() as u32 });
+            }
             Ok(Resolved::Sampled(tokens, end)) => {
                 for &id in tokens.as_slice() {
                     if self.cancelled_since(delivered_before, outlet) {

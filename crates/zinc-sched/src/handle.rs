@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::engine::{Engine, EngineOptions};
 use crate::error::{Error, Result};
 use crate::model::{ModelLimits, StepModel};
-use crate::request::{CancelHandle, Completion, FinishReason, Outlet, Request, Token};
+use crate::request::{CancelHandle, Completion, FinishReason, Outlet, PromptProgress, Request, Token};
 use crate::sync::{self, AtomicBool, JoinHandle, Receiver, Sender, bounded, unbounded};
 
 #[cfg(test)]
@@ -21,6 +21,8 @@ mod interleavings;
 /// An event of a generation. The last event is `Finished` or `Failed`.
 #[derive(Debug, Clone)]
 pub enum Event {
+    /// A step has taken some of the prompt's tokens.
+    Prompt(PromptProgress),
     /// A token was delivered.
     Token(Token),
     /// The generation has ended.
@@ -144,6 +146,7 @@ impl Generation {
         let mut tokens = Vec::new();
         for event in self {
             match event {
+                Event::Prompt(_) => {}
                 Event::Token(token) => tokens.push(token),
                 Event::Finished(completion) => return Ok((tokens, completion)),
                 Event::Failed(error) => return Err(error),
@@ -163,7 +166,7 @@ impl Iterator for Generation {
         }
         // The sender is gone if the thread has ended without reporting to this generation.
         let event = self.events.recv().unwrap_or(Event::Failed(Error::Stopped));
-        self.ended = !matches!(event, Event::Token(_));
+        self.ended = !matches!(event, Event::Prompt(_) | Event::Token(_));
         Some(event)
     }
 }
@@ -181,6 +184,11 @@ struct ChannelOutlet<'a> {
 }
 
 impl Outlet for ChannelOutlet<'_> {
+    fn prompt(&mut self, progress: PromptProgress) {
+        // A reader that is gone has cancelled the request.
+        let _ = self.job.events.send(Event::Prompt(progress));
+    }
+
     fn token(&mut self, token: Token) -> ControlFlow<()> {
         match self.job.events.send(Event::Token(token)) {
             Ok(()) => ControlFlow::Continue(()),

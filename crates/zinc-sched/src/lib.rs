@@ -17,6 +17,7 @@
 //! let mut received = 0;
 //! for event in engine.generate(request)? {
 //!     match event {
+//!         Event::Prompt(progress) => assert!(progress.done < progress.tokens),
 //!         Event::Token(token) => received += u32::from(token.position >= 3),
 //!         Event::Finished(completion) => assert_eq!(completion.usage.completion_tokens, received),
 //!         Event::Failed(error) => return Err(error),
@@ -116,7 +117,9 @@ pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation};
 pub use kv::KvCache;
 pub use model::{Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket};
-pub use request::{CancelHandle, Completion, Durations, FinishReason, Outlet, Request, Token, Tracing, Usage};
+pub use request::{
+    CancelHandle, Completion, Durations, FinishReason, Outlet, PromptProgress, Request, Token, Tracing, Usage,
+};
 pub use sampling::{Dry, LastTokens, Penalties, Sampling, SequenceBreakers, Xtc};
 pub use speculation::{ResumeCost, SpeculationMode, SpeculationStats};
 pub use step::{DeviceFinish, GpuSpan, StepKind, StepOutput, StepStatus, StepTiming, TokenLogprobs, TokenRun};

@@ -215,8 +215,20 @@ fn rate(count: u32, time: Duration) -> Option<f64> {
     (count > 0 && !time.is_zero()).then(|| f64::from(count) / time.as_secs_f64())
 }
 
+/// How far a prompt has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PromptProgress {
+    /// Tokens whose keys and values are in the cache: those that were there before, and those of the steps observed so far.
+    pub done: u32,
+    /// Tokens of the prompt. The last one is taken by the step that samples the first token, so that `done` stays below it.
+    pub tokens: u32,
+}
+
 /// Receives what a running sequence delivers, and can cancel it.
 pub trait Outlet {
+    /// Receives how far the prompt has come, after each step that has taken some of its tokens.
+    fn prompt(&mut self, _progress: PromptProgress) {}
+
     /// Receives the next token. Returning `Break` cancels the sequence.
     fn token(&mut self, token: Token) -> ControlFlow<()>;
 

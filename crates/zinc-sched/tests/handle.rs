@@ -58,6 +58,7 @@ fn events_come_in_order_and_end_once() {
     let mut tokens = Vec::new();
     let completion = loop {
         match generation.next().expect("the end comes before the channel closes") {
+            Event::Prompt(_) => {}
             Event::Token(token) => tokens.push(token),
             Event::Finished(completion) => break completion,
             Event::Failed(error) => panic!("{error}"),
@@ -189,6 +190,29 @@ fn a_broken_model_is_reported_to_those_who_wait_and_those_who_come() {
     let later = engine.generate(request(&[3], 20)).unwrap();
     assert_eq!(later.complete().unwrap_err().to_string(), error.to_string());
     assert_eq!(begins(&probe), 1);
+}
+
+/// After each step that takes some of a prompt's tokens, its reader learns how far it has come; what the cache holds counts as done.
+#[test]
+fn a_prompt_says_how_far_it_has_come() {
+    let limits = ModelLimits { feed_rows: 4, ..FakeOptions::default().limits };
+    let (engine, _) = spawn(depth(2), FakeOptions { limits, ..FakeOptions::default() });
+    let prompt: Vec<u32> = (1..=11).collect();
+    let progress = |prompt: &[u32]| -> Vec<(u32, u32)> {
+        let events: Vec<Event> = engine.generate(request(prompt, 2)).unwrap().collect();
+        let first_token = events.iter().position(|event| matches!(event, Event::Token(_))).unwrap();
+        let (before, behind) = events.split_at(first_token);
+        assert!(!behind.iter().any(|event| matches!(event, Event::Prompt(_))));
+        let of = |event: &Event| match event {
+            Event::Prompt(progress) => (progress.done, progress.tokens),
+            other => panic!("{other:?}"),
+        };
+        before.iter().map(of).collect()
+    };
+    assert_eq!(progress(&prompt[..6]), [(4, 6), (5, 6)]);
+    // The cache holds the six tokens of the first prompt.
+    assert_eq!(progress(&prompt), [(10, 11)]);
+    assert_eq!(progress(&[7]), []);
 }
 
 #[test]

@@ -69,6 +69,7 @@ fn readers_on_other_threads_take_turns_with_one_generation() {
         let (event, back) = std::thread::spawn(move || (generation.next(), generation)).join().unwrap();
         generation = back;
         match event {
+            Some(Event::Prompt(_)) => {}
             Some(Event::Token(token)) => tokens.push(token),
             Some(Event::Finished(_)) => break,
             other => panic!("{other:?}"),
@@ -165,6 +166,7 @@ fn cancels_from_many_threads_leave_the_engine_whole() {
                             }
                         }
                         match generation.next() {
+                            Some(Event::Prompt(_)) => {}
                             Some(Event::Token(token)) => tokens.push(token),
                             Some(Event::Finished(completion)) => break Some(completion.reason),
                             other => panic!("{other:?}"),
@@ -189,7 +191,7 @@ fn what_runs_to_its_end_while_the_engine_is_dropped_is_whole_or_stopped() {
         let generation = engine.generate(request(&[1, 2], 12)).unwrap();
         drop(engine);
         let events: Vec<Event> = generation.collect();
-        let tokens = events.len() - 1;
+        let tokens = events.iter().filter(|event| matches!(event, Event::Token(_))).count();
         match events.last() {
             Some(Event::Finished(completion)) => {
                 assert_eq!((completion.reason, tokens), (FinishReason::Length, 12));

@@ -146,7 +146,7 @@ fn cancel_after(handle: &EngineHandle, request: Request, moment: Duration) -> Re
     cancel.cancel();
     for event in generation {
         match event {
-            Event::Token(_) => {}
+            Event::Prompt(_) | Event::Token(_) => {}
             Event::Finished(completion) => {
                 return Ok((completion.reason == FinishReason::Cancelled).then(|| cancelled.elapsed()));
             }

@@ -54,6 +54,7 @@ fn read(generation: Generation, prompt: u32) -> (usize, Result<FinishReason, Err
     for event in generation {
         assert!(end.is_none(), "nothing follows the end");
         match event {
+            Event::Prompt(_) => {}
             Event::Token(token) => delivered.push(token.id),
             Event::Finished(completion) => {
                 assert_eq!(completion.usage.completion_tokens as usize, delivered.len());
