@@ -1,7 +1,7 @@
 // The append to the KV cache: normalises and rotates the keys of each row of the step, and stores its keys and values at the row's position.
 //
-// One subgroup takes the key or the value of one head of one row. `attention` does the same for itself where it is not told that this was done:
-// in steps of many rows its workgroups would each do it for the rows before their own.
+// One subgroup takes the key or the value of one head of one row. In steps of many rows `attention_rows` reads what this has stored; in others
+// `attention` does the same for itself.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

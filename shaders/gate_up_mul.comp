@@ -8,13 +8,15 @@
 #include "include/workgroup.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
+#define IN_ORDER true
 #include "include/activations.glsl"
 
 layout(constant_id = 2) const uint COLUMNS = 32;
-layout(constant_id = 3) const uint TILE = 1;      // the most vectors of a tile: a power of two
-layout(constant_id = 4) const uint QUAD_ROWS = 1; // of each of the two matrices
-layout(constant_id = 5) const uint GATE_FORMAT = 0;
-layout(constant_id = 6) const uint UP_FORMAT = 0;
+layout(constant_id = 3) const uint LISTED = 1;    // the most vectors of a tile of the list: a power of two
+layout(constant_id = 4) const uint TILE = 1;      // the most vectors that a workgroup takes of them: a power of two
+layout(constant_id = 5) const uint QUAD_ROWS = 1; // of each of the two matrices
+layout(constant_id = 6) const uint GATE_FORMAT = 0;
+layout(constant_id = 7) const uint UP_FORMAT = 0;
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1
@@ -22,28 +24,15 @@ layout(constant_id = 6) const uint UP_FORMAT = 0;
 #include "include/operand.glsl"
 #include "include/quarters.glsl"
 #include "include/tile_list.glsl"
+#include "include/tile_vectors.glsl"
 #include "include/tiles.glsl"
 #include "include/swiglu.glsl"
-
-layout(push_constant, scalar) uniform Push {
-    uint64_t state;
-    uint64_t gate;  // [experts, rows, COLUMNS] in GATE_FORMAT, rows in planes
-    uint64_t up;    // [experts, rows, COLUMNS] in UP_FORMAT, rows in planes
-    uint64_t x;     // [COLUMNS] rounded
-    uint64_t y;     // [slots, rows] f32
-    uint64_t pairs; // [rows, slots] u32, read where there are tiles
-    uint64_t tiles; // the list of tiles; 0 in a dense layer
-    uint rows;
-    uint slots;     // chosen experts of each row; 1 in a dense layer
-    uint x_stride;  // bytes from one row of the step to the next, as y_stride
-    uint y_stride;
-} push;
+#include "include/gate_and_up.glsl"
 
 void main() {
-    uint first_row = flat_workgroup() * WORKGROUP_ROWS;
+    uint first_row = flat_workgroup() * BLOCK_ROWS;
     if (first_row >= push.rows) return;
-    TileOperand x = TileOperand(push.x, push.x_stride, 0), y = TileOperand(push.y, push.y_stride, push.rows * 4u);
-    uvec2 own = begin_tile(gl_WorkGroupID.z, row_count(push.state), push.tiles, push.pairs, push.slots, x, y);
+    uvec2 own = begin_pair();
     uint count = own.y;
     if (count == 0) return;
     uint gate_bytes = row_bytes(GATE_FORMAT, COLUMNS), up_bytes = row_bytes(UP_FORMAT, COLUMNS);
@@ -57,11 +46,10 @@ void main() {
     multiply_tile(GATE_FORMAT, UP_FORMAT, row, push.x, count);
     [[unroll]] for (uint set = 0; set < SETS; set++) {
         if (!owns_vector(set, count)) continue;
-        uint64_t at = push.y + uint64_t(tile_offsets[own_vector(set)].y);
         [[unroll]] for (uint r = 0; r < QUAD_ROWS; r++) {
             uint own_row = quad_row(first_row, r);
             if (own_row >= push.rows) continue;
-            store_f32(at, own_row * 4u, swiglu(tile_results[set * QUAD_RESULTS + r], tile_results[set * QUAD_RESULTS + QUAD_ROWS + r]));
+            store_gated(own_vector(set), own_row, tile_results[set * QUAD_RESULTS + r], tile_results[set * QUAD_RESULTS + QUAD_ROWS + r]);
         }
     }
 }

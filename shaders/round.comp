@@ -7,11 +7,13 @@
 #include "include/workgroup.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
-#include "include/activations.glsl"
 
 layout(constant_id = 2) const uint COLUMNS = 32;
 layout(constant_id = 3) const uint SOURCE = 0;      // FLOATS or NORMALISED
 layout(constant_id = 4) const float EPSILON = 0.0;  // of the normalisation
+layout(constant_id = 5) const uint ORDERED = 0;     // 1: with the runs in their order
+#define IN_ORDER (ORDERED == 1)
+#include "include/activations.glsl"
 #define ACT ACT_F32
 #define VECTORS 1
 #include "include/operand.glsl"

@@ -10,11 +10,13 @@
 #include "include/reduce.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
-#include "include/activations.glsl"
 
 layout(constant_id = 2) const uint COLUMNS = 32;
 layout(constant_id = 3) const uint OUT = 0;
 layout(constant_id = 4) const uint FORMAT = 0;
+layout(constant_id = 5) const uint ORDERED = 0; // 1: with the runs of the rounded vector in their order
+#define IN_ORDER (ORDERED == 1)
+#include "include/activations.glsl"
 #define ACT ACT_F32
 #define SOURCE NORMALISED
 #define VECTORS 1

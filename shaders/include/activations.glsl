@@ -7,12 +7,18 @@
 //   high   [g * 16 + 1] runs of 16 signed bytes: an integer is q = 128 * high + low
 //   low    [g * 16 + 1] runs of 16 signed bytes
 //   sums   [g * 16] i32: of the integers of each run
-//   scales [g] f32, padded to 16 bytes.
+//   scales [g] f32, padded to 16 bytes
+//   parts  [g * 4] runs of 16 signed bytes, if the runs stand in order: of the sums of a group's runs, see `store_run_parts`.
 // Products read a quarter of a group, four runs, by one lane. So that neighbouring lanes read neighbouring words, run r of the high and of the
 // low bytes stands at `place(g, r)`: the first runs of all quarters, then the second ones, and so on. Between the second and the third ones a
 // place is left free: formats that pair runs 0, 1, 4 and 5 of a block take both at a time, and find them in different banks of shared memory.
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Whether the runs of a rounded row stand in their order, as steps of many rows have them.
+#ifndef IN_ORDER
+#define IN_ORDER false
+#endif
 
 const uint ACT_F32 = 0, ACT_Q14 = 1; // what matrix products compute with
 const uint RUN = 16;
@@ -25,14 +31,15 @@ int dot4(int a, int b, spirv_literal int packed_4x8);
 // Groups of a row of `n` elements.
 uint group_count(uint n) { return (n + 255u) / 256u; }
 // These functions are the layout of a rounded row of so many groups. `place` is where run `run` stands among the high bytes, and among the low ones,
-// counted in runs, and `plane_runs` is how many runs each of the two has room for. The others count bytes from the row's beginning: to its low
-// bytes, to the sums of its runs, to its scales, and to its end.
-uint place(uint groups, uint run) { return (run % 4u) * groups * 4u + run / 4u + (run % 4u) / 2u; }
+// counted in runs; with IN_ORDER run r stands at r. `plane_runs` is how many runs each of the two has room for. The others count bytes from the row's
+// beginning: to its low bytes, to the sums of its runs, to its scales, to the parts of the sums, and to its end.
+uint place(uint groups, uint run) { return IN_ORDER ? run : (run % 4u) * groups * 4u + run / 4u + (run % 4u) / 2u; }
 uint plane_runs(uint groups) { return groups * 16u + 1u; }
 uint low_bytes(uint groups) { return plane_runs(groups) * 16u; }
 uint run_sums(uint groups) { return plane_runs(groups) * 32u; }
 uint group_scales(uint groups) { return run_sums(groups) + groups * 64u; }
-uint rounded_bytes(uint groups) { return group_scales(groups) + pad16(groups * 4u); }
+uint run_parts(uint groups) { return group_scales(groups) + pad16(groups * 4u); }
+uint rounded_bytes(uint groups) { return run_parts(groups) + groups * 64u; }
 
 // How a group is rounded.
 struct Rounding {
@@ -116,11 +123,33 @@ RoundedPart round_part(vec4 v, Rounding by) {
     return part;
 }
 
+// Four numbers from -128 to 127, as bytes.
+uint four_bytes(ivec4 x) {
+    uvec4 bytes = uvec4(x) & 0xffu;
+    return bytes.x | (bytes.y << 8) | (bytes.z << 16) | (bytes.w << 24);
+}
+// Stores the sums of the runs of a group as products of bytes take them: a sum of 18 bits is 512 * high + low, and each of the two is x + 2 * y. First
+// come the x of the high parts, then their y, then both of the low ones. `sums` has those of the runs that the lane's parts belong to.
+void store_run_parts(uint64_t y, uint groups, uint group, int sums[LANE_PARTS]) {
+    [[unroll]] for (uint quarter = 0; quarter < 4; quarter++) {
+        ivec4 of_quarter;
+        [[unroll]] for (uint run = 0; run < 4; run++) {
+            uint part = (quarter * 4u + run) * 4u;
+            of_quarter[run] = subgroupShuffle(sums[part / SUBGROUP], part % SUBGROUP);
+        }
+        ivec4 high = (of_quarter + 256) >> 9, low = of_quarter - (high << 9), half_high = min(high >> 1, ivec4(127)), half_low = low >> 1;
+        uvec4 words = uvec4(four_bytes(high - 2 * half_high), four_bytes(half_high), four_bytes(low - 2 * half_low), four_bytes(half_low));
+        if (gl_SubgroupInvocationID < 4) store_u32(y, run_parts(groups) + group * 64u + gl_SubgroupInvocationID * 16u + quarter * 4u, words[gl_SubgroupInvocationID]);
+    }
+}
+
 // Stores group `group` of a rounded row of `groups` groups. The whole subgroup takes part.
 void store_rounded(uint64_t y, uint groups, uint group, vec4 parts[LANE_PARTS]) {
     Rounding by = rounding(group_highest(parts));
+    int sums[LANE_PARTS];
     [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) {
         RoundedPart part = round_part(parts[n], by);
+        sums[n] = part.sum;
         uint at = group * 64u + n * SUBGROUP + gl_SubgroupInvocationID, run = at / 4u;
         uint offset = place(groups, run) * 16u + at % 4u * 4u;
         store_u32(y, offset, part.high);
@@ -128,4 +157,5 @@ void store_rounded(uint64_t y, uint groups, uint group, vec4 parts[LANE_PARTS]) 
         if (at % 4u == 0u) store_u32(y, run_sums(groups) + run * 4u, uint(part.sum));
     }
     if (gl_SubgroupInvocationID == 0) store_f32(y, group_scales(groups) + group * 4u, by.scale);
+    if (IN_ORDER) store_run_parts(y, groups, group, sums);
 }

@@ -248,6 +248,14 @@ IntegerScales integer_scales(uint format, Raw raw, uint chunk) {
         return IntegerScales(ivec2(iq4_xs_integer(raw, c)), ivec2(0));
     }
 }
+// The minimums of the 16 runs of a block, as bytes, in formats that have minimums.
+uvec4 run_minimums(uint format, Raw raw) {
+    if (format == Q2_K) return (raw.more >> 4) & 0x0f0f0f0fu;
+    // Q4_K and Q5_K have one for two runs; see `k_integers`.
+    uint first = raw.head.z & 0x3f3f3f3fu, last = ((raw.head.w >> 4) & 0x0f0f0f0fu) | ((raw.head.z >> 2) & 0x30303030u);
+    uvec4 pairs = uvec4(first, first >> 16, last, last >> 16);
+    return (pairs & 0xffu) * 0x101u | ((pairs >> 8) & 0xffu) * 0x1010000u;
+}
 // The word with the halves of such a block: its scale, and that of its minimums; and the halves.
 uint block_head(uint format, Raw raw) {
     switch (format) {

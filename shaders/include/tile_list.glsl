@@ -1,10 +1,10 @@
-// The list of tiles that `route` makes and products with experts read. Whoever includes this has the specialisation constant TILE.
+// The list of tiles that `route` makes and products with experts read.
 
 // One entry of the list.
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Tile {
     uint expert; // whose matrix it is
     uint first;  // of its pairs, the place in the list of pairs
-    uint count;  // of its pairs, at most TILE
+    uint count;  // of its pairs
     uint tiles;  // of the first entry: the number of entries; of others it means nothing
 };
 const uint TILE_BYTES = 16;

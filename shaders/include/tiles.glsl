@@ -5,8 +5,7 @@
 // a matrix. A set is four vectors: what the lanes of a quad have of a set's products is summed over the quad at once, and each lane ends
 // with those of one vector. No lane waits for another quad.
 //
-// Vectors are rounded in memory. In steps without experts a tile has as many neighbouring rows of the step. With experts, `route` lists the tiles:
-// a tile has an expert's matrix and pairs, a row of the step and one of the slots of its chosen experts.
+// Vectors are rounded in memory.
 //
 // Whoever includes this has the specialisation constants TILE, QUAD_ROWS and COLUMNS, and defines MATRICES: 2 if a lane multiplies each vector with
 // a row of a second matrix, too, otherwise 1.
@@ -15,16 +14,7 @@ const uint SET = TILE < 4 ? TILE : 4; // vectors
 const uint SETS = TILE / SET;
 const uint QUAD_RESULTS = MATRICES * QUAD_ROWS;
 const uint SUBGROUP_ROWS = SUBGROUP / 4 * QUAD_ROWS; // of a matrix, by one subgroup
-const uint WORKGROUP_ROWS = SUBGROUPS * SUBGROUP_ROWS;
-
-// Where an operand of each vector lies.
-struct TileOperand {
-    uint64_t first;   // that of the first row and slot
-    uint row_stride;  // bytes from one row of the step to the next
-    uint slot_stride; // bytes from one slot to the next
-};
-
-shared uvec2 tile_offsets[TILE]; // of each vector: bytes to what is multiplied, and to the result
+const uint BLOCK_ROWS = SUBGROUPS * SUBGROUP_ROWS;
 
 // The row of the matrix that result `row` of the lane's quad is of, 0 to QUAD_ROWS - 1, given the first row of the workgroup.
 uint quad_row(uint first, uint row) {
@@ -82,26 +72,4 @@ void multiply_tile(uint format_0, uint format_1, uint64_t row[QUAD_RESULTS], uin
             }
         }
     }
-}
-
-// The tile of the workgroup: its expert and the number of its vectors, which is 0 if there is no such tile. Fills `tile_offsets`. Every thread
-// takes part; the answer is the same for all of them. `tile` is the number of the tile, `listed` that of the step's rows.
-// `tiles` is 0 in a step without experts.
-uvec2 begin_tile(uint tile, uint listed, uint64_t tiles, uint64_t pairs, uint slots, TileOperand x, TileOperand y) {
-    if (listed == 0) return uvec2(0);
-    uint expert = 0, first = tile * TILE, count = listed > first ? min(TILE, listed - first) : 0;
-    if (tiles != 0) {
-        Tile entry = Tile(tiles + uint64_t(tile * TILE_BYTES));
-        expert = entry.expert;
-        first = entry.first;
-        count = tile < Tile(tiles).tiles ? min(entry.count, TILE) : 0;
-    }
-    if (count == 0) return uvec2(0);
-    for (uint v = thread_index(); v < count; v += gl_WorkGroupSize.x) {
-        uint pair = tiles != 0 ? load_u32(pairs, (first + v) * 4u) : (first + v) * slots;
-        uvec2 place = uvec2(pair / slots, pair % slots);
-        tile_offsets[v] = uvec2(place.x * x.row_stride + place.y * x.slot_stride, place.x * y.row_stride + place.y * y.slot_stride);
-    }
-    barrier();
-    return uvec2(expert, count);
 }

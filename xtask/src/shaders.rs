@@ -1,7 +1,8 @@
 //! `cargo xtask shaders` compiles GLSL to the committed SPIR-V and generates the Rust that describes its interfaces.
 //!
 //! The GLSL under `shaders/` is the only source of a kernel's interface. Each kernel is compiled twice. The SPIR-V that is compiled
-//! without optimisation still carries names, so the interface is read from it; the optimised one is committed. `--check` needs no
+//! without optimisation still carries names, so the interface is read from it; the optimised one is committed. Shaders for matrix units
+//! are compiled once more, without them. `--check` needs no
 //! compiler: it compares the files' hashes with those that the generated file records.
 
 use std::collections::BTreeMap;
@@ -103,10 +104,14 @@ fn generate(root: &Path) -> Result<()> {
     for path in files(&root.join("shaders"))? {
         let stem = path.file_stem().and_then(|s| s.to_str()).ok_or("a shader's name is not UTF-8")?.to_owned();
         let source = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let interface = reflect(&compile(root, &stem, &source, Optimise::No)?).map_err(|e| format!("{stem}: {e}"))?;
-        let words = compile(root, &stem, &source, Optimise::Yes)?;
-        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        fs::write(spirv_dir.join(format!("{stem}.spv")), &bytes).map_err(|e| e.to_string())?;
+        let form = Form::of(&stem);
+        let unoptimised = compile(root, &stem, &source, form, Optimise::No)?;
+        let interface = reflect(&unoptimised).map_err(|e| format!("{stem}: {e}"))?;
+        write_words(&spirv_dir.join(format!("{stem}.spv")), &compile(root, &stem, &source, form, Optimise::Yes)?)?;
+        if form == Form::Units {
+            let words = compile(root, &stem, &source, Form::Plain, Optimise::Yes)?;
+            write_words(&spirv_dir.join(format!("{stem}.emulated.spv")), &words)?;
+        }
         kernels.push(Kernel { stem, source, interface });
     }
     let includes = files(&root.join("shaders/include"))?
@@ -132,6 +137,29 @@ struct Kernel {
     interface: Interface,
 }
 
+/// Whether a shader is compiled for matrix units.
+#[cfg(feature = "shaderc")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Plain,
+    /// With `MATRIX_UNITS` defined. Such a shader is compiled without it, too: dot products stand in for the units there.
+    Units,
+}
+
+#[cfg(feature = "shaderc")]
+impl Form {
+    /// Shaders for matrix units have names that end so.
+    fn of(stem: &str) -> Self {
+        if stem.ends_with("_units") { Self::Units } else { Self::Plain }
+    }
+}
+
+#[cfg(feature = "shaderc")]
+fn write_words(path: &Path, words: &[u32]) -> Result<()> {
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    fs::write(path, &bytes).map_err(|e| format!("{}: {e}", path.display()))
+}
+
 /// Whether a shader is compiled with optimisation.
 #[cfg(feature = "shaderc")]
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -142,7 +170,7 @@ enum Optimise {
 
 /// Compiles the shader `stem` to the words of a SPIR-V module.
 #[cfg(feature = "shaderc")]
-fn compile(root: &Path, stem: &str, source: &str, optimise: Optimise) -> Result<Vec<u32>> {
+fn compile(root: &Path, stem: &str, source: &str, form: Form, optimise: Optimise) -> Result<Vec<u32>> {
     let compiler = shaderc::Compiler::new().map_err(|e| e.to_string())?;
     let mut options = shaderc::CompileOptions::new().map_err(|e| e.to_string())?;
     options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
@@ -151,6 +179,9 @@ fn compile(root: &Path, stem: &str, source: &str, optimise: Optimise) -> Result<
         Optimise::No => shaderc::OptimizationLevel::Zero,
         Optimise::Yes => shaderc::OptimizationLevel::Performance,
     });
+    if form == Form::Units {
+        options.add_macro_definition("MATRIX_UNITS", None);
+    }
     let shaders = root.join("shaders");
     options.set_include_callback(move |name, _, from, _| {
         let path = shaders.join(name);
@@ -201,7 +232,7 @@ fn render(kernels: &[Kernel], includes: &[(String, String)], hashes: &BTreeMap<S
         out.push_str("}\n");
     }
     for kernel in kernels {
-        render_kernel(&mut out, kernel)?;
+        render_kernel(&mut out, kernel, includes)?;
     }
     let _ = writeln!(out, "\n/// Every kernel, by name.\npub static KERNELS: [&KernelDef; {}] = [", kernels.len());
     for kernel in kernels {
@@ -213,7 +244,7 @@ fn render(kernels: &[Kernel], includes: &[(String, String)], hashes: &BTreeMap<S
 
 /// Appends the module of one kernel: its constants, its push constants and its specialisation constants.
 #[cfg(feature = "shaderc")]
-fn render_kernel(out: &mut String, kernel: &Kernel) -> Result<()> {
+fn render_kernel(out: &mut String, kernel: &Kernel, includes: &[(String, String)]) -> Result<()> {
     let stem = &kernel.stem;
     let _ = writeln!(
         out,
@@ -223,7 +254,12 @@ fn render_kernel(out: &mut String, kernel: &Kernel) -> Result<()> {
     for (name, value) in glsl::constants(&kernel.source) {
         let _ = writeln!(out, "    /// `{name}` in GLSL.\n    pub const {name}: u32 = {value};");
     }
-    render_struct(out, "Push", "Push constants.", &kernel.interface.push, &glsl::member_docs(&kernel.source, "Push"))?;
+    // Forms of one op have their push constants in an include.
+    let included = |stem: &str| kernel.source.contains(&format!("\"include/{stem}.glsl\""));
+    let texts = includes.iter().filter(|(stem, _)| included(stem)).map(|(_, text)| text);
+    let mut docs = std::iter::once(&kernel.source).chain(texts).map(|text| glsl::member_docs(text, "Push"));
+    let docs = docs.find(|docs| !docs.is_empty()).unwrap_or_default();
+    render_struct(out, "Push", "Push constants.", &kernel.interface.push, &docs)?;
     let constants = &kernel.interface.constants;
     out.push_str(
         "/// Specialisation constants.\n#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]\npub struct Constants {\n",
@@ -242,8 +278,16 @@ fn render_kernel(out: &mut String, kernel: &Kernel) -> Result<()> {
     let _ = writeln!(
         out,
         "]\n}}\n}}\n/// The kernel.\npub static KERNEL: KernelDef = KernelDef {{ name: \"{stem}\", spirv: include_bytes!(\"../spv/{stem}.spv\"), \
-         push_bytes: size_of::<Push>() as u32 }};\n}}"
+         push_bytes: size_of::<Push>() as u32 }};"
     );
+    if Form::of(stem) == Form::Units {
+        let _ = writeln!(
+            out,
+            "/// The kernel with dot products in place of matrix units.\npub static EMULATED: KernelDef = KernelDef {{ name: \"{stem} emulated\", spirv: \
+             include_bytes!(\"../spv/{stem}.emulated.spv\"), push_bytes: size_of::<Push>() as u32 }};"
+        );
+    }
+    out.push_str("}\n");
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use std::error::Error;
 
 use serde_json::{Map, Value, json};
 use zinc_kernels::variants::{Variant, variants};
-use zinc_kernels::{Target, pipeline_spec};
+use zinc_kernels::{Target, Units, pipeline_spec};
 use zinc_vk::{Compiler, DevicePlan, Instance, InstanceOptions, Wants};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -23,7 +23,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         result => result?,
     };
-    for Variant { label, dispatch } in variants(&Target::new(compiler.subgroup_width())) {
+    let facts = compiler.facts();
+    let units = facts.byte_matrix_depth().map(|depth| Units { depth, emulated: false });
+    let shared_bytes = facts.limits.shared_memory_bytes;
+    let target = Target { units, shared_bytes, ..Target::new(compiler.subgroup_width()) };
+    for Variant { label, dispatch } in variants(&target) {
         let compiled = compiler.compile(&pipeline_spec(&dispatch, &dispatch.kernel.words()))?;
         let statistics: Map<String, Value> = compiled.statistics.into_iter().map(|(k, v)| (k, v.into())).collect();
         let texts: Map<String, Value> = compiled.representations.into_iter().map(|(k, v)| (k, v.into())).collect();

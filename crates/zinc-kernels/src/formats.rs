@@ -121,6 +121,12 @@ impl Format {
         matches!(self, Self::F32 | Self::F16 | Self::BF16)
     }
 
+    /// Whether 256 elements share a scale, and parts of them have scales that are small integers.
+    #[must_use]
+    pub const fn has_sub_blocks(self) -> bool {
+        matches!(self, Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K | Self::IQ4XS)
+    }
+
     /// Elements per block: 1, 32 or 256.
     pub const fn block_elements(self) -> usize {
         self.layout().elements

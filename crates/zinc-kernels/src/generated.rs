@@ -4,45 +4,53 @@
 //   96375b50127f536301c77a0d2fa9f87755047a119558bca99c1faeea438fb3b2 crates/zinc-kernels/spv/adjust.spv
 //   2643fd276346c3e72d4033f4d8121a2c62807a4561578cbe183e559ed77b7a08 crates/zinc-kernels/spv/advance.spv
 //   1deff5d4042162c34766f014f2ff31a222791f82cd2776734fbac4472e794a1d crates/zinc-kernels/spv/append.spv
-//   85eb45607855cdc46076799fabad102500cb87083d0c7cac0ad31315cb8e8d24 crates/zinc-kernels/spv/attention.spv
+//   7f3d11161a5cd4126a7c2f3730cba1c945563c876f0f1a69bccd9d83ae78cf96 crates/zinc-kernels/spv/attention.spv
 //   24e0e06373f0990fa531273a96283a8bf671cd65719a4faae38be0504cdf2833 crates/zinc-kernels/spv/attention_rows.spv
 //   0078b3a4df71874918b854c2fa176c6d40290f438244a2815c6f71158842f3fa crates/zinc-kernels/spv/choose.spv
 //   961668c25231da0b51fc1e7ddac3453597b851c904ea305099e02f6d791d78f8 crates/zinc-kernels/spv/dry.spv
-//   fb90a2f142865610dcc560464d35561cd5df3cc743bc7334d3b4a9b8f77c7df7 crates/zinc-kernels/spv/expert_down.spv
-//   dc3290c2267f335386fb18c1a8657fce0a3ea8c78d17ab89ab688b92a9b2ccf4 crates/zinc-kernels/spv/gate_up.spv
-//   22320e865049d93acca267fbd0ddb775fe5458ecb212882f4885e0f73c797a4b crates/zinc-kernels/spv/gate_up_mul.spv
+//   a16669044985f37008e93c8b6f4f78bfc363512bdf5f2ffa291956612e0c7430 crates/zinc-kernels/spv/expert_down.spv
+//   6eca53b90f7c02d0f416af8a68620ce0925c202bde457408e00b57549be9a457 crates/zinc-kernels/spv/gate_up.spv
+//   0c15a1b3ee5976975726e218861d74bf360f9774b13cfd9a28cf917dae64954c crates/zinc-kernels/spv/gate_up_mul.spv
+//   8b0495c35cc01fd3dbf9f678cb84bebe8328340f1e7ce719b183d3b7b51817cb crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
+//   10f6492dadef5ce3b2f28aae04e46d1703765d68e0043b01a67d0ed958aec61c crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   e1afc41e2d85681a13c8a8568c62a63e26bb719e4517bf42a0fff6d130bcbd9d crates/zinc-kernels/spv/gather.spv
 //   ff0d89f0ded6aa62058610ca1776174666bf43215033eb03eb4dc0895aa23551 crates/zinc-kernels/spv/join.spv
 //   0998307e2efa7691dd40f641dd4cf6cccef0b207bd5af1c28489f9b2065660da crates/zinc-kernels/spv/logprob_shares.spv
 //   1e4ab0db23d9866a07e027173af8eb635d669e4a9f86724e8a2a33d99623fe11 crates/zinc-kernels/spv/logprobs.spv
 //   4a53579930ed528655dd86bb8afc1e512104f30e6894aeac15562ca745dac4cd crates/zinc-kernels/spv/lookup.spv
-//   b2cdf314aab399367a81243db57ad2669c0928fe5bfe0db2d20531b5fcdf8f9d crates/zinc-kernels/spv/mat_mul.spv
-//   15db2e37de9cb5d014f9fb48533f3e2d0cd94826c0e9c39643a6bb8515a79542 crates/zinc-kernels/spv/mat_vec.spv
+//   07bfc5749b4974064ff3bf42e58485a0cdf3339385938cc0f415b922f3408b3e crates/zinc-kernels/spv/mat_mul.spv
+//   fa8741dadd6ce04e75e9dfbc555dce99d7ce7c947f65a480ac92d5937fae4035 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
+//   53b2ae81576dc300988c62bd625cdded59aea74d5beeff73af0f699803bebf85 crates/zinc-kernels/spv/mat_mul_units.spv
+//   035f3b1aeb65fe86032ad1fc5032ec2161dc5415c914b37be502f2c38a6972c3 crates/zinc-kernels/spv/mat_vec.spv
 //   6c5f4fdc21788a6665d0a80f9c15ac46f57c6bb81b8ea771982bacaed99fda95 crates/zinc-kernels/spv/propose.spv
 //   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
-//   6c9ad08664d83bc3987d8659330d1c8911bd3b25638c818fa30638e1096d4355 crates/zinc-kernels/spv/round.spv
+//   b998b4e24563ab7786285f3aaa4248575d5f36e2381ffed05a3186875987c0df crates/zinc-kernels/spv/round.spv
 //   dd5046410ad2e8ba239850686027d2725c5a4dfa5229f5926f59901133c2af6e crates/zinc-kernels/spv/route.spv
-//   985d13411d4f68c5ba36bd0b2c188fb1115807e13a94bd17489d109bb3e75610 crates/zinc-kernels/spv/router.spv
+//   4580e95ffe98d94d4885c1f2690b8c773bfa3e60991a58e338671386f0d4df06 crates/zinc-kernels/spv/router.spv
 //   fe3610650052f5aab5e1c76d71502fd5dfcc47c875551042d58e5dc2502cf0ff crates/zinc-kernels/spv/sample.spv
 //   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
 //   01f575db57ec3a62f84ab888cb883650e5fdc4d0ec5c7b74e0c865b4eaf9ab4c shaders/advance.comp
-//   c584e7be705e745df5145f10e6b7a6239dce26baa423a20c6554719006919c8f shaders/append.comp
+//   e7eb89671a4bd561d9e92cb0383c280b1bb9bf5ae0873837a5e903ae02c008d8 shaders/append.comp
 //   7e33d614b75e6312c7a8dbc6690065dcb599e351920c6b35a97517542b0c8010 shaders/attention.comp
 //   c6ba0db84f098082cbf3839d00915095fa29dbe6025c1537fba7712b1f2e3ca3 shaders/attention_rows.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
 //   805de9150966ab10a50ab7079138280c94ccacdc98767e8b0858c3c0d290f531 shaders/dry.comp
 //   ae600b36e5b131e55bdba069b7aae6ceb8c15ead50646515a2e991d1ee859006 shaders/expert_down.comp
 //   e40595c6d309f9cab25fccffd7268b19e3f3abefc4ccd6b2541623e48b49d101 shaders/gate_up.comp
-//   cd3f76e275eb1eb5e1c26a461d24f8122db1edc9f8817fad9cf374ef2a651c0b shaders/gate_up_mul.comp
+//   ce865c8b40dfa0912ef0bedcd1536e73a836d9f22fc8330aead46927efe53e32 shaders/gate_up_mul.comp
+//   3894a3042d6a3d917824d4bf2c67bc317d19edec69167297280bc77e9a949a03 shaders/gate_up_mul_units.comp
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
-//   57a5e09ed2bc10462cf8dfb6b716dc9b92a4c1291018488ebc7a111db243cbc2 shaders/include/activations.glsl
+//   efaaf0a6f02fc4d14496e997b46e9bc197e16d414aa15795255a574c4d3d0c2a shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   22bbfa77c9581e117a29fee770f7423ac9b52e6e064f60bdc63a33efa242a680 shaders/include/attention_share.glsl
+//   dfc933f23ed04cf041fdddca355d503285dd69d52f8e80bad59563d903e09c81 shaders/include/blocks.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   d952326f0cf1c19b59ca9f7fb57c72a197a2029586cd2746906c22c83fc4f9d7 shaders/include/choice.glsl
 //   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
-//   6fc8b90b2709180522ddd908a899773ebc8f56a2457f3d2d570be93d50544360 shaders/include/formats.glsl
+//   617fca3cca6fc926fdafc8ada00bbbc9dadbbc3b3ea4c6b58fbe071f7fa05f87 shaders/include/formats.glsl
+//   4d5b9e8cddf34aee937a9bca12f9c333920079bdb95ab185503ef1d3c47259d7 shaders/include/fragments.glsl
+//   c2071e268a2c1ff82ec035831c7c2658464cec70d357e17ae66c38edfa721d00 shaders/include/gate_and_up.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   d1be2818d5f6288f5bb55d931b7ef7c39b38f483d4d97df8acca1cb5e2d2d753 shaders/include/heads.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
@@ -50,6 +58,7 @@
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   3b8692ca6c261d53619dc2d9d6ba92a93f54d34438d1ee50e2ec9638ce5bdb9a shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
+//   a21c1edd53241a34cd39cc381e1ca215a2c57683491caeff34ee61313d37095b shaders/include/matrices.glsl
 //   ec91257e89459bebe4c5198fe10fd3b5e4d61744458472e008a9afedaaf36910 shaders/include/memory.glsl
 //   ae8b803cd5495162b9c13bc2c985386edcb8910be2e1c3e30b8a19ebfabf9457 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
@@ -62,20 +71,22 @@
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
 //   475fb75603cb275d45d5d3b034d2157c214f95521a0eeba32fe5a333128aa840 shaders/include/swiglu.glsl
-//   8aa16ff4afcf58c8d823e0e00634c6c4277070ae418e58bac7a2369f31398dd6 shaders/include/tile_list.glsl
-//   41ea31156ba3f05cfba9763a553c789aed84c6c5dda85327b34a76ac8365bf17 shaders/include/tiles.glsl
+//   2dd4ee9594073b185aef8222f14ffcc4d7425272a9eff9fffa94afb2d4e455cd shaders/include/tile_list.glsl
+//   a0f7fcfcdf12326e68433c0f174ee10dd351466c7322fd2bde9291a559bd4b9d shaders/include/tile_vectors.glsl
+//   c055d380d2ad0559a9363a70c8ddee32f2e10978a36fc3246c7364f33fcd4fc3 shaders/include/tiles.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   d07f7516857ea3c717ffd0faf6888c558c19159b6556feb01efb03f084ac97ae shaders/join.comp
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   59ce2fd209b6166a6656a58fce47338e53bb42fcea48cb8426775380efa255f3 shaders/logprobs.comp
 //   27898dc4d29a275c13b14c221e268cd8ad7fb01e0b9adc124e0fcf79eb62c2a2 shaders/lookup.comp
-//   9eedd4f00f482e72dc0477f51dcdee7fdb6ac2aa878d17e720614c8999a35141 shaders/mat_mul.comp
+//   f9fc8a1d947c0aa3014925648853345972cab6103b9c436980964d8d31149784 shaders/mat_mul.comp
+//   a90baf059a60f57e5005c1de3677c5681b871f81311188a68f0bc3ed6215d9ad shaders/mat_mul_units.comp
 //   4f22f802b9555121fae37b4d470937f54e65434c5873540362ff731e25cca8bc shaders/mat_vec.comp
 //   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
-//   f60888e8d6d5da0bbca5fb9dd0e1f58d859ec3ba450557f0f331e0c4827990a7 shaders/round.comp
+//   67ba958f59b617a7f590f6f2e84597070c42622b143a7f214b6d5ba94138e3b5 shaders/round.comp
 //   9984b961c2809ccaa2f873470a89fb08683dd73fcbcb02a3f23f54f49a16d062 shaders/route.comp
-//   a5f80576784cc614684c5759171a2c799f1645a505b53ed1ed5d421bd42d57ea shaders/router.comp
+//   8356d98f63dd5590d527732160b51b95c5e92f377f6bd36af6495f5ad311893e shaders/router.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
 
 use crate::kernel::KernelDef;
@@ -89,7 +100,8 @@ use crate::kernel::KernelDef;
 /// high   \[g * 16 + 1\] runs of 16 signed bytes: an integer is q = 128 * high + low
 /// low    \[g * 16 + 1\] runs of 16 signed bytes
 /// sums   \[g * 16\] i32: of the integers of each run
-/// scales \[g\] f32, padded to 16 bytes.
+/// scales \[g\] f32, padded to 16 bytes
+/// parts  \[g * 4\] runs of 16 signed bytes, if the runs stand in order: of the sums of a group's runs, see `store_run_parts`.
 /// Products read a quarter of a group, four runs, by one lane. So that neighbouring lanes read neighbouring words, run r of the high and of the
 /// low bytes stands at `place(g, r)`: the first runs of all quarters, then the second ones, and so on. Between the second and the third ones a
 /// place is left free: formats that pair runs 0, 1, 4 and 5 of a block take both at a time, and find them in different banks of shared memory.
@@ -116,6 +128,25 @@ pub mod attention_share {
     pub const STEPS: u32 = 2;
     /// `MAX_SHARES` in GLSL.
     pub const MAX_SHARES: u32 = 64;
+}
+
+/// Products of a block of rows of weights with a tile of vectors, by fragments: for steps of many rows, and formats with a scale for 256 weights.
+///
+/// Weights and activations are staged in shared memory as signed bytes, half a group at a time. A weight is staged as its code times the scale of its
+/// sub-block, which has at most 13 bits: `weight_base` * high + low, both bytes. So the sums of a whole group are sums of products of bytes, whatever
+/// the format, and fragments hold them: high with high, high with low, low with high and low with low. All of it is exact, and so equal to what
+/// `quarter_sums` gives. What follows once a group is docs/arithmetic.md's sequence of float operations, element by element.
+/// The sums with the minimums are products of 16 numbers, one for each run: the minimums, at most 63, with the sums of runs, which have 18 bits:
+/// 512 * high + low, each of the two in the form x + 2 * y with x and y signed bytes (`store_run_parts`). A row of minimums is followed by itself doubled.
+///
+/// Subgroups share a block by rows and by vectors: ROW_SUBGROUPS of them have ROW_FRAGMENTS fragments of rows each, for every VECTOR_SUBGROUPS-th fragment
+/// of vectors.
+///
+/// Whoever includes this has the specialisation constants COLUMNS, TILE, DEPTH, ROW_SUBGROUPS, ROW_FRAGMENTS and RAGGED, and defines MATRICES: the
+/// number of matrices that a block has rows of.
+pub mod blocks {
+    /// `STAGE_RUNS` in GLSL.
+    pub const STAGE_RUNS: u32 = 8;
 }
 
 /// How keys and values lie in the KV cache: the values of the specialisation constants that say so.
@@ -614,7 +645,7 @@ pub mod shares {
     };
 }
 
-/// The list of tiles that `route` makes and products with experts read. Whoever includes this has the specialisation constant TILE.
+/// The list of tiles that `route` makes and products with experts read.
 pub mod tile_list {
     /// `TILE_BYTES` in GLSL.
     pub const TILE_BYTES: u32 = 16;
@@ -626,7 +657,7 @@ pub mod tile_list {
         pub expert: u32,
         /// of its pairs, the place in the list of pairs
         pub first: u32,
-        /// of its pairs, at most TILE
+        /// of its pairs
         pub count: u32,
         /// of the first entry: the number of entries; of others it means nothing
         pub tiles: u32,
@@ -807,8 +838,8 @@ pub mod advance {
 
 /// The append to the KV cache: normalises and rotates the keys of each row of the step, and stores its keys and values at the row's position.
 ///
-/// One subgroup takes the key or the value of one head of one row. `attention` does the same for itself where it is not told that this was done:
-/// in steps of many rows its workgroups would each do it for the rows before their own.
+/// One subgroup takes the key or the value of one head of one row. In steps of many rows `attention_rows` reads what this has stored; in others
+/// `attention` does the same for itself.
 pub mod append {
     use super::KernelDef;
 
@@ -1517,13 +1548,17 @@ pub mod gate_up_mul {
         pub rows: u32,
         /// chosen experts of each row; 1 in a dense layer
         pub slots: u32,
+        /// rows of the step that the launch is for
+        pub room: u32,
         /// bytes from one row of the step to the next, as y_stride
         pub x_stride: u32,
         /// `y_stride` in GLSL.
         pub y_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 72);
+        assert!(size_of::<Push>() == 80);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, gate) == 8);
         assert!(std::mem::offset_of!(Push, up) == 16);
@@ -1533,8 +1568,9 @@ pub mod gate_up_mul {
         assert!(std::mem::offset_of!(Push, tiles) == 48);
         assert!(std::mem::offset_of!(Push, rows) == 56);
         assert!(std::mem::offset_of!(Push, slots) == 60);
-        assert!(std::mem::offset_of!(Push, x_stride) == 64);
-        assert!(std::mem::offset_of!(Push, y_stride) == 68);
+        assert!(std::mem::offset_of!(Push, room) == 64);
+        assert!(std::mem::offset_of!(Push, x_stride) == 68);
+        assert!(std::mem::offset_of!(Push, y_stride) == 72);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1545,27 +1581,30 @@ pub mod gate_up_mul {
         pub subgroup: u32,
         /// Constant 2, `COLUMNS`.
         pub columns: u32,
-        /// Constant 3, `TILE`.
+        /// Constant 3, `LISTED`.
+        pub listed: u32,
+        /// Constant 4, `TILE`.
         pub tile: u32,
-        /// Constant 4, `QUAD_ROWS`.
+        /// Constant 5, `QUAD_ROWS`.
         pub quad_rows: u32,
-        /// Constant 5, `GATE_FORMAT`.
+        /// Constant 6, `GATE_FORMAT`.
         pub gate_format: u32,
-        /// Constant 6, `UP_FORMAT`.
+        /// Constant 7, `UP_FORMAT`.
         pub up_format: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 7] {
+        pub fn values(self) -> [(u32, u32); 8] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
                 (2, self.columns),
-                (3, self.tile),
-                (4, self.quad_rows),
-                (5, self.gate_format),
-                (6, self.up_format),
+                (3, self.listed),
+                (4, self.tile),
+                (5, self.quad_rows),
+                (6, self.gate_format),
+                (7, self.up_format),
             ]
         }
     }
@@ -1573,6 +1612,112 @@ pub mod gate_up_mul {
     pub static KERNEL: KernelDef = KernelDef {
         name: "gate_up_mul",
         spirv: include_bytes!("../spv/gate_up_mul.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
+/// The form of `gate_up_mul` for integer matrix units, and one format with a scale for 256 weights. Its numbers are those of the other form.
+pub mod gate_up_mul_units {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[experts, rows, COLUMNS\] in GATE_FORMAT, rows in planes
+        pub gate: u64,
+        /// \[experts, rows, COLUMNS\] in UP_FORMAT, rows in planes
+        pub up: u64,
+        /// \[COLUMNS\] rounded
+        pub x: u64,
+        /// \[slots, rows\] f32
+        pub y: u64,
+        /// \[rows, slots\] u32, read where there are tiles
+        pub pairs: u64,
+        /// the list of tiles; 0 in a dense layer
+        pub tiles: u64,
+        /// `rows` in GLSL.
+        pub rows: u32,
+        /// chosen experts of each row; 1 in a dense layer
+        pub slots: u32,
+        /// rows of the step that the launch is for
+        pub room: u32,
+        /// bytes from one row of the step to the next, as y_stride
+        pub x_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 80);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, gate) == 8);
+        assert!(std::mem::offset_of!(Push, up) == 16);
+        assert!(std::mem::offset_of!(Push, x) == 24);
+        assert!(std::mem::offset_of!(Push, y) == 32);
+        assert!(std::mem::offset_of!(Push, pairs) == 40);
+        assert!(std::mem::offset_of!(Push, tiles) == 48);
+        assert!(std::mem::offset_of!(Push, rows) == 56);
+        assert!(std::mem::offset_of!(Push, slots) == 60);
+        assert!(std::mem::offset_of!(Push, room) == 64);
+        assert!(std::mem::offset_of!(Push, x_stride) == 68);
+        assert!(std::mem::offset_of!(Push, y_stride) == 72);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 3, `LISTED`.
+        pub listed: u32,
+        /// Constant 4, `TILE`.
+        pub tile: u32,
+        /// Constant 5, `DEPTH`.
+        pub depth: u32,
+        /// Constant 6, `ROW_SUBGROUPS`.
+        pub row_subgroups: u32,
+        /// Constant 7, `ROW_FRAGMENTS`.
+        pub row_fragments: u32,
+        /// Constant 8, `RAGGED`.
+        pub ragged: u32,
+        /// Constant 9, `FORMAT`.
+        pub format: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 10] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.columns),
+                (3, self.listed),
+                (4, self.tile),
+                (5, self.depth),
+                (6, self.row_subgroups),
+                (7, self.row_fragments),
+                (8, self.ragged),
+                (9, self.format),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "gate_up_mul_units",
+        spirv: include_bytes!("../spv/gate_up_mul_units.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+    /// The kernel with dot products in place of matrix units.
+    pub static EMULATED: KernelDef = KernelDef {
+        name: "gate_up_mul_units emulated",
+        spirv: include_bytes!("../spv/gate_up_mul_units.emulated.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
 }
@@ -1916,6 +2061,8 @@ pub mod mat_mul {
         pub rows_2: u32,
         /// with experts: of each row. Otherwise 0
         pub slots: u32,
+        /// rows of the step that the launch is for
+        pub room: u32,
         /// bytes from one row of the step to the next, as the strides below
         pub x_stride: u32,
         /// `y_stride_0` in GLSL.
@@ -1924,9 +2071,11 @@ pub mod mat_mul {
         pub y_stride_1: u32,
         /// `y_stride_2` in GLSL.
         pub y_stride_2: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 120);
+        assert!(size_of::<Push>() == 128);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, x) == 8);
         assert!(std::mem::offset_of!(Push, weights_0) == 16);
@@ -1942,10 +2091,11 @@ pub mod mat_mul {
         assert!(std::mem::offset_of!(Push, rows_1) == 92);
         assert!(std::mem::offset_of!(Push, rows_2) == 96);
         assert!(std::mem::offset_of!(Push, slots) == 100);
-        assert!(std::mem::offset_of!(Push, x_stride) == 104);
-        assert!(std::mem::offset_of!(Push, y_stride_0) == 108);
-        assert!(std::mem::offset_of!(Push, y_stride_1) == 112);
-        assert!(std::mem::offset_of!(Push, y_stride_2) == 116);
+        assert!(std::mem::offset_of!(Push, room) == 104);
+        assert!(std::mem::offset_of!(Push, x_stride) == 108);
+        assert!(std::mem::offset_of!(Push, y_stride_0) == 112);
+        assert!(std::mem::offset_of!(Push, y_stride_1) == 116);
+        assert!(std::mem::offset_of!(Push, y_stride_2) == 120);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1956,33 +2106,36 @@ pub mod mat_mul {
         pub subgroup: u32,
         /// Constant 2, `COLUMNS`.
         pub columns: u32,
-        /// Constant 3, `TILE`.
+        /// Constant 3, `LISTED`.
+        pub listed: u32,
+        /// Constant 4, `TILE`.
         pub tile: u32,
-        /// Constant 4, `QUAD_ROWS`.
+        /// Constant 5, `QUAD_ROWS`.
         pub quad_rows: u32,
-        /// Constant 5, `ACCUMULATE`.
+        /// Constant 6, `ACCUMULATE`.
         pub accumulate: u32,
-        /// Constant 6, `FORMAT_0`.
+        /// Constant 7, `FORMAT_0`.
         pub format_0: u32,
-        /// Constant 7, `FORMAT_1`.
+        /// Constant 8, `FORMAT_1`.
         pub format_1: u32,
-        /// Constant 8, `FORMAT_2`.
+        /// Constant 9, `FORMAT_2`.
         pub format_2: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 9] {
+        pub fn values(self) -> [(u32, u32); 10] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
                 (2, self.columns),
-                (3, self.tile),
-                (4, self.quad_rows),
-                (5, self.accumulate),
-                (6, self.format_0),
-                (7, self.format_1),
-                (8, self.format_2),
+                (3, self.listed),
+                (4, self.tile),
+                (5, self.quad_rows),
+                (6, self.accumulate),
+                (7, self.format_0),
+                (8, self.format_1),
+                (9, self.format_2),
             ]
         }
     }
@@ -1990,6 +2143,145 @@ pub mod mat_mul {
     pub static KERNEL: KernelDef = KernelDef {
         name: "mat_mul",
         spirv: include_bytes!("../spv/mat_mul.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
+/// The form of `mat_mul` for integer matrix units, and formats with a scale for 256 weights. Its numbers are those of the other form.
+pub mod mat_mul_units {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[slots, COLUMNS\] rounded
+        pub x: u64,
+        /// \[experts, rows, COLUMNS\] in FORMAT_0, rows in planes
+        pub weights_0: u64,
+        /// `weights_1` in GLSL.
+        pub weights_1: u64,
+        /// `weights_2` in GLSL.
+        pub weights_2: u64,
+        /// \[rows\] f32, or 0 for none
+        pub bias_0: u64,
+        /// `bias_1` in GLSL.
+        pub bias_1: u64,
+        /// `bias_2` in GLSL.
+        pub bias_2: u64,
+        /// \[slots, rows\] f32
+        pub y_0: u64,
+        /// of a second matrix; with experts, which have one, \[rows, slots\] u32
+        pub y_1_or_pairs: u64,
+        /// of a third matrix; with experts the list of tiles
+        pub y_2_or_tiles: u64,
+        /// `rows_0` in GLSL.
+        pub rows_0: u32,
+        /// `rows_1` in GLSL.
+        pub rows_1: u32,
+        /// `rows_2` in GLSL.
+        pub rows_2: u32,
+        /// with experts: of each row. Otherwise 0
+        pub slots: u32,
+        /// rows of the step that the launch is for
+        pub room: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub x_stride: u32,
+        /// `y_stride_0` in GLSL.
+        pub y_stride_0: u32,
+        /// `y_stride_1` in GLSL.
+        pub y_stride_1: u32,
+        /// `y_stride_2` in GLSL.
+        pub y_stride_2: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 128);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, weights_0) == 16);
+        assert!(std::mem::offset_of!(Push, weights_1) == 24);
+        assert!(std::mem::offset_of!(Push, weights_2) == 32);
+        assert!(std::mem::offset_of!(Push, bias_0) == 40);
+        assert!(std::mem::offset_of!(Push, bias_1) == 48);
+        assert!(std::mem::offset_of!(Push, bias_2) == 56);
+        assert!(std::mem::offset_of!(Push, y_0) == 64);
+        assert!(std::mem::offset_of!(Push, y_1_or_pairs) == 72);
+        assert!(std::mem::offset_of!(Push, y_2_or_tiles) == 80);
+        assert!(std::mem::offset_of!(Push, rows_0) == 88);
+        assert!(std::mem::offset_of!(Push, rows_1) == 92);
+        assert!(std::mem::offset_of!(Push, rows_2) == 96);
+        assert!(std::mem::offset_of!(Push, slots) == 100);
+        assert!(std::mem::offset_of!(Push, room) == 104);
+        assert!(std::mem::offset_of!(Push, x_stride) == 108);
+        assert!(std::mem::offset_of!(Push, y_stride_0) == 112);
+        assert!(std::mem::offset_of!(Push, y_stride_1) == 116);
+        assert!(std::mem::offset_of!(Push, y_stride_2) == 120);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 3, `LISTED`.
+        pub listed: u32,
+        /// Constant 4, `TILE`.
+        pub tile: u32,
+        /// Constant 5, `DEPTH`.
+        pub depth: u32,
+        /// Constant 6, `ROW_SUBGROUPS`.
+        pub row_subgroups: u32,
+        /// Constant 7, `ROW_FRAGMENTS`.
+        pub row_fragments: u32,
+        /// Constant 8, `RAGGED`.
+        pub ragged: u32,
+        /// Constant 9, `ACCUMULATE`.
+        pub accumulate: u32,
+        /// Constant 10, `FORMAT_0`.
+        pub format_0: u32,
+        /// Constant 11, `FORMAT_1`.
+        pub format_1: u32,
+        /// Constant 12, `FORMAT_2`.
+        pub format_2: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 13] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.columns),
+                (3, self.listed),
+                (4, self.tile),
+                (5, self.depth),
+                (6, self.row_subgroups),
+                (7, self.row_fragments),
+                (8, self.ragged),
+                (9, self.accumulate),
+                (10, self.format_0),
+                (11, self.format_1),
+                (12, self.format_2),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "mat_mul_units",
+        spirv: include_bytes!("../spv/mat_mul_units.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+    /// The kernel with dot products in place of matrix units.
+    pub static EMULATED: KernelDef = KernelDef {
+        name: "mat_mul_units emulated",
+        spirv: include_bytes!("../spv/mat_mul_units.emulated.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
 }
@@ -2278,12 +2570,21 @@ pub mod round {
         pub source: u32,
         /// Constant 4, `EPSILON`.
         pub epsilon: u32,
+        /// Constant 5, `ORDERED`.
+        pub ordered: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 5] {
-            [(0, self.workgroup), (1, self.subgroup), (2, self.columns), (3, self.source), (4, self.epsilon)]
+        pub fn values(self) -> [(u32, u32); 6] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.columns),
+                (3, self.source),
+                (4, self.epsilon),
+                (5, self.ordered),
+            ]
         }
     }
     /// The kernel.
@@ -2421,12 +2722,21 @@ pub mod router {
         pub out: u32,
         /// Constant 4, `FORMAT`.
         pub format: u32,
+        /// Constant 5, `ORDERED`.
+        pub ordered: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 5] {
-            [(0, self.workgroup), (1, self.subgroup), (2, self.columns), (3, self.out), (4, self.format)]
+        pub fn values(self) -> [(u32, u32); 6] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.columns),
+                (3, self.out),
+                (4, self.format),
+                (5, self.ordered),
+            ]
         }
     }
     /// The kernel.
@@ -2492,7 +2802,7 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 23] = [
+pub static KERNELS: [&KernelDef; 25] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &append::KERNEL,
@@ -2503,12 +2813,14 @@ pub static KERNELS: [&KernelDef; 23] = [
     &expert_down::KERNEL,
     &gate_up::KERNEL,
     &gate_up_mul::KERNEL,
+    &gate_up_mul_units::KERNEL,
     &gather::KERNEL,
     &join::KERNEL,
     &logprob_shares::KERNEL,
     &logprobs::KERNEL,
     &lookup::KERNEL,
     &mat_mul::KERNEL,
+    &mat_mul_units::KERNEL,
     &mat_vec::KERNEL,
     &propose::KERNEL,
     &read::KERNEL,

@@ -36,8 +36,19 @@ pub struct Target {
     pub shared_bytes: u32,
     /// The largest number of threads in a workgroup, at least 256.
     pub max_workgroup: u32,
+    /// Its matrix units for products of signed bytes, if it has such.
+    pub units: Option<Units>,
     /// What was measured to suit it.
     pub tuning: Tuning,
+}
+
+/// Matrix units that add products of 16 rows of signed bytes with 16 vectors of signed bytes to 32-bit integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Units {
+    /// Bytes of a row that one product takes: 16 or 32.
+    pub depth: u32,
+    /// Whether dot products stand in for them. The numbers are the same; tests use it where there are no such units.
+    pub emulated: bool,
 }
 
 /// Threads in a workgroup of the kernels that work as one.
@@ -70,6 +81,7 @@ impl Target {
             max_groups: [65_535, 65_535],
             shared_bytes: 32 << 10,
             max_workgroup: MAX_WORKGROUP,
+            units: None,
             tuning: Tuning::CARD,
         }
     }

@@ -54,7 +54,7 @@ mod pipelines;
 
 pub use error::Error;
 pub use formats::Format;
-pub use kernel::{Dispatch, KernelDef, Target};
+pub use kernel::{Dispatch, KernelDef, Target, Units};
 #[cfg(feature = "vk")]
 pub use pipelines::{Pipelines, pipeline_spec};
 pub use tuning::Tuning;

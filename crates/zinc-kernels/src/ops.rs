@@ -150,7 +150,8 @@ fn lane_rows(columns: u32, subgroup: u32) -> u32 {
 pub fn rounded_bytes(n: u64) -> u64 {
     let groups = n.div_ceil(u64::from(GROUP));
     let planes = 2 * (groups * u64::from(GROUP) + u64::from(RUN));
-    planes + 4 * groups * u64::from(GROUP / RUN) + (4 * groups).next_multiple_of(16)
+    let sums = groups * u64::from(GROUP / RUN);
+    planes + 4 * sums + (4 * groups).next_multiple_of(16) + 4 * sums
 }
 
 /// The vector that a matrix product takes.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use zinc_vk::{AdapterKind, Device, Error, Pipeline, PipelineSpec, RecordingBuilder};
 
-use crate::kernel::{Dispatch, Target};
+use crate::kernel::{Dispatch, Target, Units};
 use crate::tuning::Tuning;
 
 type Key = (&'static str, Vec<(u32, u32)>);
@@ -45,9 +45,16 @@ impl Pipelines {
             max_groups: [x, y],
             shared_bytes: limits.shared_memory_bytes,
             max_workgroup: self.device.max_workgroup(),
+            units: self.units(),
             tuning,
             ..Target::new(self.device.subgroup_width())
         }
+    }
+
+    /// The matrix units for products of signed bytes, if the device was opened with them.
+    fn units(&self) -> Option<Units> {
+        let depth = self.device.plan().byte_matrix_depth()?;
+        Some(Units { depth, emulated: false })
     }
 
     /// Returns the pipeline of a launch, and builds it if this is its first use.

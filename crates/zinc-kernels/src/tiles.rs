@@ -1,10 +1,14 @@
-//! The tiles of products with experts, in steps of many rows.
+//! The tiles of products for steps of many rows.
 
-use crate::Target;
+use crate::formats::Format;
 use crate::step::StepShape;
+use crate::{Target, Units};
 
 /// Bytes of one [`Tile`](crate::step::Tile) of the list.
 pub const TILE_BYTES: u32 = crate::generated::tile_list::TILE_BYTES;
+
+/// Rows and vectors of a fragment of matrix units.
+const FRAGMENT: u32 = 16;
 
 /// The pairs of a row of the step and one of the slots of its chosen experts, sorted by expert, and the tiles that products take them in.
 /// [`Route`](crate::ops::Route) makes both lists.
@@ -22,35 +26,208 @@ pub struct Tiles {
 
 impl Tiles {
     /// The most tiles that the rows of a step can have: one for each full tile, and one for each expert's rest.
-    fn most(&self, target: &Target, shape: StepShape) -> u32 {
+    fn most(&self, listed: u32, shape: StepShape) -> u32 {
         let pairs = shape.rows() * self.used;
-        pairs.min(pairs / tile(target) + self.experts)
+        pairs.min(pairs / listed + self.experts)
     }
 }
 
-/// The most vectors of a tile: a power of two.
-pub(crate) fn tile(target: &Target) -> u32 {
+impl Target {
+    /// The matrix units, if products of a step of this shape go by them.
+    fn units_for(&self, shape: StepShape) -> Option<Units> {
+        self.units.filter(|_| shape.rows() >= self.tuning.unit_rows)
+    }
+
+    /// The largest shape of a step whose products go by dot products, where those of larger ones go by matrix units.
+    #[must_use]
+    pub fn most_without_units(&self) -> Option<StepShape> {
+        self.units.filter(|_| self.tuning.unit_rows > 1).map(|_| StepShape::filled_by(self.tuning.unit_rows - 1))
+    }
+
+    /// The most pairs of a tile of the list that [`Route`](crate::ops::Route) makes in a step of this shape: a power of two.
+    #[must_use]
+    pub fn listed_pairs(&self, shape: StepShape) -> u32 {
+        match self.units_for(shape) {
+            Some(_) => unit_tile(self),
+            None => quad_tile(self),
+        }
+    }
+}
+
+/// The most vectors of a workgroup's tile, by dot products: a power of two.
+fn quad_tile(target: &Target) -> u32 {
     1 << target.tuning.tile_vectors.max(1).ilog2()
 }
 
-/// Threads of a workgroup.
-pub(crate) fn workgroup(target: &Target) -> u32 {
-    target.workgroup_of(target.tuning.tile_width)
+/// The most vectors of a workgroup's tile, by matrix units: a power of two, and at least a fragment's.
+fn unit_tile(target: &Target) -> u32 {
+    (1 << target.tuning.unit_vectors.max(1).ilog2()).max(FRAGMENT)
 }
 
-/// Rows that four lanes take of each of so many matrices.
-pub(crate) fn quad_rows(target: &Target, matrices: u32) -> u32 {
-    (target.tuning.tile_rows / matrices).max(1)
+/// Bytes of shared memory that a block of so many rows and a tile of so many vectors need: what `shaders/include/blocks.glsl` and `tile_vectors.glsl`
+/// declare.
+fn unit_shared_bytes(rows: u32, tile: u32) -> u32 {
+    let staged = (rows + tile) * 17 + rows * 2 + tile * 4;
+    16 * staged + 4 * (2 * rows + tile) + 8 * tile
 }
 
-/// A grid with workgroups for the rows of matrices of these heights, each with so many tiles of vectors.
-pub(crate) fn grid(target: &Target, heights: &[u32], quad_rows: u32, tiles: u32) -> [u32; 3] {
-    let rows = workgroup(target) / 4 * quad_rows;
-    let [x, y, _] = target.grid(heights.iter().map(|height| height.div_ceil(rows)).sum());
-    [x, y, tiles]
+/// How a launch shares a product out among workgroups: each has a block of rows and a tile of vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    /// Threads of a workgroup.
+    pub(crate) workgroup: u32,
+    /// The most vectors of a tile of the list.
+    pub(crate) listed: u32,
+    /// The most vectors that a workgroup takes of them.
+    pub(crate) tile: u32,
+    /// Rows of a block, of all matrices that it has rows of.
+    pub(crate) rows: u32,
+    /// How fragments are shared out, where matrix units multiply.
+    pub(crate) units: Option<UnitBlocks>,
 }
 
-/// The tiles of a launch: those of the experts that rows have chosen, or of all rows.
-pub(crate) fn count(target: &Target, tiles: Option<Tiles>, shape: StepShape) -> u32 {
-    tiles.map_or(shape.rows().div_ceil(tile(target)), |tiles| tiles.most(target, shape))
+/// How fragments are shared out among subgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnitBlocks {
+    pub(crate) units: Units,
+    /// Subgroups that share the rows of a block; the others share its vectors.
+    pub(crate) row_subgroups: u32,
+    /// Fragments of rows of each.
+    pub(crate) row_fragments: u32,
+}
+
+impl Blocks {
+    /// For products with matrices of these formats, `together` of which a workgroup has rows of at a time. Matrix units multiply those with
+    /// sub-blocks; matrices whose rows a workgroup has together must be of one format for that.
+    pub(crate) fn new(target: &Target, formats: &[Format], together: u32, shape: StepShape) -> Self {
+        let suits = formats.iter().all(|format| format.has_sub_blocks() && (together == 1 || *format == formats[0]));
+        if let Some(units) = target.units_for(shape).filter(|_| suits) {
+            return Self::of_units(target, units, together, shape);
+        }
+        let workgroup = target.workgroup_of(target.tuning.tile_width);
+        let rows = workgroup / 4 * quad_rows(target, together) * together;
+        let listed = target.listed_pairs(shape);
+        Self { workgroup, listed, tile: quad_tile(target).min(listed), rows, units: None }
+    }
+
+    /// With the tuning's blocks, or smaller ones where shared memory has no room for those.
+    fn of_units(target: &Target, units: Units, together: u32, shape: StepShape) -> Self {
+        let tuning = &target.tuning;
+        let (mut subgroups, mut tile) = (target.subgroups_of(tuning.unit_width), unit_tile(target));
+        let mut fragments = tuning.unit_row_fragments.max(1);
+        loop {
+            // A subgroup has a fragment of vectors at least, and a block rows of all matrices.
+            let row_subgroups = tuning.unit_row_subgroups.max(subgroups * FRAGMENT / tile).clamp(1, subgroups);
+            let row_fragments = fragments.max(together.div_ceil(row_subgroups));
+            let rows = row_subgroups * row_fragments * FRAGMENT;
+            if unit_shared_bytes(rows, tile) <= target.shared_bytes || (subgroups, tile) == (1, FRAGMENT) {
+                let units = Some(UnitBlocks { units, row_subgroups, row_fragments });
+                let (workgroup, listed) = (subgroups * target.subgroup, target.listed_pairs(shape));
+                return Self { workgroup, listed, tile, rows, units };
+            }
+            if fragments > 1 {
+                fragments -= 1;
+            } else if tile > 2 * FRAGMENT || subgroups == 1 {
+                tile /= 2;
+            } else {
+                subgroups /= 2;
+            }
+        }
+    }
+
+    /// The grid for matrices of these heights, `together` of which a workgroup has rows of at a time, and for the experts that rows have chosen, or
+    /// for all rows.
+    pub(crate) fn grid(
+        &self,
+        target: &Target,
+        heights: &[u32],
+        together: u32,
+        tiles: Option<Tiles>,
+        shape: StepShape,
+    ) -> [u32; 3] {
+        let rows = self.rows / together;
+        let [x, y, _] = target.grid(heights.iter().map(|height| height.div_ceil(rows)).sum());
+        let count = match tiles {
+            Some(tiles) => tiles.most(self.listed, shape) * (self.listed / self.tile),
+            None => shape.rows().div_ceil(self.tile),
+        };
+        [x, y, count]
+    }
+}
+
+/// Rows that four lanes take of each of so many matrices, by dot products.
+pub(crate) fn quad_rows(target: &Target, together: u32) -> u32 {
+    (target.tuning.tile_rows / together).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tuning;
+
+    /// Every device has shared memory for some block, and what the tuning asks for is kept where there is room.
+    #[test]
+    fn blocks_fit_into_shared_memory() {
+        let units = Units { depth: 32, emulated: false };
+        let tall = Tuning { unit_row_fragments: 4, ..Tuning::CARD };
+        for (subgroup, tuning) in [(32, Tuning::CARD), (64, Tuning::CARD), (32, tall), (8, Tuning::CPU)] {
+            for shared_bytes in [16 << 10, 32 << 10, 48 << 10, 64 << 10] {
+                for together in [1, 2] {
+                    let target = Target { units: Some(units), shared_bytes, tuning, ..Target::new(subgroup) };
+                    let blocks =
+                        Blocks::new(&target, &[Format::Q4K; 2][..together as usize], together, StepShape::MOST);
+                    let of = blocks.units.expect("sub-blocks");
+                    assert!(unit_shared_bytes(blocks.rows, blocks.tile) <= shared_bytes, "{blocks:?}");
+                    assert!((of.row_subgroups * of.row_fragments).is_multiple_of(together), "{blocks:?}");
+                    let vector_subgroups = blocks.workgroup / subgroup / of.row_subgroups;
+                    assert!(blocks.tile >= vector_subgroups * FRAGMENT, "{blocks:?}");
+                    assert_eq!(blocks.rows, of.row_subgroups * of.row_fragments * FRAGMENT);
+                    if shared_bytes >= 48 << 10 && tuning != tall {
+                        assert_eq!(blocks.tile, tuning.unit_vectors);
+                    }
+                }
+            }
+        }
+        let declared = |source: &str| -> Vec<String> {
+            source
+                .lines()
+                .filter(|line| line.starts_with("shared "))
+                .map(|line| line.split(';').next().unwrap_or("").to_owned())
+                .collect()
+        };
+        assert_eq!(
+            declared(include_str!("../../../shaders/include/tile_vectors.glsl")),
+            ["shared uvec2 tile_offsets[TILE]"]
+        );
+        assert_eq!(
+            declared(include_str!("../../../shaders/include/blocks.glsl")),
+            [
+                "shared uvec4 staged[SUMS_AT + 2 * TILE * 2]",
+                "shared float row_scales[BLOCK_ROWS]",
+                "shared float row_minimum_scales[BLOCK_ROWS]",
+                "shared float vector_scales[TILE]"
+            ]
+        );
+    }
+
+    #[test]
+    fn steps_of_few_rows_go_by_dot_products() {
+        let target = Target { units: Some(Units { depth: 16, emulated: false }), ..Target::new(32) };
+        let few = StepShape::of(target.tuning.unit_rows / 2);
+        let blocks = Blocks::new(&target, &[Format::Q4K], 1, few);
+        assert_eq!((blocks.units, blocks.listed), (None, target.listed_pairs(few)));
+        assert_eq!(blocks.listed, target.tuning.tile_vectors);
+        assert_eq!((target.most_without_units(), Target::new(32).most_without_units()), (Some(few), None));
+    }
+
+    #[test]
+    fn formats_without_sub_blocks_and_pairs_of_two_formats_go_by_dot_products() {
+        let target = Target { units: Some(Units { depth: 16, emulated: false }), ..Target::new(32) };
+        assert!(Blocks::new(&target, &[Format::Q4K, Format::Q6K], 1, StepShape::MOST).units.is_some());
+        for (formats, together) in [([Format::Q4K, Format::Q8_0], 1), ([Format::Q4K, Format::Q6K], 2)] {
+            let blocks = Blocks::new(&target, &formats, together, StepShape::MOST);
+            assert_eq!(blocks.units, None);
+            assert_eq!((blocks.listed, blocks.tile), (target.tuning.unit_vectors, target.tuning.tile_vectors));
+        }
+    }
 }

@@ -41,6 +41,16 @@ pub struct Tuning {
     pub tile_rows: u32,
     /// Subgroups in a workgroup of such a step's products.
     pub tile_width: u32,
+    /// The fewest rows of a step whose products go by matrix units: a block's weights are brought for a whole tile, however many vectors it has.
+    pub unit_rows: u32,
+    /// The most vectors of a workgroup's tile where matrix units multiply: a power of two.
+    pub unit_vectors: u32,
+    /// Subgroups in a workgroup of such a product: a power of two.
+    pub unit_width: u32,
+    /// Those of them that share the rows of the workgroup's block, a power of two; the others share its vectors.
+    pub unit_row_subgroups: u32,
+    /// Fragments of 16 rows that each of these subgroups has.
+    pub unit_row_fragments: u32,
     /// Tokens of a prompt that are computed together unless asked otherwise.
     pub feed_shape: StepShape,
     /// Quarters of groups of weights that a lane of a matrix product loads before it uses the first: 1, 2 or 4.
@@ -78,6 +88,11 @@ impl Tuning {
         tile_vectors: 8,
         tile_rows: 4,
         tile_width: 4,
+        unit_rows: 256,
+        unit_vectors: 64,
+        unit_width: 8,
+        unit_row_subgroups: 4,
+        unit_row_fragments: 1,
         feed_shape: StepShape::of(512),
         quarters_ahead: 4,
         expert_quarters_ahead: 1,
@@ -104,6 +119,11 @@ impl Tuning {
         tile_vectors: 8,
         tile_rows: 8,
         tile_width: 2,
+        unit_rows: 256,
+        unit_vectors: 32,
+        unit_width: 8,
+        unit_row_subgroups: 4,
+        unit_row_fragments: 1,
         feed_shape: StepShape::of(16),
         quarters_ahead: 4,
         expert_quarters_ahead: 4,

@@ -4,7 +4,7 @@
 //! 768 of which 8 are chosen, a vocabulary of 151,936. All addresses are 0: nothing here may be dispatched.
 
 use crate::formats::Format;
-use crate::kernel::{Dispatch, Target};
+use crate::kernel::{Dispatch, Target, Units};
 use crate::ops::{
     ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CacheFormat, Choose, Dry, ExpertDown,
     ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs,
@@ -68,7 +68,11 @@ pub fn variants(target: &Target) -> Vec<Variant> {
         add("", dispatch);
     }
     for (label, x) in [("floats", Input::Floats(NOWHERE)), ("normalised", NORMALISED)] {
-        add(label, Round { state: 0, x, y: NOWHERE, vectors: 1, columns: 3 * WIDTH, shape: ONE }.dispatch(target));
+        add(
+            label,
+            Round { state: 0, x, y: NOWHERE, vectors: 1, columns: 3 * WIDTH, ordered: false, shape: ONE }
+                .dispatch(target),
+        );
     }
     add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
     add("", Lookup { state: 0, tokens: 0, ngrams: 2..=4, drafts: MOST_SAMPLING_ROWS - 1 }.dispatch(target));
@@ -150,9 +154,12 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
     let tiles = Tiles { pairs: 0, tiles: 0, experts: EXPERTS, used: USED_EXPERTS };
     let route = Route { state, selection: SELECTION, tiles, counter: 0, shape };
     let mut list = vec![(String::new(), route.dispatch(target))];
+    // By dot products, and by matrix units: those of the target, or of RDNA4's depth.
+    let units = target.units.unwrap_or(Units { depth: 16, emulated: false });
+    let forms = [Target { units: None, ..*target }, Target { units: Some(units), ..*target }];
     let mut mat_mul = |label: String, products: &[Product], accumulate, tiles| {
         let launch = MatMul { state, products, x: NOWHERE, accumulate, tiles, shape };
-        list.push((label, launch.dispatch(target)));
+        list.extend(forms.iter().map(|target| (label.clone(), launch.dispatch(target))));
     };
     for value in [Format::Q4K, Format::Q6K] {
         let products = [(Format::Q4K, query_heads), (Format::Q4K, kv_heads), (value, kv_heads)]
@@ -163,7 +170,7 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
     mat_mul("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_heads * head_size)], true, None);
     let gate = matrix(Format::Q4K, EXPERT_WIDTH, WIDTH);
     let gate_up = GateUpMul { state, gate, up: gate, tiles: Some(tiles), x: NOWHERE, y: NOWHERE, shape };
-    list.push(("experts Q4_K".to_owned(), gate_up.dispatch(target)));
+    list.extend(forms.iter().map(|target| ("experts Q4_K".to_owned(), gate_up.dispatch(target))));
     let (products, weights, y) = (NOWHERE, NOWHERE, NOWHERE);
     let join = Join { state, products, weights, y, width: WIDTH, slots: USED_EXPERTS, shape };
     list.push((String::new(), join.dispatch(target)));
@@ -255,7 +262,17 @@ fn attention_rows(attention: &Attention) -> AttentionRows {
 
 fn router() -> Router {
     let matrix = matrix(Format::F32, EXPERTS, WIDTH);
-    Router { state: 0, x: NOWHERE, norm: NORM, matrix, y: NOWHERE, act: ACT, logits: NOWHERE, shape: ONE }
+    Router {
+        state: 0,
+        x: NOWHERE,
+        norm: NORM,
+        matrix,
+        y: NOWHERE,
+        act: ACT,
+        ordered: false,
+        logits: NOWHERE,
+        shape: ONE,
+    }
 }
 
 fn gate_up(rows: u32, routing: Routing, x: Input) -> GateUp {

@@ -102,6 +102,8 @@ pub enum Op {
         matrix: TensorId,
         /// What the products that take `normed` compute with: it is rounded for [`ActFormat::Q14`].
         act: ActFormat,
+        /// Whether the runs of the rounded form stand in order, for products of many rows.
+        ordered: bool,
     },
     /// `hidden = silu(gate x) * (up x)`, of the selected experts or of a dense layer.
     GateUp {
@@ -144,6 +146,8 @@ pub enum Op {
         vectors: u32,
         /// Elements of each.
         columns: u32,
+        /// Whether their runs stand in order, for products of many rows.
+        ordered: bool,
     },
     /// `residual += sum of weight * (down hidden)` over the selected experts.
     ExpertDown {

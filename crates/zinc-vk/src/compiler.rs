@@ -44,7 +44,8 @@ impl Compiler {
     /// [`Error::NoPipelineStatistics`] if its driver tells nothing of what it compiles, or as [`Device::open`](crate::Device::open).
     pub fn open(instance: &Arc<Instance>, plan: &DevicePlan) -> Result<Self> {
         let mut plan = plan.clone();
-        plan.features |= plan.adapter.features & Features::PIPELINE_STATISTICS;
+        // Nothing is run, so that what the driver's matrices give does not matter.
+        plan.features |= plan.adapter.features & (Features::PIPELINE_STATISTICS | Features::COOPERATIVE_MATRIX);
         if !plan.features.contains(Features::PIPELINE_STATISTICS) {
             return Err(Error::NoPipelineStatistics { device: plan.adapter.name });
         }

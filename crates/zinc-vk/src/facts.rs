@@ -7,8 +7,10 @@ use std::fmt;
 
 use bitflags::bitflags;
 
+mod matrix;
 mod query;
 
+pub use matrix::{MatrixElement, MatrixShape};
 pub(crate) use query::{KNOWN_EXTENSIONS, budgets, query};
 
 /// A Vulkan API version.
@@ -108,6 +110,12 @@ impl DriverFacts {
     pub fn leaves_out_cheaply(&self) -> bool {
         let id = ash::vk::DriverId::from_raw(self.id.cast_signed());
         [ash::vk::DriverId::NVIDIA_PROPRIETARY, ash::vk::DriverId::MESA_LLVMPIPE].contains(&id)
+    }
+
+    /// Whether products by cooperative matrices of this driver have been compared with those of the host, bit for bit: by NVIDIA's driver they have.
+    #[must_use]
+    pub fn multiplies_exactly(&self) -> bool {
+        ash::vk::DriverId::from_raw(self.id.cast_signed()) == ash::vk::DriverId::NVIDIA_PROPRIETARY
     }
 
     /// Whether reading timestamps from their pool is known to wait for all that is queued: lavapipe's `vkGetQueryPoolResults` does.
@@ -361,11 +369,23 @@ pub struct AdapterFacts {
     pub subgroup: SubgroupFacts,
     /// The features that the device has.
     pub features: Features,
+    /// The products of cooperative matrices that a subgroup computes.
+    pub matrix_shapes: Vec<MatrixShape>,
     /// Those extensions of the device that this crate knows a use for, sorted.
     pub extensions: Vec<String>,
 }
 
 impl AdapterFacts {
+    /// The greatest depth, in bytes, of a product of 16 rows of signed bytes with 16 vectors of them that the device lists; 16 and 32 count.
+    pub fn byte_matrix_depth(&self) -> Option<u32> {
+        let bytes = self.matrix_shapes.iter().filter(|shape| {
+            (shape.m, shape.n) == (16, 16)
+                && [shape.a, shape.b] == [MatrixElement::S8; 2]
+                && shape.result == MatrixElement::S32
+        });
+        bytes.map(|shape| shape.k).filter(|k| [16, 32].contains(k)).max()
+    }
+
     /// Bytes of the largest device-local heap, or of the largest heap where none is device-local; 0 without heaps.
     pub fn device_memory_bytes(&self) -> u64 {
         let largest = |local: bool| self.heaps.iter().filter(|h| !local || h.device_local).map(|h| h.bytes).max();

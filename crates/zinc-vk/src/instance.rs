@@ -122,7 +122,11 @@ impl Instance {
     /// # Errors
     /// What `vkEnumeratePhysicalDevices` says.
     pub fn adapters(&self) -> Result<Vec<AdapterFacts>> {
-        self.physical_devices()?.iter().enumerate().map(|(index, &p)| facts::query(&self.raw, p, index)).collect()
+        self.physical_devices()?
+            .iter()
+            .enumerate()
+            .map(|(index, &p)| facts::query(&self.entry, &self.raw, p, index))
+            .collect()
     }
 
     pub(crate) fn physical_devices(&self) -> Result<Vec<vk::PhysicalDevice>> {

@@ -95,8 +95,8 @@ pub use compiler::{Compiler, PipelineStatistics};
 pub use device::{Device, DeviceStats};
 pub use error::{Error, Result};
 pub use facts::{
-    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, HeapBudget, Limits, MemoryType, PciAddress,
-    QueueAbilities, QueueFamily, SubgroupFacts, SubgroupOps,
+    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, HeapBudget, Limits, MatrixElement, MatrixShape,
+    MemoryType, PciAddress, QueueAbilities, QueueFamily, SubgroupFacts, SubgroupOps,
 };
 pub use instance::{Instance, InstanceOptions};
 pub use memory::{HeapReport, MemoryReport};

@@ -175,8 +175,10 @@ pub struct DevicePlan {
     pub second_compute: bool,
     /// Queue family of the transfer queue; `None` where the device has no family that only copies.
     pub transfer_family: Option<u32>,
-    /// Features to enable: all that the adapter has, except those that only a [`Compiler`](crate::Compiler) uses and those that
-    /// the driver is not known to do cheaply ([`DriverFacts::leaves_out_cheaply`](crate::DriverFacts::leaves_out_cheaply)).
+    /// Features to enable: all that the adapter has, except those that only a [`Compiler`](crate::Compiler) uses, those that
+    /// the driver is not known to do cheaply ([`DriverFacts::leaves_out_cheaply`](crate::DriverFacts::leaves_out_cheaply)), and
+    /// cooperative matrices where their products have not been checked
+    /// ([`DriverFacts::multiplies_exactly`](crate::DriverFacts::multiplies_exactly)).
     pub features: Features,
     /// Directory of the pipeline cache; `None` keeps it in memory.
     pub pipeline_cache_dir: Option<PathBuf>,
@@ -210,6 +212,7 @@ impl DevicePlan {
         let compute_family = compute_family(adapter).unwrap_or_default();
         let mut unused = Features::PIPELINE_STATISTICS;
         unused.set(Features::CONDITIONAL_DISPATCH, !adapter.driver.leaves_out_cheaply());
+        unused.set(Features::COOPERATIVE_MATRIX, !adapter.driver.multiplies_exactly());
         Ok(Self {
             adapter: adapter.clone(),
             subgroup_width,
@@ -220,6 +223,13 @@ impl DevicePlan {
             pipeline_cache_dir: None,
             notices,
         })
+    }
+
+    /// The greatest depth of products of signed bytes by cooperative matrices, as [`AdapterFacts::byte_matrix_depth`], if the device is opened
+    /// with what shaders need for them.
+    pub fn byte_matrix_depth(&self) -> Option<u32> {
+        let needed = Features::COOPERATIVE_MATRIX | Features::SHADER_INT8 | Features::VULKAN_MEMORY_MODEL;
+        self.adapter.byte_matrix_depth().filter(|_| self.features.contains(needed))
     }
 
     /// Returns this plan with the pipeline cache kept in `dir` between runs.

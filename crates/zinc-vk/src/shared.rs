@@ -237,6 +237,7 @@ fn wanted(name: &CStr, core13: bool, features: Features) -> bool {
     let left_out = [
         (ash::khr::pipeline_executable_properties::NAME, Features::PIPELINE_STATISTICS),
         (ash::ext::conditional_rendering::NAME, Features::CONDITIONAL_DISPATCH),
+        (ash::khr::cooperative_matrix::NAME, Features::COOPERATIVE_MATRIX),
     ]
     .into_iter()
     .any(|(of, feature)| name == of && !features.contains(feature));

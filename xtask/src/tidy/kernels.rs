@@ -1,5 +1,5 @@
 //! Checks that each kernel has its four files of one stem: a shader, its op, its reference and its table of tests, which is a module of the
-//! test binary `kernels`.
+//! test binary `kernels`. A shader `X_units` is the form of `X` for matrix units and shares the other three files with it.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,9 @@ pub(super) fn check(tracked: &[String]) -> Vec<String> {
     let paths: BTreeSet<&str> = tracked.iter().map(String::as_str).collect();
     let mut findings = Vec::new();
     for stem in paths.iter().filter_map(|path| stem(path, "shaders/", ".comp")) {
+        let op = stem.strip_suffix("_units").unwrap_or(stem);
         for directory in ["src/ops", "src/reference", "tests/kernels"] {
-            let companion = format!("crates/zinc-kernels/{directory}/{stem}.rs");
+            let companion = format!("crates/zinc-kernels/{directory}/{op}.rs");
             if !paths.contains(companion.as_str()) {
                 findings.push(format!("shaders/{stem}.comp: has no {companion}"));
             }
@@ -42,6 +43,7 @@ mod tests {
         let tree = paths(&[
             "shaders/include/load.glsl",
             "shaders/advance.comp",
+            "shaders/advance_units.comp",
             "crates/zinc-kernels/src/ops/advance.rs",
             "crates/zinc-kernels/src/ops/mod.rs",
             "crates/zinc-kernels/src/reference/advance.rs",

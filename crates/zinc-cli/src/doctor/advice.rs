@@ -55,6 +55,7 @@ pub(super) fn choices(findings: &Findings<'_>) -> Vec<Decision> {
             .to_owned(),
             format!("the device is of the kind {}", adapter.kind),
         ),
+        choice("prompts", prompt_products(plan).to_owned(), why_prompt_products(plan)),
         choice("queues", queues(plan), why_queues(plan)),
         choice("sync", "timeline".to_owned(), why_sync(seam.as_ref())),
         choice(
@@ -88,6 +89,23 @@ fn why_device(findings: &Findings<'_>) -> String {
         (false, count) => {
             format!("the first of {count}: cards before integrated GPUs before processors, then by memory")
         }
+    }
+}
+
+/// What multiplies the tokens of prompts.
+fn prompt_products(plan: &DevicePlan) -> &'static str {
+    if plan.byte_matrix_depth().is_some() { "by matrix units" } else { "by dot products" }
+}
+
+fn why_prompt_products(plan: &DevicePlan) -> String {
+    let adapter = &plan.adapter;
+    match (plan.byte_matrix_depth(), adapter.byte_matrix_depth()) {
+        (Some(depth), _) => format!("the device multiplies 16x16x{depth} signed bytes at a time"),
+        (None, Some(_)) => "what matrix units give has not been compared with the host through this driver".to_owned(),
+        (None, None) if adapter.features.contains(Features::COOPERATIVE_MATRIX) => {
+            "matrix units of the device list no products of 16x16x16 or 16x16x32 signed bytes".to_owned()
+        }
+        (None, None) => "the device has no matrix units".to_owned(),
     }
 }
 
@@ -384,6 +402,18 @@ mod tests {
         assert!(of(&found, "device").1.contains("--device"));
         assert!(why_queues(&super::super::report::tests::plan(r9700())).contains("desktop"));
         assert!(why_queues(&super::super::report::tests::plan(lavapipe())).contains("the only one that computes"));
+        let mut unchecked = r9700();
+        unchecked.features |= Features::COOPERATIVE_MATRIX;
+        unchecked.matrix_shapes = h100().matrix_shapes;
+        for (facts, chosen, why) in [
+            (h100(), "by matrix units", "16x16x32"),
+            (unchecked, "by dot products", "not been compared"),
+            (r9700(), "by dot products", "no matrix units"),
+        ] {
+            let plan = super::super::report::tests::plan(facts);
+            assert_eq!(prompt_products(&plan), chosen);
+            assert!(why_prompt_products(&plan).contains(why), "{}", why_prompt_products(&plan));
+        }
         let mut without = h100();
         without.features.remove(Features::CONDITIONAL_DISPATCH);
         for (facts, chosen, why) in [

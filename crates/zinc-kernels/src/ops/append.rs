@@ -6,7 +6,7 @@ use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
 /// Normalises (where asked) and rotates the keys of each row, and stores its keys and values in the cache, to the bit as
-/// [`Attention`](super::Attention) does where they are not there already.
+/// [`Attention`](super::Attention) does for itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Append {
     /// The step state: a row's position is its angle's and its place in the cache.

@@ -1,9 +1,14 @@
 //! The first half of a SwiGLU feed-forward layer for many rows.
 
 use super::{ActFormat, Matrix, Tiles};
+use crate::formats::Format;
 use crate::generated::gate_up_mul::{Constants, KERNEL, Push};
+use crate::generated::gate_up_mul_units as units;
 use crate::step::{Rows, StepShape};
-use crate::{Dispatch, Target, tiles};
+use crate::tiles::{self, Blocks};
+use crate::{Dispatch, Target};
+
+const _: () = assert!(size_of::<Push>() == size_of::<units::Push>(), "both forms of the kernel have the same operands");
 
 /// `y[s] = silu(G[ids[s]] x) * (U[ids[s]] x)` for each row of the step and each slot of its chosen experts, or of a dense layer.
 #[derive(Clone, Copy, Debug)]
@@ -41,15 +46,6 @@ impl GateUpMul {
         );
         self.gate.check(ActFormat::Q14);
         self.up.check(ActFormat::Q14);
-        let constants = Constants {
-            workgroup: tiles::workgroup(target),
-            subgroup: target.subgroup,
-            columns: self.gate.columns,
-            tile: tiles::tile(target),
-            quad_rows: tiles::quad_rows(target, 2),
-            gate_format: self.gate.format.code(),
-            up_format: self.up.format.code(),
-        };
         let push = Push {
             state: self.state,
             gate: self.gate.address,
@@ -60,11 +56,42 @@ impl GateUpMul {
             tiles: self.tiles.map_or(0, |tiles| tiles.tiles),
             rows: self.gate.rows,
             slots: self.tiles.map_or(1, |tiles| tiles.used),
+            room: self.shape.rows(),
+            padding: [0],
             x_stride: self.x.stride_in(self.shape),
             y_stride: self.y.stride_in(self.shape),
         };
-        let grid =
-            tiles::grid(target, &[self.gate.rows], constants.quad_rows, tiles::count(target, self.tiles, self.shape));
+        let pair = [self.gate.format, self.up.format];
+        let blocks = Blocks::new(target, &pair, 2, self.shape);
+        let grid = blocks.grid(target, &[self.gate.rows], 2, self.tiles, self.shape);
+        let (workgroup, subgroup, columns) = (blocks.workgroup, target.subgroup, self.gate.columns);
+        let [gate_format, up_format] = pair.map(Format::code);
+        if let Some(of) = blocks.units {
+            let constants = units::Constants {
+                workgroup,
+                subgroup,
+                columns,
+                listed: blocks.listed,
+                tile: blocks.tile,
+                depth: of.units.depth,
+                row_subgroups: of.row_subgroups,
+                row_fragments: of.row_fragments,
+                ragged: u32::from(self.tiles.is_some()),
+                format: gate_format,
+            };
+            let kernel = if of.units.emulated { &units::EMULATED } else { &units::KERNEL };
+            return Dispatch::new(kernel, constants.values(), &push, grid);
+        }
+        let constants = Constants {
+            workgroup,
+            subgroup,
+            columns,
+            listed: blocks.listed,
+            tile: blocks.tile,
+            quad_rows: tiles::quad_rows(target, 2),
+            gate_format,
+            up_format,
+        };
         Dispatch::new(&KERNEL, constants.values(), &push, grid)
     }
 }

@@ -1,10 +1,15 @@
 //! Matrices times the vectors of many rows.
 
 use super::{ActFormat, MAX_PRODUCTS, Product, Tiles};
+use crate::formats::Format;
 use crate::generated::formats::NO_FORMAT;
 use crate::generated::mat_mul::{Constants, KERNEL, Push};
+use crate::generated::mat_mul_units as units;
 use crate::step::{Rows, StepShape};
-use crate::{Dispatch, Target, tiles};
+use crate::tiles::{self, Blocks};
+use crate::{Dispatch, Target};
+
+const _: () = assert!(size_of::<Push>() == size_of::<units::Push>(), "both forms of the kernel have the same operands");
 
 /// `y = W x (+ bias)`, or `y = y + W x`, for up to [`MAX_PRODUCTS`] matrices and the `x` of each row of the step; or, with experts,
 /// `y[s] = W[ids[s]] x[s]` for one stack of matrices and each slot of each row.
@@ -54,17 +59,6 @@ impl MatMul<'_> {
         let format = |i: usize| self.products.get(i).map_or(NO_FORMAT, |product| product.weights.format.code());
         let address = |i: usize, of: fn(&Product) -> u64| self.products.get(i).map_or(0, of);
         let stride = |i: usize| self.products.get(i).map_or(0, |product| product.y.stride_in(self.shape));
-        let constants = Constants {
-            workgroup: tiles::workgroup(target),
-            subgroup: target.subgroup,
-            columns,
-            tile: tiles::tile(target),
-            quad_rows: tiles::quad_rows(target, 1),
-            accumulate: u32::from(self.accumulate),
-            format_0: format(0),
-            format_1: format(1),
-            format_2: format(2),
-        };
         let push = Push {
             state: self.state,
             x: self.x.address,
@@ -81,13 +75,49 @@ impl MatMul<'_> {
             rows_1: rows(1),
             rows_2: rows(2),
             slots: self.tiles.map_or(0, |tiles| tiles.used),
+            room: self.shape.rows(),
+            padding: [0],
             x_stride: self.x.stride_in(self.shape),
             y_stride_0: stride(0),
             y_stride_1: stride(1),
             y_stride_2: stride(2),
         };
-        let heights = [0, 1, 2].map(rows);
-        let grid = tiles::grid(target, &heights, constants.quad_rows, tiles::count(target, self.tiles, self.shape));
+        let formats: Vec<Format> = self.products.iter().map(|product| product.weights.format).collect();
+        let blocks = Blocks::new(target, &formats, 1, self.shape);
+        let grid = blocks.grid(target, &[0, 1, 2].map(rows), 1, self.tiles, self.shape);
+        let (workgroup, subgroup, accumulate) = (blocks.workgroup, target.subgroup, u32::from(self.accumulate));
+        let [format_0, format_1, format_2] = [0, 1, 2].map(format);
+        if let Some(of) = blocks.units {
+            let constants = units::Constants {
+                workgroup,
+                subgroup,
+                columns,
+                listed: blocks.listed,
+                tile: blocks.tile,
+                depth: of.units.depth,
+                row_subgroups: of.row_subgroups,
+                row_fragments: of.row_fragments,
+                ragged: u32::from(self.tiles.is_some()),
+                accumulate,
+                format_0,
+                format_1,
+                format_2,
+            };
+            let kernel = if of.units.emulated { &units::EMULATED } else { &units::KERNEL };
+            return Dispatch::new(kernel, constants.values(), &push, grid);
+        }
+        let constants = Constants {
+            workgroup,
+            subgroup,
+            columns,
+            listed: blocks.listed,
+            tile: blocks.tile,
+            quad_rows: tiles::quad_rows(target, 1),
+            accumulate,
+            format_0,
+            format_1,
+            format_2,
+        };
         Dispatch::new(&KERNEL, constants.values(), &push, grid)
     }
 }

@@ -18,6 +18,8 @@ pub struct Round {
     pub vectors: u32,
     /// Elements of each: a multiple of [`UNIT`].
     pub columns: u32,
+    /// Whether the runs stand in their order, as [`MatMul`](super::MatMul) and [`GateUpMul`](super::GateUpMul) have them, and no other operation.
+    pub ordered: bool,
     /// The rows that the launch has workgroups for.
     pub shape: StepShape,
 }
@@ -46,6 +48,7 @@ impl Round {
             columns: self.columns,
             source: self.x.source(),
             epsilon: norm.epsilon.to_bits(),
+            ordered: u32::from(self.ordered),
         };
         let push = Push {
             state: self.state,

@@ -4,7 +4,7 @@ use super::gate_up::{check_selection, weighting_code};
 use super::{ExpertSelection, Tiles};
 use crate::generated::route::{Constants, KERNEL, Push};
 use crate::step::StepShape;
-use crate::{Dispatch, Target, tiles};
+use crate::{Dispatch, Target};
 
 /// Chooses the experts of each row, and sorts the pairs of rows and slots by expert.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ impl Route {
             subgroup: target.subgroup,
             experts,
             weighting: weighting_code(weighting),
-            tile: tiles::tile(target),
+            tile: target.listed_pairs(self.shape),
         };
         let push = Push {
             state: self.state,

@@ -5,7 +5,8 @@ use crate::generated::router::{Constants, KERNEL, Push};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
-/// The router's logits `W norm(x)`, and `norm(x)` for the experts. [`GateUp`](super::GateUp) chooses.
+/// The router's logits `W norm(x)`, and `norm(x)` for the experts. [`GateUp`](super::GateUp) chooses, or
+/// [`Route`](super::Route).
 #[derive(Clone, Copy, Debug)]
 pub struct Router {
     /// The step state.
@@ -20,6 +21,8 @@ pub struct Router {
     pub y: Rows,
     /// What the products that take `y` compute with: it is rounded for [`ActFormat::Q14`].
     pub act: ActFormat,
+    /// Whether the runs of a rounded `y` stand in their order, as [`Round::ordered`](super::Round::ordered).
+    pub ordered: bool,
     /// `[experts]` f32.
     pub logits: Rows,
     /// The rows that the launch has workgroups for.
@@ -37,6 +40,7 @@ impl Router {
             columns: self.matrix.columns,
             out: self.act.code(),
             format: self.matrix.format.code(),
+            ordered: u32::from(self.ordered),
         };
         let push = Push {
             state: self.state,

@@ -9,9 +9,9 @@ pub(super) const GROUP: usize = ops::GROUP as usize;
 const RUN_LEN: usize = ops::RUN as usize;
 
 /// Where run `run` of a row of so many groups stands among the high, or low, bytes: the first runs of all quarters of groups come first. A place
-/// is left free before the third ones.
-fn place(groups: usize, run: usize) -> usize {
-    run % 4 * groups * 4 + run / 4 + run % 4 / 2
+/// is left free before the third ones. Or the runs are `ordered`.
+fn place(groups: usize, run: usize, ordered: bool) -> usize {
+    if ordered { run } else { run % 4 * groups * 4 + run / 4 + run % 4 / 2 }
 }
 
 /// Bytes of the high, or low, bytes of a row of so many groups.
@@ -62,24 +62,33 @@ impl Q14 {
         groups.flat_map(|(group, scale)| group.iter().map(move |q| scale * f32::from(*q))).collect()
     }
 
-    /// The row as kernels store it: the layout is in `shaders/include/activations.glsl`.
+    /// The row as kernels store it: the layout is in `shaders/include/activations.glsl`. In steps of many rows its runs are `ordered`.
     #[must_use]
-    pub fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self, ordered: bool) -> Vec<u8> {
         let groups = self.scales.len();
         let mut bytes = vec![0; rounded_bytes((groups * GROUP) as u64) as usize];
         let (planes, rest) = bytes.split_at_mut(2 * plane_bytes(groups));
         let (high, low) = planes.split_at_mut(plane_bytes(groups));
         let (sums, scales) = rest.split_at_mut(groups * GROUP / RUN_LEN * 4);
         for (run, q) in self.q.chunks(RUN_LEN).enumerate() {
-            let at = place(groups, run) * RUN_LEN;
+            let at = place(groups, run, ordered) * RUN_LEN;
             for (i, &q) in q.iter().enumerate() {
                 [high[at + i], low[at + i]] = Self::planes(q).map(i8::cast_unsigned);
             }
             let sum: i32 = q.iter().map(|&q| i32::from(q)).sum();
             sums[run * 4..][..4].copy_from_slice(&sum.to_le_bytes());
         }
+        let (scales, parts) = scales.split_at_mut((groups * 4).next_multiple_of(16));
         for (bytes, scale) in scales.chunks_exact_mut(4).zip(&self.scales) {
             bytes.copy_from_slice(&scale.to_le_bytes());
+        }
+        if ordered {
+            for (run, q) in self.q.chunks(RUN_LEN).enumerate() {
+                let (group, run) = (run / 16, run % 16);
+                for (part, byte) in sum_parts(q.iter().map(|&q| i32::from(q)).sum()).into_iter().enumerate() {
+                    parts[group * 64 + part * 16 + run] = byte.cast_unsigned();
+                }
+            }
         }
         bytes
     }
@@ -89,20 +98,25 @@ impl Q14 {
     /// # Panics
     /// If there are too few bytes, or if the sum of a run is not that of its integers.
     #[must_use]
-    pub fn from_bytes(bytes: &[u8], n: usize) -> Self {
+    pub fn from_bytes(bytes: &[u8], n: usize, ordered: bool) -> Self {
         let groups = n.div_ceil(GROUP);
         let (planes, rest) = bytes.split_at(2 * plane_bytes(groups));
         let (high, low) = planes.split_at(plane_bytes(groups));
         let (sums, scales) = rest.split_at(groups * GROUP / RUN_LEN * 4);
         let word = |bytes: &[u8], i: usize| [bytes[i * 4], bytes[i * 4 + 1], bytes[i * 4 + 2], bytes[i * 4 + 3]];
         let integer = |i: usize| {
-            let at = place(groups, i / RUN_LEN) * RUN_LEN + i % RUN_LEN;
+            let at = place(groups, i / RUN_LEN, ordered) * RUN_LEN + i % RUN_LEN;
             128 * i16::from(high[at].cast_signed()) + i16::from(low[at].cast_signed())
         };
         let all: Vec<i16> = (0..groups * GROUP).map(integer).collect();
         for (i, run) in all.chunks(RUN_LEN).enumerate() {
             let sum: i32 = run.iter().map(|&q| i32::from(q)).sum();
             assert_eq!(i32::from_le_bytes(word(sums, i)), sum, "the sum of run {i}: {run:?}");
+            if ordered {
+                let first = (groups * 4).next_multiple_of(16) + i / 16 * 64 + i % 16;
+                let parts = [0, 16, 32, 48].map(|part| scales[first + part].cast_signed());
+                assert_eq!(parts, sum_parts(sum), "the parts of the sum of run {i}, {sum}");
+            }
         }
         Self { q: all[..n].to_vec(), scales: (0..groups).map(|i| f32::from_le_bytes(word(scales, i))).collect() }
     }
@@ -113,6 +127,18 @@ impl Q14 {
         let low = ((q + 64) & 127) - 64;
         [((q - low) >> 7) as i8, low as i8]
     }
+}
+
+/// The signed bytes that stand for the sum of a run: `512 * (a + 2 * b) + c + 2 * d`.
+fn sum_parts(sum: i32) -> [i8; 4] {
+    let high = (sum + 256) >> 9;
+    let low = sum - 512 * high;
+    let halves = |x: i32| {
+        let half = (x >> 1).min(127);
+        [(x - 2 * half) as i8, half as i8]
+    };
+    let ([a, b], [c, d]) = (halves(high), halves(low));
+    [a, b, c, d]
 }
 
 /// `1 / x` for a normal `x` from 2^-78 to 2^116, to two units in the last place: an estimate from the bits of `x` and four steps of Newton's
@@ -179,20 +205,31 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_sums_give_them_back() {
+        for sum in -16 * i32::from(LEVELS)..=16 * i32::from(LEVELS) {
+            let [a, b, c, d] = sum_parts(sum).map(i32::from);
+            assert_eq!(512 * (a + 2 * b) + c + 2 * d, sum);
+        }
+    }
+
+    #[test]
     fn rows_are_stored_and_read() {
         for n in [32, 256, 288, 2_048] {
             let x: Vec<f32> = (0..n).map(|i| bits(i).cast_signed() as f32).collect();
             let row = Q14::new(&x);
-            let bytes = row.bytes();
-            assert_eq!(bytes.len() as u64, rounded_bytes(u64::from(n)));
-            assert_eq!(Q14::from_bytes(&bytes, n as usize), row);
+            for ordered in [false, true] {
+                let bytes = row.bytes(ordered);
+                assert_eq!(bytes.len() as u64, rounded_bytes(u64::from(n)));
+                assert_eq!(Q14::from_bytes(&bytes, n as usize, ordered), row);
+            }
         }
         // The second run of the first quarter stands behind the first runs of all eight quarters of two groups.
         let mut x = [0.0; 512];
         x[16] = 1.0;
-        let bytes = Q14::new(&x).bytes();
+        let bytes = Q14::new(&x).bytes(false);
         let [high, low] = Q14::planes(LEVELS).map(i8::cast_unsigned);
         assert_eq!([bytes[8 * 16], bytes[528 + 8 * 16]], [high, low]);
+        assert_eq!(Q14::new(&x).bytes(true)[16], high);
         assert_eq!(bytes[1_056 + 4..][..4], i32::from(LEVELS).to_le_bytes());
         assert_eq!(bytes[1_056 + 128..][..4], (1.0f32 * (1.0 / 8_191.0)).to_le_bytes());
     }

@@ -201,7 +201,7 @@ fn check(case: &Case) {
         // Values are at most 1.
         bounds.extend(std::iter::repeat_n(2.0 * tolerance::attention(position + 1, error), head_size));
     }
-    let found = operand::stored(case.out, &arena.read::<u8>(y), n);
+    let found = operand::stored(case.out, &arena.read::<u8>(y), n, false);
     compare::within(&name, &found, &expected, |i| bounds[i] + operand::step(case.out, &expected, i));
 }
 

@@ -185,7 +185,9 @@ fn check_rounded(case: &Case, source: Source, sizes: f32, target: &Target) {
     let mut arena = Arena::new();
     let rounded: Vec<Q14> = h.chunks(columns).map(Q14::new).collect();
     let h = match source {
-        Source::Rounded => Input::Rounded(arena.input(&rounded.iter().flat_map(Q14::bytes).collect::<Vec<u8>>()).row()),
+        Source::Rounded => {
+            Input::Rounded(arena.input(&rounded.iter().flat_map(|x| x.bytes(false)).collect::<Vec<u8>>()).row())
+        }
         _ => Input::Floats(arena.input(&h).row()),
     };
     let found = run(arena, case, &bytes, &shares, (ActFormat::Q14, h), &residual, target);

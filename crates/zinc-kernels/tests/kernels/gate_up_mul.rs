@@ -34,7 +34,7 @@ fn check(
         state: arena.state(many::listed(rows)),
         gate,
         up,
-        tiles: experts.map(|_| many::tiles(&mut arena, target, &ids, matrices)),
+        tiles: experts.map(|_| many::tiles(&mut arena, target, StepShape::of(room), &ids, matrices)),
         x: x.operand,
         y: y.operand,
         shape: StepShape::of(room),
@@ -48,7 +48,7 @@ fn check(
         }
         // The last kernel's results, of one row by itself.
         let alone = {
-            let x = Rows { address: x.operand.address + u64::from(row as u32 * x.operand.stride), stride: 0 };
+            let x = Rows { address: x.unordered.address + u64::from(row as u32 * x.unordered.stride), stride: 0 };
             alone(&mut arena, (gate, up), x, experts.map(|_| (&ids[row][..], matrices)))
         };
         if height.is_multiple_of(16) {
@@ -109,7 +109,7 @@ fn alone(arena: &mut Arena, (gate, up): (Matrix, Matrix), x: Rows, experts: Opti
 
 #[test]
 fn every_format_has_the_bits_of_one_row() {
-    let target = Arena::new().gpu.target();
+    let target = many::without_units();
     let quantised: Vec<Format> = Format::ALL.into_iter().filter(|format| !format.is_float()).collect();
     for (turn, format) in quantised.iter().copied().enumerate() {
         let columns = widths(format, &[32, 96, 256, 768])[0];
@@ -120,7 +120,7 @@ fn every_format_has_the_bits_of_one_row() {
 
 #[test]
 fn two_formats_dense_and_with_experts() {
-    let target = Arena::new().gpu.target();
+    let target = many::without_units();
     for formats in [(Format::Q4K, Format::Q6K), (Format::Q8_0, Format::Q5K), (Format::Q5_1, Format::Q4K)] {
         for experts in [None, Some((6, 3))] {
             check(formats, (48, 256), experts, (5, 8), Choice::Random, &target);
@@ -130,7 +130,7 @@ fn two_formats_dense_and_with_experts() {
 
 #[test]
 fn tiles_of_every_form() {
-    let target = Arena::new().gpu.target();
+    let target = many::without_units();
     for (tile_vectors, tile_rows, tile_width) in [(1, 1, 1), (2, 2, 2), (4, 1, 4), (8, 2, 4), (16, 2, 8)] {
         let tuning = Tuning { tile_vectors, tile_rows, tile_width, ..target.tuning };
         let target = Target { tuning, ..target };
@@ -140,4 +140,19 @@ fn tiles_of_every_form() {
             }
         }
     }
+}
+
+/// Formats with sub-blocks by matrix units; and pairs that they do not take, by tiles of dot products that are parts of theirs.
+#[test]
+fn matrix_units_have_the_bits_of_one_row() {
+    let target = many::with_units();
+    let formats = [Format::Q4K, Format::Q6K, Format::Q2K, Format::Q3K, Format::Q5K, Format::IQ4XS];
+    // What stands in for matrix units takes a CPU's compiler long.
+    let most = if many::is_emulated(&target) { 1 } else { formats.len() };
+    for (turn, format) in formats.into_iter().take(most).enumerate() {
+        let choice = [Choice::Random, Choice::Same, Choice::Spread][turn % 3];
+        check((format, format), (48, 512), Some((5, 2)), (20, 32), choice, &target);
+    }
+    check((Format::Q4K, Format::Q4K), (80, 256), None, (33, 64), Choice::Random, &target);
+    check((Format::Q4K, Format::Q6K), (48, 256), Some((6, 3)), (33, 64), Choice::Same, &target);
 }

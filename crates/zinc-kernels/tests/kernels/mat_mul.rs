@@ -18,8 +18,16 @@ enum Then {
 }
 
 fn tuned(tile_vectors: u32, tile_rows: u32, tile_width: u32) -> Target {
-    let target = Arena::new().gpu.target();
+    let target = many::without_units();
     Target { tuning: Tuning { tile_vectors, tile_rows, tile_width, ..target.tuning }, ..target }
+}
+
+/// The device with matrix units, or with what stands in for them, and with blocks of these numbers of vectors, subgroups, subgroups that share the rows,
+/// and fragments of rows.
+fn blocks_of(unit_vectors: u32, unit_width: u32, unit_row_subgroups: u32, unit_row_fragments: u32) -> Target {
+    let target = many::with_units();
+    let tuning = Tuning { unit_vectors, unit_width, unit_row_subgroups, unit_row_fragments, ..target.tuning };
+    Target { tuning, ..target }
 }
 
 /// Matrices of a dense layer, in a step that has room for `room` rows and lists `rows`.
@@ -92,7 +100,7 @@ fn check_experts(
         products: &products,
         x: x.operand,
         accumulate: false,
-        tiles: Some(many::tiles(&mut arena, target, &ids, experts)),
+        tiles: Some(many::tiles(&mut arena, target, StepShape::of(room), &ids, experts)),
         shape: StepShape::of(room),
     };
     arena.run(&[op.dispatch(target)]);
@@ -110,7 +118,7 @@ fn check_experts(
 
 #[test]
 fn every_format_has_the_bits_of_the_reference() {
-    let target = Arena::new().gpu.target();
+    let target = many::without_units();
     for (turn, format) in Format::ALL.into_iter().filter(|format| !format.is_float()).enumerate() {
         for (case, columns) in widths(format, &[32, 96, 256, 288, 768]).into_iter().enumerate() {
             let choice = [Choice::Random, Choice::Same, Choice::Spread][(turn + case) % 3];
@@ -122,7 +130,7 @@ fn every_format_has_the_bits_of_the_reference() {
 
 #[test]
 fn up_to_three_matrices_of_any_formats() {
-    let target = Arena::new().gpu.target();
+    let target = many::without_units();
     for then in [Then::Store, Then::AddBias, Then::Accumulate] {
         check(&[(Format::Q4K, 80), (Format::Q4K, 20), (Format::Q6K, 20)], 512, (6, 8), then, &target);
         check(&[(Format::Q8_0, 3), (Format::Q5K, 130)], 256, (6, 8), then, &target);
@@ -141,9 +149,53 @@ fn tiles_of_every_form() {
     }
 }
 
+/// Of what stands in for matrix units, whose kernels take a CPU's compiler long, fewer shapes are tested.
+#[test]
+fn matrix_units_have_the_bits_of_the_reference() {
+    let target = many::with_units();
+    let formats: &[Format] = match many::is_emulated(&target) {
+        true => &[Format::Q2K, Format::Q4K, Format::Q6K],
+        false => &Format::ALL,
+    };
+    for (turn, format) in formats.iter().copied().filter(|format| !format.is_float()).enumerate() {
+        let choice = [Choice::Random, Choice::Same, Choice::Spread][turn % 3];
+        let dense = turn % 2 == 0;
+        if dense || !many::is_emulated(&target) {
+            check(&[(format, 37)], 768, (19, 32), Then::Store, &target);
+        }
+        if !dense || !many::is_emulated(&target) {
+            check_experts(format, (21, 256), (5, 2), (9, 16), choice, &target);
+        }
+    }
+}
+
+#[test]
+fn up_to_three_matrices_by_matrix_units() {
+    let target = many::with_units();
+    check(&[(Format::Q4K, 80), (Format::Q4K, 20), (Format::Q6K, 20)], 512, (35, 64), Then::AddBias, &target);
+    check(&[(Format::Q4K, 80)], 512, (35, 64), Then::Accumulate, &target);
+    // One of these formats has no sub-blocks, so that the launch goes by dot products.
+    check(&[(Format::Q8_0, 3), (Format::Q5K, 130)], 256, (6, 32), Then::Store, &target);
+}
+
+/// Every number of rows around that of a tile and of a fragment, in every form of a block; in one form of what stands in for matrix units.
+#[test]
+fn blocks_of_every_form() {
+    for (vectors, width, row_subgroups, row_fragments) in [(64, 4, 2, 1), (32, 2, 1, 2), (16, 4, 4, 1), (32, 8, 4, 1)] {
+        let target = blocks_of(vectors, width, row_subgroups, row_fragments);
+        for rows in [1, 15, 17, 33, 64] {
+            check(&[(Format::Q4K, 50)], 512, (rows, 64), Then::Store, &target);
+            check_experts(Format::Q6K, (18, 512), (6, 3), (rows, 64), Choice::Random, &target);
+        }
+        if many::is_emulated(&target) {
+            break;
+        }
+    }
+}
+
 #[test]
 fn experts_however_rows_choose_them() {
-    let target = Arena::new().gpu.target();
+    let target = many::without_units();
     for choice in [Choice::Random, Choice::Same, Choice::Spread] {
         for (experts, used) in [(1, 1), (4, 4), (40, 3)] {
             check_experts(Format::Q4K, (40, 256), (experts, used), (33, 64), choice, &target);
@@ -151,22 +203,22 @@ fn experts_however_rows_choose_them() {
     }
 }
 
-/// A step that lists more rows than it has room for takes the first of them.
+/// A step that lists more rows than it has room for takes the first of them, though a tile has room for more.
 #[test]
 fn rows_beyond_the_room_are_left_out() {
-    let target = Arena::new().gpu.target();
-    check(&[(Format::Q4K, 20)], 256, (8, 8), Then::Store, &target);
-    let mut arena = Arena::new();
-    let mut random = Random::new("beyond");
-    let x = Vectors::new(&mut random, &mut arena, (9, 1), 256, 1.0);
-    let (weights, _) = many::matrices(&mut random, &mut arena, Format::Q4K, 1, (20, 256));
-    let y = Output::empty(&mut arena, 9, 20);
-    let products = [Product { weights, bias: None, y: y.operand }];
-    let (state, shape) = (arena.state(many::listed(9)), StepShape::of(8));
-    let op = MatMul { state, products: &products, x: x.operand, accumulate: false, tiles: None, shape };
-    arena.run(&[op.dispatch(&target)]);
-    assert!(y.read(&arena)[8].iter().all(|y| y.is_nan()), "row 8 of a step with room for 8");
-    assert!(y.read(&arena)[0].iter().all(|y| y.is_finite()));
+    for target in [tuned(16, 2, 2), many::with_units()] {
+        let mut arena = Arena::new();
+        let mut random = Random::new("beyond");
+        let x = Vectors::new(&mut random, &mut arena, (9, 1), 256, 1.0);
+        let (weights, _) = many::matrices(&mut random, &mut arena, Format::Q4K, 1, (20, 256));
+        let y = Output::empty(&mut arena, 9, 20);
+        let products = [Product { weights, bias: None, y: y.operand }];
+        let (state, shape) = (arena.state(many::listed(9)), StepShape::of(8));
+        let op = MatMul { state, products: &products, x: x.operand, accumulate: false, tiles: None, shape };
+        arena.run(&[op.dispatch(&target)]);
+        assert!(y.read(&arena)[8].iter().all(|y| y.is_nan()), "row 8 of a step with room for 8");
+        assert!(y.read(&arena)[0].iter().all(|y| y.is_finite()));
+    }
 }
 
 #[test]

@@ -276,7 +276,7 @@ fn rows_of_a_step() {
                     let mut x = random.vector(512, 1.0);
                     x[row * 30] = [1.0, f32::NAN, 2.0, f32::INFINITY, 3.0, f32::NEG_INFINITY, 4.0, 5.0][row % 8];
                     row += 1;
-                    if source == Rounded { Q14::new(&x).bytes() } else { bytemuck::cast_slice(&x).to_vec() }
+                    if source == Rounded { Q14::new(&x).bytes(false) } else { bytemuck::cast_slice(&x).to_vec() }
                 });
                 let norm = Norm { weight: b.shared(512), epsilon: operand::EPSILON };
                 let products = MATRICES.map(|(format, rows)| Product {

@@ -26,17 +26,19 @@ fn integers_and_scales_have_the_bits_of_the_reference() {
         }
         let bytes = operand::stored_bytes(ActFormat::Q14, columns);
         let y = arena.output::<u8>(vectors * bytes);
+        let ordered = vectors == 2;
         let op = Round {
             state: arena.state(live()),
             x: Input::Floats(arena.input(&x).row()),
             y: y.row(),
             vectors: vectors as u32,
             columns: columns as u32,
+            ordered,
             shape: StepShape::ONE,
         };
         arena.run(&[op.dispatch(&arena.gpu.target())]);
         for (vector, (found, x)) in arena.read(y).chunks(bytes).zip(x.chunks(columns)).enumerate() {
-            let (found, expected) = (Q14::from_bytes(found, columns), Q14::new(x));
+            let (found, expected) = (Q14::from_bytes(found, columns, ordered), Q14::new(x));
             assert_eq!(found.q, expected.q, "{columns} columns, vector {vector}");
             let bits = |scales: &[f32]| scales.iter().map(|scale| scale.to_bits()).collect::<Vec<u32>>();
             assert_eq!(bits(&found.scales), bits(&expected.scales), "{columns} columns, vector {vector}: scales");
@@ -72,11 +74,11 @@ fn a_normalised_vector_is_the_one_that_products_make() {
             MatVec { state, products, x, act: ActFormat::Q14, accumulate: false, shape }.dispatch(&target)
         };
         arena.run(&[
-            Round { state, x, y: rounded.row(), vectors: 1, columns: size, shape }.dispatch(&target),
+            Round { state, x, y: rounded.row(), vectors: 1, columns: size, ordered: false, shape }.dispatch(&target),
             product(x, direct),
             product(Input::Rounded(rounded.row()), by_round),
         ]);
-        let stored = Q14::from_bytes(&arena.read(rounded), columns).values();
+        let stored = Q14::from_bytes(&arena.read(rounded), columns, false).values();
         compare::equal_bits(&format!("{columns} columns"), &arena.read(by_round), &arena.read(direct));
         compare::equal_bits(&format!("{columns} columns, stored"), &stored, &arena.read(direct));
     }
@@ -96,8 +98,16 @@ fn rows_of_a_step() {
                 let target = b.arena.gpu.target();
                 move |v: &View| {
                     let x = if normalised { Input::Normalised(v.own(x), norm) } else { Input::Floats(v.own(x)) };
-                    Round { state: v.state, x, y: v.own(y), vectors: vectors as u32, columns: 1_312, shape: v.shape }
-                        .dispatch(&target)
+                    Round {
+                        state: v.state,
+                        x,
+                        y: v.own(y),
+                        vectors: vectors as u32,
+                        columns: 1_312,
+                        ordered: false,
+                        shape: v.shape,
+                    }
+                    .dispatch(&target)
                 }
             },
         );
@@ -109,6 +119,6 @@ fn rows_of_a_step() {
 fn several_normalised_vectors_are_refused() {
     let nowhere = Rows::one(0);
     let x = Input::Normalised(nowhere, Norm { weight: 0, epsilon: 0.0 });
-    let _ =
-        Round { state: 0, x, y: nowhere, vectors: 2, columns: 32, shape: StepShape::ONE }.dispatch(&Target::new(32));
+    let _ = Round { state: 0, x, y: nowhere, vectors: 2, columns: 32, ordered: false, shape: StepShape::ONE }
+        .dispatch(&Target::new(32));
 }

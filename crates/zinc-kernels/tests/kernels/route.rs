@@ -55,7 +55,8 @@ fn check(name: &str, logits: &[Vec<f32>], rows: usize, used: usize, target: &Tar
             tolerance::softmax_weight(weights[i], below, experts)
         });
     }
-    let (expected_pairs, expected_tiles) = reference::route(&all_ids, experts as u32, target.tuning.tile_vectors);
+    let (expected_pairs, expected_tiles) =
+        reference::route(&all_ids, experts as u32, target.listed_pairs(StepShape::of(room as u32)));
     let (found_pairs, found_tiles) = (arena.read(pairs), arena.read(tiles));
     for (index, (found, expected)) in found_tiles.iter().zip(&expected_tiles).enumerate() {
         let tiles = if index == 0 { found.tiles } else { expected.tiles };

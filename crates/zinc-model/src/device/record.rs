@@ -288,7 +288,7 @@ impl DeviceModel {
             Op::Gather { table } => {
                 ops::Gather { state, table: self.matrix(*table), y: self.rows(Array::Residual), shape }.dispatch(target)
             }
-            Op::Round { x, norm, y, vectors, columns } => ops::Round {
+            Op::Round { x, norm, y, vectors, columns, ordered } => ops::Round {
                 state,
                 x: match norm {
                     Some(norm) => Input::Normalised(self.rows(*x), norm_of(*norm)),
@@ -297,6 +297,7 @@ impl DeviceModel {
                 y: self.rows(*y),
                 vectors: *vectors,
                 columns: *columns,
+                ordered: *ordered,
                 shape,
             }
             .dispatch(target),
@@ -377,13 +378,14 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::Router { norm, matrix, act } => ops::Router {
+            Op::Router { norm, matrix, act, ordered } => ops::Router {
                 state,
                 x: self.rows(Array::Residual),
                 norm: norm_of(*norm),
                 matrix: self.matrix(*matrix),
                 y: self.rows(Array::Normed),
                 act: *act,
+                ordered: *ordered,
                 logits: self.rows(Array::RouterLogits),
                 shape,
             }

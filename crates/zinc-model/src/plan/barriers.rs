@@ -58,7 +58,7 @@ mod tests {
             mat_vec(Array::Residual, &[Array::Query, Array::Key, Array::Value], false),
             attention(0),
             mat_vec(Array::Attended, &[Array::Residual], true),
-            Op::Router { norm: ID, matrix: ID, act: ACT },
+            Op::Router { norm: ID, matrix: ID, act: ACT, ordered: false },
             gate_up(),
             Op::ExpertDown { down: ID, h: Array::Hidden, act: ACT },
         ];
@@ -108,7 +108,7 @@ mod tests {
             mat_vec(Array::Attended, &[Array::Residual], true),
             attention(0),
             attention(1),
-            Op::Router { norm: ID, matrix: ID, act: ACT },
+            Op::Router { norm: ID, matrix: ID, act: ACT, ordered: false },
             gate_up(),
             Op::ExpertDown { down: ID, h: Array::Hidden, act: ACT },
             Op::Sample,

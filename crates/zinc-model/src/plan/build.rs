@@ -94,7 +94,8 @@ impl Builder<'_> {
         let mut attended = Array::Attended;
         if tiled {
             let columns = self.weights.tensor(w.attention_output).columns;
-            self.ops.push(Op::Round { x: attended, norm: None, y: Array::RoundedAttended, vectors: 1, columns });
+            let y = Array::RoundedAttended;
+            self.ops.push(Op::Round { x: attended, norm: None, y, vectors: 1, columns, ordered: true });
             attended = Array::RoundedAttended;
         }
         self.onto_residual(w.attention_output, attended);
@@ -111,22 +112,23 @@ impl Builder<'_> {
                 } else {
                     Op::GateUp { gate, up, routing: Routing::Dense { norm }, act }
                 });
-                let hidden = self.rounded_hidden(down, 1);
+                let hidden = self.rounded_hidden(down, 1, self.is_tiled(self.act(&[down])));
                 self.onto_residual(down, hidden);
             }
             FeedForwardWeights::Experts { router, gate, up, down, used } => {
                 let act = self.act(&[gate, up]);
-                self.ops.push(Op::Router { norm: w.feed_forward_norm, matrix: router, act });
-                if self.is_tiled(self.act(&[gate, up, down])) {
+                let ordered = self.is_tiled(self.act(&[gate, up, down]));
+                self.ops.push(Op::Router { norm: w.feed_forward_norm, matrix: router, act, ordered });
+                if ordered {
                     self.ops.push(Op::Route);
                     self.ops.push(Op::GateUpMul { gate, up, experts: true });
-                    self.rounded_hidden(down, used);
+                    self.rounded_hidden(down, used, true);
                     self.ops.push(Op::ExpertMul { down });
                     self.ops.push(Op::Join);
                     return;
                 }
                 self.ops.push(Op::GateUp { gate, up, routing: Routing::Experts, act });
-                let h = self.rounded_hidden(down, used);
+                let h = self.rounded_hidden(down, used, false);
                 self.ops.push(Op::ExpertDown { down, h, act: self.act(&[down]) });
             }
         }
@@ -138,16 +140,16 @@ impl Builder<'_> {
     }
 
     /// Where the second half of a feed-forward layer of `slots` slots finds its vectors: they are rounded first if a workgroup could not keep them,
-    /// or if the products are computed by tiles.
-    fn rounded_hidden(&mut self, down: TensorId, slots: u32) -> Array {
+    /// or if the products are computed by tiles (`tiled`).
+    fn rounded_hidden(&mut self, down: TensorId, slots: u32, tiled: bool) -> Array {
         let columns = self.weights.tensor(down).columns;
         let act = self.act(&[down]);
-        let kept = columns.next_multiple_of(GROUP) * slots <= MOST_STAGED && !self.is_tiled(act);
+        let kept = columns.next_multiple_of(GROUP) * slots <= MOST_STAGED && !tiled;
         if act == ActFormat::F32 || kept {
             return Array::Hidden;
         }
         let (x, y) = (Array::Hidden, Array::RoundedHidden);
-        self.ops.push(Op::Round { x, norm: None, y, vectors: slots, columns });
+        self.ops.push(Op::Round { x, norm: None, y, vectors: slots, columns, ordered: tiled });
         y
     }
 
@@ -171,7 +173,8 @@ impl Builder<'_> {
             return Some(norm);
         }
         let columns = self.weights.tensor(norm).columns;
-        self.ops.push(Op::Round { x: Array::Residual, norm: Some(norm), y: Array::Normed, vectors: 1, columns });
+        let (x, y, ordered) = (Array::Residual, Array::Normed, self.is_tiled(act));
+        self.ops.push(Op::Round { x, norm: Some(norm), y, vectors: 1, columns, ordered });
         None
     }
 

@@ -82,6 +82,9 @@ fn check(name: &str) {
         }
         let found = run(&gpu, &loaded, &ops, &state, &read);
         for ((index, array, expected), found) in expected.iter().zip(&found) {
+            // These arrays hold floats or the rounded form, which is longer for narrow vectors.
+            let either = matches!(array, Array::Attended | Array::Normed) && found.len() > expected.len();
+            let found = if either { &found[..expected.len()] } else { &found[..] };
             compare(&format!("{name}: op {} ({:?}), {array:?}", index + 1, ops[*index]), found, expected);
             compared += 1;
         }

@@ -5,8 +5,8 @@ use std::ffi::CStr;
 use ash::vk;
 
 use super::{
-    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, HeapBudget, Limits, MemoryType, PciAddress,
-    QueueAbilities, QueueFamily, SubgroupFacts, SubgroupOps,
+    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, HeapBudget, Limits, MatrixShape, MemoryType,
+    PciAddress, QueueAbilities, QueueFamily, SubgroupFacts, SubgroupOps,
 };
 use crate::error::{Error, Result};
 
@@ -26,7 +26,12 @@ pub(crate) const KNOWN_EXTENSIONS: [&CStr; 11] = [
 ];
 
 /// Reads the facts of one physical device.
-pub(crate) fn query(instance: &ash::Instance, physical: vk::PhysicalDevice, index: usize) -> Result<AdapterFacts> {
+pub(crate) fn query(
+    entry: &ash::Entry,
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+    index: usize,
+) -> Result<AdapterFacts> {
     // SAFETY: `physical` was enumerated from `instance`; the same holds for every query of this module.
     let basic = unsafe { instance.get_physical_device_properties(physical) };
     let api = ApiVersion::from_raw(basic.api_version);
@@ -114,9 +119,31 @@ pub(crate) fn query(instance: &ash::Instance, physical: vk::PhysicalDevice, inde
             per_workgroup: if controlled { control.max_compute_workgroup_subgroups } else { u32::MAX },
             ops: if compute { subgroup_ops(v11.subgroup_supported_operations) } else { SubgroupOps::empty() },
         },
+        matrix_shapes: if features.contains(Features::COOPERATIVE_MATRIX) {
+            // A driver that does not tell has none.
+            matrix_shapes(entry, instance, physical).unwrap_or_else(|error| {
+                tracing::warn!(%error, "the shapes of cooperative matrices are unknown");
+                Vec::new()
+            })
+        } else {
+            Vec::new()
+        },
         features,
         extensions,
     })
+}
+
+/// The device must have [`Features::COOPERATIVE_MATRIX`].
+fn matrix_shapes(
+    entry: &ash::Entry,
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+) -> Result<Vec<MatrixShape>> {
+    let matrices = ash::khr::cooperative_matrix::Instance::new(entry, instance);
+    // SAFETY: see `query`; the device lists the extension.
+    let listed = unsafe { matrices.get_physical_device_cooperative_matrix_properties(physical) }
+        .map_err(Error::vulkan("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"))?;
+    Ok(listed.iter().filter_map(MatrixShape::new).collect())
 }
 
 fn text(name: Result<&CStr, std::ffi::FromBytesUntilNulError>) -> String {

@@ -3,8 +3,8 @@
 //! (`cargo run -p zinc-vk --example facts` records a real device). No heap budgets are kept: they change by the minute.
 
 use zinc_vk::{
-    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, Limits, MemoryType, PciAddress, QueueAbilities,
-    QueueFamily, SubgroupFacts, SubgroupOps,
+    AdapterFacts, AdapterKind, ApiVersion, DriverFacts, Features, Heap, Limits, MatrixElement, MatrixShape, MemoryType,
+    PciAddress, QueueAbilities, QueueFamily, SubgroupFacts, SubgroupOps,
 };
 
 pub(crate) const GIB: u64 = 1 << 30;
@@ -96,6 +96,14 @@ pub(crate) fn h100() -> AdapterFacts {
             ops: SubgroupOps::all(),
         },
         features: Features::all(),
+        matrix_shapes: vec![MatrixShape {
+            m: 16,
+            n: 16,
+            k: 32,
+            a: MatrixElement::S8,
+            b: MatrixElement::S8,
+            result: MatrixElement::S32,
+        }],
         extensions: names(&[
             "VK_EXT_calibrated_timestamps",
             "VK_EXT_memory_budget",
@@ -115,6 +123,7 @@ pub(crate) fn nvk() -> AdapterFacts {
         driver_uuid: [0x59; 16],
         driver: DriverFacts { id: 24, name: "NVK".to_owned(), info: "Mesa 25.0.7".to_owned(), version: 0x0640_0007 },
         features: modern(),
+        matrix_shapes: Vec::new(),
         families: vec![family(UNIVERSAL | QueueAbilities::SPARSE, 1, 64)],
         ..h100()
     }
@@ -162,6 +171,7 @@ pub(crate) fn r9700() -> AdapterFacts {
             ops: SubgroupOps::all(),
         },
         features: modern(),
+        matrix_shapes: Vec::new(),
         extensions: names(&[
             "VK_EXT_calibrated_timestamps",
             "VK_EXT_memory_budget",
@@ -232,6 +242,7 @@ pub(crate) fn intel_igpu() -> AdapterFacts {
             ops: SubgroupOps::all(),
         },
         features: modern(),
+        matrix_shapes: Vec::new(),
         extensions: names(&[
             "VK_EXT_calibrated_timestamps",
             "VK_EXT_memory_budget",
@@ -284,6 +295,7 @@ pub(crate) fn lavapipe() -> AdapterFacts {
             ops: SubgroupOps::all() - SubgroupOps::CLUSTERED,
         },
         features: modern() - Features::MEMORY_BUDGET,
+        matrix_shapes: Vec::new(),
         extensions: names(&[
             "VK_EXT_calibrated_timestamps",
             "VK_EXT_subgroup_size_control",

@@ -3,11 +3,29 @@
 use bytemuck::Pod;
 use zinc_kernels::ops::Tiles;
 use zinc_kernels::reference::{self, Q14};
-use zinc_kernels::step::{Rows, StepState};
-use zinc_kernels::{Format, Target, ops};
+use zinc_kernels::step::{Rows, StepShape, StepState};
+use zinc_kernels::{Format, Target, Tuning, Units, ops};
 
+use super::Gpu;
 use super::arena::{Arena, Array, GAP};
 use super::data::{Random, Scales, device_rows, live, weights};
+
+/// The device with matrix units, or with what stands in for them.
+pub(crate) fn with_units() -> Target {
+    let target = Gpu::get().target();
+    let units = Some(target.units.unwrap_or(Units { depth: 32, emulated: true }));
+    Target { units, tuning: Tuning { unit_rows: 1, ..target.tuning }, ..target }
+}
+
+/// Whether dot products stand in for matrix units.
+pub(crate) fn is_emulated(target: &Target) -> bool {
+    target.units.is_some_and(|units| units.emulated)
+}
+
+/// The device without its matrix units.
+pub(crate) fn without_units() -> Target {
+    Target { units: None, ..Gpu::get().target() }
+}
 
 /// A step that lists so many rows.
 pub(crate) fn listed(rows: usize) -> StepState {
@@ -32,9 +50,11 @@ pub(crate) fn values<T: Pod>(arena: &mut Arena, rows: &[Vec<T>]) -> Rows {
     input(arena, &bytes)
 }
 
-/// Rounded vectors, `[rows][slots]`.
+/// Rounded vectors, `[rows][slots]`, with their runs in order.
 pub(crate) struct Vectors {
     pub(crate) operand: Rows,
+    /// The same with their runs as steps of few rows have them.
+    pub(crate) unordered: Rows,
     pub(crate) rounded: Vec<Vec<Q14>>,
 }
 
@@ -58,8 +78,10 @@ impl Vectors {
             Q14::new(&x)
         };
         let rounded: Vec<Vec<Q14>> = (0..rows).map(|row| (0..slots).map(|_| vector(row)).collect()).collect();
-        let bytes: Vec<Vec<u8>> = rounded.iter().map(|row| row.iter().flat_map(Q14::bytes).collect()).collect();
-        Self { operand: input(arena, &bytes), rounded }
+        let bytes = |ordered| -> Vec<Vec<u8>> {
+            rounded.iter().map(|row| row.iter().flat_map(|x| x.bytes(ordered)).collect()).collect()
+        };
+        Self { operand: input(arena, &bytes(true)), unordered: input(arena, &bytes(false)), rounded }
     }
 }
 
@@ -146,8 +168,8 @@ pub(crate) fn chosen(
 }
 
 /// The lists that `route` would make of these choices, for a device with this tuning.
-pub(crate) fn tiles(arena: &mut Arena, target: &Target, ids: &[Vec<u32>], experts: usize) -> Tiles {
+pub(crate) fn tiles(arena: &mut Arena, target: &Target, shape: StepShape, ids: &[Vec<u32>], experts: usize) -> Tiles {
     let used = ids[0].len() as u32;
-    let (pairs, tiles) = reference::route(&ids.concat(), experts as u32, target.tuning.tile_vectors);
+    let (pairs, tiles) = reference::route(&ids.concat(), experts as u32, target.listed_pairs(shape));
     Tiles { pairs: arena.input(&pairs).address, tiles: arena.input(&tiles).address, experts: experts as u32, used }
 }

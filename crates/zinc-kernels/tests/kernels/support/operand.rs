@@ -55,7 +55,7 @@ impl Operand {
         let input = match source {
             Source::Floats => Input::Floats(arena.input(&x).row()),
             Source::Normalised => Input::Normalised(arena.input(&x).row(), norm),
-            Source::Rounded => Input::Rounded(arena.input(&Q14::new(&x).bytes()).row()),
+            Source::Rounded => Input::Rounded(arena.input(&Q14::new(&x).bytes(false)).row()),
         };
         let mut largest_scale = 0.0f32;
         if let Some(rounded) = &rounded {
@@ -109,11 +109,11 @@ pub(crate) fn stored_bytes(act: ActFormat, n: usize) -> usize {
     }
 }
 
-/// What a vector of `n` elements that a kernel stored for products which compute with `act` stands for.
-pub(crate) fn stored(act: ActFormat, bytes: &[u8], n: usize) -> Vec<f32> {
+/// What a vector of `n` elements that a kernel stored for products which compute with `act` stands for. The runs of a rounded one may be `ordered`.
+pub(crate) fn stored(act: ActFormat, bytes: &[u8], n: usize, ordered: bool) -> Vec<f32> {
     match act {
         ActFormat::F32 => values(&bytes[..n * 4]),
-        ActFormat::Q14 => Q14::from_bytes(bytes, n).values(),
+        ActFormat::Q14 => Q14::from_bytes(bytes, n, ordered).values(),
     }
 }
 

@@ -83,7 +83,7 @@ impl Builder {
             let x = random.vector(len, 1.0);
             match act {
                 ActFormat::F32 => bytemuck::cast_slice(&x).to_vec(),
-                ActFormat::Q14 => Q14::new(&x).bytes(),
+                ActFormat::Q14 => Q14::new(&x).bytes(false),
             }
         })
     }

@@ -1,0 +1,49 @@
+// The form of `gate_up_mul` for integer matrix units, and one format with a scale for 256 weights. Its numbers are those of the other form.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "include/memory.glsl"
+#include "include/rows.glsl"
+#include "include/workgroup.glsl"
+#include "include/half.glsl"
+#include "include/formats.glsl"
+#define IN_ORDER true
+#include "include/activations.glsl"
+
+layout(constant_id = 2) const uint COLUMNS = 256;
+layout(constant_id = 3) const uint LISTED = 16;   // the most vectors of a tile of the list: a power of two
+layout(constant_id = 4) const uint TILE = 16;     // the most vectors that a workgroup takes of them: a power of two
+layout(constant_id = 5) const uint DEPTH = 32;
+layout(constant_id = 6) const uint ROW_SUBGROUPS = 1;
+layout(constant_id = 7) const uint ROW_FRAGMENTS = 1;
+layout(constant_id = 8) const uint RAGGED = 0;  // 1: many tiles have fewer vectors than there is room for
+layout(constant_id = 9) const uint FORMAT = 8;  // of both matrices
+#define ACT ACT_Q14
+#define SOURCE ROUNDED
+#define VECTORS 1
+#define MATRICES 2
+#include "include/operand.glsl"
+#include "include/quarters.glsl"
+#include "include/tile_list.glsl"
+#include "include/tile_vectors.glsl"
+#include "include/blocks.glsl"
+#include "include/swiglu.glsl"
+#include "include/gate_and_up.glsl"
+
+const uint PAIR_ROWS = BLOCK_ROWS / 2; // of each of the two matrices
+
+void main() {
+    uint first = flat_workgroup() * PAIR_ROWS;
+    if (first >= push.rows) return;
+    uvec2 own = begin_pair();
+    uint count = own.y;
+    if (count == 0) return;
+    uint64_t offset = uint64_t(own.x * push.rows + first) * uint64_t(row_bytes(FORMAT, COLUMNS));
+    multiply_block(FORMAT, uint64_t[2](push.gate + offset, push.up + offset), push.rows - first, push.x, count);
+    for (uint turn = 0; turn < VECTOR_FRAGMENTS; turn++) {
+        show_results(turn);
+        for (uint n = thread_index(); n < SHOWN_VECTORS * PAIR_ROWS; n += gl_WorkGroupSize.x) {
+            uint vector = turn * SHOWN_VECTORS + n / PAIR_ROWS, row = n % PAIR_ROWS;
+            if (vector < count && first + row < push.rows) store_gated(vector, first + row, shown_result(vector, row), shown_result(vector, PAIR_ROWS + row));
+        }
+    }
+}

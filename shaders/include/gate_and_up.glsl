@@ -1,0 +1,28 @@
+// The first half of a SwiGLU feed-forward layer for many rows of the step: what the forms of `gate_up_mul` share. Whoever includes this has `begin_tile`
+// and `swiglu`.
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t state;
+    uint64_t gate;  // [experts, rows, COLUMNS] in GATE_FORMAT, rows in planes
+    uint64_t up;    // [experts, rows, COLUMNS] in UP_FORMAT, rows in planes
+    uint64_t x;     // [COLUMNS] rounded
+    uint64_t y;     // [slots, rows] f32
+    uint64_t pairs; // [rows, slots] u32, read where there are tiles
+    uint64_t tiles; // the list of tiles; 0 in a dense layer
+    uint rows;
+    uint slots;     // chosen experts of each row; 1 in a dense layer
+    uint room;      // rows of the step that the launch is for
+    uint x_stride;  // bytes from one row of the step to the next, as y_stride
+    uint y_stride;
+} push;
+
+// The tile of the workgroup, see `begin_tile`.
+uvec2 begin_pair() {
+    TileOperand x = TileOperand(push.x, push.x_stride, 0), y = TileOperand(push.y, push.y_stride, push.rows * 4u);
+    return begin_tile(gl_WorkGroupID.z, min(row_count(push.state), push.room), push.tiles, push.pairs, push.slots, x, y);
+}
+
+// Stores the result of row `row` and a vector of the tile.
+void store_gated(uint vector, uint row, float gate, float up) {
+    store_f32(push.y + uint64_t(tile_offsets[vector].y), row * 4u, swiglu(gate, up));
+}

@@ -1,0 +1,40 @@
+// The vectors of a workgroup's tile, in products for steps of many rows: where each of them lies, and where its results go.
+//
+// In steps without experts a tile has as many neighbouring rows of the step. With experts, `route` lists the tiles: a tile has an expert's matrix and
+// pairs, a row of the step and one of the slots of its chosen experts.
+//
+// Whoever includes this has the specialisation constants LISTED, the most vectors of a tile of the list, and TILE, the most that a workgroup takes of
+// them: powers of two, the second no larger than the first.
+
+// Where an operand of each vector lies.
+struct TileOperand {
+    uint64_t first;   // that of the first row and slot
+    uint row_stride;  // bytes from one row of the step to the next
+    uint slot_stride; // bytes from one slot to the next
+};
+
+shared uvec2 tile_offsets[TILE]; // of each vector: bytes to what is multiplied, and to the result
+
+// The tile of a workgroup: its expert and the number of its vectors, which is 0 if there is no such tile. Fills `tile_offsets`. Every thread
+// takes part; the answer is the same for all of them. `tile` is the number of the tile among those of TILE vectors, `listed` that of the step's rows
+// that the launch is for.
+// `tiles` is 0 in a step without experts.
+uvec2 begin_tile(uint tile, uint listed, uint64_t tiles, uint64_t pairs, uint slots, TileOperand x, TileOperand y) {
+    if (listed == 0) return uvec2(0);
+    uint expert = 0, first = tile * TILE, count = listed > first ? min(TILE, listed - first) : 0;
+    if (tiles != 0) {
+        uint in_list = tile / (LISTED / TILE), skipped = tile % (LISTED / TILE) * TILE;
+        Tile entry = Tile(tiles + uint64_t(in_list * TILE_BYTES));
+        expert = entry.expert;
+        first = entry.first + skipped;
+        count = in_list < Tile(tiles).tiles && entry.count > skipped ? min(entry.count - skipped, TILE) : 0;
+    }
+    if (count == 0) return uvec2(0);
+    for (uint v = thread_index(); v < count; v += gl_WorkGroupSize.x) {
+        uint pair = tiles != 0 ? load_u32(pairs, (first + v) * 4u) : (first + v) * slots;
+        uvec2 place = uvec2(pair / slots, pair % slots);
+        tile_offsets[v] = uvec2(place.x * x.row_stride + place.y * x.slot_stride, place.x * y.row_stride + place.y * y.slot_stride);
+    }
+    barrier();
+    return uvec2(expert, count);
+}

@@ -1,0 +1,49 @@
+// The form of `mat_mul` for integer matrix units, and formats with a scale for 256 weights. Its numbers are those of the other form.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "include/memory.glsl"
+#include "include/rows.glsl"
+#include "include/workgroup.glsl"
+#include "include/half.glsl"
+#include "include/formats.glsl"
+#define IN_ORDER true
+#include "include/activations.glsl"
+
+layout(constant_id = 2) const uint COLUMNS = 256;
+layout(constant_id = 3) const uint LISTED = 16;    // the most vectors of a tile of the list: a power of two
+layout(constant_id = 4) const uint TILE = 16;      // the most vectors that a workgroup takes of them: a power of two
+layout(constant_id = 5) const uint DEPTH = 32;
+layout(constant_id = 6) const uint ROW_SUBGROUPS = 1;
+layout(constant_id = 7) const uint ROW_FRAGMENTS = 1;
+layout(constant_id = 8) const uint RAGGED = 0;  // 1: many tiles have fewer vectors than there is room for
+layout(constant_id = 9) const uint ACCUMULATE = 0; // 1: onto what y holds
+layout(constant_id = 10) const uint FORMAT_0 = 8;
+layout(constant_id = 11) const uint FORMAT_1 = 255;
+layout(constant_id = 12) const uint FORMAT_2 = 255;
+#define ACT ACT_Q14
+#define SOURCE ROUNDED
+#define VECTORS 1
+#define MATRICES 1
+#include "include/operand.glsl"
+#include "include/quarters.glsl"
+#include "include/tile_list.glsl"
+#include "include/tile_vectors.glsl"
+#include "include/blocks.glsl"
+#include "include/matrices.glsl"
+
+void multiply(uint format, Product product, uint block, uint listed) {
+    uvec2 own = begin_product(product, listed);
+    uint count = own.y, first = block * BLOCK_ROWS;
+    if (count == 0) return;
+    product.weights += uint64_t(own.x * product.rows + first) * uint64_t(row_bytes(format, COLUMNS));
+    multiply_block(format, uint64_t[1](product.weights), product.rows - first, push.x, count);
+    for (uint turn = 0; turn < VECTOR_FRAGMENTS; turn++) {
+        show_results(turn);
+        for (uint n = thread_index(); n < SHOWN_VECTORS * BLOCK_ROWS; n += gl_WorkGroupSize.x) {
+            uint vector = turn * SHOWN_VECTORS + n / BLOCK_ROWS, row = n % BLOCK_ROWS;
+            if (vector < count && first + row < product.rows) store_product(product, vector, first + row, shown_result(vector, row));
+        }
+    }
+}
+
+void main() { multiply_matrices(); }
