@@ -60,7 +60,7 @@ impl DraftOptions {
 
 impl ModelFile {
     /// Makes the source of drafts for this model. A draft model is loaded onto the device that `pipelines` belong to, and
-    /// is fed prompts by steps of `feed_shape`.
+    /// is fed prompts by steps of the given shape, or of the one that suits it best with so many bytes kept for others.
     ///
     /// # Errors
     /// A draft model that cannot be loaded, or [`Error::DraftVocabulary`].
@@ -69,7 +69,7 @@ impl ModelFile {
         options: &DraftOptions,
         pipelines: &Arc<Pipelines>,
         act: ActFormat,
-        feed_shape: StepShape,
+        (feed_shape, kept): (Option<StepShape>, u64),
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<adapter::DraftSource> {
         let max_drafts = options.tokens;
@@ -80,6 +80,7 @@ impl ModelFile {
                 if let Some((own, target, different)) = draft.vocabulary_difference(self) {
                     return Err(Error::DraftVocabulary { path: path.clone(), draft: own, target, different });
                 }
+                let feed_shape = feed_shape.unwrap_or_else(|| draft.feed_shape(pipelines, StepShape::ONE, kept));
                 let model = Arc::new(draft.load_weights(pipelines, act, feed_shape, StepShape::ONE, on_event)?);
                 Ok(adapter::DraftSource::Model { model, max_drafts })
             }

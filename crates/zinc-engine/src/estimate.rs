@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use zinc_kernels::ops::ActFormat;
-use zinc_kernels::step::{MOST_ROWS, StepShape};
+use zinc_kernels::step::StepShape;
 use zinc_model::Model;
 use zinc_model::memory::{LoadOptions, MemoryPlan};
 use zinc_model::plan::{Cost, PlanKind, PlanOptions, RowCounts, Sizes, StepPlan, barriers_before};
@@ -14,7 +14,7 @@ use crate::file::FileOptions;
 /// The memory and the work that running a model takes.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// Memory on the device, with prompts fed by as many rows as a step can have and without drafts.
+    /// The least memory on the device: without drafts, and with prompts fed token by token. Where there is room, steps that feed prompts take more.
     pub memory: MemoryPlan,
     /// Bytes read and floating-point operations of one token at the end of a full context.
     pub cost: Cost,
@@ -33,7 +33,7 @@ impl Estimate {
         let model = Model::open(path)?;
         let cache = file.cache(model.config.n_ctx_train);
         let plan = StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::default()));
-        let options = LoadOptions::new(cache).with_counts(RowCounts::new(MOST_ROWS, 1));
+        let options = LoadOptions::new(cache).with_counts(RowCounts::new(1, 1));
         let sizes = Sizes { config: &model.config, cache };
         let last = cache.context.saturating_sub(1);
         Ok(Self {

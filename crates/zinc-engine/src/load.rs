@@ -9,7 +9,7 @@ use zinc_kernels::ops::ActFormat;
 use zinc_kernels::step::StepShape;
 use zinc_model::device::{DeviceModel, available};
 use zinc_model::memory::{self, MemoryPlan};
-use zinc_model::plan::{PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, StepPlan};
+use zinc_model::plan::{PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, Sizes, StepPlan};
 use zinc_sched::adapter::{InterpreterModel, Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, SpeculationMode, Tracing};
 use zinc_vk::host_now_ns;
@@ -192,9 +192,12 @@ impl ModelFile {
         let draft = options.draft.as_ref();
         let act = options.act;
         let sampling_shape = draft.map_or(StepShape::ONE, DraftOptions::shape);
-        let feed_shape = options.feed_shape.unwrap_or_else(|| self.feed_shape(pipelines, sampling_shape));
-        let draft_source =
-            draft.map(|draft| self.draft_source(draft, pipelines, act, feed_shape, on_event)).transpose()?;
+        // A draft model comes first, and leaves room for this one with prompts fed token by token.
+        let least = self.memory_plan(StepShape::ONE, sampling_shape).total();
+        let draft_source = draft
+            .map(|draft| self.draft_source(draft, pipelines, act, (options.feed_shape, least), on_event))
+            .transpose()?;
+        let feed_shape = options.feed_shape.unwrap_or_else(|| self.feed_shape(pipelines, sampling_shape, 0));
         let weights = self.load_weights(pipelines, act, feed_shape, sampling_shape, on_event)?;
         let driven = VulkanOptions::new(options.depth())
             .with_sync(options.sync)
@@ -207,21 +210,31 @@ impl ModelFile {
     }
 
     /// The rows of steps that feed a prompt, unless asked otherwise: as many as suit the device, or fewer where their activations would not fit into
-    /// its memory. Steps that sample have the rows of `sampling_shape`.
+    /// its memory beside `kept` bytes for others. Steps that sample have the rows of `sampling_shape`.
     #[must_use]
-    pub fn feed_shape(&self, pipelines: &Pipelines, sampling_shape: StepShape) -> StepShape {
-        let room = available(pipelines.device());
+    pub fn feed_shape(&self, pipelines: &Pipelines, sampling_shape: StepShape, kept: u64) -> StepShape {
+        let available = available(pipelines.device());
+        // Allocators take memory in blocks, of which plans know nothing.
+        let room = available.saturating_sub(kept).saturating_sub((256 << 20).min(available / 16));
+        let sizes = Sizes { config: &self.model().config, cache: self.cache() };
         let fits = |shape: StepShape| {
             let counts = RowCounts::new(shape.rows(), sampling_shape.rows());
-            let options = memory::LoadOptions::new(self.cache()).with_counts(counts);
-            let model = self.model();
-            MemoryPlan::new(&model.config, &model.weights, options).check(room).is_ok()
+            let activations = sizes.activation_bytes(counts);
+            activations <= u64::from(u32::MAX) && self.memory_plan(shape, sampling_shape).total() <= room
         };
         let mut shape = pipelines.target().tuning.feed_shape;
         while shape > StepShape::ONE && !fits(shape) {
             shape = StepShape::of(shape.rows() / 2);
         }
         shape
+    }
+
+    /// The memory that the model takes on a device, with steps of these rows.
+    #[must_use]
+    pub fn memory_plan(&self, feed_shape: StepShape, sampling_shape: StepShape) -> MemoryPlan {
+        let counts = RowCounts::new(feed_shape.rows(), sampling_shape.rows());
+        let model = self.model();
+        MemoryPlan::new(&model.config, &model.weights, memory::LoadOptions::new(self.cache()).with_counts(counts))
     }
 
     /// Checks that the model fits, uploads its weights to the device that `pipelines` belong to, and builds the
@@ -250,8 +263,10 @@ impl ModelFile {
         let (feed, decode) = (PlanOptions::new(PlanKind::Feed, act), PlanOptions::new(PlanKind::Decode, act));
         // The pipelines of decoding come first: on an H200 a step was 1.2 % slower where those of feeding did.
         let mut options = vec![decode.clone(), decode.clone().with_sampling(chain)];
-        // Between these shapes lie some whose kernels are those of the largest.
-        let mut feed_shapes = vec![StepShape::ONE, StepShape::MOST_SAMPLING.min(feed_shape), feed_shape];
+        // One shape of each form of kernels: one row, several, many by dot products, and many by matrix units where there are such.
+        let mut feed_shapes = vec![StepShape::ONE, StepShape::MOST_SAMPLING.min(feed_shape)];
+        feed_shapes.extend(pipelines.target().most_without_units().map(|shape| shape.min(feed_shape)));
+        feed_shapes.push(feed_shape);
         feed_shapes.dedup();
         options.extend(feed_shapes.into_iter().map(|shape| feed.clone().with_shape(shape)));
         options.extend((sampling_shape > StepShape::ONE).then(|| decode.with_shape(sampling_shape)));

@@ -133,6 +133,8 @@ pub struct TraceSummary {
     pub fence_waits: u64,
     /// The seam over all steps.
     pub all: Seam,
+    /// The seam over steps that feed a prompt.
+    pub prompt: Seam,
     /// The seam over steps that sample, after which the host has a token to work on.
     pub decode: Seam,
 }
@@ -149,6 +151,7 @@ impl TraceSummary {
             recordings_per_step: per_step(trace.counters.recordings),
             fence_waits: trace.counters.fence_waits,
             all: Seam::of(&trace.steps, |_| true),
+            prompt: Seam::of(&trace.steps, |s| !s.kind.samples()),
             decode: Seam::of(&trace.steps, |s| s.kind.samples()),
         }
     }

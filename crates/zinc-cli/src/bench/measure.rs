@@ -147,7 +147,8 @@ impl<'a> Bench<'a> {
         if depth > held {
             let progress = output::progress_steps(0, "filling the context");
             progress.set_length(depth.into());
-            let mut engine = self.engine(Drive::TIMELINE, Tracing::Off)?;
+            let mut engine =
+                self.engine(self.driven(Drive::TIMELINE, Tracing::Off, self.feed_shape)?, Drive::TIMELINE)?;
             let mut end = held;
             while end < depth {
                 end = (end + FILL_PART).min(depth);
@@ -191,7 +192,7 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// The errors of [`Self::fill`].
     pub(crate) fn measure(&self, test: Test, drive: Drive, what: String) -> Result<Measurement> {
-        let mut engine = self.engine(drive, Tracing::Off)?;
+        let mut engine = self.engine(self.driven(drive, Tracing::Off, self.feed_shape_of(test))?, drive)?;
         let request = self.request(test, drive);
         let warm_ups = u32::from(!self.args.no_warmup);
         let (mut samples_ns, mut host_ns, mut hashes, mut tokens) = (Vec::new(), 0.0, Vec::new(), Vec::new());
@@ -242,13 +243,13 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Times the operations of the steps of a test at a depth to which the cache must have been filled: of full steps of a prompt, or of those that
-    /// generate.
+    /// Times the operations of the steps of a test at a depth to which the cache must have been filled: of full steps of a prompt, by `feed_shape`, or of
+    /// those that generate.
     ///
     /// # Errors
     /// The errors of [`Self::fill`], and an error if the device has no timestamps.
-    pub(crate) fn profile(&self, test: Test) -> Result<TimedOps> {
-        let mut model = self.driven(Drive::TIMELINE, Tracing::Off)?;
+    pub(crate) fn profile(&self, test: Test, feed_shape: StepShape) -> Result<TimedOps> {
+        let mut model = self.driven(Drive::TIMELINE, Tracing::Off, feed_shape)?;
         let (prompt, generated) = (test.work.prompt(), test.work.generated());
         // The last token of the prompt is not fed.
         let tokens = &self.tokens[..=(test.depth + prompt) as usize];
@@ -257,8 +258,7 @@ impl<'a> Bench<'a> {
         let steps = if prompt > 0 { prompt / model.limits().feed_rows } else { generated };
         let OpTimes { plan, ops_ns, empty_ns } = model.profile(&start, kind, steps)?;
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
-        let position = test.depth + (prompt + generated) / 2;
-        let cost = |op: &Op| op.cost(weights, &sizes, position, plan.shape);
+        let cost = |op: &Op| op.cost(weights, &sizes, first_position(test, plan.shape), plan.shape);
         let ops = plan.ops.iter().zip(ops_ns).map(|(op, ns)| (op.label(weights), cost(op), ns)).collect();
         Ok(TimedOps { kind, rows: plan.shape.rows(), ops, empty_ns })
     }
@@ -268,7 +268,8 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// The errors of [`Self::fill`].
     pub(crate) fn trace(&self, test: Test, drive: Drive) -> Result<Option<SeamFigures>> {
-        let mut engine = match self.engine(drive, Tracing::On) {
+        let driven = self.driven(drive, Tracing::On, self.feed_shape_of(test));
+        let mut engine = match driven.and_then(|driven| self.engine(driven, drive)) {
             Err(Error::Model(zinc_model::Error::Device(zinc_vk::Error::NoTimestamps { .. }))) => {
                 return Ok(None);
             }
@@ -278,28 +279,37 @@ impl<'a> Bench<'a> {
         let request = self.request(test, drive).with_trace(Tracing::On);
         let Completion { trace, .. } = engine.run(&request, &mut Reader::new(self.tokenizer))?;
         let summary = TraceSummary::of(&trace.expect("a trace was asked for"));
-        let seam = match test.work {
-            Work::Prompt(_) | Work::Both(..) => summary.all,
-            Work::Generate(_) => summary.decode,
+        // A prompt's time is that of its own steps, if it has any; the one that samples its first token is much shorter.
+        let (seam, steps) = match test.work {
+            Work::Prompt(_) => (summary.all, summary.prompt.gpu_step_ns.or(summary.all.gpu_step_ns)),
+            Work::Both(..) => (summary.all, summary.all.gpu_step_ns),
+            Work::Generate(_) => (summary.decode, summary.decode.gpu_step_ns),
         };
         let gap_ns = seam.idle_gap_ns.map(|gap| (gap.median, gap.p99));
-        Ok(seam.gpu_step_ns.map(|step| SeamFigures { busy_ns: step.median, gap_ns }))
+        Ok(steps.map(|step| SeamFigures { busy_ns: step.median, gap_ns }))
     }
 
-    fn driven(&self, drive: Drive, stamps: Tracing) -> Result<VulkanModel> {
+    /// The rows of a test's steps that feed a prompt: those of the loaded model, or as many as a shorter prompt takes.
+    fn feed_shape_of(&self, test: Test) -> StepShape {
+        // The last token of a prompt is taken by the step that samples.
+        let fed = test.work.prompt().saturating_sub(1);
+        StepShape::feeding(fed.clamp(1, self.feed_shape.rows()), self.feed_shape)
+    }
+
+    fn driven(&self, drive: Drive, stamps: Tracing, feed_shape: StepShape) -> Result<VulkanModel> {
         let options = VulkanOptions::new(drive.in_flight)
             .with_sync(drive.sync)
             .with_act(self.args.act.into())
             .with_stamps(stamps)
             .with_queues(drive.queues)
-            .with_feed_shape(self.feed_shape)
+            .with_feed_shape(feed_shape)
             .with_draft_source(self.draft_source.clone().filter(|_| drive.speculative == SpeculativeDecoding::On));
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }
 
-    /// Makes an engine over the loaded model. The engine is told which tokens' keys and values the device's cache
+    /// Makes an engine over a driven model. The engine is told which tokens' keys and values the device's cache
     /// already holds.
-    fn engine(&self, drive: Drive, stamps: Tracing) -> Result<Engine<VulkanModel>> {
+    fn engine(&self, driven: VulkanModel, drive: Drive) -> Result<Engine<VulkanModel>> {
         let options = EngineOptions::default()
             .with_depth(drive.in_flight)
             .with_host_work(drive.host_work)
@@ -307,7 +317,7 @@ impl<'a> Bench<'a> {
                 SpeculativeDecoding::Off => SpeculationMode::Off,
                 SpeculativeDecoding::On => self.args.draft.speculation(),
             });
-        let engine = Engine::new(self.driven(drive, stamps)?, FnClock(host_now_ns), options)?;
+        let engine = Engine::new(driven, FnClock(host_now_ns), options)?;
         Ok(engine.with_cache(self.kv.clone()))
     }
 
@@ -335,11 +345,11 @@ impl<'a> Bench<'a> {
     /// The cost of the token in the middle of a test; for a prompt with a generation, the mean of both kinds of tokens.
     fn cost(&self, model: &VulkanModel, test: Test) -> Cost {
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
-        let position = test.depth + test.work.tokens() / 2;
         // What a row has a share of.
         let of = |kind| -> Cost {
             let plan = model.plan(kind);
-            plan.ops.iter().map(|op| op.cost(weights, &sizes, position, plan.shape)).sum::<Cost>() / plan.shape.rows()
+            let first = first_position(test, plan.shape);
+            plan.ops.iter().map(|op| op.cost(weights, &sizes, first, plan.shape)).sum::<Cost>() / plan.shape.rows()
         };
         let (fed, decoded) = (of(StepKind::Feed), of(StepKind::Decode));
         let (prompt, generated) = (u64::from(test.work.prompt()), u64::from(test.work.generated()));
@@ -350,6 +360,11 @@ impl<'a> Bench<'a> {
             flops: mean(fed.flops, decoded.flops),
         }
     }
+}
+
+/// The position of the first row of a step in the middle of a test.
+fn first_position(test: Test, shape: StepShape) -> u32 {
+    test.depth + test.work.tokens().saturating_sub(shape.rows()) / 2
 }
 
 /// The sampling parameters of all tests.

@@ -81,9 +81,12 @@ fn measure_model(
     let act = args.act.into();
     let draft = options::draft_options(&args.draft);
     let sampling_shape = if args.is_drafted() { StepShape::of(args.draft.draft_max + 1) } else { StepShape::ONE };
-    let feed_shape = args.ubatch.shape().unwrap_or_else(|| file.feed_shape(pipelines, sampling_shape));
-    let draft_source =
-        draft.as_ref().map(|draft| file.draft_source(draft, pipelines, act, feed_shape, &mut show)).transpose()?;
+    let least = file.memory_plan(StepShape::ONE, sampling_shape).total();
+    let draft_source = draft
+        .as_ref()
+        .map(|draft| file.draft_source(draft, pipelines, act, (args.ubatch.shape(), least), &mut show))
+        .transpose()?;
+    let feed_shape = args.ubatch.shape().unwrap_or_else(|| file.feed_shape(pipelines, sampling_shape, 0));
     let loaded = file.load_weights(pipelines, act, feed_shape, sampling_shape, &mut show)?;
     let mut bench = Bench::new(loaded, feed_shape, draft_source, &file, args, plan.context)?;
     for &depth in &plan.depths {
@@ -103,12 +106,16 @@ fn measure_model(
         }
         if args.profile {
             let room = plan.context - depth;
-            let prompt_steps = PROFILE_STEPS.min(room / feed_shape.rows());
+            // Where there is no room for a full step of a prompt, the largest that there is room for is looked at. The last token of a prompt is not
+            // fed.
+            let fed = room.saturating_sub(1);
+            let feed_shape = StepShape::filled_feeding(fed.max(1), feed_shape);
+            let prompt_steps = PROFILE_STEPS.min(fed / feed_shape.rows());
             let prompt = Work::Prompt(prompt_steps * feed_shape.rows());
             let generation = Work::Generate(PROFILE_STEPS.min(room));
             for work in [generation, prompt].into_iter().filter(|work| work.tokens() > 0) {
                 let test = Test { work, depth };
-                let timed = bench.profile(test)?;
+                let timed = bench.profile(test, feed_shape)?;
                 let real = bench.trace(test, Drive::TIMELINE)?;
                 printer.profile(&Profile::new(depth, timed, real.map(|seam| seam.busy_ns), bandwidth))?;
             }

@@ -312,6 +312,14 @@ fn the_table_names_what_it_shows() {
     }
 }
 
+/// Steps of a prompt are profiled whether there is room for more of them than a step can have rows, or for less than one.
+#[test]
+fn a_profile_fits_into_what_room_there_is() {
+    let options = ["-p", "0", "-n", "2", "-d", "0,1100", "--fill", "synthetic", "-ub", "2", "--profile"];
+    let table = bench(&options).success();
+    assert_eq!(table.matches("An empty interval").count(), 4, "a generated token and a prompt, at two depths: {table}");
+}
+
 #[test]
 fn every_stage_of_the_sampler_is_named() {
     let table = bench(&["-p", "0", "-n", "2", "--sampler", "all"]).success();
