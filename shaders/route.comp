@@ -12,6 +12,7 @@
 layout(constant_id = 2) const uint EXPERTS = 1; // their number
 layout(constant_id = 3) const uint WEIGHTING = 0;
 layout(constant_id = 4) const uint TILE = 1;    // the most pairs of a tile
+#define STORE_ID store_shared_u32 // the last workgroup reads the ids of all rows
 #include "include/choice.glsl"
 #include "include/arrivals.glsl"
 #include "include/tile_list.glsl"
@@ -78,9 +79,6 @@ void main() {
     if (row_is_live(push.state)) {
         choose_experts(of_row(push.logits, push.logits_stride), push.slots);
         store_choice(of_row(push.ids, push.ids_stride), of_row(push.weights, push.weights_stride), push.slots);
-        // The last workgroup reads the ids of all rows.
-        uint64_t ids = of_row(push.ids, push.ids_stride);
-        for (uint n = thread_index(); n < push.slots; n += gl_WorkGroupSize.x) store_shared_u32(ids, n * 4, chosen_ids[n]);
     }
     if (last_to_arrive(push.counter, gl_NumWorkGroups.z)) sort_pairs(rows);
 }

@@ -2,7 +2,11 @@
 //
 // An expert's rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits
 // are compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
-// Whoever includes this has the specialisation constants EXPERTS (their number, 0 where nothing is to be chosen) and WEIGHTING.
+// Whoever includes this has the specialisation constants EXPERTS (their number, 0 where nothing is to be chosen) and WEIGHTING. It may define STORE_ID,
+// which stores a chosen id, where the ids are read by other workgroups of the dispatch.
+#ifndef STORE_ID
+#define STORE_ID store_u32
+#endif
 #extension GL_EXT_control_flow_attributes : require
 
 const uint SOFTMAX_OF_CHOSEN = 0, SOFTMAX_OF_ALL = 1; // over what the weights sum to 1
@@ -60,7 +64,7 @@ void store_choice(uint64_t ids, uint64_t weights, uint used) {
         for (uint n = 0; n < used; n++) total += exp(chosen_logits[n] - highest);
     }
     for (uint n = thread_index(); n < used; n += gl_WorkGroupSize.x) {
-        store_u32(ids, n * 4, chosen_ids[n]);
+        STORE_ID(ids, n * 4, chosen_ids[n]);
         store_f32(weights, n * 4, exp(chosen_logits[n] - highest) / total);
     }
 }

@@ -3,8 +3,8 @@
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
-    uint64_t gate;  // [experts, rows, COLUMNS] in GATE_FORMAT, rows in planes
-    uint64_t up;    // [experts, rows, COLUMNS] in UP_FORMAT, rows in planes
+    uint64_t gate;  // [experts, rows, COLUMNS] in its format, rows in planes
+    uint64_t up;    // [experts, rows, COLUMNS] in its format, rows in planes
     uint64_t x;     // [COLUMNS] rounded
     uint64_t y;     // [slots, rows] f32
     uint64_t pairs; // [rows, slots] u32, read where there are tiles

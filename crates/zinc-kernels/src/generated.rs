@@ -25,7 +25,7 @@
 //   6c5f4fdc21788a6665d0a80f9c15ac46f57c6bb81b8ea771982bacaed99fda95 crates/zinc-kernels/spv/propose.spv
 //   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
 //   b998b4e24563ab7786285f3aaa4248575d5f36e2381ffed05a3186875987c0df crates/zinc-kernels/spv/round.spv
-//   dd5046410ad2e8ba239850686027d2725c5a4dfa5229f5926f59901133c2af6e crates/zinc-kernels/spv/route.spv
+//   38f196fa88057a0b095504887d1d91bcef0bdc8bce2f70967c0427dc1239f1f0 crates/zinc-kernels/spv/route.spv
 //   4580e95ffe98d94d4885c1f2690b8c773bfa3e60991a58e338671386f0d4df06 crates/zinc-kernels/spv/router.spv
 //   fe3610650052f5aab5e1c76d71502fd5dfcc47c875551042d58e5dc2502cf0ff crates/zinc-kernels/spv/sample.spv
 //   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
@@ -46,11 +46,11 @@
 //   dfc933f23ed04cf041fdddca355d503285dd69d52f8e80bad59563d903e09c81 shaders/include/blocks.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
-//   d952326f0cf1c19b59ca9f7fb57c72a197a2029586cd2746906c22c83fc4f9d7 shaders/include/choice.glsl
+//   ef427f54d9b440bffaa82404fcc5ca0b3daeb781647b0c7cf8c92c30e37d3cb6 shaders/include/choice.glsl
 //   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
 //   617fca3cca6fc926fdafc8ada00bbbc9dadbbc3b3ea4c6b58fbe071f7fa05f87 shaders/include/formats.glsl
 //   4d5b9e8cddf34aee937a9bca12f9c333920079bdb95ab185503ef1d3c47259d7 shaders/include/fragments.glsl
-//   c2071e268a2c1ff82ec035831c7c2658464cec70d357e17ae66c38edfa721d00 shaders/include/gate_and_up.glsl
+//   a8cda95e2f3d3bb96cf62ea70de6d5217460f5cd78d19b7f501d768180edd8d4 shaders/include/gate_and_up.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   d1be2818d5f6288f5bb55d931b7ef7c39b38f483d4d97df8acca1cb5e2d2d753 shaders/include/heads.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
@@ -85,7 +85,7 @@
 //   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   67ba958f59b617a7f590f6f2e84597070c42622b143a7f214b6d5ba94138e3b5 shaders/round.comp
-//   9984b961c2809ccaa2f873470a89fb08683dd73fcbcb02a3f23f54f49a16d062 shaders/route.comp
+//   dd4ad4626b16800c61cf938f984b2cb3f7ae7ab3519849230095c77ffc035736 shaders/route.comp
 //   8356d98f63dd5590d527732160b51b95c5e92f377f6bd36af6495f5ad311893e shaders/router.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
 
@@ -169,7 +169,8 @@ pub mod candidates {
 ///
 /// An expert's rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits
 /// are compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
-/// Whoever includes this has the specialisation constants EXPERTS (their number, 0 where nothing is to be chosen) and WEIGHTING.
+/// Whoever includes this has the specialisation constants EXPERTS (their number, 0 where nothing is to be chosen) and WEIGHTING. It may define STORE_ID,
+/// which stores a chosen id, where the ids are read by other workgroups of the dispatch.
 pub mod choice {
     /// `SOFTMAX_OF_CHOSEN` in GLSL.
     pub const SOFTMAX_OF_CHOSEN: u32 = 0;
@@ -1532,9 +1533,9 @@ pub mod gate_up_mul {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// \[experts, rows, COLUMNS\] in GATE_FORMAT, rows in planes
+        /// \[experts, rows, COLUMNS\] in its format, rows in planes
         pub gate: u64,
-        /// \[experts, rows, COLUMNS\] in UP_FORMAT, rows in planes
+        /// \[experts, rows, COLUMNS\] in its format, rows in planes
         pub up: u64,
         /// \[COLUMNS\] rounded
         pub x: u64,
@@ -1626,9 +1627,9 @@ pub mod gate_up_mul_units {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// \[experts, rows, COLUMNS\] in GATE_FORMAT, rows in planes
+        /// \[experts, rows, COLUMNS\] in its format, rows in planes
         pub gate: u64,
-        /// \[experts, rows, COLUMNS\] in UP_FORMAT, rows in planes
+        /// \[experts, rows, COLUMNS\] in its format, rows in planes
         pub up: u64,
         /// \[COLUMNS\] rounded
         pub x: u64,

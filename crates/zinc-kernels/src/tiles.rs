@@ -80,10 +80,19 @@ pub(crate) struct Blocks {
     pub(crate) listed: u32,
     /// The most vectors that a workgroup takes of them.
     pub(crate) tile: u32,
-    /// Rows of a block, of all matrices that it has rows of.
+    /// Rows of a block, of each of the matrices that it has rows of.
     pub(crate) rows: u32,
-    /// How fragments are shared out, where matrix units multiply.
-    pub(crate) units: Option<UnitBlocks>,
+    /// Who multiplies, and how a block is shared out within the workgroup.
+    pub(crate) form: Form,
+}
+
+/// Who multiplies a block with its tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Four lanes take so many rows of each matrix, by dot products.
+    Quads { quad_rows: u32 },
+    /// Matrix units.
+    Units(UnitBlocks),
 }
 
 /// How fragments are shared out among subgroups.
@@ -105,9 +114,10 @@ impl Blocks {
             return Self::of_units(target, units, together, shape);
         }
         let workgroup = target.workgroup_of(target.tuning.tile_width);
-        let rows = workgroup / 4 * quad_rows(target, together) * together;
+        let quad_rows = (target.tuning.tile_rows / together).max(1);
         let listed = target.listed_pairs(shape);
-        Self { workgroup, listed, tile: quad_tile(target).min(listed), rows, units: None }
+        let (tile, rows) = (quad_tile(target).min(listed), workgroup / 4 * quad_rows);
+        Self { workgroup, listed, tile, rows, form: Form::Quads { quad_rows } }
     }
 
     /// With the tuning's blocks, or smaller ones where shared memory has no room for those.
@@ -121,9 +131,9 @@ impl Blocks {
             let row_fragments = fragments.max(together.div_ceil(row_subgroups));
             let rows = row_subgroups * row_fragments * FRAGMENT;
             if unit_shared_bytes(rows, tile) <= target.shared_bytes || (subgroups, tile) == (1, FRAGMENT) {
-                let units = Some(UnitBlocks { units, row_subgroups, row_fragments });
+                let form = Form::Units(UnitBlocks { units, row_subgroups, row_fragments });
                 let (workgroup, listed) = (subgroups * target.subgroup, target.listed_pairs(shape));
-                return Self { workgroup, listed, tile, rows, units };
+                return Self { workgroup, listed, tile, rows: rows / together, form };
             }
             if fragments > 1 {
                 fragments -= 1;
@@ -135,29 +145,15 @@ impl Blocks {
         }
     }
 
-    /// The grid for matrices of these heights, `together` of which a workgroup has rows of at a time, and for the experts that rows have chosen, or
-    /// for all rows.
-    pub(crate) fn grid(
-        &self,
-        target: &Target,
-        heights: &[u32],
-        together: u32,
-        tiles: Option<Tiles>,
-        shape: StepShape,
-    ) -> [u32; 3] {
-        let rows = self.rows / together;
-        let [x, y, _] = target.grid(heights.iter().map(|height| height.div_ceil(rows)).sum());
+    /// The grid for matrices of these heights, one after the other, and for the experts that rows have chosen, or for all rows.
+    pub(crate) fn grid(&self, target: &Target, heights: &[u32], tiles: Option<Tiles>, shape: StepShape) -> [u32; 3] {
+        let [x, y, _] = target.grid(heights.iter().map(|height| height.div_ceil(self.rows)).sum());
         let count = match tiles {
             Some(tiles) => tiles.most(self.listed, shape) * (self.listed / self.tile),
             None => shape.rows().div_ceil(self.tile),
         };
         [x, y, count]
     }
-}
-
-/// Rows that four lanes take of each of so many matrices, by dot products.
-pub(crate) fn quad_rows(target: &Target, together: u32) -> u32 {
-    (target.tuning.tile_rows / together).max(1)
 }
 
 #[cfg(test)]
@@ -176,12 +172,13 @@ mod tests {
                     let target = Target { units: Some(units), shared_bytes, tuning, ..Target::new(subgroup) };
                     let blocks =
                         Blocks::new(&target, &[Format::Q4K; 2][..together as usize], together, StepShape::MOST);
-                    let of = blocks.units.expect("sub-blocks");
-                    assert!(unit_shared_bytes(blocks.rows, blocks.tile) <= shared_bytes, "{blocks:?}");
+                    let Form::Units(of) = blocks.form else { panic!("{blocks:?}") };
+                    let rows = of.row_subgroups * of.row_fragments * FRAGMENT;
+                    assert!(unit_shared_bytes(rows, blocks.tile) <= shared_bytes, "{blocks:?}");
                     assert!((of.row_subgroups * of.row_fragments).is_multiple_of(together), "{blocks:?}");
                     let vector_subgroups = blocks.workgroup / subgroup / of.row_subgroups;
                     assert!(blocks.tile >= vector_subgroups * FRAGMENT, "{blocks:?}");
-                    assert_eq!(blocks.rows, of.row_subgroups * of.row_fragments * FRAGMENT);
+                    assert_eq!(blocks.rows * together, rows);
                     if shared_bytes >= 48 << 10 && tuning != tall {
                         assert_eq!(blocks.tile, tuning.unit_vectors);
                     }
@@ -215,7 +212,8 @@ mod tests {
         let target = Target { units: Some(Units { depth: 16, emulated: false }), ..Target::new(32) };
         let few = StepShape::of(target.tuning.unit_rows / 2);
         let blocks = Blocks::new(&target, &[Format::Q4K], 1, few);
-        assert_eq!((blocks.units, blocks.listed), (None, target.listed_pairs(few)));
+        assert!(matches!(blocks.form, Form::Quads { .. }), "{blocks:?}");
+        assert_eq!(blocks.listed, target.listed_pairs(few));
         assert_eq!(blocks.listed, target.tuning.tile_vectors);
         assert_eq!((target.most_without_units(), Target::new(32).most_without_units()), (Some(few), None));
     }
@@ -223,10 +221,11 @@ mod tests {
     #[test]
     fn formats_without_sub_blocks_and_pairs_of_two_formats_go_by_dot_products() {
         let target = Target { units: Some(Units { depth: 16, emulated: false }), ..Target::new(32) };
-        assert!(Blocks::new(&target, &[Format::Q4K, Format::Q6K], 1, StepShape::MOST).units.is_some());
+        let two = Blocks::new(&target, &[Format::Q4K, Format::Q6K], 1, StepShape::MOST);
+        assert!(matches!(two.form, Form::Units(_)), "{two:?}");
         for (formats, together) in [([Format::Q4K, Format::Q8_0], 1), ([Format::Q4K, Format::Q6K], 2)] {
             let blocks = Blocks::new(&target, &formats, together, StepShape::MOST);
-            assert_eq!(blocks.units, None);
+            assert!(matches!(blocks.form, Form::Quads { .. }), "{blocks:?}");
             assert_eq!((blocks.listed, blocks.tile), (target.tuning.unit_vectors, target.tuning.tile_vectors));
         }
     }

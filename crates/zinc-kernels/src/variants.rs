@@ -6,10 +6,10 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, Target, Units};
 use crate::ops::{
-    ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CacheFormat, Choose, Dry, ExpertDown,
-    ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs,
-    Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read, Round, Route, Router,
-    Routing, Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
+    ActFormat, Adjust, Advance, Attention, AttentionRows, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection,
+    GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul,
+    MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read, Round, Route, Router, Routing, Sample,
+    SamplerBuffers, Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_SAMPLING_ROWS, Rows, StepShape};
 
@@ -46,9 +46,10 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     for format in [CacheFormat::F16, CacheFormat::F32] {
         let (label, attention) =
             (if format == CacheFormat::F16 { "f16 cache" } else { "f32 cache" }, attention(format));
-        add(label, append(&attention).dispatch(target));
+        let (append, rows) = attention.in_two();
+        add(label, append.dispatch(target));
         add(label, attention.dispatch(target));
-        add(label, attention_rows(&attention).dispatch(target));
+        add(label, AttentionRows { shape: StepShape::MOST, ..rows }.dispatch(target));
     }
     add("F32", router().dispatch(target));
     let routing = Routing::Experts(SELECTION);
@@ -213,50 +214,6 @@ fn attention(format: CacheFormat) -> Attention {
         next: None,
         context: 16_384,
         shape: ONE,
-    }
-}
-
-/// What puts the keys and values into the cache that attention reads.
-fn append(attention: &Attention) -> Append {
-    let &Attention { state, k, v, rotation, key_cache, value_cache, key_format, value_format, heads, .. } = attention;
-    let &Attention { rotated, pairing, shape, .. } = attention;
-    Append {
-        state,
-        k,
-        v,
-        norm: Some(NORM),
-        rotation,
-        key_cache,
-        value_cache,
-        key_format,
-        value_format,
-        heads,
-        rotated,
-        pairing,
-        shape,
-    }
-}
-
-fn attention_rows(attention: &Attention) -> AttentionRows {
-    let &Attention { state, q, rotation, key_cache, value_cache, partials, y, key_format, value_format, .. } =
-        attention;
-    let &Attention { heads, rotated, pairing, context, .. } = attention;
-    AttentionRows {
-        state,
-        q,
-        norm: Some(NORM),
-        rotation,
-        key_cache,
-        value_cache,
-        partials,
-        y,
-        key_format,
-        value_format,
-        heads,
-        rotated,
-        pairing,
-        context,
-        shape: StepShape::MOST,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Attention of a step's rows: head norms, rotary embedding, the append to the KV cache, and attention over it.
 
-use super::{ActFormat, CacheFormat, GROUP, Norm, RUN};
+use super::{ActFormat, Append, AttentionRows, CacheFormat, GROUP, Norm, RUN};
 use crate::generated::attention::{Constants, KERNEL, Push};
 use crate::generated::attention_share::{MAX_SHARES, STEPS};
 use crate::generated::heads::{HALVES, INTERLEAVED};
@@ -187,6 +187,49 @@ pub struct Attention {
 }
 
 impl Attention {
+    /// The two operations that compute the same in steps of many rows: the append, and attention to what it has stored. Their result is not
+    /// rounded.
+    #[must_use]
+    pub fn in_two(&self) -> (Append, AttentionRows) {
+        let &Self { state, q, k, v, norm, rotation, key_cache, value_cache, partials, y, .. } = self;
+        let &Self { key_format, value_format, heads, rotated, pairing, context, shape, .. } = self;
+        let norm_of =
+            |weight: fn(&HeadNorm) -> u64| norm.map(|norm| Norm { weight: weight(&norm), epsilon: norm.epsilon });
+        let append = Append {
+            state,
+            k,
+            v,
+            norm: norm_of(|norm| norm.k),
+            rotation,
+            key_cache,
+            value_cache,
+            key_format,
+            value_format,
+            heads,
+            rotated,
+            pairing,
+            shape,
+        };
+        let rows = AttentionRows {
+            state,
+            q,
+            norm: norm_of(|norm| norm.q),
+            rotation,
+            key_cache,
+            value_cache,
+            partials,
+            y,
+            key_format,
+            value_format,
+            heads,
+            rotated,
+            pairing,
+            context,
+            shape,
+        };
+        (append, rows)
+    }
+
     /// The launch: one workgroup a split, group of query heads and row, whatever the position.
     ///
     /// # Panics

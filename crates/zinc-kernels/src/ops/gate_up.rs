@@ -62,6 +62,23 @@ pub(super) fn weighting_code(weighting: Weighting) -> u32 {
     }
 }
 
+/// Checks that the matrices of the first half of a feed-forward layer have one shape, and can meet activations of the form `act`.
+///
+/// # Panics
+/// If they do not.
+pub(super) fn check_pair(gate: &Matrix, up: &Matrix, act: ActFormat) {
+    assert!(
+        (gate.rows, gate.columns) == (up.rows, up.columns),
+        "gate is {} x {} but up is {} x {}",
+        gate.rows,
+        gate.columns,
+        up.rows,
+        up.columns
+    );
+    gate.check(act);
+    up.check(act);
+}
+
 /// `y[s] = silu(G[ids[s]] x) * (U[ids[s]] x)`.
 #[derive(Clone, Copy, Debug)]
 pub struct GateUp {
@@ -91,17 +108,8 @@ impl GateUp {
     /// workgroup cannot keep the vector.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        assert!(
-            (self.gate.rows, self.gate.columns) == (self.up.rows, self.up.columns),
-            "gate is {} x {} but up is {} x {}",
-            self.gate.rows,
-            self.gate.columns,
-            self.up.rows,
-            self.up.columns
-        );
+        check_pair(&self.gate, &self.up, self.act);
         assert!(self.gate.rows.is_multiple_of(RUN), "{} rows are not a multiple of {RUN}", self.gate.rows);
-        self.gate.check(self.act);
-        self.up.check(self.act);
         self.x.check(self.act, self.gate.columns, target);
         let selection = match self.routing {
             Routing::Dense => ExpertSelection {

@@ -1,12 +1,13 @@
 //! The first half of a SwiGLU feed-forward layer for many rows.
 
+use super::gate_up::check_pair;
 use super::{ActFormat, Matrix, Tiles};
 use crate::formats::Format;
 use crate::generated::gate_up_mul::{Constants, KERNEL, Push};
 use crate::generated::gate_up_mul_units as units;
 use crate::step::{Rows, StepShape};
-use crate::tiles::{self, Blocks};
-use crate::{Dispatch, Target};
+use crate::tiles::{Blocks, Form, UnitBlocks};
+use crate::{Dispatch, Target, Units};
 
 const _: () = assert!(size_of::<Push>() == size_of::<units::Push>(), "both forms of the kernel have the same operands");
 
@@ -36,16 +37,7 @@ impl GateUpMul {
     /// If the matrices' shapes differ, or a format is not quantised.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        assert!(
-            (self.gate.rows, self.gate.columns) == (self.up.rows, self.up.columns),
-            "gate is {} x {} but up is {} x {}",
-            self.gate.rows,
-            self.gate.columns,
-            self.up.rows,
-            self.up.columns
-        );
-        self.gate.check(ActFormat::Q14);
-        self.up.check(ActFormat::Q14);
+        check_pair(&self.gate, &self.up, ActFormat::Q14);
         let push = Push {
             state: self.state,
             gate: self.gate.address,
@@ -63,35 +55,32 @@ impl GateUpMul {
         };
         let pair = [self.gate.format, self.up.format];
         let blocks = Blocks::new(target, &pair, 2, self.shape);
-        let grid = blocks.grid(target, &[self.gate.rows], 2, self.tiles, self.shape);
-        let (workgroup, subgroup, columns) = (blocks.workgroup, target.subgroup, self.gate.columns);
+        let grid = blocks.grid(target, &[self.gate.rows], self.tiles, self.shape);
+        let Blocks { workgroup, listed, tile, .. } = blocks;
+        let (subgroup, columns) = (target.subgroup, self.gate.columns);
         let [gate_format, up_format] = pair.map(Format::code);
-        if let Some(of) = blocks.units {
-            let constants = units::Constants {
-                workgroup,
-                subgroup,
-                columns,
-                listed: blocks.listed,
-                tile: blocks.tile,
-                depth: of.units.depth,
-                row_subgroups: of.row_subgroups,
-                row_fragments: of.row_fragments,
-                ragged: u32::from(self.tiles.is_some()),
-                format: gate_format,
-            };
-            let kernel = if of.units.emulated { &units::EMULATED } else { &units::KERNEL };
-            return Dispatch::new(kernel, constants.values(), &push, grid);
+        match blocks.form {
+            Form::Units(UnitBlocks { units: Units { depth, emulated }, row_subgroups, row_fragments }) => {
+                let constants = units::Constants {
+                    workgroup,
+                    subgroup,
+                    columns,
+                    listed,
+                    tile,
+                    depth,
+                    row_subgroups,
+                    row_fragments,
+                    ragged: u32::from(self.tiles.is_some()),
+                    format: gate_format,
+                };
+                let kernel = if emulated { &units::EMULATED } else { &units::KERNEL };
+                Dispatch::new(kernel, constants.values(), &push, grid)
+            }
+            Form::Quads { quad_rows } => {
+                let constants =
+                    Constants { workgroup, subgroup, columns, listed, tile, quad_rows, gate_format, up_format };
+                Dispatch::new(&KERNEL, constants.values(), &push, grid)
+            }
         }
-        let constants = Constants {
-            workgroup,
-            subgroup,
-            columns,
-            listed: blocks.listed,
-            tile: blocks.tile,
-            quad_rows: tiles::quad_rows(target, 2),
-            gate_format,
-            up_format,
-        };
-        Dispatch::new(&KERNEL, constants.values(), &push, grid)
     }
 }

@@ -21,6 +21,52 @@ pub struct Product {
     pub y: Rows,
 }
 
+/// What kernels need of the products of a launch, by matrix; what is not there is 0 or [`NO_FORMAT`].
+pub(super) struct ProductOperands {
+    pub(super) columns: u32,
+    pub(super) rows: [u32; MAX_PRODUCTS],
+    pub(super) formats: [u32; MAX_PRODUCTS],
+    pub(super) weights: [u64; MAX_PRODUCTS],
+    pub(super) biases: [u64; MAX_PRODUCTS],
+    pub(super) y: [u64; MAX_PRODUCTS],
+    pub(super) y_strides: [u32; MAX_PRODUCTS],
+}
+
+impl ProductOperands {
+    /// The operands of `products` with activations of the form `act`, in a step of this shape.
+    ///
+    /// # Panics
+    /// If there are no products or too many, if their columns differ, or if a float format is to meet rounded activations.
+    pub(super) fn new(products: &[Product], act: ActFormat, shape: StepShape) -> Self {
+        assert!(
+            (1..=MAX_PRODUCTS).contains(&products.len()),
+            "{} matrices in one launch: 1 to {MAX_PRODUCTS} are supported",
+            products.len()
+        );
+        let columns = products[0].weights.columns;
+        let mut operands = Self {
+            columns,
+            rows: [0; MAX_PRODUCTS],
+            formats: [NO_FORMAT; MAX_PRODUCTS],
+            weights: [0; MAX_PRODUCTS],
+            biases: [0; MAX_PRODUCTS],
+            y: [0; MAX_PRODUCTS],
+            y_strides: [0; MAX_PRODUCTS],
+        };
+        for (i, Product { weights, bias, y }) in products.iter().enumerate() {
+            assert!(weights.columns == columns, "matrices of {columns} and {} columns share a vector", weights.columns);
+            weights.check(act);
+            operands.rows[i] = weights.rows;
+            operands.formats[i] = weights.format.code();
+            operands.weights[i] = weights.address;
+            operands.biases[i] = bias.unwrap_or(0);
+            operands.y[i] = y.address;
+            operands.y_strides[i] = y.stride_in(shape);
+        }
+        operands
+    }
+}
+
 /// `y = W x (+ bias)`, or `y = y + W x`, for up to [`MAX_PRODUCTS`] matrices and one `x`.
 #[derive(Clone, Copy, Debug)]
 pub struct MatVec<'a> {
@@ -46,26 +92,10 @@ impl MatVec<'_> {
     /// a workgroup cannot keep the vector.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        assert!(
-            (1..=MAX_PRODUCTS).contains(&self.products.len()),
-            "{} matrices in one launch: 1 to {MAX_PRODUCTS} are supported",
-            self.products.len()
-        );
-        let columns = self.products[0].weights.columns;
-        for product in self.products {
-            assert!(
-                product.weights.columns == columns,
-                "matrices of {columns} and {} columns share a vector",
-                product.weights.columns
-            );
-            product.weights.check(self.act);
-        }
+        let of = ProductOperands::new(self.products, self.act, self.shape);
+        let columns = of.columns;
         self.x.check(self.act, columns, target);
-        let rows = |i: usize| self.products.get(i).map_or(0, |product| product.weights.rows);
-        let format = |i: usize| self.products.get(i).map_or(NO_FORMAT, |product| product.weights.format.code());
-        let address = |i: usize, of: fn(&Product) -> u64| self.products.get(i).map_or(0, of);
-        let stride = |i: usize| self.products.get(i).map_or(0, |product| product.y.stride_in(self.shape));
-        let total = rows(0) + rows(1) + rows(2);
+        let total: u32 = of.rows.iter().sum();
         let side_by_side = if self.act == ActFormat::Q14 { lane_rows(columns, target.subgroup) } else { 1 };
         let vectors = self.vectors_at_a_time(target);
         let mut at_a_time = match vectors {
@@ -85,9 +115,9 @@ impl MatVec<'_> {
             rows: at_a_time,
             ahead: target.tuning.quarters_ahead(at_a_time, columns.div_ceil(GROUP), target.subgroup),
             accumulate: u32::from(self.accumulate),
-            format_0: format(0),
-            format_1: format(1),
-            format_2: format(2),
+            format_0: of.formats[0],
+            format_1: of.formats[1],
+            format_2: of.formats[2],
             vectors,
             epsilon: norm.epsilon.to_bits(),
         };
@@ -95,26 +125,26 @@ impl MatVec<'_> {
             state: self.state,
             x: self.x.rows().address,
             norm: norm.weight,
-            weights_0: address(0, |p| p.weights.address),
-            weights_1: address(1, |p| p.weights.address),
-            weights_2: address(2, |p| p.weights.address),
-            bias_0: address(0, |p| p.bias.unwrap_or(0)),
-            bias_1: address(1, |p| p.bias.unwrap_or(0)),
-            bias_2: address(2, |p| p.bias.unwrap_or(0)),
-            y_0: address(0, |p| p.y.address),
-            y_1: address(1, |p| p.y.address),
-            y_2: address(2, |p| p.y.address),
-            rows_0: rows(0),
-            rows_1: rows(1),
-            rows_2: rows(2),
+            weights_0: of.weights[0],
+            weights_1: of.weights[1],
+            weights_2: of.weights[2],
+            bias_0: of.biases[0],
+            bias_1: of.biases[1],
+            bias_2: of.biases[2],
+            y_0: of.y[0],
+            y_1: of.y[1],
+            y_2: of.y[2],
+            rows_0: of.rows[0],
+            rows_1: of.rows[1],
+            rows_2: of.rows[2],
             vectors: self.shape.rows(),
             x_stride: self.x.rows().stride_in(self.shape),
-            y_stride_0: stride(0),
-            y_stride_1: stride(1),
-            y_stride_2: stride(2),
+            y_stride_0: of.y_strides[0],
+            y_stride_1: of.y_strides[1],
+            y_stride_2: of.y_strides[2],
         };
         let workgroup_rows = constants.workgroup / target.subgroup * side_by_side * at_a_time;
-        let turns = (0..MAX_PRODUCTS).map(|i| rows(i).div_ceil(workgroup_rows)).sum();
+        let turns = of.rows.iter().map(|rows| rows.div_ceil(workgroup_rows)).sum();
         let [x, y, all_vectors] = self.shape.grid(target.bounded_grid(turns));
         Dispatch::new(&KERNEL, constants.values(), &push, [x, y, all_vectors.div_ceil(vectors)])
     }

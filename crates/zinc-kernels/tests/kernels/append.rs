@@ -39,27 +39,6 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// What attention appends.
-pub(crate) fn append(attention: &Attention) -> Append {
-    let &Attention { state, k, v, norm, rotation, key_cache, value_cache, key_format, value_format, .. } = attention;
-    let &Attention { heads, rotated, pairing, shape, .. } = attention;
-    Append {
-        state,
-        k,
-        v,
-        norm: norm.map(|norm| Norm { weight: norm.k, epsilon: norm.epsilon }),
-        rotation,
-        key_cache,
-        value_cache,
-        key_format,
-        value_format,
-        heads,
-        rotated,
-        pairing,
-        shape,
-    }
-}
-
 /// Runs launches of a step that lists `listed` rows of a lane, on the same operands every time. Returns the outputs before and after: results,
 /// counters, keys and values.
 pub(crate) fn run(
@@ -79,7 +58,7 @@ pub(crate) fn run(
 fn check_cache(case: &Case) {
     for step in STEPS {
         let name = format!("{case:?}, {step:?}");
-        let [before, appended] = run(case, step, |op, target| vec![append(op).dispatch(target)]);
+        let [before, appended] = run(case, step, |op, target| vec![op.in_two().0.dispatch(target)]);
         let [_, attended] = run(case, step, |op, target| vec![op.dispatch(target)]);
         assert!(appended[..2] == before[..2], "{name}: only the caches are written");
         for (output, format) in [(2, case.keys), (3, case.values)] {

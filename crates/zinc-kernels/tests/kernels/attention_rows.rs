@@ -1,39 +1,17 @@
 //! `attention_rows` to the bit against `attention`, which computes the same of each row and is compared with its reference.
 
-use crate::append::{append, run};
+use crate::append::run;
 use crate::attention::{Case, PLAIN};
-use zinc_kernels::ops::{Attention, AttentionRows, CacheFormat, Norm, Pairing};
-
-/// The same attention, of rows whose keys and values are in the cache.
-fn rows_of(attention: &Attention) -> AttentionRows {
-    let &Attention { state, q, norm, rotation, key_cache, value_cache, partials, y, key_format, value_format, .. } =
-        attention;
-    let &Attention { heads, rotated, pairing, context, shape, .. } = attention;
-    AttentionRows {
-        state,
-        q,
-        norm: norm.map(|norm| Norm { weight: norm.q, epsilon: norm.epsilon }),
-        rotation,
-        key_cache,
-        value_cache,
-        partials,
-        y,
-        key_format,
-        value_format,
-        heads,
-        rotated,
-        pairing,
-        context,
-        shape,
-    }
-}
+use zinc_kernels::ops::{CacheFormat, Pairing};
 
 /// What `attention` computes of the rows of a step, which it appends itself.
 fn check_attention(case: &Case) {
     for step in [(1, 1), (4, 3), (16, 16), (16, 5)] {
         let [_, alone] = run(case, step, |op, target| vec![op.dispatch(target)]);
-        let [before, behind] =
-            run(case, step, |op, target| vec![append(op).dispatch(target), rows_of(op).dispatch(target)]);
+        let [before, behind] = run(case, step, |op, target| {
+            let (append, rows) = op.in_two();
+            vec![append.dispatch(target), rows.dispatch(target)]
+        });
         for (output, (alone, behind)) in alone.iter().zip(&behind).enumerate() {
             let differs = alone.iter().zip(behind).position(|(alone, behind)| alone != behind);
             assert_eq!(differs, None, "{case:?}, {step:?}: where output {output} differs");
