@@ -64,7 +64,7 @@ impl ModelFile {
     ///
     /// # Errors
     /// A draft model that cannot be loaded, or [`Error::DraftVocabulary`].
-    pub fn draft_source(
+    pub(crate) fn draft_source(
         &self,
         options: &DraftOptions,
         pipelines: &Arc<Pipelines>,

@@ -7,10 +7,10 @@ use std::time::Duration;
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::ActFormat;
 use zinc_kernels::step::StepShape;
-use zinc_model::device::{DeviceModel, available};
+use zinc_model::device::{DeviceModel, MOST_ACTIVATION_BYTES, available};
 use zinc_model::memory::{self, MemoryPlan};
 use zinc_model::plan::{PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, Sizes, StepPlan};
-use zinc_sched::adapter::{InterpreterModel, Queues, Sync, VulkanModel, VulkanOptions};
+use zinc_sched::adapter::{DraftSource, InterpreterModel, Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, SpeculationMode, Tracing};
 use zinc_vk::host_now_ns;
 
@@ -157,6 +157,18 @@ impl LoadedModel {
     }
 }
 
+/// A model on a device, with what drafts for it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct DeviceModels {
+    /// The model.
+    pub model: DeviceModel,
+    /// The rows of its steps that feed a prompt.
+    pub feed_shape: StepShape,
+    /// What drafts for it, if anything does.
+    pub draft_source: Option<DraftSource>,
+}
+
 impl ModelFile {
     /// Loads the model onto an open device and starts its engine. Several models may share a device.
     ///
@@ -190,37 +202,53 @@ impl ModelFile {
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<VulkanModel> {
         let draft = options.draft.as_ref();
-        let act = options.act;
         let sampling_shape = draft.map_or(StepShape::ONE, DraftOptions::shape);
-        // A draft model comes first, and leaves room for this one with prompts fed token by token.
-        let least = self.memory_plan(StepShape::ONE, sampling_shape).total();
-        let draft_source = draft
-            .map(|draft| self.draft_source(draft, pipelines, act, (options.feed_shape, least), on_event))
-            .transpose()?;
-        let feed_shape = options.feed_shape.unwrap_or_else(|| self.feed_shape(pipelines, sampling_shape, 0));
-        let weights = self.load_weights(pipelines, act, feed_shape, sampling_shape, on_event)?;
+        let DeviceModels { model, feed_shape, draft_source } =
+            self.load_onto(pipelines, options.act, (options.feed_shape, sampling_shape), draft, on_event)?;
         let driven = VulkanOptions::new(options.depth())
             .with_sync(options.sync)
-            .with_act(act)
+            .with_act(options.act)
             .with_feed_shape(feed_shape)
             .with_stamps(options.trace)
             .with_queues(options.queues)
             .with_draft_source(draft_source);
-        Ok(VulkanModel::new(weights, driven)?)
+        Ok(VulkanModel::new(model, driven)?)
+    }
+
+    /// Loads the model onto the device that `pipelines` belong to, and the draft model that `draft` names, if it names one. Steps that feed a prompt
+    /// have the rows of `feed_shape`, or as many as suit the device and fit into its memory; steps that sample those of
+    /// `sampling_shape`, of which more than one is needed for drafts only.
+    ///
+    /// # Errors
+    /// A model that does not fit into memory, a draft model that does not suit, or an error of the device.
+    pub fn load_onto(
+        &self,
+        pipelines: &Arc<Pipelines>,
+        act: ActFormat,
+        (feed_shape, sampling_shape): (Option<StepShape>, StepShape),
+        draft: Option<&DraftOptions>,
+        on_event: &mut dyn FnMut(OpenEvent),
+    ) -> Result<DeviceModels> {
+        // A draft model comes first, and leaves room for this one with prompts fed token by token.
+        let kept = self.memory_plan(StepShape::ONE, sampling_shape).total();
+        let draft_source =
+            draft.map(|draft| self.draft_source(draft, pipelines, act, (feed_shape, kept), on_event)).transpose()?;
+        let feed_shape = feed_shape.unwrap_or_else(|| self.feed_shape(pipelines, sampling_shape, 0));
+        let model = self.load_weights(pipelines, act, feed_shape, sampling_shape, on_event)?;
+        Ok(DeviceModels { model, feed_shape, draft_source })
     }
 
     /// The rows of steps that feed a prompt, unless asked otherwise: as many as suit the device, or fewer where their activations would not fit into
     /// its memory beside `kept` bytes for others. Steps that sample have the rows of `sampling_shape`.
-    #[must_use]
-    pub fn feed_shape(&self, pipelines: &Pipelines, sampling_shape: StepShape, kept: u64) -> StepShape {
+    pub(crate) fn feed_shape(&self, pipelines: &Pipelines, sampling_shape: StepShape, kept: u64) -> StepShape {
         let available = available(pipelines.device());
         // Allocators take memory in blocks, of which plans know nothing.
         let room = available.saturating_sub(kept).saturating_sub((256 << 20).min(available / 16));
         let sizes = Sizes { config: &self.model().config, cache: self.cache() };
         let fits = |shape: StepShape| {
             let counts = RowCounts::new(shape.rows(), sampling_shape.rows());
-            let activations = sizes.activation_bytes(counts);
-            activations <= u64::from(u32::MAX) && self.memory_plan(shape, sampling_shape).total() <= room
+            sizes.activation_bytes(counts) <= MOST_ACTIVATION_BYTES
+                && self.memory_plan(shape, sampling_shape).total() <= room
         };
         let mut shape = pipelines.target().tuning.feed_shape;
         while shape > StepShape::ONE && !fits(shape) {
@@ -229,12 +257,14 @@ impl ModelFile {
         shape
     }
 
-    /// The memory that the model takes on a device, with steps of these rows.
-    #[must_use]
-    pub fn memory_plan(&self, feed_shape: StepShape, sampling_shape: StepShape) -> MemoryPlan {
-        let counts = RowCounts::new(feed_shape.rows(), sampling_shape.rows());
+    fn memory_plan(&self, feed_shape: StepShape, sampling_shape: StepShape) -> MemoryPlan {
         let model = self.model();
-        MemoryPlan::new(&model.config, &model.weights, memory::LoadOptions::new(self.cache()).with_counts(counts))
+        MemoryPlan::new(&model.config, &model.weights, self.load_options(feed_shape, sampling_shape))
+    }
+
+    fn load_options(&self, feed_shape: StepShape, sampling_shape: StepShape) -> memory::LoadOptions {
+        let counts = RowCounts::new(feed_shape.rows(), sampling_shape.rows());
+        memory::LoadOptions::new(self.cache()).with_counts(counts)
     }
 
     /// Checks that the model fits, uploads its weights to the device that `pipelines` belong to, and builds the
@@ -254,8 +284,7 @@ impl ModelFile {
     ) -> Result<DeviceModel> {
         let weights = &self.model().weights;
         let total = weights.bytes();
-        let counts = RowCounts::new(feed_shape.rows(), sampling_shape.rows());
-        let options = memory::LoadOptions::new(self.cache()).with_counts(counts);
+        let options = self.load_options(feed_shape, sampling_shape);
         let loaded = DeviceModel::load(pipelines, self.model(), options, &mut |done| {
             on_event(OpenEvent::Weights { done, total });
         })?;

@@ -24,6 +24,9 @@ use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 use upload::DeviceWeights;
 
+/// The most bytes that the activations of a step can take: kernels reach them by 32-bit offsets.
+pub const MOST_ACTIVATION_BYTES: u64 = u32::MAX as u64;
+
 /// A model that is loaded onto a device.
 #[derive(Debug)]
 pub struct DeviceModel {
@@ -180,7 +183,7 @@ impl Place {
 
 impl DeviceArrays {
     fn new(device: &Arc<Device>, sizes: Sizes<'_>, counts: RowCounts) -> Result<Self> {
-        let (bytes, limit) = (sizes.activation_bytes(counts), u64::from(u32::MAX));
+        let (bytes, limit) = (sizes.activation_bytes(counts), MOST_ACTIVATION_BYTES);
         if bytes > limit {
             return Err(Error::ActivationsTooLarge { bytes, rows: counts.rows, limit });
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use zinc_engine::{ContextSize, ModelFile, Place};
+use zinc_engine::{ContextSize, DeviceModels, ModelFile, Place};
 use zinc_kernels::Pipelines;
 use zinc_kernels::step::StepShape;
 use zinc_sched::adapter::Sync;
@@ -81,14 +81,9 @@ fn measure_model(
     let act = args.act.into();
     let draft = options::draft_options(&args.draft);
     let sampling_shape = if args.is_drafted() { StepShape::of(args.draft.draft_max + 1) } else { StepShape::ONE };
-    let least = file.memory_plan(StepShape::ONE, sampling_shape).total();
-    let draft_source = draft
-        .as_ref()
-        .map(|draft| file.draft_source(draft, pipelines, act, (args.ubatch.shape(), least), &mut show))
-        .transpose()?;
-    let feed_shape = args.ubatch.shape().unwrap_or_else(|| file.feed_shape(pipelines, sampling_shape, 0));
-    let loaded = file.load_weights(pipelines, act, feed_shape, sampling_shape, &mut show)?;
-    let mut bench = Bench::new(loaded, feed_shape, draft_source, &file, args, plan.context)?;
+    let DeviceModels { model, feed_shape, draft_source, .. } =
+        file.load_onto(pipelines, act, (args.ubatch.shape(), sampling_shape), draft.as_ref(), &mut show)?;
+    let mut bench = Bench::new(model, feed_shape, draft_source, &file, args, plan.context)?;
     for &depth in &plan.depths {
         bench.fill(depth)?;
         for &work in &plan.works {
