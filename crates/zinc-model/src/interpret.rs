@@ -288,8 +288,7 @@ impl Interpreter {
         let config = &model.config;
         let norm = norm.map(|id| model.vector(id));
         let norm = norm.as_ref().map(|q| (&q[..], config.rms_eps));
-        let pairs = (config.rope.dims / 2) as usize;
-        let angles = &rotation[row.position as usize * pairs..][..pairs];
+        let angles = angles_at(rotation, config, row.position);
         let mut query = a.query.clone();
         for head in query.chunks_exact_mut(config.head_dim as usize) {
             reference::rope_head(head, norm, angles, pairing(config));
@@ -305,8 +304,7 @@ impl Interpreter {
         let config = &model.config;
         let norm = norm.map(|id| model.vector(id));
         let norm = norm.as_ref().map(|k| (&k[..], config.rms_eps));
-        let pairs = (config.rope.dims / 2) as usize;
-        let angles = &rotation[row.position as usize * pairs..][..pairs];
+        let angles = angles_at(rotation, config, row.position);
         let (mut key, mut value) = (a.key.clone(), a.value.clone());
         let formats = [cache.key_format, cache.value_format];
         let head_size = config.head_dim as usize;
@@ -317,6 +315,12 @@ impl Interpreter {
             store[first..first + row.len()].copy_from_slice(row);
         }
     }
+}
+
+/// The angles of the pairs of elements that rotate together, at a position.
+fn angles_at<'a>(rotation: &'a [[f32; 2]], config: &ModelConfig, position: u32) -> &'a [[f32; 2]] {
+    let pairs = (config.rope.dims / 2) as usize;
+    &rotation[position as usize * pairs..][..pairs]
 }
 
 impl Arrays {

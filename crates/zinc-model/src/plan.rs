@@ -306,7 +306,7 @@ impl Op {
         let mut arrays = match self {
             Self::Lookup(_) => vec![Array::Tokens],
             Self::Gather { .. } => vec![],
-            Self::MatVec { products, x, accumulate, .. } => {
+            Self::MatVec { products, x, accumulate, .. } | Self::MatMul { products, x, accumulate } => {
                 let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
                 std::iter::once(*x).chain(outputs).collect()
             }
@@ -317,10 +317,6 @@ impl Op {
             Self::Attention { layer, .. } => {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
                 [Array::Query, Array::Key, Array::Value, Array::Counters].into_iter().chain(caches).collect()
-            }
-            Self::MatMul { products, x, accumulate } => {
-                let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
-                std::iter::once(*x).chain(outputs).collect()
             }
             Self::Router { .. } => vec![Array::Residual],
             Self::Route => vec![Array::RouterLogits, Array::Counters],

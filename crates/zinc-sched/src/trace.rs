@@ -208,6 +208,7 @@ mod tests {
         assert_eq!(summary.decode.idle_gap_ns, Some(Quantiles { median: 7, p99: 20, max: 20 }));
         assert_eq!(summary.decode.submitted_ahead, 1);
         assert_eq!(summary.decode.gpu_step_ns, Some(Quantiles { median: 7, p99: 11, max: 11 }));
+        assert_eq!((summary.prompt.pairs, summary.prompt.gpu_step_ns.map(|step| step.max)), (0, Some(10)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use zinc_kernels::step::StepShape;
 
-use super::{Array, Op, Routing, Sizes};
+use super::{Array, Op, Product, Routing, Sizes};
 use crate::weights::{ModelWeights, TensorId};
 
 /// Bytes moved and floating-point operations done by one op, or by many.
@@ -71,40 +71,30 @@ impl Op {
             Cost { weight_bytes: cost.weight_bytes.min(whole(id).weight_bytes), ..cost }
         };
         let place = |array: Array| sizes.bytes(array) / u64::from(sizes.cache.context.max(1));
+        let multiply = |products: &[Product]| -> Cost {
+            products.iter().flat_map(|product| [Some(product.weights), product.bias]).flatten().map(whole).sum()
+        };
+        let key_and_value = |layer: u32| place(Array::KeyCache(layer)) + place(Array::ValueCache(layer));
+        // The append of the rows' keys and values, which are written.
+        let append = |layer: u32, norm: Option<TensorId>| {
+            let cost = norm.map(whole).unwrap_or_default();
+            let flops = cost.flops + 6 * u64::from(sizes.config.kv_width()) * rows;
+            Cost { cache_bytes: key_and_value(layer) * rows, flops, ..cost }
+        };
+        // Attention to all positions, whose keys and values are read.
+        let attend = |layer: u32, norm: Option<TensorId>| {
+            let (cost, q) = (norm.map(whole).unwrap_or_default(), u64::from(sizes.config.q_width()));
+            let flops = cost.flops + 4 * q * positions + 6 * q * rows;
+            Cost { cache_bytes: key_and_value(layer) * positions, flops, ..cost }
+        };
         match self {
             Self::Gather { table } => Cost { flops: 0, ..share(*table, 1, u64::from(sizes.config.n_vocab)) },
-            Self::MatVec { products, norm, .. } => {
-                let matrices = products.iter().map(|p| p.weights).chain(products.iter().filter_map(|p| p.bias));
-                matrices.chain(*norm).map(whole).sum::<Cost>()
-            }
-            Self::MatMul { products, .. } => {
-                let matrices = products.iter().map(|p| p.weights).chain(products.iter().filter_map(|p| p.bias));
-                matrices.map(whole).sum::<Cost>()
-            }
-            Self::Append { layer, norm } => Cost {
-                cache_bytes: (place(Array::KeyCache(*layer)) + place(Array::ValueCache(*layer))) * rows,
-                flops: 6 * u64::from(sizes.config.kv_width()) * rows,
-                ..norm.map(whole).unwrap_or_default()
-            },
-            Self::AttentionRows { layer, norm } => {
-                let q = u64::from(sizes.config.q_width());
-                let attention = Cost {
-                    cache_bytes: (place(Array::KeyCache(*layer)) + place(Array::ValueCache(*layer))) * positions,
-                    flops: 4 * q * positions + 6 * q * rows,
-                    ..Cost::default()
-                };
-                attention + norm.map(whole).unwrap_or_default()
-            }
+            Self::MatVec { products, norm, .. } => multiply(products) + norm.map(whole).unwrap_or_default(),
+            Self::MatMul { products, .. } => multiply(products),
+            Self::Append { layer, norm } => append(*layer, *norm),
+            Self::AttentionRows { layer, norm } => attend(*layer, *norm),
             Self::Attention { layer, norms, .. } => {
-                let (q, kv) = (u64::from(sizes.config.q_width()), u64::from(sizes.config.kv_width()));
-                let attention = Cost {
-                    // The keys and values of all positions are read, and those of the row's own are written first.
-                    cache_bytes: (place(Array::KeyCache(*layer)) + place(Array::ValueCache(*layer)))
-                        * (positions + rows),
-                    flops: 4 * q * positions + 6 * (q + kv) * rows,
-                    ..Cost::default()
-                };
-                attention + norms.iter().copied().flat_map(|(q, k)| [q, k]).map(whole).sum::<Cost>()
+                append(*layer, norms.map(|(_, k)| k)) + attend(*layer, norms.map(|(q, _)| q))
             }
             Self::Router { norm, matrix, .. } => whole(*norm) + whole(*matrix),
             Self::Round { norm, .. } => norm.map(whole).unwrap_or_default(),

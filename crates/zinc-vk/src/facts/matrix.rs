@@ -1,7 +1,5 @@
 //! The cooperative matrices that a device multiplies.
 
-use std::fmt;
-
 use ash::vk;
 
 /// What the elements of a cooperative matrix are.
@@ -37,20 +35,6 @@ impl MatrixElement {
     }
 }
 
-impl fmt::Display for MatrixElement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::F16 => f.write_str("f16"),
-            Self::F32 => f.write_str("f32"),
-            Self::S8 => f.write_str("s8"),
-            Self::U8 => f.write_str("u8"),
-            Self::S32 => f.write_str("s32"),
-            Self::U32 => f.write_str("u32"),
-            Self::Other(raw) => write!(f, "type {raw}"),
-        }
-    }
-}
-
 /// A product that a subgroup computes with cooperative matrices: `[m, k]` times `[k, n]`, added to `[m, n]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatrixShape {
@@ -82,12 +66,5 @@ impl MatrixShape {
             b: MatrixElement::new(raw.b_type),
             result: MatrixElement::new(raw.result_type),
         })
-    }
-}
-
-impl fmt::Display for MatrixShape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { m, n, k, a, b, result } = self;
-        if a == b { write!(f, "{m}x{n}x{k} {a} to {result}") } else { write!(f, "{m}x{n}x{k} {a} x {b} to {result}") }
     }
 }
