@@ -33,19 +33,20 @@ shared float vector_scales[TILE];            // of the vectors' present groups
 
 #include "include/fragments.glsl"
 
-// What a thread brings: chunks of rows of weights; runs of vectors, high or low; once a group the parts of the sums of vectors, and scales.
+// A thread loads from memory and stages: WEIGHT_TASKS chunks of rows of weights and VECTOR_TASKS runs of high or low bytes of vectors in each stage, and
+// once a group SUM_TASKS runs of parts of the vectors' sums and SCALE_TASKS of their scales.
 const uint WEIGHT_TASKS = (BLOCK_ROWS * STAGE_CHUNKS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 const uint VECTOR_TASKS = (TILE * 2 * STAGE_RUNS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 const uint SUM_TASKS = (TILE * 4 + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 const uint SCALE_TASKS = (TILE + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 uint task(uint n) { return thread_index() + n * gl_WorkGroupSize.x; }
 
-// Where these lie: the rows of weights, and bytes from the first vector.
+// Where the thread's operands lie: addresses of its rows of weights, and of what is the vectors' the bytes from the first vector's beginning.
 uint64_t weight_rows[WEIGHT_TASKS];
 uint vector_offsets[VECTOR_TASKS];
 uint sums_offsets[SUM_TASKS];
 uint scale_offsets[SCALE_TASKS];
-// And what is on its way from memory.
+// What the thread has loaded and not staged yet.
 Raw arriving_weights[WEIGHT_TASKS];
 uvec4 arriving_vectors[VECTOR_TASKS];
 uvec4 arriving_sums[SUM_TASKS];
@@ -254,7 +255,8 @@ void finish_group(uint format, uint group) {
 void multiply_block(uint format, uint64_t first_row[MATRICES], uint rows, uint64_t x, uint count) {
     begin_block(format, first_row, rows, count);
     UNROLL for (uint n = 0; n < 4 * FRAGMENTS; n++) sums[n] = NO_INTEGERS;
-    // The weights of experts come from far, those of other matrices have been read by neighbours.
+    // Weights of experts come from memory and are loaded a stage ahead. Those of other matrices are in the cache, since workgroups of other tiles read them
+    // as well; to load them ahead was measured to be slower.
     const bool early = RAGGED == 1;
     if (early) load_weights(format, 0);
     for (uint stage = 0; stage < GROUPS * 2; stage++) {
@@ -269,7 +271,7 @@ void multiply_block(uint format, uint64_t first_row[MATRICES], uint rows, uint64
     }
 }
 
-// The results are shown to all threads by as many vectors at a time.
+// Results pass to all threads through shared memory, those of so many vectors at a time.
 const uint SHOWN_VECTORS = VECTOR_SUBGROUPS * 16;
 const uint SHOWN_ROW = BLOCK_ROWS / 4 + 1; // of one vector, with a place that keeps neighbours in different banks
 // Puts the results of vectors [SHOWN_VECTORS * turn, SHOWN_VECTORS * (turn + 1)) where `shown_result` finds them.

@@ -141,6 +141,7 @@ struct Kernel {
 #[cfg(feature = "shaderc")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
+    /// As it is.
     Plain,
     /// With `MATRIX_UNITS` defined. Such a shader is compiled without it, too: dot products stand in for the units there.
     Units,

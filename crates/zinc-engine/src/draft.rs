@@ -59,8 +59,9 @@ impl DraftOptions {
 }
 
 impl ModelFile {
-    /// Makes the source of drafts for this model. A draft model is loaded onto the device that `pipelines` belong to, and
-    /// is fed prompts by steps of the given shape, or of the one that suits it best with so many bytes kept for others.
+    /// Makes the source of drafts for this model. A draft model is loaded onto the device that `pipelines` belong to, and is
+    /// fed prompts by steps of `feed_shape`. Without one it has the shape that suits the device and leaves `kept` bytes of its
+    /// memory to others.
     ///
     /// # Errors
     /// A draft model that cannot be loaded, or [`Error::DraftVocabulary`].

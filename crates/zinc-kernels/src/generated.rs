@@ -43,7 +43,7 @@
 //   efaaf0a6f02fc4d14496e997b46e9bc197e16d414aa15795255a574c4d3d0c2a shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   22bbfa77c9581e117a29fee770f7423ac9b52e6e064f60bdc63a33efa242a680 shaders/include/attention_share.glsl
-//   dfc933f23ed04cf041fdddca355d503285dd69d52f8e80bad59563d903e09c81 shaders/include/blocks.glsl
+//   410754ddc972842f4e573a8395686f46ba2eac5029e246bf02f4be97a70a21dd shaders/include/blocks.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   ef427f54d9b440bffaa82404fcc5ca0b3daeb781647b0c7cf8c92c30e37d3cb6 shaders/include/choice.glsl

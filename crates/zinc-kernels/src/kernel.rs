@@ -47,7 +47,7 @@ pub struct Target {
 pub struct Units {
     /// Bytes of a row that one product takes: 16 or 32.
     pub depth: u32,
-    /// Whether dot products stand in for them. The numbers are the same; tests use it where there are no such units.
+    /// Whether dot products stand in for the units. They give the same numbers, so that kernels can be tested on devices without such units.
     pub emulated: bool,
 }
 

@@ -138,11 +138,11 @@ pub(crate) fn matrices(
 /// How the rows of a step choose among experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// At random.
+    /// Each row chooses at random.
     Random,
-    /// All rows the same ones.
+    /// All rows choose the same experts.
     Same,
-    /// As different as there are experts for.
+    /// Each row chooses experts that no row has chosen before, as long as there are any.
     Spread,
 }
 
