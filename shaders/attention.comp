@@ -28,61 +28,40 @@ layout(constant_id = 9) const uint ROTATED = 0;     // leading elements of a hea
 layout(constant_id = 10) const uint KV_HEADS = 1;   // key and value heads
 layout(constant_id = 11) const float EPSILON = 0.0; // of the normalisation
 layout(constant_id = 12) const uint GROUPS = 1;     // workgroups that share a key and value head
+#include "include/cache_rows.glsl"
 #include "include/heads.glsl"
 
-layout(push_constant, scalar) uniform Push {
-    uint64_t state;
-    uint64_t q;           // [query_heads, HEAD_SIZE] f32
-    uint64_t k;           // [KV_HEADS, HEAD_SIZE] f32
-    uint64_t v;           // [KV_HEADS, HEAD_SIZE] f32
-    uint64_t q_norm;      // [HEAD_SIZE] f32, read by NORMALISE
-    uint64_t k_norm;      // [HEAD_SIZE] f32, read by NORMALISE
-    uint64_t rotation;    // [context, ROTATED / 2] pairs (cos, sin) f32
-    uint64_t key_cache;   // [context, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
-    uint64_t value_cache; // [context, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
-    uint64_t partials;    // [rows, groups, splits, HEADS * (HEAD_SIZE + 4)] f32: weighted values; maxima and sums
-    uint64_t y;           // [query_heads, HEAD_SIZE] f32, or rounded
-    uint64_t counters;    // [rows, groups] u32, 0
-    uint64_t next;        // what the next operation reads, a multiple of 16 bytes
-    uint next_bytes;
-    uint q_stride;        // bytes from one row of the step to the next, as the strides below
-    uint k_stride;
-    uint v_stride;
-    uint y_stride;
-} push;
+#include "include/attention_step.glsl"
 
-const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 const uint SHARES_AHEAD = 8; // loaded before the first is used
-const uint WARM_AHEAD = 8;
 #define SETS 1
 #define SHARES SUBGROUPS
+#define PLACES MAX_SPLITS
+#include "include/splits.glsl"
 #include "include/attention_share.glsl"
 
-// Brings the next operation's weights into the device's cache, by idle split `idle` of `count` of the step's first row. What is read goes to the
-// split's own share of the partials, which nobody reads: else it would not have to be read.
-void warm_cache(uint idle, uint count) {
-    uint group = gl_WorkGroupID.y, groups = gl_NumWorkGroups.y;
-    uint stride = count * groups * gl_WorkGroupSize.x * 16;
-    uvec4 read = uvec4(0);
-    for (uint at = ((idle * groups + group) * gl_WorkGroupSize.x + lane_index()) * 16; at < push.next_bytes; at += WARM_AHEAD * stride) {
-        uvec4 ahead[WARM_AHEAD];
-        [[unroll]] for (uint n = 0; n < WARM_AHEAD; n++) ahead[n] = load_uvec4(push.next, min(at + n * stride, push.next_bytes - 16));
-        [[unroll]] for (uint n = 0; n < WARM_AHEAD; n++) read ^= ahead[n];
+shared float before_keeps[PLACES * HEADS]; // [split, head]: what is left of the splits before
+
+vec4 head_part(uint part) { return joined[part]; }
+
+// Puts the prepared query head `item` of the workgroup into `query`.
+void prepare_query(uint item, uint position) {
+    vec2 pairs[OWN_PAIRS];
+    prepare_query_head(item, position, pairs);
+    [[unroll]] for (uint n = 0; n < OWN_PAIRS; n++) {
+        uint p = gl_SubgroupInvocationID + n * SUBGROUP;
+        if (p >= HEAD_SIZE / 2) continue;
+        uvec2 i = pair_elements(p);
+        precise vec2 part = pairs[n] / sqrt(float(HEAD_SIZE));
+        query[item * PARTS + i.x / 4][i.x % 4] = part.x;
+        query[item * PARTS + i.y / 4][i.y % 4] = part.y;
     }
-    uint word = subgroupXor(read.x ^ read.y ^ read.z ^ read.w);
-    uint64_t share = push.partials + uint64_t((group * gl_NumWorkGroups.x + gl_WorkGroupID.x) * HEADS * (HEAD_SIZE + 4) * 4);
-    if (subgroupElect()) store_u32(share, gl_SubgroupID * 4, word);
 }
 
-// Rounds the workgroup's heads, which are at the beginning of `joined`. Every thread takes part.
-void store_rounded_heads(uint64_t y, uint group) {
-    barrier();
-    const uint own_groups = HEADS * HEAD_SIZE / 256;
-    for (uint g = gl_SubgroupID; g < own_groups; g += SUBGROUPS) {
-        vec4 parts[LANE_PARTS];
-        [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) parts[n] = joined[g * 64u + n * SUBGROUP + gl_SubgroupInvocationID];
-        store_rounded(y, gl_NumWorkGroups.y * own_groups, group * own_groups + g, parts);
-    }
+// Stores part `i` of the result: into shared memory if it is still to be rounded.
+void store_part(uint64_t y, uint i, vec4 value) {
+    if (OUT == ACT_Q14) joined[i] = value;
+    else store_vec4(y, (gl_WorkGroupID.y * HEADS * PARTS + i) * 16, value);
 }
 
 void main() {
@@ -95,7 +74,7 @@ void main() {
     uint split = gl_WorkGroupID.x, splits = gl_NumWorkGroups.x, group = gl_WorkGroupID.y;
     uint first_tile = split * SUBGROUPS, stride = splits * SUBGROUPS;
     if (first_tile >= tiles) {
-        if (row_index() == 0) warm_cache(split - min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS), splits - (tiles + SUBGROUPS - 1) / SUBGROUPS);
+        if (row_index() == 0) warm_cache();
         return;
     }
     uint kv_head = group / GROUPS;
@@ -108,34 +87,11 @@ void main() {
 
     // The queries, and of the positions of the lane's rows those in the workgroup's tiles: keys and values. Groups that share the latter, and the
     // workgroups of other rows, write equal bytes.
-    uint own_row = first_position, own_rows = 0;
-    uint first_turn = first_position / (TILE * SUBGROUPS), last_turn = (tiles - 1) / SUBGROUPS; // at most one apart
-    if (last_turn % splits == split) {
-        if (first_turn != last_turn && first_turn % splits != split) own_row = last_turn * TILE * SUBGROUPS;
-        own_rows = position + 1 - own_row;
-    } else if (first_turn != last_turn && first_turn % splits == split) {
-        own_rows = last_turn * TILE * SUBGROUPS - own_row;
-    }
-    for (uint item = gl_SubgroupID; item < HEADS + 2 * own_rows; item += SUBGROUPS) {
-        bool is_query = item < HEADS;
-        uint at = is_query ? position : own_row + (item - HEADS) / 2;
-        uint row_of_step = row_index() - offset + (at - first_position);
-        if (is_query) {
-            uint64_t head = push.q + uint64_t(row_of_step * push.q_stride + (group * HEADS + item) * HEAD_SIZE * 4);
-            prepare_query(head, push.q_norm, push.rotation, at, item * PARTS);
-        } else if ((item - HEADS) % 2 == 0) {
-            uint64_t head = push.k + uint64_t(row_of_step * push.k_stride + kv_head * HEAD_SIZE * 4);
-            uint64_t row = cache_row(key_cache, KEY_FORMAT, at);
-            vec2 pairs[OWN_PAIRS];
-            prepare_head(head, push.k_norm, push.rotation, at, pairs);
-            [[unroll]] for (uint n = 0; n < OWN_PAIRS; n++) {
-                uint p = gl_SubgroupInvocationID + n * SUBGROUP;
-                if (p < HEAD_SIZE / 2) store_key_pair(row, p, pairs[n]);
-            }
-        } else {
-            uint64_t head = push.v + uint64_t(row_of_step * push.v_stride + kv_head * HEAD_SIZE * 4);
-            store_value_head(cache_row(value_cache, VALUE_FORMAT, at), head);
-        }
+    uvec2 own = own_positions(first_position, position, TILE * SUBGROUPS, split, splits);
+    for (uint item = gl_SubgroupID; item < HEADS + own.y; item += SUBGROUPS) {
+        uint at = own.x + item - HEADS;
+        if (item < HEADS) prepare_query(item, position);
+        else append_entry(row_index() - offset + (at - first_position), at);
     }
     memoryBarrierBuffer();
     barrier();
@@ -150,48 +106,54 @@ void main() {
     store_share(0, gl_SubgroupID);
     barrier();
 
-    // The subgroups' shares become the workgroup's, and the workgroups' the result, in a fixed order.
+    // The subgroups' shares become the workgroup's split, and the splits the result, in a fixed order.
     uint filled = min(SUBGROUPS, tiles - first_tile), sharers = min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS);
-    vec2 all = join_shares(0, filled, sharers == 1, thread_index(), gl_WorkGroupSize.x);
+    vec2 all = join_shares(0, filled, thread_index(), gl_WorkGroupSize.x);
     barrier();
-    uint share_bytes = HEADS * (HEAD_SIZE + 4) * 4;
-    uint64_t y = of_row(push.y, push.y_stride);
-    uint64_t shares = push.partials + uint64_t((row_index() * gl_NumWorkGroups.y + group) * splits * share_bytes);
-    uint64_t share = shares + uint64_t(split * share_bytes);
+    uint64_t y = of_row(push.y, push.y_stride), shares = own_shares();
+    uint64_t share = shares + uint64_t(split * SHARE_BYTES);
     for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
         vec4 value = joined_part(0, filled, i);
         if (sharers > 1) store_shared_vec4(share, i * 16, value);
-        else if (OUT == ACT_Q14) joined[i] = value;
-        else store_vec4(y, (group * HEADS * PARTS + i) * 16, value);
+        else store_part(y, i, divided(value, totals[i / PARTS]));
     }
     if (sharers == 1) {
-        if (OUT == ACT_Q14) store_rounded_heads(y, group);
+        if (OUT == ACT_Q14) store_rounded_heads(y);
         return;
     }
     if (thread_index() < HEADS) store_shared_vec4(share, (HEADS * PARTS + thread_index()) * 16, vec4(all, 0.0, 0.0));
     if (!last_to_arrive(push.counters + uint64_t((row_index() * gl_NumWorkGroups.y + group) * 4), sharers)) return;
 
     for (uint i = thread_index(); i < HEADS * sharers; i += gl_WorkGroupSize.x) {
-        vec2 of_share = load_vec4(shares, i / HEADS * share_bytes + (HEADS * PARTS + i % HEADS) * 16).xy;
+        vec2 of_share = load_vec4(shares, i / HEADS * SHARE_BYTES + (HEADS * PARTS + i % HEADS) * 16).xy;
         maxima[i] = of_share.x;
         sums[i] = of_share.y;
     }
     barrier();
-    join_shares(0, sharers, true, thread_index(), gl_WorkGroupSize.x);
+    for (uint i = thread_index(); i < HEADS * sharers; i += gl_WorkGroupSize.x) {
+        float before = MINUS_INFINITY;
+        for (uint earlier = i % HEADS; earlier < i; earlier += HEADS) before = max(before, maxima[earlier]);
+        float highest = max(before, maxima[i]);
+        before_keeps[i] = i < HEADS ? 0.0 : kept(before, highest);
+        keeps[i] = i < HEADS ? 1.0 : kept(maxima[i], highest);
+    }
     barrier();
     for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
         vec4 value = vec4(0.0);
+        float total = 0.0;
         for (uint first = 0; first < sharers; first += SHARES_AHEAD) {
             vec4 of_share[SHARES_AHEAD];
             [[unroll]] for (uint s = 0; s < SHARES_AHEAD; s++) {
-                of_share[s] = load_vec4(shares, min(first + s, sharers - 1) * share_bytes + i * 16);
+                of_share[s] = load_vec4(shares, min(first + s, sharers - 1) * SHARE_BYTES + i * 16);
             }
             [[unroll]] for (uint s = 0; s < SHARES_AHEAD; s++) {
-                if (first + s < sharers) value = add_scaled(value, of_share[s], keeps[(first + s) * HEADS + i / PARTS]);
+                if (first + s >= sharers) continue;
+                uint at = (first + s) * HEADS + i / PARTS;
+                value = join_split(value, before_keeps[at], of_share[s], keeps[at]);
+                total = join_split(total, before_keeps[at], sums[at], keeps[at]);
             }
         }
-        if (OUT == ACT_Q14) joined[i] = value;
-        else store_vec4(y, (group * HEADS * PARTS + i) * 16, value);
+        store_part(y, i, divided(value, total));
     }
-    if (OUT == ACT_Q14) store_rounded_heads(y, group);
+    if (OUT == ACT_Q14) store_rounded_heads(y);
 }

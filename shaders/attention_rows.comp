@@ -1,6 +1,6 @@
-// Attention for many rows of a step, whose keys and values `append` has put into the cache: normalises and rotates a row's queries and attends to the
-// cache. A subgroup does for a row and HEADS query heads what the workgroups of `attention` do, one share after the other, with the same bits:
-// where there are many rows, nothing is gained by splitting the context of each.
+// Attention for many rows of a step, whose queries `append` has prepared and whose keys and values it has put into the cache. A subgroup does for a row
+// and HEADS query heads what the workgroups of `attention` do, one share after the other, with the same bits: where there are many rows, nothing is
+// gained by splitting the context of each.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -14,24 +14,17 @@ layout(constant_id = 2) const uint HEAD_SIZE = 64;  // a multiple of 16
 layout(constant_id = 3) const uint HEADS = 1;       // query heads of a subgroup
 layout(constant_id = 4) const uint KEY_FORMAT = 0;
 layout(constant_id = 5) const uint VALUE_FORMAT = 0;
-layout(constant_id = 6) const uint PAIRING = 0;     // which elements rotate together
-layout(constant_id = 7) const uint NORMALISE = 0;   // 1: heads are RMS-normalised first
-layout(constant_id = 8) const uint ROTATED = 0;     // leading elements of a head that rotate
-layout(constant_id = 9) const uint KV_HEADS = 1;    // key and value heads
-layout(constant_id = 10) const float EPSILON = 0.0; // of the normalisation
-layout(constant_id = 11) const uint GROUPS = 1;     // subgroups that share a key and value head
-layout(constant_id = 12) const uint SHARES = 1;     // of a split: subgroups in a workgroup of `attention`
-#include "include/heads.glsl"
+layout(constant_id = 6) const uint KV_HEADS = 1;    // key and value heads
+layout(constant_id = 7) const uint GROUPS = 1;      // subgroups that share a key and value head
+layout(constant_id = 8) const uint SHARES = 1;      // of a split: subgroups in a workgroup of `attention`
+#include "include/cache_rows.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
-    uint64_t q;           // [query_heads, HEAD_SIZE] f32
-    uint64_t q_norm;      // [HEAD_SIZE] f32, read by NORMALISE
-    uint64_t rotation;    // [context, ROTATED / 2] pairs (cos, sin) f32
+    uint64_t q;           // [query_heads, HEAD_SIZE] f32, prepared
     uint64_t key_cache;   // [context, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
     uint64_t value_cache; // [context, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
-    uint64_t partials;    // [rows, groups, splits, HEADS * (HEAD_SIZE + 4)] f32: weighted values
-    uint64_t y;           // [query_heads, HEAD_SIZE] f32
+    uint64_t y;           // [query_heads, HEAD_SIZE] f32; what is joined so far, until all is
     uint rows;            // that there are operands for
     uint splits;          // workgroups that `attention` splits a context into
     uint q_stride;        // bytes from one row of the step to the next, as y_stride
@@ -40,10 +33,9 @@ layout(push_constant, scalar) uniform Push {
 
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 #define SETS SUBGROUPS
+#define PLACES SHARES
+#include "include/splits.glsl"
 #include "include/attention_share.glsl"
-
-// The maxima and sums of the splits joined so far: lane l has those of head h of split s where s * HEADS + h = l, l + SUBGROUP and so on.
-const uint OWN_SPLITS = (MAX_SHARES * HEADS + SUBGROUP - 1) / SUBGROUP;
 
 void subgroup_shares_barrier() {
     subgroupMemoryBarrierShared();
@@ -58,18 +50,17 @@ void main() {
     uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, kv_head);
     uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, kv_head);
     uint64_t q = push.q + uint64_t(row * push.q_stride), y = push.y + uint64_t(row * push.y_stride);
-    for (uint h = 0; h < HEADS; h++) {
-        prepare_query(q + uint64_t((group * HEADS + h) * HEAD_SIZE * 4), push.q_norm, push.rotation, position, (set * HEADS + h) * PARTS);
+    for (uint i = lane; i < HEADS * PARTS; i += SUBGROUP) {
+        precise vec4 part = load_vec4(q, (group * HEADS * PARTS + i) * 16) / sqrt(float(HEAD_SIZE));
+        query[set * HEADS * PARTS + i] = part;
     }
     subgroup_shares_barrier();
     load_query(set * HEADS * PARTS);
 
     uint tiles = position / TILE + 1; // the row's own entry counts
-    uint splits = push.splits, sharers = min(splits, (tiles + SHARES - 1) / SHARES);
-    uint share_bytes = HEADS * (HEAD_SIZE + 4) * 4;
-    uint64_t shares = push.partials + uint64_t((row * gl_NumWorkGroups.x + group) * splits * share_bytes);
-    vec2 of_splits[OWN_SPLITS];
-    for (uint split = 0; split < sharers; split++) {
+    uint splits = push.splits, filled_splits = min(splits, (tiles + SHARES - 1) / SHARES);
+    vec2 joined_splits = vec2(0.0); // the maximum and the sum of head `lane`, if there is one
+    for (uint split = 0; split < filled_splits; split++) {
         uint first_tile = split * SHARES, filled = min(SHARES, tiles - first_tile);
         for (uint share = 0; share < filled; share++) {
             begin_share();
@@ -80,39 +71,22 @@ void main() {
             store_share(set, share);
         }
         subgroup_shares_barrier();
-        vec2 all = join_shares(set, filled, sharers == 1, lane, SUBGROUP);
+        vec2 all = join_shares(set, filled, lane, SUBGROUP);
+        float highest = split == 0 ? all.x : max(joined_splits.x, all.x);
+        vec2 keep = split == 0 ? vec2(0.0, 1.0) : vec2(kept(joined_splits.x, highest), kept(all.x, highest));
+        joined_splits = vec2(highest, join_split(joined_splits.y, keep.x, all.y, keep.y));
         subgroup_shares_barrier();
-        for (uint i = lane; i < HEADS * PARTS; i += SUBGROUP) {
-            vec4 value = joined_part(set, filled, i);
-            if (sharers > 1) store_vec4(shares + uint64_t(split * share_bytes), i * 16, value);
-            else store_vec4(y, (group * HEADS * PARTS + i) * 16, value);
-        }
-        // Head h's maximum and sum, which lane h has, go to the lane that keeps them.
-        [[unroll]] for (uint n = 0; n < OWN_SPLITS; n++) {
-            uint own = n * SUBGROUP + lane;
-            vec2 of_head = subgroupShuffle(all, own % HEADS);
-            if (own / HEADS == split) of_splits[n] = of_head;
+        for (uint first = 0; first < HEADS * PARTS; first += SUBGROUP) {
+            uint i = min(first + lane, HEADS * PARTS - 1), h = i / PARTS;
+            vec2 keep_of_head = subgroupShuffle(keep, h);
+            float total = subgroupShuffle(joined_splits.y, h);
+            if (first + lane >= HEADS * PARTS) continue;
+            // Each lane reads what it has written itself.
+            uint at = (group * HEADS * PARTS + i) * 16;
+            vec4 before = split == 0 ? vec4(0.0) : load_vec4(y, at);
+            vec4 value = join_split(before, keep_of_head.x, joined_part(set, filled, i), keep_of_head.y);
+            store_vec4(y, at, split + 1 == filled_splits ? divided(value, total) : value);
         }
         subgroup_shares_barrier();
-    }
-    if (sharers == 1) return;
-
-    [[unroll]] for (uint n = 0; n < OWN_SPLITS; n++) {
-        uint own = n * SUBGROUP + lane;
-        if (own < sharers * HEADS) {
-            maxima[set * MAX_SHARES * HEADS + own] = of_splits[n].x;
-            sums[set * MAX_SHARES * HEADS + own] = of_splits[n].y;
-        }
-    }
-    subgroup_shares_barrier();
-    join_shares(set, sharers, true, lane, SUBGROUP);
-    subgroup_shares_barrier();
-    // Each lane reads what it has written itself.
-    for (uint i = lane; i < HEADS * PARTS; i += SUBGROUP) {
-        vec4 value = vec4(0.0);
-        for (uint s = 0; s < sharers; s++) {
-            value = add_scaled(value, load_vec4(shares + uint64_t(s * share_bytes), i * 16), keeps[(set * MAX_SHARES + s) * HEADS + i / PARTS]);
-        }
-        store_vec4(y, (group * HEADS * PARTS + i) * 16, value);
     }
 }

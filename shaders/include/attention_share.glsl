@@ -3,10 +3,12 @@
 //
 // HEADS query heads that share a key and value head are taken together, so that each cached key and value is read once for all of them. ROW_LANES lanes
 // share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers. A share is a number of
-// tiles of TILE positions, and takes them in order. Then the shares of the subgroups of a workgroup are joined, and at last those of all workgroups.
+// tiles of TILE positions, and takes them in order. Then the shares of the subgroups of a workgroup are joined to a split of the context, and at last the
+// splits.
 // (Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
 //
-// Whoever includes this has the specialisation constants of heads.glsl and HEADS, and defines SETS: how many rows a workgroup has at a time.
+// Whoever includes this has `cache_rows.glsl`, `splits.glsl` and the specialisation constants HEADS, KEY_FORMAT and VALUE_FORMAT, and defines SETS, how many
+// rows a workgroup has at a time; SHARES, how many shares a split has; and PLACES, for how many shares or splits of a row there is room.
 
 const uint PARTS = HEAD_SIZE / 4;                                // of a head, four elements each
 const uint EIGHTS = HEAD_SIZE / 8;                               // of a head, eight elements each
@@ -17,14 +19,15 @@ const uint STEPS = 2;                                            // of which a t
 const uint TILE = ROWS * STEPS;                                  // positions of a subgroup between two looks at the maximum
 const uint KEY_WORDS = KEY_FORMAT == CACHE_F16 ? 1 : 2;          // of 16 bytes in eight elements
 const uint VALUE_WORDS = VALUE_FORMAT == CACHE_F16 ? 1 : 2;
-const uint MAX_SHARES = 64;                                      // of a context; more than the subgroups of a workgroup
+const uint MAX_SPLITS = 64;                                      // of a context; more than a split has shares
 #define MINUS_INFINITY uintBitsToFloat(0xff800000u)
 
 shared vec4 query[SETS * HEADS * PARTS];
 shared vec4 joined[SETS * SHARES * HEADS * PARTS]; // [set, share, head, part]: weighted values of a workgroup's shares
-shared float maxima[SETS * MAX_SHARES * HEADS];    // [set, share, head], of a workgroup's shares and in the end of all workgroups'
-shared float sums[SETS * MAX_SHARES * HEADS];
-shared float keeps[SETS * MAX_SHARES * HEADS];     // what is left of a share beside the highest maximum, divided by the sum of all
+shared float maxima[SETS * PLACES * HEADS];        // [set, share, head], of a split's shares and in the end of all splits
+shared float sums[SETS * PLACES * HEADS];
+shared float keeps[SETS * PLACES * HEADS];         // what is left of a share beside the highest maximum
+shared float totals[SETS * HEADS];                 // [set, head]: the sum of a split
 
 // Half h of eight elements, given the one or two words that hold them.
 vec4 cache_half(uint format, uvec4 first, uvec4 second, uint h) {
@@ -54,20 +57,6 @@ vec4 scaled(vec4 a, float scale) {
 float kept(float own, float highest) {
     precise float below = own - highest;
     return own == MINUS_INFINITY ? 0.0 : exp(below);
-}
-
-// Puts the prepared query heads of a row into `query`, from place `first` on: head `item` of those of the group.
-void prepare_query(uint64_t head, uint64_t norm, uint64_t rotation, uint position, uint first) {
-    vec2 pairs[OWN_PAIRS];
-    prepare_head(head, norm, rotation, position, pairs);
-    [[unroll]] for (uint n = 0; n < OWN_PAIRS; n++) {
-        uint p = gl_SubgroupInvocationID + n * SUBGROUP;
-        if (p >= HEAD_SIZE / 2) continue;
-        uvec2 i = pair_elements(p);
-        precise vec2 part = pairs[n] / sqrt(float(HEAD_SIZE));
-        query[first + i.x / 4][i.x % 4] = part.x;
-        query[first + i.y / 4][i.y % 4] = part.y;
-    }
 }
 
 // The lane's part of the share that its subgroup works on.
@@ -202,8 +191,8 @@ void store_share(uint set, uint share) {
     }
     if (subgroupElect()) {
         [[unroll]] for (uint h = 0; h < HEADS; h++) {
-            maxima[(set * MAX_SHARES + share) * HEADS + h] = maximum[h];
-            sums[(set * MAX_SHARES + share) * HEADS + h] = sum[h];
+            maxima[(set * PLACES + share) * HEADS + h] = maximum[h];
+            sums[(set * PLACES + share) * HEADS + h] = sum[h];
         }
     }
     if (keeper) {
@@ -216,10 +205,10 @@ void store_share(uint set, uint share) {
     }
 }
 
-// Joins the maxima and sums of the first `count` shares of a set, by one of `threads` threads a share and head: fills `keeps`, undivided where the
-// result is a share again, and gives the joined maximum and sum of head `thread`, if there is one.
-vec2 join_shares(uint set, uint count, bool divide, uint thread, uint threads) {
-    uint first = set * MAX_SHARES * HEADS;
+// Joins the maxima and sums of the first `count` shares of a set, by one of `threads` threads a share and head: fills `keeps` and `totals`, and gives the
+// joined maximum and sum of head `thread`, if there is one.
+vec2 join_shares(uint set, uint count, uint thread, uint threads) {
+    uint first = set * PLACES * HEADS;
     vec2 all = vec2(0.0);
     for (uint i = thread; i < count * HEADS; i += threads) {
         uint h = i % HEADS;
@@ -232,8 +221,8 @@ vec2 join_shares(uint set, uint count, bool divide, uint thread, uint threads) {
         }
         precise float below = maxima[first + i] - highest;
         precise float keep = exp(below);
-        if (divide) keep = keep / total;
         keeps[first + i] = keep;
+        if (i < HEADS) totals[set * HEADS + i] = total;
         if (i == thread) all = vec2(highest, total);
     }
     return all;
@@ -243,7 +232,7 @@ vec2 join_shares(uint set, uint count, bool divide, uint thread, uint threads) {
 vec4 joined_part(uint set, uint count, uint i) {
     vec4 sum = vec4(0.0);
     for (uint s = 0; s < count; s++) {
-        sum = add_scaled(sum, joined[(set * SHARES + s) * HEADS * PARTS + i], keeps[(set * MAX_SHARES + s) * HEADS + i / PARTS]);
+        sum = add_scaled(sum, joined[(set * SHARES + s) * HEADS * PARTS + i], keeps[(set * PLACES + s) * HEADS + i / PARTS]);
     }
     return sum;
 }

@@ -3,9 +3,13 @@
 // Hashes by which `--check` tells whether this file is up to date:
 //   96375b50127f536301c77a0d2fa9f87755047a119558bca99c1faeea438fb3b2 crates/zinc-kernels/spv/adjust.spv
 //   2643fd276346c3e72d4033f4d8121a2c62807a4561578cbe183e559ed77b7a08 crates/zinc-kernels/spv/advance.spv
-//   1deff5d4042162c34766f014f2ff31a222791f82cd2776734fbac4472e794a1d crates/zinc-kernels/spv/append.spv
-//   7f3d11161a5cd4126a7c2f3730cba1c945563c876f0f1a69bccd9d83ae78cf96 crates/zinc-kernels/spv/attention.spv
-//   24e0e06373f0990fa531273a96283a8bf671cd65719a4faae38be0504cdf2833 crates/zinc-kernels/spv/attention_rows.spv
+//   d44380232efa6615b3e3ae0d39c0edec0753a8bd454e9c5562d6fb9a4a7f697f crates/zinc-kernels/spv/append.spv
+//   c58d89e1b783f3a100b01ac5858ff1112e242b07629fc6eb261fed53e17e2b5a crates/zinc-kernels/spv/attention.spv
+//   9e3c471d5a548fb0943e40af6f1be8f96fb45ee9a787b896f198bf0e665b7d8b crates/zinc-kernels/spv/attention_rows.spv
+//   3c3fc6552426fca4c7815eb34e8a19df99b8e26377c301b98812a4a2529dbdb5 crates/zinc-kernels/spv/attention_rows_units.emulated.spv
+//   80609adbc871052a1194f45fe632201d9c8c739bceec458cfa14a7771cb98812 crates/zinc-kernels/spv/attention_rows_units.spv
+//   556842bf45b1c961804fd831494dd0cefd7d6f9511dd51311ee260ccb75906e7 crates/zinc-kernels/spv/attention_units.emulated.spv
+//   e46db5e3e786392076bea7acdc1f83f53b5e24012d58d10fa7b8024114536e4d crates/zinc-kernels/spv/attention_units.spv
 //   0078b3a4df71874918b854c2fa176c6d40290f438244a2815c6f71158842f3fa crates/zinc-kernels/spv/choose.spv
 //   961668c25231da0b51fc1e7ddac3453597b851c904ea305099e02f6d791d78f8 crates/zinc-kernels/spv/dry.spv
 //   a16669044985f37008e93c8b6f4f78bfc363512bdf5f2ffa291956612e0c7430 crates/zinc-kernels/spv/expert_down.spv
@@ -30,9 +34,11 @@
 //   fe3610650052f5aab5e1c76d71502fd5dfcc47c875551042d58e5dc2502cf0ff crates/zinc-kernels/spv/sample.spv
 //   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
 //   01f575db57ec3a62f84ab888cb883650e5fdc4d0ec5c7b74e0c865b4eaf9ab4c shaders/advance.comp
-//   e7eb89671a4bd561d9e92cb0383c280b1bb9bf5ae0873837a5e903ae02c008d8 shaders/append.comp
-//   7e33d614b75e6312c7a8dbc6690065dcb599e351920c6b35a97517542b0c8010 shaders/attention.comp
-//   c6ba0db84f098082cbf3839d00915095fa29dbe6025c1537fba7712b1f2e3ca3 shaders/attention_rows.comp
+//   f77eaab6e3bd9a77d999da422d0eedfd08de9007cae35052790f7bb0dcc38af6 shaders/append.comp
+//   b04a2d868fee57ee3d855e0a541ab12d43b3658968c903a1fdd84939e476c973 shaders/attention.comp
+//   051a5cd4b9fed8ff46df207cdfe38fc91eb592e749f8cb9c6c62e0f18652f59c shaders/attention_rows.comp
+//   5f1f33247c1bfa8ce3b0cebc25471dd443bb55634922679e4ce177a6606a38b5 shaders/attention_rows_units.comp
+//   6ea279c0786cbc209c525dc59015b1386113938a1cc4aa4519027068d9895dd0 shaders/attention_units.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
 //   805de9150966ab10a50ab7079138280c94ccacdc98767e8b0858c3c0d290f531 shaders/dry.comp
 //   ae600b36e5b131e55bdba069b7aae6ceb8c15ead50646515a2e991d1ee859006 shaders/expert_down.comp
@@ -42,9 +48,12 @@
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
 //   efaaf0a6f02fc4d14496e997b46e9bc197e16d414aa15795255a574c4d3d0c2a shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
-//   22bbfa77c9581e117a29fee770f7423ac9b52e6e064f60bdc63a33efa242a680 shaders/include/attention_share.glsl
+//   e3d2e4af0e3e7a02d44a4dffdf3740da56b199ee5b16081284ec1b0fd501ccff shaders/include/attention_share.glsl
+//   7066ffaa98807960aad9f5e49aba3e447ca677cc074d4d85e78878fd1446dc63 shaders/include/attention_step.glsl
+//   dd88f2bf0e82b3ddfee89b7989b1e219ee61b450a4d9856bd2a79c35e7317deb shaders/include/attention_tile.glsl
 //   410754ddc972842f4e573a8395686f46ba2eac5029e246bf02f4be97a70a21dd shaders/include/blocks.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
+//   fb5e05d6eb311f19e67ce3384dbc1bacbc6cbfebcc51b8076ac27e646c6c82ce shaders/include/cache_rows.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   ef427f54d9b440bffaa82404fcc5ca0b3daeb781647b0c7cf8c92c30e37d3cb6 shaders/include/choice.glsl
 //   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
@@ -52,7 +61,8 @@
 //   4d5b9e8cddf34aee937a9bca12f9c333920079bdb95ab185503ef1d3c47259d7 shaders/include/fragments.glsl
 //   a8cda95e2f3d3bb96cf62ea70de6d5217460f5cd78d19b7f501d768180edd8d4 shaders/include/gate_and_up.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
-//   d1be2818d5f6288f5bb55d931b7ef7c39b38f483d4d97df8acca1cb5e2d2d753 shaders/include/heads.glsl
+//   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
+//   1d36cdc3d431fcc8f8698fe7a0337180f779450a16f88bc534ad0aaaf7d3b1f5 shaders/include/heads.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
 //   b24179defed0ba1127dd84ca44b6711336e5526aa29f10dfa0a81470e7c2cdce shaders/include/lane.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
@@ -70,6 +80,7 @@
 //   e0a19b258cc70d754c2e73f086b35008ff68b30b125bd65492adf15f71c95fbf shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
+//   9ffa53eeda76692b02f18efe76f4b5f2b22de115ba29d59c0b058cc743a02f18 shaders/include/splits.glsl
 //   475fb75603cb275d45d5d3b034d2157c214f95521a0eeba32fe5a333128aa840 shaders/include/swiglu.glsl
 //   2dd4ee9594073b185aef8222f14ffcc4d7425272a9eff9fffa94afb2d4e455cd shaders/include/tile_list.glsl
 //   a0f7fcfcdf12326e68433c0f174ee10dd351466c7322fd2bde9291a559bd4b9d shaders/include/tile_vectors.glsl
@@ -119,15 +130,44 @@ pub mod activations {
 ///
 /// HEADS query heads that share a key and value head are taken together, so that each cached key and value is read once for all of them. ROW_LANES lanes
 /// share a position, with a part of the head each: of the queries and of the weighted values, which stay in registers. A share is a number of
-/// tiles of TILE positions, and takes them in order. Then the shares of the subgroups of a workgroup are joined, and at last those of all workgroups.
+/// tiles of TILE positions, and takes them in order. Then the shares of the subgroups of a workgroup are joined to a split of the context, and at last the
+/// splits.
 /// (Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
 ///
-/// Whoever includes this has the specialisation constants of heads.glsl and HEADS, and defines SETS: how many rows a workgroup has at a time.
+/// Whoever includes this has `cache_rows.glsl`, `splits.glsl` and the specialisation constants HEADS, KEY_FORMAT and VALUE_FORMAT, and defines SETS, how many
+/// rows a workgroup has at a time; SHARES, how many shares a split has; and PLACES, for how many shares or splits of a row there is room.
 pub mod attention_share {
     /// `STEPS` in GLSL.
     pub const STEPS: u32 = 2;
-    /// `MAX_SHARES` in GLSL.
-    pub const MAX_SHARES: u32 = 64;
+    /// `MAX_SPLITS` in GLSL.
+    pub const MAX_SPLITS: u32 = 64;
+}
+
+/// What the forms of `attention` have in common: the operands, the append of the step's own keys and values, idle workgroups, and the rounded result.
+///
+/// Whoever includes this has `cache_rows.glsl`, `heads.glsl`, `activations.glsl` and the specialisation constants HEADS, the query heads of a workgroup,
+/// and GROUPS, the workgroups that share a key and value head; and defines `head_part`, which is declared below.
+pub mod attention_step {
+    /// `WARM_AHEAD` in GLSL.
+    pub const WARM_AHEAD: u32 = 8;
+}
+
+/// Attention by float matrix units: what the forms of `attention` and `attention_rows` for them have in common. Both do the same operations in the same
+/// order, so that a row has the same bits in both, whatever rows are beside it.
+///
+/// A fragment has 16 pairs of a row and one of the query heads that share a key and value head. It takes the keys by tiles, in order. Scores are products
+/// of halves, in base 2, because queries come multiplied with log2(e) / sqrt(head size). Weights are rounded to halves, and the sum of the weights is a
+/// product with ones, so that it has the weights as the values get them. 256 keys are a split, which begins anew; splits are joined one after the
+/// other. What is masked has a score, and what is new a maximum, that is finite: a tile or a split without a key of the row changes nothing.
+/// (Online softmax: Milakov and Gimelshein, 2018; tiles: Dao et al., FlashAttention-2, 2023.)
+///
+/// Whoever includes this has `cache_rows.glsl` and the specialisation constant QUERY_SCALE, and defines SHARERS: how many teams of 32 lanes share a
+/// fragment. Each of them takes a part of a tile's keys, and then a part of the head's elements.
+pub mod attention_tile {
+    /// `TILE` in GLSL.
+    pub const TILE: u32 = 64;
+    /// `SPLIT` in GLSL.
+    pub const SPLIT: u32 = 256;
 }
 
 /// Products of a block of rows of weights with a tile of vectors, by fragments: for steps of many rows, and formats with a scale for 256 weights.
@@ -225,13 +265,34 @@ pub mod formats {
     pub const NO_FORMAT: u32 = 255;
 }
 
+/// Fragments of halves: matrices of 16 x 16 that 32 lanes hold together, and products of two of them that are added to sums in f32. With MATRIX_UNITS
+/// defined they are cooperative matrices, which float matrix units multiply. Without it they are arrays, and f32 arithmetic stands in for the units: the
+/// kernels are tested so where there are none. The results of the two differ in their last bits.
+///
+/// Lane l holds the elements of rows l / 4 and l / 4 + 8 in columns 2 * (l % 4), the one behind it, and the two that stand 8 columns further: eight elements,
+/// by row and then by column, of sums and of left factors alike. NVIDIA's devices hold them so. A kernel that includes this is used on no others.
+///
+/// Whoever includes this has `workgroup.glsl` and `half.glsl`, and defines `staged`, an array of uvec4 in shared memory, of eight halves each. Places and
+/// strides count uvec4. All lanes of a workgroup take part in everything.
+pub mod half_fragments {
+    /// `TEAM` in GLSL.
+    pub const TEAM: u32 = 32;
+    /// `BY_COLUMNS` in GLSL.
+    pub const BY_COLUMNS: u32 = 0;
+    /// `BY_ROWS` in GLSL.
+    pub const BY_ROWS: u32 = 1;
+    /// `ALL_ONES` in GLSL.
+    pub const ALL_ONES: u32 = 2;
+}
+
 /// Query, key and value heads: how queries and keys are prepared, that is normalised and rotated, and how keys and values are stored in the KV
 /// cache.
 ///
 /// One subgroup takes a head; each lane has OWN_PAIRS pairs of its elements. `append` and `attention` share this code, so that a row of the cache
 /// has the same bits whichever of them wrote it.
 ///
-/// Whoever includes this has the specialisation constants HEAD_SIZE, KEY_FORMAT, VALUE_FORMAT, PAIRING, NORMALISE, ROTATED, KV_HEADS and EPSILON.
+/// Whoever includes this has `cache_rows.glsl` and the specialisation constants HEAD_SIZE, KEY_FORMAT, VALUE_FORMAT, PAIRING, NORMALISE, ROTATED and
+/// EPSILON.
 /// (Rotary embedding: Su et al., RoFormer, 2021; its cosines and sines come from a table of the host's, because Vulkan promises too little
 /// precision for long contexts.)
 pub mod heads {
@@ -837,10 +898,11 @@ pub mod advance {
     };
 }
 
-/// The append to the KV cache: normalises and rotates the keys of each row of the step, and stores its keys and values at the row's position.
+/// The append to the KV cache: normalises and rotates the queries and keys of each row of the step, and stores its keys and values at the row's position.
+/// The queries stay where they are.
 ///
-/// One subgroup takes the key or the value of one head of one row. In steps of many rows `attention_rows` reads what this has stored; in others
-/// `attention` does the same for itself.
+/// One subgroup takes the key and the value of one head of one row, or one query. In steps of many rows `attention_rows` reads what this has stored; in
+/// others `attention` does the same for itself.
 pub mod append {
     use super::KernelDef;
 
@@ -850,34 +912,46 @@ pub mod append {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
+        /// \[query_heads, HEAD_SIZE\] f32
+        pub q: u64,
         /// \[KV_HEADS, HEAD_SIZE\] f32
         pub k: u64,
         /// \[KV_HEADS, HEAD_SIZE\] f32
         pub v: u64,
         /// \[HEAD_SIZE\] f32, read by NORMALISE
-        pub norm: u64,
+        pub q_norm: u64,
+        /// \[HEAD_SIZE\] f32, read by NORMALISE
+        pub k_norm: u64,
         /// \[context, ROTATED / 2\] pairs (cos, sin) f32
         pub rotation: u64,
         /// \[context, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
         /// \[context, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
-        /// bytes from one row of the step to the next, as the stride below
+        /// `query_heads` in GLSL.
+        pub query_heads: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub q_stride: u32,
+        /// `k_stride` in GLSL.
         pub k_stride: u32,
         /// `v_stride` in GLSL.
         pub v_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 64);
+        assert!(size_of::<Push>() == 88);
         assert!(std::mem::offset_of!(Push, state) == 0);
-        assert!(std::mem::offset_of!(Push, k) == 8);
-        assert!(std::mem::offset_of!(Push, v) == 16);
-        assert!(std::mem::offset_of!(Push, norm) == 24);
-        assert!(std::mem::offset_of!(Push, rotation) == 32);
-        assert!(std::mem::offset_of!(Push, key_cache) == 40);
-        assert!(std::mem::offset_of!(Push, value_cache) == 48);
-        assert!(std::mem::offset_of!(Push, k_stride) == 56);
-        assert!(std::mem::offset_of!(Push, v_stride) == 60);
+        assert!(std::mem::offset_of!(Push, q) == 8);
+        assert!(std::mem::offset_of!(Push, k) == 16);
+        assert!(std::mem::offset_of!(Push, v) == 24);
+        assert!(std::mem::offset_of!(Push, q_norm) == 32);
+        assert!(std::mem::offset_of!(Push, k_norm) == 40);
+        assert!(std::mem::offset_of!(Push, rotation) == 48);
+        assert!(std::mem::offset_of!(Push, key_cache) == 56);
+        assert!(std::mem::offset_of!(Push, value_cache) == 64);
+        assert!(std::mem::offset_of!(Push, query_heads) == 72);
+        assert!(std::mem::offset_of!(Push, q_stride) == 76);
+        assert!(std::mem::offset_of!(Push, k_stride) == 80);
+        assert!(std::mem::offset_of!(Push, v_stride) == 84);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -939,8 +1013,6 @@ pub mod attention {
 
     /// `SHARES_AHEAD` in GLSL.
     pub const SHARES_AHEAD: u32 = 8;
-    /// `WARM_AHEAD` in GLSL.
-    pub const WARM_AHEAD: u32 = 8;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -973,6 +1045,8 @@ pub mod attention {
         pub next: u64,
         /// `next_bytes` in GLSL.
         pub next_bytes: u32,
+        /// of a context, that there is room for in `partials`
+        pub splits: u32,
         /// bytes from one row of the step to the next, as the strides below
         pub q_stride: u32,
         /// `k_stride` in GLSL.
@@ -981,8 +1055,6 @@ pub mod attention {
         pub v_stride: u32,
         /// `y_stride` in GLSL.
         pub y_stride: u32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
     }
     const _: () = {
         assert!(size_of::<Push>() == 128);
@@ -1000,10 +1072,11 @@ pub mod attention {
         assert!(std::mem::offset_of!(Push, counters) == 88);
         assert!(std::mem::offset_of!(Push, next) == 96);
         assert!(std::mem::offset_of!(Push, next_bytes) == 104);
-        assert!(std::mem::offset_of!(Push, q_stride) == 108);
-        assert!(std::mem::offset_of!(Push, k_stride) == 112);
-        assert!(std::mem::offset_of!(Push, v_stride) == 116);
-        assert!(std::mem::offset_of!(Push, y_stride) == 120);
+        assert!(std::mem::offset_of!(Push, splits) == 108);
+        assert!(std::mem::offset_of!(Push, q_stride) == 112);
+        assert!(std::mem::offset_of!(Push, k_stride) == 116);
+        assert!(std::mem::offset_of!(Push, v_stride) == 120);
+        assert!(std::mem::offset_of!(Push, y_stride) == 124);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1064,9 +1137,9 @@ pub mod attention {
     };
 }
 
-/// Attention for many rows of a step, whose keys and values `append` has put into the cache: normalises and rotates a row's queries and attends to the
-/// cache. A subgroup does for a row and HEADS query heads what the workgroups of `attention` do, one share after the other, with the same bits:
-/// where there are many rows, nothing is gained by splitting the context of each.
+/// Attention for many rows of a step, whose queries `append` has prepared and whose keys and values it has put into the cache. A subgroup does for a row
+/// and HEADS query heads what the workgroups of `attention` do, one share after the other, with the same bits: where there are many rows, nothing is
+/// gained by splitting the context of each.
 pub mod attention_rows {
     use super::KernelDef;
 
@@ -1076,19 +1149,13 @@ pub mod attention_rows {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// \[query_heads, HEAD_SIZE\] f32
+        /// \[query_heads, HEAD_SIZE\] f32, prepared
         pub q: u64,
-        /// \[HEAD_SIZE\] f32, read by NORMALISE
-        pub q_norm: u64,
-        /// \[context, ROTATED / 2\] pairs (cos, sin) f32
-        pub rotation: u64,
         /// \[context, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
         /// \[context, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
-        /// \[rows, groups, splits, HEADS * (HEAD_SIZE + 4)\] f32: weighted values
-        pub partials: u64,
-        /// \[query_heads, HEAD_SIZE\] f32
+        /// \[query_heads, HEAD_SIZE\] f32; what is joined so far, until all is
         pub y: u64,
         /// that there are operands for
         pub rows: u32,
@@ -1100,19 +1167,16 @@ pub mod attention_rows {
         pub y_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 80);
+        assert!(size_of::<Push>() == 56);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, q) == 8);
-        assert!(std::mem::offset_of!(Push, q_norm) == 16);
-        assert!(std::mem::offset_of!(Push, rotation) == 24);
-        assert!(std::mem::offset_of!(Push, key_cache) == 32);
-        assert!(std::mem::offset_of!(Push, value_cache) == 40);
-        assert!(std::mem::offset_of!(Push, partials) == 48);
-        assert!(std::mem::offset_of!(Push, y) == 56);
-        assert!(std::mem::offset_of!(Push, rows) == 64);
-        assert!(std::mem::offset_of!(Push, splits) == 68);
-        assert!(std::mem::offset_of!(Push, q_stride) == 72);
-        assert!(std::mem::offset_of!(Push, y_stride) == 76);
+        assert!(std::mem::offset_of!(Push, key_cache) == 16);
+        assert!(std::mem::offset_of!(Push, value_cache) == 24);
+        assert!(std::mem::offset_of!(Push, y) == 32);
+        assert!(std::mem::offset_of!(Push, rows) == 40);
+        assert!(std::mem::offset_of!(Push, splits) == 44);
+        assert!(std::mem::offset_of!(Push, q_stride) == 48);
+        assert!(std::mem::offset_of!(Push, y_stride) == 52);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1129,25 +1193,17 @@ pub mod attention_rows {
         pub key_format: u32,
         /// Constant 5, `VALUE_FORMAT`.
         pub value_format: u32,
-        /// Constant 6, `PAIRING`.
-        pub pairing: u32,
-        /// Constant 7, `NORMALISE`.
-        pub normalise: u32,
-        /// Constant 8, `ROTATED`.
-        pub rotated: u32,
-        /// Constant 9, `KV_HEADS`.
+        /// Constant 6, `KV_HEADS`.
         pub kv_heads: u32,
-        /// Constant 10, `EPSILON`.
-        pub epsilon: u32,
-        /// Constant 11, `GROUPS`.
+        /// Constant 7, `GROUPS`.
         pub groups: u32,
-        /// Constant 12, `SHARES`.
+        /// Constant 8, `SHARES`.
         pub shares: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 13] {
+        pub fn values(self) -> [(u32, u32); 9] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1155,13 +1211,9 @@ pub mod attention_rows {
                 (3, self.heads),
                 (4, self.key_format),
                 (5, self.value_format),
-                (6, self.pairing),
-                (7, self.normalise),
-                (8, self.rotated),
-                (9, self.kv_heads),
-                (10, self.epsilon),
-                (11, self.groups),
-                (12, self.shares),
+                (6, self.kv_heads),
+                (7, self.groups),
+                (8, self.shares),
             ]
         }
     }
@@ -1169,6 +1221,229 @@ pub mod attention_rows {
     pub static KERNEL: KernelDef = KernelDef {
         name: "attention_rows",
         spirv: include_bytes!("../spv/attention_rows.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
+/// The form of `attention_rows` for float matrix units, and caches of halves. Its numbers are those of the same form of `attention`.
+///
+/// A workgroup takes a block of pairs of a row and one of the query heads that share a key and value head, by row: each of its teams of 32 lanes a fragment of
+/// 16 pairs. Every tile of keys and values is staged once for all of them. The rows are those of one lane, at positions one behind the other. Where
+/// splits are joined, `y` holds the values of those joined so far.
+pub mod attention_rows_units {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[query_heads, HEAD_SIZE\] f32, prepared
+        pub q: u64,
+        /// \[context, KV_HEADS * HEAD_SIZE\] f16
+        pub key_cache: u64,
+        /// \[context, KV_HEADS * HEAD_SIZE\] f16
+        pub value_cache: u64,
+        /// \[query_heads, HEAD_SIZE\] f32
+        pub y: u64,
+        /// that there are operands for
+        pub rows: u32,
+        /// bytes from one row of the step to the next, as y_stride
+        pub q_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 56);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, q) == 8);
+        assert!(std::mem::offset_of!(Push, key_cache) == 16);
+        assert!(std::mem::offset_of!(Push, value_cache) == 24);
+        assert!(std::mem::offset_of!(Push, y) == 32);
+        assert!(std::mem::offset_of!(Push, rows) == 40);
+        assert!(std::mem::offset_of!(Push, q_stride) == 44);
+        assert!(std::mem::offset_of!(Push, y_stride) == 48);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `HEAD_SIZE`.
+        pub head_size: u32,
+        /// Constant 3, `HEADS`.
+        pub heads: u32,
+        /// Constant 4, `KV_HEADS`.
+        pub kv_heads: u32,
+        /// Constant 5, `QUERY_SCALE`.
+        pub query_scale: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 6] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.head_size),
+                (3, self.heads),
+                (4, self.kv_heads),
+                (5, self.query_scale),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "attention_rows_units",
+        spirv: include_bytes!("../spv/attention_rows_units.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+    /// The kernel with dot products in place of matrix units.
+    pub static EMULATED: KernelDef = KernelDef {
+        name: "attention_rows_units emulated",
+        spirv: include_bytes!("../spv/attention_rows_units.emulated.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
+/// The form of `attention` for float matrix units, and caches of halves.
+///
+/// Workgroup (share, group) takes the splits of 256 keys share, share + shares and so on of HEADS query heads, which fill the rows of one fragment; its teams
+/// of 32 lanes share the fragment. As in the other form the grid does not depend on the context length, workgroups without a split read the weights of
+/// the operation that follows, and the last workgroup of a group to finish joins the splits, in order.
+pub mod attention_units {
+    use super::KernelDef;
+
+    /// `SPLITS_AHEAD` in GLSL.
+    pub const SPLITS_AHEAD: u32 = 8;
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[query_heads, HEAD_SIZE\] f32
+        pub q: u64,
+        /// \[KV_HEADS, HEAD_SIZE\] f32
+        pub k: u64,
+        /// \[KV_HEADS, HEAD_SIZE\] f32
+        pub v: u64,
+        /// \[HEAD_SIZE\] f32, read by NORMALISE
+        pub q_norm: u64,
+        /// \[HEAD_SIZE\] f32, read by NORMALISE
+        pub k_norm: u64,
+        /// \[context, ROTATED / 2\] pairs (cos, sin) f32
+        pub rotation: u64,
+        /// \[context, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
+        pub key_cache: u64,
+        /// \[context, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
+        pub value_cache: u64,
+        /// \[rows, groups, splits, HEADS * (HEAD_SIZE + 4)\] f32: weighted values; maxima and sums
+        pub partials: u64,
+        /// \[query_heads, HEAD_SIZE\] f32, or rounded
+        pub y: u64,
+        /// \[rows, groups\] u32, 0
+        pub counters: u64,
+        /// what the next operation reads, a multiple of 16 bytes
+        pub next: u64,
+        /// `next_bytes` in GLSL.
+        pub next_bytes: u32,
+        /// of a context, that there is room for in `partials`
+        pub splits: u32,
+        /// bytes from one row of the step to the next, as the strides below
+        pub q_stride: u32,
+        /// `k_stride` in GLSL.
+        pub k_stride: u32,
+        /// `v_stride` in GLSL.
+        pub v_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 128);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, q) == 8);
+        assert!(std::mem::offset_of!(Push, k) == 16);
+        assert!(std::mem::offset_of!(Push, v) == 24);
+        assert!(std::mem::offset_of!(Push, q_norm) == 32);
+        assert!(std::mem::offset_of!(Push, k_norm) == 40);
+        assert!(std::mem::offset_of!(Push, rotation) == 48);
+        assert!(std::mem::offset_of!(Push, key_cache) == 56);
+        assert!(std::mem::offset_of!(Push, value_cache) == 64);
+        assert!(std::mem::offset_of!(Push, partials) == 72);
+        assert!(std::mem::offset_of!(Push, y) == 80);
+        assert!(std::mem::offset_of!(Push, counters) == 88);
+        assert!(std::mem::offset_of!(Push, next) == 96);
+        assert!(std::mem::offset_of!(Push, next_bytes) == 104);
+        assert!(std::mem::offset_of!(Push, splits) == 108);
+        assert!(std::mem::offset_of!(Push, q_stride) == 112);
+        assert!(std::mem::offset_of!(Push, k_stride) == 116);
+        assert!(std::mem::offset_of!(Push, v_stride) == 120);
+        assert!(std::mem::offset_of!(Push, y_stride) == 124);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `HEAD_SIZE`.
+        pub head_size: u32,
+        /// Constant 3, `HEADS`.
+        pub heads: u32,
+        /// Constant 4, `PAIRING`.
+        pub pairing: u32,
+        /// Constant 5, `NORMALISE`.
+        pub normalise: u32,
+        /// Constant 6, `OUT`.
+        pub out: u32,
+        /// Constant 7, `ROTATED`.
+        pub rotated: u32,
+        /// Constant 8, `KV_HEADS`.
+        pub kv_heads: u32,
+        /// Constant 9, `EPSILON`.
+        pub epsilon: u32,
+        /// Constant 10, `GROUPS`.
+        pub groups: u32,
+        /// Constant 11, `QUERY_SCALE`.
+        pub query_scale: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 12] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.head_size),
+                (3, self.heads),
+                (4, self.pairing),
+                (5, self.normalise),
+                (6, self.out),
+                (7, self.rotated),
+                (8, self.kv_heads),
+                (9, self.epsilon),
+                (10, self.groups),
+                (11, self.query_scale),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "attention_units",
+        spirv: include_bytes!("../spv/attention_units.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+    /// The kernel with dot products in place of matrix units.
+    pub static EMULATED: KernelDef = KernelDef {
+        name: "attention_units emulated",
+        spirv: include_bytes!("../spv/attention_units.emulated.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
 }
@@ -2803,12 +3078,14 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 25] = [
+pub static KERNELS: [&KernelDef; 27] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &append::KERNEL,
     &attention::KERNEL,
     &attention_rows::KERNEL,
+    &attention_rows_units::KERNEL,
+    &attention_units::KERNEL,
     &choose::KERNEL,
     &dry::KERNEL,
     &expert_down::KERNEL,

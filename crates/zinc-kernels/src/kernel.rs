@@ -38,6 +38,8 @@ pub struct Target {
     pub max_workgroup: u32,
     /// Its matrix units for products of signed bytes, if it has such.
     pub units: Option<Units>,
+    /// Its matrix units for products of halves, if it has such.
+    pub half_units: Option<HalfUnits>,
     /// What was measured to suit it.
     pub tuning: Tuning,
 }
@@ -48,6 +50,15 @@ pub struct Units {
     /// Bytes of a row that one product takes: 16 or 32.
     pub depth: u32,
     /// Whether dot products stand in for the units. They give the same numbers, so that kernels can be tested on devices without such units.
+    pub emulated: bool,
+}
+
+/// Matrix units that add products of 16 x 16 and 16 x 16 halves to floats, and hold them in the lanes of a subgroup of 32 as
+/// `shaders/include/half_fragments.glsl` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfUnits {
+    /// Whether f32 arithmetic stands in for the units. It gives numbers of its own, the same ones in every kernel, so that kernels can be tested on
+    /// devices without such units.
     pub emulated: bool,
 }
 
@@ -82,6 +93,7 @@ impl Target {
             shared_bytes: 32 << 10,
             max_workgroup: MAX_WORKGROUP,
             units: None,
+            half_units: None,
             tuning: Tuning::CARD,
         }
     }

@@ -39,6 +39,7 @@
 mod error;
 pub mod formats;
 pub mod generated;
+mod heads;
 pub mod kernel;
 mod logprob_report;
 pub mod ops;
@@ -54,7 +55,7 @@ mod pipelines;
 
 pub use error::Error;
 pub use formats::Format;
-pub use kernel::{Dispatch, KernelDef, Target, Units};
+pub use kernel::{Dispatch, HalfUnits, KernelDef, Target, Units};
 #[cfg(feature = "vk")]
 pub use pipelines::{Pipelines, pipeline_spec};
 pub use tuning::Tuning;

@@ -29,6 +29,7 @@ mod route;
 mod router;
 mod sample;
 
+pub use crate::heads::{HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
 pub use crate::tiles::{TILE_BYTES, Tiles};
 pub use adjust::{
     Adjust, MAX_CHAIN_VOCABULARY, STEP_MASK_OFFSET, items_bytes, moments_bytes, share_count, shares_bytes,
@@ -36,7 +37,7 @@ pub use adjust::{
 };
 pub use advance::{Advance, PenaltyWindow};
 pub use append::Append;
-pub use attention::{Attention, HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
+pub use attention::Attention;
 pub use attention_rows::AttentionRows;
 pub use choose::Choose;
 pub use dry::Dry;

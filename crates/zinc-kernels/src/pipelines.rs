@@ -6,7 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use zinc_vk::{AdapterKind, Device, Error, Pipeline, PipelineSpec, RecordingBuilder};
 
-use crate::kernel::{Dispatch, Target, Units};
+use crate::heads::TEAM;
+use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::tuning::Tuning;
 
 type Key = (&'static str, Vec<(u32, u32)>);
@@ -46,6 +47,7 @@ impl Pipelines {
             shared_bytes: limits.shared_memory_bytes,
             max_workgroup: self.device.max_workgroup(),
             units: self.units(),
+            half_units: self.half_units(),
             tuning,
             ..Target::new(self.device.subgroup_width())
         }
@@ -55,6 +57,12 @@ impl Pipelines {
     fn units(&self) -> Option<Units> {
         let depth = self.device.plan().byte_matrix_depth()?;
         Some(Units { depth, emulated: false })
+    }
+
+    /// The matrix units for products of halves, if the device was opened with them.
+    fn half_units(&self) -> Option<HalfUnits> {
+        let plan = self.device.plan();
+        (plan.multiplies_halves() && self.device.subgroup_width() == TEAM).then_some(HalfUnits { emulated: false })
     }
 
     /// Returns the pipeline of a launch, and builds it if this is its first use.

@@ -66,6 +66,12 @@ pub struct Tuning {
     pub attention_heads: u32,
     /// The context from which on [`Tuning::attention_heads`] applies.
     pub long_context: u32,
+    /// Teams of 32 lanes that share the query heads of a row, where attention goes by matrix units: a power of two.
+    pub attention_teams: u32,
+    /// The most workgroups that share the splits of a context, for each of a row's groups of query heads, where attention goes by matrix units.
+    pub attention_splits: u32,
+    /// Teams of 32 lanes in a workgroup of attention for many rows, where it goes by matrix units: a power of two up to 8.
+    pub attention_rows_teams: u32,
 }
 
 const _: () = assert!(
@@ -88,7 +94,7 @@ impl Tuning {
         tile_vectors: 8,
         tile_rows: 4,
         tile_width: 4,
-        unit_rows: 256,
+        unit_rows: 32,
         unit_vectors: 64,
         unit_width: 8,
         unit_row_subgroups: 4,
@@ -100,6 +106,9 @@ impl Tuning {
         warm_cache: true,
         attention_heads: 4,
         long_context: 4_097,
+        attention_teams: 8,
+        attention_splits: 32,
+        attention_rows_teams: 8,
     };
     /// For graphics processors that share the host's memory: as for cards, but with fewer tokens of a prompt together, so that no step of a slow one takes
     /// seconds.
@@ -119,7 +128,7 @@ impl Tuning {
         tile_vectors: 8,
         tile_rows: 8,
         tile_width: 2,
-        unit_rows: 256,
+        unit_rows: 32,
         unit_vectors: 32,
         unit_width: 8,
         unit_row_subgroups: 4,
@@ -131,6 +140,9 @@ impl Tuning {
         warm_cache: false,
         attention_heads: 4,
         long_context: 0,
+        attention_teams: 4,
+        attention_splits: 4,
+        attention_rows_teams: 8,
     };
 
     /// Rows of a product of `rows` rows that one subgroup takes at a time.

@@ -229,12 +229,20 @@ impl DeviceArrays {
     }
 }
 
+impl Sizes<'_> {
+    /// Whether attention in steps of few rows can round what it stores, so that products need not.
+    pub(crate) fn rounds_attended(&self, target: &Target) -> bool {
+        let CacheOptions { context, key_format, value_format } = self.cache;
+        self.heads().whole_groups(target, [key_format, value_format], context)
+    }
+}
+
 /// Checks that workgroups of matrix products can keep what they need of activations.
 fn check_activations(sizes: &Sizes<'_>, target: &Target) -> Result<()> {
     let (slots, rows) = sizes.hidden();
     let hidden = rows.next_multiple_of(GROUP).saturating_mul(slots);
     let staged = target.widest_staged();
-    let attended = if sizes.heads().whole_groups(target, sizes.cache.context) { 0 } else { sizes.config.q_width() };
+    let attended = if sizes.rounds_attended(target) { 0 } else { sizes.config.q_width() };
     for (what, value, most) in [
         ("the width", sizes.config.n_embd, staged),
         ("the width of all query heads", attended, staged),

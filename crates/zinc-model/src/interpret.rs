@@ -227,12 +227,19 @@ impl Interpreter {
                     *a.get_mut(product.y) = y;
                 }
             }
-            Op::Append { layer, norm } => self.append(*layer, *norm),
+            Op::Append { layer, norms } => {
+                self.arrays.query = self.prepared_query(norms.map(|(q, _)| q));
+                self.append(*layer, norms.map(|(_, k)| k));
+            }
             Op::Attention { layer, norms, .. } => {
                 self.append(*layer, norms.map(|(_, k)| k));
-                self.attend(*layer, norms.map(|(q, _)| q));
+                let query = self.prepared_query(norms.map(|(q, _)| q));
+                self.attend(*layer, &query);
             }
-            Op::AttentionRows { layer, norm } => self.attend(*layer, *norm),
+            Op::AttentionRows { layer } => {
+                let query = self.arrays.query.clone();
+                self.attend(*layer, &query);
+            }
             Op::Router { norm, matrix: id, .. } => {
                 let (norm, matrix) = (model.vector(*norm), matrix(model, *id));
                 reference::router(&a.residual, &norm, config.rms_eps, &matrix, &mut a.normed, &mut a.router_logits);
@@ -282,20 +289,26 @@ impl Interpreter {
 }
 
 impl Interpreter {
-    /// Attends to the cache of a layer from the present row. `norm` is that of queries, where the model has it.
-    fn attend(&mut self, layer: u32, norm: Option<TensorId>) {
-        let Self { model, rotation, row, arrays: a, .. } = self;
+    /// The queries of the present row, normalised and rotated. `norm` is theirs, where the model has it.
+    fn prepared_query(&self, norm: Option<TensorId>) -> Vec<f32> {
+        let Self { model, rotation, row, arrays, .. } = self;
         let config = &model.config;
         let norm = norm.map(|id| model.vector(id));
         let norm = norm.as_ref().map(|q| (&q[..], config.rms_eps));
         let angles = angles_at(rotation, config, row.position);
-        let mut query = a.query.clone();
+        let mut query = arrays.query.clone();
         for head in query.chunks_exact_mut(config.head_dim as usize) {
             reference::rope_head(head, norm, angles, pairing(config));
         }
+        query
+    }
+
+    /// Attends to the cache of a layer from the present row, with prepared queries.
+    fn attend(&mut self, layer: u32, query: &[f32]) {
+        let Self { model, row, arrays: a, .. } = self;
         let (keys, values) = (&a.key_caches[layer as usize], &a.value_caches[layer as usize]);
         let position = row.position as usize;
-        reference::attention_rows(attention_shape(config), &query, keys, values, position, &mut a.attended);
+        reference::attention_rows(attention_shape(&model.config), query, keys, values, position, &mut a.attended);
     }
 
     /// Appends the key and the value of the present row to the caches of a layer. `norm` is that of keys, where the model has it.

@@ -15,7 +15,7 @@ mod cost;
 mod label;
 mod sampling;
 
-pub use arrays::{ALIGNMENT, Array, ArrayClass, CacheOptions, RowCounts, Sizes};
+pub use arrays::{ALIGNMENT, Array, ArrayClass, CacheOptions, MANY_ROWS, RowCounts, Sizes};
 pub use barriers::barriers_before;
 pub use cost::Cost;
 pub use sampling::{Sampler, SamplingStage};
@@ -69,19 +69,17 @@ pub enum Op {
         /// Whether the products are added to the outputs, instead of replacing them.
         accumulate: bool,
     },
-    /// The norm and the rotary embedding of keys, and the append of keys and values to the cache of `layer`, for many rows.
+    /// The norm and the rotary embedding of queries, in place, and of keys, and the append of keys and values to the cache of `layer`, for many rows.
     Append {
         /// The layer, from 0.
         layer: u32,
-        /// Weights of the key heads' norm, where the model has it.
-        norm: Option<TensorId>,
+        /// Weights of the query and key head norms, where the model has them.
+        norms: Option<(TensorId, TensorId)>,
     },
-    /// The norm and the rotary embedding of queries, and attention over the cache of `layer`, for many rows.
+    /// Attention of many rows over the cache of `layer`, with prepared queries.
     AttentionRows {
         /// The layer, from 0.
         layer: u32,
-        /// Weights of the query heads' norm, where the model has it.
-        norm: Option<TensorId>,
     },
     /// Head norms, rotary embedding, the append to the cache of `layer`, and attention over it.
     Attention {
@@ -310,7 +308,7 @@ impl Op {
                 let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
                 std::iter::once(*x).chain(outputs).collect()
             }
-            Self::Append { .. } => vec![Array::Key, Array::Value],
+            Self::Append { .. } => vec![Array::Query, Array::Key, Array::Value],
             Self::AttentionRows { layer, .. } => {
                 vec![Array::Query, Array::KeyCache(*layer), Array::ValueCache(*layer)]
             }
@@ -358,8 +356,8 @@ impl Op {
             Self::MatVec { products, .. } | Self::MatMul { products, .. } => {
                 products.iter().map(|product| product.y).collect()
             }
-            Self::Append { layer, .. } => vec![Array::KeyCache(*layer), Array::ValueCache(*layer)],
-            Self::AttentionRows { .. } => vec![Array::Attended, Array::Partials],
+            Self::Append { layer, .. } => vec![Array::Query, Array::KeyCache(*layer), Array::ValueCache(*layer)],
+            Self::AttentionRows { .. } => vec![Array::Attended],
             Self::Attention { layer, .. } => {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
                 [Array::Attended, Array::Partials, Array::Counters].into_iter().chain(caches).collect()

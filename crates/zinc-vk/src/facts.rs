@@ -112,7 +112,8 @@ impl DriverFacts {
         [ash::vk::DriverId::NVIDIA_PROPRIETARY, ash::vk::DriverId::MESA_LLVMPIPE].contains(&id)
     }
 
-    /// Whether products by cooperative matrices of this driver have been compared with those of the host, bit for bit: by NVIDIA's driver they have.
+    /// Whether products by cooperative matrices of this driver have been compared bit for bit, those of integers with the host's and those of rows of
+    /// halves with the same rows' in other company, and lie in the lanes as the kernels have it: by NVIDIA's driver they have.
     #[must_use]
     pub fn multiplies_exactly(&self) -> bool {
         ash::vk::DriverId::from_raw(self.id.cast_signed()) == ash::vk::DriverId::NVIDIA_PROPRIETARY
@@ -384,6 +385,15 @@ impl AdapterFacts {
                 && shape.result == MatrixElement::S32
         });
         bytes.map(|shape| shape.k).filter(|k| [16, 32].contains(k)).max()
+    }
+
+    /// Whether the device lists products of 16 x 16 halves with 16 x 16 halves that are added to floats.
+    pub fn multiplies_halves(&self) -> bool {
+        self.matrix_shapes.iter().any(|shape| {
+            [shape.m, shape.n, shape.k] == [16; 3]
+                && [shape.a, shape.b] == [MatrixElement::F16; 2]
+                && shape.result == MatrixElement::F32
+        })
     }
 
     /// Bytes of the largest device-local heap, or of the largest heap where none is device-local; 0 without heaps.

@@ -232,6 +232,13 @@ impl DevicePlan {
         self.adapter.byte_matrix_depth().filter(|_| self.features.contains(needed))
     }
 
+    /// Whether the device is opened with what shaders need for products of halves by cooperative matrices, and has them: see
+    /// [`AdapterFacts::multiplies_halves`].
+    pub fn multiplies_halves(&self) -> bool {
+        let needed = Features::COOPERATIVE_MATRIX | Features::SHADER_FLOAT16 | Features::VULKAN_MEMORY_MODEL;
+        self.adapter.multiplies_halves() && self.features.contains(needed)
+    }
+
     /// Returns this plan with the pipeline cache kept in `dir` between runs.
     #[must_use]
     pub fn with_pipeline_cache_dir(mut self, dir: impl Into<PathBuf>) -> Self {

@@ -47,6 +47,26 @@ fn an_h100_gets_its_universal_family_for_compute_and_its_copy_family_for_transfe
 }
 
 #[test]
+fn cooperative_matrices_are_used_where_they_are_listed_and_were_compared() {
+    let plan = choose(&adapters([h100()]));
+    assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (Some(32), true));
+    let without = |change: fn(&mut AdapterFacts)| {
+        let mut facts = h100();
+        change(&mut facts);
+        choose(&adapters([facts]))
+    };
+    let plan = without(|facts| facts.features.remove(Features::SHADER_FLOAT16));
+    assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (Some(32), false));
+    let plan = without(|facts| facts.matrix_shapes.retain(|shape| shape.k == 16));
+    assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (None, true));
+    let mut unchecked = r9700();
+    unchecked.features |= Features::COOPERATIVE_MATRIX;
+    unchecked.matrix_shapes = h100().matrix_shapes;
+    let plan = choose(&adapters([unchecked]));
+    assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (None, false));
+}
+
+#[test]
 fn an_r9700_computes_apart_from_graphics_on_32_of_its_32_to_64_lanes() {
     let plan = choose(&adapters([r9700()]));
     assert_eq!((plan.compute_family, plan.transfer_family), (1, None));

@@ -56,6 +56,7 @@ pub(super) fn choices(findings: &Findings<'_>) -> Vec<Decision> {
             format!("the device is of the kind {}", adapter.kind),
         ),
         choice("prompts", prompt_products(plan).to_owned(), why_prompt_products(plan)),
+        choice("attention", attention(plan).to_owned(), why_attention(plan)),
         choice("queues", queues(plan), why_queues(plan)),
         choice("sync", "timeline".to_owned(), why_sync(seam.as_ref())),
         choice(
@@ -107,6 +108,24 @@ fn why_prompt_products(plan: &DevicePlan) -> String {
         }
         (None, None) => "the device has no matrix units".to_owned(),
     }
+}
+
+/// What computes attention over a cache of halves.
+fn attention(plan: &DevicePlan) -> &'static str {
+    if plan.multiplies_halves() { "by matrix units" } else { "by subgroups" }
+}
+
+fn why_attention(plan: &DevicePlan) -> String {
+    let adapter = &plan.adapter;
+    let why = match (plan.multiplies_halves(), adapter.multiplies_halves()) {
+        (true, _) => "the device multiplies 16x16x16 halves at a time, for an f16 cache and heads of 64 or 128",
+        (false, true) => "what matrix units give has not been compared with the host through this driver",
+        (false, false) if adapter.features.contains(Features::COOPERATIVE_MATRIX) => {
+            "matrix units of the device list no products of 16x16x16 halves"
+        }
+        (false, false) => "the device has no matrix units",
+    };
+    why.to_owned()
 }
 
 fn queues(plan: &DevicePlan) -> String {
@@ -405,14 +424,15 @@ mod tests {
         let mut unchecked = r9700();
         unchecked.features |= Features::COOPERATIVE_MATRIX;
         unchecked.matrix_shapes = h100().matrix_shapes;
-        for (facts, chosen, why) in [
-            (h100(), "by matrix units", "16x16x32"),
-            (unchecked, "by dot products", "not been compared"),
-            (r9700(), "by dot products", "no matrix units"),
+        for (facts, products, attends, why) in [
+            (h100(), "by matrix units", "by matrix units", "16x16x"),
+            (unchecked, "by dot products", "by subgroups", "not been compared"),
+            (r9700(), "by dot products", "by subgroups", "no matrix units"),
         ] {
             let plan = super::super::report::tests::plan(facts);
-            assert_eq!(prompt_products(&plan), chosen);
+            assert_eq!((prompt_products(&plan), attention(&plan)), (products, attends));
             assert!(why_prompt_products(&plan).contains(why), "{}", why_prompt_products(&plan));
+            assert!(why_attention(&plan).contains(why), "{}", why_attention(&plan));
         }
         let mut without = h100();
         without.features.remove(Features::CONDITIONAL_DISPATCH);

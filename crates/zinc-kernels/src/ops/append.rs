@@ -1,22 +1,24 @@
-//! The append of a step's keys and values to the KV cache.
+//! The append of a step's keys and values to the KV cache, and the preparation of its queries.
 
-use super::{CacheFormat, Heads, Norm, Pairing};
+use super::{CacheFormat, HeadNorm, Heads, Pairing};
 use crate::generated::append::{Constants, KERNEL, Push};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
-/// Normalises (where asked) and rotates the keys of each row, and stores its keys and values in the cache, to the bit as
+/// Normalises (where asked) and rotates the queries and keys of each row, and stores its keys and values in the cache, to the bit as
 /// [`Attention`](super::Attention) does for itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Append {
     /// The step state: a row's position is its angle's and its place in the cache.
     pub state: u64,
+    /// `[query_heads, head_size]` f32, prepared in place.
+    pub q: Rows,
     /// `[kv_heads, head_size]` f32.
     pub k: Rows,
     /// `[kv_heads, head_size]` f32.
     pub v: Rows,
-    /// RMS normalisation of each key head, `[head_size]`, where the model has it.
-    pub norm: Option<Norm>,
+    /// RMS normalisation of each head, where the model has it.
+    pub norm: Option<HeadNorm>,
     /// `[context, rotated / 2]` pairs (cos, sin), f32.
     pub rotation: u64,
     /// `[context, kv_heads * head_size]`.
@@ -38,15 +40,15 @@ pub struct Append {
 }
 
 impl Append {
-    /// The launch: a subgroup for the key and one for the value of each head of each row.
+    /// The launch: a subgroup for each query head of each row, and for each key head with its value.
     ///
     /// # Panics
     /// If the heads' number or size does not suit the kernel.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         self.heads.check(self.rotated);
-        let Heads { kv_heads, head_size, .. } = self.heads;
-        let norm = self.norm.unwrap_or(Norm::NONE);
+        let Heads { query_heads, kv_heads, head_size } = self.heads;
+        let norm = self.norm.unwrap_or(HeadNorm::NONE);
         let constants = Constants {
             workgroup: target.workgroup_of(4),
             subgroup: target.subgroup,
@@ -61,16 +63,20 @@ impl Append {
         };
         let push = Push {
             state: self.state,
+            q: self.q.address,
             k: self.k.address,
             v: self.v.address,
-            norm: norm.weight,
+            q_norm: norm.q,
+            k_norm: norm.k,
             rotation: self.rotation,
             key_cache: self.key_cache,
             value_cache: self.value_cache,
+            query_heads,
+            q_stride: self.q.stride_in(self.shape),
             k_stride: self.k.stride_in(self.shape),
             v_stride: self.v.stride_in(self.shape),
         };
-        let subgroups = 2 * kv_heads;
+        let subgroups = kv_heads + query_heads;
         let grid = target.grid(subgroups.div_ceil(constants.workgroup / target.subgroup));
         Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid(grid))
     }

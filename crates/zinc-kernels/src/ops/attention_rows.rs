@@ -1,33 +1,28 @@
 //! Attention for many rows.
 
-use super::attention::SUBGROUPS;
-use super::{CacheFormat, Heads, Norm, Pairing};
+use super::CacheFormat;
 use crate::generated::attention_rows::{Constants, KERNEL, Push};
+use crate::generated::attention_rows_units as units;
+use crate::heads::{Heads, SUBGROUPS, TEAM};
 use crate::step::{Rows, StepShape};
-use crate::{Dispatch, Target};
+use crate::{Dispatch, HalfUnits, Target};
 
-/// The most subgroups in a workgroup.
+/// The most subgroups in a workgroup without matrix units.
 const MOST_SETS: u32 = 4;
 
-/// Normalises (where asked) and rotates the queries of each row, and attends to the cache, where [`Append`](super::Append) has put the keys and
-/// values of the step's rows: what [`Attention`](super::Attention) computes, to the bit.
+/// Attends to the cache, where [`Append`](super::Append) has put the keys and values of the step's rows, with the queries that it has prepared: what
+/// [`Attention`](super::Attention) computes, to the bit. The rows are those of one lane, at positions one behind the other.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionRows {
     /// The step state: positions up to and including a row's are attended.
     pub state: u64,
-    /// `[query_heads, head_size]` f32.
+    /// `[query_heads, head_size]` f32, prepared.
     pub q: Rows,
-    /// RMS normalisation of each query head, `[head_size]`, where the model has it.
-    pub norm: Option<Norm>,
-    /// `[context, rotated / 2]` pairs (cos, sin), f32.
-    pub rotation: u64,
     /// `[context, kv_heads * head_size]`.
     pub key_cache: u64,
     /// `[context, kv_heads * head_size]`.
     pub value_cache: u64,
-    /// `[rows]` of [`Heads::partials`] f32.
-    pub partials: u64,
-    /// `[query_heads, head_size]` f32.
+    /// `[query_heads, head_size]` f32. It holds what is joined of the splits of a context, until all is.
     pub y: Rows,
     /// How keys are stored.
     pub key_format: CacheFormat,
@@ -35,10 +30,6 @@ pub struct AttentionRows {
     pub value_format: CacheFormat,
     /// The shape.
     pub heads: Heads,
-    /// Leading elements of a head that rotate: even.
-    pub rotated: u32,
-    /// Which of them rotate together.
-    pub pairing: Pairing,
     /// Positions that the cache has room for.
     pub context: u32,
     /// The rows that the launch has subgroups for.
@@ -46,23 +37,59 @@ pub struct AttentionRows {
 }
 
 impl AttentionRows {
-    /// The launch: one subgroup a row and group of query heads, whatever the position.
+    /// The launch: one subgroup a row and group of query heads, whatever the position; by matrix units, one workgroup a block of rows and key and
+    /// value head.
     ///
     /// # Panics
-    /// If the heads' number or size does not suit the kernel, or the partial results of all rows take 4 GiB or more.
+    /// If the heads' number or size does not suit the kernel.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        self.heads.check(self.rotated);
+        self.heads.check(0);
+        match self.heads.units(target, [self.key_format, self.value_format]) {
+            Some(form) => self.by_units(target, form),
+            None => self.by_subgroups(target),
+        }
+    }
+
+    fn by_units(&self, target: &Target, form: HalfUnits) -> Dispatch {
+        let Heads { query_heads, kv_heads, head_size } = self.heads;
+        let heads = query_heads / kv_heads;
+        // A workgroup stages its queries where it stages the keys and values of a tile.
+        let teams = target.tuning.attention_rows_teams.min(target.max_workgroup / TEAM).clamp(1, 8);
+        let constants = units::Constants {
+            workgroup: (1 << teams.ilog2()) * TEAM,
+            subgroup: target.subgroup,
+            head_size,
+            heads,
+            kv_heads,
+            query_scale: self.heads.query_scale().to_bits(),
+        };
+        let push = units::Push {
+            state: self.state,
+            q: self.q.address,
+            key_cache: self.key_cache,
+            value_cache: self.value_cache,
+            y: self.y.address,
+            rows: self.shape.rows(),
+            q_stride: self.q.stride_in(self.shape),
+            y_stride: self.y.stride_in(self.shape),
+            ..units::Push::default()
+        };
+        let pairs = constants.workgroup / TEAM * 16;
+        let grid = [(self.shape.rows() * heads).div_ceil(pairs), kv_heads, 1];
+        let kernel = if form.emulated { &units::EMULATED } else { &units::KERNEL };
+        Dispatch::new(kernel, constants.values(), &push, grid)
+    }
+
+    fn by_subgroups(&self, target: &Target) -> Dispatch {
         let Heads { query_heads, kv_heads, head_size } = self.heads;
         let heads = self.heads.at_a_time(target, self.context);
         let splits = self.heads.splits(target, self.context);
-        self.heads.check_partials(splits, self.shape);
         let shares = target.subgroups_of(SUBGROUPS);
         let mut sets = target.subgroups_of(MOST_SETS);
-        while sets > 1 && sets * self.heads.set_bytes(heads, shares) > target.shared_bytes {
+        while sets > 1 && sets * self.heads.set_bytes(heads, shares, shares) > target.shared_bytes {
             sets /= 2;
         }
-        let norm = self.norm.unwrap_or(Norm::NONE);
         let constants = Constants {
             workgroup: sets * target.subgroup,
             subgroup: target.subgroup,
@@ -70,22 +97,15 @@ impl AttentionRows {
             heads,
             key_format: self.key_format.code(),
             value_format: self.value_format.code(),
-            pairing: self.pairing.code(),
-            normalise: u32::from(self.norm.is_some()),
-            rotated: self.rotated,
             kv_heads,
-            epsilon: norm.epsilon.to_bits(),
             groups: query_heads / heads / kv_heads,
             shares,
         };
         let push = Push {
             state: self.state,
             q: self.q.address,
-            q_norm: norm.weight,
-            rotation: self.rotation,
             key_cache: self.key_cache,
             value_cache: self.value_cache,
-            partials: self.partials,
             y: self.y.address,
             rows: self.shape.rows(),
             splits,

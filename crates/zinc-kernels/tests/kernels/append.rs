@@ -5,7 +5,7 @@ use crate::support::arena::Array;
 use crate::support::data::{Random, live};
 use crate::support::rows::Builder;
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{Append, Attention, CacheFormat, Norm, Pairing};
+use zinc_kernels::ops::{Append, Attention, CacheFormat, HeadNorm, Pairing};
 use zinc_kernels::reference;
 use zinc_kernels::step::{Lane, Rows, StepShape, StepState};
 use zinc_kernels::{Dispatch, Target};
@@ -39,7 +39,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Runs launches of a step that lists `listed` rows of a lane, on the same operands every time. Returns the outputs before and after: results,
+/// Runs launches of a step that lists `listed` rows of a lane, on the same operands every time. Returns the outputs before and after: queries, results,
 /// counters, keys and values.
 pub(crate) fn run(
     case: &Case,
@@ -60,8 +60,8 @@ fn check_cache(case: &Case) {
         let name = format!("{case:?}, {step:?}");
         let [before, appended] = run(case, step, |op, target| vec![op.in_two().0.dispatch(target)]);
         let [_, attended] = run(case, step, |op, target| vec![op.dispatch(target)]);
-        assert!(appended[..2] == before[..2], "{name}: only the caches are written");
-        for (output, format) in [(2, case.keys), (3, case.values)] {
+        assert!(appended[1..3] == before[1..3], "{name}: only queries and the caches are written");
+        for (output, format) in [(3, case.keys), (4, case.values)] {
             let (before, appended, attended) = (&before[output], &appended[output], &attended[output]);
             let differs = appended.iter().zip(attended).position(|(append, attention)| append != attention);
             assert_eq!(differs, None, "{name}: where output {output} differs from what attention appends");
@@ -90,18 +90,28 @@ fn check_reference(case: &Case) {
     let &Case { kv_heads, head_size, rotated, pairing, position, .. } = case;
     let (width, pairs) = (kv_heads * head_size, rotated / 2);
     let (mut random, mut arena) = (Random::new(&name), Arena::new());
+    let query_width = case.query_heads * head_size;
+    let mut q = random.vector(ROWS * query_width, 1.0);
     let [mut k, mut v] = [(); 2].map(|()| random.vector(ROWS * width, 1.0));
-    let norm = random.vector(head_size, 1.5);
+    // One value is beyond what a cache can hold.
+    v[width + head_size / 2] = f32::INFINITY;
+    let [q_norm, k_norm] = [(); 2].map(|()| random.vector(head_size, 1.5));
     let rotation = attention::rotation(position + ROWS, pairs);
     let formats = [case.keys, case.values];
     let caches = formats.map(|format| attention::cache(&mut arena, &mut random, case, format, 1.0, ROWS - 1).0);
-    let rows = |x: Array<f32>| Rows { address: x.address, stride: 4 * width as u32 };
+    let rows = |x: Array<f32>, width: usize| Rows { address: x.address, stride: 4 * width as u32 };
+    let queries = arena.in_out(&q);
     let lane = Lane { position: position as u32, ..live() };
     let op = Append {
         state: arena.state(StepState::new(lane, &[1; ROWS])),
-        k: rows(arena.input(&k)),
-        v: rows(arena.input(&v)),
-        norm: case.norm.then(|| Norm { weight: arena.input(&norm).address, epsilon: EPSILON }),
+        q: rows(queries, query_width),
+        k: rows(arena.input(&k), width),
+        v: rows(arena.input(&v), width),
+        norm: case.norm.then(|| HeadNorm {
+            q: arena.input(&q_norm).address,
+            k: arena.input(&k_norm).address,
+            epsilon: EPSILON,
+        }),
         rotation: arena.input(rotation.as_flattened()).address,
         key_cache: caches[0].address,
         value_cache: caches[1].address,
@@ -113,13 +123,22 @@ fn check_reference(case: &Case) {
         shape: StepShape::of(ROWS as u32),
     };
     arena.run(&[op.dispatch(&attention::target(case))]);
+    let prepared = arena.read(queries);
     let [keys, values] = [0, 1].map(|i| attention::read_cache(&arena, caches[i], formats[i]));
     for row in 0..ROWS {
         let (k, v) = (&mut k[row * width..][..width], &mut v[row * width..][..width]);
         let (at, own) = (position + row, (position + row) * width..(position + row + 1) * width);
-        let norm = case.norm.then_some((&norm[..], EPSILON));
-        reference::append(head_size, norm, &rotation[at * pairs..][..pairs], pairing, formats, [&mut *k, &mut *v]);
-        let error = tolerance::rotated_head(head_size, k.iter().fold(0.0f32, |m, x| m.max(x.abs())));
+        let [q_norm, k_norm] = [&q_norm, &k_norm].map(|norm| case.norm.then_some((&norm[..], EPSILON)));
+        let angles = &rotation[at * pairs..][..pairs];
+        reference::append(head_size, k_norm, angles, pairing, formats, [&mut *k, &mut *v]);
+        let largest = |heads: &[f32]| heads.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+        let error = tolerance::rotated_head(head_size, largest(k));
+        let (q, found) = (&mut q[row * query_width..][..query_width], &prepared[row * query_width..][..query_width]);
+        for head in q.chunks_exact_mut(head_size) {
+            reference::rope_head(head, q_norm, angles, pairing);
+        }
+        let q_error = tolerance::rotated_head(head_size, largest(q));
+        compare::within(&format!("{name}: query of row {row}"), found, q, |_| q_error);
         compare::within(&format!("{name}: key of row {row}"), &keys[own.clone()], k, |i| {
             error + if case.keys == CacheFormat::F16 { tolerance::half_step(k[i]) } else { 0.0 }
         });

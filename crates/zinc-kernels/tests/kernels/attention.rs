@@ -3,7 +3,7 @@
 use crate::support::arena::{Array, values};
 use crate::support::data::{Random, live};
 use crate::support::rows::{self, Builder, Use, View};
-use crate::support::{Arena, compare, operand, tolerance};
+use crate::support::{Arena, compare, many, operand, tolerance};
 use half::f16;
 use zinc_kernels::ops::{ActFormat, Attention, CacheFormat, HeadNorm, Heads, Pairing};
 use zinc_kernels::reference::{self, AttentionShape};
@@ -34,6 +34,8 @@ pub(crate) struct Case {
     pub(crate) out: ActFormat,
     /// The largest magnitude of queries and keys.
     pub(crate) size: f32,
+    /// Whether it goes by matrix units, or by what stands in for them.
+    pub(crate) units: bool,
 }
 
 pub(crate) const PLAIN: Case = Case {
@@ -51,6 +53,7 @@ pub(crate) const PLAIN: Case = Case {
     values: CacheFormat::F16,
     out: ActFormat::F32,
     size: 1.0,
+    units: false,
 };
 
 /// Rows that the cache has beyond the position.
@@ -63,12 +66,13 @@ pub(crate) fn heads(case: &Case) -> Heads {
 
 /// The device, tuned as the case says.
 pub(crate) fn target(case: &Case) -> Target {
-    let target = Arena::new().gpu.target();
+    let target = if case.units { many::with_units() } else { many::without_units() };
     let tuning = Tuning {
         attention_workgroups: (case.splits * case.query_heads) as u32,
         warm_cache: case.warm,
         attention_heads: case.heads,
         long_context: 0,
+        attention_splits: case.splits as u32,
         ..target.tuning
     };
     Target { tuning, ..target }
@@ -95,7 +99,8 @@ pub(crate) fn cache(
     let width = case.kv_heads * case.head_size;
     let mut rows = random.vector(case.position * width, size);
     reference::cache_row(format, &mut rows);
-    rows.resize(rows.len() + (1 + beyond) * width, f32::NAN);
+    // Not the NaN that an append writes, so that one can be told from the other.
+    rows.resize(rows.len() + (1 + beyond) * width, f32::from_bits(0x7fc0_2000));
     let bytes: Vec<u8> = match format {
         CacheFormat::F32 => bytemuck::cast_slice(&rows).to_vec(),
         CacheFormat::F16 => rows.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
@@ -143,7 +148,7 @@ fn check(case: &Case) {
         rotation: arena.input(rotation.as_flattened()).address,
         key_cache: key_cache.address,
         value_cache: value_cache.address,
-        partials: arena.scratch(&vec![0.0f32; heads.partials() as usize]).address,
+        partials: arena.scratch(&vec![0.0f32; heads.partials((position + 1 + BEYOND) as u32) as usize]).address,
         counters: counters.address,
         y: y.row(),
         rounded: case.out == ActFormat::Q14,
@@ -197,9 +202,16 @@ fn check(case: &Case) {
         reference::attention(shape, head, own_q, &keys, &values, 0..=position, y);
         let q_size = own_q.iter().fold(0.0f32, |m, x| m.max(x.abs()));
         let q_error = tolerance::rotated_head(head_size, q_size) * f64::from(key_size) * (head_size as f64).sqrt();
-        let error = tolerance::attention_score(own_q, key_size) + q_error;
+        let mut error = tolerance::attention_score(own_q, key_size) + q_error;
+        let mut rounding = 0.0;
+        if case.units {
+            // Queries are rounded to halves, and so are weights: 2^-11 of each, and 2^-25 where that is more, of their sum, which is at least 1.
+            let magnitude: f64 = own_q.iter().map(|q| f64::from(q.abs() * key_size)).sum();
+            error += magnitude / 2_048.0 / (head_size as f64).sqrt();
+            rounding = 2.0 * (1.0 / 2_048.0 + (position + 1) as f64 / f64::from(1 << 25));
+        }
         // Values are at most 1.
-        bounds.extend(std::iter::repeat_n(2.0 * tolerance::attention(position + 1, error), head_size));
+        bounds.extend(std::iter::repeat_n(2.0 * tolerance::attention(position + 1, error) + rounding, head_size));
     }
     let found = operand::stored(case.out, &arena.read::<u8>(y), n, false);
     compare::within(&name, &found, &expected, |i| bounds[i] + operand::step(case.out, &expected, i));
@@ -278,6 +290,34 @@ fn huge_scores() {
     }
 }
 
+/// By matrix units: heads of both sizes, in groups that do and do not fill a fragment, around the edges of tiles and splits, with every number of
+/// workgroups.
+#[test]
+fn by_matrix_units() {
+    for (query_heads, kv_heads, head_size, out) in [
+        (8usize, 2usize, 64usize, ActFormat::Q14),
+        (5, 5, 64, ActFormat::F32),
+        (17, 1, 64, ActFormat::F32),
+        (16, 1, 128, ActFormat::Q14),
+    ] {
+        // Tiles of the larger heads do not fit into the shared memory of every device.
+        let case = Case { query_heads, kv_heads, head_size, rotated: head_size, out, units: true, ..PLAIN };
+        if out == ActFormat::Q14 && !heads(&case).whole_groups(&target(&case), [CacheFormat::F16; 2], 1) {
+            continue;
+        }
+        for position in [0, 1, 62, 63, 64, 254, 255, 256, 700] {
+            for splits in [1, 2, 16] {
+                check(&Case { position, splits, ..case });
+            }
+        }
+    }
+    for (pairing, rotated, norm) in [(Pairing::Interleaved, 32, false), (Pairing::Halves, 2, true)] {
+        check(&Case { pairing, rotated, norm, units: true, ..PLAIN });
+    }
+    check(&Case { size: 30.0, norm: false, units: true, ..PLAIN });
+    check(&Case { position: 5_000, splits: 3, query_heads: 8, units: true, ..PLAIN });
+}
+
 /// One head of 32 elements that does not rotate, over f32 caches.
 fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values: &[f32], v: &[f32]) -> Vec<f32> {
     let size = 32;
@@ -295,7 +335,7 @@ fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values
         rotation: arena.input(&[0.0f32; 4]).address,
         key_cache: arena.in_out(&vec![key; size * count as usize]).address,
         value_cache: arena.in_out(&values).address,
-        partials: arena.scratch(&vec![0.0f32; heads.partials() as usize]).address,
+        partials: arena.scratch(&vec![0.0f32; heads.partials(count) as usize]).address,
         counters: arena.in_out(&[0u32]).address,
         y: y.row(),
         rounded: false,
@@ -338,9 +378,23 @@ pub(crate) fn of_rows(b: &mut Builder, case: &Case) -> Attention {
     let positions = case.position + MOST_SAMPLING_ROWS as usize;
     let heads = heads(case);
     let (query_width, width) = (case.query_heads * case.head_size, case.kv_heads * case.head_size);
-    let (q, k, v) = (b.vector(Use::Input, query_width), b.vector(Use::Input, width), b.vector(Use::Input, width));
+    // The last row has a value that is not finite, and the row before it a query: no other row may tell.
+    let poisoned = |b: &mut Builder, usage, len, poison: f32, from_last: usize| {
+        let mut rows_left = b.rows();
+        b.operand(usage, |random| {
+            let mut x = random.vector(len, 1.0);
+            rows_left -= 1;
+            if rows_left == from_last {
+                x[len / 2] = poison;
+            }
+            x
+        })
+    };
+    // `append` prepares the queries in place.
+    let q = poisoned(b, Use::InOut, query_width, f32::NAN, 1);
+    let (k, v) = (b.vector(Use::Input, width), poisoned(b, Use::Input, width, f32::INFINITY, 0));
     let y = b.output(operand::stored_bytes(case.out, query_width));
-    let partials = b.arena.scratch(&vec![f32::NAN; b.rows() * heads.partials() as usize]).address;
+    let partials = b.arena.scratch(&vec![f32::NAN; b.rows() * heads.partials(positions as u32) as usize]).address;
     let counters = b.arena.in_out(&vec![0u32; b.rows() * case.query_heads]).address;
     let norm = |b: &mut Builder| b.shared(case.head_size);
     let norm = case.norm.then(|| HeadNorm { q: norm(b), k: norm(b), epsilon: EPSILON });
@@ -389,6 +443,15 @@ fn rows_around_tiles_and_workgroups() {
     for position in [0, 1, 5, 8, 9, 14, 28, 57, 60, 63, 64, 121, 127, 250, 255, 257, 700] {
         for (splits, warm, heads) in [(1, false, 4), (3, true, 2), (16, true, 4)] {
             check_rows(&Case { position, splits, warm, heads, ..PLAIN });
+        }
+    }
+}
+
+#[test]
+fn rows_by_matrix_units() {
+    for position in [0, 1, 57, 60, 250, 255, 700] {
+        for splits in [1, 3] {
+            check_rows(&Case { position, splits, units: true, ..PLAIN });
         }
     }
 }

@@ -201,9 +201,7 @@ impl DeviceModel {
         let rounded = match array {
             Array::Normed => act == ActFormat::Q14,
             Array::RoundedHidden | Array::RoundedAttended => true,
-            Array::Attended => {
-                act == ActFormat::Q14 && self.sizes().heads().whole_groups(&self.target, self.cache.context)
-            }
+            Array::Attended => act == ActFormat::Q14 && self.sizes().rounds_attended(&self.target),
             _ => false,
         };
         let rows = self.rows(array);
@@ -281,6 +279,8 @@ impl DeviceModel {
         let (experts, used) = self.sizes().experts();
         let weight = |id: TensorId| self.weights.address(id);
         let norm_of = |id: TensorId| ops::Norm { weight: weight(id), epsilon: config.rms_eps };
+        let head_norm =
+            |(q, k): (TensorId, TensorId)| ops::HeadNorm { q: weight(q), k: weight(k), epsilon: config.rms_eps };
         match op {
             Op::Lookup(Lookup { ngrams, drafts }) => {
                 ops::Lookup { state, tokens: io.tokens, ngrams: ngrams.clone(), drafts: *drafts }.dispatch(target)
@@ -321,11 +321,12 @@ impl DeviceModel {
                 let (x, accumulate) = (self.rows(*x), *accumulate);
                 ops::MatMul { state, products: &products, x, accumulate, tiles: None, shape }.dispatch(target)
             }
-            Op::Append { layer, norm } => ops::Append {
+            Op::Append { layer, norms } => ops::Append {
                 state,
+                q: self.rows(Array::Query),
                 k: self.rows(Array::Key),
                 v: self.rows(Array::Value),
-                norm: norm.map(norm_of),
+                norm: norms.map(head_norm),
                 rotation: self.rotation.address(),
                 key_cache: self.shared(Array::KeyCache(*layer)),
                 value_cache: self.shared(Array::ValueCache(*layer)),
@@ -337,20 +338,15 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::AttentionRows { layer, norm } => ops::AttentionRows {
+            Op::AttentionRows { layer } => ops::AttentionRows {
                 state,
                 q: self.rows(Array::Query),
-                norm: norm.map(norm_of),
-                rotation: self.rotation.address(),
                 key_cache: self.shared(Array::KeyCache(*layer)),
                 value_cache: self.shared(Array::ValueCache(*layer)),
-                partials: self.rows(Array::Partials).address,
                 y: self.rows(Array::Attended),
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
                 heads: self.sizes().heads(),
-                rotated: config.rope.dims,
-                pairing: pairing(config),
                 context: self.cache.context,
                 shape,
             }
@@ -360,7 +356,7 @@ impl DeviceModel {
                 q: self.rows(Array::Query),
                 k: self.rows(Array::Key),
                 v: self.rows(Array::Value),
-                norm: norms.map(|(q, k)| ops::HeadNorm { q: weight(q), k: weight(k), epsilon: config.rms_eps }),
+                norm: norms.map(head_norm),
                 rotation: self.rotation.address(),
                 key_cache: self.shared(Array::KeyCache(*layer)),
                 value_cache: self.shared(Array::ValueCache(*layer)),

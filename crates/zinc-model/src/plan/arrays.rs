@@ -11,6 +11,10 @@ use crate::config::{FeedForward, ModelConfig};
 /// Arrays and tensors start at multiples of this many bytes: the widest load of a kernel, and the granularity of every device's caches.
 pub const ALIGNMENT: u64 = 256;
 
+/// The fewest rows of a step whose products go by tiles, and whose attention goes by rows: a power of two, as all shapes of steps. Those that sample
+/// are smaller.
+pub const MANY_ROWS: u32 = 2 * MOST_SAMPLING_ROWS;
+
 /// An array that ops read and write. Weights are not among them, since they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Array {
@@ -32,7 +36,7 @@ pub enum Array {
     KeyCache(u32),
     /// Values of a layer, `[context, kv_heads * head_size]`.
     ValueCache(u32),
-    /// Partial results of attention over splits of the context, in the layout of its kernel.
+    /// Partial results of attention over splits of the context, in the layout of its kernel, in steps of few rows.
     Partials,
     /// The result of attention, `[heads, head_size]` f32 or rounded.
     Attended,
@@ -128,8 +132,9 @@ impl RowCounts {
     #[must_use]
     pub fn of(self, class: ArrayClass) -> u32 {
         match class {
-            ArrayClass::Packed | ArrayClass::Row | ArrayClass::Workgroups => self.rows,
+            ArrayClass::Packed | ArrayClass::Row => self.rows,
             ArrayClass::SamplingRow => self.sampling_rows,
+            ArrayClass::Workgroups => self.rows.min(MANY_ROWS / 2),
         }
     }
 }
@@ -143,7 +148,7 @@ pub enum ArrayClass {
     Row,
     /// Each row that samples; these arrays lie together likewise.
     SamplingRow,
-    /// The workgroups of each row. What those of one row have lies right behind what those of the row before have.
+    /// The workgroups of each row, in a step of fewer than [`MANY_ROWS`]. What those of one row have lies right behind what those of the row before have.
     Workgroups,
 }
 
@@ -251,7 +256,7 @@ impl Sizes<'_> {
             Array::Residual => u64::from(c.n_embd),
             Array::Query => u64::from(c.q_width()),
             Array::Key | Array::Value => u64::from(c.kv_width()),
-            Array::Partials => self.heads().partials(),
+            Array::Partials => self.heads().partials(self.cache.context),
             Array::Counters => u64::from(c.n_head),
             Array::RouterLogits => u64::from(self.experts().0),
             Array::ExpertIds | Array::ExpertWeights | Array::Pairs => u64::from(self.experts().1),

@@ -3,7 +3,7 @@
 use zinc_kernels::ops::{ActFormat, GROUP, MOST_STAGED};
 use zinc_kernels::step::StepShape;
 
-use super::{Array, Op, PlanKind, PlanOptions, Product, Routing, Sampler, StepPlan};
+use super::{Array, MANY_ROWS, Op, PlanKind, PlanOptions, Product, Routing, Sampler, StepPlan};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 
 /// From so many rows on, what is normalised for several products is rounded by one op before them. With fewer, that costs more than if each
@@ -12,7 +12,7 @@ const ROUNDED_ONCE: StepShape = StepShape::FOUR;
 
 /// From so many rows on, products with quantised weights are computed by tiles of vectors, which are rounded in memory, and the rows are sorted by
 /// expert; and one op appends the keys and values of all rows before attention. With fewer, that takes more operations than it saves reads.
-const MANY: StepShape = StepShape::of(32);
+const MANY: StepShape = StepShape::of(MANY_ROWS);
 
 impl StepPlan {
     /// The operations of a whole step.
@@ -86,8 +86,8 @@ impl Builder<'_> {
         let act = self.act(&[w.attention_output]);
         let tiled = self.is_tiled(act);
         if self.shape >= MANY {
-            self.ops.push(Op::Append { layer, norm: w.k_norm });
-            self.ops.push(Op::AttentionRows { layer, norm: w.q_norm });
+            self.ops.push(Op::Append { layer, norms: w.q_norm.zip(w.k_norm) });
+            self.ops.push(Op::AttentionRows { layer });
         } else {
             self.ops.push(Op::Attention { layer, norms: w.q_norm.zip(w.k_norm), act, next: w.attention_output });
         }

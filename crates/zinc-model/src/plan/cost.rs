@@ -75,27 +75,24 @@ impl Op {
             products.iter().flat_map(|product| [Some(product.weights), product.bias]).flatten().map(whole).sum()
         };
         let key_and_value = |layer: u32| place(Array::KeyCache(layer)) + place(Array::ValueCache(layer));
-        // The append of the rows' keys and values, which are written.
-        let append = |layer: u32, norm: Option<TensorId>| {
-            let cost = norm.map(whole).unwrap_or_default();
-            let flops = cost.flops + 6 * u64::from(sizes.config.kv_width()) * rows;
-            Cost { cache_bytes: key_and_value(layer) * rows, flops, ..cost }
+        // The preparation of the rows' queries and keys, and the append of keys and values, which are written.
+        let append = |layer: u32, norms: Option<(TensorId, TensorId)>| {
+            let cost = norms.map(|(q, k)| whole(q) + whole(k)).unwrap_or_default();
+            let heads = u64::from(sizes.config.q_width()) + u64::from(sizes.config.kv_width());
+            Cost { cache_bytes: key_and_value(layer) * rows, flops: cost.flops + 6 * heads * rows, ..cost }
         };
         // Attention to all positions, whose keys and values are read.
-        let attend = |layer: u32, norm: Option<TensorId>| {
-            let (cost, q) = (norm.map(whole).unwrap_or_default(), u64::from(sizes.config.q_width()));
-            let flops = cost.flops + 4 * q * positions + 6 * q * rows;
-            Cost { cache_bytes: key_and_value(layer) * positions, flops, ..cost }
+        let attend = |layer: u32| {
+            let flops = 4 * u64::from(sizes.config.q_width()) * positions;
+            Cost { cache_bytes: key_and_value(layer) * positions, flops, ..Cost::default() }
         };
         match self {
             Self::Gather { table } => Cost { flops: 0, ..share(*table, 1, u64::from(sizes.config.n_vocab)) },
             Self::MatVec { products, norm, .. } => multiply(products) + norm.map(whole).unwrap_or_default(),
             Self::MatMul { products, .. } => multiply(products),
-            Self::Append { layer, norm } => append(*layer, *norm),
-            Self::AttentionRows { layer, norm } => attend(*layer, *norm),
-            Self::Attention { layer, norms, .. } => {
-                append(*layer, norms.map(|(_, k)| k)) + attend(*layer, norms.map(|(q, _)| q))
-            }
+            Self::Append { layer, norms } => append(*layer, *norms),
+            Self::AttentionRows { layer } => attend(*layer),
+            Self::Attention { layer, norms, .. } => append(*layer, *norms) + attend(*layer),
             Self::Router { norm, matrix, .. } => whole(*norm) + whole(*matrix),
             Self::Round { norm, .. } => norm.map(whole).unwrap_or_default(),
             Self::Lookup(_)

@@ -96,14 +96,17 @@ pub(crate) fn h100() -> AdapterFacts {
             ops: SubgroupOps::all(),
         },
         features: Features::all(),
-        matrix_shapes: vec![MatrixShape {
-            m: 16,
-            n: 16,
-            k: 32,
-            a: MatrixElement::S8,
-            b: MatrixElement::S8,
-            result: MatrixElement::S32,
-        }],
+        matrix_shapes: vec![
+            MatrixShape { m: 16, n: 16, k: 32, a: MatrixElement::S8, b: MatrixElement::S8, result: MatrixElement::S32 },
+            MatrixShape {
+                m: 16,
+                n: 16,
+                k: 16,
+                a: MatrixElement::F16,
+                b: MatrixElement::F16,
+                result: MatrixElement::F32,
+            },
+        ],
         extensions: names(&[
             "VK_EXT_calibrated_timestamps",
             "VK_EXT_memory_budget",

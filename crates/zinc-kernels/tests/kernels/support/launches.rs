@@ -125,8 +125,10 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("mat_vec", &|b| mat_vec(b, false)),
         launch("mat_vec", &|b| mat_vec(b, true)),
         launch("append", &append),
-        launch("attention", &attention),
-        launch("attention_rows", &attention_rows),
+        launch("attention", &|b| attention(b, &many::without_units())),
+        launch("attention_units", &|b| attention(b, &many::with_units())),
+        launch("attention_rows", &|b| attention_rows(b, &many::without_units())),
+        launch("attention_rows_units", &|b| attention_rows(b, &many::with_units())),
         launch("router", &router),
         launch("gate_up", &gate_up),
         launch("route", &route),
@@ -183,11 +185,13 @@ fn filled_cache(b: &mut Builder) -> u64 {
 }
 
 fn append(b: &mut Builder) -> Dispatch {
+    let q = b.random.vector((HEADS.query_heads * HEAD) as usize, 1.0);
     Append {
         state: b.state,
+        q: Rows::one(b.arena.in_out(&q).address),
         k: Rows::one(b.vector(HEADS.kv_heads * HEAD)),
         v: Rows::one(b.vector(HEADS.kv_heads * HEAD)),
-        norm: Some(b.norm(HEAD)),
+        norm: Some(HeadNorm { q: b.vector(HEAD), k: b.vector(HEAD), epsilon: 1e-6 }),
         rotation: b.vector(CONTEXT * HEAD),
         key_cache: cache(b),
         value_cache: cache(b),
@@ -201,28 +205,23 @@ fn append(b: &mut Builder) -> Dispatch {
     .dispatch(&b.arena.gpu.target())
 }
 
-fn attention_rows(b: &mut Builder) -> Dispatch {
+fn attention_rows(b: &mut Builder, target: &Target) -> Dispatch {
     AttentionRows {
         state: b.state,
         q: Rows::one(b.vector(HEADS.query_heads * HEAD)),
-        norm: Some(b.norm(HEAD)),
-        rotation: b.vector(CONTEXT * HEAD),
         key_cache: filled_cache(b),
         value_cache: filled_cache(b),
-        partials: b.scratch(HEADS.partials()),
         y: Rows::one(b.output(HEADS.query_heads * HEAD)),
         key_format: CacheFormat::F16,
         value_format: CacheFormat::F16,
         heads: HEADS,
-        rotated: HEAD,
-        pairing: Pairing::Halves,
         context: CONTEXT,
         shape: StepShape::ONE,
     }
-    .dispatch(&b.arena.gpu.target())
+    .dispatch(target)
 }
 
-fn attention(b: &mut Builder) -> Dispatch {
+fn attention(b: &mut Builder, target: &Target) -> Dispatch {
     Attention {
         state: b.state,
         q: Rows::one(b.vector(HEADS.query_heads * HEAD)),
@@ -232,7 +231,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         rotation: b.vector(CONTEXT * HEAD),
         key_cache: cache(b),
         value_cache: cache(b),
-        partials: b.scratch(HEADS.partials()),
+        partials: b.scratch(HEADS.partials(CONTEXT)),
         counters: b.counters(HEADS.query_heads as usize),
         y: Rows::one(b.output(HEADS.query_heads * HEAD)),
         rounded: false,
@@ -245,7 +244,7 @@ fn attention(b: &mut Builder) -> Dispatch {
         context: CONTEXT,
         shape: StepShape::ONE,
     }
-    .dispatch(&b.arena.gpu.target())
+    .dispatch(target)
 }
 
 fn router(b: &mut Builder) -> Dispatch {

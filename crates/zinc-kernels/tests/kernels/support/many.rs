@@ -4,7 +4,7 @@ use bytemuck::Pod;
 use zinc_kernels::ops::Tiles;
 use zinc_kernels::reference::{self, Q14};
 use zinc_kernels::step::{Rows, StepShape, StepState};
-use zinc_kernels::{Format, Target, Tuning, Units, ops};
+use zinc_kernels::{Format, HalfUnits, Target, Tuning, Units, ops};
 
 use super::Gpu;
 use super::arena::{Arena, Array, GAP};
@@ -14,7 +14,8 @@ use super::data::{Random, Scales, device_rows, live, weights};
 pub(crate) fn with_units() -> Target {
     let target = Gpu::get().target();
     let units = Some(target.units.unwrap_or(Units { depth: 32, emulated: true }));
-    Target { units, tuning: Tuning { unit_rows: 1, ..target.tuning }, ..target }
+    let half_units = Some(target.half_units.unwrap_or(HalfUnits { emulated: true }));
+    Target { units, half_units, tuning: Tuning { unit_rows: 1, ..target.tuning }, ..target }
 }
 
 /// Whether dot products stand in for matrix units.
@@ -24,7 +25,7 @@ pub(crate) fn is_emulated(target: &Target) -> bool {
 
 /// The device without its matrix units.
 pub(crate) fn without_units() -> Target {
-    Target { units: None, ..Gpu::get().target() }
+    Target { units: None, half_units: None, ..Gpu::get().target() }
 }
 
 /// A step that lists so many rows.

@@ -1,0 +1,104 @@
+// The form of `attention_rows` for float matrix units, and caches of halves. Its numbers are those of the same form of `attention`.
+//
+// A workgroup takes a block of pairs of a row and one of the query heads that share a key and value head, by row: each of its teams of 32 lanes a fragment of
+// 16 pairs. Every tile of keys and values is staged once for all of them. The rows are those of one lane, at positions one behind the other. Where
+// splits are joined, `y` holds the values of those joined so far.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "include/memory.glsl"
+#include "include/rows.glsl"
+#include "include/workgroup.glsl"
+#include "include/half.glsl"
+#include "include/cache.glsl"
+
+layout(constant_id = 2) const uint HEAD_SIZE = 64;      // 64 or 128
+layout(constant_id = 3) const uint HEADS = 1;           // query heads that share a key and value head
+layout(constant_id = 4) const uint KV_HEADS = 1;        // key and value heads
+layout(constant_id = 5) const float QUERY_SCALE = 1.0;  // log2(e) / sqrt(HEAD_SIZE)
+#include "include/cache_rows.glsl"
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t state;
+    uint64_t q;           // [query_heads, HEAD_SIZE] f32, prepared
+    uint64_t key_cache;   // [context, KV_HEADS * HEAD_SIZE] f16
+    uint64_t value_cache; // [context, KV_HEADS * HEAD_SIZE] f16
+    uint64_t y;           // [query_heads, HEAD_SIZE] f32
+    uint rows;            // that there are operands for
+    uint q_stride;        // bytes from one row of the step to the next, as y_stride
+    uint y_stride;
+} push;
+
+#include "include/splits.glsl"
+#define SHARERS 1
+#include "include/attention_tile.glsl"
+
+const uint PAIRS = gl_WorkGroupSize.x / TEAM * 16; // of a workgroup
+
+uint position_of(uint row) { return load_uniform_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 8); }
+
+// Where the head of a pair begins in an operand: the operand's head of each row is at the row's place in it.
+uint head_offset(uint pair, uint stride) { return pair / HEADS * stride + (gl_WorkGroupID.y * HEADS + pair % HEADS) * HEAD_SIZE * 4; }
+
+// The splits joined so far: what is the lane's rows' of their maxima and sums.
+float joined_maximum[2], joined_sum[2];
+
+// Joins the present split to those before it. Behind the last one, the values are divided by the sum.
+void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
+    UNROLL for (uint r = 0; r < 2; r++) {
+        uint pair = first_pair + element_row(r * 4);
+        float highest = is_first ? maximum[r] : max(joined_maximum[r], maximum[r]);
+        float before_kept = is_first ? 0.0 : kept(joined_maximum[r], highest), own_kept = is_first ? 1.0 : kept(maximum[r], highest);
+        joined_maximum[r] = highest;
+        joined_sum[r] = join_split(joined_sum[r], before_kept, ELEMENT(sums, r * 4), own_kept);
+        if (pair >= pairs) continue;
+        uint64_t head = push.y + uint64_t(head_offset(pair, push.y_stride));
+        UNROLL for (uint n = 0; n < OWN_HEAD; n++) {
+            UNROLL for (uint i = 0; i < 4; i += 2) {
+                uint at = (n * 16 + element_column(i)) * 4;
+                vec2 before = is_first ? vec2(0.0) : uintBitsToFloat(load_uvec2(head, at));
+                vec4 own = vec4(ELEMENT(values[n], r * 4 + i), ELEMENT(values[n], r * 4 + i + 1), 0.0, 0.0);
+                vec4 value = join_split(vec4(before, 0.0, 0.0), before_kept, own, own_kept);
+                if (is_last) value = divided(value, joined_sum[r]);
+                store_uvec2(head, at, floatBitsToUint(value.xy));
+            }
+        }
+    }
+}
+
+void main() {
+    uint listed = min(row_count(push.state), push.rows), pairs = listed * HEADS;
+    // The blocks with the most keys begin first.
+    uint block = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * PAIRS, first_pair = block + team_index() * 16;
+    if (block >= pairs) return;
+    uint first_position = position_of(block / HEADS), last_position = position_of((min(block + PAIRS, pairs) - 1) / HEADS);
+    uint kv_head = gl_WorkGroupID.y;
+    uint64_t key_cache = cache_of_head(push.key_cache, CACHE_F16, kv_head), value_cache = cache_of_head(push.value_cache, CACHE_F16, kv_head);
+
+    load_tile(0, last_position, key_cache, value_cache);
+    for (uint i = team_lane(); i < 16 * EIGHTS; i += TEAM) {
+        uint64_t head = push.q + uint64_t(head_offset(min(first_pair + i / EIGHTS, pairs - 1), push.q_stride));
+        staged[(team_index() * 16 + i / EIGHTS) * STRIDE + i % EIGHTS] = query_halves(load_vec4(head, i % EIGHTS * 32u), load_vec4(head, i % EIGHTS * 32u + 16u));
+    }
+    barrier();
+    load_query(team_index() * 16 * STRIDE);
+    uvec2 last; // key of the lane's rows
+    [[unroll]] for (uint r = 0; r < 2; r++) {
+        last[r] = position_of(min(first_pair + element_row(r * 4), pairs - 1) / HEADS);
+        joined_sum[r] = 0.0;
+    }
+
+    begin_split();
+    uint tiles = last_position / TILE + 1;
+    for (uint tile = 0; tile < tiles; tile++) {
+        barrier();
+        stage_tile();
+        barrier();
+        load_tile(min(tile + 1, tiles - 1), last_position, key_cache, value_cache);
+        take_tile(tile * TILE, last, (tile + 1) * TILE > first_position + 1);
+        if ((tile + 1) * TILE % SPLIT == 0 || tile + 1 == tiles) {
+            join(first_pair, pairs, tile * TILE < SPLIT, tile + 1 == tiles);
+            begin_split();
+        }
+    }
+}
