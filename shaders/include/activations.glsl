@@ -78,16 +78,20 @@ uint group_highest(vec4 parts[LANE_PARTS]) {
     return subgroupMax(highest);
 }
 
-// The sum of a group in the order of docs/arithmetic.md, from the sums of its parts: part i and part i + 32 are joined, then i and i + 16, down
-// to neighbours. All lanes get it.
-float group_sum(float parts[LANE_PARTS]) {
+// The sum of a lane's parts of a group: part i and part i + 32 are joined, then i and i + 16, as long as both are the lane's.
+float joined_parts(float parts[LANE_PARTS]) {
     [[unroll]] for (uint apart = LANE_PARTS / 2; apart > 0; apart /= 2) {
         [[unroll]] for (uint n = 0; n < apart; n++) {
             precise float joined = parts[n] + parts[n + apart];
             parts[n] = joined;
         }
     }
-    precise float sum = parts[0];
+    return parts[0];
+}
+// The sum of a group in the order of docs/arithmetic.md, from the sums of its parts: part i and part i + 32 are joined, then i and i + 16, down
+// to neighbours. All lanes get it.
+float group_sum(float parts[LANE_PARTS]) {
+    precise float sum = joined_parts(parts);
     for (uint apart = SUBGROUP / 2; apart > 0; apart /= 2) sum = sum + subgroupShuffleXor(sum, apart);
     return sum;
 }
@@ -98,6 +102,13 @@ float part_squares(vec4 x) {
     sum = sum + square.z;
     sum = sum + square.w;
     return sum;
+}
+
+// 1 / root mean square of a row of so many elements, from the sum of its squares.
+float root_mean_scale(float squares, uint columns, float epsilon) {
+    precise float mean = squares * (1.0 / float(columns));
+    mean = mean + epsilon;
+    return 1.0 / sqrt(mean);
 }
 
 // Four rounded elements, and the sum of the sixteen of their run, of which four neighbouring lanes have parts.

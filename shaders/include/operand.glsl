@@ -58,9 +58,7 @@ void load_operand(Vectors vectors) {
 float norm_scale(uint vector, float epsilon) {
     precise float sum = square_sums[vector * GROUPS];
     for (uint group = 1; group < GROUPS; group++) sum = sum + square_sums[vector * GROUPS + group];
-    precise float mean = sum * (1.0 / float(COLUMNS));
-    mean = mean + epsilon;
-    return 1.0 / sqrt(mean);
+    return root_mean_scale(sum, COLUMNS, epsilon);
 }
 
 // Puts the sum of squares of the subgroup's group of a turn into `square_sums`.

@@ -12,8 +12,8 @@
 //   e46db5e3e786392076bea7acdc1f83f53b5e24012d58d10fa7b8024114536e4d crates/zinc-kernels/spv/attention_units.spv
 //   0078b3a4df71874918b854c2fa176c6d40290f438244a2815c6f71158842f3fa crates/zinc-kernels/spv/choose.spv
 //   961668c25231da0b51fc1e7ddac3453597b851c904ea305099e02f6d791d78f8 crates/zinc-kernels/spv/dry.spv
-//   a16669044985f37008e93c8b6f4f78bfc363512bdf5f2ffa291956612e0c7430 crates/zinc-kernels/spv/expert_down.spv
-//   6eca53b90f7c02d0f416af8a68620ce0925c202bde457408e00b57549be9a457 crates/zinc-kernels/spv/gate_up.spv
+//   53f31af37e5b9b67bde3b5dadf4f8952058e686fd664e12baac0312476ea9548 crates/zinc-kernels/spv/expert_down.spv
+//   c30a6afbea4a46cbed1d960eabc188dde5c0b31d75e5b11a7a235ee6d507b793 crates/zinc-kernels/spv/gate_up.spv
 //   0c15a1b3ee5976975726e218861d74bf360f9774b13cfd9a28cf917dae64954c crates/zinc-kernels/spv/gate_up_mul.spv
 //   8b0495c35cc01fd3dbf9f678cb84bebe8328340f1e7ce719b183d3b7b51817cb crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
 //   10f6492dadef5ce3b2f28aae04e46d1703765d68e0043b01a67d0ed958aec61c crates/zinc-kernels/spv/gate_up_mul_units.spv
@@ -25,12 +25,13 @@
 //   07bfc5749b4974064ff3bf42e58485a0cdf3339385938cc0f415b922f3408b3e crates/zinc-kernels/spv/mat_mul.spv
 //   fa8741dadd6ce04e75e9dfbc555dce99d7ce7c947f65a480ac92d5937fae4035 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
 //   53b2ae81576dc300988c62bd625cdded59aea74d5beeff73af0f699803bebf85 crates/zinc-kernels/spv/mat_mul_units.spv
-//   035f3b1aeb65fe86032ad1fc5032ec2161dc5415c914b37be502f2c38a6972c3 crates/zinc-kernels/spv/mat_vec.spv
+//   fb3b66f3aebb8cc68ceb7d4a5c81b0c8098bf226153a49ead9f7d07766595abf crates/zinc-kernels/spv/mat_vec.spv
 //   6c5f4fdc21788a6665d0a80f9c15ac46f57c6bb81b8ea771982bacaed99fda95 crates/zinc-kernels/spv/propose.spv
 //   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
-//   b998b4e24563ab7786285f3aaa4248575d5f36e2381ffed05a3186875987c0df crates/zinc-kernels/spv/round.spv
+//   5100f551b4ea8007c9c63abb6bab9bcf0661215dd9039575c9e0ba0ef512a561 crates/zinc-kernels/spv/round.spv
 //   38f196fa88057a0b095504887d1d91bcef0bdc8bce2f70967c0427dc1239f1f0 crates/zinc-kernels/spv/route.spv
-//   4580e95ffe98d94d4885c1f2690b8c773bfa3e60991a58e338671386f0d4df06 crates/zinc-kernels/spv/router.spv
+//   bd9e825b1c0caef7233eb2f837db41c563e00e165891660b4dd57a01762845e6 crates/zinc-kernels/spv/router.spv
+//   bcdcb3e8120ab0ea6b5c65bf1bb18fe6995f74e7f3eeed4554379887ff53ac48 crates/zinc-kernels/spv/router_mul.spv
 //   fe3610650052f5aab5e1c76d71502fd5dfcc47c875551042d58e5dc2502cf0ff crates/zinc-kernels/spv/sample.spv
 //   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
 //   01f575db57ec3a62f84ab888cb883650e5fdc4d0ec5c7b74e0c865b4eaf9ab4c shaders/advance.comp
@@ -46,7 +47,7 @@
 //   ce865c8b40dfa0912ef0bedcd1536e73a836d9f22fc8330aead46927efe53e32 shaders/gate_up_mul.comp
 //   3894a3042d6a3d917824d4bf2c67bc317d19edec69167297280bc77e9a949a03 shaders/gate_up_mul_units.comp
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
-//   efaaf0a6f02fc4d14496e997b46e9bc197e16d414aa15795255a574c4d3d0c2a shaders/include/activations.glsl
+//   bf175c78d0c881eca322a002d3749743a44a6f169a63586cbfc106a41dc3e7da shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   e3d2e4af0e3e7a02d44a4dffdf3740da56b199ee5b16081284ec1b0fd501ccff shaders/include/attention_share.glsl
 //   7066ffaa98807960aad9f5e49aba3e447ca677cc074d4d85e78878fd1446dc63 shaders/include/attention_step.glsl
@@ -57,6 +58,7 @@
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   ef427f54d9b440bffaa82404fcc5ca0b3daeb781647b0c7cf8c92c30e37d3cb6 shaders/include/choice.glsl
 //   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
+//   88c77f32e8e37c7462fe59ee2b68cda784ed11426232d5ac99971950cee97f41 shaders/include/float_products.glsl
 //   617fca3cca6fc926fdafc8ada00bbbc9dadbbc3b3ea4c6b58fbe071f7fa05f87 shaders/include/formats.glsl
 //   4d5b9e8cddf34aee937a9bca12f9c333920079bdb95ab185503ef1d3c47259d7 shaders/include/fragments.glsl
 //   a8cda95e2f3d3bb96cf62ea70de6d5217460f5cd78d19b7f501d768180edd8d4 shaders/include/gate_and_up.glsl
@@ -70,7 +72,7 @@
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
 //   a21c1edd53241a34cd39cc381e1ca215a2c57683491caeff34ee61313d37095b shaders/include/matrices.glsl
 //   ec91257e89459bebe4c5198fe10fd3b5e4d61744458472e008a9afedaaf36910 shaders/include/memory.glsl
-//   ae8b803cd5495162b9c13bc2c985386edcb8910be2e1c3e30b8a19ebfabf9457 shaders/include/operand.glsl
+//   0edc1635583011bf5e870ce9d4b1cea32f61a59106d7995514758dfc22098243 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
 //   302adb59a76c5721064b43673a7b893773b9d93570bafb7c631a7cdfd1023238 shaders/include/products.glsl
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
@@ -97,7 +99,8 @@
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   67ba958f59b617a7f590f6f2e84597070c42622b143a7f214b6d5ba94138e3b5 shaders/round.comp
 //   dd4ad4626b16800c61cf938f984b2cb3f7ae7ab3519849230095c77ffc035736 shaders/route.comp
-//   8356d98f63dd5590d527732160b51b95c5e92f377f6bd36af6495f5ad311893e shaders/router.comp
+//   acee3f3d1cbf09a7504b8da167f8670b9de43e91bdc6a9e310a60b7d9fad5370 shaders/router.comp
+//   6a5dc07da48b151b77627e75c40a217ffc54a6867df2f3570a40a284558b78da shaders/router_mul.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
 
 use crate::kernel::KernelDef;
@@ -3020,6 +3023,92 @@ pub mod router {
         KernelDef { name: "router", spirv: include_bytes!("../spv/router.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
+/// The router of an expert layer for many rows of a step, and a matrix of floats: its logits, with the bits of `router`. The vectors for the experts are
+/// rounded by `round`.
+///
+/// A workgroup computes LOGITS logits of ROWS rows: each of its subgroups takes groups of their columns. It multiplies for as many logits at a time as it has
+/// lanes, then lanes exchange what they have of them, so that in the end each has the sum of one.
+pub mod router_mul {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[COLUMNS\] f32
+        pub x: u64,
+        /// \[COLUMNS\] f32
+        pub norm: u64,
+        /// \[experts, COLUMNS\] in FORMAT, rows in planes
+        pub matrix: u64,
+        /// \[experts\] f32
+        pub logits: u64,
+        /// `epsilon` in GLSL.
+        pub epsilon: f32,
+        /// that there are operands for
+        pub rows: u32,
+        /// `experts` in GLSL.
+        pub experts: u32,
+        /// bytes from one row of the step to the next, as logits_stride
+        pub x_stride: u32,
+        /// `logits_stride` in GLSL.
+        pub logits_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 64);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, norm) == 16);
+        assert!(std::mem::offset_of!(Push, matrix) == 24);
+        assert!(std::mem::offset_of!(Push, logits) == 32);
+        assert!(std::mem::offset_of!(Push, epsilon) == 40);
+        assert!(std::mem::offset_of!(Push, rows) == 44);
+        assert!(std::mem::offset_of!(Push, experts) == 48);
+        assert!(std::mem::offset_of!(Push, x_stride) == 52);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 56);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 3, `FORMAT`.
+        pub format: u32,
+        /// Constant 4, `ROWS`.
+        pub rows: u32,
+        /// Constant 5, `LOGITS`.
+        pub logits: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 6] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.columns),
+                (3, self.format),
+                (4, self.rows),
+                (5, self.logits),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "router_mul",
+        spirv: include_bytes!("../spv/router_mul.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
 /// First half of sampling: each workgroup finds the best of its share of the vocabulary, the lower id where two are equal, for each row of the
 /// step.
 /// Greedy compares logits. Otherwise a Gumbel variate is added to logit / temperature: the maximum of these is distributed as the
@@ -3078,7 +3167,7 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 27] = [
+pub static KERNELS: [&KernelDef; 28] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &append::KERNEL,
@@ -3105,5 +3194,6 @@ pub static KERNELS: [&KernelDef; 27] = [
     &round::KERNEL,
     &route::KERNEL,
     &router::KERNEL,
+    &router_mul::KERNEL,
     &sample::KERNEL,
 ];

@@ -27,6 +27,7 @@ mod read;
 mod round;
 mod route;
 mod router;
+mod router_mul;
 mod sample;
 
 pub use crate::heads::{HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
@@ -56,6 +57,7 @@ pub use read::{READ_TILE_BYTES, Read};
 pub use round::Round;
 pub use route::Route;
 pub use router::Router;
+pub use router_mul::RouterMul;
 pub use sample::{CANDIDATE_BYTES, Sample, candidate_count};
 
 use crate::Target;

@@ -3,8 +3,8 @@
 //! A reference defines which entries are read, what is computed from them and how ties break. It does not define the order in which floats
 //! are added: a subgroup has an order of its own, so that sums of floats agree within the bound that the kernel's test states. Ids, tokens
 //! and integers compare exactly. Nothing here is tuned; it is written to be read. [`Q14`], [`quantised_product`], [`float_product`] and
-//! [`ordered_sum`] are the exception: they define every bit, by `docs/arithmetic.md`. The first two are what kernels compute; products with
-//! float weights and sums over a row other than a norm's are still added in other orders there.
+//! [`ordered_sum`] are the exception: they define every bit, by `docs/arithmetic.md`. The first two are what kernels compute, and the
+//! router's products with float weights; other products with float weights and the softmax of experts are still added in other orders there.
 //!
 //! Each kernel has a file of its stem here. The other files hold what several references share, or a part of a kernel that is worth a
 //! reference of its own, such as [`select_experts`], which is a part of `gate_up`.
@@ -39,6 +39,7 @@ mod rms_norm;
 mod round;
 mod route;
 mod router;
+mod router_mul;
 mod sample;
 mod select_experts;
 mod shares;
@@ -70,6 +71,7 @@ pub use rms_norm::rms_norm;
 pub use round::Q14;
 pub use route::route;
 pub use router::router;
+pub use router_mul::router_mul;
 pub use sample::{Candidate, sample, sample_best};
 pub use select_experts::select_experts;
 pub use shares::{Item, ShareList, order_key};

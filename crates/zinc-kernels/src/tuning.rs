@@ -51,6 +51,10 @@ pub struct Tuning {
     pub unit_row_subgroups: u32,
     /// Fragments of 16 rows that each of these subgroups has.
     pub unit_row_fragments: u32,
+    /// Rows of a step that a workgroup of the router takes together, where there are many: a power of two.
+    pub router_rows: u32,
+    /// Logits that it computes of each of them: a power of two.
+    pub router_logits: u32,
     /// Tokens of a prompt that are computed together unless asked otherwise.
     pub feed_shape: StepShape,
     /// Quarters of groups of weights that a lane of a matrix product loads before it uses the first: 1, 2 or 4.
@@ -99,6 +103,8 @@ impl Tuning {
         unit_width: 8,
         unit_row_subgroups: 4,
         unit_row_fragments: 1,
+        router_rows: 8,
+        router_logits: 16,
         feed_shape: StepShape::of(512),
         quarters_ahead: 4,
         expert_quarters_ahead: 1,
@@ -133,6 +139,8 @@ impl Tuning {
         unit_width: 8,
         unit_row_subgroups: 4,
         unit_row_fragments: 1,
+        router_rows: 4,
+        router_logits: 8,
         feed_shape: StepShape::of(16),
         quarters_ahead: 4,
         expert_quarters_ahead: 4,

@@ -4,12 +4,12 @@
 //! 768 of which 8 are chosen, a vocabulary of 151,936. All addresses are 0: nothing here may be dispatched.
 
 use crate::formats::Format;
-use crate::kernel::{Dispatch, Target, Units};
+use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
     ActFormat, Adjust, Advance, Attention, AttentionRows, CacheFormat, Choose, Dry, ExpertDown, ExpertSelection,
     GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul,
-    MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read, Round, Route, Router, Routing, Sample,
-    SamplerBuffers, Tiles, Weighting, candidate_count,
+    MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read, Round, Route, Router, RouterMul, Routing,
+    Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_SAMPLING_ROWS, Rows, StepShape};
 
@@ -47,9 +47,14 @@ pub fn variants(target: &Target) -> Vec<Variant> {
         let (label, attention) =
             (if format == CacheFormat::F16 { "f16 cache" } else { "f32 cache" }, attention(format));
         let (append, rows) = attention.in_two();
+        let rows = AttentionRows { shape: StepShape::MOST, ..rows };
         add(label, append.dispatch(target));
-        add(label, attention.dispatch(target));
-        add(label, AttentionRows { shape: StepShape::MOST, ..rows }.dispatch(target));
+        // By subgroups, and by matrix units where these suit the cache and the target's shared memory.
+        let forms = [None, Some(HalfUnits { emulated: false })].map(|half_units| Target { half_units, ..*target });
+        for form in forms.iter().filter(|form| form.half_units.is_none() || HEADS.units(form, [format; 2]).is_some()) {
+            add(label, attention.dispatch(form));
+            add(label, rows.dispatch(form));
+        }
     }
     add("F32", router().dispatch(target));
     let routing = Routing::Experts(SELECTION);
@@ -173,6 +178,9 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
     let gate_up = GateUpMul { state, gate, up: gate, tiles: Some(tiles), x: NOWHERE, y: NOWHERE, shape };
     list.extend(forms.iter().map(|target| ("experts Q4_K".to_owned(), gate_up.dispatch(target))));
     let (products, weights, y) = (NOWHERE, NOWHERE, NOWHERE);
+    let router = router();
+    let (x, norm, matrix, logits) = (router.x, router.norm, router.matrix, router.logits);
+    list.push(("F32".to_owned(), RouterMul { state, x, norm, matrix, logits, shape }.dispatch(target)));
     let join = Join { state, products, weights, y, width: WIDTH, slots: USED_EXPERTS, shape };
     list.push((String::new(), join.dispatch(target)));
     list

@@ -274,6 +274,7 @@ impl Interpreter {
             Op::Lookup(_)
             | Op::Round { .. }
             | Op::MatMul { .. }
+            | Op::RouterMul { .. }
             | Op::Route
             | Op::GateUpMul { .. }
             | Op::ExpertMul { .. }

@@ -103,6 +103,13 @@ pub enum Op {
         /// Whether the runs of the rounded form stand in order, for products of many rows.
         ordered: bool,
     },
+    /// The router's logits `matrix (rms_norm(residual) * norm)` of many rows, with a matrix in a float format.
+    RouterMul {
+        /// `[width]`.
+        norm: TensorId,
+        /// `[experts, width]`.
+        matrix: TensorId,
+    },
     /// `hidden = silu(gate x) * (up x)`, of the selected experts or of a dense layer.
     GateUp {
         /// `[experts, rows, columns]`.
@@ -281,6 +288,7 @@ impl Op {
             Self::Attention { .. } => "attention",
             Self::AttentionRows { .. } => "attention_rows",
             Self::Router { .. } => "router",
+            Self::RouterMul { .. } => "router_mul",
             Self::GateUp { .. } => "gate_up",
             Self::Round { .. } => "round",
             Self::ExpertDown { .. } => "expert_down",
@@ -316,7 +324,7 @@ impl Op {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
                 [Array::Query, Array::Key, Array::Value, Array::Counters].into_iter().chain(caches).collect()
             }
-            Self::Router { .. } => vec![Array::Residual],
+            Self::Router { .. } | Self::RouterMul { .. } => vec![Array::Residual],
             Self::Route => vec![Array::RouterLogits, Array::Counters],
             Self::GateUpMul { experts: true, .. } => vec![Array::Normed, Array::Pairs, Array::Tiles],
             Self::GateUpMul { experts: false, .. } => vec![Array::Normed],
@@ -363,6 +371,7 @@ impl Op {
                 [Array::Attended, Array::Partials, Array::Counters].into_iter().chain(caches).collect()
             }
             Self::Router { .. } => vec![Array::Normed, Array::RouterLogits],
+            Self::RouterMul { .. } => vec![Array::RouterLogits],
             Self::Round { y, .. } => vec![*y],
             Self::GateUp { routing: Routing::Dense { .. }, .. } => vec![Array::Hidden],
             Self::GateUp { routing: Routing::Experts, .. } => {

@@ -1,11 +1,9 @@
 //! Products of rows of weights with rows of activations, as `docs/arithmetic.md` defines them: a kernel that computes one
 //! by that page has to give these bits.
 
+use super::ordered_sum;
 use super::round::{GROUP, Q14};
 use crate::formats::{Block, Block256, Format, decode, read_block};
-
-/// Elements of a chunk of float weights, whose products are summed in order.
-const CHUNK: usize = 32;
 
 /// Below this magnitude, 2^-102, products with scales of MXFP4 count as 0: their scales go down to where floats are subnormal, which devices
 /// may flush, and the sum of two such products could be subnormal, too.
@@ -84,8 +82,7 @@ fn flushed(value: f32) -> f32 {
     if value.abs() < MXFP4_NEGLIGIBLE { 0.0 } else { value }
 }
 
-/// The product of a row of weights of any format, as floats, with f32 activations: the products of each chunk of 32 in order, then the
-/// chunks in order. Products and sums are rounded by themselves.
+/// The product of a row of weights of any format, as floats, with f32 activations: products, each rounded by itself, in the order of [`ordered_sum`].
 ///
 /// # Panics
 /// If `row` has not as many elements as `x`.
@@ -94,26 +91,5 @@ pub fn float_product(format: Format, row: &[u8], x: &[f32]) -> f32 {
     let mut weights = vec![0.0; x.len()];
     decode(format, row, &mut weights);
     let products: Vec<f32> = weights.iter().zip(x).map(|(weight, x)| weight * x).collect();
-    products.chunks(CHUNK).map(in_order).reduce(|sum, chunk| sum + chunk).unwrap_or(0.0)
-}
-
-/// The sum of a chunk's products, in order.
-fn in_order(products: &[f32]) -> f32 {
-    products.iter().copied().reduce(|sum, product| sum + product).unwrap_or(0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_of_floats_are_summed_in_order() {
-        // 2^24 + 1 is not a float: whether the ones are summed among themselves or onto the large number shows.
-        let mut x = vec![1.0f32; 64];
-        x[0] = 2.0f32.powi(24);
-        let weights = [1.0f32; 64].map(f32::to_le_bytes).concat();
-        assert_eq!(float_product(Format::F32, &weights, &x), 2.0f32.powi(24) + 32.0);
-        x.rotate_right(31);
-        assert_eq!(float_product(Format::F32, &weights, &x), 2.0f32.powi(24) + 32.0 + 32.0);
-    }
+    ordered_sum(&products)
 }

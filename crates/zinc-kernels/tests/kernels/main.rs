@@ -32,6 +32,7 @@ mod repeat;
 mod round;
 mod route;
 mod router;
+mod router_mul;
 mod sample;
 mod support;
 mod truncation;

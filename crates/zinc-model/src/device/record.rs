@@ -374,6 +374,15 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
+            Op::RouterMul { norm, matrix } => ops::RouterMul {
+                state,
+                x: self.rows(Array::Residual),
+                norm: norm_of(*norm),
+                matrix: self.matrix(*matrix),
+                logits: self.rows(Array::RouterLogits),
+                shape,
+            }
+            .dispatch(target),
             Op::Router { norm, matrix, act, ordered } => ops::Router {
                 state,
                 x: self.rows(Array::Residual),

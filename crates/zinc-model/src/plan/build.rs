@@ -118,7 +118,15 @@ impl Builder<'_> {
             FeedForwardWeights::Experts { router, gate, up, down, used } => {
                 let act = self.act(&[gate, up]);
                 let ordered = self.is_tiled(self.act(&[gate, up, down]));
-                self.ops.push(Op::Router { norm: w.feed_forward_norm, matrix: router, act, ordered });
+                let norm = w.feed_forward_norm;
+                if ordered && self.weights.tensor(router).format.is_float() {
+                    let columns = self.weights.tensor(norm).columns;
+                    let (x, y) = (Array::Residual, Array::Normed);
+                    self.ops.push(Op::RouterMul { norm, matrix: router });
+                    self.ops.push(Op::Round { x, norm: Some(norm), y, vectors: 1, columns, ordered });
+                } else {
+                    self.ops.push(Op::Router { norm, matrix: router, act, ordered });
+                }
                 if ordered {
                     self.ops.push(Op::Route);
                     self.ops.push(Op::GateUpMul { gate, up, experts: true });

@@ -93,7 +93,7 @@ impl Op {
             Self::Append { layer, norms } => append(*layer, *norms),
             Self::AttentionRows { layer } => attend(*layer),
             Self::Attention { layer, norms, .. } => append(*layer, *norms) + attend(*layer),
-            Self::Router { norm, matrix, .. } => whole(*norm) + whole(*matrix),
+            Self::Router { norm, matrix, .. } | Self::RouterMul { norm, matrix } => whole(*norm) + whole(*matrix),
             Self::Round { norm, .. } => norm.map(whole).unwrap_or_default(),
             Self::Lookup(_)
             | Self::Dry

@@ -35,7 +35,7 @@ impl Op {
             Self::MatVec { products, .. } | Self::MatMul { products, .. } => {
                 products.iter().map(|product| product.weights).collect()
             }
-            Self::Router { matrix, .. } => vec![*matrix],
+            Self::Router { matrix, .. } | Self::RouterMul { matrix, .. } => vec![*matrix],
             Self::GateUp { gate, up, .. } | Self::GateUpMul { gate, up, .. } => vec![*gate, *up],
             Self::ExpertDown { down, .. } | Self::ExpertMul { down } => vec![*down],
             Self::Lookup(_)

@@ -6,8 +6,8 @@ use zinc_kernels::ops::{
     ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CacheFormat, Choose, Dry, ExpertDown,
     ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs,
     Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round,
-    Route, Router, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes,
-    masses_bytes, moments_bytes, rounded_bytes, share_count,
+    Route, Router, RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count,
+    items_bytes, masses_bytes, moments_bytes, rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
@@ -130,6 +130,7 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("attention_rows", &|b| attention_rows(b, &many::without_units())),
         launch("attention_rows_units", &|b| attention_rows(b, &many::with_units())),
         launch("router", &router),
+        launch("router_mul", &router_mul),
         launch("gate_up", &gate_up),
         launch("route", &route),
         launch("mat_mul", &|b| mat_mul(b, false, &many::without_units())),
@@ -256,6 +257,18 @@ fn router(b: &mut Builder) -> Dispatch {
         y: Rows::one(b.output((rounded_bytes(u64::from(COLUMNS)) / 4) as u32)),
         act: ActFormat::Q14,
         ordered: false,
+        logits: Rows::one(b.output(ROWS)),
+        shape: StepShape::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn router_mul(b: &mut Builder) -> Dispatch {
+    RouterMul {
+        state: b.state,
+        x: Rows::one(b.vector(COLUMNS)),
+        norm: b.norm(COLUMNS),
+        matrix: b.matrix(Format::F32, 1),
         logits: Rows::one(b.output(ROWS)),
         shape: StepShape::ONE,
     }

@@ -1,0 +1,65 @@
+//! The router of an expert layer, for many rows.
+
+use super::{GROUP, Matrix, Norm};
+use crate::generated::router_mul::{Constants, KERNEL, Push};
+use crate::step::{Rows, StepShape};
+use crate::{Dispatch, Target};
+
+/// The router's logits `W norm(x)` of each row, for a matrix in a float format, to the bit as [`Router`](super::Router) computes them.
+/// [`Round`](super::Round) makes `norm(x)` for the experts.
+#[derive(Clone, Copy, Debug)]
+pub struct RouterMul {
+    /// The step state.
+    pub state: u64,
+    /// `[columns]` f32.
+    pub x: Rows,
+    /// Normalises `x`.
+    pub norm: Norm,
+    /// `[experts, columns]`, in a float format.
+    pub matrix: Matrix,
+    /// `[experts]` f32.
+    pub logits: Rows,
+    /// The rows that the launch has workgroups for.
+    pub shape: StepShape,
+}
+
+impl RouterMul {
+    /// The launch: some logits of some rows a workgroup.
+    ///
+    /// # Panics
+    /// If the matrix is quantised.
+    #[must_use]
+    pub fn dispatch(&self, target: &Target) -> Dispatch {
+        self.matrix.check_columns();
+        assert!(self.matrix.format.is_float(), "{}: a router for many rows has a float format", self.matrix.format);
+        let rows = (1 << target.tuning.router_rows.max(1).ilog2()).min(target.subgroup);
+        // As many as fit into shared memory, and at least one for each lane.
+        let groups = self.matrix.columns.div_ceil(GROUP);
+        let most = (target.shared_bytes / (4 * groups)).saturating_sub(rows) / rows;
+        let logits = target.tuning.router_logits.min(most).max(target.subgroup / rows);
+        let logits = 1 << logits.ilog2();
+        let constants = Constants {
+            workgroup: target.workgroup_of(groups.min(8)),
+            subgroup: target.subgroup,
+            columns: self.matrix.columns,
+            format: self.matrix.format.code(),
+            rows,
+            logits,
+        };
+        let push = Push {
+            state: self.state,
+            x: self.x.address,
+            norm: self.norm.weight,
+            matrix: self.matrix.address,
+            logits: self.logits.address,
+            epsilon: self.norm.epsilon,
+            rows: self.shape.rows(),
+            experts: self.matrix.rows,
+            x_stride: self.x.stride_in(self.shape),
+            logits_stride: self.logits.stride_in(self.shape),
+            ..Push::default()
+        };
+        let grid = [self.matrix.rows.div_ceil(logits), self.shape.rows().div_ceil(rows), 1];
+        Dispatch::new(&KERNEL, constants.values(), &push, grid)
+    }
+}

@@ -1,0 +1,15 @@
+// Products of rows of float weights with the f32 activations of a row, summed in the order of docs/arithmetic.md, group by group: by one subgroup a group.
+//
+// Whoever includes this has `formats.glsl`, `activations.glsl`, PARTS and the specialisation constant FORMAT, which is a float format.
+
+// The products of a part's four elements, added one after the other.
+float part_product(vec4 weights, vec4 x) {
+    precise vec4 products = weights * x;
+    precise float sum = products.x + products.y;
+    sum = sum + products.z;
+    sum = sum + products.w;
+    return sum;
+}
+// The part of a row that is the lane's part n of a group; behind the row's end its last one, whose products count as 0.
+uint own_part(uint group, uint n) { return group * 64u + n * SUBGROUP + gl_SubgroupInvocationID; }
+uint inside(uint part) { return min(part, PARTS - 1); }
