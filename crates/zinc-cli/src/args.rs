@@ -356,9 +356,26 @@ pub(crate) struct DeviceArgs {
     /// Activations that quantised weights meet: integers of 14 bits with a scale for each 256 of them, or f32
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Act::Q14)]
     pub(crate) act: Act,
+    #[command(flatten)]
+    pub(crate) units: MatrixUnitArgs,
     /// List the devices and exit
     #[arg(long)]
     pub(crate) list_devices: bool,
+}
+
+/// Whether matrix units are used.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MatrixUnitArgs {
+    /// Matrix units of the device, for prompts and attention: used where they are known to give the right bits, or left alone
+    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = MatrixUnits::On)]
+    pub(crate) matrix_units: MatrixUnits,
+}
+
+/// Whether matrix units are used where they could be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum MatrixUnits {
+    On,
+    Off,
 }
 
 /// How much context there is and how it is kept.

@@ -10,7 +10,7 @@ use zinc_kernels::ops::CacheFormat;
 use zinc_sched::Tracing;
 
 use crate::args::{
-    CacheArgs, CacheType, CacheTypeArgs, Device, DraftArgs, EngineArgs, GenerationArgs, Seed, TokenCount,
+    CacheArgs, CacheType, CacheTypeArgs, Device, DraftArgs, EngineArgs, GenerationArgs, MatrixUnits, Seed, TokenCount,
 };
 use crate::device;
 use crate::error::{Error, Result};
@@ -42,13 +42,14 @@ pub(crate) fn file_options_for(context: ContextSize, types: &CacheTypeArgs) -> F
 ///
 /// # Errors
 /// An environment variable with a value that it cannot have.
-pub(crate) fn device_options(asked: Option<&Device>) -> Result<DeviceOptions> {
+pub(crate) fn device_options(asked: Option<&Device>, matrix_units: MatrixUnits) -> Result<DeviceOptions> {
     let mut options = DeviceOptions::new();
     options.device = match asked {
         None => DeviceChoice::Best,
         Some(Device::Vulkan(selector)) => DeviceChoice::Vulkan(selector.clone()),
         Some(Device::Interpreter) => DeviceChoice::Interpreter,
     };
+    options.without_matrix_units = matrix_units == MatrixUnits::Off;
     options.validation = device::validation()?;
     options.pipeline_cache_dir = device::cache_directory();
     Ok(options)

@@ -27,6 +27,9 @@ pub enum DeviceChoice {
 pub struct DeviceOptions {
     /// Which device.
     pub device: DeviceChoice,
+    /// Whether matrix units are left alone even where the device has such that could be used. Prompts are then slower, and attention gives other
+    /// bits.
+    pub without_matrix_units: bool,
     /// Whether Vulkan runs under its validation layer.
     pub validation: Validation,
     /// The folder that keeps compiled pipelines from one start to the next; without it every start builds them.
@@ -67,7 +70,10 @@ impl Place {
             DeviceChoice::Best => None,
         };
         let instance = Instance::new(&InstanceOptions::default().with_validation(options.validation))?;
-        let wants = selector.map_or_else(Wants::default, |selector| Wants::default().with_device(selector));
+        let mut wants = selector.map_or_else(Wants::default, |selector| Wants::default().with_device(selector));
+        if options.without_matrix_units {
+            wants = wants.without_matrix_units();
+        }
         let mut plan = DevicePlan::choose(&instance.adapters()?, &wants)?;
         if let Some(directory) = &options.pipeline_cache_dir {
             plan = plan.with_pipeline_cache_dir(directory);

@@ -53,6 +53,8 @@ pub struct Wants {
     pub device: Option<DeviceSelector>,
     /// The lanes of a subgroup to use, a power of two that the device offers.
     pub subgroup: Option<u32>,
+    /// Whether cooperative matrices are left alone even where they could be used.
+    pub without_matrix_units: bool,
 }
 
 impl Wants {
@@ -60,6 +62,13 @@ impl Wants {
     #[must_use]
     pub fn with_device(mut self, selector: DeviceSelector) -> Self {
         self.device = Some(selector);
+        self
+    }
+
+    /// Returns these wants without cooperative matrices.
+    #[must_use]
+    pub fn without_matrix_units(mut self) -> Self {
+        self.without_matrix_units = true;
         self
     }
 
@@ -178,7 +187,7 @@ pub struct DevicePlan {
     /// Features to enable: all that the adapter has, except those that only a [`Compiler`](crate::Compiler) uses, those that
     /// the driver is not known to do cheaply ([`DriverFacts::leaves_out_cheaply`](crate::DriverFacts::leaves_out_cheaply)), and
     /// cooperative matrices where their products have not been checked
-    /// ([`DriverFacts::multiplies_exactly`](crate::DriverFacts::multiplies_exactly)).
+    /// ([`DriverFacts::multiplies_exactly`](crate::DriverFacts::multiplies_exactly)) or are not wanted.
     pub features: Features,
     /// Directory of the pipeline cache; `None` keeps it in memory.
     pub pipeline_cache_dir: Option<PathBuf>,
@@ -212,7 +221,8 @@ impl DevicePlan {
         let compute_family = compute_family(adapter).unwrap_or_default();
         let mut unused = Features::PIPELINE_STATISTICS;
         unused.set(Features::CONDITIONAL_DISPATCH, !adapter.driver.leaves_out_cheaply());
-        unused.set(Features::COOPERATIVE_MATRIX, !adapter.driver.multiplies_exactly());
+        let matrix_units = adapter.driver.multiplies_exactly() && !wants.without_matrix_units;
+        unused.set(Features::COOPERATIVE_MATRIX, !matrix_units);
         Ok(Self {
             adapter: adapter.clone(),
             subgroup_width,

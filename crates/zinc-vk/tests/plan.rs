@@ -64,6 +64,8 @@ fn cooperative_matrices_are_used_where_they_are_listed_and_were_compared() {
     unchecked.matrix_shapes = h100().matrix_shapes;
     let plan = choose(&adapters([unchecked]));
     assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (None, false));
+    let plan = DevicePlan::choose(&adapters([h100()]), &Wants::default().without_matrix_units()).unwrap();
+    assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (None, false));
 }
 
 #[test]

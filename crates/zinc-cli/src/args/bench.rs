@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use zinc_sched::InflightDepth;
 
-use super::{Act, CacheTypeArgs, Device, DraftArgs, QueueArgs, UbatchArgs, depth, device, microseconds};
+use super::{
+    Act, CacheTypeArgs, Device, DraftArgs, MatrixUnitArgs, QueueArgs, UbatchArgs, depth, device, microseconds,
+};
 
 /// Flags of `zinc bench`.
 #[derive(Debug, clap::Args)]
@@ -75,6 +77,8 @@ pub(crate) struct BenchArgs {
     /// Activations that quantised weights meet: integers of 14 bits with a scale for each 256 of them, or f32
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Act::Q14)]
     pub(crate) act: Act,
+    #[command(flatten)]
+    pub(crate) units: MatrixUnitArgs,
     /// Keep the host busy for this long after every token (to measure what queueing ahead hides)
     #[arg(long = "host-work-us", value_name = "MICROSECONDS", default_value = "0", value_parser = microseconds)]
     pub(crate) host_work: Duration,

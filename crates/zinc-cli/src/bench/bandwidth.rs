@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn no_memory_is_left_behind() {
-        let options = crate::options::device_options(None).unwrap();
+        let options = crate::options::device_options(None, crate::args::MatrixUnits::On).unwrap();
         let place = zinc_engine::Place::open(&options, &mut |_| {}).unwrap();
         let device = place.device().expect("the interpreter was not asked for");
         let ours = || device.memory_report().heaps.iter().map(|heap| heap.ours).sum::<u64>();

@@ -8,7 +8,7 @@ use zinc_sched::{SpeculationStats, SpeculativeDecoding};
 
 use super::measure::Measurement;
 use super::plan::{Drive, Test};
-use crate::args::{self, Act, BenchArgs, BenchControl};
+use crate::args::{self, Act, BenchArgs, BenchControl, MatrixUnits};
 
 /// The values that are the same in all rows of a model.
 #[derive(Clone, Debug)]
@@ -34,6 +34,7 @@ pub(crate) struct Settings {
     pub(crate) sampler: String,
     pub(crate) fill: String,
     pub(crate) act: Act,
+    pub(crate) matrix_units: MatrixUnits,
     /// Busy time of the host for each mask.
     pub(crate) mask_work: Duration,
     /// The source of drafts, where there are any: the file of a draft model or of a replay, or `ngram`.
@@ -49,6 +50,7 @@ impl From<&BenchArgs> for Settings {
             sampler: args::word(&args.sampler),
             fill: args::word(&args.fill),
             act: args.act,
+            matrix_units: args.units.matrix_units,
             mask_work: args.mask_work,
             drafter: match (&draft.draft, &args.draft_replay) {
                 (Some(path), _) => path.display().to_string(),
@@ -195,6 +197,7 @@ impl Row {
             "sampler": self.sampler(),
             "fill": settings.fill,
             "act": args::word(&settings.act),
+            "matrix_units": args::word(&settings.matrix_units),
             "n_ubatch": self.measurement.feed_rows,
         })
     }
@@ -306,6 +309,7 @@ pub(super) mod tests {
                 sampler: "greedy".to_owned(),
                 fill: "real".to_owned(),
                 act: Act::Q14,
+                matrix_units: MatrixUnits::On,
                 mask_work: Duration::from_micros(700),
                 drafter: "ngram".to_owned(),
                 draft_max: 4,
@@ -348,6 +352,7 @@ pub(super) mod tests {
         // 750 tokens per second, of one megabyte each.
         assert_eq!(json["bandwidth_percent"], 75.0);
         assert_eq!((&json["logits_fnv1a"], &json["act"]), (&json!("0000000000000abc"), &json!("q14")));
+        assert_eq!(json["matrix_units"], "on");
     }
 
     #[test]

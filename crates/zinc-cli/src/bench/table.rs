@@ -5,7 +5,7 @@ use zinc_sched::SpeculativeDecoding;
 use super::measure::SeamFigures;
 use super::plan::{BenchPlan, Purpose};
 use super::report::{Row, microseconds};
-use crate::args::{self, Act, BenchControl};
+use crate::args::{self, Act, BenchControl, MatrixUnits};
 use crate::output;
 
 /// A column of a table.
@@ -86,6 +86,7 @@ const ACCEPTED: Column = Column::numbers("accepted", 8, |row| {
 });
 const DRAFT_RATIO: Column = Column::numbers("x plain", 7, |row| number(row.draft_ratio, 3));
 const ACT: Column = Column::numbers("act", 4, |row| args::word(&row.settings.act));
+const UNITS: Column = Column::words("units", 5, |row| args::word(&row.settings.matrix_units));
 
 /// A table of the rows of a run.
 pub(crate) struct Table {
@@ -93,9 +94,9 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Chooses the columns of a run. Control, drafts and the form of activations get columns only where they differ
+    /// Chooses the columns of a run. Control, drafts, the form of activations and whether matrix units are used get columns only where they differ
     /// from the defaults.
-    pub(crate) fn new(plan: &BenchPlan, act: Act) -> Self {
+    pub(crate) fn new(plan: &BenchPlan, act: Act, matrix_units: MatrixUnits) -> Self {
         let mut columns = match plan.purpose {
             Purpose::SyncMatrix => {
                 vec![MODEL, TEST, CONTROL, HOST_WORK, SYNC, SPEED, FENCE_RATIO, GAP, GAP_P99, HOST, BUSY, LOGITS]
@@ -116,6 +117,9 @@ impl Table {
         }
         if act != Act::Q14 {
             columns.push(ACT);
+        }
+        if matrix_units != MatrixUnits::On {
+            columns.push(UNITS);
         }
         Self { columns }
     }
@@ -150,23 +154,34 @@ mod tests {
     use std::ffi::OsString;
 
     use super::super::plan::Drive;
+    use super::super::report::Settings;
     use super::super::report::tests::row;
     use super::*;
     use crate::args::Command;
 
-    fn table(line: &[&str]) -> (Table, Act) {
+    fn table(line: &[&str]) -> (Table, Settings) {
         match args::parse(["zinc", "bench"].iter().chain(line).map(OsString::from)).unwrap().command {
-            Command::Bench(args) => (Table::new(&BenchPlan::new(&args).unwrap(), args.act), args.act),
+            Command::Bench(args) => {
+                let plan = BenchPlan::new(&args).unwrap();
+                (Table::new(&plan, args.act, args.units.matrix_units), Settings::from(&args))
+            }
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn tables_have_as_many_cells_in_every_line() {
-        for flags in [&[][..], &["--act", "f32"], &["--control", "masked"], &["--draft-ngram"], &["--sync-matrix"]] {
-            let (table, act) = table(flags);
+        for flags in [
+            &[][..],
+            &["--act", "f32"],
+            &["--matrix-units", "off"],
+            &["--control", "masked"],
+            &["--draft-ngram"],
+            &["--sync-matrix"],
+        ] {
+            let (table, settings) = table(flags);
             let mut row = row(Drive::FENCE, vec![10_000_000], 20_000);
-            row.settings.act = act;
+            row.settings = settings;
             let text = table.head() + &table.line(&row);
             let widths: Vec<(usize, usize)> =
                 text.lines().map(|line| (line.chars().count(), line.matches('|').count())).collect();
@@ -180,6 +195,7 @@ mod tests {
         let usual = names(&[]);
         assert_eq!((usual.first(), usual.last(), usual.len()), (Some(&"model"), Some(&"logits"), 15));
         assert_eq!(names(&["--act", "f32"])[15..], ["act"]);
+        assert_eq!(names(&["--matrix-units", "off"])[15..], ["units"]);
         assert_eq!(names(&["--control", "host-fed"])[15..], ["control"]);
         assert_eq!(names(&["--draft-ngram"])[15..], ["drafts", "accepted", "x plain"]);
         assert_eq!(names(&["--sync-matrix"])[1..7], ["test", "control", "work us", "sync", "t/s", "x fence"]);

@@ -33,15 +33,17 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         models => models.to_vec(),
     };
     let mut opening = Opening::new();
-    let place =
-        surroundings::open_place(&options::device_options(args.device.as_ref())?, &mut |event| opening.show(event))?;
+    let place = surroundings::open_place(
+        &options::device_options(args.device.as_ref(), args.units.matrix_units)?,
+        &mut |event| opening.show(event),
+    )?;
     let Place::Vulkan { pipelines, .. } = &place else {
         return Err(Error::usage("the interpreter has no speed worth measuring; --device takes a Vulkan device"));
     };
     let device = pipelines.device();
     // The bandwidth is measured before a model takes up the device's memory.
     let bandwidth = bandwidth(device)?;
-    let mut printer = Printer::new(args.output, Table::new(&plan, args.act));
+    let mut printer = Printer::new(args.output, Table::new(&plan, args.act, args.units.matrix_units));
     for path in &models {
         measure_model(args, &plan, path, pipelines, bandwidth, &mut opening, &mut printer)?;
         // The last submission keeps the model's memory alive until it is collected, and the next model needs that

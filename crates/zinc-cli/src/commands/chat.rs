@@ -29,7 +29,10 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     let file = ModelFile::open(&path, &options::file_options(&args.engine.cache), &mut show)?;
     let rules = answers.for_model(&file)?;
     let template = chat_template::of(&args.chat.source, &file.model().file)?;
-    let place = surroundings::open_place(&options::device_options(args.engine.device.device.as_ref())?, &mut show)?;
+    let place = surroundings::open_place(
+        &options::device_options(args.engine.device.device.as_ref(), args.engine.device.units.matrix_units)?,
+        &mut show,
+    )?;
     let load = options::drive_options(&args.engine, Duration::ZERO, Tracing::Off);
     let model = file.load(&place, &load, &mut show)?;
     interrupt::install()?;

@@ -41,7 +41,10 @@ pub(crate) fn run(args: &LogitsArgs) -> Result<()> {
     let vocabulary = file.model().config.n_vocab as usize;
     check_ids(&args.ids, vocabulary)?;
     file.check_prompt(&args.ids)?;
-    let place = surroundings::open_place(&options::device_options(args.device.device.as_ref())?, &mut show)?;
+    let place = surroundings::open_place(
+        &options::device_options(args.device.device.as_ref(), args.device.units.matrix_units)?,
+        &mut show,
+    )?;
     let mut logits = Vec::with_capacity(args.ids.len() * vocabulary);
     let act = args.device.act.into();
     // Each of the rows has logits.

@@ -29,7 +29,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let prompt = prompt_ids(args, &file, &prompt::read_prompt(&args.text)?)?;
 
     let start = Instant::now();
-    let place = surroundings::open_place(&options::device_options(args.engine.device.device.as_ref())?, &mut show)?;
+    let place = surroundings::open_place(
+        &options::device_options(args.engine.device.device.as_ref(), args.engine.device.units.matrix_units)?,
+        &mut show,
+    )?;
     let load = options::drive_options(&args.engine, args.measure.host_work, trace);
     let model = file.load(&place, &load, &mut show)?;
     let load = start.elapsed();
