@@ -57,8 +57,7 @@ void main() {
     }
     uint64_t head = of_row(push.q, push.q_stride) + uint64_t((item - KV_HEADS) * HEAD_SIZE * 4);
     prepare_head(head, push.q_norm, push.rotation, position, pairs);
-    // All lanes have loaded the head before any of them stores it.
-    subgroupBarrier();
+    // Each lane stores what it has loaded itself.
     [[unroll]] for (uint n = 0; n < OWN_PAIRS; n++) {
         uint p = gl_SubgroupInvocationID + n * SUBGROUP;
         if (p >= HEAD_SIZE / 2) continue;

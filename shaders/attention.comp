@@ -1,9 +1,9 @@
 // Attention of each row of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
-// and joins the shares.
+// and joins the splits of the context.
 //
 // Workgroup (split, group) takes HEADS query heads. The context is split over workgroups and their subgroups by tiles; the grid does not depend on the
-// context length, so that one recording serves every position. Splits without a tile read the weights of the operation that follows, which then
-// finds them in the cache. The workgroup of a group that finishes last joins the shares, in the order of the splits. Every workgroup prepares the
+// context length, so that one recording serves every position. Splits without a tile read their part of the weights of the operation that follows,
+// which then finds it in the cache. The workgroup of a group that finishes last joins the splits, in order. Every workgroup prepares the
 // queries for itself. Those whose tiles hold positions of the step's rows, up to their own row's, write these to the cache before they read them:
 // what several write is the same.
 #version 460
@@ -33,7 +33,7 @@ layout(constant_id = 12) const uint GROUPS = 1;     // workgroups that share a k
 
 #include "include/attention_step.glsl"
 
-const uint SHARES_AHEAD = 8; // loaded before the first is used
+const uint SPLITS_AHEAD = 8; // loaded before the first is used
 #define SETS 1
 #define SHARES SUBGROUPS
 #define PLACES MAX_SPLITS
@@ -110,24 +110,24 @@ void main() {
     uint filled = min(SUBGROUPS, tiles - first_tile), sharers = min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS);
     vec2 all = join_shares(0, filled, thread_index(), gl_WorkGroupSize.x);
     barrier();
-    uint64_t y = of_row(push.y, push.y_stride), shares = own_shares();
-    uint64_t share = shares + uint64_t(split * SHARE_BYTES);
+    uint64_t y = of_row(push.y, push.y_stride), partials = own_partials();
+    uint64_t own_split = partials + uint64_t(split * SPLIT_BYTES);
     for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
         vec4 value = joined_part(0, filled, i);
-        if (sharers > 1) store_shared_vec4(share, i * 16, value);
+        if (sharers > 1) store_shared_vec4(own_split, i * 16, value);
         else store_part(y, i, divided(value, totals[i / PARTS]));
     }
     if (sharers == 1) {
         if (OUT == ACT_Q14) store_rounded_heads(y);
         return;
     }
-    if (thread_index() < HEADS) store_shared_vec4(share, (HEADS * PARTS + thread_index()) * 16, vec4(all, 0.0, 0.0));
+    if (thread_index() < HEADS) store_shared_vec4(own_split, (HEADS * PARTS + thread_index()) * 16, vec4(all, 0.0, 0.0));
     if (!last_to_arrive(push.counters + uint64_t((row_index() * gl_NumWorkGroups.y + group) * 4), sharers)) return;
 
     for (uint i = thread_index(); i < HEADS * sharers; i += gl_WorkGroupSize.x) {
-        vec2 of_share = load_vec4(shares, i / HEADS * SHARE_BYTES + (HEADS * PARTS + i % HEADS) * 16).xy;
-        maxima[i] = of_share.x;
-        sums[i] = of_share.y;
+        vec2 of_split = load_vec4(partials, i / HEADS * SPLIT_BYTES + (HEADS * PARTS + i % HEADS) * 16).xy;
+        maxima[i] = of_split.x;
+        sums[i] = of_split.y;
     }
     barrier();
     for (uint i = thread_index(); i < HEADS * sharers; i += gl_WorkGroupSize.x) {
@@ -141,15 +141,15 @@ void main() {
     for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
         vec4 value = vec4(0.0);
         float total = 0.0;
-        for (uint first = 0; first < sharers; first += SHARES_AHEAD) {
-            vec4 of_share[SHARES_AHEAD];
-            [[unroll]] for (uint s = 0; s < SHARES_AHEAD; s++) {
-                of_share[s] = load_vec4(shares, min(first + s, sharers - 1) * SHARE_BYTES + i * 16);
+        for (uint first = 0; first < sharers; first += SPLITS_AHEAD) {
+            vec4 of_split[SPLITS_AHEAD];
+            [[unroll]] for (uint s = 0; s < SPLITS_AHEAD; s++) {
+                of_split[s] = load_vec4(partials, min(first + s, sharers - 1) * SPLIT_BYTES + i * 16);
             }
-            [[unroll]] for (uint s = 0; s < SHARES_AHEAD; s++) {
+            [[unroll]] for (uint s = 0; s < SPLITS_AHEAD; s++) {
                 if (first + s >= sharers) continue;
                 uint at = (first + s) * HEADS + i / PARTS;
-                value = join_split(value, before_keeps[at], of_share[s], keeps[at]);
+                value = join_split(value, before_keeps[at], of_split[s], keeps[at]);
                 total = join_split(total, before_keeps[at], sums[at], keeps[at]);
             }
         }

@@ -35,7 +35,7 @@ layout(push_constant, scalar) uniform Push {
 
 const uint PAIRS = gl_WorkGroupSize.x / TEAM * 16; // of a workgroup
 
-uint position_of(uint row) { return load_uniform_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 8); }
+uint position_of(uint row) { return load_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 8); }
 
 // Where the head of a pair begins in an operand: the operand's head of each row is at the row's place in it.
 uint head_offset(uint pair, uint stride) { return pair / HEADS * stride + (gl_WorkGroupID.y * HEADS + pair % HEADS) * HEAD_SIZE * 4; }

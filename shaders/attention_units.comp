@@ -1,6 +1,6 @@
 // The form of `attention` for float matrix units, and caches of halves.
 //
-// Workgroup (share, group) takes the splits of 256 keys share, share + shares and so on of HEADS query heads, which fill the rows of one fragment; its teams
+// Workgroup (share, group) takes the splits of 256 keys number share, share + shares and so on of HEADS query heads, which fill the rows of one fragment; its teams
 // of 32 lanes share the fragment. As in the other form the grid does not depend on the context length, workgroups without a split read the weights of
 // the operation that follows, and the last workgroup of a group to finish joins the splits, in order.
 #version 460
@@ -34,12 +34,13 @@ layout(constant_id = 11) const float QUERY_SCALE = 1.0; // log2(e) / sqrt(HEAD_S
 #include "include/attention_tile.glsl"
 
 const uint TILES = SPLIT / TILE;         // of a split
-const uint AT_A_TIME = 512 / HEADS;      // splits that are joined between two barriers
+const uint JOINED = 512;                 // splits times heads that are joined between two barriers
+const uint AT_A_TIME = JOINED / HEADS;   // splits
 const uint SPLITS_AHEAD = 8;             // loaded before the first is used
-shared float split_maxima[512];          // [split, head]
-shared float split_sums[512];
-shared float before_kept[512];           // what is kept of the splits before, and of the split
-shared float own_kept[512];
+shared float split_maxima[JOINED];          // [split, head]
+shared float split_sums[JOINED];
+shared float before_kept[JOINED];           // what is kept of the splits before, and of the split
+shared float own_kept[JOINED];
 shared float carried[HEADS];             // the highest maximum of the splits that are joined
 
 // In shared memory, where no tile is staged: parts of queries in f32, and behind them halves; in the end parts of the result.
@@ -90,8 +91,8 @@ void show_split() {
     barrier();
 }
 
-// Joins the first `count` splits, whose partial results are at `shares`, and puts the result into shared memory.
-void join_splits(uint64_t shares, uint count) {
+// Joins the first `count` splits, whose partial results are at `partials`, and puts the result into shared memory.
+void join_splits(uint64_t partials, uint count) {
     const uint OWN_PARTS = (HEADS * PARTS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
     vec4 joined[OWN_PARTS];
     float total[OWN_PARTS];
@@ -103,7 +104,7 @@ void join_splits(uint64_t shares, uint count) {
     for (uint first = 0; first < count; first += AT_A_TIME) {
         uint splits = min(count - first, AT_A_TIME);
         for (uint i = thread_index(); i < splits * HEADS; i += gl_WorkGroupSize.x) {
-            vec2 of_split = load_vec4(shares, (first + i / HEADS) * SHARE_BYTES + (HEADS * PARTS + i % HEADS) * 16).xy;
+            vec2 of_split = load_vec4(partials, (first + i / HEADS) * SPLIT_BYTES + (HEADS * PARTS + i % HEADS) * 16).xy;
             split_maxima[i] = of_split.x;
             split_sums[i] = of_split.y;
         }
@@ -124,7 +125,7 @@ void join_splits(uint64_t shares, uint count) {
             uint part = min(n * gl_WorkGroupSize.x + lane_index(), HEADS * PARTS - 1), head = part / PARTS;
             for (uint s = 0; s < splits; s += SPLITS_AHEAD) {
                 vec4 own[SPLITS_AHEAD];
-                [[unroll]] for (uint ahead = 0; ahead < SPLITS_AHEAD; ahead++) own[ahead] = load_vec4(shares, (first + min(s + ahead, splits - 1)) * SHARE_BYTES + part * 16);
+                [[unroll]] for (uint ahead = 0; ahead < SPLITS_AHEAD; ahead++) own[ahead] = load_vec4(partials, (first + min(s + ahead, splits - 1)) * SPLIT_BYTES + part * 16);
                 [[unroll]] for (uint ahead = 0; ahead < SPLITS_AHEAD; ahead++) {
                     if (s + ahead >= splits) continue;
                     uint i = (s + ahead) * HEADS + head;
@@ -184,7 +185,7 @@ void main() {
         }
         show_split();
         if (splits == 1) break;
-        uint64_t at = own_shares() + uint64_t(split * SHARE_BYTES);
+        uint64_t at = own_partials() + uint64_t(split * SPLIT_BYTES);
         for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) store_shared_vec4(at, i * 16, head_part(i));
         if (thread_index() < HEADS) {
             vec4 rest = vec4(split_maxima[thread_index()], split_sums[thread_index()], 0.0, 0.0);
@@ -193,9 +194,9 @@ void main() {
     }
     if (splits > 1) {
         if (!last_to_arrive(push.counters + uint64_t((row_index() * gl_NumWorkGroups.y + group) * 4), sharers)) return;
-        join_splits(own_shares(), splits);
+        join_splits(own_partials(), splits);
     } else {
-        for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) staged[i] = floatBitsToUint(divided(head_part(i), split_sums[i / PARTS]));
+        for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) staged[i] = floatBitsToUint(divided(join_split(vec4(0.0), 0.0, head_part(i), 1.0), split_sums[i / PARTS]));
     }
     uint64_t y = of_row(push.y, push.y_stride);
     if (OUT == ACT_Q14) {

@@ -7,7 +7,7 @@
 // other. What is masked has a score, and what is new a maximum, that is finite: a tile or a split without a key of the row changes nothing.
 // (Online softmax: Milakov and Gimelshein, 2018; tiles: Dao et al., FlashAttention-2, 2023.)
 //
-// Whoever includes this has `cache_rows.glsl` and the specialisation constant QUERY_SCALE, and defines SHARERS: how many teams of 32 lanes share a
+// Whoever includes this has `workgroup.glsl`, `half.glsl`, `cache_rows.glsl` and the specialisation constants HEAD_SIZE and QUERY_SCALE, and defines SHARERS: how many teams of 32 lanes share a
 // fragment. Each of them takes a part of a tile's keys, and then a part of the head's elements.
 
 const uint TILE = 64;                               // keys
@@ -76,6 +76,12 @@ void stage_tile() {
     }
 }
 
+// What is left of a split, or of those joined so far, with the maximum `own`, beside the highest maximum of the two.
+float kept(float own, float highest) {
+    precise float below = own - highest;
+    return exp2(below);
+}
+
 // Takes the staged tile, whose first key is `first`. The lane's rows attend to keys up to `last`; unless `masked`, all of the tile's are among them.
 void take_tile(uint first, uvec2 last, bool masked) {
     uint team = team_index() % SHARERS, lane = team_lane();
@@ -119,8 +125,7 @@ void take_tile(uint first, uvec2 last, bool masked) {
     float keep[2];
     UNROLL for (uint r = 0; r < 2; r++) {
         float highest = max(maximum[r], raised[r]);
-        precise float below = maximum[r] - highest;
-        keep[r] = exp2(below);
+        keep[r] = kept(maximum[r], highest);
         maximum[r] = highest;
     }
     Left own_weights[SHARERS > 1 ? 1 : OWN_KEYS];
@@ -155,10 +160,4 @@ void take_tile(uint first, uvec2 last, bool masked) {
             values[n] = MULTIPLY_ADD(of_keys, of_head, values[n]);
         }
     }
-}
-
-// What is left of a split, or of those joined so far, with the maximum `own`, beside the highest maximum of the two.
-float kept(float own, float highest) {
-    precise float below = own - highest;
-    return exp2(below);
 }

@@ -284,7 +284,7 @@ fn render_kernel(out: &mut String, kernel: &Kernel, includes: &[(String, String)
     if Form::of(stem) == Form::Units {
         let _ = writeln!(
             out,
-            "/// The kernel with dot products in place of matrix units.\npub static EMULATED: KernelDef = KernelDef {{ name: \"{stem} emulated\", spirv: \
+            "/// The kernel with ordinary arithmetic in place of matrix units.\npub static EMULATED: KernelDef = KernelDef {{ name: \"{stem} emulated\", spirv: \
              include_bytes!(\"../spv/{stem}.emulated.spv\"), push_bytes: size_of::<Push>() as u32 }};"
         );
     }

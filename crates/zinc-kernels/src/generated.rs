@@ -3,13 +3,13 @@
 // Hashes by which `--check` tells whether this file is up to date:
 //   96375b50127f536301c77a0d2fa9f87755047a119558bca99c1faeea438fb3b2 crates/zinc-kernels/spv/adjust.spv
 //   2643fd276346c3e72d4033f4d8121a2c62807a4561578cbe183e559ed77b7a08 crates/zinc-kernels/spv/advance.spv
-//   d44380232efa6615b3e3ae0d39c0edec0753a8bd454e9c5562d6fb9a4a7f697f crates/zinc-kernels/spv/append.spv
+//   ebd92da8a37681a552d00c27a70e5f9dd98a3f872d750d78b861d264556b71b2 crates/zinc-kernels/spv/append.spv
 //   c58d89e1b783f3a100b01ac5858ff1112e242b07629fc6eb261fed53e17e2b5a crates/zinc-kernels/spv/attention.spv
 //   9e3c471d5a548fb0943e40af6f1be8f96fb45ee9a787b896f198bf0e665b7d8b crates/zinc-kernels/spv/attention_rows.spv
-//   3c3fc6552426fca4c7815eb34e8a19df99b8e26377c301b98812a4a2529dbdb5 crates/zinc-kernels/spv/attention_rows_units.emulated.spv
-//   80609adbc871052a1194f45fe632201d9c8c739bceec458cfa14a7771cb98812 crates/zinc-kernels/spv/attention_rows_units.spv
-//   556842bf45b1c961804fd831494dd0cefd7d6f9511dd51311ee260ccb75906e7 crates/zinc-kernels/spv/attention_units.emulated.spv
-//   e46db5e3e786392076bea7acdc1f83f53b5e24012d58d10fa7b8024114536e4d crates/zinc-kernels/spv/attention_units.spv
+//   ebbcae5ee074d12427a64f0e530c7752e7cbf10986c1e64406b2856a5adefd32 crates/zinc-kernels/spv/attention_rows_units.emulated.spv
+//   add7de678d06852e0d197d0d6100eff2c678587f530b4012370a126c11a27811 crates/zinc-kernels/spv/attention_rows_units.spv
+//   046c58af4860deeabfb6a81476ee69f02d641fc5fb5f430a332bea2af6cbb734 crates/zinc-kernels/spv/attention_units.emulated.spv
+//   90bf66ddb68044ecbfb4638882ce8f8b8256d776c22c17f4ae4f3aa76366eefa crates/zinc-kernels/spv/attention_units.spv
 //   0078b3a4df71874918b854c2fa176c6d40290f438244a2815c6f71158842f3fa crates/zinc-kernels/spv/choose.spv
 //   961668c25231da0b51fc1e7ddac3453597b851c904ea305099e02f6d791d78f8 crates/zinc-kernels/spv/dry.spv
 //   53f31af37e5b9b67bde3b5dadf4f8952058e686fd664e12baac0312476ea9548 crates/zinc-kernels/spv/expert_down.spv
@@ -35,11 +35,11 @@
 //   fe3610650052f5aab5e1c76d71502fd5dfcc47c875551042d58e5dc2502cf0ff crates/zinc-kernels/spv/sample.spv
 //   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
 //   01f575db57ec3a62f84ab888cb883650e5fdc4d0ec5c7b74e0c865b4eaf9ab4c shaders/advance.comp
-//   f77eaab6e3bd9a77d999da422d0eedfd08de9007cae35052790f7bb0dcc38af6 shaders/append.comp
-//   b04a2d868fee57ee3d855e0a541ab12d43b3658968c903a1fdd84939e476c973 shaders/attention.comp
+//   4600ed17240dd5c4f4ae31ca01c61152f388acc1b9e13e108030456046925ca3 shaders/append.comp
+//   a131f50dfcf2cd5c053d66161725838e6772c1bdfeb523d07843b48750fff4c7 shaders/attention.comp
 //   051a5cd4b9fed8ff46df207cdfe38fc91eb592e749f8cb9c6c62e0f18652f59c shaders/attention_rows.comp
-//   5f1f33247c1bfa8ce3b0cebc25471dd443bb55634922679e4ce177a6606a38b5 shaders/attention_rows_units.comp
-//   6ea279c0786cbc209c525dc59015b1386113938a1cc4aa4519027068d9895dd0 shaders/attention_units.comp
+//   2e19bafcc6900734880e086a4ba628c16812a91524166d165afdc9ccdc39fe23 shaders/attention_rows_units.comp
+//   e1d48d548323eb30ad8cc3952a6c48ec3c46097a74a813fedffde6688c9258ec shaders/attention_units.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
 //   805de9150966ab10a50ab7079138280c94ccacdc98767e8b0858c3c0d290f531 shaders/dry.comp
 //   ae600b36e5b131e55bdba069b7aae6ceb8c15ead50646515a2e991d1ee859006 shaders/expert_down.comp
@@ -50,8 +50,8 @@
 //   bf175c78d0c881eca322a002d3749743a44a6f169a63586cbfc106a41dc3e7da shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   e3d2e4af0e3e7a02d44a4dffdf3740da56b199ee5b16081284ec1b0fd501ccff shaders/include/attention_share.glsl
-//   7066ffaa98807960aad9f5e49aba3e447ca677cc074d4d85e78878fd1446dc63 shaders/include/attention_step.glsl
-//   dd88f2bf0e82b3ddfee89b7989b1e219ee61b450a4d9856bd2a79c35e7317deb shaders/include/attention_tile.glsl
+//   96505c934b054058fdcf2adc455616aeaed2f648e34192d745b9723482700fa9 shaders/include/attention_step.glsl
+//   8d2b2813abd0cc5f3ac252820a18d6c73cfc160b90ec9baa2d23a51a1072d009 shaders/include/attention_tile.glsl
 //   410754ddc972842f4e573a8395686f46ba2eac5029e246bf02f4be97a70a21dd shaders/include/blocks.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   fb5e05d6eb311f19e67ce3384dbc1bacbc6cbfebcc51b8076ac27e646c6c82ce shaders/include/cache_rows.glsl
@@ -164,7 +164,7 @@ pub mod attention_step {
 /// other. What is masked has a score, and what is new a maximum, that is finite: a tile or a split without a key of the row changes nothing.
 /// (Online softmax: Milakov and Gimelshein, 2018; tiles: Dao et al., FlashAttention-2, 2023.)
 ///
-/// Whoever includes this has `cache_rows.glsl` and the specialisation constant QUERY_SCALE, and defines SHARERS: how many teams of 32 lanes share a
+/// Whoever includes this has `workgroup.glsl`, `half.glsl`, `cache_rows.glsl` and the specialisation constants HEAD_SIZE and QUERY_SCALE, and defines SHARERS: how many teams of 32 lanes share a
 /// fragment. Each of them takes a part of a tile's keys, and then a part of the head's elements.
 pub mod attention_tile {
     /// `TILE` in GLSL.
@@ -1004,18 +1004,18 @@ pub mod append {
 }
 
 /// Attention of each row of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
-/// and joins the shares.
+/// and joins the splits of the context.
 ///
 /// Workgroup (split, group) takes HEADS query heads. The context is split over workgroups and their subgroups by tiles; the grid does not depend on the
-/// context length, so that one recording serves every position. Splits without a tile read the weights of the operation that follows, which then
-/// finds them in the cache. The workgroup of a group that finishes last joins the shares, in the order of the splits. Every workgroup prepares the
+/// context length, so that one recording serves every position. Splits without a tile read their part of the weights of the operation that follows,
+/// which then finds it in the cache. The workgroup of a group that finishes last joins the splits, in order. Every workgroup prepares the
 /// queries for itself. Those whose tiles hold positions of the step's rows, up to their own row's, write these to the cache before they read them:
 /// what several write is the same.
 pub mod attention {
     use super::KernelDef;
 
-    /// `SHARES_AHEAD` in GLSL.
-    pub const SHARES_AHEAD: u32 = 8;
+    /// `SPLITS_AHEAD` in GLSL.
+    pub const SPLITS_AHEAD: u32 = 8;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -1306,7 +1306,7 @@ pub mod attention_rows_units {
         spirv: include_bytes!("../spv/attention_rows_units.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
-    /// The kernel with dot products in place of matrix units.
+    /// The kernel with ordinary arithmetic in place of matrix units.
     pub static EMULATED: KernelDef = KernelDef {
         name: "attention_rows_units emulated",
         spirv: include_bytes!("../spv/attention_rows_units.emulated.spv"),
@@ -1316,12 +1316,14 @@ pub mod attention_rows_units {
 
 /// The form of `attention` for float matrix units, and caches of halves.
 ///
-/// Workgroup (share, group) takes the splits of 256 keys share, share + shares and so on of HEADS query heads, which fill the rows of one fragment; its teams
+/// Workgroup (share, group) takes the splits of 256 keys number share, share + shares and so on of HEADS query heads, which fill the rows of one fragment; its teams
 /// of 32 lanes share the fragment. As in the other form the grid does not depend on the context length, workgroups without a split read the weights of
 /// the operation that follows, and the last workgroup of a group to finish joins the splits, in order.
 pub mod attention_units {
     use super::KernelDef;
 
+    /// `JOINED` in GLSL.
+    pub const JOINED: u32 = 512;
     /// `SPLITS_AHEAD` in GLSL.
     pub const SPLITS_AHEAD: u32 = 8;
     /// Push constants.
@@ -1443,7 +1445,7 @@ pub mod attention_units {
         spirv: include_bytes!("../spv/attention_units.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
-    /// The kernel with dot products in place of matrix units.
+    /// The kernel with ordinary arithmetic in place of matrix units.
     pub static EMULATED: KernelDef = KernelDef {
         name: "attention_units emulated",
         spirv: include_bytes!("../spv/attention_units.emulated.spv"),
@@ -1993,7 +1995,7 @@ pub mod gate_up_mul_units {
         spirv: include_bytes!("../spv/gate_up_mul_units.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
-    /// The kernel with dot products in place of matrix units.
+    /// The kernel with ordinary arithmetic in place of matrix units.
     pub static EMULATED: KernelDef = KernelDef {
         name: "gate_up_mul_units emulated",
         spirv: include_bytes!("../spv/gate_up_mul_units.emulated.spv"),
@@ -2557,7 +2559,7 @@ pub mod mat_mul_units {
         spirv: include_bytes!("../spv/mat_mul_units.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
-    /// The kernel with dot products in place of matrix units.
+    /// The kernel with ordinary arithmetic in place of matrix units.
     pub static EMULATED: KernelDef = KernelDef {
         name: "mat_mul_units emulated",
         spirv: include_bytes!("../spv/mat_mul_units.emulated.spv"),

@@ -2,6 +2,8 @@
 
 use crate::generated::attention_share::{MAX_SPLITS, STEPS};
 use crate::generated::attention_tile::{SPLIT, TILE};
+use crate::generated::attention_units::JOINED;
+use crate::generated::half_fragments::TEAM;
 use crate::generated::heads::{HALVES, INTERLEAVED};
 use crate::ops::{CacheFormat, GROUP, RUN};
 use crate::step::StepShape;
@@ -16,12 +18,6 @@ pub(crate) const SUBGROUPS: u32 = 8;
 
 /// Rows of a fragment of matrix units.
 const FRAGMENT: u32 = 16;
-
-/// Lanes that hold a fragment.
-pub(crate) const TEAM: u32 = 32;
-
-/// Splits and heads that `attention` with matrix units joins between two barriers, as the kernel has it.
-const JOINED: u32 = 512;
 
 /// Which elements of a head rotate together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,12 +135,13 @@ impl Heads {
         (heads * self.head_size).is_multiple_of(GROUP)
     }
 
-    /// Workgroups that the splits of a context of `context` positions are shared out to, with matrix units; where idle ones are to warm the cache, no
-    /// fewer than keep the device busy.
+    /// Workgroups that the splits of a context of `context` positions are shared out to, with matrix units: one for each split, or where idle ones are to
+    /// warm the cache as many as keep the device busy if that is more, up to [`Tuning::attention_splits`](crate::Tuning).
     pub(crate) fn split_workgroups(&self, target: &Target, context: u32) -> u32 {
         let groups = self.query_heads / self.in_fragment();
         let busy = if target.tuning.warm_cache { target.tuning.attention_workgroups.div_ceil(groups) } else { 1 };
-        context.div_ceil(SPLIT).max(busy).min(target.tuning.attention_splits).max(1)
+        let useful = context.div_ceil(SPLIT).max(busy.min(self.most_splits()));
+        useful.min(target.tuning.attention_splits).max(1)
     }
 
     /// Shares that a context of `context` positions is split into: as many as it has tiles for, but no more workgroups than keep the device busy.
@@ -165,12 +162,6 @@ impl Heads {
     #[must_use]
     pub fn partials(&self, context: u32) -> u64 {
         self.split_elements(self.most_splits().max(context.div_ceil(SPLIT)))
-    }
-
-    /// Bytes that [`Heads::partials`] grows by with each position of context, rounded up.
-    #[must_use]
-    pub fn split_bytes_per_position(&self) -> u64 {
-        (4 * self.split_elements(1)).div_ceil(u64::from(SPLIT))
     }
 
     /// Elements of the partial results of so many splits.
@@ -262,5 +253,26 @@ mod tests {
         assert!(include_str!("../../../shaders/attention.comp").contains("shared float before_keeps[PLACES * HEADS];"));
         // Three heads: queries, shares of eight subgroups, a sum, four arrays of 64 shares or splits; and the word of arrivals, in 16 bytes.
         assert_eq!(heads.shared_bytes(3), 3 * (128 * 4 + 8 * 128 * 4 + 4 + 4 * 64 * 4) + 16);
+        let shared = |source: &str| {
+            source
+                .lines()
+                .filter_map(|line| line.strip_prefix("shared ")?.split(';').next())
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let tile = shared(include_str!("../../../shaders/include/attention_tile.glsl"));
+        let staged = "uvec4 staged[2 * TILE * STRIDE]";
+        let weights = "uvec4 weights[SHARERS > 1 ? 16 * WEIGHT_STRIDE : 1]";
+        assert_eq!(tile, [staged, weights, "float maxima[SHARERS > 1 ? 16 * SHARERS : 1]"]);
+        let joined =
+            ["split_maxima", "split_sums", "before_kept", "own_kept"].map(|name| format!("float {name}[JOINED]"));
+        let units = shared(include_str!("../../../shaders/attention_units.comp"));
+        assert_eq!(units[..4], joined);
+        assert_eq!(units[4..], ["float carried[HEADS]"]);
+        assert_eq!(shared(include_str!("../../../shaders/attention_rows_units.comp")), [""; 0]);
+        // A tile of keys and one of values, 17 times 16 bytes a row; weights, 9 times 16 bytes a row; maxima of eight teams; four arrays, and what is
+        // carried of 16 heads; and the word of arrivals.
+        let bytes = 2 * 64 * 17 * 16 + 16 * (9 * 16 + 8 * 4) + 4 * 512 * 4 + 16 * 4 + 16;
+        assert_eq!(heads.unit_shared_bytes(&Target::new(32)), bytes);
     }
 }

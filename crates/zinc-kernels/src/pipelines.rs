@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use zinc_vk::{AdapterKind, Device, Error, Pipeline, PipelineSpec, RecordingBuilder};
 
-use crate::heads::TEAM;
+use crate::generated::half_fragments::TEAM;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::tuning::Tuning;
 

@@ -2,7 +2,7 @@
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
-use crate::plan::{ALIGNMENT, Array, ArrayClass, CacheOptions, RowCounts, Sizes};
+use crate::plan::{ALIGNMENT, Array, CacheOptions, RowCounts, Sizes};
 use crate::weights::ModelWeights;
 
 /// The largest weight buffer that holds several tensors, in bytes, even where the device allows more, because very
@@ -52,8 +52,8 @@ pub struct MemoryPlan {
     pub work: u64,
     /// Positions that the cache has room for.
     pub context: u32,
-    /// Bytes that one more position of context costs: its keys and values, its rotations, its token id, and its part of the partial results of
-    /// attention.
+    /// Bytes that one more position of context costs at least: its keys and values, its rotations and its token id. Partial results of attention grow
+    /// with long contexts, too, by about a hundredth of that.
     pub bytes_per_position: u64,
 }
 
@@ -69,10 +69,7 @@ impl MemoryPlan {
             kv_cache: sizes.kv_bytes(),
             work: sizes.activation_bytes(counts) + sizes.bytes(Array::Tokens) + sizes.rotation_bytes(),
             context: cache.context,
-            bytes_per_position: per_position.kv_bytes()
-                + per_position.rotation_bytes()
-                + 4
-                + u64::from(counts.of(ArrayClass::Workgroups)) * sizes.heads().split_bytes_per_position(),
+            bytes_per_position: per_position.kv_bytes() + per_position.rotation_bytes() + 4,
         }
     }
 

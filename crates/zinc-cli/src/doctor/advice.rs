@@ -119,7 +119,8 @@ fn why_attention(plan: &DevicePlan) -> String {
     let adapter = &plan.adapter;
     let why = match (plan.multiplies_halves(), adapter.multiplies_halves()) {
         (true, _) => "the device multiplies 16x16x16 halves at a time, for an f16 cache and heads of 64 or 128",
-        (false, true) => "what matrix units give has not been compared with the host through this driver",
+        (false, true) if adapter.driver.multiplies_exactly() => "the driver does not compute with halves in shaders",
+        (false, true) => "what matrix units give has not been compared through this driver",
         (false, false) if adapter.features.contains(Features::COOPERATIVE_MATRIX) => {
             "matrix units of the device list no products of 16x16x16 halves"
         }

@@ -4,7 +4,8 @@ use super::{ActFormat, Append, AttentionRows, CacheFormat, GROUP};
 use crate::generated::attention::{Constants, KERNEL, Push};
 use crate::generated::attention_tile::SPLIT;
 use crate::generated::attention_units as units;
-use crate::heads::{HeadNorm, Heads, Pairing, SUBGROUPS, TEAM};
+use crate::generated::half_fragments::TEAM;
+use crate::heads::{HeadNorm, Heads, Pairing, SUBGROUPS};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
@@ -83,7 +84,7 @@ impl Attention {
         (append, rows)
     }
 
-    /// The launch: one workgroup a split, group of query heads and row, whatever the position.
+    /// The launch: one workgroup a split, group of query heads and row, whatever the position. By matrix units a workgroup may take several splits.
     ///
     /// # Panics
     /// If the heads' number or size does not suit the kernel, or the partial results of all rows take 4 GiB or more.

@@ -3,7 +3,8 @@
 use super::CacheFormat;
 use crate::generated::attention_rows::{Constants, KERNEL, Push};
 use crate::generated::attention_rows_units as units;
-use crate::heads::{Heads, SUBGROUPS, TEAM};
+use crate::generated::half_fragments::TEAM;
+use crate::heads::{Heads, SUBGROUPS};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, HalfUnits, Target};
 

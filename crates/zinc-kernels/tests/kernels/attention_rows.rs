@@ -1,17 +1,23 @@
 //! `attention_rows` to the bit against `attention`, which computes the same of each row and is compared with its reference.
 
 use crate::append::run;
-use crate::attention::{Case, PLAIN};
+use crate::attention::{Case, PLAIN, fits};
 use crate::support::arena;
 use zinc_kernels::ops::{CacheFormat, Pairing};
 
 /// What `attention` computes of the rows of a step, which it appends itself.
 fn check_attention(case: &Case) {
-    for step in [(1, 1), (4, 3), (16, 16), (16, 5)] {
+    check_steps(case, &[(1, 1), (4, 3), (16, 16), (16, 5)]);
+}
+
+fn check_steps(case: &Case, steps: &[(u32, u32)]) {
+    for step in steps.iter().copied() {
         let [_, alone] = run(case, step, |op, target| vec![op.dispatch(target)]);
         let [before, behind] = run(case, step, |op, target| {
             let (append, rows) = op.in_two();
-            vec![append.dispatch(target), rows.dispatch(target)]
+            let rows = rows.dispatch(target);
+            assert_eq!(rows.kernel.name.starts_with("attention_rows_units"), case.units, "{}", rows.kernel.name);
+            vec![append.dispatch(target), rows]
         });
         let differs = arena::values::<f32>(&alone[1]).into_iter().zip(arena::values::<f32>(&behind[1])).position(
             // The sign of NaN is the device's.
@@ -60,7 +66,19 @@ fn by_matrix_units() {
     for (query_heads, kv_heads, head_size) in [(4, 1, 64), (8, 1, 128), (10, 2, 64), (3, 3, 64), (17, 1, 64)] {
         for (position, splits) in [(0, 1), (57, 3), (250, 1), (255, 3), (760, 2)] {
             let case = Case { query_heads, kv_heads, head_size, rotated: head_size, position, splits, ..PLAIN };
-            check_attention(&Case { units: true, ..case });
+            let case = Case { units: true, ..case };
+            if fits(&case) {
+                check_attention(&case);
+            }
         }
+    }
+}
+
+/// Rows that fill several workgroups, over more than a split, so that whole tiles are masked for some rows of a workgroup.
+#[test]
+fn many_rows_by_matrix_units() {
+    for (query_heads, kv_heads, position) in [(8, 2, 0), (4, 1, 200), (3, 1, 430)] {
+        let case = Case { query_heads, kv_heads, position, splits: 2, units: true, ..PLAIN };
+        check_steps(&case, &[(128, 100), (64, 64)]);
     }
 }
