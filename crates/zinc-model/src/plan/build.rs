@@ -120,10 +120,8 @@ impl Builder<'_> {
                 let ordered = self.is_tiled(self.act(&[gate, up, down]));
                 let norm = w.feed_forward_norm;
                 if ordered && self.weights.tensor(router).format.is_float() {
-                    let columns = self.weights.tensor(norm).columns;
-                    let (x, y) = (Array::Residual, Array::Normed);
                     self.ops.push(Op::RouterMul { norm, matrix: router });
-                    self.ops.push(Op::Round { x, norm: Some(norm), y, vectors: 1, columns, ordered });
+                    self.norm_of_products(norm, act);
                 } else {
                     self.ops.push(Op::Router { norm, matrix: router, act, ordered });
                 }
