@@ -37,10 +37,10 @@ const uint PAIRS = gl_WorkGroupSize.x / TEAM * 16; // of a workgroup
 
 uint position_of(uint row) { return load_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 8); }
 
-// Where the head of a pair begins in an operand: the operand's head of each row is at the row's place in it.
+// Bytes from the beginning of queries or results, [query_heads, HEAD_SIZE] f32 of each row with `stride` bytes between rows, to the head of a pair.
 uint head_offset(uint pair, uint stride) { return pair / HEADS * stride + (gl_WorkGroupID.y * HEADS + pair % HEADS) * HEAD_SIZE * 4; }
 
-// The splits joined so far: what is the lane's rows' of their maxima and sums.
+// The highest maximum and the sum of the weights of the splits that are joined so far, for each of the lane's two rows.
 float joined_maximum[2], joined_sum[2];
 
 // Joins the present split to those before it. Behind the last one, the values are divided by the sum.
@@ -82,7 +82,7 @@ void main() {
     }
     barrier();
     load_query(team_index() * 16 * STRIDE);
-    uvec2 last; // key of the lane's rows
+    uvec2 last; // the last key that each of the lane's two rows attends to
     [[unroll]] for (uint r = 0; r < 2; r++) {
         last[r] = position_of(min(first_pair + element_row(r * 4), pairs - 1) / HEADS);
         joined_sum[r] = 0.0;

@@ -1,8 +1,9 @@
 // The form of `attention` for float matrix units, and caches of halves.
 //
-// Workgroup (share, group) takes the splits of 256 keys number share, share + shares and so on of HEADS query heads, which fill the rows of one fragment; its teams
-// of 32 lanes share the fragment. As in the other form the grid does not depend on the context length, workgroups without a split read the weights of
-// the operation that follows, and the last workgroup of a group to finish joins the splits, in order.
+// Workgroup (share, group) takes HEADS query heads, which are rows of one fragment, and every so many of the context's splits of 256 keys: as many as there
+// are shares lie between two of its splits. Its teams of 32 lanes work on the fragment together. As in the other form the grid does not depend on the
+// context length, workgroups without a split read their part of the weights of the operation that follows, and the last workgroup of a group to finish
+// joins the splits, in order.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -37,10 +38,10 @@ const uint TILES = SPLIT / TILE;         // of a split
 const uint JOINED = 512;                 // splits times heads that are joined between two barriers
 const uint AT_A_TIME = JOINED / HEADS;   // splits
 const uint SPLITS_AHEAD = 8;             // loaded before the first is used
-shared float split_maxima[JOINED];          // [split, head]
-shared float split_sums[JOINED];
-shared float before_kept[JOINED];           // what is kept of the splits before, and of the split
-shared float own_kept[JOINED];
+shared float split_maxima[JOINED];       // [split, head]: the highest score of a split
+shared float split_sums[JOINED];         // [split, head]: the sum of its weights
+shared float before_kept[JOINED];        // [split, head]: the factor of what the splits before have given
+shared float own_kept[JOINED];           // [split, head]: the factor of what the split has given
 shared float carried[HEADS];             // the highest maximum of the splits that are joined
 
 // In shared memory, where no tile is staged: parts of queries in f32, and behind them halves; in the end parts of the result.

@@ -53,7 +53,7 @@ float sums_by_lane(float of[SUBGROUP]) {
     return of[0];
 }
 
-// The sums of a group's products and squares.
+// Puts the sums of a group's products into `group_products`, and those of the squares of its elements into `group_squares`. One subgroup does it.
 void multiply_group(uint group, uint first_row, uint listed, uint first_logit) {
     vec4 x[ROWS * LANE_PARTS], norm[LANE_PARTS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {

@@ -47,7 +47,7 @@ void load_query(uint at) {
     UNROLL for (uint n = 0; n < HEAD_FRAGMENTS; n++) LOAD_LEFT(query[n], staged, at + n * 2, STRIDE);
 }
 
-// Eight elements of a query, as halves.
+// Eight elements of a query, multiplied with QUERY_SCALE and rounded to halves.
 uvec4 query_halves(vec4 first, vec4 second) {
     precise vec4 low = first * QUERY_SCALE;
     precise vec4 high = second * QUERY_SCALE;

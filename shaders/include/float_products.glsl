@@ -10,6 +10,7 @@ float part_product(vec4 weights, vec4 x) {
     sum = sum + products.w;
     return sum;
 }
-// The part of a row that is the lane's part n of a group; behind the row's end its last one, whose products count as 0.
+// The number in the row of the lane's part n of a group. The last group of a row may have fewer parts than lanes take: those from PARTS on count as 0.
 uint own_part(uint group, uint n) { return group * 64u + n * SUBGROUP + gl_SubgroupInvocationID; }
+// The part that is loaded for one that may lie behind the row's end: the row's last part there, so that every load is of valid memory.
 uint inside(uint part) { return min(part, PARTS - 1); }

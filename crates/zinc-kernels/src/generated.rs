@@ -38,8 +38,8 @@
 //   4600ed17240dd5c4f4ae31ca01c61152f388acc1b9e13e108030456046925ca3 shaders/append.comp
 //   a131f50dfcf2cd5c053d66161725838e6772c1bdfeb523d07843b48750fff4c7 shaders/attention.comp
 //   051a5cd4b9fed8ff46df207cdfe38fc91eb592e749f8cb9c6c62e0f18652f59c shaders/attention_rows.comp
-//   2e19bafcc6900734880e086a4ba628c16812a91524166d165afdc9ccdc39fe23 shaders/attention_rows_units.comp
-//   e1d48d548323eb30ad8cc3952a6c48ec3c46097a74a813fedffde6688c9258ec shaders/attention_units.comp
+//   65608e24f744e8736494f573b2e83d848ccd23f175e44d77c3abc9378916fc52 shaders/attention_rows_units.comp
+//   fd1bfe84b1105861930833c40dcdd42c6fae245058561c6e0688d9a7c12e23bd shaders/attention_units.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
 //   805de9150966ab10a50ab7079138280c94ccacdc98767e8b0858c3c0d290f531 shaders/dry.comp
 //   ae600b36e5b131e55bdba069b7aae6ceb8c15ead50646515a2e991d1ee859006 shaders/expert_down.comp
@@ -51,14 +51,14 @@
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   e3d2e4af0e3e7a02d44a4dffdf3740da56b199ee5b16081284ec1b0fd501ccff shaders/include/attention_share.glsl
 //   96505c934b054058fdcf2adc455616aeaed2f648e34192d745b9723482700fa9 shaders/include/attention_step.glsl
-//   8d2b2813abd0cc5f3ac252820a18d6c73cfc160b90ec9baa2d23a51a1072d009 shaders/include/attention_tile.glsl
+//   b39ef988b7253086840e5e55485c088cf247888f3cd6964aaa2a69bf105b7041 shaders/include/attention_tile.glsl
 //   410754ddc972842f4e573a8395686f46ba2eac5029e246bf02f4be97a70a21dd shaders/include/blocks.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   fb5e05d6eb311f19e67ce3384dbc1bacbc6cbfebcc51b8076ac27e646c6c82ce shaders/include/cache_rows.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   ef427f54d9b440bffaa82404fcc5ca0b3daeb781647b0c7cf8c92c30e37d3cb6 shaders/include/choice.glsl
 //   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
-//   88c77f32e8e37c7462fe59ee2b68cda784ed11426232d5ac99971950cee97f41 shaders/include/float_products.glsl
+//   9b1694972ff91c221de584e777e3afca292d4ff6b1dfc75625e5c6886129257e shaders/include/float_products.glsl
 //   617fca3cca6fc926fdafc8ada00bbbc9dadbbc3b3ea4c6b58fbe071f7fa05f87 shaders/include/formats.glsl
 //   4d5b9e8cddf34aee937a9bca12f9c333920079bdb95ab185503ef1d3c47259d7 shaders/include/fragments.glsl
 //   a8cda95e2f3d3bb96cf62ea70de6d5217460f5cd78d19b7f501d768180edd8d4 shaders/include/gate_and_up.glsl
@@ -100,7 +100,7 @@
 //   67ba958f59b617a7f590f6f2e84597070c42622b143a7f214b6d5ba94138e3b5 shaders/round.comp
 //   dd4ad4626b16800c61cf938f984b2cb3f7ae7ab3519849230095c77ffc035736 shaders/route.comp
 //   acee3f3d1cbf09a7504b8da167f8670b9de43e91bdc6a9e310a60b7d9fad5370 shaders/router.comp
-//   6a5dc07da48b151b77627e75c40a217ffc54a6867df2f3570a40a284558b78da shaders/router_mul.comp
+//   5275b58d9ba8de0d960028151d4b9a82ecd59748592b797ea7e73fc3ce62eaed shaders/router_mul.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
 
 use crate::kernel::KernelDef;
@@ -1316,9 +1316,10 @@ pub mod attention_rows_units {
 
 /// The form of `attention` for float matrix units, and caches of halves.
 ///
-/// Workgroup (share, group) takes the splits of 256 keys number share, share + shares and so on of HEADS query heads, which fill the rows of one fragment; its teams
-/// of 32 lanes share the fragment. As in the other form the grid does not depend on the context length, workgroups without a split read the weights of
-/// the operation that follows, and the last workgroup of a group to finish joins the splits, in order.
+/// Workgroup (share, group) takes HEADS query heads, which are rows of one fragment, and every so many of the context's splits of 256 keys: as many as there
+/// are shares lie between two of its splits. Its teams of 32 lanes work on the fragment together. As in the other form the grid does not depend on the
+/// context length, workgroups without a split read their part of the weights of the operation that follows, and the last workgroup of a group to finish
+/// joins the splits, in order.
 pub mod attention_units {
     use super::KernelDef;
 
