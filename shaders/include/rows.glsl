@@ -1,11 +1,11 @@
 // The rows of a step. A row is one token at one position, which the step takes through the layers; a step has a table of its rows.
 // The Rust structs of the same names are generated from these declarations.
 //
-// The table is the beginning of the step's state (`StepState` in Rust): the number of rows, then the rows, then the lanes (lane.glsl). A dispatch has
-// workgroups for as many rows as its step has room for, which may be more or fewer than the table lists.
+// The step's state (`StepState` in Rust) is the number of rows, then the lanes (lane.glsl), then the table of rows, which is much the longest part: what a
+// step of few rows needs is a prefix. A dispatch has workgroups for as many rows as its step has room for, which may be more or fewer than the table lists.
 
 // The most rows of a step, and of a step that samples behind each of them.
-const uint MOST_ROWS = 512;
+const uint MOST_ROWS = 2048;
 const uint MOST_SAMPLING_ROWS = 16;
 
 // One row of the table. `advance`, `lookup` and `propose` write rows, every other kernel reads them.
@@ -16,8 +16,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Row {
     uint lane;     // whose row it is
 };
 const uint ROW_BYTES = 16;
-const uint ROWS_OFFSET = 16;   // from the beginning of the state to the first row, in bytes
-const uint LANES_OFFSET = 8208; // from the beginning of the state to the first lane, in bytes: ROWS_OFFSET + MOST_ROWS * ROW_BYTES
+const uint LANES_OFFSET = 4; // from the beginning of the state to the first lane, in bytes
+const uint ROWS_OFFSET = 48; // from the beginning of the state to the first row, in bytes: behind the lanes
 
 // The number of the row that a workgroup is at: the grid's z.
 uint row_index() { return gl_WorkGroupID.z; }

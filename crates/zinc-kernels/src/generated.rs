@@ -1,38 +1,38 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   96375b50127f536301c77a0d2fa9f87755047a119558bca99c1faeea438fb3b2 crates/zinc-kernels/spv/adjust.spv
-//   2643fd276346c3e72d4033f4d8121a2c62807a4561578cbe183e559ed77b7a08 crates/zinc-kernels/spv/advance.spv
-//   ebd92da8a37681a552d00c27a70e5f9dd98a3f872d750d78b861d264556b71b2 crates/zinc-kernels/spv/append.spv
-//   c58d89e1b783f3a100b01ac5858ff1112e242b07629fc6eb261fed53e17e2b5a crates/zinc-kernels/spv/attention.spv
-//   9e3c471d5a548fb0943e40af6f1be8f96fb45ee9a787b896f198bf0e665b7d8b crates/zinc-kernels/spv/attention_rows.spv
-//   ebbcae5ee074d12427a64f0e530c7752e7cbf10986c1e64406b2856a5adefd32 crates/zinc-kernels/spv/attention_rows_units.emulated.spv
-//   add7de678d06852e0d197d0d6100eff2c678587f530b4012370a126c11a27811 crates/zinc-kernels/spv/attention_rows_units.spv
-//   046c58af4860deeabfb6a81476ee69f02d641fc5fb5f430a332bea2af6cbb734 crates/zinc-kernels/spv/attention_units.emulated.spv
-//   90bf66ddb68044ecbfb4638882ce8f8b8256d776c22c17f4ae4f3aa76366eefa crates/zinc-kernels/spv/attention_units.spv
-//   0078b3a4df71874918b854c2fa176c6d40290f438244a2815c6f71158842f3fa crates/zinc-kernels/spv/choose.spv
-//   961668c25231da0b51fc1e7ddac3453597b851c904ea305099e02f6d791d78f8 crates/zinc-kernels/spv/dry.spv
+//   a6195b1608138e17a6b39b801e381101f7bb0987da4349583c3bd15bd6c73bb9 crates/zinc-kernels/spv/adjust.spv
+//   5ca4d0817ebfaf442099fd47ec51a455bfe438132ae92a661a2d5be299e2d271 crates/zinc-kernels/spv/advance.spv
+//   f1ad3ec9a9ab8295f48de0d5485f7d6247395c72ce7ca81c7b4d091ca9976d52 crates/zinc-kernels/spv/append.spv
+//   44ba34ed5732a93557f8694b413701052c7cc1b4d152db43210427682d945254 crates/zinc-kernels/spv/attention.spv
+//   026b840eb1b6eb706b75a8ba3585c2ddb469a341f8fb87e641394ffb2f1dda37 crates/zinc-kernels/spv/attention_rows.spv
+//   6cb346f73cddc3b37e17bab3d4573f211814a57706917be35819aae907e3544f crates/zinc-kernels/spv/attention_rows_units.emulated.spv
+//   77866882eb8509a311a62a840aa2848d51bf07675b023b9a92f9cdd573a0c430 crates/zinc-kernels/spv/attention_rows_units.spv
+//   296fde9822e13c98aa7565a0013d72f01bca4c1c5817286edb847a46040e520a crates/zinc-kernels/spv/attention_units.emulated.spv
+//   620aef87dd3ece3ac5e63ec169143870ed0d36b843cf522486539c0234b34de8 crates/zinc-kernels/spv/attention_units.spv
+//   edeaaa81b52a65fbc92ddf6e9d6c2976dc1ba5f373255ed8b15b2b97109e8638 crates/zinc-kernels/spv/choose.spv
+//   2dcb9eca3124f298cb836845126e4d5043cc068773310e8dc6a35485f00f5c59 crates/zinc-kernels/spv/dry.spv
 //   53f31af37e5b9b67bde3b5dadf4f8952058e686fd664e12baac0312476ea9548 crates/zinc-kernels/spv/expert_down.spv
 //   c30a6afbea4a46cbed1d960eabc188dde5c0b31d75e5b11a7a235ee6d507b793 crates/zinc-kernels/spv/gate_up.spv
 //   0c15a1b3ee5976975726e218861d74bf360f9774b13cfd9a28cf917dae64954c crates/zinc-kernels/spv/gate_up_mul.spv
 //   8b0495c35cc01fd3dbf9f678cb84bebe8328340f1e7ce719b183d3b7b51817cb crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
 //   10f6492dadef5ce3b2f28aae04e46d1703765d68e0043b01a67d0ed958aec61c crates/zinc-kernels/spv/gate_up_mul_units.spv
-//   e1afc41e2d85681a13c8a8568c62a63e26bb719e4517bf42a0fff6d130bcbd9d crates/zinc-kernels/spv/gather.spv
+//   c7e2015b6129dc7c400f1f4e551c8f4046a3e46487141ce19346ac7c07593d51 crates/zinc-kernels/spv/gather.spv
 //   ff0d89f0ded6aa62058610ca1776174666bf43215033eb03eb4dc0895aa23551 crates/zinc-kernels/spv/join.spv
 //   0998307e2efa7691dd40f641dd4cf6cccef0b207bd5af1c28489f9b2065660da crates/zinc-kernels/spv/logprob_shares.spv
 //   1e4ab0db23d9866a07e027173af8eb635d669e4a9f86724e8a2a33d99623fe11 crates/zinc-kernels/spv/logprobs.spv
-//   4a53579930ed528655dd86bb8afc1e512104f30e6894aeac15562ca745dac4cd crates/zinc-kernels/spv/lookup.spv
+//   8a0e2b4be87ea5ba1df5e058d0f6141356de638fe4964546a4243db44137bc9c crates/zinc-kernels/spv/lookup.spv
 //   07bfc5749b4974064ff3bf42e58485a0cdf3339385938cc0f415b922f3408b3e crates/zinc-kernels/spv/mat_mul.spv
 //   fa8741dadd6ce04e75e9dfbc555dce99d7ce7c947f65a480ac92d5937fae4035 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
 //   53b2ae81576dc300988c62bd625cdded59aea74d5beeff73af0f699803bebf85 crates/zinc-kernels/spv/mat_mul_units.spv
 //   fb3b66f3aebb8cc68ceb7d4a5c81b0c8098bf226153a49ead9f7d07766595abf crates/zinc-kernels/spv/mat_vec.spv
-//   6c5f4fdc21788a6665d0a80f9c15ac46f57c6bb81b8ea771982bacaed99fda95 crates/zinc-kernels/spv/propose.spv
+//   c2e7fcea82fc146bf07a0ee2953334855798ce8160b03fd111b2bd4a8677dfce crates/zinc-kernels/spv/propose.spv
 //   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
 //   5100f551b4ea8007c9c63abb6bab9bcf0661215dd9039575c9e0ba0ef512a561 crates/zinc-kernels/spv/round.spv
 //   38f196fa88057a0b095504887d1d91bcef0bdc8bce2f70967c0427dc1239f1f0 crates/zinc-kernels/spv/route.spv
 //   bd9e825b1c0caef7233eb2f837db41c563e00e165891660b4dd57a01762845e6 crates/zinc-kernels/spv/router.spv
 //   bcdcb3e8120ab0ea6b5c65bf1bb18fe6995f74e7f3eeed4554379887ff53ac48 crates/zinc-kernels/spv/router_mul.spv
-//   fe3610650052f5aab5e1c76d71502fd5dfcc47c875551042d58e5dc2502cf0ff crates/zinc-kernels/spv/sample.spv
+//   a1bdb3c80911ffb2bf686824615d5ef9bb92708e221c226a88f1e1f416e9b522 crates/zinc-kernels/spv/sample.spv
 //   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
 //   01f575db57ec3a62f84ab888cb883650e5fdc4d0ec5c7b74e0c865b4eaf9ab4c shaders/advance.comp
 //   4600ed17240dd5c4f4ae31ca01c61152f388acc1b9e13e108030456046925ca3 shaders/append.comp
@@ -78,7 +78,7 @@
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
-//   d0c4ca00ce7fff0bc4a9ebc5cb8018a7216f9240c56f4b6d1e901567085869bf shaders/include/rows.glsl
+//   d7f7e98973d5feb61f610d0de0aad5692d56178f2fcbbc11bd5d43e227e3c45b shaders/include/rows.glsl
 //   e0a19b258cc70d754c2e73f086b35008ff68b30b125bd65492adf15f71c95fbf shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
@@ -467,19 +467,19 @@ pub mod operand {
 /// The rows of a step. A row is one token at one position, which the step takes through the layers; a step has a table of its rows.
 /// The Rust structs of the same names are generated from these declarations.
 ///
-/// The table is the beginning of the step's state (`StepState` in Rust): the number of rows, then the rows, then the lanes (lane.glsl). A dispatch has
-/// workgroups for as many rows as its step has room for, which may be more or fewer than the table lists.
+/// The step's state (`StepState` in Rust) is the number of rows, then the lanes (lane.glsl), then the table of rows, which is much the longest part: what a
+/// step of few rows needs is a prefix. A dispatch has workgroups for as many rows as its step has room for, which may be more or fewer than the table lists.
 pub mod rows {
     /// `MOST_ROWS` in GLSL.
-    pub const MOST_ROWS: u32 = 512;
+    pub const MOST_ROWS: u32 = 2048;
     /// `MOST_SAMPLING_ROWS` in GLSL.
     pub const MOST_SAMPLING_ROWS: u32 = 16;
     /// `ROW_BYTES` in GLSL.
     pub const ROW_BYTES: u32 = 16;
-    /// `ROWS_OFFSET` in GLSL.
-    pub const ROWS_OFFSET: u32 = 16;
     /// `LANES_OFFSET` in GLSL.
-    pub const LANES_OFFSET: u32 = 8208;
+    pub const LANES_OFFSET: u32 = 4;
+    /// `ROWS_OFFSET` in GLSL.
+    pub const ROWS_OFFSET: u32 = 48;
     /// One row of the table. `advance`, `lookup` and `propose` write rows, every other kernel reads them.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

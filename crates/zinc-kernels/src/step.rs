@@ -19,17 +19,16 @@ pub const MOST_ROWS: u32 = crate::generated::rows::MOST_ROWS;
 pub const MOST_SAMPLING_ROWS: u32 = crate::generated::rows::MOST_SAMPLING_ROWS;
 
 /// What the kernels of a step are told: its rows, and the lanes whose rows they are. The last kernel of a step makes it the state of the next step.
+/// The rows come last, so that the state of a step of few rows is a prefix: see [`StepState::bytes`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct StepState {
     /// Rows that are listed. With 0 of them a step, and every step queued behind it, changes nothing.
     pub row_count: u32,
-    /// Fills the table to the alignment of its rows.
-    pub padding: [u32; 3],
-    /// The rows. Those from `row_count` on mean nothing.
-    pub rows: [Row; MOST_ROWS as usize],
     /// The only lane.
     pub lane: Lane,
+    /// The rows. Those from `row_count` on mean nothing.
+    pub rows: [Row; MOST_ROWS as usize],
 }
 
 const _: () = {
@@ -54,6 +53,16 @@ impl StepState {
         let mut state = Self { lane, ..Self::default() };
         state.list(tokens);
         state
+    }
+
+    /// Bytes of a state that lists at most so many rows: the number of rows, the lane and those rows.
+    ///
+    /// # Panics
+    /// If there are more than [`MOST_ROWS`].
+    #[must_use]
+    pub const fn bytes(rows: u32) -> u64 {
+        assert!(rows <= MOST_ROWS, "a state of more rows than are supported");
+        ROWS_OFFSET as u64 + rows as u64 * ROW_BYTES as u64
     }
 
     /// Lists these tokens as the lane's rows, the first of them at its position. Without tokens the step does nothing.
@@ -197,11 +206,12 @@ mod tests {
             (9, 16, 8),
             (16, 16, 16),
             (17, 32, 16),
-            (512, 512, 512),
+            (513, 1_024, 512),
+            (2_048, 2_048, 2_048),
         ] {
             assert_eq!((StepShape::of(rows).rows(), StepShape::filled_by(rows).rows()), (of, filled_by), "{rows}");
         }
-        assert_eq!(StepShape::filled_by(1_000), StepShape::MOST);
+        assert_eq!(StepShape::filled_by(5_000), StepShape::MOST);
         assert!(StepShape::MOST_SAMPLING <= StepShape::MOST);
     }
 
@@ -214,6 +224,8 @@ mod tests {
             (17, 512, 32, 16),
             (500, 512, 512, 256),
             (512, 512, 512, 512),
+            (513, 2_048, 1_024, 512),
+            (2_048, 2_048, 2_048, 2_048),
             (3, 4, 4, 1),
             (4, 4, 4, 4),
             (1, 1, 1, 1),
@@ -227,7 +239,7 @@ mod tests {
     #[test]
     fn a_step_takes_what_the_prompt_has_before_its_last_token() {
         for (position, prompt, rows) in
-            [(0, 1, 1), (0, 2, 1), (0, 3, 2), (0, 17, 16), (0, 513, 512), (0, 5_000, 512), (4_995, 5_000, 4)]
+            [(0, 1, 1), (0, 2, 1), (0, 3, 2), (0, 17, 16), (0, 2_049, 2_048), (0, 5_000, 2_048), (4_995, 5_000, 4)]
         {
             assert_eq!(next_rows(position, prompt), rows, "at {position} of {prompt}");
         }

@@ -141,7 +141,11 @@ pub fn pack(sizes: &[u64], max_buffer: u64) -> Result<(Vec<TensorLocation>, Vec<
 
 #[cfg(test)]
 mod tests {
+    use zinc_kernels::ops::CacheFormat;
+    use zinc_kernels::step::MOST_ROWS;
+
     use super::*;
+    use crate::config::{Architecture, ExpertWeightSum, ExpertWeights, FeedForward, Rope, RopePairing, RopeScaling};
 
     #[test]
     fn tensors_are_packed_in_order_and_never_overlap() {
@@ -170,6 +174,35 @@ mod tests {
         let (_, buffers) = pack(&[gib, gib, 3 * gib, gib / 2, gib / 2], 4 * gib - 1).expect("everything fits");
         assert_eq!(buffers, [gib, gib, 3 * gib, gib]);
         assert!(pack(&[u64::MAX], 4 * gib).is_err());
+    }
+
+    /// Qwen3-30B-A3B, whose chosen experts' products take the most of a step.
+    #[test]
+    fn steps_of_thousands_of_rows_are_planned() {
+        let weights = ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 };
+        let config = ModelConfig {
+            architecture: Architecture::Qwen3Moe,
+            n_layer: 48,
+            n_embd: 2_048,
+            n_head: 32,
+            n_head_kv: 4,
+            head_dim: 128,
+            feed_forward: FeedForward::Experts { n_expert: 128, n_expert_used: 8, n_ff: 768, weights },
+            rms_eps: 1e-6,
+            rope: Rope { base: 1e6, dims: 128, pairing: RopePairing::Halves, scaling: RopeScaling::None },
+            n_ctx_train: 40_960,
+            n_vocab: 151_936,
+            qk_norm: true,
+            qkv_bias: false,
+            tied_embeddings: false,
+        };
+        let sizes = Sizes { config: &config, cache: CacheOptions::new(4_096, CacheFormat::F16, CacheFormat::F16) };
+        let bytes = |rows| sizes.activation_bytes(RowCounts::new(rows, 1));
+        assert_eq!(u64::from(MOST_ROWS) * sizes.bytes(Array::ExpertProducts), 128 << 20);
+        assert!((256 << 20..512 << 20).contains(&bytes(MOST_ROWS)), "{}", bytes(MOST_ROWS));
+        // Each row costs the same, whatever the most rows are, but for what only the workgroups of few rows have.
+        let row = bytes(513) - bytes(512);
+        assert_eq!(bytes(MOST_ROWS) - bytes(512), u64::from(MOST_ROWS - 512) * row);
     }
 
     #[test]

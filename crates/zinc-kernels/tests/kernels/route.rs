@@ -2,7 +2,7 @@
 
 use zinc_kernels::ops::{ExpertSelection, Route, Tiles, Weighting};
 use zinc_kernels::reference;
-use zinc_kernels::step::{Rows, StepShape, Tile};
+use zinc_kernels::step::{MOST_ROWS, Rows, StepShape, Tile};
 use zinc_kernels::{Target, Tuning};
 
 use crate::support::data::Random;
@@ -93,6 +93,17 @@ fn all_rows_may_choose_the_same_experts() {
     let target = Arena::new().gpu.target();
     let logits: Vec<f32> = (0..24).map(|i| (i % 7) as f32).collect();
     check("same", &vec![logits; 64], 64, 3, &target);
+}
+
+/// The last workgroup sorts all pairs of the largest step, of a mixture of experts as large as they come.
+#[test]
+fn the_most_rows_are_sorted() {
+    let (rows, experts, used) = (MOST_ROWS as usize, 128, 8);
+    let mut random = Random::new("most");
+    let logits: Vec<Vec<f32>> = (0..rows).map(|_| random.vector(experts, 4.0)).collect();
+    let target = Arena::new().gpu.target();
+    check("most", &logits, rows, used, &target);
+    check("most", &logits, rows - 1, used, &target);
 }
 
 #[test]

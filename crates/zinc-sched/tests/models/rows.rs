@@ -551,37 +551,37 @@ fn a_prompt_may_be_cut_anywhere() {
     }
 }
 
-/// A prompt of several steps of the most rows, against steps of sixteen: the keys and values are the same, and the logits.
+/// A prompt against steps of sixteen rows: the keys and values are the same, and the logits. In the whole matrix it fills a step of the most rows.
 #[test]
-fn a_long_prompt_may_be_fed_by_hundreds_of_rows() {
-    const LENGTH: u32 = 560;
+fn a_long_prompt_may_be_fed_by_thousands_of_rows() {
+    let length = if matrix::is_full() { MOST_ROWS + 50 } else { 560 };
     let gpu = Gpu::borrow();
     let formats = if matrix::is_full() { vec![CacheFormat::F16, CacheFormat::F32] } else { vec![CacheFormat::F16] };
     for (path, format) in ["qwen3moe-a-q4_k_m", "qwen2-f16"].into_iter().zip(formats.into_iter().cycle()) {
         let model = open(path);
         let vocabulary = model.config.n_vocab;
-        let tokens: Vec<u32> = (0..LENGTH).map(|i| (i * i + 7 * i) % vocabulary).collect();
-        let mut steps = OnDevice::new(&gpu, &model, CacheOptions::new(LENGTH + 4, format, format), MOST_ROWS);
-        let lane = Lane { prompt_length: LENGTH, context_length: LENGTH + 4, ..start(Draw::Greedy) };
+        let tokens: Vec<u32> = (0..length).map(|i| (i * i + 7 * i) % vocabulary).collect();
+        let mut steps = OnDevice::new(&gpu, &model, CacheOptions::new(length + 4, format, format), MOST_ROWS);
+        let lane = Lane { prompt_length: length, context_length: length + 4, ..start(Draw::Greedy) };
         let acts = if matrix::is_full() { vec![ActFormat::Q14, ActFormat::F32] } else { vec![ActFormat::Q14] };
         for act in acts {
             let mut truth = None;
-            let rows = if matrix::is_full() { vec![16, 32, 128, 256, 512] } else { vec![16, 512] };
+            let rows = if matrix::is_full() { vec![16, 32, 128, 512, 1_024, MOST_ROWS] } else { vec![16, MOST_ROWS] };
             for shape in rows.into_iter().map(StepShape::of) {
                 let what = format!("{path}, {act:?}, {} rows", shape.rows());
                 steps.poison_cache();
                 steps.set_tokens(0, &tokens);
-                steps.set_state(StepState::new(lane, &tokens[..next_rows(0, LENGTH) as usize]));
+                steps.set_state(StepState::new(lane, &tokens[..next_rows(0, length) as usize]));
                 let feed = steps.plan(PlanKind::Feed, act, shape);
-                while steps.state().lane.position + 1 < LENGTH {
+                while steps.state().lane.position + 1 < length {
                     let before = steps.state().lane.position;
                     let (report, _) = steps.step(&feed);
-                    assert_eq!(report.fed, shape.rows().min(LENGTH - 1 - before), "{what}: at {before}");
+                    assert_eq!(report.fed, shape.rows().min(length - 1 - before), "{what}: at {before}");
                 }
                 let decode = steps.plan(PlanKind::Decode, act, StepShape::ONE);
                 let (report, logits) = steps.step(&decode);
-                assert_eq!((report.status, report.position), (STATUS_SAMPLED, LENGTH), "{what}");
-                let found = (steps.cache(LENGTH), logits);
+                assert_eq!((report.status, report.position), (STATUS_SAMPLED, length), "{what}");
+                let found = (steps.cache(length), logits);
                 let truth = truth.get_or_insert_with(|| found.clone());
                 assert!(found.0 == truth.0, "{what}: keys and values");
                 assert!(found.1 == truth.1, "{what}: logits");

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use zinc_kernels::ops::ActFormat;
-use zinc_kernels::step::{Lane, Row, StepShape, StepState};
+use zinc_kernels::step::{Lane, MOST_SAMPLING_ROWS, Row, StepShape, StepState};
 use zinc_model::Result;
 use zinc_model::device::{ChainIo, DeviceModel, StepIo};
 use zinc_model::plan::{Lookup, PlanKind, PlanOptions, StepPlan};
@@ -185,7 +185,8 @@ impl Drafter {
         }
         let (model, DraftPlans { decode, last, .. }) = self.model();
         recording.barrier(shaders, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
-        let bytes = size_of::<StepState>() as u64;
+        // A sequence that is drafted for lists one row or none, and drafting adds none to those of its own state.
+        let bytes = StepState::bytes(MOST_SAMPLING_ROWS);
         recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFTING_STATE_OFFSET, bytes);
         recording.barrier(Access::TRANSFER_WRITE, shaders);
         let io = self.io(memory, DRAFTING_STATE_OFFSET);
@@ -202,18 +203,17 @@ impl Drafter {
     /// Records that the draft model's state is set to that of the sequence after a `Speculate` step: its rows, which are one or none, and what its
     /// lane says of the last token. The rest of the lane stays as it is.
     pub(super) fn record_draft_state_copy(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) {
-        /// Bytes of the number of rows, and of the first row.
-        const ROWS_BYTES: usize = offset_of!(StepState, rows) + size_of::<Row>();
-        const LANE_OFFSET: u64 = offset_of!(StepState, lane) as u64;
-        /// Bytes of `token` and `position`, with which the lane begins.
-        const LANE_BYTES: usize = offset_of!(Lane, prompt_length);
+        /// Bytes of the number of rows, and of `token` and `position`, with which the lane behind it begins.
+        const HEAD_BYTES: usize = offset_of!(StepState, lane) + offset_of!(Lane, prompt_length);
+        const ROWS_OFFSET: u64 = offset_of!(StepState, rows) as u64;
         const {
-            assert!(offset_of!(Lane, token) == 0 && offset_of!(Lane, position) == 4 && LANE_BYTES == 8);
+            assert!(offset_of!(StepState, lane) == 4 && HEAD_BYTES == 12);
+            assert!(offset_of!(Lane, token) == 0 && offset_of!(Lane, position) == 4);
         }
         if self.uses_draft_model() {
             recording
                 .barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
-            for (offset, bytes) in [(0, ROWS_BYTES), (LANE_OFFSET, LANE_BYTES)] {
+            for (offset, bytes) in [(0, HEAD_BYTES), (ROWS_OFFSET, size_of::<Row>())] {
                 let (from, to) = (STATE_OFFSET + offset, DRAFT_MODEL_STATE_OFFSET + offset);
                 recording.copy(&memory.sequence, from, &memory.sequence, to, bytes as u64);
             }
