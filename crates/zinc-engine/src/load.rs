@@ -299,7 +299,8 @@ impl ModelFile {
         feed_shapes.dedup();
         options.extend(feed_shapes.into_iter().map(|shape| feed.clone().with_shape(shape)));
         options.extend((sampling_shape > StepShape::ONE).then(|| decode.with_shape(sampling_shape)));
-        let plans: Vec<StepPlan> = options.iter().map(|options| StepPlan::new(weights, options)).collect();
+        let plans = options.iter().map(|options| StepPlan::new(weights, options));
+        let plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan)).collect();
         loaded.build_pipelines(&plans, &mut |done, total| {
             on_event(OpenEvent::Pipelines { done: done as u64, total: total as u64 });
         })?;

@@ -10,6 +10,7 @@
 //   77866882eb8509a311a62a840aa2848d51bf07675b023b9a92f9cdd573a0c430 crates/zinc-kernels/spv/attention_rows_units.spv
 //   296fde9822e13c98aa7565a0013d72f01bca4c1c5817286edb847a46040e520a crates/zinc-kernels/spv/attention_units.emulated.spv
 //   620aef87dd3ece3ac5e63ec169143870ed0d36b843cf522486539c0234b34de8 crates/zinc-kernels/spv/attention_units.spv
+//   1194b29c932d97f2a0212edd921342006717c9808aed3c81ab810027e4131f50 crates/zinc-kernels/spv/cancel.spv
 //   edeaaa81b52a65fbc92ddf6e9d6c2976dc1ba5f373255ed8b15b2b97109e8638 crates/zinc-kernels/spv/choose.spv
 //   2dcb9eca3124f298cb836845126e4d5043cc068773310e8dc6a35485f00f5c59 crates/zinc-kernels/spv/dry.spv
 //   53f31af37e5b9b67bde3b5dadf4f8952058e686fd664e12baac0312476ea9548 crates/zinc-kernels/spv/expert_down.spv
@@ -40,6 +41,7 @@
 //   051a5cd4b9fed8ff46df207cdfe38fc91eb592e749f8cb9c6c62e0f18652f59c shaders/attention_rows.comp
 //   65608e24f744e8736494f573b2e83d848ccd23f175e44d77c3abc9378916fc52 shaders/attention_rows_units.comp
 //   fd1bfe84b1105861930833c40dcdd42c6fae245058561c6e0688d9a7c12e23bd shaders/attention_units.comp
+//   a66c2da0d0f03f555302c7dc68e1eabdd0adcc1fbd47c2ae62e1ddb37d773420 shaders/cancel.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
 //   805de9150966ab10a50ab7079138280c94ccacdc98767e8b0858c3c0d290f531 shaders/dry.comp
 //   ae600b36e5b131e55bdba069b7aae6ceb8c15ead50646515a2e991d1ee859006 shaders/expert_down.comp
@@ -78,7 +80,7 @@
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
-//   d7f7e98973d5feb61f610d0de0aad5692d56178f2fcbbc11bd5d43e227e3c45b shaders/include/rows.glsl
+//   53b879fe7fcc0ccf722eb8df821d4962314ca8dec77c27e703b3cd844b5523b4 shaders/include/rows.glsl
 //   e0a19b258cc70d754c2e73f086b35008ff68b30b125bd65492adf15f71c95fbf shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
@@ -1452,6 +1454,45 @@ pub mod attention_units {
         spirv: include_bytes!("../spv/attention_units.emulated.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
+}
+
+/// Ends a step between two of its submissions, if the host has cancelled the sequence: it empties the table of rows, so that the rest of the step and
+/// all steps queued behind it become no-ops. Otherwise, and where the table is empty already, it changes nothing. One subgroup, of which one thread works.
+pub mod cancel {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// u32, host-visible: the sequence that the host wants stopped
+        pub cancelled: u64,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 16);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, cancelled) == 8);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "cancel", spirv: include_bytes!("../spv/cancel.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
 /// The second half of the sampler chain: top-n-sigma, top-k, typical, top-p, min-p, XTC, and the draw. One workgroup.
@@ -3170,7 +3211,7 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 28] = [
+pub static KERNELS: [&KernelDef; 29] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &append::KERNEL,
@@ -3178,6 +3219,7 @@ pub static KERNELS: [&KernelDef; 28] = [
     &attention_rows::KERNEL,
     &attention_rows_units::KERNEL,
     &attention_units::KERNEL,
+    &cancel::KERNEL,
     &choose::KERNEL,
     &dry::KERNEL,
     &expert_down::KERNEL,

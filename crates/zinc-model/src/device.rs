@@ -14,12 +14,12 @@ use std::sync::Arc;
 use zinc_kernels::ops::{GROUP, MOST_STAGED};
 use zinc_kernels::step::{MOST_ROWS, MOST_SAMPLING_ROWS, Rows};
 use zinc_kernels::{Pipelines, Target};
-use zinc_vk::{Buffer, Device, Placement, Uploader};
+use zinc_vk::{AdapterKind, Buffer, Device, Placement, Uploader};
 
 use crate::error::{Error, Result};
 use crate::memory::{LoadOptions, MemoryPlan};
 use crate::model::Model;
-use crate::plan::{Array, ArrayClass, CacheOptions, RowCounts, Sizes};
+use crate::plan::{Array, ArrayClass, CacheOptions, RowCounts, Sizes, StepPlan};
 use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 use upload::DeviceWeights;
@@ -134,6 +134,19 @@ impl DeviceModel {
     #[must_use]
     pub fn counts(&self) -> RowCounts {
         self.arrays.counts
+    }
+
+    /// Cuts a step into the ranges of layers that are submitted one by one. Displays, other programs and cancellations wait for a submission, so that
+    /// none may keep a card for much longer than 20 milliseconds, by [`Cost::seconds`](crate::plan::Cost::seconds) at the end of the context.
+    /// Processors and integrated graphics are slower, and get each layer by itself.
+    #[must_use]
+    pub fn ranges(&self, plan: StepPlan) -> Vec<StepPlan> {
+        const MOST_SECONDS: f64 = 0.02;
+        let slow = matches!(self.device().facts().kind, AdapterKind::Cpu | AdapterKind::Integrated);
+        let most_seconds = if slow { 0.0 } else { MOST_SECONDS };
+        let (weights, sizes, shape) = (&self.model.weights, self.sizes(), plan.shape);
+        let last = self.cache.context.saturating_sub(shape.rows());
+        plan.into_ranges(most_seconds, |op| op.cost(weights, &sizes, last, shape).seconds())
     }
 
     /// The buffer that holds an activation of a step's row number `row`, from 0; where in it that lies, and its size in bytes.

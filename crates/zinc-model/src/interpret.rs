@@ -202,8 +202,8 @@ impl Interpreter {
     }
 
     /// Runs one op for the present row. [`Op::Lookup`] and [`Op::Advance`], which change the state, do nothing here, because
-    /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs, nor [`Op::Round`]
-    /// and the products of rounded vectors of many rows, which plans with f32 activations do not have.
+    /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs, nor [`Op::Cancel`], since
+    /// steps run in one piece, nor [`Op::Round`] and the products of rounded vectors of many rows, which plans with f32 activations do not have.
     pub fn run(&mut self, op: &Op) {
         let Self { model, cache, state, row, arrays: a, .. } = self;
         let model = model.clone();
@@ -283,6 +283,7 @@ impl Interpreter {
             | Op::Adjust
             | Op::Choose
             | Op::Advance { .. }
+            | Op::Cancel
             | Op::LogprobShares
             | Op::Logprobs => {}
         }

@@ -13,6 +13,7 @@ mod barriers;
 mod build;
 mod cost;
 mod label;
+mod ranges;
 mod sampling;
 
 pub use arrays::{ALIGNMENT, Array, ArrayClass, CacheOptions, MANY_ROWS, RowCounts, Sizes};
@@ -178,6 +179,8 @@ pub enum Op {
         /// What has left the candidates.
         sampler: Sampler,
     },
+    /// Ends the step between two of its ranges if the host has cancelled the sequence: what follows changes nothing.
+    Cancel,
     /// Finds the likeliest tokens and the softmax mass of each share of the raw logits.
     LogprobShares,
     /// Writes the report of log-probabilities.
@@ -301,6 +304,7 @@ impl Op {
             Self::Choose => "choose",
             Self::Sample => "sample",
             Self::Advance { .. } => "advance",
+            Self::Cancel => "cancel",
             Self::LogprobShares => "logprob_shares",
             Self::Logprobs => "logprobs",
         }
@@ -311,7 +315,7 @@ impl Op {
     pub fn reads(&self) -> Vec<Array> {
         let mut arrays = match self {
             Self::Lookup(_) => vec![Array::Tokens],
-            Self::Gather { .. } => vec![],
+            Self::Gather { .. } | Self::Cancel => vec![],
             Self::MatVec { products, x, accumulate, .. } | Self::MatMul { products, x, accumulate } => {
                 let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
                 std::iter::once(*x).chain(outputs).collect()
@@ -382,6 +386,7 @@ impl Op {
             Self::Choose | Self::Sample => vec![Array::Candidates],
             Self::Lookup(_) => vec![Array::State, Array::Tokens],
             Self::Advance { .. } => vec![Array::State, Array::Tokens, Array::TokenCounts],
+            Self::Cancel => vec![Array::State],
             Self::LogprobShares => LOGPROB_ARRAYS.to_vec(),
             Self::Logprobs => vec![],
         }

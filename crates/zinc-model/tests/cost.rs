@@ -1,11 +1,11 @@
-//! The cost model counts what a step reads from the memory of a device.
+//! The cost model counts what a step reads from the memory of a device, and steps are cut into ranges of layers by it.
 
 use std::path::Path;
 
 use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_kernels::step::StepShape;
 use zinc_model::Model;
-use zinc_model::plan::{CacheOptions, Cost, Op, PlanKind, PlanOptions, Sizes, StepPlan};
+use zinc_model::plan::{Array, CacheOptions, Cost, MANY_ROWS, Op, PlanKind, PlanOptions, Sizes, StepPlan};
 
 #[test]
 fn weights_count_as_they_lie_on_a_device() {
@@ -38,4 +38,47 @@ fn weights_count_as_they_lie_on_a_device() {
     }
     let grown = |tensor: &zinc_model::weights::WeightTensor| tensor.device_bytes() > tensor.bytes;
     assert!(model.weights.tensors.iter().any(grown), "no tensor tells the device's bytes from the file's");
+}
+
+#[test]
+fn seconds_are_those_of_weights_or_of_operations() {
+    // A fifth of a second of reading, and of operations.
+    let (reads, computes) = (
+        Cost { weight_bytes: 128_000_000_000, ..Cost::default() },
+        Cost { flops: 2_393_750_000_000, ..Cost::default() },
+    );
+    for (cost, seconds) in [(reads, 0.2), (computes, 0.2), (reads + computes, 0.2), (reads + computes + computes, 0.4)]
+    {
+        assert!((cost.seconds() - seconds).abs() < 1e-9, "{cost:?}: {}", cost.seconds());
+    }
+    assert!(
+        Cost { cache_bytes: 1 << 40, ..Cost::default() }.seconds() < 1e-9,
+        "rows share what they read of the cache"
+    );
+}
+
+/// Whatever a layer consists of, a cut finds its first op.
+#[test]
+fn steps_of_every_architecture_are_cut_between_layers() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny");
+    for name in ["qwen3moe-a-q4_k_m", "qwen3-f16", "qwen2-f16", "llama-f16"] {
+        let model = Model::open(directory.join(name).with_extension("gguf")).expect("a tiny model opens");
+        for act in [ActFormat::Q14, ActFormat::F32] {
+            let options = PlanOptions::new(PlanKind::Feed, act).with_shape(StepShape::of(MANY_ROWS));
+            let plan = StepPlan::new(&model.weights, &options);
+            let ranges = plan.clone().into_ranges(0.0, |_| 1.0);
+            assert_eq!(ranges.len(), model.config.n_layer as usize, "{name}, {act:?}");
+            let mut whole = Vec::new();
+            for (layer, range) in ranges.iter().enumerate() {
+                let ops = range.ops.strip_prefix(&[Op::Cancel]).unwrap_or(&range.ops);
+                assert_eq!(ops.len() < range.ops.len(), layer > 0, "{name}, {act:?}: {layer}");
+                let writes = |array| ops.iter().filter(|op| op.writes().contains(&array)).count();
+                assert_eq!(writes(Array::KeyCache(layer as u32)), 1, "{name}, {act:?}: {layer}");
+                // Attention and the feed-forward part each add to the residual stream, which the embeddings begin.
+                assert_eq!(writes(Array::Residual), if layer == 0 { 3 } else { 2 }, "{name}, {act:?}: {layer}");
+                whole.extend_from_slice(ops);
+            }
+            assert_eq!(whole, plan.ops, "{name}, {act:?}");
+        }
+    }
 }

@@ -80,8 +80,8 @@ pub trait StepModel {
         self.wait(ticket)
     }
 
-    /// Ends the sequence on the device and opens every gate, so that steps which have not begun become no-ops. Returns at once; steps in
-    /// flight must still be waited for. Does nothing if no sequence runs.
+    /// Ends the sequence on the device and opens every gate, so that steps which have not begun become no-ops. A `Feed` that runs may end before it is
+    /// done; it then reports a no-op, too. Returns at once; steps in flight must still be waited for. Does nothing if no sequence runs.
     fn cancel(&mut self);
 
     /// The work that the model has done since it was built.

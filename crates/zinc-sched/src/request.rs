@@ -258,7 +258,8 @@ impl CancelHandle {
         Self::default()
     }
 
-    /// Cancels the generation. No token of a step that is observed after this call is delivered, and the device stops before its next step.
+    /// Cancels the generation. No token of a step that is observed after this call is delivered, and the device stops before its next step,
+    /// or within a step that feeds a long prompt.
     pub fn cancel(&self) {
         // Nothing is published with the flag: Relaxed is enough.
         self.requested.store(true, Ordering::Relaxed);

@@ -153,6 +153,7 @@ mod tests {
             (Feed, 0, output(&[], 1, Fed, None)),
             (Feed, 0, output(&[5], 0, Emitted, None)),
             (Feed, 0, output(&[], 0, NoOp, None)),
+            (Feed, 0, output(&[], 0, NoOp, Some(Cancelled))),
             (Feed, 0, output(&[], 0, Fed, Some(Budget))),
             (Decode, 2, output(&[], 2, Fed, None)),
             (Decode, 2, output(&[], 2, Emitted, None)),
@@ -234,10 +235,12 @@ mod tests {
         let plan = plan();
         for finish in [None, Some(DeviceFinish::NonFinite), Some(DeviceFinish::Cancelled)] {
             for status in [StepStatus::Fed, StepStatus::Emitted, StepStatus::NoOp] {
-                let step = PlannedStep { index: 3, kind: StepKind::Decode, rows: 1 };
-                let (position, sampled, phase) = (3, 1, Phase::Draining);
-                let expected = Expected { step, position, sampled, max_drafts: 3, plan: &plan, phase, eog: &EOG };
-                assert_eq!(resolve(&expected, &output(&[1], 77, status, finish)).unwrap(), Resolved::Stale);
+                for kind in [StepKind::Feed, StepKind::Decode] {
+                    let step = PlannedStep { index: 3, kind, rows: 1 };
+                    let (position, sampled, phase) = (3, 1, Phase::Draining);
+                    let expected = Expected { step, position, sampled, max_drafts: 3, plan: &plan, phase, eog: &EOG };
+                    assert_eq!(resolve(&expected, &output(&[1], 77, status, finish)).unwrap(), Resolved::Stale);
+                }
             }
         }
     }

@@ -94,7 +94,7 @@ pub enum StepStatus {
     Fed,
     /// It wrote K/V and sampled one token or several.
     Emitted,
-    /// It did nothing, because its sequence had ended before the step began.
+    /// It did nothing, because its sequence had ended before the step began; or a cancellation ended it, and no K/V that it has written counts.
     NoOp,
 }
 

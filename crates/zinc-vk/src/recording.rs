@@ -42,6 +42,16 @@ pub struct RecordingStats {
     pub copies: u32,
 }
 
+impl std::iter::Sum for RecordingStats {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |a, b| Self {
+            dispatches: a.dispatches + b.dispatches,
+            barriers: a.barriers + b.barriers,
+            copies: a.copies + b.copies,
+        })
+    }
+}
+
 /// A recorded command buffer, ready to be submitted any number of times, one submission at a time.
 pub struct Recording {
     target: CommandBuffer,

@@ -8,6 +8,7 @@ mod advance;
 mod append;
 mod attention;
 mod attention_rows;
+mod cancel;
 mod choice;
 mod choose;
 mod draws;

@@ -124,8 +124,8 @@ impl DeviceModel {
         }
         let mut conditional = false;
         for (op, barrier) in plan.ops.iter().zip(barriers) {
-            // These two write the word that the condition reads, and Advance has to report a no-op, so they always run.
-            let on_condition = live.is_some() && !matches!(op, Op::Lookup(_) | Op::Advance { .. });
+            // These write the word that the condition reads, and Advance has to report a no-op, so they always run.
+            let on_condition = live.is_some() && !matches!(op, Op::Lookup(_) | Op::Cancel | Op::Advance { .. });
             if barrier {
                 let mut later = Access::SHADER_READ | Access::SHADER_WRITE;
                 later.set(Access::CONDITION_READ, on_condition && !conditional);
@@ -515,6 +515,7 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
+            Op::Cancel => ops::Cancel { state, cancelled: io.cancelled }.dispatch(target),
             Op::Advance { kind, sampler } => ops::Advance {
                 state,
                 report: io.report,

@@ -1,9 +1,17 @@
-//! How many bytes an operation moves and how many floating-point operations it does, for roofline figures.
+//! How many bytes an operation moves and how many floating-point operations it does, for roofline figures and for the lengths of submissions.
 
 use zinc_kernels::step::StepShape;
 
 use super::{Array, Op, Product, Routing, Sizes};
 use crate::weights::{ModelWeights, TensorId};
+
+/// Bytes of memory that a card reads in a second: a Radeon AI PRO R9700, by its data sheet (docs/rdna4.md).
+const BYTES_PER_SECOND: f64 = 640e9;
+
+/// Operations that a card does in a second, a multiplication and an addition counted as two. An R9700 does 383e12 with signed bytes by its data sheet.
+/// A product of activations of 14 bits takes two of them, and a sixteenth of the rate is what products reach that have been measured (on an H200,
+/// docs/perf-log.md). A quarter of its 48e12 with f32 is as much: attention without matrix units.
+const OPERATIONS_PER_SECOND: f64 = 383e12 / 2.0 / 16.0;
 
 /// Bytes moved and floating-point operations done by one op, or by many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +22,16 @@ pub struct Cost {
     pub cache_bytes: u64,
     /// Floating-point operations, a multiplication and an addition counted as two.
     pub flops: u64,
+}
+
+impl Cost {
+    /// The seconds that this takes in a step of many rows on the card whose figures stand above: what its weights or its operations take, whichever is
+    /// longer. The cache is not counted, since the rows share what they read of it.
+    #[must_use]
+    pub fn seconds(self) -> f64 {
+        let Self { weight_bytes, flops, .. } = self;
+        (weight_bytes as f64 / BYTES_PER_SECOND).max(flops as f64 / OPERATIONS_PER_SECOND)
+    }
 }
 
 impl std::ops::Add for Cost {
@@ -103,6 +121,7 @@ impl Op {
             | Self::Choose
             | Self::Sample
             | Self::Advance { .. }
+            | Self::Cancel
             | Self::LogprobShares
             | Self::Logprobs => Cost::default(),
             Self::GateUp { gate, up, routing: Routing::Dense { norm }, .. } => {

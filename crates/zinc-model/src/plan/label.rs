@@ -50,6 +50,7 @@ impl Op {
             | Self::Choose
             | Self::Sample
             | Self::Advance { .. }
+            | Self::Cancel
             | Self::LogprobShares
             | Self::Logprobs => Vec::new(),
         }

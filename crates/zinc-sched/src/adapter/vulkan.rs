@@ -202,13 +202,13 @@ impl VulkanModel {
         }
     }
 
-    /// Counts what the recording of such a step as [`VulkanModel::plan`] gives consists of. The step is recorded once more for it.
+    /// Counts what the recordings of such a step as [`VulkanModel::plan`] gives consist of. The step is recorded once more for it.
     ///
     /// # Errors
     /// Whatever error the device reports.
     pub fn step_stats(&self, kind: StepKind) -> Result<RecordingStats> {
         let part = if kind.samples() { StepPart::Decode(self.mode) } else { StepPart::Feed(self.options.feed_shape) };
-        Ok(self.recorder().record(part, 0)?.finish()?.stats())
+        Ok(self.recorder().record(part, 0)?.iter().map(|recording| recording.stats()).sum())
     }
 
     /// The logits that the last token was sampled from, `[vocabulary]` f32.
@@ -303,21 +303,27 @@ impl VulkanModel {
         Ok(())
     }
 
-    /// Submits a part of a step and waits for it with a fence; in the fence baseline its commands are written anew first.
+    /// Submits the ranges of a part of a step, and waits for each with a fence; in the fence baseline its commands are written anew first.
     fn run_part(&mut self, part: StepPart, slot: u32) -> Result<()> {
-        let recording = self.recordings.get(part, slot).clone();
-        if self.options.sync == Sync::Fence {
-            self.queue().record_again(&recording)?;
+        for recording in self.recordings.ranges(part, slot) {
+            if self.options.sync == Sync::Fence {
+                self.queue().record_again(recording)?;
+            }
+            let before_ns = host_now_ns();
+            self.queue().submit_and_wait_fence(recording)?;
+            self.waited_ns += host_now_ns() - before_ns;
         }
-        let before_ns = host_now_ns();
-        self.queue().submit_and_wait_fence(&recording)?;
-        self.waited_ns += host_now_ns() - before_ns;
         Ok(())
     }
 
-    /// Submits a part of a step on the queue of the forward pass, behind everything submitted before.
+    /// Submits the ranges of a part of a step on the queue of the forward pass, behind everything submitted before. Returns the point of the last.
     fn submit_part(&self, part: StepPart, slot: u32) -> Result<TimelinePoint> {
-        Ok(self.queue().submit(self.recordings.get(part, slot), self.last_on_second_queue.as_slice())?)
+        let submit = |recording: &Arc<Recording>| self.queue().submit(recording, self.last_on_second_queue.as_slice());
+        let (last, before) = self.recordings.ranges(part, slot).split_last().expect("a part has a range at least");
+        for recording in before {
+            submit(recording)?;
+        }
+        Ok(submit(last)?)
     }
 
     /// Submits the forward pass and the sampling of a step apart. Returns the point at which its logits are computed, if there is one, and the
@@ -325,7 +331,7 @@ impl VulkanModel {
     fn submit_split(&mut self, slot: u32, gate: Option<u64>) -> Result<(Option<TimelinePoint>, TimelinePoint)> {
         let gate = gate.map(|value| self.gates.point(value));
         let [forward, choose] =
-            [StepPart::Forward(self.mode), StepPart::Sample(self.mode)].map(|part| self.recordings.get(part, slot));
+            [StepPart::Forward(self.mode), StepPart::Sample(self.mode)].map(|part| self.recordings.whole(part, slot));
         if let (Queues::Two, Some(second)) = (self.options.queues, self.device().second_compute_queue()) {
             let forward = self.queue().submit(forward, self.last_on_second_queue.as_slice())?;
             let waits: Vec<TimelinePoint> = [forward.clone()].into_iter().chain(gate).collect();

@@ -8,6 +8,7 @@ mod gpu;
 #[path = "../support/matrix.rs"]
 mod matrix;
 mod op_by_op;
+mod ranges;
 mod rows;
 mod tiny;
 mod ways;

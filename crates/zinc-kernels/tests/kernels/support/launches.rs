@@ -3,7 +3,7 @@
 use half::f16;
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
-    ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CacheFormat, Choose, Dry, ExpertDown,
+    ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CacheFormat, Cancel, Choose, Dry, ExpertDown,
     ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs,
     Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round,
     Route, Router, RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count,
@@ -109,7 +109,7 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
     let launch = |name: &'static str, make: &dyn Fn(&mut Builder) -> Dispatch| {
         let mut arena = Arena::new();
         // Other kernels only read the state.
-        let address = if ["advance", "lookup", "propose"].contains(&name) {
+        let address = if ["advance", "cancel", "lookup", "propose"].contains(&name) {
             arena.in_out(&[state]).address
         } else {
             arena.state(state)
@@ -143,6 +143,7 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("expert_down", &expert_down),
         launch("sample", &sample),
         launch("advance", &advance),
+        launch("cancel", &cancel),
         launch("dry", &dry),
         launch("adjust", &adjust),
         launch("choose", &choose),
@@ -421,6 +422,10 @@ fn advance(b: &mut Builder) -> Dispatch {
         shape: StepShape::ONE,
     }
     .dispatch(&b.arena.gpu.target())
+}
+
+fn cancel(b: &mut Builder) -> Dispatch {
+    Cancel { state: b.state, cancelled: b.words(&[7]) }.dispatch(&b.arena.gpu.target())
 }
 
 /// Every sampler on.

@@ -135,16 +135,21 @@ impl Drafter {
         if self.uses_draft_model() { ResumeCost::CatchUp } else { ResumeCost::Free }
     }
 
-    /// Records that the draft model takes in the next tokens of the sequence, by a step of one of [`Self::feed_shapes`].
+    /// The ranges of layers in which the draft model takes in the next tokens of the sequence, by a step of one of [`Self::feed_shapes`].
+    pub(super) fn feed_ranges(&self, shape: StepShape) -> Vec<StepPlan> {
+        let (model, plans) = self.model();
+        model.ranges(StepPlan::new(&model.model().weights, &plans.largest_feed.clone().with_shape(shape)))
+    }
+
+    /// Records one of [`Self::feed_ranges`].
     pub(super) fn record_feed(
         &self,
-        shape: StepShape,
+        range: &StepPlan,
         memory: &SequenceMemory,
         recording: &mut RecordingBuilder,
     ) -> Result<()> {
-        let (model, plans) = self.model();
-        let feed = StepPlan::new(&model.model().weights, &plans.largest_feed.clone().with_shape(shape));
-        model.record_while_live(&feed, &self.io(memory, DRAFT_MODEL_STATE_OFFSET), memory.live(), recording)
+        let io = self.io(memory, DRAFT_MODEL_STATE_OFFSET);
+        self.model().0.record_while_live(range, &io, memory.live(), recording)
     }
 
     /// What the plan of a step that takes the last token and all drafts is made for, where `options` is that of a step of one row.

@@ -56,25 +56,34 @@ pub(super) struct StepRecorder<'a> {
     pub(super) stamps: Option<&'a Stamps>,
 }
 
-/// The recordings made so far, by part and ring slot.
+/// The recordings made so far, by part and ring slot: one for each of a part's ranges, in order.
 #[derive(Debug, Default)]
 pub(super) struct Recordings {
-    made: HashMap<(StepPart, u32), Arc<Recording>>,
+    made: HashMap<(StepPart, u32), Vec<Arc<Recording>>>,
 }
 
 impl Recordings {
-    /// The recording of a part for a slot.
+    /// The recordings of a part for a slot, which are submitted one after the other.
     ///
     /// # Panics
-    /// If it was not made.
-    pub(super) fn get(&self, part: StepPart, slot: u32) -> &Arc<Recording> {
+    /// If they were not made.
+    pub(super) fn ranges(&self, part: StepPart, slot: u32) -> &[Arc<Recording>] {
         self.made.get(&(part, slot)).unwrap_or_else(|| panic!("{part:?} was not recorded for slot {slot}"))
     }
 
-    /// Makes the recording of a part for a slot, unless that was done before.
+    /// The recording of a part that is not cut into ranges, for a slot.
+    ///
+    /// # Panics
+    /// If it was not made, or is cut.
+    pub(super) fn whole(&self, part: StepPart, slot: u32) -> &Arc<Recording> {
+        let [recording] = self.ranges(part, slot) else { panic!("{part:?} is submitted in ranges") };
+        recording
+    }
+
+    /// Makes the recordings of a part for a slot, unless that was done before.
     pub(super) fn provide(&mut self, part: StepPart, slot: u32, from: &StepRecorder<'_>) -> Result<()> {
         if let Entry::Vacant(place) = self.made.entry((part, slot)) {
-            place.insert(from.record(part, slot)?.finish()?);
+            place.insert(from.record(part, slot)?);
         }
         Ok(())
     }
@@ -134,12 +143,50 @@ impl StepRecorder<'_> {
         Ok(recording)
     }
 
-    /// Records a part of a step that reports into ring slot `slot`.
-    pub(super) fn record(&self, part: StepPart, slot: u32) -> Result<RecordingBuilder> {
+    /// Records a part of a step that reports into ring slot `slot`: one recording for each of its plans.
+    pub(super) fn record(&self, part: StepPart, slot: u32) -> Result<Vec<Arc<Recording>>> {
+        let plans = self.plans(part);
+        let last = plans.len() - 1;
+        let record = |(index, plan): (usize, &StepPlan)| -> Result<Arc<Recording>> {
+            let mut recording = self.start(self.queue_of(part), &format!("{part:?} {slot}, range {index}"))?;
+            self.record_range(part, plan, slot, (index == 0, index == last), &mut recording)?;
+            Ok(recording.finish()?)
+        };
+        plans.iter().enumerate().map(record).collect()
+    }
+
+    /// The plans of a part, in order, each of which is a submission. Those that feed are the ranges of layers of one plan; every other part has one.
+    fn plans(&self, part: StepPart) -> Vec<StepPlan> {
+        let weights = &self.model.model().weights;
+        match part {
+            StepPart::Feed(shape) => self.model.ranges(self.feed_plan(shape)),
+            StepPart::FeedDraft(shape) => self.drafter().feed_ranges(shape),
+            StepPart::Decode(mode) => vec![self.decode_plan(mode.sampling, StepShape::ONE)],
+            StepPart::Forward(mode) => {
+                vec![StepPlan::forward(weights, &self.options(PlanKind::Decode, mode.sampling))]
+            }
+            StepPart::Sample(mode) => vec![StepPlan::tail(&self.options(PlanKind::Decode, mode.sampling))],
+            StepPart::Speculate(mode) => {
+                vec![StepPlan::new(weights, &self.drafter().verify(self.options(PlanKind::Decode, mode.sampling)))]
+            }
+        }
+    }
+
+    /// The queue that a part is submitted to.
+    fn queue_of(&self, part: StepPart) -> QueueKind {
         let second = self.options.queues == Queues::Two && matches!(part, StepPart::Sample(_));
-        let kind = if second { QueueKind::SecondCompute } else { QueueKind::Compute };
-        let mut recording = self.start(kind, &format!("{part:?} {slot}"))?;
-        let r = &mut recording;
+        if second { QueueKind::SecondCompute } else { QueueKind::Compute }
+    }
+
+    /// Records what one plan of a part needs; `first` and `last` say whether it is the first and the last one.
+    fn record_range(
+        &self,
+        part: StepPart,
+        plan: &StepPlan,
+        slot: u32,
+        (first, last): (bool, bool),
+        r: &mut RecordingBuilder,
+    ) -> Result<()> {
         let stamped = match part {
             StepPart::FeedDraft(_) => None,
             StepPart::Sample(_) => Some(Stamped::Sampling),
@@ -152,18 +199,15 @@ impl StepRecorder<'_> {
             // The host writes its guide or choice after the submit.
             r.barrier(Access::HOST_WRITE, Access::SHADER_READ);
         }
-        if let Some((stamps, part)) = stamps {
+        if let Some((stamps, part)) = stamps.filter(|_| first) {
             stamps.record_begin(r, slot, part);
         }
         match part {
-            StepPart::Feed(shape) => self.record_plan(&self.feed_plan(shape), slot, SamplingMode::PLAIN, r)?,
-            StepPart::FeedDraft(shape) => self.drafter().record_feed(shape, self.memory, r)?,
-            StepPart::Decode(mode) => {
-                self.record_plan(&self.decode_plan(mode.sampling, StepShape::ONE), slot, mode, r)?;
-            }
+            StepPart::Feed(_) => self.record_plan(plan, slot, SamplingMode::PLAIN, r)?,
+            StepPart::FeedDraft(_) => self.drafter().record_feed(plan, self.memory, r)?,
+            StepPart::Decode(mode) | StepPart::Sample(mode) => self.record_plan(plan, slot, mode, r)?,
             StepPart::Forward(mode) => {
-                let options = self.options(PlanKind::Decode, mode.sampling);
-                self.record_plan(&StepPlan::forward(&self.model.model().weights, &options), slot, mode, r)?;
+                self.record_plan(plan, slot, mode, r)?;
                 if mode.gate == Gate::Token {
                     let (logits, offset, bytes) = self.model.activation(Array::Logits, 0);
                     let (buffer, at) = self.memory.logits(slot);
@@ -171,22 +215,17 @@ impl StepRecorder<'_> {
                     r.copy(logits, offset, buffer, at, bytes);
                 }
             }
-            StepPart::Sample(mode) => {
-                let tail = StepPlan::tail(&self.options(PlanKind::Decode, mode.sampling));
-                self.record_plan(&tail, slot, mode, r)?;
-            }
             StepPart::Speculate(mode) => {
                 let drafter = self.drafter();
                 drafter.record_drafts(self.model, self.memory, r)?;
-                let options = drafter.verify(self.options(PlanKind::Decode, mode.sampling));
-                self.record_plan(&StepPlan::new(&self.model.model().weights, &options), slot, mode, r)?;
+                self.record_plan(plan, slot, mode, r)?;
                 drafter.record_draft_state_copy(self.memory, r);
             }
         }
-        if let Some((stamps, part)) = stamps {
+        if let Some((stamps, part)) = stamps.filter(|_| last) {
             stamps.record_end(r, slot, part, self.memory);
         }
-        Ok(recording)
+        Ok(())
     }
 
     fn record_plan(

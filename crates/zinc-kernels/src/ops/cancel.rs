@@ -1,0 +1,23 @@
+//! The end of a step before its last submission, where the host wants the sequence stopped.
+
+use crate::generated::cancel::{Constants, KERNEL, Push};
+use crate::{Dispatch, Target};
+
+/// Empties the table of rows if the host has cancelled the sequence, so that what is left of the step, and all steps queued behind it, change nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Cancel {
+    /// The step state.
+    pub state: u64,
+    /// u32: the sequence that the host wants stopped.
+    pub cancelled: u64,
+}
+
+impl Cancel {
+    /// The launch: one subgroup.
+    #[must_use]
+    pub fn dispatch(&self, target: &Target) -> Dispatch {
+        let constants = Constants { workgroup: target.subgroup, subgroup: target.subgroup };
+        let push = Push { state: self.state, cancelled: self.cancelled };
+        Dispatch::new(&KERNEL, constants.values(), &push, [1, 1, 1])
+    }
+}

@@ -1,0 +1,215 @@
+//! Steps that feed many rows are submitted as ranges of layers: the bits are those of a step in one piece, and a cancellation between two ranges
+//! ends the step.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use zinc_kernels::ops::CacheFormat;
+use zinc_kernels::step::StepShape;
+use zinc_model::Model;
+use zinc_model::device::DeviceModel;
+use zinc_model::memory::LoadOptions;
+use zinc_model::plan::{CacheOptions, MANY_ROWS, RowCounts};
+use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
+use zinc_sched::{
+    DeviceFinish, Engine, EngineOptions, FinishReason, InflightDepth, Outlet, PromptProgress, Request, Sampling,
+    SequenceStart, StepKind, StepModel, StepStatus, SystemClock, Token, Tracing,
+};
+use zinc_vk::{AdapterKind, Buffer, Placement, QueueKind, RecordingBuilder};
+
+use crate::gpu::Gpu;
+
+const CONTEXT: u32 = 96;
+/// Tokens of the prompt but the last: a full step of the fewest rows that are submitted in ranges, and another one.
+const FED: u32 = MANY_ROWS + 8;
+/// Tokens that are generated behind it.
+const GENERATED: u32 = 5;
+
+fn load(gpu: &Gpu, path: &str) -> Arc<DeviceModel> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny").join(path).with_extension("gguf");
+    let model = Arc::new(Model::open(path).expect("a tiny model opens"));
+    let cache = CacheOptions::new(CONTEXT, CacheFormat::F16, CacheFormat::F16);
+    let options = LoadOptions::new(cache).with_counts(RowCounts::new(MANY_ROWS, 1));
+    Arc::new(DeviceModel::load(&gpu.pipelines, &model, options, &mut |_| {}).expect("a tiny model loads"))
+}
+
+fn driven(model: &Arc<DeviceModel>, rows: u32, sync: Sync) -> VulkanModel {
+    let options = VulkanOptions::new(InflightDepth::DEFAULT).with_feed_shape(StepShape::of(rows)).with_sync(sync);
+    VulkanModel::new(model.clone(), options.with_stamps(Tracing::On)).expect("the model is driven")
+}
+
+fn tokens(model: &VulkanModel) -> Vec<u32> {
+    let vocabulary = model.limits().vocabulary_tokens;
+    (0..=FED).map(|i| (i * i + 7 * i) % vocabulary).collect()
+}
+
+fn run(device: &Gpu, record: impl FnOnce(&mut RecordingBuilder)) {
+    let device = device.pipelines.device();
+    let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "cache").expect("a recording");
+    record(&mut recording);
+    let recording = recording.finish().expect("a recording");
+    device.compute_queue().submit(&recording, &[]).expect("submitted").wait().expect("done");
+}
+
+/// What keys and values are overwritten with before a test.
+const POISON: u8 = 0xff;
+
+fn poison_cache(gpu: &Gpu, model: &DeviceModel) {
+    run(gpu, |recording| {
+        for cache in model.caches() {
+            recording.fill(cache, 0, cache.size(), u32::from_ne_bytes([POISON; 4]));
+        }
+    });
+}
+
+/// Keys and values of each layer, in turn, of the positions that the prompt has.
+fn cache(gpu: &Gpu, model: &DeviceModel) -> Vec<Vec<u8>> {
+    let read = model.caches().iter().map(|cache| {
+        let bytes = cache.size() / u64::from(CONTEXT) * u64::from(FED);
+        let readback = Buffer::new(gpu.pipelines.device(), "keys or values", bytes, Placement::Readback);
+        let readback = readback.expect("a buffer");
+        run(gpu, |recording| {
+            recording.copy(cache, 0, &readback, 0, bytes);
+        });
+        let mut found = vec![0; bytes as usize];
+        readback.read(0, &mut found);
+        found
+    });
+    read.collect()
+}
+
+/// Feeds the prompt and generates: the tokens, and the logits of the last one.
+fn generate(model: &mut VulkanModel) -> (Vec<u32>, Vec<f32>) {
+    let tokens = tokens(model);
+    model.begin(&SequenceStart::new(&tokens, 0, GENERATED, &Sampling::GREEDY)).expect("a sequence begins");
+    let mut left = FED;
+    while left > 0 {
+        let rows = left.min(model.limits().feed_rows);
+        let ticket = model.submit(StepKind::Feed, rows).expect("submitted");
+        let output = model.wait(ticket).expect("done");
+        assert_eq!((output.status, output.fed, output.position), (StepStatus::Fed, rows, FED - left));
+        let gpu = output.timing.gpu.expect("timestamps");
+        assert!(gpu.begin_ns < gpu.end_ns, "{gpu:?}");
+        left -= rows;
+    }
+    let mut generated = Vec::new();
+    for _ in 0..GENERATED {
+        let ticket = model.submit(StepKind::Decode, 1).expect("submitted");
+        generated.extend(model.wait(ticket).expect("done").tokens.as_slice());
+    }
+    (generated, model.last_logits().expect("logits"))
+}
+
+/// Whether each layer of a step of many rows is a submission.
+fn is_cpu(gpu: &Gpu) -> bool {
+    gpu.pipelines.device().facts().kind == AdapterKind::Cpu
+}
+
+#[test]
+fn a_step_in_ranges_has_the_bits_of_one_in_one_piece() {
+    let gpu = Gpu::borrow();
+    for path in ["qwen3moe-a-q4_k_m", "llama-f16"] {
+        let model = load(&gpu, path);
+        let mut truth = None;
+        for (rows, sync) in [
+            (MANY_ROWS / 2, Sync::Timeline),
+            (MANY_ROWS, Sync::Timeline),
+            (MANY_ROWS, Sync::FenceKept),
+            (MANY_ROWS, Sync::Fence),
+        ] {
+            poison_cache(&gpu, &model);
+            let mut driven = driven(&model, rows, sync);
+            let before = driven.counters().submits;
+            let generated = generate(&mut driven);
+            let submits = driven.counters().submits - before;
+            let found = (generated, cache(&gpu, &model));
+            let truth = truth.get_or_insert_with(|| found.clone());
+            assert!(found == *truth, "{path}, {rows} rows, {sync:?}");
+            if is_cpu(&gpu) {
+                // What begins the sequence, the copy of the logits, the tokens, and the steps of the prompt. One of these, if any, has so many rows that
+                // it is a submission for each layer.
+                let more = if rows == MANY_ROWS { u64::from(model.model().config.n_layer) - 1 } else { 0 };
+                let expected = u64::from(2 + GENERATED + FED.div_ceil(rows)) + more;
+                assert_eq!(submits, expected, "{path}, {rows} rows, {sync:?}");
+            }
+        }
+    }
+}
+
+/// Wants no more once some of the prompt is in the cache.
+#[derive(Default)]
+struct UntilFed {
+    done: u32,
+}
+
+impl Outlet for UntilFed {
+    fn prompt(&mut self, progress: PromptProgress) {
+        self.done = progress.done;
+    }
+
+    fn token(&mut self, _token: Token) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn cancelled(&self) -> bool {
+        self.done > 0
+    }
+}
+
+/// Two more steps are in flight when the first one has fed its part of the prompt. They end, and what they wrote does not count.
+#[test]
+fn a_cancelled_prompt_leaves_what_was_fed() {
+    let gpu = Gpu::borrow();
+    let model = load(&gpu, "qwen3moe-a-q4_k_m");
+    let engine = |rows| {
+        let model = driven(&model, rows, Sync::Timeline);
+        Engine::new(model, SystemClock::new(), EngineOptions::default()).expect("the engine starts")
+    };
+    let prompt: Vec<u32> = (0..2 * MANY_ROWS + 9).map(|i| (i * i + 7 * i) % 500).collect();
+    let request = Request::new(prompt, []).with_max_tokens(GENERATED);
+    let answer = |engine: &mut Engine<VulkanModel>| {
+        let mut tokens: Vec<Token> = Vec::new();
+        let completion = engine.run(&request, &mut tokens).expect("the model runs");
+        (tokens.iter().map(|token| token.id).collect::<Vec<u32>>(), completion.usage.cached_tokens)
+    };
+    let (expected, _) = answer(&mut engine(MANY_ROWS / 2));
+    poison_cache(&gpu, &model);
+    let mut engine = engine(MANY_ROWS);
+    let completion = engine.run(&request, &mut UntilFed::default()).expect("the model runs");
+    assert_eq!(completion.reason, FinishReason::Cancelled);
+    assert_eq!(answer(&mut engine), (expected, MANY_ROWS));
+}
+
+/// The host's word is there before the step begins, so that the first range runs, and the others find it.
+#[test]
+fn a_cancellation_ends_a_step_behind_the_range_that_runs() {
+    let gpu = Gpu::borrow();
+    let model = load(&gpu, "qwen3moe-a-q4_k_m");
+    poison_cache(&gpu, &model);
+    let truth = (generate(&mut driven(&model, MANY_ROWS / 2, Sync::Timeline)), cache(&gpu, &model));
+    for sync in [Sync::Timeline, Sync::FenceKept, Sync::Fence] {
+        let mut driven = driven(&model, MANY_ROWS, sync);
+        let tokens = tokens(&driven);
+        poison_cache(&gpu, &model);
+        driven.begin(&SequenceStart::new(&tokens, 0, GENERATED, &Sampling::GREEDY)).expect("a sequence begins");
+        driven.cancel();
+        let ticket = driven.submit(StepKind::Feed, MANY_ROWS).expect("submitted");
+        let output = driven.wait(ticket).expect("done");
+        let ticket = driven.submit(StepKind::Feed, FED - MANY_ROWS).expect("submitted");
+        let behind = driven.wait(ticket).expect("done");
+        if is_cpu(&gpu) {
+            for output in [output, behind] {
+                let (status, finish) = (output.status, output.finish);
+                assert_eq!((status, finish), (StepStatus::NoOp, Some(DeviceFinish::Cancelled)), "{sync:?}");
+                assert_eq!((output.fed, output.position), (0, 0), "{sync:?}");
+            }
+            for (index, found) in cache(&gpu, &model).iter().enumerate() {
+                let written = found.iter().any(|byte| *byte != POISON);
+                assert_eq!(written, index < 2, "{sync:?}: keys or values {index}");
+            }
+        }
+        // The next sequence finds nothing of it.
+        assert!((generate(&mut driven), cache(&gpu, &model)) == truth, "{sync:?}");
+    }
+}
