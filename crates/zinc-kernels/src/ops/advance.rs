@@ -55,9 +55,33 @@ impl Advance {
             counts,
             candidate_count,
             rows: self.shape.rows(),
-            candidates_stride: self.candidates.stride_in(self.shape),
+            // A step that only feeds may have more rows than there is room for candidates of.
+            candidates_stride: if candidate_count == 0 { 0 } else { self.candidates.stride_in(self.shape) },
             ..Push::default()
         };
         Dispatch::new(&KERNEL, constants.values(), &push, [1, 1, 1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Candidates of a large vocabulary are further apart than a step of the most rows could reach, if it had any.
+    #[test]
+    fn steps_that_feed_have_no_candidates() {
+        let candidates = Rows { address: 0, stride: 1 << 30 };
+        let op = Advance {
+            state: 0,
+            report: 0,
+            tokens: 0,
+            end_tokens: 0,
+            cancelled: 0,
+            candidates,
+            candidate_count: 0,
+            window: None,
+            shape: StepShape::MOST,
+        };
+        assert_eq!(op.dispatch(&Target::new(32)).groups, [1, 1, 1]);
     }
 }
