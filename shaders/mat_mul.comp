@@ -29,12 +29,15 @@ layout(constant_id = 9) const uint FORMAT_2 = 255;
 #include "include/tile_list.glsl"
 #include "include/tile_vectors.glsl"
 #include "include/tiles.glsl"
+shared uint result_offsets[TILE];
+#define RESULT_OFFSETS result_offsets
 #include "include/matrices.glsl"
 
 void multiply(uint format, Product product, uint block, uint listed) {
     uvec2 own = begin_product(product, listed);
     uint count = own.y;
     if (count == 0) return;
+    place_results(product, count);
     product.weights += uint64_t(own.x * product.rows) * uint64_t(row_bytes(format, COLUMNS));
     uint64_t row[QUAD_RESULTS];
     [[unroll]] for (uint r = 0; r < QUAD_ROWS; r++) {

@@ -13,13 +13,18 @@ layout(constant_id = 2) const uint COLUMNS = 256;
 layout(constant_id = 3) const uint LISTED = 16;    // the most vectors of a tile of the list: a power of two
 layout(constant_id = 4) const uint TILE = 16;      // the most vectors that a workgroup takes of them: a power of two
 layout(constant_id = 5) const uint DEPTH = 32;
-layout(constant_id = 6) const uint ROW_SUBGROUPS = 1;
-layout(constant_id = 7) const uint ROW_FRAGMENTS = 1;
-layout(constant_id = 8) const uint RAGGED = 0;  // 1: many tiles have fewer vectors than there is room for
-layout(constant_id = 9) const uint ACCUMULATE = 0; // 1: onto what y holds
-layout(constant_id = 10) const uint FORMAT_0 = 8;
-layout(constant_id = 11) const uint FORMAT_1 = 255;
-layout(constant_id = 12) const uint FORMAT_2 = 255;
+layout(constant_id = 6) const uint STAGE_RUNS = 8; // runs of a group that are in shared memory at a time: 4, 8 or 16
+layout(constant_id = 7) const uint ROW_SUBGROUPS = 1;
+layout(constant_id = 8) const uint ROW_FRAGMENTS = 1;
+layout(constant_id = 9) const uint RAGGED = 0;  // 1: many tiles have fewer vectors than there is room for
+layout(constant_id = 10) const uint GAPS = 1;        // 1: parts of a format have 16 elements, and a product takes 32 bytes
+layout(constant_id = 11) const uint PART_SCALES = 2; // words with scales of 32 weights, at most: 1 or 2
+layout(constant_id = 12) const uint MINIMUMS = 1;    // 1: a format with sub-blocks has minimums
+layout(constant_id = 13) const uint CHUNK_SUMS = 1;  // 1: a format with a scale for 32 has an offset
+layout(constant_id = 14) const uint ACCUMULATE = 0; // 1: onto what y holds
+layout(constant_id = 15) const uint FORMAT_0 = 8;
+layout(constant_id = 16) const uint FORMAT_1 = 255;
+layout(constant_id = 17) const uint FORMAT_2 = 255;
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1
@@ -37,6 +42,8 @@ void multiply(uint format, Product product, uint block, uint listed) {
     if (count == 0) return;
     product.weights += uint64_t(own.x * product.rows + first) * uint64_t(row_bytes(format, COLUMNS));
     multiply_block(format, uint64_t[1](product.weights), product.rows - first, push.x, count);
+    barrier();
+    place_results(product, count);
     for (uint turn = 0; turn < VECTOR_FRAGMENTS; turn++) {
         show_results(turn);
         for (uint n = thread_index(); n < SHOWN_VECTORS * BLOCK_ROWS; n += gl_WorkGroupSize.x) {

@@ -1,35 +1,44 @@
-// Products of a block of rows of weights with a tile of vectors, by fragments: for steps of many rows, and formats with a scale for 256 weights.
+// Products of a block of rows of weights with a tile of vectors, by fragments: for steps of many rows.
 //
-// Weights and activations are staged in shared memory as signed bytes, half a group at a time. A weight is staged as its code times the scale of its
-// sub-block, which has at most 13 bits: `weight_base` * high + low, both bytes. So the sums of a whole group are sums of products of bytes, whatever
-// the format, and fragments hold them: high with high, high with low, low with high and low with low. All of it is exact, and so equal to what
-// `quarter_sums` gives. What follows once a group is docs/arithmetic.md's sequence of float operations, element by element.
+// Codes of weights and activations are staged in shared memory as signed bytes, STAGE_RUNS runs at a time. A part is as many elements as share the innermost
+// scale of a format: 16 or 32. Of each part fragments hold two sums of products of bytes, with the high and with the low bytes of activations, exact in 32
+// bits. With the part's scale they are added to what docs/arithmetic.md sums over a group: an integer, or two of them where the sums of both planes
+// stay apart, or in formats with a scale for 32 the terms of each block, as floats. What follows once a group is its sequence of float operations, element by
+// element. Integers are exact, and so equal to what `quarter_sums` gives.
+//
 // The sums with the minimums are products of 16 numbers, one for each run: the minimums, at most 63, with the sums of runs, which have 18 bits:
 // 512 * high + low, each of the two in the form x + 2 * y with x and y signed bytes (`store_run_parts`). A row of minimums is followed by itself doubled.
 //
 // Subgroups share a block by rows and by vectors: ROW_SUBGROUPS of them have ROW_FRAGMENTS fragments of rows each, for every VECTOR_SUBGROUPS-th fragment
 // of vectors.
 //
-// Whoever includes this has the specialisation constants COLUMNS, TILE, DEPTH, ROW_SUBGROUPS, ROW_FRAGMENTS and RAGGED, and defines MATRICES: the
-// number of matrices that a block has rows of.
+// Whoever includes this has the specialisation constants COLUMNS, TILE, DEPTH, STAGE_RUNS (4, 8 or 16), ROW_SUBGROUPS, ROW_FRAGMENTS, RAGGED, and those that say
+// what the formats of the launch need of shared memory: GAPS, PART_SCALES, MINIMUMS and CHUNK_SUMS; and defines MATRICES, the number of matrices that a block has
+// rows of.
 
-const uint STAGE_RUNS = 8;                    // of 16 elements: half a group
-const uint STAGE_CHUNKS = STAGE_RUNS / 2;
-const uint STAGED_ROW = 2 * STAGE_RUNS + 1;   // the high bytes, the low ones, and a place that keeps neighbouring rows in different banks
+const uint STAGE_CHUNKS = STAGE_RUNS / 2;    // of 32 elements
+const uint GROUP_STAGES = 16 / STAGE_RUNS;
+const uint DEPTH_RUNS = DEPTH / 16;
+// Where a product takes 32 bytes and a part has 16, a run of zeros stands between the two runs of a chunk. The place behind the last run keeps neighbouring
+// rows in different banks.
+const uint STAGED_WEIGHTS = STAGE_RUNS + GAPS * STAGE_RUNS / 2 + 1;
+const uint STAGED_VECTOR = 2 * STAGE_RUNS + 1; // the high bytes, the low ones, and such a place
 const uint BLOCK_ROWS = ROW_SUBGROUPS * ROW_FRAGMENTS * 16;
 const uint VECTOR_SUBGROUPS = SUBGROUPS / ROW_SUBGROUPS;
 const uint VECTOR_FRAGMENTS = TILE / 16 / VECTOR_SUBGROUPS; // of each subgroup
 const uint FRAGMENTS = ROW_FRAGMENTS * VECTOR_FRAGMENTS;
-const uint DEPTH_WORDS = DEPTH / 16;
 
-// Rows of weights, then vectors; then minimums by row, and the high and the low part of the sums of runs by vector.
-const uint VECTORS_AT = BLOCK_ROWS * STAGED_ROW;
-const uint MINIMUMS_AT = VECTORS_AT + TILE * STAGED_ROW;
+// Rows of weights, then vectors, the last without its spare place; then minimums by row, and the high and the low part of the sums of runs by vector.
+const uint VECTORS_AT = BLOCK_ROWS * STAGED_WEIGHTS;
+const uint MINIMUMS_AT = VECTORS_AT + TILE * STAGED_VECTOR - 1;
 const uint SUMS_AT = MINIMUMS_AT + BLOCK_ROWS * 2;
-shared uvec4 staged[SUMS_AT + 2 * TILE * 2];
+shared uvec4 staged[MINIMUMS_AT + MINIMUMS * (BLOCK_ROWS * 2 + TILE * 4)];
+// By part and row: the scales of the stage's parts, integers, or in formats with a scale for 32 floats: of each block `block_factors`.
+shared uint part_scales[PART_SCALES * STAGE_CHUNKS * BLOCK_ROWS];
 shared float row_scales[BLOCK_ROWS];         // of the blocks of the present group
-shared float row_minimum_scales[BLOCK_ROWS]; // of their minimums
+shared float row_minimum_scales[1 + MINIMUMS * (BLOCK_ROWS - 1)]; // of their minimums
 shared float vector_scales[TILE];            // of the vectors' present groups
+shared float chunk_sums[1 + CHUNK_SUMS * (STAGE_CHUNKS * TILE - 1)]; // by chunk of the stage and vector: the sums of the activations
 
 #include "include/fragments.glsl"
 
@@ -59,47 +68,50 @@ uint vector_subgroup() { return gl_SubgroupID / ROW_SUBGROUPS; }
 uint fragment_row(uint f) { return (row_subgroup() * ROW_FRAGMENTS + f) * 16; }
 uint fragment_vector(uint g) { return (g * VECTOR_SUBGROUPS + vector_subgroup()) * 16; }
 
-Integers sums[4 * FRAGMENTS];    // of the present group: [vectors, rows, 4], the products of high with high, high with low, low with high, low with low
+// Of the present group, by fragment of vectors, fragment of rows and plane: integers in formats with sub-blocks, of the second plane where planes stay
+// apart.
+Integers sums[2 * FRAGMENTS];
+Floats block_values[FRAGMENTS];  // [vectors, rows]: of the present group, in formats with a scale for 32
 Floats block_results[FRAGMENTS]; // [vectors, rows]
 
-// What the high byte of a staged weight counts.
-int weight_base(uint format) { return format == Q4_K ? 8 : 128; }
-// The products of four codes, signed bytes, with a scale: their high bytes, and their low ones.
-uvec2 scaled_bytes(uint format, uint codes, int scale) {
-    // Codes up to 15 times the upper three bits of the scale, and times its lower three: no product leaves its byte.
-    if (format == Q4_K) return codes * uvec2(uint(scale) >> 3, uint(scale) & 7u);
-    // Two products at a time, in 16 bits each. Where they may be negative, 64 * 128 are added, which is 64 in the high bytes.
-    uvec2 pairs;
-    if (has_minimums(format)) {
-        pairs = uvec2(codes, codes >> 8) & 0x00ff00ffu;
-    } else {
-        codes ^= 0x80808080u;
-        pairs = (uvec2(codes, codes >> 8) & 0x00ff00ffu) - 0x00800080u;
-    }
-    pairs *= uint(scale);
-    if (!has_minimums(format)) pairs += 0x20002000u;
-    uint high = ((pairs.x >> 7) & 0x00ff00ffu) | ((pairs.y << 1) & 0xff00ff00u);
-    uint low = (pairs.x & 0x007f007fu) | ((pairs.y << 8) & 0x7f007f00u);
-    if (!has_minimums(format)) high = (high + 0x40404040u) ^ 0x80808080u;
-    return uvec2(high, low);
+// Runs of a part.
+uint part_runs(uint format) { return format == Q6_K || format == Q2_K || format == Q3_K ? 1 : 2; }
+// Whether a run of zeros stands between the two runs of a pair: between places 2 * n and 2 * n + 1.
+bool has_gaps(uint format) { return part_runs(format) < DEPTH_RUNS; }
+// A stage has the runs of STAGE_CHUNKS chunks. In Q6_K they stand chunk by chunk, since a stage may have chunks of runs that are no neighbours; a part is
+// one run there. In other formats they stand in their order. `stage_run` is the first of them, `run_of_place` counts from there.
+uint stage_run(uint format, uint stage) {
+    return format == Q6_K && STAGE_RUNS == 4 ? stage / 2 * 8 + stage % 2 * 2 : stage * STAGE_RUNS;
 }
+uint run_of_place(uint format, uint place) { return format == Q6_K ? place / 8 * 8 + place % 8 / 2 + place % 2 * 4 : place; }
+// The places of the two runs of a chunk.
+uvec2 chunk_places(uint format, uint chunk) {
+    return format == Q6_K ? chunk % STAGE_CHUNKS * 2 + uvec2(0, 1) : chunk_runs(format, chunk) % STAGE_RUNS;
+}
+// Where a row of weights has what stands at a place.
+uvec2 weight_places(uint format, uvec2 place) { return has_gaps(format) ? place + (place + 1) / 2 : place; }
+
+// What the sum of a block of a format with a scale for 32 is multiplied with: its scale, and that of its offset; or the two factors of a scale of MXFP4.
+vec2 block_factors(uint format, Raw raw, Chunk k) { return format == MXFP4 ? power_factors(int(raw.head.x) - 128) : k.a_scale; }
 
 // Stages a chunk of a row of weights.
 void stage_chunk(uint format, uint row, uint chunk, Raw raw) {
     Chunk k = unpack(format, raw, chunk);
-    ivec2 scale = integer_scales(format, raw, chunk).scale;
-    uvec2 runs = chunk_runs(format, chunk) % STAGE_RUNS;
-    uint at = row * STAGED_ROW;
-    uvec2 x = scaled_bytes(format, k.a.x, scale.x), y = scaled_bytes(format, k.a.y, scale.x);
-    uvec2 z = scaled_bytes(format, k.a.z, scale.x), w = scaled_bytes(format, k.a.w, scale.x);
-    staged[at + runs.x] = uvec4(x.x, y.x, z.x, w.x);
-    staged[at + STAGE_RUNS + runs.x] = uvec4(x.y, y.y, z.y, w.y);
-    x = scaled_bytes(format, k.b.x, scale.y);
-    y = scaled_bytes(format, k.b.y, scale.y);
-    z = scaled_bytes(format, k.b.z, scale.y);
-    w = scaled_bytes(format, k.b.w, scale.y);
-    staged[at + runs.y] = uvec4(x.x, y.x, z.x, w.x);
-    staged[at + STAGE_RUNS + runs.y] = uvec4(x.y, y.y, z.y, w.y);
+    uvec2 places = chunk_places(format, chunk), at = row * STAGED_WEIGHTS + weight_places(format, places);
+    staged[at.x] = k.a;
+    staged[at.y] = k.b;
+    if (!has_sub_blocks(format)) {
+        uvec2 factors = floatBitsToUint(block_factors(format, raw, k));
+        uint first = 2 * (chunk % STAGE_CHUNKS) * BLOCK_ROWS + row;
+        part_scales[first] = factors.x;
+        part_scales[first + BLOCK_ROWS] = factors.y;
+        return;
+    }
+    // Of two neighbouring chunks of Q4_K and Q5_K both have the same two parts.
+    if (has_k_pairs(format) && part_runs(format) == 2 && chunk % 2u == 1u) return;
+    uvec2 scale = uvec2(integer_scales(format, raw, chunk).scale), parts = places / part_runs(format);
+    part_scales[parts.x * BLOCK_ROWS + row] = scale.x;
+    if (parts.x != parts.y) part_scales[parts.y * BLOCK_ROWS + row] = scale.y;
     if (chunk % 8u == 0u) {
         vec2 halves = block_halves(format, block_head(format, raw));
         row_scales[row] = halves.x;
@@ -121,12 +133,23 @@ void begin_block(uint format, uint64_t first_row[MATRICES], uint rows, uint coun
         weight_rows[n] = first_row[matrix] + uint64_t(row) * uint64_t(row_bytes(format, COLUMNS));
     }
     UNROLL for (uint n = 0; n < VECTOR_TASKS; n++) {
-        uint low = task(n) / STAGE_RUNS % 2, run = task(n) % STAGE_RUNS;
-        vector_offsets[n] = tile_offsets[min(task(n) / (2 * STAGE_RUNS), count - 1)].x + low * low_bytes(GROUPS) + place(GROUPS, run) * 16u;
+        uint low = task(n) / STAGE_RUNS % 2, run = run_of_place(format, task(n) % STAGE_RUNS);
+        vector_offsets[n] = tile_offsets[min(task(n) / (2 * STAGE_RUNS), count - 1)] + low * low_bytes(GROUPS) + place(GROUPS, run) * 16u;
     }
-    UNROLL for (uint n = 0; n < SUM_TASKS; n++) sums_offsets[n] = tile_offsets[min(task(n) / 4, count - 1)].x + run_parts(GROUPS) + task(n) % 4 * 16u;
-    UNROLL for (uint n = 0; n < SCALE_TASKS; n++) scale_offsets[n] = tile_offsets[min(task(n), count - 1)].x + group_scales(GROUPS);
+    UNROLL for (uint n = 0; n < SUM_TASKS; n++) {
+        uint first = has_sub_blocks(format) ? run_parts(GROUPS) + task(n) % 4 * 16u : run_sums(GROUPS) + task(n) % 4 * 8u;
+        sums_offsets[n] = tile_offsets[min(task(n) / 4, count - 1)] + first;
+    }
+    UNROLL for (uint n = 0; n < SCALE_TASKS; n++) scale_offsets[n] = tile_offsets[min(task(n), count - 1)] + group_scales(GROUPS);
+    if (has_gaps(format)) {
+        for (uint n = thread_index(); n < BLOCK_ROWS * STAGE_CHUNKS; n += gl_WorkGroupSize.x) {
+            staged[n / STAGE_CHUNKS * STAGED_WEIGHTS + n % STAGE_CHUNKS * 3 + 1] = uvec4(0);
+        }
+    }
 }
+
+// Formats with a scale for 32 and an offset, which is multiplied with sums of activations.
+bool has_chunk_sums(uint format) { return has_offset(format) && !has_sub_blocks(format); }
 
 // Whether vector `vector` is to be brought, in a tile of `count` vectors. Where most tiles are full, to ask costs more than it saves.
 bool is_brought(uint vector, uint count) { return vector < (RAGGED == 0 ? TILE : count); }
@@ -134,16 +157,24 @@ bool is_brought(uint vector, uint count) { return vector < (RAGGED == 0 ? TILE :
 // Sends for the weights of a stage.
 void load_weights(uint format, uint stage) {
     UNROLL for (uint n = 0; n < WEIGHT_TASKS; n++) {
-        arriving_weights[n] = load_raw(format, weight_rows[n], COLUMNS, stage * STAGE_CHUNKS + task(n) % STAGE_CHUNKS);
+        // Chunks behind the end are not multiplied.
+        uint chunk = min(stage * STAGE_CHUNKS + task(n) % STAGE_CHUNKS, COLUMNS / 32 - 1);
+        arriving_weights[n] = load_raw(format, weight_rows[n], COLUMNS, chunk);
     }
 }
 // Sends for what a stage needs of vectors.
 void load_vectors(uint format, uint64_t x, uint stage, uint count) {
-    uint64_t runs_at = x + uint64_t(stage * STAGE_RUNS * 16u), sums_at = x + uint64_t(stage * 32u), scales_at = x + uint64_t(stage * 2u);
+    uint64_t runs_at = x + uint64_t(stage_run(format, stage) * 16u), chunk_sums_at = x + uint64_t(stage * STAGE_RUNS * 4u);
+    uint64_t sums_at = x + uint64_t(stage / GROUP_STAGES * 64u), scales_at = x + uint64_t(stage / GROUP_STAGES * 4u);
     UNROLL for (uint n = 0; n < VECTOR_TASKS; n++) {
         if (is_brought(task(n) / (2 * STAGE_RUNS), count)) arriving_vectors[n] = load_uvec4(runs_at, vector_offsets[n]);
     }
-    if (stage % 2 != 0) return;
+    if (has_chunk_sums(format)) {
+        UNROLL for (uint n = 0; n < SUM_TASKS; n++) {
+            if (task(n) % 4 < STAGE_CHUNKS && is_brought(task(n) / 4, count)) arriving_sums[n].xy = load_uvec2(chunk_sums_at, sums_offsets[n]);
+        }
+    }
+    if (stage % GROUP_STAGES != 0) return;
     if (has_minimums(format)) {
         UNROLL for (uint n = 0; n < SUM_TASKS; n++) {
             if (is_brought(task(n) / 4, count)) arriving_sums[n] = load_uvec4(sums_at, sums_offsets[n]);
@@ -162,9 +193,14 @@ void fill_stage(uint format, uint stage, uint count) {
     }
     UNROLL for (uint n = 0; n < VECTOR_TASKS; n++) {
         uint vector = task(n) / (2 * STAGE_RUNS);
-        if (is_brought(vector, count)) staged[VECTORS_AT + vector * STAGED_ROW + task(n) % (2 * STAGE_RUNS)] = arriving_vectors[n];
+        if (is_brought(vector, count)) staged[VECTORS_AT + vector * STAGED_VECTOR + task(n) % (2 * STAGE_RUNS)] = arriving_vectors[n];
     }
-    if (stage % 2 != 0) return;
+    if (has_chunk_sums(format)) {
+        UNROLL for (uint n = 0; n < SUM_TASKS; n++) {
+            if (task(n) % 4 < STAGE_CHUNKS && task(n) < TILE * 4) chunk_sums[task(n) % 4 * TILE + task(n) / 4] = float(int(arriving_sums[n].x + arriving_sums[n].y));
+        }
+    }
+    if (stage % GROUP_STAGES != 0) return;
     if (has_minimums(format)) {
         UNROLL for (uint n = 0; n < SUM_TASKS; n++) {
             uint vector = task(n) / 4, part = task(n) % 4;
@@ -176,26 +212,67 @@ void fill_stage(uint format, uint stage, uint count) {
     }
 }
 
-// Adds the products of a stage to the sums of the group.
-void multiply_stage() {
-    for (uint k = 0; k < STAGE_RUNS; k += DEPTH_WORDS) {
-        WeightBytes high[ROW_FRAGMENTS], low[ROW_FRAGMENTS];
-        UNROLL for (uint f = 0; f < ROW_FRAGMENTS; f++) {
-            uint at = fragment_row(f) * STAGED_ROW + k;
-            LOAD_WEIGHTS(high[f], at, STAGED_ROW);
-            LOAD_WEIGHTS(low[f], at + STAGE_RUNS, STAGED_ROW);
+// Adds the terms of a block of a format with a scale for 32 to the values of the group, given the sums of its codes.
+void add_block(uint format, uint chunk, uint row, uint vector, uint n, Floats codes) {
+    Floats factor, second;
+    LOAD_BITS_OF_ROWS(factor, part_scales, 2 * chunk * BLOCK_ROWS + row);
+    LOAD_BITS_OF_ROWS(second, part_scales, (2 * chunk + 1) * BLOCK_ROWS + row);
+    precise Floats term = PRODUCT(factor, codes);
+    if (format == MXFP4) {
+        term = PRODUCT(second, term);
+        CLEAR_NEGLIGIBLE(term);
+    }
+    precise Floats value = SUM(block_values[n], term);
+    if (has_offset(format)) {
+        Floats sum;
+        LOAD_OF_VECTORS(sum, chunk_sums, chunk * TILE + vector);
+        precise Floats offset = PRODUCT(second, sum);
+        value = SUM(value, offset);
+    }
+    block_values[n] = value;
+}
+
+// Adds what pair `pair` of the runs of a stage gives to the present group.
+void multiply_pair(uint format, uint pair) {
+    const uint parts = 2 / part_runs(format);
+    // Products that take a part's bytes: one, or two of 16 bytes each.
+    const uint part_products = part_runs(format) == 2 ? 2 / DEPTH_RUNS : 1;
+    WeightBytes weights[2 * ROW_FRAGMENTS];
+    Integers scales[2 * ROW_FRAGMENTS];
+    UNROLL for (uint f = 0; f < ROW_FRAGMENTS; f++) {
+        uint row = fragment_row(f), at = row * STAGED_WEIGHTS + (has_gaps(format) ? 3 : 2) * pair;
+        UNROLL for (uint n = 0; n < parts * part_products; n++) LOAD_WEIGHTS(weights[2 * f + n], at + n, STAGED_WEIGHTS);
+        if (has_sub_blocks(format)) {
+            UNROLL for (uint part = 0; part < parts; part++) LOAD_INTEGERS_OF_ROWS(scales[2 * f + part], part_scales, (pair * parts + part) * BLOCK_ROWS + row);
         }
-        UNROLL for (uint g = 0; g < VECTOR_FRAGMENTS; g++) {
-            VectorBytes vector_high, vector_low;
-            uint at = VECTORS_AT + fragment_vector(g) * STAGED_ROW + k;
-            LOAD_VECTORS(vector_high, at, STAGED_ROW);
-            LOAD_VECTORS(vector_low, at + STAGE_RUNS, STAGED_ROW);
-            UNROLL for (uint f = 0; f < ROW_FRAGMENTS; f++) {
-                uint n = 4 * (g * ROW_FRAGMENTS + f);
-                sums[n] = MULTIPLY_ADD(high[f], vector_high, sums[n]);
-                sums[n + 1] = MULTIPLY_ADD(high[f], vector_low, sums[n + 1]);
-                sums[n + 2] = MULTIPLY_ADD(low[f], vector_high, sums[n + 2]);
-                sums[n + 3] = MULTIPLY_ADD(low[f], vector_low, sums[n + 3]);
+    }
+    UNROLL for (uint g = 0; g < VECTOR_FRAGMENTS; g++) {
+        VectorBytes high[2], low[2];
+        uint at = VECTORS_AT + fragment_vector(g) * STAGED_VECTOR + 2 * pair;
+        UNROLL for (uint n = 0; n < 2 / DEPTH_RUNS; n++) {
+            LOAD_VECTORS(high[n], at + n, STAGED_VECTOR);
+            LOAD_VECTORS(low[n], at + STAGE_RUNS + n, STAGED_VECTOR);
+        }
+        UNROLL for (uint f = 0; f < ROW_FRAGMENTS; f++) {
+            uint n = g * ROW_FRAGMENTS + f;
+            UNROLL for (uint part = 0; part < parts; part++) {
+                // With gaps both parts meet all 32 bytes of a vector, half of them with zeros.
+                uint v = has_gaps(format) ? 0 : part;
+                Integers of_high = MULTIPLY_ADD(weights[2 * f + part], high[v], NO_INTEGERS);
+                Integers of_low = MULTIPLY_ADD(weights[2 * f + part], low[v], NO_INTEGERS);
+                if (part_products == 2) {
+                    of_high = MULTIPLY_ADD(weights[2 * f + 1], high[1], of_high);
+                    of_low = MULTIPLY_ADD(weights[2 * f + 1], low[1], of_low);
+                }
+                if (has_apart_planes(format)) {
+                    sums[2 * n] = ADD_PRODUCT(sums[2 * n], scales[2 * f + part], of_high);
+                    sums[2 * n + 1] = ADD_PRODUCT(sums[2 * n + 1], scales[2 * f + part], of_low);
+                } else if (has_sub_blocks(format)) {
+                    sums[2 * n] = ADD_PRODUCT(sums[2 * n], scales[2 * f + part], JOINED(of_high, 128, of_low));
+                } else {
+                    Integers codes = JOINED(of_high, 128, of_low);
+                    add_block(format, pair, fragment_row(f), fragment_vector(g), n, FLOATS_OF(codes));
+                }
             }
         }
     }
@@ -204,7 +281,7 @@ void multiply_stage() {
 // The products of the minimums of a fragment's rows with the sums of runs of its vectors, high or low ones.
 Integers minimum_products(uint row, uint vector, uint part) {
     Integers sum = NO_INTEGERS;
-    for (uint k = 0; k < 2; k += DEPTH_WORDS) {
+    for (uint k = 0; k < 2; k += DEPTH_RUNS) {
         WeightBytes minimums;
         VectorBytes run_parts;
         LOAD_WEIGHTS(minimums, MINIMUMS_AT + row * 2 + k, 2);
@@ -214,38 +291,50 @@ Integers minimum_products(uint row, uint vector, uint part) {
     return sum;
 }
 
-// Adds the present group to the results, and empties the sums.
+// What the fragment's sums of a group of a format with sub-blocks come to, without the scale of the activations.
+Floats group_values(uint format, uint f, uint g) {
+    uint row = fragment_row(f), n = g * ROW_FRAGMENTS + f;
+    Floats row_scale;
+    LOAD_OF_ROWS(row_scale, row_scales, row);
+    precise Floats value = FLOATS_OF(sums[2 * n]);
+    if (has_apart_planes(format)) value = JOINED_FLOATS(value, FLOATS_OF(sums[2 * n + 1]));
+    value = PRODUCT(row_scale, value);
+    if (has_minimums(format)) {
+        Floats row_minimum_scale;
+        LOAD_OF_ROWS(row_minimum_scale, row_minimum_scales, row);
+        Integers high = minimum_products(row, fragment_vector(g), 0), low = minimum_products(row, fragment_vector(g), 1);
+        Integers whole = JOINED(high, 512, low);
+        precise Floats minimum = PRODUCT(row_minimum_scale, FLOATS_OF(whole));
+        value = DIFFERENCE(value, minimum);
+    }
+    return value;
+}
+
+// Adding it changes no float, not even a zero's sign.
+const float NOTHING = -0.0;
+
+// Empties the sums for a group.
+void begin_group() {
+    UNROLL for (uint n = 0; n < FRAGMENTS; n++) {
+        sums[2 * n] = NO_INTEGERS;
+        sums[2 * n + 1] = NO_INTEGERS;
+        block_values[n] = FLOATS(NOTHING);
+    }
+}
+
+// Adds the present group to the results.
 void finish_group(uint format, uint group) {
-    UNROLL for (uint f = 0; f < ROW_FRAGMENTS; f++) {
-        uint row = fragment_row(f);
-        Floats row_scale, row_minimum_scale;
-        LOAD_OF_ROWS(row_scale, row_scales, row);
-        if (has_minimums(format)) LOAD_OF_ROWS(row_minimum_scale, row_minimum_scales, row);
-        UNROLL for (uint g = 0; g < VECTOR_FRAGMENTS; g++) {
-            uint vector = fragment_vector(g), n = g * ROW_FRAGMENTS + f;
-            precise Floats value;
-            if (has_apart_planes(format)) {
-                Integers high = JOINED(sums[4 * n], weight_base(format), sums[4 * n + 2]);
-                Integers low = JOINED(sums[4 * n + 1], weight_base(format), sums[4 * n + 3]);
-                value = JOINED_FLOATS(FLOATS_OF(high), FLOATS_OF(low));
-            } else {
-                Integers high = JOINED(sums[4 * n], 128, sums[4 * n + 1]), low = JOINED(sums[4 * n + 2], 128, sums[4 * n + 3]);
-                Integers whole = JOINED(high, weight_base(format), low);
-                value = FLOATS_OF(whole);
-            }
-            value = PRODUCT(row_scale, value);
-            if (has_minimums(format)) {
-                Integers high = minimum_products(row, vector, 0), low = minimum_products(row, vector, 1);
-                Integers whole = JOINED(high, 512, low);
-                precise Floats minimum = PRODUCT(row_minimum_scale, FLOATS_OF(whole));
-                value = DIFFERENCE(value, minimum);
-            }
-            Floats vector_scale;
-            LOAD_OF_VECTORS(vector_scale, vector_scales, vector);
+    UNROLL for (uint g = 0; g < VECTOR_FRAGMENTS; g++) {
+        Floats vector_scale;
+        LOAD_OF_VECTORS(vector_scale, vector_scales, fragment_vector(g));
+        UNROLL for (uint f = 0; f < ROW_FRAGMENTS; f++) {
+            uint n = g * ROW_FRAGMENTS + f;
+            Floats value = block_values[n];
+            if (has_sub_blocks(format)) value = group_values(format, f, g);
             precise Floats scaled = PRODUCT(vector_scale, value);
+            if (format == MXFP4) CLEAR_NEGLIGIBLE(scaled);
             if (group > 0) scaled = SUM(block_results[n], scaled);
             block_results[n] = scaled;
-            UNROLL for (uint p = 0; p < 4; p++) sums[4 * n + p] = NO_INTEGERS;
         }
     }
 }
@@ -254,22 +343,28 @@ void finish_group(uint format, uint group) {
 // `block_results`. The vectors lie at `x`, each as many bytes behind as `tile_offsets` says. Every thread takes part.
 void multiply_block(uint format, uint64_t first_row[MATRICES], uint rows, uint64_t x, uint count) {
     begin_block(format, first_row, rows, count);
-    UNROLL for (uint n = 0; n < 4 * FRAGMENTS; n++) sums[n] = NO_INTEGERS;
     // Weights of experts come from memory and are loaded a stage ahead. Those of other matrices are in the cache, since workgroups of other tiles read them
     // as well; to load them ahead was measured to be slower.
     const bool early = RAGGED == 1;
     if (early) load_weights(format, 0);
-    for (uint stage = 0; stage < GROUPS * 2; stage++) {
+    for (uint stage = 0; stage < GROUPS * GROUP_STAGES; stage++) {
         if (!early) load_weights(format, stage);
         load_vectors(format, x, stage, count);
         barrier();
         fill_stage(format, stage, count);
         barrier();
-        if (early && stage + 1 < GROUPS * 2) load_weights(format, stage + 1);
-        multiply_stage();
-        if (stage % 2 == 1) finish_group(format, stage / 2);
+        if (early && stage + 1 < GROUPS * GROUP_STAGES) load_weights(format, stage + 1);
+        if (stage % GROUP_STAGES == 0) begin_group();
+        // Unrolled, this loop takes so many registers that a multiprocessor has no room for a second workgroup.
+        [[dont_unroll]] for (uint pair = 0; pair < STAGE_RUNS / 2; pair++) {
+            if (COLUMNS % 256 == 0 || stage * STAGE_CHUNKS + pair < COLUMNS / 32) multiply_pair(format, pair);
+        }
+        if (stage % GROUP_STAGES == GROUP_STAGES - 1) finish_group(format, stage / GROUP_STAGES);
     }
 }
+
+// Where the results of vectors lie takes the place of the scales, which are no longer needed then.
+#define RESULT_OFFSETS part_scales
 
 // Results pass to all threads through shared memory, those of so many vectors at a time.
 const uint SHOWN_VECTORS = VECTOR_SUBGROUPS * 16;

@@ -17,15 +17,21 @@
 #define VectorBytes coopmat<int8_t, gl_ScopeSubgroup, DEPTH, 16, gl_MatrixUseB>
 
 #define NO_INTEGERS Integers(0)
+#define FLOATS(value) Floats(value)
 // The bytes of 16 rows of weights, and of 16 vectors; `stride` leads from one to the next.
 #define LOAD_WEIGHTS(bytes, at, stride) coopMatLoad(bytes, staged, at, stride, gl_CooperativeMatrixLayoutRowMajor)
 #define LOAD_VECTORS(bytes, at, stride) coopMatLoad(bytes, staged, at, stride, gl_CooperativeMatrixLayoutColumnMajor)
-// A number for each row, and one for each vector, of `numbers`, an array of floats in shared memory.
+// A number for each row, and one for each vector, of `numbers`, an array of floats in shared memory; or of `words`, an array that has integers or the bits
+// of floats.
 #define LOAD_OF_ROWS(floats, numbers, at) coopMatLoad(floats, numbers, at, 0, gl_CooperativeMatrixLayoutColumnMajor)
+#define LOAD_INTEGERS_OF_ROWS(integers, words, at) coopMatLoad(integers, words, at, 0, gl_CooperativeMatrixLayoutColumnMajor)
+#define LOAD_BITS_OF_ROWS(floats, words, at) coopMatLoad(floats, words, at, 0, gl_CooperativeMatrixLayoutColumnMajor)
 #define LOAD_OF_VECTORS(floats, numbers, at) coopMatLoad(floats, numbers, at, 0, gl_CooperativeMatrixLayoutRowMajor)
 // The results of 16 vectors, of one behind those of the other.
 #define STORE_RESULTS(floats, at, stride) coopMatStore(floats, staged, at, stride, gl_CooperativeMatrixLayoutColumnMajor)
 #define MULTIPLY_ADD(weights, vectors, sum) coopMatMulAdd(weights, vectors, sum)
+// sum + a * b, of integers.
+#define ADD_PRODUCT(sum, a, b) ((sum) + (a) * (b))
 // factor * high + low.
 #define JOINED(high, factor, low) ((high) * (factor) + (low))
 // 128 * high + low.
@@ -34,6 +40,8 @@
 #define PRODUCT(a, b) ((a) * (b))
 #define SUM(a, b) ((a) + (b))
 #define DIFFERENCE(a, b) ((a) - (b))
+// Makes those floats 0 that count as 0 with scales of MXFP4.
+#define CLEAR_NEGLIGIBLE(floats) UNROLL for (uint i_ = 0; i_ < floats.length(); i_++) floats[i_] = negligible(floats[i_]) ? 0.0 : floats[i_]
 #else
 // A CPU's compiler takes long for what is unrolled.
 #define UNROLL [[dont_unroll]]
@@ -61,6 +69,15 @@ Integers multiply_add(uvec2 weights, uvec2 vectors, Integers sum) {
         for (uint n = 0; n < DEPTH / 16; n++) sum.of[i] += dot16(staged[a + n], staged[b + n]);
     }
     return sum;
+}
+Integers add_product(Integers sum, Integers a, Integers b) {
+    UNROLL for (uint i = 0; i < LANE_ELEMENTS; i++) sum.of[i] += a.of[i] * b.of[i];
+    return sum;
+}
+Floats all_floats(float value) {
+    Floats floats;
+    UNROLL for (uint i = 0; i < LANE_ELEMENTS; i++) floats.of[i] = value;
+    return floats;
 }
 Integers joined(Integers high, int factor, Integers low) {
     UNROLL for (uint i = 0; i < LANE_ELEMENTS; i++) low.of[i] += high.of[i] * factor;
@@ -108,16 +125,21 @@ void store_results(Floats m, uint at, uint stride) {
 }
 
 #define NO_INTEGERS no_integers()
+#define FLOATS(value) all_floats(value)
 #define LOAD_WEIGHTS(bytes, at, stride) bytes = uvec2(at, stride)
 #define LOAD_VECTORS(bytes, at, stride) bytes = uvec2(at, stride)
 #define LOAD_OF_ROWS(floats, numbers, at) UNROLL for (uint i_ = 0; i_ < LANE_ELEMENTS; i_++) floats.of[i_] = numbers[(at) + element(i_).x]
+#define LOAD_INTEGERS_OF_ROWS(integers, words, at) UNROLL for (uint i_ = 0; i_ < LANE_ELEMENTS; i_++) integers.of[i_] = int(words[(at) + element(i_).x])
+#define LOAD_BITS_OF_ROWS(floats, words, at) UNROLL for (uint i_ = 0; i_ < LANE_ELEMENTS; i_++) floats.of[i_] = uintBitsToFloat(words[(at) + element(i_).x])
 #define LOAD_OF_VECTORS(floats, numbers, at) UNROLL for (uint i_ = 0; i_ < LANE_ELEMENTS; i_++) floats.of[i_] = numbers[(at) + element(i_).y]
 #define STORE_RESULTS(floats, at, stride) store_results(floats, at, stride)
 #define MULTIPLY_ADD(weights, vectors, sum) multiply_add(weights, vectors, sum)
+#define ADD_PRODUCT(sum, a, b) add_product(sum, a, b)
 #define JOINED(high, factor, low) joined(high, factor, low)
 #define JOINED_FLOATS(high, low) joined_floats(high, low)
 #define FLOATS_OF(integers) floats_of(integers)
 #define PRODUCT(a, b) product_of(a, b)
 #define SUM(a, b) sum_of(a, b)
 #define DIFFERENCE(a, b) difference_of(a, b)
+#define CLEAR_NEGLIGIBLE(floats) UNROLL for (uint i_ = 0; i_ < LANE_ELEMENTS; i_++) floats.of[i_] = negligible(floats.of[i_]) ? 0.0 : floats.of[i_]
 #endif

@@ -1,5 +1,5 @@
 // The first half of a SwiGLU feed-forward layer for many rows of the step: what the forms of `gate_up_mul` share. Whoever includes this has `begin_tile`
-// and `swiglu`.
+// and `swiglu`, and defines RESULT_OFFSETS, an array in shared memory with a word for each vector of a tile.
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -18,11 +18,17 @@ layout(push_constant, scalar) uniform Push {
 
 // The tile of the workgroup, see `begin_tile`.
 uvec2 begin_pair() {
-    TileOperand x = TileOperand(push.x, push.x_stride, 0), y = TileOperand(push.y, push.y_stride, push.rows * 4u);
-    return begin_tile(gl_WorkGroupID.z, min(row_count(push.state), push.room), push.tiles, push.pairs, push.slots, x, y);
+    return begin_tile(gl_WorkGroupID.z, min(row_count(push.state), push.room), push.tiles, push.pairs, push.slots, TileOperand(push.x, push.x_stride, 0));
+}
+
+// Puts into RESULT_OFFSETS where the results of the tile's vectors go. Every thread takes part, and none may be using that array.
+void place_pair_results(uint count) {
+    TileOperand y = TileOperand(push.y, push.y_stride, push.rows * 4u);
+    for (uint v = thread_index(); v < count; v += gl_WorkGroupSize.x) RESULT_OFFSETS[v] = vector_offset(v, push.pairs, push.slots, y);
+    barrier();
 }
 
 // Stores the result of row `row` and a vector of the tile.
 void store_gated(uint vector, uint row, float gate, float up) {
-    store_f32(push.y + uint64_t(tile_offsets[vector].y), row * 4u, swiglu(gate, up));
+    store_f32(push.y + uint64_t(RESULT_OFFSETS[vector]), row * 4u, swiglu(gate, up));
 }

@@ -39,14 +39,22 @@ struct Product {
 // The tile of the workgroup, see `begin_tile`.
 uvec2 begin_product(Product product, uint listed) {
     TileOperand x = TileOperand(push.x, push.x_stride, rounded_bytes(GROUPS));
-    TileOperand y = TileOperand(product.y, product.y_stride, product.rows * 4u);
     bool experts = push.slots > 0;
-    return begin_tile(gl_WorkGroupID.z, min(listed, push.room), experts ? push.y_2_or_tiles : uint64_t(0), push.y_1_or_pairs, max(push.slots, 1), x, y);
+    uint64_t tiles = experts ? push.y_2_or_tiles : uint64_t(0), pairs = experts ? push.y_1_or_pairs : uint64_t(0);
+    return begin_tile(gl_WorkGroupID.z, min(listed, push.room), tiles, pairs, max(push.slots, 1), x);
+}
+
+// Puts into RESULT_OFFSETS where the results of the tile's vectors go. Every thread takes part, and none may be using that array.
+void place_results(Product product, uint count) {
+    TileOperand y = TileOperand(product.y, product.y_stride, product.rows * 4u);
+    uint64_t pairs = push.slots > 0 ? push.y_1_or_pairs : uint64_t(0);
+    for (uint v = thread_index(); v < count; v += gl_WorkGroupSize.x) RESULT_OFFSETS[v] = vector_offset(v, pairs, max(push.slots, 1), y);
+    barrier();
 }
 
 // Stores a result: `sum`, of row `row` and of a vector of the tile.
 void store_product(Product product, uint vector, uint row, float sum) {
-    uint64_t at = product.y + uint64_t(tile_offsets[vector].y);
+    uint64_t at = product.y + uint64_t(RESULT_OFFSETS[vector]);
     precise float result = sum;
     if (product.bias != 0) result = result + load_f32(product.bias, row * 4u);
     if (ACCUMULATE == 1) result = load_f32(at, row * 4u) + result;

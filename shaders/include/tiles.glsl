@@ -52,7 +52,7 @@ void multiply_tile(uint format_0, uint format_1, uint64_t row[QUAD_RESULTS], uin
             if (set * SET >= count) continue;
             Items items[QUAD_RESULTS];
             [[unroll]] for (uint v = 0; v < SET; v++) {
-                uint64_t vector = x + uint64_t(tile_offsets[min(set * SET + v, count - 1)].x);
+                uint64_t vector = x + uint64_t(tile_offsets[min(set * SET + v, count - 1)]);
                 QuarterInput own_input = quarter_input(format_0, vector, 0, quarter);
                 [[unroll]] for (uint r = 0; r < QUAD_ROWS; r++) take_item(items[r], v, format_0, unpacked[r], own_input, quarter);
                 if (MATRICES == 2) {
@@ -62,7 +62,7 @@ void multiply_tile(uint format_0, uint format_1, uint64_t row[QUAD_RESULTS], uin
                     }
                 }
             }
-            float scale = load_scale(x + uint64_t(tile_offsets[min(own_vector(set), count - 1)].x), 0, group);
+            float scale = load_scale(x + uint64_t(tile_offsets[min(own_vector(set), count - 1)]), 0, group);
             [[unroll]] for (uint r = 0; r < QUAD_ROWS; r++) {
                 add_group(set * QUAD_RESULTS + r, group, item_value(items[r], SET, format_0, scale));
                 if (MATRICES == 2) {

@@ -15,17 +15,17 @@
 //   2dcb9eca3124f298cb836845126e4d5043cc068773310e8dc6a35485f00f5c59 crates/zinc-kernels/spv/dry.spv
 //   53f31af37e5b9b67bde3b5dadf4f8952058e686fd664e12baac0312476ea9548 crates/zinc-kernels/spv/expert_down.spv
 //   c30a6afbea4a46cbed1d960eabc188dde5c0b31d75e5b11a7a235ee6d507b793 crates/zinc-kernels/spv/gate_up.spv
-//   0c15a1b3ee5976975726e218861d74bf360f9774b13cfd9a28cf917dae64954c crates/zinc-kernels/spv/gate_up_mul.spv
-//   8b0495c35cc01fd3dbf9f678cb84bebe8328340f1e7ce719b183d3b7b51817cb crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
-//   10f6492dadef5ce3b2f28aae04e46d1703765d68e0043b01a67d0ed958aec61c crates/zinc-kernels/spv/gate_up_mul_units.spv
+//   6e695c5ba869fbe8b6d5962a83971a85fb9febbc0399f7e074b36aeda85dd974 crates/zinc-kernels/spv/gate_up_mul.spv
+//   85ebab667415eb26eae18f8c4d09c3a90b716f9e372fd075b26778d5ea70477d crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
+//   9be2424c411a9df29a1b2b8cb4162808d98f43e95703fc439e10e864d10be5d5 crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   c7e2015b6129dc7c400f1f4e551c8f4046a3e46487141ce19346ac7c07593d51 crates/zinc-kernels/spv/gather.spv
 //   ff0d89f0ded6aa62058610ca1776174666bf43215033eb03eb4dc0895aa23551 crates/zinc-kernels/spv/join.spv
 //   0998307e2efa7691dd40f641dd4cf6cccef0b207bd5af1c28489f9b2065660da crates/zinc-kernels/spv/logprob_shares.spv
 //   1e4ab0db23d9866a07e027173af8eb635d669e4a9f86724e8a2a33d99623fe11 crates/zinc-kernels/spv/logprobs.spv
 //   8a0e2b4be87ea5ba1df5e058d0f6141356de638fe4964546a4243db44137bc9c crates/zinc-kernels/spv/lookup.spv
-//   07bfc5749b4974064ff3bf42e58485a0cdf3339385938cc0f415b922f3408b3e crates/zinc-kernels/spv/mat_mul.spv
-//   fa8741dadd6ce04e75e9dfbc555dce99d7ce7c947f65a480ac92d5937fae4035 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
-//   53b2ae81576dc300988c62bd625cdded59aea74d5beeff73af0f699803bebf85 crates/zinc-kernels/spv/mat_mul_units.spv
+//   5aadd0dbcb277248a9fb439b4441bae03d8ff72a6924c6d35e1f54a023ff50f1 crates/zinc-kernels/spv/mat_mul.spv
+//   3712de083c57674581706e71470c49a0c5f88ea50637dd2ae0a7fdd13190698c crates/zinc-kernels/spv/mat_mul_units.emulated.spv
+//   69abb15783ad93146ca4e48e7e2ff619d8d2aece9b5015c7db4458fa0cecf385 crates/zinc-kernels/spv/mat_mul_units.spv
 //   fb3b66f3aebb8cc68ceb7d4a5c81b0c8098bf226153a49ead9f7d07766595abf crates/zinc-kernels/spv/mat_vec.spv
 //   c2e7fcea82fc146bf07a0ee2953334855798ce8160b03fd111b2bd4a8677dfce crates/zinc-kernels/spv/propose.spv
 //   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
@@ -46,15 +46,15 @@
 //   805de9150966ab10a50ab7079138280c94ccacdc98767e8b0858c3c0d290f531 shaders/dry.comp
 //   ae600b36e5b131e55bdba069b7aae6ceb8c15ead50646515a2e991d1ee859006 shaders/expert_down.comp
 //   e40595c6d309f9cab25fccffd7268b19e3f3abefc4ccd6b2541623e48b49d101 shaders/gate_up.comp
-//   ce865c8b40dfa0912ef0bedcd1536e73a836d9f22fc8330aead46927efe53e32 shaders/gate_up_mul.comp
-//   3894a3042d6a3d917824d4bf2c67bc317d19edec69167297280bc77e9a949a03 shaders/gate_up_mul_units.comp
+//   ed1bf88751d77e11f3ec82d124e350755888469f9d953f78f0bf2f2d97f14fe0 shaders/gate_up_mul.comp
+//   4ed1a8be0e14d7de067d501d0838d006fe6892d8d5ffc380a964c02ab30134fc shaders/gate_up_mul_units.comp
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
 //   bf175c78d0c881eca322a002d3749743a44a6f169a63586cbfc106a41dc3e7da shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   e3d2e4af0e3e7a02d44a4dffdf3740da56b199ee5b16081284ec1b0fd501ccff shaders/include/attention_share.glsl
 //   96505c934b054058fdcf2adc455616aeaed2f648e34192d745b9723482700fa9 shaders/include/attention_step.glsl
 //   b39ef988b7253086840e5e55485c088cf247888f3cd6964aaa2a69bf105b7041 shaders/include/attention_tile.glsl
-//   410754ddc972842f4e573a8395686f46ba2eac5029e246bf02f4be97a70a21dd shaders/include/blocks.glsl
+//   e757e9a8556f9ddd700c5b6bff21c3a48377ab27328e366145f494bc90b1281d shaders/include/blocks.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   fb5e05d6eb311f19e67ce3384dbc1bacbc6cbfebcc51b8076ac27e646c6c82ce shaders/include/cache_rows.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
@@ -62,8 +62,8 @@
 //   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
 //   9b1694972ff91c221de584e777e3afca292d4ff6b1dfc75625e5c6886129257e shaders/include/float_products.glsl
 //   617fca3cca6fc926fdafc8ada00bbbc9dadbbc3b3ea4c6b58fbe071f7fa05f87 shaders/include/formats.glsl
-//   4d5b9e8cddf34aee937a9bca12f9c333920079bdb95ab185503ef1d3c47259d7 shaders/include/fragments.glsl
-//   a8cda95e2f3d3bb96cf62ea70de6d5217460f5cd78d19b7f501d768180edd8d4 shaders/include/gate_and_up.glsl
+//   97acaf4534efc454921b9caecce6c8818c2fc948c5518ce50d751e686cc429d7 shaders/include/fragments.glsl
+//   a6b59c1699564dd8c1db48c9909c9bc3be7661c339811ff266fed52ec87b5741 shaders/include/gate_and_up.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
 //   1d36cdc3d431fcc8f8698fe7a0337180f779450a16f88bc534ad0aaaf7d3b1f5 shaders/include/heads.glsl
@@ -72,7 +72,7 @@
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   3b8692ca6c261d53619dc2d9d6ba92a93f54d34438d1ee50e2ec9638ce5bdb9a shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
-//   a21c1edd53241a34cd39cc381e1ca215a2c57683491caeff34ee61313d37095b shaders/include/matrices.glsl
+//   e17bc30ec368b96a3574e086f26fc57fbbc1f883fa98835e878384f3b7bd41e3 shaders/include/matrices.glsl
 //   ec91257e89459bebe4c5198fe10fd3b5e4d61744458472e008a9afedaaf36910 shaders/include/memory.glsl
 //   0edc1635583011bf5e870ce9d4b1cea32f61a59106d7995514758dfc22098243 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
@@ -87,15 +87,15 @@
 //   9ffa53eeda76692b02f18efe76f4b5f2b22de115ba29d59c0b058cc743a02f18 shaders/include/splits.glsl
 //   475fb75603cb275d45d5d3b034d2157c214f95521a0eeba32fe5a333128aa840 shaders/include/swiglu.glsl
 //   2dd4ee9594073b185aef8222f14ffcc4d7425272a9eff9fffa94afb2d4e455cd shaders/include/tile_list.glsl
-//   a0f7fcfcdf12326e68433c0f174ee10dd351466c7322fd2bde9291a559bd4b9d shaders/include/tile_vectors.glsl
-//   c055d380d2ad0559a9363a70c8ddee32f2e10978a36fc3246c7364f33fcd4fc3 shaders/include/tiles.glsl
+//   0ca59b8f587552eb5fdfccb40c9324fcecf517620e0b26f2a85bae9422478313 shaders/include/tile_vectors.glsl
+//   105633fa73d5927425e29bb2ac940aeb3038d56497d692c2d1285363d3811817 shaders/include/tiles.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   d07f7516857ea3c717ffd0faf6888c558c19159b6556feb01efb03f084ac97ae shaders/join.comp
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   59ce2fd209b6166a6656a58fce47338e53bb42fcea48cb8426775380efa255f3 shaders/logprobs.comp
 //   27898dc4d29a275c13b14c221e268cd8ad7fb01e0b9adc124e0fcf79eb62c2a2 shaders/lookup.comp
-//   f9fc8a1d947c0aa3014925648853345972cab6103b9c436980964d8d31149784 shaders/mat_mul.comp
-//   a90baf059a60f57e5005c1de3677c5681b871f81311188a68f0bc3ed6215d9ad shaders/mat_mul_units.comp
+//   dc52679ae2e1728a3449ab608e16e6232b9ea9cf60594b98ba7df89b88ab047f shaders/mat_mul.comp
+//   799997755777dd2608cb844503cb8a0c927c5b884168c35f29c583555e491336 shaders/mat_mul_units.comp
 //   4f22f802b9555121fae37b4d470937f54e65434c5873540362ff731e25cca8bc shaders/mat_vec.comp
 //   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
@@ -173,25 +173,6 @@ pub mod attention_tile {
     pub const TILE: u32 = 64;
     /// `SPLIT` in GLSL.
     pub const SPLIT: u32 = 256;
-}
-
-/// Products of a block of rows of weights with a tile of vectors, by fragments: for steps of many rows, and formats with a scale for 256 weights.
-///
-/// Weights and activations are staged in shared memory as signed bytes, half a group at a time. A weight is staged as its code times the scale of its
-/// sub-block, which has at most 13 bits: `weight_base` * high + low, both bytes. So the sums of a whole group are sums of products of bytes, whatever
-/// the format, and fragments hold them: high with high, high with low, low with high and low with low. All of it is exact, and so equal to what
-/// `quarter_sums` gives. What follows once a group is docs/arithmetic.md's sequence of float operations, element by element.
-/// The sums with the minimums are products of 16 numbers, one for each run: the minimums, at most 63, with the sums of runs, which have 18 bits:
-/// 512 * high + low, each of the two in the form x + 2 * y with x and y signed bytes (`store_run_parts`). A row of minimums is followed by itself doubled.
-///
-/// Subgroups share a block by rows and by vectors: ROW_SUBGROUPS of them have ROW_FRAGMENTS fragments of rows each, for every VECTOR_SUBGROUPS-th fragment
-/// of vectors.
-///
-/// Whoever includes this has the specialisation constants COLUMNS, TILE, DEPTH, ROW_SUBGROUPS, ROW_FRAGMENTS and RAGGED, and defines MATRICES: the
-/// number of matrices that a block has rows of.
-pub mod blocks {
-    /// `STAGE_RUNS` in GLSL.
-    pub const STAGE_RUNS: u32 = 8;
 }
 
 /// How keys and values lie in the KV cache: the values of the specialisation constants that say so.
@@ -2004,19 +1985,29 @@ pub mod gate_up_mul_units {
         pub tile: u32,
         /// Constant 5, `DEPTH`.
         pub depth: u32,
-        /// Constant 6, `ROW_SUBGROUPS`.
+        /// Constant 6, `STAGE_RUNS`.
+        pub stage_runs: u32,
+        /// Constant 7, `ROW_SUBGROUPS`.
         pub row_subgroups: u32,
-        /// Constant 7, `ROW_FRAGMENTS`.
+        /// Constant 8, `ROW_FRAGMENTS`.
         pub row_fragments: u32,
-        /// Constant 8, `RAGGED`.
+        /// Constant 9, `RAGGED`.
         pub ragged: u32,
-        /// Constant 9, `FORMAT`.
+        /// Constant 10, `GAPS`.
+        pub gaps: u32,
+        /// Constant 11, `PART_SCALES`.
+        pub part_scales: u32,
+        /// Constant 12, `MINIMUMS`.
+        pub minimums: u32,
+        /// Constant 13, `CHUNK_SUMS`.
+        pub chunk_sums: u32,
+        /// Constant 14, `FORMAT`.
         pub format: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 10] {
+        pub fn values(self) -> [(u32, u32); 15] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2024,10 +2015,15 @@ pub mod gate_up_mul_units {
                 (3, self.listed),
                 (4, self.tile),
                 (5, self.depth),
-                (6, self.row_subgroups),
-                (7, self.row_fragments),
-                (8, self.ragged),
-                (9, self.format),
+                (6, self.stage_runs),
+                (7, self.row_subgroups),
+                (8, self.row_fragments),
+                (9, self.ragged),
+                (10, self.gaps),
+                (11, self.part_scales),
+                (12, self.minimums),
+                (13, self.chunk_sums),
+                (14, self.format),
             ]
         }
     }
@@ -2559,25 +2555,35 @@ pub mod mat_mul_units {
         pub tile: u32,
         /// Constant 5, `DEPTH`.
         pub depth: u32,
-        /// Constant 6, `ROW_SUBGROUPS`.
+        /// Constant 6, `STAGE_RUNS`.
+        pub stage_runs: u32,
+        /// Constant 7, `ROW_SUBGROUPS`.
         pub row_subgroups: u32,
-        /// Constant 7, `ROW_FRAGMENTS`.
+        /// Constant 8, `ROW_FRAGMENTS`.
         pub row_fragments: u32,
-        /// Constant 8, `RAGGED`.
+        /// Constant 9, `RAGGED`.
         pub ragged: u32,
-        /// Constant 9, `ACCUMULATE`.
+        /// Constant 10, `GAPS`.
+        pub gaps: u32,
+        /// Constant 11, `PART_SCALES`.
+        pub part_scales: u32,
+        /// Constant 12, `MINIMUMS`.
+        pub minimums: u32,
+        /// Constant 13, `CHUNK_SUMS`.
+        pub chunk_sums: u32,
+        /// Constant 14, `ACCUMULATE`.
         pub accumulate: u32,
-        /// Constant 10, `FORMAT_0`.
+        /// Constant 15, `FORMAT_0`.
         pub format_0: u32,
-        /// Constant 11, `FORMAT_1`.
+        /// Constant 16, `FORMAT_1`.
         pub format_1: u32,
-        /// Constant 12, `FORMAT_2`.
+        /// Constant 17, `FORMAT_2`.
         pub format_2: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 13] {
+        pub fn values(self) -> [(u32, u32); 18] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2585,13 +2591,18 @@ pub mod mat_mul_units {
                 (3, self.listed),
                 (4, self.tile),
                 (5, self.depth),
-                (6, self.row_subgroups),
-                (7, self.row_fragments),
-                (8, self.ragged),
-                (9, self.accumulate),
-                (10, self.format_0),
-                (11, self.format_1),
-                (12, self.format_2),
+                (6, self.stage_runs),
+                (7, self.row_subgroups),
+                (8, self.row_fragments),
+                (9, self.ragged),
+                (10, self.gaps),
+                (11, self.part_scales),
+                (12, self.minimums),
+                (13, self.chunk_sums),
+                (14, self.accumulate),
+                (15, self.format_0),
+                (16, self.format_1),
+                (17, self.format_2),
             ]
         }
     }

@@ -64,11 +64,44 @@ fn unit_tile(target: &Target) -> u32 {
     (1 << target.tuning.unit_vectors.max(1).ilog2()).max(FRAGMENT)
 }
 
-/// Bytes of shared memory that a block of so many rows and a tile of so many vectors need: what `shaders/include/blocks.glsl` and `tile_vectors.glsl`
-/// declare.
-fn unit_shared_bytes(rows: u32, tile: u32) -> u32 {
-    let staged = (rows + tile) * 17 + rows * 2 + tile * 4;
-    16 * staged + 4 * (2 * rows + tile) + 8 * tile
+/// How what is staged in shared memory lies there, in products by matrix units: the constants of `shaders/include/blocks.glsl` of the same names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stage {
+    /// Runs of a group that are there at a time.
+    pub(crate) runs: u32,
+    /// 1: a run of zeros stands between the two runs of 32 weights.
+    pub(crate) gaps: u32,
+    /// Words with scales of 32 weights.
+    pub(crate) part_scales: u32,
+    /// 1: there are minimums.
+    pub(crate) minimums: u32,
+    /// 1: there are sums of 32 activations.
+    pub(crate) chunk_sums: u32,
+}
+
+impl Stage {
+    /// For matrices of these formats.
+    fn new(units: Units, runs: u32, formats: &[Format]) -> Self {
+        let any = |of: fn(Format) -> bool| u32::from(formats.iter().any(|format| of(*format)));
+        let run_parts = any(|format| matches!(format, Format::Q2K | Format::Q3K | Format::Q6K));
+        Self {
+            runs,
+            gaps: if units.depth == 32 { run_parts } else { 0 },
+            part_scales: 1 + run_parts.max(any(|format| !format.has_sub_blocks())),
+            minimums: any(|format| matches!(format, Format::Q2K | Format::Q4K | Format::Q5K)),
+            chunk_sums: any(|format| matches!(format, Format::Q4_1 | Format::Q5_1)),
+        }
+    }
+
+    /// Bytes of shared memory that a block of so many rows and a tile of so many vectors need: what `blocks.glsl` and `tile_vectors.glsl` declare.
+    fn shared_bytes(&self, rows: u32, tile: u32) -> u32 {
+        let Self { runs, gaps, part_scales, minimums, chunk_sums } = self;
+        let vectors = tile * (2 * runs + 1) - 1;
+        let staged = rows * (runs + gaps * runs / 2 + 1) + vectors + minimums * (rows * 2 + tile * 4);
+        let sums = 1 + chunk_sums * (runs / 2 * tile - 1);
+        let words = part_scales * runs / 2 * rows + rows + (1 + minimums * (rows - 1)) + tile + sums;
+        16 * staged + 4 * words + 4 * tile
+    }
 }
 
 /// How a launch shares a product out among workgroups: each has a block of rows and a tile of vectors.
@@ -103,15 +136,16 @@ pub(crate) struct UnitBlocks {
     pub(crate) row_subgroups: u32,
     /// Fragments of rows of each.
     pub(crate) row_fragments: u32,
+    /// How weights and vectors are staged.
+    pub(crate) stage: Stage,
 }
 
 impl Blocks {
-    /// For products with matrices of these formats, `together` of which a workgroup has rows of at a time. Matrix units multiply those with
-    /// sub-blocks; matrices whose rows a workgroup has together must be of one format for that.
+    /// For products with matrices of these formats, `together` of which a workgroup has rows of at a time: they must be of one format for matrix units.
     pub(crate) fn new(target: &Target, formats: &[Format], together: u32, shape: StepShape) -> Self {
-        let suits = formats.iter().all(|format| format.has_sub_blocks() && (together == 1 || *format == formats[0]));
+        let suits = together == 1 || formats.iter().all(|format| *format == formats[0]);
         if let Some(units) = target.units_for(shape).filter(|_| suits) {
-            return Self::of_units(target, units, together, shape);
+            return Self::of_units(target, units, formats, together, shape);
         }
         let workgroup = target.workgroup_of(target.tuning.tile_width);
         let quad_rows = (target.tuning.tile_rows / together).max(1);
@@ -121,17 +155,18 @@ impl Blocks {
     }
 
     /// With the tuning's blocks, or smaller ones where shared memory has no room for those.
-    fn of_units(target: &Target, units: Units, together: u32, shape: StepShape) -> Self {
+    fn of_units(target: &Target, units: Units, formats: &[Format], together: u32, shape: StepShape) -> Self {
         let tuning = &target.tuning;
         let (mut subgroups, mut tile) = (target.subgroups_of(tuning.unit_width), unit_tile(target));
         let mut fragments = tuning.unit_row_fragments.max(1);
+        let stage = Stage::new(units, tuning.unit_stage_runs, formats);
         loop {
             // A subgroup has a fragment of vectors at least, and a block rows of all matrices.
             let row_subgroups = tuning.unit_row_subgroups.max(subgroups * FRAGMENT / tile).clamp(1, subgroups);
             let row_fragments = fragments.max(together.div_ceil(row_subgroups));
             let rows = row_subgroups * row_fragments * FRAGMENT;
-            if unit_shared_bytes(rows, tile) <= target.shared_bytes || (subgroups, tile) == (1, FRAGMENT) {
-                let form = Form::Units(UnitBlocks { units, row_subgroups, row_fragments });
+            if stage.shared_bytes(rows, tile) <= target.shared_bytes || (subgroups, tile) == (1, FRAGMENT) {
+                let form = Form::Units(UnitBlocks { units, row_subgroups, row_fragments, stage });
                 let (workgroup, listed) = (subgroups * target.subgroup, target.listed_pairs(shape));
                 return Self { workgroup, listed, tile, rows: rows / together, form };
             }
@@ -168,13 +203,12 @@ mod tests {
         let tall = Tuning { unit_row_fragments: 4, ..Tuning::CARD };
         for (subgroup, tuning) in [(32, Tuning::CARD), (64, Tuning::CARD), (32, tall), (8, Tuning::CPU)] {
             for shared_bytes in [16 << 10, 32 << 10, 48 << 10, 64 << 10] {
-                for together in [1, 2] {
+                for (format, together) in [(Format::Q4K, 1), (Format::Q4K, 2), (Format::Q6K, 1), (Format::Q5_1, 1)] {
                     let target = Target { units: Some(units), shared_bytes, tuning, ..Target::new(subgroup) };
-                    let blocks =
-                        Blocks::new(&target, &[Format::Q4K; 2][..together as usize], together, StepShape::MOST);
+                    let blocks = Blocks::new(&target, &[format; 2][..together as usize], together, StepShape::MOST);
                     let Form::Units(of) = blocks.form else { panic!("{blocks:?}") };
                     let rows = of.row_subgroups * of.row_fragments * FRAGMENT;
-                    assert!(unit_shared_bytes(rows, blocks.tile) <= shared_bytes, "{blocks:?}");
+                    assert!(of.stage.shared_bytes(rows, blocks.tile) <= shared_bytes, "{blocks:?}");
                     assert!((of.row_subgroups * of.row_fragments).is_multiple_of(together), "{blocks:?}");
                     let vector_subgroups = blocks.workgroup / subgroup / of.row_subgroups;
                     assert!(blocks.tile >= vector_subgroups * FRAGMENT, "{blocks:?}");
@@ -194,15 +228,17 @@ mod tests {
         };
         assert_eq!(
             declared(include_str!("../../../shaders/include/tile_vectors.glsl")),
-            ["shared uvec2 tile_offsets[TILE]"]
+            ["shared uint tile_offsets[TILE]"]
         );
         assert_eq!(
             declared(include_str!("../../../shaders/include/blocks.glsl")),
             [
-                "shared uvec4 staged[SUMS_AT + 2 * TILE * 2]",
+                "shared uvec4 staged[MINIMUMS_AT + MINIMUMS * (BLOCK_ROWS * 2 + TILE * 4)]",
+                "shared uint part_scales[PART_SCALES * STAGE_CHUNKS * BLOCK_ROWS]",
                 "shared float row_scales[BLOCK_ROWS]",
-                "shared float row_minimum_scales[BLOCK_ROWS]",
-                "shared float vector_scales[TILE]"
+                "shared float row_minimum_scales[1 + MINIMUMS * (BLOCK_ROWS - 1)]",
+                "shared float vector_scales[TILE]",
+                "shared float chunk_sums[1 + CHUNK_SUMS * (STAGE_CHUNKS * TILE - 1)]"
             ]
         );
     }
@@ -219,14 +255,13 @@ mod tests {
     }
 
     #[test]
-    fn formats_without_sub_blocks_and_pairs_of_two_formats_go_by_dot_products() {
+    fn pairs_of_two_formats_go_by_dot_products() {
         let target = Target { units: Some(Units { depth: 16, emulated: false }), ..Target::new(32) };
-        let two = Blocks::new(&target, &[Format::Q4K, Format::Q6K], 1, StepShape::MOST);
-        assert!(matches!(two.form, Form::Units(_)), "{two:?}");
-        for (formats, together) in [([Format::Q4K, Format::Q8_0], 1), ([Format::Q4K, Format::Q6K], 2)] {
-            let blocks = Blocks::new(&target, &formats, together, StepShape::MOST);
-            assert!(matches!(blocks.form, Form::Quads { .. }), "{blocks:?}");
-            assert_eq!((blocks.listed, blocks.tile), (target.tuning.unit_vectors, target.tuning.tile_vectors));
-        }
+        let formats = [Format::Q4K, Format::Q8_0];
+        let apart = Blocks::new(&target, &formats, 1, StepShape::MOST);
+        assert!(matches!(apart.form, Form::Units(_)), "{apart:?}");
+        let blocks = Blocks::new(&target, &formats, 2, StepShape::MOST);
+        assert!(matches!(blocks.form, Form::Quads { .. }), "{blocks:?}");
+        assert_eq!((blocks.listed, blocks.tile), (target.tuning.unit_vectors, target.tuning.tile_vectors));
     }
 }

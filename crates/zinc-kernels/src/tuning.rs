@@ -51,6 +51,8 @@ pub struct Tuning {
     pub unit_row_subgroups: u32,
     /// Fragments of 16 rows that each of these subgroups has.
     pub unit_row_fragments: u32,
+    /// Runs of a group that such a product has in shared memory at a time: 4, 8 or 16.
+    pub unit_stage_runs: u32,
     /// Rows of a step that a workgroup of the router takes together, where there are many: a power of two.
     pub router_rows: u32,
     /// Logits that it computes of each of them: a power of two.
@@ -100,9 +102,10 @@ impl Tuning {
         tile_width: 4,
         unit_rows: 32,
         unit_vectors: 64,
-        unit_width: 8,
+        unit_width: 16,
         unit_row_subgroups: 4,
-        unit_row_fragments: 1,
+        unit_row_fragments: 2,
+        unit_stage_runs: 8,
         router_rows: 8,
         router_logits: 16,
         feed_shape: StepShape::of(512),
@@ -139,6 +142,7 @@ impl Tuning {
         unit_width: 8,
         unit_row_subgroups: 4,
         unit_row_fragments: 1,
+        unit_stage_runs: 8,
         router_rows: 4,
         router_logits: 8,
         feed_shape: StepShape::of(16),

@@ -6,7 +6,7 @@ use crate::formats::Format;
 use crate::generated::gate_up_mul::{Constants, KERNEL, Push};
 use crate::generated::gate_up_mul_units as units;
 use crate::step::{Rows, StepShape};
-use crate::tiles::{Blocks, Form, UnitBlocks};
+use crate::tiles::{Blocks, Form, Stage, UnitBlocks};
 use crate::{Dispatch, Target, Units};
 
 const _: () = assert!(size_of::<Push>() == size_of::<units::Push>(), "both forms of the kernel have the same operands");
@@ -60,7 +60,8 @@ impl GateUpMul {
         let (subgroup, columns) = (target.subgroup, self.gate.columns);
         let [gate_format, up_format] = pair.map(Format::code);
         match blocks.form {
-            Form::Units(UnitBlocks { units: Units { depth, emulated }, row_subgroups, row_fragments }) => {
+            Form::Units(UnitBlocks { units: Units { depth, emulated }, row_subgroups, row_fragments, stage }) => {
+                let Stage { runs: stage_runs, gaps, part_scales, minimums, chunk_sums } = stage;
                 let constants = units::Constants {
                     workgroup,
                     subgroup,
@@ -68,9 +69,14 @@ impl GateUpMul {
                     listed,
                     tile,
                     depth,
+                    stage_runs,
                     row_subgroups,
                     row_fragments,
                     ragged: u32::from(self.tiles.is_some()),
+                    gaps,
+                    part_scales,
+                    minimums,
+                    chunk_sums,
                     format: gate_format,
                 };
                 let kernel = if emulated { &units::EMULATED } else { &units::KERNEL };

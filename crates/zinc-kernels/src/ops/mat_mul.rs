@@ -6,7 +6,7 @@ use crate::formats::Format;
 use crate::generated::mat_mul::{Constants, KERNEL, Push};
 use crate::generated::mat_mul_units as units;
 use crate::step::{Rows, StepShape};
-use crate::tiles::{Blocks, Form, UnitBlocks};
+use crate::tiles::{Blocks, Form, Stage, UnitBlocks};
 use crate::{Dispatch, Target, Units};
 
 const _: () = assert!(size_of::<Push>() == size_of::<units::Push>(), "both forms of the kernel have the same operands");
@@ -74,7 +74,8 @@ impl MatMul<'_> {
         let (subgroup, columns, accumulate) = (target.subgroup, of.columns, u32::from(self.accumulate));
         let [format_0, format_1, format_2] = of.formats;
         match blocks.form {
-            Form::Units(UnitBlocks { units: Units { depth, emulated }, row_subgroups, row_fragments }) => {
+            Form::Units(UnitBlocks { units: Units { depth, emulated }, row_subgroups, row_fragments, stage }) => {
+                let Stage { runs: stage_runs, gaps, part_scales, minimums, chunk_sums } = stage;
                 let constants = units::Constants {
                     workgroup,
                     subgroup,
@@ -82,9 +83,14 @@ impl MatMul<'_> {
                     listed,
                     tile,
                     depth,
+                    stage_runs,
                     row_subgroups,
                     row_fragments,
                     ragged: u32::from(self.tiles.is_some()),
+                    gaps,
+                    part_scales,
+                    minimums,
+                    chunk_sums,
                     accumulate,
                     format_0,
                     format_1,

@@ -23,10 +23,11 @@ fn tuned(tile_vectors: u32, tile_rows: u32, tile_width: u32) -> Target {
 }
 
 /// The device with matrix units, or with what stands in for them, and with blocks of these numbers of vectors, subgroups, subgroups that share the rows,
-/// and fragments of rows.
-fn blocks_of(unit_vectors: u32, unit_width: u32, unit_row_subgroups: u32, unit_row_fragments: u32) -> Target {
+/// fragments of rows, and runs of a stage.
+fn blocks_of([unit_vectors, unit_width, unit_row_subgroups, unit_row_fragments, unit_stage_runs]: [u32; 5]) -> Target {
     let target = many::with_units();
-    let tuning = Tuning { unit_vectors, unit_width, unit_row_subgroups, unit_row_fragments, ..target.tuning };
+    let tuning =
+        Tuning { unit_vectors, unit_width, unit_row_subgroups, unit_row_fragments, unit_stage_runs, ..target.tuning };
     Target { tuning, ..target }
 }
 
@@ -154,14 +155,15 @@ fn tiles_of_every_form() {
 fn matrix_units_have_the_bits_of_the_reference() {
     let target = many::with_units();
     let formats: &[Format] = match many::is_emulated(&target) {
-        true => &[Format::Q2K, Format::Q4K, Format::Q6K],
+        true => &[Format::Q2K, Format::Q4K, Format::Q5_1, Format::Q6K, Format::MXFP4],
         false => &Format::ALL,
     };
     for (turn, format) in formats.iter().copied().filter(|format| !format.is_float()).enumerate() {
         let choice = [Choice::Random, Choice::Same, Choice::Spread][turn % 3];
         let dense = turn % 2 == 0;
         if dense || !many::is_emulated(&target) {
-            check(&[(format, 37)], 768, (19, 32), Then::Store, &target);
+            let columns = if format.has_sub_blocks() { 768 } else { 288 };
+            check(&[(format, 37)], columns, (19, 32), Then::Store, &target);
         }
         if !dense || !many::is_emulated(&target) {
             check_experts(format, (21, 256), (5, 2), (9, 16), choice, &target);
@@ -174,15 +176,14 @@ fn up_to_three_matrices_by_matrix_units() {
     let target = many::with_units();
     check(&[(Format::Q4K, 80), (Format::Q4K, 20), (Format::Q6K, 20)], 512, (35, 64), Then::AddBias, &target);
     check(&[(Format::Q4K, 80)], 512, (35, 64), Then::Accumulate, &target);
-    // One of these formats has no sub-blocks, so that the launch goes by dot products.
     check(&[(Format::Q8_0, 3), (Format::Q5K, 130)], 256, (6, 32), Then::Store, &target);
 }
 
 /// Every number of rows around that of a tile and of a fragment, in every form of a block; in one form of what stands in for matrix units.
 #[test]
 fn blocks_of_every_form() {
-    for (vectors, width, row_subgroups, row_fragments) in [(64, 4, 2, 1), (32, 2, 1, 2), (16, 4, 4, 1), (32, 8, 4, 1)] {
-        let target = blocks_of(vectors, width, row_subgroups, row_fragments);
+    for form in [[64, 4, 2, 1, 4], [32, 2, 1, 2, 8], [16, 4, 4, 1, 16], [32, 8, 4, 1, 8], [64, 16, 4, 2, 8]] {
+        let target = blocks_of(form);
         for rows in [1, 15, 17, 33, 64] {
             check(&[(Format::Q4K, 50)], 512, (rows, 64), Then::Store, &target);
             check_experts(Format::Q6K, (18, 512), (6, 3), (rows, 64), Choice::Random, &target);

@@ -1,5 +1,6 @@
 //! The forward pass of each architecture, as a list of operations. This is where the network is written down.
 
+use zinc_kernels::Format;
 use zinc_kernels::ops::{ActFormat, GROUP, MOST_STAGED};
 use zinc_kernels::step::StepShape;
 
@@ -165,11 +166,18 @@ impl Builder<'_> {
         let act = self.act(&matrices);
         let norm = self.norm_of_products(norm, act);
         let x = if norm.is_some() { Array::Residual } else { Array::Normed };
-        self.ops.push(if self.is_tiled(act) {
-            Op::MatMul { products, x, accumulate: false }
-        } else {
-            Op::MatVec { products, x, norm, act, accumulate: false }
-        });
+        if !self.is_tiled(act) {
+            self.ops.push(Op::MatVec { products, x, norm, act, accumulate: false });
+            return;
+        }
+        // Tiles are larger where the matrices of a launch have one format: their shared memory need not suit several.
+        let formats = products.chunk_by(|a, b| self.format_of(a) == self.format_of(b)).map(<[Product]>::to_vec);
+        let launches: Vec<Op> = formats.map(|products| Op::MatMul { products, x, accumulate: false }).collect();
+        self.ops.extend(launches);
+    }
+
+    fn format_of(&self, product: &Product) -> Format {
+        self.weights.tensor(product.weights).format
     }
 
     /// The weights with which products of the normalised residual stream normalise it for themselves: `None` where it pays to round it once before
