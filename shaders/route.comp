@@ -2,6 +2,7 @@
 // follow read an expert's weights once for all rows that have chosen it. A workgroup chooses for a row; the last to finish sorts.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "include/memory.glsl"
 #include "include/rows.glsl"
 #include "include/workgroup.glsl"
@@ -34,14 +35,28 @@ layout(push_constant, scalar) uniform Push {
 shared uint pair_counts[EXPERTS];  // of each expert; then the place of its next pair
 shared uint first_pairs[EXPERTS];  // the place of each expert's first pair
 
+// Pairs of a thread whose experts are loaded before the first is used.
+const uint AT_A_TIME = 8;
+uint experts[AT_A_TIME];
+uint own_pair(uint first, uint n) { return first + n * gl_WorkGroupSize.x + thread_index(); }
+// Loads the experts of the thread's next pairs, behind the first `first` of `count`.
+void load_experts(uint first, uint count) {
+    [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) {
+        uint pair = min(own_pair(first, n), count - 1), row = pair / push.slots;
+        experts[n] = min(load_u32(push.ids, row * push.ids_stride + (pair - row * push.slots) * 4u), EXPERTS - 1);
+    }
+}
+
 // Sorts the pairs of the first `rows` rows, by the whole workgroup.
 void sort_pairs(uint rows) {
     for (uint e = thread_index(); e < EXPERTS; e += gl_WorkGroupSize.x) pair_counts[e] = 0;
     barrier();
     uint count = rows * push.slots;
-    for (uint pair = thread_index(); pair < count; pair += gl_WorkGroupSize.x) {
-        uint row = pair / push.slots;
-        atomicAdd(pair_counts[min(load_u32(push.ids, row * push.ids_stride + (pair - row * push.slots) * 4u), EXPERTS - 1)], 1u);
+    for (uint first = 0; first < count; first += AT_A_TIME * gl_WorkGroupSize.x) {
+        load_experts(first, count);
+        [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) {
+            if (own_pair(first, n) < count) atomicAdd(pair_counts[experts[n]], 1u);
+        }
     }
     barrier();
     uint pairs_before = 0, tiles_before = 0; // of the experts of earlier turns
@@ -66,10 +81,12 @@ void sort_pairs(uint rows) {
     }
     if (thread_index() == 0) Tile(push.tiles).tiles = tiles_before;
     barrier();
-    for (uint pair = thread_index(); pair < count; pair += gl_WorkGroupSize.x) {
-        uint row = pair / push.slots;
-        uint e = min(load_u32(push.ids, row * push.ids_stride + (pair - row * push.slots) * 4u), EXPERTS - 1);
-        store_u32(push.pairs, (first_pairs[e] + atomicAdd(pair_counts[e], 1u)) * 4u, pair);
+    for (uint first = 0; first < count; first += AT_A_TIME * gl_WorkGroupSize.x) {
+        load_experts(first, count);
+        [[unroll]] for (uint n = 0; n < AT_A_TIME; n++) {
+            uint pair = own_pair(first, n), e = experts[n];
+            if (pair < count) store_u32(push.pairs, (first_pairs[e] + atomicAdd(pair_counts[e], 1u)) * 4u, pair);
+        }
     }
 }
 

@@ -30,7 +30,7 @@
 //   c2e7fcea82fc146bf07a0ee2953334855798ce8160b03fd111b2bd4a8677dfce crates/zinc-kernels/spv/propose.spv
 //   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
 //   5100f551b4ea8007c9c63abb6bab9bcf0661215dd9039575c9e0ba0ef512a561 crates/zinc-kernels/spv/round.spv
-//   38f196fa88057a0b095504887d1d91bcef0bdc8bce2f70967c0427dc1239f1f0 crates/zinc-kernels/spv/route.spv
+//   2c0ffd97e2f0074ca70a381cf4c9efd0066e4555f2baf563e06c30d15248610a crates/zinc-kernels/spv/route.spv
 //   bd9e825b1c0caef7233eb2f837db41c563e00e165891660b4dd57a01762845e6 crates/zinc-kernels/spv/router.spv
 //   bcdcb3e8120ab0ea6b5c65bf1bb18fe6995f74e7f3eeed4554379887ff53ac48 crates/zinc-kernels/spv/router_mul.spv
 //   a1bdb3c80911ffb2bf686824615d5ef9bb92708e221c226a88f1e1f416e9b522 crates/zinc-kernels/spv/sample.spv
@@ -100,7 +100,7 @@
 //   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   67ba958f59b617a7f590f6f2e84597070c42622b143a7f214b6d5ba94138e3b5 shaders/round.comp
-//   dd4ad4626b16800c61cf938f984b2cb3f7ae7ab3519849230095c77ffc035736 shaders/route.comp
+//   5045328638326785e7a2f849ce7e83b8b4ca72b719a9eaeaac7b5e0b2cd1820b shaders/route.comp
 //   acee3f3d1cbf09a7504b8da167f8670b9de43e91bdc6a9e310a60b7d9fad5370 shaders/router.comp
 //   5275b58d9ba8de0d960028151d4b9a82ecd59748592b797ea7e73fc3ce62eaed shaders/router_mul.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
@@ -2931,6 +2931,8 @@ pub mod round {
 pub mod route {
     use super::KernelDef;
 
+    /// `AT_A_TIME` in GLSL.
+    pub const AT_A_TIME: u32 = 8;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
