@@ -8,9 +8,9 @@ use crate::weights::{ModelWeights, TensorId};
 /// Bytes of memory that a card reads in a second: a Radeon AI PRO R9700, by its data sheet (docs/rdna4.md).
 const BYTES_PER_SECOND: f64 = 640e9;
 
-/// Operations that a card does in a second, a multiplication and an addition counted as two. An R9700 does 383e12 with signed bytes by its data sheet.
-/// A product of activations of 14 bits takes two of them, and a sixteenth of the rate is what products reach that have been measured (on an H200,
-/// docs/perf-log.md). A quarter of its 48e12 with f32 is as much: attention without matrix units.
+/// Operations that a card does in a second, a multiplication and an addition counted as two. An R9700 does 383e12 with signed bytes (docs/rdna4.md). A
+/// product of activations of 14 bits takes two of them, and matrix units reach an eighth of the rate on an H200 (docs/perf-log.md). Half of that is counted,
+/// so that ranges are rather too short. A quarter of the card's 48e12 with f32 is as much: attention without matrix units.
 const OPERATIONS_PER_SECOND: f64 = 383e12 / 2.0 / 16.0;
 
 /// Bytes moved and floating-point operations done by one op, or by many.
