@@ -1,4 +1,4 @@
-// The form of `mat_mul` for integer matrix units, and formats with a scale for 256 weights. Its numbers are those of the other form.
+// The form of `mat_mul` for integer matrix units. Its numbers are those of the other form.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"

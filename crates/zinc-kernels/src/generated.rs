@@ -47,7 +47,7 @@
 //   ae600b36e5b131e55bdba069b7aae6ceb8c15ead50646515a2e991d1ee859006 shaders/expert_down.comp
 //   e40595c6d309f9cab25fccffd7268b19e3f3abefc4ccd6b2541623e48b49d101 shaders/gate_up.comp
 //   ed1bf88751d77e11f3ec82d124e350755888469f9d953f78f0bf2f2d97f14fe0 shaders/gate_up_mul.comp
-//   4ed1a8be0e14d7de067d501d0838d006fe6892d8d5ffc380a964c02ab30134fc shaders/gate_up_mul_units.comp
+//   555700b1389dcf820a2ffb760cf82e4928088fd6f0df8b17156eca5ef99c2e9a shaders/gate_up_mul_units.comp
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
 //   bf175c78d0c881eca322a002d3749743a44a6f169a63586cbfc106a41dc3e7da shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
@@ -95,7 +95,7 @@
 //   59ce2fd209b6166a6656a58fce47338e53bb42fcea48cb8426775380efa255f3 shaders/logprobs.comp
 //   27898dc4d29a275c13b14c221e268cd8ad7fb01e0b9adc124e0fcf79eb62c2a2 shaders/lookup.comp
 //   dc52679ae2e1728a3449ab608e16e6232b9ea9cf60594b98ba7df89b88ab047f shaders/mat_mul.comp
-//   799997755777dd2608cb844503cb8a0c927c5b884168c35f29c583555e491336 shaders/mat_mul_units.comp
+//   e330f6e64fc505707ccdfc09d1bfef047442f26facd1d6a940ef90cb44d3c8a2 shaders/mat_mul_units.comp
 //   4f22f802b9555121fae37b4d470937f54e65434c5873540362ff731e25cca8bc shaders/mat_vec.comp
 //   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
@@ -1920,7 +1920,7 @@ pub mod gate_up_mul {
     };
 }
 
-/// The form of `gate_up_mul` for integer matrix units, and one format with a scale for 256 weights. Its numbers are those of the other form.
+/// The form of `gate_up_mul` for integer matrix units, and matrices of one format. Its numbers are those of the other form.
 pub mod gate_up_mul_units {
     use super::KernelDef;
 
@@ -2466,7 +2466,7 @@ pub mod mat_mul {
     };
 }
 
-/// The form of `mat_mul` for integer matrix units, and formats with a scale for 256 weights. Its numbers are those of the other form.
+/// The form of `mat_mul` for integer matrix units. Its numbers are those of the other form.
 pub mod mat_mul_units {
     use super::KernelDef;
 

@@ -142,11 +142,12 @@ fn tiles_of_every_form() {
     }
 }
 
-/// Formats with sub-blocks by matrix units; and pairs that they do not take, by tiles of dot products that are parts of theirs.
+/// Pairs of one format by matrix units; and pairs of two, by tiles of dot products that are parts of theirs.
 #[test]
 fn matrix_units_have_the_bits_of_one_row() {
     let target = many::with_units();
-    let formats = [Format::Q4K, Format::Q6K, Format::Q2K, Format::Q3K, Format::Q5K, Format::IQ4XS];
+    let formats =
+        [Format::Q4K, Format::Q6K, Format::Q2K, Format::Q3K, Format::Q5K, Format::IQ4XS, Format::Q8_0, Format::MXFP4];
     // What stands in for matrix units takes a CPU's compiler long.
     let most = if many::is_emulated(&target) { 1 } else { formats.len() };
     for (turn, format) in formats.into_iter().take(most).enumerate() {
