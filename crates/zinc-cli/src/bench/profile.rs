@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use zinc_model::plan::Cost;
 use zinc_sched::StepKind;
 
 use super::measure::TimedOps;
@@ -21,6 +22,8 @@ pub(crate) struct ProfileRow {
     gb_per_s: f64,
     /// `gb_per_s` in percent of the measured bandwidth; `None` if none was measured.
     bandwidth_percent: Option<f64>,
+    /// 1e12 operations of arithmetic in a second, by the cost model: a multiplication and an addition are two.
+    tflops: f64,
 }
 
 /// The times of a step's operations at one depth of context.
@@ -44,22 +47,23 @@ pub(crate) struct Profile {
 impl Profile {
     /// Adds up the operations of each label. `step_ns` is the time of a real step.
     pub(crate) fn new(depth: u32, timed: TimedOps, step_ns: Option<u64>, bandwidth: Option<f64>) -> Self {
-        let mut sums: Vec<(String, u32, u64, f64)> = Vec::new();
+        let mut sums: Vec<(String, u32, Cost, f64)> = Vec::new();
         for (label, cost, ns) in timed.ops {
-            let bytes = cost.weight_bytes + cost.cache_bytes;
             match sums.iter_mut().find(|(known, ..)| *known == label) {
-                Some((_, count, all_bytes, all_ns)) => {
+                Some((_, count, all_costs, all_ns)) => {
                     *count += 1;
-                    *all_bytes += bytes;
+                    *all_costs = *all_costs + cost;
                     *all_ns += ns;
                 }
-                None => sums.push((label, 1, bytes, ns)),
+                None => sums.push((label, 1, cost, ns)),
             }
         }
         let sum_us = sums.iter().map(|(.., ns)| ns / 1e3).sum();
         sums.sort_by(|a, b| b.3.total_cmp(&a.3));
-        let row = |(operation, count, bytes, ns): (String, u32, u64, f64)| {
-            let per_second = if ns > 0.0 { bytes as f64 / (ns * 1e-9) } else { 0.0 };
+        let row = |(operation, count, cost, ns): (String, u32, Cost, f64)| {
+            let bytes = cost.weight_bytes + cost.cache_bytes;
+            let in_a_second = |count: u64| if ns > 0.0 { count as f64 / (ns * 1e-9) } else { 0.0 };
+            let per_second = in_a_second(bytes);
             ProfileRow {
                 operation,
                 count,
@@ -68,6 +72,7 @@ impl Profile {
                 bytes_per_step: bytes,
                 gb_per_s: per_second / 1e9,
                 bandwidth_percent: bandwidth.map(|bandwidth| percent(per_second, bandwidth)),
+                tflops: in_a_second(cost.flops) / 1e12,
             }
         };
         let profile = sums.into_iter().map(row).collect();
@@ -98,32 +103,34 @@ impl Profile {
         writeln!(text, "\n{step} @ d{}, operation by operation:\n", self.n_depth)?;
         writeln!(
             text,
-            "| {:<44} | {:>5} | {:>8} | {:>9} | {:>10} | {:>8} | {:>5} |",
-            "operation", "count", "us/call", "us/step", "MB/step", "GB/s", "% BW"
+            "| {:<44} | {:>5} | {:>8} | {:>9} | {:>10} | {:>8} | {:>5} | {:>6} |",
+            "operation", "count", "us/call", "us/step", "MB/step", "GB/s", "% BW", "TFLOPS"
         )?;
         let dashes = |count: usize| "-".repeat(count);
         writeln!(
             text,
-            "| {} | {}: | {}: | {}: | {}: | {}: | {}: |",
+            "| {} | {}: | {}: | {}: | {}: | {}: | {}: | {}: |",
             dashes(44),
             dashes(4),
             dashes(7),
             dashes(8),
             dashes(9),
             dashes(7),
-            dashes(4)
+            dashes(4),
+            dashes(5)
         )?;
         for row in &self.profile {
             let percent = row.bandwidth_percent.map_or("-".to_owned(), |percent| format!("{percent:.1}"));
             writeln!(
                 text,
-                "| {:<44} | {:>5} | {:>8.2} | {:>9.1} | {:>10.3} | {:>8.1} | {percent:>5} |",
+                "| {:<44} | {:>5} | {:>8.2} | {:>9.1} | {:>10.3} | {:>8.1} | {percent:>5} | {:>6.1} |",
                 row.operation,
                 row.count,
                 row.us_per_call,
                 row.us_per_step,
                 row.bytes_per_step as f64 / 1e6,
-                row.gb_per_s
+                row.gb_per_s,
+                row.tflops
             )?;
         }
         let step = self.step_us.map_or("unknown".to_owned(), |us| format!("{us:.1} us"));
@@ -138,13 +145,13 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
-    use zinc_model::plan::Cost;
-
     use super::*;
 
     #[test]
     fn operations_of_one_label_are_added_up() {
-        let op = |label: &str, weight_bytes, ns| (label.to_owned(), Cost { weight_bytes, ..Cost::default() }, ns);
+        let op = |label: &str, weight_bytes, ns| {
+            (label.to_owned(), Cost { weight_bytes, flops: 3 * weight_bytes, ..Cost::default() }, ns)
+        };
         let ops = vec![op("a", 1000, 1000.0), op("b", 0, 5000.0), op("a", 3000, 3000.0)];
         let profile =
             Profile::new(7, TimedOps { kind: StepKind::Feed, rows: 8, ops, empty_ns: 250.0 }, Some(8500), Some(4e9));
@@ -153,6 +160,7 @@ mod tests {
         let a = &profile.profile[1];
         assert_eq!((a.count, a.us_per_call, a.us_per_step, a.bytes_per_step), (2, 2.0, 4.0, 4000));
         assert_eq!((a.gb_per_s.round(), a.bandwidth_percent.map(f64::round)), (1.0, Some(25.0)));
+        assert_eq!((a.tflops * 1e3).round(), 3.0);
         assert!(profile.markdown().contains("8 tokens of a prompt @ d7, operation by operation"));
         assert!(profile.markdown().contains("The sum is 9.0 us; a real step takes 8.5 us."));
         assert!(profile.markdown().contains("An empty interval between two barriers takes 0.25 us"));
