@@ -1,7 +1,7 @@
 // A lane is a sequence's place in a step: how far it has come, where it ends and how it samples; and what a step reports of it to the host.
 // The Rust structs of the same names are generated from these declarations.
 
-// One per lane of the step's state, in device memory. `advance` writes it.
+// One per lane of the step's state, in device memory. `advance`, `cancel` and `last_row` write it.
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Lane {
     uint token;                // the last token of the sequence, which the next step takes first
     uint position;             // its position; keys and values of earlier positions are valid
@@ -45,10 +45,10 @@ Lane lane_of(uint64_t state, uint lane) { return Lane(state + uint64_t(LANES_OFF
 // The lane of the workgroup's row.
 Lane own_lane(uint64_t state) { return lane_of(state, row_lane(state)); }
 
-// How many tokens of a sequence the next step may take at once: those of the prompt behind which the prompt goes on, at most MOST_ROWS, else the
-// last one alone. The Rust twin is `step::next_rows`.
+// How many tokens of a sequence the next step may take at once: what is left of the prompt, at most MOST_ROWS, else the last one alone. The Rust twin
+// is `step::next_rows`.
 uint next_rows(uint position, uint prompt_length) {
-    return position + 1 < prompt_length ? min(prompt_length - 1 - position, MOST_ROWS) : 1;
+    return position < prompt_length ? min(prompt_length - position, MOST_ROWS) : 1;
 }
 
 // Writes a row of lane 0, the only one.

@@ -8,7 +8,7 @@
 const uint MOST_ROWS = 2048;
 const uint MOST_SAMPLING_ROWS = 16;
 
-// One row of the table. `advance`, `lookup` and `propose` write rows, every other kernel reads them.
+// One row of the table. `advance`, `last_row`, `lookup` and `propose` write rows, every other kernel reads them.
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Row {
     uint offset;   // of its position from that of the lane's first row in the step: 0 for the last token of a sequence, 1 and up for drafts
     uint token;    // what is evaluated

@@ -298,9 +298,11 @@ impl ModelFile {
         feed_shapes.push(feed_shape);
         feed_shapes.dedup();
         options.extend(feed_shapes.into_iter().map(|shape| feed.clone().with_shape(shape)));
+        let behind_last_row = StepPlan::behind_last_row(weights, &decode);
         options.extend((sampling_shape > StepShape::ONE).then(|| decode.with_shape(sampling_shape)));
         let plans = options.iter().map(|options| StepPlan::new(weights, options));
-        let plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan)).collect();
+        let mut plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan)).collect();
+        plans.push(behind_last_row);
         loaded.build_pipelines(&plans, &mut |done, total| {
             on_event(OpenEvent::Pipelines { done: done as u64, total: total as u64 });
         })?;

@@ -2,7 +2,7 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   a6195b1608138e17a6b39b801e381101f7bb0987da4349583c3bd15bd6c73bb9 crates/zinc-kernels/spv/adjust.spv
-//   5ca4d0817ebfaf442099fd47ec51a455bfe438132ae92a661a2d5be299e2d271 crates/zinc-kernels/spv/advance.spv
+//   27e75ad44f8280fcc73253e5bef3d635bacd9ac6eaf9980c15b74cf2a1bd7035 crates/zinc-kernels/spv/advance.spv
 //   f1ad3ec9a9ab8295f48de0d5485f7d6247395c72ce7ca81c7b4d091ca9976d52 crates/zinc-kernels/spv/append.spv
 //   44ba34ed5732a93557f8694b413701052c7cc1b4d152db43210427682d945254 crates/zinc-kernels/spv/attention.spv
 //   026b840eb1b6eb706b75a8ba3585c2ddb469a341f8fb87e641394ffb2f1dda37 crates/zinc-kernels/spv/attention_rows.spv
@@ -20,6 +20,7 @@
 //   9be2424c411a9df29a1b2b8cb4162808d98f43e95703fc439e10e864d10be5d5 crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   c7e2015b6129dc7c400f1f4e551c8f4046a3e46487141ce19346ac7c07593d51 crates/zinc-kernels/spv/gather.spv
 //   ff0d89f0ded6aa62058610ca1776174666bf43215033eb03eb4dc0895aa23551 crates/zinc-kernels/spv/join.spv
+//   e857e5df31f1216f7b2771ec1ddcdab767bfefadcf563b58178be53f3cb0a944 crates/zinc-kernels/spv/last_row.spv
 //   0998307e2efa7691dd40f641dd4cf6cccef0b207bd5af1c28489f9b2065660da crates/zinc-kernels/spv/logprob_shares.spv
 //   1e4ab0db23d9866a07e027173af8eb635d669e4a9f86724e8a2a33d99623fe11 crates/zinc-kernels/spv/logprobs.spv
 //   8a0e2b4be87ea5ba1df5e058d0f6141356de638fe4964546a4243db44137bc9c crates/zinc-kernels/spv/lookup.spv
@@ -68,7 +69,7 @@
 //   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
 //   1d36cdc3d431fcc8f8698fe7a0337180f779450a16f88bc534ad0aaaf7d3b1f5 shaders/include/heads.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
-//   b24179defed0ba1127dd84ca44b6711336e5526aa29f10dfa0a81470e7c2cdce shaders/include/lane.glsl
+//   1d428d89e4551d1b5ac05a7b612e99383f2973d29309b0e43c05b8caa3afca72 shaders/include/lane.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   3b8692ca6c261d53619dc2d9d6ba92a93f54d34438d1ee50e2ec9638ce5bdb9a shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
@@ -80,7 +81,7 @@
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
-//   53b879fe7fcc0ccf722eb8df821d4962314ca8dec77c27e703b3cd844b5523b4 shaders/include/rows.glsl
+//   f2f578169e9447edbfd0926a88aa1a5e10838f5c4375f1db4b5c4cc665cf050a shaders/include/rows.glsl
 //   e0a19b258cc70d754c2e73f086b35008ff68b30b125bd65492adf15f71c95fbf shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
@@ -91,6 +92,7 @@
 //   105633fa73d5927425e29bb2ac940aeb3038d56497d692c2d1285363d3811817 shaders/include/tiles.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   d07f7516857ea3c717ffd0faf6888c558c19159b6556feb01efb03f084ac97ae shaders/join.comp
+//   5ce200b5daa4b544a93575284ac39be4993a2b2368d19dc99e9dd12f657c9f65 shaders/last_row.comp
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   59ce2fd209b6166a6656a58fce47338e53bb42fcea48cb8426775380efa255f3 shaders/logprobs.comp
 //   27898dc4d29a275c13b14c221e268cd8ad7fb01e0b9adc124e0fcf79eb62c2a2 shaders/lookup.comp
@@ -321,7 +323,7 @@ pub mod lane {
     pub const FINISH_CANCELLED: u32 = 4;
     /// `FINISH_NON_FINITE` in GLSL.
     pub const FINISH_NON_FINITE: u32 = 5;
-    /// One per lane of the step's state, in device memory. `advance` writes it.
+    /// One per lane of the step's state, in device memory. `advance`, `cancel` and `last_row` write it.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct Lane {
@@ -463,7 +465,7 @@ pub mod rows {
     pub const LANES_OFFSET: u32 = 4;
     /// `ROWS_OFFSET` in GLSL.
     pub const ROWS_OFFSET: u32 = 48;
-    /// One row of the table. `advance`, `lookup` and `propose` write rows, every other kernel reads them.
+    /// One row of the table. `advance`, `last_row`, `lookup` and `propose` write rows, every other kernel reads them.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct Row {
@@ -2152,6 +2154,54 @@ pub mod join {
         KernelDef { name: "join", spirv: include_bytes!("../spv/join.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
+/// Makes the last row of a step its only one, so that the step goes on behind that row as a step of one row does: the row becomes the first of the table
+/// and of the residual stream, and the lane moves on to its token. A step of one row or of none is left as it is. One workgroup.
+pub mod last_row {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[width\] f32: the residual stream
+        pub x: u64,
+        /// `width` in GLSL.
+        pub width: u32,
+        /// bytes from one row of the step to the next
+        pub x_stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 24);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, width) == 16);
+        assert!(std::mem::offset_of!(Push, x_stride) == 20);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "last_row",
+        spirv: include_bytes!("../spv/last_row.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
 /// The first half of log-probabilities: the highest logits and the softmax mass of each share of the vocabulary, one workgroup a share.
 /// It reads the logits as the model gave them, and runs beside `adjust`.
 pub mod logprob_shares {
@@ -3224,7 +3274,7 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 29] = [
+pub static KERNELS: [&KernelDef; 30] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &append::KERNEL,
@@ -3241,6 +3291,7 @@ pub static KERNELS: [&KernelDef; 29] = [
     &gate_up_mul_units::KERNEL,
     &gather::KERNEL,
     &join::KERNEL,
+    &last_row::KERNEL,
     &logprob_shares::KERNEL,
     &logprobs::KERNEL,
     &lookup::KERNEL,

@@ -18,6 +18,7 @@ mod gate_up;
 mod gate_up_mul;
 mod gather;
 mod join;
+mod last_row;
 mod logprob_shares;
 mod logprobs;
 mod lookup;
@@ -49,6 +50,7 @@ pub use gate_up::{ExpertSelection, GateUp, MAX_EXPERTS, MAX_USED, Routing, Weigh
 pub use gate_up_mul::GateUpMul;
 pub use gather::Gather;
 pub use join::Join;
+pub use last_row::LastRow;
 pub use logprob_shares::{LogprobBuffers, LogprobShares, masses_bytes};
 pub use logprobs::{LOGPROB_REPORT_BYTES, Logprobs};
 pub use lookup::Lookup;

@@ -85,11 +85,10 @@ impl From<Lane> for StepState {
     }
 }
 
-/// How many tokens of a sequence the next step may take at once: those of the prompt behind which the prompt goes on, at most [`MOST_ROWS`], else the
-/// last one alone.
+/// How many tokens of a sequence the next step may take at once: what is left of the prompt, at most [`MOST_ROWS`], else the last one alone.
 #[must_use]
 pub fn next_rows(position: u32, prompt_length: u32) -> u32 {
-    prompt_length.saturating_sub(1).saturating_sub(position).clamp(1, MOST_ROWS)
+    prompt_length.saturating_sub(position).clamp(1, MOST_ROWS)
 }
 
 /// How many rows the launches of a step have workgroups for: a power of two up to [`MOST_ROWS`]. The step takes as many of the rows listed in its [`StepState`].
@@ -237,9 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn a_step_takes_what_the_prompt_has_before_its_last_token() {
+    fn a_step_takes_what_is_left_of_the_prompt() {
         for (position, prompt, rows) in
-            [(0, 1, 1), (0, 2, 1), (0, 3, 2), (0, 17, 16), (0, 2_049, 2_048), (0, 5_000, 2_048), (4_995, 5_000, 4)]
+            [(0, 1, 1), (0, 2, 2), (0, 3, 3), (0, 17, 17), (0, 2_048, 2_048), (0, 5_000, 2_048), (4_995, 5_000, 5)]
         {
             assert_eq!(next_rows(position, prompt), rows, "at {position} of {prompt}");
         }

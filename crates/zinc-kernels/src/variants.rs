@@ -7,9 +7,9 @@ use crate::formats::Format;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
     ActFormat, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, Choose, Dry, ExpertDown,
-    ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs,
-    Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read, Round, Route, Router,
-    RouterMul, Routing, Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
+    ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, LogprobBuffers, LogprobShares,
+    Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read, Round, Route,
+    Router, RouterMul, Routing, Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_SAMPLING_ROWS, Rows, StepShape};
 
@@ -96,6 +96,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     };
     add("", advance.dispatch(target));
     add("", Cancel { state: 0, cancelled: 0 }.dispatch(target));
+    add("", LastRow { state: 0, x: NOWHERE, width: WIDTH, shape: ONE }.dispatch(target));
     list
 }
 

@@ -143,11 +143,29 @@ impl Interpreter {
         reference::advance(&mut self.state, &mut self.tokens, &self.end_tokens, cancelled, &[candidates])
     }
 
+    /// Runs the layers of a step whose rest is a plan of its own ([`StepPlan::behind_last_row`]), row by row.
+    pub fn layers(&mut self, plan: &StepPlan) {
+        let count = self.state.row_count.min(plan.shape.rows()) as usize;
+        for row in self.state.rows.into_iter().take(count) {
+            self.row = row;
+            for op in &plan.ops {
+                self.run(op);
+            }
+        }
+    }
+
     /// Runs one step by a plan of this model, row by row. `cancelled` is the number of the sequence that the host wants stopped.
     pub fn step_of(&mut self, plan: &StepPlan, cancelled: u32) -> StepReport {
         let is_decode = plan.kind == PlanKind::Decode;
-        if let Some(Op::Lookup(Lookup { ngrams, drafts })) = plan.ops.first() {
-            reference::lookup(&mut self.state, &mut self.tokens, ngrams, *drafts);
+        match plan.ops.first() {
+            Some(Op::Lookup(Lookup { ngrams, drafts })) => {
+                reference::lookup(&mut self.state, &mut self.tokens, ngrams, *drafts);
+            }
+            // The residual stream is that of the last row already, since rows are run in order.
+            Some(Op::LastRow) => {
+                reference::last_row(&mut self.state);
+            }
+            _ => {}
         }
         let count = self.state.row_count.min(plan.shape.rows()) as usize;
         if is_decode && count > 0 {
@@ -201,7 +219,7 @@ impl Interpreter {
         }
     }
 
-    /// Runs one op for the present row. [`Op::Lookup`] and [`Op::Advance`], which change the state, do nothing here, because
+    /// Runs one op for the present row. [`Op::Lookup`], [`Op::LastRow`] and [`Op::Advance`], which change the state, do nothing here, because
     /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs, nor [`Op::Cancel`], since
     /// steps run in one piece, nor [`Op::Round`] and the products of rounded vectors of many rows, which plans with f32 activations do not have.
     pub fn run(&mut self, op: &Op) {
@@ -279,6 +297,7 @@ impl Interpreter {
             | Op::GateUpMul { .. }
             | Op::ExpertMul { .. }
             | Op::Join
+            | Op::LastRow
             | Op::Dry
             | Op::Adjust
             | Op::Choose

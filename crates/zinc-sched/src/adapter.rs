@@ -41,7 +41,7 @@ pub trait Score {
 fn plan_kind(kind: StepKind) -> PlanKind {
     match kind {
         StepKind::Feed => PlanKind::Feed,
-        StepKind::Decode | StepKind::Speculate => PlanKind::Decode,
+        StepKind::FeedDecode | StepKind::Decode | StepKind::Speculate => PlanKind::Decode,
     }
 }
 

@@ -91,11 +91,11 @@ impl<'a> Progress<'a> {
     ) -> u32 {
         let delivered_before = self.delivered;
         match resolved {
-            Ok(Resolved::Fed(rows)) => {
-                (0..rows).for_each(|_| self.consume(kv));
-                outlet.prompt(PromptProgress { done: self.position, tokens: self.prompt.len() as u32 });
-            }
+            Ok(Resolved::Fed(rows)) => self.feed(rows, kv, outlet),
             Ok(Resolved::Sampled(tokens, end)) => {
+                if output.fed > 0 {
+                    self.feed(output.fed, kv, outlet);
+                }
                 for &id in tokens.as_slice() {
                     if self.cancelled_since(delivered_before, outlet) {
                         break;
@@ -132,6 +132,12 @@ impl<'a> Progress<'a> {
             self.end(Ok(FinishReason::Cancelled));
         }
         cancelled
+    }
+
+    /// Notes that so many prompt tokens have been fed.
+    fn feed(&mut self, rows: u32, kv: &mut KvCache, outlet: &mut dyn Outlet) {
+        (0..rows).for_each(|_| self.consume(kv));
+        outlet.prompt(PromptProgress { done: self.position, tokens: self.prompt.len() as u32 });
     }
 
     /// Notes that the K/V of the input token at the present position are valid from now on.

@@ -10,8 +10,8 @@ use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
-use crate::model::{Gate, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel};
-use crate::plan::SequencePlan;
+use crate::model::{Gate, LastToken, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel};
+use crate::plan::{Feeding, SequencePlan};
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
 use crate::sequence::{PolicyRole, Sequence};
 use crate::speculation::{SpeculationMode, SpeculationPolicy, SpeculationStats};
@@ -191,6 +191,8 @@ impl<M: StepModel> Engine<M> {
         } else {
             SpeculativeDecoding::Off
         };
+        let samples_freely = gates.gate() == Gate::Open && speculative == SpeculativeDecoding::Off;
+        let last_token = if samples_freely { self.limits.last_token } else { LastToken::Alone };
         self.kv.keep(cached);
         let start = SequenceStart {
             tokens: &request.prompt,
@@ -200,6 +202,7 @@ impl<M: StepModel> Engine<M> {
             eog: &request.eog,
             gate: gates.gate(),
             speculative,
+            last_token,
             logprobs: request.logprobs,
         };
         self.model.begin(&start).map_err(|source| Error::model(ModelCall::Begin, source))?;
@@ -213,7 +216,7 @@ impl<M: StepModel> Engine<M> {
             outlet,
             host_work: self.options.host_work,
             plan,
-            feed_rows: self.limits.feed_rows,
+            feeding: Feeding { rows: self.limits.feed_rows, last_token },
             eog: &request.eog,
             // Steps whose tokens the host decides cannot speculate, and log-probabilities are reported for one token per step only.
             policy_role: match speculative {

@@ -10,8 +10,9 @@ use std::time::Duration;
 use crate::clock::{Clock, ManualClock, nanoseconds};
 use crate::control::Guide;
 use crate::model::{
-    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket,
+    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket,
 };
+use crate::plan::{Feeding, prompt_step};
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
 use crate::step::{DeviceFinish, GpuSpan, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
@@ -56,6 +57,7 @@ impl Default for FakeOptions {
                 vocabulary_tokens: 1000,
                 ring_slots: 8,
                 feed_rows: 1,
+                last_token: LastToken::Alone,
                 max_drafts: 0,
                 resume_cost: ResumeCost::Free,
             },
@@ -76,7 +78,7 @@ struct Pending {
     /// How many steps the model has run before it, over all sequences.
     step: u64,
     kind: StepKind,
-    /// How many prompt tokens it takes in, if it is a `Feed`.
+    /// How many prompt tokens it takes in, if it feeds.
     rows: u32,
     /// How its gate was opened, if it was.
     opened: Option<Opened>,
@@ -117,8 +119,10 @@ impl DeviceState {
 
 /// What the host may still ask of the running sequence; the contract of [`StepModel`] is checked against it.
 struct HostState {
+    /// Prompt tokens that no submitted step feeds, the last one not counted.
     feeds_left: u32,
     decodes_left: u32,
+    feeding: Feeding,
     gate: Gate,
     speculative: SpeculativeDecoding,
     cancelled_at_ns: Option<u64>,
@@ -223,6 +227,11 @@ impl FakeModel {
                 executed.fed = pending.rows;
                 executed.status = StepStatus::Fed;
                 return executed;
+            }
+            StepKind::FeedDecode => {
+                executed.fed = pending.rows - 1;
+                (0..executed.fed).for_each(|_| self.consume());
+                0
             }
             StepKind::Decode => 0,
             StepKind::Speculate => self.options.limits.max_drafts,
@@ -352,6 +361,14 @@ impl StepModel for FakeModel {
                 start.cached
             );
         }
+        let samples_freely = start.gate == Gate::Open && start.speculative == SpeculativeDecoding::Off;
+        assert!(
+            start.last_token == LastToken::Alone || self.options.limits.last_token == LastToken::Fed && samples_freely,
+            "begin with {:?}, {:?} and {:?} for the last token",
+            start.gate,
+            start.speculative,
+            start.last_token
+        );
         self.probe.note(Call::Begin { tokens: start.tokens.to_vec(), cached: start.cached, budget: start.budget });
         let sequence = self.sequences;
         self.sequences += 1;
@@ -361,6 +378,7 @@ impl StepModel for FakeModel {
         let host = HostState {
             feeds_left: prompt_tokens - 1 - start.cached,
             decodes_left: start.budget,
+            feeding: Feeding { rows: self.options.limits.feed_rows, last_token: start.last_token },
             gate: start.gate,
             speculative: start.speculative,
             cancelled_at_ns: None,
@@ -385,11 +403,11 @@ impl StepModel for FakeModel {
         assert!((self.in_flight.len() as u32) < ring_slots, "submit with all {ring_slots} ring slots in flight");
         let (host, _) = self.running.as_mut().expect("submit without a sequence");
         match kind {
-            StepKind::Feed => {
-                let expected = self.options.limits.feed_rows.min(host.feeds_left);
-                assert!(host.feeds_left > 0, "Feed submitted with no prompt token to feed");
-                assert!(rows == expected, "Feed of {rows} rows submitted, where {expected} are due");
-                host.feeds_left -= rows;
+            StepKind::Feed | StepKind::FeedDecode => {
+                let due = prompt_step(host.feeds_left + 1, host.feeding);
+                assert!(due == Some((kind, rows)), "{kind:?} of {rows} rows submitted, where {due:?} is due");
+                host.feeds_left -= kind.fed_of(rows);
+                host.decodes_left -= u32::from(kind.samples());
             }
             StepKind::Decode | StepKind::Speculate => {
                 assert!(host.feeds_left == 0, "{kind:?} submitted with {} prompt tokens to feed", host.feeds_left);
@@ -441,7 +459,7 @@ impl StepModel for FakeModel {
         let taken = match (status, pending.kind) {
             (StepStatus::NoOp, _) => self.options.no_op,
             (_, StepKind::Speculate) => self.options.step + self.options.draft_time,
-            (_, StepKind::Feed | StepKind::Decode) => self.options.step,
+            (_, StepKind::Feed | StepKind::FeedDecode | StepKind::Decode) => self.options.step,
         };
         let opened_at_ns = pending.opened.as_ref().map_or(0, |opened| opened.at_ns);
         let end_ns = (begin_ns + nanoseconds(taken)).max(opened_at_ns);

@@ -37,15 +37,15 @@
 //! ```
 //!
 //! 1. A [`Request`] waits in the queue of an [`EngineHandle`] until the engine's thread takes it. The part of the prompt that the cache
-//!    still holds is found ([`KvCache::reusable`]). The rest of the prompt and the budget make a [`plan`]: a number of `Feed` steps, then
-//!    at most a number of steps that sample.
+//!    still holds is found ([`KvCache::reusable`]). The rest of the prompt and the budget make a [`plan`]: a number of steps that feed, of
+//!    which the last may sample, then at most a number of steps that sample.
 //! 2. [`plan::next_action`] fills the window: while fewer than [`InflightDepth`] steps are in flight and tokens are wanted that none of
 //!    them brings, submit.
 //! 3. Where the host decides about tokens ([`Control`]), each step waits at a gate before it samples. A constraint opens the gate while the
 //!    device runs the step's forward pass, and before the previous token is delivered. A sampler on the host opens it when it has read the
 //!    step's logits.
 //! 4. When the window is full, wait for its oldest step. [`StepModel::wait`] returns a [`StepOutput`].
-//! 5. [`resolve`](resolve::resolve) says what the output means: a prompt token was fed, tokens were sampled, the sequence ended, or the
+//! 5. [`resolve`](resolve::resolve) says what the output means: prompt tokens were fed, tokens were sampled, the sequence ended, or the
 //!    output is stale because the sequence had ended before.
 //! 6. The result is applied: the cache advances by the tokens that went in, the sampled tokens go to the [`Outlet`], the phase may change.
 //! 7. When the sequence has ended, for whatever reason, nothing more is submitted. Steps in flight are waited for, and their output is thrown
@@ -116,7 +116,9 @@ pub use engine::{Engine, EngineOptions};
 pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation};
 pub use kv::KvCache;
-pub use model::{Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket};
+pub use model::{
+    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket,
+};
 pub use request::{
     CancelHandle, Completion, Durations, FinishReason, Outlet, PromptProgress, Request, Token, Tracing, Usage,
 };

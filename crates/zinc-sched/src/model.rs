@@ -15,9 +15,8 @@ use crate::step::{StepKind, StepOutput};
 ///
 /// # Contract
 /// - `begin` comes first and is called with nothing in flight. It replaces the sequence before it.
-/// - Steps come in this order: `Feed`s for all prompt tokens that are neither cached nor the last one, each of [`ModelLimits::feed_rows`] of
-///   them but for the last, which takes what is left; then at most `budget` steps that sample. These are `Decode`s and, if
-///   [`ModelLimits::max_drafts`] is above 0, `Speculate`s.
+/// - Steps come in this order: those that feed the prompt, as [`prompt_step`](crate::plan::prompt_step) says; then steps that sample, `Decode`s and, if
+///   [`ModelLimits::max_drafts`] is above 0, `Speculate`s. A `FeedDecode` samples too, and at most `budget` steps do.
 /// - At most [`ModelLimits::ring_slots`] steps are in flight: submitted and not yet waited for.
 /// - Each ticket is waited for once, oldest first.
 /// - The model stops by itself on an end-of-generation id, at the budget, at the end of its context and on logits that are not finite.
@@ -39,7 +38,8 @@ pub trait StepModel {
     /// [`Self::Error`], if the device does not take the new state.
     fn begin(&mut self, start: &SequenceStart<'_>) -> Result<(), Self::Error>;
 
-    /// Queues the next step and returns without waiting for it. `rows` is how many prompt tokens a `Feed` takes in; for other kinds it is 1.
+    /// Queues the next step and returns without waiting for it. `rows` is how many prompt tokens a step that feeds takes in, the last one of a
+    /// `FeedDecode` included; for other kinds it is 1.
     ///
     /// # Errors
     /// [`Self::Error`], if the device does not take the step.
@@ -80,7 +80,7 @@ pub trait StepModel {
         self.wait(ticket)
     }
 
-    /// Ends the sequence on the device and opens every gate, so that steps which have not begun become no-ops. A `Feed` that runs may end before it is
+    /// Ends the sequence on the device and opens every gate, so that steps which have not begun become no-ops. A step that feeds may end before it is
     /// done; it then reports a no-op, too. Returns at once; steps in flight must still be waited for. Does nothing if no sequence runs.
     fn cancel(&mut self);
 
@@ -97,8 +97,10 @@ pub struct ModelLimits {
     pub vocabulary_tokens: u32,
     /// The most steps that may be in flight at once.
     pub ring_slots: u32,
-    /// How many prompt tokens a `Feed` takes in, at least 1.
+    /// How many prompt tokens a step that feeds takes in at most, at least 1.
     pub feed_rows: u32,
+    /// Whether there may be `FeedDecode` steps.
+    pub last_token: LastToken,
     /// The most tokens that a `Speculate` step drafts, less than [`TokenRun::MAX`](crate::TokenRun::MAX); 0 if the model cannot speculate.
     pub max_drafts: u32,
     /// What it costs to draft again after steps without drafts in the middle of a sequence.
@@ -122,6 +124,9 @@ pub struct SequenceStart<'a> {
     pub gate: Gate,
     /// Whether there may be `Speculate` steps.
     pub speculative: SpeculativeDecoding,
+    /// How the last token of the prompt is taken in: not otherwise than [`ModelLimits::last_token`] allows, and alone where steps have gates or may
+    /// speculate.
+    pub last_token: LastToken,
     /// How many of the likeliest tokens are reported with each token, at most [`TokenLogprobs::MAX_TOP`](crate::TokenLogprobs::MAX_TOP).
     /// `None`: no log-probabilities are reported.
     pub logprobs: Option<u32>,
@@ -138,6 +143,7 @@ impl<'a> SequenceStart<'a> {
             eog: &[],
             gate: Gate::Open,
             speculative: SpeculativeDecoding::Off,
+            last_token: LastToken::Alone,
             logprobs: None,
         }
     }
@@ -163,6 +169,16 @@ pub enum SpeculativeDecoding {
     Off,
     /// It may have some, so the model keeps its drafting state up to date in all steps.
     On,
+}
+
+/// How the last token of a prompt is taken in. A token is sampled behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum LastToken {
+    /// By a step of its own.
+    #[default]
+    Alone,
+    /// By the step that feeds the tokens before it ([`StepKind::FeedDecode`]), if that has a row to spare.
+    Fed,
 }
 
 /// The token that the host chose for a step.

@@ -1,6 +1,7 @@
 //! What the loop over a sequence does next, as pure functions of counts. Nothing here touches a model, a clock or a channel.
 
 use crate::depth::InflightDepth;
+use crate::model::LastToken;
 use crate::step::StepKind;
 
 /// What bounds the number of tokens that a sequence samples.
@@ -19,16 +20,38 @@ pub struct PlannedStep {
     pub index: u32,
     /// Its kind.
     pub kind: StepKind,
-    /// How many prompt tokens it takes in, if it is a `Feed`; otherwise 1.
+    /// How many prompt tokens it takes in, if it feeds; otherwise 1.
     pub rows: u32,
+}
+
+/// How the model feeds a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Feeding {
+    /// The most tokens of a step.
+    pub rows: u32,
+    /// How the last token is taken in.
+    pub last_token: LastToken,
+}
+
+/// The next step that feeds a prompt of which so many tokens are left, the last one included: its kind and its rows. `None` if the last one is all that is
+/// left, or nothing.
+pub fn prompt_step(left: u32, feeding: Feeding) -> Option<(StepKind, u32)> {
+    let Feeding { rows, last_token } = feeding;
+    if left <= 1 {
+        return None;
+    }
+    if last_token == LastToken::Fed && left <= rows {
+        return Some((StepKind::FeedDecode, left));
+    }
+    Some((StepKind::Feed, rows.min(left - 1)))
 }
 
 /// How many tokens a sequence feeds and samples at most. The prompt's length and the token budget decide this before the first step is submitted; an
 /// end-of-generation id or a cancellation may make it fewer.
 ///
-/// Of a prompt of `p` tokens of which `c` are cached `p - 1 - c` are fed, those at positions `c..p - 1`. Then come steps that sample, from
-/// position `p - 1` on. Positions end with the context, so at most `context - p + 1` tokens can be sampled: the last of them is
-/// sampled at the last position and has no position of its own.
+/// Of a prompt of `p` tokens of which `c` are cached `p - 1 - c` are fed, those at positions `c..p - 1`. Then tokens are sampled, the first of them
+/// behind position `p - 1`, by the step that feeds the last of those tokens or by the one behind it. Positions end with the context, so at most
+/// `context - p + 1` tokens can be sampled: the last of them is sampled at the last position and has no position of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequencePlan {
     cached: u32,
@@ -106,9 +129,9 @@ pub struct StepCounts {
 /// What the loop does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Submit a step that feeds so many prompt tokens.
-    Feed(u32),
-    /// Submit a step that samples.
+    /// Submit a step of this kind that feeds so many prompt tokens.
+    Feed(StepKind, u32),
+    /// Submit a step that samples and feeds nothing.
     Sample,
     /// Wait for the oldest step in flight.
     Observe,
@@ -116,19 +139,18 @@ pub enum Action {
     Done,
 }
 
-/// Says what to do next: to submit while the window has room and tokens are wanted that no step in flight brings, then to wait. A step feeds at
-/// most `feed_rows` tokens.
+/// Says what to do next: to submit while the window has room and tokens are wanted that no step in flight brings, then to wait.
 pub fn next_action(
     plan: &SequencePlan,
     phase: Phase,
     counts: StepCounts,
     depth: InflightDepth,
-    feed_rows: u32,
+    feeding: Feeding,
 ) -> Action {
     let StepCounts { tokens_fed, tokens_sampled, steps_in_flight, sampling_steps_in_flight } = counts;
     if phase == Phase::Running && steps_in_flight < depth.get() {
-        if tokens_fed < plan.feeds() {
-            return Action::Feed(feed_rows.min(plan.feeds() - tokens_fed));
+        if let Some((kind, rows)) = prompt_step(plan.feeds() - tokens_fed + 1, feeding) {
+            return Action::Feed(kind, rows);
         }
         if tokens_sampled + sampling_steps_in_flight < plan.decodes() {
             return Action::Sample;
@@ -191,9 +213,9 @@ mod tests {
         let depth = InflightDepth::new(2).unwrap();
         let next = |phase, tokens_fed, tokens_sampled, steps_in_flight, sampling_steps_in_flight| {
             let counts = StepCounts { tokens_fed, tokens_sampled, steps_in_flight, sampling_steps_in_flight };
-            next_action(&plan, phase, counts, depth, 16)
+            next_action(&plan, phase, counts, depth, Feeding { rows: 16, last_token: LastToken::Alone })
         };
-        assert_eq!(next(Phase::Running, 0, 0, 0, 0), Action::Feed(1));
+        assert_eq!(next(Phase::Running, 0, 0, 0, 0), Action::Feed(StepKind::Feed, 1));
         assert_eq!(next(Phase::Running, 1, 0, 1, 0), Action::Sample);
         assert_eq!(next(Phase::Running, 1, 0, 2, 1), Action::Observe);
         assert_eq!(next(Phase::Running, 1, 0, 1, 1), Action::Sample);
@@ -206,19 +228,33 @@ mod tests {
     #[test]
     fn a_prompt_is_fed_in_full_steps_and_what_is_left() {
         let plan = SequencePlan::new(12, 1, Some(3), 100);
-        let fed = |feed_rows| {
+        let fed = |rows, last_token| {
             let mut counts = StepCounts::default();
-            std::iter::from_fn(|| {
-                let action = next_action(&plan, Phase::Running, counts, InflightDepth::DEFAULT, feed_rows);
-                let Action::Feed(rows) = action else { return None };
-                counts.tokens_fed += rows;
+            let mut kinds = Vec::new();
+            let steps = std::iter::from_fn(|| {
+                let feeding = Feeding { rows, last_token };
+                let action = next_action(&plan, Phase::Running, counts, InflightDepth::DEFAULT, feeding);
+                let Action::Feed(kind, rows) = action else { return None };
+                counts.tokens_fed += kind.fed_of(rows);
+                kinds.push(kind);
                 Some(rows)
-            })
-            .collect::<Vec<_>>()
+            });
+            let rows: Vec<u32> = steps.collect();
+            assert_eq!(counts.tokens_fed, plan.feeds());
+            let sampling = kinds.iter().position(|kind| kind.samples());
+            assert!(sampling.is_none_or(|index| index + 1 == kinds.len()), "{kinds:?}");
+            (rows, sampling.is_some())
         };
-        assert_eq!(fed(1), [1; 10]);
-        assert_eq!(fed(4), [4, 4, 2]);
-        assert_eq!(fed(5), [5, 5]);
-        assert_eq!(fed(16), [10]);
+        assert_eq!(fed(1, LastToken::Alone), (vec![1; 10], false));
+        assert_eq!(fed(4, LastToken::Alone), (vec![4, 4, 2], false));
+        assert_eq!(fed(5, LastToken::Alone), (vec![5, 5], false));
+        assert_eq!(fed(16, LastToken::Alone), (vec![10], false));
+        assert_eq!(fed(1, LastToken::Fed), (vec![1; 10], false));
+        assert_eq!(fed(2, LastToken::Fed), (vec![2; 5], false));
+        assert_eq!(fed(4, LastToken::Fed), (vec![4, 4, 3], true));
+        assert_eq!(fed(5, LastToken::Fed), (vec![5, 5], false));
+        assert_eq!(fed(10, LastToken::Fed), (vec![10], false));
+        assert_eq!(fed(11, LastToken::Fed), (vec![11], true));
+        assert_eq!(fed(16, LastToken::Fed), (vec![11], true));
     }
 }

@@ -220,7 +220,7 @@ fn rate(count: u32, time: Duration) -> Option<f64> {
 pub struct PromptProgress {
     /// Tokens whose keys and values are in the cache: those that were there before, and those of the steps observed so far.
     pub done: u32,
-    /// Tokens of the prompt. The last one is taken by the step that samples the first token, so that `done` stays below it.
+    /// Tokens of the prompt. The last one belongs to the step that samples the first token, so that `done` stays below it.
     pub tokens: u32,
 }
 
@@ -274,10 +274,12 @@ impl CancelHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::LastToken;
     use crate::speculation::ResumeCost;
 
     const LIMITS: ModelLimits = ModelLimits {
         feed_rows: 1,
+        last_token: LastToken::Alone,
         context_tokens: 4,
         vocabulary_tokens: 10,
         ring_slots: 8,

@@ -29,7 +29,8 @@ pub struct Expected<'a> {
 pub enum Resolved {
     /// The K/V of so many prompt tokens are in the cache.
     Fed(u32),
-    /// These tokens are to be delivered. If there is a reason, the sequence ends with it after them.
+    /// The K/V of the prompt tokens that the step has fed are in the cache, and these tokens are to be delivered. If there is a reason, the sequence ends
+    /// with it after them.
     Sampled(TokenRun, Option<FinishReason>),
     /// The sequence had ended before this step, so its output is not used.
     Stale,
@@ -49,7 +50,7 @@ pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved>
         return Ok(Resolved::Stale);
     }
     if output.finish == Some(DeviceFinish::NonFinite) {
-        return Err(Error::NonFinite { step: step.index, position });
+        return Err(Error::NonFinite { step: step.index, position: position + step.kind.fed_of(step.rows) });
     }
     let unexpected = || Error::UnexpectedOutput {
         step: step.index,
@@ -65,10 +66,10 @@ pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved>
     let run = output.tokens.as_slice();
     let counts = match step.kind {
         StepKind::Feed => 0..=0,
-        StepKind::Decode => 1..=1,
+        StepKind::FeedDecode | StepKind::Decode => 1..=1,
         StepKind::Speculate => 1..=1 + max_drafts as usize,
     };
-    let fed = if step.kind == StepKind::Feed { step.rows } else { 0 };
+    let fed = step.kind.fed_of(step.rows);
     if output.position != position || output.fed != fed || !counts.contains(&run.len()) {
         return Err(unexpected());
     }
@@ -186,6 +187,33 @@ mod tests {
         for wrong in [0, 7, 9] {
             let error = fed(wrong).unwrap_err();
             assert!(matches!(error, Error::UnexpectedOutput { rows: 8, fed, .. } if fed == wrong), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_step_feeds_the_end_of_a_prompt_and_samples() {
+        use DeviceFinish::{Cancelled, EndOfGeneration, NonFinite};
+        use StepStatus::{Emitted, Fed, NoOp};
+        let plan = SequencePlan::new(9, 2, Some(4), 100);
+        let step = PlannedStep { index: 0, kind: StepKind::FeedDecode, rows: 7 };
+        let (phase, eog) = (Phase::Running, &EOG);
+        let expected = Expected { step, position: 2, sampled: 0, max_drafts: 0, plan: &plan, phase, eog };
+        let at = |tokens: &[u32], fed, status, finish| {
+            resolve(&expected, &StepOutput { fed, ..output(tokens, 2, status, finish) })
+        };
+        assert_eq!(at(&[5], 6, Emitted, None).unwrap(), sampled(&[5], None));
+        let stop = sampled(&[], Some(FinishReason::Stop { token: 7 }));
+        assert_eq!(at(&[7], 6, Emitted, Some(EndOfGeneration)).unwrap(), stop);
+        let broken = at(&[], 6, Emitted, Some(NonFinite)).unwrap_err();
+        assert!(matches!(broken, Error::NonFinite { step: 0, position: 8 }), "{broken}");
+        for wrong in [
+            at(&[5], 0, Emitted, None),
+            at(&[5], 7, Emitted, None),
+            at(&[], 6, Emitted, None),
+            at(&[], 7, Fed, None),
+            at(&[], 0, NoOp, Some(Cancelled)),
+        ] {
+            assert!(matches!(wrong, Err(Error::UnexpectedOutput { rows: 7, .. })), "{wrong:?}");
         }
     }
 

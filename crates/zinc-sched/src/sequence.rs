@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
 use crate::model::{Gate, StepModel};
-use crate::plan::{Action, Phase, PlannedStep, SequencePlan, next_action};
+use crate::plan::{Action, Feeding, Phase, PlannedStep, SequencePlan, next_action};
 use crate::request::{FinishReason, Outlet};
 use crate::resolve::{Expected, Resolved, resolve};
 use crate::speculation::{ResumeCost, SpeculationPolicy, SpeculationStats};
@@ -29,8 +29,7 @@ pub(crate) struct Sequence<'a, M> {
     /// zero outside of measurements.
     pub(crate) host_work: Duration,
     pub(crate) plan: SequencePlan,
-    /// How many prompt tokens a step feeds.
-    pub(crate) feed_rows: u32,
+    pub(crate) feeding: Feeding,
     /// End-of-generation ids.
     pub(crate) eog: &'a [u32],
     pub(crate) policy_role: PolicyRole<'a>,
@@ -99,10 +98,10 @@ impl<M: StepModel> Sequence<'_, M> {
         loop {
             self.obey_cancel();
             let counts = self.window.counts(self.progress.delivered());
-            match next_action(&self.plan, self.progress.phase(), counts, self.window.depth(), self.feed_rows) {
+            match next_action(&self.plan, self.progress.phase(), counts, self.window.depth(), self.feeding) {
                 Action::Done => return Ok(()),
-                Action::Feed(rows) => {
-                    self.window.submit(self.model, StepKind::Feed, rows)?;
+                Action::Feed(kind, rows) => {
+                    self.window.submit(self.model, kind, rows)?;
                 }
                 Action::Sample => self.submit_sampling()?,
                 Action::Observe => self.observe()?,

@@ -208,7 +208,7 @@ impl SpeculationPolicy {
         let took_ns = at_ns.saturating_sub(before_ns);
         let steady = if before == kind { Steady::Yes } else { Steady::No };
         match (kind, steady) {
-            (StepKind::Feed, _) | (StepKind::Decode, Steady::No) => {}
+            (StepKind::Feed | StepKind::FeedDecode, _) | (StepKind::Decode, Steady::No) => {}
             (StepKind::Decode, Steady::Yes) => self.plain.push(took_ns),
             (StepKind::Speculate, _) => self.charge(took_ns, tokens, steady),
         }

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-/// The three kinds of steps.
+/// The kinds of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum StepKind {
     /// Takes one prompt token or several through the layers, to compute their K/V. The head is left out, and no token is sampled.
     Feed,
+    /// Takes the last tokens of a prompt through the layers, as `Feed` does, the very last one among them, which goes through the head, too; and samples
+    /// the next token.
+    FeedDecode,
     /// Takes one token through the layers and the head, and samples the next token.
     Decode,
     /// Speculative decoding: drafts a few tokens, verifies them by taking the last token and all drafts through the layers and the head
@@ -21,17 +24,32 @@ impl StepKind {
     pub fn samples(self) -> bool {
         self != Self::Feed
     }
+
+    /// Whether a step of this kind feeds a prompt.
+    pub fn feeds(self) -> bool {
+        matches!(self, Self::Feed | Self::FeedDecode)
+    }
+
+    /// How many prompt tokens a step of this kind takes in without sampling behind them, if it has so many rows.
+    pub fn fed_of(self, rows: u32) -> u32 {
+        match self {
+            Self::Feed => rows,
+            Self::FeedDecode => rows - 1,
+            Self::Decode | Self::Speculate => 0,
+        }
+    }
 }
 
 /// What a step reported to the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepOutput {
-    /// The sampled tokens in order: one of a `Decode`, one or more of a `Speculate`, none of a `Feed` or a no-op.
+    /// The sampled tokens in order: one of a `Decode` or `FeedDecode`, one or more of a `Speculate`, none of a `Feed` or a no-op.
     pub tokens: TokenRun,
-    /// How many prompt tokens it took in without sampling: those of a `Feed`, none of other steps and of a no-op.
+    /// How many prompt tokens it took in without sampling behind them: those of a `Feed`, those of a `FeedDecode` but the last, none of other steps and
+    /// of a no-op.
     pub fed: u32,
     /// Position of the step's first input token, which is where the step wrote its first K/V. The first sampled token is at
-    /// `position + 1`. The scheduler ignores this field of a no-op.
+    /// `position + fed + 1`. The scheduler ignores this field of a no-op.
     pub position: u32,
     /// What the step did.
     pub status: StepStatus,

@@ -135,7 +135,7 @@ pub struct TraceSummary {
     pub all: Seam,
     /// The seam over steps that feed a prompt.
     pub prompt: Seam,
-    /// The seam over steps that sample, after which the host has a token to work on.
+    /// The seam over steps that sample and feed nothing, after which the host has a token to work on.
     pub decode: Seam,
 }
 
@@ -151,8 +151,8 @@ impl TraceSummary {
             recordings_per_step: per_step(trace.counters.recordings),
             fence_waits: trace.counters.fence_waits,
             all: Seam::of(&trace.steps, |_| true),
-            prompt: Seam::of(&trace.steps, |s| !s.kind.samples()),
-            decode: Seam::of(&trace.steps, |s| s.kind.samples()),
+            prompt: Seam::of(&trace.steps, |s| s.kind.feeds()),
+            decode: Seam::of(&trace.steps, |s| !s.kind.feeds()),
         }
     }
 }

@@ -43,7 +43,7 @@ impl Window {
         }
     }
 
-    /// Submits the next step of the sequence. `rows` is how many prompt tokens a step that feeds takes in, and 1 for one that samples.
+    /// Submits the next step of the sequence. `rows` is how many prompt tokens a step that feeds takes in, and 1 for any other.
     ///
     /// # Panics
     /// If the window is full.
@@ -60,7 +60,7 @@ impl Window {
             model.submit(kind, rows).map_err(|source| Error::model(ModelCall::Submit { step: step.index }, source))?;
         self.in_flight.push_back((step, ticket));
         self.steps_submitted += 1;
-        self.tokens_fed += if kind == StepKind::Feed { rows } else { 0 };
+        self.tokens_fed += kind.fed_of(rows);
         Ok(ticket)
     }
 

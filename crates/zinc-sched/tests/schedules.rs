@@ -19,8 +19,8 @@ use support::control::{Behaviour, Chooser, Turn};
 use support::ids;
 use zinc_sched::fake::{FakeModel, FakeOptions, Fault};
 use zinc_sched::{
-    CancelHandle, Engine, EngineOptions, Error, FinishReason, InflightDepth, ManualClock, ModelLimits, Outlet, Request,
-    ResumeCost, Sampling, SpeculationMode, Token, Tracing,
+    CancelHandle, Engine, EngineOptions, Error, FinishReason, InflightDepth, LastToken, ManualClock, ModelLimits,
+    Outlet, Request, ResumeCost, Sampling, SpeculationMode, Token, Tracing,
 };
 
 /// Size of the vocabulary: few ids, so that prompts share prefixes and sequences end early.
@@ -103,11 +103,13 @@ fn conversation() -> impl Strategy<Value = Conversation> {
         prop::sample::select(&[SpeculationMode::Off, SpeculationMode::Automatic, SpeculationMode::Always][..]);
     let engine = (1_u32..=8, speculation, 0_u64..60);
     let drafting = (0_u32..=15, 0_u64..5, 0_u64..50);
-    let device = (1_u32..=16, 1_u64..50, 0_u64..5, 0_u64..20, 0_usize..3, prop::option::weighted(0.2, 0_u64..100));
+    let last_token = prop::sample::select(&[LastToken::Alone, LastToken::Fed, LastToken::Fed][..]);
+    let device =
+        ((1_u32..=16, last_token), 1_u64..50, 0_u64..5, 0_u64..20, 0_usize..3, prop::option::weighted(0.2, 0_u64..100));
     (engine, drafting, device, prop::collection::vec(ask(), 1..8)).prop_map(|(engine, drafting, device, asks)| {
         let (depth, speculation, host_work_us) = engine;
         let (max_drafts, wrong_drafts, drafting_us) = drafting;
-        let (feed_rows, step_us, no_op_us, submit_us, eog_slots, non_finite) = device;
+        let ((feed_rows, last_token), step_us, no_op_us, submit_us, eog_slots, non_finite) = device;
         let depth = InflightDepth::new(depth).unwrap();
         Conversation {
             engine: EngineOptions::default()
@@ -120,6 +122,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
                     vocabulary_tokens: VOCABULARY,
                     ring_slots: depth.get(),
                     feed_rows,
+                    last_token,
                     max_drafts,
                     resume_cost: ResumeCost::Free,
                 },

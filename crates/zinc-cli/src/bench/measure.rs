@@ -279,7 +279,7 @@ impl<'a> Bench<'a> {
         let request = self.request(test, drive).with_trace(Tracing::On);
         let Completion { trace, .. } = engine.run(&request, &mut Reader::new(self.tokenizer))?;
         let summary = TraceSummary::of(&trace.expect("a trace was asked for"));
-        // A prompt's time is that of its own steps, if it has any; the one that samples its first token is much shorter.
+        // A prompt's time is that of the steps that feed it, if there are any; one that samples alone is much shorter.
         let (seam, steps) = match test.work {
             Work::Prompt(_) => (summary.all, summary.prompt.gpu_step_ns.or(summary.all.gpu_step_ns)),
             Work::Both(..) => (summary.all, summary.all.gpu_step_ns),
@@ -291,9 +291,8 @@ impl<'a> Bench<'a> {
 
     /// The rows of a test's steps that feed a prompt: those of the loaded model, or as many as a shorter prompt takes.
     fn feed_shape_of(&self, test: Test) -> StepShape {
-        // The last token of a prompt is taken by the step that samples.
-        let fed = test.work.prompt().saturating_sub(1);
-        StepShape::feeding(fed.clamp(1, self.feed_shape.rows()), self.feed_shape)
+        let tokens = test.work.prompt();
+        StepShape::feeding(tokens.clamp(1, self.feed_shape.rows()), self.feed_shape)
     }
 
     fn driven(&self, drive: Drive, stamps: Tracing, feed_shape: StepShape) -> Result<VulkanModel> {

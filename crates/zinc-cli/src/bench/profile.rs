@@ -97,7 +97,7 @@ impl Profile {
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
         let step = match self.shape {
-            StepKind::Feed => format!("{} tokens of a prompt", self.n_rows),
+            StepKind::Feed | StepKind::FeedDecode => format!("{} tokens of a prompt", self.n_rows),
             StepKind::Decode | StepKind::Speculate => "One generated token".to_owned(),
         };
         writeln!(text, "\n{step} @ d{}, operation by operation:\n", self.n_depth)?;

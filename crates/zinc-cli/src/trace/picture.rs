@@ -116,7 +116,7 @@ impl<'a> View<'a> {
             None => {
                 // The steps shown are the middle ones of the generation, without no-ops, or of the prompt if nothing
                 // was generated.
-                let generated = steps.iter().position(|step| step.kind != "feed").unwrap_or(0);
+                let generated = steps.iter().position(|step| !step.kind.starts_with("feed")).unwrap_or(0);
                 let ran = steps[generated.min(steps.len())..].iter().take_while(|step| step.ran()).count();
                 generated + ran.saturating_sub(count) / 2
             }

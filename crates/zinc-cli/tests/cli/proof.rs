@@ -53,7 +53,7 @@ fn the_fence_baseline_records_and_waits_for_every_step() {
 fn trace_events_have_one_span_on_the_gpu_for_every_step_and_none_that_overlap() {
     let directory = tempfile::tempdir().unwrap();
     for arguments in [&["--sync", "fence"][..], &["--depth", "1"], &["--depth", "4"]] {
-        let file = json(&traced(directory.path(), "trace.json", &[&["-n", "4"], arguments].concat()));
+        let file = json(&traced(directory.path(), "trace.json", &[&["-n", "8"], arguments].concat()));
         let events = file["traceEvents"].as_array().unwrap();
         let number = |event: &Value, key: &str| event[key].as_f64().unwrap();
         for lane in 1..=4 {

@@ -268,13 +268,13 @@ fn fed() -> Vec<(Case, u32, u32)> {
     };
     let cancelled = Case { cancelled: SEQUENCE, ..case("cancelled", 0, 11, 4) };
     vec![
-        (case("as many rows as there is room for", 0, 11, 8), 8, 3),
-        (case("as many rows as are listed", 0, 4, 8), 4, 7),
+        (case("as many rows as there is room for", 0, 11, 8), 8, 4),
+        (case("as many rows as are listed", 0, 4, 8), 4, 8),
         (case("all but the last token", 0, 11, 16), 11, 1),
         (case("no more than the prompt has", 9, 6, 8), 11, 1),
-        (case("one row of several", 2, 9, 1), 3, 8),
+        (case("one row of several", 2, 9, 1), 3, 9),
         (Case { expected: (STATUS_FED, vec![], FINISH_CANCELLED), ..cancelled }, 4, 0),
-        (Case { candidates: vec![FEW.to_vec(); 4], ..case("whatever is sampled", 1, 8, 4) }, 5, 6),
+        (Case { candidates: vec![FEW.to_vec(); 4], ..case("whatever is sampled", 1, 8, 4) }, 5, 7),
     ]
 }
 

@@ -18,6 +18,7 @@ mod gate_up;
 mod gate_up_mul;
 mod gather;
 mod join;
+mod last_row;
 mod logprob_shares;
 mod logprobs;
 mod lookup;

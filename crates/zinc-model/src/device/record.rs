@@ -125,7 +125,8 @@ impl DeviceModel {
         let mut conditional = false;
         for (op, barrier) in plan.ops.iter().zip(barriers) {
             // These write the word that the condition reads, and Advance has to report a no-op, so they always run.
-            let on_condition = live.is_some() && !matches!(op, Op::Lookup(_) | Op::Cancel | Op::Advance { .. });
+            let on_condition =
+                live.is_some() && !matches!(op, Op::Lookup(_) | Op::Cancel | Op::LastRow | Op::Advance { .. });
             if barrier {
                 let mut later = Access::SHADER_READ | Access::SHADER_WRITE;
                 later.set(Access::CONDITION_READ, on_condition && !conditional);
@@ -513,6 +514,13 @@ impl DeviceModel {
                 report: io.logprobs,
                 vocabulary: config.n_vocab,
                 shape,
+            }
+            .dispatch(target),
+            Op::LastRow => ops::LastRow {
+                state,
+                x: self.rows(Array::Residual),
+                width: config.n_embd,
+                shape: StepShape::filled_by(self.counts().rows),
             }
             .dispatch(target),
             Op::Cancel => ops::Cancel { state, cancelled: io.cancelled }.dispatch(target),

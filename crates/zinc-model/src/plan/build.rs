@@ -47,13 +47,23 @@ impl StepPlan {
             builder.feed_forward_block(w);
         }
         if kind == PlanKind::Decode {
-            if sampling.sampler == (Sampler::Chain { dry: true }) {
-                // It reads nothing but tokens, so it can run at the same time as the head.
-                builder.ops.push(Op::Dry);
-            }
-            let head = Product { weights: weights.output, bias: None, y: Array::Logits };
-            builder.normed_products(weights.output_norm, vec![head]);
+            builder.head(sampling.sampler);
         }
+        Self { ops: builder.ops, kind, shape }
+    }
+
+    /// The operations behind the layers of a step that feeds the end of a prompt, its last token included, and samples after that token: those of a step
+    /// of one row, by `options`, behind its layers. They are recorded behind the forward pass of a plan of [`PlanKind::Feed`].
+    ///
+    /// # Panics
+    /// If `options` are not those of a step of [`PlanKind::Decode`] with one row.
+    #[must_use]
+    pub fn behind_last_row(weights: &ModelWeights, options: &PlanOptions) -> Self {
+        let &PlanOptions { kind, act, shape, sampling, .. } = options;
+        assert!((kind, shape) == (PlanKind::Decode, StepShape::ONE), "{kind:?} of {} rows samples once", shape.rows());
+        let mut builder = Builder { weights, act, shape, ops: vec![Op::LastRow] };
+        builder.head(sampling.sampler);
+        builder.ops.append(&mut Self::tail(options).ops);
         Self { ops: builder.ops, kind, shape }
     }
 }
@@ -71,6 +81,16 @@ impl Builder<'_> {
     fn act(&self, matrices: &[TensorId]) -> ActFormat {
         let float = matrices.iter().any(|id| self.weights.tensor(*id).format.is_float());
         if float { ActFormat::F32 } else { self.act }
+    }
+
+    /// The logits, and what serves `sampler` and reads nothing but tokens.
+    fn head(&mut self, sampler: Sampler) {
+        if sampler == (Sampler::Chain { dry: true }) {
+            // It can run at the same time as the head.
+            self.ops.push(Op::Dry);
+        }
+        let head = Product { weights: self.weights.output, bias: None, y: Array::Logits };
+        self.normed_products(self.weights.output_norm, vec![head]);
     }
 
     /// `residual += o(attention(rope(q), cache))` with `q, k, v = W norm(residual)`.

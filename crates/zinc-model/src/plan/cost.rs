@@ -114,6 +114,7 @@ impl Op {
             Self::Router { norm, matrix, .. } | Self::RouterMul { norm, matrix } => whole(*norm) + whole(*matrix),
             Self::Round { norm, .. } => norm.map(whole).unwrap_or_default(),
             Self::Lookup(_)
+            | Self::LastRow
             | Self::Dry
             | Self::Route
             | Self::Join

@@ -45,6 +45,7 @@ impl Op {
             | Self::AttentionRows { .. }
             | Self::Route
             | Self::Join
+            | Self::LastRow
             | Self::Dry
             | Self::Adjust
             | Self::Choose

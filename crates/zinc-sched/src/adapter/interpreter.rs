@@ -16,7 +16,7 @@ use super::sampling::{candidate, log_probabilities, sampler_tables};
 use super::sequence::{end_tokens, initial_state};
 use super::{Score, plan_kind, step_output};
 use crate::control::Guide;
-use crate::model::{Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, StepModel, Ticket};
+use crate::model::{Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceStart, StepModel, Ticket};
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
 use crate::step::{StepKind, StepOutput, StepTiming};
@@ -58,6 +58,7 @@ impl InterpreterModel {
                 vocabulary_tokens: model.config.n_vocab,
                 ring_slots: crate::InflightDepth::MAX,
                 feed_rows: 1,
+                last_token: LastToken::Alone,
                 max_drafts: 0,
                 resume_cost: ResumeCost::Free,
             },

@@ -33,8 +33,9 @@ use super::sequence::{draft_model_state, end_tokens, initial_state};
 use super::{Score, step_output};
 use crate::control::Guide;
 use crate::model::{
-    Gate, HostChoice, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket,
+    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket,
 };
+use crate::plan::{Feeding, prompt_step};
 use crate::request::Tracing;
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
@@ -97,6 +98,7 @@ pub struct VulkanModel {
 struct SubmittedStep {
     ticket: Ticket,
     kind: StepKind,
+    rows: u32,
     slot: u32,
     /// The point at which its logits are computed, if it was submitted in two parts on their account.
     forward: Option<TimelinePoint>,
@@ -141,6 +143,11 @@ impl VulkanModel {
                 vocabulary_tokens: vocabulary,
                 ring_slots: slots,
                 feed_rows,
+                last_token: match options.queues {
+                    Queues::One => LastToken::Fed,
+                    // Sampling is a submission of its own.
+                    Queues::Two => LastToken::Alone,
+                },
                 max_drafts: drafter.as_ref().map_or(0, Drafter::max_drafts),
                 resume_cost: drafter.as_ref().map_or(ResumeCost::Free, Drafter::resume_cost),
             },
@@ -194,11 +201,12 @@ impl VulkanModel {
         &self.options
     }
 
-    /// The operations of a step in the running sequence: of one that feeds with all its rows, or of one that samples after one row.
+    /// The operations of a step in the running sequence: of one that feeds with all its rows, without what samples after the last one, or of one that
+    /// samples after one row.
     #[must_use]
     pub fn plan(&self, kind: StepKind) -> StepPlan {
         match kind {
-            StepKind::Feed => self.recorder().feed_plan(self.options.feed_shape),
+            StepKind::Feed | StepKind::FeedDecode => self.recorder().feed_plan(self.options.feed_shape),
             StepKind::Decode | StepKind::Speculate => self.recorder().decode_plan(self.mode.sampling, StepShape::ONE),
         }
     }
@@ -208,7 +216,7 @@ impl VulkanModel {
     /// # Errors
     /// Whatever error the device reports.
     pub fn step_stats(&self, kind: StepKind) -> Result<RecordingStats> {
-        let part = if kind.samples() { StepPart::Decode(self.mode) } else { StepPart::Feed(self.options.feed_shape) };
+        let part = if kind.feeds() { StepPart::Feed(self.options.feed_shape) } else { StepPart::Decode(self.mode) };
         Ok(self.recorder().record(part, 0)?.iter().map(|recording| recording.stats()).sum())
     }
 
@@ -286,14 +294,20 @@ impl VulkanModel {
         provided
     }
 
-    /// Makes the recordings of the steps that feed so many tokens of a prompt: those alone, since most prompts need few of their shapes.
-    fn provide_feeds(&mut self, mut tokens: u32) -> Result<()> {
+    /// The part that a step of a prompt is.
+    fn feed_part(&self, kind: StepKind, rows: u32) -> StepPart {
+        let shape = StepShape::feeding(rows, self.options.feed_shape);
+        if kind.samples() { StepPart::FeedDecode(shape, self.mode) } else { StepPart::Feed(shape) }
+    }
+
+    /// Makes the recordings of the steps that feed a prompt of which so many tokens are left: those alone, since most prompts need few of their shapes.
+    fn provide_feeds(&mut self, mut left: u32, last_token: LastToken) -> Result<()> {
+        let feeding = Feeding { rows: self.limits.feed_rows, last_token };
         let slots = self.limits.ring_slots;
         let (mut slot, mut draft_slot) = ((self.next_ticket % u64::from(slots)) as u32, self.next_draft_feed);
-        while tokens > 0 {
-            let rows = self.limits.feed_rows.min(tokens);
-            tokens -= rows;
-            self.provide(StepPart::Feed(StepShape::feeding(rows, self.options.feed_shape)), slot)?;
+        while let Some((kind, rows)) = prompt_step(left, feeding) {
+            left -= rows;
+            self.provide(self.feed_part(kind, rows), slot)?;
             slot = (slot + 1) % slots;
             let drafter = self.drafter.as_ref().filter(|_| self.uses_draft_model());
             for shape in drafter.map_or(Vec::new(), |drafter| drafter.feed_shapes(rows, true)) {
@@ -384,7 +398,7 @@ impl StepModel for VulkanModel {
             self.feed_draft(start.cached - self.draft_kv_tokens)?;
             self.draft_kv_tokens = start.cached;
         }
-        self.provide_feeds(start.tokens.len() as u32 - 1 - start.cached)
+        self.provide_feeds(start.tokens.len() as u32 - start.cached, start.last_token)
     }
 
     fn submit(&mut self, kind: StepKind, rows: u32) -> Result<Ticket> {
@@ -408,7 +422,7 @@ impl StepModel for VulkanModel {
             self.last_gate
         });
         let part = match kind {
-            StepKind::Feed => StepPart::Feed(StepShape::feeding(rows, self.options.feed_shape)),
+            StepKind::Feed | StepKind::FeedDecode => self.feed_part(kind, rows),
             StepKind::Decode if split => StepPart::Forward(self.mode),
             StepKind::Decode => StepPart::Decode(self.mode),
             StepKind::Speculate => StepPart::Speculate(self.mode),
@@ -435,6 +449,7 @@ impl StepModel for VulkanModel {
         self.in_flight.push_back(SubmittedStep {
             ticket,
             kind,
+            rows,
             slot,
             forward,
             done,
@@ -499,8 +514,12 @@ impl StepModel for VulkanModel {
             observed_at_ns,
             gpu: self.stamps.as_ref().map(|stamps| stamps.span(step.slot, split, &self.memory)).transpose()?,
         };
-        let report = self.memory.report(step.slot);
-        let logprobs = (self.mode.sampling.logprobs && step.kind == StepKind::Decode)
+        let mut report = self.memory.report(step.slot);
+        if report.status == STATUS_SAMPLED {
+            // Where a step samples after a prompt's last row, the device's report is about that row alone.
+            report.fed = step.kind.fed_of(step.rows);
+        }
+        let logprobs = (self.mode.sampling.logprobs && step.kind != StepKind::Feed)
             .then(|| Arc::new(log_probabilities(&self.memory.logprobs(step.slot), report.logit, self.top_logprobs)));
         if self.uses_draft_model() && step.kind != StepKind::Decode {
             self.draft_kv_tokens = report.position;

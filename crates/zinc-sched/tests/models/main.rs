@@ -3,7 +3,9 @@
 
 #![allow(clippy::print_stdout, reason = "the table of errors is for whoever reads the output")]
 
+mod cache;
 mod demo;
+mod feed_decode;
 mod gpu;
 #[path = "../support/matrix.rs"]
 mod matrix;

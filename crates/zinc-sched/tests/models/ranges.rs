@@ -16,8 +16,9 @@ use zinc_sched::{
     DeviceFinish, Engine, EngineOptions, FinishReason, InflightDepth, Outlet, PromptProgress, Request, Sampling,
     SequenceStart, StepKind, StepModel, StepStatus, SystemClock, Token, Tracing,
 };
-use zinc_vk::{AdapterKind, Buffer, Placement, QueueKind, RecordingBuilder};
+use zinc_vk::AdapterKind;
 
+use crate::cache::{POISON, poison_cache, read_cache};
 use crate::gpu::Gpu;
 
 const CONTEXT: u32 = 96;
@@ -42,41 +43,6 @@ fn driven(model: &Arc<DeviceModel>, rows: u32, sync: Sync) -> VulkanModel {
 fn tokens(model: &VulkanModel) -> Vec<u32> {
     let vocabulary = model.limits().vocabulary_tokens;
     (0..=FED).map(|i| (i * i + 7 * i) % vocabulary).collect()
-}
-
-fn run(device: &Gpu, record: impl FnOnce(&mut RecordingBuilder)) {
-    let device = device.pipelines.device();
-    let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "cache").expect("a recording");
-    record(&mut recording);
-    let recording = recording.finish().expect("a recording");
-    device.compute_queue().submit(&recording, &[]).expect("submitted").wait().expect("done");
-}
-
-/// What keys and values are overwritten with before a test.
-const POISON: u8 = 0xff;
-
-fn poison_cache(gpu: &Gpu, model: &DeviceModel) {
-    run(gpu, |recording| {
-        for cache in model.caches() {
-            recording.fill(cache, 0, cache.size(), u32::from_ne_bytes([POISON; 4]));
-        }
-    });
-}
-
-/// Keys and values of each layer, in turn, of the positions that the prompt has.
-fn cache(gpu: &Gpu, model: &DeviceModel) -> Vec<Vec<u8>> {
-    let read = model.caches().iter().map(|cache| {
-        let bytes = cache.size() / u64::from(CONTEXT) * u64::from(FED);
-        let readback = Buffer::new(gpu.pipelines.device(), "keys or values", bytes, Placement::Readback);
-        let readback = readback.expect("a buffer");
-        run(gpu, |recording| {
-            recording.copy(cache, 0, &readback, 0, bytes);
-        });
-        let mut found = vec![0; bytes as usize];
-        readback.read(0, &mut found);
-        found
-    });
-    read.collect()
 }
 
 /// Feeds the prompt and generates: the tokens, and the logits of the last one.
@@ -123,7 +89,7 @@ fn a_step_in_ranges_has_the_bits_of_one_in_one_piece() {
             let before = driven.counters().submits;
             let generated = generate(&mut driven);
             let submits = driven.counters().submits - before;
-            let found = (generated, cache(&gpu, &model));
+            let found = (generated, read_cache(&gpu, &model, FED));
             let truth = truth.get_or_insert_with(|| found.clone());
             assert!(found == *truth, "{path}, {rows} rows, {sync:?}");
             if is_cpu(&gpu) {
@@ -187,7 +153,7 @@ fn a_cancellation_ends_a_step_behind_the_range_that_runs() {
     let gpu = Gpu::borrow();
     let model = load(&gpu, "qwen3moe-a-q4_k_m");
     poison_cache(&gpu, &model);
-    let truth = (generate(&mut driven(&model, MANY_ROWS / 2, Sync::Timeline)), cache(&gpu, &model));
+    let truth = (generate(&mut driven(&model, MANY_ROWS / 2, Sync::Timeline)), read_cache(&gpu, &model, FED));
     for sync in [Sync::Timeline, Sync::FenceKept, Sync::Fence] {
         let mut driven = driven(&model, MANY_ROWS, sync);
         let tokens = tokens(&driven);
@@ -204,12 +170,12 @@ fn a_cancellation_ends_a_step_behind_the_range_that_runs() {
                 assert_eq!((status, finish), (StepStatus::NoOp, Some(DeviceFinish::Cancelled)), "{sync:?}");
                 assert_eq!((output.fed, output.position), (0, 0), "{sync:?}");
             }
-            for (index, found) in cache(&gpu, &model).iter().enumerate() {
+            for (index, found) in read_cache(&gpu, &model, FED).iter().enumerate() {
                 let written = found.iter().any(|byte| *byte != POISON);
                 assert_eq!(written, index < 2, "{sync:?}: keys or values {index}");
             }
         }
         // The next sequence finds nothing of it.
-        assert!((generate(&mut driven), cache(&gpu, &model)) == truth, "{sync:?}");
+        assert!((generate(&mut driven), read_cache(&gpu, &model, FED)) == truth, "{sync:?}");
     }
 }

@@ -4,9 +4,9 @@ use half::f16;
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
     ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CacheFormat, Cancel, Choose, Dry, ExpertDown,
-    ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LogprobBuffers, LogprobShares, Logprobs,
-    Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round,
-    Route, Router, RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count,
+    ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, LogprobBuffers, LogprobShares,
+    Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read,
+    Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count,
     items_bytes, masses_bytes, moments_bytes, rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
@@ -92,7 +92,7 @@ impl Builder {
 }
 
 /// One launch of every kernel, two where its forms write different arrays, or update one in place. Each step is at a token, a position and a
-/// temperature that the arrays allow for, with a step that lists one row or none.
+/// temperature that the arrays allow for, with a step that lists one row or none. `last_row`, which leaves one row as it is, has two or none.
 pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
     let lane = Lane {
         token: 100,
@@ -108,8 +108,9 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
     let state = StepState::new(lane, &[100][..rows]);
     let launch = |name: &'static str, make: &dyn Fn(&mut Builder) -> Dispatch| {
         let mut arena = Arena::new();
+        let state = if name == "last_row" { StepState::new(lane, &[100, 101][..2 * rows]) } else { state };
         // Other kernels only read the state.
-        let address = if ["advance", "cancel", "lookup", "propose"].contains(&name) {
+        let address = if ["advance", "cancel", "last_row", "lookup", "propose"].contains(&name) {
             arena.in_out(&[state]).address
         } else {
             arena.state(state)
@@ -144,6 +145,7 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("sample", &sample),
         launch("advance", &advance),
         launch("cancel", &cancel),
+        launch("last_row", &last_row),
         launch("dry", &dry),
         launch("adjust", &adjust),
         launch("choose", &choose),
@@ -426,6 +428,11 @@ fn advance(b: &mut Builder) -> Dispatch {
 
 fn cancel(b: &mut Builder) -> Dispatch {
     Cancel { state: b.state, cancelled: b.words(&[7]) }.dispatch(&b.arena.gpu.target())
+}
+
+fn last_row(b: &mut Builder) -> Dispatch {
+    let x = Rows { address: b.residual(2 * COLUMNS), stride: 4 * COLUMNS };
+    LastRow { state: b.state, x, width: COLUMNS, shape: StepShape::of(2) }.dispatch(&b.arena.gpu.target())
 }
 
 /// Every sampler on.

@@ -34,6 +34,8 @@ impl SamplingMode {
 pub(super) enum StepPart {
     /// A whole step that takes prompt tokens through the layers.
     Feed(StepShape),
+    /// A whole step that takes the last prompt tokens through the layers, and samples after the last one.
+    FeedDecode(StepShape, SamplingMode),
     /// The draft model takes in its next tokens.
     FeedDraft(StepShape),
     /// A whole step of one row that samples.
@@ -92,9 +94,11 @@ impl Recordings {
     pub(super) fn forget_chain(&mut self) {
         self.made.retain(|(part, _), _| match part {
             StepPart::Feed(_) | StepPart::FeedDraft(_) => true,
-            StepPart::Decode(mode) | StepPart::Forward(mode) | StepPart::Sample(mode) | StepPart::Speculate(mode) => {
-                !matches!(mode.sampling.sampler, Sampler::Chain { .. })
-            }
+            StepPart::FeedDecode(_, mode)
+            | StepPart::Decode(mode)
+            | StepPart::Forward(mode)
+            | StepPart::Sample(mode)
+            | StepPart::Speculate(mode) => !matches!(mode.sampling.sampler, Sampler::Chain { .. }),
         });
     }
 }
@@ -105,10 +109,14 @@ impl StepRecorder<'_> {
         PlanOptions::new(kind, self.options.act).with_sampling(sampling)
     }
 
+    /// What the plan of a step that feeds is made for.
+    fn feed_options(&self, shape: StepShape) -> PlanOptions {
+        self.options(PlanKind::Feed, SamplingStage::PLAIN).with_shape(shape)
+    }
+
     /// The plan of a step that feeds.
     pub(super) fn feed_plan(&self, shape: StepShape) -> StepPlan {
-        let options = self.options(PlanKind::Feed, SamplingStage::PLAIN).with_shape(shape);
-        StepPlan::new(&self.model.model().weights, &options)
+        StepPlan::new(&self.model.model().weights, &self.feed_options(shape))
     }
 
     /// The plan of a step that samples after each of its rows.
@@ -155,11 +163,13 @@ impl StepRecorder<'_> {
         plans.iter().enumerate().map(record).collect()
     }
 
-    /// The plans of a part, in order, each of which is a submission. Those that feed are the ranges of layers of one plan; every other part has one.
+    /// The plans of a part, in order, each of which is a submission. Those that feed are the ranges of layers of one plan; every other part has one. What
+    /// a `FeedDecode` has behind its layers belongs to the last submission.
     fn plans(&self, part: StepPart) -> Vec<StepPlan> {
         let weights = &self.model.model().weights;
         match part {
             StepPart::Feed(shape) => self.model.ranges(self.feed_plan(shape)),
+            StepPart::FeedDecode(shape, _) => self.model.ranges(StepPlan::forward(weights, &self.feed_options(shape))),
             StepPart::FeedDraft(shape) => self.drafter().feed_ranges(shape),
             StepPart::Decode(mode) => vec![self.decode_plan(mode.sampling, StepShape::ONE)],
             StepPart::Forward(mode) => {
@@ -190,9 +200,11 @@ impl StepRecorder<'_> {
         let stamped = match part {
             StepPart::FeedDraft(_) => None,
             StepPart::Sample(_) => Some(Stamped::Sampling),
-            StepPart::Feed(_) | StepPart::Decode(_) | StepPart::Forward(_) | StepPart::Speculate(_) => {
-                Some(Stamped::Forward)
-            }
+            StepPart::Feed(_)
+            | StepPart::FeedDecode(..)
+            | StepPart::Decode(_)
+            | StepPart::Forward(_)
+            | StepPart::Speculate(_) => Some(Stamped::Forward),
         };
         let stamps = self.stamps.zip(stamped);
         if let StepPart::Sample(SamplingMode { gate: Gate::Guide | Gate::Token, .. }) = part {
@@ -204,6 +216,15 @@ impl StepRecorder<'_> {
         }
         match part {
             StepPart::Feed(_) => self.record_plan(plan, slot, SamplingMode::PLAIN, r)?,
+            StepPart::FeedDecode(_, mode) => {
+                self.record_plan(plan, slot, SamplingMode::PLAIN, r)?;
+                if last {
+                    let options = self.options(PlanKind::Decode, mode.sampling);
+                    let behind = StepPlan::behind_last_row(&self.model.model().weights, &options);
+                    r.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+                    self.record_plan(&behind, slot, mode, r)?;
+                }
+            }
             StepPart::FeedDraft(_) => self.drafter().record_feed(plan, self.memory, r)?,
             StepPart::Decode(mode) | StepPart::Sample(mode) => self.record_plan(plan, slot, mode, r)?,
             StepPart::Forward(mode) => {
