@@ -13,7 +13,7 @@
 // low bytes stands at `place(g, r)`: the first runs of all quarters, then the second ones, and so on. Between the second and the third ones a
 // place is left free: formats that pair runs 0, 1, 4 and 5 of a block take both at a time, and find them in different banks of shared memory.
 #extension GL_EXT_spirv_intrinsics : require
-#extension GL_EXT_control_flow_attributes : require
+#include "include/group_sums.glsl"
 
 // Whether the runs of a rounded row stand in their order, as steps of many rows have them.
 #ifndef IN_ORDER
@@ -22,7 +22,6 @@
 
 const uint ACT_F32 = 0, ACT_Q14 = 1; // what matrix products compute with
 const uint RUN = 16;
-const uint LANE_PARTS = 64 / SUBGROUP;
 
 // OpSDotKHR on words of four signed bytes.
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450)
@@ -78,23 +77,6 @@ uint group_highest(vec4 parts[LANE_PARTS]) {
     return subgroupMax(highest);
 }
 
-// The sum of a lane's parts of a group: part i and part i + 32 are joined, then i and i + 16, as long as both are the lane's.
-float joined_parts(float parts[LANE_PARTS]) {
-    [[unroll]] for (uint apart = LANE_PARTS / 2; apart > 0; apart /= 2) {
-        [[unroll]] for (uint n = 0; n < apart; n++) {
-            precise float joined = parts[n] + parts[n + apart];
-            parts[n] = joined;
-        }
-    }
-    return parts[0];
-}
-// The sum of a group in the order of docs/arithmetic.md, from the sums of its parts: part i and part i + 32 are joined, then i and i + 16, down
-// to neighbours. All lanes get it.
-float group_sum(float parts[LANE_PARTS]) {
-    precise float sum = joined_parts(parts);
-    for (uint apart = SUBGROUP / 2; apart > 0; apart /= 2) sum = sum + subgroupShuffleXor(sum, apart);
-    return sum;
-}
 // The sum of the squares of a part's four elements, added one after the other in the order of docs/arithmetic.md.
 float part_squares(vec4 x) {
     precise vec4 square = x * x;

@@ -7,7 +7,7 @@
 #ifndef STORE_ID
 #define STORE_ID store_u32
 #endif
-#extension GL_EXT_control_flow_attributes : require
+#include "include/group_sums.glsl"
 
 const uint SOFTMAX_OF_CHOSEN = 0, SOFTMAX_OF_ALL = 1; // over what the weights sum to 1
 const uint MAX_EXPERTS = 1024;
@@ -53,18 +53,43 @@ void choose_experts(uint64_t logits, uint used) {
     barrier();
 }
 
+// The term of a logit in a softmax.
+float softmax_term(float logit, float highest) {
+    precise float below = logit - highest;
+    return exp(below);
+}
+// The terms of a part of four experts, added one after the other; experts that there are not count as 0.
+float part_terms(uint part, float highest) {
+    precise float sum = softmax_term(order_value(keys[part].x), highest);
+    for (uint n = 1; n < 4; n++) sum = sum + (part * 4 + n < EXPERTS ? softmax_term(order_value(keys[part][n]), highest) : 0.0);
+    return sum;
+}
+// The sum of the terms of all experts in the order of docs/arithmetic.md. Every lane gets it.
+float sum_of_all(float highest) {
+    precise float total;
+    for (uint group = 0; group * 64 < KEY_PARTS; group++) {
+        float parts[LANE_PARTS];
+        [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) {
+            uint part = group * 64 + n * SUBGROUP + gl_SubgroupInvocationID;
+            parts[n] = part < KEY_PARTS ? part_terms(part, highest) : 0.0;
+        }
+        float sum = group_sum(parts);
+        total = group == 0 ? sum : total + sum;
+    }
+    return total;
+}
+
 // Stores the chosen ids and weights. Every thread of the workgroup takes part, after `choose_experts`.
 void store_choice(uint64_t ids, uint64_t weights, uint used) {
     float highest = chosen_logits[0];
-    float total = 0.0;
+    precise float total = softmax_term(highest, highest);
     if (WEIGHTING == SOFTMAX_OF_ALL) {
-        for (uint i = thread_index(); i < EXPERTS; i += gl_WorkGroupSize.x) total += exp(order_value(keys[i / 4][i % 4]) - highest);
-        total = workgroup_sum(total);
+        total = sum_of_all(highest);
     } else {
-        for (uint n = 0; n < used; n++) total += exp(chosen_logits[n] - highest);
+        for (uint n = 1; n < used; n++) total = total + softmax_term(chosen_logits[n], highest);
     }
     for (uint n = thread_index(); n < used; n += gl_WorkGroupSize.x) {
         STORE_ID(ids, n * 4, chosen_ids[n]);
-        store_f32(weights, n * 4, exp(chosen_logits[n] - highest) / total);
+        store_f32(weights, n * 4, softmax_term(chosen_logits[n], highest) / total);
     }
 }

@@ -4,7 +4,7 @@ use crate::support::data::{Random, live};
 use crate::support::{Arena, compare, tolerance};
 use zinc_kernels::ops::{ActFormat, ExpertSelection, GateUp, Input, Matrix, Routing, Weighting};
 use zinc_kernels::step::{Rows, StepShape};
-use zinc_kernels::{Format, Target, reference};
+use zinc_kernels::{Format, Target, Tuning, reference};
 
 /// A run of outputs: what the experts compute is not looked at here.
 const ROWS: u32 = 16;
@@ -17,30 +17,37 @@ fn op(selection: ExpertSelection, state: u64, x: Rows, matrix: u64, y: Rows) -> 
     GateUp { state, gate, up: gate, routing, x: Input::Floats(x), act, y, shape: StepShape::ONE }
 }
 
+/// The ids and weights that the kernel chooses.
+fn chosen(logits: &[f32], used: usize, weighting: Weighting, target: &Target) -> (Vec<u32>, Vec<f32>) {
+    let mut arena = Arena::new();
+    let (ids, weights) = (arena.output::<u32>(used), arena.output::<f32>(used));
+    let selection = ExpertSelection {
+        logits: arena.input(logits).row(),
+        experts: logits.len() as u32,
+        used: used as u32,
+        weighting,
+        ids: ids.row(),
+        weights: weights.row(),
+    };
+    let matrices = vec![0u16; logits.len() * (ROWS * COLUMNS) as usize];
+    let y = arena.output::<f32>(used * ROWS as usize);
+    let (state, x) = (arena.state(live()), arena.input(&[0.0f32; COLUMNS as usize]).row());
+    let matrices = arena.input(&matrices).address;
+    arena.run(&[op(selection, state, x, matrices, y.row()).dispatch(target)]);
+    (arena.read(ids), arena.read(weights))
+}
+
 fn check(name: &str, logits: &[f32], used: usize) {
+    let target = Arena::new().gpu.target();
     for weighting in [Weighting::SoftmaxOfChosen, Weighting::SoftmaxOfAll] {
         let name = format!("{name}, {used} of {}, {weighting:?}", logits.len());
-        let mut arena = Arena::new();
-        let (ids, weights) = (arena.output::<u32>(used), arena.output::<f32>(used));
-        let selection = ExpertSelection {
-            logits: arena.input(logits).row(),
-            experts: logits.len() as u32,
-            used: used as u32,
-            weighting,
-            ids: ids.row(),
-            weights: weights.row(),
-        };
-        let matrices = vec![0u16; logits.len() * (ROWS * COLUMNS) as usize];
-        let y = arena.output::<f32>(used * ROWS as usize);
-        let (state, x) = (arena.state(live()), arena.input(&[0.0f32; COLUMNS as usize]).row());
-        let matrices = arena.input(&matrices).address;
-        arena.run(&[op(selection, state, x, matrices, y.row()).dispatch(&arena.gpu.target())]);
+        let (ids, weights) = chosen(logits, used, weighting, &target);
 
         let expected = reference::select_experts(logits, used, weighting);
         let (expected_ids, expected_weights): (Vec<u32>, Vec<f32>) = expected.into_iter().unzip();
-        assert_eq!(arena.read(ids), expected_ids, "{name}: ids");
+        assert_eq!(ids, expected_ids, "{name}: ids");
         let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        compare::within(&format!("{name}: weights"), &arena.read(weights), &expected_weights, |i| {
+        compare::within(&format!("{name}: weights"), &weights, &expected_weights, |i| {
             let below = f64::from(highest - logits[expected_ids[i] as usize]);
             // Beyond this the weight is 0 on both sides.
             let below = if below.is_finite() { below } else { 200.0 };
@@ -106,6 +113,39 @@ fn logits_that_are_not_finite() {
         let wide: Vec<f32> = logits.iter().copied().cycle().take(logits.len() * 14).collect();
         check(name, &wide, 8);
     }
+}
+
+/// The exponential is the device's, so that the order of a sum shows in this: experts may change places within what is joined as a whole, and no bit
+/// of any weight changes. Parts `i` and `i + 32` of a group are joined first, for one; then two such sums 16 apart, and so on.
+#[test]
+fn the_softmax_of_all_has_the_order_of_a_row() {
+    let target = Arena::new().gpu.target();
+    let weights_of = |logits: &[f32], target: &Target| {
+        let (ids, weights) = chosen(logits, 8, Weighting::SoftmaxOfAll, target);
+        (ids, weights.into_iter().map(f32::to_bits).collect::<Vec<u32>>())
+    };
+    let mut other_sums = 0;
+    for case in 0..8 {
+        let experts = [256, 1_000][case % 2];
+        let logits = Random::new(&format!("order {case}")).vector(experts, 3.0);
+        let (ids, weights) = weights_of(&logits, &target);
+        let tuning = Tuning { gate_up_width: [1, 4, 8, 16][case / 2], ..target.tuning };
+        assert_eq!(weights_of(&logits, &Target { tuning, ..target }).1, weights, "{experts} experts, {tuning:?}");
+        for apart in [32, 16, 8, 4, 2, 1] {
+            // Of the first group, the parts whose numbers are multiples of `apart` change places.
+            let place = |i: usize| if i < 256 && (i / 4).is_multiple_of(apart) { i ^ (4 * apart) } else { i };
+            let moved: Vec<f32> = (0..experts).map(|i| logits[place(i)]).collect();
+            let (moved_ids, moved_weights) = weights_of(&moved, &target);
+            assert_eq!(moved_weights, weights, "{experts} experts, parts that are {apart} apart change places");
+            assert_eq!(moved_ids.iter().map(|i| place(*i as usize) as u32).collect::<Vec<u32>>(), ids);
+        }
+        for by in [1, 2, 4, 8] {
+            let mut moved = logits.clone();
+            moved.rotate_left(by);
+            other_sums += u32::from(weights_of(&moved, &target).1 != weights);
+        }
+    }
+    assert!(other_sums > 0, "the order of a sum does not show");
 }
 
 #[test]
