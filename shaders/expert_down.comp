@@ -18,7 +18,8 @@ layout(constant_id = 7) const uint SOURCE = 0;
 #define VECTORS SLOTS
 #include "include/operand.glsl"
 #include "include/quarters.glsl"
-#include "include/products.glsl"
+#include "include/float_operand.glsl"
+#include "include/float_products.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -37,7 +38,8 @@ layout(push_constant, scalar) uniform Push {
 // The quarters of a row in all slots, in steps of one a lane.
 const uint SLOT_QUARTERS = GROUPS * 4;
 const uint ALL_STEPS = (SLOTS * SLOT_QUARTERS + SUBGROUP - 1) / SUBGROUP;
-shared float values[ACT == ACT_Q14 ? SUBGROUPS * SLOTS * GROUPS : 1]; // [row, slot, group]
+shared float values[SUBGROUPS * SLOTS * GROUPS]; // [row, slot, group]
+#include "include/products.glsl"
 
 // Of `each`, an array by slot, the entry of a lane's quarter; the subgroup's begin at `first`. A subgroup is in few slots, and their entries are
 // the same for all lanes: selecting costs less than a load by each lane.
@@ -54,6 +56,22 @@ shared float values[ACT == ACT_Q14 ? SUBGROUPS * SLOTS * GROUPS : 1]; // [row, s
         OF_SLOT(expert, experts, start, quarter) \
         weights[n] = load_quarter(FORMAT, push.down + uint64_t((expert * push.rows + row) * bytes), COLUMNS, quarter % SLOT_QUARTERS); \
     } \
+}
+
+// A row of the residual stream with the shares of the experts, from the values of their groups.
+float with_experts(float before, uint64_t shares) {
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+    precise float sum;
+    for (uint slot = 0; slot < SLOTS; slot++) {
+        uint first = (gl_SubgroupID * SLOTS + slot) * GROUPS;
+        precise float product = values[first];
+        for (uint group = 1; group < GROUPS; group++) product = product + values[first + group];
+        precise float share = load_uniform_f32(shares, slot * 4) * product;
+        sum = slot == 0 ? share : sum + share;
+    }
+    sum = before + sum;
+    return sum;
 }
 
 // The row with activations of 14 bits. Every thread takes part, those behind the last row with that one.
@@ -85,17 +103,7 @@ void rounded_row(bool live, uint own_row, uint64_t ids, uint64_t shares, uint64_
         float value = item_value(items, AHEAD, FORMAT, load_scale(h + uint64_t(slot * rounded_bytes(GROUPS)), slot, group % GROUPS));
         if (own < AHEAD && group < SLOTS * GROUPS) values[gl_SubgroupID * SLOTS * GROUPS + group] = value;
     }
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
-    precise float sum;
-    for (uint slot = 0; slot < SLOTS; slot++) {
-        uint first = (gl_SubgroupID * SLOTS + slot) * GROUPS;
-        precise float product = values[first];
-        for (uint group = 1; group < GROUPS; group++) product = product + values[first + group];
-        precise float share = load_uniform_f32(shares, slot * 4) * product;
-        sum = slot == 0 ? share : sum + share;
-    }
-    sum = before + sum;
+    float sum = with_experts(before, shares);
     if (own_row < push.rows && subgroupElect()) store_f32(y, row * 4, sum);
 }
 
@@ -111,12 +119,12 @@ void main() {
     if (row >= push.rows || !live) return;
     float before = load_f32(y, row * 4);
     uint bytes = row_bytes(FORMAT, COLUMNS);
-    float sum = 0.0;
     for (uint slot = 0; slot < SLOTS; slot++) {
         uint64_t weights = push.down + uint64_t((load_u32(ids, slot * 4) * push.rows + row) * bytes);
         Operand operand = Operand(h + uint64_t(slot * COLUMNS * 4u), 0, 1.0);
-        sum += load_f32(shares, slot * 4) * row_dot(FORMAT, weights, operand, gl_SubgroupInvocationID, SUBGROUP);
+        uint place = (gl_SubgroupID * SLOTS + slot) * GROUPS;
+        for (uint group = 0; group < GROUPS; group += groups_at_a_time(FORMAT)) sum_groups(FORMAT, weights, operand, place, group);
     }
-    sum = subgroupAdd(sum);
-    if (subgroupElect()) store_f32(y, row * 4, before + sum);
+    float sum = with_experts(before, shares);
+    if (subgroupElect()) store_f32(y, row * 4, sum);
 }

@@ -6,7 +6,6 @@
 #include "include/memory.glsl"
 #include "include/rows.glsl"
 #include "include/workgroup.glsl"
-#include "include/reduce.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
 #include "include/activations.glsl"
@@ -23,7 +22,8 @@ layout(constant_id = 10) const uint RUNS_OF_WORKGROUP = 1; // runs that a workgr
 #define VECTORS 1
 #include "include/operand.glsl"
 #include "include/quarters.glsl"
-#include "include/products.glsl"
+#include "include/float_operand.glsl"
+#include "include/float_products.glsl"
 #include "include/order.glsl"
 #include "include/choice.glsl"
 #include "include/swiglu.glsl"
@@ -52,8 +52,8 @@ const uint SUBGROUP_ROWS = RUN / SUBGROUPS; // of each matrix, by one subgroup
 const uint SIDE_BY_SIDE = LANE_ROWS < SUBGROUP_ROWS ? LANE_ROWS : SUBGROUP_ROWS;
 const uint ROWS = SUBGROUP_ROWS / SIDE_BY_SIDE; // of a lane
 
-shared float values[ACT == ACT_Q14 ? 2 * RUN * (GROUPS + 1) : 1]; // [matrix, row, group]; what is between spreads rows over memory banks
-shared float products[ACT == ACT_Q14 ? 1 : 2 * RUN];              // [matrix, row]
+shared float values[2 * RUN * (GROUPS + 1)]; // [matrix, row, group]; what is between spreads rows over memory banks
+#include "include/products.glsl"
 
 // Rows of each matrix that a lane takes at a time.
 const uint PAIRS = ROWS < 2 ? ROWS : 2;
@@ -104,24 +104,22 @@ void rounded_products(uint64_t gate, uint64_t up, uint64_t x) {
     }
 }
 
-float rounded_product(uint matrix, uint row) {
-    precise float sum = values[value_place(matrix, row, 0)];
-    for (uint group = 1; group < GROUPS; group++) sum = sum + values[value_place(matrix, row, group)];
-    return sum;
-}
-
-// Products with f32 activations.
+// Products with f32 activations: likewise.
 void float_products(uint64_t gate, uint64_t up, Operand operand) {
     uint gate_bytes = row_bytes(GATE_FORMAT, COLUMNS), up_bytes = row_bytes(UP_FORMAT, COLUMNS);
     for (uint r = 0; r < SUBGROUP_ROWS; r++) {
         uint row = gl_SubgroupID * SUBGROUP_ROWS + r;
-        float gate_sum = subgroupAdd(row_dot(GATE_FORMAT, gate + uint64_t(r * gate_bytes), operand, gl_SubgroupInvocationID, SUBGROUP));
-        float up_sum = subgroupAdd(row_dot(UP_FORMAT, up + uint64_t(r * up_bytes), operand, gl_SubgroupInvocationID, SUBGROUP));
-        if (subgroupElect()) {
-            products[row] = gate_sum;
-            products[RUN + row] = up_sum;
-        }
+        uint64_t gate_row = gate + uint64_t(r * gate_bytes), up_row = up + uint64_t(r * up_bytes);
+        for (uint group = 0; group < GROUPS; group += groups_at_a_time(GATE_FORMAT)) sum_groups(GATE_FORMAT, gate_row, operand, value_place(0, row, 0), group);
+        for (uint group = 0; group < GROUPS; group += groups_at_a_time(UP_FORMAT)) sum_groups(UP_FORMAT, up_row, operand, value_place(1, row, 0), group);
     }
+}
+
+// The product of a row of the run, from the values of its groups.
+float product(uint matrix, uint row) {
+    precise float sum = values[value_place(matrix, row, 0)];
+    for (uint group = 1; group < GROUPS; group++) sum = sum + values[value_place(matrix, row, group)];
+    return sum;
 }
 
 // Computes run `run` of the slot. The whole workgroup takes part.
@@ -133,9 +131,7 @@ void compute_run(uint slot, uint run, uint64_t first_row, uint64_t x, Operand op
     else float_products(gate, up, operand);
     barrier();
     for (uint row = thread_index(); row < RUN; row += gl_WorkGroupSize.x) {
-        float gate_sum = ACT == ACT_Q14 ? rounded_product(0, row) : products[row];
-        float up_sum = ACT == ACT_Q14 ? rounded_product(1, row) : products[RUN + row];
-        store_f32(of_row(push.y, push.y_stride), (slot * push.rows + run * RUN + row) * 4u, swiglu(gate_sum, up_sum));
+        store_f32(of_row(push.y, push.y_stride), (slot * push.rows + run * RUN + row) * 4u, swiglu(product(0, row), product(1, row)));
     }
 }
 

@@ -24,7 +24,8 @@ layout(constant_id = 11) const uint VECTORS = 1;   // of a workgroup: those from
 layout(constant_id = 12) const float EPSILON = 0.0; // of the normalisation
 #include "include/operand.glsl"
 #include "include/quarters.glsl"
-#include "include/products.glsl"
+#include "include/float_operand.glsl"
+#include "include/float_products.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -69,7 +70,8 @@ uint vector_count() { return min(VECTORS, push.vectors - first_vector()); }
 // A subgroup's results: result i is row i % SUBGROUP_ROWS of vector i / SUBGROUP_ROWS. Each lane stores some of them.
 const uint RESULTS = SUBGROUP_ROWS * VECTORS;
 const uint OWN_RESULTS = (RESULTS + SUBGROUP - 1) / SUBGROUP;
-shared float values[ACT == ACT_Q14 ? SUBGROUPS * RESULTS * GROUPS : 1]; // [subgroup, vector, row, group]
+shared float values[SUBGROUPS * RESULTS * GROUPS]; // [subgroup, vector, row, group]
+#include "include/products.glsl"
 
 // Vectors whose items are summed over the lanes together.
 const uint TOGETHER = VECTORS * AHEAD * ROWS <= 4 ? VECTORS : 4 / (AHEAD * ROWS);
@@ -111,26 +113,14 @@ void rounded_products(uint format, uint64_t row[ROWS], uint64_t x, uint count) {
             }
         }
     }
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
 }
 
-// The subgroup's result `index`.
-float rounded_sum(uint index) {
+// The subgroup's result `index`, from the values of its groups.
+float result(uint index) {
     uint first = (gl_SubgroupID * RESULTS + index) * GROUPS;
     precise float sum = values[first];
     for (uint group = 1; group < GROUPS; group++) sum = sum + values[first + group];
     return sum;
-}
-
-// Products with f32 activations.
-float float_products(uint format, uint64_t row[ROWS], Operand operand) {
-    float own = 0.0;
-    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        float sum = subgroupAdd(row_dot(format, row[r], operand, gl_SubgroupInvocationID, SUBGROUP));
-        if (gl_SubgroupInvocationID == r) own = sum;
-    }
-    return own;
 }
 
 // Rows [WORKGROUP_ROWS * turn, WORKGROUP_ROWS * (turn + 1)) of a matrix. Of the workgroup's vectors the step has `count`.
@@ -149,14 +139,20 @@ void multiply(uint format, Product product, uint turn, Operand operand, uint cou
         before[n] = ACCUMULATE == 1 ? load_f32(product.y + uint64_t(vector * product.y_stride), own_row * 4u) : 0.0;
         bias[n] = product.bias != 0 ? load_f32(product.bias, own_row * 4u) : 0.0;
     }
-    float product_of_floats = 0.0;
-    if (ACT == ACT_Q14) rounded_products(format, row, operand.x, count);
-    else product_of_floats = float_products(format, row, operand);
+    if (ACT == ACT_Q14) {
+        rounded_products(format, row, operand.x, count);
+    } else {
+        for (uint group = 0; group < GROUPS; group += groups_at_a_time(format)) {
+            [[unroll]] for (uint r = 0; r < ROWS; r++) sum_groups(format, row[r], operand, (gl_SubgroupID * ROWS + r) * GROUPS, group);
+        }
+    }
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
     [[unroll]] for (uint n = 0; n < OWN_RESULTS; n++) {
         uint index = n * SUBGROUP + gl_SubgroupInvocationID;
         uint own_row = first + index % SUBGROUP_ROWS, vector = index / SUBGROUP_ROWS;
         if (index >= RESULTS || own_row >= product.rows || (VECTORS > 1 && vector >= count)) continue;
-        precise float sum = ACT == ACT_Q14 ? rounded_sum(index) : product_of_floats;
+        precise float sum = result(index);
         if (product.bias != 0) sum = sum + bias[n];
         if (ACCUMULATE == 1) sum = before[n] + sum;
         store_f32(product.y + uint64_t(vector * product.y_stride), own_row * 4u, sum);

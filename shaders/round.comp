@@ -17,7 +17,7 @@ layout(constant_id = 5) const uint ORDERED = 0;     // 1: with the runs in their
 #define ACT ACT_F32
 #define VECTORS 1
 #include "include/operand.glsl"
-#include "include/products.glsl"
+#include "include/float_operand.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;

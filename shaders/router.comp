@@ -7,7 +7,6 @@
 #include "include/memory.glsl"
 #include "include/rows.glsl"
 #include "include/workgroup.glsl"
-#include "include/reduce.glsl"
 #include "include/half.glsl"
 #include "include/formats.glsl"
 
@@ -21,8 +20,11 @@ layout(constant_id = 5) const uint ORDERED = 0; // 1: with the runs of the round
 #define SOURCE NORMALISED
 #define VECTORS 1
 #include "include/operand.glsl"
-#include "include/products.glsl"
+#include "include/float_operand.glsl"
 #include "include/float_products.glsl"
+shared float values[GROUPS];
+#define FLOAT_GROUPS 1 // the subgroups share out the groups of one row
+#include "include/products.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -37,22 +39,6 @@ layout(push_constant, scalar) uniform Push {
     uint logits_stride;
 } push;
 
-shared float group_products[GROUPS];
-
-// Puts the products of the groups of a row of float weights with the operand into `group_products`, in the order that docs/arithmetic.md defines.
-void multiply_groups(uint64_t weights, Operand operand) {
-    for (uint group = gl_SubgroupID; group < GROUPS; group += SUBGROUPS) {
-        float parts[LANE_PARTS];
-        [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) {
-            uint part = own_part(group, n);
-            float product = part_product(load_floats(FORMAT, weights, inside(part)), normalised(operand, inside(part)));
-            parts[n] = part < PARTS ? product : 0.0;
-        }
-        float sum = group_sum(parts);
-        if (subgroupElect()) group_products[group] = sum;
-    }
-}
-
 void main() {
     bool live = row_is_live(push.state);
     uint row = gl_WorkGroupID.x;
@@ -60,22 +46,17 @@ void main() {
     // The root mean square divides the sum in the end, so that the product need not wait for it.
     Operand operand = Operand(x, push.norm, 1.0);
     uint64_t weights = push.matrix + uint64_t(row) * uint64_t(row_bytes(FORMAT, COLUMNS));
-    float logit = 0.0;
-    if (is_float(FORMAT)) multiply_groups(weights, operand);
-    else logit = row_dot(FORMAT, weights, operand, thread_index(), gl_WorkGroupSize.x);
+    uint at_a_time = groups_at_a_time(FORMAT);
+    for (uint group = gl_SubgroupID * at_a_time; group < GROUPS; group += SUBGROUPS * at_a_time) sum_groups(FORMAT, weights, operand, 0, group);
     sum_squares(Vectors(x, push.norm, 0, 1));
     if (!live) return;
-    if (is_float(FORMAT)) barrier();
-    else logit = workgroup_sum(logit);
+    barrier();
     operand.norm_scale = norm_scale(0, push.epsilon);
     if (thread_index() == 0) {
-        precise float sum = logit;
-        if (is_float(FORMAT)) {
-            sum = group_products[0];
-            for (uint group = 1; group < GROUPS; group++) sum = sum + group_products[group];
-        }
-        sum = sum * operand.norm_scale;
-        store_f32(of_row(push.logits, push.logits_stride), row * 4, sum);
+        precise float logit = values[0];
+        for (uint group = 1; group < GROUPS; group++) logit = logit + values[group];
+        logit = logit * operand.norm_scale;
+        store_f32(of_row(push.logits, push.logits_stride), row * 4, logit);
     }
     // Workgroup w stores groups w, w + the number of workgroups and so on.
     uint64_t y = of_row(push.y, push.y_stride);

@@ -1,6 +1,6 @@
-// Products of rows of float weights with the f32 activations of a row, summed in the order of docs/arithmetic.md, group by group: by one subgroup a group.
+// Products of weights with the f32 activations of a row by parts of four elements: what the order of docs/arithmetic.md is made of.
 //
-// Whoever includes this has `formats.glsl`, `activations.glsl`, PARTS and the specialisation constant FORMAT, which is a float format.
+// Whoever includes this has `activations.glsl` and PARTS.
 
 // The products of a part's four elements, added one after the other.
 float part_product(vec4 weights, vec4 x) {

@@ -1,65 +1,72 @@
-// Products of rows of weights with f32 activations, which may be normalised as they are read.
+// Products of a row of weights of any format with the f32 activations of a row, as docs/arithmetic.md defines them: the weights are decoded, and the
+// products summed in the order of the page. The Rust twin is `reference::float_product`.
 //
-// Whoever includes this has the specialisation constants COLUMNS and SOURCE.
+// A subgroup computes the sums of groups of 256. Its lanes share out the parts of a group of float weights. Of quantised weights eight neighbouring
+// lanes take a group, each one chunk, so that a subgroup has as many groups at a time as it has eights of lanes.
+// Whoever includes this has `float_operand.glsl`, `float_products.glsl` and the shared array `values`, where the sums of groups are put.
 
-struct Operand {
-    uint64_t x;       // [COLUMNS] f32, or rounded
-    uint64_t norm;    // [COLUMNS] f32, read where SOURCE is NORMALISED
-    float norm_scale; // 1 / root mean square
-};
+// Groups of float weights that a subgroup takes at a time, unless whoever includes this says how many: a lane has eight parts of them, so that as many
+// loads are under way.
+#ifndef FLOAT_GROUPS
+#define FLOAT_GROUPS (8 / LANE_PARTS < GROUPS ? 8 / LANE_PARTS : GROUPS)
+#endif
+uint groups_at_a_time(uint format) { return is_float(format) ? FLOAT_GROUPS : SUBGROUP / 8; }
 
-// Every thread of the workgroup takes part. (RMS norm: Zhang and Sennrich, 2019.)
-Operand prepare_operand(uint64_t x, uint64_t norm, float epsilon) {
-    Operand operand = Operand(x, norm, 1.0);
-    if (SOURCE == NORMALISED) {
-        sum_squares(Vectors(x, norm, 0, 1));
-        barrier();
-        operand.norm_scale = norm_scale(0, epsilon);
+// Puts the sums of groups of float weights into `values`, as `sum_groups` does.
+void sum_float_groups(uint format, uint64_t row, Operand operand, uint place, uint first) {
+    vec4 weights[FLOAT_GROUPS * LANE_PARTS], x[FLOAT_GROUPS * LANE_PARTS];
+    [[unroll]] for (uint n = 0; n < FLOAT_GROUPS * LANE_PARTS; n++) {
+        uint part = inside(own_part(first + n / LANE_PARTS, n % LANE_PARTS));
+        weights[n] = load_floats(format, row, part);
+        x[n] = operand_floats(operand, part);
     }
-    return operand;
-}
-
-vec4 normalised(Operand operand, uint part) {
-    precise vec4 v = load_vec4(operand.x, part * 16u) * operand.norm_scale;
-    v = v * load_vec4(operand.norm, part * 16u);
-    return v;
-}
-vec4 operand_floats(Operand operand, uint part) { return SOURCE == NORMALISED ? normalised(operand, part) : load_vec4(operand.x, part * 16u); }
-
-float run_dot(uint format, uvec4 q, vec2 scale, Operand operand, uint run) {
-    float sum = 0.0, total = 0.0;
-    for (uint j = 0; j < 4; j++) {
-        vec4 x = operand_floats(operand, run * 4u + j);
-        sum += dot(signed_bytes(q[j]), x);
-        total += dot(vec4(1.0), x);
-    }
-    if (format == MXFP4) {
-        vec2 factors = power_factors(mxfp4_exponent(scale.x));
-        precise float product = sum * factors.x;
-        product = product * factors.y;
-        return product;
-    }
-    return has_offset(format) ? scale.x * sum + scale.y * total : scale.x * sum;
-}
-
-// The part of the product of a whole row that falls to one of `threads` threads.
-float row_dot(uint format, uint64_t row, Operand operand, uint thread, uint threads) {
-    float sum = 0.0;
-    if (is_float(format)) {
-        // Four at a time: unrolled wholly, a wide row takes compilers of CPU drivers half a minute. The inner loop is not marked to be unrolled,
-        // though drivers do so: the optimiser of SPIR-V would, and would forget `precise` in all copies but the first.
-        for (uint first = 0; first < COLUMNS / 4; first += 4 * threads) {
-            for (uint n = 0; n < 4; n++) {
-                uint part = first + n * threads + thread;
-                if (part < COLUMNS / 4) sum += dot(load_floats(format, row, part), operand_floats(operand, part));
-            }
+    [[unroll]] for (uint g = 0; g < FLOAT_GROUPS; g++) {
+        float parts[LANE_PARTS];
+        [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) {
+            float product = part_product(weights[g * LANE_PARTS + n], x[g * LANE_PARTS + n]);
+            parts[n] = own_part(first + g, n) < PARTS ? product : 0.0;
         }
-        return sum;
+        float sum = group_sum(parts);
+        if (subgroupElect() && first + g < GROUPS) values[place + first + g] = sum;
     }
-    for (uint chunk = thread; chunk < COLUMNS / 32; chunk += threads) {
-        Chunk w = unpack(format, load_raw(format, row, COLUMNS, chunk), chunk);
-        uvec2 runs = chunk_runs(format, chunk);
-        sum += run_dot(format, w.a, w.a_scale, operand, runs.x) + run_dot(format, w.b, w.b_scale, operand, runs.y);
+}
+
+// The sums of the four parts of a run.
+vec4 run_products(uint format, uvec4 codes, vec2 scale, Operand operand, uint run) {
+    vec4 sums;
+    for (uint n = 0; n < 4; n++) sums[n] = part_product(dequantised(format, codes[n], scale), operand_floats(operand, run * 4u + n));
+    return sums;
+}
+
+// The sum of the group of quantised weights that the lane's chunk is in. Each of the group's eight lanes gets it.
+float quantised_group(uint format, uint64_t row, Operand operand, uint chunk) {
+    uint loaded = min(chunk, COLUMNS / 32 - 1);
+    Chunk weights = unpack(format, load_raw(format, row, COLUMNS, loaded), loaded);
+    uvec2 runs = chunk_runs(format, loaded);
+    vec4 first = run_products(format, weights.a, weights.a_scale, operand, runs.x);
+    vec4 second = run_products(format, weights.b, weights.b_scale, operand, runs.y);
+    if (chunk != loaded) first = second = vec4(0.0);
+    // A part is joined with those of the run that is eight runs further, then four, two and one. Lanes that are four apart have runs that are eight
+    // apart: one of them goes on with the first runs of both chunks, the other with the second ones.
+    bool upper = (gl_SubgroupInvocationID & 4u) != 0u;
+    precise vec4 sums = (upper ? second : first) + subgroupShuffleXor(upper ? first : second, 4);
+    uint apart = chunk_runs(format, 0).y - chunk_runs(format, 0).x;
+    for (uint distance = 4; distance > 0; distance /= 2) {
+        sums = sums + subgroupShuffleXor(sums, distance > apart ? distance / 2 : distance == apart ? 4 : distance);
     }
+    // The parts of a run are joined last: a part with the next but one, then with its neighbour.
+    precise vec2 pairs = sums.xy + sums.zw;
+    precise float sum = pairs.x + pairs.y;
     return sum;
+}
+
+// Puts the sums of a row's groups into `values`, from `place` on: those of as many groups as the subgroup takes at a time, from `first` on.
+void sum_groups(uint format, uint64_t row, Operand operand, uint place, uint first) {
+    if (is_float(format)) {
+        sum_float_groups(format, row, operand, place, first);
+        return;
+    }
+    uint group = first + gl_SubgroupInvocationID / 8u;
+    float sum = quantised_group(format, row, operand, first * 8u + gl_SubgroupInvocationID);
+    if (gl_SubgroupInvocationID % 8u == 0 && group < GROUPS) values[place + group] = sum;
 }

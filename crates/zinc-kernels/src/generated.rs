@@ -13,8 +13,8 @@
 //   1194b29c932d97f2a0212edd921342006717c9808aed3c81ab810027e4131f50 crates/zinc-kernels/spv/cancel.spv
 //   edeaaa81b52a65fbc92ddf6e9d6c2976dc1ba5f373255ed8b15b2b97109e8638 crates/zinc-kernels/spv/choose.spv
 //   2dcb9eca3124f298cb836845126e4d5043cc068773310e8dc6a35485f00f5c59 crates/zinc-kernels/spv/dry.spv
-//   e803ea422feeb4ec7d761cb69da6dd53c38a5969479b438124253df095e0bd97 crates/zinc-kernels/spv/expert_down.spv
-//   5fda729b02b88ce432447a146a5d8df2f501775231e3d6b9443277257a0a31ae crates/zinc-kernels/spv/gate_up.spv
+//   cfe2b666046afe26176b5168cc9259cf878cd2861919dc5235affe0ce9c5f0f1 crates/zinc-kernels/spv/expert_down.spv
+//   237b4016c7812f576b77c31d7c7d772e8581ce2d0a44000f0c1dd68d6df4dce7 crates/zinc-kernels/spv/gate_up.spv
 //   d26a47582ac53b0e034a0af982f1020417e639ea35fbd8d1fd231dfabc0fb3db crates/zinc-kernels/spv/gate_up_mul.spv
 //   652e8358187ecbbfbfadd8e563b758a35b9915931059c6161537161783a0dc35 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
 //   c333fc25ebb4b49112a0cb2b50f4cdd3c28963d805b5d4d1df8f95081f4c8f9c crates/zinc-kernels/spv/gate_up_mul_units.spv
@@ -27,12 +27,12 @@
 //   cc3edf690de98b9b85659cfc58530fd93981cd5cd2e2ed6f6a22e96900ceb2bd crates/zinc-kernels/spv/mat_mul.spv
 //   c7da76ec8702cf3382d368ad126ca2b212920d896023a834933134a80413d5a9 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
 //   1701ee9c8d333562713c98a5f7e2db02daef7d8b45ac87c1e5c40aa53052c6b0 crates/zinc-kernels/spv/mat_mul_units.spv
-//   fd01182d13a8bbeaba6978ca381da879b61ccb280b0223b8f4e5bc653aa806fc crates/zinc-kernels/spv/mat_vec.spv
+//   7d110a4656712125fb148efef2b8a326fed442f0c612b5265f32267e6b59c97a crates/zinc-kernels/spv/mat_vec.spv
 //   c2e7fcea82fc146bf07a0ee2953334855798ce8160b03fd111b2bd4a8677dfce crates/zinc-kernels/spv/propose.spv
 //   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
 //   71d7cfea203069f334c4d654f17a100da31a79af1c4556612e1847c21534eb2d crates/zinc-kernels/spv/round.spv
 //   6f02c769ddf182b8551933689f5e7663301d3f2a8fa6e15eda4022b28d83a855 crates/zinc-kernels/spv/route.spv
-//   7f43b6acf55b5f643106d167d44f8780446d3544c4b9c1308f3b805c56b326d0 crates/zinc-kernels/spv/router.spv
+//   d18968ccc53e04942f0bb8996a219780541f02c521d75b5b1f25e93a85d47772 crates/zinc-kernels/spv/router.spv
 //   9bd71952df09fa2099250de59459e02e1d81680d55f3269451510a69991ff8a2 crates/zinc-kernels/spv/router_mul.spv
 //   a1bdb3c80911ffb2bf686824615d5ef9bb92708e221c226a88f1e1f416e9b522 crates/zinc-kernels/spv/sample.spv
 //   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
@@ -45,8 +45,8 @@
 //   a66c2da0d0f03f555302c7dc68e1eabdd0adcc1fbd47c2ae62e1ddb37d773420 shaders/cancel.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
 //   805de9150966ab10a50ab7079138280c94ccacdc98767e8b0858c3c0d290f531 shaders/dry.comp
-//   ae600b36e5b131e55bdba069b7aae6ceb8c15ead50646515a2e991d1ee859006 shaders/expert_down.comp
-//   e40595c6d309f9cab25fccffd7268b19e3f3abefc4ccd6b2541623e48b49d101 shaders/gate_up.comp
+//   c6d9363f097fd7210ae6a22145d06562752c0f1804c9277b6485f096d2f63a47 shaders/expert_down.comp
+//   9f00704f44860066ba7b4c53e377f39b7fbe5e391a34d39e2cf16cbf200ecc00 shaders/gate_up.comp
 //   ed1bf88751d77e11f3ec82d124e350755888469f9d953f78f0bf2f2d97f14fe0 shaders/gate_up_mul.comp
 //   555700b1389dcf820a2ffb760cf82e4928088fd6f0df8b17156eca5ef99c2e9a shaders/gate_up_mul_units.comp
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
@@ -61,7 +61,8 @@
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   8d3a9fd3db923b91f393fb5110209e898d654717204ae8f4d4711cea48370d87 shaders/include/choice.glsl
 //   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
-//   9b1694972ff91c221de584e777e3afca292d4ff6b1dfc75625e5c6886129257e shaders/include/float_products.glsl
+//   8625d0b5593db7bc0eea53cdc8410f653179be499cbad132b919b2d1538ae777 shaders/include/float_operand.glsl
+//   20bbac399ffe8cd02dc4472eb6a7fa9b3786e650c0b3797a0c529e0a1eb5b05e shaders/include/float_products.glsl
 //   617fca3cca6fc926fdafc8ada00bbbc9dadbbc3b3ea4c6b58fbe071f7fa05f87 shaders/include/formats.glsl
 //   97acaf4534efc454921b9caecce6c8818c2fc948c5518ce50d751e686cc429d7 shaders/include/fragments.glsl
 //   a6b59c1699564dd8c1db48c9909c9bc3be7661c339811ff266fed52ec87b5741 shaders/include/gate_and_up.glsl
@@ -78,7 +79,7 @@
 //   ec91257e89459bebe4c5198fe10fd3b5e4d61744458472e008a9afedaaf36910 shaders/include/memory.glsl
 //   0edc1635583011bf5e870ce9d4b1cea32f61a59106d7995514758dfc22098243 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
-//   302adb59a76c5721064b43673a7b893773b9d93570bafb7c631a7cdfd1023238 shaders/include/products.glsl
+//   51f4f0f9fc75dff280653cc7dc3da9c7178b5b38e12f92faa0b4c97477afa916 shaders/include/products.glsl
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
@@ -99,12 +100,12 @@
 //   27898dc4d29a275c13b14c221e268cd8ad7fb01e0b9adc124e0fcf79eb62c2a2 shaders/lookup.comp
 //   dc52679ae2e1728a3449ab608e16e6232b9ea9cf60594b98ba7df89b88ab047f shaders/mat_mul.comp
 //   e330f6e64fc505707ccdfc09d1bfef047442f26facd1d6a940ef90cb44d3c8a2 shaders/mat_mul_units.comp
-//   4f22f802b9555121fae37b4d470937f54e65434c5873540362ff731e25cca8bc shaders/mat_vec.comp
+//   3e281c7a2165c0aebc25f447db2c24bb7edf669b7659b9c7b9f09f25101713b2 shaders/mat_vec.comp
 //   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
-//   67ba958f59b617a7f590f6f2e84597070c42622b143a7f214b6d5ba94138e3b5 shaders/round.comp
+//   e6e455cf76350246c1cc857a3b11c0f83f7acd8632881350c2d5549c7cbd7365 shaders/round.comp
 //   5045328638326785e7a2f849ce7e83b8b4ca72b719a9eaeaac7b5e0b2cd1820b shaders/route.comp
-//   acee3f3d1cbf09a7504b8da167f8670b9de43e91bdc6a9e310a60b7d9fad5370 shaders/router.comp
+//   c69e507391f2d456232fe77980243bfcca308e352a10d2ba4d3efed143b4e170 shaders/router.comp
 //   5275b58d9ba8de0d960028151d4b9a82ecd59748592b797ea7e73fc3ce62eaed shaders/router_mul.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
 

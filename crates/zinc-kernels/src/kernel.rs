@@ -72,8 +72,8 @@ const MAX_WORKGROUP: u32 = 512;
 const STAGED_GROUP_BYTES: u32 = 256 + 256 + 16 * 4 + 4 + 4;
 /// Bytes more for each vector: a place between the runs of its high bytes, and of its low ones.
 const STAGED_VECTOR_BYTES: u32 = 2 * 16;
-/// Bytes of shared memory reserved for what else a matrix product shares: 4,292 are used in the first half of a dense layer, for sums (3,072),
-/// the selection of experts (1,040), results (128) and one element more of each array of the vector.
+/// Bytes of shared memory reserved for what else a matrix product shares: 1,092 are used in the first half of a dense layer, for the selection of
+/// experts (1,040) and one element more of each array of the vector.
 const OTHER_SHARED_BYTES: u32 = 5 << 10;
 
 impl Target {
@@ -162,10 +162,11 @@ impl Target {
         [x, y, 1]
     }
 
-    /// A grid for so many turns of a workgroup, with no more workgroups than are worth their preparation: each then takes several turns.
+    /// A grid for so many turns of a workgroup, with no more workgroups than are worth their preparation: each then takes several turns, `most` at
+    /// most.
     #[must_use]
-    pub(crate) fn bounded_grid(&self, turns: u32) -> [u32; 3] {
-        self.grid(turns.min(self.tuning.product_workgroups))
+    pub(crate) fn bounded_grid(&self, turns: u32, most: u32) -> [u32; 3] {
+        self.grid(turns.min(self.tuning.product_workgroups.max(turns.div_ceil(most))))
     }
 }
 
@@ -247,29 +248,24 @@ mod tests {
             "float square_sums[VECTORS * GROUPS]",
         ];
         assert_eq!(declarations(operand), staged);
-        let reduce = include_str!("../../../shaders/include/reduce.glsl");
-        assert_eq!(declarations(reduce), ["float reduce_partials[256]", "vec2 reduce_pairs[256]"]);
         let choice = include_str!("../../../shaders/include/choice.glsl");
         let chosen = ["uvec4 keys[KEY_PARTS + 1]", "float chosen_logits[MAX_USED]", "uint chosen_ids[MAX_USED]"];
         assert_eq!(declarations(choice), chosen);
         assert_eq!(
             declarations(include_str!("../../../shaders/mat_vec.comp")),
-            ["float values[ACT == ACT_Q14 ? SUBGROUPS * RESULTS * GROUPS : 1]"]
+            ["float values[SUBGROUPS * RESULTS * GROUPS]"]
         );
         assert_eq!(
             declarations(include_str!("../../../shaders/gate_up.comp")),
-            [
-                "float values[ACT == ACT_Q14 ? 2 * RUN * (GROUPS + 1) : 1]",
-                "float products[ACT == ACT_Q14 ? 1 : 2 * RUN]"
-            ]
+            ["float values[2 * RUN * (GROUPS + 1)]"]
         );
         assert_eq!(
             declarations(include_str!("../../../shaders/expert_down.comp")),
-            ["float values[ACT == ACT_Q14 ? SUBGROUPS * SLOTS * GROUPS : 1]"]
+            ["float values[SUBGROUPS * SLOTS * GROUPS]"]
         );
         // A dense layer chooses no experts: one empty key, and room for the chosen ones all the same.
-        let others = 256 * 4 + 256 * 8 + 16 + 2 * 4 * crate::ops::MAX_USED + 2 * RUN * 4 + 3 * 16 + 4;
-        assert_eq!(others, 4_292);
+        let others = 16 + 2 * 4 * crate::ops::MAX_USED + 3 * 16 + 4;
+        assert_eq!(others, 1_092);
         assert!(others <= OTHER_SHARED_BYTES);
         assert!(Target::new(32).widest_staged() >= crate::ops::MOST_STAGED);
         assert!(Target { tuning: Tuning::CPU, ..Target::new(8) }.widest_staged() >= crate::ops::MOST_STAGED);

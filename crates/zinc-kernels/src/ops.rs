@@ -127,7 +127,8 @@ pub struct SamplerBuffers {
 /// What matrix products compute with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ActFormat {
-    /// IEEE binary32, in an order of sums that is the device's.
+    /// IEEE binary32: products with decoded weights ([`reference::float_product`](crate::reference::float_product)), whose bits
+    /// `docs/arithmetic.md` defines.
     F32,
     /// Integers of 14 bits with a scale for each 256 ([`reference::Q14`](crate::reference::Q14)): exact products with quantised weights, whose
     /// bits `docs/arithmetic.md` defines.

@@ -1,10 +1,9 @@
 //! What each kernel means, on the host.
 //!
-//! A reference defines which entries are read, what is computed from them and how ties break. It does not define the order in which floats
-//! are added: a subgroup has an order of its own, so that sums of floats agree within the bound that the kernel's test states. Ids, tokens
-//! and integers compare exactly. Nothing here is tuned; it is written to be read. [`Q14`], [`quantised_product`], [`float_product`] and
-//! [`ordered_sum`] are the exception: they define every bit, by `docs/arithmetic.md`. The first two are what kernels compute, and the
-//! router's products with float weights; other products with float weights and the softmax of experts are still added in other orders there.
+//! A reference defines which entries are read, what is computed from them and how ties break. Ids, tokens and integers compare exactly. Nothing
+//! here is tuned; it is written to be read. [`Q14`], [`quantised_product`], [`float_product`] and [`ordered_sum`] define every bit, by
+//! `docs/arithmetic.md`, and so do the references of matrix products and of the choice of experts, but for exponentials, roots and divisions, which
+//! are the device's. The others do not define the order in which floats are added: those sums agree within the bound that the kernel's test states.
 //!
 //! Each kernel has a file of its stem here. The other files hold what several references share, or a part of a kernel that is worth a
 //! reference of its own, such as [`select_experts`], which is a part of `gate_up`.
@@ -103,10 +102,10 @@ impl HostMatrix<'_> {
         decode(self.format, &self.bytes[index * row_bytes..(index + 1) * row_bytes], out);
     }
 
-    /// The dot product of row `index` with `x`; `row` is scratch of `columns` places.
-    fn dot(&self, index: usize, x: &[f32], row: &mut [f32]) -> f32 {
-        self.decode_row(index, row);
-        dot(row, x)
+    /// The product of row `index` with `x`, as [`float_product`] defines it.
+    fn product(&self, index: usize, x: &[f32]) -> f32 {
+        let row_bytes = self.format.row_bytes(self.columns);
+        float_product(self.format, &self.bytes[index * row_bytes..][..row_bytes], x)
     }
 }
 

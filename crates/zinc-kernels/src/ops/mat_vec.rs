@@ -10,6 +10,10 @@ use crate::{Dispatch, Target};
 /// The most matrices of one launch.
 pub const MAX_PRODUCTS: usize = 3;
 
+/// The most groups of a row that a workgroup goes through in its turns, with f32 activations: on llvmpipe a thread leaves every loop once it has gone
+/// through 65,535 rounds of loops, and where loops are not unrolled a group of four rows takes dozens.
+const MOST_GROUPS: u32 = 1 << 10;
+
 /// One matrix of a [`MatVec`], with what becomes of the product.
 #[derive(Clone, Copy, Debug)]
 pub struct Product {
@@ -96,7 +100,7 @@ impl MatVec<'_> {
         let columns = of.columns;
         self.x.check(self.act, columns, target);
         let total: u32 = of.rows.iter().sum();
-        let side_by_side = if self.act == ActFormat::Q14 { lane_rows(columns, target.subgroup) } else { 1 };
+        let side_by_side = self.side_by_side(target);
         let vectors = self.vectors_at_a_time(target);
         let mut at_a_time = match vectors {
             1 => target.tuning.rows_at_a_time(total / side_by_side),
@@ -144,8 +148,10 @@ impl MatVec<'_> {
             y_stride_2: of.y_strides[2],
         };
         let workgroup_rows = constants.workgroup / target.subgroup * side_by_side * at_a_time;
-        let turns = of.rows.iter().map(|rows| rows.div_ceil(workgroup_rows)).sum();
-        let [x, y, all_vectors] = self.shape.grid(target.bounded_grid(turns));
+        let turns: u32 = of.rows.iter().map(|rows| rows.div_ceil(workgroup_rows)).sum();
+        let most_turns =
+            if self.act == ActFormat::F32 { (MOST_GROUPS / columns.div_ceil(GROUP)).max(1) } else { turns };
+        let [x, y, all_vectors] = self.shape.grid(target.bounded_grid(turns, most_turns));
         Dispatch::new(&KERNEL, constants.values(), &push, [x, y, all_vectors.div_ceil(vectors)])
     }
 
@@ -165,7 +171,13 @@ impl MatVec<'_> {
     fn keeps(&self, target: &Target, vectors: u32, rows_of_lane: u32) -> bool {
         let columns = self.products[0].weights.columns;
         let subgroups = target.subgroups_of(target.tuning.product_width);
-        let rows = subgroups * lane_rows(columns, target.subgroup) * rows_of_lane;
-        target.keeps(columns.div_ceil(GROUP), self.x.staged(vectors), rows * vectors)
+        let rows = subgroups * self.side_by_side(target) * rows_of_lane;
+        let staged = if self.act == ActFormat::Q14 { self.x.staged(vectors) } else { 0 };
+        target.keeps(columns.div_ceil(GROUP), staged, rows * vectors)
+    }
+
+    /// Rows of a matrix that a subgroup takes side by side.
+    fn side_by_side(&self, target: &Target) -> u32 {
+        if self.act == ActFormat::Q14 { lane_rows(self.products[0].weights.columns, target.subgroup) } else { 1 }
     }
 }

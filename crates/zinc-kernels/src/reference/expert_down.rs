@@ -1,16 +1,14 @@
-//! Reference of `expert_down`.
+//! Reference of `expert_down` with f32 activations.
 
 use super::HostMatrix;
 
-/// `y += sum over slots of weights[s] * (D[ids[s]] h[s])`, in slot order; `h` is `[slots, columns]`, `y` has one place a row.
+/// `y += sum over slots of weights[s] * (D[ids[s]] h[s])`, in slot order; `h` is `[slots, columns]`, `y` has one place a row. Every bit of it is
+/// defined.
 pub fn expert_down(down: &HostMatrix<'_>, ids: &[u32], weights: &[f32], h: &[f32], y: &mut [f32]) {
     let rows = y.len();
-    let mut row = vec![0.0; down.columns];
     for (index, y) in y.iter_mut().enumerate() {
-        let mut sum = 0.0;
-        for ((&id, weight), h) in ids.iter().zip(weights).zip(h.chunks_exact(down.columns)) {
-            sum += weight * down.dot(id as usize * rows + index, h, &mut row);
-        }
-        *y += sum;
+        let slots = ids.iter().zip(weights).zip(h.chunks_exact(down.columns));
+        let shares = slots.map(|((&id, weight), h)| weight * down.product(id as usize * rows + index, h));
+        *y += shares.reduce(|sum, share| sum + share).unwrap_or(0.0);
     }
 }

@@ -14,12 +14,15 @@ pub fn ordered_sum(x: &[f32]) -> f32 {
 
 /// The sum of one group; parts that it does not have are 0.
 fn group_sum(x: &[f32]) -> f32 {
-    let in_order = |part: &[f32]| part.iter().copied().reduce(|sum, x| sum + x).unwrap_or(0.0);
-    let mut parts: Vec<f32> = x.chunks(PART).map(in_order).collect();
-    parts.resize(GROUP / PART, 0.0);
-    while parts.len() > 1 {
-        let (low, high) = parts.split_at(parts.len() / 2);
-        parts = low.iter().zip(high).map(|(a, b)| a + b).collect();
+    let mut parts = [0.0; GROUP / PART];
+    for (sum, part) in parts.iter_mut().zip(x.chunks(PART)) {
+        *sum = part.iter().copied().reduce(|sum, x| sum + x).unwrap_or(0.0);
+    }
+    let mut joined = parts.len() / 2;
+    while joined > 0 {
+        let (low, high) = parts.split_at_mut(joined);
+        low.iter_mut().zip(high).for_each(|(sum, part)| *sum += *part);
+        joined /= 2;
     }
     parts[0]
 }

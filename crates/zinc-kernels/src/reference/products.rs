@@ -88,8 +88,8 @@ fn flushed(value: f32) -> f32 {
 /// If `row` has not as many elements as `x`.
 #[must_use]
 pub fn float_product(format: Format, row: &[u8], x: &[f32]) -> f32 {
-    let mut weights = vec![0.0; x.len()];
-    decode(format, row, &mut weights);
-    let products: Vec<f32> = weights.iter().zip(x).map(|(weight, x)| weight * x).collect();
+    let mut products = vec![0.0; x.len()];
+    decode(format, row, &mut products);
+    products.iter_mut().zip(x).for_each(|(weight, x)| *weight *= x);
     ordered_sum(&products)
 }

@@ -1,9 +1,9 @@
 //! Reference of `router`.
 
-use super::{HostMatrix, mat_vec, rms_norm};
+use super::{HostMatrix, rms_norm, router_mul};
 
-/// Normalises `x` into `normed`, both `[width]`, and computes the router's logits `[experts]` of it with `matrix`, `[experts, width]`.
+/// Normalises `x` into `normed`, both `[width]`, and computes the router's logits `[experts]` with `matrix`, `[experts, width]`, as [`router_mul`] does.
 pub fn router(x: &[f32], norm: &[f32], epsilon: f32, matrix: &HostMatrix<'_>, normed: &mut [f32], logits: &mut [f32]) {
     rms_norm(x, norm, epsilon, normed);
-    mat_vec(matrix, normed, logits);
+    router_mul(x, norm, epsilon, matrix, logits);
 }

@@ -2,7 +2,7 @@
 
 use super::{HostMatrix, float_product, ordered_sum};
 
-/// The router's logits `[experts]` of `x`, with a matrix `[experts, width]` in a float format: products of the weights with `x` times the norm's weights, in
+/// The router's logits `[experts]` of `x`, with a matrix `[experts, width]`: products of the weights with `x` times the norm's weights, in
 /// the order of [`ordered_sum`], times 1 / root mean square of `x`. Every bit but those of the root and the division is defined.
 pub fn router_mul(x: &[f32], norm: &[f32], epsilon: f32, matrix: &HostMatrix<'_>, logits: &mut [f32]) {
     let squares: Vec<f32> = x.iter().map(|x| x * x).collect();

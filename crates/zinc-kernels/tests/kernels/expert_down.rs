@@ -1,9 +1,9 @@
 //! `expert_down` against its reference.
 
-use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights, widths};
-use crate::support::operand::Source;
+use crate::support::data::{Random, Scales, device_rows, host, live, weights, widths};
+use crate::support::operand::{self, Source};
 use crate::support::rows::{self, Builder, Use, View};
-use crate::support::{Arena, compare, tolerance};
+use crate::support::{Arena, compare};
 use zinc_kernels::ops::{ActFormat, ExpertDown, Input, Matrix};
 use zinc_kernels::reference::{self, Q14};
 use zinc_kernels::step::StepShape;
@@ -56,74 +56,50 @@ fn run(
     arena.read(y)
 }
 
-/// With f32 activations.
-fn check(case: &Case) {
-    let name = format!("{case:?}, f32");
+/// The result is the reference's, to the bit.
+fn check(case: &Case, (act, source): (ActFormat, Source), sizes: f32, target: &Target) {
+    let name = format!("{case:?}, {act:?}, {source:?}, sizes {sizes:e}, {:?}", target.tuning);
     let &Case { format, rows, columns, experts, ids, scales } = case;
     let mut random = Random::new(&name);
     let bytes = weights(&mut random, format, experts * rows, columns, scales);
-    let (h, shares, residual): (_, Vec<f32>, _) = if scales == Scales::Whole {
-        let shares = ids.iter().enumerate().map(|(slot, _)| [0.5, 0.25, 1.0][slot % 3]).collect();
-        (random.whole(ids.len() * columns, 2), shares, random.whole(rows, 100))
-    } else {
-        (random.vector(ids.len() * columns, 1.0), random.vector(ids.len(), 1.0), random.vector(rows, 1.0))
-    };
-
+    let (h, shares, residual) =
+        (random.vector(ids.len() * columns, sizes), random.vector(ids.len(), 1.0), random.vector(rows, sizes));
     let mut arena = Arena::new();
-    let input = Input::Floats(arena.input(&h).row());
-    let target = arena.gpu.target();
-    let found = run(arena, case, &bytes, &shares, (ActFormat::F32, input), &residual, &target);
-
-    let matrix = host(format, columns, &bytes);
-    let mut expected = residual.clone();
-    reference::expert_down(&matrix, ids, &shares, &h, &mut expected);
-    let mut magnitude: Vec<f64> = residual.iter().map(|y| f64::from(y.abs())).collect();
-    for ((&id, share), h) in ids.iter().zip(&shares).zip(h.chunks(columns)) {
-        let first = id as usize * rows;
-        for (total, row) in magnitude.iter_mut().zip(magnitudes(&matrix, first..first + rows, h)) {
-            *total += f64::from(share.abs()) * row;
+    let rounded: Vec<Q14> = h.chunks(columns).map(Q14::new).collect();
+    let input = match source {
+        Source::Rounded => {
+            Input::Rounded(arena.input(&rounded.iter().flat_map(|x| x.bytes(false)).collect::<Vec<u8>>()).row())
         }
+        _ => Input::Floats(arena.input(&h).row()),
+    };
+    let found = run(arena, case, &bytes, &shares, (act, input), &residual, target);
+
+    let mut expected = residual;
+    if act == ActFormat::F32 {
+        reference::expert_down(&host(format, columns, &bytes), ids, &shares, &h, &mut expected);
+        compare::equal_bits_or_flushed(&name, &found, &expected, ids.len() * columns);
+        return;
     }
-    if scales == Scales::Whole {
-        // In quarters, which the smallest share makes.
-        let largest = 4.0 * magnitude.iter().copied().fold(0.0, f64::max);
-        assert!(largest < f64::from(1 << 24), "{name}: sums up to {largest} quarters are not exact");
-        compare::equal_bits(&name, &found, &expected);
-    } else {
-        compare::within(&name, &found, &expected, |row| {
-            // Scaled values and offsets are summed apart, and each may be thrice the largest weight (see `support::operand`), which is less than
-            // three times the mean of a row: 8 of the summed magnitudes.
-            let apart = if format.is_float() { 1.0 } else { 8.0 };
-            tolerance::sum(columns * ids.len(), apart * magnitude[row])
+    let row_bytes = format.row_bytes(columns);
+    for (row, y) in expected.iter_mut().enumerate() {
+        let products = ids.iter().zip(&rounded).map(|(&id, h)| {
+            let row = &bytes[(id as usize * rows + row) * row_bytes..][..row_bytes];
+            reference::quantised_product(format, row, h)
         });
+        let shares = products.zip(&shares).map(|(product, share)| share * product);
+        *y += shares.reduce(|sum, share| sum + share).unwrap_or(0.0);
     }
+    compare::equal_bits(&name, &found, &expected);
 }
 
-#[test]
-fn every_format() {
-    for format in Format::ALL {
-        for scales in [Scales::Sane, Scales::Whole] {
-            check(&Case { format, columns: 256, ids: &[5], scales, ..PLAIN });
-        }
-    }
-}
+const FLOATS: (ActFormat, Source) = (ActFormat::F32, Source::Floats);
 
 #[test]
 fn experts_in_any_order() {
+    let target = Arena::new().gpu.target();
     for ids in [&[0u32][..], &[5], &[3, 1, 4, 0, 5, 2], &[2, 2, 2], &[5, 4, 3, 2, 1, 0, 5, 4]] {
         for rows in [1, 3, 4, 37, 130] {
-            for scales in [Scales::Sane, Scales::Whole] {
-                check(&Case { ids, rows, scales, ..PLAIN });
-            }
-        }
-    }
-}
-
-#[test]
-fn narrow_and_wide() {
-    for columns in [32, 768] {
-        for scales in [Scales::Sane, Scales::Whole] {
-            check(&Case { columns, scales, ..PLAIN });
+            check(&Case { ids, rows, ..PLAIN }, FLOATS, 1.0, &target);
         }
     }
 }
@@ -135,7 +111,11 @@ fn every_tuning() {
     for (expert_down_width, expert_quarters_ahead) in [(1, 1), (4, 2), (8, 3), (16, 4)] {
         let tuning = Tuning { expert_down_width, expert_quarters_ahead, ..target.tuning };
         let target = Target { tuning, ..target };
-        check_rounded(&Case { columns: 768, ..PLAIN }, Source::Floats, 1.0, &target);
+        for (format, act) in
+            [(Format::Q8_0, ActFormat::Q14), (Format::Q6K, ActFormat::F32), (Format::F16, ActFormat::F32)]
+        {
+            check(&Case { format, columns: 768, ..PLAIN }, (act, Source::Floats), 1.0, &target);
+        }
     }
 }
 
@@ -174,47 +154,18 @@ fn rows_of_a_step() {
     }
 }
 
-/// With rounded activations the result is the reference's, to the bit.
-fn check_rounded(case: &Case, source: Source, sizes: f32, target: &Target) {
-    let name = format!("{case:?}, {source:?}, sizes {sizes:e}, {:?}", target.tuning);
-    let &Case { format, rows, columns, experts, ids, scales } = case;
-    let mut random = Random::new(&name);
-    let bytes = weights(&mut random, format, experts * rows, columns, scales);
-    let (h, shares, residual) =
-        (random.vector(ids.len() * columns, sizes), random.vector(ids.len(), 1.0), random.vector(rows, sizes));
-    let mut arena = Arena::new();
-    let rounded: Vec<Q14> = h.chunks(columns).map(Q14::new).collect();
-    let h = match source {
-        Source::Rounded => {
-            Input::Rounded(arena.input(&rounded.iter().flat_map(|x| x.bytes(false)).collect::<Vec<u8>>()).row())
-        }
-        _ => Input::Floats(arena.input(&h).row()),
-    };
-    let found = run(arena, case, &bytes, &shares, (ActFormat::Q14, h), &residual, target);
-
-    let row_bytes = format.row_bytes(columns);
-    let expected: Vec<f32> = (0..rows)
-        .map(|row| {
-            let products = ids.iter().zip(&rounded).map(|(&id, h)| {
-                let row = &bytes[(id as usize * rows + row) * row_bytes..][..row_bytes];
-                reference::quantised_product(format, row, h)
-            });
-            let shares = products.zip(&shares).map(|(product, share)| share * product);
-            residual[row] + shares.reduce(|sum, share| sum + share).unwrap_or(0.0)
-        })
-        .collect();
-    compare::equal_bits(&name, &found, &expected);
-}
-
 #[test]
-fn rounded_products_have_the_bits_of_the_reference() {
+fn every_format_and_form() {
     let target = Arena::new().gpu.target();
-    for (turn, format) in Format::ALL.into_iter().filter(|format| !format.is_float()).enumerate() {
+    for (turn, format) in Format::ALL.into_iter().enumerate() {
         for (case, columns) in widths(format, &[32, 96, 256, 288, 768]).into_iter().enumerate() {
             let ids: &[u32] = [&[5, 0][..], &[5, 0, 3, 3], &[1], &[5, 4, 1], &[2, 3, 1, 0, 4]][(turn + case) % 5];
-            let source = [Source::Floats, Source::Rounded][(turn + case) % 2];
-            for (scales, size) in [(Scales::Sane, 1.0), (Scales::Odd, 1e-3), (Scales::Sane, 1e-20)] {
-                check_rounded(&Case { format, columns, ids, scales, ..PLAIN }, source, size, &target);
+            for &act in operand::forms(format) {
+                let rounded = act == ActFormat::Q14 && (turn + case) % 2 == 1;
+                let source = if rounded { Source::Rounded } else { Source::Floats };
+                for (scales, size) in [(Scales::Sane, 1.0), (Scales::Odd, 1e-3), (Scales::Sane, 1e-20)] {
+                    check(&Case { format, columns, ids, scales, ..PLAIN }, (act, source), size, &target);
+                }
             }
         }
     }

@@ -154,7 +154,11 @@ fn every_tuning() {
     for (gate_up_width, quarters_ahead) in [(1, 1), (2, 2), (4, 4), (8, 4), (16, 4)] {
         let tuning = Tuning { gate_up_width, quarters_ahead, ..target.tuning };
         let target = Target { tuning, ..target };
-        check_rounded(Format::Q8_0, Format::Q8_0, (48, 544), &[5, 0, 3, 1], Source::Floats, &target);
+        for (format, act) in
+            [(Format::Q8_0, ActFormat::Q14), (Format::Q8_0, ActFormat::F32), (Format::F16, ActFormat::F32)]
+        {
+            check_bits(format, format, (48, 544), &[5, 0, 3, 1], (act, Source::Floats), &target);
+        }
     }
 }
 
@@ -222,18 +226,18 @@ fn a_part_of_a_run_is_refused() {
     refused(gate, gate);
 }
 
-/// With rounded activations the products are the reference's, to the bit. The gate's are so large that the function between the two is the
+/// The products are the reference's, to the bit. The gate's are so large that the function between the two is the
 /// identity on every device, since the exponential of their negatives is lost beside 1.
-fn check_rounded(
+fn check_bits(
     gate: Format,
     up: Format,
     (rows, columns): (usize, usize),
     ids: &[u32],
-    source: Source,
+    form: (ActFormat, Source),
     target: &Target,
 ) {
     // One of either sign makes a row's gate large and positive.
-    let compared = [1e5, -1e5].map(|size| large_gates(gate, up, (rows, columns), ids, (source, size), target));
+    let compared = [1e5, -1e5].map(|size| large_gates(gate, up, (rows, columns), ids, form, size, target));
     assert!(compared[0] + compared[1] >= rows * ids.len() / 2, "only {compared:?} rows had a large gate");
 }
 
@@ -243,16 +247,17 @@ fn large_gates(
     up: Format,
     (rows, columns): (usize, usize),
     ids: &[u32],
-    (source, size): (Source, f32),
+    (act, source): (ActFormat, Source),
+    size: f32,
     target: &Target,
 ) -> usize {
-    let name = format!("{gate} and {up}, {rows} x {columns}, experts {ids:?}, {source:?}, {:?}", target.tuning);
+    let name =
+        format!("{gate} and {up}, {rows} x {columns}, experts {ids:?}, {act:?}, {source:?}, {:?}", target.tuning);
     let experts = 6;
     let mut random = Random::new(&name);
     let gates = weights(&mut random, gate, experts * rows, columns, Scales::Sane);
     let ups = weights(&mut random, up, experts * rows, columns, Scales::Sane);
     let mut arena = Arena::new();
-    let act = ActFormat::Q14;
     let x = Operand::new(&mut random, &mut arena, columns, (act, source), (Scales::Sane, size));
     let y = arena.output::<f32>(ids.len() * rows);
     let mut matrix = |bytes: &[u8], format| Matrix {
@@ -280,10 +285,13 @@ fn large_gates(
         shape: StepShape::ONE,
     };
     arena.run(&[op.dispatch(target)]);
-    let x = x.rounded.expect("the vector is not normalised");
     let product = |format: Format, bytes: &[u8], row: usize| {
         let row_bytes = format.row_bytes(columns);
-        reference::quantised_product(format, &bytes[row * row_bytes..][..row_bytes], &x)
+        let row = &bytes[row * row_bytes..][..row_bytes];
+        match &x.rounded {
+            Some(x) => reference::quantised_product(format, row, x),
+            None => reference::float_product(format, row, &x.values),
+        }
     };
     let mut compared = 0;
     for (found, &id) in arena.read(y).chunks(rows).zip(ids) {
@@ -308,16 +316,21 @@ fn large_gates(
 }
 
 #[test]
-fn rounded_products_have_the_bits_of_the_reference() {
+fn products_have_the_bits_of_the_reference() {
     let target = Arena::new().gpu.target();
-    let quantised = Format::ALL.into_iter().filter(|format| !format.is_float());
-    for (turn, format) in quantised.enumerate() {
+    for (turn, format) in Format::ALL.into_iter().enumerate() {
         for (case, columns) in widths(format, &[32, 96, 288, 768, 2_048]).into_iter().enumerate() {
-            let source = [Source::Floats, Source::Rounded][(turn + case) % 2];
-            check_rounded(format, format, (32, columns), &[5, 0, 3], source, &target);
+            for &act in operand::forms(format) {
+                let rounded = act == ActFormat::Q14 && (turn + case) % 2 == 1;
+                let source = if rounded { Source::Rounded } else { Source::Floats };
+                check_bits(format, format, (32, columns), &[5, 0, 3], (act, source), &target);
+            }
         }
     }
     for (gate, up) in [(Format::Q4K, Format::Q6K), (Format::Q6K, Format::Q8_0), (Format::Q5_1, Format::Q4K)] {
-        check_rounded(gate, up, (48, 512), &[1, 2], Source::Rounded, &target);
+        check_bits(gate, up, (48, 512), &[1, 2], (ActFormat::Q14, Source::Rounded), &target);
+    }
+    for (gate, up) in [(Format::F16, Format::Q6K), (Format::Q5_1, Format::F32)] {
+        check_bits(gate, up, (48, 512), &[1, 2], (ActFormat::F32, Source::Floats), &target);
     }
 }

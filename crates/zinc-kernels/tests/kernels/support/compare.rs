@@ -1,5 +1,7 @@
 //! Comparisons that say what differs, where and by how much.
 
+use super::tolerance::SMALLEST_NORMAL;
+
 /// Fails unless every element is within its bound: `bound(i)` is the largest difference allowed to element `i`.
 /// NaN matches NaN, an infinity its like.
 #[track_caller]
@@ -28,4 +30,18 @@ pub(crate) fn equal_bits(case: &str, found: &[f32], expected: &[f32]) {
             expected.to_bits()
         );
     }
+}
+
+/// As [`equal_bits`], for sums of so many terms that may be subnormal, which a device may flush: results so small that it shows, below 2^-100, may be
+/// as many of the smallest normal number off.
+#[track_caller]
+pub(crate) fn equal_bits_or_flushed(case: &str, found: &[f32], expected: &[f32], terms: usize) {
+    let flushed = |found: f32, expected: f32| {
+        let difference = (f64::from(found) - f64::from(expected)).abs();
+        expected.abs() < 2.0f32.powi(-100) && difference <= terms as f64 * SMALLEST_NORMAL
+    };
+    let pairs = found.iter().zip(expected);
+    let found: Vec<f32> =
+        pairs.map(|(&found, &expected)| if flushed(found, expected) { expected } else { found }).collect();
+    equal_bits(case, &found, expected);
 }

@@ -65,11 +65,6 @@ impl Operand {
         Self { input, values, rounded: rounded.filter(|_| !normalised), act, normalised, largest_scale }
     }
 
-    /// Whether products with whole weights are exact.
-    pub(crate) fn is_exact(&self) -> bool {
-        !self.normalised && self.act == ActFormat::F32
-    }
-
     /// How far the products of some rows may be off because of the vector, beyond the rounding of their sums.
     pub(crate) fn bounds(&self, matrix: &HostMatrix<'_>, rows: Range<usize>) -> Vec<f64> {
         let mut row = vec![0.0; matrix.columns];
@@ -78,7 +73,7 @@ impl Operand {
             matrix.decode_row(index, &mut row);
             let largest = f64::from(row.iter().fold(0.0f32, |largest, w| largest.max(w.abs())));
             let mut bound = 0.0;
-            if !matrix.format.is_float() {
+            if self.act == ActFormat::Q14 {
                 // Scaled values and offsets are summed apart, and each may be as large as the largest weight, or twice that.
                 bound += tolerance::sum(matrix.columns, 3.0 * largest * size);
             }
