@@ -6,7 +6,6 @@
 #include "include/memory.glsl"
 #include "include/rows.glsl"
 #include "include/workgroup.glsl"
-#include "include/reduce.glsl"
 #include "include/integers.glsl"
 #include "include/order.glsl"
 

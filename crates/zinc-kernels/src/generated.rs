@@ -31,7 +31,7 @@
 //   c2e7fcea82fc146bf07a0ee2953334855798ce8160b03fd111b2bd4a8677dfce crates/zinc-kernels/spv/propose.spv
 //   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
 //   71d7cfea203069f334c4d654f17a100da31a79af1c4556612e1847c21534eb2d crates/zinc-kernels/spv/round.spv
-//   6f02c769ddf182b8551933689f5e7663301d3f2a8fa6e15eda4022b28d83a855 crates/zinc-kernels/spv/route.spv
+//   e6fc7840581fdcd7087a1faf0cec6c238c7bdf1d36477116216d68243c6bcab0 crates/zinc-kernels/spv/route.spv
 //   d18968ccc53e04942f0bb8996a219780541f02c521d75b5b1f25e93a85d47772 crates/zinc-kernels/spv/router.spv
 //   9bd71952df09fa2099250de59459e02e1d81680d55f3269451510a69991ff8a2 crates/zinc-kernels/spv/router_mul.spv
 //   a1bdb3c80911ffb2bf686824615d5ef9bb92708e221c226a88f1e1f416e9b522 crates/zinc-kernels/spv/sample.spv
@@ -82,7 +82,6 @@
 //   51f4f0f9fc75dff280653cc7dc3da9c7178b5b38e12f92faa0b4c97477afa916 shaders/include/products.glsl
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
-//   44a7500ee314269dae7c84b9748c2cb7fac0d8f050579b09b97fcc9c80cf4dc5 shaders/include/reduce.glsl
 //   f2f578169e9447edbfd0926a88aa1a5e10838f5c4375f1db4b5c4cc665cf050a shaders/include/rows.glsl
 //   e0a19b258cc70d754c2e73f086b35008ff68b30b125bd65492adf15f71c95fbf shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
@@ -104,7 +103,7 @@
 //   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   e6e455cf76350246c1cc857a3b11c0f83f7acd8632881350c2d5549c7cbd7365 shaders/round.comp
-//   5045328638326785e7a2f849ce7e83b8b4ca72b719a9eaeaac7b5e0b2cd1820b shaders/route.comp
+//   1587baafe0ae55ab28f7015743ddc45b3bfeb76895d547a0fd557a82d53429a5 shaders/route.comp
 //   c69e507391f2d456232fe77980243bfcca308e352a10d2ba4d3efed143b4e170 shaders/router.comp
 //   5275b58d9ba8de0d960028151d4b9a82ecd59748592b797ea7e73fc3ce62eaed shaders/router_mul.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
