@@ -28,6 +28,7 @@ layout(constant_id = 7) const uint UP_FORMAT = 0;
 #include "include/tiles.glsl"
 shared uint result_offsets[TILE];
 #define RESULT_OFFSETS result_offsets
+#include "include/tile_results.glsl"
 #include "include/swiglu.glsl"
 #include "include/gate_and_up.glsl"
 
@@ -37,7 +38,7 @@ void main() {
     uvec2 own = begin_pair();
     uint count = own.y;
     if (count == 0) return;
-    place_pair_results(count);
+    place_gated(count);
     uint gate_bytes = row_bytes(GATE_FORMAT, COLUMNS), up_bytes = row_bytes(UP_FORMAT, COLUMNS);
     uint64_t gate = push.gate + uint64_t(own.x * push.rows) * uint64_t(gate_bytes), up = push.up + uint64_t(own.x * push.rows) * uint64_t(up_bytes);
     uint64_t row[QUAD_RESULTS];

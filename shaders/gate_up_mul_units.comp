@@ -31,6 +31,7 @@ layout(constant_id = 14) const uint FORMAT = 8;  // of both matrices
 #include "include/tile_list.glsl"
 #include "include/tile_vectors.glsl"
 #include "include/blocks.glsl"
+#include "include/tile_results.glsl"
 #include "include/swiglu.glsl"
 #include "include/gate_and_up.glsl"
 
@@ -45,7 +46,7 @@ void main() {
     uint64_t offset = uint64_t(own.x * push.rows + first) * uint64_t(row_bytes(FORMAT, COLUMNS));
     multiply_block(FORMAT, uint64_t[2](push.gate + offset, push.up + offset), push.rows - first, push.x, count);
     barrier();
-    place_pair_results(count);
+    place_gated(count);
     for (uint turn = 0; turn < VECTOR_FRAGMENTS; turn++) {
         show_results(turn);
         for (uint n = thread_index(); n < SHOWN_VECTORS * PAIR_ROWS; n += gl_WorkGroupSize.x) {

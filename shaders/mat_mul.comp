@@ -31,13 +31,14 @@ layout(constant_id = 9) const uint FORMAT_2 = 255;
 #include "include/tiles.glsl"
 shared uint result_offsets[TILE];
 #define RESULT_OFFSETS result_offsets
+#include "include/tile_results.glsl"
 #include "include/matrices.glsl"
 
 void multiply(uint format, Product product, uint block, uint listed) {
-    uvec2 own = begin_product(product, listed);
+    uvec2 own = begin_product(listed);
     uint count = own.y;
     if (count == 0) return;
-    place_results(product, count);
+    place_products(product, count);
     product.weights += uint64_t(own.x * product.rows) * uint64_t(row_bytes(format, COLUMNS));
     uint64_t row[QUAD_RESULTS];
     [[unroll]] for (uint r = 0; r < QUAD_ROWS; r++) {

@@ -34,16 +34,17 @@ layout(constant_id = 17) const uint FORMAT_2 = 255;
 #include "include/tile_list.glsl"
 #include "include/tile_vectors.glsl"
 #include "include/blocks.glsl"
+#include "include/tile_results.glsl"
 #include "include/matrices.glsl"
 
 void multiply(uint format, Product product, uint block, uint listed) {
-    uvec2 own = begin_product(product, listed);
+    uvec2 own = begin_product(listed);
     uint count = own.y, first = block * BLOCK_ROWS;
     if (count == 0) return;
     product.weights += uint64_t(own.x * product.rows + first) * uint64_t(row_bytes(format, COLUMNS));
     multiply_block(format, uint64_t[1](product.weights), product.rows - first, push.x, count);
     barrier();
-    place_results(product, count);
+    place_products(product, count);
     for (uint turn = 0; turn < VECTOR_FRAGMENTS; turn++) {
         show_results(turn);
         for (uint n = thread_index(); n < SHOWN_VECTORS * BLOCK_ROWS; n += gl_WorkGroupSize.x) {

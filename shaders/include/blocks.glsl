@@ -212,11 +212,11 @@ void fill_stage(uint format, uint stage, uint count) {
     }
 }
 
-// Adds the terms of a block of a format with a scale for 32 to the values of the group, given the sums of its codes.
-void add_block(uint format, uint chunk, uint row, uint vector, uint n, Floats codes) {
+// Adds the terms of a block of a format with a scale for 32, the runs of pair `pair` of a stage, to the values of the group, given the sums of its codes.
+void add_block(uint format, uint pair, uint row, uint vector, uint n, Floats codes) {
     Floats factor, second;
-    LOAD_BITS_OF_ROWS(factor, part_scales, 2 * chunk * BLOCK_ROWS + row);
-    LOAD_BITS_OF_ROWS(second, part_scales, (2 * chunk + 1) * BLOCK_ROWS + row);
+    LOAD_BITS_OF_ROWS(factor, part_scales, 2 * pair * BLOCK_ROWS + row);
+    LOAD_BITS_OF_ROWS(second, part_scales, (2 * pair + 1) * BLOCK_ROWS + row);
     precise Floats term = PRODUCT(factor, codes);
     if (format == MXFP4) {
         term = PRODUCT(second, term);
@@ -225,7 +225,7 @@ void add_block(uint format, uint chunk, uint row, uint vector, uint n, Floats co
     precise Floats value = SUM(block_values[n], term);
     if (has_offset(format)) {
         Floats sum;
-        LOAD_OF_VECTORS(sum, chunk_sums, chunk * TILE + vector);
+        LOAD_OF_VECTORS(sum, chunk_sums, pair * TILE + vector);
         precise Floats offset = PRODUCT(second, sum);
         value = SUM(value, offset);
     }
@@ -256,7 +256,7 @@ void multiply_pair(uint format, uint pair) {
         UNROLL for (uint f = 0; f < ROW_FRAGMENTS; f++) {
             uint n = g * ROW_FRAGMENTS + f;
             UNROLL for (uint part = 0; part < parts; part++) {
-                // With gaps both parts meet all 32 bytes of a vector, half of them with zeros.
+                // Where runs of zeros stand between runs of weights, both parts meet all 32 bytes of a vector, half of them with zeros.
                 uint v = has_gaps(format) ? 0 : part;
                 Integers of_high = MULTIPLY_ADD(weights[2 * f + part], high[v], NO_INTEGERS);
                 Integers of_low = MULTIPLY_ADD(weights[2 * f + part], low[v], NO_INTEGERS);

@@ -1,5 +1,5 @@
-// The first half of a SwiGLU feed-forward layer for many rows of the step: what the forms of `gate_up_mul` share. Whoever includes this has `begin_tile`
-// and `swiglu`, and defines RESULT_OFFSETS, an array in shared memory with a word for each vector of a tile.
+// The first half of a SwiGLU feed-forward layer for many rows of the step: what the forms of `gate_up_mul` share. Whoever includes this has `begin_tile`,
+// `place_results` and `swiglu`.
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -18,15 +18,11 @@ layout(push_constant, scalar) uniform Push {
 
 // The tile of the workgroup, see `begin_tile`.
 uvec2 begin_pair() {
-    return begin_tile(gl_WorkGroupID.z, min(row_count(push.state), push.room), push.tiles, push.pairs, push.slots, TileOperand(push.x, push.x_stride, 0));
+    return begin_tile(gl_WorkGroupID.z, min(row_count(push.state), push.room), push.tiles, push.pairs, push.slots, TileOperand(push.x_stride, 0));
 }
 
-// Puts into RESULT_OFFSETS where the results of the tile's vectors go. Every thread takes part, and none may be using that array.
-void place_pair_results(uint count) {
-    TileOperand y = TileOperand(push.y, push.y_stride, push.rows * 4u);
-    for (uint v = thread_index(); v < count; v += gl_WorkGroupSize.x) RESULT_OFFSETS[v] = vector_offset(v, push.pairs, push.slots, y);
-    barrier();
-}
+// Finds out where the results of the tile's vectors go, see `place_results`.
+void place_gated(uint count) { place_results(count, push.pairs, push.slots, TileOperand(push.y_stride, push.rows * 4u)); }
 
 // Stores the result of row `row` and a vector of the tile.
 void store_gated(uint vector, uint row, float gate, float up) {

@@ -1,7 +1,7 @@
 // Up to three matrices times the vectors of many rows of the step, or the matrices of experts times the vectors of pairs: what the forms of `mat_mul`
 // share. The matrices are cut into blocks of rows, one after the other; a workgroup has one block, and a tile of vectors.
 //
-// Whoever includes this has `begin_tile`, BLOCK_ROWS and the specialisation constants FORMAT_0 to FORMAT_2 and ACCUMULATE, and defines `multiply`, which is
+// Whoever includes this has `begin_tile`, `place_results`, BLOCK_ROWS and the specialisation constants FORMAT_0 to FORMAT_2 and ACCUMULATE, and defines `multiply`, which is
 // declared below.
 
 layout(push_constant, scalar) uniform Push {
@@ -36,20 +36,18 @@ struct Product {
     uint rows;
 };
 
+// The list of pairs; 0 without experts.
+uint64_t product_pairs() { return push.slots > 0 ? push.y_1_or_pairs : uint64_t(0); }
 // The tile of the workgroup, see `begin_tile`.
-uvec2 begin_product(Product product, uint listed) {
-    TileOperand x = TileOperand(push.x, push.x_stride, rounded_bytes(GROUPS));
-    bool experts = push.slots > 0;
-    uint64_t tiles = experts ? push.y_2_or_tiles : uint64_t(0), pairs = experts ? push.y_1_or_pairs : uint64_t(0);
-    return begin_tile(gl_WorkGroupID.z, min(listed, push.room), tiles, pairs, max(push.slots, 1), x);
+uvec2 begin_product(uint listed) {
+    uint64_t tiles = push.slots > 0 ? push.y_2_or_tiles : uint64_t(0);
+    TileOperand x = TileOperand(push.x_stride, rounded_bytes(GROUPS));
+    return begin_tile(gl_WorkGroupID.z, min(listed, push.room), tiles, product_pairs(), max(push.slots, 1), x);
 }
 
-// Puts into RESULT_OFFSETS where the results of the tile's vectors go. Every thread takes part, and none may be using that array.
-void place_results(Product product, uint count) {
-    TileOperand y = TileOperand(product.y, product.y_stride, product.rows * 4u);
-    uint64_t pairs = push.slots > 0 ? push.y_1_or_pairs : uint64_t(0);
-    for (uint v = thread_index(); v < count; v += gl_WorkGroupSize.x) RESULT_OFFSETS[v] = vector_offset(v, pairs, max(push.slots, 1), y);
-    barrier();
+// Finds out where the results of the tile's vectors go, see `place_results`.
+void place_products(Product product, uint count) {
+    place_results(count, product_pairs(), max(push.slots, 1), TileOperand(product.y_stride, product.rows * 4u));
 }
 
 // Stores a result: `sum`, of row `row` and of a vector of the tile.

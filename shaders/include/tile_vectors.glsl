@@ -1,4 +1,4 @@
-// The vectors of a workgroup's tile, in products for steps of many rows: where each of them lies, and where its results go.
+// The vectors of a workgroup's tile, in products for steps of many rows: where each of them lies.
 //
 // In steps without experts a tile has as many neighbouring rows of the step. With experts, `route` lists the tiles: a tile has an expert's matrix and
 // pairs, a row of the step and one of the slots of its chosen experts.
@@ -6,9 +6,8 @@
 // Whoever includes this has the specialisation constants LISTED, the most vectors of a tile of the list, and TILE, the most that a workgroup takes of
 // them: powers of two, the second no larger than the first.
 
-// Where an operand of each vector lies.
+// How far apart an operand has what belongs to two vectors.
 struct TileOperand {
-    uint64_t first;   // that of the first row and slot
     uint row_stride;  // bytes from one row of the step to the next
     uint slot_stride; // bytes from one slot to the next
 };
@@ -16,7 +15,7 @@ struct TileOperand {
 shared uint tile_offsets[TILE]; // of each vector: bytes to what is multiplied
 uint tile_first; // the tile's first pair: its place in the list of pairs, or a row of the step
 
-// The bytes to what an operand has of vector `v` of the tile. `pairs` is 0 in a step without experts.
+// The bytes from an operand's beginning to what it has of vector `v` of the tile. `pairs` is 0 in a step without experts.
 uint vector_offset(uint v, uint64_t pairs, uint slots, TileOperand operand) {
     uint pair = pairs != 0 ? load_u32(pairs, (tile_first + v) * 4u) : (tile_first + v) * slots;
     return pair / slots * operand.row_stride + pair % slots * operand.slot_stride;
