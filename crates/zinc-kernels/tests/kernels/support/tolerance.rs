@@ -12,9 +12,9 @@ pub(crate) const SMALLEST_NORMAL: f64 = f32::MIN_POSITIVE as f64;
 ///
 /// Each addition rounds by at most [`ROUNDING`] of its partial sum, which is at most `magnitude`. The errors of n additions are
 /// independent, so they grow as the square root of n; 2 covers both sides and the products' own rounding. For 2,048 terms this is 5e-6 of
-/// the magnitude, and one missing or wrong term of average size is 5e-4.
+/// the magnitude, and one missing or wrong term of average size is 5e-4. Each term may be flushed.
 pub(crate) fn sum(terms: usize, magnitude: f64) -> f64 {
-    2.0 * (terms as f64).sqrt() * ROUNDING * magnitude + SMALLEST_NORMAL
+    2.0 * (terms as f64).sqrt() * ROUNDING * magnitude + terms as f64 * SMALLEST_NORMAL
 }
 
 /// Relative error of `exp(x)`: Vulkan allows 3 + 2 |x| units in the last place.
