@@ -33,7 +33,7 @@
 //   71d7cfea203069f334c4d654f17a100da31a79af1c4556612e1847c21534eb2d crates/zinc-kernels/spv/round.spv
 //   e6fc7840581fdcd7087a1faf0cec6c238c7bdf1d36477116216d68243c6bcab0 crates/zinc-kernels/spv/route.spv
 //   d18968ccc53e04942f0bb8996a219780541f02c521d75b5b1f25e93a85d47772 crates/zinc-kernels/spv/router.spv
-//   9bd71952df09fa2099250de59459e02e1d81680d55f3269451510a69991ff8a2 crates/zinc-kernels/spv/router_mul.spv
+//   04916c9fbf90bd110f634b062d799ba3905fdf6d0f7b88498e6de7365836ebc4 crates/zinc-kernels/spv/router_mul.spv
 //   a1bdb3c80911ffb2bf686824615d5ef9bb92708e221c226a88f1e1f416e9b522 crates/zinc-kernels/spv/sample.spv
 //   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
 //   01f575db57ec3a62f84ab888cb883650e5fdc4d0ec5c7b74e0c865b4eaf9ab4c shaders/advance.comp
@@ -106,7 +106,7 @@
 //   e6e455cf76350246c1cc857a3b11c0f83f7acd8632881350c2d5549c7cbd7365 shaders/round.comp
 //   1587baafe0ae55ab28f7015743ddc45b3bfeb76895d547a0fd557a82d53429a5 shaders/route.comp
 //   c69e507391f2d456232fe77980243bfcca308e352a10d2ba4d3efed143b4e170 shaders/router.comp
-//   5275b58d9ba8de0d960028151d4b9a82ecd59748592b797ea7e73fc3ce62eaed shaders/router_mul.comp
+//   28b0ed4b5e882ffb6c481d2b2e92e17d4cb357cc927552d8691d3fe9d8633d15 shaders/router_mul.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
 
 use crate::kernel::KernelDef;
@@ -3135,8 +3135,9 @@ pub mod router {
 /// The router of an expert layer for many rows of a step, and a matrix of floats: its logits, with the bits of `router`. The vectors for the experts are
 /// rounded by `round`.
 ///
-/// A workgroup computes LOGITS logits of ROWS rows: each of its subgroups takes groups of their columns. It multiplies for as many logits at a time as it has
-/// lanes, then lanes exchange what they have of them, so that in the end each has the sum of one.
+/// A workgroup computes LOGITS logits of ROWS rows, and each of its subgroups takes groups of their columns. A subgroup keeps what a group has of the weights of
+/// all LOGITS logits, and multiplies them by TURN_ROWS rows at a time: that makes as many sums as it has lanes. Lanes then exchange what they have of these, so
+/// that in the end each has one of them.
 pub mod router_mul {
     use super::KernelDef;
 

@@ -53,9 +53,9 @@ pub struct Tuning {
     pub unit_row_fragments: u32,
     /// Runs of a group that such a product has in shared memory at a time: 4, 8 or 16.
     pub unit_stage_runs: u32,
-    /// Rows of a step that a workgroup of the router takes together, where there are many: a power of two.
+    /// The most rows of a step that a workgroup of the router takes, where there are many.
     pub router_rows: u32,
-    /// Logits that it computes of each of them: a power of two.
+    /// Logits that it computes of each of them: a power of two, at most as many as a subgroup has lanes.
     pub router_logits: u32,
     /// Tokens of a prompt that are computed together unless asked otherwise.
     pub feed_shape: StepShape,
@@ -106,7 +106,7 @@ impl Tuning {
         unit_row_subgroups: 4,
         unit_row_fragments: 2,
         unit_stage_runs: 8,
-        router_rows: 8,
+        router_rows: 32,
         router_logits: 16,
         feed_shape: StepShape::of(512),
         quarters_ahead: 4,

@@ -32,12 +32,14 @@ impl RouterMul {
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         self.matrix.check_columns();
         assert!(self.matrix.format.is_float(), "{}: a router for many rows has a float format", self.matrix.format);
-        let rows = (1 << target.tuning.router_rows.max(1).ilog2()).min(target.subgroup);
-        // As many as fit into shared memory, and at least one for each lane.
+        let logits = 1 << target.tuning.router_logits.clamp(1, target.subgroup).ilog2();
+        // With so many logits, sums of so many rows give each lane one.
+        let turn_rows = target.subgroup / logits;
+        // Workgroups enough to keep a device busy, and no more than shared memory has room for.
         let groups = self.matrix.columns.div_ceil(GROUP);
-        let most = (target.shared_bytes / (4 * groups)).saturating_sub(rows) / rows;
-        let logits = target.tuning.router_logits.min(most).max(target.subgroup / rows);
-        let logits = 1 << logits.ilog2();
+        let room = target.shared_bytes / (4 * groups * (logits + 1));
+        let rows = (self.shape.rows() / 16).min(target.tuning.router_rows).min(room);
+        let rows = (rows / turn_rows * turn_rows).max(turn_rows);
         let constants = Constants {
             workgroup: target.workgroup_of(groups.min(8)),
             subgroup: target.subgroup,
