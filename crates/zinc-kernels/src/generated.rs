@@ -19,7 +19,7 @@
 //   ecf4404e9b08d8e64730b22708d97ccb4e62eae39855453bbe63700da1fabfb5 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
 //   6cda48807e27fa324f6dc89fcaa1f7a0d2c98c8315ee1a13bdc9472f8ea02eea crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   c7e2015b6129dc7c400f1f4e551c8f4046a3e46487141ce19346ac7c07593d51 crates/zinc-kernels/spv/gather.spv
-//   ff0d89f0ded6aa62058610ca1776174666bf43215033eb03eb4dc0895aa23551 crates/zinc-kernels/spv/join.spv
+//   4b7802ddc63c31173415eda1e7b4b40dc01563053c1d6df42124732c9afb7187 crates/zinc-kernels/spv/join.spv
 //   e857e5df31f1216f7b2771ec1ddcdab767bfefadcf563b58178be53f3cb0a944 crates/zinc-kernels/spv/last_row.spv
 //   0998307e2efa7691dd40f641dd4cf6cccef0b207bd5af1c28489f9b2065660da crates/zinc-kernels/spv/logprob_shares.spv
 //   1e4ab0db23d9866a07e027173af8eb635d669e4a9f86724e8a2a33d99623fe11 crates/zinc-kernels/spv/logprobs.spv
@@ -93,7 +93,7 @@
 //   ab556d0aebad3999e21c25de27d35b5f461b5ef0e10fa2c867d9760c626fcc8b shaders/include/tile_vectors.glsl
 //   105633fa73d5927425e29bb2ac940aeb3038d56497d692c2d1285363d3811817 shaders/include/tiles.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
-//   d07f7516857ea3c717ffd0faf6888c558c19159b6556feb01efb03f084ac97ae shaders/join.comp
+//   0fc1a95ad3008527094013fe46c21388d543a97b8649c70e8b4f94b0a4cb1ebf shaders/join.comp
 //   5ce200b5daa4b544a93575284ac39be4993a2b2368d19dc99e9dd12f657c9f65 shaders/last_row.comp
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   59ce2fd209b6166a6656a58fce47338e53bb42fcea48cb8426775380efa255f3 shaders/logprobs.comp
@@ -2095,7 +2095,7 @@ pub mod gather {
 }
 
 /// Joins what the chosen experts of each row give, onto the residual stream: y = y + (weights\[0\] * products\[0\] + weights\[1\] * products\[1\] + ...), in the
-/// order of their ranks. A thread joins an element.
+/// order of their ranks. A thread joins four neighbouring elements.
 pub mod join {
     use super::KernelDef;
 
@@ -2111,7 +2111,7 @@ pub mod join {
         pub weights: u64,
         /// \[width\] f32
         pub y: u64,
-        /// `width` in GLSL.
+        /// a multiple of 4
         pub width: u32,
         /// at least 1
         pub slots: u32,

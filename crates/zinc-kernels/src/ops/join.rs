@@ -24,10 +24,15 @@ pub struct Join {
 }
 
 impl Join {
-    /// The launch: one thread an element.
+    /// The launch: one thread for four elements.
+    ///
+    /// # Panics
+    /// If the width is not a multiple of 4.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        let constants = Constants { workgroup: target.wide_workgroup(self.width), subgroup: target.subgroup };
+        assert!(self.width.is_multiple_of(4), "a thread joins four elements, of which {} has a rest", self.width);
+        let threads = self.width / 4;
+        let constants = Constants { workgroup: target.wide_workgroup(threads), subgroup: target.subgroup };
         let push = Push {
             state: self.state,
             products: self.products.address,
@@ -40,7 +45,7 @@ impl Join {
             y_stride: self.y.stride_in(self.shape),
             ..Push::default()
         };
-        let grid = target.grid(self.width.div_ceil(constants.workgroup));
+        let grid = target.grid(threads.div_ceil(constants.workgroup));
         Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid(grid))
     }
 }

@@ -10,7 +10,7 @@ use crate::support::{Arena, compare};
 
 #[test]
 fn experts_are_joined_by_rank() {
-    for (rows, room, slots, width) in [(1, 1, 1, 1), (3, 4, 8, 256), (32, 32, 2, 300), (0, 2, 3, 64), (70, 128, 5, 33)]
+    for (rows, room, slots, width) in [(1, 1, 1, 4), (3, 4, 8, 256), (32, 32, 2, 300), (0, 2, 3, 64), (70, 128, 5, 36)]
     {
         let name = format!("{slots} of {width}, {rows} of {room} rows");
         let mut random = Random::new(&name);
