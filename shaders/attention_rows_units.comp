@@ -44,6 +44,8 @@ uint head_offset(uint pair, uint stride) { return pair / HEADS * stride + (gl_Wo
 float joined_maximum[2], joined_sum[2];
 
 // Joins the present split to those before it. Behind the last one, the values are divided by the sum.
+//
+// Until then `y` has the values of a head in the order of the four lanes that hold them, so that each lane loads and stores four at once.
 void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
     UNROLL for (uint r = 0; r < 2; r++) {
         uint pair = first_pair + element_row(r * 4);
@@ -51,17 +53,27 @@ void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
         float before_kept = is_first ? 0.0 : kept(joined_maximum[r], highest), own_kept = is_first ? 1.0 : kept(maximum[r], highest);
         joined_maximum[r] = highest;
         joined_sum[r] = join_split(joined_sum[r], before_kept, ELEMENT(sums, r * 4), own_kept);
-        if (pair >= pairs) continue;
-        uint64_t head = push.y + uint64_t(head_offset(pair, push.y_stride));
+        bool is_pair = pair < pairs;
+        uint64_t head = push.y + uint64_t(head_offset(min(pair, pairs - 1), push.y_stride));
+        // All are loaded before the first is stored: a compiler leaves a load behind a store that may be to the same place.
+        vec4 before[OWN_HEAD];
+        UNROLL for (uint n = 0; n < OWN_HEAD; n++) before[n] = is_first ? vec4(0.0) : load_vec4(head, (n * 4 + team_lane() % 4u) * 16);
+        if (is_last) {
+            // Results go to places that other lanes of the head have loaded from.
+            subgroupMemoryBarrierBuffer();
+            subgroupBarrier();
+        }
+        if (!is_pair) continue;
         UNROLL for (uint n = 0; n < OWN_HEAD; n++) {
-            UNROLL for (uint i = 0; i < 4; i += 2) {
-                uint at = (n * 16 + element_column(i)) * 4;
-                vec2 before = is_first ? vec2(0.0) : uintBitsToFloat(load_uvec2(head, at));
-                vec4 own = vec4(ELEMENT(values[n], r * 4 + i), ELEMENT(values[n], r * 4 + i + 1), 0.0, 0.0);
-                vec4 value = join_split(vec4(before, 0.0, 0.0), before_kept, own, own_kept);
-                if (is_last) value = divided(value, joined_sum[r]);
-                store_uvec2(head, at, floatBitsToUint(value.xy));
+            vec4 own = vec4(ELEMENT(values[n], r * 4), ELEMENT(values[n], r * 4 + 1), ELEMENT(values[n], r * 4 + 2), ELEMENT(values[n], r * 4 + 3));
+            vec4 value = join_split(before[n], before_kept, own, own_kept);
+            if (!is_last) {
+                store_vec4(head, (n * 4 + team_lane() % 4u) * 16, value);
+                continue;
             }
+            value = divided(value, joined_sum[r]);
+            store_uvec2(head, (n * 16 + element_column(0)) * 4, floatBitsToUint(value.xy));
+            store_uvec2(head, (n * 16 + element_column(2)) * 4, floatBitsToUint(value.zw));
         }
     }
 }

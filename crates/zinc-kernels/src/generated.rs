@@ -6,8 +6,8 @@
 //   f1ad3ec9a9ab8295f48de0d5485f7d6247395c72ce7ca81c7b4d091ca9976d52 crates/zinc-kernels/spv/append.spv
 //   3739a1aa9eeff5644aa07d756fd9031ae393c31045682eed761f6918463db1df crates/zinc-kernels/spv/attention.spv
 //   026b840eb1b6eb706b75a8ba3585c2ddb469a341f8fb87e641394ffb2f1dda37 crates/zinc-kernels/spv/attention_rows.spv
-//   6cb346f73cddc3b37e17bab3d4573f211814a57706917be35819aae907e3544f crates/zinc-kernels/spv/attention_rows_units.emulated.spv
-//   77866882eb8509a311a62a840aa2848d51bf07675b023b9a92f9cdd573a0c430 crates/zinc-kernels/spv/attention_rows_units.spv
+//   0356111327da9aa7f56bb5377a900f1ec06ba4fd8103524cf99378de73d6097b crates/zinc-kernels/spv/attention_rows_units.emulated.spv
+//   6fdc2dda2bad884c3381a36253055ef7341385b481dead85c025f79af213ac14 crates/zinc-kernels/spv/attention_rows_units.spv
 //   1caa21f8655b8617f4342d6384eb12685682e1246ed10475fc2643971f9d33c3 crates/zinc-kernels/spv/attention_units.emulated.spv
 //   eeeef9ccb5a21667182dcf5bd9fd82eefde000339893b8f62fac7d858663db63 crates/zinc-kernels/spv/attention_units.spv
 //   1194b29c932d97f2a0212edd921342006717c9808aed3c81ab810027e4131f50 crates/zinc-kernels/spv/cancel.spv
@@ -40,7 +40,7 @@
 //   4600ed17240dd5c4f4ae31ca01c61152f388acc1b9e13e108030456046925ca3 shaders/append.comp
 //   a131f50dfcf2cd5c053d66161725838e6772c1bdfeb523d07843b48750fff4c7 shaders/attention.comp
 //   051a5cd4b9fed8ff46df207cdfe38fc91eb592e749f8cb9c6c62e0f18652f59c shaders/attention_rows.comp
-//   65608e24f744e8736494f573b2e83d848ccd23f175e44d77c3abc9378916fc52 shaders/attention_rows_units.comp
+//   f180cd7af7caa25984aaf36b029db80a111702b552ba2055d01b028c1634027b shaders/attention_rows_units.comp
 //   fd1bfe84b1105861930833c40dcdd42c6fae245058561c6e0688d9a7c12e23bd shaders/attention_units.comp
 //   a66c2da0d0f03f555302c7dc68e1eabdd0adcc1fbd47c2ae62e1ddb37d773420 shaders/cancel.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
