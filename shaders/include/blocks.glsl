@@ -159,7 +159,9 @@ void load_weights(uint format, uint stage) {
     UNROLL for (uint n = 0; n < WEIGHT_TASKS; n++) {
         // Chunks behind the end are not multiplied.
         uint chunk = min(stage * STAGE_CHUNKS + task(n) % STAGE_CHUNKS, COLUMNS / 32 - 1);
-        arriving_weights[n] = load_raw(format, weight_rows[n], COLUMNS, chunk);
+        load_quants(format, weight_rows[n], COLUMNS, chunk, arriving_weights[n]);
+        // A thread's chunks of a group are of one block, since a group has as many elements.
+        if (!has_block_head(format) || stage % GROUP_STAGES == 0) load_head(format, weight_rows[n], COLUMNS, chunk, arriving_weights[n]);
     }
 }
 // Sends for what a stage needs of vectors.
@@ -343,17 +345,14 @@ void finish_group(uint format, uint group) {
 // `block_results`. The vectors lie at `x`, each as many bytes behind as `tile_offsets` says. Every thread takes part.
 void multiply_block(uint format, uint64_t first_row[MATRICES], uint rows, uint64_t x, uint count) {
     begin_block(format, first_row, rows, count);
-    // Weights of experts come from memory and are loaded a stage ahead. Those of other matrices are in the cache, since workgroups of other tiles read them
-    // as well; to load them ahead was measured to be slower.
-    const bool early = RAGGED == 1;
-    if (early) load_weights(format, 0);
+    load_weights(format, 0);
     for (uint stage = 0; stage < GROUPS * GROUP_STAGES; stage++) {
-        if (!early) load_weights(format, stage);
         load_vectors(format, x, stage, count);
         barrier();
         fill_stage(format, stage, count);
         barrier();
-        if (early && stage + 1 < GROUPS * GROUP_STAGES) load_weights(format, stage + 1);
+        // Weights are loaded a stage ahead. Vectors are not: they are in the cache, since workgroups of other rows read them as well.
+        if (stage + 1 < GROUPS * GROUP_STAGES) load_weights(format, stage + 1);
         if (stage % GROUP_STAGES == 0) begin_group();
         // Unrolled, this loop takes so many registers that a multiprocessor has no room for a second workgroup.
         [[dont_unroll]] for (uint pair = 0; pair < STAGE_RUNS / 2; pair++) {

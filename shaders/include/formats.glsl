@@ -61,70 +61,94 @@ struct Raw {
     uvec4 head; // scales
 };
 
-Raw load_raw(uint format, uint64_t row, uint columns, uint chunk) {
-    Raw raw = Raw(uvec4(0), uvec4(0), uvec4(0));
-    uint block = chunk >> 3, c = chunk & 7u, blocks = columns >> 8;
+// Loads a chunk's quantised bits.
+void load_quants(uint format, uint64_t row, uint columns, uint chunk, inout Raw raw) {
+    uint block = chunk >> 3, c = chunk & 7u;
     switch (format) {
-    case Q4_0: case IQ4_NL:
-        raw.quants = load_uvec4(row, chunk * 16u);
-        raw.head.x = load_u16(row, columns / 2u + chunk * 2u);
-        break;
-    case Q4_1:
-        raw.quants = load_uvec4(row, chunk * 16u);
-        raw.head.x = load_u32(row, columns / 2u + chunk * 4u);
-        break;
-    case Q5_0:
+    case Q5_0: case Q5_1:
         raw.quants = load_uvec4(row, chunk * 16u);
         raw.more.x = load_u32(row, columns / 2u + chunk * 4u);
-        raw.head.x = load_u16(row, columns / 2u + pad16(columns / 8u) + chunk * 2u);
-        break;
-    case Q5_1:
-        raw.quants = load_uvec4(row, chunk * 16u);
-        raw.more.x = load_u32(row, columns / 2u + chunk * 4u);
-        raw.head.x = load_u32(row, columns / 2u + pad16(columns / 8u) + chunk * 4u);
         break;
     case Q8_0:
         raw.quants = load_uvec4(row, chunk * 32u);
         raw.more = load_uvec4(row, chunk * 32u + 16u);
-        raw.head.x = load_u16(row, columns + chunk * 2u);
-        break;
-    case Q4_K:
-        raw.quants = load_uvec4(row, chunk * 16u);
-        raw.head = load_uvec4(row, columns / 2u + block * 16u);
         break;
     case Q5_K:
         raw.quants = load_uvec4(row, chunk * 16u);
         raw.more = load_uvec4(row, columns / 2u + block * 32u + (c & 1u) * 16u);
-        raw.head = load_uvec4(row, columns / 2u + columns / 8u + block * 16u);
         break;
     case Q6_K:
         raw.quants = load_uvec4(row, chunk * 16u);
         raw.more = load_uvec4(row, columns / 2u + block * 64u + (c >> 2) * 32u + (c & 1u) * 16u);
-        raw.head.xy = load_uvec2(row, columns / 2u + columns / 4u + block * 16u + (c >> 2) * 8u);
-        raw.head.z = load_u16(row, columns / 2u + columns / 4u + columns / 16u + block * 2u);
         break;
     case Q2_K:
         raw.quants = load_uvec4(row, block * 64u + (c >> 2) * 32u + (c & 1u) * 16u);
-        raw.more = load_uvec4(row, columns / 4u + block * 16u);
-        raw.head.x = load_u32(row, columns / 4u + columns / 16u + block * 4u);
+        raw.more = load_uvec4(row, columns / 4u + block * 16u); // the scales of the block's runs
         break;
     case Q3_K:
         raw.quants = load_uvec4(row, block * 64u + (c >> 2) * 32u + (c & 1u) * 16u);
         raw.more = load_uvec4(row, columns / 4u + block * 32u + (c & 1u) * 16u);
+        break;
+    default: // Q4_0, Q4_1, IQ4_NL, Q4_K, IQ4_XS, MXFP4
+        raw.quants = load_uvec4(row, chunk * 16u);
+        break;
+    }
+}
+
+// Whether all chunks of a block have one head.
+bool has_block_head(uint format) { return format == Q4_K || format == Q5_K || format == Q3_K || format == IQ4_XS; }
+
+// Loads the scales that a chunk needs.
+void load_head(uint format, uint64_t row, uint columns, uint chunk, inout Raw raw) {
+    uint block = chunk >> 3, c = chunk & 7u, blocks = columns >> 8;
+    switch (format) {
+    case Q4_0: case IQ4_NL:
+        raw.head.x = load_u16(row, columns / 2u + chunk * 2u);
+        break;
+    case Q4_1:
+        raw.head.x = load_u32(row, columns / 2u + chunk * 4u);
+        break;
+    case Q5_0:
+        raw.head.x = load_u16(row, columns / 2u + pad16(columns / 8u) + chunk * 2u);
+        break;
+    case Q5_1:
+        raw.head.x = load_u32(row, columns / 2u + pad16(columns / 8u) + chunk * 4u);
+        break;
+    case Q8_0:
+        raw.head.x = load_u16(row, columns + chunk * 2u);
+        break;
+    case Q4_K:
+        raw.head = load_uvec4(row, columns / 2u + block * 16u);
+        break;
+    case Q5_K:
+        raw.head = load_uvec4(row, columns / 2u + columns / 8u + block * 16u);
+        break;
+    case Q6_K:
+        raw.head.xy = load_uvec2(row, columns / 2u + columns / 4u + block * 16u + (c >> 2) * 8u);
+        raw.head.z = load_u16(row, columns / 2u + columns / 4u + columns / 16u + block * 2u);
+        break;
+    case Q2_K:
+        raw.head.x = load_u32(row, columns / 4u + columns / 16u + block * 4u);
+        break;
+    case Q3_K:
         raw.head.x = load_u32(row, columns / 4u + columns / 8u + block * 12u);
         raw.head.y = load_u32(row, columns / 4u + columns / 8u + block * 12u + 4u);
         raw.head.z = load_u32(row, columns / 4u + columns / 8u + block * 12u + 8u);
         raw.head.w = load_u16(row, columns / 4u + columns / 8u + pad16(blocks * 12u) + block * 2u);
         break;
     case IQ4_XS:
-        raw.quants = load_uvec4(row, chunk * 16u);
         raw.head.xy = load_uvec2(row, columns / 2u + block * 8u);
         break;
     case MXFP4:
-        raw.quants = load_uvec4(row, chunk * 16u);
         raw.head.x = (load_u16(row, columns / 2u + (chunk & ~1u)) >> (8u * (chunk & 1u))) & 0xffu;
         break;
     }
+}
+
+Raw load_raw(uint format, uint64_t row, uint columns, uint chunk) {
+    Raw raw = Raw(uvec4(0), uvec4(0), uvec4(0));
+    load_quants(format, row, columns, chunk, raw);
+    load_head(format, row, columns, chunk, raw);
     return raw;
 }
 
