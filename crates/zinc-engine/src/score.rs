@@ -13,8 +13,8 @@ use crate::file::ModelFile;
 use crate::place::Place;
 
 impl ModelFile {
-    /// Loads the model and hands the logits after each of `ids` to `sink`: the position, counted from 0, and `[vocabulary]` f32. A device computes
-    /// as many ids together as `shape` has rows.
+    /// Loads the model and hands the logits after each of `ids` to `sink`: the position, counted from 0, and `[vocabulary]` f32. A device takes as many
+    /// ids through the layers together as `shape` has rows, or as suit it, and computes their logits in slices.
     ///
     /// # Errors
     /// Those of [`Self::check_prompt`], and as [`Self::load`].
@@ -22,7 +22,7 @@ impl ModelFile {
         &self,
         place: &Place,
         act: ActFormat,
-        shape: StepShape,
+        shape: Option<StepShape>,
         ids: &[u32],
         sink: &mut dyn FnMut(usize, &[f32]),
         on_event: &mut dyn FnMut(OpenEvent),
@@ -35,7 +35,9 @@ impl ModelFile {
             }
             Place::Vulkan { pipelines, .. } => {
                 let options = VulkanOptions::new(InflightDepth::ONE).with_act(act);
-                let mut model = VulkanModel::new(self.load_weights(pipelines, act, shape, shape, on_event)?, options)?;
+                let shape = shape.unwrap_or_else(|| self.feed_shape(pipelines, StepShape::MOST_SAMPLING, 0));
+                let slice = shape.min(StepShape::MOST_SAMPLING);
+                let mut model = VulkanModel::new(self.load_weights(pipelines, act, shape, slice, on_event)?, options)?;
                 model.score(ids, sink)?;
             }
         }

@@ -5,7 +5,6 @@ use std::fs;
 
 use serde::Serialize;
 use zinc_engine::ModelFile;
-use zinc_kernels::step::StepShape;
 use zinc_model::Tokenizer;
 
 use crate::args::{Format, LogitsArgs};
@@ -47,9 +46,7 @@ pub(crate) fn run(args: &LogitsArgs) -> Result<()> {
     )?;
     let mut logits = Vec::with_capacity(args.ids.len() * vocabulary);
     let act = args.device.act.into();
-    // Each of the rows has logits.
-    let shape = args.ubatch.shape().unwrap_or(StepShape::MOST_SAMPLING).min(StepShape::MOST_SAMPLING);
-    file.score(&place, act, shape, &args.ids, &mut |_, row| logits.extend_from_slice(row), &mut show)?;
+    file.score(&place, act, args.ubatch.shape(), &args.ids, &mut |_, row| logits.extend_from_slice(row), &mut show)?;
     if let Some(path) = &args.raw {
         let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
         fs::write(path, bytes).map_err(|source| Error::Write { path: path.clone(), source })?;

@@ -7,6 +7,7 @@ mod memory;
 mod options;
 mod profile;
 mod recordings;
+mod score;
 mod stamps;
 mod submit;
 
@@ -30,14 +31,13 @@ use zinc_vk::{
 
 use super::sampling::log_probabilities;
 use super::sequence::{draft_model_state, end_tokens, initial_state};
-use super::{Score, step_output};
+use super::step_output;
 use crate::control::Guide;
 use crate::model::{
     Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket,
 };
 use crate::plan::{Feeding, prompt_step};
 use crate::request::Tracing;
-use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
 use crate::step::{StepKind, StepOutput, StepTiming};
 use chain::{ChainMemory, Tables};
@@ -547,35 +547,6 @@ impl StepModel for VulkanModel {
             fence_waits: queue.fence_waits,
             waited_ns: self.waited_ns,
         }
-    }
-}
-
-impl Score for VulkanModel {
-    type Error = Error;
-
-    fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        self.begin(&SequenceStart::new(tokens, 0, 1, &Sampling::GREEDY))?;
-        let shape = StepShape::filled_by(self.model.counts().sampling_rows);
-        let mut recording = self.recorder().start(QueueKind::Compute, "score")?;
-        let plan = self.recorder().decode_plan(SamplingStage::PLAIN, shape);
-        let io = self.recorder().io(0, SamplingMode::PLAIN);
-        self.model.record(&plan, &io, &mut recording)?;
-        let recording = recording.finish()?;
-        let mut position = 0;
-        while position < tokens.len() {
-            match self.options.sync {
-                Sync::Timeline => self.queue().submit(&recording, &[])?.wait()?,
-                Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(&recording)?,
-            }
-            let report = self.memory.report(0);
-            let taken = report.fed + report.count;
-            assert!(taken > 0, "a step at position {position} of {} tokens took none", tokens.len());
-            for row in 0..taken {
-                sink(position, &self.read_logits(row)?);
-                position += 1;
-            }
-        }
-        Ok(())
     }
 }
 

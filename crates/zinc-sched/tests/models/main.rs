@@ -12,6 +12,7 @@ mod matrix;
 mod op_by_op;
 mod ranges;
 mod rows;
+mod score;
 mod tiny;
 mod ways;
 mod weights;

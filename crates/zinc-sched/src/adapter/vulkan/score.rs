@@ -1,0 +1,87 @@
+//! The logits after each of given tokens, by steps of as many rows as the model is loaded for.
+
+use std::sync::Arc;
+
+use zinc_kernels::step::StepShape;
+use zinc_model::plan::{Array, PlanKind, PlanOptions, StepPlan};
+use zinc_model::{Error, Result};
+use zinc_vk::{Access, QueueKind, Recording};
+
+use super::recordings::SamplingMode;
+use super::{Sync, VulkanModel};
+use crate::Sampling;
+use crate::adapter::Score;
+use crate::model::{SequenceStart, StepModel as _};
+
+impl Score for VulkanModel {
+    type Error = Error;
+
+    fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        let counts = self.model.counts();
+        let (rows, slice_rows) = (counts.rows as usize, counts.sampling_rows as usize);
+        let mut layers = Vec::new();
+        for (index, chunk) in tokens.chunks(rows).enumerate() {
+            let first = index * rows;
+            // The rows that a step lists end with the prompt.
+            self.begin(&SequenceStart::new(&tokens[..first + chunk.len()], first as u32, 1, &Sampling::GREEDY))?;
+            if layers.is_empty() {
+                layers = self.record_layers(StepShape::filled_by(counts.rows))?;
+            }
+            for range in &layers {
+                self.submit_and_wait(range)?;
+            }
+            for from in (0..chunk.len()).step_by(slice_rows) {
+                let count = slice_rows.min(chunk.len() - from);
+                self.submit_and_wait(&self.record_head(from as u32, count as u32)?)?;
+                for row in 0..count {
+                    sink(first + from + row, &self.read_logits(row as u32)?);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl VulkanModel {
+    /// Records the layers of a step of so many rows, in ranges.
+    fn record_layers(&self, shape: StepShape) -> Result<Vec<Arc<Recording>>> {
+        let (recorder, model) = (self.recorder(), &self.model);
+        let options = PlanOptions::new(PlanKind::Feed, self.options.act).with_shape(shape);
+        let plans = model.ranges(StepPlan::forward(&model.model().weights, &options));
+        let record = |plan: &StepPlan| -> Result<Arc<Recording>> {
+            let mut recording = recorder.start(QueueKind::Compute, "score")?;
+            model.record(plan, &recorder.io(0, SamplingMode::PLAIN), &mut recording)?;
+            Ok(recording.finish()?)
+        };
+        plans.iter().map(record).collect()
+    }
+
+    /// Records the head for `count` rows of a step behind its layers, from row `first` on. They become the first rows of the step, and the only ones.
+    fn record_head(&self, first: u32, count: u32) -> Result<Arc<Recording>> {
+        let (recorder, model) = (self.recorder(), &self.model);
+        let shape = StepShape::filled_by(model.counts().sampling_rows);
+        let options = PlanOptions::new(PlanKind::Decode, self.options.act).with_shape(shape);
+        let mut recording = recorder.start(QueueKind::Compute, "score")?;
+        recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
+        for row in (0..count).filter(|_| first > 0) {
+            let (residual, from, bytes) = model.activation(Array::Residual, first + row);
+            let (_, to, _) = model.activation(Array::Residual, row);
+            recording.copy(residual, from, residual, to, bytes);
+        }
+        let (sequence, row_count) = self.memory.live();
+        recording.fill(sequence, row_count, 4, count);
+        recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+        let head = StepPlan::head(&model.model().weights, &options);
+        model.record(&head, &recorder.io(0, SamplingMode::PLAIN), &mut recording)?;
+        Ok(recording.finish()?)
+    }
+
+    /// Runs a recording in the way in which the host follows the device.
+    fn submit_and_wait(&self, recording: &Arc<Recording>) -> Result<()> {
+        match self.options.sync {
+            Sync::Timeline => self.queue().submit(recording, &[])?.wait()?,
+            Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(recording)?,
+        }
+        Ok(())
+    }
+}
