@@ -1,6 +1,6 @@
 //! Reports what a device is, what it costs to keep it busy, and what zinc decides from both.
 //!
-//! [`probe`], [`costs`] and [`seam`] measure. [`report`] puts facts and measurements together, [`advice`] draws the conclusions, and [`text`]
+//! [`probe`], [`costs`], [`seam`] and [`units`] measure. [`report`] puts facts and measurements together, [`advice`] draws the conclusions, and [`text`]
 //! writes them down; these three touch no device.
 
 mod advice;
@@ -10,6 +10,7 @@ mod probe;
 pub(crate) mod report;
 pub(crate) mod seam;
 mod text;
+pub(crate) mod units;
 
 #[cfg(test)]
 #[path = "../../zinc-vk/tests/recorded/mod.rs"]

@@ -11,6 +11,10 @@
 //   1caa21f8655b8617f4342d6384eb12685682e1246ed10475fc2643971f9d33c3 crates/zinc-kernels/spv/attention_units.emulated.spv
 //   eeeef9ccb5a21667182dcf5bd9fd82eefde000339893b8f62fac7d858663db63 crates/zinc-kernels/spv/attention_units.spv
 //   1194b29c932d97f2a0212edd921342006717c9808aed3c81ab810027e4131f50 crates/zinc-kernels/spv/cancel.spv
+//   58e90adba09f99e594b6eaad901f1f3faa40f37fb881bf47d24280a13ab63960 crates/zinc-kernels/spv/check_bytes_units.emulated.spv
+//   b4974675c18d6787695a59fa00dba6d3b726804e1cca2c1223286050b3ffef91 crates/zinc-kernels/spv/check_bytes_units.spv
+//   844c23977f1157c7ca791c725a2b20bcedd16c3014e57f8975b77929c090cba5 crates/zinc-kernels/spv/check_halves_units.emulated.spv
+//   e3b00aeb6afa5d66a9ebb5c6374cbcf2c14e97074285bb3c57060c9e154203e1 crates/zinc-kernels/spv/check_halves_units.spv
 //   edeaaa81b52a65fbc92ddf6e9d6c2976dc1ba5f373255ed8b15b2b97109e8638 crates/zinc-kernels/spv/choose.spv
 //   2dcb9eca3124f298cb836845126e4d5043cc068773310e8dc6a35485f00f5c59 crates/zinc-kernels/spv/dry.spv
 //   5e34c4618fb2b2f09fcbceef04042164efb3a9aaa3384ed1c6c8ade7f044e8d3 crates/zinc-kernels/spv/expert_down.spv
@@ -43,6 +47,8 @@
 //   f180cd7af7caa25984aaf36b029db80a111702b552ba2055d01b028c1634027b shaders/attention_rows_units.comp
 //   fd1bfe84b1105861930833c40dcdd42c6fae245058561c6e0688d9a7c12e23bd shaders/attention_units.comp
 //   a66c2da0d0f03f555302c7dc68e1eabdd0adcc1fbd47c2ae62e1ddb37d773420 shaders/cancel.comp
+//   2e2d505a6e256092ad78a6f3294e728a1a57b8e5cd458bc9e3397433b5dcc5a6 shaders/check_bytes_units.comp
+//   df2fc61165f338c9d21733688422d41fd3106d2bbe52a446a7186dcd6250a570 shaders/check_halves_units.comp
 //   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
 //   805de9150966ab10a50ab7079138280c94ccacdc98767e8b0858c3c0d290f531 shaders/dry.comp
 //   c6d9363f097fd7210ae6a22145d06562752c0f1804c9277b6485f096d2f63a47 shaders/expert_down.comp
@@ -1478,6 +1484,124 @@ pub mod cancel {
     /// The kernel.
     pub static KERNEL: KernelDef =
         KernelDef { name: "cancel", spirv: include_bytes!("../spv/cancel.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
+/// Products of signed bytes whose results are known, by which the host finds out whether a device's integer matrix units give what the products of
+/// `blocks.glsl` take them to give: exact sums, a number of each row or of each vector where they are loaded with a stride of 0, and results that lie where
+/// they are stored. Further products, `rounds` of them onto each of SUMS fragments, take time: how much tells the rate of the units.
+pub mod check_bytes_units {
+    use super::KernelDef;
+
+    /// `SUMS` in GLSL.
+    pub const SUMS: u32 = 8;
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[3, 16 vectors, 16 rows\] f32: scaled products, pairs of numbers, sums of all rounds
+        pub y: u64,
+        /// `rounds` in GLSL.
+        pub rounds: u32,
+        /// `padding` in GLSL.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 24);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, y) == 8);
+        assert!(std::mem::offset_of!(Push, rounds) == 16);
+        assert!(std::mem::offset_of!(Push, padding) == 20);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `DEPTH`.
+        pub depth: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 3] {
+            [(0, self.workgroup), (1, self.subgroup), (2, self.depth)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "check_bytes_units",
+        spirv: include_bytes!("../spv/check_bytes_units.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+    /// The kernel with ordinary arithmetic in place of matrix units.
+    pub static EMULATED: KernelDef = KernelDef {
+        name: "check_bytes_units emulated",
+        spirv: include_bytes!("../spv/check_bytes_units.emulated.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
+/// Products of halves by which the host finds out whether a device's float matrix units hold fragments as `half_fragments.glsl` says, and whether a row's
+/// results depend on its place or on what is beside it, as attention must not have it. Further products, `rounds` of them onto each of SUMS fragments, take
+/// time: how much tells the rate of the units.
+pub mod check_halves_units {
+    use super::KernelDef;
+
+    /// `BLOCKS` in GLSL.
+    pub const BLOCKS: u32 = 4;
+    /// `SUMS` in GLSL.
+    pub const SUMS: u32 = 8;
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// f32: \[32, 8\] and \[32, 8\] by lane, \[16 turns, 16 columns\], \[16 turns, 16 rows\], and \[32, 8\] by lane: the sums of all rounds
+        pub y: u64,
+        /// `rounds` in GLSL.
+        pub rounds: u32,
+        /// `padding` in GLSL.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 24);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, y) == 8);
+        assert!(std::mem::offset_of!(Push, rounds) == 16);
+        assert!(std::mem::offset_of!(Push, padding) == 20);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "check_halves_units",
+        spirv: include_bytes!("../spv/check_halves_units.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+    /// The kernel with ordinary arithmetic in place of matrix units.
+    pub static EMULATED: KernelDef = KernelDef {
+        name: "check_halves_units emulated",
+        spirv: include_bytes!("../spv/check_halves_units.emulated.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
 }
 
 /// The second half of the sampler chain: top-n-sigma, top-k, typical, top-p, min-p, XTC, and the draw. One workgroup.
@@ -3277,7 +3401,7 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 30] = [
+pub static KERNELS: [&KernelDef; 32] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &append::KERNEL,
@@ -3286,6 +3410,8 @@ pub static KERNELS: [&KernelDef; 30] = [
     &attention_rows_units::KERNEL,
     &attention_units::KERNEL,
     &cancel::KERNEL,
+    &check_bytes_units::KERNEL,
+    &check_halves_units::KERNEL,
     &choose::KERNEL,
     &dry::KERNEL,
     &expert_down::KERNEL,

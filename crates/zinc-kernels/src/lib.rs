@@ -51,6 +51,8 @@ mod tuning;
 pub mod variants;
 
 #[cfg(feature = "vk")]
+mod check;
+#[cfg(feature = "vk")]
 mod pipelines;
 
 pub use error::Error;

@@ -1,11 +1,12 @@
 //! Kernels on a device: one pipeline for each kernel and set of specialisation constants, built when first asked for.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use zinc_vk::{AdapterKind, Device, Error, Pipeline, PipelineSpec, RecordingBuilder};
 
+use crate::check::UnitChecks;
 use crate::generated::half_fragments::TEAM;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::tuning::Tuning;
@@ -17,13 +18,14 @@ type Key = (&'static str, Vec<(u32, u32)>);
 pub struct Pipelines {
     device: Arc<Device>,
     built: Mutex<HashMap<Key, Arc<Pipeline>>>,
+    unit_checks: OnceLock<UnitChecks>,
 }
 
 impl Pipelines {
     /// Makes an empty set of pipelines for `device`. Each pipeline is built when it is first asked for.
     #[must_use]
     pub fn new(device: Arc<Device>) -> Self {
-        Self { device, built: Mutex::new(HashMap::new()) }
+        Self { device, built: Mutex::new(HashMap::new()), unit_checks: OnceLock::new() }
     }
 
     /// The device.
@@ -32,9 +34,21 @@ impl Pipelines {
         &self.device
     }
 
-    /// The limits of the device and the tuning for it, from which ops choose the shapes of their launches.
+    /// The limits of the device and the tuning for it, from which ops choose the shapes of their launches. Of matrix units it has those that the device was
+    /// opened with and that pass a check, for which the first call runs two kernels.
     #[must_use]
     pub fn target(&self) -> Target {
+        let (units, half_units) = self.opened_units();
+        let checks = *self.unit_checks.get_or_init(|| UnitChecks::run(self, units, half_units));
+        Target {
+            units: units.filter(|_| checks.bytes),
+            half_units: half_units.filter(|_| checks.halves),
+            ..self.target_without_units()
+        }
+    }
+
+    /// The target as far as it is known without a check.
+    pub(crate) fn target_without_units(&self) -> Target {
         let limits = &self.device.facts().limits;
         let [x, y, _] = limits.workgroup_count;
         let tuning = match self.device.facts().kind {
@@ -46,23 +60,17 @@ impl Pipelines {
             max_groups: [x, y],
             shared_bytes: limits.shared_memory_bytes,
             max_workgroup: self.device.max_workgroup(),
-            units: self.units(),
-            half_units: self.half_units(),
             tuning,
             ..Target::new(self.device.subgroup_width())
         }
     }
 
-    /// The matrix units for products of signed bytes, if the device was opened with them.
-    fn units(&self) -> Option<Units> {
-        let depth = self.device.plan().byte_matrix_depth()?;
-        Some(Units { depth, emulated: false })
-    }
-
-    /// The matrix units for products of halves, if the device was opened with them.
-    fn half_units(&self) -> Option<HalfUnits> {
+    /// The matrix units that the device was opened with: those for products of signed bytes, and those for products of halves.
+    fn opened_units(&self) -> (Option<Units>, Option<HalfUnits>) {
         let plan = self.device.plan();
-        (plan.multiplies_halves() && self.device.subgroup_width() == TEAM).then_some(HalfUnits { emulated: false })
+        let units = plan.byte_matrix_depth().map(|depth| Units { depth, emulated: false });
+        let suits = plan.multiplies_halves() && self.device.subgroup_width() == TEAM;
+        (units, suits.then_some(HalfUnits { emulated: false }))
     }
 
     /// Returns the pipeline of a launch, and builds it if this is its first use.

@@ -112,13 +112,6 @@ impl DriverFacts {
         [ash::vk::DriverId::NVIDIA_PROPRIETARY, ash::vk::DriverId::MESA_LLVMPIPE].contains(&id)
     }
 
-    /// Whether products by cooperative matrices of this driver have been compared bit for bit, those of integers with the host's and those of rows of
-    /// halves with the same rows' in other company, and lie in the lanes as the kernels have it: by NVIDIA's driver they have, on an H200.
-    #[must_use]
-    pub fn multiplies_exactly(&self) -> bool {
-        ash::vk::DriverId::from_raw(self.id.cast_signed()) == ash::vk::DriverId::NVIDIA_PROPRIETARY
-    }
-
     /// Whether reading timestamps from their pool is known to wait for all that is queued: lavapipe's `vkGetQueryPoolResults` does.
     #[must_use]
     pub fn waits_for_queries(&self) -> bool {

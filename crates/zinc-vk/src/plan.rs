@@ -186,8 +186,7 @@ pub struct DevicePlan {
     pub transfer_family: Option<u32>,
     /// Features to enable: all that the adapter has, except those that only a [`Compiler`](crate::Compiler) uses, those that
     /// the driver is not known to do cheaply ([`DriverFacts::leaves_out_cheaply`](crate::DriverFacts::leaves_out_cheaply)), and
-    /// cooperative matrices where their products have not been checked
-    /// ([`DriverFacts::multiplies_exactly`](crate::DriverFacts::multiplies_exactly)) or are not wanted.
+    /// cooperative matrices where they are not wanted.
     pub features: Features,
     /// Directory of the pipeline cache; `None` keeps it in memory.
     pub pipeline_cache_dir: Option<PathBuf>,
@@ -221,8 +220,7 @@ impl DevicePlan {
         let compute_family = compute_family(adapter).unwrap_or_default();
         let mut unused = Features::PIPELINE_STATISTICS;
         unused.set(Features::CONDITIONAL_DISPATCH, !adapter.driver.leaves_out_cheaply());
-        let matrix_units = adapter.driver.multiplies_exactly() && !wants.without_matrix_units;
-        unused.set(Features::COOPERATIVE_MATRIX, !matrix_units);
+        unused.set(Features::COOPERATIVE_MATRIX, wants.without_matrix_units);
         Ok(Self {
             adapter: adapter.clone(),
             subgroup_width,

@@ -47,7 +47,7 @@ fn an_h100_gets_its_universal_family_for_compute_and_its_copy_family_for_transfe
 }
 
 #[test]
-fn cooperative_matrices_are_used_where_they_are_listed_and_were_compared() {
+fn cooperative_matrices_are_used_where_they_are_listed_and_wanted() {
     let plan = choose(&adapters([h100()]));
     assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (Some(32), true));
     let without = |change: fn(&mut AdapterFacts)| {
@@ -59,11 +59,11 @@ fn cooperative_matrices_are_used_where_they_are_listed_and_were_compared() {
     assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (Some(32), false));
     let plan = without(|facts| facts.matrix_shapes.retain(|shape| shape.k == 16));
     assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (None, true));
-    let mut unchecked = r9700();
-    unchecked.features |= Features::COOPERATIVE_MATRIX;
-    unchecked.matrix_shapes = h100().matrix_shapes;
-    let plan = choose(&adapters([unchecked]));
-    assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (None, false));
+    let mut other_driver = r9700();
+    other_driver.features |= Features::COOPERATIVE_MATRIX;
+    other_driver.matrix_shapes = h100().matrix_shapes;
+    let plan = choose(&adapters([other_driver]));
+    assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (Some(32), true));
     let plan = DevicePlan::choose(&adapters([h100()]), &Wants::default().without_matrix_units()).unwrap();
     assert_eq!((plan.byte_matrix_depth(), plan.multiplies_halves()), (None, false));
 }

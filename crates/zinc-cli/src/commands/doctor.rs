@@ -9,7 +9,7 @@ use zinc_vk::{Device, Error as VulkanError};
 use crate::args::{self, DoctorArgs, Format};
 use crate::bench::bandwidth::read_bandwidth;
 use crate::doctor::report::{Findings, Report};
-use crate::doctor::{Probe, costs, seam};
+use crate::doctor::{Probe, costs, seam, units};
 use crate::error::{Error, Result};
 use crate::{device, options, output};
 
@@ -29,6 +29,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
     // The bandwidth is measured first, because that makes the card raise its clocks for the other measurements.
     let bandwidth = bandwidth(&device)?;
     let probe = Probe::new(&device)?;
+    let pipelines = Pipelines::new(device.clone());
+    let unit_rates = units::measure(&probe, &pipelines)?;
     let costs = costs::measure(&probe)?;
     let progress = output::progress_steps(0, "measuring");
     let seam = seam::measure(&probe, costs.dispatch_barrier_us, &mut |done, total| {
@@ -46,7 +48,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
         adapters: adapters.len(),
         named: args.device.is_some(),
         heaps: &device.memory_report().heaps,
-        tuning: Pipelines::new(device.clone()).target().tuning,
+        tuning: pipelines.target().tuning,
+        unit_rates,
         validation: device::validation()?,
         layers: &device::asked_layers(),
         costs,
@@ -58,7 +61,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
         Format::Json => output::stdout_json(&report)?,
         Format::Text => output::stdout(&report.text())?,
     }
-    drop(probe);
+    drop((probe, pipelines));
     drop(device);
     device::check_validation(&vulkan)
 }

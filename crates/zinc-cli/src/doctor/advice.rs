@@ -7,6 +7,7 @@ use zinc_vk::{AdapterKind, DevicePlan, Features, QueueAbilities};
 
 use super::report::{Findings, HostAccess, Report, Timeline};
 use super::seam::{Drive, SeamTable};
+use super::units::UnitRates;
 use crate::output;
 
 /// Bytes of the weights of Qwen3-30B-A3B in Q4_K_M, the model that zinc is made for first: 17.28 GiB.
@@ -31,7 +32,7 @@ pub(crate) struct Decision {
 
 /// The decisions that zinc makes on the device, unless flags say otherwise.
 pub(super) fn choices(findings: &Findings<'_>) -> Vec<Decision> {
-    let Findings { plan, seam, tuning, .. } = findings;
+    let Findings { plan, seam, tuning, unit_rates, .. } = findings;
     let adapter = &plan.adapter;
     let subgroup = &adapter.subgroup;
     let choice = |what, choice: String, why: String| Decision { what, choice, why };
@@ -55,8 +56,8 @@ pub(super) fn choices(findings: &Findings<'_>) -> Vec<Decision> {
             .to_owned(),
             format!("the device is of the kind {}", adapter.kind),
         ),
-        choice("prompts", prompt_products(plan).to_owned(), why_prompt_products(plan)),
-        choice("attention", attention(plan).to_owned(), why_attention(plan)),
+        choice("prompts", prompt_products(*unit_rates).to_owned(), why_prompt_products(plan, *unit_rates)),
+        choice("attention", attention(*unit_rates).to_owned(), why_attention(plan, *unit_rates).to_owned()),
         choice("queues", queues(plan), why_queues(plan)),
         choice("sync", "timeline".to_owned(), why_sync(seam.as_ref())),
         choice(
@@ -94,15 +95,18 @@ fn why_device(findings: &Findings<'_>) -> String {
 }
 
 /// What multiplies the tokens of prompts.
-fn prompt_products(plan: &DevicePlan) -> &'static str {
-    if plan.byte_matrix_depth().is_some() { "by matrix units" } else { "by dot products" }
+fn prompt_products(rates: UnitRates) -> &'static str {
+    if rates.bytes_per_s.is_some() { "by matrix units" } else { "by dot products" }
 }
 
-fn why_prompt_products(plan: &DevicePlan) -> String {
+fn why_prompt_products(plan: &DevicePlan, rates: UnitRates) -> String {
     let adapter = &plan.adapter;
     match (plan.byte_matrix_depth(), adapter.byte_matrix_depth()) {
-        (Some(depth), _) => format!("the device multiplies 16x16x{depth} signed bytes at a time"),
-        (None, Some(_)) => "what matrix units give has not been compared with the host through this driver".to_owned(),
+        (Some(depth), _) if rates.bytes_per_s.is_some() => {
+            format!("the device multiplies 16x16x{depth} signed bytes at a time")
+        }
+        (Some(_), _) => "products of matrix units are not those that the host computes".to_owned(),
+        (None, Some(_)) => "the driver does not compute with bytes in shaders".to_owned(),
         (None, None) if adapter.features.contains(Features::COOPERATIVE_MATRIX) => {
             "matrix units of the device list no products of 16x16x16 or 16x16x32 signed bytes".to_owned()
         }
@@ -111,22 +115,23 @@ fn why_prompt_products(plan: &DevicePlan) -> String {
 }
 
 /// What computes attention over a cache of halves.
-fn attention(plan: &DevicePlan) -> &'static str {
-    if plan.multiplies_halves() { "by matrix units" } else { "by subgroups" }
+fn attention(rates: UnitRates) -> &'static str {
+    if rates.halves_per_s.is_some() { "by matrix units" } else { "by subgroups" }
 }
 
-fn why_attention(plan: &DevicePlan) -> String {
+fn why_attention(plan: &DevicePlan, rates: UnitRates) -> &'static str {
     let adapter = &plan.adapter;
-    let why = match (plan.multiplies_halves(), adapter.multiplies_halves()) {
-        (true, _) => "the device multiplies 16x16x16 halves at a time, for an f16 cache and heads of 64 or 128",
-        (false, true) if adapter.driver.multiplies_exactly() => "the driver does not compute with halves in shaders",
-        (false, true) => "what matrix units give has not been compared through this driver",
+    match (plan.multiplies_halves(), adapter.multiplies_halves()) {
+        (true, _) if rates.halves_per_s.is_some() => {
+            "the device multiplies 16x16x16 halves at a time, for an f16 cache and heads of 64 or 128"
+        }
+        (true, _) => "matrix units hold their elements in other lanes than the kernels, or a row depends on others",
+        (false, true) => "the driver does not compute with halves in shaders",
         (false, false) if adapter.features.contains(Features::COOPERATIVE_MATRIX) => {
             "matrix units of the device list no products of 16x16x16 halves"
         }
         (false, false) => "the device has no matrix units",
-    };
-    why.to_owned()
+    }
 }
 
 fn queues(plan: &DevicePlan) -> String {
@@ -422,18 +427,17 @@ mod tests {
         assert!(of(&found, "device").1.contains("--device"));
         assert!(why_queues(&super::super::report::tests::plan(r9700())).contains("desktop"));
         assert!(why_queues(&super::super::report::tests::plan(lavapipe())).contains("the only one that computes"));
-        let mut unchecked = r9700();
-        unchecked.features |= Features::COOPERATIVE_MATRIX;
-        unchecked.matrix_shapes = h100().matrix_shapes;
-        for (facts, products, attends, why) in [
-            (h100(), "by matrix units", "by matrix units", "16x16x"),
-            (unchecked, "by dot products", "by subgroups", "not been compared"),
-            (r9700(), "by dot products", "by subgroups", "no matrix units"),
+        let passed = UnitRates { bytes_per_s: Some(1e15), halves_per_s: Some(5e14) };
+        let failed = UnitRates::default();
+        for (facts, rates, chosen, whys) in [
+            (h100(), passed, ["by matrix units"; 2], ["16x16x32", "16x16x16"]),
+            (h100(), failed, ["by dot products", "by subgroups"], ["not those that the host computes", "other lanes"]),
+            (r9700(), failed, ["by dot products", "by subgroups"], ["no matrix units"; 2]),
         ] {
             let plan = super::super::report::tests::plan(facts);
-            assert_eq!((prompt_products(&plan), attention(&plan)), (products, attends));
-            assert!(why_prompt_products(&plan).contains(why), "{}", why_prompt_products(&plan));
-            assert!(why_attention(&plan).contains(why), "{}", why_attention(&plan));
+            assert_eq!([prompt_products(rates), attention(rates)], chosen);
+            let found = [why_prompt_products(&plan, rates), why_attention(&plan, rates).to_owned()];
+            assert!(found.iter().zip(whys).all(|(found, why)| found.contains(why)), "{found:?}");
         }
         let mut without = h100();
         without.features.remove(Features::CONDITIONAL_DISPATCH);

@@ -2,13 +2,14 @@
 
 use serde::Serialize;
 use zinc_kernels::Tuning;
-use zinc_vk::{AdapterFacts, AdapterKind, DevicePlan, HeapReport, Validation};
+use zinc_vk::{AdapterFacts, AdapterKind, DevicePlan, HeapReport, MatrixElement, MatrixShape, Validation};
 
 use super::advice::{self, Decision};
 use super::costs::Costs;
 use super::estimate::ModelReport;
 use super::seam::{Drive, SeamTable};
 use super::text;
+use super::units::UnitRates;
 use zinc_engine::Estimate;
 
 /// The layer that emulates timeline semaphores on drivers without them.
@@ -23,6 +24,7 @@ pub(crate) struct Findings<'a> {
     pub(crate) named: bool,
     pub(crate) heaps: &'a [HeapReport],
     pub(crate) tuning: Tuning,
+    pub(crate) unit_rates: UnitRates,
     pub(crate) validation: Validation,
     /// Layers that the environment asks for, in the loader's notation.
     pub(crate) layers: &'a str,
@@ -39,6 +41,8 @@ pub(crate) struct Findings<'a> {
 pub(crate) struct Report {
     pub(crate) version: &'static str,
     pub(crate) device: DeviceReport,
+    /// Products of matrix units, as the driver lists them.
+    pub(crate) matrix_products: Vec<MatrixProduct>,
     pub(crate) queues: Vec<QueueReport>,
     pub(crate) timeline: TimelineReport,
     pub(crate) memory: MemoryReport,
@@ -76,6 +80,18 @@ pub(crate) struct DeviceReport {
     pub(crate) allocation_bytes: u64,
     /// The largest buffer, in bytes; `None` if the driver does not say.
     pub(crate) buffer_bytes: Option<u64>,
+}
+
+/// A product that a subgroup computes by matrix units: `[m, k]` times `[k, n]`, added to `[m, n]`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct MatrixProduct {
+    /// m, n and k.
+    pub(crate) shape: [u32; 3],
+    /// Elements of both factors, and of the sums.
+    pub(crate) elements: [String; 3],
+    /// The measured rate, two operations for each product of elements, of the products that kernels compute; `None` of others, and where the units failed
+    /// the check.
+    pub(crate) operations_per_s: Option<f64>,
 }
 
 /// A queue family.
@@ -155,6 +171,7 @@ impl Report {
         let mut report = Self {
             version: env!("CARGO_PKG_VERSION"),
             device: DeviceReport::new(plan),
+            matrix_products: matrix_products(plan, findings.unit_rates),
             queues: queues(plan),
             timeline: TimelineReport {
                 kind: timeline(adapter, findings.layers),
@@ -203,6 +220,22 @@ impl DeviceReport {
             buffer_bytes: limits.buffer_bytes,
         }
     }
+}
+
+/// What the driver lists, with the rates of those shapes that kernels use.
+fn matrix_products(plan: &DevicePlan, rates: UnitRates) -> Vec<MatrixProduct> {
+    use MatrixElement::{F16, F32, S8, S32};
+    let depth = plan.byte_matrix_depth();
+    let row = |shape: &MatrixShape| MatrixProduct {
+        shape: [shape.m, shape.n, shape.k],
+        elements: [shape.a, shape.b, shape.result].map(|element| element.to_string()),
+        operations_per_s: match ([shape.m, shape.n, shape.k], [shape.a, shape.b, shape.result]) {
+            ([16, 16, k], [S8, S8, S32]) if Some(k) == depth => rates.bytes_per_s,
+            ([16, 16, 16], [F16, F16, F32]) => rates.halves_per_s,
+            _ => None,
+        },
+    };
+    plan.adapter.matrix_shapes.iter().map(row).collect()
 }
 
 fn queues(plan: &DevicePlan) -> Vec<QueueReport> {
@@ -305,6 +338,10 @@ pub(super) mod tests {
             named: false,
             heaps,
             tuning: if plan.adapter.kind == AdapterKind::Cpu { Tuning::CPU } else { Tuning::CARD },
+            unit_rates: UnitRates {
+                bytes_per_s: plan.byte_matrix_depth().map(|_| 1.29e15),
+                halves_per_s: plan.multiplies_halves().then_some(6.4e14),
+            },
             validation: Validation::Off,
             layers: "",
             costs: costs(),
@@ -357,6 +394,9 @@ pub(super) mod tests {
         let (plan, heaps) = (plan(h100()), heaps(&h100()));
         let report = serde_json::to_value(Report::new(&findings(&plan, &heaps))).unwrap();
         assert_eq!(report["device"]["driver_id"], 4);
+        assert_eq!(report["matrix_products"][0]["shape"], serde_json::json!([16, 16, 32]));
+        assert_eq!(report["matrix_products"][0]["elements"], serde_json::json!(["s8", "s8", "s32"]));
+        assert_eq!(report["matrix_products"][0]["operations_per_s"], 1.29e15);
         assert_eq!(report["costs"]["submit"]["median_us"], 3.5);
         assert_eq!(report["seam"]["rows"][1]["drive"], "fence, recording kept");
         assert_eq!(report["seam"]["rows"][4]["idle_us"][1], 14.5);

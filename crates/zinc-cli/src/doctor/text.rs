@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use super::costs::{Costs, Micros};
 use super::estimate::{Expected, ModelReport};
-use super::report::{DeviceReport, HostAccess, MemoryReport, QueueReport, Report, Timeline, TimelineReport};
+use super::report::{DeviceReport, HostAccess, MatrixProduct, MemoryReport, QueueReport, Report, Timeline, TimelineReport};
 use super::seam::SeamTable;
 use crate::output;
 
@@ -17,6 +17,7 @@ pub(super) fn text(report: &Report) -> String {
 fn write(text: &mut String, report: &Report) -> fmt::Result {
     writeln!(text, "zinc {}, validation layer {}", report.version, if report.validation { "on" } else { "off" })?;
     device(text, &report.device)?;
+    matrix_products(text, &report.matrix_products)?;
     queues(text, &report.queues)?;
     timeline(text, &report.timeline)?;
     memory(text, &report.memory, report.bandwidth_bytes_per_s)?;
@@ -57,6 +58,19 @@ fn device(text: &mut String, device: &DeviceReport) -> fmt::Result {
     )?;
     writeln!(text, "  push constants  {} bytes", device.push_constant_bytes)?;
     writeln!(text, "  largest         allocation {}, buffer {buffer}", output::bytes(device.allocation_bytes))
+}
+
+fn matrix_products(text: &mut String, products: &[MatrixProduct]) -> fmt::Result {
+    if products.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "\nmatrix units, products of a subgroup")?;
+    for MatrixProduct { shape: [m, n, k], elements: [a, b, sums], operations_per_s } in products {
+        let unit = if sums.starts_with('f') { "TFLOPS" } else { "TOPS" };
+        let rate = operations_per_s.map_or("not used".to_owned(), |rate| format!("{:.1} {unit}", rate / 1e12));
+        writeln!(text, "  {:<12} {:<20} {rate}", format!("{m}x{n}x{k}"), format!("{a} x {b} into {sums}"))?;
+    }
+    Ok(())
 }
 
 fn queues(text: &mut String, queues: &[QueueReport]) -> fmt::Result {

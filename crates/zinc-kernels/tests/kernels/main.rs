@@ -9,6 +9,8 @@ mod append;
 mod attention;
 mod attention_rows;
 mod cancel;
+mod check_bytes;
+mod check_halves;
 mod choice;
 mod choose;
 mod draws;

@@ -66,6 +66,16 @@ impl StepPlan {
         builder.ops.append(&mut Self::tail(options).ops);
         Self { ops: builder.ops, kind, shape }
     }
+
+    /// The operations that compute the logits of rows from the residual stream behind the layers: what the forward pass of a step that samples
+    /// ([`StepPlan::forward`]) has behind them.
+    #[must_use]
+    pub fn head(weights: &ModelWeights, options: &PlanOptions) -> Self {
+        let &PlanOptions { kind, act, shape, sampling, .. } = options;
+        let mut builder = Builder { weights, act, shape, ops: Vec::new() };
+        builder.head(sampling.sampler);
+        Self { ops: builder.ops, kind, shape }
+    }
 }
 
 /// Appends the ops of a plan, block by block.
@@ -192,12 +202,18 @@ impl Builder<'_> {
         }
         // Tiles are larger where the matrices of a launch have one format: their shared memory need not suit several.
         let formats = products.chunk_by(|a, b| self.format_of(a) == self.format_of(b)).map(<[Product]>::to_vec);
-        let launches: Vec<Op> = formats.map(|products| Op::MatMul { products, x, accumulate: false }).collect();
-        self.ops.extend(launches);
+        let mut launches: Vec<Vec<Product>> = formats.collect();
+        // The smallest launch comes first: the others fill the device beside it, and nothing waits for it at the end.
+        launches.sort_by_key(|products| products.iter().map(|product| self.rows_of(product)).sum::<u32>());
+        self.ops.extend(launches.into_iter().map(|products| Op::MatMul { products, x, accumulate: false }));
     }
 
     fn format_of(&self, product: &Product) -> Format {
         self.weights.tensor(product.weights).format
+    }
+
+    fn rows_of(&self, product: &Product) -> u32 {
+        self.weights.tensor(product.weights).rows
     }
 
     /// The weights with which products of the normalised residual stream normalise it for themselves: `None` where it pays to round it once before

@@ -1,5 +1,7 @@
 //! The cooperative matrices that a device multiplies.
 
+use std::fmt;
+
 use ash::vk;
 
 /// What the elements of a cooperative matrix are.
@@ -19,6 +21,20 @@ pub enum MatrixElement {
     U32,
     /// Another type: a `VkComponentTypeKHR`.
     Other(i32),
+}
+
+impl fmt::Display for MatrixElement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::F16 => f.write_str("f16"),
+            Self::F32 => f.write_str("f32"),
+            Self::S8 => f.write_str("s8"),
+            Self::U8 => f.write_str("u8"),
+            Self::S32 => f.write_str("s32"),
+            Self::U32 => f.write_str("u32"),
+            Self::Other(raw) => write!(f, "type {raw}"),
+        }
+    }
 }
 
 impl MatrixElement {

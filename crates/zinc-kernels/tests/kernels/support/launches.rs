@@ -3,7 +3,7 @@
 use half::f16;
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
-    ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CacheFormat, Cancel, Choose, Dry, ExpertDown,
+    ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CHECK_BYTES_RESULTS, CHECK_HALVES_RESULTS, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry, ExpertDown,
     ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, LogprobBuffers, LogprobShares,
     Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read,
     Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count,
@@ -145,6 +145,8 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("sample", &sample),
         launch("advance", &advance),
         launch("cancel", &cancel),
+        launch("check_bytes_units", &check_bytes),
+        launch("check_halves_units", &check_halves),
         launch("last_row", &last_row),
         launch("dry", &dry),
         launch("adjust", &adjust),
@@ -428,6 +430,20 @@ fn advance(b: &mut Builder) -> Dispatch {
 
 fn cancel(b: &mut Builder) -> Dispatch {
     Cancel { state: b.state, cancelled: b.words(&[7]) }.dispatch(&b.arena.gpu.target())
+}
+
+fn check_bytes(b: &mut Builder) -> Dispatch {
+    let target = many::with_units();
+    let y = b.output(CHECK_BYTES_RESULTS as u32);
+    let check = CheckBytes { state: b.state, y, rounds: 1, workgroups: 1 };
+    check.dispatch(&target, target.units.expect("there are units, or what stands in for them"))
+}
+
+fn check_halves(b: &mut Builder) -> Dispatch {
+    let target = many::with_units();
+    let y = b.output(CHECK_HALVES_RESULTS as u32);
+    let check = CheckHalves { state: b.state, y, rounds: 1, workgroups: 1 };
+    check.dispatch(&target, target.half_units.expect("there are units, or what stands in for them"))
 }
 
 fn last_row(b: &mut Builder) -> Dispatch {
