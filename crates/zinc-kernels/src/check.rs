@@ -39,11 +39,7 @@ impl UnitChecks {
 }
 
 /// What a launch, given the addresses of a step state with a row and of `count` floats, writes to these.
-fn results(
-    pipelines: &Pipelines,
-    count: usize,
-    launch: &dyn Fn(u64, u64) -> Dispatch,
-) -> Result<Vec<f32>, Error> {
+fn results(pipelines: &Pipelines, count: usize, launch: &dyn Fn(u64, u64) -> Dispatch) -> Result<Vec<f32>, Error> {
     let device = pipelines.device();
     let state: Arc<Buffer> = Buffer::new(device, "check state", size_of::<StepState>() as u64, Placement::Upload)?;
     state.store_u32(offset_of!(StepState, row_count) as u64, 1);

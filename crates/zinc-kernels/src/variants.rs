@@ -6,10 +6,10 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
-    ActFormat, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry, ExpertDown,
-    ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, LogprobBuffers, LogprobShares,
-    Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read, Round, Route,
-    Router, RouterMul, Routing, Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
+    ActFormat, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry,
+    ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, LogprobBuffers,
+    LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read,
+    Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_SAMPLING_ROWS, Rows, StepShape};
 

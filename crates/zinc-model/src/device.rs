@@ -130,6 +130,12 @@ impl DeviceModel {
         self.cache
     }
 
+    /// What its kernels are chosen for.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
     /// The most rows that its steps can have.
     #[must_use]
     pub fn counts(&self) -> RowCounts {

@@ -86,6 +86,18 @@ pub(crate) struct SeamFigures {
     pub(crate) gap_ns: Option<(u64, u64)>,
 }
 
+/// An operation of a step and its time.
+#[derive(Debug)]
+pub(crate) struct TimedOp {
+    /// Kernel, format and shape.
+    pub(crate) label: String,
+    pub(crate) cost: Cost,
+    /// Whether integer matrix units multiply for it.
+    pub(crate) by_units: bool,
+    /// Mean time in nanoseconds, with the barrier before it.
+    pub(crate) ns: f64,
+}
+
 /// The times of a step's operations.
 #[derive(Debug)]
 pub(crate) struct TimedOps {
@@ -93,8 +105,8 @@ pub(crate) struct TimedOps {
     pub(crate) kind: StepKind,
     /// Its rows.
     pub(crate) rows: u32,
-    /// Label, cost and mean time of each operation in the order of the plan; the time is in nanoseconds and includes the barrier before it.
-    pub(crate) ops: Vec<(String, Cost, f64)>,
+    /// The operations, in the order of the plan.
+    pub(crate) ops: Vec<TimedOp>,
     /// Mean time of a barrier without an operation, in nanoseconds.
     pub(crate) empty_ns: f64,
 }
@@ -258,8 +270,15 @@ impl<'a> Bench<'a> {
         let steps = if prompt > 0 { prompt / model.limits().feed_rows } else { generated };
         let OpTimes { plan, ops_ns, empty_ns } = model.profile(&start, kind, steps)?;
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
-        let cost = |op: &Op| op.cost(weights, &sizes, first_position(test, plan.shape), plan.shape);
-        let ops = plan.ops.iter().zip(ops_ns).map(|(op, ns)| (op.label(weights), cost(op), ns)).collect();
+        let target = self.model.target();
+        let has_units = target.units.is_some() && plan.shape.rows() >= target.tuning.unit_rows;
+        let timed = |(op, ns): (&Op, f64)| TimedOp {
+            label: op.label(weights),
+            cost: op.cost(weights, &sizes, first_position(test, plan.shape), plan.shape),
+            by_units: has_units && matches!(op, Op::MatMul { .. } | Op::GateUpMul { .. } | Op::ExpertMul { .. }),
+            ns,
+        };
+        let ops = plan.ops.iter().zip(ops_ns).map(timed).collect();
         Ok(TimedOps { kind, rows: plan.shape.rows(), ops, empty_ns })
     }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use zinc_model::plan::Cost;
 use zinc_sched::StepKind;
 
-use super::measure::TimedOps;
+use super::measure::{TimedOp, TimedOps};
 use super::report::percent;
 
 /// The sums over all operations of a step that have the same label: the same kernel, format and shape.
@@ -24,6 +24,27 @@ pub(crate) struct ProfileRow {
     bandwidth_percent: Option<f64>,
     /// 1e12 operations of arithmetic in a second, by the cost model: a multiplication and an addition are two.
     tflops: f64,
+    /// Of operations by integer matrix units, the share of the measured rate of these in percent. An activation has two bytes, so that each product counts
+    /// twice.
+    unit_percent: Option<f64>,
+}
+
+/// What a device was measured to reach at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Peaks {
+    /// Bytes that it reads from its memory in a second; `None` if that was not measured.
+    pub(crate) bandwidth: Option<f64>,
+    /// Operations on bytes that its matrix units compute in a second; `None` without such units.
+    pub(crate) bytes_per_s: Option<f64>,
+}
+
+/// The operations of one label.
+struct Sum {
+    label: String,
+    count: u32,
+    cost: Cost,
+    by_units: bool,
+    ns: f64,
 }
 
 /// The times of a step's operations at one depth of context.
@@ -46,21 +67,21 @@ pub(crate) struct Profile {
 
 impl Profile {
     /// Adds up the operations of each label. `step_ns` is the time of a real step.
-    pub(crate) fn new(depth: u32, timed: TimedOps, step_ns: Option<u64>, bandwidth: Option<f64>) -> Self {
-        let mut sums: Vec<(String, u32, Cost, f64)> = Vec::new();
-        for (label, cost, ns) in timed.ops {
-            match sums.iter_mut().find(|(known, ..)| *known == label) {
-                Some((_, count, all_costs, all_ns)) => {
-                    *count += 1;
-                    *all_costs = *all_costs + cost;
-                    *all_ns += ns;
+    pub(crate) fn new(depth: u32, timed: TimedOps, step_ns: Option<u64>, peaks: Peaks) -> Self {
+        let mut sums: Vec<Sum> = Vec::new();
+        for TimedOp { label, cost, by_units, ns } in timed.ops {
+            match sums.iter_mut().find(|sum| sum.label == label) {
+                Some(sum) => {
+                    sum.count += 1;
+                    sum.cost = sum.cost + cost;
+                    sum.ns += ns;
                 }
-                None => sums.push((label, 1, cost, ns)),
+                None => sums.push(Sum { label, count: 1, cost, by_units, ns }),
             }
         }
-        let sum_us = sums.iter().map(|(.., ns)| ns / 1e3).sum();
-        sums.sort_by(|a, b| b.3.total_cmp(&a.3));
-        let row = |(operation, count, cost, ns): (String, u32, Cost, f64)| {
+        let sum_us = sums.iter().map(|sum| sum.ns / 1e3).sum();
+        sums.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+        let row = |Sum { label: operation, count, cost, by_units, ns }: Sum| {
             let bytes = cost.weight_bytes + cost.cache_bytes;
             let in_a_second = |count: u64| if ns > 0.0 { count as f64 / (ns * 1e-9) } else { 0.0 };
             let per_second = in_a_second(bytes);
@@ -71,8 +92,12 @@ impl Profile {
                 us_per_step: ns / 1e3,
                 bytes_per_step: bytes,
                 gb_per_s: per_second / 1e9,
-                bandwidth_percent: bandwidth.map(|bandwidth| percent(per_second, bandwidth)),
+                bandwidth_percent: peaks.bandwidth.map(|bandwidth| percent(per_second, bandwidth)),
                 tflops: in_a_second(cost.flops) / 1e12,
+                unit_percent: peaks
+                    .bytes_per_s
+                    .filter(|_| by_units)
+                    .map(|rate| percent(in_a_second(2 * cost.flops), rate)),
             }
         };
         let profile = sums.into_iter().map(row).collect();
@@ -103,13 +128,13 @@ impl Profile {
         writeln!(text, "\n{step} @ d{}, operation by operation:\n", self.n_depth)?;
         writeln!(
             text,
-            "| {:<44} | {:>5} | {:>8} | {:>9} | {:>10} | {:>8} | {:>5} | {:>6} |",
-            "operation", "count", "us/call", "us/step", "MB/step", "GB/s", "% BW", "TFLOPS"
+            "| {:<44} | {:>5} | {:>8} | {:>9} | {:>10} | {:>8} | {:>5} | {:>6} | {:>5} |",
+            "operation", "count", "us/call", "us/step", "MB/step", "GB/s", "% BW", "TFLOPS", "% MU"
         )?;
         let dashes = |count: usize| "-".repeat(count);
         writeln!(
             text,
-            "| {} | {}: | {}: | {}: | {}: | {}: | {}: | {}: |",
+            "| {} | {}: | {}: | {}: | {}: | {}: | {}: | {}: | {}: |",
             dashes(44),
             dashes(4),
             dashes(7),
@@ -117,13 +142,15 @@ impl Profile {
             dashes(9),
             dashes(7),
             dashes(4),
-            dashes(5)
+            dashes(5),
+            dashes(4)
         )?;
         for row in &self.profile {
-            let percent = row.bandwidth_percent.map_or("-".to_owned(), |percent| format!("{percent:.1}"));
+            let shown = |percent: Option<f64>| percent.map_or("-".to_owned(), |percent| format!("{percent:.1}"));
+            let (of_bandwidth, of_units) = (shown(row.bandwidth_percent), shown(row.unit_percent));
             writeln!(
                 text,
-                "| {:<44} | {:>5} | {:>8.2} | {:>9.1} | {:>10.3} | {:>8.1} | {percent:>5} | {:>6.1} |",
+                "| {:<44} | {:>5} | {:>8.2} | {:>9.1} | {:>10.3} | {:>8.1} | {of_bandwidth:>5} | {:>6.1} | {of_units:>5} |",
                 row.operation,
                 row.count,
                 row.us_per_call,
@@ -149,18 +176,23 @@ mod tests {
 
     #[test]
     fn operations_of_one_label_are_added_up() {
-        let op = |label: &str, weight_bytes, ns| {
-            (label.to_owned(), Cost { weight_bytes, flops: 3 * weight_bytes, ..Cost::default() }, ns)
+        let op = |label: &str, weight_bytes, ns| TimedOp {
+            label: label.to_owned(),
+            cost: Cost { weight_bytes, flops: 3 * weight_bytes, ..Cost::default() },
+            by_units: label == "a",
+            ns,
         };
         let ops = vec![op("a", 1000, 1000.0), op("b", 0, 5000.0), op("a", 3000, 3000.0)];
-        let profile =
-            Profile::new(7, TimedOps { kind: StepKind::Feed, rows: 8, ops, empty_ns: 250.0 }, Some(8500), Some(4e9));
+        let peaks = Peaks { bandwidth: Some(4e9), bytes_per_s: Some(1e10) };
+        let timed = TimedOps { kind: StepKind::Feed, rows: 8, ops, empty_ns: 250.0 };
+        let profile = Profile::new(7, timed, Some(8500), peaks);
         assert_eq!((profile.sum_us, profile.step_us), (9.0, Some(8.5)));
         assert_eq!(profile.profile.iter().map(|row| &row.operation[..]).collect::<Vec<_>>(), ["b", "a"]);
         let a = &profile.profile[1];
         assert_eq!((a.count, a.us_per_call, a.us_per_step, a.bytes_per_step), (2, 2.0, 4.0, 4000));
         assert_eq!((a.gb_per_s.round(), a.bandwidth_percent.map(f64::round)), (1.0, Some(25.0)));
         assert_eq!((a.tflops * 1e3).round(), 3.0);
+        assert_eq!((a.unit_percent.map(f64::round), profile.profile[0].unit_percent), (Some(60.0), None));
         assert!(profile.markdown().contains("8 tokens of a prompt @ d7, operation by operation"));
         assert!(profile.markdown().contains("The sum is 9.0 us; a real step takes 8.5 us."));
         assert!(profile.markdown().contains("An empty interval between two barriers takes 0.25 us"));

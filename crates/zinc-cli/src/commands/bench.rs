@@ -16,9 +16,10 @@ use crate::bench::bandwidth::read_bandwidth;
 use crate::bench::measure::Bench;
 use crate::bench::notes::footnotes;
 use crate::bench::plan::{BenchPlan, Drive, Purpose, Test, Work};
-use crate::bench::profile::Profile;
+use crate::bench::profile::{Peaks, Profile};
 use crate::bench::report::{self, Row, Settings, Subject};
 use crate::bench::table::Table;
+use crate::doctor::{Probe, units};
 use crate::error::{Error, Result};
 use crate::opening::Opening;
 use crate::{demo, options, output, surroundings};
@@ -43,9 +44,11 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let device = pipelines.device();
     // The bandwidth is measured before a model takes up the device's memory.
     let bandwidth = bandwidth(device)?;
+    let rates = args.profile.then(|| units::measure(&Probe::new(device)?, pipelines)).transpose()?;
+    let peaks = Peaks { bandwidth, bytes_per_s: rates.and_then(|rates| rates.bytes_per_s) };
     let mut printer = Printer::new(args.output, Table::new(&plan, args.act, args.units.matrix_units));
     for path in &models {
-        measure_model(args, &plan, path, pipelines, bandwidth, &mut opening, &mut printer)?;
+        measure_model(args, &plan, path, pipelines, peaks, &mut opening, &mut printer)?;
         // The last submission keeps the model's memory alive until it is collected, and the next model needs that
         // memory.
         device.compute_queue().collect()?;
@@ -72,14 +75,14 @@ fn measure_model(
     plan: &BenchPlan,
     path: &Path,
     pipelines: &Arc<Pipelines>,
-    bandwidth: Option<f64>,
+    peaks: Peaks,
     opening: &mut Opening,
     printer: &mut Printer,
 ) -> Result<()> {
     let mut show = |event| opening.show(event);
     let context = ContextSize::Tokens(plan.context);
     let file = ModelFile::open(path, &options::file_options_for(context, &args.cache), &mut show)?;
-    let subject = subject(args, path, &file, pipelines.device(), bandwidth);
+    let subject = subject(args, path, &file, pipelines.device(), peaks.bandwidth);
     let act = args.act.into();
     let draft = options::draft_options(&args.draft);
     let sampling_shape = if args.is_drafted() { StepShape::of(args.draft.draft_max + 1) } else { StepShape::ONE };
@@ -114,7 +117,7 @@ fn measure_model(
                 let test = Test { work, depth };
                 let timed = bench.profile(test, feed_shape)?;
                 let real = bench.trace(test, Drive::TIMELINE)?;
-                printer.profile(&Profile::new(depth, timed, real.map(|seam| seam.busy_ns), bandwidth))?;
+                printer.profile(&Profile::new(depth, timed, real.map(|seam| seam.busy_ns), peaks))?;
             }
         }
     }

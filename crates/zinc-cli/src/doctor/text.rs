@@ -4,7 +4,9 @@ use std::fmt::{self, Write as _};
 
 use super::costs::{Costs, Micros};
 use super::estimate::{Expected, ModelReport};
-use super::report::{DeviceReport, HostAccess, MatrixProduct, MemoryReport, QueueReport, Report, Timeline, TimelineReport};
+use super::report::{
+    DeviceReport, HostAccess, MatrixProduct, MemoryReport, QueueReport, Report, Timeline, TimelineReport,
+};
 use super::seam::SeamTable;
 use crate::output;
 

@@ -52,12 +52,7 @@ pub(crate) fn measure(probe: &Probe, pipelines: &Pipelines) -> Result<UnitRates>
 }
 
 /// Seconds of the fastest of some launches, given the addresses of a state with a row and of `results` floats.
-fn fastest(
-    probe: &Probe,
-    pipelines: &Pipelines,
-    results: usize,
-    launch: &dyn Fn(u64, u64) -> Dispatch,
-) -> Result<f64> {
+fn fastest(probe: &Probe, pipelines: &Pipelines, results: usize, launch: &dyn Fn(u64, u64) -> Dispatch) -> Result<f64> {
     let device = probe.device();
     let state = Buffer::new(device, "units state", size_of::<StepState>() as u64, Placement::Upload)?;
     state.store_u32(offset_of!(StepState, row_count) as u64, 1);

@@ -3,11 +3,12 @@
 use half::f16;
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
-    ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CHECK_BYTES_RESULTS, CHECK_HALVES_RESULTS, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry, ExpertDown,
-    ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, LogprobBuffers, LogprobShares,
-    Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read,
-    Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count,
-    items_bytes, masses_bytes, moments_bytes, rounded_bytes, share_count,
+    ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CHECK_BYTES_RESULTS, CHECK_HALVES_RESULTS,
+    CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather,
+    HeadNorm, Heads, Input, Join, LastRow, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix,
+    Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router, RouterMul, Routing,
+    Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes, masses_bytes, moments_bytes,
+    rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
