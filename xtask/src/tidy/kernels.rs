@@ -1,5 +1,5 @@
 //! Checks that each kernel has its four files of one stem: a shader, its op, its reference and its table of tests, which is a module of the
-//! test binary `kernels`. A shader `X_units` is the form of `X` for matrix units and shares the other three files with it.
+//! test binary `kernels`. A shader `X_units` is the form of `X` for matrix units and shares the other three files with it; it may be the only form.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,8 @@ pub(super) fn check(tracked: &[String]) -> Vec<String> {
     }
     let ops = paths.iter().filter_map(|path| stem(path, "crates/zinc-kernels/src/ops/", ".rs"));
     for op in ops.filter(|op| *op != "mod") {
-        if !paths.contains(format!("shaders/{op}.comp").as_str()) {
+        let forms = [format!("shaders/{op}.comp"), format!("shaders/{op}_units.comp")];
+        if !forms.iter().any(|shader| paths.contains(shader.as_str())) {
             findings.push(format!("crates/zinc-kernels/src/ops/{op}.rs: has no shaders/{op}.comp"));
         }
     }
@@ -48,6 +49,10 @@ mod tests {
             "crates/zinc-kernels/src/ops/mod.rs",
             "crates/zinc-kernels/src/reference/advance.rs",
             "crates/zinc-kernels/tests/kernels/advance.rs",
+            "shaders/check_units.comp",
+            "crates/zinc-kernels/src/ops/check.rs",
+            "crates/zinc-kernels/src/reference/check.rs",
+            "crates/zinc-kernels/tests/kernels/check.rs",
         ]);
         assert_eq!(check(&tree), Vec::<String>::new());
     }

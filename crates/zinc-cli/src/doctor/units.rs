@@ -32,20 +32,22 @@ pub(crate) struct UnitRates {
 pub(crate) fn measure(probe: &Probe, pipelines: &Pipelines) -> Result<UnitRates> {
     let target = pipelines.target();
     let workgroups = target.tuning.product_workgroups;
-    let rate = |results: usize, product: u32, launch: &dyn Fn(u64, u64) -> Dispatch| -> Result<f64> {
-        let seconds = fastest(probe, pipelines, results, launch)?;
-        let dispatch = launch(0, 0);
+    // What a launch takes without rounds, for its checks, is taken off.
+    let rate = |results: usize, product: u32, launch: &dyn Fn(u64, u64, u32) -> Dispatch| -> Result<f64> {
+        let seconds = |rounds| fastest(probe, pipelines, results, &|state, y| launch(state, y, rounds));
+        let seconds = (seconds(ROUNDS)? - seconds(0)?).max(1e-9);
+        let dispatch = launch(0, 0, ROUNDS);
         let subgroups = dispatch.workgroup_size() / target.subgroup * dispatch.groups.iter().product::<u32>();
         let products = f64::from(subgroups) * f64::from(ROUNDS) * f64::from(CHECK_ROUND_PRODUCTS);
         Ok(products * f64::from(2 * product) / seconds)
     };
     let Target { units, half_units, .. } = target;
     let bytes = units.map(|units| {
-        let launch = |state, y| CheckBytes { state, y, rounds: ROUNDS, workgroups }.dispatch(&target, units);
+        let launch = |state, y, rounds| CheckBytes { state, y, rounds, workgroups }.dispatch(&target, units);
         rate(CHECK_BYTES_RESULTS, 16 * 16 * units.depth, &launch)
     });
     let halves = half_units.map(|units| {
-        let launch = |state, y| CheckHalves { state, y, rounds: ROUNDS, workgroups }.dispatch(&target, units);
+        let launch = |state, y, rounds| CheckHalves { state, y, rounds, workgroups }.dispatch(&target, units);
         rate(CHECK_HALVES_RESULTS, 16 * 16 * 16, &launch)
     });
     Ok(UnitRates { bytes_per_s: bytes.transpose()?, halves_per_s: halves.transpose()? })

@@ -9,6 +9,8 @@ use ash::vk;
 pub enum MatrixElement {
     /// IEEE 754 half precision.
     F16,
+    /// bfloat16.
+    Bf16,
     /// IEEE 754 single precision.
     F32,
     /// Signed bytes.
@@ -27,6 +29,7 @@ impl fmt::Display for MatrixElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::F16 => f.write_str("f16"),
+            Self::Bf16 => f.write_str("bf16"),
             Self::F32 => f.write_str("f32"),
             Self::S8 => f.write_str("s8"),
             Self::U8 => f.write_str("u8"),
@@ -46,6 +49,8 @@ impl MatrixElement {
             vk::ComponentTypeKHR::UINT8 => Self::U8,
             vk::ComponentTypeKHR::SINT32 => Self::S32,
             vk::ComponentTypeKHR::UINT32 => Self::U32,
+            // `VK_COMPONENT_TYPE_BFLOAT16_KHR`.
+            other if other.as_raw() == 1_000_141_000 => Self::Bf16,
             other => Self::Other(other.as_raw()),
         }
     }
