@@ -1,7 +1,6 @@
 //! What is found out about a device's matrix units before kernels use them.
 
 use std::mem::offset_of;
-use std::sync::Arc;
 
 use zinc_vk::{Buffer, Error, Placement, QueueKind, RecordingBuilder};
 
@@ -41,7 +40,7 @@ impl UnitChecks {
 /// What a launch, given the addresses of a step state with a row and of `count` floats, writes to these.
 fn results(pipelines: &Pipelines, count: usize, launch: &dyn Fn(u64, u64) -> Dispatch) -> Result<Vec<f32>, Error> {
     let device = pipelines.device();
-    let state: Arc<Buffer> = Buffer::new(device, "check state", size_of::<StepState>() as u64, Placement::Upload)?;
+    let state = Buffer::new(device, "check state", size_of::<StepState>() as u64, Placement::Upload)?;
     state.store_u32(offset_of!(StepState, row_count) as u64, 1);
     let y = Buffer::new(device, "check results", 4 * count as u64, Placement::Readback)?;
     let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "check of matrix units")?;

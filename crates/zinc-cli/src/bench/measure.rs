@@ -15,7 +15,7 @@ use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 use zinc_engine::ModelFile;
 use zinc_kernels::step::StepShape;
 use zinc_model::device::DeviceModel;
-use zinc_model::plan::{Cost, Op, Sizes};
+use zinc_model::plan::{Cost, Op, Sizes, StepPlan};
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
 use zinc_sched::adapter::{DraftSource, OpTimes, Queues, VulkanModel, VulkanOptions};
 use zinc_sched::{
@@ -109,6 +109,8 @@ pub(crate) struct TimedOps {
     pub(crate) ops: Vec<TimedOp>,
     /// Mean time of a barrier without an operation, in nanoseconds.
     pub(crate) empty_ns: f64,
+    /// The times of the operations of each submission of the step, added up, in nanoseconds.
+    pub(crate) submissions_ns: Vec<f64>,
 }
 
 impl<'a> Bench<'a> {
@@ -271,6 +273,7 @@ impl<'a> Bench<'a> {
         let OpTimes { plan, ops_ns, empty_ns } = model.profile(&start, kind, steps)?;
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
         let target = self.model.target();
+        let submissions_ns = submissions_ns(&self.model, &plan, &ops_ns);
         let has_units = target.units.is_some() && plan.shape.rows() >= target.tuning.unit_rows;
         let timed = |(op, ns): (&Op, f64)| TimedOp {
             label: op.label(weights),
@@ -279,7 +282,7 @@ impl<'a> Bench<'a> {
             ns,
         };
         let ops = plan.ops.iter().zip(ops_ns).map(timed).collect();
-        Ok(TimedOps { kind, rows: plan.shape.rows(), ops, empty_ns })
+        Ok(TimedOps { kind, rows: plan.shape.rows(), ops, empty_ns, submissions_ns })
     }
 
     /// Runs the test once more with timestamps around every step. They cost time, so this run is not among the repetitions.
@@ -378,6 +381,19 @@ impl<'a> Bench<'a> {
             flops: mean(fed.flops, decoded.flops),
         }
     }
+}
+
+/// The times of the operations of each range that a plan is submitted in, added up.
+fn submissions_ns(model: &DeviceModel, plan: &StepPlan, ops_ns: &[f64]) -> Vec<f64> {
+    let mut rest = ops_ns;
+    let ranges = model.ranges(plan.clone()).into_iter();
+    let sum = |range: StepPlan| {
+        // What cancels between two ranges is no operation of the whole plan.
+        let (own, behind) = rest.split_at(range.ops.iter().filter(|op| **op != Op::Cancel).count());
+        rest = behind;
+        own.iter().sum()
+    };
+    ranges.map(sum).collect()
 }
 
 /// The position of the first row of a step in the middle of a test.

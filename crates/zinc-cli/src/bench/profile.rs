@@ -63,6 +63,10 @@ pub(crate) struct Profile {
     step_us: Option<f64>,
     /// The time between two barriers with no operation between them, which is a part of the time of every call.
     empty_interval_us: f64,
+    /// How many submissions the step has.
+    submissions: u32,
+    /// The time of the operations of the longest submission.
+    longest_submission_us: f64,
 }
 
 impl Profile {
@@ -110,6 +114,8 @@ impl Profile {
             sum_us,
             step_us,
             empty_interval_us: timed.empty_ns / 1e3,
+            submissions: timed.submissions_ns.len() as u32,
+            longest_submission_us: timed.submissions_ns.iter().copied().fold(0.0, f64::max) / 1e3,
         }
     }
 
@@ -166,7 +172,15 @@ impl Profile {
             "\nThe sum is {:.1} us; a real step takes {step}. Here each operation runs alone between two barriers; in a step they \
              overlap where nothing keeps them apart. An empty interval between two barriers takes {:.2} us, which is not subtracted.",
             self.sum_us, self.empty_interval_us
-        )
+        )?;
+        if self.submissions > 1 {
+            let (count, longest) = (self.submissions, self.longest_submission_us);
+            writeln!(
+                text,
+                "The step has {count} submissions; the operations of the longest add up to {longest:.1} us."
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -184,7 +198,8 @@ mod tests {
         };
         let ops = vec![op("a", 1000, 1000.0), op("b", 0, 5000.0), op("a", 3000, 3000.0)];
         let peaks = Peaks { bandwidth: Some(4e9), bytes_per_s: Some(1e10) };
-        let timed = TimedOps { kind: StepKind::Feed, rows: 8, ops, empty_ns: 250.0 };
+        let submissions_ns = vec![4000.0, 5000.0];
+        let timed = TimedOps { kind: StepKind::Feed, rows: 8, ops, empty_ns: 250.0, submissions_ns };
         let profile = Profile::new(7, timed, Some(8500), peaks);
         assert_eq!((profile.sum_us, profile.step_us), (9.0, Some(8.5)));
         assert_eq!(profile.profile.iter().map(|row| &row.operation[..]).collect::<Vec<_>>(), ["b", "a"]);
@@ -196,5 +211,8 @@ mod tests {
         assert!(profile.markdown().contains("8 tokens of a prompt @ d7, operation by operation"));
         assert!(profile.markdown().contains("The sum is 9.0 us; a real step takes 8.5 us."));
         assert!(profile.markdown().contains("An empty interval between two barriers takes 0.25 us"));
+        assert!(
+            profile.markdown().contains("The step has 2 submissions; the operations of the longest add up to 5.0 us.")
+        );
     }
 }
