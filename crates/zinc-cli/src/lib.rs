@@ -21,6 +21,7 @@ mod options;
 mod output;
 mod prompt;
 mod sampler;
+mod stopwatch;
 mod surroundings;
 mod synth;
 mod terminal;

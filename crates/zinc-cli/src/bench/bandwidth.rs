@@ -9,10 +9,9 @@ use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::{READ_TILE_BYTES, Read};
 use zinc_kernels::step::StepState;
-use zinc_vk::{
-    AdapterKind, Buffer, Device, Error, Placement, QueueKind, Recording, RecordingBuilder, Result, Stage, Timestamps,
-    host_now_ns,
-};
+use zinc_vk::{AdapterKind, Buffer, Device, Placement, QueueKind, Recording, RecordingBuilder, Result};
+
+use crate::stopwatch::Stopwatch;
 
 /// How many bytes are read on a card: far more than the caches of any card hold.
 const LARGEST: u64 = 1 << 30;
@@ -44,10 +43,7 @@ pub(crate) fn read_bandwidth(device: &Arc<Device>) -> Result<f64> {
     let state = Buffer::new(device, "bandwidth state", size_of::<StepState>() as u64, Placement::Upload)?;
     // The kernel looks at no other field of the state.
     state.store_u32(offset_of!(StepState, row_count) as u64, 1);
-    let stamps = match Timestamps::new(device, 2) {
-        Err(Error::NoTimestamps { .. }) => None,
-        stamps => Some(stamps?),
-    };
+    let stopwatch = Stopwatch::new(device)?;
     let pipelines = Pipelines::new(device.clone());
     let record = |workgroups: u32| -> Result<Arc<Recording>> {
         let y = Buffer::new(device, "bandwidth words", u64::from(workgroups) * 4, Placement::Device)?;
@@ -57,30 +53,16 @@ pub(crate) fn read_bandwidth(device: &Arc<Device>) -> Result<f64> {
         for buffer in [&memory, &state, &y] {
             recording.keep(buffer.clone());
         }
-        if let Some(stamps) = &stamps {
-            recording.reset_timestamps(stamps, 0..2).timestamp(stamps, 0, Stage::End);
-        }
+        stopwatch.start(&mut recording);
         pipelines.record(&mut recording, &read.dispatch(&pipelines.target()))?;
-        if let Some(stamps) = &stamps {
-            recording.timestamp(stamps, 1, Stage::End);
-        }
+        stopwatch.stop(&mut recording);
         recording.finish()
     };
     let recordings = WORKGROUPS.into_iter().map(record).collect::<Result<Vec<_>>>()?;
-    let clock = stamps.as_ref().map(|_| device.clock()).transpose()?;
     let (started, mut runs, mut best_ns) = (Instant::now(), 0, u64::MAX);
     while runs < LEAST_RUNS || started.elapsed() < LEAST_TIME {
         for recording in &recordings {
-            let submitted = host_now_ns();
-            device.compute_queue().submit(recording, &[])?.wait()?;
-            let elapsed_ns = match (&stamps, &clock) {
-                (Some(stamps), Some(clock)) => {
-                    let ticks = stamps.read(0..2)?;
-                    clock.host_ns(ticks[1]).saturating_sub(clock.host_ns(ticks[0]))
-                }
-                _ => host_now_ns() - submitted,
-            };
-            best_ns = best_ns.min(elapsed_ns.max(1));
+            best_ns = best_ns.min(stopwatch.run(recording)?.max(1));
         }
         runs += 1;
     }

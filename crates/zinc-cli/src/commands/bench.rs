@@ -44,7 +44,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let device = pipelines.device();
     // The bandwidth is measured before a model takes up the device's memory.
     let bandwidth = bandwidth(device)?;
-    let rates = args.profile.then(|| units::measure(&Probe::new(device)?, pipelines)).transpose()?;
+    let rates = args.profile.then(|| units::measure(&Probe::new(device)?)).transpose()?;
     let peaks = Peaks { bandwidth, bytes_per_s: rates.and_then(|rates| rates.bytes_per_s) };
     let mut printer = Printer::new(args.output, Table::new(&plan, args.act, args.units.matrix_units));
     for path in &models {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use zinc_engine::Estimate;
-use zinc_kernels::Pipelines;
 use zinc_vk::{Device, Error as VulkanError};
 
 use crate::args::{self, DoctorArgs, Format};
@@ -29,8 +28,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
     // The bandwidth is measured first, because that makes the card raise its clocks for the other measurements.
     let bandwidth = bandwidth(&device)?;
     let probe = Probe::new(&device)?;
-    let pipelines = Pipelines::new(device.clone());
-    let unit_rates = units::measure(&probe, &pipelines)?;
+    let unit_rates = units::measure(&probe)?;
     let costs = costs::measure(&probe)?;
     let progress = output::progress_steps(0, "measuring");
     let seam = seam::measure(&probe, costs.dispatch_barrier_us, &mut |done, total| {
@@ -48,7 +46,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
         adapters: adapters.len(),
         named: args.device.is_some(),
         heaps: &device.memory_report().heaps,
-        tuning: pipelines.target().tuning,
+        tuning: probe.pipelines().target().tuning,
         unit_rates,
         validation: device::validation()?,
         layers: &device::asked_layers(),
@@ -61,7 +59,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
         Format::Json => output::stdout_json(&report)?,
         Format::Text => output::stdout(&report.text())?,
     }
-    drop((probe, pipelines));
+    drop(probe);
     drop(device);
     device::check_validation(&vulkan)
 }

@@ -7,6 +7,7 @@ use zinc_sched::Quantiles;
 use zinc_vk::{ClockMethod, HostTimeline, QueueKind, Result, Stage, WaitPolicy, host_now_ns};
 
 use super::probe::{Between, Probe};
+use crate::stopwatch::Stopwatch;
 
 /// How many samples of each act are taken.
 const SAMPLES: usize = 200;
@@ -160,28 +161,16 @@ fn queue_hop(probe: &Probe) -> Result<Option<Micros>> {
 /// into a command buffer takes on the host.
 fn dispatches(probe: &Probe, between: Between) -> Result<(f64, f64)> {
     let queue = probe.device().compute_queue();
-    let timestamps = probe.timestamps(2)?;
+    let stopwatch = Stopwatch::new(probe.device())?;
     let mut recording = probe.start()?;
-    if let Some(timestamps) = &timestamps {
-        recording.reset_timestamps(timestamps, 0..2).timestamp(timestamps, 0, Stage::End);
-    }
+    stopwatch.start(&mut recording);
     probe.record(&mut recording, DISPATCHES, between)?;
-    if let Some(timestamps) = &timestamps {
-        recording.timestamp(timestamps, 1, Stage::End);
-    }
+    stopwatch.stop(&mut recording);
     let recording = recording.finish()?;
-    let clock = timestamps.as_ref().map(|_| probe.device().clock()).transpose()?;
     let (mut samples, mut recorded_ns) = (Vec::with_capacity(RUNS), Vec::with_capacity(RUNS));
     for _ in 0..RUNS {
         recorded_ns.push(elapsed_ns(|| queue.record_again(&recording))?);
-        let elapsed = elapsed_ns(|| queue.submit(&recording, &[])?.wait())?;
-        samples.push(match (&timestamps, &clock) {
-            (Some(timestamps), Some(clock)) => {
-                let ticks = timestamps.read(0..2)?;
-                clock.host_ns(ticks[1]).saturating_sub(clock.host_ns(ticks[0]))
-            }
-            _ => elapsed,
-        });
+        samples.push(stopwatch.run(&recording)?);
     }
     let each = |us: f64| us / f64::from(DISPATCHES);
     Ok((each(Micros::of(samples).median_us), each(Micros::of(recorded_ns).median_us)))

@@ -48,6 +48,11 @@ impl Probe {
         &self.device
     }
 
+    /// The pipelines of the device.
+    pub(crate) fn pipelines(&self) -> &Pipelines {
+        &self.pipelines
+    }
+
     /// A pool of `count` timestamps; `None` if the device has no timestamps.
     ///
     /// # Errors

@@ -5,10 +5,11 @@ use std::mem::offset_of;
 use serde::Serialize;
 use zinc_kernels::ops::{CHECK_BYTES_RESULTS, CHECK_HALVES_RESULTS, CHECK_ROUND_PRODUCTS, CheckBytes, CheckHalves};
 use zinc_kernels::step::StepState;
-use zinc_kernels::{Dispatch, Pipelines, Target};
-use zinc_vk::{Buffer, Placement, Result, Stage, host_now_ns};
+use zinc_kernels::{Dispatch, Target};
+use zinc_vk::{Buffer, Placement, Result};
 
 use super::probe::Probe;
+use crate::stopwatch::Stopwatch;
 
 /// Rounds of products of each subgroup: a card's units take about a millisecond for them.
 const ROUNDS: u32 = 1_024;
@@ -25,16 +26,16 @@ pub(crate) struct UnitRates {
     pub(crate) halves_per_s: Option<f64>,
 }
 
-/// Measures the rates of the units of `pipelines`' target, whose device is the probe's and has nothing else to do.
+/// Measures the rates of the units of the probe's device, which must have nothing else to do.
 ///
 /// # Errors
 /// Whatever error the device reports.
-pub(crate) fn measure(probe: &Probe, pipelines: &Pipelines) -> Result<UnitRates> {
-    let target = pipelines.target();
+pub(crate) fn measure(probe: &Probe) -> Result<UnitRates> {
+    let target = probe.pipelines().target();
     let workgroups = target.tuning.product_workgroups;
-    // What a launch takes without rounds, for its checks, is taken off.
+    // The time of a launch without rounds, in which it does nothing but check, is taken off that of one with rounds.
     let rate = |results: usize, product: u32, launch: &dyn Fn(u64, u64, u32) -> Dispatch| -> Result<f64> {
-        let seconds = |rounds| fastest(probe, pipelines, results, &|state, y| launch(state, y, rounds));
+        let seconds = |rounds| fastest(probe, results, &|state, y| launch(state, y, rounds));
         let seconds = (seconds(ROUNDS)? - seconds(0)?).max(1e-9);
         let dispatch = launch(0, 0, ROUNDS);
         let subgroups = dispatch.workgroup_size() / target.subgroup * dispatch.groups.iter().product::<u32>();
@@ -54,35 +55,21 @@ pub(crate) fn measure(probe: &Probe, pipelines: &Pipelines) -> Result<UnitRates>
 }
 
 /// Seconds of the fastest of some launches, given the addresses of a state with a row and of `results` floats.
-fn fastest(probe: &Probe, pipelines: &Pipelines, results: usize, launch: &dyn Fn(u64, u64) -> Dispatch) -> Result<f64> {
+fn fastest(probe: &Probe, results: usize, launch: &dyn Fn(u64, u64) -> Dispatch) -> Result<f64> {
     let device = probe.device();
     let state = Buffer::new(device, "units state", size_of::<StepState>() as u64, Placement::Upload)?;
     state.store_u32(offset_of!(StepState, row_count) as u64, 1);
     let y = Buffer::new(device, "units results", 4 * results as u64, Placement::Device)?;
-    let timestamps = probe.timestamps(2)?;
+    let stopwatch = Stopwatch::new(device)?;
     let mut recording = probe.start()?;
     recording.keep(state.clone()).keep(y.clone());
-    if let Some(timestamps) = &timestamps {
-        recording.reset_timestamps(timestamps, 0..2).timestamp(timestamps, 0, Stage::End);
-    }
-    pipelines.record(&mut recording, &launch(state.address(), y.address()))?;
-    if let Some(timestamps) = &timestamps {
-        recording.timestamp(timestamps, 1, Stage::End);
-    }
+    stopwatch.start(&mut recording);
+    probe.pipelines().record(&mut recording, &launch(state.address(), y.address()))?;
+    stopwatch.stop(&mut recording);
     let recording = recording.finish()?;
-    let clock = timestamps.as_ref().map(|_| device.clock()).transpose()?;
     let mut best_ns = u64::MAX;
     for _ in 0..RUNS {
-        let submitted = host_now_ns();
-        device.compute_queue().submit(&recording, &[])?.wait()?;
-        let elapsed_ns = match (&timestamps, &clock) {
-            (Some(timestamps), Some(clock)) => {
-                let ticks = timestamps.read(0..2)?;
-                clock.host_ns(ticks[1]).saturating_sub(clock.host_ns(ticks[0]))
-            }
-            _ => host_now_ns() - submitted,
-        };
-        best_ns = best_ns.min(elapsed_ns);
+        best_ns = best_ns.min(stopwatch.run(&recording)?);
     }
     Ok(best_ns.max(1) as f64 / 1e9)
 }
