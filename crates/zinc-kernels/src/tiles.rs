@@ -34,7 +34,8 @@ impl Tiles {
 
 impl Target {
     /// The matrix units, if products of a step of this shape go by them.
-    fn units_for(&self, shape: StepShape) -> Option<Units> {
+    #[must_use]
+    pub fn units_for(&self, shape: StepShape) -> Option<Units> {
         self.units.filter(|_| shape.rows() >= self.tuning.unit_rows)
     }
 

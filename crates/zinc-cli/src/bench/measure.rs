@@ -272,9 +272,8 @@ impl<'a> Bench<'a> {
         let steps = if prompt > 0 { prompt / model.limits().feed_rows } else { generated };
         let OpTimes { plan, ops_ns, empty_ns } = model.profile(&start, kind, steps)?;
         let (weights, sizes) = (&self.model.model().weights, self.sizes());
-        let target = self.model.target();
         let submissions_ns = submissions_ns(&self.model, &plan, &ops_ns);
-        let has_units = target.units.is_some() && plan.shape.rows() >= target.tuning.unit_rows;
+        let has_units = self.model.target().units_for(plan.shape).is_some();
         let timed = |(op, ns): (&Op, f64)| TimedOp {
             label: op.label(weights),
             cost: op.cost(weights, &sizes, first_position(test, plan.shape), plan.shape),

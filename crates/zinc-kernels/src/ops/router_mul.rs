@@ -5,6 +5,10 @@ use crate::generated::router_mul::{Constants, KERNEL, Push};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
+/// Workgroups that share the rows of a step, where their number is not bounded by what one can take: with those that share the logits of 128 experts, as
+/// many as keep a card busy.
+const ROW_WORKGROUPS: u32 = 16;
+
 /// The router's logits `W norm(x)` of each row, for a matrix in a float format, to the bit as [`Router`](super::Router) computes them.
 /// [`Round`](super::Round) makes `norm(x)` for the experts.
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +39,10 @@ impl RouterMul {
         let logits = 1 << target.tuning.router_logits.clamp(1, target.subgroup).ilog2();
         // With so many logits, sums of so many rows give each lane one.
         let turn_rows = target.subgroup / logits;
-        // Workgroups enough to keep a device busy, and no more than shared memory has room for.
+        // No more rows than shared memory has room for: of each a sum for each logit and group, and one of squares for each group.
         let groups = self.matrix.columns.div_ceil(GROUP);
         let room = target.shared_bytes / (4 * groups * (logits + 1));
-        let rows = (self.shape.rows() / 16).min(target.tuning.router_rows).min(room);
+        let rows = (self.shape.rows() / ROW_WORKGROUPS).min(target.tuning.router_rows).min(room);
         let rows = (rows / turn_rows * turn_rows).max(turn_rows);
         let constants = Constants {
             workgroup: target.workgroup_of(groups.min(8)),

@@ -383,13 +383,8 @@ impl StepModel for VulkanModel {
         image.write(TOKENS_OFFSET, bytemuck::cast_slice(start.tokens));
         image.write(TOKENS_OFFSET + 4 * start.tokens.len() as u64, bytemuck::cast_slice(replayed));
         let before_ns = host_now_ns();
-        match self.options.sync {
-            Sync::Timeline => {
-                // The host writes the image again for the next sequence, so it waits here until this copy is done.
-                self.queue().submit(&self.begin, self.last_on_second_queue.as_slice())?.wait()?;
-            }
-            Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(&self.begin)?,
-        }
+        // The host writes the image again for the next sequence, so it waits here until this copy is done.
+        self.submit_and_wait(&self.begin)?;
         self.waited_ns += host_now_ns() - before_ns;
         self.draft_backlog = 0;
         self.draft_rows_listed = true;

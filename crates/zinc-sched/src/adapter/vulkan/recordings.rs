@@ -105,12 +105,12 @@ impl Recordings {
 
 impl StepRecorder<'_> {
     /// What the plan of a step of one row is made for.
-    fn options(&self, kind: PlanKind, sampling: SamplingStage) -> PlanOptions {
+    pub(super) fn options(&self, kind: PlanKind, sampling: SamplingStage) -> PlanOptions {
         PlanOptions::new(kind, self.options.act).with_sampling(sampling)
     }
 
     /// What the plan of a step that feeds is made for.
-    fn feed_options(&self, shape: StepShape) -> PlanOptions {
+    pub(super) fn feed_options(&self, shape: StepShape) -> PlanOptions {
         self.options(PlanKind::Feed, SamplingStage::PLAIN).with_shape(shape)
     }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use zinc_kernels::step::StepShape;
-use zinc_model::plan::{Array, PlanKind, PlanOptions, StepPlan};
+use zinc_model::plan::{Array, PlanKind, SamplingStage, StepPlan};
 use zinc_model::{Error, Result};
 use zinc_vk::{Access, QueueKind, Recording};
 
+use super::VulkanModel;
 use super::recordings::SamplingMode;
-use super::{Sync, VulkanModel};
 use crate::Sampling;
 use crate::adapter::Score;
 use crate::model::{SequenceStart, StepModel as _};
@@ -46,8 +46,7 @@ impl VulkanModel {
     /// Records the layers of a step of so many rows, in ranges.
     fn record_layers(&self, shape: StepShape) -> Result<Vec<Arc<Recording>>> {
         let (recorder, model) = (self.recorder(), &self.model);
-        let options = PlanOptions::new(PlanKind::Feed, self.options.act).with_shape(shape);
-        let plans = model.ranges(StepPlan::forward(&model.model().weights, &options));
+        let plans = model.ranges(StepPlan::forward(&model.model().weights, &recorder.feed_options(shape)));
         let record = |plan: &StepPlan| -> Result<Arc<Recording>> {
             let mut recording = recorder.start(QueueKind::Compute, "score")?;
             model.record(plan, &recorder.io(0, SamplingMode::PLAIN), &mut recording)?;
@@ -60,7 +59,7 @@ impl VulkanModel {
     fn record_head(&self, first: u32, count: u32) -> Result<Arc<Recording>> {
         let (recorder, model) = (self.recorder(), &self.model);
         let shape = StepShape::filled_by(model.counts().sampling_rows);
-        let options = PlanOptions::new(PlanKind::Decode, self.options.act).with_shape(shape);
+        let options = recorder.options(PlanKind::Decode, SamplingStage::PLAIN).with_shape(shape);
         let mut recording = recorder.start(QueueKind::Compute, "score")?;
         recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
         for row in (0..count).filter(|_| first > 0) {
@@ -74,14 +73,5 @@ impl VulkanModel {
         let head = StepPlan::head(&model.model().weights, &options);
         model.record(&head, &recorder.io(0, SamplingMode::PLAIN), &mut recording)?;
         Ok(recording.finish()?)
-    }
-
-    /// Runs a recording in the way in which the host follows the device.
-    fn submit_and_wait(&self, recording: &Arc<Recording>) -> Result<()> {
-        match self.options.sync {
-            Sync::Timeline => self.queue().submit(recording, &[])?.wait()?,
-            Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(recording)?,
-        }
-        Ok(())
     }
 }

@@ -10,6 +10,15 @@ use super::{Queues, Sync, VulkanModel};
 use crate::model::{Gate, Ticket};
 
 impl VulkanModel {
+    /// Runs what is no step, behind everything submitted before, and waits for it as the host follows the device.
+    pub(super) fn submit_and_wait(&self, recording: &Arc<Recording>) -> Result<()> {
+        match self.options.sync {
+            Sync::Timeline => self.queue().submit(recording, self.last_on_second_queue.as_slice())?.wait()?,
+            Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(recording)?,
+        }
+        Ok(())
+    }
+
     /// Submits the ranges of a part of a step, and waits for each with a fence; in the fence baseline its commands are written anew first.
     pub(super) fn run_part(&mut self, part: StepPart, slot: u32) -> Result<()> {
         for recording in self.recordings.ranges(part, slot) {
