@@ -45,7 +45,7 @@ float joined_maximum[2], joined_sum[2];
 
 // Joins the present split to those before it. Behind the last one, the values are divided by the sum.
 //
-// Until then `y` has the values of a head in the order of the four lanes that hold them, so that each lane loads and stores four at once.
+// Before the last split `y` has the values of a head in the order of the four lanes that hold them, so that each lane loads and stores four floats at once.
 void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
     UNROLL for (uint r = 0; r < 2; r++) {
         uint pair = first_pair + element_row(r * 4);
@@ -55,11 +55,12 @@ void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
         joined_sum[r] = join_split(joined_sum[r], before_kept, ELEMENT(sums, r * 4), own_kept);
         bool is_pair = pair < pairs;
         uint64_t head = push.y + uint64_t(head_offset(min(pair, pairs - 1), push.y_stride));
-        // All are loaded before the first is stored: a compiler leaves a load behind a store that may be to the same place.
+        // All values of a row are loaded before the first is stored, since a compiler leaves a load behind a store that may be to the same place, and with it
+        // the time that each load takes.
         vec4 before[OWN_HEAD];
         UNROLL for (uint n = 0; n < OWN_HEAD; n++) before[n] = is_first ? vec4(0.0) : load_vec4(head, (n * 4 + team_lane() % 4u) * 16);
         if (is_last) {
-            // Results go to places that other lanes of the head have loaded from.
+            // The results of the last split go to places that other lanes of the head have loaded from, so that all lanes must have loaded.
             subgroupMemoryBarrierBuffer();
             subgroupBarrier();
         }

@@ -74,7 +74,7 @@ void main() {
         }
     }
     store_by_lane(0, multiply());
-    // The left factor that the lanes make of the same elements, times one.
+    // The product of a left factor that the lanes make, element (r, c) of which is 16 * r + c as well, with the identity.
     if (is_first) {
         for (uint k = 0; k < 16; k++) stage(RIGHT_AT, row, k, half_bits(k == row ? 1.0 : 0.0));
     }
@@ -99,7 +99,7 @@ void main() {
     }
     store_by_lane(1024, totals[0]);
     barrier();
-    // A row in each place, beside others; then a column beside others.
+    // In the first 16 turns row 0 of the content stands in each place, beside other rows; in the next 16 its column 0 stays where it is, beside other columns.
     for (uint turn = 0; turn < 32; turn++) {
         bool of_rows = turn < 16;
         uint place = of_rows ? turn : 0;
