@@ -37,7 +37,7 @@ impl RouterMul {
         self.matrix.check_columns();
         assert!(self.matrix.format.is_float(), "{}: a router for many rows has a float format", self.matrix.format);
         let logits = 1 << target.tuning.router_logits.clamp(1, target.subgroup).ilog2();
-        // With so many logits, sums of so many rows give each lane one.
+        // A subgroup takes as many rows at a time as make, with its logits, one sum for each of its lanes.
         let turn_rows = target.subgroup / logits;
         // No more rows than shared memory has room for: of each a sum for each logit and group, and one of squares for each group.
         let groups = self.matrix.columns.div_ceil(GROUP);
