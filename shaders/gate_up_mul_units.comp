@@ -47,11 +47,19 @@ void main() {
     multiply_block(FORMAT, uint64_t[2](push.gate + offset, push.up + offset), push.rows - first, push.x, count);
     barrier();
     place_gated(count);
+    const uint QUADS = PAIR_ROWS / 4;
+    bool has_quads = has_gated_quads();
     for (uint turn = 0; turn < VECTOR_FRAGMENTS; turn++) {
         show_results(turn);
-        for (uint n = thread_index(); n < SHOWN_VECTORS * PAIR_ROWS; n += gl_WorkGroupSize.x) {
-            uint vector = turn * SHOWN_VECTORS + n / PAIR_ROWS, row = n % PAIR_ROWS;
-            if (vector < count && first + row < push.rows) store_gated(vector, first + row, shown_result(vector, row), shown_result(vector, PAIR_ROWS + row));
+        for (uint n = thread_index(); n < SHOWN_VECTORS * QUADS; n += gl_WorkGroupSize.x) {
+            uint vector = turn * SHOWN_VECTORS + n / QUADS, row = n % QUADS * 4;
+            if (vector >= count) continue;
+            vec4 gates = shown_results(vector, row), ups = shown_results(vector, PAIR_ROWS + row);
+            if (has_quads) {
+                if (first + row < push.rows) store_gated_quad(vector, first + row, gates, ups);
+                continue;
+            }
+            for (uint i = 0; i < 4 && first + row + i < push.rows; i++) store_gated(vector, first + row + i, gates[i], ups[i]);
         }
     }
 }

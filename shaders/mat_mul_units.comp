@@ -45,11 +45,19 @@ void multiply(uint format, Product product, uint block, uint listed) {
     multiply_block(format, uint64_t[1](product.weights), product.rows - first, push.x, count);
     barrier();
     place_products(product, count);
+    const uint QUADS = BLOCK_ROWS / 4;
+    bool has_quads = has_result_quads(product);
     for (uint turn = 0; turn < VECTOR_FRAGMENTS; turn++) {
         show_results(turn);
-        for (uint n = thread_index(); n < SHOWN_VECTORS * BLOCK_ROWS; n += gl_WorkGroupSize.x) {
-            uint vector = turn * SHOWN_VECTORS + n / BLOCK_ROWS, row = n % BLOCK_ROWS;
-            if (vector < count && first + row < product.rows) store_product(product, vector, first + row, shown_result(vector, row));
+        for (uint n = thread_index(); n < SHOWN_VECTORS * QUADS; n += gl_WorkGroupSize.x) {
+            uint vector = turn * SHOWN_VECTORS + n / QUADS, row = n % QUADS * 4;
+            if (vector >= count) continue;
+            vec4 results = shown_results(vector, row);
+            if (has_quads) {
+                if (first + row < product.rows) store_product_quad(product, vector, first + row, results);
+                continue;
+            }
+            for (uint i = 0; i < 4 && first + row + i < product.rows; i++) store_product(product, vector, first + row + i, results[i]);
         }
     }
 }

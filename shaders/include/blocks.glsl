@@ -234,8 +234,12 @@ void add_block(uint format, uint pair, uint row, uint vector, uint n, Floats cod
     block_values[n] = value;
 }
 
+// Whether fragment `g` of the subgroup's vectors has any, in a tile of `count` vectors: the subgroup only stages what others multiply, if not. Where most
+// tiles are full, to ask costs more than it saves.
+bool is_filled(uint g, uint count) { return RAGGED == 0 || fragment_vector(g) < count; }
+
 // Adds what pair `pair` of the runs of a stage gives to the present group.
-void multiply_pair(uint format, uint pair) {
+void multiply_pair(uint format, uint pair, uint count) {
     const uint parts = 2 / part_runs(format);
     // Products that take a part's bytes: one, or two of 16 bytes each.
     const uint part_products = part_runs(format) == 2 ? 2 / DEPTH_RUNS : 1;
@@ -249,6 +253,7 @@ void multiply_pair(uint format, uint pair) {
         }
     }
     UNROLL for (uint g = 0; g < VECTOR_FRAGMENTS; g++) {
+        if (g > 0 && !is_filled(g, count)) break;
         VectorBytes high[2], low[2];
         uint at = VECTORS_AT + fragment_vector(g) * STAGED_VECTOR + 2 * pair;
         UNROLL for (uint n = 0; n < 2 / DEPTH_RUNS; n++) {
@@ -354,9 +359,10 @@ void multiply_block(uint format, uint64_t first_row[MATRICES], uint rows, uint64
         // Weights are loaded a stage ahead. Vectors are not: they are in the cache, since workgroups of other rows read them as well.
         if (stage + 1 < GROUPS * GROUP_STAGES) load_weights(format, stage + 1);
         if (stage % GROUP_STAGES == 0) begin_group();
+        if (!is_filled(0, count)) continue;
         // Unrolled, this loop takes so many registers that a multiprocessor has no room for a second workgroup.
         [[dont_unroll]] for (uint pair = 0; pair < STAGE_RUNS / 2; pair++) {
-            if (COLUMNS % 256 == 0 || stage * STAGE_CHUNKS + pair < COLUMNS / 32) multiply_pair(format, pair);
+            if (COLUMNS % 256 == 0 || stage * STAGE_CHUNKS + pair < COLUMNS / 32) multiply_pair(format, pair, count);
         }
         if (stage % GROUP_STAGES == GROUP_STAGES - 1) finish_group(format, stage / GROUP_STAGES);
     }
@@ -368,7 +374,7 @@ void multiply_block(uint format, uint64_t first_row[MATRICES], uint rows, uint64
 // Results pass to all threads through shared memory, those of so many vectors at a time.
 const uint SHOWN_VECTORS = VECTOR_SUBGROUPS * 16;
 const uint SHOWN_ROW = BLOCK_ROWS / 4 + 1; // of one vector, with a place that keeps neighbours in different banks
-// Puts the results of vectors [SHOWN_VECTORS * turn, SHOWN_VECTORS * (turn + 1)) where `shown_result` finds them.
+// Puts the results of vectors [SHOWN_VECTORS * turn, SHOWN_VECTORS * (turn + 1)) where `shown_results` finds them.
 void show_results(uint turn) {
     barrier();
     UNROLL for (uint g = 0; g < VECTOR_FRAGMENTS; g++) {
@@ -379,4 +385,5 @@ void show_results(uint turn) {
     }
     barrier();
 }
-float shown_result(uint vector, uint row) { return uintBitsToFloat(staged[vector % SHOWN_VECTORS * SHOWN_ROW + row / 4][row % 4]); }
+// Those of four neighbouring rows, the first of which is a multiple of 4.
+vec4 shown_results(uint vector, uint row) { return uintBitsToFloat(staged[vector % SHOWN_VECTORS * SHOWN_ROW + row / 4]); }

@@ -28,3 +28,11 @@ void place_gated(uint count) { place_results(count, push.pairs, push.slots, Tile
 void store_gated(uint vector, uint row, float gate, float up) {
     store_f32(push.y + uint64_t(RESULT_OFFSETS[vector]), row * 4u, swiglu(gate, up));
 }
+
+// Whether results of four neighbouring rows can be stored at once: they begin at multiples of 16 bytes.
+bool has_gated_quads() { return ((uint(push.y) | push.y_stride | push.rows * 4u) & 15u) == 0u; }
+// Stores the results of rows [row, row + 4).
+void store_gated_quad(uint vector, uint row, vec4 gate, vec4 up) {
+    vec4 results = vec4(swiglu(gate.x, up.x), swiglu(gate.y, up.y), swiglu(gate.z, up.z), swiglu(gate.w, up.w));
+    store_vec4(push.y + uint64_t(RESULT_OFFSETS[vector]), row * 4u, results);
+}

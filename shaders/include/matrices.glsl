@@ -59,6 +59,19 @@ void store_product(Product product, uint vector, uint row, float sum) {
     store_f32(at, row * 4u, result);
 }
 
+// Whether results of four neighbouring rows can be stored at once: they begin at multiples of 16 bytes.
+bool has_result_quads(Product product) {
+    return ((uint(product.y) | product.y_stride | uint(product.bias) | product.rows * 4u) & 15u) == 0u;
+}
+// Stores results of rows [row, row + 4).
+void store_product_quad(Product product, uint vector, uint row, vec4 sums) {
+    uint64_t at = product.y + uint64_t(RESULT_OFFSETS[vector]);
+    precise vec4 result = sums;
+    if (product.bias != 0) result = result + load_vec4(product.bias, row * 4u);
+    if (ACCUMULATE == 1) result = load_vec4(at, row * 4u) + result;
+    store_vec4(at, row * 4u, result);
+}
+
 // Rows [BLOCK_ROWS * block, BLOCK_ROWS * (block + 1)) of a matrix; `listed` is the number of the step's rows.
 void multiply(uint format, Product product, uint block, uint listed);
 
