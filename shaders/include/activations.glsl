@@ -124,15 +124,19 @@ uint four_bytes(ivec4 x) {
 // Stores the sums of the runs of a group as products of bytes take them: a sum of 18 bits is 512 * high + low, and each of the two is x + 2 * y. First
 // come the x of the high parts, then their y, then both of the low ones. `sums` has those of the runs that the lane's parts belong to.
 void store_run_parts(uint64_t y, uint groups, uint group, int sums[LANE_PARTS]) {
-    [[unroll]] for (uint quarter = 0; quarter < 4; quarter++) {
+    [[unroll]] for (uint first = 0; first < 16; first += SUBGROUP) {
+        // A lane stores a word: one of the four parts, of the four runs of a quarter.
+        uint word = first + gl_SubgroupInvocationID, part = word / 4u, quarter = word % 4u;
         ivec4 of_quarter;
         [[unroll]] for (uint run = 0; run < 4; run++) {
-            uint part = (quarter * 4u + run) * 4u;
-            of_quarter[run] = subgroupShuffle(sums[part / SUBGROUP], part % SUBGROUP);
+            uint at = (quarter * 4u + run) * 4u;
+            [[unroll]] for (uint n = 0; n < LANE_PARTS; n++) {
+                int sum = subgroupShuffle(sums[n], at % SUBGROUP);
+                if (at / SUBGROUP == n) of_quarter[run] = sum;
+            }
         }
-        ivec4 high = (of_quarter + 256) >> 9, low = of_quarter - (high << 9), half_high = min(high >> 1, ivec4(127)), half_low = low >> 1;
-        uvec4 words = uvec4(four_bytes(high - 2 * half_high), four_bytes(half_high), four_bytes(low - 2 * half_low), four_bytes(half_low));
-        if (gl_SubgroupInvocationID < 4) store_u32(y, run_parts(groups) + group * 64u + gl_SubgroupInvocationID * 16u + quarter * 4u, words[gl_SubgroupInvocationID]);
+        ivec4 high = (of_quarter + 256) >> 9, number = part < 2u ? high : of_quarter - (high << 9), half_number = min(number >> 1, ivec4(127));
+        if (word < 16u) store_u32(y, run_parts(groups) + group * 64u + word * 4u, four_bytes(part % 2u == 0u ? number - 2 * half_number : half_number));
     }
 }
 
