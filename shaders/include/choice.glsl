@@ -2,11 +2,7 @@
 //
 // An expert's rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits
 // are compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
-// Whoever includes this has the specialisation constants EXPERTS (their number, 0 where nothing is to be chosen) and WEIGHTING. It may define STORE_ID,
-// which stores a chosen id, where the ids are read by other workgroups of the dispatch.
-#ifndef STORE_ID
-#define STORE_ID store_u32
-#endif
+// Whoever includes this has the specialisation constants EXPERTS (their number, 0 where nothing is to be chosen) and WEIGHTING.
 #include "include/group_sums.glsl"
 
 const uint SOFTMAX_OF_CHOSEN = 0, SOFTMAX_OF_ALL = 1; // over what the weights sum to 1
@@ -89,7 +85,7 @@ void store_choice(uint64_t ids, uint64_t weights, uint used) {
         for (uint n = 1; n < used; n++) total = total + softmax_term(chosen_logits[n], highest);
     }
     for (uint n = thread_index(); n < used; n += gl_WorkGroupSize.x) {
-        STORE_ID(ids, n * 4, chosen_ids[n]);
+        store_u32(ids, n * 4, chosen_ids[n]);
         store_f32(weights, n * 4, softmax_term(chosen_logits[n], highest) / total);
     }
 }

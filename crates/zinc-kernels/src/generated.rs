@@ -4,12 +4,12 @@
 //   a6195b1608138e17a6b39b801e381101f7bb0987da4349583c3bd15bd6c73bb9 crates/zinc-kernels/spv/adjust.spv
 //   27e75ad44f8280fcc73253e5bef3d635bacd9ac6eaf9980c15b74cf2a1bd7035 crates/zinc-kernels/spv/advance.spv
 //   f1ad3ec9a9ab8295f48de0d5485f7d6247395c72ce7ca81c7b4d091ca9976d52 crates/zinc-kernels/spv/append.spv
-//   3739a1aa9eeff5644aa07d756fd9031ae393c31045682eed761f6918463db1df crates/zinc-kernels/spv/attention.spv
+//   64e81cce7c7b4b5d3dd382956eb3a63c7cec0c7b01a7295bfb23ae4da676c9b4 crates/zinc-kernels/spv/attention.spv
 //   026b840eb1b6eb706b75a8ba3585c2ddb469a341f8fb87e641394ffb2f1dda37 crates/zinc-kernels/spv/attention_rows.spv
 //   0356111327da9aa7f56bb5377a900f1ec06ba4fd8103524cf99378de73d6097b crates/zinc-kernels/spv/attention_rows_units.emulated.spv
 //   6fdc2dda2bad884c3381a36253055ef7341385b481dead85c025f79af213ac14 crates/zinc-kernels/spv/attention_rows_units.spv
-//   1caa21f8655b8617f4342d6384eb12685682e1246ed10475fc2643971f9d33c3 crates/zinc-kernels/spv/attention_units.emulated.spv
-//   eeeef9ccb5a21667182dcf5bd9fd82eefde000339893b8f62fac7d858663db63 crates/zinc-kernels/spv/attention_units.spv
+//   03b3ccf0767e36cc49508acc6146314f1b124a282a86130d3828582ffd1428c9 crates/zinc-kernels/spv/attention_units.emulated.spv
+//   ab5ea05f95f7f14402e237ca76ae0ffc277f7f090f3c6f43f63e5e892275e28b crates/zinc-kernels/spv/attention_units.spv
 //   1194b29c932d97f2a0212edd921342006717c9808aed3c81ab810027e4131f50 crates/zinc-kernels/spv/cancel.spv
 //   58e90adba09f99e594b6eaad901f1f3faa40f37fb881bf47d24280a13ab63960 crates/zinc-kernels/spv/check_bytes_units.emulated.spv
 //   b4974675c18d6787695a59fa00dba6d3b726804e1cca2c1223286050b3ffef91 crates/zinc-kernels/spv/check_bytes_units.spv
@@ -20,8 +20,8 @@
 //   5e34c4618fb2b2f09fcbceef04042164efb3a9aaa3384ed1c6c8ade7f044e8d3 crates/zinc-kernels/spv/expert_down.spv
 //   b4bbfc49f655005ef0fe25384835177f3fefc560dbe1467dbb6f424a636b98f6 crates/zinc-kernels/spv/gate_up.spv
 //   67d07bba9cdf586037fe8a893366ae4bf7a10a9aee32a92dcce2235b6d7f7e0b crates/zinc-kernels/spv/gate_up_mul.spv
-//   a29de1df0a017863b226fdcbd7f711357b032d8858617b010f25a70643bb27a5 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
-//   2f35ae79f38906ebf6a21147d12e37d59e6469e74a197fed7cdee21dd04927bc crates/zinc-kernels/spv/gate_up_mul_units.spv
+//   9afecd5cfea561400b798e81605219faec92a1b16c8db3860f05911324e30a1d crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
+//   3839f2c4a56cab9a7981e140e7df4e7d0b9714bd6744ea2a190dc9aa4d202ef0 crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   4db02b9ab80c236da98ee2591b1274d358375ff2884d8b44c14329414e302445 crates/zinc-kernels/spv/gather.spv
 //   4b7802ddc63c31173415eda1e7b4b40dc01563053c1d6df42124732c9afb7187 crates/zinc-kernels/spv/join.spv
 //   e857e5df31f1216f7b2771ec1ddcdab767bfefadcf563b58178be53f3cb0a944 crates/zinc-kernels/spv/last_row.spv
@@ -29,14 +29,14 @@
 //   1e4ab0db23d9866a07e027173af8eb635d669e4a9f86724e8a2a33d99623fe11 crates/zinc-kernels/spv/logprobs.spv
 //   8a0e2b4be87ea5ba1df5e058d0f6141356de638fe4964546a4243db44137bc9c crates/zinc-kernels/spv/lookup.spv
 //   09dd84d145554cbf9066e5a74e2aa151c370648fbb1c780a7e32699b4a5b3a14 crates/zinc-kernels/spv/mat_mul.spv
-//   a18b59c5c7eafbbb3f92bd26767485e709d399b78dcb18590005b81e495ec088 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
-//   df8f1cc378aa85d290637f399a5c31aee796b5fb4661e6eeb4abe1d7e6d89d58 crates/zinc-kernels/spv/mat_mul_units.spv
+//   b36b39a24536bc331a7c0fa56772ccfafb5d7009cf615557c7a20fff121b373b crates/zinc-kernels/spv/mat_mul_units.emulated.spv
+//   e4545128a8e3aba48bb5126aba798237663f0aa70f4d0c5d6dafdf0a87883f77 crates/zinc-kernels/spv/mat_mul_units.spv
 //   8ea962e1198a61becbf7178e7b56b84100d2217d5e4f14b98d0fa9628be4b808 crates/zinc-kernels/spv/mat_vec.spv
 //   c2e7fcea82fc146bf07a0ee2953334855798ce8160b03fd111b2bd4a8677dfce crates/zinc-kernels/spv/propose.spv
 //   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
-//   71d7cfea203069f334c4d654f17a100da31a79af1c4556612e1847c21534eb2d crates/zinc-kernels/spv/round.spv
-//   e6fc7840581fdcd7087a1faf0cec6c238c7bdf1d36477116216d68243c6bcab0 crates/zinc-kernels/spv/route.spv
-//   a9810e611cdd71927bb9616971418a1f1c69fd4d3bc261d56b4ccfa6f223a347 crates/zinc-kernels/spv/router.spv
+//   cd3cf59a249b21b4ac2b1bed0ae45b667561c168a50c219678dfccea29cb07fd crates/zinc-kernels/spv/round.spv
+//   ca4eda64e5848994c01aaed4dd67315b05838c30e21c1981d12e1d9b1a19bd69 crates/zinc-kernels/spv/route.spv
+//   b8c4921be351bc1ef832afe49b60e3ce58396875588d40789e78ed2e4860ff06 crates/zinc-kernels/spv/router.spv
 //   04916c9fbf90bd110f634b062d799ba3905fdf6d0f7b88498e6de7365836ebc4 crates/zinc-kernels/spv/router_mul.spv
 //   a1bdb3c80911ffb2bf686824615d5ef9bb92708e221c226a88f1e1f416e9b522 crates/zinc-kernels/spv/sample.spv
 //   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
@@ -54,24 +54,24 @@
 //   c6d9363f097fd7210ae6a22145d06562752c0f1804c9277b6485f096d2f63a47 shaders/expert_down.comp
 //   9f00704f44860066ba7b4c53e377f39b7fbe5e391a34d39e2cf16cbf200ecc00 shaders/gate_up.comp
 //   bdc53519a50ad4fca6bce5785f01f0f8e87882e3c5a42c125b18d498992256cf shaders/gate_up_mul.comp
-//   c72638c0a867ce24477dfda6b36b423669843dd5980c0e664700141822ad2370 shaders/gate_up_mul_units.comp
+//   387ab8d74d046fcd4e37e8bf7e905b46a7d8922865587235e39be03c937c8bcd shaders/gate_up_mul_units.comp
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
-//   89bacce8549ecf12280653a42164690a9d22c02209b020d263d89ad44fb96508 shaders/include/activations.glsl
+//   0862fe1e2ba513135005124704fe5852d65af6f3d127bca898baf9ec04590907 shaders/include/activations.glsl
 //   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
 //   e3d2e4af0e3e7a02d44a4dffdf3740da56b199ee5b16081284ec1b0fd501ccff shaders/include/attention_share.glsl
 //   96505c934b054058fdcf2adc455616aeaed2f648e34192d745b9723482700fa9 shaders/include/attention_step.glsl
 //   b39ef988b7253086840e5e55485c088cf247888f3cd6964aaa2a69bf105b7041 shaders/include/attention_tile.glsl
-//   83e166f674ca80b14a68e0f36a77f82d0a7f221855043166a490afdc74d72e53 shaders/include/blocks.glsl
+//   5dcc16731f5c4c7086db3dd436b0145cecb8b9fd73fd82ca6caca1d60ed5067d shaders/include/blocks.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   fb5e05d6eb311f19e67ce3384dbc1bacbc6cbfebcc51b8076ac27e646c6c82ce shaders/include/cache_rows.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
-//   8d3a9fd3db923b91f393fb5110209e898d654717204ae8f4d4711cea48370d87 shaders/include/choice.glsl
+//   dc102755dc396ea4208089bcfa75f083ef5cfe22b88330c8abfbdba61c8e9346 shaders/include/choice.glsl
 //   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
 //   8625d0b5593db7bc0eea53cdc8410f653179be499cbad132b919b2d1538ae777 shaders/include/float_operand.glsl
 //   20bbac399ffe8cd02dc4472eb6a7fa9b3786e650c0b3797a0c529e0a1eb5b05e shaders/include/float_products.glsl
 //   83cc74e197da9c7cd27aadc3535bfa8f7855e445e0cf728cc93103c4f84bea85 shaders/include/formats.glsl
 //   97acaf4534efc454921b9caecce6c8818c2fc948c5518ce50d751e686cc429d7 shaders/include/fragments.glsl
-//   ecccd2554df07c017cc0625ef97f4301c65c42e03e0abae91433518772a69e38 shaders/include/gate_and_up.glsl
+//   07973b6889e6eb5d426257fad892ceea8e7b3ee16f00ea1c0546b58240dafee4 shaders/include/gate_and_up.glsl
 //   3442885db42488516d60044e1d016565bce2bd74a78b320f6888d0ca4791b108 shaders/include/group_sums.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
@@ -81,7 +81,7 @@
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   3b8692ca6c261d53619dc2d9d6ba92a93f54d34438d1ee50e2ec9638ce5bdb9a shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
-//   36158a0d89d2026544d9d3f2bfa136596842138a37154dacc24af36cebc67fdc shaders/include/matrices.glsl
+//   18bad9de22186110354d4518da29f8097bcf5a15e55c88c2692c252ae7a35613 shaders/include/matrices.glsl
 //   ec91257e89459bebe4c5198fe10fd3b5e4d61744458472e008a9afedaaf36910 shaders/include/memory.glsl
 //   0edc1635583011bf5e870ce9d4b1cea32f61a59106d7995514758dfc22098243 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
@@ -105,12 +105,12 @@
 //   59ce2fd209b6166a6656a58fce47338e53bb42fcea48cb8426775380efa255f3 shaders/logprobs.comp
 //   27898dc4d29a275c13b14c221e268cd8ad7fb01e0b9adc124e0fcf79eb62c2a2 shaders/lookup.comp
 //   fac4949bcd22df42631ae952fe53666afb941eaf5bdc32014fcf36874ebd4503 shaders/mat_mul.comp
-//   d862c50559c9d7869cc7658101df96467a4b04e55ac5a3760cea82559c03df71 shaders/mat_mul_units.comp
+//   810be64b2bcaea1b306f031279131135066a7d58a5aa78a9d8f743d840b59b7d shaders/mat_mul_units.comp
 //   3e281c7a2165c0aebc25f447db2c24bb7edf669b7659b9c7b9f09f25101713b2 shaders/mat_vec.comp
 //   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   e6e455cf76350246c1cc857a3b11c0f83f7acd8632881350c2d5549c7cbd7365 shaders/round.comp
-//   1587baafe0ae55ab28f7015743ddc45b3bfeb76895d547a0fd557a82d53429a5 shaders/route.comp
+//   04c93a6462399b5f8d1d8d9c42ff540055bec3b48141aac02ed60c8f0d950353 shaders/route.comp
 //   c69e507391f2d456232fe77980243bfcca308e352a10d2ba4d3efed143b4e170 shaders/router.comp
 //   28b0ed4b5e882ffb6c481d2b2e92e17d4cb357cc927552d8691d3fe9d8633d15 shaders/router_mul.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
@@ -205,8 +205,7 @@ pub mod candidates {
 ///
 /// An expert's rank is the number of those that come before it, by falling logit and then by rising index; NaN counts as minus infinity. Logits
 /// are compared as integers, since a device may flush subnormal floats and then call unequal ones equal.
-/// Whoever includes this has the specialisation constants EXPERTS (their number, 0 where nothing is to be chosen) and WEIGHTING. It may define STORE_ID,
-/// which stores a chosen id, where the ids are read by other workgroups of the dispatch.
+/// Whoever includes this has the specialisation constants EXPERTS (their number, 0 where nothing is to be chosen) and WEIGHTING.
 pub mod choice {
     /// `SOFTMAX_OF_CHOSEN` in GLSL.
     pub const SOFTMAX_OF_CHOSEN: u32 = 0;
@@ -3103,12 +3102,11 @@ pub mod round {
 }
 
 /// Chooses the experts of each row of a step of many rows, and sorts the pairs of a row and one of its slots by expert, so that the products that
-/// follow read an expert's weights once for all rows that have chosen it. A workgroup chooses for a row; the last to finish sorts.
+/// follow read an expert's weights once for all rows that have chosen it. A workgroup chooses for a row and lists its pairs; the last to finish cuts the lists
+/// into tiles.
 pub mod route {
     use super::KernelDef;
 
-    /// `AT_A_TIME` in GLSL.
-    pub const AT_A_TIME: u32 = 8;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -3121,12 +3119,12 @@ pub mod route {
         pub ids: u64,
         /// \[slots\] f32
         pub weights: u64,
-        /// \[rows, slots\] u32: row * slots + slot of each pair, by expert
+        /// \[EXPERTS, rows\] u32: the pairs of each expert, row * slots + slot, in any order
         pub pairs: u64,
         /// \[rows, slots\] Tile, of which as many are valid as the first one says
         pub tiles: u64,
-        /// u32, 0
-        pub counter: u64,
+        /// \[1 + EXPERTS\] u32, all 0 before and afterwards: of workgroups that have finished, then of the pairs of each expert
+        pub counters: u64,
         /// chosen experts, at most MAX_USED
         pub slots: u32,
         /// bytes from one row of the step to the next, as the strides below
@@ -3144,7 +3142,7 @@ pub mod route {
         assert!(std::mem::offset_of!(Push, weights) == 24);
         assert!(std::mem::offset_of!(Push, pairs) == 32);
         assert!(std::mem::offset_of!(Push, tiles) == 40);
-        assert!(std::mem::offset_of!(Push, counter) == 48);
+        assert!(std::mem::offset_of!(Push, counters) == 48);
         assert!(std::mem::offset_of!(Push, slots) == 56);
         assert!(std::mem::offset_of!(Push, logits_stride) == 60);
         assert!(std::mem::offset_of!(Push, ids_stride) == 64);

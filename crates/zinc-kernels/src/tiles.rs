@@ -14,7 +14,7 @@ const FRAGMENT: u32 = 16;
 /// [`Route`](crate::ops::Route) makes both lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiles {
-    /// `[rows, used]` u32: `row * used + slot` of each pair.
+    /// `[experts, rows]` u32: `row * used + slot` of each pair of an expert, as many as its tiles say, in any order.
     pub pairs: u64,
     /// `[rows, used]` [`Tile`](crate::step::Tile).
     pub tiles: u64,

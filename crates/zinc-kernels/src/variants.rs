@@ -164,7 +164,7 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
     let (state, shape) = (0, StepShape::MOST);
     let Heads { query_heads, kv_heads, head_size } = HEADS;
     let tiles = Tiles { pairs: 0, tiles: 0, experts: EXPERTS, used: USED_EXPERTS };
-    let route = Route { state, selection: SELECTION, tiles, counter: 0, shape };
+    let route = Route { state, selection: SELECTION, tiles, counters: 0, shape };
     let mut list = vec![(String::new(), route.dispatch(target))];
     // By dot products, and by matrix units: those of the target, or of RDNA4's depth.
     let units = target.units.unwrap_or(Units { depth: 16, emulated: false });

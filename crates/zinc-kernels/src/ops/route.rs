@@ -15,14 +15,14 @@ pub struct Route {
     pub selection: ExpertSelection,
     /// What is written for the products, of as many experts.
     pub tiles: Tiles,
-    /// A u32 that is 0, and is left 0.
-    pub counter: u64,
+    /// `[1 + experts]` u32 that are 0, and are left 0.
+    pub counters: u64,
     /// The rows that the launch has workgroups for.
     pub shape: StepShape,
 }
 
 impl Route {
-    /// The launch: one workgroup a row, of which the last sorts.
+    /// The launch: one workgroup a row, of which the last cuts the lists of pairs into tiles.
     ///
     /// # Panics
     /// If the number of experts does not suit the kernel.
@@ -49,7 +49,7 @@ impl Route {
             weights: weights.address,
             pairs: self.tiles.pairs,
             tiles: self.tiles.tiles,
-            counter: self.counter,
+            counters: self.counters,
             slots: used,
             logits_stride: logits.stride_in(self.shape),
             ids_stride: ids.stride_in(self.shape),

@@ -2,27 +2,30 @@
 
 use crate::step::Tile;
 
-/// Sorts pairs by expert. `ids` has the experts of each row, `[rows][used]`; pair `row * used + slot` stands for one of them. Returns the pairs, by
-/// expert and then by their number, and the tiles of up to `tile` of them. The device may list the pairs of an expert in any order.
+/// Sorts pairs by expert. `ids` has the experts of each row, `[rows][used]`; pair `row * used + slot` stands for one of them. Returns the pairs by their
+/// number, `[experts][room]` with `u32::MAX` behind the pairs of an expert, and the tiles of up to `tile` of them. The device may list the pairs of an
+/// expert in any order, and leaves what is behind them as it was.
 ///
 /// # Panics
-/// If an id is not one of `experts`.
+/// If an id is not one of `experts`, or an expert has more pairs than `room`.
 #[must_use]
-pub fn route(ids: &[u32], experts: u32, tile: u32) -> (Vec<u32>, Vec<Tile>) {
-    let mut pairs: Vec<u32> = (0..ids.len() as u32).collect();
-    pairs.sort_by_key(|pair| ids[*pair as usize]);
-    let mut tiles = Vec::new();
-    let mut first = 0;
-    for expert in 0..experts {
-        let count = ids.iter().filter(|id| **id == expert).count() as u32;
-        let starts = (0..count).step_by(tile as usize);
-        tiles.extend(starts.map(|at| Tile { expert, first: first + at, count: tile.min(count - at), tiles: 0 }));
-        first += count;
+pub fn route(ids: &[u32], experts: u32, room: u32, tile: u32) -> (Vec<u32>, Vec<Tile>) {
+    let mut lists = vec![Vec::new(); experts as usize];
+    for (pair, id) in ids.iter().enumerate() {
+        lists[*id as usize].push(pair as u32);
     }
-    assert_eq!(first as usize, ids.len(), "each id is below {experts}");
+    let mut tiles = Vec::new();
+    for (expert, list) in (0..experts).zip(&mut lists) {
+        let count = list.len() as u32;
+        let starts = (0..count).step_by(tile as usize);
+        tiles
+            .extend(starts.map(|at| Tile { expert, first: expert * room + at, count: tile.min(count - at), tiles: 0 }));
+        assert!(count <= room, "expert {expert} has {count} pairs, and its list {room} places");
+        list.resize(room as usize, u32::MAX);
+    }
     let count = tiles.len() as u32;
     if let Some(tile) = tiles.first_mut() {
         tile.tiles = count;
     }
-    (pairs, tiles)
+    (lists.concat(), tiles)
 }

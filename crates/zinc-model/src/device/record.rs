@@ -423,7 +423,7 @@ impl DeviceModel {
                 state,
                 selection: self.selection(),
                 tiles: self.tiles(),
-                counter: self.rows(Array::Counters).address,
+                counters: self.rows(Array::Counters).address,
                 shape,
             }
             .dispatch(target),

@@ -54,7 +54,7 @@ pub enum Array {
     RoundedHidden,
     /// What each selected expert gives, `[used, width]` f32, in steps of many rows.
     ExpertProducts,
-    /// The pairs of a row and one of its slots, by expert, `[used]` u32 of each row, in steps of many rows.
+    /// The pairs of a row and one of its slots, by expert, in steps of many rows: `[experts, rows]` u32 of the step, any expert being chosen by all rows.
     Pairs,
     /// The tiles of [`Array::Pairs`], `[used]` [`Tile`](zinc_kernels::step::Tile) of each row.
     Tiles,
@@ -78,7 +78,7 @@ pub enum Array {
     LogprobShares,
     /// Softmax masses of the shares of [`Array::LogprobItems`].
     LogprobMasses,
-    /// Counters by which workgroups of one dispatch find out which of them is the last: u32, 0 between dispatches.
+    /// Counters of workgroups of one dispatch, by which they find out which of them is the last, and of pairs of each expert: u32, 0 between dispatches.
     Counters,
 }
 
@@ -257,9 +257,9 @@ impl Sizes<'_> {
             Array::Query => u64::from(c.q_width()),
             Array::Key | Array::Value => u64::from(c.kv_width()),
             Array::Partials => self.heads().partials(self.cache.context),
-            Array::Counters => u64::from(c.n_head),
-            Array::RouterLogits => u64::from(self.experts().0),
-            Array::ExpertIds | Array::ExpertWeights | Array::Pairs => u64::from(self.experts().1),
+            Array::Counters => u64::from(c.n_head.max(1 + self.experts().0)),
+            Array::RouterLogits | Array::Pairs => u64::from(self.experts().0),
+            Array::ExpertIds | Array::ExpertWeights => u64::from(self.experts().1),
             Array::Hidden => u64::from(self.hidden().0) * u64::from(self.hidden().1),
             Array::RoundedHidden => return u64::from(self.hidden().0) * rounded_bytes(u64::from(self.hidden().1)),
             Array::Logits | Array::TokenCounts | Array::DryLengths => u64::from(c.n_vocab),

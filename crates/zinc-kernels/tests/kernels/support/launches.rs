@@ -313,8 +313,8 @@ fn route(b: &mut Builder) -> Dispatch {
             ids: Rows::one(b.output(SLOTS)),
             weights: Rows::one(b.output(SLOTS)),
         },
-        tiles: Tiles { pairs: b.output(SLOTS), tiles: b.output(SLOTS * TILE_BYTES / 4), experts: EXPERTS, used: SLOTS },
-        counter: b.counters(1),
+        tiles: Tiles { pairs: b.output(EXPERTS), tiles: b.output(SLOTS * TILE_BYTES / 4), experts: EXPERTS, used: SLOTS },
+        counters: b.counters(1 + EXPERTS as usize),
         shape: StepShape::ONE,
     }
     .dispatch(&b.arena.gpu.target())

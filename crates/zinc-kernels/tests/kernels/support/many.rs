@@ -171,6 +171,6 @@ pub(crate) fn chosen(
 /// The lists that `route` would make of these choices, for a device with this tuning.
 pub(crate) fn tiles(arena: &mut Arena, target: &Target, shape: StepShape, ids: &[Vec<u32>], experts: usize) -> Tiles {
     let used = ids[0].len() as u32;
-    let (pairs, tiles) = reference::route(&ids.concat(), experts as u32, target.listed_pairs(shape));
+    let (pairs, tiles) = reference::route(&ids.concat(), experts as u32, shape.rows(), target.listed_pairs(shape));
     Tiles { pairs: arena.input(&pairs).address, tiles: arena.input(&tiles).address, experts: experts as u32, used }
 }
