@@ -123,7 +123,8 @@ void main() {
     if (push.step_input != 0) {
         StepInput host = StepInput(push.step_input);
         masked = host.has_mask != 0;
-        add_biases(push.step_input + uint64_t(STEP_INPUT_BYTES), host.bias_count, first);
+        // The count bounds what is read, whatever the host has written.
+        add_biases(push.step_input + uint64_t(STEP_INPUT_BYTES), min(host.bias_count, MAX_STEP_BIASES), first);
     }
     barrier(); // the biases are added
     uint64_t lengths_base = of_row(push.dry_lengths, push.dry_lengths_stride);

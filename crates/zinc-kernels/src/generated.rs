@@ -1,7 +1,7 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   a6195b1608138e17a6b39b801e381101f7bb0987da4349583c3bd15bd6c73bb9 crates/zinc-kernels/spv/adjust.spv
+//   ef4dc9eab5ad2f54556e0af3bda5b7d5e76d9c50ed642fabb7845a973bb8491f crates/zinc-kernels/spv/adjust.spv
 //   27e75ad44f8280fcc73253e5bef3d635bacd9ac6eaf9980c15b74cf2a1bd7035 crates/zinc-kernels/spv/advance.spv
 //   f1ad3ec9a9ab8295f48de0d5485f7d6247395c72ce7ca81c7b4d091ca9976d52 crates/zinc-kernels/spv/append.spv
 //   64e81cce7c7b4b5d3dd382956eb3a63c7cec0c7b01a7295bfb23ae4da676c9b4 crates/zinc-kernels/spv/attention.spv
@@ -39,7 +39,7 @@
 //   b8c4921be351bc1ef832afe49b60e3ce58396875588d40789e78ed2e4860ff06 crates/zinc-kernels/spv/router.spv
 //   04916c9fbf90bd110f634b062d799ba3905fdf6d0f7b88498e6de7365836ebc4 crates/zinc-kernels/spv/router_mul.spv
 //   a1bdb3c80911ffb2bf686824615d5ef9bb92708e221c226a88f1e1f416e9b522 crates/zinc-kernels/spv/sample.spv
-//   c880b5da36d5cb1402ee308c21be50a1d55ceecdb9fd8b2d42d8bbc2b5691505 shaders/adjust.comp
+//   8ba47d13b19753f6b1d5ef547d5eea26073f6b654d0455c67bd6b47a466233da shaders/adjust.comp
 //   01f575db57ec3a62f84ab888cb883650e5fdc4d0ec5c7b74e0c865b4eaf9ab4c shaders/advance.comp
 //   4600ed17240dd5c4f4ae31ca01c61152f388acc1b9e13e108030456046925ca3 shaders/append.comp
 //   a131f50dfcf2cd5c053d66161725838e6772c1bdfeb523d07843b48750fff4c7 shaders/attention.comp

@@ -18,8 +18,12 @@ pub fn route(ids: &[u32], experts: u32, room: u32, tile: u32) -> (Vec<u32>, Vec<
     for (expert, list) in (0..experts).zip(&mut lists) {
         let count = list.len() as u32;
         let starts = (0..count).step_by(tile as usize);
-        tiles
-            .extend(starts.map(|at| Tile { expert, first: expert * room + at, count: tile.min(count - at), tiles: 0 }));
+        tiles.extend(starts.map(|at| Tile {
+            expert,
+            first: expert * room + at,
+            count: tile.min(count - at),
+            tiles: 0,
+        }));
         assert!(count <= room, "expert {expert} has {count} pairs, and its list {room} places");
         list.resize(room as usize, u32::MAX);
     }

@@ -17,7 +17,10 @@ use zinc_model::device::DeviceModel;
 use zinc_model::memory::LoadOptions;
 use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{DraftSource, VulkanModel, VulkanOptions};
-use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, SpeculationMode, SystemClock, Token};
+use zinc_sched::{
+    Engine, EngineOptions, Gate, Guide, HostChoice, InflightDepth, ModelLimits, Request, Sampling, SequenceStart,
+    SpeculationMode, StepKind, StepModel, StepStatus, SystemClock, Token,
+};
 
 use crate::gpu::{Gpu, with_own_device};
 use crate::matrix;
@@ -119,6 +122,46 @@ fn replayed_drafts_are_verified() {
     assert!(steps > 5, "{steps} steps, of which the first has drafts");
     let long = known.repeat(4);
     assert_eq!(run(Some(&long)), (known, 3), "the context has no room for all that is known");
+}
+
+/// A cancellation opens gates for which the host has written nothing. A step behind one finds what was written in its ring slot for an earlier sequence,
+/// which may have been of the other kind: a candidate is no guide, and a guide no candidate.
+#[test]
+fn an_opened_gate_shows_a_step_nothing_of_another_kind() {
+    let gpu = Gpu::borrow();
+    let loaded = load(&gpu.pipelines, 48, cases::load_options);
+    let mut model = VulkanModel::new(loaded, VulkanOptions::new(InflightDepth::DEFAULT)).expect("the model is driven");
+    let ModelLimits { ring_slots, vocabulary_tokens, .. } = model.limits();
+    let mut guide = Guide::new(vocabulary_tokens);
+    guide.reset();
+    guide.bias(7, 1.0);
+    let greedy = Sampling::GREEDY;
+    for written in [Gate::Token, Gate::Guide, Gate::Token] {
+        let gates = [written, if written == Gate::Token { Gate::Guide } else { Gate::Token }];
+        for (gate, cancelled) in gates.into_iter().zip([false, true]) {
+            let start = SequenceStart { gate, ..SequenceStart::new(&[3], 0, 2 * ring_slots, &greedy) };
+            model.begin(&start).expect("a sequence begins");
+            for _ in 0..ring_slots {
+                let ticket = model.submit(StepKind::Decode, 1).expect("submitted");
+                match gate {
+                    _ if cancelled => model.cancel(),
+                    Gate::Guide => model.guide(ticket, &guide).expect("guided"),
+                    _ => {
+                        model.logits(ticket).expect("logits");
+                        model.choose(ticket, HostChoice::Token { id: 5, logit: 5.0 }).expect("chosen");
+                    }
+                }
+                let output = model.wait(ticket).expect("the step is done");
+                assert!(output.tokens.as_slice().iter().all(|token| *token < vocabulary_tokens), "{output:?}");
+                if cancelled {
+                    assert!(matches!(output.status, StepStatus::Emitted | StepStatus::NoOp), "{output:?}");
+                    assert_ne!(output.finish, None, "{output:?}");
+                    break;
+                }
+                assert_eq!(output.status, StepStatus::Emitted);
+            }
+        }
+    }
 }
 
 #[test]

@@ -180,10 +180,12 @@ fn copied<T: Copy>(values: &[T], copies: usize, stride: usize, between: T) -> Ve
     all
 }
 
-/// What the host says of a step, as bytes.
+/// What the host says of a step, as bytes. Where there are as many biases as can be, it claims to have more: kernels must not look for them.
 fn step_input(limits: StepLimits<'_>, vocabulary: u32) -> Vec<u8> {
     assert!(limits.biases.len() <= MAX_STEP_BIASES as usize, "{} biases of a step", limits.biases.len());
-    let header = StepInput { has_mask: limits.mask.is_some().into(), bias_count: limits.biases.len() as u32 };
+    let count = limits.biases.len() as u32;
+    let bias_count = if count == MAX_STEP_BIASES { u32::MAX } else { count };
+    let header = StepInput { has_mask: limits.mask.is_some().into(), bias_count };
     let mut bytes = bytemuck::bytes_of(&header).to_vec();
     bytes.extend(bytemuck::cast_slice::<Bias, u8>(limits.biases));
     bytes.resize(STEP_MASK_OFFSET as usize, 0xa5);

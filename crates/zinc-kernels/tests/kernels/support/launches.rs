@@ -313,7 +313,12 @@ fn route(b: &mut Builder) -> Dispatch {
             ids: Rows::one(b.output(SLOTS)),
             weights: Rows::one(b.output(SLOTS)),
         },
-        tiles: Tiles { pairs: b.output(EXPERTS), tiles: b.output(SLOTS * TILE_BYTES / 4), experts: EXPERTS, used: SLOTS },
+        tiles: Tiles {
+            pairs: b.output(EXPERTS),
+            tiles: b.output(SLOTS * TILE_BYTES / 4),
+            experts: EXPERTS,
+            used: SLOTS,
+        },
         counters: b.counters(1 + EXPERTS as usize),
         shape: StepShape::ONE,
     }

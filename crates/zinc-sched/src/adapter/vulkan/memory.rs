@@ -52,8 +52,10 @@ pub(super) struct SequenceMemory {
     pub(super) reports: Arc<Buffer>,
     /// Log-probabilities, by ring slot.
     logprobs: Arc<Buffer>,
-    /// What the host decides about a step, by ring slot: a guide, or a candidate.
+    /// What the host decides about a step, by ring slot: a guide, and `choice_offset` behind it a candidate. Each has a place of its own, since a
+    /// step may find what was written for an earlier one, of a sequence of another kind.
     inputs: Arc<Buffer>,
+    choice_offset: u64,
     input_stride: u64,
     /// Logits that the host samples from, by ring slot. The buffer is made when a sequence first needs it.
     logits: Option<Arc<Buffer>>,
@@ -66,17 +68,22 @@ impl SequenceMemory {
         let device = model.device();
         let vocabulary = model.model().config.n_vocab;
         let bytes = TOKENS_OFFSET + 4 * model.cache().token_places();
-        let input_stride = step_input_bytes(vocabulary).max(u64::from(CANDIDATE_BYTES)).next_multiple_of(256);
+        let choice_offset = step_input_bytes(vocabulary).next_multiple_of(ALIGNMENT);
+        let input_stride = choice_offset + u64::from(CANDIDATE_BYTES).next_multiple_of(ALIGNMENT);
         let per_slot = |stride: u64| stride * u64::from(slots);
         let cancelled = Buffer::new(device, "cancelled", 4, Placement::Upload)?;
         cancelled.store_u32(0, 0);
+        let inputs = Buffer::new(device, "step inputs", per_slot(input_stride), Placement::Upload)?;
+        // A cancellation opens gates for which nothing was written: what a step finds then is empty, or was meant for an earlier one.
+        inputs.write(0, &vec![0; per_slot(input_stride) as usize]);
         Ok(Self {
             sequence: Buffer::new(device, "sequence", bytes, Placement::Device)?,
             image: Buffer::new(device, "sequence image", bytes, Placement::Upload)?,
             cancelled,
             reports: Buffer::new(device, "reports", per_slot(REPORT_STRIDE) + REPORT_STRIDE, Placement::Readback)?,
             logprobs: Buffer::new(device, "logprobs", per_slot(LOGPROBS_STRIDE), Placement::Readback)?,
-            inputs: Buffer::new(device, "step inputs", per_slot(input_stride), Placement::Upload)?,
+            inputs,
+            choice_offset,
             input_stride,
             logits: None,
             logits_bytes: 4 * u64::from(vocabulary),
@@ -117,8 +124,18 @@ impl SequenceMemory {
         self.logprobs.address() + LOGPROBS_STRIDE * u64::from(slot)
     }
 
-    pub(super) fn input_address(&self, slot: u32) -> u64 {
-        self.inputs.address() + self.input_stride * u64::from(slot)
+    /// The guide for the step in `slot`.
+    pub(super) fn guide_address(&self, slot: u32) -> u64 {
+        self.inputs.address() + self.guide_offset(slot)
+    }
+
+    /// The candidate that the host chooses for the step in `slot`.
+    pub(super) fn choice_address(&self, slot: u32) -> u64 {
+        self.guide_address(slot) + self.choice_offset
+    }
+
+    fn guide_offset(&self, slot: u32) -> u64 {
+        self.input_stride * u64::from(slot)
     }
 
     /// What the step in `slot` reported; read once its point is reached.
@@ -143,7 +160,7 @@ impl SequenceMemory {
 
     /// Writes what the step in `slot` may choose.
     pub(super) fn write_guide(&self, slot: u32, guide: &Guide) {
-        let at = self.input_stride * u64::from(slot);
+        let at = self.guide_offset(slot);
         let header = StepInput { has_mask: 1, bias_count: guide.biases().len() as u32 };
         let biases: Vec<Bias> = guide.biases().iter().map(|&(id, bias)| Bias { id, bias }).collect();
         self.inputs.write(at, bytemuck::bytes_of(&header));
@@ -154,7 +171,7 @@ impl SequenceMemory {
     /// Writes what the step in `slot` chooses.
     pub(super) fn write_choice(&self, slot: u32, choice: HostChoice) {
         let candidate = candidate(choice);
-        self.inputs.write(self.input_stride * u64::from(slot), bytemuck::bytes_of(&candidate));
+        self.inputs.write(self.guide_offset(slot) + self.choice_offset, bytemuck::bytes_of(&candidate));
     }
 
     /// Makes the buffer that logits are copied to, unless there is one.

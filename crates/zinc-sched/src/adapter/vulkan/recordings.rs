@@ -128,7 +128,6 @@ impl StepRecorder<'_> {
     /// Where a step that reports into ring slot `slot` finds its sequence.
     pub(super) fn io(&self, slot: u32, mode: SamplingMode) -> StepIo {
         let memory = self.memory;
-        let input = memory.input_address(slot);
         StepIo {
             state: memory.state(STATE_OFFSET),
             report: memory.report_address(slot),
@@ -136,8 +135,8 @@ impl StepRecorder<'_> {
             end_tokens: memory.state(END_TOKENS_OFFSET),
             cancelled: memory.cancelled.address(),
             chain: self.chain.io(),
-            step_input: if mode.gate == Gate::Guide { input } else { 0 },
-            choice: input,
+            step_input: if mode.gate == Gate::Guide { memory.guide_address(slot) } else { 0 },
+            choice: memory.choice_address(slot),
             logprobs: memory.logprobs_address(slot),
         }
     }
