@@ -10,7 +10,7 @@ mod vulkan;
 pub use interpreter::InterpreterModel;
 pub use vulkan::{DraftSource, OpTimes, Queues, Sync, VulkanModel, VulkanOptions};
 
-use crate::step::{DeviceFinish, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
+use crate::step::{DeviceFinish, LaneOutput, StepKind, StepStatus, TokenRun};
 use zinc_kernels::generated::lane::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, STATUS_FED,
     STATUS_SAMPLED,
@@ -45,9 +45,9 @@ fn plan_kind(kind: StepKind) -> PlanKind {
     }
 }
 
-/// Turns the device's report of a step into the scheduler's output. The report has the position at which the sequence stands after the step, the
+/// Turns the device's report of a lane of a step into the scheduler's output. The report has the position at which the sequence stands after the step, the
 /// output that of the first input token.
-fn step_output(report: &StepReport, timing: StepTiming) -> StepOutput {
+fn lane_output(report: &StepReport) -> LaneOutput {
     let status = match report.status {
         STATUS_FED => StepStatus::Fed,
         STATUS_SAMPLED => StepStatus::Emitted,
@@ -61,13 +61,12 @@ fn step_output(report: &StepReport, timing: StepTiming) -> StepOutput {
         FINISH_NON_FINITE => Some(DeviceFinish::NonFinite),
         _ => None,
     };
-    StepOutput {
+    LaneOutput {
         tokens: TokenRun::new(&report.tokens[..report.count as usize]),
         fed: report.fed,
         position: report.position.saturating_sub(report.fed + report.count),
         status,
         finish,
         logprobs: None,
-        timing,
     }
 }

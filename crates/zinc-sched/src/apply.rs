@@ -8,7 +8,7 @@ use crate::kv::KvCache;
 use crate::plan::Phase;
 use crate::request::{FinishReason, Outlet, PromptProgress, Token};
 use crate::resolve::Resolved;
-use crate::step::{StepOutput, TokenLogprobs};
+use crate::step::{LaneOutput, TokenLogprobs};
 
 /// How far a sequence has come, as far as the host has observed it.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl<'a> Progress<'a> {
     pub(crate) fn apply(
         &mut self,
         resolved: Result<Resolved>,
-        output: &StepOutput,
+        output: &LaneOutput,
         observed_ns: u64,
         kv: &mut KvCache,
         outlet: &mut dyn Outlet,

@@ -205,7 +205,7 @@ impl<M: StepModel> Engine<M> {
             last_token,
             logprobs: request.logprobs,
         };
-        self.model.begin(&start).map_err(|source| Error::model(ModelCall::Begin, source))?;
+        let id = self.model.open(&start).map_err(|source| Error::model(ModelCall::Open, source))?;
 
         let counters_before = self.model.counters();
         let rows = || Vec::with_capacity((plan.steps() as usize).min(TRACE_ROWS_RESERVED));
@@ -227,7 +227,7 @@ impl<M: StepModel> Engine<M> {
                 }
             },
             resume_cost,
-            window: Window::new(self.options.depth),
+            window: Window::new(id, self.options.depth),
             gates,
             progress: Progress::new(&request.prompt, cached),
             rows: (request.trace == Tracing::On).then(rows),

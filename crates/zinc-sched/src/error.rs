@@ -10,8 +10,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Which call into the model failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelCall {
-    /// The call was [`StepModel::begin`](crate::StepModel::begin).
-    Begin,
+    /// The call was [`StepModel::open`](crate::StepModel::open).
+    Open,
     /// The call was [`StepModel::submit`](crate::StepModel::submit) of this step of the sequence, counted from 0.
     Submit {
         /// Number of the step.
@@ -33,7 +33,7 @@ pub enum ModelCall {
 impl std::fmt::Display for ModelCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            ModelCall::Begin => f.write_str("starting the sequence"),
+            ModelCall::Open => f.write_str("opening the sequence"),
             ModelCall::Submit { step } => write!(f, "submitting step {step}"),
             ModelCall::Gate { position } => write!(f, "opening the gate of the token at position {position}"),
             ModelCall::Wait { step } => write!(f, "waiting for step {step}"),

@@ -10,16 +10,19 @@ use std::time::Duration;
 use crate::clock::{Clock, ManualClock, nanoseconds};
 use crate::control::Guide;
 use crate::model::{
-    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket,
+    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, Step,
+    StepModel, Ticket,
 };
 use crate::plan::{Feeding, prompt_step};
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
-use crate::step::{DeviceFinish, GpuSpan, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
+use crate::step::{DeviceFinish, GpuSpan, LaneOutput, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
 
 mod fault;
 mod probe;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use fault::{FakeError, Fault};
 pub use probe::{Call, Probe};
@@ -56,6 +59,7 @@ impl Default for FakeOptions {
                 context_tokens: 64,
                 vocabulary_tokens: 1000,
                 ring_slots: 8,
+                lanes: 1,
                 feed_rows: 1,
                 last_token: LastToken::Alone,
                 max_drafts: 0,
@@ -204,6 +208,15 @@ impl FakeModel {
         Ok(())
     }
 
+    /// Whether it is the sequence that was opened last, and is not closed.
+    fn is_open(&self, sequence: SequenceId) -> bool {
+        self.running.is_some() && sequence.value() + 1 == self.sequences
+    }
+
+    fn assert_open(&self, sequence: SequenceId, call: &str) {
+        assert!(self.is_open(sequence), "{call} for sequence {}, which is not open", sequence.value());
+    }
+
     fn assert_usable(&self, call: &str) {
         assert!(!self.failed, "{call} after an error");
     }
@@ -308,7 +321,7 @@ impl FakeModel {
     }
 
     /// Opens the gate of a step, which must be the oldest closed one.
-    fn open(&mut self, ticket: Ticket, with: With) -> Result<(), FakeError> {
+    fn open_gate(&mut self, ticket: Ticket, with: With) -> Result<(), FakeError> {
         let at_ns = self.clock.now_ns();
         let closed = |pending: &Pending| pending.opened.is_none() && pending.kind == StepKind::Decode;
         let first = self.in_flight.iter_mut().find(|pending| closed(pending));
@@ -320,7 +333,7 @@ impl FakeModel {
             return self.fail(FakeError::GateStuck { step });
         }
         pending.opened = Some(Opened { at_ns, with: Some(with) });
-        self.probe.note(Call::Open { step, at_ns });
+        self.probe.note(Call::OpenGate { step, at_ns });
         Ok(())
     }
 
@@ -345,35 +358,36 @@ impl StepModel for FakeModel {
         self.options.limits
     }
 
-    fn begin(&mut self, start: &SequenceStart<'_>) -> Result<(), FakeError> {
-        self.assert_usable("begin");
+    fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId, FakeError> {
+        self.assert_usable("open");
         let prompt_tokens = start.tokens.len() as u32;
         let context_tokens = self.options.limits.context_tokens;
-        assert!(self.in_flight.is_empty(), "begin with {} steps in flight", self.in_flight.len());
-        assert!(start.cached < prompt_tokens, "begin with {} of {prompt_tokens} tokens cached", start.cached);
-        assert!(prompt_tokens <= context_tokens, "begin with {prompt_tokens} tokens in a context of {context_tokens}");
+        assert!(self.running.is_none(), "open beside another sequence");
+        assert!(self.in_flight.is_empty(), "open with {} steps in flight", self.in_flight.len());
+        assert!(start.cached < prompt_tokens, "open with {} of {prompt_tokens} tokens cached", start.cached);
+        assert!(prompt_tokens <= context_tokens, "open with {prompt_tokens} tokens in a context of {context_tokens}");
         let room = context_tokens - (prompt_tokens - 1);
-        assert!((1..=room).contains(&start.budget), "begin with a budget of {} where 1 to {room} fit", start.budget);
+        assert!((1..=room).contains(&start.budget), "open with a budget of {} where 1 to {room} fit", start.budget);
         for (position, (&token, &kv)) in start.tokens.iter().zip(&self.kv).take(start.cached as usize).enumerate() {
             assert!(
                 kv == Some(token),
-                "begin with {} cached tokens, but position {position} holds {kv:?}, not {token}",
+                "open with {} cached tokens, but position {position} holds {kv:?}, not {token}",
                 start.cached
             );
         }
         let samples_freely = start.gate == Gate::Open && start.speculative == SpeculativeDecoding::Off;
         assert!(
             start.last_token == LastToken::Alone || self.options.limits.last_token == LastToken::Fed && samples_freely,
-            "begin with {:?}, {:?} and {:?} for the last token",
+            "open with {:?}, {:?} and {:?} for the last token",
             start.gate,
             start.speculative,
             start.last_token
         );
-        self.probe.note(Call::Begin { tokens: start.tokens.to_vec(), cached: start.cached, budget: start.budget });
+        self.probe.note(Call::Open { tokens: start.tokens.to_vec(), cached: start.cached, budget: start.budget });
         let sequence = self.sequences;
         self.sequences += 1;
-        if self.has(Fault::Begin { sequence }) {
-            return self.fail(FakeError::NotBegun { sequence });
+        if self.has(Fault::Open { sequence }) {
+            return self.fail(FakeError::NotOpened { sequence });
         }
         let host = HostState {
             feeds_left: prompt_tokens - 1 - start.cached,
@@ -394,11 +408,21 @@ impl StepModel for FakeModel {
             eog: start.eog.iter().copied().take(self.options.eog_slots).collect(),
         };
         self.running = Some((host, device));
-        Ok(())
+        Ok(SequenceId::new(sequence))
     }
 
-    fn submit(&mut self, kind: StepKind, rows: u32) -> Result<Ticket, FakeError> {
+    fn close(&mut self, sequence: SequenceId) {
+        self.assert_usable("close");
+        self.assert_open(sequence, "close");
+        assert!(self.in_flight.is_empty(), "close with {} steps in flight", self.in_flight.len());
+        self.running = None;
+    }
+
+    fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, FakeError> {
         self.assert_usable("submit");
+        let Step { kind, rows, lanes } = *step;
+        assert!(lanes.len() == 1, "{kind:?} of {} lanes submitted", lanes.len());
+        self.assert_open(lanes[0], "submit");
         let ring_slots = self.options.limits.ring_slots;
         assert!((self.in_flight.len() as u32) < ring_slots, "submit with all {ring_slots} ring slots in flight");
         let (host, _) = self.running.as_mut().expect("submit without a sequence");
@@ -477,17 +501,20 @@ impl StepModel for FakeModel {
             gpu: Some(GpuSpan { begin_ns, end_ns, idle_ns: end_ns - begin_ns - nanoseconds(taken) }),
         };
         let tokens = TokenRun::new(&tokens);
-        Ok(StepOutput { tokens, fed, position, status, finish, logprobs: None, timing })
+        let output = LaneOutput { tokens, fed, position, status, finish, logprobs: None };
+        Ok(StepOutput { lanes: vec![output], timing })
     }
 
-    fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), FakeError> {
+    fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<(), FakeError> {
         self.assert_usable("guide");
+        self.assert_open(sequence, "guide");
         assert!(self.gate() == Gate::Guide, "a guide for a sequence with gate {:?}", self.gate());
-        self.open(ticket, With::Guide(guide.clone()))
+        self.open_gate(ticket, With::Guide(guide.clone()))
     }
 
-    fn logits(&mut self, ticket: Ticket) -> Result<&[f32], FakeError> {
+    fn logits(&mut self, ticket: Ticket, sequence: SequenceId) -> Result<&[f32], FakeError> {
         self.assert_usable("logits");
+        self.assert_open(sequence, "logits");
         assert!(self.gate() == Gate::Token, "logits of a sequence with gate {:?}", self.gate());
         let pending = self.in_flight.front().expect("logits with nothing in flight");
         let step = pending.step;
@@ -512,15 +539,19 @@ impl StepModel for FakeModel {
         Ok(&self.logits)
     }
 
-    fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<(), FakeError> {
+    fn choose(&mut self, ticket: Ticket, sequence: SequenceId, choice: HostChoice) -> Result<(), FakeError> {
         self.assert_usable("choose");
+        self.assert_open(sequence, "choose");
         assert!(self.gate() == Gate::Token, "a choice for a sequence with gate {:?}", self.gate());
-        self.open(ticket, With::HostChoice(choice))
+        self.open_gate(ticket, With::HostChoice(choice))
     }
 
-    fn cancel(&mut self) {
+    fn cancel(&mut self, sequence: SequenceId) {
         self.assert_usable("cancel");
         let now_ns = self.clock.now_ns();
+        if !self.is_open(sequence) {
+            return;
+        }
         if let Some((host, _)) = &mut self.running {
             host.cancelled_at_ns.get_or_insert(now_ns);
         }
@@ -534,94 +565,5 @@ impl StepModel for FakeModel {
         // As if one command buffer per ring slot and kind had been recorded when the model was built.
         let recordings = u64::from(self.options.limits.ring_slots) * 2;
         ModelCounters { submits: self.steps, recordings, ..ModelCounters::default() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn model() -> FakeModel {
-        FakeModel::new(FakeOptions::default(), ManualClock::new())
-    }
-
-    static GREEDY: Sampling = Sampling::GREEDY;
-
-    fn start(tokens: &[u32], cached: u32, budget: u32) -> SequenceStart<'_> {
-        SequenceStart::new(tokens, cached, budget, &GREEDY)
-    }
-
-    #[test]
-    fn steps_behind_the_end_do_nothing() {
-        let mut model = model();
-        model.begin(&SequenceStart { eog: &[next_token(&[5], &Sampling::GREEDY, 1000)], ..start(&[5], 0, 3) }).unwrap();
-        let tickets = [(); 3].map(|()| model.submit(StepKind::Decode, 1).unwrap());
-        let outputs = tickets.map(|ticket| model.wait(ticket).unwrap());
-        assert_eq!(outputs.each_ref().map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
-        assert_eq!(outputs[0].finish, Some(DeviceFinish::EndOfGeneration));
-        assert_eq!(model.kv[1], None);
-    }
-
-    #[test]
-    fn a_cancel_takes_effect_at_the_next_step_boundary() {
-        let mut model = model();
-        model.begin(&start(&[5], 0, 3)).unwrap();
-        let tickets = [(); 3].map(|()| model.submit(StepKind::Decode, 1).unwrap());
-        // The first step has begun by now, the others have not.
-        model.cancel();
-        let outputs = tickets.map(|ticket| model.wait(ticket).unwrap());
-        assert_eq!(outputs.each_ref().map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
-    }
-
-    #[test]
-    #[should_panic(expected = "begin with 1 steps in flight")]
-    fn begin_wants_an_empty_window() {
-        let mut model = model();
-        model.begin(&start(&[5], 0, 1)).unwrap();
-        model.submit(StepKind::Decode, 1).unwrap();
-        let _ = model.begin(&start(&[5], 0, 1));
-    }
-
-    #[test]
-    #[should_panic(expected = "wait for step 1 before step 0")]
-    fn waits_are_oldest_first() {
-        let mut model = model();
-        model.begin(&start(&[5], 0, 2)).unwrap();
-        model.submit(StepKind::Decode, 1).unwrap();
-        let second = model.submit(StepKind::Decode, 1).unwrap();
-        let _ = model.wait(second);
-    }
-
-    #[test]
-    #[should_panic(expected = "position 0 holds None, not 5")]
-    fn a_cache_that_is_not_there_is_noticed() {
-        let _ = model().begin(&start(&[5, 6], 1, 1));
-    }
-
-    #[test]
-    #[should_panic(expected = "beyond the budget")]
-    fn the_budget_bounds_the_steps() {
-        let mut model = model();
-        model.begin(&start(&[5], 0, 1)).unwrap();
-        model.submit(StepKind::Decode, 1).unwrap();
-        let _ = model.submit(StepKind::Decode, 1);
-    }
-
-    #[test]
-    #[should_panic(expected = "Decode submitted with 1 prompt tokens to feed")]
-    fn the_prompt_is_fed_first() {
-        let mut model = model();
-        model.begin(&start(&[5, 6], 0, 1)).unwrap();
-        let _ = model.submit(StepKind::Decode, 1);
-    }
-
-    #[test]
-    #[should_panic(expected = "all 8 ring slots in flight")]
-    fn the_ring_bounds_the_window() {
-        let mut model = model();
-        model.begin(&start(&[5], 0, 9)).unwrap();
-        for _ in 0..9 {
-            model.submit(StepKind::Decode, 1).unwrap();
-        }
     }
 }

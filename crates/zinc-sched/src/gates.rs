@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::control::{Constraint, Control, ControlError, Guide, TokenSampler, Verdict};
 use crate::error::{Error, ModelCall, Result};
-use crate::model::{Gate, HostChoice, StepModel, Ticket};
+use crate::model::{Gate, HostChoice, SequenceId, StepModel, Ticket};
 use crate::request::Request;
 
 /// The gates of one sequence, and what decides when they open.
@@ -87,7 +87,7 @@ impl<'a> Gates<'a> {
     ///
     /// # Errors
     /// [`Error::Control`] from the constraint, or [`Error::Model`].
-    pub(crate) fn open_early<M: StepModel>(&mut self, model: &mut M) -> Result<Verdict> {
+    pub(crate) fn open_early<M: StepModel>(&mut self, model: &mut M, sequence: SequenceId) -> Result<Verdict> {
         let position = self.position;
         if let Keeper::Constraint { constraint, guide, ready } = &mut self.keeper
             && *ready
@@ -105,7 +105,9 @@ impl<'a> Gates<'a> {
             }
             self.closed.pop_front();
             *ready = false;
-            model.guide(ticket, guide).map_err(|source| Error::model(ModelCall::Gate { position }, source))?;
+            model
+                .guide(ticket, sequence, guide)
+                .map_err(|source| Error::model(ModelCall::Gate { position }, source))?;
         }
         Ok(Verdict::Choose)
     }
@@ -118,6 +120,7 @@ impl<'a> Gates<'a> {
     pub(crate) fn open_late<M: StepModel>(
         &mut self,
         model: &mut M,
+        sequence: SequenceId,
         awaited: Ticket,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<()> {
@@ -126,7 +129,7 @@ impl<'a> Gates<'a> {
             && self.closed.front() == Some(&awaited)
         {
             let failed = |source| Error::model(ModelCall::Gate { position }, source);
-            let logits = model.logits(awaited).map_err(failed)?;
+            let logits = model.logits(awaited, sequence).map_err(failed)?;
             if cancelled() {
                 return Ok(());
             }
@@ -141,7 +144,7 @@ impl<'a> Gates<'a> {
                 HostChoice::NonFinite
             };
             self.closed.pop_front();
-            model.choose(awaited, choice).map_err(failed)?;
+            model.choose(awaited, sequence, choice).map_err(failed)?;
         }
         Ok(())
     }

@@ -59,7 +59,7 @@
 //! - The loop never looks at a token to decide what to submit next. That depends on counts alone, and with speculative decoding on the time
 //!   that steps took ([`speculation::SpeculationPolicy`]). This is why every depth gives the same tokens.
 //! - There are never more steps in flight than the depth allows, never more steps that sample than the budget or the context can use, and
-//!   none at all when [`StepModel::begin`] is called.
+//!   none at all when [`StepModel::open`] is called.
 //! - Steps are waited for in the order of submission, each once, also when nobody wants them any more. The exception is a model that
 //!   has failed: it is not called again.
 //! - The host's picture of the cache ([`KvCache`]) never runs ahead of what was delivered. Steps that ran past the end of a sequence
@@ -117,14 +117,17 @@ pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation};
 pub use kv::KvCache;
 pub use model::{
-    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket,
+    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, Step,
+    StepModel, Ticket,
 };
 pub use request::{
     CancelHandle, Completion, Durations, FinishReason, Outlet, PromptProgress, Request, Token, Tracing, Usage,
 };
 pub use sampling::{Dry, LastTokens, Penalties, Sampling, SequenceBreakers, Xtc};
 pub use speculation::{ResumeCost, SpeculationMode, SpeculationStats};
-pub use step::{DeviceFinish, GpuSpan, StepKind, StepOutput, StepStatus, StepTiming, TokenLogprobs, TokenRun};
+pub use step::{
+    DeviceFinish, GpuSpan, LaneOutput, StepKind, StepOutput, StepStatus, StepTiming, TokenLogprobs, TokenRun,
+};
 pub use trace::{Quantiles, Seam, StepTrace, Trace, TraceSummary};
 
 /// Compiles the example of the README.

@@ -8,20 +8,22 @@ use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
 use crate::step::{StepKind, StepOutput};
 
-/// A model that computes one step of one sequence at a time, on a device that runs ahead of the host.
+/// A model that computes one step at a time, of one sequence or of several, on a device that runs ahead of the host. A sequence's place in a step is a
+/// lane.
 ///
 /// One thread drives it. A submitted step runs without further calls, after the step before it. The token of one step reaches the next step on
 /// the device, so several steps may be queued before the first has been observed.
 ///
 /// # Contract
-/// - `begin` comes first and is called with nothing in flight. It replaces the sequence before it.
-/// - Steps come in this order: those that feed the prompt, as [`prompt_step`](crate::plan::prompt_step) says; then steps that sample, `Decode`s and, if
+/// - `open` is called with nothing in flight, and with fewer than [`ModelLimits::lanes`] sequences open. `close` is called with no step of the sequence in
+///   flight. Sequences that are open when the model is dropped need not be closed.
+/// - Steps of a sequence come in this order: those that feed the prompt, as [`prompt_step`](crate::plan::prompt_step) says; then steps that sample, `Decode`s and, if
 ///   [`ModelLimits::max_drafts`] is above 0, `Speculate`s. A `FeedDecode` samples too, and at most `budget` steps do.
 /// - At most [`ModelLimits::ring_slots`] steps are in flight: submitted and not yet waited for.
 /// - Each ticket is waited for once, oldest first.
 /// - The model stops by itself on an end-of-generation id, at the budget, at the end of its context and on logits that are not finite.
 ///   Every step queued behind the stop is a no-op: it writes no K/V and reports [`StepStatus::NoOp`](crate::StepStatus::NoOp).
-/// - If the sequence has a [`Gate`], each `Decode` waits before it samples, though not before its forward pass, until
+/// - If a sequence has a [`Gate`], each `Decode` waits before it samples, though not before its forward pass, until
 ///   [`guide`](Self::guide) or [`choose`](Self::choose) is called for it; these calls come once for each step, in order. After `cancel`,
 ///   which opens all gates, they are not called for the steps in flight. A sequence with a gate has no `Speculate`s.
 /// - After an error from any method the model is not called again, except to drop it. Dropping it with steps in flight is allowed.
@@ -36,53 +38,55 @@ pub trait StepModel {
     ///
     /// # Errors
     /// [`Self::Error`], if the device does not take the new state.
-    fn begin(&mut self, start: &SequenceStart<'_>) -> Result<(), Self::Error>;
+    fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId, Self::Error>;
 
-    /// Queues the next step and returns without waiting for it. `rows` is how many prompt tokens a step that feeds takes in, the last one of a
-    /// `FeedDecode` included; for other kinds it is 1.
+    /// Forgets a sequence. What it has written to the cache stays until another sequence writes there.
+    fn close(&mut self, sequence: SequenceId);
+
+    /// Queues the next step and returns without waiting for it.
     ///
     /// # Errors
     /// [`Self::Error`], if the device does not take the step.
-    fn submit(&mut self, kind: StepKind, rows: u32) -> Result<Ticket, Self::Error>;
+    fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, Self::Error>;
 
-    /// Says which tokens a step may choose, and opens its gate. For sequences with [`Gate::Guide`].
+    /// Says which tokens a step may choose for a sequence, and opens its gate. For sequences with [`Gate::Guide`].
     ///
     /// # Errors
     /// [`Self::Error`].
-    fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), Self::Error>;
+    fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<(), Self::Error>;
 
-    /// Blocks until the logits of a step are computed, and returns them, `[vocabulary]` f32. For sequences with [`Gate::Token`].
+    /// Blocks until the logits of a step are computed, and returns those of a sequence, `[vocabulary]` f32. For sequences with [`Gate::Token`].
     ///
     /// # Errors
     /// [`Self::Error`].
-    fn logits(&mut self, ticket: Ticket) -> Result<&[f32], Self::Error>;
+    fn logits(&mut self, ticket: Ticket, sequence: SequenceId) -> Result<&[f32], Self::Error>;
 
-    /// Says which token a step chooses, and opens its gate. For sequences with [`Gate::Token`].
+    /// Says which token a step chooses for a sequence, and opens its gate. For sequences with [`Gate::Token`].
     ///
     /// # Errors
     /// [`Self::Error`].
-    fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<(), Self::Error>;
+    fn choose(&mut self, ticket: Ticket, sequence: SequenceId, choice: HostChoice) -> Result<(), Self::Error>;
 
-    /// Blocks until the step is done, and returns its report.
+    /// Blocks until the step is done, and returns its report, which has the lanes in the step's order.
     ///
     /// # Errors
     /// [`Self::Error`], if the step will never be done, because the device is lost or makes no progress.
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, Self::Error>;
 
-    /// Blocks until the step is done, as [`wait`](Self::wait) does, and asks `stop` every now and then. Once `stop` returns true, the model
-    /// ends the sequence on the device at once, instead of when [`cancel`](Self::cancel) is called after the wait. The default
+    /// Blocks until the step is done, as [`wait`](Self::wait) does, and asks `stop` every now and then about each sequence of the step. Once it returns true,
+    /// the model ends that sequence on the device at once, instead of when [`cancel`](Self::cancel) is called after the wait. The default
     /// implementation never asks, so that one step more runs.
     ///
     /// # Errors
     /// The errors of [`wait`](Self::wait).
-    fn wait_or_stop(&mut self, ticket: Ticket, stop: &dyn Fn() -> bool) -> Result<StepOutput, Self::Error> {
+    fn wait_or_stop(&mut self, ticket: Ticket, stop: &dyn Fn(SequenceId) -> bool) -> Result<StepOutput, Self::Error> {
         let _ = stop;
         self.wait(ticket)
     }
 
-    /// Ends the sequence on the device and opens every gate, so that steps which have not begun become no-ops. A step that feeds may end before it is
-    /// done; it then reports a no-op, too. Returns at once; steps in flight must still be waited for. Does nothing if no sequence runs.
-    fn cancel(&mut self);
+    /// Ends a sequence on the device and opens all its gates, so that its lanes of steps which have not begun become no-ops. A step that feeds may end before
+    /// it is done; it then reports a no-op, too. Returns at once; steps in flight must still be waited for. Does nothing if the sequence is not open.
+    fn cancel(&mut self, sequence: SequenceId);
 
     /// The work that the model has done since it was built.
     fn counters(&self) -> ModelCounters;
@@ -97,6 +101,8 @@ pub struct ModelLimits {
     pub vocabulary_tokens: u32,
     /// The most steps that may be in flight at once.
     pub ring_slots: u32,
+    /// The most sequences that may be open at once, and so the most lanes of a step: at least 1.
+    pub lanes: u32,
     /// How many prompt tokens a step that feeds takes in at most, at least 1.
     pub feed_rows: u32,
     /// Whether there may be `FeedDecode` steps.
@@ -105,6 +111,33 @@ pub struct ModelLimits {
     pub max_drafts: u32,
     /// What it costs to draft again after steps without drafts in the middle of a sequence.
     pub resume_cost: ResumeCost,
+}
+
+/// Names a sequence from when a model opens it until it is closed. No other sequence of the model ever has the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SequenceId(u64);
+
+impl SequenceId {
+    /// A name with the given value.
+    pub fn new(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The value it was made with.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a step computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step<'a> {
+    /// Its kind.
+    pub kind: StepKind,
+    /// How many prompt tokens a step that feeds takes in, the last one of a `FeedDecode` included; 1 for other kinds.
+    pub rows: u32,
+    /// The sequences that it takes a step further, each once. A step that feeds has one lane.
+    pub lanes: &'a [SequenceId],
 }
 
 /// What a model is told of a sequence that begins.

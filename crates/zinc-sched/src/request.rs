@@ -283,6 +283,7 @@ mod tests {
         context_tokens: 4,
         vocabulary_tokens: 10,
         ring_slots: 8,
+        lanes: 1,
         max_drafts: 0,
         resume_cost: ResumeCost::Free,
     };

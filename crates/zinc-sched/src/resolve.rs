@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::plan::{Limit, Phase, PlannedStep, SequencePlan};
 use crate::request::FinishReason;
-use crate::step::{DeviceFinish, StepKind, StepOutput, StepStatus, TokenRun};
+use crate::step::{DeviceFinish, LaneOutput, StepKind, StepStatus, TokenRun};
 
 /// What is known about a step before its output is looked at.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ pub enum Resolved {
 /// # Errors
 /// [`Error::NonFinite`] if the step's logits were not finite, and [`Error::UnexpectedOutput`] if it reports something that the plan
 /// excludes. A stale step is never an error.
-pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved> {
+pub fn resolve(expected: &Expected<'_>, output: &LaneOutput) -> Result<Resolved> {
     let Expected { step, position, sampled, max_drafts, plan, phase, eog } = *expected;
     if phase == Phase::Draining {
         return Ok(Resolved::Stale);
@@ -105,13 +105,12 @@ pub fn resolve(expected: &Expected<'_>, output: &StepOutput) -> Result<Resolved>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::StepTiming;
 
     const EOG: [u32; 2] = [7, 9];
 
-    fn output(tokens: &[u32], position: u32, status: StepStatus, finish: Option<DeviceFinish>) -> StepOutput {
+    fn output(tokens: &[u32], position: u32, status: StepStatus, finish: Option<DeviceFinish>) -> LaneOutput {
         let (tokens, fed) = (TokenRun::new(tokens), u32::from(status == StepStatus::Fed));
-        StepOutput { tokens, fed, position, status, finish, logprobs: None, timing: StepTiming::default() }
+        LaneOutput { tokens, fed, position, status, finish, logprobs: None }
     }
 
     /// The plan of a prompt of 3 tokens that samples at most 4.
@@ -120,7 +119,7 @@ mod tests {
     }
 
     /// Resolves the output of a step at `position`; the number of tokens sampled before it follows from the plan.
-    fn resolve_at(plan: &SequencePlan, kind: StepKind, position: u32, output: &StepOutput) -> Result<Resolved> {
+    fn resolve_at(plan: &SequencePlan, kind: StepKind, position: u32, output: &LaneOutput) -> Result<Resolved> {
         let step = PlannedStep { index: position, kind, rows: 1 };
         let sampled = position.saturating_sub(2);
         let phase = Phase::Running;
@@ -182,7 +181,7 @@ mod tests {
         let step = PlannedStep { index: 0, kind: StepKind::Feed, rows: 8 };
         let (phase, eog) = (Phase::Running, &EOG);
         let expected = Expected { step, position: 0, sampled: 0, max_drafts: 0, plan: &plan, phase, eog };
-        let fed = |fed| resolve(&expected, &StepOutput { fed, ..output(&[], 0, StepStatus::Fed, None) });
+        let fed = |fed| resolve(&expected, &LaneOutput { fed, ..output(&[], 0, StepStatus::Fed, None) });
         assert_eq!(fed(8).unwrap(), Resolved::Fed(8));
         for wrong in [0, 7, 9] {
             let error = fed(wrong).unwrap_err();
@@ -199,7 +198,7 @@ mod tests {
         let (phase, eog) = (Phase::Running, &EOG);
         let expected = Expected { step, position: 2, sampled: 0, max_drafts: 0, plan: &plan, phase, eog };
         let at = |tokens: &[u32], fed, status, finish| {
-            resolve(&expected, &StepOutput { fed, ..output(tokens, 2, status, finish) })
+            resolve(&expected, &LaneOutput { fed, ..output(tokens, 2, status, finish) })
         };
         assert_eq!(at(&[5], 6, Emitted, None).unwrap(), sampled(&[5], None));
         let stop = sampled(&[], Some(FinishReason::Stop { token: 7 }));

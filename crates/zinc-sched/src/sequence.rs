@@ -14,11 +14,11 @@ use crate::plan::{Action, Feeding, Phase, PlannedStep, SequencePlan, next_action
 use crate::request::{FinishReason, Outlet};
 use crate::resolve::{Expected, Resolved, resolve};
 use crate::speculation::{ResumeCost, SpeculationPolicy, SpeculationStats};
-use crate::step::{StepKind, StepOutput, TokenRun};
+use crate::step::{LaneOutput, StepKind, TokenRun};
 use crate::trace::StepTrace;
 use crate::window::Window;
 
-/// A sequence that the model has begun. It borrows the parts of the engine that it uses, and holds its plan and the
+/// A sequence that the model has opened. It borrows the parts of the engine that it uses, and holds its plan and the
 /// state of its progress.
 pub(crate) struct Sequence<'a, M> {
     pub(crate) model: &'a mut M,
@@ -79,7 +79,7 @@ impl PolicyRole<'_> {
 }
 
 impl<M: StepModel> Sequence<'_, M> {
-    /// Runs the sequence to its end. On success no step is in flight. An error is fatal: the model must not be used
+    /// Runs the sequence to its end, and closes it. On success no step is in flight. An error is fatal: the model must not be used
     /// after it.
     pub(crate) fn drive(&mut self) -> Result<()> {
         let begun_ns = self.clock.now_ns();
@@ -90,7 +90,9 @@ impl<M: StepModel> Sequence<'_, M> {
         if let Some(policy) = self.policy_role.policy() {
             policy.ended();
         }
-        driven
+        driven?;
+        self.model.close(self.window.sequence());
+        Ok(())
     }
 
     /// Does what the plan says until the sequence has ended and nothing is in flight.
@@ -124,11 +126,11 @@ impl<M: StepModel> Sequence<'_, M> {
         self.open_early()?;
         self.open_late()?;
         let outlet = &*self.outlet;
-        let (step, output) = self.window.observe(self.model, &|| outlet.cancelled())?;
+        let (step, output, timing) = self.window.observe(self.model, &|| outlet.cancelled())?;
         let observed_ns = self.clock.now_ns();
         self.obey_cancel();
         if let Some(rows) = &mut self.rows {
-            rows.push(StepTrace::new(&step, &output));
+            rows.push(StepTrace::new(&step, &output, timing));
         }
         let mut resolved = match self.resolve(step, &output) {
             Err(error) if error.is_fatal() => return Err(error),
@@ -155,7 +157,7 @@ impl<M: StepModel> Sequence<'_, M> {
 
     /// Finds out what a step's output means for the sequence: tokens to deliver, an end, or nothing, since the step was
     /// submitted before the end was known.
-    fn resolve(&self, step: PlannedStep, output: &StepOutput) -> Result<Resolved> {
+    fn resolve(&self, step: PlannedStep, output: &LaneOutput) -> Result<Resolved> {
         let expected = Expected {
             step,
             position: self.progress.position(),
@@ -204,7 +206,7 @@ impl<M: StepModel> Sequence<'_, M> {
         if self.progress.phase() != Phase::Running {
             return Ok(());
         }
-        match self.gates.open_early(self.model) {
+        match self.gates.open_early(self.model, self.window.sequence()) {
             Ok(Verdict::Choose) => Ok(()),
             Ok(Verdict::Complete) => {
                 self.end(Ok(FinishReason::Complete));
@@ -219,7 +221,7 @@ impl<M: StepModel> Sequence<'_, M> {
         match self.window.oldest() {
             Some(awaited) if self.progress.phase() == Phase::Running => {
                 let outlet = &*self.outlet;
-                let opened = self.gates.open_late(self.model, awaited, &|| outlet.cancelled());
+                let opened = self.gates.open_late(self.model, self.window.sequence(), awaited, &|| outlet.cancelled());
                 opened.or_else(|error| self.fail(error))?;
                 self.obey_cancel();
                 Ok(())
@@ -252,7 +254,7 @@ impl<M: StepModel> Sequence<'_, M> {
 
     /// Makes the device treat all steps that have not begun as no-ops, and opens their gates.
     fn stop_device(&mut self) {
-        self.model.cancel();
+        self.model.cancel(self.window.sequence());
         self.gates.cancelled();
     }
 }

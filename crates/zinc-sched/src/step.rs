@@ -43,6 +43,15 @@ impl StepKind {
 /// What a step reported to the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepOutput {
+    /// What it did for each of its lanes, in their order.
+    pub lanes: Vec<LaneOutput>,
+    /// When it was submitted, ran and was observed.
+    pub timing: StepTiming,
+}
+
+/// What a step did for one of its lanes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LaneOutput {
     /// The sampled tokens in order: one of a `Decode` or `FeedDecode`, one or more of a `Speculate`, none of a `Feed` or a no-op.
     pub tokens: TokenRun,
     /// How many prompt tokens it took in without sampling behind them: those of a `Feed`, those of a `FeedDecode` but the last, none of other steps and
@@ -57,8 +66,6 @@ pub struct StepOutput {
     pub finish: Option<DeviceFinish>,
     /// Log-probabilities of the sampled token, if the sequence asked for them.
     pub logprobs: Option<Arc<TokenLogprobs>>,
-    /// When the step was submitted, ran and was observed.
-    pub timing: StepTiming,
 }
 
 /// The tokens that one step sampled, at most [`Self::MAX`].

@@ -3,7 +3,7 @@
 
 use crate::model::ModelCounters;
 use crate::plan::PlannedStep;
-use crate::step::{GpuSpan, StepKind, StepOutput, StepStatus, StepTiming};
+use crate::step::{GpuSpan, LaneOutput, StepKind, StepStatus, StepTiming};
 
 /// One step of a traced sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct StepTrace {
 }
 
 impl StepTrace {
-    pub(crate) fn new(step: &PlannedStep, output: &StepOutput) -> Self {
+    pub(crate) fn new(step: &PlannedStep, output: &LaneOutput, timing: StepTiming) -> Self {
         Self {
             step: step.index,
             kind: step.kind,
@@ -36,7 +36,7 @@ impl StepTrace {
             tokens: output.tokens.as_slice().len() as u32,
             fed: output.fed,
             status: output.status,
-            timing: output.timing,
+            timing,
         }
     }
 

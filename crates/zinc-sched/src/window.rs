@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 
 use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
-use crate::model::{StepModel, Ticket};
+use crate::model::{SequenceId, Step, StepModel, Ticket};
 use crate::plan::{PlannedStep, StepCounts};
-use crate::step::{StepKind, StepOutput};
+use crate::step::{LaneOutput, StepKind, StepOutput, StepTiming};
 
 /// The steps of one sequence that are in flight, and how many were submitted.
 #[derive(Debug)]
 pub(crate) struct Window {
+    sequence: SequenceId,
     depth: InflightDepth,
     /// Oldest first.
     in_flight: VecDeque<(PlannedStep, Ticket)>,
@@ -19,8 +20,14 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(crate) fn new(depth: InflightDepth) -> Self {
-        Self { depth, in_flight: VecDeque::with_capacity(depth.get() as usize), steps_submitted: 0, tokens_fed: 0 }
+    pub(crate) fn new(sequence: SequenceId, depth: InflightDepth) -> Self {
+        let in_flight = VecDeque::with_capacity(depth.get() as usize);
+        Self { sequence, depth, in_flight, steps_submitted: 0, tokens_fed: 0 }
+    }
+
+    /// The sequence whose steps they are.
+    pub(crate) fn sequence(&self) -> SequenceId {
+        self.sequence
     }
 
     pub(crate) fn depth(&self) -> InflightDepth {
@@ -56,8 +63,9 @@ impl Window {
             self.in_flight(),
             self.depth
         );
-        let ticket =
-            model.submit(kind, rows).map_err(|source| Error::model(ModelCall::Submit { step: step.index }, source))?;
+        let ticket = model
+            .submit(&Step { kind, rows, lanes: &[self.sequence] })
+            .map_err(|source| Error::model(ModelCall::Submit { step: step.index }, source))?;
         self.in_flight.push_back((step, ticket));
         self.steps_submitted += 1;
         self.tokens_fed += kind.fed_of(rows);
@@ -74,11 +82,12 @@ impl Window {
         &mut self,
         model: &mut M,
         stop: &dyn Fn() -> bool,
-    ) -> Result<(PlannedStep, StepOutput)> {
+    ) -> Result<(PlannedStep, LaneOutput, StepTiming)> {
         let (step, ticket) = self.in_flight.pop_front().expect("the plan observes only when something is in flight");
-        let output = model
-            .wait_or_stop(ticket, stop)
+        let StepOutput { lanes, timing } = model
+            .wait_or_stop(ticket, &|_| stop())
             .map_err(|source| Error::model(ModelCall::Wait { step: step.index }, source))?;
-        Ok((step, output))
+        let output = lanes.into_iter().next().expect("a step of one lane reports what it did for it");
+        Ok((step, output, timing))
     }
 }

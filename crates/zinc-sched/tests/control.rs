@@ -94,7 +94,7 @@ struct Watching {
 }
 
 fn opened(probe: &Probe) -> usize {
-    probe.calls().iter().filter(|call| matches!(call, Call::Open { .. })).count()
+    probe.calls().iter().filter(|call| matches!(call, Call::OpenGate { .. })).count()
 }
 
 impl Outlet for Watching {

@@ -48,7 +48,7 @@ fn spawn_gated(options: EngineOptions, fake: FakeOptions, step: u64) -> (EngineH
 }
 
 fn begins(probe: &Probe) -> usize {
-    probe.calls().iter().filter(|call| matches!(call, Call::Begin { .. })).count()
+    probe.calls().iter().filter(|call| matches!(call, Call::Open { .. })).count()
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn queued_requests_are_answered_in_turn() {
     let begun: Vec<Vec<u32>> = probe
         .calls()
         .into_iter()
-        .filter_map(|c| if let Call::Begin { tokens, .. } = c { Some(tokens) } else { None })
+        .filter_map(|c| if let Call::Open { tokens, .. } = c { Some(tokens) } else { None })
         .collect();
     assert_eq!(begun, prompts);
 }

@@ -163,12 +163,12 @@ fn a_model_that_fails_at_any_step_is_never_touched_again() {
 #[test]
 fn a_sequence_that_does_not_begin_ends_the_engine() {
     let (mut engine, probe) =
-        engine(depth(4), FakeOptions { faults: vec![Fault::Begin { sequence: 1 }], ..FakeOptions::default() });
+        engine(depth(4), FakeOptions { faults: vec![Fault::Open { sequence: 1 }], ..FakeOptions::default() });
     run(&mut engine, &request(&PROMPT, 2)).unwrap();
     let submits = probe.submits();
     let error = run(&mut engine, &request(&PROMPT, 2)).unwrap_err();
-    assert!(matches!(error, Error::Model { call: ModelCall::Begin, .. }), "{error:?}");
-    assert!(error.to_string().contains(&FakeError::NotBegun { sequence: 1 }.to_string()), "{error}");
+    assert!(matches!(error, Error::Model { call: ModelCall::Open, .. }), "{error:?}");
+    assert!(error.to_string().contains(&FakeError::NotOpened { sequence: 1 }.to_string()), "{error}");
     assert!(run(&mut engine, &request(&PROMPT, 2)).is_err());
     assert_eq!((probe.submits(), engine.kv().tokens().len()), (submits, 0));
 }

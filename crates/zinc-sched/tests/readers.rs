@@ -9,8 +9,8 @@ use support::{DEPTHS, VOCABULARY, depth, drafting, ids, request, run};
 use zinc_sched::fake::{Call, FakeError, FakeModel, FakeOptions, Probe, continuation};
 use zinc_sched::{
     Engine, EngineHandle, EngineOptions, Error, Event, FinishReason, Generation, Guide, HostChoice, ManualClock,
-    ModelCounters, ModelLimits, Request, Sampling, SequenceStart, SpeculationMode, StepKind, StepModel, StepOutput,
-    Ticket,
+    ModelCounters, ModelLimits, Request, Sampling, SequenceId, SequenceStart, SpeculationMode, Step, StepModel,
+    StepOutput, Ticket,
 };
 
 fn spawn(options: EngineOptions, fake: FakeOptions) -> (EngineHandle, Probe) {
@@ -131,9 +131,9 @@ fn generations_are_cancelled_in_any_order() {
                 assert_eq!(ids(&tokens), expected(prompt, 6)[..count]);
             }
             drop(engine);
-            let begun = probe.calls().iter().filter(|call| matches!(call, Call::Begin { .. })).count();
+            let opened = probe.calls().iter().filter(|call| matches!(call, Call::Open { .. })).count();
             let never = order[..cancelled].iter().filter(|index| **index != 0).count();
-            assert_eq!(begun, QUEUED - never, "what is cancelled in the queue never begins");
+            assert_eq!(opened, QUEUED - never, "what is cancelled in the queue is never opened");
         }
     }
 }
@@ -212,32 +212,36 @@ impl StepModel for Lent<'_> {
         self.0.limits()
     }
 
-    fn begin(&mut self, start: &SequenceStart<'_>) -> Result<(), FakeError> {
-        self.0.begin(start)
+    fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId, FakeError> {
+        self.0.open(start)
     }
 
-    fn submit(&mut self, kind: StepKind, rows: u32) -> Result<Ticket, FakeError> {
-        self.0.submit(kind, rows)
+    fn close(&mut self, sequence: SequenceId) {
+        self.0.close(sequence);
     }
 
-    fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), FakeError> {
-        self.0.guide(ticket, guide)
+    fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, FakeError> {
+        self.0.submit(step)
     }
 
-    fn logits(&mut self, ticket: Ticket) -> Result<&[f32], FakeError> {
-        self.0.logits(ticket)
+    fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<(), FakeError> {
+        self.0.guide(ticket, sequence, guide)
     }
 
-    fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<(), FakeError> {
-        self.0.choose(ticket, choice)
+    fn logits(&mut self, ticket: Ticket, sequence: SequenceId) -> Result<&[f32], FakeError> {
+        self.0.logits(ticket, sequence)
+    }
+
+    fn choose(&mut self, ticket: Ticket, sequence: SequenceId, choice: HostChoice) -> Result<(), FakeError> {
+        self.0.choose(ticket, sequence, choice)
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, FakeError> {
         self.0.wait(ticket)
     }
 
-    fn cancel(&mut self) {
-        self.0.cancel();
+    fn cancel(&mut self, sequence: SequenceId) {
+        self.0.cancel(sequence);
     }
 
     fn counters(&self) -> ModelCounters {

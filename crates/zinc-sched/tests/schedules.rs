@@ -121,6 +121,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
                     context_tokens: CONTEXT,
                     vocabulary_tokens: VOCABULARY,
                     ring_slots: depth.get(),
+                    lanes: 1,
                     feed_rows,
                     last_token,
                     max_drafts,

@@ -14,12 +14,14 @@ use zinc_vk::host_now_ns;
 
 use super::sampling::{candidate, log_probabilities, sampler_tables};
 use super::sequence::{end_tokens, initial_state};
-use super::{Score, plan_kind, step_output};
+use super::{Score, lane_output, plan_kind};
 use crate::control::Guide;
-use crate::model::{Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceStart, StepModel, Ticket};
+use crate::model::{
+    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, Step, StepModel, Ticket,
+};
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
-use crate::step::{StepKind, StepOutput, StepTiming};
+use crate::step::{LaneOutput, StepKind, StepOutput, StepTiming};
 
 /// A model that the interpreter computes on the host.
 #[derive(Debug)]
@@ -57,6 +59,7 @@ impl InterpreterModel {
                 context_tokens: cache.context,
                 vocabulary_tokens: model.config.n_vocab,
                 ring_slots: crate::InflightDepth::MAX,
+                lanes: 1,
                 feed_rows: 1,
                 last_token: LastToken::Alone,
                 max_drafts: 0,
@@ -103,7 +106,7 @@ impl StepModel for InterpreterModel {
         self.limits
     }
 
-    fn begin(&mut self, start: &SequenceStart<'_>) -> Result<(), Infallible> {
+    fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId, Infallible> {
         let ModelLimits { context_tokens, vocabulary_tokens, .. } = self.limits;
         self.sequence += 1;
         self.interpreter.state = initial_state(start, self.sequence, context_tokens);
@@ -112,16 +115,18 @@ impl StepModel for InterpreterModel {
         let chained = start.gate == Gate::Guide || !start.sampling.is_plain();
         self.chain = chained.then(|| sampler_tables(start.sampling, vocabulary_tokens, context_tokens));
         self.logprobs = start.logprobs;
-        Ok(())
+        Ok(SequenceId::new(self.sequence.into()))
     }
 
-    fn submit(&mut self, kind: StepKind, _rows: u32) -> Result<Ticket, Infallible> {
+    fn close(&mut self, _sequence: SequenceId) {}
+
+    fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, Infallible> {
         self.submits += 1;
         let ticket = Ticket::new(self.submits);
         let now_ns = host_now_ns();
         self.in_flight.push_back(SubmittedStep {
             ticket,
-            kind,
+            kind: step.kind,
             submitted_at_ns: now_ns,
             submit_done_ns: now_ns,
             forward_done: false,
@@ -131,18 +136,18 @@ impl StepModel for InterpreterModel {
         Ok(ticket)
     }
 
-    fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<(), Infallible> {
+    fn guide(&mut self, ticket: Ticket, _sequence: SequenceId, guide: &Guide) -> Result<(), Infallible> {
         self.find(ticket).guide = Some(guide.clone());
         Ok(())
     }
 
-    fn logits(&mut self, ticket: Ticket) -> Result<&[f32], Infallible> {
+    fn logits(&mut self, ticket: Ticket, _sequence: SequenceId) -> Result<&[f32], Infallible> {
         self.find(ticket).forward_done = true;
         self.interpreter.forward(PlanKind::Decode);
         Ok(self.interpreter.logits())
     }
 
-    fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<(), Infallible> {
+    fn choose(&mut self, ticket: Ticket, _sequence: SequenceId, choice: HostChoice) -> Result<(), Infallible> {
         self.find(ticket).choice = Some(choice);
         Ok(())
     }
@@ -166,11 +171,12 @@ impl StepModel for InterpreterModel {
             observed_at_ns: host_now_ns(),
             gpu: None,
         };
-        Ok(StepOutput { logprobs, ..step_output(&report, timing) })
+        Ok(StepOutput { lanes: vec![LaneOutput { logprobs, ..lane_output(&report) }], timing })
     }
 
-    fn cancel(&mut self) {
-        self.cancelled = self.sequence;
+    fn cancel(&mut self, sequence: SequenceId) {
+        // Sequences are numbered from 1, and no more than one is open.
+        self.cancelled = sequence.value() as u32;
     }
 
     fn counters(&self) -> ModelCounters {
@@ -182,11 +188,12 @@ impl Score for InterpreterModel {
     type Error = Infallible;
 
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), Infallible> {
-        self.begin(&SequenceStart::new(tokens, 0, 1, &Sampling::GREEDY))?;
+        let sequence = self.open(&SequenceStart::new(tokens, 0, 1, &Sampling::GREEDY))?;
         for position in 0..tokens.len() {
             self.interpreter.step(PlanKind::Decode, self.cancelled);
             sink(position, self.interpreter.logits());
         }
+        self.close(sequence);
         Ok(())
     }
 }

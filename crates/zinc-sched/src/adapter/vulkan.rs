@@ -29,17 +29,18 @@ use zinc_vk::{
     TimelinePoint, WaitPolicy, host_now_ns,
 };
 
+use super::lane_output;
 use super::sampling::log_probabilities;
 use super::sequence::{draft_model_state, end_tokens, initial_state};
-use super::step_output;
 use crate::control::Guide;
 use crate::model::{
-    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel, Ticket,
+    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, Step,
+    StepModel, Ticket,
 };
 use crate::plan::{Feeding, prompt_step};
 use crate::request::Tracing;
 use crate::speculation::ResumeCost;
-use crate::step::{StepKind, StepOutput, StepTiming};
+use crate::step::{LaneOutput, StepKind, StepOutput, StepTiming};
 use chain::{ChainMemory, Tables};
 use draft::Drafter;
 use memory::{DRAFT_MODEL_STATE_OFFSET, END_TOKENS_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
@@ -84,6 +85,11 @@ pub struct VulkanModel {
     /// The timeline point of the last submission that feeds the draft model, by ring slot, and the slot of the next one.
     draft_feeds: Vec<Option<TimelinePoint>>,
     next_draft_feed: u32,
+    /// How many sequences were opened so far.
+    sequences: u64,
+    /// The sequence that is open.
+    open: Option<SequenceId>,
+    /// By which number the device knows it.
     sequence_number: u32,
     next_ticket: u64,
     /// Which of its step's rows the last token was sampled after, from 0; more than 0 only if drafts were accepted.
@@ -142,6 +148,7 @@ impl VulkanModel {
                 context_tokens: context,
                 vocabulary_tokens: vocabulary,
                 ring_slots: slots,
+                lanes: 1,
                 feed_rows,
                 last_token: match options.queues {
                     Queues::One => LastToken::Fed,
@@ -169,6 +176,8 @@ impl VulkanModel {
             draft_rows_listed: false,
             draft_feeds: vec![None; slots as usize],
             next_draft_feed: 0,
+            sequences: 0,
+            open: None,
             sequence_number: 0,
             next_ticket: 0,
             last_row_of_step: 0,
@@ -324,6 +333,21 @@ impl VulkanModel {
         index.unwrap_or_else(|| panic!("{ticket:?} is not in flight"))
     }
 
+    /// # Panics
+    /// Unless it is the sequence that is open.
+    fn check_open(&self, sequence: SequenceId) {
+        assert_eq!(self.open, Some(sequence), "the sequence that is open");
+    }
+
+    /// Ends the sequence on the device and opens its gates.
+    fn stop(&mut self) {
+        self.memory.cancelled.store_u32(0, self.sequence_number);
+        if let Err(error) = self.open_gates(self.last_gate) {
+            // The error is not lost: a wait for the steps will return it too.
+            tracing::warn!(%error, "opening the gates of a cancelled sequence");
+        }
+    }
+
     /// How the tokens of a sequence are to be chosen.
     fn sampling_mode(start: &SequenceStart<'_>) -> SamplingMode {
         let sampler = match start.gate {
@@ -342,8 +366,9 @@ impl StepModel for VulkanModel {
         self.limits
     }
 
-    fn begin(&mut self, start: &SequenceStart<'_>) -> Result<()> {
-        assert!(self.in_flight.is_empty(), "a sequence begins with {} steps in flight", self.in_flight.len());
+    fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId> {
+        assert!(self.in_flight.is_empty(), "a sequence is opened with {} steps in flight", self.in_flight.len());
+        assert_eq!(self.open, None, "a sequence is opened beside another");
         if let Some(stamps) = &mut self.stamps {
             stamps.calibrate(self.model.device())?;
         }
@@ -393,10 +418,22 @@ impl StepModel for VulkanModel {
             self.feed_draft(start.cached - self.draft_kv_tokens)?;
             self.draft_kv_tokens = start.cached;
         }
-        self.provide_feeds(start.tokens.len() as u32 - start.cached, start.last_token)
+        self.provide_feeds(start.tokens.len() as u32 - start.cached, start.last_token)?;
+        let sequence = SequenceId::new(self.sequences);
+        self.sequences += 1;
+        self.open = Some(sequence);
+        Ok(sequence)
     }
 
-    fn submit(&mut self, kind: StepKind, rows: u32) -> Result<Ticket> {
+    fn close(&mut self, sequence: SequenceId) {
+        self.check_open(sequence);
+        assert!(self.in_flight.is_empty(), "{sequence:?} is closed with {} steps in flight", self.in_flight.len());
+        self.open = None;
+    }
+
+    fn submit(&mut self, step: &Step<'_>) -> Result<Ticket> {
+        let Step { kind, rows, lanes } = *step;
+        assert_eq!(lanes, self.open.as_slice(), "the lanes of a step");
         let ticket = Ticket::new(self.next_ticket);
         let slot = (self.next_ticket % u64::from(self.limits.ring_slots)) as u32;
         if kind == StepKind::Speculate {
@@ -457,12 +494,14 @@ impl StepModel for VulkanModel {
         Ok(ticket)
     }
 
-    fn guide(&mut self, ticket: Ticket, guide: &Guide) -> Result<()> {
+    fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<()> {
+        self.check_open(sequence);
         self.memory.write_guide(self.in_flight[self.index_of(ticket)].slot, guide);
         self.let_sample(ticket)
     }
 
-    fn logits(&mut self, ticket: Ticket) -> Result<&[f32]> {
+    fn logits(&mut self, ticket: Ticket, sequence: SequenceId) -> Result<&[f32]> {
+        self.check_open(sequence);
         let step = &self.in_flight[self.index_of(ticket)];
         if let Some(forward) = &step.forward {
             let before_ns = host_now_ns();
@@ -475,16 +514,17 @@ impl StepModel for VulkanModel {
         Ok(&self.logits)
     }
 
-    fn choose(&mut self, ticket: Ticket, choice: HostChoice) -> Result<()> {
+    fn choose(&mut self, ticket: Ticket, sequence: SequenceId, choice: HostChoice) -> Result<()> {
+        self.check_open(sequence);
         self.memory.write_choice(self.in_flight[self.index_of(ticket)].slot, choice);
         self.let_sample(ticket)
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput> {
-        self.wait_or_stop(ticket, &|| false)
+        self.wait_or_stop(ticket, &|_| false)
     }
 
-    fn wait_or_stop(&mut self, ticket: Ticket, stop: &dyn Fn() -> bool) -> Result<StepOutput> {
+    fn wait_or_stop(&mut self, ticket: Ticket, stop: &dyn Fn(SequenceId) -> bool) -> Result<StepOutput> {
         if self.in_flight.front().is_some_and(|step| step.sampling_owed) {
             // The sequence was cancelled while the gate of this step was closed.
             self.let_sample(ticket)?;
@@ -493,9 +533,9 @@ impl StepModel for VulkanModel {
         let Some(step) = step else { panic!("waited for {ticket:?}, which is not the oldest step in flight") };
         let before_ns = host_now_ns();
         if let Some(done) = &step.done {
-            let cancelled = &self.memory.cancelled;
+            let (open, cancelled) = (self.open, &self.memory.cancelled);
             done.wait_watching(&WaitPolicy::default(), STOP_LATENCY, &mut || {
-                if stop() {
+                if open.is_some_and(stop) {
                     cancelled.store_u32(0, self.sequence_number);
                 }
             })?;
@@ -522,14 +562,12 @@ impl StepModel for VulkanModel {
         if report.status == STATUS_SAMPLED {
             self.last_row_of_step = report.count.saturating_sub(1);
         }
-        Ok(StepOutput { logprobs, ..step_output(&report, timing) })
+        Ok(StepOutput { lanes: vec![LaneOutput { logprobs, ..lane_output(&report) }], timing })
     }
 
-    fn cancel(&mut self) {
-        self.memory.cancelled.store_u32(0, self.sequence_number);
-        if let Err(error) = self.open(self.last_gate) {
-            // The error is not lost: a wait for the steps will return it too.
-            tracing::warn!(%error, "opening the gates of a cancelled sequence");
+    fn cancel(&mut self, sequence: SequenceId) {
+        if self.open == Some(sequence) {
+            self.stop();
         }
     }
 
@@ -548,6 +586,6 @@ impl StepModel for VulkanModel {
 impl Drop for VulkanModel {
     /// The device may still run steps that write to the buffers; recordings in flight keep those alive, so nothing is waited for.
     fn drop(&mut self) {
-        self.cancel();
+        self.stop();
     }
 }

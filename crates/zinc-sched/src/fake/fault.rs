@@ -5,9 +5,9 @@ use std::time::Duration;
 /// A fault that occurs once. Steps are counted from 0 over the lifetime of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Beginning a sequence fails.
-    Begin {
-        /// How many sequences the model has begun before it.
+    /// Opening a sequence fails.
+    Open {
+        /// How many sequences the model has opened before it.
         sequence: u64,
     },
     /// Submitting the step fails.
@@ -47,10 +47,10 @@ pub enum Fault {
 /// The errors of the simulated model, one for each fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FakeError {
-    /// The error of [`Fault::Begin`].
-    #[error("sequence {sequence} was not begun")]
-    NotBegun {
-        /// How many sequences the model has begun before it.
+    /// The error of [`Fault::Open`].
+    #[error("sequence {sequence} was not opened")]
+    NotOpened {
+        /// How many sequences the model has opened before it.
         sequence: u64,
     },
     /// The error of [`Fault::Submit`].

@@ -7,8 +7,8 @@ use crate::step::{StepKind, StepStatus};
 /// A call into the simulated model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
-    /// A sequence was begun.
-    Begin {
+    /// A sequence was opened.
+    Open {
         /// Its prompt.
         tokens: Vec<u32>,
         /// Leading tokens that were said to be cached.
@@ -37,7 +37,7 @@ pub enum Call {
         at_ns: u64,
     },
     /// The gate of a step was opened.
-    Open {
+    OpenGate {
         /// How many steps the model has run before it, over all sequences.
         step: u64,
         /// When the call was made.

@@ -14,7 +14,7 @@ use zinc_model::plan::{CacheOptions, MANY_ROWS, PlanKind, PlanOptions, RowCounts
 use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Completion, DeviceFinish, Dry, Engine, EngineOptions, FinishReason, InflightDepth, LastToken, LastTokens, Outlet,
-    Penalties, Request, Sampling, SequenceStart, StepKind, StepModel, StepStatus, SystemClock, Token, Tracing,
+    Penalties, Request, Sampling, SequenceStart, Step, StepKind, StepModel, StepStatus, SystemClock, Token, Tracing,
 };
 
 use crate::cache::{poison_cache, read_cache};
@@ -203,10 +203,12 @@ fn a_cancelled_step_reports_that_nothing_was_fed() {
         let mut model_driven = driven(&model, MOST_FED, sync);
         let (tokens, greedy) = (prompt(60), Sampling::GREEDY);
         let start = SequenceStart::new(&tokens, 0, GENERATED, &greedy);
-        model_driven.begin(&SequenceStart { last_token: LastToken::Fed, ..start }).expect("a sequence begins");
-        model_driven.cancel();
-        let ticket = model_driven.submit(StepKind::FeedDecode, 60).expect("submitted");
-        let output = model_driven.wait(ticket).expect("done");
+        let sequence = model_driven.open(&SequenceStart { last_token: LastToken::Fed, ..start }).expect("opened");
+        model_driven.cancel(sequence);
+        let step = Step { kind: StepKind::FeedDecode, rows: 60, lanes: &[sequence] };
+        let ticket = model_driven.submit(&step).expect("submitted");
+        let output = &model_driven.wait(ticket).expect("done").lanes[0];
+        model_driven.close(sequence);
         assert_eq!(output.finish, Some(DeviceFinish::Cancelled), "{sync:?}");
         if output.status == StepStatus::NoOp {
             assert_eq!((output.fed, output.position, output.tokens.as_slice()), (0, 0, &[][..]), "{sync:?}");

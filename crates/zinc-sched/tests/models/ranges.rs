@@ -14,7 +14,7 @@ use zinc_model::plan::{CacheOptions, MANY_ROWS, RowCounts};
 use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
     DeviceFinish, Engine, EngineOptions, FinishReason, InflightDepth, Outlet, PromptProgress, Request, Sampling,
-    SequenceStart, StepKind, StepModel, StepStatus, SystemClock, Token, Tracing,
+    SequenceStart, Step, StepKind, StepModel, StepOutput, StepStatus, SystemClock, Token, Tracing,
 };
 use zinc_vk::AdapterKind;
 
@@ -48,22 +48,25 @@ fn tokens(model: &VulkanModel) -> Vec<u32> {
 /// Feeds the prompt and generates: the tokens, and the logits of the last one.
 fn generate(model: &mut VulkanModel) -> (Vec<u32>, Vec<f32>) {
     let tokens = tokens(model);
-    model.begin(&SequenceStart::new(&tokens, 0, GENERATED, &Sampling::GREEDY)).expect("a sequence begins");
+    let sequence = model.open(&SequenceStart::new(&tokens, 0, GENERATED, &Sampling::GREEDY)).expect("opened");
+    let lanes = &[sequence];
     let mut left = FED;
     while left > 0 {
         let rows = left.min(model.limits().feed_rows);
-        let ticket = model.submit(StepKind::Feed, rows).expect("submitted");
-        let output = model.wait(ticket).expect("done");
+        let ticket = model.submit(&Step { kind: StepKind::Feed, rows, lanes }).expect("submitted");
+        let StepOutput { lanes: outputs, timing } = model.wait(ticket).expect("done");
+        let [output] = &outputs[..] else { panic!("{outputs:?}") };
         assert_eq!((output.status, output.fed, output.position), (StepStatus::Fed, rows, FED - left));
-        let gpu = output.timing.gpu.expect("timestamps");
+        let gpu = timing.gpu.expect("timestamps");
         assert!(gpu.begin_ns < gpu.end_ns, "{gpu:?}");
         left -= rows;
     }
     let mut generated = Vec::new();
     for _ in 0..GENERATED {
-        let ticket = model.submit(StepKind::Decode, 1).expect("submitted");
-        generated.extend(model.wait(ticket).expect("done").tokens.as_slice());
+        let ticket = model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes }).expect("submitted");
+        generated.extend(model.wait(ticket).expect("done").lanes[0].tokens.as_slice());
     }
+    model.close(sequence);
     (generated, model.last_logits().expect("logits"))
 }
 
@@ -158,14 +161,16 @@ fn a_cancellation_ends_a_step_behind_the_range_that_runs() {
         let mut driven = driven(&model, MANY_ROWS, sync);
         let tokens = tokens(&driven);
         poison_cache(&gpu, &model);
-        driven.begin(&SequenceStart::new(&tokens, 0, GENERATED, &Sampling::GREEDY)).expect("a sequence begins");
-        driven.cancel();
-        let ticket = driven.submit(StepKind::Feed, MANY_ROWS).expect("submitted");
-        let output = driven.wait(ticket).expect("done");
-        let ticket = driven.submit(StepKind::Feed, FED - MANY_ROWS).expect("submitted");
-        let behind = driven.wait(ticket).expect("done");
+        let sequence = driven.open(&SequenceStart::new(&tokens, 0, GENERATED, &Sampling::GREEDY)).expect("opened");
+        driven.cancel(sequence);
+        let [output, behind] = [MANY_ROWS, FED - MANY_ROWS].map(|rows| {
+            let step = Step { kind: StepKind::Feed, rows, lanes: &[sequence] };
+            let ticket = driven.submit(&step).expect("submitted");
+            driven.wait(ticket).expect("done")
+        });
+        driven.close(sequence);
         if is_cpu(&gpu) {
-            for output in [output, behind] {
+            for output in [&output.lanes[0], &behind.lanes[0]] {
                 let (status, finish) = (output.status, output.finish);
                 assert_eq!((status, finish), (StepStatus::NoOp, Some(DeviceFinish::Cancelled)), "{sync:?}");
                 assert_eq!((output.fed, output.position), (0, 0), "{sync:?}");

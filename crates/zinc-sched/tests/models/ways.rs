@@ -19,7 +19,7 @@ use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{DraftSource, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Engine, EngineOptions, Gate, Guide, HostChoice, InflightDepth, ModelLimits, Request, Sampling, SequenceStart,
-    SpeculationMode, StepKind, StepModel, StepStatus, SystemClock, Token,
+    SpeculationMode, Step, StepKind, StepModel, StepStatus, SystemClock, Token,
 };
 
 use crate::gpu::{Gpu, with_own_device};
@@ -140,18 +140,19 @@ fn an_opened_gate_shows_a_step_nothing_of_another_kind() {
         let gates = [written, if written == Gate::Token { Gate::Guide } else { Gate::Token }];
         for (gate, cancelled) in gates.into_iter().zip([false, true]) {
             let start = SequenceStart { gate, ..SequenceStart::new(&[3], 0, 2 * ring_slots, &greedy) };
-            model.begin(&start).expect("a sequence begins");
+            let sequence = model.open(&start).expect("opened");
             for _ in 0..ring_slots {
-                let ticket = model.submit(StepKind::Decode, 1).expect("submitted");
+                let ticket =
+                    model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes: &[sequence] }).expect("submitted");
                 match gate {
-                    _ if cancelled => model.cancel(),
-                    Gate::Guide => model.guide(ticket, &guide).expect("guided"),
+                    _ if cancelled => model.cancel(sequence),
+                    Gate::Guide => model.guide(ticket, sequence, &guide).expect("guided"),
                     _ => {
-                        model.logits(ticket).expect("logits");
-                        model.choose(ticket, HostChoice::Token { id: 5, logit: 5.0 }).expect("chosen");
+                        model.logits(ticket, sequence).expect("logits");
+                        model.choose(ticket, sequence, HostChoice::Token { id: 5, logit: 5.0 }).expect("chosen");
                     }
                 }
-                let output = model.wait(ticket).expect("the step is done");
+                let output = &model.wait(ticket).expect("the step is done").lanes[0];
                 assert!(output.tokens.as_slice().iter().all(|token| *token < vocabulary_tokens), "{output:?}");
                 if cancelled {
                     assert!(matches!(output.status, StepStatus::Emitted | StepStatus::NoOp), "{output:?}");
@@ -160,6 +161,7 @@ fn an_opened_gate_shows_a_step_nothing_of_another_kind() {
                 }
                 assert_eq!(output.status, StepStatus::Emitted);
             }
+            model.close(sequence);
         }
     }
 }

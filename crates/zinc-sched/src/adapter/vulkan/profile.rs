@@ -41,7 +41,7 @@ impl VulkanModel {
             start.tokens.len(),
             start.budget
         );
-        self.begin(start)?;
+        let sequence = self.open(start)?;
         let plan = self.plan(kind);
         let ops = plan.ops.len();
         let stamps = Timestamps::new(self.device(), 1 + ops as u32 + EMPTY_INTERVALS)?;
@@ -68,6 +68,7 @@ impl VulkanModel {
                 *sum_ns += elapsed_ns as f64;
             }
         }
+        self.close(sequence);
         let mut means_ns = sums_ns.into_iter().map(|ns| ns / f64::from(steps));
         let ops_ns = means_ns.by_ref().take(ops).collect();
         Ok(OpTimes { plan, ops_ns, empty_ns: means_ns.sum::<f64>() / f64::from(EMPTY_INTERVALS) })

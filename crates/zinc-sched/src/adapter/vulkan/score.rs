@@ -23,7 +23,8 @@ impl Score for VulkanModel {
         for (index, chunk) in tokens.chunks(rows).enumerate() {
             let first = index * rows;
             // The rows that a step lists end with the prompt.
-            self.begin(&SequenceStart::new(&tokens[..first + chunk.len()], first as u32, 1, &Sampling::GREEDY))?;
+            let sequence =
+                self.open(&SequenceStart::new(&tokens[..first + chunk.len()], first as u32, 1, &Sampling::GREEDY))?;
             if layers.is_empty() {
                 layers = self.record_layers(StepShape::filled_by(counts.rows))?;
             }
@@ -37,6 +38,7 @@ impl Score for VulkanModel {
                     sink(first + from + row, &self.read_logits(row as u32)?);
                 }
             }
+            self.close(sequence);
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ impl VulkanModel {
 
     /// Opens all gates up to a value, one by one. If the timeline jumped over values that submissions wait for, the validation layer would
     /// take the jump for a signal that is still pending, and object to the next one (VUID-VkSemaphoreSignalInfo-value-03259).
-    pub(super) fn open(&mut self, value: u64) -> Result<()> {
+    pub(super) fn open_gates(&mut self, value: u64) -> Result<()> {
         while self.opened_gate < value {
             self.opened_gate += 1;
             self.gates.signal(self.opened_gate)?;
@@ -106,6 +106,6 @@ impl VulkanModel {
         if std::mem::take(&mut step.sampling_owed) {
             return self.run_part(StepPart::Sample(self.mode), slot);
         }
-        gate.map_or(Ok(()), |value| self.open(value))
+        gate.map_or(Ok(()), |value| self.open_gates(value))
     }
 }

@@ -1,0 +1,113 @@
+//! The simulated model keeps to its contract, and notices callers that do not.
+
+use super::*;
+
+fn model() -> FakeModel {
+    FakeModel::new(FakeOptions::default(), ManualClock::new())
+}
+
+fn decode(model: &mut FakeModel, sequence: SequenceId) -> Result<Ticket, FakeError> {
+    model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes: &[sequence] })
+}
+
+static GREEDY: Sampling = Sampling::GREEDY;
+
+fn start(tokens: &[u32], cached: u32, budget: u32) -> SequenceStart<'_> {
+    SequenceStart::new(tokens, cached, budget, &GREEDY)
+}
+
+#[test]
+fn steps_behind_the_end_do_nothing() {
+    let mut model = model();
+    let sequence =
+        model.open(&SequenceStart { eog: &[next_token(&[5], &Sampling::GREEDY, 1000)], ..start(&[5], 0, 3) }).unwrap();
+    let tickets = [(); 3].map(|()| decode(&mut model, sequence).unwrap());
+    let outputs = tickets.map(|ticket| model.wait(ticket).unwrap().lanes.remove(0));
+    assert_eq!(outputs.each_ref().map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
+    assert_eq!(outputs[0].finish, Some(DeviceFinish::EndOfGeneration));
+    assert_eq!(model.kv[1], None);
+}
+
+#[test]
+fn a_cancel_takes_effect_at_the_next_step_boundary() {
+    let mut model = model();
+    let sequence = model.open(&start(&[5], 0, 3)).unwrap();
+    let tickets = [(); 3].map(|()| decode(&mut model, sequence).unwrap());
+    // The first step has begun by now, the others have not.
+    model.cancel(sequence);
+    let outputs = tickets.map(|ticket| model.wait(ticket).unwrap().lanes.remove(0));
+    assert_eq!(outputs.each_ref().map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
+}
+
+#[test]
+#[should_panic(expected = "open beside another sequence")]
+fn one_sequence_is_open_at_a_time() {
+    let mut model = model();
+    model.open(&start(&[5], 0, 1)).unwrap();
+    let _ = model.open(&start(&[5], 0, 1));
+}
+
+#[test]
+#[should_panic(expected = "close with 1 steps in flight")]
+fn steps_are_waited_for_before_their_sequence_is_closed() {
+    let mut model = model();
+    let sequence = model.open(&start(&[5], 0, 1)).unwrap();
+    decode(&mut model, sequence).unwrap();
+    model.close(sequence);
+}
+
+#[test]
+#[should_panic(expected = "submit for sequence 0, which is not open")]
+fn a_closed_sequence_has_no_further_steps() {
+    let mut model = model();
+    let first = model.open(&start(&[5], 0, 1)).unwrap();
+    model.close(first);
+    let second = model.open(&start(&[5], 0, 1)).unwrap();
+    model.cancel(first);
+    let ticket = decode(&mut model, second).unwrap();
+    assert_eq!(model.wait(ticket).unwrap().lanes[0].status, StepStatus::Emitted, "a cancel of the first is late");
+    let _ = decode(&mut model, first);
+}
+
+#[test]
+#[should_panic(expected = "wait for step 1 before step 0")]
+fn waits_are_oldest_first() {
+    let mut model = model();
+    let sequence = model.open(&start(&[5], 0, 2)).unwrap();
+    decode(&mut model, sequence).unwrap();
+    let second = decode(&mut model, sequence).unwrap();
+    let _ = model.wait(second);
+}
+
+#[test]
+#[should_panic(expected = "position 0 holds None, not 5")]
+fn a_cache_that_is_not_there_is_noticed() {
+    let _ = model().open(&start(&[5, 6], 1, 1));
+}
+
+#[test]
+#[should_panic(expected = "beyond the budget")]
+fn the_budget_bounds_the_steps() {
+    let mut model = model();
+    let sequence = model.open(&start(&[5], 0, 1)).unwrap();
+    decode(&mut model, sequence).unwrap();
+    let _ = decode(&mut model, sequence);
+}
+
+#[test]
+#[should_panic(expected = "Decode submitted with 1 prompt tokens to feed")]
+fn the_prompt_is_fed_first() {
+    let mut model = model();
+    let sequence = model.open(&start(&[5, 6], 0, 1)).unwrap();
+    let _ = decode(&mut model, sequence);
+}
+
+#[test]
+#[should_panic(expected = "all 8 ring slots in flight")]
+fn the_ring_bounds_the_window() {
+    let mut model = model();
+    let sequence = model.open(&start(&[5], 0, 9)).unwrap();
+    for _ in 0..9 {
+        decode(&mut model, sequence).unwrap();
+    }
+}
