@@ -1,6 +1,6 @@
 // Chooses the experts of each row of a step of many rows, and sorts the pairs of a row and one of its slots by expert, so that the products that
 // follow read an expert's weights once for all rows that have chosen it. A workgroup chooses for a row and lists its pairs; the last to finish cuts the lists
-// into tiles.
+// into tiles, and writes how many workgroups the products have for them.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -16,6 +16,7 @@ layout(constant_id = 4) const uint TILE = 1;    // the most pairs of a tile
 #include "include/choice.glsl"
 #include "include/arrivals.glsl"
 #include "include/tile_list.glsl"
+#include "include/grids.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -24,11 +25,18 @@ layout(push_constant, scalar) uniform Push {
     uint64_t weights;  // [slots] f32
     uint64_t pairs;    // [EXPERTS, rows] u32: the pairs of each expert, row * slots + slot, in any order
     uint64_t tiles;    // [rows, slots] Tile, of which as many are valid as the first one says
+    uint64_t grids;    // the Grids of the products
     uint64_t counters; // [1 + EXPERTS] u32, all 0 before and afterwards: of workgroups that have finished, then of the pairs of each expert
     uint slots;        // chosen experts, at most MAX_USED
     uint logits_stride; // bytes from one row of the step to the next, as the strides below
     uint ids_stride;
     uint weights_stride;
+    uint gate_up_x;     // workgroups of `gate_up_mul` for a part of a tile
+    uint gate_up_y;
+    uint gate_up_parts; // into which it cuts a tile
+    uint down_x;        // the same of `mat_mul`
+    uint down_y;
+    uint down_parts;
 } push;
 
 // Of rows that the launch has workgroups for, and that an expert's list has places for.
@@ -40,6 +48,17 @@ void list_pairs() {
         uint expert = chosen_ids[slot], place = atomicAdd(SharedU32Ref(push.counters + uint64_t((1 + expert) * 4u)).v, 1u);
         store_u32(push.pairs, (expert * room() + place) * 4u, row_index() * push.slots + slot);
     }
+}
+
+// Writes how many workgroups the products have for so many tiles.
+void store_grids(uint tiles) {
+    Grid gate_up = Grid(push.grids + uint64_t(GATE_UP_GRID)), down = Grid(push.grids + uint64_t(DOWN_GRID));
+    gate_up.x = push.gate_up_x;
+    gate_up.y = push.gate_up_y;
+    gate_up.z = tiles * push.gate_up_parts;
+    down.x = push.down_x;
+    down.y = push.down_y;
+    down.z = tiles * push.down_parts;
 }
 
 // Lists the tiles of all experts, by the whole workgroup.
@@ -62,11 +81,19 @@ void list_tiles() {
         }
         tiles_before += tiles_of_turn;
     }
-    if (thread_index() == 0) Tile(push.tiles).tiles = tiles_before;
+    if (thread_index() == 0) {
+        Tile(push.tiles).tiles = tiles_before;
+        store_grids(tiles_before);
+    }
 }
 
 void main() {
-    if (row_count(push.state) == 0) return;
+    if (row_count(push.state) == 0) {
+        // The products of a step that changes nothing are launched too. Here are the grids of an earlier step, which may have been one of more rows, or
+        // what the memory held before all steps: with no tiles, the products have no workgroups.
+        if (row_index() == 0 && thread_index() == 0) store_grids(0);
+        return;
+    }
     if (row_is_live(push.state)) {
         choose_experts(of_row(push.logits, push.logits_stride), push.slots);
         list_pairs();

@@ -35,7 +35,7 @@
 //   c2e7fcea82fc146bf07a0ee2953334855798ce8160b03fd111b2bd4a8677dfce crates/zinc-kernels/spv/propose.spv
 //   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
 //   cd3cf59a249b21b4ac2b1bed0ae45b667561c168a50c219678dfccea29cb07fd crates/zinc-kernels/spv/round.spv
-//   ca4eda64e5848994c01aaed4dd67315b05838c30e21c1981d12e1d9b1a19bd69 crates/zinc-kernels/spv/route.spv
+//   98d6e6a4d6e551eec935e199bce8a0f83ae5c39a14be9123fd1e48707351663b crates/zinc-kernels/spv/route.spv
 //   b8c4921be351bc1ef832afe49b60e3ce58396875588d40789e78ed2e4860ff06 crates/zinc-kernels/spv/router.spv
 //   04916c9fbf90bd110f634b062d799ba3905fdf6d0f7b88498e6de7365836ebc4 crates/zinc-kernels/spv/router_mul.spv
 //   a1bdb3c80911ffb2bf686824615d5ef9bb92708e221c226a88f1e1f416e9b522 crates/zinc-kernels/spv/sample.spv
@@ -72,6 +72,7 @@
 //   83cc74e197da9c7cd27aadc3535bfa8f7855e445e0cf728cc93103c4f84bea85 shaders/include/formats.glsl
 //   97acaf4534efc454921b9caecce6c8818c2fc948c5518ce50d751e686cc429d7 shaders/include/fragments.glsl
 //   07973b6889e6eb5d426257fad892ceea8e7b3ee16f00ea1c0546b58240dafee4 shaders/include/gate_and_up.glsl
+//   3678ff45d461e2676a2effe3ee40269660b78cbb01ab4da50611d303f0d8f58b shaders/include/grids.glsl
 //   3442885db42488516d60044e1d016565bce2bd74a78b320f6888d0ca4791b108 shaders/include/group_sums.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
@@ -110,7 +111,7 @@
 //   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   e6e455cf76350246c1cc857a3b11c0f83f7acd8632881350c2d5549c7cbd7365 shaders/round.comp
-//   04c93a6462399b5f8d1d8d9c42ff540055bec3b48141aac02ed60c8f0d950353 shaders/route.comp
+//   831c7739609e11baa345c6ffc403b5a3d46db0fc3d3c4c5a2596d16fc0d90a89 shaders/route.comp
 //   c69e507391f2d456232fe77980243bfcca308e352a10d2ba4d3efed143b4e170 shaders/router.comp
 //   28b0ed4b5e882ffb6c481d2b2e92e17d4cb357cc927552d8691d3fe9d8633d15 shaders/router_mul.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
@@ -258,6 +259,33 @@ pub mod formats {
     pub const MXFP4: u32 = 15;
     /// `NO_FORMAT` in GLSL.
     pub const NO_FORMAT: u32 = 255;
+}
+
+/// How many workgroups the products with experts have: `route` writes it, and the device reads it when it launches them.
+pub mod grids {
+    /// `GATE_UP_GRID` in GLSL.
+    pub const GATE_UP_GRID: u32 = 0;
+    /// `DOWN_GRID` in GLSL.
+    pub const DOWN_GRID: u32 = 12;
+    /// `GRIDS_BYTES` in GLSL.
+    pub const GRIDS_BYTES: u32 = 24;
+    /// The workgroups of one product. Those of all tiles lie in z: a launch without tiles has none.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Grid {
+        /// `x` in GLSL.
+        pub x: u32,
+        /// `y` in GLSL.
+        pub y: u32,
+        /// `z` in GLSL.
+        pub z: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Grid>() == 12);
+        assert!(std::mem::offset_of!(Grid, x) == 0);
+        assert!(std::mem::offset_of!(Grid, y) == 4);
+        assert!(std::mem::offset_of!(Grid, z) == 8);
+    };
 }
 
 /// Fragments of halves: matrices of 16 x 16 that 32 lanes hold together, and products of two of them that are added to sums in f32. With MATRIX_UNITS
@@ -3103,7 +3131,7 @@ pub mod round {
 
 /// Chooses the experts of each row of a step of many rows, and sorts the pairs of a row and one of its slots by expert, so that the products that
 /// follow read an expert's weights once for all rows that have chosen it. A workgroup chooses for a row and lists its pairs; the last to finish cuts the lists
-/// into tiles.
+/// into tiles, and writes how many workgroups the products have for them.
 pub mod route {
     use super::KernelDef;
 
@@ -3123,6 +3151,8 @@ pub mod route {
         pub pairs: u64,
         /// \[rows, slots\] Tile, of which as many are valid as the first one says
         pub tiles: u64,
+        /// the Grids of the products
+        pub grids: u64,
         /// \[1 + EXPERTS\] u32, all 0 before and afterwards: of workgroups that have finished, then of the pairs of each expert
         pub counters: u64,
         /// chosen experts, at most MAX_USED
@@ -3133,20 +3163,39 @@ pub mod route {
         pub ids_stride: u32,
         /// `weights_stride` in GLSL.
         pub weights_stride: u32,
+        /// workgroups of `gate_up_mul` for a part of a tile
+        pub gate_up_x: u32,
+        /// `gate_up_y` in GLSL.
+        pub gate_up_y: u32,
+        /// into which it cuts a tile
+        pub gate_up_parts: u32,
+        /// the same of `mat_mul`
+        pub down_x: u32,
+        /// `down_y` in GLSL.
+        pub down_y: u32,
+        /// `down_parts` in GLSL.
+        pub down_parts: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 72);
+        assert!(size_of::<Push>() == 104);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, logits) == 8);
         assert!(std::mem::offset_of!(Push, ids) == 16);
         assert!(std::mem::offset_of!(Push, weights) == 24);
         assert!(std::mem::offset_of!(Push, pairs) == 32);
         assert!(std::mem::offset_of!(Push, tiles) == 40);
-        assert!(std::mem::offset_of!(Push, counters) == 48);
-        assert!(std::mem::offset_of!(Push, slots) == 56);
-        assert!(std::mem::offset_of!(Push, logits_stride) == 60);
-        assert!(std::mem::offset_of!(Push, ids_stride) == 64);
-        assert!(std::mem::offset_of!(Push, weights_stride) == 68);
+        assert!(std::mem::offset_of!(Push, grids) == 48);
+        assert!(std::mem::offset_of!(Push, counters) == 56);
+        assert!(std::mem::offset_of!(Push, slots) == 64);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 68);
+        assert!(std::mem::offset_of!(Push, ids_stride) == 72);
+        assert!(std::mem::offset_of!(Push, weights_stride) == 76);
+        assert!(std::mem::offset_of!(Push, gate_up_x) == 80);
+        assert!(std::mem::offset_of!(Push, gate_up_y) == 84);
+        assert!(std::mem::offset_of!(Push, gate_up_parts) == 88);
+        assert!(std::mem::offset_of!(Push, down_x) == 92);
+        assert!(std::mem::offset_of!(Push, down_y) == 96);
+        assert!(std::mem::offset_of!(Push, down_parts) == 100);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -180,8 +180,38 @@ pub struct Dispatch {
     pub constants: Vec<(u32, u32)>,
     /// The push-constant block.
     pub push: Vec<u8>,
-    /// Workgroups in x, y and z.
-    pub groups: [u32; 3],
+    /// Its workgroups.
+    pub groups: Groups,
+}
+
+/// How many workgroups a launch has, in x, y and z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Groups {
+    /// As many as the host says.
+    Fixed([u32; 3]),
+    /// As many as a kernel before it has written.
+    Indirect {
+        /// Device address of the three u32, a [`Grid`](crate::step::Grid), which the device reads when it gets to the launch.
+        address: u64,
+        /// What these numbers never exceed.
+        most: [u32; 3],
+    },
+}
+
+impl Groups {
+    /// The most workgroups that the launch can have, in x, y and z.
+    #[must_use]
+    pub const fn most(self) -> [u32; 3] {
+        match self {
+            Self::Fixed(groups) | Self::Indirect { most: groups, .. } => groups,
+        }
+    }
+}
+
+impl From<[u32; 3]> for Groups {
+    fn from(groups: [u32; 3]) -> Self {
+        Self::Fixed(groups)
+    }
 }
 
 impl Dispatch {
@@ -189,9 +219,10 @@ impl Dispatch {
         kernel: &'static KernelDef,
         constants: impl Into<Vec<(u32, u32)>>,
         push: &P,
-        groups: [u32; 3],
+        groups: impl Into<Groups>,
     ) -> Self {
-        Self { kernel, constants: constants.into(), push: bytemuck::bytes_of(push).to_vec(), groups }
+        let push = bytemuck::bytes_of(push).to_vec();
+        Self { kernel, constants: constants.into(), push, groups: groups.into() }
     }
 }
 

@@ -57,7 +57,7 @@ mod pipelines;
 
 pub use error::Error;
 pub use formats::Format;
-pub use kernel::{Dispatch, HalfUnits, KernelDef, Target, Units};
+pub use kernel::{Dispatch, Groups, HalfUnits, KernelDef, Target, Units};
 #[cfg(feature = "vk")]
 pub use pipelines::{Pipelines, pipeline_spec};
 pub use tuning::Tuning;

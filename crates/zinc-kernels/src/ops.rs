@@ -35,7 +35,7 @@ mod router_mul;
 mod sample;
 
 pub use crate::heads::{HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
-pub use crate::tiles::{TILE_BYTES, Tiles};
+pub use crate::tiles::{GRIDS_BYTES, TILE_BYTES, Tiles};
 pub use adjust::{
     Adjust, MAX_CHAIN_VOCABULARY, STEP_MASK_OFFSET, items_bytes, moments_bytes, share_count, shares_bytes,
     step_input_bytes,

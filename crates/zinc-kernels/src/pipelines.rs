@@ -8,7 +8,7 @@ use zinc_vk::{AdapterKind, Device, Error, Pipeline, PipelineSpec, RecordingBuild
 
 use crate::check::UnitChecks;
 use crate::generated::half_fragments::TEAM;
-use crate::kernel::{Dispatch, HalfUnits, Target, Units};
+use crate::kernel::{Dispatch, Groups, HalfUnits, Target, Units};
 use crate::tuning::Tuning;
 
 type Key = (&'static str, Vec<(u32, u32)>);
@@ -87,12 +87,23 @@ impl Pipelines {
         Ok(pipeline)
     }
 
-    /// Adds a launch to a recording: its pipeline, its push constants and its number of workgroups.
+    /// Adds a launch to a recording: its pipeline, its push constants and its number of workgroups. Where the device
+    /// reads that number ([`Groups::Indirect`]), the recording must keep the number's buffer already, and whoever writes the number orders the write
+    /// before [`Access::INDIRECT_READ`](zinc_vk::Access::INDIRECT_READ).
     ///
     /// # Errors
     /// The errors of [`Pipelines::get`].
+    ///
+    /// # Panics
+    /// If the device allows fewer workgroups, or the recording keeps no buffer that has their number.
     pub fn record(&self, recording: &mut RecordingBuilder, dispatch: &Dispatch) -> Result<(), Error> {
-        recording.dispatch(&self.get(dispatch)?, &dispatch.push, dispatch.groups);
+        let pipeline = self.get(dispatch)?;
+        match dispatch.groups {
+            Groups::Fixed(groups) => recording.dispatch(&pipeline, &dispatch.push, groups),
+            Groups::Indirect { address, most } => {
+                recording.dispatch_indirect_at(&pipeline, &dispatch.push, address, most)
+            }
+        };
         Ok(())
     }
 }

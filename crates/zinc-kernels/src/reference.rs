@@ -76,7 +76,7 @@ pub use propose::propose;
 pub use read::read;
 pub use rms_norm::rms_norm;
 pub use round::Q14;
-pub use route::route;
+pub use route::{route, tile_grid};
 pub use router::router;
 pub use router_mul::router_mul;
 pub use sample::{Candidate, sample, sample_best};

@@ -5,6 +5,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+pub use crate::generated::grids::Grid;
 pub use crate::generated::lane::{Lane, StepReport};
 pub use crate::generated::rows::Row;
 pub use crate::generated::tile_list::Tile;

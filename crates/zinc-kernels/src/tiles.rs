@@ -2,22 +2,27 @@
 
 use crate::formats::Format;
 use crate::step::StepShape;
-use crate::{Target, Units};
+use crate::{Groups, Target, Units};
 
 /// Bytes of one [`Tile`](crate::step::Tile) of the list.
 pub const TILE_BYTES: u32 = crate::generated::tile_list::TILE_BYTES;
+/// Bytes of the grids of the products that take the tiles.
+pub const GRIDS_BYTES: u32 = crate::generated::grids::GRIDS_BYTES;
 
 /// Rows and vectors of a fragment of matrix units.
 const FRAGMENT: u32 = 16;
 
 /// The pairs of a row of the step and one of the slots of its chosen experts, sorted by expert, and the tiles that products take them in.
-/// [`Route`](crate::ops::Route) makes both lists.
+/// [`Route`](crate::ops::Route) makes both lists, and writes how many workgroups the products have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiles {
     /// `[experts, rows]` u32: `row * used + slot` of each pair of an expert, as many as its tiles say, in any order.
     pub pairs: u64,
     /// `[rows, used]` [`Tile`](crate::step::Tile).
     pub tiles: u64,
+    /// `[2]` [`Grid`](crate::step::Grid), at a multiple of 4: the workgroups of [`GateUpMul`](crate::ops::GateUpMul), and those of
+    /// [`MatMul`](crate::ops::MatMul), for these tiles.
+    pub grids: u64,
     /// Experts.
     pub experts: u32,
     /// Chosen experts of each row.
@@ -181,15 +186,39 @@ impl Blocks {
         }
     }
 
-    /// The grid for matrices of these heights, one after the other, and for the experts that rows have chosen, or for all rows.
-    pub(crate) fn grid(&self, target: &Target, heights: &[u32], tiles: Option<Tiles>, shape: StepShape) -> [u32; 3] {
+    /// The workgroups for matrices of these heights, one after the other, and a tile of the list.
+    pub(crate) fn tile_groups(&self, target: &Target, heights: &[u32]) -> TileGroups {
         let [x, y, _] = target.grid(heights.iter().map(|height| height.div_ceil(self.rows)).sum());
-        let count = match tiles {
-            Some(tiles) => tiles.most(self.listed, shape) * (self.listed / self.tile),
-            None => shape.rows().div_ceil(self.tile),
-        };
-        [x, y, count]
+        TileGroups { x, y, parts: self.listed / self.tile }
     }
+
+    /// The workgroups for matrices of these heights and all rows of the step; or, with experts, for the tiles that rows need, whose number lies `grid`
+    /// bytes behind the beginning of the grids.
+    pub(crate) fn groups(
+        &self,
+        target: &Target,
+        heights: &[u32],
+        tiles: Option<Tiles>,
+        grid: u32,
+        shape: StepShape,
+    ) -> Groups {
+        let TileGroups { x, y, parts } = self.tile_groups(target, heights);
+        match tiles {
+            Some(tiles) => Groups::Indirect {
+                address: tiles.grids + u64::from(grid),
+                most: [x, y, tiles.most(self.listed, shape) * parts],
+            },
+            None => Groups::Fixed([x, y, shape.rows().div_ceil(self.tile)]),
+        }
+    }
+}
+
+/// The workgroups of a product for a tile of the list: so many in x and y for each of its parts, which lie in z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TileGroups {
+    pub(crate) x: u32,
+    pub(crate) y: u32,
+    pub(crate) parts: u32,
 }
 
 #[cfg(test)]

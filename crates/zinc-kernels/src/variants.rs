@@ -163,8 +163,10 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
 fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
     let (state, shape) = (0, StepShape::MOST);
     let Heads { query_heads, kv_heads, head_size } = HEADS;
-    let tiles = Tiles { pairs: 0, tiles: 0, experts: EXPERTS, used: USED_EXPERTS };
-    let route = Route { state, selection: SELECTION, tiles, counters: 0, shape };
+    let tiles = Tiles { pairs: 0, tiles: 0, grids: 0, experts: EXPERTS, used: USED_EXPERTS };
+    let gate = matrix(Format::Q4K, EXPERT_WIDTH, WIDTH);
+    let down = matrix(Format::Q4K, WIDTH, EXPERT_WIDTH);
+    let route = Route { state, selection: SELECTION, tiles, gate, up: gate, down, counters: 0, shape };
     let mut list = vec![(String::new(), route.dispatch(target))];
     // By dot products, and by matrix units: those of the target, or of RDNA4's depth.
     let units = target.units.unwrap_or(Units { depth: 16, emulated: false });
@@ -180,7 +182,6 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
         mat_mul(format!("experts {value}"), &[product(value, WIDTH, EXPERT_WIDTH)], false, Some(tiles));
     }
     mat_mul("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_heads * head_size)], true, None);
-    let gate = matrix(Format::Q4K, EXPERT_WIDTH, WIDTH);
     let gate_up = GateUpMul { state, gate, up: gate, tiles: Some(tiles), x: NOWHERE, y: NOWHERE, shape };
     list.extend(forms.iter().map(|target| ("experts Q4_K".to_owned(), gate_up.dispatch(target))));
     let (products, weights, y) = (NOWHERE, NOWHERE, NOWHERE);

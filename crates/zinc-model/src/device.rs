@@ -214,7 +214,9 @@ impl DeviceArrays {
             for (array, _) in Array::ACTIVATIONS.into_iter().filter(|(_, of)| *of == class) {
                 let (in_all_rows, stride) = match class {
                     ArrayClass::Row | ArrayClass::SamplingRow => (1, sizes.record_bytes(class)),
-                    ArrayClass::Packed | ArrayClass::Workgroups => (u64::from(rows), sizes.bytes(array)),
+                    ArrayClass::Packed | ArrayClass::Workgroups | ArrayClass::Step => {
+                        (u64::from(rows), sizes.bytes(array))
+                    }
                 };
                 places.insert(array, Place { offset, stride: stride as u32, rows });
                 offset += in_all_rows * sizes.aligned_bytes(array);

@@ -214,7 +214,7 @@ impl Interpreter {
             // and how attention is shared out and joined.
             Array::Partials | Array::Counters => None,
             // Steps of many rows alone have these.
-            Array::RoundedAttended | Array::ExpertProducts | Array::Pairs | Array::Tiles => None,
+            Array::RoundedAttended | Array::ExpertProducts | Array::Pairs | Array::Tiles | Array::Grids => None,
             _ => Some(self.arrays.get(array).clone()),
         }
     }
@@ -293,7 +293,7 @@ impl Interpreter {
             | Op::Round { .. }
             | Op::MatMul { .. }
             | Op::RouterMul { .. }
-            | Op::Route
+            | Op::Route { .. }
             | Op::GateUpMul { .. }
             | Op::ExpertMul { .. }
             | Op::Join

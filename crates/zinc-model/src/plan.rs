@@ -125,8 +125,15 @@ pub enum Op {
         /// What the products compute with.
         act: ActFormat,
     },
-    /// Chooses the experts of many rows, and sorts the rows by expert.
-    Route,
+    /// Chooses the experts of many rows, sorts the rows by expert, and says how many workgroups the products with these experts have.
+    Route {
+        /// `[experts, rows, columns]`, which the [`Op::GateUpMul`] behind it reads.
+        gate: TensorId,
+        /// `[experts, rows, columns]`, which that op reads too.
+        up: TensorId,
+        /// `[experts, rows, columns]`, which the [`Op::ExpertMul`] behind it reads.
+        down: TensorId,
+    },
     /// `hidden = silu(gate x) * (up x)` of many rows, in quantised formats. The input is [`Array::Normed`], rounded.
     GateUpMul {
         /// `[experts, rows, columns]`.
@@ -301,7 +308,7 @@ impl Op {
             Self::Round { .. } => "round",
             Self::ExpertDown { .. } => "expert_down",
             Self::MatMul { .. } | Self::ExpertMul { .. } => "mat_mul",
-            Self::Route => "route",
+            Self::Route { .. } => "route",
             Self::GateUpMul { .. } => "gate_up_mul",
             Self::Join => "join",
             Self::LastRow => "last_row",
@@ -335,10 +342,10 @@ impl Op {
                 [Array::Query, Array::Key, Array::Value, Array::Counters].into_iter().chain(caches).collect()
             }
             Self::Router { .. } | Self::RouterMul { .. } | Self::LastRow => vec![Array::Residual],
-            Self::Route => vec![Array::RouterLogits, Array::Counters],
-            Self::GateUpMul { experts: true, .. } => vec![Array::Normed, Array::Pairs, Array::Tiles],
+            Self::Route { .. } => vec![Array::RouterLogits, Array::Counters],
+            Self::GateUpMul { experts: true, .. } => vec![Array::Normed, Array::Pairs, Array::Tiles, Array::Grids],
             Self::GateUpMul { experts: false, .. } => vec![Array::Normed],
-            Self::ExpertMul { .. } => vec![Array::RoundedHidden, Array::Pairs, Array::Tiles],
+            Self::ExpertMul { .. } => vec![Array::RoundedHidden, Array::Pairs, Array::Tiles, Array::Grids],
             Self::Join => vec![Array::ExpertProducts, Array::ExpertWeights, Array::Residual],
             Self::GateUp { routing: Routing::Dense { norm: Some(_) }, .. } => vec![Array::Residual],
             Self::GateUp { routing: Routing::Dense { norm: None }, .. } => vec![Array::Normed],
@@ -366,8 +373,8 @@ impl Op {
     pub fn writes(&self) -> Vec<Array> {
         match self {
             Self::Gather { .. } | Self::ExpertDown { .. } | Self::Join => vec![Array::Residual],
-            Self::Route => {
-                vec![Array::ExpertIds, Array::ExpertWeights, Array::Pairs, Array::Tiles, Array::Counters]
+            Self::Route { .. } => {
+                vec![Array::ExpertIds, Array::ExpertWeights, Array::Pairs, Array::Tiles, Array::Grids, Array::Counters]
             }
             Self::GateUpMul { .. } => vec![Array::Hidden],
             Self::ExpertMul { .. } => vec![Array::ExpertProducts],

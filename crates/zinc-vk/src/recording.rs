@@ -124,13 +124,7 @@ impl RecordingBuilder {
     /// If `push` is not as long as the pipeline's push block, `groups` exceeds the device's limit, the recording is not for
     /// the compute queue, or the pipeline belongs to another device.
     pub fn dispatch(&mut self, pipeline: &Arc<Pipeline>, push: &[u8], groups: [u32; 3]) -> &mut Self {
-        let limit = self.target.shared.plan.adapter.limits.workgroup_count;
-        assert!(
-            groups.iter().zip(limit).all(|(&g, l)| g <= l),
-            "recording `{}`: {groups:?} workgroups of `{}`, this device allows {limit:?}",
-            self.name,
-            pipeline.name()
-        );
+        self.check_groups(pipeline, groups);
         self.bind(pipeline, push);
         self.list.add(Command::Dispatch(groups));
         self.stats.dispatches += 1;
@@ -156,6 +150,52 @@ impl RecordingBuilder {
         self.list.add(Command::DispatchIndirect { counts: counts.raw(), offset });
         self.stats.dispatches += 1;
         self
+    }
+
+    /// Runs `pipeline` with as many workgroups as the three words at the device address `counts` say when it runs: the same as
+    /// [`RecordingBuilder::dispatch_indirect`], for callers that know addresses and no buffers. The words lie in a buffer that the recording keeps
+    /// already, and never exceed `most`, in x, y and z.
+    ///
+    /// # Panics
+    /// As [`RecordingBuilder::dispatch_indirect`]; or if `most` exceeds the device's limit, or no buffer that the recording keeps has the words.
+    pub fn dispatch_indirect_at(
+        &mut self,
+        pipeline: &Arc<Pipeline>,
+        push: &[u8],
+        counts: u64,
+        most: [u32; 3],
+    ) -> &mut Self {
+        self.check_groups(pipeline, most);
+        let (buffer, offset) = self.kept_at(counts, 12).unwrap_or_else(|| {
+            panic!(
+                "recording `{}`: no buffer that it keeps has the number of workgroups of `{}`, at {counts:#x}",
+                self.name,
+                pipeline.name()
+            )
+        });
+        self.dispatch_indirect(pipeline, push, &buffer, offset)
+    }
+
+    /// Panics if the device does not allow so many workgroups.
+    fn check_groups(&self, pipeline: &Pipeline, groups: [u32; 3]) {
+        let limit = self.target.shared.plan.adapter.limits.workgroup_count;
+        assert!(
+            groups.iter().zip(limit).all(|(&g, l)| g <= l),
+            "recording `{}`: {groups:?} workgroups of `{}`, this device allows {limit:?}",
+            self.name,
+            pipeline.name()
+        );
+    }
+
+    /// The buffer among what is kept that has `bytes` bytes at a device address, and where in it they lie.
+    fn kept_at(&self, address: u64, bytes: u64) -> Option<(Arc<Buffer>, u64)> {
+        self.kept.iter().find_map(|value| {
+            let buffer = value.downcast_ref::<Buffer>()?;
+            let offset = address.checked_sub(buffer.address())?;
+            let inside = offset.checked_add(bytes)? <= buffer.size();
+            let buffer = inside.then(|| Arc::clone(value).downcast().ok())??;
+            Some((buffer, offset))
+        })
     }
 
     /// From here to [`RecordingBuilder::end_condition`] dispatches, and nothing else, may be left out if the word at `offset` of `buffer` is 0

@@ -201,6 +201,25 @@ fn an_indirect_dispatch_reads_counts_that_the_device_wrote() {
         r.dispatch_indirect(&pipeline, &out.address().to_ne_bytes(), &counts, 4).keep(Arc::clone(&out) as _);
     });
     assert_eq!(read_words(&out)[3], 8);
+
+    // The same words by their address, in a buffer that is kept among others.
+    write_words(&out, &[0; 4]);
+    gpu.run(|r| {
+        r.keep(Arc::clone(&out) as _).keep(Arc::clone(&counts) as _);
+        r.dispatch_indirect_at(&pipeline, &out.address().to_ne_bytes(), counts.address() + 4, [2; 3]);
+    });
+    assert_eq!(read_words(&out)[3], 8);
+}
+
+#[test]
+#[should_panic(expected = "recording `step`: no buffer that it keeps has the number of workgroups of `affine`")]
+fn counts_that_no_kept_buffer_has_panic() {
+    let gpu = Gpu::new();
+    let counts = gpu.buffer("counts", 4, Placement::Device);
+    let mut r = gpu.compute("step");
+    // The last of the three words lies behind the buffer.
+    r.keep(Arc::clone(&counts) as _);
+    r.dispatch_indirect_at(&gpu.affine(1), &[0; 16], counts.address() + 8, [1; 3]);
 }
 
 #[test]

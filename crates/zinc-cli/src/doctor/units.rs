@@ -38,7 +38,7 @@ pub(crate) fn measure(probe: &Probe) -> Result<UnitRates> {
         let seconds = |rounds| fastest(probe, results, &|state, y| launch(state, y, rounds));
         let seconds = (seconds(ROUNDS)? - seconds(0)?).max(1e-9);
         let dispatch = launch(0, 0, ROUNDS);
-        let subgroups = dispatch.workgroup_size() / target.subgroup * dispatch.groups.iter().product::<u32>();
+        let subgroups = dispatch.workgroup_size() / target.subgroup * dispatch.groups.most().iter().product::<u32>();
         let products = f64::from(subgroups) * f64::from(ROUNDS) * f64::from(CHECK_ROUND_PRODUCTS);
         Ok(products * f64::from(2 * product) / seconds)
     };

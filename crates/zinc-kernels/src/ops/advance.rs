@@ -82,6 +82,6 @@ mod tests {
             window: None,
             shape: StepShape::MOST,
         };
-        assert_eq!(op.dispatch(&Target::new(32)).groups, [1, 1, 1]);
+        assert_eq!(op.dispatch(&Target::new(32)).groups, [1, 1, 1].into());
     }
 }

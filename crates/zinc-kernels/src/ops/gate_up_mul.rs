@@ -5,6 +5,7 @@ use super::{ActFormat, Matrix, Tiles};
 use crate::formats::Format;
 use crate::generated::gate_up_mul::{Constants, KERNEL, Push};
 use crate::generated::gate_up_mul_units as units;
+use crate::generated::grids::GATE_UP_GRID;
 use crate::step::{Rows, StepShape};
 use crate::tiles::{Blocks, Form, Stage, UnitBlocks};
 use crate::{Dispatch, Target, Units};
@@ -31,7 +32,7 @@ pub struct GateUpMul {
 }
 
 impl GateUpMul {
-    /// The launch: some rows of a pair of matrices a workgroup, for a tile of vectors.
+    /// The launch: some rows of a pair of matrices a workgroup, for a tile of vectors. With experts the device reads how many tiles there are.
     ///
     /// # Panics
     /// If the matrices' shapes differ, or a format is not quantised.
@@ -55,7 +56,7 @@ impl GateUpMul {
         };
         let pair = [self.gate.format, self.up.format];
         let blocks = Blocks::new(target, &pair, 2, self.shape);
-        let grid = blocks.grid(target, &[self.gate.rows], self.tiles, self.shape);
+        let groups = blocks.groups(target, &[self.gate.rows], self.tiles, GATE_UP_GRID, self.shape);
         let Blocks { workgroup, listed, tile, .. } = blocks;
         let (subgroup, columns) = (target.subgroup, self.gate.columns);
         let [gate_format, up_format] = pair.map(Format::code);
@@ -80,12 +81,12 @@ impl GateUpMul {
                     format: gate_format,
                 };
                 let kernel = if emulated { &units::EMULATED } else { &units::KERNEL };
-                Dispatch::new(kernel, constants.values(), &push, grid)
+                Dispatch::new(kernel, constants.values(), &push, groups)
             }
             Form::Quads { quad_rows } => {
                 let constants =
                     Constants { workgroup, subgroup, columns, listed, tile, quad_rows, gate_format, up_format };
-                Dispatch::new(&KERNEL, constants.values(), &push, grid)
+                Dispatch::new(&KERNEL, constants.values(), &push, groups)
             }
         }
     }

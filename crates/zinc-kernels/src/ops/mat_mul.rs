@@ -3,6 +3,7 @@
 use super::mat_vec::ProductOperands;
 use super::{ActFormat, Product, Tiles};
 use crate::formats::Format;
+use crate::generated::grids::DOWN_GRID;
 use crate::generated::mat_mul::{Constants, KERNEL, Push};
 use crate::generated::mat_mul_units as units;
 use crate::step::{Rows, StepShape};
@@ -30,7 +31,7 @@ pub struct MatMul<'a> {
 }
 
 impl MatMul<'_> {
-    /// The launch: some rows of one matrix a workgroup, for a tile of vectors.
+    /// The launch: some rows of one matrix a workgroup, for a tile of vectors. With experts the device reads how many tiles there are.
     ///
     /// # Panics
     /// If there are no products or too many, if their columns differ, if a format is not quantised, or if experts have more than one product, or
@@ -69,7 +70,7 @@ impl MatMul<'_> {
         };
         let formats: Vec<Format> = self.products.iter().map(|product| product.weights.format).collect();
         let blocks = Blocks::new(target, &formats, 1, self.shape);
-        let grid = blocks.grid(target, &of.rows, self.tiles, self.shape);
+        let groups = blocks.groups(target, &of.rows, self.tiles, DOWN_GRID, self.shape);
         let Blocks { workgroup, listed, tile, .. } = blocks;
         let (subgroup, columns, accumulate) = (target.subgroup, of.columns, u32::from(self.accumulate));
         let [format_0, format_1, format_2] = of.formats;
@@ -97,7 +98,7 @@ impl MatMul<'_> {
                     format_2,
                 };
                 let kernel = if emulated { &units::EMULATED } else { &units::KERNEL };
-                Dispatch::new(kernel, constants.values(), &push, grid)
+                Dispatch::new(kernel, constants.values(), &push, groups)
             }
             Form::Quads { quad_rows } => {
                 let constants = Constants {
@@ -112,7 +113,7 @@ impl MatMul<'_> {
                     format_1,
                     format_2,
                 };
-                Dispatch::new(&KERNEL, constants.values(), &push, grid)
+                Dispatch::new(&KERNEL, constants.values(), &push, groups)
             }
         }
     }

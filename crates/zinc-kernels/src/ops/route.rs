@@ -1,12 +1,13 @@
 //! The choice of experts for many rows.
 
 use super::gate_up::{check_selection, weighting_code};
-use super::{ExpertSelection, Tiles};
+use super::{ExpertSelection, Matrix, Tiles};
 use crate::generated::route::{Constants, KERNEL, Push};
 use crate::step::StepShape;
+use crate::tiles::{Blocks, TileGroups};
 use crate::{Dispatch, Target};
 
-/// Chooses the experts of each row, and sorts the pairs of rows and slots by expert.
+/// Chooses the experts of each row, sorts the pairs of rows and slots by expert, and says how many workgroups the products have that take them.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// The step state.
@@ -15,6 +16,12 @@ pub struct Route {
     pub selection: ExpertSelection,
     /// What is written for the products, of as many experts.
     pub tiles: Tiles,
+    /// The first matrices that [`GateUpMul`](super::GateUpMul) multiplies with these tiles: only their format and height matter, as of those below.
+    pub gate: Matrix,
+    /// The second ones, of the same shape.
+    pub up: Matrix,
+    /// The matrices that [`MatMul`](super::MatMul) multiplies with these tiles.
+    pub down: Matrix,
     /// `[1 + experts]` u32 that are 0, and are left 0.
     pub counters: u64,
     /// The rows that the launch has workgroups for.
@@ -22,7 +29,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// The launch: one workgroup a row, of which the last cuts the lists of pairs into tiles.
+    /// The launch: one workgroup a row, of which the last cuts the lists of pairs into tiles and counts these.
     ///
     /// # Panics
     /// If the number of experts does not suit the kernel.
@@ -42,6 +49,11 @@ impl Route {
             weighting: weighting_code(weighting),
             tile: target.listed_pairs(self.shape),
         };
+        let Self { gate, up, down, shape, .. } = self;
+        let gate_up = Blocks::new(target, &[gate.format, up.format], 2, *shape).tile_groups(target, &[gate.rows]);
+        let down = Blocks::new(target, &[down.format], 1, *shape).tile_groups(target, &[down.rows]);
+        let TileGroups { x: gate_up_x, y: gate_up_y, parts: gate_up_parts } = gate_up;
+        let TileGroups { x: down_x, y: down_y, parts: down_parts } = down;
         let push = Push {
             state: self.state,
             logits: logits.address,
@@ -49,11 +61,18 @@ impl Route {
             weights: weights.address,
             pairs: self.tiles.pairs,
             tiles: self.tiles.tiles,
+            grids: self.tiles.grids,
             counters: self.counters,
             slots: used,
             logits_stride: logits.stride_in(self.shape),
             ids_stride: ids.stride_in(self.shape),
             weights_stride: weights.stride_in(self.shape),
+            gate_up_x,
+            gate_up_y,
+            gate_up_parts,
+            down_x,
+            down_y,
+            down_parts,
         };
         Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid([1, 1, 1]))
     }

@@ -1,6 +1,7 @@
-//! Reference of how `route` sorts the rows of a step by expert; [`select_experts`](super::select_experts) is that of its choice.
+//! Reference of how `route` sorts the rows of a step by expert, and of what it says about products; [`select_experts`](super::select_experts) is that of
+//! its choice.
 
-use crate::step::Tile;
+use crate::step::{Grid, Tile};
 
 /// Sorts pairs by expert. `ids` has the experts of each row, `[rows][used]`; pair `row * used + slot` stands for one of them. Returns the pairs by their
 /// number, `[experts][room]` with `u32::MAX` behind the pairs of an expert, and the tiles of up to `tile` of them. The device may list the pairs of an
@@ -32,4 +33,10 @@ pub fn route(ids: &[u32], experts: u32, room: u32, tile: u32) -> (Vec<u32>, Vec<
         tile.tiles = count;
     }
     (lists.concat(), tiles)
+}
+
+/// The workgroups of a product for so many tiles, given those for one: in x, in y, and the parts into which the product cuts the tile.
+#[must_use]
+pub fn tile_grid([x, y, parts]: [u32; 3], tiles: usize) -> Grid {
+    Grid { x, y, z: tiles as u32 * parts }
 }

@@ -30,16 +30,15 @@ fn check(
     let (up, ups) = many::matrices(&mut random, &mut arena, up, matrices, (height, columns));
     let ids = many::chosen(&mut random, choice, rows, (matrices, used));
     let y = Output::empty(&mut arena, room as usize, used * height);
-    let op = GateUpMul {
-        state: arena.state(many::listed(rows)),
-        gate,
-        up,
-        tiles: experts.map(|_| many::tiles(&mut arena, target, StepShape::of(room), &ids, matrices)),
-        x: x.operand,
-        y: y.operand,
-        shape: StepShape::of(room),
+    let (state, shape) = (arena.state(many::listed(rows)), StepShape::of(room));
+    let op = GateUpMul { state, gate, up, tiles: None, x: x.operand, y: y.operand, shape };
+    let launch = match experts {
+        None => op.dispatch(target),
+        Some(_) => many::tiled(&mut arena, target, shape, &ids, matrices, |tiles| {
+            GateUpMul { tiles: Some(tiles), ..op }.dispatch(target)
+        }),
     };
-    arena.run(&[op.dispatch(target)]);
+    arena.run(&[launch]);
     for (row, found) in y.read(&arena).iter().enumerate() {
         let name = format!("{name}, row {row}");
         if row >= rows {

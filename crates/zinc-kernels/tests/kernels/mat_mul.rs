@@ -96,15 +96,13 @@ fn check_experts(
     let ids = many::chosen(&mut random, choice, rows, (experts, used));
     let y = Output::empty(&mut arena, room as usize, used * height);
     let products = [Product { weights, bias: None, y: y.operand }];
-    let op = MatMul {
-        state: arena.state(many::listed(rows)),
-        products: &products,
-        x: x.operand,
-        accumulate: false,
-        tiles: Some(many::tiles(&mut arena, target, StepShape::of(room), &ids, experts)),
-        shape: StepShape::of(room),
-    };
-    arena.run(&[op.dispatch(target)]);
+    let shape = StepShape::of(room);
+    let state = arena.state(many::listed(rows));
+    let op = MatMul { state, products: &products, x: x.operand, accumulate: false, tiles: None, shape };
+    let launch = many::tiled(&mut arena, target, shape, &ids, experts, |tiles| {
+        MatMul { tiles: Some(tiles), ..op }.dispatch(target)
+    });
+    arena.run(&[launch]);
     let matrix = host(format, columns, &bytes);
     for (row, found) in y.read(&arena).iter().enumerate() {
         let mut expected = vec![f32::NAN; used * height];
@@ -228,7 +226,7 @@ fn a_bias_of_experts_is_refused() {
     let nowhere = Rows::one(0);
     let weights = zinc_kernels::ops::Matrix { address: 0, format: Format::Q4K, rows: 16, columns: 256 };
     let products = [Product { weights, bias: Some(16), y: nowhere }];
-    let tiles = Some(zinc_kernels::ops::Tiles { pairs: 0, tiles: 0, experts: 2, used: 1 });
+    let tiles = Some(zinc_kernels::ops::Tiles { pairs: 0, tiles: 0, grids: 0, experts: 2, used: 1 });
     let op = MatMul { state: 0, products: &products, x: nowhere, accumulate: false, tiles, shape: StepShape::ONE };
     let _ = op.dispatch(&Target::new(32));
 }

@@ -1,13 +1,31 @@
-//! `route` against its reference: ids and lists exactly, weights as `gate_up` gives them.
+//! `route` against its reference: ids, lists and numbers of workgroups exactly, weights as `gate_up` gives them.
 
-use zinc_kernels::ops::{ExpertSelection, Route, Tiles, Weighting};
+use zinc_kernels::ops::{ExpertSelection, GateUpMul, MatMul, Matrix, Product, Route, Tiles, Weighting};
 use zinc_kernels::reference;
-use zinc_kernels::step::{MOST_ROWS, Rows, StepShape, Tile};
-use zinc_kernels::{Target, Tuning};
+use zinc_kernels::step::{Grid, MOST_ROWS, Rows, StepShape, Tile};
+use zinc_kernels::{Format, Target, Tuning};
 
 use crate::support::data::Random;
 use crate::support::many::{self, Output};
 use crate::support::{Arena, compare, tolerance};
+
+const fn matrix(format: Format, rows: u32) -> Matrix {
+    Matrix { address: 0, format, rows, columns: 256 }
+}
+
+/// The matrices of the products. With matrix units, those of the first product cut tiles into parts, since they have two formats.
+const GATE: Matrix = matrix(Format::Q4K, 96);
+const UP: Matrix = matrix(Format::Q6K, 96);
+const DOWN: Matrix = matrix(Format::Q5K, 700);
+
+/// The grids of both products for so many tiles.
+fn grids(tiles: Tiles, count: usize, shape: StepShape, target: &Target) -> [Grid; 2] {
+    let (state, x, y, tiles) = (0, Rows::one(0), Rows::one(0), Some(tiles));
+    let products = [Product { weights: DOWN, bias: None, y }];
+    let gate_up = GateUpMul { state, gate: GATE, up: UP, tiles, x, y, shape }.dispatch(target);
+    let down = MatMul { state, products: &products, x, accumulate: false, tiles, shape }.dispatch(target);
+    [gate_up, down].map(|product| many::grid(&product, count))
+}
 
 /// Chooses `used` of `experts` for each row by `logits`, `[rows][experts]`; the step lists the first `rows` of them.
 fn check(name: &str, logits: &[Vec<f32>], rows: usize, used: usize, target: &Target) {
@@ -17,7 +35,9 @@ fn check(name: &str, logits: &[Vec<f32>], rows: usize, used: usize, target: &Tar
     let [ids, weights] = [(); 2].map(|()| Output::empty(&mut arena, room, used));
     let pairs = arena.output::<u32>(room * experts);
     let tiles = arena.in_out(&vec![Tile { expert: 9, first: 9, count: 9, tiles: 9 }; room * used]);
+    let written = arena.in_out(&[Grid { x: 9, y: 9, z: 9 }; 2]);
     let counters = arena.scratch(&vec![0u32; 1 + experts]);
+    let shape = StepShape::of(room as u32);
     let op = Route {
         state: arena.state(many::listed(rows)),
         selection: ExpertSelection {
@@ -28,9 +48,18 @@ fn check(name: &str, logits: &[Vec<f32>], rows: usize, used: usize, target: &Tar
             ids: ids.operand,
             weights: weights.operand,
         },
-        tiles: Tiles { pairs: pairs.address, tiles: tiles.address, experts: experts as u32, used: used as u32 },
+        tiles: Tiles {
+            pairs: pairs.address,
+            tiles: tiles.address,
+            grids: written.address,
+            experts: experts as u32,
+            used: used as u32,
+        },
+        gate: GATE,
+        up: UP,
+        down: DOWN,
         counters: counters.address,
-        shape: StepShape::of(room as u32),
+        shape,
     };
     // Twice: the counters are left as they were found.
     for _ in 0..2 {
@@ -56,7 +85,8 @@ fn check(name: &str, logits: &[Vec<f32>], rows: usize, used: usize, target: &Tar
         });
     }
     let (expected_pairs, expected_tiles) =
-        reference::route(&all_ids, experts as u32, room as u32, target.listed_pairs(StepShape::of(room as u32)));
+        reference::route(&all_ids, experts as u32, room as u32, target.listed_pairs(shape));
+    assert_eq!(arena.read(written)[..], grids(op.tiles, expected_tiles.len(), shape, target), "{name}: the grids");
     let (found_pairs, found_tiles) = (arena.read(pairs), arena.read(tiles));
     for (index, (found, expected)) in found_tiles.iter().zip(&expected_tiles).enumerate() {
         let tiles = if index == 0 { found.tiles } else { expected.tiles };
@@ -91,6 +121,31 @@ fn all_rows_may_choose_the_same_experts() {
     let target = Arena::new().gpu.target();
     let logits: Vec<f32> = (0..24).map(|i| (i % 7) as f32).collect();
     check("same", &vec![logits; 64], 64, 3, &target);
+}
+
+/// Products of a step that lists no rows have no workgroups, whatever was written before.
+#[test]
+fn a_step_without_rows_has_no_workgroups() {
+    let target = Arena::new().gpu.target();
+    check("none", &vec![vec![0.5; 6]; 32], 0, 2, &target);
+}
+
+/// By matrix units, where a product cuts the tiles of the list into parts; and where the blocks of rows are more than the device's grid is wide.
+#[test]
+fn workgroups_of_every_form_are_counted() {
+    let units = many::with_units();
+    let narrow = Target { max_groups: [3, 65_535], ..many::without_units() };
+    let mut random = Random::new("forms");
+    let logits: Vec<Vec<f32>> = (0..64).map(|_| random.vector(9, 4.0)).collect();
+    for target in [units, narrow] {
+        check("forms", &logits, 50, 4, &target);
+        let [gate_up, down] =
+            grids(Tiles { pairs: 0, tiles: 0, grids: 0, experts: 9, used: 4 }, 1, StepShape::of(64), &target);
+        assert!(
+            if target.units.is_some() { gate_up.z > 1 } else { down.x == 3 && down.y > 1 },
+            "{gate_up:?}, {down:?}"
+        );
+    }
 }
 
 /// The largest step, of a mixture of experts as large as they come.
@@ -132,7 +187,10 @@ fn tiles_of_other_experts_are_refused() {
             ids: nowhere,
             weights: nowhere,
         },
-        tiles: Tiles { pairs: 0, tiles: 0, experts: 8, used: 3 },
+        tiles: Tiles { pairs: 0, tiles: 0, grids: 0, experts: 8, used: 3 },
+        gate: GATE,
+        up: UP,
+        down: DOWN,
         counters: 0,
         shape: StepShape::ONE,
     };

@@ -123,6 +123,8 @@ impl DeviceModel {
             recording.keep(buffer.clone());
         }
         let mut conditional = false;
+        // Whether numbers of workgroups have been written since the last barrier.
+        let mut writes_grids = false;
         for (op, barrier) in plan.ops.iter().zip(barriers) {
             // These write the word that the condition reads, and Advance has to report a no-op, so they always run.
             let on_condition =
@@ -130,8 +132,12 @@ impl DeviceModel {
             if barrier {
                 let mut later = Access::SHADER_READ | Access::SHADER_WRITE;
                 later.set(Access::CONDITION_READ, on_condition && !conditional);
+                // The first barrier behind what writes the grids orders the write before all launches that read them. Before the grids are written
+                // again, an ordinary barrier is enough: the device reads the grid of a launch before it runs its shader, which the barrier waits for.
+                later.set(Access::INDIRECT_READ, std::mem::take(&mut writes_grids));
                 recording.barrier(Access::SHADER_WRITE, later);
             }
+            writes_grids |= op.writes().contains(&Array::Grids);
             if let Some((buffer, offset)) = live {
                 if on_condition && !conditional {
                     recording.begin_condition(buffer, offset);
@@ -240,8 +246,8 @@ impl DeviceModel {
     /// The rows of a step sorted by expert.
     fn tiles(&self) -> ops::Tiles {
         let (experts, used) = self.sizes().experts();
-        let [pairs, tiles] = [Array::Pairs, Array::Tiles].map(|array| self.rows(array).address);
-        ops::Tiles { pairs, tiles, experts, used }
+        let [pairs, tiles, grids] = [Array::Pairs, Array::Tiles, Array::Grids].map(|array| self.rows(array).address);
+        ops::Tiles { pairs, tiles, grids, experts, used }
     }
 
     /// Address and bytes of a matrix that idle workgroups are to bring into the device's cache; `None` if the tuning has no use for that.
@@ -419,10 +425,13 @@ impl DeviceModel {
                 }
                 .dispatch(target)
             }
-            Op::Route => ops::Route {
+            Op::Route { gate, up, down } => ops::Route {
                 state,
                 selection: self.selection(),
                 tiles: self.tiles(),
+                gate: self.matrix(*gate),
+                up: self.matrix(*up),
+                down: self.matrix(*down),
                 counters: self.rows(Array::Counters).address,
                 shape,
             }

@@ -1,8 +1,8 @@
 //! The arrays that a step works on, and how large they are.
 
 use zinc_kernels::ops::{
-    CANDIDATE_BYTES, CacheFormat, Heads, TILE_BYTES, candidate_count, items_bytes, masses_bytes, moments_bytes,
-    rounded_bytes, shares_bytes,
+    CANDIDATE_BYTES, CacheFormat, GRIDS_BYTES, Heads, TILE_BYTES, candidate_count, items_bytes, masses_bytes,
+    moments_bytes, rounded_bytes, shares_bytes,
 };
 use zinc_kernels::step::{MOST_SAMPLING_ROWS, StepState};
 
@@ -58,6 +58,9 @@ pub enum Array {
     Pairs,
     /// The tiles of [`Array::Pairs`], `[used]` [`Tile`](zinc_kernels::step::Tile) of each row.
     Tiles,
+    /// How many workgroups the products have that take [`Array::Tiles`], a [`Grid`](zinc_kernels::step::Grid) of each. The device reads it when it
+    /// launches them. [`Op::Route`](super::Op::Route) writes it in every step that has such products, even in one that changes nothing.
+    Grids,
     /// The logits of the next token, `[vocabulary]` f32.
     Logits,
     /// The candidates for the next token, one for each share of the vocabulary.
@@ -135,6 +138,7 @@ impl RowCounts {
             ArrayClass::Packed | ArrayClass::Row => self.rows,
             ArrayClass::SamplingRow => self.sampling_rows,
             ArrayClass::Workgroups => self.rows.min(MANY_ROWS / 2),
+            ArrayClass::Step => 1,
         }
     }
 }
@@ -150,18 +154,20 @@ pub enum ArrayClass {
     SamplingRow,
     /// The workgroups of each row, in a step of fewer than [`MANY_ROWS`]. What those of one row have lies right behind what those of the row before have.
     Workgroups,
+    /// The step, whatever its rows.
+    Step,
 }
 
 impl ArrayClass {
     /// The classes in the order in which they lie in memory. What a step of one row touches most lies close together at the beginning: on an H200 the
     /// demo model generated 0.8 % slower where the large arrays of hundreds of rows lay between.
-    pub(crate) const IN_MEMORY: [Self; 4] = [Self::Packed, Self::Row, Self::SamplingRow, Self::Workgroups];
+    pub(crate) const IN_MEMORY: [Self; 5] = [Self::Packed, Self::Row, Self::SamplingRow, Self::Workgroups, Self::Step];
 }
 
 impl Array {
     /// The activations and what has them, in a fixed order.
-    pub const ACTIVATIONS: [(Self, ArrayClass); 26] = {
-        use ArrayClass::{Packed, Row, SamplingRow, Workgroups};
+    pub const ACTIVATIONS: [(Self, ArrayClass); 27] = {
+        use ArrayClass::{Packed, Row, SamplingRow, Step, Workgroups};
         [
             (Self::Residual, Row),
             (Self::Normed, Row),
@@ -189,6 +195,7 @@ impl Array {
             (Self::Counters, Packed),
             (Self::Pairs, Packed),
             (Self::Tiles, Packed),
+            (Self::Grids, Step),
         ]
     };
 
@@ -253,6 +260,7 @@ impl Sizes<'_> {
             Array::RoundedAttended => return rounded_bytes(u64::from(c.q_width())),
             Array::ExpertProducts => u64::from(self.experts().1) * u64::from(c.n_embd),
             Array::Tiles => return u64::from(self.experts().1) * u64::from(TILE_BYTES),
+            Array::Grids => return u64::from(GRIDS_BYTES),
             Array::Residual => u64::from(c.n_embd),
             Array::Query => u64::from(c.q_width()),
             Array::Key | Array::Value => u64::from(c.kv_width()),

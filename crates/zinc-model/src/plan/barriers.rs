@@ -98,6 +98,17 @@ mod tests {
         assert_eq!(barriers_before(&ops), [false, true, true]);
     }
 
+    #[test]
+    fn launches_wait_for_their_numbers_of_workgroups() {
+        let route = Op::Route { gate: ID, up: ID, down: ID };
+        let products = [Op::GateUpMul { gate: ID, up: ID, experts: true }, Op::ExpertMul { down: ID }];
+        for product in products {
+            assert!(route.writes().contains(&Array::Grids) && product.reads().contains(&Array::Grids));
+            // Neither may numbers be overwritten that a launch still has to read.
+            assert_eq!(barriers_before(&[route.clone(), product, route.clone()]), [false, true, true]);
+        }
+    }
+
     /// Every pair of conflicting ops is separated, whatever the list.
     #[test]
     fn no_conflict_is_left_between_barriers() {

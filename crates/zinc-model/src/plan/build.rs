@@ -157,7 +157,7 @@ impl Builder<'_> {
                     self.ops.push(Op::Router { norm, matrix: router, act, ordered });
                 }
                 if ordered {
-                    self.ops.push(Op::Route);
+                    self.ops.push(Op::Route { gate, up, down });
                     self.ops.push(Op::GateUpMul { gate, up, experts: true });
                     self.rounded_hidden(down, used, true);
                     self.ops.push(Op::ExpertMul { down });

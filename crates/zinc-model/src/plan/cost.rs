@@ -116,7 +116,7 @@ impl Op {
             Self::Lookup(_)
             | Self::LastRow
             | Self::Dry
-            | Self::Route
+            | Self::Route { .. }
             | Self::Join
             | Self::Adjust
             | Self::Choose

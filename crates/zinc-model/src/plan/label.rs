@@ -43,7 +43,7 @@ impl Op {
             | Self::Append { .. }
             | Self::Attention { .. }
             | Self::AttentionRows { .. }
-            | Self::Route
+            | Self::Route { .. }
             | Self::Join
             | Self::LastRow
             | Self::Dry

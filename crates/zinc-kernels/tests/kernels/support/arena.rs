@@ -21,6 +21,9 @@ const PATTERN: u16 = 0x7fa5;
 /// A byte of a place that nothing may use: with its like a NaN as f32 and as f16.
 pub(crate) const GAP: u8 = 0xff;
 
+/// What a launch does: its shader reads and writes, and the device may read how many workgroups it has.
+const LAUNCH: Access = Access::SHADER_READ.union(Access::SHADER_WRITE).union(Access::INDIRECT_READ);
+
 /// The arrays of one test case.
 pub(crate) struct Arena {
     pub(crate) gpu: &'static Gpu,
@@ -127,7 +130,7 @@ impl Arena {
         self.submit(|recording| {
             for (index, launch) in launches.iter().enumerate() {
                 if index > 0 {
-                    recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+                    recording.barrier(Access::SHADER_WRITE, LAUNCH);
                 }
                 self.gpu.record(recording, launch);
             }
@@ -155,7 +158,7 @@ impl Arena {
                 for (array, start) in writable().zip(&starts) {
                     recording.copy(start, 0, &array.buffer, 0, start.size());
                 }
-                recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+                recording.barrier(Access::TRANSFER_WRITE, LAUNCH);
                 self.gpu.record(recording, launch);
                 recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
                 for array in outputs() {

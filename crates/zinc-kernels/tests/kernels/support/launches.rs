@@ -4,11 +4,11 @@ use half::f16;
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
     ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CHECK_BYTES_RESULTS, CHECK_HALVES_RESULTS,
-    CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather,
-    HeadNorm, Heads, Input, Join, LastRow, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix,
-    Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router, RouterMul, Routing,
-    Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes, masses_bytes, moments_bytes,
-    rounded_bytes, share_count,
+    CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry, ExpertDown, ExpertSelection, GRIDS_BYTES, GateUp,
+    GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul,
+    MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router,
+    RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes,
+    masses_bytes, moments_bytes, rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
@@ -303,6 +303,8 @@ fn gate_up(b: &mut Builder) -> Dispatch {
 }
 
 fn route(b: &mut Builder) -> Dispatch {
+    // The products that would follow.
+    let matrix = Matrix { address: 0, format: Format::Q4K, rows: ROWS, columns: COLUMNS };
     Route {
         state: b.state,
         selection: ExpertSelection {
@@ -316,18 +318,22 @@ fn route(b: &mut Builder) -> Dispatch {
         tiles: Tiles {
             pairs: b.output(EXPERTS),
             tiles: b.output(SLOTS * TILE_BYTES / 4),
+            grids: b.scratch(u64::from(GRIDS_BYTES) / 4),
             experts: EXPERTS,
             used: SLOTS,
         },
+        gate: matrix,
+        up: matrix,
+        down: matrix,
         counters: b.counters(1 + EXPERTS as usize),
         shape: StepShape::ONE,
     }
     .dispatch(&b.arena.gpu.target())
 }
 
-/// The lists of a row that has chosen these experts.
-fn tiles(b: &mut Builder, target: &Target) -> Tiles {
-    many::tiles(&mut b.arena, target, StepShape::ONE, &[vec![3, 0, 2]], EXPERTS as usize)
+/// The launch of a product for a row that has chosen three experts.
+fn tiled(b: &mut Builder, target: &Target, launch: impl Fn(Tiles) -> Dispatch) -> Dispatch {
+    many::tiled(&mut b.arena, target, StepShape::ONE, &[vec![3, 0, 2]], EXPERTS as usize, launch)
 }
 
 /// Rounded vectors, one after the other.
@@ -342,22 +348,25 @@ fn mat_mul(b: &mut Builder, experts: bool, target: &Target) -> Dispatch {
     let weights = b.matrix(Format::Q4K, matrices);
     let y = Rows::one(if experts { b.output(slots * ROWS) } else { b.residual(ROWS) });
     let products = [Product { weights, bias: None, y }];
-    let (x, tiles) = (rounded_vectors(b, slots), experts.then(|| tiles(b, target)));
-    MatMul { state: b.state, products: &products, x, accumulate: !experts, tiles, shape: StepShape::ONE }
-        .dispatch(target)
+    let (state, x, shape) = (b.state, rounded_vectors(b, slots), StepShape::ONE);
+    let op = MatMul { state, products: &products, x, accumulate: !experts, tiles: None, shape };
+    if !experts {
+        return op.dispatch(target);
+    }
+    tiled(b, target, |tiles| MatMul { tiles: Some(tiles), ..op }.dispatch(target))
 }
 
 fn gate_up_mul(b: &mut Builder, target: &Target) -> Dispatch {
-    GateUpMul {
+    let op = GateUpMul {
         state: b.state,
         gate: b.matrix(Format::Q4K, EXPERTS),
         up: b.matrix(Format::Q4K, EXPERTS),
-        tiles: Some(tiles(b, target)),
+        tiles: None,
         x: rounded_vectors(b, 1),
         y: Rows::one(b.output(SLOTS * ROWS)),
         shape: StepShape::ONE,
-    }
-    .dispatch(target)
+    };
+    tiled(b, target, |tiles| GateUpMul { tiles: Some(tiles), ..op }.dispatch(target))
 }
 
 fn join(b: &mut Builder) -> Dispatch {

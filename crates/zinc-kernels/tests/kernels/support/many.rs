@@ -3,8 +3,8 @@
 use bytemuck::Pod;
 use zinc_kernels::ops::Tiles;
 use zinc_kernels::reference::{self, Q14};
-use zinc_kernels::step::{Rows, StepShape, StepState};
-use zinc_kernels::{Format, HalfUnits, Target, Tuning, Units, ops};
+use zinc_kernels::step::{Grid, Rows, StepShape, StepState};
+use zinc_kernels::{Dispatch, Format, Groups, HalfUnits, Target, Tuning, Units, ops};
 
 use super::Gpu;
 use super::arena::{Arena, Array, GAP};
@@ -168,9 +168,34 @@ pub(crate) fn chosen(
     (0..rows).map(|row| of_row(row, random)).collect()
 }
 
-/// The lists that `route` would make of these choices, for a device with this tuning.
-pub(crate) fn tiles(arena: &mut Arena, target: &Target, shape: StepShape, ids: &[Vec<u32>], experts: usize) -> Tiles {
+/// The grid that `route` writes for a product, of which this is a launch, and so many tiles.
+pub(crate) fn grid(launch: &Dispatch, tiles: usize) -> Grid {
+    let constant = |id: u32| launch.constants.iter().find(|(of, _)| *of == id).map_or(1, |(_, value)| *value);
+    // LISTED and TILE, of every form of products with tiles.
+    let parts = constant(3) / constant(4);
+    let [x, y, most] = launch.groups.most();
+    let grid = reference::tile_grid([x, y, parts], tiles);
+    assert!(grid.z <= most, "{}: {grid:?}, and at most {most} tiles", launch.kernel.name);
+    grid
+}
+
+/// The launch of a product for rows that have made these choices, by the lists and with the workgroups that `route` would make of them. The other
+/// product has no workgroups.
+pub(crate) fn tiled(
+    arena: &mut Arena,
+    target: &Target,
+    shape: StepShape,
+    ids: &[Vec<u32>],
+    experts: usize,
+    launch: impl Fn(Tiles) -> Dispatch,
+) -> Dispatch {
     let used = ids[0].len() as u32;
     let (pairs, tiles) = reference::route(&ids.concat(), experts as u32, shape.rows(), target.listed_pairs(shape));
-    Tiles { pairs: arena.input(&pairs).address, tiles: arena.input(&tiles).address, experts: experts as u32, used }
+    let (pairs, list) = (arena.input(&pairs).address, arena.input(&tiles).address);
+    let lists = Tiles { pairs, tiles: list, grids: 0, experts: experts as u32, used };
+    let at_0 = launch(lists);
+    let Groups::Indirect { address, .. } = at_0.groups else { panic!("the device does not read {:?}", at_0.groups) };
+    let mut grids = [Grid::default(); 2];
+    grids[address as usize / size_of::<Grid>()] = grid(&at_0, tiles.len());
+    launch(Tiles { grids: arena.input(&grids).address, ..lists })
 }
