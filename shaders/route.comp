@@ -24,7 +24,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t ids;      // [slots] u32
     uint64_t weights;  // [slots] f32
     uint64_t pairs;    // [EXPERTS, rows] u32: the pairs of each expert, row * slots + slot, in any order
-    uint64_t tiles;    // [rows, slots] Tile, of which as many are valid as the first one says
+    uint64_t tiles;    // [rows, slots] Tile, of which the grids say how many are valid
     uint64_t grids;    // the Grids of the products
     uint64_t counters; // [1 + EXPERTS] u32, all 0 before and afterwards: of workgroups that have finished, then of the pairs of each expert
     uint slots;        // chosen experts, at most MAX_USED
@@ -39,7 +39,7 @@ layout(push_constant, scalar) uniform Push {
     uint down_parts;
 } push;
 
-// Of rows that the launch has workgroups for, and that an expert's list has places for.
+// How many rows the launch has workgroups for, and an expert's list has places for.
 uint room() { return gl_NumWorkGroups.z; }
 
 // Adds the pairs of the workgroup's row to the lists of its experts.
@@ -82,7 +82,6 @@ void list_tiles() {
         tiles_before += tiles_of_turn;
     }
     if (thread_index() == 0) {
-        Tile(push.tiles).tiles = tiles_before;
         store_grids(tiles_before);
     }
 }

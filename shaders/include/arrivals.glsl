@@ -1,7 +1,8 @@
 // The last workgroup of several to finish its part goes on with what needs all parts. No workgroup waits for another.
 //
 // Parts are stored with the `shared` stores of memory.glsl, and may be loaded with ordinary loads afterwards: the barriers order them, and no
-// cache of the last workgroup's has an older copy, since it has not read them before. (The `shared` loads would wait for each other.) The
+// cache of the last workgroup's has an older copy, since it has not read them before. (The `shared` loads would wait for each other.) Parts that are
+// counts, to which several workgroups add, are added to by atomic operations, and loaded by `shared` loads. The
 // counter starts at 0 and is 0 again afterwards.
 shared uvec4 arrived_before; // of which one is used: what drivers lay out behind it stays aligned to 16 bytes
 

@@ -234,8 +234,8 @@ void add_block(uint format, uint pair, uint row, uint vector, uint n, Floats cod
     block_values[n] = value;
 }
 
-// Whether fragment `g` of the subgroup's vectors has any, in a tile of `count` vectors: the subgroup only stages what others multiply, if not. Where most
-// tiles are full, to ask costs more than it saves.
+// Whether fragment `g` of the subgroup's vectors has any, in a tile of `count` vectors. Fragments without vectors are not multiplied; a subgroup whose first
+// one has none only helps to stage. Where most tiles are full, to ask costs more than it saves.
 bool is_filled(uint g, uint count) { return RAGGED == 0 || fragment_vector(g) < count; }
 
 // Adds what pair `pair` of the runs of a stage gives to the present group.
@@ -359,12 +359,13 @@ void multiply_block(uint format, uint64_t first_row[MATRICES], uint rows, uint64
         // Weights are loaded a stage ahead. Vectors are not: they are in the cache, since workgroups of other rows read them as well.
         if (stage + 1 < GROUPS * GROUP_STAGES) load_weights(format, stage + 1);
         if (stage % GROUP_STAGES == 0) begin_group();
-        if (!is_filled(0, count)) continue;
-        // Unrolled, this loop takes so many registers that a multiprocessor has no room for a second workgroup.
-        [[dont_unroll]] for (uint pair = 0; pair < STAGE_RUNS / 2; pair++) {
-            if (COLUMNS % 256 == 0 || stage * STAGE_CHUNKS + pair < COLUMNS / 32) multiply_pair(format, pair, count);
+        if (is_filled(0, count)) {
+            // Unrolled, this loop takes so many registers that a multiprocessor has no room for a second workgroup.
+            [[dont_unroll]] for (uint pair = 0; pair < STAGE_RUNS / 2; pair++) {
+                if (COLUMNS % 256 == 0 || stage * STAGE_CHUNKS + pair < COLUMNS / 32) multiply_pair(format, pair, count);
+            }
+            if (stage % GROUP_STAGES == GROUP_STAGES - 1) finish_group(format, stage / GROUP_STAGES);
         }
-        if (stage % GROUP_STAGES == GROUP_STAGES - 1) finish_group(format, stage / GROUP_STAGES);
     }
 }
 

@@ -41,5 +41,4 @@ float load_uniform_f32(uint64_t base, uint offset) { return uintBitsToFloat(load
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer SharedU32Ref { uint v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer SharedVec4Ref { vec4 v; };
 
-void store_shared_u32(uint64_t base, uint offset, uint value) { SharedU32Ref(base + uint64_t(offset)).v = value; }
 void store_shared_vec4(uint64_t base, uint offset, vec4 value) { SharedVec4Ref(base + uint64_t(offset)).v = value; }

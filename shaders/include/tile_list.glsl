@@ -5,6 +5,6 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Tile {
     uint expert; // whose matrix it is
     uint first;  // of its pairs, the place in the list of pairs
     uint count;  // of its pairs
-    uint tiles;  // of the first entry: the number of entries; of others it means nothing
+    uint unused; // so that an entry is loaded at once
 };
 const uint TILE_BYTES = 16;

@@ -33,7 +33,7 @@ uvec2 begin_tile(uint tile, uint listed, uint64_t tiles, uint64_t pairs, uint sl
         Tile entry = Tile(tiles + uint64_t(in_list * TILE_BYTES));
         expert = entry.expert;
         tile_first = entry.first + skipped;
-        count = in_list < Tile(tiles).tiles && entry.count > skipped ? min(entry.count - skipped, TILE) : 0;
+        count = entry.count > skipped ? min(entry.count - skipped, TILE) : 0;
     }
     if (count == 0) return uvec2(0);
     for (uint v = thread_index(); v < count; v += gl_WorkGroupSize.x) tile_offsets[v] = vector_offset(v, pairs, slots, x);

@@ -19,23 +19,23 @@
 //   2dcb9eca3124f298cb836845126e4d5043cc068773310e8dc6a35485f00f5c59 crates/zinc-kernels/spv/dry.spv
 //   5e34c4618fb2b2f09fcbceef04042164efb3a9aaa3384ed1c6c8ade7f044e8d3 crates/zinc-kernels/spv/expert_down.spv
 //   b4bbfc49f655005ef0fe25384835177f3fefc560dbe1467dbb6f424a636b98f6 crates/zinc-kernels/spv/gate_up.spv
-//   67d07bba9cdf586037fe8a893366ae4bf7a10a9aee32a92dcce2235b6d7f7e0b crates/zinc-kernels/spv/gate_up_mul.spv
-//   9afecd5cfea561400b798e81605219faec92a1b16c8db3860f05911324e30a1d crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
-//   3839f2c4a56cab9a7981e140e7df4e7d0b9714bd6744ea2a190dc9aa4d202ef0 crates/zinc-kernels/spv/gate_up_mul_units.spv
+//   b2817315840e05d49922261dfd6ee8a517120358a2a5d458f33dd93bdea021b8 crates/zinc-kernels/spv/gate_up_mul.spv
+//   8569d2ed6d3f1c68a0afad30cb0f27a24ffc14d2d85f20f307366230fb7bfa47 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
+//   f7fd098c578381283b3fabec19d3a2b1b0910db355a85afd944e53adf38a1fe4 crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   4db02b9ab80c236da98ee2591b1274d358375ff2884d8b44c14329414e302445 crates/zinc-kernels/spv/gather.spv
 //   4b7802ddc63c31173415eda1e7b4b40dc01563053c1d6df42124732c9afb7187 crates/zinc-kernels/spv/join.spv
 //   e857e5df31f1216f7b2771ec1ddcdab767bfefadcf563b58178be53f3cb0a944 crates/zinc-kernels/spv/last_row.spv
 //   0998307e2efa7691dd40f641dd4cf6cccef0b207bd5af1c28489f9b2065660da crates/zinc-kernels/spv/logprob_shares.spv
 //   1e4ab0db23d9866a07e027173af8eb635d669e4a9f86724e8a2a33d99623fe11 crates/zinc-kernels/spv/logprobs.spv
 //   8a0e2b4be87ea5ba1df5e058d0f6141356de638fe4964546a4243db44137bc9c crates/zinc-kernels/spv/lookup.spv
-//   09dd84d145554cbf9066e5a74e2aa151c370648fbb1c780a7e32699b4a5b3a14 crates/zinc-kernels/spv/mat_mul.spv
-//   b36b39a24536bc331a7c0fa56772ccfafb5d7009cf615557c7a20fff121b373b crates/zinc-kernels/spv/mat_mul_units.emulated.spv
-//   e4545128a8e3aba48bb5126aba798237663f0aa70f4d0c5d6dafdf0a87883f77 crates/zinc-kernels/spv/mat_mul_units.spv
+//   2f4789cefe7a8d84843acc1865b5f72919dd99c6d0e4948664382970db6ee33a crates/zinc-kernels/spv/mat_mul.spv
+//   b540ba4dc8b33ed7d4d467685164f000b18b961b32a0afa079063b95a992b9c3 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
+//   b65d33e33e74a99619d9dd3c0a27b4df7b910343b0a54b90bf66bbb50bc10b0d crates/zinc-kernels/spv/mat_mul_units.spv
 //   8ea962e1198a61becbf7178e7b56b84100d2217d5e4f14b98d0fa9628be4b808 crates/zinc-kernels/spv/mat_vec.spv
 //   c2e7fcea82fc146bf07a0ee2953334855798ce8160b03fd111b2bd4a8677dfce crates/zinc-kernels/spv/propose.spv
 //   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
 //   cd3cf59a249b21b4ac2b1bed0ae45b667561c168a50c219678dfccea29cb07fd crates/zinc-kernels/spv/round.spv
-//   98d6e6a4d6e551eec935e199bce8a0f83ae5c39a14be9123fd1e48707351663b crates/zinc-kernels/spv/route.spv
+//   01a92c7dee2fa63429a6c99fbc24bfa2d849f89b9e3e378f848c1e2b3eb02195 crates/zinc-kernels/spv/route.spv
 //   b8c4921be351bc1ef832afe49b60e3ce58396875588d40789e78ed2e4860ff06 crates/zinc-kernels/spv/router.spv
 //   04916c9fbf90bd110f634b062d799ba3905fdf6d0f7b88498e6de7365836ebc4 crates/zinc-kernels/spv/router_mul.spv
 //   a1bdb3c80911ffb2bf686824615d5ef9bb92708e221c226a88f1e1f416e9b522 crates/zinc-kernels/spv/sample.spv
@@ -57,11 +57,11 @@
 //   387ab8d74d046fcd4e37e8bf7e905b46a7d8922865587235e39be03c937c8bcd shaders/gate_up_mul_units.comp
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
 //   0862fe1e2ba513135005124704fe5852d65af6f3d127bca898baf9ec04590907 shaders/include/activations.glsl
-//   67b64f5693133c6e7f9c785af6c1e37ebe09d9db7be4f35985e0ea29aa6ffb2b shaders/include/arrivals.glsl
+//   41ca6cab198c9d284ebf7befd0ddeb04f213e122a6793189dc530ade440c3cbc shaders/include/arrivals.glsl
 //   e3d2e4af0e3e7a02d44a4dffdf3740da56b199ee5b16081284ec1b0fd501ccff shaders/include/attention_share.glsl
 //   96505c934b054058fdcf2adc455616aeaed2f648e34192d745b9723482700fa9 shaders/include/attention_step.glsl
 //   b39ef988b7253086840e5e55485c088cf247888f3cd6964aaa2a69bf105b7041 shaders/include/attention_tile.glsl
-//   5dcc16731f5c4c7086db3dd436b0145cecb8b9fd73fd82ca6caca1d60ed5067d shaders/include/blocks.glsl
+//   064d23642aec0f2b74a754f22ea414f40fe08200872aa40b9d20b74c98721580 shaders/include/blocks.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
 //   fb5e05d6eb311f19e67ce3384dbc1bacbc6cbfebcc51b8076ac27e646c6c82ce shaders/include/cache_rows.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
@@ -83,7 +83,7 @@
 //   3b8692ca6c261d53619dc2d9d6ba92a93f54d34438d1ee50e2ec9638ce5bdb9a shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
 //   18bad9de22186110354d4518da29f8097bcf5a15e55c88c2692c252ae7a35613 shaders/include/matrices.glsl
-//   ec91257e89459bebe4c5198fe10fd3b5e4d61744458472e008a9afedaaf36910 shaders/include/memory.glsl
+//   288f1158c8bce638bc8bc3c8d2e14b5acbb960903e8aba77e46c66d407727b40 shaders/include/memory.glsl
 //   0edc1635583011bf5e870ce9d4b1cea32f61a59106d7995514758dfc22098243 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
 //   51f4f0f9fc75dff280653cc7dc3da9c7178b5b38e12f92faa0b4c97477afa916 shaders/include/products.glsl
@@ -95,9 +95,9 @@
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
 //   9ffa53eeda76692b02f18efe76f4b5f2b22de115ba29d59c0b058cc743a02f18 shaders/include/splits.glsl
 //   475fb75603cb275d45d5d3b034d2157c214f95521a0eeba32fe5a333128aa840 shaders/include/swiglu.glsl
-//   2dd4ee9594073b185aef8222f14ffcc4d7425272a9eff9fffa94afb2d4e455cd shaders/include/tile_list.glsl
+//   3ce9050289f894caae582ff531e6cf2bc1eed27022dc645b2b74edceb300022b shaders/include/tile_list.glsl
 //   89c40019ee3cb97df68f0a8fc3554ed7619905ac02a554d0eede1a7e55fac527 shaders/include/tile_results.glsl
-//   ab556d0aebad3999e21c25de27d35b5f461b5ef0e10fa2c867d9760c626fcc8b shaders/include/tile_vectors.glsl
+//   fb582c102ee860d2b8a320d4f756faebc819d671a44bdc7b1b0b932b3041846c shaders/include/tile_vectors.glsl
 //   105633fa73d5927425e29bb2ac940aeb3038d56497d692c2d1285363d3811817 shaders/include/tiles.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   0fc1a95ad3008527094013fe46c21388d543a97b8649c70e8b4f94b0a4cb1ebf shaders/join.comp
@@ -111,7 +111,7 @@
 //   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   e6e455cf76350246c1cc857a3b11c0f83f7acd8632881350c2d5549c7cbd7365 shaders/round.comp
-//   831c7739609e11baa345c6ffc403b5a3d46db0fc3d3c4c5a2596d16fc0d90a89 shaders/route.comp
+//   751425b3d0ee9925eaa7073f536ca7a97170b07f3f9fe941bba8b9777d9cfda8 shaders/route.comp
 //   c69e507391f2d456232fe77980243bfcca308e352a10d2ba4d3efed143b4e170 shaders/router.comp
 //   28b0ed4b5e882ffb6c481d2b2e92e17d4cb357cc927552d8691d3fe9d8633d15 shaders/router_mul.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
@@ -744,15 +744,15 @@ pub mod tile_list {
         pub first: u32,
         /// of its pairs
         pub count: u32,
-        /// of the first entry: the number of entries; of others it means nothing
-        pub tiles: u32,
+        /// so that an entry is loaded at once
+        pub unused: u32,
     }
     const _: () = {
         assert!(size_of::<Tile>() == 16);
         assert!(std::mem::offset_of!(Tile, expert) == 0);
         assert!(std::mem::offset_of!(Tile, first) == 4);
         assert!(std::mem::offset_of!(Tile, count) == 8);
-        assert!(std::mem::offset_of!(Tile, tiles) == 12);
+        assert!(std::mem::offset_of!(Tile, unused) == 12);
     };
 }
 
@@ -3149,7 +3149,7 @@ pub mod route {
         pub weights: u64,
         /// \[EXPERTS, rows\] u32: the pairs of each expert, row * slots + slot, in any order
         pub pairs: u64,
-        /// \[rows, slots\] Tile, of which as many are valid as the first one says
+        /// \[rows, slots\] Tile, of which the grids say how many are valid
         pub tiles: u64,
         /// the Grids of the products
         pub grids: u64,

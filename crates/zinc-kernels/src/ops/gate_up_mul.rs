@@ -32,7 +32,7 @@ pub struct GateUpMul {
 }
 
 impl GateUpMul {
-    /// The launch: some rows of a pair of matrices a workgroup, for a tile of vectors. With experts the device reads how many tiles there are.
+    /// The launch: some rows of a pair of matrices a workgroup, for a tile of vectors. With experts the device reads how many workgroups there are.
     ///
     /// # Panics
     /// If the matrices' shapes differ, or a format is not quantised.

@@ -31,7 +31,7 @@ pub struct MatMul<'a> {
 }
 
 impl MatMul<'_> {
-    /// The launch: some rows of one matrix a workgroup, for a tile of vectors. With experts the device reads how many tiles there are.
+    /// The launch: some rows of one matrix a workgroup, for a tile of vectors. With experts the device reads how many workgroups there are.
     ///
     /// # Panics
     /// If there are no products or too many, if their columns differ, if a format is not quantised, or if experts have more than one product, or

@@ -23,14 +23,10 @@ pub fn route(ids: &[u32], experts: u32, room: u32, tile: u32) -> (Vec<u32>, Vec<
             expert,
             first: expert * room + at,
             count: tile.min(count - at),
-            tiles: 0,
+            unused: 0,
         }));
         assert!(count <= room, "expert {expert} has {count} pairs, and its list {room} places");
         list.resize(room as usize, u32::MAX);
-    }
-    let count = tiles.len() as u32;
-    if let Some(tile) = tiles.first_mut() {
-        tile.tiles = count;
     }
     (lists.concat(), tiles)
 }

@@ -153,6 +153,9 @@ fn matrix_units_have_the_bits_of_one_row() {
         let choice = [Choice::Random, Choice::Same, Choice::Spread][turn % 3];
         check((format, format), (48, 512), Some((5, 2)), (20, 32), choice, &target);
     }
-    check((Format::Q4K, Format::Q4K), (80, 256), None, (33, 64), Choice::Random, &target);
+    // Heights of whole quads of rows, and others: results are stored otherwise.
+    for height in [80, 50] {
+        check((Format::Q4K, Format::Q4K), (height, 256), None, (33, 64), Choice::Random, &target);
+    }
     check((Format::Q4K, Format::Q6K), (48, 256), Some((6, 3)), (33, 64), Choice::Same, &target);
 }
