@@ -153,7 +153,11 @@ pub struct FakeModel {
 
 impl FakeModel {
     /// A model that takes its time from `clock`.
+    ///
+    /// # Panics
+    /// If the limits ask for another number of lanes than the one that it has.
     pub fn new(options: FakeOptions, clock: ManualClock) -> Self {
+        assert!(options.limits.lanes == 1, "a simulated model of {} lanes", options.limits.lanes);
         Self {
             kv: vec![None; options.limits.context_tokens as usize],
             options,
@@ -363,7 +367,6 @@ impl StepModel for FakeModel {
         let prompt_tokens = start.tokens.len() as u32;
         let context_tokens = self.options.limits.context_tokens;
         assert!(self.running.is_none(), "open beside another sequence");
-        assert!(self.in_flight.is_empty(), "open with {} steps in flight", self.in_flight.len());
         assert!(start.cached < prompt_tokens, "open with {} of {prompt_tokens} tokens cached", start.cached);
         assert!(prompt_tokens <= context_tokens, "open with {prompt_tokens} tokens in a context of {context_tokens}");
         let room = context_tokens - (prompt_tokens - 1);
@@ -549,12 +552,10 @@ impl StepModel for FakeModel {
     fn cancel(&mut self, sequence: SequenceId) {
         self.assert_usable("cancel");
         let now_ns = self.clock.now_ns();
-        if !self.is_open(sequence) {
-            return;
-        }
-        if let Some((host, _)) = &mut self.running {
-            host.cancelled_at_ns.get_or_insert(now_ns);
-        }
+        match &mut self.running {
+            Some((host, _)) if sequence.value() + 1 == self.sequences => host.cancelled_at_ns.get_or_insert(now_ns),
+            _ => return,
+        };
         for pending in &mut self.in_flight {
             pending.opened.get_or_insert(Opened { at_ns: now_ns, with: None });
         }

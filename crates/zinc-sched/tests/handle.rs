@@ -47,7 +47,7 @@ fn spawn_gated(options: EngineOptions, fake: FakeOptions, step: u64) -> (EngineH
     (Engine::spawn(model, clock, options).unwrap(), probe, Gate { reached, open })
 }
 
-fn begins(probe: &Probe) -> usize {
+fn opens(probe: &Probe) -> usize {
     probe.calls().iter().filter(|call| matches!(call, Call::Open { .. })).count()
 }
 
@@ -80,12 +80,12 @@ fn queued_requests_are_answered_in_turn() {
         let (tokens, _) = generation.complete().unwrap();
         assert_eq!(ids(&tokens), continuation(prompt, 5, &Sampling::GREEDY, VOCABULARY), "{prompt:?}");
     }
-    let begun: Vec<Vec<u32>> = probe
+    let opened: Vec<Vec<u32>> = probe
         .calls()
         .into_iter()
         .filter_map(|c| if let Call::Open { tokens, .. } = c { Some(tokens) } else { None })
         .collect();
-    assert_eq!(begun, prompts);
+    assert_eq!(opened, prompts);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_handle_cancels_from_elsewhere() {
 }
 
 #[test]
-fn a_request_cancelled_in_the_queue_never_begins() {
+fn a_request_cancelled_in_the_queue_is_never_opened() {
     let (engine, probe, gate) = spawn_gated(depth(4), FakeOptions::default(), 0);
     let running = engine.generate(request(&[1], 3)).unwrap();
     gate.wait_until_reached();
@@ -173,7 +173,7 @@ fn a_request_cancelled_in_the_queue_never_begins() {
     let (tokens, completion) = waiting.complete().unwrap();
     assert_eq!((tokens, completion.reason), (vec![], FinishReason::Cancelled));
     drop(engine);
-    assert_eq!(begins(&probe), 1);
+    assert_eq!(opens(&probe), 1);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_broken_model_is_reported_to_those_who_wait_and_those_who_come() {
     assert_eq!(waiting.complete().unwrap_err().to_string(), error.to_string());
     let later = engine.generate(request(&[3], 20)).unwrap();
     assert_eq!(later.complete().unwrap_err().to_string(), error.to_string());
-    assert_eq!(begins(&probe), 1);
+    assert_eq!(opens(&probe), 1);
 }
 
 /// After each step that takes some of a prompt's tokens, its reader learns how far it has come; what the cache holds counts as done.
@@ -247,7 +247,7 @@ fn dropping_the_handle_stops_what_runs_and_fails_what_waits() {
     let ended = probe.calls().len();
     assert!(matches!(running.last(), Some(Event::Failed(Error::Stopped))));
     assert!(matches!(waiting.last(), Some(Event::Failed(Error::Stopped))));
-    assert_eq!((begins(&probe), probe.cancels()), (1, 1));
+    assert_eq!((opens(&probe), probe.cancels()), (1, 1));
     assert_eq!(probe.calls().len(), ended, "nothing runs behind the drop");
 }
 

@@ -161,7 +161,7 @@ fn a_model_that_fails_at_any_step_is_never_touched_again() {
 }
 
 #[test]
-fn a_sequence_that_does_not_begin_ends_the_engine() {
+fn a_sequence_that_cannot_be_opened_ends_the_engine() {
     let (mut engine, probe) =
         engine(depth(4), FakeOptions { faults: vec![Fault::Open { sequence: 1 }], ..FakeOptions::default() });
     run(&mut engine, &request(&PROMPT, 2)).unwrap();

@@ -28,7 +28,11 @@ use crate::step::{LaneOutput, StepKind, StepOutput, StepTiming};
 pub struct InterpreterModel {
     interpreter: Interpreter,
     limits: ModelLimits,
-    sequence: u32,
+    /// How many sequences were opened so far.
+    sequences: u32,
+    /// The sequence that is open.
+    open: Option<SequenceId>,
+    /// The number of the sequence that the caller wants stopped.
     cancelled: u32,
     /// The tables of the sampler chain, if the running sequence needs the chain.
     chain: Option<SamplerTables>,
@@ -66,7 +70,8 @@ impl InterpreterModel {
                 resume_cost: ResumeCost::Free,
             },
             interpreter: Interpreter::new(model.clone(), cache),
-            sequence: 0,
+            sequences: 0,
+            open: None,
             cancelled: 0,
             chain: None,
             logprobs: None,
@@ -78,6 +83,14 @@ impl InterpreterModel {
     fn find(&mut self, ticket: Ticket) -> &mut SubmittedStep {
         let step = self.in_flight.iter_mut().find(|step| step.ticket == ticket);
         step.unwrap_or_else(|| panic!("{ticket:?} is not in flight"))
+    }
+
+    /// Checks that a sequence is the one that is open.
+    ///
+    /// # Panics
+    /// If it is not.
+    fn check_open(&self, sequence: SequenceId) {
+        assert_eq!(self.open, Some(sequence), "the sequence that is open");
     }
 
     /// The candidate that a step chooses.
@@ -108,19 +121,26 @@ impl StepModel for InterpreterModel {
 
     fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId, Infallible> {
         let ModelLimits { context_tokens, vocabulary_tokens, .. } = self.limits;
-        self.sequence += 1;
-        self.interpreter.state = initial_state(start, self.sequence, context_tokens);
+        assert_eq!(self.open, None, "a sequence is opened beside another");
+        self.sequences += 1;
+        self.interpreter.state = initial_state(start, self.sequences, context_tokens);
         self.interpreter.tokens[..start.tokens.len()].copy_from_slice(start.tokens);
         self.interpreter.end_tokens = end_tokens(start).to_vec();
         let chained = start.gate == Gate::Guide || !start.sampling.is_plain();
         self.chain = chained.then(|| sampler_tables(start.sampling, vocabulary_tokens, context_tokens));
         self.logprobs = start.logprobs;
-        Ok(SequenceId::new(self.sequence.into()))
+        let sequence = SequenceId::new(self.sequences.into());
+        self.open = Some(sequence);
+        Ok(sequence)
     }
 
-    fn close(&mut self, _sequence: SequenceId) {}
+    fn close(&mut self, sequence: SequenceId) {
+        self.check_open(sequence);
+        self.open = None;
+    }
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, Infallible> {
+        assert_eq!(step.lanes, self.open.as_slice(), "the lanes of a step");
         self.submits += 1;
         let ticket = Ticket::new(self.submits);
         let now_ns = host_now_ns();
@@ -136,18 +156,21 @@ impl StepModel for InterpreterModel {
         Ok(ticket)
     }
 
-    fn guide(&mut self, ticket: Ticket, _sequence: SequenceId, guide: &Guide) -> Result<(), Infallible> {
+    fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<(), Infallible> {
+        self.check_open(sequence);
         self.find(ticket).guide = Some(guide.clone());
         Ok(())
     }
 
-    fn logits(&mut self, ticket: Ticket, _sequence: SequenceId) -> Result<&[f32], Infallible> {
+    fn logits(&mut self, ticket: Ticket, sequence: SequenceId) -> Result<&[f32], Infallible> {
+        self.check_open(sequence);
         self.find(ticket).forward_done = true;
         self.interpreter.forward(PlanKind::Decode);
         Ok(self.interpreter.logits())
     }
 
-    fn choose(&mut self, ticket: Ticket, _sequence: SequenceId, choice: HostChoice) -> Result<(), Infallible> {
+    fn choose(&mut self, ticket: Ticket, sequence: SequenceId, choice: HostChoice) -> Result<(), Infallible> {
+        self.check_open(sequence);
         self.find(ticket).choice = Some(choice);
         Ok(())
     }
@@ -175,8 +198,9 @@ impl StepModel for InterpreterModel {
     }
 
     fn cancel(&mut self, sequence: SequenceId) {
-        // Sequences are numbered from 1, and no more than one is open.
-        self.cancelled = sequence.value() as u32;
+        if self.open == Some(sequence) {
+            self.cancelled = self.sequences;
+        }
     }
 
     fn counters(&self) -> ModelCounters {

@@ -60,7 +60,7 @@ pub struct VulkanModel {
     chain: ChainMemory,
     drafter: Option<Drafter>,
     stamps: Option<Stamps>,
-    begin: Arc<Recording>,
+    opening: Arc<Recording>,
     recordings: Recordings,
     /// The timeline whose values open the gates of steps, one value for each gate.
     gates: HostTimeline,
@@ -89,8 +89,6 @@ pub struct VulkanModel {
     sequences: u64,
     /// The sequence that is open.
     open: Option<SequenceId>,
-    /// By which number the device knows it.
-    sequence_number: u32,
     next_ticket: u64,
     /// Which of its step's rows the last token was sampled after, from 0; more than 0 only if drafts were accepted.
     last_row_of_step: u32,
@@ -162,7 +160,7 @@ impl VulkanModel {
                 Tracing::Off => None,
                 Tracing::On => Some(Stamps::new(&device, slots)?),
             },
-            begin: memory.record_begin(&device)?,
+            opening: memory.record_opening(&device)?,
             recordings: Recordings::default(),
             gates: HostTimeline::new(&device, "gates")?,
             last_gate: 0,
@@ -178,7 +176,6 @@ impl VulkanModel {
             next_draft_feed: 0,
             sequences: 0,
             open: None,
-            sequence_number: 0,
             next_ticket: 0,
             last_row_of_step: 0,
             in_flight: VecDeque::new(),
@@ -333,15 +330,19 @@ impl VulkanModel {
         index.unwrap_or_else(|| panic!("{ticket:?} is not in flight"))
     }
 
+    /// Checks that a sequence is the one that is open.
+    ///
     /// # Panics
-    /// Unless it is the sequence that is open.
+    /// If it is not.
     fn check_open(&self, sequence: SequenceId) {
         assert_eq!(self.open, Some(sequence), "the sequence that is open");
     }
 
-    /// Ends the sequence on the device and opens its gates.
+    /// Ends the sequence that is open on the device, and opens its gates.
     fn stop(&mut self) {
-        self.memory.cancelled.store_u32(0, self.sequence_number);
+        if let Some(sequence) = self.open {
+            self.memory.cancelled.store_u32(0, device_number(sequence));
+        }
         if let Err(error) = self.open_gates(self.last_gate) {
             // The error is not lost: a wait for the steps will return it too.
             tracing::warn!(%error, "opening the gates of a cancelled sequence");
@@ -357,6 +358,11 @@ impl VulkanModel {
         };
         SamplingMode { sampling: SamplingStage { sampler, logprobs: start.logprobs.is_some() }, gate: start.gate }
     }
+}
+
+/// The number by which the device knows a sequence: never 0, which no cancellation carries.
+fn device_number(sequence: SequenceId) -> u32 {
+    (sequence.value() as u32).max(1)
 }
 
 impl StepModel for VulkanModel {
@@ -390,8 +396,9 @@ impl StepModel for VulkanModel {
             }
         }
 
-        self.sequence_number = self.sequence_number.wrapping_add(1).max(1);
-        let state = initial_state(start, self.sequence_number, self.limits.context_tokens);
+        self.sequences += 1;
+        let sequence = SequenceId::new(self.sequences);
+        let state = initial_state(start, device_number(sequence), self.limits.context_tokens);
         self.draft_kv_tokens = self.draft_kv_tokens.min(start.cached);
         let mut draft_state = draft_model_state(&state, self.draft_kv_tokens, start.tokens);
         let room = self.limits.context_tokens as usize - start.tokens.len();
@@ -409,7 +416,7 @@ impl StepModel for VulkanModel {
         image.write(TOKENS_OFFSET + 4 * start.tokens.len() as u64, bytemuck::cast_slice(replayed));
         let before_ns = host_now_ns();
         // The host writes the image again for the next sequence, so it waits here until this copy is done.
-        self.submit_and_wait(&self.begin)?;
+        self.submit_and_wait(&self.opening)?;
         self.waited_ns += host_now_ns() - before_ns;
         self.draft_backlog = 0;
         self.draft_rows_listed = true;
@@ -419,8 +426,6 @@ impl StepModel for VulkanModel {
             self.draft_kv_tokens = start.cached;
         }
         self.provide_feeds(start.tokens.len() as u32 - start.cached, start.last_token)?;
-        let sequence = SequenceId::new(self.sequences);
-        self.sequences += 1;
         self.open = Some(sequence);
         Ok(sequence)
     }
@@ -535,8 +540,8 @@ impl StepModel for VulkanModel {
         if let Some(done) = &step.done {
             let (open, cancelled) = (self.open, &self.memory.cancelled);
             done.wait_watching(&WaitPolicy::default(), STOP_LATENCY, &mut || {
-                if open.is_some_and(stop) {
-                    cancelled.store_u32(0, self.sequence_number);
+                if let Some(sequence) = open.filter(|sequence| stop(*sequence)) {
+                    cancelled.store_u32(0, device_number(sequence));
                 }
             })?;
         }

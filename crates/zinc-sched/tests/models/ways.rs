@@ -18,8 +18,8 @@ use zinc_model::memory::LoadOptions;
 use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{DraftSource, VulkanModel, VulkanOptions};
 use zinc_sched::{
-    Engine, EngineOptions, Gate, Guide, HostChoice, InflightDepth, ModelLimits, Request, Sampling, SequenceStart,
-    SpeculationMode, Step, StepKind, StepModel, StepStatus, SystemClock, Token,
+    DeviceFinish, Engine, EngineOptions, Gate, Guide, HostChoice, InflightDepth, ModelLimits, Request, Sampling,
+    SequenceStart, SpeculationMode, Step, StepKind, StepModel, SystemClock, Token,
 };
 
 use crate::gpu::{Gpu, with_own_device};
@@ -124,46 +124,54 @@ fn replayed_drafts_are_verified() {
     assert_eq!(run(Some(&long)), (known, 3), "the context has no room for all that is known");
 }
 
-/// A cancellation opens gates for which the host has written nothing. A step behind one finds what was written in its ring slot for an earlier sequence,
-/// which may have been of the other kind: a candidate is no guide, and a guide no candidate.
+/// A cancellation opens gates for which the host has written nothing. A step behind one finds nothing, or what was written in its ring slot for an earlier
+/// sequence of its own kind: a candidate is no guide, and a guide no candidate.
 #[test]
 fn an_opened_gate_shows_a_step_nothing_of_another_kind() {
+    const CHOSEN: u32 = 5;
+    const GUIDED: u32 = 7;
     let gpu = Gpu::borrow();
     let loaded = load(&gpu.pipelines, 48, cases::load_options);
     let mut model = VulkanModel::new(loaded, VulkanOptions::new(InflightDepth::DEFAULT)).expect("the model is driven");
     let ModelLimits { ring_slots, vocabulary_tokens, .. } = model.limits();
     let mut guide = Guide::new(vocabulary_tokens);
     guide.reset();
-    guide.bias(7, 1.0);
+    guide.bias(GUIDED, 1e6);
     let greedy = Sampling::GREEDY;
-    for written in [Gate::Token, Gate::Guide, Gate::Token] {
-        let gates = [written, if written == Gate::Token { Gate::Guide } else { Gate::Token }];
-        for (gate, cancelled) in gates.into_iter().zip([false, true]) {
-            let start = SequenceStart { gate, ..SequenceStart::new(&[3], 0, 2 * ring_slots, &greedy) };
-            let sequence = model.open(&start).expect("opened");
-            for _ in 0..ring_slots {
-                let ticket =
-                    model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes: &[sequence] }).expect("submitted");
-                match gate {
-                    _ if cancelled => model.cancel(sequence),
-                    Gate::Guide => model.guide(ticket, sequence, &guide).expect("guided"),
-                    _ => {
-                        model.logits(ticket, sequence).expect("logits");
-                        model.choose(ticket, sequence, HostChoice::Token { id: 5, logit: 5.0 }).expect("chosen");
-                    }
+    // The first token of a sequence whose host writes for each ring slot in turn, or cancels instead.
+    let mut run = |gate: Gate, cancelled: bool| -> u32 {
+        let start = SequenceStart { gate, ..SequenceStart::new(&[3], 0, 2 * ring_slots, &greedy) };
+        let sequence = model.open(&start).expect("opened");
+        let mut first = None;
+        for _ in 0..if cancelled { 1 } else { ring_slots } {
+            let step = Step { kind: StepKind::Decode, rows: 1, lanes: &[sequence] };
+            let ticket = model.submit(&step).expect("submitted");
+            match gate {
+                _ if cancelled => model.cancel(sequence),
+                Gate::Open => {}
+                Gate::Guide => model.guide(ticket, sequence, &guide).expect("guided"),
+                Gate::Token => {
+                    model.logits(ticket, sequence).expect("logits");
+                    let choice = HostChoice::Token { id: CHOSEN, logit: 5.0 };
+                    model.choose(ticket, sequence, choice).expect("chosen");
                 }
-                let output = &model.wait(ticket).expect("the step is done").lanes[0];
-                assert!(output.tokens.as_slice().iter().all(|token| *token < vocabulary_tokens), "{output:?}");
-                if cancelled {
-                    assert!(matches!(output.status, StepStatus::Emitted | StepStatus::NoOp), "{output:?}");
-                    assert_ne!(output.finish, None, "{output:?}");
-                    break;
-                }
-                assert_eq!(output.status, StepStatus::Emitted);
             }
-            model.close(sequence);
+            let output = &model.wait(ticket).expect("the step is done").lanes[0];
+            let [token] = output.tokens.as_slice() else { panic!("{output:?}") };
+            assert_eq!(output.finish, cancelled.then_some(DeviceFinish::Cancelled), "{output:?}");
+            first.get_or_insert(*token);
         }
-    }
+        model.close(sequence);
+        first.expect("a step has run")
+    };
+    let plain = run(Gate::Open, false);
+    assert!(![CHOSEN, GUIDED].contains(&plain), "the host's tokens can be told from {plain}");
+    assert_eq!(run(Gate::Token, false), CHOSEN);
+    assert_eq!(run(Gate::Guide, true), plain, "no guide was written yet");
+    assert_eq!(run(Gate::Guide, false), GUIDED);
+    assert_eq!(run(Gate::Token, true), CHOSEN, "what an earlier sequence chose");
+    assert_eq!(run(Gate::Token, false), CHOSEN);
+    assert_eq!(run(Gate::Guide, true), GUIDED, "the guide of an earlier sequence");
 }
 
 #[test]

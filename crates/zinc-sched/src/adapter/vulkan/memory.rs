@@ -198,8 +198,8 @@ impl SequenceMemory {
     }
 
     /// Copies the image of a new sequence over the old one, once the old one's steps are done and before the new one's begin.
-    pub(super) fn record_begin(&self, device: &Arc<Device>) -> Result<Arc<Recording>> {
-        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "begin")?;
+    pub(super) fn record_opening(&self, device: &Arc<Device>) -> Result<Arc<Recording>> {
+        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "open")?;
         recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
         recording.copy(&self.image, 0, &self.sequence, 0, self.image.size());
         recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
