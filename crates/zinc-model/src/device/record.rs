@@ -124,7 +124,7 @@ impl DeviceModel {
         }
         let mut conditional = false;
         // Whether numbers of workgroups have been written since the last barrier.
-        let mut writes_grids = false;
+        let mut grids_written = false;
         for (op, barrier) in plan.ops.iter().zip(barriers) {
             // These write the word that the condition reads, and Advance has to report a no-op, so they always run.
             let on_condition =
@@ -134,10 +134,10 @@ impl DeviceModel {
                 later.set(Access::CONDITION_READ, on_condition && !conditional);
                 // The first barrier behind what writes the grids orders the write before all launches that read them. Before the grids are written
                 // again, an ordinary barrier is enough: the device reads the grid of a launch before it runs its shader, which the barrier waits for.
-                later.set(Access::INDIRECT_READ, std::mem::take(&mut writes_grids));
+                later.set(Access::INDIRECT_READ, std::mem::take(&mut grids_written));
                 recording.barrier(Access::SHADER_WRITE, later);
             }
-            writes_grids |= op.writes().contains(&Array::Grids);
+            grids_written |= op.writes().contains(&Array::Grids);
             if let Some((buffer, offset)) = live {
                 if on_condition && !conditional {
                     recording.begin_condition(buffer, offset);

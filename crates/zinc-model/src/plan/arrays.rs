@@ -59,7 +59,8 @@ pub enum Array {
     /// The tiles of [`Array::Pairs`], `[used]` [`Tile`](zinc_kernels::step::Tile) of each row.
     Tiles,
     /// How many workgroups the products have that take [`Array::Tiles`], a [`Grid`](zinc_kernels::step::Grid) of each. The device reads it when it
-    /// launches them. [`Op::Route`](super::Op::Route) writes it in every step that has such products, even in one that changes nothing.
+    /// launches them. [`Op::Route`](super::Op::Route) writes it before each launch of them, even in a step that changes
+    /// nothing, unless the device leaves out both.
     Grids,
     /// The logits of the next token, `[vocabulary]` f32.
     Logits,
@@ -146,7 +147,8 @@ impl RowCounts {
 /// What has an activation of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArrayClass {
-    /// Each row. What one row has lies right behind what the row before has, so that kernels can take what all rows have for one array.
+    /// Each row. What one row has lies right behind what the row before has, so that kernels can take what all rows have for one array. Some kernels share the
+    /// array out otherwise than by rows.
     Packed,
     /// Each row of a step. All arrays of a row lie together, so that each has the same stride.
     Row,
