@@ -31,12 +31,12 @@ layout(push_constant, scalar) uniform Push {
     uint logits_stride; // bytes from one row of the step to the next, as the strides below
     uint ids_stride;
     uint weights_stride;
-    uint gate_up_x;     // workgroups of `gate_up_mul` for a part of a tile
-    uint gate_up_y;
-    uint gate_up_parts; // into which it cuts a tile
-    uint down_x;        // the same of `mat_mul`
-    uint down_y;
-    uint down_parts;
+    uint gate_up_x;     // workgroups of `gate_up_mul` in x, for a part of a tile
+    uint gate_up_y;     // workgroups of `gate_up_mul` in y, for a part of a tile
+    uint gate_up_parts; // parts that `gate_up_mul` cuts a tile into
+    uint down_x;        // workgroups of `mat_mul` in x, for a part of a tile
+    uint down_y;        // workgroups of `mat_mul` in y, for a part of a tile
+    uint down_parts;    // parts that `mat_mul` cuts a tile into
 } push;
 
 // How many rows the launch has workgroups for, and an expert's list has places for.
@@ -81,9 +81,7 @@ void list_tiles() {
         }
         tiles_before += tiles_of_turn;
     }
-    if (thread_index() == 0) {
-        store_grids(tiles_before);
-    }
+    if (thread_index() == 0) store_grids(tiles_before);
 }
 
 void main() {

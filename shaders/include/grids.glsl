@@ -6,6 +6,6 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Grid {
     uint y;
     uint z;
 };
-const uint GATE_UP_GRID = 0; // from the beginning of the grids to that of `gate_up_mul`, in bytes
-const uint DOWN_GRID = 12;   // and to that of `mat_mul`
+const uint GATE_UP_GRID = 0; // bytes from the beginning of the grids to that of `gate_up_mul`
+const uint DOWN_GRID = 12;   // bytes from the beginning of the grids to that of `mat_mul`
 const uint GRIDS_BYTES = 24;

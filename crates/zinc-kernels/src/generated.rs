@@ -72,7 +72,7 @@
 //   83cc74e197da9c7cd27aadc3535bfa8f7855e445e0cf728cc93103c4f84bea85 shaders/include/formats.glsl
 //   97acaf4534efc454921b9caecce6c8818c2fc948c5518ce50d751e686cc429d7 shaders/include/fragments.glsl
 //   07973b6889e6eb5d426257fad892ceea8e7b3ee16f00ea1c0546b58240dafee4 shaders/include/gate_and_up.glsl
-//   3678ff45d461e2676a2effe3ee40269660b78cbb01ab4da50611d303f0d8f58b shaders/include/grids.glsl
+//   af3aa66fe592e9448ab37992ba4c82e75883ae1672e2feebc715d908e23f9848 shaders/include/grids.glsl
 //   3442885db42488516d60044e1d016565bce2bd74a78b320f6888d0ca4791b108 shaders/include/group_sums.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
@@ -95,7 +95,7 @@
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
 //   9ffa53eeda76692b02f18efe76f4b5f2b22de115ba29d59c0b058cc743a02f18 shaders/include/splits.glsl
 //   475fb75603cb275d45d5d3b034d2157c214f95521a0eeba32fe5a333128aa840 shaders/include/swiglu.glsl
-//   3ce9050289f894caae582ff531e6cf2bc1eed27022dc645b2b74edceb300022b shaders/include/tile_list.glsl
+//   3e20b1235895c5448929e53b30755625b6429a30efc34b25e57292cb8901f2d5 shaders/include/tile_list.glsl
 //   89c40019ee3cb97df68f0a8fc3554ed7619905ac02a554d0eede1a7e55fac527 shaders/include/tile_results.glsl
 //   fb582c102ee860d2b8a320d4f756faebc819d671a44bdc7b1b0b932b3041846c shaders/include/tile_vectors.glsl
 //   105633fa73d5927425e29bb2ac940aeb3038d56497d692c2d1285363d3811817 shaders/include/tiles.glsl
@@ -111,7 +111,7 @@
 //   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   e6e455cf76350246c1cc857a3b11c0f83f7acd8632881350c2d5549c7cbd7365 shaders/round.comp
-//   751425b3d0ee9925eaa7073f536ca7a97170b07f3f9fe941bba8b9777d9cfda8 shaders/route.comp
+//   4d36241e94d5afe50a2e3fd2a1b6bf85bd633d92d1c06554dce54686e43b6f78 shaders/route.comp
 //   c69e507391f2d456232fe77980243bfcca308e352a10d2ba4d3efed143b4e170 shaders/router.comp
 //   28b0ed4b5e882ffb6c481d2b2e92e17d4cb357cc927552d8691d3fe9d8633d15 shaders/router_mul.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
@@ -744,7 +744,7 @@ pub mod tile_list {
         pub first: u32,
         /// of its pairs
         pub count: u32,
-        /// so that an entry is loaded at once
+        /// fills an entry up to 16 bytes, which one load brings
         pub unused: u32,
     }
     const _: () = {
@@ -3163,17 +3163,17 @@ pub mod route {
         pub ids_stride: u32,
         /// `weights_stride` in GLSL.
         pub weights_stride: u32,
-        /// workgroups of `gate_up_mul` for a part of a tile
+        /// workgroups of `gate_up_mul` in x, for a part of a tile
         pub gate_up_x: u32,
-        /// `gate_up_y` in GLSL.
+        /// workgroups of `gate_up_mul` in y, for a part of a tile
         pub gate_up_y: u32,
-        /// into which it cuts a tile
+        /// parts that `gate_up_mul` cuts a tile into
         pub gate_up_parts: u32,
-        /// the same of `mat_mul`
+        /// workgroups of `mat_mul` in x, for a part of a tile
         pub down_x: u32,
-        /// `down_y` in GLSL.
+        /// workgroups of `mat_mul` in y, for a part of a tile
         pub down_y: u32,
-        /// `down_parts` in GLSL.
+        /// parts that `mat_mul` cuts a tile into
         pub down_parts: u32,
     }
     const _: () = {

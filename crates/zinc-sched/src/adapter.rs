@@ -3,6 +3,7 @@
 //! This is the only place of the crate that knows of devices and tensors.
 
 mod interpreter;
+mod only_lane;
 mod sampling;
 mod sequence;
 mod vulkan;

@@ -552,10 +552,11 @@ impl StepModel for FakeModel {
     fn cancel(&mut self, sequence: SequenceId) {
         self.assert_usable("cancel");
         let now_ns = self.clock.now_ns();
-        match &mut self.running {
-            Some((host, _)) if sequence.value() + 1 == self.sequences => host.cancelled_at_ns.get_or_insert(now_ns),
-            _ => return,
-        };
+        if !self.is_open(sequence) {
+            return;
+        }
+        let (host, _) = self.running.as_mut().expect("it runs");
+        host.cancelled_at_ns.get_or_insert(now_ns);
         for pending in &mut self.in_flight {
             pending.opened.get_or_insert(Opened { at_ns: now_ns, with: None });
         }

@@ -12,6 +12,7 @@ use zinc_model::interpret::Interpreter;
 use zinc_model::plan::{CacheOptions, PlanKind};
 use zinc_vk::host_now_ns;
 
+use super::only_lane::{OnlyLane, device_number};
 use super::sampling::{candidate, log_probabilities, sampler_tables};
 use super::sequence::{end_tokens, initial_state};
 use super::{Score, lane_output, plan_kind};
@@ -28,10 +29,7 @@ use crate::step::{LaneOutput, StepKind, StepOutput, StepTiming};
 pub struct InterpreterModel {
     interpreter: Interpreter,
     limits: ModelLimits,
-    /// How many sequences were opened so far.
-    sequences: u32,
-    /// The sequence that is open.
-    open: Option<SequenceId>,
+    lane: OnlyLane,
     /// The number of the sequence that the caller wants stopped.
     cancelled: u32,
     /// The tables of the sampler chain, if the running sequence needs the chain.
@@ -70,8 +68,7 @@ impl InterpreterModel {
                 resume_cost: ResumeCost::Free,
             },
             interpreter: Interpreter::new(model.clone(), cache),
-            sequences: 0,
-            open: None,
+            lane: OnlyLane::default(),
             cancelled: 0,
             chain: None,
             logprobs: None,
@@ -83,14 +80,6 @@ impl InterpreterModel {
     fn find(&mut self, ticket: Ticket) -> &mut SubmittedStep {
         let step = self.in_flight.iter_mut().find(|step| step.ticket == ticket);
         step.unwrap_or_else(|| panic!("{ticket:?} is not in flight"))
-    }
-
-    /// Checks that a sequence is the one that is open.
-    ///
-    /// # Panics
-    /// If it is not.
-    fn check_open(&self, sequence: SequenceId) {
-        assert_eq!(self.open, Some(sequence), "the sequence that is open");
     }
 
     /// The candidate that a step chooses.
@@ -121,26 +110,22 @@ impl StepModel for InterpreterModel {
 
     fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId, Infallible> {
         let ModelLimits { context_tokens, vocabulary_tokens, .. } = self.limits;
-        assert_eq!(self.open, None, "a sequence is opened beside another");
-        self.sequences += 1;
-        self.interpreter.state = initial_state(start, self.sequences, context_tokens);
+        let sequence = self.lane.open();
+        self.interpreter.state = initial_state(start, device_number(sequence), context_tokens);
         self.interpreter.tokens[..start.tokens.len()].copy_from_slice(start.tokens);
         self.interpreter.end_tokens = end_tokens(start).to_vec();
         let chained = start.gate == Gate::Guide || !start.sampling.is_plain();
         self.chain = chained.then(|| sampler_tables(start.sampling, vocabulary_tokens, context_tokens));
         self.logprobs = start.logprobs;
-        let sequence = SequenceId::new(self.sequences.into());
-        self.open = Some(sequence);
         Ok(sequence)
     }
 
     fn close(&mut self, sequence: SequenceId) {
-        self.check_open(sequence);
-        self.open = None;
+        self.lane.close(sequence);
     }
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, Infallible> {
-        assert_eq!(step.lanes, self.open.as_slice(), "the lanes of a step");
+        self.lane.check_lanes(step.lanes);
         self.submits += 1;
         let ticket = Ticket::new(self.submits);
         let now_ns = host_now_ns();
@@ -157,20 +142,20 @@ impl StepModel for InterpreterModel {
     }
 
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<(), Infallible> {
-        self.check_open(sequence);
+        self.lane.check(sequence);
         self.find(ticket).guide = Some(guide.clone());
         Ok(())
     }
 
     fn logits(&mut self, ticket: Ticket, sequence: SequenceId) -> Result<&[f32], Infallible> {
-        self.check_open(sequence);
+        self.lane.check(sequence);
         self.find(ticket).forward_done = true;
         self.interpreter.forward(PlanKind::Decode);
         Ok(self.interpreter.logits())
     }
 
     fn choose(&mut self, ticket: Ticket, sequence: SequenceId, choice: HostChoice) -> Result<(), Infallible> {
-        self.check_open(sequence);
+        self.lane.check(sequence);
         self.find(ticket).choice = Some(choice);
         Ok(())
     }
@@ -198,8 +183,8 @@ impl StepModel for InterpreterModel {
     }
 
     fn cancel(&mut self, sequence: SequenceId) {
-        if self.open == Some(sequence) {
-            self.cancelled = self.sequences;
+        if self.lane.sequence() == Some(sequence) {
+            self.cancelled = device_number(sequence);
         }
     }
 

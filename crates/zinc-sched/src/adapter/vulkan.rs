@@ -30,6 +30,7 @@ use zinc_vk::{
 };
 
 use super::lane_output;
+use super::only_lane::{OnlyLane, device_number};
 use super::sampling::log_probabilities;
 use super::sequence::{draft_model_state, end_tokens, initial_state};
 use crate::control::Guide;
@@ -85,10 +86,7 @@ pub struct VulkanModel {
     /// The timeline point of the last submission that feeds the draft model, by ring slot, and the slot of the next one.
     draft_feeds: Vec<Option<TimelinePoint>>,
     next_draft_feed: u32,
-    /// How many sequences were opened so far.
-    sequences: u64,
-    /// The sequence that is open.
-    open: Option<SequenceId>,
+    lane: OnlyLane,
     next_ticket: u64,
     /// Which of its step's rows the last token was sampled after, from 0; more than 0 only if drafts were accepted.
     last_row_of_step: u32,
@@ -174,8 +172,7 @@ impl VulkanModel {
             draft_rows_listed: false,
             draft_feeds: vec![None; slots as usize],
             next_draft_feed: 0,
-            sequences: 0,
-            open: None,
+            lane: OnlyLane::default(),
             next_ticket: 0,
             last_row_of_step: 0,
             in_flight: VecDeque::new(),
@@ -330,17 +327,9 @@ impl VulkanModel {
         index.unwrap_or_else(|| panic!("{ticket:?} is not in flight"))
     }
 
-    /// Checks that a sequence is the one that is open.
-    ///
-    /// # Panics
-    /// If it is not.
-    fn check_open(&self, sequence: SequenceId) {
-        assert_eq!(self.open, Some(sequence), "the sequence that is open");
-    }
-
     /// Ends the sequence that is open on the device, and opens its gates.
     fn stop(&mut self) {
-        if let Some(sequence) = self.open {
+        if let Some(sequence) = self.lane.sequence() {
             self.memory.cancelled.store_u32(0, device_number(sequence));
         }
         if let Err(error) = self.open_gates(self.last_gate) {
@@ -360,11 +349,6 @@ impl VulkanModel {
     }
 }
 
-/// The number by which the device knows a sequence: never 0, which no cancellation carries.
-fn device_number(sequence: SequenceId) -> u32 {
-    (sequence.value() as u32).max(1)
-}
-
 impl StepModel for VulkanModel {
     type Error = Error;
 
@@ -374,7 +358,7 @@ impl StepModel for VulkanModel {
 
     fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId> {
         assert!(self.in_flight.is_empty(), "a sequence is opened with {} steps in flight", self.in_flight.len());
-        assert_eq!(self.open, None, "a sequence is opened beside another");
+        let sequence = self.lane.open();
         if let Some(stamps) = &mut self.stamps {
             stamps.calibrate(self.model.device())?;
         }
@@ -396,8 +380,6 @@ impl StepModel for VulkanModel {
             }
         }
 
-        self.sequences += 1;
-        let sequence = SequenceId::new(self.sequences);
         let state = initial_state(start, device_number(sequence), self.limits.context_tokens);
         self.draft_kv_tokens = self.draft_kv_tokens.min(start.cached);
         let mut draft_state = draft_model_state(&state, self.draft_kv_tokens, start.tokens);
@@ -426,19 +408,17 @@ impl StepModel for VulkanModel {
             self.draft_kv_tokens = start.cached;
         }
         self.provide_feeds(start.tokens.len() as u32 - start.cached, start.last_token)?;
-        self.open = Some(sequence);
         Ok(sequence)
     }
 
     fn close(&mut self, sequence: SequenceId) {
-        self.check_open(sequence);
         assert!(self.in_flight.is_empty(), "{sequence:?} is closed with {} steps in flight", self.in_flight.len());
-        self.open = None;
+        self.lane.close(sequence);
     }
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket> {
         let Step { kind, rows, lanes } = *step;
-        assert_eq!(lanes, self.open.as_slice(), "the lanes of a step");
+        self.lane.check_lanes(lanes);
         let ticket = Ticket::new(self.next_ticket);
         let slot = (self.next_ticket % u64::from(self.limits.ring_slots)) as u32;
         if kind == StepKind::Speculate {
@@ -500,13 +480,13 @@ impl StepModel for VulkanModel {
     }
 
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<()> {
-        self.check_open(sequence);
+        self.lane.check(sequence);
         self.memory.write_guide(self.in_flight[self.index_of(ticket)].slot, guide);
         self.let_sample(ticket)
     }
 
     fn logits(&mut self, ticket: Ticket, sequence: SequenceId) -> Result<&[f32]> {
-        self.check_open(sequence);
+        self.lane.check(sequence);
         let step = &self.in_flight[self.index_of(ticket)];
         if let Some(forward) = &step.forward {
             let before_ns = host_now_ns();
@@ -520,7 +500,7 @@ impl StepModel for VulkanModel {
     }
 
     fn choose(&mut self, ticket: Ticket, sequence: SequenceId, choice: HostChoice) -> Result<()> {
-        self.check_open(sequence);
+        self.lane.check(sequence);
         self.memory.write_choice(self.in_flight[self.index_of(ticket)].slot, choice);
         self.let_sample(ticket)
     }
@@ -538,7 +518,7 @@ impl StepModel for VulkanModel {
         let Some(step) = step else { panic!("waited for {ticket:?}, which is not the oldest step in flight") };
         let before_ns = host_now_ns();
         if let Some(done) = &step.done {
-            let (open, cancelled) = (self.open, &self.memory.cancelled);
+            let (open, cancelled) = (self.lane.sequence(), &self.memory.cancelled);
             done.wait_watching(&WaitPolicy::default(), STOP_LATENCY, &mut || {
                 if let Some(sequence) = open.filter(|sequence| stop(*sequence)) {
                     cancelled.store_u32(0, device_number(sequence));
@@ -571,7 +551,7 @@ impl StepModel for VulkanModel {
     }
 
     fn cancel(&mut self, sequence: SequenceId) {
-        if self.open == Some(sequence) {
+        if self.lane.sequence() == Some(sequence) {
             self.stop();
         }
     }
