@@ -20,19 +20,15 @@
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t logits;        // [vocabulary] f32
-    uint64_t params;        // SamplerParams
-    uint64_t biases;        // [bias_count] Bias
-    uint64_t tokens;        // [context + MOST_SAMPLING_ROWS] u32: the history, and drafts
-    uint64_t counts;        // [vocabulary] u32: occurrences in the window that ends with the lane's first row
     uint64_t dry_lengths;   // [vocabulary] u32: what `dry` left, 0 afterwards
-    uint64_t dry_penalties; // [dry_penalty_count] f32
-    uint64_t step_input;    // StepInput, 0: none
+    uint64_t step_inputs;   // [lanes] StepInput of this ring slot, host-visible, for lanes with GATE_GUIDE
     uint64_t items;         // the candidates, by shares
     uint64_t shares;        // [shares] Share
     uint64_t moments;       // [shares] Moments, written for top-n-sigma
     uint vocabulary;
     uint logits_stride;     // bytes from one row of the step to the next, as the strides below
     uint dry_lengths_stride;
+    uint step_input_stride; // bytes from one lane's to the next one's
     uint items_stride;
     uint shares_stride;
     uint moments_stride;
@@ -53,14 +49,15 @@ void add_biases(uint64_t biases, uint count, uint first) {
 }
 
 // Occurrences of four neighbouring ids in the window of the penalties: counted up to the first row of the lane, and what drafts change.
-uvec4 occurrences(uint id, uint window) {
-    uvec4 counts = load_quad(push.counts, id, push.vocabulary);
+uvec4 occurrences(uint id, uint64_t tokens, SamplerParams params) {
+    uint window = params.penalty_window;
+    uvec4 counts = load_quad(params.counts, id, push.vocabulary);
     uint last = row_position(push.state), first = last - row_offset(push.state);
     for (uint end = first + 1; end <= last; end++) {
-        uint entering = load_u32(push.tokens, end * 4) - id;
+        uint entering = load_u32(tokens, end * 4) - id;
         if (entering < 4) counts[entering]++;
         if (end < window) continue;
-        uint leaving = load_u32(push.tokens, (end - window) * 4) - id;
+        uint leaving = load_u32(tokens, (end - window) * 4) - id;
         if (leaving < 4) counts[leaving]--;
     }
     return counts;
@@ -77,7 +74,7 @@ float penalised(float value, uint count, SamplerParams params) {
 
 float less_repetitive(float value, uint length, SamplerParams params) {
     if (length == 0 || is_broken(value)) return value;
-    precise float result = value - load_f32(push.dry_penalties, (length - 1 - params.dry_allowed_length) * 4);
+    precise float result = value - load_f32(params.dry_penalties, (length - 1 - params.dry_allowed_length) * 4);
     return flushed(result);
 }
 
@@ -115,16 +112,20 @@ void sum_up(uint64_t moments) {
 
 void main() {
     if (!row_is_live(push.state)) return;
-    SamplerParams params = SamplerParams(push.params);
+    Lane lane = own_lane(push.state);
+    SamplerParams params = SamplerParams(lane.samplers);
+    uint64_t tokens = lane.tokens;
     uint share = gl_WorkGroupID.x, first = share * SHARE_IDS;
     load_values(of_row(push.logits, push.logits_stride), first, push.vocabulary);
-    if (params.bias_count != 0) add_biases(push.biases, params.bias_count, first);
+    if (params.bias_count != 0) add_biases(params.biases, params.bias_count, first);
     bool masked = false;
-    if (push.step_input != 0) {
-        StepInput host = StepInput(push.step_input);
+    bool guided = lane.gate == GATE_GUIDE;
+    uint64_t step_input = push.step_inputs + uint64_t(row_lane(push.state) * push.step_input_stride);
+    if (guided) {
+        StepInput host = StepInput(step_input);
         masked = host.has_mask != 0;
         // The count bounds what is read, whatever the host has written.
-        add_biases(push.step_input + uint64_t(STEP_INPUT_BYTES), min(host.bias_count, MAX_STEP_BIASES), first);
+        add_biases(step_input + uint64_t(STEP_INPUT_BYTES), min(host.bias_count, MAX_STEP_BIASES), first);
     }
     barrier(); // the biases are added
     uint64_t lengths_base = of_row(push.dry_lengths, push.dry_lengths_stride);
@@ -135,12 +136,12 @@ void main() {
         if (id >= push.vocabulary) break;
         vec4 value = values[quad];
         uvec4 counts = uvec4(0), lengths = uvec4(0);
-        if (window != 0) counts = occurrences(id, window);
+        if (window != 0) counts = occurrences(id, tokens, params);
         if (dry) lengths = load_quad(lengths_base, id, push.vocabulary);
         uint allowed = 15u;
         if (masked) {
             uint words = STEP_INPUT_BYTES + MAX_STEP_BIASES * BIAS_BYTES;
-            allowed = load_u32(push.step_input, words + id / 32 * 4) >> (id % 32);
+            allowed = load_u32(step_input, words + id / 32 * 4) >> (id % 32);
         }
         for (uint j = 0; j < 4; j++) {
             value[j] = penalised(value[j], counts[j], params);

@@ -31,8 +31,8 @@ layout(push_constant, scalar) uniform Push {
     uint64_t q_norm;      // [HEAD_SIZE] f32, read by NORMALISE
     uint64_t k_norm;      // [HEAD_SIZE] f32, read by NORMALISE
     uint64_t rotation;    // [context, ROTATED / 2] pairs (cos, sin) f32
-    uint64_t key_cache;   // [context, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
-    uint64_t value_cache; // [context, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
+    uint64_t key_cache;   // [lanes, positions, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
+    uint64_t value_cache; // [lanes, positions, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
     uint query_heads;
     uint q_stride;        // bytes from one row of the step to the next, as the strides below
     uint k_stride;
@@ -51,8 +51,8 @@ void main() {
         load_pairs(of_row(push.v, push.v_stride) + head, value);
         prepare_head(of_row(push.k, push.k_stride) + head, push.k_norm, push.rotation, position, pairs);
         make_finite(pairs, value);
-        uint64_t key_row = cache_row(cache_of_head(push.key_cache, KEY_FORMAT, item), KEY_FORMAT, position);
-        store_entry(key_row, cache_row(cache_of_head(push.value_cache, VALUE_FORMAT, item), VALUE_FORMAT, position), pairs, value);
+        uint64_t key_row = cache_row(cache_of_head(push.state, push.key_cache, KEY_FORMAT, row_lane(push.state), item), KEY_FORMAT, position);
+        store_entry(key_row, cache_row(cache_of_head(push.state, push.value_cache, VALUE_FORMAT, row_lane(push.state), item), VALUE_FORMAT, position), pairs, value);
         return;
     }
     uint64_t head = of_row(push.q, push.q_stride) + uint64_t((item - KV_HEADS) * HEAD_SIZE * 4);

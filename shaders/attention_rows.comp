@@ -22,8 +22,8 @@ layout(constant_id = 8) const uint SHARES = 1;      // of a split: subgroups in 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t q;           // [query_heads, HEAD_SIZE] f32, prepared
-    uint64_t key_cache;   // [context, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
-    uint64_t value_cache; // [context, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
+    uint64_t key_cache;   // [lanes, positions, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
+    uint64_t value_cache; // [lanes, positions, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
     uint64_t y;           // [query_heads, HEAD_SIZE] f32; what is joined so far, until all is
     uint rows;            // that there are operands for
     uint splits;          // workgroups that `attention` splits a context into
@@ -47,8 +47,9 @@ void main() {
     if (row >= min(row_count(push.state), push.rows)) return;
     uint position = load_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 8);
     uint lane = gl_SubgroupInvocationID, kv_head = group / GROUPS;
-    uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, kv_head);
-    uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, kv_head);
+    uint own_lane = load_uniform_u32(push.state, LISTED_OFFSET); // all rows are of the only lane
+    uint64_t key_cache = cache_of_head(push.state, push.key_cache, KEY_FORMAT, own_lane, kv_head);
+    uint64_t value_cache = cache_of_head(push.state, push.value_cache, VALUE_FORMAT, own_lane, kv_head);
     uint64_t q = push.q + uint64_t(row * push.q_stride), y = push.y + uint64_t(row * push.y_stride);
     for (uint i = lane; i < HEADS * PARTS; i += SUBGROUP) {
         precise vec4 part = load_vec4(q, (group * HEADS * PARTS + i) * 16) / sqrt(float(HEAD_SIZE));

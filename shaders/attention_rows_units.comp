@@ -21,8 +21,8 @@ layout(constant_id = 5) const float QUERY_SCALE = 1.0;  // log2(e) / sqrt(HEAD_S
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t q;           // [query_heads, HEAD_SIZE] f32, prepared
-    uint64_t key_cache;   // [context, KV_HEADS * HEAD_SIZE] f16
-    uint64_t value_cache; // [context, KV_HEADS * HEAD_SIZE] f16
+    uint64_t key_cache;   // [lanes, positions, KV_HEADS * HEAD_SIZE] f16
+    uint64_t value_cache; // [lanes, positions, KV_HEADS * HEAD_SIZE] f16
     uint64_t y;           // [query_heads, HEAD_SIZE] f32
     uint rows;            // that there are operands for
     uint q_stride;        // bytes from one row of the step to the next, as y_stride
@@ -86,7 +86,8 @@ void main() {
     if (block >= pairs) return;
     uint first_position = position_of(block / HEADS), last_position = position_of((min(block + PAIRS, pairs) - 1) / HEADS);
     uint kv_head = gl_WorkGroupID.y;
-    uint64_t key_cache = cache_of_head(push.key_cache, CACHE_F16, kv_head), value_cache = cache_of_head(push.value_cache, CACHE_F16, kv_head);
+    uint own_lane = load_uniform_u32(push.state, LISTED_OFFSET); // all rows are of the only lane
+    uint64_t key_cache = cache_of_head(push.state, push.key_cache, CACHE_F16, own_lane, kv_head), value_cache = cache_of_head(push.state, push.value_cache, CACHE_F16, own_lane, kv_head);
 
     load_tile(0, last_position, key_cache, value_cache);
     for (uint i = team_lane(); i < 16 * EIGHTS; i += TEAM) {

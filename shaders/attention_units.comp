@@ -155,8 +155,8 @@ void main() {
         if (row_index() == 0) warm_cache();
         return;
     }
-    uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, kv_head);
-    uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, kv_head);
+    uint64_t key_cache = cache_of_head(push.state, push.key_cache, KEY_FORMAT, row_lane(push.state), kv_head);
+    uint64_t value_cache = cache_of_head(push.state, push.value_cache, VALUE_FORMAT, row_lane(push.state), kv_head);
 
     // The first tile is under way while the queries are prepared, unless it has positions of the step's rows.
     uint last_tile = position / TILE;

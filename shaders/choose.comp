@@ -21,7 +21,6 @@
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t logits;     // [vocabulary] f32, as the model gave them
-    uint64_t params;     // SamplerParams
     uint64_t items;      // the candidates, by shares
     uint64_t shares;     // [shares] Share
     uint64_t moments;    // [shares] Moments, read for top-n-sigma
@@ -216,7 +215,7 @@ void draw(uint non_finite) {
 
 void main() {
     if (!row_is_live(push.state)) return;
-    SamplerParams params = SamplerParams(push.params);
+    SamplerParams params = SamplerParams(own_lane(push.state).samplers);
     share_total = share_count(push.vocabulary);
     lists = of_row(push.items, push.items_stride);
     uvec4 summary = load_summaries(of_row(push.shares, push.shares_stride));

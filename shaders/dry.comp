@@ -7,24 +7,23 @@
 #extension GL_GOOGLE_include_directive : require
 #include "include/memory.glsl"
 #include "include/rows.glsl"
+#include "include/lane.glsl"
 #include "include/workgroup.glsl"
 #include "include/integers.glsl"
 #include "include/sampler.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
-    uint64_t params;      // SamplerParams
-    uint64_t tokens;      // [context + MOST_SAMPLING_ROWS] u32: the history, and drafts
-    uint64_t breakers;    // [vocabulary] u8 in whole words: flags
-    uint64_t tails;       // [tail_count, TAIL_WORDS] u32: head, length, tokens
-    uint64_t dry_lengths; // [vocabulary] u32, zeros: raised to one more than the length of a repetition that costs something
+    uint64_t dry_lengths;    // [vocabulary] u32, zeros: raised to one more than the length of a repetition that costs something
     uint dry_lengths_stride; // bytes from one row of the step to the next
 } push;
 
-// The token that is so far from the end of the history.
-uint token_before(uint last, uint distance) { return load_u32(push.tokens, (last - distance) * 4); }
+uint64_t tokens, breakers, tails; // of the row's lane
 
-uint breaker_flags(uint token) { return load_u32(push.breakers, token & ~3u) >> (token % 4 * 8); }
+// The token that is so far from the end of the history.
+uint token_before(uint last, uint distance) { return load_u32(tokens, (last - distance) * 4); }
+
+uint breaker_flags(uint token) { return load_u32(breakers, token & ~3u) >> (token % 4 * 8); }
 
 // Where a token is a sequence breaker, one more than the number of tokens behind it that belong to it; else 0.
 uint breaker_at(uint last, uint distance, uint tail_count) {
@@ -33,10 +32,10 @@ uint breaker_at(uint last, uint distance, uint tail_count) {
     if ((flags & BEGINS_BREAKER) == 0) return longest;
     for (uint entry = 0; entry < tail_count; entry++) {
         uint base = entry * TAIL_WORDS * 4;
-        uint tail = load_u32(push.tails, base + 4);
-        if (load_u32(push.tails, base) != token || tail > distance || tail < longest) continue;
+        uint tail = load_u32(tails, base + 4);
+        if (load_u32(tails, base) != token || tail > distance || tail < longest) continue;
         uint same = 0;
-        while (same < tail && load_u32(push.tails, base + 8 + same * 4) == token_before(last, distance - 1 - same)) same++;
+        while (same < tail && load_u32(tails, base + 8 + same * 4) == token_before(last, distance - 1 - same)) same++;
         if (same == tail) longest = tail + 1;
     }
     return longest;
@@ -44,7 +43,11 @@ uint breaker_at(uint last, uint distance, uint tail_count) {
 
 void main() {
     if (!row_is_live(push.state)) return;
-    SamplerParams params = SamplerParams(push.params);
+    Lane lane = own_lane(push.state);
+    SamplerParams params = SamplerParams(lane.samplers);
+    tokens = lane.tokens;
+    breakers = params.breakers;
+    tails = params.tails;
     uint last = row_position(push.state);
     uint window = min(last + 1, params.dry_window);
     uint allowed = params.dry_allowed_length;

@@ -1,4 +1,4 @@
-// Makes the last row of a step its only one, so that the step goes on behind that row as a step of one row does: the row becomes the first of the table
+// Makes the last row of a step of one lane its only one, so that the step goes on behind that row as a step of one row does: the row becomes the first of the table
 // and of the residual stream, and the lane moves on to its token. A step of one row or of none is left as it is. One workgroup.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -25,9 +25,10 @@ void main() {
     barrier(); // every thread has read the number of rows that thread 0 writes below
     if (thread_index() != 0) return;
     Row row = Row(push.state + uint64_t(ROWS_OFFSET + last * ROW_BYTES));
-    Lane lane = lane_of(push.state, 0);
+    Lane lane = lane_of(push.state, row.lane);
     lane.token = row.token;
     lane.position = row.position;
-    write_row(push.state, 0, row.token, row.position);
+    lane.rows = 1;
+    write_row(push.state, 0, 0, row.token, row.position, row.lane);
     store_u32(push.state, 0, 1);
 }

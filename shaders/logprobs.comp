@@ -17,11 +17,12 @@ layout(push_constant, scalar) uniform Push {
     uint64_t items;  // what `logprob_shares` listed
     uint64_t shares; // [shares] Share
     uint64_t masses; // [shares] u64
-    uint64_t report; // [rows] LogprobReport
+    uint64_t reports; // [lanes] LogprobReport of this ring slot
     uint vocabulary;
     uint items_stride; // bytes from one row of the step to the next, as the strides below
     uint shares_stride;
     uint masses_stride;
+    uint report_stride; // bytes from one lane's report to the next one's
 } push;
 
 shared uint64_t top_places[TOP_LOGPROBS]; // order key and inverted id of what is reported
@@ -44,7 +45,7 @@ uint64_t total_mass(uint64_t shares) {
 
 void main() {
     if (!row_is_live(push.state)) return;
-    LogprobReport report = LogprobReport(push.report + uint64_t(row_index() * LOGPROB_REPORT_BYTES));
+    LogprobReport report = LogprobReport(push.reports + uint64_t(row_lane(push.state) * push.report_stride));
     share_total = share_count(push.vocabulary);
     lists = of_row(push.items, push.items_stride);
     uint64_t shares = of_row(push.shares, push.shares_stride);

@@ -16,10 +16,9 @@ const uint AHEAD = 8; // places that a thread loads before it looks at the first
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
-    uint64_t tokens;    // [context + MOST_SAMPLING_ROWS] u32: valid up to the lane's position; drafts go behind it
     uint min_ngram;     // tokens in common that a place must have, at least 1
     uint max_ngram;     // beyond which it makes no difference
-    uint drafts;        // at most so many, less than MOST_SAMPLING_ROWS
+    uint drafts;        // at most so many, less than MOST_RUN
 } push;
 
 shared uint longest; // tokens in common
@@ -27,7 +26,9 @@ shared uint latest;  // place of the longest: the position of the last token in 
 
 void main() {
     if (load_u32(push.state, 0) == 0) return;
-    Lane lane = lane_of(push.state, 0);
+    uint number = listed_lane(push.state, 0);
+    Lane lane = lane_of(push.state, number);
+    uint64_t tokens = lane.tokens; // valid up to the lane's position; drafts go behind it
     if (thread_index() == 0) {
         longest = 0;
         latest = 0;
@@ -35,20 +36,20 @@ void main() {
     barrier();
 
     // A thread's best place, places being looked at from the latest on.
-    uint position = lane.position, last = load_u32(push.tokens, position * 4);
+    uint position = lane.position, last = load_u32(tokens, position * 4);
     uint own_length = 0, own_place = 0;
     for (uint behind = thread_index(); behind < position; behind += AHEAD * workgroup_size()) {
         uint ahead[AHEAD];
         [[unroll]] for (uint n = 0; n < AHEAD; n++) {
             uint back = min(behind + n * workgroup_size(), position - 1);
-            ahead[n] = load_u32(push.tokens, (position - 1 - back) * 4);
+            ahead[n] = load_u32(tokens, (position - 1 - back) * 4);
         }
         [[unroll]] for (uint n = 0; n < AHEAD; n++) {
             uint back = behind + n * workgroup_size();
             if (back < position && ahead[n] == last) {
                 uint place = position - 1 - back, length = 1;
                 while (length < push.max_ngram && length <= place
-                       && load_u32(push.tokens, (place - length) * 4) == load_u32(push.tokens, (position - length) * 4)) {
+                       && load_u32(tokens, (place - length) * 4) == load_u32(tokens, (position - length) * 4)) {
                     length++;
                 }
                 if (length > own_length) {
@@ -66,7 +67,7 @@ void main() {
     // A thread writes the token that it makes a row of afterwards.
     uint count = latest == 0 ? 0 : min(most_drafts(lane, push.drafts), position + 1 - latest);
     if (thread_index() < count) {
-        store_u32(push.tokens, (position + 1 + thread_index()) * 4, load_u32(push.tokens, (latest + thread_index()) * 4));
+        store_u32(tokens, (position + 1 + thread_index()) * 4, load_u32(tokens, (latest + thread_index()) * 4));
     }
-    set_drafts(push.state, push.tokens, lane, count);
+    set_drafts(push.state, lane, number, count);
 }

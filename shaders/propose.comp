@@ -11,14 +11,14 @@
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;     // StepState of the sequence that the drafts are for
-    uint64_t draft;     // StepState with a lane that the draft model has moved on from the same position
-    uint64_t tokens;    // [context + MOST_SAMPLING_ROWS] u32: the drafts stand behind the position of the sequence
-    uint drafts;        // at most so many, less than MOST_SAMPLING_ROWS
+    uint64_t draft;     // StepState whose own lane the draft model has moved on from the same position
+    uint drafts;        // at most so many, less than MOST_RUN
 } push;
 
 void main() {
     if (load_u32(push.state, 0) == 0) return;
-    Lane lane = lane_of(push.state, 0);
+    uint number = listed_lane(push.state, 0);
+    Lane lane = lane_of(push.state, number);
     uint from = lane.position, to = lane_of(push.draft, 0).position;
-    set_drafts(push.state, push.tokens, lane, min(most_drafts(lane, push.drafts), max(from, to) - from));
+    set_drafts(push.state, lane, number, min(most_drafts(lane, push.drafts), max(from, to) - from));
 }

@@ -11,8 +11,8 @@ layout(push_constant, scalar) uniform Push {
     uint64_t q_norm;      // [HEAD_SIZE] f32, read by NORMALISE
     uint64_t k_norm;      // [HEAD_SIZE] f32, read by NORMALISE
     uint64_t rotation;    // [context, ROTATED / 2] pairs (cos, sin) f32
-    uint64_t key_cache;   // [context, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
-    uint64_t value_cache; // [context, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
+    uint64_t key_cache;   // [lanes, positions, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
+    uint64_t value_cache; // [lanes, positions, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
     uint64_t partials;    // [rows, groups, splits, HEADS * (HEAD_SIZE + 4)] f32: weighted values; maxima and sums
     uint64_t y;           // [query_heads, HEAD_SIZE] f32, or rounded
     uint64_t counters;    // [rows, groups] u32, 0
@@ -70,8 +70,8 @@ void append_entry(uint row, uint position) {
     load_pairs(push.v + uint64_t(row * push.v_stride + head), value);
     prepare_head(push.k + uint64_t(row * push.k_stride + head), push.k_norm, push.rotation, position, key);
     make_finite(key, value);
-    uint64_t key_row = cache_row(cache_of_head(push.key_cache, KEY_FORMAT, kv_head), KEY_FORMAT, position);
-    store_entry(key_row, cache_row(cache_of_head(push.value_cache, VALUE_FORMAT, kv_head), VALUE_FORMAT, position), key, value);
+    uint64_t key_row = cache_row(cache_of_head(push.state, push.key_cache, KEY_FORMAT, row_lane(push.state), kv_head), KEY_FORMAT, position);
+    store_entry(key_row, cache_row(cache_of_head(push.state, push.value_cache, VALUE_FORMAT, row_lane(push.state), kv_head), VALUE_FORMAT, position), key, value);
 }
 
 // Four elements of the result of the workgroup's heads, in shared memory.

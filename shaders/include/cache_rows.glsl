@@ -3,6 +3,10 @@
 // Bytes of an element of the cache, and of a row: of all heads at one position.
 uint cache_bytes(uint format) { return format == CACHE_F16 ? 2u : 4u; }
 uint cache_row_bytes(uint format) { return KV_HEADS * HEAD_SIZE * cache_bytes(format); }
-// A head's part of the cache, and the row of a position in it.
-uint64_t cache_of_head(uint64_t cache, uint format, uint kv_head) { return cache + uint64_t(kv_head * HEAD_SIZE * cache_bytes(format)); }
+// A head's part of a lane's part of the cache: where its first position lies.
+uint64_t cache_of_head(uint64_t state, uint64_t cache, uint format, uint lane, uint kv_head) {
+    uint64_t positions = uint64_t(lane) * uint64_t(load_uniform_u32(state, LANE_POSITIONS_OFFSET));
+    return cache + positions * uint64_t(cache_row_bytes(format)) + uint64_t(kv_head * HEAD_SIZE * cache_bytes(format));
+}
+// The row of a position, behind that of the first position.
 uint64_t cache_row(uint64_t cache, uint format, uint position) { return cache + uint64_t(position) * uint64_t(cache_row_bytes(format)); }

@@ -11,12 +11,15 @@ uint most_drafts(Lane lane, uint drafts) {
     return min(drafts, max(room, 1) - 1);
 }
 
-// Makes the `count` tokens behind the sequence's last one rows of the next step. `tokens` is the array of tokens. Every thread takes part.
-void set_drafts(uint64_t state, uint64_t tokens, Lane lane, uint count) {
+// Makes the `count` tokens behind the sequence's last one rows of the step, of which the lane, whose number is `number`, is the only one. Every thread takes
+// part.
+void set_drafts(uint64_t state, Lane lane, uint number, uint count) {
     uint position = lane.position;
     for (uint own = 1 + thread_index(); own <= count; own += workgroup_size()) {
-        write_row(state, own, load_u32(tokens, (position + own) * 4), position + own);
+        write_row(state, own, own, load_u32(lane.tokens, (position + own) * 4), position + own, number);
     }
     barrier(); // every thread has read what the state held before
-    if (thread_index() == 0 && !prompt_goes_on(lane)) store_u32(state, 0, 1 + count);
+    if (thread_index() != 0 || prompt_goes_on(lane)) return;
+    lane.rows = 1 + count;
+    store_u32(state, 0, 1 + count);
 }

@@ -1,23 +1,36 @@
-// A lane is a sequence's place in a step: how far it has come, where it ends and how it samples; and what a step reports of it to the host.
+// A lane is a sequence's place on the device: how far it has come, where it ends and how it samples; and what a step reports of it to the host.
 // The Rust structs of the same names are generated from these declarations.
 
-// One per lane of the step's state, in device memory. `advance`, `cancel` and `last_row` write it.
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Lane {
+// One per sequence, in device memory. `list`, `advance`, `cancel`, `last_row`, `lookup` and `propose` write it.
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Lane {
     uint token;                // the last token of the sequence, which the next step takes first
     uint position;             // its position; keys and values of earlier positions are valid
     uint prompt_length;        // tokens at positions below this come from the prompt
     uint budget;               // tokens that may still be sampled
-    uint context_length;       // positions that the KV cache holds
+    uint context_length;       // positions that the lane's part of the KV cache holds
     uint end_token_count;      // valid entries of the list of end-of-generation ids
     uint finish;               // why the sequence stopped: FINISH_*
     uint seed_low;             // of the draws, together with `seed_high`
     uint seed_high;            // see `seed_low`
     float inverse_temperature; // 1 / temperature; 0: greedy
     uint sequence;             // the sequence's number: a cancellation carries it, so that a late one cannot stop a successor
+    uint gate;                 // what the host decides about each token: GATE_*
+    uint first_row;            // of the step that the lane takes part in: where its rows begin in the table
+    uint rows;                 // and how many there are: 0 if the sequence had stopped before the step
+    uint64_t tokens;           // [context + MOST_RUN] u32: the prompt, then what was sampled, then drafts
+    uint64_t end_tokens;       // [end_token_count] u32
+    uint64_t samplers;         // SamplerParams, 0: the chain of samplers is not used
 };
-const uint LANE_BYTES = 44;
+const uint LANE_BYTES = 80;
 
-// One per ring slot, in host-visible memory. `advance` writes it, the host reads it once the step's timeline value is reached.
+// The most tokens of a lane that one step samples: one more than its drafts.
+const uint MOST_RUN = 16;
+
+const uint GATE_OPEN = 0;  // nothing
+const uint GATE_GUIDE = 1; // which tokens are allowed (`StepInput`)
+const uint GATE_TOKEN = 2; // the token itself (a candidate)
+
+// One for each lane and ring slot, in host-visible memory. `advance` writes it, the host reads it once the step's timeline value is reached.
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer StepReport {
     uint sequence;          // the sequence's number
     uint status;            // STATUS_*
@@ -26,7 +39,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer StepReport {
     float logit;            // of the last token sampled, before temperature
     uint fed;               // rows behind which the prompt goes on
     uint count;             // tokens sampled: 0 by a no-op and while the prompt goes on, 1 by a step without drafts
-    uint tokens[MOST_SAMPLING_ROWS]; // sampled, in order; what is behind the first `count` means nothing
+    uint tokens[MOST_RUN];  // sampled, in order; what is behind the first `count` means nothing
 };
 
 const uint STATUS_NO_OP = 0;   // the sequence had stopped before this step
@@ -40,22 +53,28 @@ const uint FINISH_CONTEXT_FULL = 3;
 const uint FINISH_CANCELLED = 4;
 const uint FINISH_NON_FINITE = 5;
 
-// A lane of the step's state.
-Lane lane_of(uint64_t state, uint lane) { return Lane(state + uint64_t(LANES_OFFSET + lane * LANE_BYTES)); }
+// What the host wants of a step, one per ring slot, in host-visible memory: which lanes take part, and how many rows each may have.
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer WantedLanes {
+    uint count;             // at most MOST_LANES
+    uint rows;              // of each lane, at most; a lane has several only where its prompt goes on
+};
+const uint WANTED_OFFSET = 8; // from its beginning to the numbers of the lanes, u32 each
+
+// A lane by its number.
+Lane lane_of(uint64_t state, uint lane) {
+    uint64_t lanes = packUint2x32(load_uvec2(state, LANES_ADDRESS_OFFSET));
+    return Lane((lanes == 0UL ? state + uint64_t(OWN_LANE_OFFSET) : lanes) + uint64_t(lane * LANE_BYTES));
+}
 // The lane of the workgroup's row.
 Lane own_lane(uint64_t state) { return lane_of(state, row_lane(state)); }
+// The number of a lane of the step, by its place in the list.
+uint listed_lane(uint64_t state, uint place) { return load_u32(state, LISTED_OFFSET + place * 4); }
 
-// How many tokens of a sequence the next step may take at once: what is left of the prompt, at most MOST_ROWS, else the last one alone. The Rust twin
-// is `step::next_rows`.
-uint next_rows(uint position, uint prompt_length) {
-    return position < prompt_length ? min(prompt_length - position, MOST_ROWS) : 1;
-}
-
-// Writes a row of lane 0, the only one.
-void write_row(uint64_t state, uint offset, uint token, uint position) {
-    Row row = Row(state + uint64_t(ROWS_OFFSET + offset * ROW_BYTES));
+// Writes row `index` of the table, whose place among the rows of its lane is `offset`.
+void write_row(uint64_t state, uint index, uint offset, uint token, uint position, uint lane) {
+    Row row = Row(state + uint64_t(ROWS_OFFSET + index * ROW_BYTES));
     row.offset = offset;
     row.token = token;
     row.position = position;
-    row.lane = 0;
+    row.lane = lane;
 }

@@ -2,7 +2,7 @@
 
 const uint TOP_LOGPROBS = 20;
 
-// One for each row of the step, in host-visible memory. The natural logarithm of a token's probability is its logit - highest - log(mass / 2^40).
+// One for each lane and ring slot, in host-visible memory, for lanes of one row. The natural logarithm of a token's probability is its logit - highest - log(mass / 2^40).
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer LogprobReport {
     uint64_t mass;              // of the softmax weights of all tokens, relative to the highest logit
     float highest;              // logit

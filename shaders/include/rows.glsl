@@ -1,23 +1,34 @@
 // The rows of a step. A row is one token at one position, which the step takes through the layers; a step has a table of its rows.
 // The Rust structs of the same names are generated from these declarations.
 //
-// The step's state (`StepState` in Rust) is the number of rows, then the lanes (lane.glsl), then the table of rows, which is much the longest part: what a
-// step of few rows needs is a prefix. A dispatch has workgroups for as many rows as its step has room for, which may be more or fewer than the table lists.
+// The step's state (`StepState` in Rust) is a head, a lane of its own (lane.glsl), the list of the step's lanes, and the table of rows, which is much the
+// longest part: what a step of few rows needs is a prefix. The head is the number of rows and that of lanes, 32 bits each; the address of the lanes that several
+// states share, which is 0 in a state whose own lane is its only one; and the positions that each lane has in the KV cache, 32 bits. `list` writes the numbers
+// of rows and lanes, the list and the table when a step begins. A dispatch has workgroups for as many rows as its step has room for, which may be more than
+// the table lists.
 
 // The most rows of a step, and of a step that samples behind each of them.
 const uint MOST_ROWS = 2048;
-const uint MOST_SAMPLING_ROWS = 16;
+const uint MOST_SAMPLING_ROWS = 64;
 
-// One row of the table. `advance`, `last_row`, `lookup` and `propose` write rows, every other kernel reads them.
+// The most lanes of a step.
+const uint MOST_LANES = 64;
+
+// One row of the table. `list`, `last_row`, `lookup` and `propose` write rows, every other kernel reads them.
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Row {
     uint offset;   // of its position from that of the lane's first row in the step: 0 for the last token of a sequence, 1 and up for drafts
     uint token;    // what is evaluated
     uint position; // in its sequence; keys and values of earlier positions are valid or are those of earlier rows of the step
-    uint lane;     // whose row it is
+    uint lane;     // the number of the lane whose row it is
 };
 const uint ROW_BYTES = 16;
-const uint LANES_OFFSET = 4; // from the beginning of the state to the first lane, in bytes
-const uint ROWS_OFFSET = 48; // from the beginning of the state to the first row, in bytes: behind the lanes
+// From the beginning of the state to its parts, in bytes.
+const uint LANE_COUNT_OFFSET = 4;
+const uint LANES_ADDRESS_OFFSET = 8;
+const uint LANE_POSITIONS_OFFSET = 16;
+const uint OWN_LANE_OFFSET = 32;
+const uint LISTED_OFFSET = 112;
+const uint ROWS_OFFSET = 368;
 
 // The number of the row that a workgroup is at: the grid's z.
 uint row_index() { return gl_WorkGroupID.z; }

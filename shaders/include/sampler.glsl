@@ -5,7 +5,12 @@
 // the same token from the same logits (`reference::choose`).
 
 // One per sequence, in device memory: written by the host before the sequence starts (`sampler::SamplerTables`).
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer SamplerParams {
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer SamplerParams {
+    uint64_t biases;         // [bias_count] Bias
+    uint64_t dry_penalties;  // [dry_penalty_count] f32
+    uint64_t breakers;       // [vocabulary] u8 in whole words: flags
+    uint64_t tails;          // [tail_count, TAIL_WORDS] u32: head, length, tokens
+    uint64_t counts;         // [vocabulary] u32: occurrences in the window that ends with the lane's position, or with the first of its rows in a step
     uint bias_count;         // entries of the list of biases
     uint penalty_window;     // tokens of the history that the penalties count in, 0: no penalties
     float repeat;            // what logits of such tokens are multiplied with if they are negative
@@ -48,7 +53,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Moments {
 const uint MOMENTS_BYTES = 16;
 
 // What the host may say of one step, in host-visible memory, with what follows the struct: MAX_STEP_BIASES places for biases, then a bit for each
-// token of the vocabulary, lowest bits of the words first, 1: allowed. For steps of one row.
+// token of the vocabulary, lowest bits of the words first, 1: allowed. For lanes of one row.
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer StepInput {
     uint has_mask;   // 0: all tokens are allowed
     uint bias_count; // valid entries of the step's biases

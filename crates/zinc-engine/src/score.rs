@@ -35,8 +35,8 @@ impl ModelFile {
             }
             Place::Vulkan { pipelines, .. } => {
                 let options = VulkanOptions::new(InflightDepth::ONE).with_act(act);
-                let shape = shape.unwrap_or_else(|| self.feed_shape(pipelines, StepShape::MOST_SAMPLING, 0));
-                let slice = shape.min(StepShape::MOST_SAMPLING);
+                let shape = shape.unwrap_or_else(|| self.feed_shape(pipelines, StepShape::SEVERAL, 0));
+                let slice = shape.min(StepShape::SEVERAL);
                 let mut model = VulkanModel::new(self.load_weights(pipelines, act, shape, slice, on_event)?, options)?;
                 model.score(ids, sink)?;
             }

@@ -1,56 +1,57 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   ef4dc9eab5ad2f54556e0af3bda5b7d5e76d9c50ed642fabb7845a973bb8491f crates/zinc-kernels/spv/adjust.spv
-//   27e75ad44f8280fcc73253e5bef3d635bacd9ac6eaf9980c15b74cf2a1bd7035 crates/zinc-kernels/spv/advance.spv
-//   f1ad3ec9a9ab8295f48de0d5485f7d6247395c72ce7ca81c7b4d091ca9976d52 crates/zinc-kernels/spv/append.spv
-//   64e81cce7c7b4b5d3dd382956eb3a63c7cec0c7b01a7295bfb23ae4da676c9b4 crates/zinc-kernels/spv/attention.spv
-//   026b840eb1b6eb706b75a8ba3585c2ddb469a341f8fb87e641394ffb2f1dda37 crates/zinc-kernels/spv/attention_rows.spv
-//   0356111327da9aa7f56bb5377a900f1ec06ba4fd8103524cf99378de73d6097b crates/zinc-kernels/spv/attention_rows_units.emulated.spv
-//   6fdc2dda2bad884c3381a36253055ef7341385b481dead85c025f79af213ac14 crates/zinc-kernels/spv/attention_rows_units.spv
-//   03b3ccf0767e36cc49508acc6146314f1b124a282a86130d3828582ffd1428c9 crates/zinc-kernels/spv/attention_units.emulated.spv
-//   ab5ea05f95f7f14402e237ca76ae0ffc277f7f090f3c6f43f63e5e892275e28b crates/zinc-kernels/spv/attention_units.spv
-//   1194b29c932d97f2a0212edd921342006717c9808aed3c81ab810027e4131f50 crates/zinc-kernels/spv/cancel.spv
-//   58e90adba09f99e594b6eaad901f1f3faa40f37fb881bf47d24280a13ab63960 crates/zinc-kernels/spv/check_bytes_units.emulated.spv
-//   b4974675c18d6787695a59fa00dba6d3b726804e1cca2c1223286050b3ffef91 crates/zinc-kernels/spv/check_bytes_units.spv
-//   844c23977f1157c7ca791c725a2b20bcedd16c3014e57f8975b77929c090cba5 crates/zinc-kernels/spv/check_halves_units.emulated.spv
-//   e3b00aeb6afa5d66a9ebb5c6374cbcf2c14e97074285bb3c57060c9e154203e1 crates/zinc-kernels/spv/check_halves_units.spv
-//   edeaaa81b52a65fbc92ddf6e9d6c2976dc1ba5f373255ed8b15b2b97109e8638 crates/zinc-kernels/spv/choose.spv
-//   2dcb9eca3124f298cb836845126e4d5043cc068773310e8dc6a35485f00f5c59 crates/zinc-kernels/spv/dry.spv
-//   5e34c4618fb2b2f09fcbceef04042164efb3a9aaa3384ed1c6c8ade7f044e8d3 crates/zinc-kernels/spv/expert_down.spv
-//   b4bbfc49f655005ef0fe25384835177f3fefc560dbe1467dbb6f424a636b98f6 crates/zinc-kernels/spv/gate_up.spv
-//   b2817315840e05d49922261dfd6ee8a517120358a2a5d458f33dd93bdea021b8 crates/zinc-kernels/spv/gate_up_mul.spv
-//   8569d2ed6d3f1c68a0afad30cb0f27a24ffc14d2d85f20f307366230fb7bfa47 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
-//   f7fd098c578381283b3fabec19d3a2b1b0910db355a85afd944e53adf38a1fe4 crates/zinc-kernels/spv/gate_up_mul_units.spv
-//   4db02b9ab80c236da98ee2591b1274d358375ff2884d8b44c14329414e302445 crates/zinc-kernels/spv/gather.spv
-//   4b7802ddc63c31173415eda1e7b4b40dc01563053c1d6df42124732c9afb7187 crates/zinc-kernels/spv/join.spv
-//   e857e5df31f1216f7b2771ec1ddcdab767bfefadcf563b58178be53f3cb0a944 crates/zinc-kernels/spv/last_row.spv
-//   0998307e2efa7691dd40f641dd4cf6cccef0b207bd5af1c28489f9b2065660da crates/zinc-kernels/spv/logprob_shares.spv
-//   1e4ab0db23d9866a07e027173af8eb635d669e4a9f86724e8a2a33d99623fe11 crates/zinc-kernels/spv/logprobs.spv
-//   8a0e2b4be87ea5ba1df5e058d0f6141356de638fe4964546a4243db44137bc9c crates/zinc-kernels/spv/lookup.spv
-//   2f4789cefe7a8d84843acc1865b5f72919dd99c6d0e4948664382970db6ee33a crates/zinc-kernels/spv/mat_mul.spv
-//   b540ba4dc8b33ed7d4d467685164f000b18b961b32a0afa079063b95a992b9c3 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
-//   b65d33e33e74a99619d9dd3c0a27b4df7b910343b0a54b90bf66bbb50bc10b0d crates/zinc-kernels/spv/mat_mul_units.spv
-//   8ea962e1198a61becbf7178e7b56b84100d2217d5e4f14b98d0fa9628be4b808 crates/zinc-kernels/spv/mat_vec.spv
-//   c2e7fcea82fc146bf07a0ee2953334855798ce8160b03fd111b2bd4a8677dfce crates/zinc-kernels/spv/propose.spv
-//   c9e1eb3ea794ffad0e3914d4288d00627d6959998817a6b5bcbfe2e93ac315f3 crates/zinc-kernels/spv/read.spv
-//   cd3cf59a249b21b4ac2b1bed0ae45b667561c168a50c219678dfccea29cb07fd crates/zinc-kernels/spv/round.spv
-//   01a92c7dee2fa63429a6c99fbc24bfa2d849f89b9e3e378f848c1e2b3eb02195 crates/zinc-kernels/spv/route.spv
-//   b8c4921be351bc1ef832afe49b60e3ce58396875588d40789e78ed2e4860ff06 crates/zinc-kernels/spv/router.spv
-//   04916c9fbf90bd110f634b062d799ba3905fdf6d0f7b88498e6de7365836ebc4 crates/zinc-kernels/spv/router_mul.spv
-//   a1bdb3c80911ffb2bf686824615d5ef9bb92708e221c226a88f1e1f416e9b522 crates/zinc-kernels/spv/sample.spv
-//   8ba47d13b19753f6b1d5ef547d5eea26073f6b654d0455c67bd6b47a466233da shaders/adjust.comp
-//   01f575db57ec3a62f84ab888cb883650e5fdc4d0ec5c7b74e0c865b4eaf9ab4c shaders/advance.comp
-//   4600ed17240dd5c4f4ae31ca01c61152f388acc1b9e13e108030456046925ca3 shaders/append.comp
-//   a131f50dfcf2cd5c053d66161725838e6772c1bdfeb523d07843b48750fff4c7 shaders/attention.comp
-//   051a5cd4b9fed8ff46df207cdfe38fc91eb592e749f8cb9c6c62e0f18652f59c shaders/attention_rows.comp
-//   208997db7067ab113f061106f25c1fd0e04fc89c84e6653b3ca3c7ca0d1a0d79 shaders/attention_rows_units.comp
-//   fd1bfe84b1105861930833c40dcdd42c6fae245058561c6e0688d9a7c12e23bd shaders/attention_units.comp
-//   a66c2da0d0f03f555302c7dc68e1eabdd0adcc1fbd47c2ae62e1ddb37d773420 shaders/cancel.comp
+//   56590b19521ea12d797c2b6fb1a1420af8371998eb6c92b7e7b1650e55a58676 crates/zinc-kernels/spv/adjust.spv
+//   fff13aa88742168f7a03304ce0cbfdde6f10bad473736787749fcca5376be563 crates/zinc-kernels/spv/advance.spv
+//   65e7c7a1b094ea262d82a24a514e03a5972fc48e84ab87111b3ffc37024bca7d crates/zinc-kernels/spv/append.spv
+//   05d933113b19eb631dda4faf3baa5fe36513c092b4acaf7fe978e04ffe1d3c06 crates/zinc-kernels/spv/attention.spv
+//   17ff53d3358c249b96db2cd180edd6b128adf755f0a750df4e50651e2ef66d41 crates/zinc-kernels/spv/attention_rows.spv
+//   9d5dd2dcab3656840a7a6fe8acd2b5a158f225735413cfad67b644993697afbb crates/zinc-kernels/spv/attention_rows_units.emulated.spv
+//   8b02ded3b21fed969c7fdfcf6fdf42d67a6ab84c2208126543c488711fb1cb95 crates/zinc-kernels/spv/attention_rows_units.spv
+//   9af0d9799baed6c82465864ebadae65cd44c41c9fa53583d7f1457ff6138f134 crates/zinc-kernels/spv/attention_units.emulated.spv
+//   d81e9a9da4b0fe2438aa898a5e287c283eec9b9992959163395eb463a86e9e44 crates/zinc-kernels/spv/attention_units.spv
+//   f6cd37b4a8a0d5a19fd4696fe848e4fc95de7a422bf74186031e44c61565200d crates/zinc-kernels/spv/cancel.spv
+//   04880399d97391fce94080cc8d2caecf3d15dcfff9b04ec1aed21a2a2f6c9cd4 crates/zinc-kernels/spv/check_bytes_units.emulated.spv
+//   c07b050a602bc5668c58f55fead51dc761e7a919935a65148ef9d14a300a2c00 crates/zinc-kernels/spv/check_bytes_units.spv
+//   9cb5a0f64a880574004ea62a3b4702f4054a42c5d5b463d1e6d7c26a555d65d5 crates/zinc-kernels/spv/check_halves_units.emulated.spv
+//   6b4b519849138ac7ae49d94d8f23ac85448fc2b995609c1e85a690b94279ea4a crates/zinc-kernels/spv/check_halves_units.spv
+//   61b21ccda7c17035b651479996f7f11071e8b452143ce4344f61475fd46f1316 crates/zinc-kernels/spv/choose.spv
+//   9e683fc12053ccc28dd5069646a132a826d707eabd76d8e580e9b3aa56bdd6a9 crates/zinc-kernels/spv/dry.spv
+//   82aecfca964e86b396b68bc72672e424804b636eb4071b46563aae4fb9038dff crates/zinc-kernels/spv/expert_down.spv
+//   d6aa7ec6b46cf6a0b6c1f87c82fda3dfee1e57d0a9b553f784adb21e3c95d2c8 crates/zinc-kernels/spv/gate_up.spv
+//   23a49be36a444d03b600f87e39f20792620369f521be234c52fe1008717d37a7 crates/zinc-kernels/spv/gate_up_mul.spv
+//   1239987b10cda75a370648b2fac356730865fda36d17e240d7801ea972a7c2b5 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
+//   49fd0f41b3adf3a5b0304ab5ac705d02abe292327c91abcc2d3459a014d11149 crates/zinc-kernels/spv/gate_up_mul_units.spv
+//   29bc2031f1d649ac4300edd88ac898d747b29c86c67ff60ac59a29a561430e3b crates/zinc-kernels/spv/gather.spv
+//   eb1dc796361a3d452c4e8deb6fe2732c3ff422ec4ca2522e148010bbc50fb4c2 crates/zinc-kernels/spv/join.spv
+//   dcacfb832106ce1d6116ea2ad67a2cbd14f3c268454099cf15f7bbf4d867060e crates/zinc-kernels/spv/last_row.spv
+//   27e26f92e2945dd61227d4bd0f9f45a160abfbd992e71630b1bfb7b03e643619 crates/zinc-kernels/spv/list.spv
+//   57f8f8bb05b6fbbf99aa063796d3b3089b984ad4ad1b2421b151e267fdea89d7 crates/zinc-kernels/spv/logprob_shares.spv
+//   0d9421cdba0fe6d50855d0a0939090c20a96e46d68a659b51ab96df864510eac crates/zinc-kernels/spv/logprobs.spv
+//   f16b022ff0703d704c5a00659a79c919613fcc19fc355e0265bd8b4633ce9a6f crates/zinc-kernels/spv/lookup.spv
+//   a052c7fe7b5ff6c86fb8f305d87cb8d0c34019d0a009f220da74c9a364b76b29 crates/zinc-kernels/spv/mat_mul.spv
+//   b83e9fcf40f4ce84ab01c06e6b65928def80c48265dfb1eb2d585237b961a50a crates/zinc-kernels/spv/mat_mul_units.emulated.spv
+//   d37ee47542ffc09620087d8e33f9759be339a209001f10a16a060e3f9c86b0d2 crates/zinc-kernels/spv/mat_mul_units.spv
+//   c94bfe8b6940a5eb2a23267e26291c65558b451c4a9bf96154cf03087430429e crates/zinc-kernels/spv/mat_vec.spv
+//   db1bc70c56b6b67c8c590cd04629ab65f43c96265d97acf4dc82e241a3c2c6a4 crates/zinc-kernels/spv/propose.spv
+//   a30c1b0fb593f728f655f2deaf1d8aedfbb0b93825ef99420785b779fe30e556 crates/zinc-kernels/spv/read.spv
+//   359cc35c89039563541a588409aeb1c07dba7cd15798fcd2ae484ed998aff2e8 crates/zinc-kernels/spv/round.spv
+//   120969994e9e41edd76412c997e66fa45a470e4179e38c5f228206fa15dc9db5 crates/zinc-kernels/spv/route.spv
+//   c1d5d429331dcf912de515302923a2d66633f48afcdf7de51e21ea7095a8852c crates/zinc-kernels/spv/router.spv
+//   f60d0c33b57613be2a9ae3b4d89d86a94efb17887e134d7525e14355cd5bae97 crates/zinc-kernels/spv/router_mul.spv
+//   6b868fc5dde1be339063c4bf6d9e1078f5c8ed75b0125f1eae7a5c56ebc9dec7 crates/zinc-kernels/spv/sample.spv
+//   818f95f5be67aca188272dbda9bcc7937bdfa48ea57a78181acff2c317cb4dee shaders/adjust.comp
+//   cdb47a90712a4fc3a26e31b7941a7adbd74b57083cde6c786ebde65dcb6e7129 shaders/advance.comp
+//   f63bd034f1fd2c639d1b47d791d0f692e5163b72c8c29be94f0473c280e0fd87 shaders/append.comp
+//   96b2fd9ecd989ec5e40c2bbfcaffe0863e7d23eaa5b9b2edd589035a9a0fb3e9 shaders/attention.comp
+//   a21c6b1c9d6a5bfc9204a26efbb487f5e698741bd62ba72bd60073ee2b12b6af shaders/attention_rows.comp
+//   0c38fed71f967bfc05c0df16edf081a9666b4b788620a70451e27ac7db4d26e6 shaders/attention_rows_units.comp
+//   e080871bad14ebda07f8b0c4487d80faefcce048332fcc0242487c8de6ab881a shaders/attention_units.comp
+//   ad76a0aa15d247bdcb3d5f41e2e13ec08f1fcc531586bee2dd3b2f6437c68b26 shaders/cancel.comp
 //   2e2d505a6e256092ad78a6f3294e728a1a57b8e5cd458bc9e3397433b5dcc5a6 shaders/check_bytes_units.comp
 //   7713543be0025e62e17e2885a9e1e32fded8286aae4b34bb5fd65b58f2c8db12 shaders/check_halves_units.comp
-//   8bb6b9e49e090b41496d5c895ccf2df352de563274f00a568f699e59ef84626f shaders/choose.comp
-//   805de9150966ab10a50ab7079138280c94ccacdc98767e8b0858c3c0d290f531 shaders/dry.comp
+//   50145ded1306ec3e44494fbea8f581769c6482040a720be8033042a76e912226 shaders/choose.comp
+//   3b00c242f801e16e80ae0c1f49d67fdb9984ccd74f135152cf6d1b8e1af1c749 shaders/dry.comp
 //   c6d9363f097fd7210ae6a22145d06562752c0f1804c9277b6485f096d2f63a47 shaders/expert_down.comp
 //   9f00704f44860066ba7b4c53e377f39b7fbe5e391a34d39e2cf16cbf200ecc00 shaders/gate_up.comp
 //   bdc53519a50ad4fca6bce5785f01f0f8e87882e3c5a42c125b18d498992256cf shaders/gate_up_mul.comp
@@ -59,14 +60,14 @@
 //   0862fe1e2ba513135005124704fe5852d65af6f3d127bca898baf9ec04590907 shaders/include/activations.glsl
 //   41ca6cab198c9d284ebf7befd0ddeb04f213e122a6793189dc530ade440c3cbc shaders/include/arrivals.glsl
 //   e3d2e4af0e3e7a02d44a4dffdf3740da56b199ee5b16081284ec1b0fd501ccff shaders/include/attention_share.glsl
-//   96505c934b054058fdcf2adc455616aeaed2f648e34192d745b9723482700fa9 shaders/include/attention_step.glsl
+//   176dfa72b7f3cc3ff1f32623ab74a4efbb2d5b2580a7341e3850cfef576c9c94 shaders/include/attention_step.glsl
 //   b39ef988b7253086840e5e55485c088cf247888f3cd6964aaa2a69bf105b7041 shaders/include/attention_tile.glsl
 //   064d23642aec0f2b74a754f22ea414f40fe08200872aa40b9d20b74c98721580 shaders/include/blocks.glsl
 //   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
-//   fb5e05d6eb311f19e67ce3384dbc1bacbc6cbfebcc51b8076ac27e646c6c82ce shaders/include/cache_rows.glsl
+//   9685113cc34131e27d4d5405b60ede7fdec65a3d0a8c8296c4516df060b5063f shaders/include/cache_rows.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   dc102755dc396ea4208089bcfa75f083ef5cfe22b88330c8abfbdba61c8e9346 shaders/include/choice.glsl
-//   cabda3a2000f018ce354efea1495a25869e9f4371f242747caca170e907c438e shaders/include/drafts.glsl
+//   8b096a081d5230b2eebd0d364866301d64b11817733ec61927051ef7b6ff466f shaders/include/drafts.glsl
 //   8625d0b5593db7bc0eea53cdc8410f653179be499cbad132b919b2d1538ae777 shaders/include/float_operand.glsl
 //   20bbac399ffe8cd02dc4472eb6a7fa9b3786e650c0b3797a0c529e0a1eb5b05e shaders/include/float_products.glsl
 //   83cc74e197da9c7cd27aadc3535bfa8f7855e445e0cf728cc93103c4f84bea85 shaders/include/formats.glsl
@@ -78,9 +79,9 @@
 //   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
 //   1d36cdc3d431fcc8f8698fe7a0337180f779450a16f88bc534ad0aaaf7d3b1f5 shaders/include/heads.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
-//   1d428d89e4551d1b5ac05a7b612e99383f2973d29309b0e43c05b8caa3afca72 shaders/include/lane.glsl
+//   7d8d0ecac766e09a6cb04f099ff641aabb3c70247893b7162aab26e88f9095ad shaders/include/lane.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
-//   3b8692ca6c261d53619dc2d9d6ba92a93f54d34438d1ee50e2ec9638ce5bdb9a shaders/include/logprob_report.glsl
+//   2408b987abf9353ddf8508b8b7c8b1ed61bac1fdf4a0bc48c89add1fc0bd9504 shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
 //   18bad9de22186110354d4518da29f8097bcf5a15e55c88c2692c252ae7a35613 shaders/include/matrices.glsl
 //   288f1158c8bce638bc8bc3c8d2e14b5acbb960903e8aba77e46c66d407727b40 shaders/include/memory.glsl
@@ -89,8 +90,8 @@
 //   51f4f0f9fc75dff280653cc7dc3da9c7178b5b38e12f92faa0b4c97477afa916 shaders/include/products.glsl
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
-//   f2f578169e9447edbfd0926a88aa1a5e10838f5c4375f1db4b5c4cc665cf050a shaders/include/rows.glsl
-//   e0a19b258cc70d754c2e73f086b35008ff68b30b125bd65492adf15f71c95fbf shaders/include/sampler.glsl
+//   c7af910973ac1c72c099f06b7f7c7c423991d653e2e0c693067db0c8ccedece8 shaders/include/rows.glsl
+//   f3c4bc23670accd114885f0711030dceb12553f3f59bffe745b8f80ce724ff68 shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
 //   9ffa53eeda76692b02f18efe76f4b5f2b22de115ba29d59c0b058cc743a02f18 shaders/include/splits.glsl
@@ -101,14 +102,15 @@
 //   105633fa73d5927425e29bb2ac940aeb3038d56497d692c2d1285363d3811817 shaders/include/tiles.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   0fc1a95ad3008527094013fe46c21388d543a97b8649c70e8b4f94b0a4cb1ebf shaders/join.comp
-//   5ce200b5daa4b544a93575284ac39be4993a2b2368d19dc99e9dd12f657c9f65 shaders/last_row.comp
+//   ded3d003e3d0e48d97c93dfa1cbd7d71547a54d79a1fa42dda3fe85ae0abe106 shaders/last_row.comp
+//   f7dcf981e8a17245d4ba14d59a55f1e706a5a5f125c951c902a3f4031b6078f6 shaders/list.comp
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
-//   59ce2fd209b6166a6656a58fce47338e53bb42fcea48cb8426775380efa255f3 shaders/logprobs.comp
-//   27898dc4d29a275c13b14c221e268cd8ad7fb01e0b9adc124e0fcf79eb62c2a2 shaders/lookup.comp
+//   8d7d26e488acee4e5aca7d726ad970e6ac06b4dca238b17742955b8d8ce4b1ac shaders/logprobs.comp
+//   e99bca601be6a87e5538468a43e0031cf356c136534dc1b718b000f78c21f1b0 shaders/lookup.comp
 //   fac4949bcd22df42631ae952fe53666afb941eaf5bdc32014fcf36874ebd4503 shaders/mat_mul.comp
 //   810be64b2bcaea1b306f031279131135066a7d58a5aa78a9d8f743d840b59b7d shaders/mat_mul_units.comp
 //   3e281c7a2165c0aebc25f447db2c24bb7edf669b7659b9c7b9f09f25101713b2 shaders/mat_vec.comp
-//   6e275ee4d9fd4e8a41c77e20577279a6ff9c9b843280aa0a9f7d17a0b67bc680 shaders/propose.comp
+//   d73a9bbe77a4b36c37bd812069787d0e29daf3af6b61c4d4907350c62ff43394 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   e6e455cf76350246c1cc857a3b11c0f83f7acd8632881350c2d5549c7cbd7365 shaders/round.comp
 //   4d36241e94d5afe50a2e3fd2a1b6bf85bd633d92d1c06554dce54686e43b6f78 shaders/route.comp
@@ -335,11 +337,19 @@ pub mod integers {
     pub const FEW: u32 = 4;
 }
 
-/// A lane is a sequence's place in a step: how far it has come, where it ends and how it samples; and what a step reports of it to the host.
+/// A lane is a sequence's place on the device: how far it has come, where it ends and how it samples; and what a step reports of it to the host.
 /// The Rust structs of the same names are generated from these declarations.
 pub mod lane {
     /// `LANE_BYTES` in GLSL.
-    pub const LANE_BYTES: u32 = 44;
+    pub const LANE_BYTES: u32 = 80;
+    /// `MOST_RUN` in GLSL.
+    pub const MOST_RUN: u32 = 16;
+    /// `GATE_OPEN` in GLSL.
+    pub const GATE_OPEN: u32 = 0;
+    /// `GATE_GUIDE` in GLSL.
+    pub const GATE_GUIDE: u32 = 1;
+    /// `GATE_TOKEN` in GLSL.
+    pub const GATE_TOKEN: u32 = 2;
     /// `STATUS_NO_OP` in GLSL.
     pub const STATUS_NO_OP: u32 = 0;
     /// `STATUS_FED` in GLSL.
@@ -358,7 +368,9 @@ pub mod lane {
     pub const FINISH_CANCELLED: u32 = 4;
     /// `FINISH_NON_FINITE` in GLSL.
     pub const FINISH_NON_FINITE: u32 = 5;
-    /// One per lane of the step's state, in device memory. `advance`, `cancel` and `last_row` write it.
+    /// `WANTED_OFFSET` in GLSL.
+    pub const WANTED_OFFSET: u32 = 8;
+    /// One per sequence, in device memory. `list`, `advance`, `cancel`, `last_row`, `lookup` and `propose` write it.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct Lane {
@@ -370,7 +382,7 @@ pub mod lane {
         pub prompt_length: u32,
         /// tokens that may still be sampled
         pub budget: u32,
-        /// positions that the KV cache holds
+        /// positions that the lane's part of the KV cache holds
         pub context_length: u32,
         /// valid entries of the list of end-of-generation ids
         pub end_token_count: u32,
@@ -384,9 +396,21 @@ pub mod lane {
         pub inverse_temperature: f32,
         /// the sequence's number: a cancellation carries it, so that a late one cannot stop a successor
         pub sequence: u32,
+        /// what the host decides about each token: GATE_*
+        pub gate: u32,
+        /// of the step that the lane takes part in: where its rows begin in the table
+        pub first_row: u32,
+        /// and how many there are: 0 if the sequence had stopped before the step
+        pub rows: u32,
+        /// \[context + MOST_RUN\] u32: the prompt, then what was sampled, then drafts
+        pub tokens: u64,
+        /// \[end_token_count\] u32
+        pub end_tokens: u64,
+        /// SamplerParams, 0: the chain of samplers is not used
+        pub samplers: u64,
     }
     const _: () = {
-        assert!(size_of::<Lane>() == 44);
+        assert!(size_of::<Lane>() == 80);
         assert!(std::mem::offset_of!(Lane, token) == 0);
         assert!(std::mem::offset_of!(Lane, position) == 4);
         assert!(std::mem::offset_of!(Lane, prompt_length) == 8);
@@ -398,8 +422,14 @@ pub mod lane {
         assert!(std::mem::offset_of!(Lane, seed_high) == 32);
         assert!(std::mem::offset_of!(Lane, inverse_temperature) == 36);
         assert!(std::mem::offset_of!(Lane, sequence) == 40);
+        assert!(std::mem::offset_of!(Lane, gate) == 44);
+        assert!(std::mem::offset_of!(Lane, first_row) == 48);
+        assert!(std::mem::offset_of!(Lane, rows) == 52);
+        assert!(std::mem::offset_of!(Lane, tokens) == 56);
+        assert!(std::mem::offset_of!(Lane, end_tokens) == 64);
+        assert!(std::mem::offset_of!(Lane, samplers) == 72);
     };
-    /// One per ring slot, in host-visible memory. `advance` writes it, the host reads it once the step's timeline value is reached.
+    /// One for each lane and ring slot, in host-visible memory. `advance` writes it, the host reads it once the step's timeline value is reached.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct StepReport {
@@ -431,6 +461,20 @@ pub mod lane {
         assert!(std::mem::offset_of!(StepReport, count) == 24);
         assert!(std::mem::offset_of!(StepReport, tokens) == 28);
     };
+    /// What the host wants of a step, one per ring slot, in host-visible memory: which lanes take part, and how many rows each may have.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct WantedLanes {
+        /// at most MOST_LANES
+        pub count: u32,
+        /// of each lane, at most; a lane has several only where its prompt goes on
+        pub rows: u32,
+    }
+    const _: () = {
+        assert!(size_of::<WantedLanes>() == 8);
+        assert!(std::mem::offset_of!(WantedLanes, count) == 0);
+        assert!(std::mem::offset_of!(WantedLanes, rows) == 4);
+    };
 }
 
 /// One share of the vocabulary: its values, its summary and its list (see shares.glsl). The Rust twin is `reference::shares`.
@@ -446,7 +490,7 @@ pub mod logprob_report {
     pub const TOP_LOGPROBS: u32 = 20;
     /// `LOGPROB_REPORT_BYTES` in GLSL.
     pub const LOGPROB_REPORT_BYTES: u32 = 176;
-    /// One for each row of the step, in host-visible memory. The natural logarithm of a token's probability is its logit - highest - log(mass / 2^40).
+    /// One for each lane and ring slot, in host-visible memory, for lanes of one row. The natural logarithm of a token's probability is its logit - highest - log(mass / 2^40).
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct LogprobReport {
@@ -487,20 +531,33 @@ pub mod operand {
 /// The rows of a step. A row is one token at one position, which the step takes through the layers; a step has a table of its rows.
 /// The Rust structs of the same names are generated from these declarations.
 ///
-/// The step's state (`StepState` in Rust) is the number of rows, then the lanes (lane.glsl), then the table of rows, which is much the longest part: what a
-/// step of few rows needs is a prefix. A dispatch has workgroups for as many rows as its step has room for, which may be more or fewer than the table lists.
+/// The step's state (`StepState` in Rust) is a head, a lane of its own (lane.glsl), the list of the step's lanes, and the table of rows, which is much the
+/// longest part: what a step of few rows needs is a prefix. The head is the number of rows and that of lanes, 32 bits each; the address of the lanes that several
+/// states share, which is 0 in a state whose own lane is its only one; and the positions that each lane has in the KV cache, 32 bits. `list` writes the numbers
+/// of rows and lanes, the list and the table when a step begins. A dispatch has workgroups for as many rows as its step has room for, which may be more than
+/// the table lists.
 pub mod rows {
     /// `MOST_ROWS` in GLSL.
     pub const MOST_ROWS: u32 = 2048;
     /// `MOST_SAMPLING_ROWS` in GLSL.
-    pub const MOST_SAMPLING_ROWS: u32 = 16;
+    pub const MOST_SAMPLING_ROWS: u32 = 64;
+    /// `MOST_LANES` in GLSL.
+    pub const MOST_LANES: u32 = 64;
     /// `ROW_BYTES` in GLSL.
     pub const ROW_BYTES: u32 = 16;
-    /// `LANES_OFFSET` in GLSL.
-    pub const LANES_OFFSET: u32 = 4;
+    /// `LANE_COUNT_OFFSET` in GLSL.
+    pub const LANE_COUNT_OFFSET: u32 = 4;
+    /// `LANES_ADDRESS_OFFSET` in GLSL.
+    pub const LANES_ADDRESS_OFFSET: u32 = 8;
+    /// `LANE_POSITIONS_OFFSET` in GLSL.
+    pub const LANE_POSITIONS_OFFSET: u32 = 16;
+    /// `OWN_LANE_OFFSET` in GLSL.
+    pub const OWN_LANE_OFFSET: u32 = 32;
+    /// `LISTED_OFFSET` in GLSL.
+    pub const LISTED_OFFSET: u32 = 112;
     /// `ROWS_OFFSET` in GLSL.
-    pub const ROWS_OFFSET: u32 = 48;
-    /// One row of the table. `advance`, `last_row`, `lookup` and `propose` write rows, every other kernel reads them.
+    pub const ROWS_OFFSET: u32 = 368;
+    /// One row of the table. `list`, `last_row`, `lookup` and `propose` write rows, every other kernel reads them.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct Row {
@@ -510,7 +567,7 @@ pub mod rows {
         pub token: u32,
         /// in its sequence; keys and values of earlier positions are valid or are those of earlier rows of the step
         pub position: u32,
-        /// whose row it is
+        /// the number of the lane whose row it is
         pub lane: u32,
     }
     const _: () = {
@@ -580,6 +637,16 @@ pub mod sampler {
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct SamplerParams {
+        /// \[bias_count\] Bias
+        pub biases: u64,
+        /// \[dry_penalty_count\] f32
+        pub dry_penalties: u64,
+        /// \[vocabulary\] u8 in whole words: flags
+        pub breakers: u64,
+        /// \[tail_count, TAIL_WORDS\] u32: head, length, tokens
+        pub tails: u64,
+        /// \[vocabulary\] u32: occurrences in the window that ends with the lane's position, or with the first of its rows in a step
+        pub counts: u64,
         /// entries of the list of biases
         pub bias_count: u32,
         /// tokens of the history that the penalties count in, 0: no penalties
@@ -614,28 +681,35 @@ pub mod sampler {
         pub xtc_probability: u32,
         /// `xtc_threshold` in GLSL.
         pub xtc_threshold: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<SamplerParams>() == 68);
-        assert!(std::mem::offset_of!(SamplerParams, bias_count) == 0);
-        assert!(std::mem::offset_of!(SamplerParams, penalty_window) == 4);
-        assert!(std::mem::offset_of!(SamplerParams, repeat) == 8);
-        assert!(std::mem::offset_of!(SamplerParams, inverse_repeat) == 12);
-        assert!(std::mem::offset_of!(SamplerParams, frequency) == 16);
-        assert!(std::mem::offset_of!(SamplerParams, presence) == 20);
-        assert!(std::mem::offset_of!(SamplerParams, dry_window) == 24);
-        assert!(std::mem::offset_of!(SamplerParams, dry_allowed_length) == 28);
-        assert!(std::mem::offset_of!(SamplerParams, dry_penalty_count) == 32);
-        assert!(std::mem::offset_of!(SamplerParams, tail_count) == 36);
-        assert!(std::mem::offset_of!(SamplerParams, sigma_squared) == 40);
-        assert!(std::mem::offset_of!(SamplerParams, top_k) == 44);
-        assert!(std::mem::offset_of!(SamplerParams, typical) == 48);
-        assert!(std::mem::offset_of!(SamplerParams, top_p) == 52);
-        assert!(std::mem::offset_of!(SamplerParams, log_min_p) == 56);
-        assert!(std::mem::offset_of!(SamplerParams, xtc_probability) == 60);
-        assert!(std::mem::offset_of!(SamplerParams, xtc_threshold) == 64);
+        assert!(size_of::<SamplerParams>() == 112);
+        assert!(std::mem::offset_of!(SamplerParams, biases) == 0);
+        assert!(std::mem::offset_of!(SamplerParams, dry_penalties) == 8);
+        assert!(std::mem::offset_of!(SamplerParams, breakers) == 16);
+        assert!(std::mem::offset_of!(SamplerParams, tails) == 24);
+        assert!(std::mem::offset_of!(SamplerParams, counts) == 32);
+        assert!(std::mem::offset_of!(SamplerParams, bias_count) == 40);
+        assert!(std::mem::offset_of!(SamplerParams, penalty_window) == 44);
+        assert!(std::mem::offset_of!(SamplerParams, repeat) == 48);
+        assert!(std::mem::offset_of!(SamplerParams, inverse_repeat) == 52);
+        assert!(std::mem::offset_of!(SamplerParams, frequency) == 56);
+        assert!(std::mem::offset_of!(SamplerParams, presence) == 60);
+        assert!(std::mem::offset_of!(SamplerParams, dry_window) == 64);
+        assert!(std::mem::offset_of!(SamplerParams, dry_allowed_length) == 68);
+        assert!(std::mem::offset_of!(SamplerParams, dry_penalty_count) == 72);
+        assert!(std::mem::offset_of!(SamplerParams, tail_count) == 76);
+        assert!(std::mem::offset_of!(SamplerParams, sigma_squared) == 80);
+        assert!(std::mem::offset_of!(SamplerParams, top_k) == 84);
+        assert!(std::mem::offset_of!(SamplerParams, typical) == 88);
+        assert!(std::mem::offset_of!(SamplerParams, top_p) == 92);
+        assert!(std::mem::offset_of!(SamplerParams, log_min_p) == 96);
+        assert!(std::mem::offset_of!(SamplerParams, xtc_probability) == 100);
+        assert!(std::mem::offset_of!(SamplerParams, xtc_threshold) == 104);
     };
-    /// What the host may say of one step, in host-visible memory, with what follows the struct: MAX_STEP_BIASES places for biases, then a bit for each token of the vocabulary, lowest bits of the words first, 1: allowed. For steps of one row.
+    /// What the host may say of one step, in host-visible memory, with what follows the struct: MAX_STEP_BIASES places for biases, then a bit for each token of the vocabulary, lowest bits of the words first, 1: allowed. For lanes of one row.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct StepInput {
@@ -772,20 +846,10 @@ pub mod adjust {
         pub state: u64,
         /// \[vocabulary\] f32
         pub logits: u64,
-        /// SamplerParams
-        pub params: u64,
-        /// \[bias_count\] Bias
-        pub biases: u64,
-        /// \[context + MOST_SAMPLING_ROWS\] u32: the history, and drafts
-        pub tokens: u64,
-        /// \[vocabulary\] u32: occurrences in the window that ends with the lane's first row
-        pub counts: u64,
         /// \[vocabulary\] u32: what `dry` left, 0 afterwards
         pub dry_lengths: u64,
-        /// \[dry_penalty_count\] f32
-        pub dry_penalties: u64,
-        /// StepInput, 0: none
-        pub step_input: u64,
+        /// \[lanes\] StepInput of this ring slot, host-visible, for lanes with GATE_GUIDE
+        pub step_inputs: u64,
         /// the candidates, by shares
         pub items: u64,
         /// \[shares\] Share
@@ -798,33 +862,33 @@ pub mod adjust {
         pub logits_stride: u32,
         /// `dry_lengths_stride` in GLSL.
         pub dry_lengths_stride: u32,
+        /// bytes from one lane's to the next one's
+        pub step_input_stride: u32,
         /// `items_stride` in GLSL.
         pub items_stride: u32,
         /// `shares_stride` in GLSL.
         pub shares_stride: u32,
         /// `moments_stride` in GLSL.
         pub moments_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 120);
+        assert!(size_of::<Push>() == 88);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, logits) == 8);
-        assert!(std::mem::offset_of!(Push, params) == 16);
-        assert!(std::mem::offset_of!(Push, biases) == 24);
-        assert!(std::mem::offset_of!(Push, tokens) == 32);
-        assert!(std::mem::offset_of!(Push, counts) == 40);
-        assert!(std::mem::offset_of!(Push, dry_lengths) == 48);
-        assert!(std::mem::offset_of!(Push, dry_penalties) == 56);
-        assert!(std::mem::offset_of!(Push, step_input) == 64);
-        assert!(std::mem::offset_of!(Push, items) == 72);
-        assert!(std::mem::offset_of!(Push, shares) == 80);
-        assert!(std::mem::offset_of!(Push, moments) == 88);
-        assert!(std::mem::offset_of!(Push, vocabulary) == 96);
-        assert!(std::mem::offset_of!(Push, logits_stride) == 100);
-        assert!(std::mem::offset_of!(Push, dry_lengths_stride) == 104);
-        assert!(std::mem::offset_of!(Push, items_stride) == 108);
-        assert!(std::mem::offset_of!(Push, shares_stride) == 112);
-        assert!(std::mem::offset_of!(Push, moments_stride) == 116);
+        assert!(std::mem::offset_of!(Push, dry_lengths) == 16);
+        assert!(std::mem::offset_of!(Push, step_inputs) == 24);
+        assert!(std::mem::offset_of!(Push, items) == 32);
+        assert!(std::mem::offset_of!(Push, shares) == 40);
+        assert!(std::mem::offset_of!(Push, moments) == 48);
+        assert!(std::mem::offset_of!(Push, vocabulary) == 56);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 60);
+        assert!(std::mem::offset_of!(Push, dry_lengths_stride) == 64);
+        assert!(std::mem::offset_of!(Push, step_input_stride) == 68);
+        assert!(std::mem::offset_of!(Push, items_stride) == 72);
+        assert!(std::mem::offset_of!(Push, shares_stride) == 76);
+        assert!(std::mem::offset_of!(Push, moments_stride) == 80);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -846,12 +910,12 @@ pub mod adjust {
         KernelDef { name: "adjust", spirv: include_bytes!("../spv/adjust.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// The last kernel of a step: decides the next tokens, moves the sequence on, writes the rows of the next step and reports to the host. One workgroup.
+/// The last kernel of a step: decides the next tokens of each lane, moves its sequence on and reports to the host. One workgroup a lane.
 ///
 /// Rows behind which the prompt goes on decide nothing: the sequence moves on over them. Behind the first other row the best candidate that sampling
 /// left is the next token. Where it is what the next row, a draft, has, that row's candidates decide the token after it, and so on: at each
-/// position the very token comes out that would without drafts. End of generation, token budget, end of the context, a cancellation by the host and
-/// non-finite logits empty the table of rows: what is queued behind becomes no-ops. A step that finds the table empty changes nothing and reports so.
+/// position the very token comes out that would without drafts. End of generation, token budget, end of the context, a cancellation by the host and non-finite
+/// logits end the sequence: it has no rows in the steps that are queued behind. A lane without rows stays as it is, and the report says so.
 pub mod advance {
     use super::KernelDef;
 
@@ -861,42 +925,34 @@ pub mod advance {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// StepReport of this ring slot
-        pub report: u64,
-        /// \[context + MOST_SAMPLING_ROWS\] u32: the prompt, then what was sampled, then this step's drafts
-        pub tokens: u64,
-        /// \[end_token_count\] u32
-        pub end_tokens: u64,
-        /// u32, host-visible: the sequence that the host wants stopped
+        /// \[lanes\] StepReport of this ring slot
+        pub reports: u64,
+        /// \[lanes\] u32, host-visible: for each lane the sequence that the host wants stopped
         pub cancelled: u64,
         /// \[candidate_count\] Candidate
         pub candidates: u64,
-        /// SamplerParams, 0: the chain of samplers is not used
-        pub params: u64,
-        /// \[vocabulary\] u32: occurrences in the window of the chain's penalties
-        pub counts: u64,
+        /// \[lanes\] Candidate of this ring slot, host-visible: what the host chooses for lanes with GATE_TOKEN
+        pub choices: u64,
         /// 0 in a step that only feeds the prompt
         pub candidate_count: u32,
-        /// that the step's kernels have looked at, at most MOST_ROWS
-        pub rows: u32,
+        /// bytes from one lane's report to the next one's
+        pub report_stride: u32,
         /// bytes from one row's candidates to the next one's
         pub candidates_stride: u32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
+        /// bytes from one lane's choice to the next one's
+        pub choice_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 80);
+        assert!(size_of::<Push>() == 56);
         assert!(std::mem::offset_of!(Push, state) == 0);
-        assert!(std::mem::offset_of!(Push, report) == 8);
-        assert!(std::mem::offset_of!(Push, tokens) == 16);
-        assert!(std::mem::offset_of!(Push, end_tokens) == 24);
-        assert!(std::mem::offset_of!(Push, cancelled) == 32);
-        assert!(std::mem::offset_of!(Push, candidates) == 40);
-        assert!(std::mem::offset_of!(Push, params) == 48);
-        assert!(std::mem::offset_of!(Push, counts) == 56);
-        assert!(std::mem::offset_of!(Push, candidate_count) == 64);
-        assert!(std::mem::offset_of!(Push, rows) == 68);
-        assert!(std::mem::offset_of!(Push, candidates_stride) == 72);
+        assert!(std::mem::offset_of!(Push, reports) == 8);
+        assert!(std::mem::offset_of!(Push, cancelled) == 16);
+        assert!(std::mem::offset_of!(Push, candidates) == 24);
+        assert!(std::mem::offset_of!(Push, choices) == 32);
+        assert!(std::mem::offset_of!(Push, candidate_count) == 40);
+        assert!(std::mem::offset_of!(Push, report_stride) == 44);
+        assert!(std::mem::offset_of!(Push, candidates_stride) == 48);
+        assert!(std::mem::offset_of!(Push, choice_stride) == 52);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -947,9 +1003,9 @@ pub mod append {
         pub k_norm: u64,
         /// \[context, ROTATED / 2\] pairs (cos, sin) f32
         pub rotation: u64,
-        /// \[context, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
+        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
-        /// \[context, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
+        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
         /// `query_heads` in GLSL.
         pub query_heads: u32,
@@ -1054,9 +1110,9 @@ pub mod attention {
         pub k_norm: u64,
         /// \[context, ROTATED / 2\] pairs (cos, sin) f32
         pub rotation: u64,
-        /// \[context, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
+        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
-        /// \[context, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
+        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
         /// \[rows, groups, splits, HEADS * (HEAD_SIZE + 4)\] f32: weighted values; maxima and sums
         pub partials: u64,
@@ -1174,9 +1230,9 @@ pub mod attention_rows {
         pub state: u64,
         /// \[query_heads, HEAD_SIZE\] f32, prepared
         pub q: u64,
-        /// \[context, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
+        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
-        /// \[context, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
+        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
         /// \[query_heads, HEAD_SIZE\] f32; what is joined so far, until all is
         pub y: u64,
@@ -1264,9 +1320,9 @@ pub mod attention_rows_units {
         pub state: u64,
         /// \[query_heads, HEAD_SIZE\] f32, prepared
         pub q: u64,
-        /// \[context, KV_HEADS * HEAD_SIZE\] f16
+        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] f16
         pub key_cache: u64,
-        /// \[context, KV_HEADS * HEAD_SIZE\] f16
+        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] f16
         pub value_cache: u64,
         /// \[query_heads, HEAD_SIZE\] f32
         pub y: u64,
@@ -1365,9 +1421,9 @@ pub mod attention_units {
         pub k_norm: u64,
         /// \[context, ROTATED / 2\] pairs (cos, sin) f32
         pub rotation: u64,
-        /// \[context, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
+        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
-        /// \[context, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
+        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
         /// \[rows, groups, splits, HEADS * (HEAD_SIZE + 4)\] f32: weighted values; maxima and sums
         pub partials: u64,
@@ -1474,8 +1530,9 @@ pub mod attention_units {
     };
 }
 
-/// Ends a step between two of its submissions, if the host has cancelled the sequence: it empties the table of rows, so that the rest of the step and
-/// all steps queued behind it become no-ops. Otherwise, and where the table is empty already, it changes nothing. One subgroup, of which one thread works.
+/// Ends a step of one lane between two of its submissions, if the host has cancelled the sequence: it empties the table of rows, so that the rest of the step
+/// becomes a no-op, as the steps queued behind it do. Otherwise, and where the table is empty already, it changes nothing. One subgroup, of which one thread
+/// works.
 pub mod cancel {
     use super::KernelDef;
 
@@ -1485,7 +1542,7 @@ pub mod cancel {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// u32, host-visible: the sequence that the host wants stopped
+        /// \[lanes\] u32, host-visible: for each lane the sequence that the host wants stopped
         pub cancelled: u64,
     }
     const _: () = {
@@ -1649,8 +1706,6 @@ pub mod choose {
         pub state: u64,
         /// \[vocabulary\] f32, as the model gave them
         pub logits: u64,
-        /// SamplerParams
-        pub params: u64,
         /// the candidates, by shares
         pub items: u64,
         /// \[shares\] Share
@@ -1673,20 +1728,19 @@ pub mod choose {
         pub candidates_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 80);
+        assert!(size_of::<Push>() == 72);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, logits) == 8);
-        assert!(std::mem::offset_of!(Push, params) == 16);
-        assert!(std::mem::offset_of!(Push, items) == 24);
-        assert!(std::mem::offset_of!(Push, shares) == 32);
-        assert!(std::mem::offset_of!(Push, moments) == 40);
-        assert!(std::mem::offset_of!(Push, candidates) == 48);
-        assert!(std::mem::offset_of!(Push, vocabulary) == 56);
-        assert!(std::mem::offset_of!(Push, logits_stride) == 60);
-        assert!(std::mem::offset_of!(Push, items_stride) == 64);
-        assert!(std::mem::offset_of!(Push, shares_stride) == 68);
-        assert!(std::mem::offset_of!(Push, moments_stride) == 72);
-        assert!(std::mem::offset_of!(Push, candidates_stride) == 76);
+        assert!(std::mem::offset_of!(Push, items) == 16);
+        assert!(std::mem::offset_of!(Push, shares) == 24);
+        assert!(std::mem::offset_of!(Push, moments) == 32);
+        assert!(std::mem::offset_of!(Push, candidates) == 40);
+        assert!(std::mem::offset_of!(Push, vocabulary) == 48);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 52);
+        assert!(std::mem::offset_of!(Push, items_stride) == 56);
+        assert!(std::mem::offset_of!(Push, shares_stride) == 60);
+        assert!(std::mem::offset_of!(Push, moments_stride) == 64);
+        assert!(std::mem::offset_of!(Push, candidates_stride) == 68);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1724,14 +1778,6 @@ pub mod dry {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// SamplerParams
-        pub params: u64,
-        /// \[context + MOST_SAMPLING_ROWS\] u32: the history, and drafts
-        pub tokens: u64,
-        /// \[vocabulary\] u8 in whole words: flags
-        pub breakers: u64,
-        /// \[tail_count, TAIL_WORDS\] u32: head, length, tokens
-        pub tails: u64,
         /// \[vocabulary\] u32, zeros: raised to one more than the length of a repetition that costs something
         pub dry_lengths: u64,
         /// bytes from one row of the step to the next
@@ -1740,14 +1786,10 @@ pub mod dry {
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 56);
+        assert!(size_of::<Push>() == 24);
         assert!(std::mem::offset_of!(Push, state) == 0);
-        assert!(std::mem::offset_of!(Push, params) == 8);
-        assert!(std::mem::offset_of!(Push, tokens) == 16);
-        assert!(std::mem::offset_of!(Push, breakers) == 24);
-        assert!(std::mem::offset_of!(Push, tails) == 32);
-        assert!(std::mem::offset_of!(Push, dry_lengths) == 40);
-        assert!(std::mem::offset_of!(Push, dry_lengths_stride) == 48);
+        assert!(std::mem::offset_of!(Push, dry_lengths) == 8);
+        assert!(std::mem::offset_of!(Push, dry_lengths_stride) == 16);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2307,7 +2349,7 @@ pub mod join {
         KernelDef { name: "join", spirv: include_bytes!("../spv/join.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// Makes the last row of a step its only one, so that the step goes on behind that row as a step of one row does: the row becomes the first of the table
+/// Makes the last row of a step of one lane its only one, so that the step goes on behind that row as a step of one row does: the row becomes the first of the table
 /// and of the residual stream, and the lane moves on to its token. A step of one row or of none is left as it is. One workgroup.
 pub mod last_row {
     use super::KernelDef;
@@ -2353,6 +2395,53 @@ pub mod last_row {
         spirv: include_bytes!("../spv/last_row.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
+}
+
+/// The first kernel of a step: lists the lanes that the host wants in it, and their rows. One workgroup.
+///
+/// A lane that has ended has no rows, and one that the host has cancelled ends here. A lane whose prompt goes on has as many rows as the host wants and the
+/// prompt has tokens left, and every other lane has one. The rows of a lane stand together, and those of the lanes in the order of the list.
+pub mod list {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// WantedLanes of this ring slot, and the numbers of the lanes
+        pub wanted: u64,
+        /// \[lanes\] u32, host-visible: for each lane the sequence that the host wants stopped
+        pub cancelled: u64,
+        /// Lane: once its sequence has ended, no lane has rows; 0: none
+        pub leader: u64,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 32);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, wanted) == 8);
+        assert!(std::mem::offset_of!(Push, cancelled) == 16);
+        assert!(std::mem::offset_of!(Push, leader) == 24);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef =
+        KernelDef { name: "list", spirv: include_bytes!("../spv/list.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
 /// The first half of log-probabilities: the highest logits and the softmax mass of each share of the vocabulary, one workgroup a share.
@@ -2439,8 +2528,8 @@ pub mod logprobs {
         pub shares: u64,
         /// \[shares\] u64
         pub masses: u64,
-        /// \[rows\] LogprobReport
-        pub report: u64,
+        /// \[lanes\] LogprobReport of this ring slot
+        pub reports: u64,
         /// `vocabulary` in GLSL.
         pub vocabulary: u32,
         /// bytes from one row of the step to the next, as the strides below
@@ -2449,18 +2538,23 @@ pub mod logprobs {
         pub shares_stride: u32,
         /// `masses_stride` in GLSL.
         pub masses_stride: u32,
+        /// bytes from one lane's report to the next one's
+        pub report_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 56);
+        assert!(size_of::<Push>() == 64);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, items) == 8);
         assert!(std::mem::offset_of!(Push, shares) == 16);
         assert!(std::mem::offset_of!(Push, masses) == 24);
-        assert!(std::mem::offset_of!(Push, report) == 32);
+        assert!(std::mem::offset_of!(Push, reports) == 32);
         assert!(std::mem::offset_of!(Push, vocabulary) == 40);
         assert!(std::mem::offset_of!(Push, items_stride) == 44);
         assert!(std::mem::offset_of!(Push, shares_stride) == 48);
         assert!(std::mem::offset_of!(Push, masses_stride) == 52);
+        assert!(std::mem::offset_of!(Push, report_stride) == 56);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2503,24 +2597,21 @@ pub mod lookup {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// \[context + MOST_SAMPLING_ROWS\] u32: valid up to the lane's position; drafts go behind it
-        pub tokens: u64,
         /// tokens in common that a place must have, at least 1
         pub min_ngram: u32,
         /// beyond which it makes no difference
         pub max_ngram: u32,
-        /// at most so many, less than MOST_SAMPLING_ROWS
+        /// at most so many, less than MOST_RUN
         pub drafts: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 32);
+        assert!(size_of::<Push>() == 24);
         assert!(std::mem::offset_of!(Push, state) == 0);
-        assert!(std::mem::offset_of!(Push, tokens) == 8);
-        assert!(std::mem::offset_of!(Push, min_ngram) == 16);
-        assert!(std::mem::offset_of!(Push, max_ngram) == 20);
-        assert!(std::mem::offset_of!(Push, drafts) == 24);
+        assert!(std::mem::offset_of!(Push, min_ngram) == 8);
+        assert!(std::mem::offset_of!(Push, max_ngram) == 12);
+        assert!(std::mem::offset_of!(Push, drafts) == 16);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2969,21 +3060,18 @@ pub mod propose {
     pub struct Push {
         /// StepState of the sequence that the drafts are for
         pub state: u64,
-        /// StepState with a lane that the draft model has moved on from the same position
+        /// StepState whose own lane the draft model has moved on from the same position
         pub draft: u64,
-        /// \[context + MOST_SAMPLING_ROWS\] u32: the drafts stand behind the position of the sequence
-        pub tokens: u64,
-        /// at most so many, less than MOST_SAMPLING_ROWS
+        /// at most so many, less than MOST_RUN
         pub drafts: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 32);
+        assert!(size_of::<Push>() == 24);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, draft) == 8);
-        assert!(std::mem::offset_of!(Push, tokens) == 16);
-        assert!(std::mem::offset_of!(Push, drafts) == 24);
+        assert!(std::mem::offset_of!(Push, drafts) == 16);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -3448,7 +3536,7 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 32] = [
+pub static KERNELS: [&KernelDef; 33] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &append::KERNEL,
@@ -3468,6 +3556,7 @@ pub static KERNELS: [&KernelDef; 32] = [
     &gather::KERNEL,
     &join::KERNEL,
     &last_row::KERNEL,
+    &list::KERNEL,
     &logprob_shares::KERNEL,
     &logprobs::KERNEL,
     &lookup::KERNEL,

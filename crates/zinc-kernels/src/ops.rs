@@ -21,6 +21,7 @@ mod gate_up_mul;
 mod gather;
 mod join;
 mod last_row;
+mod list;
 mod logprob_shares;
 mod logprobs;
 mod lookup;
@@ -40,7 +41,7 @@ pub use adjust::{
     Adjust, MAX_CHAIN_VOCABULARY, STEP_MASK_OFFSET, items_bytes, moments_bytes, share_count, shares_bytes,
     step_input_bytes,
 };
-pub use advance::{Advance, PenaltyWindow};
+pub use advance::Advance;
 pub use append::Append;
 pub use attention::Attention;
 pub use attention_rows::AttentionRows;
@@ -55,6 +56,7 @@ pub use gate_up_mul::GateUpMul;
 pub use gather::Gather;
 pub use join::Join;
 pub use last_row::LastRow;
+pub use list::List;
 pub use logprob_shares::{LogprobBuffers, LogprobShares, masses_bytes};
 pub use logprobs::{LOGPROB_REPORT_BYTES, Logprobs};
 pub use lookup::Lookup;
@@ -101,23 +103,9 @@ impl CacheFormat {
     }
 }
 
-/// What the kernels of the sampler chain share. The first five are [`SamplerTables`](crate::sampler::SamplerTables).
+/// What the kernels of the sampler chain hand to each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SamplerBuffers {
-    /// [`SamplerParams`](crate::sampler::SamplerParams).
-    pub params: u64,
-    /// `[bias_count]` [`Bias`](crate::sampler::Bias).
-    pub biases: u64,
-    /// `[dry_penalty_count]` f32.
-    pub dry_penalties: u64,
-    /// `[vocabulary]` u8 in whole words.
-    pub breakers: u64,
-    /// `[tail_count, TAIL_WORDS]` u32.
-    pub tails: u64,
-    /// `[context + MOST_SAMPLING_ROWS]` u32: the prompt, then what was sampled, then drafts.
-    pub tokens: u64,
-    /// `[vocabulary]` u32, 16-byte aligned: occurrences in the window of the penalties. Not read without penalties.
-    pub counts: u64,
     /// `[vocabulary]` u32, 16-byte aligned: 0 between steps. Not read without DRY.
     pub dry_lengths: Rows,
     /// [`items_bytes`].
@@ -126,6 +114,15 @@ pub struct SamplerBuffers {
     pub shares: Rows,
     /// [`moments_bytes`]. Neither written nor read without top-n-sigma.
     pub moments: Rows,
+}
+
+/// Something of which each lane has its own, of one ring slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerLane {
+    /// Device address of that of lane 0.
+    pub address: u64,
+    /// Bytes from one lane's to the next one's.
+    pub stride: u32,
 }
 
 /// What matrix products compute with.

@@ -129,6 +129,8 @@ impl SamplerSettings {
             log_min_p: f64::from(self.min_p).ln() as f32,
             xtc_probability: if self.has_xtc() { probability(self.xtc_probability) } else { 0 },
             xtc_threshold: probability(self.xtc_threshold),
+            // Where the lists lie is for the owner of their memory to say.
+            ..SamplerParams::default()
         };
         Ok(SamplerTables { params, biases, dry_penalties, breakers: flags, tails })
     }

@@ -10,8 +10,11 @@ pub use crate::generated::lane::{Lane, StepReport};
 pub use crate::generated::rows::Row;
 pub use crate::generated::tile_list::Tile;
 
-use crate::generated::lane::LANE_BYTES;
-use crate::generated::rows::{LANES_OFFSET, ROW_BYTES, ROWS_OFFSET};
+use crate::generated::lane::{LANE_BYTES, WANTED_OFFSET, WantedLanes};
+use crate::generated::rows::{
+    LANE_COUNT_OFFSET, LANE_POSITIONS_OFFSET, LANES_ADDRESS_OFFSET, LISTED_OFFSET, OWN_LANE_OFFSET, ROW_BYTES,
+    ROWS_OFFSET,
+};
 
 /// The most rows of a step.
 pub const MOST_ROWS: u32 = crate::generated::rows::MOST_ROWS;
@@ -19,22 +22,42 @@ pub const MOST_ROWS: u32 = crate::generated::rows::MOST_ROWS;
 /// The most rows of a step that samples behind each of them.
 pub const MOST_SAMPLING_ROWS: u32 = crate::generated::rows::MOST_SAMPLING_ROWS;
 
-/// What the kernels of a step are told: its rows, and the lanes whose rows they are. The last kernel of a step makes it the state of the next step.
+/// The most lanes of a step, and of a model.
+pub const MOST_LANES: u32 = crate::generated::rows::MOST_LANES;
+
+/// The most tokens of a lane that one step samples: one more than its drafts.
+pub const MOST_RUN: u32 = crate::generated::lane::MOST_RUN;
+
+/// What the kernels of a step are told: its rows, and the lanes whose rows they are. The first kernel of a step lists both.
 /// The rows come last, so that the state of a step of few rows is a prefix: see [`StepState::bytes`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct StepState {
-    /// Rows that are listed. With 0 of them a step, and every step queued behind it, changes nothing.
+    /// Rows that are listed. With 0 of them a step changes nothing.
     pub row_count: u32,
-    /// The only lane.
+    /// Lanes that are listed.
+    pub lane_count: u32,
+    /// Device address of the [`Lane`]s that several states share, by their numbers; 0 if the state's own lane, number 0, is its only one.
+    pub lanes: u64,
+    /// Positions that each lane has in the KV cache.
+    pub lane_positions: u32,
+    /// What keeps the rows aligned.
+    pub spare: [u32; 3],
+    /// The state's own lane.
     pub lane: Lane,
+    /// The numbers of the step's lanes, in order. Those from `lane_count` on mean nothing.
+    pub listed: [u32; MOST_LANES as usize],
     /// The rows. Those from `row_count` on mean nothing.
     pub rows: [Row; MOST_ROWS as usize],
 }
 
 const _: () = {
     assert!(std::mem::offset_of!(StepState, rows) == ROWS_OFFSET as usize);
-    assert!(std::mem::offset_of!(StepState, lane) == LANES_OFFSET as usize);
+    assert!(std::mem::offset_of!(StepState, lane_count) == LANE_COUNT_OFFSET as usize);
+    assert!(std::mem::offset_of!(StepState, lanes) == LANES_ADDRESS_OFFSET as usize);
+    assert!(std::mem::offset_of!(StepState, lane_positions) == LANE_POSITIONS_OFFSET as usize);
+    assert!(std::mem::offset_of!(StepState, lane) == OWN_LANE_OFFSET as usize);
+    assert!(std::mem::offset_of!(StepState, listed) == LISTED_OFFSET as usize);
     assert!(size_of::<Row>() == ROW_BYTES as usize && size_of::<Lane>() == LANE_BYTES as usize);
 };
 
@@ -45,18 +68,18 @@ impl Default for StepState {
 }
 
 impl StepState {
-    /// The state of a step that takes these tokens of the lane, the first of them at the lane's position.
+    /// The state of a step that takes these tokens of the lane, its own and only one, the first of them at the lane's position.
     ///
     /// # Panics
     /// If there are more than [`MOST_ROWS`].
     #[must_use]
     pub fn new(lane: Lane, tokens: &[u32]) -> Self {
-        let mut state = Self { lane, ..Self::default() };
+        let mut state = Self { lane, lane_count: 1, ..Self::default() };
         state.list(tokens);
         state
     }
 
-    /// Bytes of a state that lists at most so many rows: the number of rows, the lane and those rows.
+    /// Bytes of a state that lists at most so many rows: all that comes before the rows, and those.
     ///
     /// # Panics
     /// If there are more than [`MOST_ROWS`].
@@ -66,13 +89,15 @@ impl StepState {
         ROWS_OFFSET as u64 + rows as u64 * ROW_BYTES as u64
     }
 
-    /// Lists these tokens as the lane's rows, the first of them at its position. Without tokens the step does nothing.
+    /// Lists these tokens as rows of the state's own lane, the first of them at its position. Without tokens the step does nothing.
     ///
     /// # Panics
     /// If there are more than [`MOST_ROWS`].
     pub fn list(&mut self, tokens: &[u32]) {
         assert!(tokens.len() <= MOST_ROWS as usize, "{} rows: at most {MOST_ROWS} are supported", tokens.len());
         self.row_count = tokens.len() as u32;
+        self.lane.first_row = 0;
+        self.lane.rows = self.row_count;
         for ((offset, row), token) in (0..).zip(&mut self.rows).zip(tokens) {
             *row = Row { offset, token: *token, position: self.lane.position + offset, lane: 0 };
         }
@@ -86,10 +111,35 @@ impl From<Lane> for StepState {
     }
 }
 
-/// How many tokens of a sequence the next step may take at once: what is left of the prompt, at most [`MOST_ROWS`], else the last one alone.
-#[must_use]
-pub fn next_rows(position: u32, prompt_length: u32) -> u32 {
-    prompt_length.saturating_sub(position).clamp(1, MOST_ROWS)
+/// What the host wants of a step: which lanes take part, and how many rows each may have.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct StepLanes {
+    /// Lanes of the step.
+    pub count: u32,
+    /// Rows of each lane, at most; a lane has several only where its prompt goes on.
+    pub rows: u32,
+    /// The numbers of the lanes. Those from `count` on mean nothing.
+    pub lanes: [u32; MOST_LANES as usize],
+}
+
+const _: () = {
+    assert!(std::mem::offset_of!(StepLanes, lanes) == WANTED_OFFSET as usize);
+    assert!(size_of::<WantedLanes>() == WANTED_OFFSET as usize);
+};
+
+impl StepLanes {
+    /// What the host wants of a step of these lanes, in order, each of which may have at most so many rows.
+    ///
+    /// # Panics
+    /// If there are more than [`MOST_LANES`].
+    #[must_use]
+    pub fn of(numbers: &[u32], rows: u32) -> Self {
+        assert!(numbers.len() <= MOST_LANES as usize, "{} lanes: at most {MOST_LANES} are supported", numbers.len());
+        let mut lanes = [0; MOST_LANES as usize];
+        lanes[..numbers.len()].copy_from_slice(numbers);
+        Self { count: numbers.len() as u32, rows, lanes }
+    }
 }
 
 /// How many rows the launches of a step have workgroups for: a power of two up to [`MOST_ROWS`]. The step takes as many of the rows listed in its [`StepState`].
@@ -101,8 +151,8 @@ impl StepShape {
     pub const ONE: Self = Self(1);
     /// Four rows.
     pub const FOUR: Self = Self(4);
-    /// The most rows of a step that samples behind each of them.
-    pub const MOST_SAMPLING: Self = Self(MOST_SAMPLING_ROWS);
+    /// The most rows for which products go row by row: each shape up to it has kernels of its own.
+    pub const SEVERAL: Self = Self(16);
     /// The most rows.
     pub const MOST: Self = Self(MOST_ROWS);
 
@@ -128,14 +178,14 @@ impl StepShape {
     }
 
     /// The shape in which a step feeds so many rows of a prompt, where the largest has the shape `most`. These are few, because each shape up to
-    /// [`Self::MOST_SAMPLING`] needs kernels of its own: one row, [`Self::MOST_SAMPLING`], and those above it.
+    /// [`Self::SEVERAL`] needs kernels of its own: one row, [`Self::SEVERAL`], and those above it.
     ///
     /// # Panics
     /// If there are none, or more than the rows of `most`.
     #[must_use]
     pub fn feeding(rows: u32, most: Self) -> Self {
         assert!(rows <= most.0, "a step of at most {} rows is to feed {rows}", most.0);
-        if rows == 1 { Self::ONE } else { Self::of(rows).max(Self::MOST_SAMPLING).min(most) }
+        if rows == 1 { Self::ONE } else { Self::of(rows).max(Self::SEVERAL).min(most) }
     }
 
     /// The largest of the shapes of [`Self::feeding`] that so many rows fill.
@@ -145,7 +195,7 @@ impl StepShape {
     #[must_use]
     pub fn filled_feeding(rows: u32, most: Self) -> Self {
         let shape = Self::filled_by(rows).min(most);
-        if shape < most && shape < Self::MOST_SAMPLING { Self::ONE } else { shape }
+        if shape < most && shape < Self::SEVERAL { Self::ONE } else { shape }
     }
 
     /// Its rows.
@@ -212,7 +262,7 @@ mod tests {
             assert_eq!((StepShape::of(rows).rows(), StepShape::filled_by(rows).rows()), (of, filled_by), "{rows}");
         }
         assert_eq!(StepShape::filled_by(5_000), StepShape::MOST);
-        assert!(StepShape::MOST_SAMPLING <= StepShape::MOST);
+        assert!(StepShape::SEVERAL <= StepShape::MOST);
     }
 
     #[test]
@@ -234,16 +284,5 @@ mod tests {
             let found = (StepShape::feeding(rows, most).rows(), StepShape::filled_feeding(rows, most).rows());
             assert_eq!(found, (feeding, filled), "{rows} of at most {}", most.rows());
         }
-    }
-
-    #[test]
-    fn a_step_takes_what_is_left_of_the_prompt() {
-        for (position, prompt, rows) in
-            [(0, 1, 1), (0, 2, 2), (0, 3, 3), (0, 17, 17), (0, 2_048, 2_048), (0, 5_000, 2_048), (4_995, 5_000, 5)]
-        {
-            assert_eq!(next_rows(position, prompt), rows, "at {position} of {prompt}");
-        }
-        assert_eq!(next_rows(500, 500), 1);
-        assert_eq!(next_rows(7, 0), 1);
     }
 }

@@ -7,11 +7,11 @@ use crate::formats::Format;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
     ActFormat, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry,
-    ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, LogprobBuffers,
-    LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, Read,
-    Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
+    ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, List,
+    LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PerLane, Product, Propose,
+    Read, Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
 };
-use crate::step::{MOST_SAMPLING_ROWS, Rows, StepShape};
+use crate::step::{MOST_RUN, Rows, StepShape};
 
 const WIDTH: u32 = 2_048;
 const HEADS: Heads = Heads { query_heads: 32, kv_heads: 4, head_size: 128 };
@@ -60,7 +60,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     let routing = Routing::Experts(SELECTION);
     let experts = gate_up(EXPERT_WIDTH, routing, Input::Rounded(NOWHERE));
     add("experts Q4_K", experts.dispatch(target));
-    add("experts Q4_K, 16 rows", GateUp { shape: StepShape::MOST_SAMPLING, ..experts }.dispatch(target));
+    add("experts Q4_K, 16 rows", GateUp { shape: StepShape::SEVERAL, ..experts }.dispatch(target));
     for (label, dispatch) in many_rows(target) {
         add(&label, dispatch);
     }
@@ -81,20 +81,20 @@ pub fn variants(target: &Target) -> Vec<Variant> {
         );
     }
     add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
-    add("", Lookup { state: 0, tokens: 0, ngrams: 2..=4, drafts: MOST_SAMPLING_ROWS - 1 }.dispatch(target));
-    add("", Propose { state: 0, draft: 0, tokens: 0, drafts: MOST_SAMPLING_ROWS - 1 }.dispatch(target));
+    add("", Lookup { state: 0, ngrams: 2..=4, drafts: MOST_RUN - 1 }.dispatch(target));
+    add("", Propose { state: 0, draft: 0, drafts: MOST_RUN - 1 }.dispatch(target));
     let advance = Advance {
         state: 0,
-        report: 0,
-        tokens: 0,
-        end_tokens: 0,
+        reports: PerLane::default(),
         cancelled: 0,
         candidates: NOWHERE,
         candidate_count: candidate_count(VOCABULARY),
-        window: Some(PenaltyWindow { params: 0, counts: 0 }),
+        choices: PerLane::default(),
+        lanes: 1,
         shape: ONE,
     };
     add("", advance.dispatch(target));
+    add("", List { state: 0, wanted: 0, cancelled: 0, leader: 0 }.dispatch(target));
     add("", Cancel { state: 0, cancelled: 0 }.dispatch(target));
     let units = target.units.unwrap_or(Units { depth: 16, emulated: false });
     add("", CheckBytes { state: 0, y: 0, rounds: 0, workgroups: 1 }.dispatch(target, units));
@@ -140,7 +140,7 @@ fn products(target: &Target) -> Vec<(String, Dispatch)> {
             .map(|(f, rows)| product(f, rows, WIDTH));
         add(format!("q, k Q4_K, v {value}"), &products, ACT, NORMALISED, false, ONE);
         let several = format!("q, k Q4_K, v {value}, 16 rows");
-        add(several, &products, ACT, Input::Rounded(NOWHERE), false, StepShape::MOST_SAMPLING);
+        add(several, &products, ACT, Input::Rounded(NOWHERE), false, StepShape::SEVERAL);
     }
     add("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_rows)], ACT, Input::Rounded(NOWHERE), true, ONE);
     add("head Q6_K".to_owned(), &[product(Format::Q6K, VOCABULARY, WIDTH)], ACT, NORMALISED, false, ONE);
@@ -195,15 +195,16 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
 
 /// The sampler chain, and log-probabilities.
 fn sampler_chain(target: &Target) -> [Dispatch; 5] {
-    let (state, logits, candidates, step_input, report) = (0, NOWHERE, NOWHERE, 0, 0);
+    let (state, logits, candidates) = (0, NOWHERE, NOWHERE);
+    let (step_inputs, reports) = (PerLane::default(), PerLane::default());
     let logprobs = LogprobBuffers::default();
     let (buffers, vocabulary, shape) = (SamplerBuffers::default(), VOCABULARY, ONE);
     [
         Dry { state, buffers, shape }.dispatch(target),
-        Adjust { state, logits, buffers, step_input, vocabulary, shape }.dispatch(target),
+        Adjust { state, logits, buffers, step_inputs, vocabulary, shape }.dispatch(target),
         Choose { state, logits, buffers, candidates, vocabulary, shape }.dispatch(target),
         LogprobShares { state, logits, buffers: logprobs, vocabulary, shape }.dispatch(target),
-        Logprobs { state, buffers: logprobs, report, vocabulary, shape }.dispatch(target),
+        Logprobs { state, buffers: logprobs, reports, vocabulary, shape }.dispatch(target),
     ]
 }
 

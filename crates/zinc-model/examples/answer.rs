@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while interpreter.state.row_count > 0 {
         // Only the steps from the prompt's last token on need logits.
         let sampling = interpreter.state.lane.position as usize + 1 >= prompt.len();
-        interpreter.step(if sampling { PlanKind::Decode } else { PlanKind::Feed }, 0);
+        interpreter.step(if sampling { PlanKind::Decode } else { PlanKind::Feed });
         if sampling && !tokenizer.is_eog(interpreter.state.lane.token) {
             print!("{}", text.push(interpreter.state.lane.token));
         }

@@ -6,13 +6,13 @@ mod fill;
 mod record;
 mod upload;
 
-pub use record::{ChainIo, StepIo};
+pub use record::StepIo;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use zinc_kernels::ops::{GROUP, MOST_STAGED};
-use zinc_kernels::step::{MOST_ROWS, MOST_SAMPLING_ROWS, Rows};
+use zinc_kernels::step::{MOST_LANES, MOST_ROWS, MOST_SAMPLING_ROWS, Rows};
 use zinc_kernels::{Pipelines, Target};
 use zinc_vk::{AdapterKind, Buffer, Device, Placement, Uploader};
 
@@ -83,6 +83,7 @@ impl DeviceModel {
         check_activations(&Sizes { config: &model.config, cache }, &target)?;
         let RowCounts { rows, sampling_rows } = options.counts;
         for (what, value, most) in [
+            ("the number of lanes", cache.lanes, MOST_LANES),
             ("the number of rows of a step", rows, MOST_ROWS),
             ("the number of rows that sample", sampling_rows, rows.min(MOST_SAMPLING_ROWS)),
         ] {
@@ -253,7 +254,7 @@ impl DeviceArrays {
 impl Sizes<'_> {
     /// Whether attention in steps of few rows can round what it stores, so that products need not.
     pub(crate) fn rounds_attended(&self, target: &Target) -> bool {
-        let CacheOptions { context, key_format, value_format } = self.cache;
+        let CacheOptions { context, key_format, value_format, .. } = self.cache;
         self.heads().whole_groups(target, [key_format, value_format], context)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use zinc_kernels::ops::{ActFormat, Pairing, Weighting};
 use zinc_kernels::reference::{self, AttentionShape, Candidate, HostMatrix};
-use zinc_kernels::step::{Lane, Row, StepReport, StepState};
+use zinc_kernels::step::{Lane, Row, StepLanes, StepReport, StepState};
 
 use crate::config::{ExpertWeightSum, FeedForward, ModelConfig, RopePairing};
 use crate::model::Model;
@@ -24,9 +24,13 @@ pub struct Interpreter {
     feed: Arc<StepPlan>,
     decode: Arc<StepPlan>,
     rotation: Vec<[f32; 2]>,
-    /// The state that each step leaves to the next. The owner sets it when a sequence begins.
+    /// The state of the steps, whose own lane has the sequence. The owner sets it when a sequence begins.
     pub state: StepState,
-    /// The tokens of the sequence, `[context + MOST_SAMPLING_ROWS]`: the prompt, and behind it the tokens that steps have sampled. The drafts of a
+    /// The number of the sequence that the owner wants stopped. The next step finds it.
+    pub cancelled: u32,
+    /// The lane of a draft model, which has moved on over the drafts that it has written behind the sequence's last token.
+    pub draft: Lane,
+    /// The tokens of the sequence, `[context + MOST_RUN]`: the prompt, and behind it the tokens that steps have sampled. The drafts of a
     /// step lie behind the lane's position.
     pub tokens: Vec<u32>,
     /// Tokens that end a generation.
@@ -85,6 +89,8 @@ impl Interpreter {
                 value_caches: caches(),
             },
             state: StepState::default(),
+            cancelled: 0,
+            draft: Lane::default(),
             row: Row::default(),
             tokens: vec![0; cache.token_places() as usize],
             end_tokens: Vec::new(),
@@ -112,13 +118,13 @@ impl Interpreter {
         self.logits.get(row).map_or(&[], Vec::as_slice)
     }
 
-    /// Runs one step of one row. `cancelled` is the number of the sequence that the host wants stopped.
-    pub fn step(&mut self, kind: PlanKind, cancelled: u32) -> StepReport {
+    /// Runs one step of one row.
+    pub fn step(&mut self, kind: PlanKind) -> StepReport {
         let plan = match kind {
             PlanKind::Feed => self.feed.clone(),
             PlanKind::Decode => self.decode.clone(),
         };
-        self.step_of(&plan, cancelled)
+        self.step_of(&plan)
     }
 
     /// Runs the forward pass of a step of one row: the layers and, if `kind` is [`PlanKind::Decode`], the head. No token is chosen;
@@ -128,6 +134,7 @@ impl Interpreter {
             PlanKind::Feed => self.feed.clone(),
             PlanKind::Decode => self.decode.clone(),
         };
+        self.list(1);
         if self.state.row_count > 0 {
             self.row = self.state.rows[0];
             for op in plan.ops.iter().filter(|op| **op != Op::Sample) {
@@ -137,15 +144,24 @@ impl Interpreter {
         }
     }
 
-    /// Ends a step of one row: the next token is the best of `candidates`, or the prompt's next. `cancelled` is the number of the sequence
-    /// that the host wants stopped.
-    pub fn advance(&mut self, cancelled: u32, candidates: &[Candidate]) -> StepReport {
-        reference::advance(&mut self.state, &mut self.tokens, &self.end_tokens, cancelled, &[candidates])
+    /// Ends a step of one row: the next token is the best of `candidates`, or the prompt's next.
+    pub fn advance(&mut self, candidates: &[Candidate]) -> StepReport {
+        reference::advance(&mut self.state.lane, &mut self.tokens, &self.end_tokens, self.cancelled, &[candidates])
+    }
+
+    /// Begins a step of at most so many rows.
+    pub fn list(&mut self, rows: u32) {
+        let Self { state, cancelled, tokens, .. } = self;
+        let mut lane = state.lane;
+        let token = |_, position: u32| tokens[position as usize];
+        reference::list(state, std::slice::from_mut(&mut lane), &StepLanes::of(&[0], rows), &[*cancelled], None, token);
+        state.lane = lane;
     }
 
     /// Runs the layers of a step whose rest is a plan of its own ([`StepPlan::behind_last_row`]), row by row.
     pub fn layers(&mut self, plan: &StepPlan) {
-        let count = self.state.row_count.min(plan.shape.rows()) as usize;
+        self.list(plan.shape.rows());
+        let count = self.state.row_count as usize;
         for row in self.state.rows.into_iter().take(count) {
             self.row = row;
             for op in &plan.ops {
@@ -154,20 +170,24 @@ impl Interpreter {
         }
     }
 
-    /// Runs one step by a plan of this model, row by row. `cancelled` is the number of the sequence that the host wants stopped.
-    pub fn step_of(&mut self, plan: &StepPlan, cancelled: u32) -> StepReport {
+    /// Runs one step by a plan of this model, row by row.
+    pub fn step_of(&mut self, plan: &StepPlan) -> StepReport {
         let is_decode = plan.kind == PlanKind::Decode;
-        match plan.ops.first() {
-            Some(Op::Lookup(Lookup { ngrams, drafts })) => {
-                reference::lookup(&mut self.state, &mut self.tokens, ngrams, *drafts);
+        for op in &plan.ops {
+            match op {
+                Op::List => self.list(plan.shape.rows()),
+                Op::Lookup(Lookup { ngrams, drafts }) => {
+                    reference::lookup(&mut self.state, &mut self.tokens, ngrams, *drafts);
+                }
+                Op::Propose { drafts } => reference::propose(&mut self.state, &self.draft, &self.tokens, *drafts),
+                // The residual stream is that of the last row already, since rows are run in order.
+                Op::LastRow => {
+                    reference::last_row(&mut self.state);
+                }
+                _ => break,
             }
-            // The residual stream is that of the last row already, since rows are run in order.
-            Some(Op::LastRow) => {
-                reference::last_row(&mut self.state);
-            }
-            _ => {}
         }
-        let count = self.state.row_count.min(plan.shape.rows()) as usize;
+        let count = self.state.row_count as usize;
         if is_decode && count > 0 {
             self.logits.clear();
         }
@@ -183,7 +203,7 @@ impl Interpreter {
             }
         }
         let candidates: Vec<&[Candidate]> = candidates.iter().map(Vec::as_slice).collect();
-        reference::advance(&mut self.state, &mut self.tokens, &self.end_tokens, cancelled, &candidates)
+        reference::advance(&mut self.state.lane, &mut self.tokens, &self.end_tokens, self.cancelled, &candidates)
     }
 
     /// Makes the row that the step lists first the one that ops are run for.
@@ -219,7 +239,7 @@ impl Interpreter {
         }
     }
 
-    /// Runs one op for the present row. [`Op::Lookup`], [`Op::LastRow`] and [`Op::Advance`], which change the state, do nothing here, because
+    /// Runs one op for the present row. [`Op::List`], [`Op::Lookup`], [`Op::Propose`], [`Op::LastRow`] and [`Op::Advance`], which change the state, do nothing here, because
     /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs, nor [`Op::Cancel`], since
     /// steps run in one piece, nor [`Op::Round`] and the products of rounded vectors of many rows, which plans with f32 activations do not have.
     pub fn run(&mut self, op: &Op) {
@@ -289,7 +309,9 @@ impl Interpreter {
                 let lane = Lane { position: row.position, ..state.lane };
                 a.candidates = vec![reference::sample_best(&a.logits, &lane)];
             }
-            Op::Lookup(_)
+            Op::List
+            | Op::Lookup(_)
+            | Op::Propose { .. }
             | Op::Round { .. }
             | Op::MatMul { .. }
             | Op::RouterMul { .. }

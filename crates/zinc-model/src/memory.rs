@@ -67,9 +67,11 @@ impl MemoryPlan {
         Self {
             weights: weights.tensors.iter().map(|t| t.device_bytes().next_multiple_of(ALIGNMENT)).sum(),
             kv_cache: sizes.kv_bytes(),
-            work: sizes.activation_bytes(counts) + sizes.bytes(Array::Tokens) + sizes.rotation_bytes(),
+            work: sizes.activation_bytes(counts)
+                + u64::from(cache.lanes) * sizes.bytes(Array::Tokens)
+                + sizes.rotation_bytes(),
             context: cache.context,
-            bytes_per_position: per_position.kv_bytes() + per_position.rotation_bytes() + 4,
+            bytes_per_position: per_position.kv_bytes() + per_position.rotation_bytes() + 4 * u64::from(cache.lanes),
         }
     }
 

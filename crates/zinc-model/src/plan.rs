@@ -44,8 +44,15 @@ pub enum PlanKind {
 /// [`Op::writes`] list every operand that changes during a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
+    /// Begins the step: lists its lanes and their rows.
+    List,
     /// Drafts tokens by look-up, which become further rows of the step.
     Lookup(Lookup),
+    /// Makes tokens that were drafted before the step further rows of it.
+    Propose {
+        /// The most drafts.
+        drafts: u32,
+    },
     /// `residual = table[token]`.
     Gather {
         /// `[vocabulary, width]`.
@@ -184,7 +191,7 @@ pub enum Op {
     Choose,
     /// Samples greedily or by temperature alone: the best candidate of each share of the vocabulary.
     Sample,
-    /// Ends the step: stores the sampled tokens, moves the state on, and writes the report.
+    /// Ends the step: stores the sampled tokens, moves the lanes on, and writes their reports.
     Advance {
         /// What the step is for.
         kind: PlanKind,
@@ -246,15 +253,15 @@ pub struct PlanOptions {
     pub shape: StepShape,
     /// How a step of [`PlanKind::Decode`] chooses its tokens.
     pub sampling: SamplingStage,
-    /// Drafts that are looked up before the forward pass.
-    pub lookup: Option<Lookup>,
+    /// Where drafts come from that the step verifies.
+    pub drafts: Option<Drafts>,
 }
 
 impl PlanOptions {
     /// A step of one row that samples, if it does, by [`Sampler::Plain`].
     #[must_use]
     pub const fn new(kind: PlanKind, act: ActFormat) -> Self {
-        Self { kind, act, shape: StepShape::ONE, sampling: SamplingStage::PLAIN, lookup: None }
+        Self { kind, act, shape: StepShape::ONE, sampling: SamplingStage::PLAIN, drafts: None }
     }
 
     /// These options with room for other rows.
@@ -271,11 +278,30 @@ impl PlanOptions {
         self
     }
 
-    /// These options with a look-up of drafts.
+    /// These options with drafts.
     #[must_use]
-    pub fn with_lookup(mut self, lookup: Lookup) -> Self {
-        self.lookup = Some(lookup);
+    pub fn with_drafts(mut self, drafts: Drafts) -> Self {
+        self.drafts = Some(drafts);
         self
+    }
+}
+
+/// Where the drafts of a step come from, whose only lane has a row for its last token and one for each draft.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Drafts {
+    /// The step looks them up.
+    Lookup(Lookup),
+    /// They were made before it, at most so many: fewer than the step has rows.
+    Proposed(u32),
+}
+
+impl Drafts {
+    /// The most drafts.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        match self {
+            Self::Lookup(Lookup { drafts, .. }) | Self::Proposed(drafts) => *drafts,
+        }
     }
 }
 
@@ -296,7 +322,9 @@ impl Op {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
+            Self::List => "list",
             Self::Lookup(_) => "lookup",
+            Self::Propose { .. } => "propose",
             Self::Gather { .. } => "gather",
             Self::MatVec { .. } => "mat_vec",
             Self::Append { .. } => "append",
@@ -327,7 +355,7 @@ impl Op {
     #[must_use]
     pub fn reads(&self) -> Vec<Array> {
         let mut arrays = match self {
-            Self::Lookup(_) => vec![Array::Tokens],
+            Self::List | Self::Lookup(_) | Self::Propose { .. } => vec![Array::Tokens],
             Self::Gather { .. } | Self::Cancel => vec![],
             Self::MatVec { products, x, accumulate, .. } | Self::MatMul { products, x, accumulate } => {
                 let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
@@ -400,7 +428,7 @@ impl Op {
             Self::Choose | Self::Sample => vec![Array::Candidates],
             Self::Lookup(_) => vec![Array::State, Array::Tokens],
             Self::Advance { .. } => vec![Array::State, Array::Tokens, Array::TokenCounts],
-            Self::Cancel => vec![Array::State],
+            Self::List | Self::Propose { .. } | Self::Cancel => vec![Array::State],
             Self::LogprobShares => LOGPROB_ARRAYS.to_vec(),
             Self::Logprobs => vec![],
         }

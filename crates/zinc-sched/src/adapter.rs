@@ -3,7 +3,7 @@
 //! This is the only place of the crate that knows of devices and tensors.
 
 mod interpreter;
-mod only_lane;
+mod lanes;
 mod sampling;
 mod sequence;
 mod vulkan;
@@ -16,11 +16,11 @@ use zinc_kernels::generated::lane::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, STATUS_FED,
     STATUS_SAMPLED,
 };
-use zinc_kernels::step::{MOST_SAMPLING_ROWS, StepReport};
+use zinc_kernels::step::{MOST_RUN, StepReport};
 use zinc_model::plan::PlanKind;
 
-/// The scheduler has room for exactly as many tokens of one step as the kernels.
-const _: () = assert!(TokenRun::MAX == MOST_SAMPLING_ROWS as usize);
+/// The scheduler has room for exactly as many tokens of a lane of one step as the kernels.
+const _: () = assert!(TokenRun::MAX == MOST_RUN as usize);
 
 /// Computes the logits of given tokens, to compare engines.
 pub trait Score {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::kv::KvCache;
 use crate::plan::Phase;
-use crate::request::{FinishReason, Outlet, PromptProgress, Token};
+use crate::request::{FinishReason, Outlet, PromptProgress, Request, Token};
 use crate::resolve::Resolved;
 use crate::step::{LaneOutput, TokenLogprobs};
 
 /// How far a sequence has come, as far as the host has observed it.
 #[derive(Debug)]
-pub(crate) struct Progress<'a> {
-    prompt: &'a [u32],
+pub(crate) struct Progress {
+    request: Arc<Request>,
     /// Position of the first input token of the next step to be observed.
     position: u32,
     /// The last delivered token.
@@ -30,11 +30,11 @@ pub(crate) struct Progress<'a> {
     end: Option<Result<FinishReason>>,
 }
 
-impl<'a> Progress<'a> {
+impl Progress {
     /// A sequence whose first step is at `position`.
-    pub(crate) fn new(prompt: &'a [u32], position: u32) -> Self {
+    pub(crate) fn new(request: Arc<Request>, position: u32) -> Self {
         Self {
-            prompt,
+            request,
             position,
             last_token: None,
             delivered: 0,
@@ -137,12 +137,12 @@ impl<'a> Progress<'a> {
     /// Notes that so many prompt tokens have been fed.
     fn feed(&mut self, rows: u32, kv: &mut KvCache, outlet: &mut dyn Outlet) {
         (0..rows).for_each(|_| self.consume(kv));
-        outlet.prompt(PromptProgress { done: self.position, tokens: self.prompt.len() as u32 });
+        outlet.prompt(PromptProgress { done: self.position, tokens: self.request.prompt.len() as u32 });
     }
 
     /// Notes that the K/V of the input token at the present position are valid from now on.
     fn consume(&mut self, kv: &mut KvCache) {
-        let token = match self.prompt.get(self.position as usize) {
+        let token = match self.request.prompt.get(self.position as usize) {
             Some(&token) => token,
             None => self.last_token.expect("a step behind the prompt consumes the token delivered before it"),
         };

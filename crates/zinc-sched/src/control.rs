@@ -56,7 +56,7 @@ impl fmt::Debug for Control {
 /// It lives on the engine's thread while its request runs. `guide` and `accept` alternate, beginning with `guide`; what `guide` costs is
 /// hidden as long as it is shorter than a forward pass. A token that ends the sequence is not accepted: an end-of-generation id, which a
 /// guide has to allow where the text may end, or the last of the budget.
-pub trait Constraint {
+pub trait Constraint: Send {
     /// Writes into `guide` which tokens may follow those accepted so far. At the call, `guide` allows every token.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ pub enum Verdict {
 /// Chooses tokens from logits on the host.
 ///
 /// It lives on the engine's thread while its request runs.
-pub trait TokenSampler {
+pub trait TokenSampler: Send {
     /// The token that follows `tokens` (prompt and what was generated), given its logits, `[vocabulary]` f32. Sampling parameters of the
     /// request are not applied. None of the logits is NaN or plus infinity, and at least one is finite.
     ///

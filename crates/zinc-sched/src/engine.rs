@@ -1,5 +1,5 @@
-//! The engine: one model, and what outlives its sequences, which is the picture of the cache, the speculation policy and a failure. It runs
-//! on the calling thread. The thread that usually owns it is in `handle.rs`, the loop over a sequence in `sequence.rs`.
+//! The engine: one model, the sequences that run on it, and what outlives them, which is the picture of the cache, the speculation policy and a failure. It
+//! runs on the calling thread. The thread that usually owns it is in `handle.rs`, the loop over the sequences in `turns.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
-use crate::model::{Gate, LastToken, ModelLimits, SequenceStart, SpeculativeDecoding, StepModel};
+use crate::model::{Gate, LastToken, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, StepModel};
 use crate::plan::{Feeding, SequencePlan};
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
-use crate::sequence::{PolicyRole, Sequence};
+use crate::sequence::{PolicyRole, Sequence, Submitted};
 use crate::speculation::{SpeculationMode, SpeculationPolicy, SpeculationStats};
 use crate::trace::Trace;
 use crate::window::Window;
@@ -24,7 +24,7 @@ use crate::window::Window;
 pub struct EngineOptions {
     /// How many steps may be in flight.
     pub depth: InflightDepth,
-    /// How many requests may wait behind the one that runs, at least 1. Only [`Engine::spawn`] and [`Engine::into_thread`] use it.
+    /// How many requests may wait behind those that run, at least 1. Only [`Engine::spawn`] and [`Engine::into_thread`] use it.
     pub queue_capacity: usize,
     /// When steps use speculative decoding, if the model can.
     pub speculation: SpeculationMode,
@@ -77,15 +77,57 @@ impl EngineOptions {
 /// The most trace rows that are allocated before the loop; the list of a longer sequence grows in the loop.
 const TRACE_ROWS_RESERVED: usize = 4096;
 
-/// A model, and what the scheduler knows of it between sequences.
+/// A model, the sequences that run on it, and what the scheduler knows of it between sequences.
 pub struct Engine<M> {
-    model: M,
-    limits: ModelLimits,
-    clock: Arc<dyn Clock>,
-    options: EngineOptions,
-    kv: KvCache,
-    policy: SpeculationPolicy,
-    failure: Option<Error>,
+    pub(crate) model: M,
+    pub(crate) limits: ModelLimits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) options: EngineOptions,
+    /// The lanes of the model, by number.
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) window: Window,
+    pub(crate) policy: SpeculationPolicy,
+    pub(crate) failure: Option<Error>,
+    /// How many sequences were started.
+    started: u64,
+}
+
+/// A lane of the model.
+#[derive(Default)]
+pub(crate) struct Lane {
+    /// The tokens whose K/V lie in its part of the cache.
+    pub(crate) kv: KvCache,
+    /// The sequence that has it.
+    pub(crate) running: Option<Sequence>,
+    /// How many sequences were started before the last one in this lane.
+    used_at: u64,
+}
+
+/// The outlets of all sequences that run on an engine.
+pub trait Outlets {
+    /// The outlet of a sequence that runs.
+    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet;
+
+    /// Whether a sequence that runs is to be cancelled, as [`Outlet::cancelled`] of its outlet says.
+    fn cancelled(&self, sequence: SequenceId) -> bool;
+}
+
+/// What came of a request that was handed to [`Engine::start`].
+#[derive(Debug)]
+pub enum Started {
+    /// Its sequence runs, in a lane of the model.
+    Running(SequenceId),
+    /// It has ended already: it was cancelled, or no token was wanted.
+    Ended(Completion),
+}
+
+/// A sequence that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The sequence.
+    pub sequence: SequenceId,
+    /// Its outcome. Of the errors, [`Error::NonFinite`] and [`Error::Control`] are a sequence's own.
+    pub result: Result<Completion>,
 }
 
 impl<M: StepModel> Engine<M> {
@@ -102,22 +144,32 @@ impl<M: StepModel> Engine<M> {
         if options.queue_capacity == 0 {
             return Err(Error::QueueCapacityZero);
         }
-        let policy = SpeculationPolicy::new(options.speculation);
-        Ok(Self { model, limits, clock: Arc::new(clock), options, kv: KvCache::new(), policy, failure: None })
+        Ok(Self {
+            lanes: (0..limits.lanes).map(|_| Lane::default()).collect(),
+            window: Window::new(options.depth),
+            policy: SpeculationPolicy::new(options.speculation),
+            clock: Arc::new(clock),
+            failure: None,
+            started: 0,
+            model,
+            limits,
+            options,
+        })
     }
 
-    /// Returns this engine with a cache that is not empty, because another engine on the same device model or the caller has filled it.
+    /// Returns this engine with a cache that is not empty in its first lane, because another engine on the same device model or the caller has filled it.
     #[must_use]
-    pub fn with_cache(self, kv: KvCache) -> Self {
-        Self { kv, ..self }
+    pub fn with_cache(mut self, kv: KvCache) -> Self {
+        self.lanes[0].kv = kv;
+        self
     }
 
-    /// Forgets the K/V from position `len` on, so that the next sequence computes them again.
+    /// Forgets the K/V of the first lane from position `len` on, so that the next sequence computes them again.
     ///
     /// # Panics
     /// If fewer than `len` positions are valid.
     pub fn roll_back(&mut self, len: u32) {
-        self.kv.keep(len);
+        self.lanes[0].kv.keep(len);
     }
 
     /// The model, for reading only, since the engine drives it.
@@ -130,9 +182,9 @@ impl<M: StepModel> Engine<M> {
         self.limits
     }
 
-    /// The tokens whose K/V are valid.
+    /// The tokens whose K/V are valid in the first lane.
     pub fn kv(&self) -> &KvCache {
-        &self.kv
+        &self.lanes[0].kv
     }
 
     /// The options that the engine was made with.
@@ -140,35 +192,76 @@ impl<M: StepModel> Engine<M> {
         &self.options
     }
 
+    /// How many sequences run.
+    pub fn running(&self) -> usize {
+        self.lanes.iter().filter(|lane| lane.running.is_some()).count()
+    }
+
+    /// Whether [`start`](Self::start) finds a lane for another sequence.
+    pub fn has_room(&self) -> bool {
+        self.running() < self.lanes.len()
+    }
+
     /// Continues a prompt until the model stops, a limit is met or the outlet cancels. When it returns nothing is in flight.
     ///
     /// # Errors
-    /// The errors of [`Request::check`], before anything is submitted. [`Error::NonFinite`] and [`Error::Control`], after which the engine
-    /// can be used further. [`Error::Model`] and [`Error::UnexpectedOutput`], after which the model is not called again and every later run
-    /// returns the same error.
+    /// The errors of [`start`](Self::start) and [`turn`](Self::turn), and [`Error::NonFinite`] and [`Error::Control`], after which the engine can be used
+    /// further.
+    ///
+    /// # Panics
+    /// If sequences run that [`start`](Self::start) has started.
     pub fn run(&mut self, request: &Request, outlet: &mut dyn Outlet) -> Result<Completion> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
+        assert_eq!(self.running(), 0, "a request is run to its end while others run");
+        let mut outlet = OnlyOutlet(outlet);
+        match self.start(&Arc::new(request.clone()), outlet.0)? {
+            Started::Ended(completion) => Ok(completion),
+            Started::Running(_) => loop {
+                if let Some(Ended { result, .. }) = self.turn(&mut outlet)?.pop() {
+                    return result;
+                }
+            },
         }
-        request.check(&self.limits)?;
-        let started_ns = self.clock.now_ns();
-        let result = self.run_checked(request, outlet, started_ns);
-        if let Err(error) = &result
-            && error.is_fatal()
-        {
-            tracing::error!(%error, "the model is given up");
-            self.kv.forget();
-            self.failure = Some(error.clone());
-        }
-        result
     }
 
-    fn run_checked(&mut self, request: &Request, outlet: &mut dyn Outlet, started_ns: u64) -> Result<Completion> {
+    /// Starts to continue a prompt, in the free lane whose cache holds most of it. [`turn`](Self::turn) takes it further.
+    ///
+    /// # Errors
+    /// The errors of [`Request::check`], [`Error::NoFreeLane`], and [`Error::Control`] if the request's constraint or sampler cannot be made: after these the
+    /// engine can be used further. [`Error::Model`], after which the model is not called again and every later call returns the same error.
+    pub fn start(&mut self, request: &Arc<Request>, outlet: &dyn Outlet) -> Result<Started> {
+        self.check_usable()?;
+        request.check(&self.limits)?;
+        let result = self.start_checked(request, outlet);
+        result.inspect_err(|error| {
+            if error.is_fatal() {
+                self.give_up(error);
+            }
+        })
+    }
+
+    /// The failure that has ended the use of the model, if there was one.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// The free lane whose cache holds the longest part of a prompt, and of several the one that was used least recently.
+    fn lane_for(&self, prompt: &[u32]) -> Option<usize> {
+        let free = self.lanes.iter().enumerate().filter(|(_, lane)| lane.running.is_none());
+        let best = free.max_by_key(|(number, lane)| {
+            (lane.kv.reusable(prompt), std::cmp::Reverse(lane.used_at), std::cmp::Reverse(*number))
+        });
+        best.map(|(number, _)| number)
+    }
+
+    fn start_checked(&mut self, request: &Arc<Request>, outlet: &dyn Outlet) -> Result<Started> {
+        let started_ns = self.clock.now_ns();
+        let lanes = self.limits.lanes;
+        let lane = self.lane_for(&request.prompt).ok_or(Error::NoFreeLane { lanes })?;
         let prompt_tokens = u32::try_from(request.prompt.len())
             .expect("the prompt is checked against the context, whose size is a u32");
-        let cached = self.kv.reusable(&request.prompt);
+        let cached = self.lanes[lane].kv.reusable(&request.prompt);
         let plan = SequencePlan::new(prompt_tokens, cached, request.max_tokens, self.limits.context_tokens);
-        let mut usage = Usage { prompt_tokens, cached_tokens: cached, completion_tokens: 0 };
+        let usage = Usage { prompt_tokens, cached_tokens: cached, completion_tokens: 0 };
 
         let without_steps = if outlet.cancelled() {
             Some(FinishReason::Cancelled)
@@ -180,7 +273,8 @@ impl<M: StepModel> Engine<M> {
         if let Some(reason) = without_steps {
             let trace = (request.trace == Tracing::On).then(Trace::default);
             let (durations, speculation_stats) = (Durations::default(), SpeculationStats::default());
-            return Ok(Completion { reason, usage, durations, overshoot_steps: 0, speculation_stats, trace });
+            let ended = Completion { reason, usage, durations, overshoot_steps: 0, speculation_stats, trace };
+            return Ok(Started::Ended(ended));
         }
 
         let gates = Gates::new(request, self.limits.vocabulary_tokens)?;
@@ -193,9 +287,10 @@ impl<M: StepModel> Engine<M> {
         };
         let samples_freely = gates.gate() == Gate::Open && speculative == SpeculativeDecoding::Off;
         let last_token = if samples_freely { self.limits.last_token } else { LastToken::Alone };
-        self.kv.keep(cached);
+        self.lanes[lane].kv.keep(cached);
         let start = SequenceStart {
             tokens: &request.prompt,
+            lane: lane as u32,
             cached,
             budget: plan.decodes(),
             sampling: &request.sampling,
@@ -206,47 +301,47 @@ impl<M: StepModel> Engine<M> {
             logprobs: request.logprobs,
         };
         let id = self.model.open(&start).map_err(|source| Error::model(ModelCall::Open, source))?;
-
-        let counters_before = self.model.counters();
+        // Steps whose tokens the host decides cannot speculate, and log-probabilities are reported for one token per step only.
+        let policy_role = match speculative {
+            SpeculativeDecoding::Off if !draftable => PolicyRole::Absent,
+            SpeculativeDecoding::Off => PolicyRole::Observing,
+            SpeculativeDecoding::On => PolicyRole::Deciding { max_drafts: self.limits.max_drafts },
+        };
+        if policy_role != PolicyRole::Absent {
+            self.policy.begun(self.clock.now_ns(), resume_cost);
+        }
         let rows = || Vec::with_capacity((plan.steps() as usize).min(TRACE_ROWS_RESERVED));
-        let mut sequence = Sequence {
-            model: &mut self.model,
-            clock: &*self.clock,
-            kv: &mut self.kv,
-            outlet,
-            host_work: self.options.host_work,
+        self.lanes[lane].running = Some(Sequence {
+            id,
             plan,
             feeding: Feeding { rows: self.limits.feed_rows, last_token },
-            eog: &request.eog,
-            // Steps whose tokens the host decides cannot speculate, and log-probabilities are reported for one token per step only.
-            policy_role: match speculative {
-                SpeculativeDecoding::Off if !draftable => PolicyRole::Absent,
-                SpeculativeDecoding::Off => PolicyRole::Observing(&mut self.policy),
-                SpeculativeDecoding::On => {
-                    PolicyRole::Deciding { policy: &mut self.policy, max_drafts: self.limits.max_drafts }
-                }
-            },
-            resume_cost,
-            window: Window::new(id, self.options.depth),
+            policy_role,
             gates,
-            progress: Progress::new(&request.prompt, cached),
+            progress: Progress::new(request.clone(), cached),
             rows: (request.trace == Tracing::On).then(rows),
             speculation_stats: SpeculationStats::default(),
-        };
-        sequence.drive()?;
+            usage,
+            started_ns,
+            counters_before: self.model.counters(),
+            submitted: Submitted::default(),
+            passed_over: 0,
+            request: request.clone(),
+        });
+        self.started += 1;
+        self.lanes[lane].used_at = self.started;
+        Ok(Started::Running(id))
+    }
+}
 
-        let Sequence { progress, rows, speculation_stats, .. } = sequence;
-        let ended_ns = self.clock.now_ns();
-        let (first_ns, last_ns) = progress.token_times_ns().unwrap_or((ended_ns, ended_ns));
-        let durations = Durations {
-            prompt: Duration::from_nanos(first_ns.saturating_sub(started_ns)),
-            decode: Duration::from_nanos(last_ns.saturating_sub(first_ns)),
-        };
-        usage.completion_tokens = progress.delivered();
-        let overshoot_steps = progress.overshoot();
-        let reason = progress.into_end()?;
-        let trace = rows.map(|steps| Trace { steps, counters: self.model.counters().since(counters_before) });
-        tracing::debug!(?reason, ?usage, overshoot_steps, "sequence ended");
-        Ok(Completion { reason, usage, durations, overshoot_steps, speculation_stats, trace })
+/// The outlet of the only sequence that runs.
+struct OnlyOutlet<'a>(&'a mut dyn Outlet);
+
+impl Outlets for OnlyOutlet<'_> {
+    fn outlet(&mut self, _sequence: SequenceId) -> &mut dyn Outlet {
+        self.0
+    }
+
+    fn cancelled(&self, _sequence: SequenceId) -> bool {
+        self.0.cancelled()
     }
 }

@@ -146,6 +146,12 @@ pub enum Error {
         /// How many may wait.
         capacity: usize,
     },
+    /// A sequence runs in every lane of the model.
+    #[error("all {lanes} lanes of the model have a sequence; start another when one has ended")]
+    NoFreeLane {
+        /// Lanes of the model.
+        lanes: u32,
+    },
     /// The model computed a logit that is NaN or plus infinity, or none that is finite. The sequence ends, its cache is forgotten, and the
     /// engine goes on.
     #[error("step {step} at position {position} gave logits that are not finite; the weights or a kernel are broken")]

@@ -9,10 +9,10 @@ use crate::model::{Gate, HostChoice, SequenceId, StepModel, Ticket};
 use crate::request::Request;
 
 /// The gates of one sequence, and what decides when they open.
-pub(crate) struct Gates<'a> {
+pub(crate) struct Gates {
     keeper: Keeper,
-    /// The request's logit biases, which apply on top of a guide.
-    logit_bias: &'a [(u32, f32)],
+    /// The request, whose logit biases apply on top of a guide.
+    request: Arc<Request>,
     /// Tickets of submitted steps that sample and whose gates are closed, oldest first.
     closed: VecDeque<Ticket>,
     /// Position of the next token to be chosen.
@@ -38,12 +38,12 @@ enum Keeper {
     },
 }
 
-impl<'a> Gates<'a> {
+impl Gates {
     /// The gates of a request's sequence.
     ///
     /// # Errors
     /// [`Error::Control`] if the request's constraint or sampler cannot be made.
-    pub(crate) fn new(request: &'a Request, vocabulary_tokens: u32) -> Result<Self> {
+    pub(crate) fn new(request: &Arc<Request>, vocabulary_tokens: u32) -> Result<Self> {
         // The prompt is checked against the context, whose size is a u32.
         let position = request.prompt.len() as u32;
         let refused = |source| control_error(position, source);
@@ -58,7 +58,7 @@ impl<'a> Gates<'a> {
                 Keeper::Sampler { sampler: start().map_err(refused)?, tokens: request.prompt.clone() }
             }
         };
-        Ok(Self { keeper, logit_bias: &request.sampling.logit_bias, closed: VecDeque::new(), position })
+        Ok(Self { keeper, request: request.clone(), closed: VecDeque::new(), position })
     }
 
     /// What the steps of the sequence wait for.
@@ -97,7 +97,7 @@ impl<'a> Gates<'a> {
             if constraint.guide(guide).map_err(|source| control_error(position, source))? == Verdict::Complete {
                 return Ok(Verdict::Complete);
             }
-            if !guide.leaves_a_choice(self.logit_bias) {
+            if !guide.leaves_a_choice(&self.request.sampling.logit_bias) {
                 return Err(control_error(
                     position,
                     "the constraint and the logit biases leave no token at all".into(),

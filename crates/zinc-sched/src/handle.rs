@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use crossbeam_channel::TrySendError;
 
 use crate::clock::Clock;
-use crate::engine::{Engine, EngineOptions};
+use crate::engine::{Ended, Engine, EngineOptions, Outlets, Started};
 use crate::error::{Error, Result};
-use crate::model::{ModelLimits, StepModel};
+use crate::model::{ModelLimits, SequenceId, StepModel};
 use crate::request::{CancelHandle, Completion, FinishReason, Outlet, PromptProgress, Request, Token};
 use crate::sync::{self, AtomicBool, JoinHandle, Receiver, Sender, bounded, unbounded};
 
@@ -33,12 +33,12 @@ pub enum Event {
 
 /// A request on its way to the engine's thread.
 struct Job {
-    request: Request,
+    request: Arc<Request>,
     cancel: CancelHandle,
     events: Sender<Event>,
 }
 
-/// An engine on a thread of its own. Dropping the handle cancels the running request, fails the waiting ones and joins the thread.
+/// An engine on a thread of its own. Dropping the handle cancels the running requests, fails the waiting ones and joins the thread.
 pub struct EngineHandle {
     jobs: Option<Sender<Job>>,
     shutdown: Arc<AtomicBool>,
@@ -80,7 +80,7 @@ impl EngineHandle {
         self.limits
     }
 
-    /// Queues a request and returns at once. Requests run one after the other, in the order they came.
+    /// Queues a request and returns at once. Requests begin in the order they came, as many at a time as the model has lanes.
     ///
     /// # Errors
     /// The errors of [`Request::check`], [`Error::QueueFull`], and [`Error::Stopped`] if the thread has ended. What goes wrong later is
@@ -91,7 +91,7 @@ impl EngineHandle {
         // context has tokens.
         let (events, receiver) = unbounded();
         let cancel = CancelHandle::new();
-        let job = Job { request, cancel: cancel.clone(), events };
+        let job = Job { request: Arc::new(request), cancel: cancel.clone(), events };
         let jobs = self.jobs.as_ref().expect("the sender lives until the handle is dropped");
         match jobs.try_send(job) {
             Ok(()) => Ok(Generation { events: receiver, cancel, ended: false }),
@@ -178,12 +178,12 @@ impl Drop for Generation {
 }
 
 /// Delivers the tokens of a job through its channel. The job is cancelled by its handle or by the shutdown of the engine.
-struct ChannelOutlet<'a> {
-    job: &'a Job,
-    shutdown: &'a AtomicBool,
+struct ChannelOutlet {
+    job: Job,
+    shutdown: Arc<AtomicBool>,
 }
 
-impl Outlet for ChannelOutlet<'_> {
+impl Outlet for ChannelOutlet {
     fn prompt(&mut self, progress: PromptProgress) {
         // A reader that is gone has cancelled the request.
         let _ = self.job.events.send(Event::Prompt(progress));
@@ -201,37 +201,101 @@ impl Outlet for ChannelOutlet<'_> {
     }
 }
 
-/// Answers every request until the handle is gone. After a panic of the model or of the loop, the engine is not used again, but requests are
-/// still answered, with the error: jobs that wait in a bounded channel outlive its receiver, so a thread that simply unwound would leave their
-/// readers waiting for ever.
-fn serve<M: StepModel>(engine: Engine<M>, queue: &Receiver<Job>, shutdown: &AtomicBool) {
-    let mut engine = Ok(engine);
-    for job in queue {
-        let result = match &mut engine {
-            Ok(alive) => {
-                let run = || alive.run(&job.request, &mut ChannelOutlet { job: &job, shutdown });
-                match catch_unwind(AssertUnwindSafe(run)) {
-                    Ok(result) => result,
-                    Err(payload) => {
-                        let error = Error::Panicked { message: panic_message(payload.as_ref()).into() };
-                        tracing::error!(%error, "the engine is given up");
-                        engine = Err(error.clone());
-                        Err(error)
-                    }
-                }
-            }
-            Err(error) => Err(error.clone()),
-        };
+impl ChannelOutlet {
+    /// Tells the reader how the generation has ended.
+    fn end(self, result: Result<Completion>) {
         let event = match result {
             // It was cancelled by the shutdown, not by its reader.
-            Ok(completion) if completion.reason == FinishReason::Cancelled && !job.cancel.is_cancelled() => {
+            Ok(completion) if completion.reason == FinishReason::Cancelled && !self.job.cancel.is_cancelled() => {
                 Event::Failed(Error::Stopped)
             }
             Ok(completion) => Event::Finished(completion),
             Err(error) => Event::Failed(error),
         };
         // A receiver that is gone has cancelled the request; there is nobody to tell.
-        let _ = job.events.send(event);
+        let _ = self.job.events.send(event);
+    }
+}
+
+/// The outlets of the jobs that run, by their sequences.
+#[derive(Default)]
+struct Running(Vec<(SequenceId, ChannelOutlet)>);
+
+impl Running {
+    fn place(&self, sequence: SequenceId) -> usize {
+        let place = self.0.iter().position(|(own, _)| *own == sequence);
+        place.unwrap_or_else(|| panic!("{sequence:?} runs without an outlet"))
+    }
+}
+
+impl Outlets for Running {
+    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
+        let place = self.place(sequence);
+        &mut self.0[place].1
+    }
+
+    fn cancelled(&self, sequence: SequenceId) -> bool {
+        self.0[self.place(sequence)].1.cancelled()
+    }
+}
+
+/// Answers every request until the handle is gone. After a panic of the model or of the loop, the engine is not used again, but requests are
+/// still answered, with the error: jobs that wait in a bounded channel outlive its receiver, so a thread that simply unwound would leave their
+/// readers waiting for ever.
+fn serve<M: StepModel>(engine: Engine<M>, queue: &Receiver<Job>, shutdown: &Arc<AtomicBool>) {
+    let mut running = Running::default();
+    let mut engine = Ok(engine);
+    loop {
+        // While sequences run, further jobs join them as they come. Without any, the thread waits for one.
+        while engine.as_ref().is_err() || engine.as_ref().is_ok_and(Engine::has_room) {
+            let job = if running.0.is_empty() { queue.recv().ok() } else { queue.try_recv().ok() };
+            let Some(job) = job else { break };
+            begin(&mut engine, ChannelOutlet { job, shutdown: Arc::clone(shutdown) }, &mut running);
+        }
+        if running.0.is_empty() {
+            // The handle is gone, and nothing is left in the queue.
+            return;
+        }
+        let ended = guarded(&mut engine, |engine| engine.turn(&mut running));
+        match ended {
+            Ok(ended) => {
+                for Ended { sequence, result } in ended {
+                    let place = running.place(sequence);
+                    running.0.remove(place).1.end(result);
+                }
+            }
+            Err(error) => {
+                for (_, outlet) in running.0.drain(..) {
+                    outlet.end(Err(error.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// Starts a job, or tells its reader why it does not start.
+fn begin<M: StepModel>(engine: &mut Result<Engine<M>>, outlet: ChannelOutlet, running: &mut Running) {
+    match guarded(engine, |engine| engine.start(&outlet.job.request, &outlet)) {
+        Ok(Started::Running(sequence)) => running.0.push((sequence, outlet)),
+        Ok(Started::Ended(completion)) => outlet.end(Ok(completion)),
+        Err(error) => outlet.end(Err(error)),
+    }
+}
+
+/// Runs a call of the engine. Where it panics, the engine is given up, and the error stands in its place.
+fn guarded<M: StepModel, T>(
+    engine: &mut Result<Engine<M>>,
+    call: impl FnOnce(&mut Engine<M>) -> Result<T>,
+) -> Result<T> {
+    let alive = engine.as_mut().map_err(|error| error.clone())?;
+    match catch_unwind(AssertUnwindSafe(|| call(alive))) {
+        Ok(result) => result,
+        Err(payload) => {
+            let error = Error::Panicked { message: panic_message(payload.as_ref()).into() };
+            tracing::error!(%error, "the engine is given up");
+            *engine = Err(error.clone());
+            Err(error)
+        }
     }
 }
 

@@ -107,12 +107,13 @@ pub mod speculation;
 mod step;
 mod sync;
 pub mod trace;
+mod turns;
 mod window;
 
 pub use clock::{Clock, FnClock, ManualClock, SystemClock};
 pub use control::{Constraint, Control, ControlError, Guide, TokenSampler, Verdict};
 pub use depth::InflightDepth;
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Ended, Engine, EngineOptions, Outlets, Started};
 pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation};
 pub use kv::KvCache;

@@ -15,8 +15,8 @@ use crate::step::{StepKind, StepOutput};
 /// the device, so several steps may be queued before the first has been observed.
 ///
 /// # Contract
-/// - `open` is called with nothing in flight, and with fewer than [`ModelLimits::lanes`] sequences open. `close` is called with no step of the sequence in
-///   flight. Sequences that are open when the model is dropped need not be closed.
+/// - `open` is called for a lane in which no sequence is open; steps of sequences in other lanes may be in flight. `close` is called with no step of the
+///   sequence in flight. Sequences that are open when the model is dropped need not be closed.
 /// - Steps of a sequence come in this order: those that feed the prompt, as [`prompt_step`](crate::plan::prompt_step) says; then steps that sample, `Decode`s and, if
 ///   [`ModelLimits::max_drafts`] is above 0, `Speculate`s. A `FeedDecode` samples too, and at most `budget` steps do.
 /// - At most [`ModelLimits::ring_slots`] steps are in flight: submitted and not yet waited for.
@@ -95,7 +95,7 @@ pub trait StepModel {
 /// The sizes that a model was built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelLimits {
-    /// Positions that the KV cache has room for.
+    /// Positions that each lane has in the KV cache.
     pub context_tokens: u32,
     /// Size of the vocabulary; every token id is below it.
     pub vocabulary_tokens: u32,
@@ -145,7 +145,9 @@ pub struct Step<'a> {
 pub struct SequenceStart<'a> {
     /// The whole prompt, at least one token.
     pub tokens: &'a [u32],
-    /// How many leading tokens of the prompt have valid K/V already; always fewer than the prompt has. The first step is at this position.
+    /// The lane that it takes, below [`ModelLimits::lanes`], in which no sequence is open. Each lane has a part of the cache.
+    pub lane: u32,
+    /// How many leading tokens of the prompt have valid K/V in that lane already; always fewer than the prompt has. The first step is at this position.
     pub cached: u32,
     /// The most tokens that will be sampled, at least 1 and never more than the context has room for.
     pub budget: u32,
@@ -166,10 +168,11 @@ pub struct SequenceStart<'a> {
 }
 
 impl<'a> SequenceStart<'a> {
-    /// A sequence without gates, drafts, log-probabilities or end-of-generation ids.
+    /// A sequence in lane 0 without gates, drafts, log-probabilities or end-of-generation ids.
     pub fn new(tokens: &'a [u32], cached: u32, budget: u32, sampling: &'a Sampling) -> Self {
         Self {
             tokens,
+            lane: 0,
             cached,
             budget,
             sampling,

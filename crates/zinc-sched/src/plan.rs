@@ -1,4 +1,4 @@
-//! What the loop over a sequence does next, as pure functions of counts. Nothing here touches a model, a clock or a channel.
+//! What the loop does next, as pure functions of counts. Nothing here touches a model, a clock or a channel.
 
 use crate::depth::InflightDepth;
 use crate::model::LastToken;
@@ -120,43 +120,93 @@ pub struct StepCounts {
     pub tokens_fed: u32,
     /// Tokens that observed steps have sampled.
     pub tokens_sampled: u32,
-    /// Steps in flight.
-    pub steps_in_flight: u32,
-    /// Steps in flight that sample. Each will bring at least one token.
+    /// Its steps in flight that sample. Each will bring at least one token.
     pub sampling_steps_in_flight: u32,
 }
 
-/// What the loop does next.
+/// The step that a sequence wants next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Submit a step of this kind that feeds so many prompt tokens.
+pub enum Wanted {
+    /// A step of this kind that feeds so many prompt tokens.
     Feed(StepKind, u32),
-    /// Submit a step that samples and feeds nothing.
+    /// A step that samples and feeds nothing.
     Sample,
+    /// None: it has ended, or steps in flight bring all its tokens.
+    Nothing,
+}
+
+/// Says which step a sequence wants next: one that feeds while its prompt is not fed, then one that samples while tokens are wanted that no step in flight
+/// brings.
+pub fn wanted(plan: &SequencePlan, phase: Phase, counts: StepCounts, feeding: Feeding) -> Wanted {
+    let StepCounts { tokens_fed, tokens_sampled, sampling_steps_in_flight } = counts;
+    if phase != Phase::Running {
+        return Wanted::Nothing;
+    }
+    if let Some((kind, rows)) = prompt_step(plan.feeds() - tokens_fed + 1, feeding) {
+        return Wanted::Feed(kind, rows);
+    }
+    if tokens_sampled + sampling_steps_in_flight < plan.decodes() { Wanted::Sample } else { Wanted::Nothing }
+}
+
+/// What is known of a running sequence when the loop decides what to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceView {
+    /// The step that it wants next.
+    pub wanted: Wanted,
+    /// Prompt tokens that no submitted step feeds.
+    pub feeds_left: u32,
+    /// How many steps have fed other prompts while this one waited.
+    pub passed_over: u32,
+}
+
+/// What the loop does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// Submit a step of this kind that feeds so many prompt tokens of the sequence at this index.
+    Feed(usize, StepKind, u32),
+    /// Submit a step that takes the sequences at these indices a token further.
+    Sample(Vec<usize>),
     /// Wait for the oldest step in flight.
     Observe,
     /// Nothing is in flight and nothing is wanted.
-    Done,
+    Idle,
 }
 
-/// Says what to do next: to submit while the window has room and tokens are wanted that no step in flight brings, then to wait.
-pub fn next_action(
-    plan: &SequencePlan,
-    phase: Phase,
-    counts: StepCounts,
+/// Says what to do next: to submit while the window has room and a sequence wants a step, then to wait.
+///
+/// All sequences that want a token get it by one step. Steps that feed come between those, one behind each, so that nobody's next token waits for more than one
+/// of them. The prompt with the fewest tokens left is fed first. Being passed over counts as if a whole step of it had been fed, so that no prompt waits for
+/// ever. `fed_last` says whether the step submitted last feeds.
+pub fn next_turn(
+    sequences: &[SequenceView],
+    steps_in_flight: u32,
     depth: InflightDepth,
-    feeding: Feeding,
-) -> Action {
-    let StepCounts { tokens_fed, tokens_sampled, steps_in_flight, sampling_steps_in_flight } = counts;
-    if phase == Phase::Running && steps_in_flight < depth.get() {
-        if let Some((kind, rows)) = prompt_step(plan.feeds() - tokens_fed + 1, feeding) {
-            return Action::Feed(kind, rows);
+    feed_rows: u32,
+    fed_last: bool,
+) -> Turn {
+    if steps_in_flight < depth.get() {
+        let samples = |view: &SequenceView| view.wanted == Wanted::Sample;
+        let urgency = |view: &SequenceView| {
+            u64::from(view.feeds_left).saturating_sub(u64::from(view.passed_over) * u64::from(feed_rows))
+        };
+        let feed = sequences
+            .iter()
+            .enumerate()
+            .filter_map(|(index, view)| match view.wanted {
+                Wanted::Feed(kind, rows) => Some((urgency(view), index, kind, rows)),
+                Wanted::Sample | Wanted::Nothing => None,
+            })
+            .min_by_key(|(urgency, index, ..)| (*urgency, *index));
+        let someone_samples = sequences.iter().any(samples);
+        if let Some((_, index, kind, rows)) = feed.filter(|_| !(someone_samples && fed_last)) {
+            return Turn::Feed(index, kind, rows);
         }
-        if tokens_sampled + sampling_steps_in_flight < plan.decodes() {
-            return Action::Sample;
+        if someone_samples {
+            let indices = sequences.iter().enumerate().filter(|(_, view)| samples(view)).map(|(index, _)| index);
+            return Turn::Sample(indices.collect());
         }
     }
-    if steps_in_flight > 0 { Action::Observe } else { Action::Done }
+    if steps_in_flight > 0 { Turn::Observe } else { Turn::Idle }
 }
 
 #[cfg(test)]
@@ -207,22 +257,32 @@ mod tests {
         let _ = SequencePlan::new(4, 4, None, 8);
     }
 
+    /// A sequence that wants a step, alone in the loop.
+    fn alone(plan: &SequencePlan, phase: Phase, counts: StepCounts, in_flight: u32, feeding: Feeding) -> Turn {
+        let view = SequenceView {
+            wanted: wanted(plan, phase, counts, feeding),
+            feeds_left: plan.feeds() - counts.tokens_fed,
+            passed_over: 0,
+        };
+        next_turn(&[view], in_flight, InflightDepth::new(2).unwrap(), feeding.rows, false)
+    }
+
     #[test]
     fn the_window_is_filled_before_anything_is_observed() {
         let plan = SequencePlan::new(2, 0, Some(3), 100);
-        let depth = InflightDepth::new(2).unwrap();
         let next = |phase, tokens_fed, tokens_sampled, steps_in_flight, sampling_steps_in_flight| {
-            let counts = StepCounts { tokens_fed, tokens_sampled, steps_in_flight, sampling_steps_in_flight };
-            next_action(&plan, phase, counts, depth, Feeding { rows: 16, last_token: LastToken::Alone })
+            let counts = StepCounts { tokens_fed, tokens_sampled, sampling_steps_in_flight };
+            alone(&plan, phase, counts, steps_in_flight, Feeding { rows: 16, last_token: LastToken::Alone })
         };
-        assert_eq!(next(Phase::Running, 0, 0, 0, 0), Action::Feed(StepKind::Feed, 1));
-        assert_eq!(next(Phase::Running, 1, 0, 1, 0), Action::Sample);
-        assert_eq!(next(Phase::Running, 1, 0, 2, 1), Action::Observe);
-        assert_eq!(next(Phase::Running, 1, 0, 1, 1), Action::Sample);
-        assert_eq!(next(Phase::Running, 1, 2, 1, 1), Action::Observe, "every token is on its way");
-        assert_eq!(next(Phase::Running, 1, 3, 0, 0), Action::Done);
-        assert_eq!(next(Phase::Draining, 1, 0, 1, 1), Action::Observe);
-        assert_eq!(next(Phase::Draining, 1, 0, 0, 0), Action::Done);
+        let sample = Turn::Sample(vec![0]);
+        assert_eq!(next(Phase::Running, 0, 0, 0, 0), Turn::Feed(0, StepKind::Feed, 1));
+        assert_eq!(next(Phase::Running, 1, 0, 1, 0), sample);
+        assert_eq!(next(Phase::Running, 1, 0, 2, 1), Turn::Observe);
+        assert_eq!(next(Phase::Running, 1, 0, 1, 1), sample);
+        assert_eq!(next(Phase::Running, 1, 2, 1, 1), Turn::Observe, "every token is on its way");
+        assert_eq!(next(Phase::Running, 1, 3, 0, 0), Turn::Idle);
+        assert_eq!(next(Phase::Draining, 1, 0, 1, 1), Turn::Observe);
+        assert_eq!(next(Phase::Draining, 1, 0, 0, 0), Turn::Idle);
     }
 
     #[test]
@@ -232,10 +292,12 @@ mod tests {
             let mut counts = StepCounts::default();
             let mut kinds = Vec::new();
             let steps = std::iter::from_fn(|| {
-                let feeding = Feeding { rows, last_token };
-                let action = next_action(&plan, Phase::Running, counts, InflightDepth::DEFAULT, feeding);
-                let Action::Feed(kind, rows) = action else { return None };
+                let Turn::Feed(0, kind, rows) = alone(&plan, Phase::Running, counts, 0, Feeding { rows, last_token })
+                else {
+                    return None;
+                };
                 counts.tokens_fed += kind.fed_of(rows);
+                counts.sampling_steps_in_flight += u32::from(kind.samples());
                 kinds.push(kind);
                 Some(rows)
             });
@@ -256,5 +318,43 @@ mod tests {
         assert_eq!(fed(10, LastToken::Fed), (vec![10], false));
         assert_eq!(fed(11, LastToken::Fed), (vec![11], true));
         assert_eq!(fed(16, LastToken::Fed), (vec![11], true));
+    }
+
+    /// A sequence that wants to feed so many tokens, by steps of 4.
+    fn feeding(left: u32, passed_over: u32) -> SequenceView {
+        SequenceView { wanted: Wanted::Feed(StepKind::Feed, left.min(4)), feeds_left: left, passed_over }
+    }
+
+    const SAMPLING: SequenceView = SequenceView { wanted: Wanted::Sample, feeds_left: 0, passed_over: 0 };
+    const DONE: SequenceView = SequenceView { wanted: Wanted::Nothing, ..SAMPLING };
+
+    fn turn(sequences: &[SequenceView], in_flight: u32, fed_last: bool) -> Turn {
+        next_turn(sequences, in_flight, InflightDepth::DEFAULT, 4, fed_last)
+    }
+
+    #[test]
+    fn all_who_want_a_token_share_a_step() {
+        assert_eq!(turn(&[SAMPLING, DONE, SAMPLING], 0, false), Turn::Sample(vec![0, 2]));
+        assert_eq!(turn(&[DONE, DONE], 1, false), Turn::Observe);
+        assert_eq!(turn(&[DONE, DONE], 0, true), Turn::Idle);
+        assert_eq!(turn(&[], 0, false), Turn::Idle);
+        assert_eq!(turn(&[SAMPLING], InflightDepth::DEFAULT.get(), false), Turn::Observe);
+    }
+
+    #[test]
+    fn a_token_waits_for_one_step_that_feeds_at_most() {
+        let both = [SAMPLING, feeding(9, 0)];
+        assert_eq!(turn(&both, 1, false), Turn::Feed(1, StepKind::Feed, 4));
+        assert_eq!(turn(&both, 1, true), Turn::Sample(vec![0]));
+        assert_eq!(turn(&[DONE, feeding(9, 0)], 1, true), Turn::Feed(1, StepKind::Feed, 4), "nobody waits for a token");
+    }
+
+    #[test]
+    fn short_prompts_come_first_until_long_ones_have_waited_enough() {
+        assert_eq!(turn(&[feeding(40, 0), feeding(6, 0)], 0, false), Turn::Feed(1, StepKind::Feed, 4));
+        assert_eq!(turn(&[feeding(40, 8), feeding(6, 0)], 0, false), Turn::Feed(1, StepKind::Feed, 4));
+        assert_eq!(turn(&[feeding(40, 9), feeding(6, 0)], 0, false), Turn::Feed(0, StepKind::Feed, 4));
+        assert_eq!(turn(&[feeding(6, 0), feeding(6, 0)], 0, false), Turn::Feed(0, StepKind::Feed, 4));
+        assert_eq!(turn(&[feeding(6, 0), feeding(u32::MAX, u32::MAX)], 0, false), Turn::Feed(1, StepKind::Feed, 4));
     }
 }

@@ -1,33 +1,34 @@
-//! The queue of the steps of one sequence that are in flight; the host waits for them oldest first.
+//! The queue of the steps in flight; the host waits for them oldest first.
 
 use std::collections::VecDeque;
 
 use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
 use crate::model::{SequenceId, Step, StepModel, Ticket};
-use crate::plan::{PlannedStep, StepCounts};
-use crate::step::{LaneOutput, StepKind, StepOutput, StepTiming};
+use crate::plan::PlannedStep;
+use crate::step::{StepKind, StepOutput};
 
-/// The steps of one sequence that are in flight, and how many were submitted.
+/// The steps in flight, of all sequences.
 #[derive(Debug)]
 pub(crate) struct Window {
-    sequence: SequenceId,
     depth: InflightDepth,
     /// Oldest first.
-    in_flight: VecDeque<(PlannedStep, Ticket)>,
-    steps_submitted: u32,
-    tokens_fed: u32,
+    in_flight: VecDeque<StepInFlight>,
+    /// Whether the step that was submitted last feeds.
+    fed_last: bool,
+}
+
+/// A step in flight.
+#[derive(Debug)]
+pub(crate) struct StepInFlight {
+    pub(crate) ticket: Ticket,
+    /// Its sequences in the order of its lanes, and what step of each it is.
+    pub(crate) lanes: Vec<(SequenceId, PlannedStep)>,
 }
 
 impl Window {
-    pub(crate) fn new(sequence: SequenceId, depth: InflightDepth) -> Self {
-        let in_flight = VecDeque::with_capacity(depth.get() as usize);
-        Self { sequence, depth, in_flight, steps_submitted: 0, tokens_fed: 0 }
-    }
-
-    /// The sequence whose steps they are.
-    pub(crate) fn sequence(&self) -> SequenceId {
-        self.sequence
+    pub(crate) fn new(depth: InflightDepth) -> Self {
+        Self { depth, in_flight: VecDeque::with_capacity(depth.get() as usize), fed_last: false }
     }
 
     pub(crate) fn depth(&self) -> InflightDepth {
@@ -39,55 +40,55 @@ impl Window {
         self.in_flight.len() as u32
     }
 
-    /// What is counted to decide what to do next; `tokens_sampled` is the number of tokens that observed steps have sampled.
-    pub(crate) fn counts(&self, tokens_sampled: u32) -> StepCounts {
-        let sampling_steps_in_flight = self.in_flight.iter().filter(|(step, _)| step.kind.samples()).count() as u32;
-        StepCounts {
-            tokens_fed: self.tokens_fed,
-            tokens_sampled,
-            steps_in_flight: self.in_flight(),
-            sampling_steps_in_flight,
-        }
+    /// Whether the step that was submitted last feeds.
+    pub(crate) fn fed_last(&self) -> bool {
+        self.fed_last
     }
 
-    /// Submits the next step of the sequence. `rows` is how many prompt tokens a step that feeds takes in, and 1 for any other.
+    /// Submits a step of these sequences, which is a step of the same kind and with as many rows of each.
     ///
     /// # Panics
     /// If the window is full.
-    pub(crate) fn submit<M: StepModel>(&mut self, model: &mut M, kind: StepKind, rows: u32) -> Result<Ticket> {
-        let step = PlannedStep { index: self.steps_submitted, kind, rows };
+    pub(crate) fn submit<M: StepModel>(
+        &mut self,
+        model: &mut M,
+        kind: StepKind,
+        rows: u32,
+        lanes: Vec<(SequenceId, PlannedStep)>,
+    ) -> Result<Ticket> {
+        let index = lanes.first().map_or(0, |(_, step)| step.index);
         assert!(
             self.in_flight() < self.depth.get(),
-            "step {} submitted with {} of {} in flight",
-            step.index,
+            "step {index} submitted with {} of {} in flight",
             self.in_flight(),
             self.depth
         );
+        let sequences: Vec<SequenceId> = lanes.iter().map(|(sequence, _)| *sequence).collect();
         let ticket = model
-            .submit(&Step { kind, rows, lanes: &[self.sequence] })
-            .map_err(|source| Error::model(ModelCall::Submit { step: step.index }, source))?;
-        self.in_flight.push_back((step, ticket));
-        self.steps_submitted += 1;
-        self.tokens_fed += kind.fed_of(rows);
+            .submit(&Step { kind, rows, lanes: &sequences })
+            .map_err(|source| Error::model(ModelCall::Submit { step: index }, source))?;
+        self.in_flight.push_back(StepInFlight { ticket, lanes });
+        self.fed_last = kind.feeds();
         Ok(ticket)
     }
 
-    /// The ticket of the oldest step in flight, which [`observe`](Self::observe) waits for.
-    pub(crate) fn oldest(&self) -> Option<Ticket> {
-        self.in_flight.front().map(|(_, ticket)| *ticket)
+    /// The oldest step in flight, which [`observe`](Self::observe) waits for.
+    pub(crate) fn oldest(&self) -> Option<&StepInFlight> {
+        self.in_flight.front()
     }
 
-    /// Waits for the oldest step. If `stop` returns true meanwhile, the steps behind it become no-ops.
+    /// Waits for the oldest step. If `stop` returns true of a sequence meanwhile, its steps behind it become no-ops.
     pub(crate) fn observe<M: StepModel>(
         &mut self,
         model: &mut M,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<(PlannedStep, LaneOutput, StepTiming)> {
-        let (step, ticket) = self.in_flight.pop_front().expect("the plan observes only when something is in flight");
-        let StepOutput { lanes, timing } = model
-            .wait_or_stop(ticket, &|_| stop())
-            .map_err(|source| Error::model(ModelCall::Wait { step: step.index }, source))?;
-        let output = lanes.into_iter().next().expect("a step of one lane reports what it did for it");
-        Ok((step, output, timing))
+        stop: &dyn Fn(SequenceId) -> bool,
+    ) -> Result<(StepInFlight, StepOutput)> {
+        let step = self.in_flight.pop_front().expect("the plan observes only when something is in flight");
+        let index = step.lanes.first().map_or(0, |(_, step)| step.index);
+        let output = model
+            .wait_or_stop(step.ticket, stop)
+            .map_err(|source| Error::model(ModelCall::Wait { step: index }, source))?;
+        assert_eq!(output.lanes.len(), step.lanes.len(), "a step reports what it did for each of its lanes");
+        Ok((step, output))
     }
 }

@@ -1,6 +1,6 @@
 //! The first half of the sampler chain: adjusted logits, listed by shares.
 
-use super::SamplerBuffers;
+use super::{PerLane, SamplerBuffers};
 use crate::generated::adjust::{Constants, KERNEL, Push};
 use crate::generated::sampler::{BIAS_BYTES, MAX_STEP_BIASES, MOMENTS_BYTES, STEP_INPUT_BYTES};
 use crate::generated::shares::{MAX_SHARES, SHARE_BYTES, SHARE_IDS};
@@ -60,8 +60,8 @@ pub struct Adjust {
     pub logits: Rows,
     /// Of these, `items`, `shares` and `moments` are written, and `dry_lengths` cleared.
     pub buffers: SamplerBuffers,
-    /// What the host says of this step, [`step_input_bytes`]; 0 for nothing. For steps of one row.
-    pub step_input: u64,
+    /// What the host says of this step to each lane that it guides, [`step_input_bytes`]. For lanes of one row.
+    pub step_inputs: PerLane,
     /// Tokens.
     pub vocabulary: u32,
     /// The rows that the launch has workgroups for.
@@ -76,28 +76,23 @@ impl Adjust {
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         let constants = Constants { workgroup: target.chain_workgroup(), subgroup: target.subgroup };
-        let SamplerBuffers {
-            params, biases, tokens, counts, dry_lengths, dry_penalties, items, shares, moments, ..
-        } = self.buffers;
+        let SamplerBuffers { dry_lengths, items, shares, moments } = self.buffers;
         let push = Push {
             state: self.state,
             logits: self.logits.address,
-            params,
-            biases,
-            tokens,
-            counts,
             dry_lengths: dry_lengths.address,
-            dry_penalties,
-            step_input: self.step_input,
+            step_inputs: self.step_inputs.address,
             items: items.address,
             shares: shares.address,
             moments: moments.address,
             vocabulary: self.vocabulary,
             logits_stride: self.logits.stride_in(self.shape),
             dry_lengths_stride: dry_lengths.stride_in(self.shape),
+            step_input_stride: self.step_inputs.stride,
             items_stride: items.stride_in(self.shape),
             shares_stride: shares.stride_in(self.shape),
             moments_stride: moments.stride_in(self.shape),
+            ..Push::default()
         };
         let groups = self.shape.grid([share_count(self.vocabulary), 1, 1]);
         Dispatch::new(&KERNEL, constants.values(), &push, groups)

@@ -8,7 +8,7 @@ use crate::{Dispatch, Target};
 pub struct Cancel {
     /// The step state.
     pub state: u64,
-    /// u32: the sequence that the host wants stopped.
+    /// `[lanes]` u32: for each lane the sequence that the host wants stopped.
     pub cancelled: u64,
 }
 

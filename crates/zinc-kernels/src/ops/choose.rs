@@ -12,7 +12,7 @@ pub struct Choose {
     pub state: u64,
     /// `[vocabulary]` f32, as the model gave them: the chosen one is reported.
     pub logits: Rows,
-    /// Of these, `params`, `items`, `shares` and `moments` are read.
+    /// Of these, `items`, `shares` and `moments` are read.
     pub buffers: SamplerBuffers,
     /// One candidate of [`CANDIDATE_BYTES`](super::CANDIDATE_BYTES).
     pub candidates: Rows,
@@ -35,11 +35,10 @@ impl Choose {
             subgroup: target.subgroup,
             at_a_time: target.tuning.candidates_at_a_time,
         };
-        let SamplerBuffers { params, items, shares, moments, .. } = self.buffers;
+        let SamplerBuffers { items, shares, moments, .. } = self.buffers;
         let push = Push {
             state: self.state,
             logits: self.logits.address,
-            params,
             items: items.address,
             shares: shares.address,
             moments: moments.address,

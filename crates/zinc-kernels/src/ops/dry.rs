@@ -10,7 +10,7 @@ use crate::{Dispatch, Target};
 pub struct Dry {
     /// The step state.
     pub state: u64,
-    /// Of these, `params`, `tokens`, `breakers` and `tails` are read, and `dry_lengths` written.
+    /// Of these, `dry_lengths` is written.
     pub buffers: SamplerBuffers,
     /// The rows that the launch has workgroups for.
     pub shape: StepShape,
@@ -21,13 +21,9 @@ impl Dry {
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         let constants = Constants { workgroup: target.chain_workgroup(), subgroup: target.subgroup };
-        let SamplerBuffers { params, tokens, breakers, tails, dry_lengths, .. } = self.buffers;
+        let SamplerBuffers { dry_lengths, .. } = self.buffers;
         let push = Push {
             state: self.state,
-            params,
-            tokens,
-            breakers,
-            tails,
             dry_lengths: dry_lengths.address,
             dry_lengths_stride: dry_lengths.stride_in(self.shape),
             ..Push::default()

@@ -1,6 +1,6 @@
 //! The second half of log-probabilities: what is reported of the whole vocabulary.
 
-use super::{LogprobBuffers, share_count};
+use super::{LogprobBuffers, PerLane, share_count};
 use crate::generated::logprobs::{Constants, KERNEL, Push};
 use crate::step::StepShape;
 use crate::{Dispatch, Target};
@@ -16,8 +16,8 @@ pub struct Logprobs {
     pub state: u64,
     /// All are read.
     pub buffers: LogprobBuffers,
-    /// [`LOGPROB_REPORT_BYTES`] for each row, host-visible.
-    pub report: u64,
+    /// [`LOGPROB_REPORT_BYTES`] for each lane, host-visible. For lanes of one row.
+    pub reports: PerLane,
     /// Tokens.
     pub vocabulary: u32,
     /// The rows that the launch has workgroups for.
@@ -43,11 +43,13 @@ impl Logprobs {
             items: items.address,
             shares: shares.address,
             masses: masses.address,
-            report: self.report,
+            reports: self.reports.address,
             vocabulary: self.vocabulary,
             items_stride: items.stride_in(self.shape),
             shares_stride: shares.stride_in(self.shape),
             masses_stride: masses.stride_in(self.shape),
+            report_stride: self.reports.stride,
+            ..Push::default()
         };
         Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid([1, 1, 1]))
     }

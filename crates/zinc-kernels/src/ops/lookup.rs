@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::generated::lookup::{Constants, KERNEL, Push};
-use crate::step::MOST_SAMPLING_ROWS;
+use crate::step::MOST_RUN;
 use crate::{Dispatch, Target};
 
 /// Subgroups in the workgroup.
@@ -12,13 +12,11 @@ const SUBGROUPS: u32 = 16;
 /// Looks for earlier places with the sequence's last tokens, and drafts what followed there: the longest match wins, then the latest.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// The step state, whose rows the drafts become.
+    /// The step state of one lane, whose rows the drafts become.
     pub state: u64,
-    /// `[context + MOST_SAMPLING_ROWS]` u32, valid up to the lane's position. Drafts go behind it.
-    pub tokens: u64,
     /// How many of the last tokens a place must have, and beyond how many it makes no difference: at least 1.
     pub ngrams: RangeInclusive<u32>,
-    /// The most drafts: less than [`MOST_SAMPLING_ROWS`].
+    /// The most drafts: less than [`MOST_RUN`].
     pub drafts: u32,
 }
 
@@ -34,20 +32,9 @@ impl Lookup {
             min_ngram >= 1 && min_ngram <= max_ngram,
             "places with {min_ngram} to {max_ngram} tokens in common are looked for: at least 1 is needed"
         );
-        assert!(
-            self.drafts < MOST_SAMPLING_ROWS,
-            "{} drafts: less than {MOST_SAMPLING_ROWS} are supported",
-            self.drafts
-        );
+        assert!(self.drafts < MOST_RUN, "{} drafts: less than {MOST_RUN} are supported", self.drafts);
         let constants = Constants { workgroup: target.workgroup_of(SUBGROUPS), subgroup: target.subgroup };
-        let push = Push {
-            state: self.state,
-            tokens: self.tokens,
-            min_ngram,
-            max_ngram,
-            drafts: self.drafts,
-            ..Push::default()
-        };
+        let push = Push { state: self.state, min_ngram, max_ngram, drafts: self.drafts, ..Push::default() };
         Dispatch::new(&KERNEL, constants.values(), &push, [1, 1, 1])
     }
 }

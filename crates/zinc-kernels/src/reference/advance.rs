@@ -6,20 +6,19 @@ use crate::generated::lane::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, FINISH_NONE,
     STATUS_FED, STATUS_NO_OP, STATUS_SAMPLED,
 };
-use crate::step::{StepReport, StepState, next_rows};
+use crate::step::{Lane, StepReport};
 
-/// Decides the next tokens from the prompt or from the candidates, moves the sequence on, lists the rows of the next step and reports.
+/// Decides the next tokens of a lane from the prompt or from the candidates, moves its sequence on and reports.
 ///
-/// `tokens` is `[context + MOST_SAMPLING_ROWS]`: the prompt, what was sampled, and the step's drafts behind the lane's position; what is sampled is
-/// written to it. `candidates` holds those of each row that the step has workgroups for. `cancelled` is the sequence that the host wants stopped.
+/// `tokens` is `[context + MOST_RUN]`: the prompt, what was sampled, and the step's drafts behind the lane's position; what is sampled is
+/// written to it. `candidates` holds those of each row of the lane. `cancelled` is the sequence that the host wants stopped.
 pub fn advance(
-    state: &mut StepState,
+    lane: &mut Lane,
     tokens: &mut [u32],
     end_tokens: &[u32],
     cancelled: u32,
     candidates: &[&[Candidate]],
 ) -> StepReport {
-    let lane = &mut state.lane;
     let mut report = StepReport {
         sequence: lane.sequence,
         status: STATUS_NO_OP,
@@ -27,17 +26,17 @@ pub fn advance(
         finish: lane.finish,
         ..StepReport::default()
     };
-    let taken = &candidates[..candidates.len().min(state.row_count as usize)];
+    let taken = &candidates[..lane.rows as usize];
     if taken.is_empty() {
         return report;
     }
     let unless_cancelled = if cancelled == lane.sequence { FINISH_CANCELLED } else { FINISH_NONE };
+    lane.finish = unless_cancelled;
     report.fed = lane.prompt_length.saturating_sub(1).saturating_sub(lane.position).min(taken.len() as u32);
     if report.fed > 0 {
         report.status = STATUS_FED;
         lane.position += report.fed;
         lane.token = tokens[lane.position as usize];
-        lane.finish = unless_cancelled;
     } else {
         report.status = STATUS_SAMPLED;
         for candidates in taken {
@@ -72,8 +71,5 @@ pub fn advance(
     }
     report.position = lane.position;
     report.finish = lane.finish;
-    let rows = if lane.finish == FINISH_NONE { next_rows(lane.position, lane.prompt_length) } else { 0 };
-    let first = lane.position as usize;
-    state.list(&tokens[first..first + rows as usize]);
     report
 }

@@ -7,6 +7,7 @@ use crate::step::StepState;
 pub fn cancel(state: &mut StepState, cancelled: u32) {
     if state.row_count != 0 && cancelled == state.lane.sequence {
         state.row_count = 0;
+        state.lane.rows = 0;
         state.lane.finish = FINISH_CANCELLED;
     }
 }

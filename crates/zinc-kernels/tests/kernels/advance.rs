@@ -1,24 +1,24 @@
 //! `advance` against its reference, branch by branch: state, tokens and report compare exactly.
 
-use crate::support::arena::{Arena, Array};
+use crate::support::arena::Arena;
 use crate::support::data::Random;
 use zinc_kernels::generated::candidates::NO_ID;
 use zinc_kernels::generated::lane::{
     FINISH_BUDGET, FINISH_CANCELLED, FINISH_CONTEXT_FULL, FINISH_END_OF_GENERATION, FINISH_NON_FINITE, FINISH_NONE,
-    STATUS_FED, STATUS_NO_OP, STATUS_SAMPLED,
+    GATE_OPEN, GATE_TOKEN, STATUS_FED, STATUS_NO_OP, STATUS_SAMPLED,
 };
 use zinc_kernels::generated::sampler::SamplerParams;
-use zinc_kernels::ops::{Advance, CANDIDATE_BYTES, PenaltyWindow};
+use zinc_kernels::ops::{Advance, CANDIDATE_BYTES, PerLane};
 use zinc_kernels::reference::{self, Candidate};
-use zinc_kernels::step::{Lane, MOST_SAMPLING_ROWS, Rows, StepReport, StepShape, StepState};
+use zinc_kernels::step::{Lane, MOST_RUN, Rows, StepReport, StepShape, StepState};
 
 const SEQUENCE: u32 = 41;
+const OTHER: u32 = 40;
 /// More than any id here.
 const VOCABULARY: u32 = 8_192;
-const OTHER: u32 = 40;
 const PROMPT: [u32; 12] = [500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511];
 /// Places of the array of tokens.
-const PLACES: usize = 100 + MOST_SAMPLING_ROWS as usize;
+const PLACES: usize = 100 + MOST_RUN as usize;
 
 /// At position 7 of a prompt of 6 tokens: a step samples.
 const SAMPLING: Lane = Lane {
@@ -33,6 +33,12 @@ const SAMPLING: Lane = Lane {
     seed_high: 88,
     inverse_temperature: 0.5,
     sequence: SEQUENCE,
+    gate: GATE_OPEN,
+    first_row: 0,
+    rows: 0,
+    tokens: 0,
+    end_tokens: 0,
+    samplers: 0,
 };
 /// The next tokens are the prompt's.
 const FEEDING: Lane = Lane { prompt_length: 12, ..SAMPLING };
@@ -93,6 +99,7 @@ fn cases() -> Vec<Case> {
             )
         },
         // Feeding.
+        Case { cancelled: SEQUENCE, ..plain("cancelled while it feeds", FEEDING, (STATUS_FED, 508, FINISH_CANCELLED)) },
         Case { candidates: vec![vec![]], ..plain("feeds", FEEDING, (STATUS_FED, 508, FINISH_NONE)) },
         plain("feeds, whatever is sampled", FEEDING, (STATUS_FED, 508, FINISH_NONE)),
         plain("feeds from the start", Lane { position: 0, ..FEEDING }, (STATUS_FED, 501, FINISH_NONE)),
@@ -103,7 +110,6 @@ fn cases() -> Vec<Case> {
             ..plain("feeds over broken logits", FEEDING, (STATUS_FED, 508, FINISH_NONE))
         },
         ending("feeds an end token", FEEDING, &[508, 300], (STATUS_FED, 508, FINISH_NONE)),
-        Case { cancelled: SEQUENCE, ..plain("cancelled while it feeds", FEEDING, (STATUS_FED, 508, FINISH_CANCELLED)) },
         // Sampling.
         plain(
             "samples behind the last of the prompt",
@@ -150,11 +156,7 @@ fn cases() -> Vec<Case> {
         Case { candidates: vec![vec![BEST, broken]], ..plain("one broken logit", SAMPLING, non_finite) },
         Case { candidates: vec![vec![none, none]], ..plain("no candidate", SAMPLING, non_finite) },
         Case { candidates: vec![vec![]], ..plain("a feeding step behind the prompt", SAMPLING, non_finite) },
-        Case {
-            candidates: vec![vec![broken]],
-            cancelled: SEQUENCE,
-            ..ending("broken logits before everything", last, &[8, 0], non_finite)
-        },
+        Case { candidates: vec![vec![broken]], ..ending("broken logits before everything", last, &[8, 0], non_finite) },
         Case {
             candidates: vec![vec![Candidate { non_finite: 3, ..none }, Candidate { non_finite: 2, ..none }]],
             ..plain("nothing but broken logits", SAMPLING, non_finite)
@@ -211,13 +213,8 @@ fn drafted() -> Vec<Case> {
         Case { rows: 2, ..case("what is right behind the drafts is none", SAMPLING, right, &[21, 22], FINISH_NONE) },
         Case { rows: 1, ..case("no drafts in a step that has room", SAMPLING, right, &[21], FINISH_NONE) },
         Case {
-            candidates: chosen(2),
-            ..case("a step with less room than drafts", SAMPLING, right, &[21, 22], FINISH_NONE)
-        },
-        Case { candidates: chosen(1), ..case("a step without room", SAMPLING, right, &[21], FINISH_NONE) },
-        Case {
-            rows: MOST_SAMPLING_ROWS,
-            candidates: chosen(MOST_SAMPLING_ROWS),
+            rows: MOST_RUN,
+            candidates: chosen(MOST_RUN),
             ..case("as many drafts as there can be", rich, &ALL[..15], &ALL, FINISH_NONE)
         },
         Case {
@@ -259,22 +256,20 @@ fn drafted() -> Vec<Case> {
     ]
 }
 
-/// Steps of several rows of a prompt of 12 tokens. Of each the position that it leads to, and the rows that the next one has.
-fn fed() -> Vec<(Case, u32, u32)> {
-    let case = |name, position, rows, room| Case {
+/// Steps of several rows of a prompt of 12 tokens, and of each the position that it leads to.
+fn fed() -> Vec<(Case, u32)> {
+    let case = |name, position, rows| Case {
         rows,
-        candidates: vec![vec![]; room],
+        candidates: vec![vec![]; rows as usize],
         ..plain(name, Lane { position, ..FEEDING }, (STATUS_FED, 0, FINISH_NONE))
     };
-    let cancelled = Case { cancelled: SEQUENCE, ..case("cancelled", 0, 11, 4) };
     vec![
-        (case("as many rows as there is room for", 0, 11, 8), 8, 4),
-        (case("as many rows as are listed", 0, 4, 8), 4, 8),
-        (case("all but the last token", 0, 11, 16), 11, 1),
-        (case("no more than the prompt has", 9, 6, 8), 11, 1),
-        (case("one row of several", 2, 9, 1), 3, 9),
-        (Case { expected: (STATUS_FED, vec![], FINISH_CANCELLED), ..cancelled }, 4, 0),
-        (Case { candidates: vec![FEW.to_vec(); 4], ..case("whatever is sampled", 1, 8, 4) }, 5, 7),
+        (case("some of the prompt", 0, 4), 4),
+        (case("all but the last token", 0, 11), 11),
+        (case("no more than the prompt has", 9, 6), 11),
+        (case("one row", 2, 1), 3),
+        (Case { candidates: vec![FEW.to_vec(); 4], ..case("whatever is sampled", 1, 4) }, 5),
+        (Case { cancelled: SEQUENCE, expected: (STATUS_FED, vec![], FINISH_CANCELLED), ..case("cancelled", 0, 4) }, 4),
     ]
 }
 
@@ -297,45 +292,56 @@ fn lay_out(arena: &mut Arena, candidates: &[Vec<Candidate>]) -> Rows {
     Rows { address: arena.input(&rows).address, stride }
 }
 
-/// Compares a step with the reference and with what the case says. Returns the state that it leaves.
-fn check(index: usize, case: Case) -> StepState {
+/// What is behind the penalties of a lane, where their window is `window` long.
+fn samplers(arena: &mut Arena, window: u32, counts: u64) -> u64 {
+    arena.input(&[SamplerParams { penalty_window: window, counts, ..SamplerParams::default() }]).address
+}
+
+/// Compares a step with the reference and with what the case says. Returns the lane that it leaves.
+fn check(index: usize, case: Case) -> Lane {
     let Case { name, lane, rows, end_tokens, cancelled, drafts, candidates, expected } = case;
     let mut arena = Arena::new();
     let mut tokens = tokens_before(&lane, drafts);
     let first = lane.position as usize;
-    let state = StepState::new(lane, &[&[lane.token], &tokens[first + 1..]].concat()[..rows as usize]);
     // Windows of the chain's penalties, from none to one that is longer than the history.
     let window = [0, 1, 3, 64][index % 4];
     let occurrences =
         |tokens: &[u32], position: u32| reference::window_counts(&tokens[..=position as usize], window, VOCABULARY);
-    let params = SamplerParams { penalty_window: window, ..SamplerParams::default() };
     let counts = arena.in_out(&occurrences(&tokens, lane.position));
-    let (state_on_device, tokens_on_device) = (arena.in_out(&[state]), arena.in_out(&tokens));
+    let tokens_on_device = arena.in_out(&tokens);
+    let lane = Lane {
+        tokens: tokens_on_device.address,
+        end_tokens: arena.input(end_tokens).address,
+        samplers: samplers(&mut arena, window, counts.address),
+        ..lane
+    };
+    let state = StepState::new(lane, &[&[lane.token], &tokens[first + 1..]].concat()[..rows as usize]);
+    let state_on_device = arena.in_out(&[state]);
     let report = arena.output::<StepReport>(1);
     let [untouched] = arena.read(report)[..] else { unreachable!("one report") };
     let op = Advance {
         state: state_on_device.address,
-        report: report.address,
-        tokens: tokens_on_device.address,
-        end_tokens: arena.input(end_tokens).address,
+        reports: PerLane { address: report.address, stride: 0 },
         cancelled: arena.input(&[cancelled]).address,
         candidates: lay_out(&mut arena, &candidates),
         candidate_count: candidates[0].len() as u32,
-        window: Some(PenaltyWindow { params: arena.input(&[params]).address, counts: counts.address }),
+        choices: PerLane::default(),
+        lanes: 1,
         shape: StepShape::of(candidates.len() as u32),
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
 
     let mut expected_state = state;
     let candidates: Vec<&[Candidate]> = candidates.iter().map(Vec::as_slice).collect();
-    let mut expected_report = reference::advance(&mut expected_state, &mut tokens, end_tokens, cancelled, &candidates);
+    let mut expected_report =
+        reference::advance(&mut expected_state.lane, &mut tokens, end_tokens, cancelled, &candidates);
     let reported = expected_report.count as usize;
     expected_report.tokens[reported..].copy_from_slice(&untouched.tokens[reported..]);
     let [found] = arena.read(report)[..] else { unreachable!("one report") };
     assert_eq!(found, expected_report, "{name}: report");
     assert_eq!(found.logit.to_bits(), expected_report.logit.to_bits(), "{name}: logit");
-    let [after] = arena.read(state_on_device)[..] else { unreachable!("one state") };
-    assert_eq!(after, expected_state, "{name}: state");
+    let [StepState { lane: after, .. }] = arena.read(state_on_device)[..] else { unreachable!("one state") };
+    assert!(arena.read(state_on_device) == [expected_state], "{name}: state");
     assert_eq!(arena.read(tokens_on_device), tokens, "{name}: tokens");
     // A prompt is counted before its steps.
     let counted = if expected.0 == STATUS_SAMPLED { found.position } else { lane.position };
@@ -346,15 +352,11 @@ fn check(index: usize, case: Case) -> StepState {
     assert_eq!(found.tokens[..reported], expected_tokens, "{name}: tokens reported");
     assert_eq!(found.position, lane.position + found.fed + found.count, "{name}: position");
     assert_eq!(found.fed > 0, status == STATUS_FED, "{name}: rows of the prompt");
-    assert_eq!(after.lane.budget, lane.budget.wrapping_sub(found.count), "{name}: budget");
-    let goes_on = finish == FINISH_NONE && status != STATUS_NO_OP;
-    assert_eq!(after.row_count > 0, goes_on, "{name}: whether it goes on");
-    let last = tokens[after.lane.position as usize];
+    assert_eq!(after.budget, lane.budget.wrapping_sub(found.count), "{name}: budget");
+    assert_eq!(after.finish, finish, "{name}: whether it goes on");
+    let last = tokens[after.position as usize];
     if status != STATUS_NO_OP {
-        assert_eq!(after.lane.token, last, "{name}: the last token");
-    }
-    for (row, place) in after.rows[..after.row_count as usize].iter().zip(after.lane.position..) {
-        assert_eq!((row.position, row.token), (place, tokens[place as usize]), "{name}: rows of the next step");
+        assert_eq!(after.token, last, "{name}: the last token");
     }
     after
 }
@@ -375,51 +377,101 @@ fn drafts_are_accepted_as_far_as_they_are_right() {
 
 #[test]
 fn a_prompt_is_fed_by_as_many_rows_as_there_are() {
-    for (index, (case, position, rows)) in fed().into_iter().enumerate() {
+    for (index, (case, position)) in fed().into_iter().enumerate() {
         let name = case.name;
-        let after = check(index, case);
-        assert_eq!((after.lane.position, after.row_count), (position, rows), "{name}");
+        assert_eq!(check(index, case).position, position, "{name}");
     }
 }
 
-/// Three steps in one recording: one feeds, one samples the last of the budget, one finds the sequence stopped.
+/// A step of lanes that differ: one has ended, the host chooses the token of another, and each has its own tokens, ends and penalties.
 #[test]
-fn steps_hand_the_state_on() {
+fn each_lane_goes_its_own_way() {
+    const WINDOWS: [u32; 5] = [0, 3, 64, 0, 2];
     let mut arena = Arena::new();
-    let target = arena.gpu.target();
-    let lane = Lane { position: 3, prompt_length: 5, budget: 1, ..SAMPLING };
-    let mut tokens = tokens_before(&lane, &[]);
-    let state = StepState::from(lane);
-    let (state_on_device, tokens_on_device) = (arena.in_out(&[state]), arena.in_out(&tokens));
-    let end_tokens = arena.input::<u32>(&[]).address;
-    let cancelled = arena.input(&[OTHER]).address;
-    let candidates = arena.input(FEW).row();
-    let mut step = |candidate_count| -> (_, Array<StepReport>) {
-        let report = arena.in_out(&[StepReport::default()]);
-        let op = Advance {
-            state: state_on_device.address,
-            report: report.address,
-            tokens: tokens_on_device.address,
-            end_tokens,
-            cancelled,
-            candidates,
-            candidate_count,
-            window: None,
-            shape: StepShape::ONE,
-        };
-        (op.dispatch(&target), report)
+    let ended = Lane { finish: FINISH_BUDGET, ..SAMPLING };
+    let lanes = [
+        SAMPLING,
+        ended,
+        Lane { position: 9, budget: 1, ..SAMPLING },
+        Lane { position: 20, gate: GATE_TOKEN, ..SAMPLING },
+        Lane { position: 30, end_token_count: 1, ..SAMPLING },
+    ];
+    let mut tokens: Vec<Vec<u32>> = (0..).zip(&lanes).map(|(i, lane)| tokens_before(lane, &[50 + i])).collect();
+    let end_tokens = [BEST.id];
+    let mut counts = Vec::new();
+    let mut on_device = Vec::new();
+    let mut rows = 0;
+    let lanes: Vec<Lane> = (0..5)
+        .map(|number| {
+            let lane = lanes[number];
+            let own = reference::window_counts(&tokens[number][..=lane.position as usize], WINDOWS[number], VOCABULARY);
+            counts.push(arena.in_out(&own));
+            on_device.push(arena.in_out(&tokens[number]));
+            let first_row = rows;
+            rows += u32::from(lane.finish == FINISH_NONE);
+            Lane {
+                sequence: 70 + number as u32,
+                first_row,
+                rows: rows - first_row,
+                tokens: on_device[number].address,
+                end_tokens: arena.input(&end_tokens).address,
+                samplers: samplers(&mut arena, WINDOWS[number], counts[number].address),
+                ..lane
+            }
+        })
+        .collect();
+    // The list has the lanes in another order than that of their numbers.
+    let listed = [4, 2, 0, 1, 3];
+    let lanes_on_device = arena.in_out(&lanes);
+    let mut state =
+        StepState { row_count: rows, lane_count: 5, lanes: lanes_on_device.address, ..StepState::default() };
+    state.listed[..5].copy_from_slice(&listed);
+    let state = arena.state(state);
+    let candidates: Vec<Vec<Candidate>> = (0..rows).map(|row| many(2, row % 2)).collect();
+    let mut candidates = candidates;
+    // The last row is that of the lane whose list of ends has the best candidate.
+    candidates[3] = vec![candidate(3, 1.0), BEST];
+    // Of lane 3 another sequence, and of lane 0 this one.
+    let cancelled = [70, 0, 0, 70, 0];
+    let choice = |id| [candidate(id, 0.5), Candidate::NONE];
+    let choices: Vec<Candidate> = (0..5).flat_map(|number| choice(900 + number)).collect();
+    let reports = arena.in_out(&[StepReport::default(); 10]);
+    let op = Advance {
+        state,
+        reports: PerLane { address: reports.address, stride: 2 * size_of::<StepReport>() as u32 },
+        cancelled: arena.input(&cancelled).address,
+        candidates: lay_out(&mut arena, &candidates),
+        candidate_count: 2,
+        choices: PerLane { address: arena.input(&choices).address, stride: 2 * CANDIDATE_BYTES },
+        lanes: 8,
+        shape: StepShape::of(8),
     };
-    let steps = [step(0), step(3), step(3)];
-    arena.run(&steps.each_ref().map(|(dispatch, _)| dispatch.clone()));
-
-    let mut expected_state = state;
-    for (index, ((_, report), candidates)) in steps.iter().zip([&[][..], FEW, FEW]).enumerate() {
-        let expected = reference::advance(&mut expected_state, &mut tokens, &[], OTHER, &[candidates]);
-        assert_eq!(arena.read(*report), [expected], "step {index}");
+    arena.run(&[op.dispatch(&arena.gpu.target())]);
+    let (after, found) = (arena.read(lanes_on_device), arena.read(reports));
+    for number in 0..5 {
+        let mut lane = lanes[number];
+        let own = if lane.gate == GATE_TOKEN {
+            &choices[2 * number..][..1]
+        } else {
+            &candidates[lane.first_row as usize % 4][..]
+        };
+        let ends = &end_tokens[..lane.end_token_count as usize];
+        let expected = reference::advance(&mut lane, &mut tokens[number], ends, cancelled[number], &[own]);
+        assert_eq!(found[2 * number], expected, "lane {number}: report");
+        assert_eq!(after[number], lane, "lane {number}");
+        assert_eq!(arena.read(on_device[number]), tokens[number], "lane {number}: tokens");
+        let own = reference::window_counts(&tokens[number][..=lane.position as usize], WINDOWS[number], VOCABULARY);
+        assert_eq!(arena.read(counts[number]), own, "lane {number}: counts");
     }
-    assert_eq!(arena.read(state_on_device), [expected_state]);
-    assert_eq!(arena.read(tokens_on_device), tokens);
-    let StepState { row_count, lane, .. } = expected_state;
-    assert_eq!((row_count, lane.position, lane.token), (0, 5, BEST.id));
-    assert_eq!(tokens[5], BEST.id);
+    let status: Vec<(u32, u32, u32)> = found.iter().step_by(2).map(|r| (r.status, r.finish, r.tokens[0])).collect();
+    assert_eq!(
+        status,
+        [
+            (STATUS_SAMPLED, FINISH_CANCELLED, 0),
+            (STATUS_NO_OP, FINISH_BUDGET, 0),
+            (STATUS_SAMPLED, FINISH_BUDGET, 1),
+            (STATUS_SAMPLED, FINISH_NONE, 903),
+            (STATUS_SAMPLED, FINISH_END_OF_GENERATION, BEST.id),
+        ]
+    );
 }

@@ -7,7 +7,7 @@ use crate::support::{Arena, compare, many, operand, tolerance};
 use half::f16;
 use zinc_kernels::ops::{ActFormat, Attention, CacheFormat, HeadNorm, Heads, Pairing};
 use zinc_kernels::reference::{self, AttentionShape};
-use zinc_kernels::step::{Lane, MOST_SAMPLING_ROWS, StepShape};
+use zinc_kernels::step::{Lane, MOST_RUN, StepShape};
 use zinc_kernels::{Target, Tuning};
 
 pub(crate) const EPSILON: f32 = 1e-6;
@@ -383,7 +383,7 @@ fn not_a_number_is_not_hidden() {
 
 /// Attention of as many rows as the builder has operands for, the first of them at the case's position.
 pub(crate) fn of_rows(b: &mut Builder, case: &Case) -> Attention {
-    let positions = case.position + b.rows().max(MOST_SAMPLING_ROWS as usize);
+    let positions = case.position + b.rows().max(MOST_RUN as usize);
     let heads = heads(case);
     let (query_width, width) = (case.query_heads * case.head_size, case.kv_heads * case.head_size);
     // The last row has a value that is not finite, and the row before it a query: no other row may tell.

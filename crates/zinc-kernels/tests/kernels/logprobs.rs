@@ -4,10 +4,11 @@ use crate::support::Arena;
 use crate::support::data::{Random, live};
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
-    LogprobBuffers, LogprobShares, Logprobs, items_bytes, masses_bytes, share_count, shares_bytes,
+    LOGPROB_REPORT_BYTES, LogprobBuffers, LogprobShares, Logprobs, PerLane, items_bytes, masses_bytes, share_count,
+    shares_bytes,
 };
 use zinc_kernels::reference;
-use zinc_kernels::step::{Rows, StepShape, StepState};
+use zinc_kernels::step::{Rows, StepShape};
 
 const VOCABULARIES: [usize; 7] = [1, 19, 20, 21, 1_031, 8_192, 151_936];
 
@@ -32,13 +33,14 @@ fn check(name: &str, rows: &[&[f32]]) -> Vec<LogprobReport> {
         shares: scratch(shares_bytes(vocabulary)),
         masses: scratch(masses_bytes(vocabulary)),
     };
-    let state = arena.state(StepState::new(live(), &vec![0; rows.len()]));
+    let state = arena.state_of_lanes(&vec![live(); rows.len()], 0);
     let logits = Rows { address: arena.input(&logits).address, stride: stride as u32 };
     let reports = arena.in_out(&vec![LogprobReport::default(); rows.len()]);
+    let of_lanes = PerLane { address: reports.address, stride: LOGPROB_REPORT_BYTES };
     let shape = StepShape::of(rows.len() as u32);
     arena.run(&[
         LogprobShares { state, logits, buffers, vocabulary, shape }.dispatch(&target),
-        Logprobs { state, buffers, report: reports.address, vocabulary, shape }.dispatch(&target),
+        Logprobs { state, buffers, reports: of_lanes, vocabulary, shape }.dispatch(&target),
     ]);
     let found = arena.read(reports);
     for (found, logits) in found.iter().zip(rows) {

@@ -7,7 +7,7 @@ use crate::support::data::{Random, live};
 use zinc_kernels::Target;
 use zinc_kernels::ops::Lookup;
 use zinc_kernels::reference;
-use zinc_kernels::step::{Lane, MOST_SAMPLING_ROWS, StepState};
+use zinc_kernels::step::{Lane, MOST_RUN, StepState};
 
 /// What stands behind the position before the launch, and behind the drafts after it.
 const NOTHING: u32 = 9_999;
@@ -22,12 +22,14 @@ fn at(said: &[u32]) -> Lane {
 fn check(name: &str, said: &[u32], state: impl Into<StepState>, ngrams: RangeInclusive<u32>, drafts: u32) -> Vec<u32> {
     let state: StepState = state.into();
     let mut tokens = said.to_vec();
-    tokens.extend([NOTHING; MOST_SAMPLING_ROWS as usize]);
+    tokens.extend([NOTHING; MOST_RUN as usize]);
     let mut arena = Arena::new();
-    let (state_on_device, tokens_on_device) = (arena.in_out(&[state]), arena.in_out(&tokens));
+    let tokens_on_device = arena.in_out(&tokens);
+    let state = StepState { lane: Lane { tokens: tokens_on_device.address, ..state.lane }, ..state };
+    let state_on_device = arena.in_out(&[state]);
     let mut expected = state;
     reference::lookup(&mut expected, &mut tokens, &ngrams, drafts);
-    let op = Lookup { state: state_on_device.address, tokens: tokens_on_device.address, ngrams, drafts };
+    let op = Lookup { state: state_on_device.address, ngrams, drafts };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
     let [found] = arena.read(state_on_device)[..] else { unreachable!("one state") };
     assert_eq!(found, expected, "{name}: state");
@@ -103,11 +105,11 @@ fn random_sequences() {
 #[test]
 #[should_panic(expected = "places with 0 to 3 tokens in common are looked for: at least 1 is needed")]
 fn no_tokens_in_common_are_refused() {
-    let _ = Lookup { state: 0, tokens: 0, ngrams: 0..=3, drafts: 1 }.dispatch(&Target::new(32));
+    let _ = Lookup { state: 0, ngrams: 0..=3, drafts: 1 }.dispatch(&Target::new(32));
 }
 
 #[test]
 #[should_panic(expected = "16 drafts: less than 16 are supported")]
 fn too_many_drafts_are_refused() {
-    let _ = Lookup { state: 0, tokens: 0, ngrams: 1..=3, drafts: 16 }.dispatch(&Target::new(32));
+    let _ = Lookup { state: 0, ngrams: 1..=3, drafts: 16 }.dispatch(&Target::new(32));
 }

@@ -21,6 +21,7 @@ mod gate_up_mul;
 mod gather;
 mod join;
 mod last_row;
+mod list;
 mod logprob_shares;
 mod logprobs;
 mod lookup;

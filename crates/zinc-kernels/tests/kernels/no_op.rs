@@ -21,8 +21,8 @@ fn nothing_is_written() {
         launch.arena.run(std::slice::from_ref(&launch.dispatch));
         let after = launch.arena.outputs();
         if launch.name == "advance" {
-            let [state, report, tokens, counts] = &after[..] else { panic!("advance has {} outputs", after.len()) };
-            let same = (state, tokens, counts) == (&before[0], &before[2], &before[3]);
+            let [tokens, counts, state, report] = &after[..] else { panic!("advance has {} outputs", after.len()) };
+            let same = (tokens, counts, state) == (&before[0], &before[1], &before[2]);
             assert!(same, "advance changed the sequence");
             let report: StepReport = bytemuck::pod_read_unaligned(report);
             assert_eq!((report.status, report.sequence), (STATUS_NO_OP, 7));

@@ -30,13 +30,10 @@ fn drafts_are_as_many_as_were_made_and_have_room() {
         let draft = Lane { position: made_to, ..live() };
         let tokens: Vec<u32> = (0..40).map(|position| 500 + position).collect();
         let mut arena = Arena::new();
+        let tokens_on_device = arena.input(&tokens).address;
+        let state = StepState { lane: Lane { tokens: tokens_on_device, ..state.lane }, ..state };
         let state_on_device = arena.in_out(&[state]);
-        let op = Propose {
-            state: state_on_device.address,
-            draft: arena.state(draft),
-            tokens: arena.input(&tokens).address,
-            drafts,
-        };
+        let op = Propose { state: state_on_device.address, draft: arena.state(draft), drafts };
         arena.run(&[op.dispatch(&arena.gpu.target())]);
         let mut expected = state;
         reference::propose(&mut expected, &draft, &tokens, drafts);

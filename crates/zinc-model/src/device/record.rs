@@ -13,44 +13,27 @@ use crate::interpret::{pairing, weighting};
 use crate::plan::{Array, Lookup, Op, PlanKind, Product, Routing, Sampler, StepPlan, barriers_before};
 use crate::weights::TensorId;
 
-/// Device addresses of the memory that a running sequence owns.
+/// Device addresses of the memory that the sequences of a step own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StepIo {
     /// The [`StepState`](zinc_kernels::step::StepState).
     pub state: u64,
-    /// Where this step leaves its [`StepReport`](zinc_kernels::step::StepReport).
-    pub report: u64,
-    /// The tokens of the sequence, `[context + MOST_SAMPLING_ROWS]` u32: the prompt, and behind it the tokens that steps have sampled.
-    pub tokens: u64,
-    /// End-of-generation ids, u32 each.
-    pub end_tokens: u64,
-    /// A u32: the number of the sequence that the host wants stopped.
+    /// What the host wants of this step, [`StepLanes`](zinc_kernels::step::StepLanes).
+    pub wanted: u64,
+    /// A u32 for each lane: the number of the sequence that the host wants stopped.
     pub cancelled: u64,
-    /// The tables of the sampler chain, which only plans with [`Sampler::Chain`] read.
-    pub chain: ChainIo,
-    /// The host's guide for this step, [`step_input_bytes`](zinc_kernels::ops::step_input_bytes) long; 0 if there is none.
-    pub step_input: u64,
-    /// The candidate that the host chooses, which only plans with [`Sampler::Host`] read.
-    pub choice: u64,
-    /// Where plans with log-probabilities report them.
-    pub logprobs: u64,
-}
-
-/// Device addresses of the sampler chain's tables: see [`ops::SamplerBuffers`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChainIo {
-    /// The scalar parameters.
-    pub params: u64,
-    /// Logit biases.
-    pub biases: u64,
-    /// The DRY penalties, by length of the repetition.
-    pub dry_penalties: u64,
-    /// For each token, flags that say whether it is or begins a sequence breaker.
-    pub breakers: u64,
-    /// Sequence breakers of several tokens.
-    pub tails: u64,
-    /// How often each token occurs in the window of the penalties.
-    pub counts: u64,
+    /// The [`StepState`](zinc_kernels::step::StepState) of a draft model, which [`Op::Propose`] reads.
+    pub draft: u64,
+    /// A [`Lane`](zinc_kernels::step::Lane), with whose sequence those of the state end; 0 if there is none.
+    pub leader: u64,
+    /// Where this step leaves the [`StepReport`](zinc_kernels::step::StepReport) of each lane.
+    pub reports: ops::PerLane,
+    /// The host's guide for this step, [`step_input_bytes`](zinc_kernels::ops::step_input_bytes) long, which only lanes with a guide read.
+    pub step_inputs: ops::PerLane,
+    /// The candidate that the host chooses, which only lanes read whose tokens the host chooses.
+    pub choices: ops::PerLane,
+    /// Where plans with log-probabilities report those of each lane.
+    pub logprobs: ops::PerLane,
 }
 
 impl DeviceModel {
@@ -127,8 +110,11 @@ impl DeviceModel {
         let mut grids_written = false;
         for (op, barrier) in plan.ops.iter().zip(barriers) {
             // These write the word that the condition reads, and Advance has to report a no-op, so they always run.
-            let on_condition =
-                live.is_some() && !matches!(op, Op::Lookup(_) | Op::Cancel | Op::LastRow | Op::Advance { .. });
+            let always = matches!(
+                op,
+                Op::List | Op::Lookup(_) | Op::Propose { .. } | Op::Cancel | Op::LastRow | Op::Advance { .. }
+            );
+            let on_condition = live.is_some() && !always;
             if barrier {
                 let mut later = Access::SHADER_READ | Access::SHADER_WRITE;
                 later.set(Access::CONDITION_READ, on_condition && !conditional);
@@ -152,24 +138,6 @@ impl DeviceModel {
         if conditional {
             recording.end_condition();
         }
-        Ok(())
-    }
-
-    /// Records that the drafts which this model has made, as a draft model with the sequence `draft`, become rows of the step whose state is at
-    /// the address `target`: at most `drafts` of them. Both models' sequences share one array of tokens.
-    ///
-    /// # Errors
-    /// Whatever error the driver reports for the pipeline.
-    pub fn record_proposal(
-        &self,
-        draft: &StepIo,
-        target: u64,
-        drafts: u32,
-        recording: &mut RecordingBuilder,
-    ) -> Result<()> {
-        recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-        let propose = ops::Propose { state: target, draft: draft.state, tokens: draft.tokens, drafts };
-        self.pipelines.record(recording, &propose.dispatch(&self.target))?;
         Ok(())
     }
 
@@ -256,16 +224,8 @@ impl DeviceModel {
         self.target.tuning.warm_cache.then(|| (self.weights.address(id), bytes))
     }
 
-    fn sampler_buffers(&self, io: &StepIo) -> ops::SamplerBuffers {
-        let ChainIo { params, biases, dry_penalties, breakers, tails, counts } = io.chain;
+    fn sampler_buffers(&self) -> ops::SamplerBuffers {
         ops::SamplerBuffers {
-            params,
-            biases,
-            dry_penalties,
-            breakers,
-            tails,
-            counts,
-            tokens: io.tokens,
             dry_lengths: self.rows(Array::DryLengths),
             items: self.rows(Array::Items),
             shares: self.rows(Array::Shares),
@@ -289,9 +249,13 @@ impl DeviceModel {
         let head_norm =
             |(q, k): (TensorId, TensorId)| ops::HeadNorm { q: weight(q), k: weight(k), epsilon: config.rms_eps };
         match op {
-            Op::Lookup(Lookup { ngrams, drafts }) => {
-                ops::Lookup { state, tokens: io.tokens, ngrams: ngrams.clone(), drafts: *drafts }.dispatch(target)
+            Op::List => {
+                ops::List { state, wanted: io.wanted, cancelled: io.cancelled, leader: io.leader }.dispatch(target)
             }
+            Op::Lookup(Lookup { ngrams, drafts }) => {
+                ops::Lookup { state, ngrams: ngrams.clone(), drafts: *drafts }.dispatch(target)
+            }
+            Op::Propose { drafts } => ops::Propose { state, draft: io.draft, drafts: *drafts }.dispatch(target),
             Op::Gather { table } => {
                 ops::Gather { state, table: self.matrix(*table), y: self.rows(Array::Residual), shape }.dispatch(target)
             }
@@ -490,12 +454,12 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::Dry => ops::Dry { state, buffers: self.sampler_buffers(io), shape }.dispatch(target),
+            Op::Dry => ops::Dry { state, buffers: self.sampler_buffers(), shape }.dispatch(target),
             Op::Adjust => ops::Adjust {
                 state,
                 logits: self.rows(Array::Logits),
-                buffers: self.sampler_buffers(io),
-                step_input: io.step_input,
+                buffers: self.sampler_buffers(),
+                step_inputs: io.step_inputs,
                 vocabulary: config.n_vocab,
                 shape,
             }
@@ -503,7 +467,7 @@ impl DeviceModel {
             Op::Choose => ops::Choose {
                 state,
                 logits: self.rows(Array::Logits),
-                buffers: self.sampler_buffers(io),
+                buffers: self.sampler_buffers(),
                 candidates: self.rows(Array::Candidates),
                 vocabulary: config.n_vocab,
                 shape,
@@ -520,7 +484,7 @@ impl DeviceModel {
             Op::Logprobs => ops::Logprobs {
                 state,
                 buffers: self.logprob_buffers(),
-                report: io.logprobs,
+                reports: io.logprobs,
                 vocabulary: config.n_vocab,
                 shape,
             }
@@ -535,21 +499,19 @@ impl DeviceModel {
             Op::Cancel => ops::Cancel { state, cancelled: io.cancelled }.dispatch(target),
             Op::Advance { kind, sampler } => ops::Advance {
                 state,
-                report: io.report,
-                tokens: io.tokens,
-                end_tokens: io.end_tokens,
+                reports: io.reports,
                 cancelled: io.cancelled,
-                candidates: match sampler {
-                    Sampler::Plain | Sampler::Chain { .. } => self.rows(Array::Candidates),
-                    Sampler::Host => Rows::one(io.choice),
-                },
+                candidates: self.rows(Array::Candidates),
                 candidate_count: match (kind, sampler) {
                     (PlanKind::Feed, _) => 0,
                     (PlanKind::Decode, Sampler::Plain) => ops::candidate_count(config.n_vocab),
                     (PlanKind::Decode, Sampler::Chain { .. } | Sampler::Host) => 1,
                 },
-                window: matches!(sampler, Sampler::Chain { .. })
-                    .then_some(ops::PenaltyWindow { params: io.chain.params, counts: io.chain.counts }),
+                choices: io.choices,
+                lanes: match kind {
+                    PlanKind::Feed => 1,
+                    PlanKind::Decode => shape.rows(),
+                },
                 shape,
             }
             .dispatch(target),

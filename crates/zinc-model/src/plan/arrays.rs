@@ -4,21 +4,20 @@ use zinc_kernels::ops::{
     CANDIDATE_BYTES, CacheFormat, GRIDS_BYTES, Heads, TILE_BYTES, candidate_count, items_bytes, masses_bytes,
     moments_bytes, rounded_bytes, shares_bytes,
 };
-use zinc_kernels::step::{MOST_SAMPLING_ROWS, StepState};
+use zinc_kernels::step::{MOST_RUN, StepShape, StepState};
 
 use crate::config::{FeedForward, ModelConfig};
 
 /// Arrays and tensors start at multiples of this many bytes: the widest load of a kernel, and the granularity of every device's caches.
 pub const ALIGNMENT: u64 = 256;
 
-/// The fewest rows of a step whose products go by tiles, and whose attention goes by rows: a power of two, as all shapes of steps. Those that sample
-/// are smaller.
-pub const MANY_ROWS: u32 = 2 * MOST_SAMPLING_ROWS;
+/// The fewest rows of a step whose products go by tiles, and whose attention goes by rows where they are of one lane: a power of two, as all shapes of steps.
+pub const MANY_ROWS: u32 = 2 * StepShape::SEVERAL.rows();
 
 /// An array that ops read and write. Weights are not among them, since they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Array {
-    /// The state of the sequence, a [`StepState`].
+    /// The state of the step, a [`StepState`], and its lanes.
     State,
     /// The tokens of the sequence, and drafts behind them, [`CacheOptions::token_places`] u32.
     Tokens,
@@ -32,9 +31,9 @@ pub enum Array {
     Key,
     /// New values, `[kv_heads, head_size]` f32.
     Value,
-    /// Keys of a layer, `[context, kv_heads * head_size]`.
+    /// Keys of a layer, `[lanes, context, kv_heads * head_size]`.
     KeyCache(u32),
-    /// Values of a layer, `[context, kv_heads * head_size]`.
+    /// Values of a layer, `[lanes, context, kv_heads * head_size]`.
     ValueCache(u32),
     /// Partial results of attention over splits of the context, in the layout of its kernel, in steps of few rows.
     Partials,
@@ -90,8 +89,10 @@ pub enum Array {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheOptions {
-    /// Positions that the cache has room for.
+    /// Positions that each lane has in the cache.
     pub context: u32,
+    /// Lanes that have a part of the cache, 1 to [`MOST_LANES`](zinc_kernels::step::MOST_LANES).
+    pub lanes: u32,
     /// How keys are stored.
     pub key_format: CacheFormat,
     /// How values are stored.
@@ -99,16 +100,29 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
-    /// A cache of `context` positions with these formats of keys and values.
+    /// A cache of `context` positions of one lane, with these formats of keys and values.
     #[must_use]
     pub const fn new(context: u32, key_format: CacheFormat, value_format: CacheFormat) -> Self {
-        Self { context, key_format, value_format }
+        Self { context, lanes: 1, key_format, value_format }
+    }
+
+    /// This cache for so many lanes, each of which has as many positions.
+    #[must_use]
+    pub const fn with_lanes(mut self, lanes: u32) -> Self {
+        self.lanes = lanes;
+        self
+    }
+
+    /// Positions of all lanes together.
+    #[must_use]
+    pub fn positions(&self) -> u64 {
+        u64::from(self.lanes) * u64::from(self.context)
     }
 
     /// The length of a sequence's array of tokens, in u32: one for each position, and room for the drafts behind the last one.
     #[must_use]
     pub fn token_places(&self) -> u64 {
-        u64::from(self.context) + u64::from(MOST_SAMPLING_ROWS)
+        u64::from(self.context) + u64::from(MOST_RUN)
     }
 }
 
@@ -117,7 +131,8 @@ impl CacheOptions {
 pub struct RowCounts {
     /// Rows of a step, 1 to [`MOST_ROWS`](zinc_kernels::step::MOST_ROWS).
     pub rows: u32,
-    /// Rows of a step that samples after each of them: at most as many as `rows`, and at most [`MOST_SAMPLING_ROWS`].
+    /// Rows of a step that samples after each of them: at most as many as `rows`, and at most
+    /// [`MOST_SAMPLING_ROWS`](zinc_kernels::step::MOST_SAMPLING_ROWS).
     pub sampling_rows: u32,
 }
 
@@ -138,7 +153,7 @@ impl RowCounts {
         match class {
             ArrayClass::Packed | ArrayClass::Row => self.rows,
             ArrayClass::SamplingRow => self.sampling_rows,
-            ArrayClass::Workgroups => self.rows.min(MANY_ROWS / 2),
+            ArrayClass::Workgroups => self.rows.min(MANY_ROWS / 2).max(self.sampling_rows),
             ArrayClass::Step => 1,
         }
     }
@@ -154,7 +169,7 @@ pub enum ArrayClass {
     Row,
     /// Each row that samples; these arrays lie together likewise.
     SamplingRow,
-    /// The workgroups of each row, in a step of fewer than [`MANY_ROWS`]. What those of one row have lies right behind what those of the row before have.
+    /// The workgroups of each row, in a step of fewer than [`MANY_ROWS`] or that samples after each row. What those of one row have lies right behind what those of the row before have.
     Workgroups,
     /// The step, whatever its rows.
     Step,
@@ -296,7 +311,7 @@ impl Sizes<'_> {
 
     /// Bytes of the keys, or values, of one layer.
     fn cache_bytes(&self, format: CacheFormat) -> u64 {
-        u64::from(self.cache.context) * u64::from(self.config.kv_width()) * u64::from(format.bytes())
+        self.cache.positions() * u64::from(self.config.kv_width()) * u64::from(format.bytes())
     }
 
     /// Bytes of the keys and values of all layers.

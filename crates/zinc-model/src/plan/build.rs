@@ -4,7 +4,7 @@ use zinc_kernels::Format;
 use zinc_kernels::ops::{ActFormat, GROUP, MOST_STAGED};
 use zinc_kernels::step::StepShape;
 
-use super::{Array, MANY_ROWS, Op, PlanKind, PlanOptions, Product, Routing, Sampler, StepPlan};
+use super::{Array, Drafts, MANY_ROWS, Op, PlanKind, PlanOptions, Product, Routing, Sampler, StepPlan};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 
 /// From so many rows on, what is normalised for several products is rounded by one op before them. With fewer, that costs more than if each
@@ -12,14 +12,14 @@ use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 const ROUNDED_ONCE: StepShape = StepShape::FOUR;
 
 /// From so many rows on, products with quantised weights are computed by tiles of vectors, which are rounded in memory, and the rows are sorted by
-/// expert; and one op appends the keys and values of all rows before attention. With fewer, that takes more operations than it saves reads.
+/// expert; and, where they are of one lane, one op appends the keys and values of all rows before attention. With fewer, that takes more operations than it saves reads.
 const MANY: StepShape = StepShape::of(MANY_ROWS);
 
 impl StepPlan {
     /// The operations of a whole step.
     ///
     /// # Panics
-    /// If more drafts are to be looked up than the step has rows for.
+    /// If there are more drafts than the step has rows for.
     #[must_use]
     pub fn new(weights: &ModelWeights, options: &PlanOptions) -> Self {
         let mut plan = Self::forward(weights, options);
@@ -34,14 +34,17 @@ impl StepPlan {
     /// As [`StepPlan::new`].
     #[must_use]
     pub fn forward(weights: &ModelWeights, options: &PlanOptions) -> Self {
-        let &PlanOptions { kind, act, shape, sampling, ref lookup } = options;
-        let mut ops = Vec::new();
-        if let Some(lookup) = lookup {
-            assert!(lookup.drafts < shape.rows(), "{} drafts in a step of {} rows", lookup.drafts, shape.rows());
-            ops.push(Op::Lookup(lookup.clone()));
+        let &PlanOptions { kind, act, shape, sampling, ref drafts } = options;
+        let mut ops = vec![Op::List];
+        if let Some(drafts) = drafts {
+            assert!(drafts.most() < shape.rows(), "{} drafts in a step of {} rows", drafts.most(), shape.rows());
+            ops.push(match drafts {
+                Drafts::Lookup(lookup) => Op::Lookup(lookup.clone()),
+                Drafts::Proposed(drafts) => Op::Propose { drafts: *drafts },
+            });
         }
         ops.push(Op::Gather { table: weights.embedding });
-        let mut builder = Builder { weights, act, shape, ops };
+        let mut builder = Builder { weights, kind, act, shape, ops };
         for (layer, w) in (0..).zip(&weights.layers) {
             builder.attention_block(layer, w);
             builder.feed_forward_block(w);
@@ -61,7 +64,7 @@ impl StepPlan {
     pub fn behind_last_row(weights: &ModelWeights, options: &PlanOptions) -> Self {
         let &PlanOptions { kind, act, shape, sampling, .. } = options;
         assert!((kind, shape) == (PlanKind::Decode, StepShape::ONE), "{kind:?} of {} rows samples once", shape.rows());
-        let mut builder = Builder { weights, act, shape, ops: vec![Op::LastRow] };
+        let mut builder = Builder { weights, kind, act, shape, ops: vec![Op::LastRow] };
         builder.head(sampling.sampler);
         builder.ops.append(&mut Self::tail(options).ops);
         Self { ops: builder.ops, kind, shape }
@@ -72,7 +75,7 @@ impl StepPlan {
     #[must_use]
     pub fn head(weights: &ModelWeights, options: &PlanOptions) -> Self {
         let &PlanOptions { kind, act, shape, sampling, .. } = options;
-        let mut builder = Builder { weights, act, shape, ops: Vec::new() };
+        let mut builder = Builder { weights, kind, act, shape, ops: Vec::new() };
         builder.head(sampling.sampler);
         Self { ops: builder.ops, kind, shape }
     }
@@ -81,6 +84,7 @@ impl StepPlan {
 /// Appends the ops of a plan, block by block.
 struct Builder<'a> {
     weights: &'a ModelWeights,
+    kind: PlanKind,
     act: ActFormat,
     shape: StepShape,
     ops: Vec<Op>,
@@ -116,10 +120,12 @@ impl Builder<'_> {
         );
         let act = self.act(&[w.attention_output]);
         let tiled = self.is_tiled(act);
-        if self.shape >= MANY {
+        if self.shape >= MANY && self.kind == PlanKind::Feed {
             self.ops.push(Op::Append { layer, norms: w.q_norm.zip(w.k_norm) });
             self.ops.push(Op::AttentionRows { layer });
         } else {
+            // The rows of a step that samples are of different lanes.
+            let act = if tiled { ActFormat::F32 } else { act };
             self.ops.push(Op::Attention { layer, norms: w.q_norm.zip(w.k_norm), act, next: w.attention_output });
         }
         let mut attended = Array::Attended;

@@ -88,7 +88,7 @@ impl Op {
             let cost = share(id, used, experts);
             Cost { weight_bytes: cost.weight_bytes.min(whole(id).weight_bytes), ..cost }
         };
-        let place = |array: Array| sizes.bytes(array) / u64::from(sizes.cache.context.max(1));
+        let place = |array: Array| sizes.bytes(array) / sizes.cache.positions().max(1);
         let multiply = |products: &[Product]| -> Cost {
             products.iter().flat_map(|product| [Some(product.weights), product.bias]).flatten().map(whole).sum()
         };
@@ -113,7 +113,9 @@ impl Op {
             Self::Attention { layer, norms, .. } => append(*layer, *norms) + attend(*layer),
             Self::Router { norm, matrix, .. } | Self::RouterMul { norm, matrix } => whole(*norm) + whole(*matrix),
             Self::Round { norm, .. } => norm.map(whole).unwrap_or_default(),
-            Self::Lookup(_)
+            Self::List
+            | Self::Lookup(_)
+            | Self::Propose { .. }
             | Self::LastRow
             | Self::Dry
             | Self::Route { .. }

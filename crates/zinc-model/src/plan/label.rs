@@ -38,7 +38,9 @@ impl Op {
             Self::Router { matrix, .. } | Self::RouterMul { matrix, .. } => vec![*matrix],
             Self::GateUp { gate, up, .. } | Self::GateUpMul { gate, up, .. } => vec![*gate, *up],
             Self::ExpertDown { down, .. } | Self::ExpertMul { down } => vec![*down],
-            Self::Lookup(_)
+            Self::List
+            | Self::Lookup(_)
+            | Self::Propose { .. }
             | Self::Round { .. }
             | Self::Append { .. }
             | Self::Attention { .. }

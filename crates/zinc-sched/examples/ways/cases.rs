@@ -84,15 +84,22 @@ impl Driven {
     ) -> Result<Vec<Vec<u32>>, Box<dyn std::error::Error>> {
         let vocabulary = self.engine.limits().vocabulary_tokens;
         let texts = (0..prompts).map(|number| {
-            let request = Request::new(prompt(number, vocabulary), [])
-                .with_max_tokens(tokens)
-                .with_sampling((kind.sampling)(u64::from(number)))
-                .with_control(kind.control.clone());
+            let request = kind.request(number, vocabulary, tokens);
             let mut delivered: Vec<Token> = Vec::new();
             self.engine.run(&request, &mut delivered)?;
             Ok(delivered.iter().map(|token| token.id).collect())
         });
         texts.collect()
+    }
+}
+
+impl Kind {
+    /// A request for `tokens` tokens of text number `number`.
+    pub(crate) fn request(&self, number: u32, vocabulary: u32, tokens: u32) -> Request {
+        Request::new(prompt(number, vocabulary), [])
+            .with_max_tokens(tokens)
+            .with_sampling((self.sampling)(u64::from(number)))
+            .with_control(self.control.clone())
     }
 }
 

@@ -12,9 +12,9 @@ use zinc_model::interpret::Interpreter;
 use zinc_model::plan::{CacheOptions, PlanKind};
 use zinc_vk::host_now_ns;
 
-use super::only_lane::{OnlyLane, device_number};
+use super::lanes::{Lanes, device_number};
 use super::sampling::{candidate, log_probabilities, sampler_tables};
-use super::sequence::{end_tokens, initial_state};
+use super::sequence::{LaneAddresses, end_tokens, initial_lane};
 use super::{Score, lane_output, plan_kind};
 use crate::control::Guide;
 use crate::model::{
@@ -29,9 +29,8 @@ use crate::step::{LaneOutput, StepKind, StepOutput, StepTiming};
 pub struct InterpreterModel {
     interpreter: Interpreter,
     limits: ModelLimits,
-    lane: OnlyLane,
-    /// The number of the sequence that the caller wants stopped.
-    cancelled: u32,
+    /// The only lane.
+    lane: Lanes<()>,
     /// The tables of the sampler chain, if the running sequence needs the chain.
     chain: Option<SamplerTables>,
     logprobs: Option<u32>,
@@ -68,8 +67,7 @@ impl InterpreterModel {
                 resume_cost: ResumeCost::Free,
             },
             interpreter: Interpreter::new(model.clone(), cache),
-            lane: OnlyLane::default(),
-            cancelled: 0,
+            lane: Lanes::new(1),
             chain: None,
             logprobs: None,
             in_flight: VecDeque::new(),
@@ -110,8 +108,9 @@ impl StepModel for InterpreterModel {
 
     fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId, Infallible> {
         let ModelLimits { context_tokens, vocabulary_tokens, .. } = self.limits;
-        let sequence = self.lane.open();
-        self.interpreter.state = initial_state(start, device_number(sequence), context_tokens);
+        let sequence = self.lane.open(start.lane, ());
+        let lane = initial_lane(start, device_number(sequence), context_tokens, LaneAddresses::default());
+        self.interpreter.state = lane.into();
         self.interpreter.tokens[..start.tokens.len()].copy_from_slice(start.tokens);
         self.interpreter.end_tokens = end_tokens(start).to_vec();
         let chained = start.gate == Gate::Guide || !start.sampling.is_plain();
@@ -125,7 +124,7 @@ impl StepModel for InterpreterModel {
     }
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, Infallible> {
-        self.lane.check_lanes(step.lanes);
+        self.lane.lanes_of(step.lanes);
         self.submits += 1;
         let ticket = Ticket::new(self.submits);
         let now_ns = host_now_ns();
@@ -142,20 +141,20 @@ impl StepModel for InterpreterModel {
     }
 
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<(), Infallible> {
-        self.lane.check(sequence);
+        self.lane.lane(sequence);
         self.find(ticket).guide = Some(guide.clone());
         Ok(())
     }
 
     fn logits(&mut self, ticket: Ticket, sequence: SequenceId) -> Result<&[f32], Infallible> {
-        self.lane.check(sequence);
+        self.lane.lane(sequence);
         self.find(ticket).forward_done = true;
         self.interpreter.forward(PlanKind::Decode);
         Ok(self.interpreter.logits())
     }
 
     fn choose(&mut self, ticket: Ticket, sequence: SequenceId, choice: HostChoice) -> Result<(), Infallible> {
-        self.lane.check(sequence);
+        self.lane.lane(sequence);
         self.find(ticket).choice = Some(choice);
         Ok(())
     }
@@ -168,7 +167,7 @@ impl StepModel for InterpreterModel {
         }
         let samples = step.kind.samples() && self.interpreter.state.row_count > 0;
         let candidates: Vec<Candidate> = samples.then(|| self.candidate(&step)).into_iter().collect();
-        let report: StepReport = self.interpreter.advance(self.cancelled, &candidates);
+        let report: StepReport = self.interpreter.advance(&candidates);
         let logprobs = self.logprobs.filter(|_| samples).map(|top| {
             let (lists, masses) = reference::logprob_shares(self.interpreter.logits());
             Arc::new(log_probabilities(&reference::logprobs(&lists, &masses), report.logit, top))
@@ -183,8 +182,8 @@ impl StepModel for InterpreterModel {
     }
 
     fn cancel(&mut self, sequence: SequenceId) {
-        if self.lane.sequence() == Some(sequence) {
-            self.cancelled = device_number(sequence);
+        if self.lane.find(sequence).is_some() {
+            self.interpreter.cancelled = device_number(sequence);
         }
     }
 
@@ -199,7 +198,7 @@ impl Score for InterpreterModel {
     fn score(&mut self, tokens: &[u32], sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), Infallible> {
         let sequence = self.open(&SequenceStart::new(tokens, 0, 1, &Sampling::GREEDY))?;
         for position in 0..tokens.len() {
-            self.interpreter.step(PlanKind::Decode, self.cancelled);
+            self.interpreter.step(PlanKind::Decode);
             sink(position, self.interpreter.logits());
         }
         self.close(sequence);

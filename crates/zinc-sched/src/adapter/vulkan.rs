@@ -20,19 +20,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zinc_kernels::generated::lane::STATUS_SAMPLED;
-use zinc_kernels::step::{StepShape, StepState};
+use zinc_kernels::step::{StepLanes, StepShape};
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::{Array, Sampler, SamplingStage, StepPlan};
 use zinc_model::{Error, Result};
 use zinc_vk::{
-    Buffer, Device, HostTimeline, Placement, Queue, QueueKind, Recording, RecordingBuilder, RecordingStats,
-    TimelinePoint, WaitPolicy, host_now_ns,
+    Buffer, Device, HostTimeline, Placement, Queue, QueueKind, RecordingBuilder, RecordingStats, TimelinePoint,
+    WaitPolicy, host_now_ns,
 };
 
 use super::lane_output;
-use super::only_lane::{OnlyLane, device_number};
+use super::lanes::{Lanes, device_number};
 use super::sampling::log_probabilities;
-use super::sequence::{draft_model_state, end_tokens, initial_state};
+use super::sequence::{LaneAddresses, draft_model_lane, end_tokens, initial_lane};
 use crate::control::Guide;
 use crate::model::{
     Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, Step,
@@ -42,9 +42,9 @@ use crate::plan::{Feeding, prompt_step};
 use crate::request::Tracing;
 use crate::speculation::ResumeCost;
 use crate::step::{LaneOutput, StepKind, StepOutput, StepTiming};
-use chain::{ChainMemory, Tables};
+use chain::ChainMemory;
 use draft::Drafter;
-use memory::{DRAFT_MODEL_STATE_OFFSET, END_TOKENS_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
+use memory::StepMemory;
 use recordings::{Recordings, SamplingMode, StepPart, StepRecorder};
 use stamps::Stamps;
 
@@ -57,11 +57,10 @@ pub struct VulkanModel {
     model: Arc<DeviceModel>,
     options: VulkanOptions,
     limits: ModelLimits,
-    memory: SequenceMemory,
+    memory: StepMemory,
     chain: ChainMemory,
     drafter: Option<Drafter>,
     stamps: Option<Stamps>,
-    opening: Arc<Recording>,
     recordings: Recordings,
     /// The timeline whose values open the gates of steps, one value for each gate.
     gates: HostTimeline,
@@ -69,24 +68,16 @@ pub struct VulkanModel {
     last_gate: u64,
     /// The highest value of `gates` that was signalled: up to it gates are open.
     opened_gate: u64,
-    /// How the running sequence chooses its tokens.
-    mode: SamplingMode,
-    /// Whether the running sequence may speculate.
-    speculative: SpeculativeDecoding,
     /// How many leading tokens of the sequence the draft model has keys and values of.
     draft_kv_tokens: u32,
     /// Tokens that the draft model must be fed before it can draft again: one for each plain step since it last drafted.
     draft_backlog: u32,
-    /// How many of the likeliest tokens are reported with each token.
-    top_logprobs: u32,
     /// The timeline point of the last submission to the second queue.
     last_on_second_queue: Option<TimelinePoint>,
-    /// Whether the draft model's state lists the tokens behind the one that it takes next, as it does while the prompt goes on.
-    draft_rows_listed: bool,
     /// The timeline point of the last submission that feeds the draft model, by ring slot, and the slot of the next one.
     draft_feeds: Vec<Option<TimelinePoint>>,
     next_draft_feed: u32,
-    lane: OnlyLane,
+    lanes: Lanes<OpenSequence>,
     next_ticket: u64,
     /// Which of its step's rows the last token was sampled after, from 0; more than 0 only if drafts were accepted.
     last_row_of_step: u32,
@@ -95,13 +86,30 @@ pub struct VulkanModel {
     logits: Vec<f32>,
 }
 
+/// What the model keeps of a sequence while it is open.
+#[derive(Clone, Copy, Debug)]
+struct OpenSequence {
+    /// How its tokens are chosen.
+    mode: SamplingMode,
+    /// Whether it may speculate.
+    speculative: SpeculativeDecoding,
+    /// How many of the likeliest tokens are reported with each token; `None` if no log-probabilities are reported.
+    logprobs: Option<u32>,
+}
+
 /// A step that was submitted and not yet waited for.
 #[derive(Debug)]
 struct SubmittedStep {
     ticket: Ticket,
     kind: StepKind,
     rows: u32,
+    /// Its sequences and their lanes.
+    lanes: Vec<(SequenceId, u32)>,
+    shape: StepShape,
+    mode: SamplingMode,
     slot: u32,
+    /// The sequences whose guide or choice has not been written yet.
+    waits_for: Vec<SequenceId>,
     /// The point at which its logits are computed, if it was submitted in two parts on their account.
     forward: Option<TimelinePoint>,
     /// The point at which the whole step is done. `None` with fences, where submitting waits, or sampling is still to be submitted.
@@ -122,8 +130,8 @@ impl VulkanModel {
     /// Whatever error the device reports.
     ///
     /// # Panics
-    /// If the model was not loaded for as many rows as steps that feed have, or as drafts and the last token are, or a draft model has less context
-    /// or another vocabulary.
+    /// If the model was not loaded for as many rows as steps that feed have, or as drafts and the last token are, or as it has lanes; or has several lanes and
+    /// drafts; or a draft model has less context or another vocabulary.
     pub fn new(model: impl Into<Arc<DeviceModel>>, mut options: VulkanOptions) -> Result<Self> {
         let model = model.into();
         let device = model.device().clone();
@@ -137,14 +145,24 @@ impl VulkanModel {
         }
         let (feed_rows, most) = (options.feed_shape.rows(), model.counts().rows);
         assert!(feed_rows <= most, "prompts fed by {feed_rows} rows to a model that was loaded for {most}");
-        let memory = SequenceMemory::new(&model, slots)?;
+        let lanes = model.cache().lanes;
+        let memory = StepMemory::new(&model, slots)?;
+        assert!(
+            lanes == 1 || options.draft_source.is_none(),
+            "drafts for a model of {lanes} lanes: they are made for one lane alone"
+        );
+        assert!(
+            lanes <= model.counts().sampling_rows,
+            "a model of {lanes} lanes, of which {} rows sample",
+            model.counts().sampling_rows
+        );
         let drafter = options.draft_source.clone().map(|source| Drafter::new(&model, source, options.act));
         Ok(Self {
             limits: ModelLimits {
                 context_tokens: context,
                 vocabulary_tokens: vocabulary,
                 ring_slots: slots,
-                lanes: 1,
+                lanes,
                 feed_rows,
                 last_token: match options.queues {
                     Queues::One => LastToken::Fed,
@@ -158,27 +176,22 @@ impl VulkanModel {
                 Tracing::Off => None,
                 Tracing::On => Some(Stamps::new(&device, slots)?),
             },
-            opening: memory.record_opening(&device)?,
             recordings: Recordings::default(),
             gates: HostTimeline::new(&device, "gates")?,
             last_gate: 0,
             opened_gate: 0,
-            mode: SamplingMode::PLAIN,
-            speculative: SpeculativeDecoding::Off,
             draft_kv_tokens: 0,
             draft_backlog: 0,
-            top_logprobs: 0,
             last_on_second_queue: None,
-            draft_rows_listed: false,
             draft_feeds: vec![None; slots as usize],
             next_draft_feed: 0,
-            lane: OnlyLane::default(),
+            lanes: Lanes::new(lanes),
             next_ticket: 0,
             last_row_of_step: 0,
             in_flight: VecDeque::new(),
             waited_ns: 0,
             logits: Vec::new(),
-            chain: ChainMemory::new(&device, vocabulary, context),
+            chain: ChainMemory::new(&device, vocabulary, context, lanes),
             memory,
             drafter,
             model,
@@ -204,13 +217,15 @@ impl VulkanModel {
         &self.options
     }
 
-    /// The operations of a step in the running sequence: of one that feeds with all its rows, without what samples after the last one, or of one that
+    /// The operations of a step of the sequences that are open: of one that feeds with all its rows, without what samples after the last one, or of one that
     /// samples after one row.
     #[must_use]
     pub fn plan(&self, kind: StepKind) -> StepPlan {
         match kind {
             StepKind::Feed | StepKind::FeedDecode => self.recorder().feed_plan(self.options.feed_shape),
-            StepKind::Decode | StepKind::Speculate => self.recorder().decode_plan(self.mode.sampling, StepShape::ONE),
+            StepKind::Decode | StepKind::Speculate => {
+                self.recorder().decode_plan(self.mode_of_open().sampling, StepShape::ONE)
+            }
         }
     }
 
@@ -219,7 +234,11 @@ impl VulkanModel {
     /// # Errors
     /// Whatever error the device reports.
     pub fn step_stats(&self, kind: StepKind) -> Result<RecordingStats> {
-        let part = if kind.feeds() { StepPart::Feed(self.options.feed_shape) } else { StepPart::Decode(self.mode) };
+        let part = if kind.feeds() {
+            StepPart::Feed(self.options.feed_shape)
+        } else {
+            StepPart::Decode(StepShape::ONE, self.mode_of_open())
+        };
         Ok(self.recorder().record(part, 0)?.iter().map(|recording| recording.stats()).sum())
     }
 
@@ -262,16 +281,22 @@ impl VulkanModel {
         self.device().compute_queue()
     }
 
-    /// The parts that steps of the running sequence consist of, except those that feed its prompt.
+    /// How a step of all open sequences chooses its tokens.
+    fn mode_of_open(&self) -> SamplingMode {
+        self.lanes.iter().map(|(_, _, open)| open.mode).reduce(SamplingMode::join).unwrap_or(SamplingMode::PLAIN)
+    }
+
+    /// The parts that steps of all open sequences consist of, except those that feed prompts.
     fn parts(&self) -> Vec<StepPart> {
-        let mut parts = Vec::new();
-        if self.is_split() {
-            parts.extend([StepPart::Forward(self.mode), StepPart::Sample(self.mode)]);
+        let (mut parts, mode) = (Vec::new(), self.mode_of_open());
+        let shape = StepShape::of(self.lanes.iter().count().max(1) as u32);
+        if self.is_split(mode) {
+            parts.extend([StepPart::Forward(shape, mode), StepPart::Sample(shape, mode)]);
         } else {
-            parts.push(StepPart::Decode(self.mode));
+            parts.push(StepPart::Decode(shape, mode));
         }
-        if self.speculative == SpeculativeDecoding::On {
-            parts.push(StepPart::Speculate(self.mode));
+        if self.speculates() {
+            parts.push(StepPart::Speculate(mode));
             if self.uses_draft_model() {
                 parts.push(StepPart::FeedDraft(StepShape::ONE));
             }
@@ -280,13 +305,18 @@ impl VulkanModel {
     }
 
     /// Whether the forward pass and the sampling of a step are submitted apart.
-    fn is_split(&self) -> bool {
-        self.mode.gate != Gate::Open || self.options.queues == Queues::Two
+    fn is_split(&self, mode: SamplingMode) -> bool {
+        mode.gate != Gate::Open || self.options.queues == Queues::Two
     }
 
-    /// Whether a draft model has to take in the tokens of the running sequence.
+    /// Whether an open sequence may speculate.
+    fn speculates(&self) -> bool {
+        self.lanes.iter().any(|(_, _, open)| open.speculative == SpeculativeDecoding::On)
+    }
+
+    /// Whether a draft model has to take in the tokens of the open sequence.
     fn uses_draft_model(&self) -> bool {
-        self.speculative == SpeculativeDecoding::On && self.drafter.as_ref().is_some_and(Drafter::uses_draft_model)
+        self.speculates() && self.drafter.as_ref().is_some_and(Drafter::uses_draft_model)
     }
 
     /// Records a part of a step for a ring slot, unless that was done before.
@@ -298,22 +328,22 @@ impl VulkanModel {
     }
 
     /// The part that a step of a prompt is.
-    fn feed_part(&self, kind: StepKind, rows: u32) -> StepPart {
+    fn feed_part(&self, kind: StepKind, rows: u32, mode: SamplingMode) -> StepPart {
         let shape = StepShape::feeding(rows, self.options.feed_shape);
-        if kind.samples() { StepPart::FeedDecode(shape, self.mode) } else { StepPart::Feed(shape) }
+        if kind.samples() { StepPart::FeedDecode(shape, mode) } else { StepPart::Feed(shape) }
     }
 
     /// Makes the recordings of the steps that feed a prompt of which so many tokens are left: those alone, since most prompts need few of their shapes.
-    fn provide_feeds(&mut self, mut left: u32, last_token: LastToken) -> Result<()> {
+    fn provide_feeds(&mut self, mut left: u32, last_token: LastToken, mode: SamplingMode) -> Result<()> {
         let feeding = Feeding { rows: self.limits.feed_rows, last_token };
         let slots = self.limits.ring_slots;
         let (mut slot, mut draft_slot) = ((self.next_ticket % u64::from(slots)) as u32, self.next_draft_feed);
         while let Some((kind, rows)) = prompt_step(left, feeding) {
             left -= rows;
-            self.provide(self.feed_part(kind, rows), slot)?;
+            self.provide(self.feed_part(kind, rows, mode), slot)?;
             slot = (slot + 1) % slots;
             let drafter = self.drafter.as_ref().filter(|_| self.uses_draft_model());
-            for shape in drafter.map_or(Vec::new(), |drafter| drafter.feed_shapes(rows, true)) {
+            for (_, shape) in drafter.map_or(Vec::new(), |drafter| drafter.feeds(rows)) {
                 self.provide(StepPart::FeedDraft(shape), draft_slot)?;
                 draft_slot = (draft_slot + 1) % slots;
             }
@@ -327,15 +357,33 @@ impl VulkanModel {
         index.unwrap_or_else(|| panic!("{ticket:?} is not in flight"))
     }
 
-    /// Ends the sequence that is open on the device, and opens its gates.
-    fn stop(&mut self) {
-        if let Some(sequence) = self.lane.sequence() {
-            self.memory.cancelled.store_u32(0, device_number(sequence));
-        }
-        if let Err(error) = self.open_gates(self.last_gate) {
+    /// Ends a sequence on the device, and opens its gates.
+    fn stop(&mut self, sequence: SequenceId, lane: u32) {
+        self.memory.cancel(lane, device_number(sequence));
+        if let Err(error) = self.let_cancelled_sample(sequence) {
             // The error is not lost: a wait for the steps will return it too.
             tracing::warn!(%error, "opening the gates of a cancelled sequence");
         }
+    }
+
+    /// What a step that is done did for a lane.
+    fn observe(&mut self, step: &SubmittedStep, lane: u32) -> LaneOutput {
+        let mut report = self.memory.report(step.slot, lane);
+        if report.status == STATUS_SAMPLED {
+            // Where a step samples after a prompt's last row, the device's report is about that row alone.
+            report.fed = step.kind.fed_of(step.rows);
+            self.last_row_of_step = report.count.saturating_sub(1);
+        }
+        let logprobs = self
+            .lanes
+            .kept(lane)
+            .logprobs
+            .filter(|_| step.kind.samples())
+            .map(|top| Arc::new(log_probabilities(&self.memory.logprobs(step.slot, lane), report.logit, top)));
+        if self.uses_draft_model() && step.kind != StepKind::Decode {
+            self.draft_kv_tokens = report.position;
+        }
+        LaneOutput { logprobs, ..lane_output(&report) }
     }
 
     /// How the tokens of a sequence are to be chosen.
@@ -357,20 +405,17 @@ impl StepModel for VulkanModel {
     }
 
     fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId> {
-        assert!(self.in_flight.is_empty(), "a sequence is opened with {} steps in flight", self.in_flight.len());
-        let sequence = self.lane.open();
-        if let Some(stamps) = &mut self.stamps {
+        if let Some(stamps) = self.stamps.as_mut().filter(|_| self.in_flight.is_empty()) {
             stamps.calibrate(self.model.device())?;
         }
-        self.mode = Self::sampling_mode(start);
-        self.speculative = start.speculative;
-        self.top_logprobs = start.logprobs.unwrap_or(0);
-        if let Sampler::Chain { .. } = self.mode.sampling.sampler
-            && self.chain.write(start.sampling, start.tokens)? == Tables::Moved
-        {
-            self.recordings.forget_chain();
-        }
-        if self.mode.gate == Gate::Token {
+        let (number, mode) = (start.lane, Self::sampling_mode(start));
+        let sequence =
+            self.lanes.open(number, OpenSequence { mode, speculative: start.speculative, logprobs: start.logprobs });
+        let samplers = match mode.sampling.sampler {
+            Sampler::Chain { .. } => self.chain.write(number, start.sampling, start.tokens)?,
+            Sampler::Plain | Sampler::Host => self.memory.no_samplers_address(),
+        };
+        if mode.gate == Gate::Token {
             let device = self.device().clone();
             self.memory.provide_logits(&device)?;
         }
@@ -380,45 +425,54 @@ impl StepModel for VulkanModel {
             }
         }
 
-        let state = initial_state(start, device_number(sequence), self.limits.context_tokens);
-        self.draft_kv_tokens = self.draft_kv_tokens.min(start.cached);
-        let mut draft_state = draft_model_state(&state, self.draft_kv_tokens, start.tokens);
+        let addresses = LaneAddresses {
+            tokens: self.memory.tokens_address(number),
+            end_tokens: self.memory.end_tokens_address(number),
+            samplers,
+        };
+        let lane = initial_lane(start, device_number(sequence), self.limits.context_tokens, addresses);
         let room = self.limits.context_tokens as usize - start.tokens.len();
         let replayed = self.drafter.as_ref().map_or(&[][..], Drafter::replayed);
         let replayed = &replayed[..replayed.len().min(room)];
-        if !replayed.is_empty() {
-            // Drafts are taken up to where a draft model would stand.
-            draft_state.lane.position = (start.tokens.len() + replayed.len()) as u32 - 1;
+        if self.drafter.is_some() {
+            self.draft_kv_tokens = self.draft_kv_tokens.min(start.cached);
+            let mut draft = draft_model_lane(&lane, self.draft_kv_tokens, start.tokens);
+            if !replayed.is_empty() {
+                // Drafts are taken up to where a draft model would stand.
+                draft.position = (start.tokens.len() + replayed.len()) as u32 - 1;
+            }
+            self.memory.write_draft_image(&draft);
         }
-        let image = &self.memory.image;
-        image.write(STATE_OFFSET, bytemuck::bytes_of::<StepState>(&state));
-        image.write(DRAFT_MODEL_STATE_OFFSET, bytemuck::bytes_of::<StepState>(&draft_state));
-        image.write(END_TOKENS_OFFSET, bytemuck::cast_slice(end_tokens(start)));
-        image.write(TOKENS_OFFSET, bytemuck::cast_slice(start.tokens));
-        image.write(TOKENS_OFFSET + 4 * start.tokens.len() as u64, bytemuck::cast_slice(replayed));
+        self.memory.write_image(number, &lane, end_tokens(start), start.tokens, replayed);
         let before_ns = host_now_ns();
-        // The host writes the image again for the next sequence, so it waits here until this copy is done.
-        self.submit_and_wait(&self.opening)?;
+        let opening = self.memory.opening(number).clone();
+        match self.options.sync {
+            // The image is written again for the next sequence of the lane, whose steps are behind this copy.
+            Sync::Timeline => drop(self.queue().submit(&opening, self.last_on_second_queue.as_slice())?),
+            Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(&opening)?,
+        }
         self.waited_ns += host_now_ns() - before_ns;
         self.draft_backlog = 0;
-        self.draft_rows_listed = true;
-        self.last_row_of_step = 0;
         if self.uses_draft_model() {
             self.feed_draft(start.cached - self.draft_kv_tokens)?;
             self.draft_kv_tokens = start.cached;
         }
-        self.provide_feeds(start.tokens.len() as u32 - start.cached, start.last_token)?;
+        self.provide_feeds(start.tokens.len() as u32 - start.cached, start.last_token, mode)?;
         Ok(sequence)
     }
 
     fn close(&mut self, sequence: SequenceId) {
-        assert!(self.in_flight.is_empty(), "{sequence:?} is closed with {} steps in flight", self.in_flight.len());
-        self.lane.close(sequence);
+        let runs = self.in_flight.iter().any(|step| step.lanes.iter().any(|(own, _)| *own == sequence));
+        assert!(!runs, "{sequence:?} is closed with a step in flight");
+        self.lanes.close(sequence);
     }
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket> {
-        let Step { kind, rows, lanes } = *step;
-        self.lane.check_lanes(lanes);
+        let Step { kind, rows, lanes: sequences } = *step;
+        let numbers = self.lanes.lanes_of(sequences);
+        assert!(numbers.len() == 1 || kind == StepKind::Decode, "{kind:?} of {} lanes", numbers.len());
+        let open = numbers.iter().map(|lane| *self.lanes.kept(*lane));
+        let mode = open.map(|open| open.mode).reduce(SamplingMode::join).expect("a step has a lane");
         let ticket = Ticket::new(self.next_ticket);
         let slot = (self.next_ticket % u64::from(self.limits.ring_slots)) as u32;
         if kind == StepKind::Speculate {
@@ -429,33 +483,39 @@ impl StepModel for VulkanModel {
         } else if kind == StepKind::Decode {
             self.draft_backlog += 1;
         }
-        if kind.samples() {
-            self.draft_rows_listed = false;
-        }
         let submitted_at_ns = host_now_ns();
-        let split = kind == StepKind::Decode && self.is_split();
-        let gate = (split && self.mode.gate != Gate::Open).then(|| {
+        let split = kind == StepKind::Decode && self.is_split(mode);
+        let gate = (split && mode.gate != Gate::Open).then(|| {
             self.last_gate += 1;
             self.last_gate
         });
+        let shape = StepShape::of(numbers.len() as u32);
         let part = match kind {
-            StepKind::Feed | StepKind::FeedDecode => self.feed_part(kind, rows),
-            StepKind::Decode if split => StepPart::Forward(self.mode),
-            StepKind::Decode => StepPart::Decode(self.mode),
-            StepKind::Speculate => StepPart::Speculate(self.mode),
+            StepKind::Feed | StepKind::FeedDecode => self.feed_part(kind, rows, mode),
+            StepKind::Decode if split => StepPart::Forward(shape, mode),
+            StepKind::Decode => StepPart::Decode(shape, mode),
+            StepKind::Speculate => StepPart::Speculate(mode),
         };
+        self.provide(part, slot)?;
+        if split {
+            self.provide(StepPart::Sample(shape, mode), slot)?;
+        }
         if let Some(stamps) = &self.stamps {
             stamps.reset(slot);
         }
         if kind == StepKind::Feed && self.uses_draft_model() {
             self.feed_draft(rows)?;
         }
+        self.memory.write_wanted(slot, &StepLanes::of(&numbers, if kind.feeds() { rows } else { 1 }));
         let (mut forward, mut done, mut sampling_owed) = (None, None, false);
         match self.options.sync {
             Sync::Timeline => {
                 let end;
-                (forward, end) =
-                    if split { self.submit_split(slot, gate)? } else { (None, self.submit_part(part, slot)?) };
+                (forward, end) = if split {
+                    self.submit_split((shape, mode), slot, gate)?
+                } else {
+                    (None, self.submit_part(part, slot)?)
+                };
                 done = Some(end);
             }
             Sync::FenceKept | Sync::Fence => {
@@ -463,10 +523,16 @@ impl StepModel for VulkanModel {
                 sampling_owed = split;
             }
         }
+        let lanes: Vec<(SequenceId, u32)> = sequences.iter().copied().zip(numbers).collect();
+        let is_gated = |lane: u32| split && self.lanes.kept(lane).mode.gate != Gate::Open;
         self.in_flight.push_back(SubmittedStep {
+            waits_for: lanes.iter().filter(|(_, lane)| is_gated(*lane)).map(|(sequence, _)| *sequence).collect(),
             ticket,
             kind,
             rows,
+            lanes,
+            shape,
+            mode,
             slot,
             forward,
             done,
@@ -480,13 +546,13 @@ impl StepModel for VulkanModel {
     }
 
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<()> {
-        self.lane.check(sequence);
-        self.memory.write_guide(self.in_flight[self.index_of(ticket)].slot, guide);
-        self.let_sample(ticket)
+        let lane = self.lanes.lane(sequence);
+        self.memory.write_guide(self.in_flight[self.index_of(ticket)].slot, lane, guide);
+        self.let_sample(ticket, sequence)
     }
 
     fn logits(&mut self, ticket: Ticket, sequence: SequenceId) -> Result<&[f32]> {
-        self.lane.check(sequence);
+        let lane = self.lanes.lane(sequence);
         let step = &self.in_flight[self.index_of(ticket)];
         if let Some(forward) = &step.forward {
             let before_ns = host_now_ns();
@@ -495,14 +561,14 @@ impl StepModel for VulkanModel {
         }
         let slot = step.slot;
         self.logits.resize(self.limits.vocabulary_tokens as usize, 0.0);
-        self.memory.read_logits(slot, &mut self.logits);
+        self.memory.read_logits(slot, lane, &mut self.logits);
         Ok(&self.logits)
     }
 
     fn choose(&mut self, ticket: Ticket, sequence: SequenceId, choice: HostChoice) -> Result<()> {
-        self.lane.check(sequence);
-        self.memory.write_choice(self.in_flight[self.index_of(ticket)].slot, choice);
-        self.let_sample(ticket)
+        let lane = self.lanes.lane(sequence);
+        self.memory.write_choice(self.in_flight[self.index_of(ticket)].slot, lane, choice);
+        self.let_sample(ticket, sequence)
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput> {
@@ -510,49 +576,34 @@ impl StepModel for VulkanModel {
     }
 
     fn wait_or_stop(&mut self, ticket: Ticket, stop: &dyn Fn(SequenceId) -> bool) -> Result<StepOutput> {
-        if self.in_flight.front().is_some_and(|step| step.sampling_owed) {
-            // The sequence was cancelled while the gate of this step was closed.
-            self.let_sample(ticket)?;
-        }
         let step = self.in_flight.pop_front().filter(|step| step.ticket == ticket);
         let Some(step) = step else { panic!("waited for {ticket:?}, which is not the oldest step in flight") };
+        assert!(step.waits_for.is_empty(), "waited for {ticket:?}, which waits for {:?}", step.waits_for);
         let before_ns = host_now_ns();
         if let Some(done) = &step.done {
-            let (open, cancelled) = (self.lane.sequence(), &self.memory.cancelled);
+            let (lanes, memory) = (&step.lanes, &self.memory);
             done.wait_watching(&WaitPolicy::default(), STOP_LATENCY, &mut || {
-                if let Some(sequence) = open.filter(|sequence| stop(*sequence)) {
-                    cancelled.store_u32(0, device_number(sequence));
+                for (sequence, lane) in lanes.iter().filter(|(sequence, _)| stop(*sequence)) {
+                    memory.cancel(*lane, device_number(*sequence));
                 }
             })?;
         }
         let observed_at_ns = host_now_ns();
         self.waited_ns += observed_at_ns - before_ns;
-        let split = step.kind == StepKind::Decode && self.is_split();
+        let split = step.kind == StepKind::Decode && self.is_split(step.mode);
         let timing = StepTiming {
             submitted_at_ns: step.submitted_at_ns,
             submit_done_ns: step.submit_done_ns,
             observed_at_ns,
             gpu: self.stamps.as_ref().map(|stamps| stamps.span(step.slot, split, &self.memory)).transpose()?,
         };
-        let mut report = self.memory.report(step.slot);
-        if report.status == STATUS_SAMPLED {
-            // Where a step samples after a prompt's last row, the device's report is about that row alone.
-            report.fed = step.kind.fed_of(step.rows);
-        }
-        let logprobs = (self.mode.sampling.logprobs && step.kind != StepKind::Feed)
-            .then(|| Arc::new(log_probabilities(&self.memory.logprobs(step.slot), report.logit, self.top_logprobs)));
-        if self.uses_draft_model() && step.kind != StepKind::Decode {
-            self.draft_kv_tokens = report.position;
-        }
-        if report.status == STATUS_SAMPLED {
-            self.last_row_of_step = report.count.saturating_sub(1);
-        }
-        Ok(StepOutput { lanes: vec![LaneOutput { logprobs, ..lane_output(&report) }], timing })
+        let lanes = step.lanes.iter().map(|(_, lane)| self.observe(&step, *lane)).collect();
+        Ok(StepOutput { lanes, timing })
     }
 
     fn cancel(&mut self, sequence: SequenceId) {
-        if self.lane.sequence() == Some(sequence) {
-            self.stop();
+        if let Some(lane) = self.lanes.find(sequence) {
+            self.stop(sequence, lane);
         }
     }
 
@@ -571,6 +622,9 @@ impl StepModel for VulkanModel {
 impl Drop for VulkanModel {
     /// The device may still run steps that write to the buffers; recordings in flight keep those alive, so nothing is waited for.
     fn drop(&mut self) {
-        self.stop();
+        let open: Vec<(SequenceId, u32)> = self.lanes.iter().map(|(lane, sequence, _)| (sequence, lane)).collect();
+        for (sequence, lane) in open {
+            self.stop(sequence, lane);
+        }
     }
 }

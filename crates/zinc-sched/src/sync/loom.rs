@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crossbeam_channel::{RecvError, SendError, TrySendError};
+use crossbeam_channel::{RecvError, SendError, TryRecvError, TrySendError};
 pub(crate) use loom::sync::atomic::AtomicBool;
 use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use loom::thread::JoinHandle;
@@ -76,6 +76,12 @@ impl<T> Drop for Sender<T> {
 pub(crate) struct Receiver<T>(Arc<Channel<T>>);
 
 impl<T> Receiver<T> {
+    pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {
+        let mut state = self.0.lock();
+        let closed = if state.sender { TryRecvError::Empty } else { TryRecvError::Disconnected };
+        state.queue.pop_front().ok_or(closed)
+    }
+
     pub(crate) fn recv(&self) -> Result<T, RecvError> {
         let mut state = self.0.lock();
         loop {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zinc_kernels::ops::{ActFormat, CacheFormat};
-use zinc_kernels::step::{Lane, StepShape, StepState};
+use zinc_kernels::step::{Lane, StepShape};
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::interpret::Interpreter;
@@ -237,22 +237,22 @@ fn the_interpreter_samples_behind_the_last_row() {
         let cache = CacheOptions::new(CONTEXT, CacheFormat::F16, CacheFormat::F16);
         let mut interpreter = Interpreter::new(model.clone(), cache);
         let lane = Lane { prompt_length: LENGTH, budget: 2, context_length: CONTEXT, sequence: 1, ..Lane::default() };
-        interpreter.state = StepState::new(Lane { token: tokens[0], ..lane }, &tokens);
+        interpreter.state = Lane { token: tokens[0], ..lane }.into();
         interpreter.tokens[..tokens.len()].copy_from_slice(&tokens);
         interpreter
     };
     let mut truth = begin();
     for _ in 1..LENGTH {
-        truth.step(PlanKind::Feed, 0);
+        truth.step(PlanKind::Feed);
     }
-    let expected = truth.step(PlanKind::Decode, 0);
+    let expected = truth.step(PlanKind::Decode);
 
     let options = |kind| PlanOptions::new(kind, ActFormat::F32);
-    let feed = options(PlanKind::Feed).with_shape(StepShape::MOST_SAMPLING);
+    let feed = options(PlanKind::Feed).with_shape(StepShape::SEVERAL);
     let mut found = begin();
     found.layers(&StepPlan::forward(&model.weights, &feed));
     let behind = StepPlan::behind_last_row(&model.weights, &options(PlanKind::Decode));
-    assert_eq!(found.step_of(&behind, 0), expected);
+    assert_eq!(found.step_of(&behind), expected);
     assert_eq!((expected.position, expected.count), (LENGTH, 1));
     assert!(found.logits() == truth.logits(), "logits");
     assert_eq!((found.state.row_count, found.state.lane), (truth.state.row_count, truth.state.lane));

@@ -64,6 +64,8 @@ fn check(name: &str) {
 
     let mut ops = StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::F32)).ops;
     assert!(matches!(ops.pop(), Some(Op::Advance { .. })), "a step ends by advancing");
+    // The state lists the row already.
+    assert_eq!(ops.remove(0), Op::List);
     let mut compared = 0;
     for (position, token) in (0..).zip(TOKENS) {
         let state = StepState::from(Lane { token, position, ..Lane::default() });

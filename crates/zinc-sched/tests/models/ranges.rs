@@ -150,9 +150,9 @@ fn a_cancelled_prompt_leaves_what_was_fed() {
     assert_eq!(answer(&mut engine), (expected, MANY_ROWS));
 }
 
-/// The host's word is there before the step begins, so that the first range runs, and the others find it.
+/// The host's word is there before the step begins, which then lists no rows.
 #[test]
-fn a_cancellation_ends_a_step_behind_the_range_that_runs() {
+fn a_cancelled_sequence_writes_nothing() {
     let gpu = Gpu::borrow();
     let model = load(&gpu, "qwen3moe-a-q4_k_m");
     poison_cache(&gpu, &model);
@@ -169,16 +169,13 @@ fn a_cancellation_ends_a_step_behind_the_range_that_runs() {
             driven.wait(ticket).expect("done")
         });
         driven.close(sequence);
-        if is_cpu(&gpu) {
-            for output in [&output.lanes[0], &behind.lanes[0]] {
-                let (status, finish) = (output.status, output.finish);
-                assert_eq!((status, finish), (StepStatus::NoOp, Some(DeviceFinish::Cancelled)), "{sync:?}");
-                assert_eq!((output.fed, output.position), (0, 0), "{sync:?}");
-            }
-            for (index, found) in read_cache(&gpu, &model, FED).iter().enumerate() {
-                let written = found.iter().any(|byte| *byte != POISON);
-                assert_eq!(written, index < 2, "{sync:?}: keys or values {index}");
-            }
+        for output in [&output.lanes[0], &behind.lanes[0]] {
+            let (status, finish) = (output.status, output.finish);
+            assert_eq!((status, finish), (StepStatus::NoOp, Some(DeviceFinish::Cancelled)), "{sync:?}");
+            assert_eq!((output.fed, output.position), (0, 0), "{sync:?}");
+        }
+        for (index, found) in read_cache(&gpu, &model, FED).iter().enumerate() {
+            assert!(found.iter().all(|byte| *byte == POISON), "{sync:?}: keys or values {index}");
         }
         // The next sequence finds nothing of it.
         assert!((generate(&mut driven), read_cache(&gpu, &model, FED)) == truth, "{sync:?}");

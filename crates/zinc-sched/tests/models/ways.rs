@@ -2,12 +2,13 @@
 //! runs of what the examples `ways` and `cancels` do at length.
 
 #[path = "../../examples/ways/cases.rs"]
-mod cases;
+pub(crate) mod cases;
 #[path = "../../examples/cancels/trial.rs"]
 mod trial;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::CacheFormat;
@@ -138,31 +139,38 @@ fn an_opened_gate_shows_a_step_nothing_of_another_kind() {
     guide.reset();
     guide.bias(GUIDED, 1e6);
     let greedy = Sampling::GREEDY;
-    // The first token of a sequence whose host writes for each ring slot in turn, or cancels instead.
-    let mut run = |gate: Gate, cancelled: bool| -> u32 {
+    // The first token of a sequence whose host writes for each ring slot in turn, or cancels after a while instead; `None` if the cancellation came before the
+    // device had begun the step.
+    let mut try_run = |gate: Gate, cancelled_after: Option<Duration>| -> Option<u32> {
         let start = SequenceStart { gate, ..SequenceStart::new(&[3], 0, 2 * ring_slots, &greedy) };
         let sequence = model.open(&start).expect("opened");
         let mut first = None;
-        for _ in 0..if cancelled { 1 } else { ring_slots } {
+        for _ in 0..if cancelled_after.is_some() { 1 } else { ring_slots } {
             let step = Step { kind: StepKind::Decode, rows: 1, lanes: &[sequence] };
             let ticket = model.submit(&step).expect("submitted");
-            match gate {
-                _ if cancelled => model.cancel(sequence),
-                Gate::Open => {}
-                Gate::Guide => model.guide(ticket, sequence, &guide).expect("guided"),
-                Gate::Token => {
+            match (gate, cancelled_after) {
+                (_, Some(time)) => {
+                    std::thread::sleep(time);
+                    model.cancel(sequence);
+                }
+                (Gate::Open, None) => {}
+                (Gate::Guide, None) => model.guide(ticket, sequence, &guide).expect("guided"),
+                (Gate::Token, None) => {
                     model.logits(ticket, sequence).expect("logits");
                     let choice = HostChoice::Token { id: CHOSEN, logit: 5.0 };
                     model.choose(ticket, sequence, choice).expect("chosen");
                 }
             }
             let output = &model.wait(ticket).expect("the step is done").lanes[0];
-            let [token] = output.tokens.as_slice() else { panic!("{output:?}") };
-            assert_eq!(output.finish, cancelled.then_some(DeviceFinish::Cancelled), "{output:?}");
-            first.get_or_insert(*token);
+            assert_eq!(output.finish, cancelled_after.map(|_| DeviceFinish::Cancelled), "{output:?}");
+            first = first.or(output.tokens.as_slice().first().copied());
         }
         model.close(sequence);
-        first.expect("a step has run")
+        first
+    };
+    let mut run = |gate: Gate, cancelled: bool| -> u32 {
+        let times = (0..10).map(|doublings| cancelled.then(|| Duration::from_millis(5 << doublings)));
+        times.into_iter().find_map(|time| try_run(gate, time)).expect("a step has run")
     };
     let plain = run(Gate::Open, false);
     assert!(![CHOSEN, GUIDED].contains(&plain), "the host's tokens can be told from {plain}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zinc_kernels::formats::repack_rows;
 use zinc_kernels::ops::CacheFormat;
-use zinc_kernels::step::MOST_SAMPLING_ROWS;
+use zinc_kernels::step::MOST_RUN;
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::memory::{LoadOptions, MemoryPlan};
@@ -67,7 +67,7 @@ fn what_kernels_read_before_a_step_writes_it_is_zero_in_used_memory() {
     for path in models() {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let load = || {
-            let options = LoadOptions::new(cache).with_counts(RowCounts::new(MOST_SAMPLING_ROWS, MOST_SAMPLING_ROWS));
+            let options = LoadOptions::new(cache).with_counts(RowCounts::new(MOST_RUN, MOST_RUN));
             DeviceModel::load(&gpu.pipelines, &model, options, &mut |_| {}).expect("a tiny model loads")
         };
         // Fills the memory that the next load is likely to get.
@@ -80,7 +80,7 @@ fn what_kernels_read_before_a_step_writes_it_is_zero_in_used_memory() {
 
         let loaded = load();
         for array in [Array::ExpertIds, Array::DryLengths, Array::Counters] {
-            for row in 0..MOST_SAMPLING_ROWS {
+            for row in 0..MOST_RUN {
                 let (buffer, offset, bytes) = loaded.activation(array, row);
                 // A dense model has no experts.
                 let found = if bytes == 0 { Vec::new() } else { read_back(device, buffer, offset, bytes) };

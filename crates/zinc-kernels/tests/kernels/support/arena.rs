@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use zinc_kernels::Dispatch;
-use zinc_kernels::step::{Rows, StepState};
+use zinc_kernels::step::{Lane, Row, Rows, StepState};
 use zinc_vk::{Access, Buffer, Placement, RecordingBuilder};
 
 use super::Gpu;
@@ -100,6 +100,23 @@ impl Arena {
     /// A step state that kernels only read.
     pub(crate) fn state(&mut self, state: impl Into<StepState>) -> u64 {
         self.input(&[state.into()]).address
+    }
+
+    /// A step state that kernels only read, of a step in which each of these lanes has one row. `positions` is how many each has in the cache.
+    pub(crate) fn state_of_lanes(&mut self, lanes: &[Lane], positions: u32) -> u64 {
+        let mut state = StepState {
+            row_count: lanes.len() as u32,
+            lane_count: lanes.len() as u32,
+            lanes: self.input(lanes).address,
+            lane_positions: positions,
+            ..StepState::default()
+        };
+        for (number, lane) in (0..).zip(lanes) {
+            state.listed[number as usize] = number;
+            let Lane { token, position, .. } = *lane;
+            state.rows[number as usize] = Row { offset: 0, token, position, lane: number };
+        }
+        self.state(state)
     }
 
     fn add<T>(&mut self, bytes: &[u8], role: Role) -> Array<T> {

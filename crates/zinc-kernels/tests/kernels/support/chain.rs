@@ -1,10 +1,11 @@
 //! The sampler chain on the device and on the host, from the same inputs.
 
 use zinc_kernels::Target;
-use zinc_kernels::generated::sampler::{MAX_STEP_BIASES, Moments, StepInput};
+use zinc_kernels::generated::lane::{GATE_GUIDE, GATE_OPEN};
+use zinc_kernels::generated::sampler::{MAX_STEP_BIASES, Moments, SamplerParams, StepInput};
 use zinc_kernels::generated::shares::{SHARE_IDS, Share};
 use zinc_kernels::ops::{
-    Adjust, Choose, Dry, STEP_MASK_OFFSET, SamplerBuffers, items_bytes, share_count, step_input_bytes,
+    Adjust, Choose, Dry, PerLane, STEP_MASK_OFFSET, SamplerBuffers, items_bytes, share_count, step_input_bytes,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Item, ShareList, StepLimits};
 use zinc_kernels::sampler::{Bias, Breakers, SamplerSettings, SamplerTables};
@@ -86,29 +87,37 @@ impl Case<'_> {
         let candidates: Array<u32> = arena.output(words);
         let first_history = &self.tokens[..=self.position()];
         let counts = reference::window_counts(first_history, self.tables.params.penalty_window, vocabulary);
-        let state = arena.state(StepState::new(self.lane(0), &self.tokens[self.position()..]));
-        let strided = |address| Rows { address, stride: stride as u32 };
-        let logits = strided(arena.input(&logits).address);
-        let buffers = SamplerBuffers {
-            params: arena.input(&[self.tables.params]).address,
+        let params = SamplerParams {
             biases: arena.input(&self.tables.biases).address,
             dry_penalties: arena.input(&self.tables.dry_penalties).address,
             breakers: arena.input(&self.tables.breakers).address,
             tails: arena.input(&self.tables.tails).address,
-            tokens: arena.input(self.tokens).address,
             counts: arena.input(&counts).address,
+            ..self.tables.params
+        };
+        let step_input = match self.limits {
+            StepLimits { mask: None, biases: [] } => None,
+            limits => Some(arena.input(&step_input(limits, vocabulary)).address),
+        };
+        let lane = Lane {
+            samplers: arena.input(&[params]).address,
+            tokens: arena.input(self.tokens).address,
+            gate: if step_input.is_some() { GATE_GUIDE } else { GATE_OPEN },
+            ..self.lane(0)
+        };
+        let state = arena.state(StepState::new(lane, &self.tokens[self.position()..]));
+        let strided = |address| Rows { address, stride: stride as u32 };
+        let logits = strided(arena.input(&logits).address);
+        let buffers = SamplerBuffers {
             dry_lengths: strided(dry_lengths.address),
             items: strided(items.address),
             shares: strided(summaries.address),
             moments: strided(moments.address),
         };
-        let step_input = match self.limits {
-            StepLimits { mask: None, biases: [] } => 0,
-            limits => arena.input(&step_input(limits, vocabulary)).address,
-        };
+        let step_inputs = PerLane { address: step_input.unwrap_or(0), stride: 0 };
         let shape = StepShape::of(copies as u32);
         let dry = Dry { state, buffers, shape };
-        let adjust = Adjust { state, logits, buffers, step_input, vocabulary, shape };
+        let adjust = Adjust { state, logits, buffers, step_inputs, vocabulary, shape };
         let choose = Choose { state, logits, buffers, candidates: strided(candidates.address), vocabulary, shape };
         let own = |array: Array<u32>, copy: usize, bytes: usize| -> Vec<u8> {
             bytemuck::cast_slice(&arena.read(array))[copy * stride..][..bytes].to_vec()

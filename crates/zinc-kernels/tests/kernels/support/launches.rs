@@ -1,18 +1,19 @@
 //! One launch of every kernel, for the properties that all kernels share.
 
 use half::f16;
+use zinc_kernels::generated::lane::{FINISH_BUDGET, FINISH_NONE};
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
     ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CHECK_BYTES_RESULTS, CHECK_HALVES_RESULTS,
     CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry, ExpertDown, ExpertSelection, GRIDS_BYTES, GateUp,
-    GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul,
-    MatVec, Matrix, Norm, Pairing, PenaltyWindow, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router,
+    GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, List, LogprobBuffers, LogprobShares, Logprobs, Lookup,
+    MatMul, MatVec, Matrix, Norm, Pairing, PerLane, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router,
     RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes,
     masses_bytes, moments_bytes, rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
-use zinc_kernels::sampler::{Breakers, SamplerSettings, SamplerTables};
-use zinc_kernels::step::{Lane, MOST_SAMPLING_ROWS, Rows, StepReport, StepShape, StepState};
+use zinc_kernels::sampler::{Breakers, SamplerParams, SamplerSettings, SamplerTables};
+use zinc_kernels::step::{Lane, MOST_RUN, Rows, StepLanes, StepReport, StepShape, StepState};
 use zinc_kernels::{Dispatch, Format, Target};
 
 use super::arena::{Arena, Array};
@@ -56,11 +57,6 @@ impl Builder {
         self.arena.output::<f32>(len as usize).address
     }
 
-    /// The tokens of a sequence, which `advance` writes.
-    fn tokens(&mut self, of: fn(&mut Arena, &[u32]) -> Array<u32>) -> u64 {
-        of(&mut self.arena, &[1; (CONTEXT + MOST_SAMPLING_ROWS) as usize]).address
-    }
-
     fn words(&mut self, words: &[u32]) -> u64 {
         self.arena.input(words).address
     }
@@ -92,6 +88,34 @@ impl Builder {
     }
 }
 
+/// The tokens of the sequence, which some kernels write.
+fn tokens(name: &str, arena: &mut Arena) -> u64 {
+    // The last tokens stood there before, and what followed them is not what lies behind the position.
+    let mut tokens: Vec<u32> = (0..CONTEXT + MOST_RUN).map(|place| place % 50).collect();
+    tokens[POSITION as usize + 1..].fill(77);
+    let tokens = if ["advance", "lookup"].contains(&name) { arena.in_out(&tokens) } else { arena.input(&tokens) };
+    tokens.address
+}
+
+/// What the host uploads for the chain of samplers, where a kernel has to do with it.
+fn samplers(name: &str, arena: &mut Arena) -> u64 {
+    if !["advance", "dry", "adjust", "choose"].contains(&name) {
+        return 0;
+    }
+    let tables = sampler_tables();
+    let counts = [1u32; VOCABULARY as usize];
+    let counts = if name == "advance" { arena.in_out(&counts) } else { arena.input(&counts) };
+    let params = SamplerParams {
+        biases: arena.input(&tables.biases).address,
+        dry_penalties: arena.input(&tables.dry_penalties).address,
+        breakers: arena.input(&tables.breakers).address,
+        tails: arena.input(&tables.tails).address,
+        counts: counts.address,
+        ..tables.params
+    };
+    arena.input(&[params]).address
+}
+
 /// One launch of every kernel, two where its forms write different arrays, or update one in place. Each step is at a token, a position and a
 /// temperature that the arrays allow for, with a step that lists one row or none. `last_row`, which leaves one row as it is, has two or none.
 pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
@@ -106,12 +130,17 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         sequence: 7,
         ..Lane::default()
     };
-    let state = StepState::new(lane, &[100][..rows]);
     let launch = |name: &'static str, make: &dyn Fn(&mut Builder) -> Dispatch| {
         let mut arena = Arena::new();
-        let state = if name == "last_row" { StepState::new(lane, &[100, 101][..2 * rows]) } else { state };
+        let lane = Lane { tokens: tokens(name, &mut arena), samplers: samplers(name, &mut arena), ..lane };
+        let state = match name {
+            // It makes the list that others find.
+            "list" => StepState::new(Lane { finish: [FINISH_BUDGET, FINISH_NONE][rows], ..lane }, &[]),
+            "last_row" => StepState::new(lane, &[100, 101][..2 * rows]),
+            _ => StepState::new(lane, &[100][..rows]),
+        };
         // Other kernels only read the state.
-        let address = if ["advance", "cancel", "last_row", "lookup", "propose"].contains(&name) {
+        let address = if ["list", "advance", "cancel", "last_row", "lookup", "propose"].contains(&name) {
             arena.in_out(&[state]).address
         } else {
             arena.state(state)
@@ -144,6 +173,7 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("round", &round),
         launch("expert_down", &expert_down),
         launch("sample", &sample),
+        launch("list", &list),
         launch("advance", &advance),
         launch("cancel", &cancel),
         launch("check_bytes_units", &check_bytes),
@@ -428,19 +458,20 @@ fn advance(b: &mut Builder) -> Dispatch {
     let candidates: Vec<_> = (0..candidate_count(VOCABULARY)).map(candidate).collect();
     Advance {
         state: b.state,
-        report: b.arena.output::<StepReport>(1).address,
-        tokens: b.tokens(Arena::in_out),
-        end_tokens: b.words(&[]),
+        reports: PerLane { address: b.arena.output::<StepReport>(1).address, stride: 0 },
         cancelled: b.words(&[0]),
         candidates: b.arena.input(&candidates).row(),
         candidate_count: candidate_count(VOCABULARY),
-        window: Some(PenaltyWindow {
-            params: b.arena.input(&[sampler_tables().params]).address,
-            counts: b.arena.in_out(&[1u32; VOCABULARY as usize]).address,
-        }),
+        choices: PerLane::default(),
+        lanes: 1,
         shape: StepShape::ONE,
     }
     .dispatch(&b.arena.gpu.target())
+}
+
+fn list(b: &mut Builder) -> Dispatch {
+    let wanted = b.arena.input(&[StepLanes::of(&[0], 1)]).address;
+    List { state: b.state, wanted, cancelled: b.words(&[0]), leader: 0 }.dispatch(&b.arena.gpu.target())
 }
 
 fn cancel(b: &mut Builder) -> Dispatch {
@@ -483,39 +514,21 @@ fn sampler_tables() -> SamplerTables {
     settings.tables(VOCABULARY, CONTEXT, &Breakers::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What the host uploads for the chain. The history repeats itself.
-fn sampler_buffers(b: &mut Builder, tables: &SamplerTables) -> SamplerBuffers {
-    let history: Vec<u32> = (0..CONTEXT + MOST_SAMPLING_ROWS).map(|position| position % 37).collect();
-    SamplerBuffers {
-        params: b.arena.input(&[tables.params]).address,
-        biases: b.arena.input(&tables.biases).address,
-        dry_penalties: b.arena.input(&tables.dry_penalties).address,
-        breakers: b.arena.input(&tables.breakers).address,
-        tails: b.arena.input(&tables.tails).address,
-        tokens: b.words(&history),
-        ..SamplerBuffers::default()
-    }
-}
-
 fn dry(b: &mut Builder) -> Dispatch {
-    let tables = sampler_tables();
     let dry_lengths = b.arena.in_out(&[0u32; VOCABULARY as usize]).row();
-    let buffers = SamplerBuffers { dry_lengths, ..sampler_buffers(b, &tables) };
+    let buffers = SamplerBuffers { dry_lengths, ..SamplerBuffers::default() };
     Dry { state: b.state, buffers, shape: StepShape::ONE }.dispatch(&b.arena.gpu.target())
 }
 
 fn adjust(b: &mut Builder) -> Dispatch {
-    let tables = sampler_tables();
     let buffers = SamplerBuffers {
-        counts: b.words(&[1; VOCABULARY as usize]),
         dry_lengths: b.arena.in_out(&[3u32; VOCABULARY as usize]).row(),
         items: Rows::one(b.output(items_bytes(VOCABULARY) as u32 / 4)),
         shares: Rows::one(b.output(share_count(VOCABULARY) * 6)),
         moments: Rows::one(b.output(moments_bytes(VOCABULARY) as u32 / 4)),
-        ..sampler_buffers(b, &tables)
     };
-    let logits = Rows::one(b.vector(VOCABULARY));
-    Adjust { state: b.state, logits, buffers, step_input: 0, vocabulary: VOCABULARY, shape: StepShape::ONE }
+    let (logits, step_inputs) = (Rows::one(b.vector(VOCABULARY)), PerLane::default());
+    Adjust { state: b.state, logits, buffers, step_inputs, vocabulary: VOCABULARY, shape: StepShape::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 
@@ -530,7 +543,7 @@ fn choose(b: &mut Builder) -> Dispatch {
         items: Rows::one(b.words(&super::chain::list_words(&lists))),
         shares: b.arena.input(&shares).row(),
         moments: b.arena.input(&moments).row(),
-        ..sampler_buffers(b, &tables)
+        ..SamplerBuffers::default()
     };
     let candidates = b.arena.output::<Candidate>(1).row();
     let logits = b.arena.input(&logits).row();
@@ -539,17 +552,12 @@ fn choose(b: &mut Builder) -> Dispatch {
 }
 
 fn lookup(b: &mut Builder) -> Dispatch {
-    // The last tokens stood there before, and what followed them is not what lies behind the position.
-    let mut tokens: Vec<u32> = (0..CONTEXT + MOST_SAMPLING_ROWS).map(|place| place % 50).collect();
-    tokens[POSITION as usize + 1..].fill(77);
-    let tokens = b.arena.in_out(&tokens).address;
-    Lookup { state: b.state, tokens, ngrams: 2..=3, drafts: 5 }.dispatch(&b.arena.gpu.target())
+    Lookup { state: b.state, ngrams: 2..=3, drafts: 5 }.dispatch(&b.arena.gpu.target())
 }
 
 fn propose(b: &mut Builder) -> Dispatch {
     let draft = b.arena.state(Lane { position: POSITION + 4, ..Lane::default() });
-    let tokens = b.tokens(Arena::input);
-    Propose { state: b.state, draft, tokens, drafts: 5 }.dispatch(&b.arena.gpu.target())
+    Propose { state: b.state, draft, drafts: 5 }.dispatch(&b.arena.gpu.target())
 }
 
 fn logprob_shares(b: &mut Builder) -> Dispatch {
@@ -571,8 +579,8 @@ fn logprobs(b: &mut Builder) -> Dispatch {
         shares: b.arena.input(&shares).row(),
         masses: b.arena.input(&masses).row(),
     };
-    let report = b.arena.output::<LogprobReport>(1).address;
-    Logprobs { state: b.state, buffers, report, vocabulary: VOCABULARY, shape: StepShape::ONE }
+    let reports = PerLane { address: b.arena.output::<LogprobReport>(1).address, stride: 0 };
+    Logprobs { state: b.state, buffers, reports, vocabulary: VOCABULARY, shape: StepShape::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 

@@ -1,89 +1,85 @@
 //! The sampler chain's tables on the device: what [`Sampling`] becomes for the kernels.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zinc_kernels::reference::window_counts;
 use zinc_kernels::sampler::SamplerParams;
 use zinc_model::Result;
-use zinc_model::device::ChainIo;
 use zinc_model::plan::ALIGNMENT;
 use zinc_vk::{Access, Buffer, Device, Placement, QueueKind, RecordingBuilder};
 
 use super::super::sampling::sampler_tables;
 use crate::sampling::Sampling;
 
-/// Memory for the sampler chain's tables of the running sequence, which later sequences use again.
+/// Memory for the sampler chain's tables of each lane, which later sequences of the lane use again.
 #[derive(Debug)]
 pub(super) struct ChainMemory {
     device: Arc<Device>,
     vocabulary: u32,
     context: u32,
-    memory: Option<(Arc<Buffer>, Arc<Buffer>)>,
-    io: ChainIo,
+    tables: Arc<LaneTables>,
 }
 
-/// Whether the tables lie where they did, so that earlier recordings still have the right addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tables {
-    Kept,
-    Moved,
+/// The tables of each lane. Lanes name them by address alone, so that recordings keep all of them.
+pub(super) type LaneTables = Mutex<Vec<Option<Tables>>>;
+
+/// The tables of a lane.
+#[derive(Debug)]
+pub(super) struct Tables {
+    device: Arc<Buffer>,
+    /// What is copied to `device`.
+    image: Arc<Buffer>,
 }
 
 impl ChainMemory {
-    pub(super) fn new(device: &Arc<Device>, vocabulary: u32, context: u32) -> Self {
-        Self { device: device.clone(), vocabulary, context, memory: None, io: ChainIo::default() }
+    pub(super) fn new(device: &Arc<Device>, vocabulary: u32, context: u32, lanes: u32) -> Self {
+        let tables = Arc::new(Mutex::new((0..lanes).map(|_| None).collect()));
+        Self { device: device.clone(), vocabulary, context, tables }
     }
 
-    /// Where the tables lie.
-    pub(super) fn io(&self) -> ChainIo {
-        self.io
+    /// What recordings have to keep.
+    pub(super) fn tables(&self) -> &Arc<LaneTables> {
+        &self.tables
     }
 
-    /// The buffer that recordings have to keep.
-    pub(super) fn buffer(&self) -> Option<&Arc<Buffer>> {
-        self.memory.as_ref().map(|(device, _)| device)
-    }
-
-    /// Writes the tables for a sequence that begins with `prompt`. Nothing may be in flight.
-    pub(super) fn write(&mut self, sampling: &Sampling, prompt: &[u32]) -> Result<Tables> {
+    /// Writes the tables of a lane for a sequence that begins with `prompt`, and returns their address. No step of the lane may be in flight. What is
+    /// submitted later finds them.
+    pub(super) fn write(&self, lane: u32, sampling: &Sampling, prompt: &[u32]) -> Result<u64> {
         let tables = sampler_tables(sampling, self.vocabulary, self.context);
         let counts = window_counts(prompt, tables.params.penalty_window, self.vocabulary);
-        let list_bytes = |bytes: usize| bytes.next_power_of_two() as u64;
-        // What has the same size for every sequence comes first, so that little moves.
-        let parts: [(&[u8], u64); 6] = [
-            (bytemuck::bytes_of(&tables.params), size_of::<SamplerParams>() as u64),
-            (bytemuck::cast_slice(&counts), 4 * u64::from(self.vocabulary)),
-            (&tables.breakers, u64::from(self.vocabulary.next_multiple_of(4))),
-            (bytemuck::cast_slice(&tables.dry_penalties), 4 * (u64::from(self.context) + 1)),
-            (bytemuck::cast_slice(&tables.biases), list_bytes(size_of_val(&tables.biases[..]))),
-            (bytemuck::cast_slice(&tables.tails), list_bytes(size_of_val(&tables.tails[..]))),
+        let parts: [&[u8]; 5] = [
+            bytemuck::cast_slice(&tables.biases),
+            bytemuck::cast_slice(&tables.dry_penalties),
+            &tables.breakers,
+            bytemuck::cast_slice(&tables.tails),
+            bytemuck::cast_slice(&counts),
         ];
-        let mut offsets = [0; 6];
-        let mut total = 0;
-        for (offset, (_, bytes)) in offsets.iter_mut().zip(parts) {
+        let mut offsets = [0; 5];
+        let mut total = (size_of::<SamplerParams>() as u64).next_multiple_of(ALIGNMENT);
+        for (offset, part) in offsets.iter_mut().zip(parts) {
             *offset = total;
-            total += bytes.next_multiple_of(ALIGNMENT);
+            total += (part.len() as u64).next_multiple_of(ALIGNMENT);
         }
-        let room = self.memory.as_ref().map_or(0, |(device, _)| device.size());
-        if room < total {
-            self.memory = Some((
-                Buffer::new(&self.device, "sampler tables", total, Placement::Device)?,
-                Buffer::new(&self.device, "sampler tables image", total, Placement::Upload)?,
-            ));
+        let mut lanes = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = &mut lanes[lane as usize];
+        if own.as_ref().is_none_or(|own| own.device.size() < total) {
+            *own = Some(Tables {
+                device: Buffer::new(&self.device, "sampler tables", total, Placement::Device)?,
+                image: Buffer::new(&self.device, "sampler tables image", total, Placement::Upload)?,
+            });
         }
-        let (memory, image) = self.memory.as_ref().expect("made above");
-        for (offset, (part, _)) in offsets.iter().zip(parts) {
+        let Tables { device, image } = own.as_ref().expect("made above");
+        let [biases, dry_penalties, breakers, tails, counts] = offsets.map(|offset| device.address() + offset);
+        let params = SamplerParams { biases, dry_penalties, breakers, tails, counts, ..tables.params };
+        image.write(0, bytemuck::bytes_of(&params));
+        for (offset, part) in offsets.iter().zip(parts) {
             image.write(*offset, part);
         }
         let mut recording = RecordingBuilder::new(&self.device, QueueKind::Compute, "sampler tables")?;
         recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
-        recording.copy(image, 0, memory, 0, total);
-        self.device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
-
-        let [params, counts, breakers, dry_penalties, biases, tails] = offsets.map(|offset| memory.address() + offset);
-        let io = ChainIo { params, biases, dry_penalties, breakers, tails, counts };
-        let tables = if io == self.io { Tables::Kept } else { Tables::Moved };
-        self.io = io;
-        Ok(tables)
+        recording.copy(image, 0, device, 0, total);
+        recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+        self.device.compute_queue().submit(&recording.finish()?, &[])?;
+        Ok(device.address())
     }
 }

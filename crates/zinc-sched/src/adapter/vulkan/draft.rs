@@ -1,7 +1,7 @@
 //! Where drafts come from: a look-up in the sequence's own tokens, a smaller draft model that runs on the same device, or what is known to follow.
 //!
 //! A draft model shares the array of tokens with the model that it drafts for, and writes its drafts there. It has two states of its own.
-//! With the first it takes in every token of the sequence once. The second is for drafting, and is set to the state of the sequence when a
+//! With the first it takes in every token of the sequence once. The second is for drafting: its lane is set to that of the sequence when a
 //! `Speculate` step begins. Such a step leaves the draft model with keys and values for all accepted tokens. After plain steps the draft
 //! model must be fed their tokens before it can draft again.
 
@@ -10,15 +10,13 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use zinc_kernels::ops::ActFormat;
-use zinc_kernels::step::{Lane, MOST_SAMPLING_ROWS, Row, StepShape, StepState};
+use zinc_kernels::step::{Lane, StepShape, StepState};
 use zinc_model::Result;
-use zinc_model::device::{ChainIo, DeviceModel, StepIo};
-use zinc_model::plan::{Lookup, PlanKind, PlanOptions, StepPlan};
+use zinc_model::device::{DeviceModel, StepIo};
+use zinc_model::plan::{Drafts, Lookup, PlanKind, PlanOptions, StepPlan};
 use zinc_vk::{Access, RecordingBuilder};
 
-use super::memory::{
-    DRAFT_MODEL_STATE_OFFSET, DRAFTING_STATE_OFFSET, END_TOKENS_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET,
-};
+use super::memory::{DRAFT_MODEL_STATE_OFFSET, DRAFTING_STATE_OFFSET, StepMemory};
 use crate::speculation::ResumeCost;
 
 /// Where drafts come from.
@@ -111,18 +109,16 @@ impl Drafter {
         StepShape::of(self.max_drafts() + 1)
     }
 
-    /// The shapes of steps that feed `tokens` tokens of the sequence to the draft model, in order. The rows that its state lists are those of the
-    /// tokens to be fed, if `listed` says so; otherwise the first alone, until a step has listed more.
-    pub(super) fn feed_shapes(&self, mut tokens: u32, mut listed: bool) -> Vec<StepShape> {
+    /// The steps that feed `tokens` tokens of the sequence to the draft model, in order: the rows of each, and its shape.
+    pub(super) fn feeds(&self, mut tokens: u32) -> Vec<(u32, StepShape)> {
         let most = self.model().1.largest_feed.shape;
-        let mut shapes = Vec::new();
+        let mut feeds = Vec::new();
         while tokens > 0 {
-            let shape = if listed { StepShape::filled_feeding(tokens, most) } else { StepShape::ONE };
-            tokens -= shape.rows();
-            listed = true;
-            shapes.push(shape);
+            let rows = tokens.min(most.rows());
+            tokens -= rows;
+            feeds.push((rows, StepShape::feeding(rows, most)));
         }
-        shapes
+        feeds
     }
 
     /// Whether there is a draft model, which has to take in every token of the sequence.
@@ -135,31 +131,42 @@ impl Drafter {
         if self.uses_draft_model() { ResumeCost::CatchUp } else { ResumeCost::Free }
     }
 
-    /// The ranges of layers in which the draft model takes in the next tokens of the sequence, by a step of one of [`Self::feed_shapes`].
+    /// The ranges of layers in which the draft model takes in the next tokens of the sequence, by a step of one of [`Self::feeds`].
     pub(super) fn feed_ranges(&self, shape: StepShape) -> Vec<StepPlan> {
         let (model, plans) = self.model();
         model.ranges(StepPlan::new(&model.model().weights, &plans.largest_feed.clone().with_shape(shape)))
     }
 
-    /// Records one of [`Self::feed_ranges`].
+    /// Records one of [`Self::feed_ranges`], of which the host writes the rows into slot `slot` of those steps.
     pub(super) fn record_feed(
         &self,
         range: &StepPlan,
-        memory: &SequenceMemory,
+        memory: &StepMemory,
+        slot: u32,
         recording: &mut RecordingBuilder,
     ) -> Result<()> {
-        let io = self.io(memory, DRAFT_MODEL_STATE_OFFSET);
-        self.model().0.record_while_live(range, &io, memory.live(), recording)
+        let io = self.io(memory, DRAFT_MODEL_STATE_OFFSET, memory.draft_slot(slot));
+        self.model().0.record_while_live(range, &io, memory.live(DRAFT_MODEL_STATE_OFFSET), recording)
     }
 
     /// What the plan of a step that takes the last token and all drafts is made for, where `options` is that of a step of one row.
     pub(super) fn verify(&self, options: PlanOptions) -> PlanOptions {
-        let options = options.with_shape(self.shape());
-        match &self.source {
+        let drafts = match &self.source {
             DraftSource::Lookup { ngrams, max_drafts } => {
-                options.with_lookup(Lookup { ngrams: ngrams.clone(), drafts: *max_drafts })
+                Drafts::Lookup(Lookup { ngrams: ngrams.clone(), drafts: *max_drafts })
             }
-            DraftSource::Model { .. } | DraftSource::Replay { .. } => options,
+            DraftSource::Model { max_drafts, .. } | DraftSource::Replay { max_drafts, .. } => {
+                Drafts::Proposed(*max_drafts)
+            }
+        };
+        options.with_shape(self.shape()).with_drafts(drafts)
+    }
+
+    /// The address of the state whose own lane has moved over the drafts of a step.
+    pub(super) fn proposing_state(&self, memory: &StepMemory) -> u64 {
+        match self.source {
+            DraftSource::Model { .. } => memory.state(DRAFTING_STATE_OFFSET),
+            DraftSource::Lookup { .. } | DraftSource::Replay { .. } => memory.state(DRAFT_MODEL_STATE_OFFSET),
         }
     }
 
@@ -171,57 +178,47 @@ impl Drafter {
         }
     }
 
-    /// Records that a draft model makes drafts one after the other, or that they are taken from what is known to follow, and that they become
-    /// rows of a step of `target`. Records nothing where drafts are looked up.
-    pub(super) fn record_drafts(
-        &self,
-        target: &DeviceModel,
-        memory: &SequenceMemory,
-        recording: &mut RecordingBuilder,
-    ) -> Result<()> {
-        let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
-        if let DraftSource::Replay { max_drafts, .. } = self.source {
-            let io = self.io(memory, DRAFT_MODEL_STATE_OFFSET);
-            target.record_proposal(&io, memory.state(STATE_OFFSET), max_drafts, recording)?;
-            recording.barrier(Access::SHADER_WRITE, shaders | Access::CONDITION_READ);
-        }
+    /// Records that a draft model makes drafts one after the other, before a step in ring slot `slot`. Records nothing where there is none.
+    pub(super) fn record_drafts(&self, memory: &StepMemory, slot: u32, recording: &mut RecordingBuilder) -> Result<()> {
         if !self.uses_draft_model() {
             return Ok(());
         }
+        let shaders = Access::SHADER_READ | Access::SHADER_WRITE;
         let (model, DraftPlans { decode, last, .. }) = self.model();
         recording.barrier(shaders, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
-        // A sequence that is drafted for lists one row or none, and drafting adds none to those of its own state.
-        let bytes = StepState::bytes(MOST_SAMPLING_ROWS);
-        recording.copy(&memory.sequence, STATE_OFFSET, &memory.sequence, DRAFTING_STATE_OFFSET, bytes);
+        // All but the samplers, which are the sequence's alone.
+        let bytes = offset_of!(Lane, samplers) as u64;
+        recording.copy(
+            &memory.sequences,
+            memory.lane_offset(0),
+            &memory.sequences,
+            own_lane(DRAFTING_STATE_OFFSET),
+            bytes,
+        );
         recording.barrier(Access::TRANSFER_WRITE, shaders);
-        let io = self.io(memory, DRAFTING_STATE_OFFSET);
+        let (io, live) = (self.io(memory, DRAFTING_STATE_OFFSET, slot), memory.live(DRAFTING_STATE_OFFSET));
         for _ in 0..self.max_drafts() {
-            model.record_while_live(decode, &io, memory.live(), recording)?;
+            model.record_while_live(decode, &io, live, recording)?;
             recording.barrier(Access::SHADER_WRITE, shaders);
         }
-        model.record_while_live(last, &io, memory.live(), recording)?;
-        model.record_proposal(&io, memory.state(STATE_OFFSET), self.max_drafts(), recording)?;
-        recording.barrier(Access::SHADER_WRITE, shaders | Access::CONDITION_READ);
+        model.record_while_live(last, &io, live, recording)?;
+        recording.barrier(Access::SHADER_WRITE, shaders);
         Ok(())
     }
 
-    /// Records that the draft model's state is set to that of the sequence after a `Speculate` step: its rows, which are one or none, and what its
-    /// lane says of the last token. The rest of the lane stays as it is.
-    pub(super) fn record_draft_state_copy(&self, memory: &SequenceMemory, recording: &mut RecordingBuilder) {
-        /// Bytes of the number of rows, and of `token` and `position`, with which the lane behind it begins.
-        const HEAD_BYTES: usize = offset_of!(StepState, lane) + offset_of!(Lane, prompt_length);
-        const ROWS_OFFSET: u64 = offset_of!(StepState, rows) as u64;
+    /// Records that the draft model's lane is set to that of the sequence after a `Speculate` step, as far as the last token goes. The rest of the
+    /// lane stays as it is.
+    pub(super) fn record_draft_state_copy(&self, memory: &StepMemory, recording: &mut RecordingBuilder) {
+        /// Bytes of `token` and `position`, with which a lane begins.
+        const HEAD_BYTES: usize = offset_of!(Lane, prompt_length);
         const {
-            assert!(offset_of!(StepState, lane) == 4 && HEAD_BYTES == 12);
-            assert!(offset_of!(Lane, token) == 0 && offset_of!(Lane, position) == 4);
+            assert!(offset_of!(Lane, token) == 0 && offset_of!(Lane, position) == 4 && HEAD_BYTES == 8);
         }
         if self.uses_draft_model() {
             recording
                 .barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
-            for (offset, bytes) in [(0, HEAD_BYTES), (ROWS_OFFSET, size_of::<Row>())] {
-                let (from, to) = (STATE_OFFSET + offset, DRAFT_MODEL_STATE_OFFSET + offset);
-                recording.copy(&memory.sequence, from, &memory.sequence, to, bytes as u64);
-            }
+            let (from, to) = (memory.lane_offset(0), own_lane(DRAFT_MODEL_STATE_OFFSET));
+            recording.copy(&memory.sequences, from, &memory.sequences, to, HEAD_BYTES as u64);
         }
     }
 
@@ -232,18 +229,20 @@ impl Drafter {
         }
     }
 
-    /// The arrays that the draft model works on; `state` is the offset of its state. Nobody reads its reports.
-    fn io(&self, memory: &SequenceMemory, state: u64) -> StepIo {
+    /// The arrays that the draft model works on; `state` is the offset of its state, and `wanted` the slot of its rows. Nobody reads its reports.
+    fn io(&self, memory: &StepMemory, state: u64, wanted: u32) -> StepIo {
         StepIo {
             state: memory.state(state),
-            report: memory.scratch_report_address(),
-            tokens: memory.state(TOKENS_OFFSET),
-            end_tokens: memory.state(END_TOKENS_OFFSET),
-            cancelled: memory.cancelled.address(),
-            chain: ChainIo::default(),
-            step_input: 0,
-            choice: 0,
-            logprobs: 0,
+            wanted: memory.wanted_address(wanted),
+            cancelled: memory.cancelled_address(),
+            leader: memory.lane_address(0),
+            reports: memory.scratch_report(),
+            ..StepIo::default()
         }
     }
+}
+
+/// Where the own lane of the state at an offset lies.
+fn own_lane(state: u64) -> u64 {
+    state + offset_of!(StepState, lane) as u64
 }

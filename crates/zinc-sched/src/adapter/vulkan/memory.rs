@@ -1,12 +1,14 @@
-//! What a running sequence owns on the device: its states, its tokens, its reports, and what the host writes for one step.
+//! What the sequences of a model own on the device: their lanes, tokens and reports, the states of steps, and what the host writes for one step.
 
 use std::mem::offset_of;
 use std::sync::Arc;
 
+use bytemuck::Zeroable as _;
 use zinc_kernels::generated::logprob_report::LogprobReport;
-use zinc_kernels::generated::sampler::{Bias, StepInput};
-use zinc_kernels::ops::{CANDIDATE_BYTES, STEP_MASK_OFFSET, step_input_bytes};
-use zinc_kernels::step::{StepReport, StepState};
+use zinc_kernels::generated::sampler::{Bias, SamplerParams, StepInput};
+use zinc_kernels::ops::{CANDIDATE_BYTES, PerLane, STEP_MASK_OFFSET, step_input_bytes};
+use zinc_kernels::sampler::{Breakers, SamplerSettings};
+use zinc_kernels::step::{Lane, StepLanes, StepReport, StepState};
 use zinc_model::Result;
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::ALIGNMENT;
@@ -17,137 +19,293 @@ use super::super::sequence::MAX_END_TOKENS;
 use crate::control::Guide;
 use crate::model::HostChoice;
 
-/// Offset of the sequence's state in [`SequenceMemory::sequence`] and in its image, in bytes, as the offsets below are.
+/// Offset of the state of the model's steps in [`StepMemory::sequences`] and in its image, in bytes, as the offsets below are.
 pub(super) const STATE_OFFSET: u64 = 0;
 /// Offset of the state with which a draft model takes in the tokens of the sequence.
 pub(super) const DRAFT_MODEL_STATE_OFFSET: u64 = STATE_OFFSET + STATE_STRIDE;
 /// Offset of the state with which a draft model makes drafts.
 pub(super) const DRAFTING_STATE_OFFSET: u64 = DRAFT_MODEL_STATE_OFFSET + STATE_STRIDE;
-/// Offset of the end-of-generation ids.
-pub(super) const END_TOKENS_OFFSET: u64 = (DRAFTING_STATE_OFFSET + STATE_STRIDE).next_multiple_of(ALIGNMENT);
-/// Offset of the tokens of the sequence.
-pub(super) const TOKENS_OFFSET: u64 = END_TOKENS_OFFSET + 4 * MAX_END_TOKENS as u64;
+/// Offset of the parameters of a chain of samplers that are all off.
+const NO_SAMPLERS_OFFSET: u64 = DRAFTING_STATE_OFFSET + STATE_STRIDE;
+/// Offset of the lanes.
+const LANES_OFFSET: u64 = (NO_SAMPLERS_OFFSET + size_of::<SamplerParams>() as u64).next_multiple_of(ALIGNMENT);
 /// Bytes from one state to the next: whole cache lines.
 const STATE_STRIDE: u64 = (size_of::<StepState>() as u64).next_multiple_of(64);
 
 /// Bytes from one report to the next: whole cache lines, so that the device never writes to one that the host is reading.
-const REPORT_STRIDE: u64 = 128;
-/// Where in a report's slot the step's timestamps lie.
+const REPORT_STRIDE: u32 = 128;
+/// Where in the report of lane 0 the step's timestamps lie.
 const STAMPS_OFFSET: u64 = 96;
 /// Timestamps of a step: begin and end of its forward pass, begin and end of its sampling.
 pub(super) const STAMPS: u32 = 4;
-const _: () =
-    assert!(size_of::<StepReport>() as u64 <= STAMPS_OFFSET && STAMPS_OFFSET + 8 * STAMPS as u64 <= REPORT_STRIDE);
+const _: () = assert!(
+    size_of::<StepReport>() as u64 <= STAMPS_OFFSET && STAMPS_OFFSET + 8 * STAMPS as u64 <= REPORT_STRIDE as u64
+);
+/// Bytes from one report of log-probabilities to the next: whole cache lines.
+const LOGPROBS_STRIDE: u32 = (size_of::<LogprobReport>() as u32).next_multiple_of(64);
+/// Bytes from one list of wanted lanes to the next.
+const WANTED_STRIDE: u64 = (size_of::<StepLanes>() as u64).next_multiple_of(64);
 
-/// Buffers that every sequence of a model uses, one after the other.
+/// Where what each lane owns lies behind the states.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    lanes: u32,
+    token_places: u64,
+}
+
+impl Layout {
+    fn lane(self, lane: u32) -> u64 {
+        LANES_OFFSET + u64::from(lane) * size_of::<Lane>() as u64
+    }
+
+    fn end_tokens(self, lane: u32) -> u64 {
+        self.lane(self.lanes).next_multiple_of(ALIGNMENT) + 4 * MAX_END_TOKENS as u64 * u64::from(lane)
+    }
+
+    fn tokens(self, lane: u32) -> u64 {
+        self.end_tokens(self.lanes).next_multiple_of(ALIGNMENT) + u64::from(lane) * self.tokens_stride()
+    }
+
+    fn tokens_stride(self) -> u64 {
+        (4 * self.token_places).next_multiple_of(ALIGNMENT)
+    }
+
+    fn bytes(self) -> u64 {
+        self.tokens(self.lanes)
+    }
+}
+
+/// Buffers that the sequences of a model use.
 #[derive(Debug)]
-pub(super) struct SequenceMemory {
-    /// States, end tokens and tokens, on the device.
-    pub(super) sequence: Arc<Buffer>,
-    /// The initial content of `sequence`, which the host writes for each new sequence.
-    pub(super) image: Arc<Buffer>,
-    /// The number of the sequence that the host wants stopped.
-    pub(super) cancelled: Arc<Buffer>,
-    /// The reports of steps, by ring slot, and behind them a place for reports that nobody reads.
+pub(super) struct StepMemory {
+    layout: Layout,
+    /// States, lanes, end tokens and tokens, on the device.
+    pub(super) sequences: Arc<Buffer>,
+    /// What a lane has in `sequences` when its sequence begins, which the host writes for each new sequence.
+    image: Arc<Buffer>,
+    /// Copies the image of a lane, by lane.
+    openings: Vec<Arc<Recording>>,
+    /// For each lane the number of the sequence that the host wants stopped.
+    cancelled: Arc<Buffer>,
+    /// Which lanes the host wants in a step: by ring slot, and behind those by slot of the steps that feed a draft model.
+    wanted: Arc<Buffer>,
+    /// The reports of steps, by ring slot and lane, and behind them a place for reports that nobody reads.
     pub(super) reports: Arc<Buffer>,
-    /// Log-probabilities, by ring slot.
+    /// Log-probabilities, by ring slot and lane.
     logprobs: Arc<Buffer>,
-    /// What the host decides about a step, by ring slot: a guide, and `choice_offset` behind it a candidate. Each has a place of its own, since a
+    /// What the host decides about a step, by ring slot and lane: a guide, and `choice_offset` behind it a candidate. Each has a place of its own, since a
     /// step may find what was written for an earlier one, of a sequence of another kind.
     inputs: Arc<Buffer>,
-    choice_offset: u64,
-    input_stride: u64,
-    /// Logits that the host samples from, by ring slot. The buffer is made when a sequence first needs it.
+    choice_offset: u32,
+    input_stride: u32,
+    /// What the host samples from, by ring slot: the lanes, which say which rows they have, and the logits of all rows. The buffer is made when a sequence
+    /// first needs it.
     logits: Option<Arc<Buffer>>,
     logits_bytes: u64,
     slots: u32,
 }
 
-impl SequenceMemory {
+impl StepMemory {
     pub(super) fn new(model: &DeviceModel, slots: u32) -> Result<Self> {
-        let device = model.device();
-        let vocabulary = model.model().config.n_vocab;
-        let bytes = TOKENS_OFFSET + 4 * model.cache().token_places();
-        let choice_offset = step_input_bytes(vocabulary).next_multiple_of(ALIGNMENT);
-        let input_stride = choice_offset + u64::from(CANDIDATE_BYTES).next_multiple_of(ALIGNMENT);
-        let per_slot = |stride: u64| stride * u64::from(slots);
-        let cancelled = Buffer::new(device, "cancelled", 4, Placement::Upload)?;
-        cancelled.store_u32(0, 0);
-        let inputs = Buffer::new(device, "step inputs", per_slot(input_stride), Placement::Upload)?;
+        let (device, cache, vocabulary) = (model.device(), model.cache(), model.model().config.n_vocab);
+        let lanes = cache.lanes;
+        let layout = Layout { lanes, token_places: cache.token_places() };
+        let choice_offset = step_input_bytes(vocabulary).next_multiple_of(ALIGNMENT) as u32;
+        let input_stride = choice_offset + CANDIDATE_BYTES.next_multiple_of(ALIGNMENT as u32);
+        let per_report = |stride: u32| u64::from(stride) * u64::from(lanes) * u64::from(slots);
+        let cancelled = Buffer::new(device, "cancelled", 4 * u64::from(lanes), Placement::Upload)?;
+        cancelled.write(0, &vec![0; 4 * lanes as usize]);
+        let inputs = Buffer::new(device, "step inputs", per_report(input_stride), Placement::Upload)?;
         // A cancellation opens gates for which nothing was written: what a step finds then is empty, or was meant for an earlier one.
-        inputs.write(0, &vec![0; per_slot(input_stride) as usize]);
-        Ok(Self {
-            sequence: Buffer::new(device, "sequence", bytes, Placement::Device)?,
-            image: Buffer::new(device, "sequence image", bytes, Placement::Upload)?,
+        inputs.write(0, &vec![0; per_report(input_stride) as usize]);
+        let sequences = Buffer::new(device, "sequences", layout.bytes(), Placement::Device)?;
+        let image = Buffer::new(device, "sequences image", layout.bytes(), Placement::Upload)?;
+        let image_of = |lane| record_opening(device, layout, lane, &image, &sequences);
+        let this = Self {
+            openings: (0..lanes).map(image_of).collect::<Result<_>>()?,
+            layout,
             cancelled,
-            reports: Buffer::new(device, "reports", per_slot(REPORT_STRIDE) + REPORT_STRIDE, Placement::Readback)?,
-            logprobs: Buffer::new(device, "logprobs", per_slot(LOGPROBS_STRIDE), Placement::Readback)?,
+            wanted: Buffer::new(device, "wanted lanes", WANTED_STRIDE * 2 * u64::from(slots), Placement::Upload)?,
+            reports: Buffer::new(
+                device,
+                "reports",
+                per_report(REPORT_STRIDE) + u64::from(REPORT_STRIDE),
+                Placement::Readback,
+            )?,
+            logprobs: Buffer::new(device, "logprobs", per_report(LOGPROBS_STRIDE), Placement::Readback)?,
             inputs,
             choice_offset,
             input_stride,
             logits: None,
             logits_bytes: 4 * u64::from(vocabulary),
             slots,
-        })
+            sequences,
+            image,
+        };
+        this.write_heads(device, cache.context, vocabulary)?;
+        Ok(this)
+    }
+
+    /// Writes what of the states and lanes does not change from sequence to sequence.
+    fn write_heads(&self, device: &Arc<Device>, context: u32, vocabulary: u32) -> Result<()> {
+        let shared = StepState {
+            lanes: self.sequences.address() + LANES_OFFSET,
+            lane_positions: context,
+            ..StepState::default()
+        };
+        self.image.write(STATE_OFFSET, bytemuck::bytes_of(&shared));
+        for offset in [DRAFT_MODEL_STATE_OFFSET, DRAFTING_STATE_OFFSET] {
+            self.image.write(offset, bytemuck::bytes_of(&StepState::default()));
+        }
+        let off = SamplerSettings::OFF.tables(vocabulary, context, &Breakers::default());
+        let params = off.map_or_else(|_| SamplerParams::zeroed(), |tables| tables.params);
+        self.image.write(NO_SAMPLERS_OFFSET, bytemuck::bytes_of(&params));
+        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "states")?;
+        recording.copy(&self.image, 0, &self.sequences, 0, LANES_OFFSET);
+        device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
+        Ok(())
     }
 
     /// All buffers that a recording of a step may touch.
     pub(super) fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
-        let Self { sequence, cancelled, reports, logprobs, inputs, .. } = self;
-        [sequence, cancelled, reports, logprobs, inputs].into_iter().chain(&self.logits)
+        let Self { sequences, cancelled, wanted, reports, logprobs, inputs, .. } = self;
+        [sequences, cancelled, wanted, reports, logprobs, inputs].into_iter().chain(&self.logits)
     }
 
+    /// The address of a state.
     pub(super) fn state(&self, offset: u64) -> u64 {
-        self.sequence.address() + offset
+        self.sequences.address() + offset
     }
 
-    /// The buffer and offset of the number of rows that the sequence's next step lists, which is 0 from the end of the sequence on.
-    /// Recordings leave out what need not run when it is 0, the draft model's steps included.
-    pub(super) fn live(&self) -> (&Arc<Buffer>, u64) {
-        (&self.sequence, STATE_OFFSET + offset_of!(StepState, row_count) as u64)
+    /// The buffer of a state and the offset of the number of rows that its step lists, which is 0 where all its sequences have ended.
+    pub(super) fn live(&self, state: u64) -> (&Arc<Buffer>, u64) {
+        (&self.sequences, state + offset_of!(StepState, row_count) as u64)
     }
 
-    pub(super) fn report_address(&self, slot: u32) -> u64 {
-        self.reports.address() + report_offset(slot)
+    /// The address of a lane.
+    pub(super) fn lane_address(&self, lane: u32) -> u64 {
+        self.sequences.address() + self.layout.lane(lane)
+    }
+
+    /// Where a lane lies in [`Self::sequences`].
+    pub(super) fn lane_offset(&self, lane: u32) -> u64 {
+        self.layout.lane(lane)
+    }
+
+    /// The address of a lane's tokens.
+    pub(super) fn tokens_address(&self, lane: u32) -> u64 {
+        self.sequences.address() + self.layout.tokens(lane)
+    }
+
+    /// The address of a lane's end-of-generation ids.
+    pub(super) fn end_tokens_address(&self, lane: u32) -> u64 {
+        self.sequences.address() + self.layout.end_tokens(lane)
+    }
+
+    /// The address of the parameters of a chain of samplers that are all off.
+    pub(super) fn no_samplers_address(&self) -> u64 {
+        self.state(NO_SAMPLERS_OFFSET)
+    }
+
+    /// Writes the image of a lane whose sequence begins with `tokens`. `replayed` are tokens that are known to follow.
+    pub(super) fn write_image(&self, number: u32, lane: &Lane, end_tokens: &[u32], tokens: &[u32], replayed: &[u32]) {
+        self.image.write(self.layout.lane(number), bytemuck::bytes_of(lane));
+        self.image.write(self.layout.end_tokens(number), bytemuck::cast_slice(end_tokens));
+        let at = self.layout.tokens(number);
+        self.image.write(at, bytemuck::cast_slice(tokens));
+        self.image.write(at + 4 * tokens.len() as u64, bytemuck::cast_slice(replayed));
+    }
+
+    /// Writes the image of the own lane of the draft model's state.
+    pub(super) fn write_draft_image(&self, lane: &Lane) {
+        self.image.write(DRAFT_MODEL_STATE_OFFSET + offset_of!(StepState, lane) as u64, bytemuck::bytes_of(lane));
+    }
+
+    /// The recording that copies the image of a lane over what the sequence before it has left.
+    pub(super) fn opening(&self, lane: u32) -> &Arc<Recording> {
+        &self.openings[lane as usize]
+    }
+
+    /// The address of the numbers of the sequences that the host wants stopped.
+    pub(super) fn cancelled_address(&self) -> u64 {
+        self.cancelled.address()
+    }
+
+    /// Asks the device to stop a sequence.
+    pub(super) fn cancel(&self, lane: u32, number: u32) {
+        self.cancelled.store_u32(4 * u64::from(lane), number);
+    }
+
+    /// Writes which lanes the host wants in the step in `slot`.
+    pub(super) fn write_wanted(&self, slot: u32, wanted: &StepLanes) {
+        self.wanted.write(WANTED_STRIDE * u64::from(slot), bytemuck::bytes_of(wanted));
+    }
+
+    /// Which lanes the host wants in the step in `slot`.
+    pub(super) fn wanted_address(&self, slot: u32) -> u64 {
+        self.wanted.address() + WANTED_STRIDE * u64::from(slot)
+    }
+
+    /// The slot of [`Self::write_wanted`] for a step that feeds a draft model in `slot` of its own.
+    pub(super) fn draft_slot(&self, slot: u32) -> u32 {
+        self.slots + slot
+    }
+
+    pub(super) fn reports_of(&self, slot: u32) -> PerLane {
+        PerLane { address: self.reports.address() + self.report_offset(slot, 0), stride: REPORT_STRIDE }
     }
 
     /// A place for reports that nobody reads.
-    pub(super) fn scratch_report_address(&self) -> u64 {
-        self.report_address(self.slots)
+    pub(super) fn scratch_report(&self) -> PerLane {
+        self.reports_of(self.slots)
     }
 
     pub(super) fn stamps_offset(&self, slot: u32) -> u64 {
-        report_offset(slot) + STAMPS_OFFSET
+        self.report_offset(slot, 0) + STAMPS_OFFSET
     }
 
-    pub(super) fn logprobs_address(&self, slot: u32) -> u64 {
-        self.logprobs.address() + LOGPROBS_STRIDE * u64::from(slot)
+    pub(super) fn logprobs_of(&self, slot: u32) -> PerLane {
+        PerLane { address: self.logprobs.address() + self.logprobs_offset(slot, 0), stride: LOGPROBS_STRIDE }
     }
 
-    /// The guide for the step in `slot`.
-    pub(super) fn guide_address(&self, slot: u32) -> u64 {
-        self.inputs.address() + self.guide_offset(slot)
+    /// The guides for the step in `slot`.
+    pub(super) fn guides_of(&self, slot: u32) -> PerLane {
+        PerLane { address: self.inputs.address() + self.guide_offset(slot, 0), stride: self.input_stride }
     }
 
-    /// The candidate that the host chooses for the step in `slot`.
-    pub(super) fn choice_address(&self, slot: u32) -> u64 {
-        self.guide_address(slot) + self.choice_offset
+    /// The candidates that the host chooses for the step in `slot`.
+    pub(super) fn choices_of(&self, slot: u32) -> PerLane {
+        let PerLane { address, stride } = self.guides_of(slot);
+        PerLane { address: address + u64::from(self.choice_offset), stride }
     }
 
-    fn guide_offset(&self, slot: u32) -> u64 {
-        self.input_stride * u64::from(slot)
+    fn guide_offset(&self, slot: u32, lane: u32) -> u64 {
+        self.place(slot, lane) * u64::from(self.input_stride)
     }
 
-    /// What the step in `slot` reported; read once its point is reached.
-    pub(super) fn report(&self, slot: u32) -> StepReport {
+    fn report_offset(&self, slot: u32, lane: u32) -> u64 {
+        self.place(slot, lane) * u64::from(REPORT_STRIDE)
+    }
+
+    fn logprobs_offset(&self, slot: u32, lane: u32) -> u64 {
+        self.place(slot, lane) * u64::from(LOGPROBS_STRIDE)
+    }
+
+    /// The place of a lane in a slot among those of all slots.
+    fn place(&self, slot: u32, lane: u32) -> u64 {
+        u64::from(slot) * u64::from(self.layout.lanes) + u64::from(lane)
+    }
+
+    /// What the step in `slot` reported of a lane; read once its point is reached.
+    pub(super) fn report(&self, slot: u32, lane: u32) -> StepReport {
         let mut bytes = [0; size_of::<StepReport>()];
-        self.reports.read(report_offset(slot), &mut bytes);
+        self.reports.read(self.report_offset(slot, lane), &mut bytes);
         bytemuck::pod_read_unaligned(&bytes)
     }
 
-    pub(super) fn logprobs(&self, slot: u32) -> LogprobReport {
+    pub(super) fn logprobs(&self, slot: u32, lane: u32) -> LogprobReport {
         let mut bytes = [0; size_of::<LogprobReport>()];
-        self.logprobs.read(LOGPROBS_STRIDE * u64::from(slot), &mut bytes);
+        self.logprobs.read(self.logprobs_offset(slot, lane), &mut bytes);
         bytemuck::pod_read_unaligned(&bytes)
     }
 
@@ -158,9 +316,9 @@ impl SequenceMemory {
         bytemuck::pod_read_unaligned(&bytes)
     }
 
-    /// Writes what the step in `slot` may choose.
-    pub(super) fn write_guide(&self, slot: u32, guide: &Guide) {
-        let at = self.guide_offset(slot);
+    /// Writes what a lane may choose in the step in `slot`.
+    pub(super) fn write_guide(&self, slot: u32, lane: u32, guide: &Guide) {
+        let at = self.guide_offset(slot, lane);
         let header = StepInput { has_mask: 1, bias_count: guide.biases().len() as u32 };
         let biases: Vec<Bias> = guide.biases().iter().map(|&(id, bias)| Bias { id, bias }).collect();
         self.inputs.write(at, bytemuck::bytes_of(&header));
@@ -168,48 +326,88 @@ impl SequenceMemory {
         self.inputs.write(at + u64::from(STEP_MASK_OFFSET), bytemuck::cast_slice(guide.mask()));
     }
 
-    /// Writes what the step in `slot` chooses.
-    pub(super) fn write_choice(&self, slot: u32, choice: HostChoice) {
+    /// Writes what a lane chooses in the step in `slot`.
+    pub(super) fn write_choice(&self, slot: u32, lane: u32, choice: HostChoice) {
         let candidate = candidate(choice);
-        self.inputs.write(self.guide_offset(slot) + self.choice_offset, bytemuck::bytes_of(&candidate));
+        let at = self.guide_offset(slot, lane) + u64::from(self.choice_offset);
+        self.inputs.write(at, bytemuck::bytes_of(&candidate));
     }
 
     /// Makes the buffer that logits are copied to, unless there is one.
     pub(super) fn provide_logits(&mut self, device: &Arc<Device>) -> Result<()> {
         if self.logits.is_none() {
-            let bytes = self.logits_bytes * u64::from(self.slots);
+            let bytes = self.logits_slot_bytes() * u64::from(self.slots);
             self.logits = Some(Buffer::new(device, "host logits", bytes, Placement::Readback)?);
         }
         Ok(())
     }
 
-    /// Where the logits of the step in `slot` go.
+    fn logits_slot_bytes(&self) -> u64 {
+        self.lanes_bytes() + self.logits_bytes * u64::from(self.layout.lanes)
+    }
+
+    /// Bytes of all lanes, in whole cache lines.
+    fn lanes_bytes(&self) -> u64 {
+        (size_of::<Lane>() as u64 * u64::from(self.layout.lanes)).next_multiple_of(ALIGNMENT)
+    }
+
+    /// Records that the lanes, and the logits of so many rows, are copied to where the host reads those of the step in `slot`.
     ///
     /// # Panics
     /// If [`provide_logits`](Self::provide_logits) was not called.
-    pub(super) fn logits(&self, slot: u32) -> (&Arc<Buffer>, u64) {
-        (self.logits.as_ref().expect("a sequence whose tokens the host chooses"), self.logits_bytes * u64::from(slot))
+    pub(super) fn record_logits(&self, model: &DeviceModel, slot: u32, rows: u32, recording: &mut RecordingBuilder) {
+        let (buffer, at) = self.logits_of(slot);
+        recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
+        let lanes = size_of::<Lane>() as u64 * u64::from(self.layout.lanes);
+        recording.copy(&self.sequences, LANES_OFFSET, buffer, at, lanes);
+        for row in 0..rows.min(self.layout.lanes) {
+            let (logits, offset, bytes) = model.activation(zinc_model::plan::Array::Logits, row);
+            let to = at + self.lanes_bytes() + u64::from(row) * self.logits_bytes;
+            recording.copy(logits, offset, buffer, to, bytes);
+        }
     }
 
-    /// Reads the logits of the step in `slot`, `[vocabulary]`.
-    pub(super) fn read_logits(&self, slot: u32, values: &mut [f32]) {
-        let (buffer, offset) = self.logits(slot);
-        buffer.read(offset, bytemuck::cast_slice_mut(values));
+    /// Where the host reads the logits of the step in `slot`.
+    fn logits_of(&self, slot: u32) -> (&Arc<Buffer>, u64) {
+        let buffer = self.logits.as_ref().expect("a sequence whose tokens the host chooses");
+        (buffer, self.logits_slot_bytes() * u64::from(slot))
     }
 
-    /// Copies the image of a new sequence over the old one, once the old one's steps are done and before the new one's begin.
-    pub(super) fn record_opening(&self, device: &Arc<Device>) -> Result<Arc<Recording>> {
-        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "open")?;
-        recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
-        recording.copy(&self.image, 0, &self.sequence, 0, self.image.size());
-        recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-        Ok(recording.finish()?)
+    /// Reads the logits of a lane in the step in `slot`, `[vocabulary]`. What a lane has that has ended means nothing.
+    pub(super) fn read_logits(&self, slot: u32, lane: u32, values: &mut [f32]) {
+        let (buffer, at) = self.logits_of(slot);
+        let mut bytes = [0; size_of::<Lane>()];
+        buffer.read(at + u64::from(lane) * size_of::<Lane>() as u64, &mut bytes);
+        let Lane { first_row, .. } = bytemuck::pod_read_unaligned(&bytes);
+        let row = first_row.min(self.layout.lanes - 1);
+        let from = at + self.lanes_bytes() + u64::from(row) * self.logits_bytes;
+        buffer.read(from, bytemuck::cast_slice_mut(values));
     }
 }
 
-/// Bytes from one report of log-probabilities to the next: whole cache lines.
-const LOGPROBS_STRIDE: u64 = (size_of::<LogprobReport>() as u64).next_multiple_of(64);
-
-fn report_offset(slot: u32) -> u64 {
-    REPORT_STRIDE * u64::from(slot)
+/// Records that what a lane has in the image is copied over what it had, once the steps of the sequence before it are done and before those of the new
+/// one begin; with lane 0 the lane of the draft model's state.
+fn record_opening(
+    device: &Arc<Device>,
+    layout: Layout,
+    lane: u32,
+    image: &Arc<Buffer>,
+    sequences: &Arc<Buffer>,
+) -> Result<Arc<Recording>> {
+    let mut recording = RecordingBuilder::new(device, QueueKind::Compute, &format!("open lane {lane}"))?;
+    recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
+    let mut parts = vec![
+        (layout.lane(lane), size_of::<Lane>() as u64),
+        (layout.end_tokens(lane), 4 * MAX_END_TOKENS as u64),
+        (layout.tokens(lane), 4 * layout.token_places),
+    ];
+    if lane == 0 {
+        let own_lane = DRAFT_MODEL_STATE_OFFSET + offset_of!(StepState, lane) as u64;
+        parts.push((own_lane, size_of::<Lane>() as u64));
+    }
+    for (at, bytes) in parts {
+        recording.copy(image, at, sequences, at, bytes);
+    }
+    recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+    Ok(recording.finish()?)
 }

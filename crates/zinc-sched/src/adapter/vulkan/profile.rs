@@ -1,5 +1,6 @@
 //! Times the ops of a step one by one, with a recording that has a barrier before and a timestamp after every op.
 
+use zinc_kernels::step::StepLanes;
 use zinc_model::Result;
 use zinc_model::plan::StepPlan;
 use zinc_vk::{Access, QueueKind, Stage, Timestamps};
@@ -43,13 +44,15 @@ impl VulkanModel {
         );
         let sequence = self.open(start)?;
         let plan = self.plan(kind);
+        let rows = if kind == StepKind::Feed { self.limits.feed_rows } else { 1 };
+        self.memory.write_wanted(0, &StepLanes::of(&[start.lane], rows));
         let ops = plan.ops.len();
         let stamps = Timestamps::new(self.device(), 1 + ops as u32 + EMPTY_INTERVALS)?;
         let mut recording = self.recorder().start(QueueKind::Compute, "profile")?;
         recording.reset_timestamps(&stamps, 0..stamps.count());
         recording.timestamp(&stamps, 0, Stage::End);
         let mut next = 1;
-        self.model.record_marked(&plan, &self.recorder().io(0, self.mode), &mut recording, &mut |recording| {
+        self.model.record_marked(&plan, &self.recorder().io(0), &mut recording, &mut |recording| {
             recording.timestamp(&stamps, next, Stage::End);
             next += 1;
         })?;

@@ -1,4 +1,4 @@
-//! The recordings that steps consist of. Each is made when a sequence first needs it, and is submitted again whenever another step does.
+//! The recordings that steps consist of. Each is made when a step first needs it, and is submitted again whenever another step does.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use zinc_kernels::step::StepShape;
 use zinc_model::Result;
 use zinc_model::device::{DeviceModel, StepIo};
-use zinc_model::plan::{Array, PlanKind, PlanOptions, Sampler, SamplingStage, StepPlan};
+use zinc_model::plan::{PlanKind, PlanOptions, Sampler, SamplingStage, StepPlan};
 use zinc_vk::{Access, QueueKind, Recording, RecordingBuilder};
 
 use super::chain::ChainMemory;
 use super::draft::Drafter;
-use super::memory::{END_TOKENS_OFFSET, STATE_OFFSET, SequenceMemory, TOKENS_OFFSET};
+use super::memory::{STATE_OFFSET, StepMemory};
 use super::stamps::{Stamped, Stamps};
 use super::{Queues, VulkanOptions};
 use crate::model::Gate;
 
-/// How the tokens of a sequence are chosen. Sequences that differ in it need different recordings.
+/// How the tokens of a step are chosen. Steps that differ in it need different recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SamplingMode {
     pub(super) sampling: SamplingStage,
@@ -27,6 +27,23 @@ pub(super) struct SamplingMode {
 impl SamplingMode {
     /// The device samples greedily or by temperature alone, without log-probabilities or gates.
     pub(super) const PLAIN: Self = Self { sampling: SamplingStage::PLAIN, gate: Gate::Open };
+
+    /// How a step chooses the tokens of lanes that differ: each stage is part of it that one of the lanes needs.
+    pub(super) fn join(self, other: Self) -> Self {
+        let sampler = match (self.sampling.sampler, other.sampling.sampler) {
+            (Sampler::Chain { dry }, Sampler::Chain { dry: other }) => Sampler::Chain { dry: dry || other },
+            (chain @ Sampler::Chain { .. }, _) | (_, chain @ Sampler::Chain { .. }) => chain,
+            (Sampler::Plain, _) | (_, Sampler::Plain) => Sampler::Plain,
+            (Sampler::Host, Sampler::Host) => Sampler::Host,
+        };
+        let gate = match (self.gate, other.gate) {
+            (Gate::Token, _) | (_, Gate::Token) => Gate::Token,
+            (Gate::Guide, _) | (_, Gate::Guide) => Gate::Guide,
+            (Gate::Open, Gate::Open) => Gate::Open,
+        };
+        let logprobs = self.sampling.logprobs || other.sampling.logprobs;
+        Self { sampling: SamplingStage { sampler, logprobs }, gate }
+    }
 }
 
 /// The part of a step that one recording does.
@@ -38,12 +55,12 @@ pub(super) enum StepPart {
     FeedDecode(StepShape, SamplingMode),
     /// The draft model takes in its next tokens.
     FeedDraft(StepShape),
-    /// A whole step of one row that samples.
-    Decode(SamplingMode),
-    /// The forward pass of a step of one row, up to the logits.
-    Forward(SamplingMode),
-    /// The sampling of a step of one row, behind the logits.
-    Sample(SamplingMode),
+    /// A whole step of one row a lane that samples.
+    Decode(StepShape, SamplingMode),
+    /// The forward pass of such a step, up to the logits.
+    Forward(StepShape, SamplingMode),
+    /// The sampling of such a step, behind the logits.
+    Sample(StepShape, SamplingMode),
     /// A whole step that drafts, and takes the last token and the drafts through the layers.
     Speculate(SamplingMode),
 }
@@ -52,7 +69,7 @@ pub(super) enum StepPart {
 pub(super) struct StepRecorder<'a> {
     pub(super) model: &'a DeviceModel,
     pub(super) options: &'a VulkanOptions,
-    pub(super) memory: &'a SequenceMemory,
+    pub(super) memory: &'a StepMemory,
     pub(super) chain: &'a ChainMemory,
     pub(super) drafter: Option<&'a Drafter>,
     pub(super) stamps: Option<&'a Stamps>,
@@ -89,18 +106,6 @@ impl Recordings {
         }
         Ok(())
     }
-
-    /// Forgets the recordings that use the sampler chain's tables, because these have moved.
-    pub(super) fn forget_chain(&mut self) {
-        self.made.retain(|(part, _), _| match part {
-            StepPart::Feed(_) | StepPart::FeedDraft(_) => true,
-            StepPart::FeedDecode(_, mode)
-            | StepPart::Decode(mode)
-            | StepPart::Forward(mode)
-            | StepPart::Sample(mode)
-            | StepPart::Speculate(mode) => !matches!(mode.sampling.sampler, Sampler::Chain { .. }),
-        });
-    }
 }
 
 impl StepRecorder<'_> {
@@ -125,28 +130,29 @@ impl StepRecorder<'_> {
         StepPlan::new(&self.model.model().weights, &options)
     }
 
-    /// Where a step that reports into ring slot `slot` finds its sequence.
-    pub(super) fn io(&self, slot: u32, mode: SamplingMode) -> StepIo {
+    /// Where a step in ring slot `slot` finds its sequences.
+    pub(super) fn io(&self, slot: u32) -> StepIo {
         let memory = self.memory;
         StepIo {
             state: memory.state(STATE_OFFSET),
-            report: memory.report_address(slot),
-            tokens: memory.state(TOKENS_OFFSET),
-            end_tokens: memory.state(END_TOKENS_OFFSET),
-            cancelled: memory.cancelled.address(),
-            chain: self.chain.io(),
-            step_input: if mode.gate == Gate::Guide { memory.guide_address(slot) } else { 0 },
-            choice: memory.choice_address(slot),
-            logprobs: memory.logprobs_address(slot),
+            wanted: memory.wanted_address(slot),
+            cancelled: memory.cancelled_address(),
+            leader: 0,
+            draft: self.drafter.map_or(0, |drafter| drafter.proposing_state(memory)),
+            reports: memory.reports_of(slot),
+            step_inputs: memory.guides_of(slot),
+            choices: memory.choices_of(slot),
+            logprobs: memory.logprobs_of(slot),
         }
     }
 
-    /// Starts a recording that keeps what [`Self::io`] names.
+    /// Starts a recording that keeps what [`Self::io`] names, and what lanes name.
     pub(super) fn start(&self, kind: QueueKind, name: &str) -> Result<RecordingBuilder> {
         let mut recording = RecordingBuilder::new(self.model.device(), kind, name)?;
-        for buffer in self.memory.buffers().chain(self.chain.buffer()) {
+        for buffer in self.memory.buffers() {
             recording.keep(buffer.clone());
         }
+        recording.keep(self.chain.tables().clone());
         Ok(recording)
     }
 
@@ -170,11 +176,13 @@ impl StepRecorder<'_> {
             StepPart::Feed(shape) => self.model.ranges(self.feed_plan(shape)),
             StepPart::FeedDecode(shape, _) => self.model.ranges(StepPlan::forward(weights, &self.feed_options(shape))),
             StepPart::FeedDraft(shape) => self.drafter().feed_ranges(shape),
-            StepPart::Decode(mode) => vec![self.decode_plan(mode.sampling, StepShape::ONE)],
-            StepPart::Forward(mode) => {
-                vec![StepPlan::forward(weights, &self.options(PlanKind::Decode, mode.sampling))]
+            StepPart::Decode(shape, mode) => vec![self.decode_plan(mode.sampling, shape)],
+            StepPart::Forward(shape, mode) => {
+                vec![StepPlan::forward(weights, &self.options(PlanKind::Decode, mode.sampling).with_shape(shape))]
             }
-            StepPart::Sample(mode) => vec![StepPlan::tail(&self.options(PlanKind::Decode, mode.sampling))],
+            StepPart::Sample(shape, mode) => {
+                vec![StepPlan::tail(&self.options(PlanKind::Decode, mode.sampling).with_shape(shape))]
+            }
             StepPart::Speculate(mode) => {
                 vec![StepPlan::new(weights, &self.drafter().verify(self.options(PlanKind::Decode, mode.sampling)))]
             }
@@ -183,7 +191,7 @@ impl StepRecorder<'_> {
 
     /// The queue that a part is submitted to.
     fn queue_of(&self, part: StepPart) -> QueueKind {
-        let second = self.options.queues == Queues::Two && matches!(part, StepPart::Sample(_));
+        let second = self.options.queues == Queues::Two && matches!(part, StepPart::Sample(..));
         if second { QueueKind::SecondCompute } else { QueueKind::Compute }
     }
 
@@ -198,15 +206,15 @@ impl StepRecorder<'_> {
     ) -> Result<()> {
         let stamped = match part {
             StepPart::FeedDraft(_) => None,
-            StepPart::Sample(_) => Some(Stamped::Sampling),
+            StepPart::Sample(..) => Some(Stamped::Sampling),
             StepPart::Feed(_)
             | StepPart::FeedDecode(..)
-            | StepPart::Decode(_)
-            | StepPart::Forward(_)
+            | StepPart::Decode(..)
+            | StepPart::Forward(..)
             | StepPart::Speculate(_) => Some(Stamped::Forward),
         };
         let stamps = self.stamps.zip(stamped);
-        if let StepPart::Sample(SamplingMode { gate: Gate::Guide | Gate::Token, .. }) = part {
+        if let StepPart::Sample(_, SamplingMode { gate: Gate::Guide | Gate::Token, .. }) = part {
             // The host writes its guide or choice after the submit.
             r.barrier(Access::HOST_WRITE, Access::SHADER_READ);
         }
@@ -214,31 +222,27 @@ impl StepRecorder<'_> {
             stamps.record_begin(r, slot, part);
         }
         match part {
-            StepPart::Feed(_) => self.record_plan(plan, slot, SamplingMode::PLAIN, r)?,
+            StepPart::Feed(_) | StepPart::Decode(..) | StepPart::Sample(..) => self.record_plan(plan, slot, r)?,
             StepPart::FeedDecode(_, mode) => {
-                self.record_plan(plan, slot, SamplingMode::PLAIN, r)?;
+                self.record_plan(plan, slot, r)?;
                 if last {
                     let options = self.options(PlanKind::Decode, mode.sampling);
                     let behind = StepPlan::behind_last_row(&self.model.model().weights, &options);
                     r.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-                    self.record_plan(&behind, slot, mode, r)?;
+                    self.record_plan(&behind, slot, r)?;
                 }
             }
-            StepPart::FeedDraft(_) => self.drafter().record_feed(plan, self.memory, r)?,
-            StepPart::Decode(mode) | StepPart::Sample(mode) => self.record_plan(plan, slot, mode, r)?,
-            StepPart::Forward(mode) => {
-                self.record_plan(plan, slot, mode, r)?;
+            StepPart::FeedDraft(_) => self.drafter().record_feed(plan, self.memory, slot, r)?,
+            StepPart::Forward(shape, mode) => {
+                self.record_plan(plan, slot, r)?;
                 if mode.gate == Gate::Token {
-                    let (logits, offset, bytes) = self.model.activation(Array::Logits, 0);
-                    let (buffer, at) = self.memory.logits(slot);
-                    r.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
-                    r.copy(logits, offset, buffer, at, bytes);
+                    self.memory.record_logits(self.model, slot, shape.rows(), r);
                 }
             }
-            StepPart::Speculate(mode) => {
+            StepPart::Speculate(_) => {
                 let drafter = self.drafter();
-                drafter.record_drafts(self.model, self.memory, r)?;
-                self.record_plan(plan, slot, mode, r)?;
+                drafter.record_drafts(self.memory, slot, r)?;
+                self.record_plan(plan, slot, r)?;
                 drafter.record_draft_state_copy(self.memory, r);
             }
         }
@@ -248,14 +252,8 @@ impl StepRecorder<'_> {
         Ok(())
     }
 
-    fn record_plan(
-        &self,
-        plan: &StepPlan,
-        slot: u32,
-        mode: SamplingMode,
-        recording: &mut RecordingBuilder,
-    ) -> Result<()> {
-        self.model.record_while_live(plan, &self.io(slot, mode), self.memory.live(), recording)
+    fn record_plan(&self, plan: &StepPlan, slot: u32, recording: &mut RecordingBuilder) -> Result<()> {
+        self.model.record_while_live(plan, &self.io(slot), self.memory.live(STATE_OFFSET), recording)
     }
 
     fn drafter(&self) -> &Drafter {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use zinc_kernels::step::StepShape;
+use zinc_kernels::step::{StepLanes, StepShape};
 use zinc_model::plan::{Array, PlanKind, SamplingStage, StepPlan};
 use zinc_model::{Error, Result};
 use zinc_vk::{Access, QueueKind, Recording};
 
 use super::VulkanModel;
-use super::recordings::SamplingMode;
+use super::memory::STATE_OFFSET;
 use crate::Sampling;
 use crate::adapter::Score;
 use crate::model::{SequenceStart, StepModel as _};
@@ -28,6 +28,7 @@ impl Score for VulkanModel {
             if layers.is_empty() {
                 layers = self.record_layers(StepShape::filled_by(counts.rows))?;
             }
+            self.memory.write_wanted(0, &StepLanes::of(&[0], counts.rows));
             for range in &layers {
                 self.submit_and_wait(range)?;
             }
@@ -51,7 +52,7 @@ impl VulkanModel {
         let plans = model.ranges(StepPlan::forward(&model.model().weights, &recorder.feed_options(shape)));
         let record = |plan: &StepPlan| -> Result<Arc<Recording>> {
             let mut recording = recorder.start(QueueKind::Compute, "score")?;
-            model.record(plan, &recorder.io(0, SamplingMode::PLAIN), &mut recording)?;
+            model.record(plan, &recorder.io(0), &mut recording)?;
             Ok(recording.finish()?)
         };
         plans.iter().map(record).collect()
@@ -69,11 +70,11 @@ impl VulkanModel {
             let (_, to, _) = model.activation(Array::Residual, row);
             recording.copy(residual, from, residual, to, bytes);
         }
-        let (sequence, row_count) = self.memory.live();
-        recording.fill(sequence, row_count, 4, count);
+        let (sequences, row_count) = self.memory.live(STATE_OFFSET);
+        recording.fill(sequences, row_count, 4, count);
         recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
         let head = StepPlan::head(&model.model().weights, &options);
-        model.record(&head, &recorder.io(0, SamplingMode::PLAIN), &mut recording)?;
+        model.record(&head, &recorder.io(0), &mut recording)?;
         Ok(recording.finish()?)
     }
 }

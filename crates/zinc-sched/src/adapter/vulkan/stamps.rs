@@ -9,7 +9,7 @@ use std::sync::Arc;
 use zinc_model::Result;
 use zinc_vk::{ClockCalibration, Device, RecordingBuilder, Stage, Timestamps};
 
-use super::memory::{STAMPS, SequenceMemory};
+use super::memory::{STAMPS, StepMemory};
 use crate::step::GpuSpan;
 
 /// Which two of a step's timestamps are meant.
@@ -57,13 +57,7 @@ impl Stamps {
         recording.timestamp(&self.pool, range.start, Stage::Begin);
     }
 
-    pub(super) fn record_end(
-        &self,
-        recording: &mut RecordingBuilder,
-        slot: u32,
-        part: Stamped,
-        memory: &SequenceMemory,
-    ) {
+    pub(super) fn record_end(&self, recording: &mut RecordingBuilder, slot: u32, part: Stamped, memory: &StepMemory) {
         let range = stamps(slot, part);
         recording.timestamp(&self.pool, range.start + 1, Stage::End);
         if self.copied {
@@ -73,7 +67,7 @@ impl Stamps {
     }
 
     /// When the device ran the step in a slot, which is done, and how long it idled inside.
-    pub(super) fn span(&self, slot: u32, split: bool, memory: &SequenceMemory) -> Result<GpuSpan> {
+    pub(super) fn span(&self, slot: u32, split: bool, memory: &StepMemory) -> Result<GpuSpan> {
         let read = |part| -> Result<[u64; 2]> {
             let range = stamps(slot, part);
             let ticks = if self.copied {

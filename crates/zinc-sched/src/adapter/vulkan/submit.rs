@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use zinc_kernels::step::{StepLanes, StepShape};
 use zinc_model::Result;
 use zinc_vk::{Recording, TimelinePoint, host_now_ns};
 
-use super::recordings::StepPart;
+use super::recordings::{SamplingMode, StepPart};
 use super::{Queues, Sync, VulkanModel};
-use crate::model::{Gate, Ticket};
+use crate::model::{Gate, SequenceId, Ticket};
 
 impl VulkanModel {
     /// Runs what is no step, behind everything submitted before, and waits for it as the host follows the device.
@@ -46,12 +47,13 @@ impl VulkanModel {
     /// point at which the step is done.
     pub(super) fn submit_split(
         &mut self,
+        (shape, mode): (StepShape, SamplingMode),
         slot: u32,
         gate: Option<u64>,
     ) -> Result<(Option<TimelinePoint>, TimelinePoint)> {
         let gate = gate.map(|value| self.gates.point(value));
-        let [forward, choose] =
-            [StepPart::Forward(self.mode), StepPart::Sample(self.mode)].map(|part| self.recordings.whole(part, slot));
+        let [forward, choose] = [StepPart::Forward(shape, mode), StepPart::Sample(shape, mode)]
+            .map(|part| self.recordings.whole(part, slot));
         if let (Queues::Two, Some(second)) = (self.options.queues, self.device().second_compute_queue()) {
             let forward = self.queue().submit(forward, self.last_on_second_queue.as_slice())?;
             let waits: Vec<TimelinePoint> = [forward.clone()].into_iter().chain(gate).collect();
@@ -59,7 +61,7 @@ impl VulkanModel {
             self.last_on_second_queue = Some(done.clone());
             return Ok((Some(forward), done));
         }
-        if self.mode.gate == Gate::Token {
+        if mode.gate == Gate::Token {
             let forward = self.queue().submit(forward, &[])?;
             return Ok((Some(forward), self.queue().submit(choose, gate.as_slice())?));
         }
@@ -69,19 +71,18 @@ impl VulkanModel {
     /// Feeds the draft model the next `tokens` tokens of the sequence. The host does not wait for it; steps submitted later run behind it.
     pub(super) fn feed_draft(&mut self, tokens: u32) -> Result<()> {
         let drafter = self.drafter.as_ref().expect("a draft model is fed only where there is one");
-        let shapes = drafter.feed_shapes(tokens, self.draft_rows_listed);
-        for shape in shapes {
-            self.draft_rows_listed = true;
+        for (rows, shape) in drafter.feeds(tokens) {
             let (part, slot) = (StepPart::FeedDraft(shape), self.next_draft_feed);
             self.next_draft_feed = (slot + 1) % self.limits.ring_slots;
             self.provide(part, slot)?;
+            // The list of rows, as the recording, must not be used again while it is in flight.
+            if let Some(point) = &self.draft_feeds[slot as usize] {
+                point.wait()?;
+            }
+            self.memory.write_wanted(self.memory.draft_slot(slot), &StepLanes::of(&[0], rows));
             if self.options.sync != Sync::Timeline {
                 self.run_part(part, slot)?;
                 continue;
-            }
-            // A recording must not be submitted again while it is in flight.
-            if let Some(point) = &self.draft_feeds[slot as usize] {
-                point.wait()?;
             }
             self.draft_feeds[slot as usize] = Some(self.submit_part(part, slot)?);
         }
@@ -98,14 +99,35 @@ impl VulkanModel {
         Ok(())
     }
 
-    /// Lets a step sample, after the guide or choice that it waits for is written.
-    pub(super) fn let_sample(&mut self, ticket: Ticket) -> Result<()> {
+    /// Lets a lane of a step sample, after the guide or choice that it waits for is written. A step samples once all its lanes are let, and those before it
+    /// have been.
+    pub(super) fn let_sample(&mut self, ticket: Ticket, sequence: SequenceId) -> Result<()> {
         let index = self.index_of(ticket);
-        let step = &mut self.in_flight[index];
-        let (slot, gate) = (step.slot, step.gate);
-        if std::mem::take(&mut step.sampling_owed) {
-            return self.run_part(StepPart::Sample(self.mode), slot);
+        self.in_flight[index].waits_for.retain(|waiting| *waiting != sequence);
+        self.open_ready_gates()
+    }
+
+    /// Lets a sequence that is cancelled sample in all steps in flight.
+    pub(super) fn let_cancelled_sample(&mut self, sequence: SequenceId) -> Result<()> {
+        for step in &mut self.in_flight {
+            step.waits_for.retain(|waiting| *waiting != sequence);
         }
-        gate.map_or(Ok(()), |value| self.open_gates(value))
+        self.open_ready_gates()
+    }
+
+    /// Opens the gates of the steps in flight, oldest first, up to the first that waits for the host.
+    fn open_ready_gates(&mut self) -> Result<()> {
+        let ready = self.in_flight.iter().take_while(|step| step.waits_for.is_empty());
+        if let Some(value) = ready.filter_map(|step| step.gate).max() {
+            self.open_gates(value)?;
+        }
+        // With fences there is one step in flight.
+        let step = self.in_flight.front_mut().filter(|step| step.sampling_owed && step.waits_for.is_empty());
+        if let Some(step) = step {
+            step.sampling_owed = false;
+            let (part, slot) = (StepPart::Sample(step.shape, step.mode), step.slot);
+            self.run_part(part, slot)?;
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,137 @@
+//! `list` against its reference: the state and the lanes compare exactly.
+
+use crate::support::Arena;
+use crate::support::data::{Random, live};
+use zinc_kernels::generated::lane::{FINISH_BUDGET, FINISH_CANCELLED, FINISH_NONE};
+use zinc_kernels::ops::List;
+use zinc_kernels::reference;
+use zinc_kernels::step::{Lane, MOST_LANES, MOST_ROWS, StepLanes, StepState};
+
+/// The token of a lane at a position.
+fn token(lane: u32, position: u32) -> u32 {
+    1_000 * lane + position
+}
+
+/// Runs the kernel over lanes of which those that `wanted` names take part. Returns the state and the lanes that it leaves.
+fn check(
+    name: &str,
+    lanes: &[Lane],
+    wanted: &StepLanes,
+    cancelled: &[u32],
+    leader: Option<&Lane>,
+) -> (StepState, Vec<Lane>) {
+    let mut arena = Arena::new();
+    let lanes: Vec<Lane> = (0..)
+        .zip(lanes)
+        .map(|(number, lane)| {
+            let tokens: Vec<u32> = (0..lane.prompt_length.max(lane.position + 1)).map(|at| token(number, at)).collect();
+            Lane { tokens: arena.input(&tokens).address, ..*lane }
+        })
+        .collect();
+    let lanes_on_device = arena.in_out(&lanes);
+    // What an earlier step has left.
+    let state = StepState { lanes: lanes_on_device.address, row_count: 7, lane_count: 3, ..StepState::default() };
+    let state_on_device = arena.in_out(&[state]);
+    let op = List {
+        state: state_on_device.address,
+        wanted: arena.input(&[*wanted]).address,
+        cancelled: arena.input(cancelled).address,
+        leader: leader.map_or(0, |leader| arena.input(&[*leader]).address),
+    };
+    arena.run(&[op.dispatch(&arena.gpu.target())]);
+    let (mut expected, mut expected_lanes) = (state, lanes);
+    reference::list(&mut expected, &mut expected_lanes, wanted, cancelled, leader, token);
+    let [found] = arena.read(state_on_device)[..] else { unreachable!("one state") };
+    let lanes = arena.read(lanes_on_device);
+    assert!(found == expected, "{name}: {:?}", &found.rows[..(found.row_count as usize).min(20)]);
+    assert_eq!(lanes, expected_lanes, "{name}: lanes");
+    (found, lanes)
+}
+
+/// A lane whose last token is the one at its position.
+fn lane(number: u32, position: u32, prompt_length: u32) -> Lane {
+    Lane { token: token(number, position), position, prompt_length, sequence: 90 + number, ..live() }
+}
+
+#[test]
+fn lanes_have_rows_while_their_sequences_go_on() {
+    let lanes: Vec<Lane> = (0..6).map(|number| lane(number, 10 + number, 3)).collect();
+    let mut with_ended = lanes.clone();
+    with_ended[2].finish = FINISH_BUDGET;
+    let none = [0; 6];
+    let rows = |(state, _): (StepState, Vec<Lane>)| -> Vec<(u32, u32, u32)> {
+        let rows = state.rows[..state.row_count as usize].iter();
+        rows.map(|row| (row.lane, row.token, row.position)).collect()
+    };
+    let wanted = StepLanes::of(&[4, 2, 0], 1);
+    let all = [(4, 4_014, 14), (2, 2_012, 12), (0, 10, 10)];
+    assert_eq!(rows(check("all go on", &lanes, &wanted, &none, None)), all);
+    assert_eq!(rows(check("one has ended", &with_ended, &wanted, &none, None)), [all[0], all[2]]);
+    let leader = Lane { finish: FINISH_BUDGET, ..live() };
+    assert_eq!(rows(check("their leader goes on", &lanes, &wanted, &none, Some(&live()))), all);
+    assert_eq!(rows(check("their leader has ended", &lanes, &wanted, &none, Some(&leader))), []);
+    assert_eq!(rows(check("nobody is wanted", &lanes, &StepLanes::of(&[], 1), &none, None)), []);
+
+    // A cancellation is for one sequence of one lane.
+    let cancelled = [0, 0, 92, 90, 93, 0];
+    let (state, after) = check("one is cancelled", &with_ended, &wanted, &[0, 0, 92, 0, 0, 0], None);
+    assert_eq!((state.row_count, after[2].finish), (2, FINISH_BUDGET), "it had ended by itself");
+    let (state, after) = check("one is cancelled", &lanes, &wanted, &cancelled, None);
+    assert_eq!((state.row_count, after[2].finish, after[2].rows), (2, FINISH_CANCELLED, 0));
+    assert_eq!((after[0].finish, after[4].finish), (FINISH_NONE, FINISH_NONE), "other lanes' numbers");
+}
+
+#[test]
+fn a_prompt_has_as_many_rows_as_are_wanted_and_left() {
+    for (position, prompt_length, wanted, rows) in [
+        (0, 1, 1, 1),
+        (0, 1, 512, 1),
+        (0, 5, 1, 1),
+        (0, 5, 3, 3),
+        (0, 5, 5, 5),
+        (2, 5, 100, 3),
+        (4, 5, 100, 1),
+        (5, 5, 100, 1),
+        (9, 5, 100, 1),
+        (3, 700, 512, 512),
+        (0, 5_000, MOST_ROWS, MOST_ROWS),
+        (0, 5_000, u32::MAX, MOST_ROWS),
+        (0, 5, 0, 1),
+    ] {
+        let name = format!("{position} of {prompt_length}, {wanted} wanted");
+        let lanes = [live(), lane(1, position, prompt_length)];
+        let (state, lanes) = check(&name, &lanes, &StepLanes::of(&[1], wanted), &[0; 2], None);
+        assert_eq!((state.row_count, lanes[1].first_row, lanes[1].rows), (rows, 0, rows), "{name}");
+        let last = state.rows[rows as usize - 1];
+        assert_eq!(
+            (last.offset, last.position, last.token, last.lane),
+            (rows - 1, position + rows - 1, 1_000 + last.position, 1)
+        );
+    }
+}
+
+#[test]
+fn random_steps() {
+    for round in 0..40 {
+        let name = format!("step {round}");
+        let mut random = Random::new(&name);
+        let count = 1 + random.below(MOST_LANES as usize) as u32;
+        let lanes: Vec<Lane> = (0..count)
+            .map(|number| {
+                let (position, prompt) = (random.below(40) as u32, random.below(60) as u32);
+                let finish = if random.below(4) == 0 { FINISH_BUDGET } else { FINISH_NONE };
+                Lane { finish, ..lane(number, position, prompt) }
+            })
+            .collect();
+        let cancelled: Vec<u32> = (0..count).map(|number| if random.below(6) == 0 { 90 + number } else { 0 }).collect();
+        let mut numbers: Vec<u32> = (0..count).collect();
+        for place in (1..numbers.len()).rev() {
+            numbers.swap(place, random.below(place + 1));
+        }
+        numbers.truncate(1 + random.below(numbers.len()));
+        let wanted = StepLanes::of(&numbers, 1 + random.below(20) as u32);
+        let (state, after) = check(&name, &lanes, &wanted, &cancelled, None);
+        let listed: u32 = numbers.iter().map(|number| after[*number as usize].rows).sum();
+        assert_eq!((state.row_count, state.lane_count), (listed, numbers.len() as u32), "{name}");
+    }
+}

@@ -1,0 +1,147 @@
+//! The loop over the sequences of an engine: each turn submits a step, or waits for the oldest one and hands its outputs to their sequences.
+
+use crate::engine::{Ended, Engine, Lane, Outlets};
+use crate::error::{Error, Result};
+use crate::model::{SequenceId, StepModel};
+use crate::plan::{SequenceView, Turn, Wanted, next_turn};
+use crate::resolve::Resolved;
+use crate::sequence::PolicyRole;
+use crate::step::StepKind;
+
+impl<M: StepModel> Engine<M> {
+    /// Submits the next step, or waits for the oldest one in flight and delivers what it has sampled. Returns the sequences that have ended with it. Does nothing
+    /// if no sequence runs.
+    ///
+    /// # Errors
+    /// [`Error::Model`] and [`Error::UnexpectedOutput`], with which all running sequences end: the model is not called again, and every later call returns the
+    /// same error. An error of one sequence is in its [`Ended::result`].
+    pub fn turn(&mut self, outlets: &mut dyn Outlets) -> Result<Vec<Ended>> {
+        self.check_usable()?;
+        let result = self.take_turn(outlets);
+        result.inspect_err(|error| self.give_up(error))
+    }
+
+    fn take_turn(&mut self, outlets: &mut dyn Outlets) -> Result<Vec<Ended>> {
+        for sequence in self.lanes.iter_mut().filter_map(|lane| lane.running.as_mut()) {
+            sequence.obey_cancel(outlets.outlet(sequence.id), &mut self.model);
+        }
+        let running: Vec<usize> = (0..self.lanes.len()).filter(|lane| self.lanes[*lane].running.is_some()).collect();
+        let views: Vec<SequenceView> =
+            running.iter().filter_map(|lane| self.lanes[*lane].running.as_ref()).map(|s| s.view()).collect();
+        let (in_flight, depth) = (self.window.in_flight(), self.window.depth());
+        match next_turn(&views, in_flight, depth, self.limits.feed_rows, self.window.fed_last()) {
+            Turn::Feed(index, kind, rows) => {
+                self.submit(&[running[index]], kind, rows)?;
+                let waits =
+                    |(other, view): &(usize, &SequenceView)| *other != index && matches!(view.wanted, Wanted::Feed(..));
+                for (other, _) in views.iter().enumerate().filter(waits) {
+                    if let Some(sequence) = &mut self.lanes[running[other]].running {
+                        sequence.passed_over = sequence.passed_over.saturating_add(1);
+                    }
+                }
+            }
+            Turn::Sample(indices) => {
+                let lanes: Vec<usize> = indices.into_iter().map(|index| running[index]).collect();
+                let kind = self.sampling_kind(&lanes);
+                self.submit(&lanes, kind, 1)?;
+            }
+            Turn::Observe => self.observe(outlets)?,
+            Turn::Idle => {}
+        }
+        Ok(self.take_ended())
+    }
+
+    /// The kind of a step that samples for the sequences in these lanes.
+    fn sampling_kind(&mut self, lanes: &[usize]) -> StepKind {
+        let [lane] = lanes else { return StepKind::Decode };
+        let role = self.lanes[*lane].running.as_ref().map_or(PolicyRole::Absent, |sequence| sequence.policy_role);
+        let speculates = matches!(role, PolicyRole::Deciding { .. }) && self.policy.speculates();
+        if speculates { StepKind::Speculate } else { StepKind::Decode }
+    }
+
+    /// Submits a step of the sequences in these lanes.
+    fn submit(&mut self, lanes: &[usize], kind: StepKind, rows: u32) -> Result<()> {
+        let Self { model, window, lanes: all, .. } = self;
+        let running = |lane: &usize| all[*lane].running.as_ref().map(|s| (s.id, s.planned(kind, rows)));
+        let planned: Vec<_> = lanes.iter().filter_map(running).collect();
+        let ticket = window.submit(model, kind, rows, planned.clone())?;
+        for (lane, (_, step)) in lanes.iter().zip(planned) {
+            if let Some(sequence) = &mut all[*lane].running {
+                sequence.submitted(step, ticket);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the oldest step in flight and handles its outputs.
+    fn observe(&mut self, outlets: &mut dyn Outlets) -> Result<()> {
+        let Self { model, window, lanes, policy, clock, options, .. } = self;
+        // Under a constraint, this opens the gate of the first step that samples. The gate of each later step was opened when the step before it was observed.
+        for sequence in lanes.iter_mut().filter_map(|lane| lane.running.as_mut()) {
+            sequence.open_early(model)?;
+        }
+        let awaited = window.oldest().expect("the plan observes only when something is in flight");
+        for (id, _) in &awaited.lanes {
+            let sequence = lanes.iter_mut().filter_map(|lane| lane.running.as_mut()).find(|s| s.id == *id);
+            let sequence = sequence.expect("a sequence runs while a step of it is in flight");
+            sequence.open_late(awaited.ticket, outlets.outlet(*id), model)?;
+        }
+        let (step, output) = {
+            let outlets = &*outlets;
+            window.observe(model, &|id| outlets.cancelled(id))?
+        };
+        let observed_ns = clock.now_ns();
+        let lane_of = |id: SequenceId, lanes: &[Lane]| {
+            let place = lanes.iter().position(|lane| lane.running.as_ref().is_some_and(|s| s.id == id));
+            place.expect("a sequence runs while a step of it is in flight")
+        };
+        let mut resolved: Vec<(usize, Result<Resolved>)> = Vec::with_capacity(step.lanes.len());
+        for ((id, planned), lane_output) in step.lanes.iter().zip(&output.lanes) {
+            let lane = lane_of(*id, lanes);
+            let sequence = lanes[lane].running.as_mut().expect("it runs");
+            sequence.obey_cancel(outlets.outlet(*id), model);
+            let times = (output.timing, observed_ns);
+            resolved.push((lane, sequence.observed(*planned, lane_output, times, model, policy)?));
+        }
+        let mut delivered = 0;
+        for ((lane, resolved), lane_output) in resolved.into_iter().zip(&output.lanes) {
+            let lane = &mut lanes[lane];
+            let sequence = lane.running.as_mut().expect("it runs");
+            let around = (&mut lane.kv, outlets.outlet(sequence.id));
+            delivered += sequence.apply(resolved, lane_output, observed_ns, around, model);
+        }
+        if delivered > 0 && !options.host_work.is_zero() {
+            clock.spend(options.host_work * delivered);
+        }
+        Ok(())
+    }
+
+    /// Closes the sequences that are done.
+    fn take_ended(&mut self) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        for lane in &mut self.lanes {
+            if let Some(sequence) = lane.running.take_if(|sequence| sequence.is_done()) {
+                if sequence.policy_role != PolicyRole::Absent {
+                    self.policy.ended();
+                }
+                let id = sequence.id;
+                self.model.close(id);
+                let result = sequence.into_result(self.clock.now_ns(), self.model.counters());
+                ended.push(Ended { sequence: id, result });
+            }
+        }
+        ended
+    }
+
+    /// Forgets the model and all that it ran, after an error that is fatal.
+    pub(crate) fn give_up(&mut self, error: &Error) {
+        tracing::error!(%error, "the model is given up");
+        for lane in &mut self.lanes {
+            lane.kv.forget();
+            if lane.running.take().is_some_and(|sequence| sequence.policy_role != PolicyRole::Absent) {
+                self.policy.ended();
+            }
+        }
+        self.failure = Some(error.clone());
+    }
+}

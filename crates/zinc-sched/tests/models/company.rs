@@ -1,0 +1,157 @@
+//! Company changes nothing: a request gets the tokens and the log-probabilities that it gets alone, to the bit, whoever else is asking.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use zinc_kernels::ops::CacheFormat;
+use zinc_kernels::step::StepShape;
+use zinc_model::Model;
+use zinc_model::device::DeviceModel;
+use zinc_model::memory::LoadOptions;
+use zinc_model::plan::{CacheOptions, RowCounts};
+use zinc_sched::adapter::{Queues, Sync, VulkanModel, VulkanOptions};
+use zinc_sched::{
+    Engine, EngineHandle, EngineOptions, Event, FinishReason, Generation, InflightDepth, Request, SystemClock, Token,
+};
+
+use crate::gpu::Gpu;
+use crate::matrix;
+use crate::ways::cases::kinds;
+
+const CONTEXT: u32 = 64;
+/// Tokens of an answer.
+const TOKENS: u32 = 24;
+/// Rows of steps that feed prompts, of which the longest has 12 tokens.
+const FEED_ROWS: u32 = 4;
+
+/// How a model of several lanes is driven.
+#[derive(Clone, Copy, Debug)]
+struct Driven {
+    lanes: u32,
+    depth: u32,
+    sync: Sync,
+    queues: Queues,
+}
+
+impl Driven {
+    const fn new(lanes: u32, depth: u32) -> Self {
+        Self { lanes, depth, sync: Sync::Timeline, queues: Queues::One }
+    }
+
+    fn engine(self, gpu: &Gpu, model: &Arc<Model>) -> EngineHandle {
+        let cache = CacheOptions::new(CONTEXT, CacheFormat::F16, CacheFormat::F16).with_lanes(self.lanes);
+        let sampling_rows = StepShape::of(self.lanes).rows();
+        let options = LoadOptions::new(cache).with_counts(RowCounts::new(FEED_ROWS, sampling_rows));
+        let loaded = DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads");
+        let depth = InflightDepth::new(self.depth).expect("a depth");
+        let options = VulkanOptions::new(depth)
+            .with_sync(self.sync)
+            .with_queues(self.queues)
+            .with_feed_shape(StepShape::of(FEED_ROWS));
+        let driven = VulkanModel::new(loaded, options).expect("the model is driven");
+        let options = EngineOptions::default().with_depth(depth).with_queue_capacity(1_000);
+        Engine::spawn(driven, SystemClock::new(), options).expect("the engine starts")
+    }
+}
+
+fn open(name: &str) -> Arc<Model> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/data/tiny/{name}.gguf"));
+    Arc::new(Model::open(path).expect("a tiny model opens"))
+}
+
+/// So many requests, of every kind of sampling in turn, every third with log-probabilities.
+fn requests(vocabulary: u32, count: u32) -> Vec<Request> {
+    let kinds = kinds();
+    let request = |number: u32| {
+        let kind = &kinds[number as usize % kinds.len()];
+        // Lanes become free at different times.
+        let tokens = TOKENS - number % 7;
+        let request = kind.request(number, vocabulary, tokens);
+        request.with_logprobs((number % 3 == 1).then_some(5))
+    };
+    (0..count).map(request).collect()
+}
+
+/// What a request was answered: its tokens, and the bits of their log-probabilities.
+fn answer(generation: Generation) -> Vec<(u32, Vec<u32>)> {
+    let (tokens, completion) = generation.complete().expect("the request is answered");
+    assert_eq!(completion.reason, FinishReason::Length);
+    tokens.into_iter().map(bits).collect()
+}
+
+fn bits(token: Token) -> (u32, Vec<u32>) {
+    let logprobs = token.logprobs.iter().flat_map(|logprobs| {
+        let top = logprobs.top.iter().flat_map(|(id, value)| [*id, value.to_bits()]);
+        std::iter::once(logprobs.chosen.to_bits()).chain(top).collect::<Vec<u32>>()
+    });
+    (token.id, logprobs.collect())
+}
+
+/// Numbers below `count` in a random order.
+fn shuffled(count: u32, seed: u64) -> Vec<u32> {
+    let mut state = seed;
+    let mut below = |most: u32| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % u64::from(most)) as u32
+    };
+    let mut order: Vec<u32> = (0..count).collect();
+    for place in (1..count).rev() {
+        order.swap(place as usize, below(place + 1) as usize);
+    }
+    order
+}
+
+/// All requests at once, in random orders, beside others that go away while they are answered.
+fn check(gpu: &Gpu, model: &Arc<Model>, ways: &[Driven], count: u32) {
+    let vocabulary = model.config.n_vocab;
+    let requests = requests(vocabulary, count);
+    let alone = Driven::new(1, 2).engine(gpu, model);
+    let truth: Vec<_> =
+        requests.iter().map(|request| answer(alone.generate(request.clone()).expect("it is queued"))).collect();
+    drop(alone);
+    for (round, way) in (1..).zip(ways) {
+        let engine = way.engine(gpu, model);
+        let mut generations = Vec::new();
+        let mut leaving = Vec::new();
+        for number in shuffled(count, round) {
+            if number % 4 == 0 {
+                let request = requests[(number as usize + 1) % requests.len()].clone();
+                leaving.push(engine.generate(request).expect("it is queued"));
+            }
+            generations.push((number, engine.generate(requests[number as usize].clone()).expect("it is queued")));
+        }
+        let leaver = std::thread::spawn(move || {
+            for (index, mut generation) in (0..).zip(leaving) {
+                let tokens = generation.by_ref().filter(|event| matches!(event, Event::Token(_)));
+                assert_eq!(tokens.take(index % 4).count(), index % 4, "tokens before the reader goes away");
+            }
+        });
+        for (number, generation) in generations {
+            assert_eq!(answer(generation), truth[number as usize], "request {number}, {way:?}");
+        }
+        leaver.join().expect("the readers that go away have read");
+    }
+}
+
+#[test]
+fn whoever_else_asks_a_request_is_answered_as_alone() {
+    const PART: [Driven; 3] = [Driven::new(3, 4), Driven { sync: Sync::Fence, ..Driven::new(2, 1) }, Driven::new(8, 2)];
+    const REST: [Driven; 5] = [
+        Driven { queues: Queues::Two, ..Driven::new(5, 4) },
+        Driven { sync: Sync::FenceKept, ..Driven::new(4, 1) },
+        Driven::new(16, 4),
+        Driven::new(33, 8),
+        Driven::new(64, 4),
+    ];
+    let gpu = Gpu::borrow();
+    let ways: Vec<Driven> = PART.into_iter().chain(REST.into_iter().filter(|_| matrix::is_full())).collect();
+    check(&gpu, &open("qwen3moe-a-q4_k_m"), &ways, if matrix::is_full() { 200 } else { 30 });
+}
+
+#[test]
+fn so_it_is_with_other_models() {
+    let gpu = Gpu::borrow();
+    for name in ["qwen3moe-b-q8_0", "qwen2-f16", "llama-f16"] {
+        check(&gpu, &open(name), &[Driven::new(4, 4)], if matrix::is_full() { 60 } else { 12 });
+    }
+}
