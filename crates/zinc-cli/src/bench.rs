@@ -8,6 +8,7 @@ pub(crate) mod bandwidth;
 pub(crate) mod control;
 pub(crate) mod measure;
 pub(crate) mod notes;
+pub(crate) mod parallel;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod report;

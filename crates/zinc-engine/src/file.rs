@@ -45,8 +45,10 @@ impl ContextSize {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct FileOptions {
-    /// Tokens of context.
+    /// Tokens of context of each lane.
     pub context: ContextSize,
+    /// Sequences that have a place in the cache at the same time, each with the whole context: 1 to [`MOST_LANES`](zinc_kernels::step::MOST_LANES).
+    pub lanes: u32,
     /// Format of the cached keys.
     pub key_format: CacheFormat,
     /// Format of the cached values.
@@ -54,15 +56,15 @@ pub struct FileOptions {
 }
 
 impl FileOptions {
-    /// The default context, with keys and values of 16-bit floats.
+    /// The default context for one sequence, with keys and values of 16-bit floats.
     #[must_use]
     pub fn new() -> Self {
-        Self { context: ContextSize::Default, key_format: CacheFormat::F16, value_format: CacheFormat::F16 }
+        Self { context: ContextSize::Default, lanes: 1, key_format: CacheFormat::F16, value_format: CacheFormat::F16 }
     }
 
     /// The cache of a model that was trained for `trained` tokens, where 0 is unknown.
     pub(crate) fn cache(&self, trained: u32) -> CacheOptions {
-        CacheOptions::new(self.context.tokens(trained), self.key_format, self.value_format)
+        CacheOptions::new(self.context.tokens(trained), self.key_format, self.value_format).with_lanes(self.lanes)
     }
 }
 

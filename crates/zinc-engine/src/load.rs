@@ -299,7 +299,11 @@ impl ModelFile {
         feed_shapes.dedup();
         options.extend(feed_shapes.into_iter().map(|shape| feed.clone().with_shape(shape)));
         let behind_last_row = StepPlan::behind_last_row(weights, &decode);
-        options.extend((sampling_shape > StepShape::ONE).then(|| decode.with_shape(sampling_shape)));
+        // Steps of lanes have as many rows as sequences run, and those that verify drafts have all of them.
+        let lanes = self.cache().lanes;
+        let shapes = (1..=sampling_shape.rows().ilog2()).map(|doublings| StepShape::of(1 << doublings));
+        let needed = shapes.filter(|shape| lanes > 1 || *shape == sampling_shape);
+        options.extend(needed.map(|shape| decode.clone().with_shape(shape)));
         let plans = options.iter().map(|options| StepPlan::new(weights, options));
         let mut plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan)).collect();
         plans.push(behind_last_row);

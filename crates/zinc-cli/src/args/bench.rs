@@ -27,6 +27,18 @@ pub(crate) struct BenchArgs {
     /// Tokens of a prompt and of a generation behind it, to be timed together; may be given several times [-pg]
     #[arg(long, value_name = "N,N", value_parser = pair)]
     pub(crate) n_prompt_gen: Vec<(u32, u32)>,
+    /// Generate so many sequences at once, and time all of them together [-npl]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(conflicts_with_all = ["sync_matrix", "sync", "control", "draft", "draft_ngram", "draft_replay", "n_prompt_gen", "n_depth", "profile"])]
+    pub(crate) npl: Vec<u32>,
+    /// Tokens of each prompt with --npl [-npp]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "128", requires = "npl")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) npp: Vec<u32>,
+    /// Tokens that each sequence generates with --npl [-ntg]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "128", requires = "npl")]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) ntg: Vec<u32>,
     /// Tokens of context before what is timed
     #[arg(short = 'd', long, value_name = "N,N,...", value_delimiter = ',', default_value = "0")]
     pub(crate) n_depth: Vec<u32>,

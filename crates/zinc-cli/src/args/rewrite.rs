@@ -10,12 +10,15 @@ use super::foreign::{self, Takes};
 use crate::error::{Error, Result};
 
 /// Spellings of llama.cpp for flags that zinc has by another name.
-const SPELLINGS: [(&str, &str); 15] = [
+const SPELLINGS: [(&str, &str); 18] = [
     ("-ctk", "--cache-type-k"),
     ("-ctv", "--cache-type-v"),
     ("-dev", "--device"),
     ("-jf", "--json-schema-file"),
     ("-md", "--draft"),
+    ("-npl", "--npl"),
+    ("-npp", "--npp"),
+    ("-ntg", "--ntg"),
     ("-pg", "--n-prompt-gen"),
     ("-sys", "--system-prompt"),
     ("-sysf", "--system-prompt-file"),

@@ -126,10 +126,8 @@ impl<'a> Bench<'a> {
         args: &'a BenchArgs,
         context: u32,
     ) -> Result<Self> {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
-        let vocabulary = u64::from(model.model().config.n_vocab);
         // There is one token more than the context holds, for the token that a generation begins with.
-        let tokens = (0..=context).map(|_| (random.next_u64() % vocabulary) as u32).collect();
+        let tokens = RandomTokens::new(model.model().config.n_vocab).take(context as usize + 1).collect();
         let mut sampling = sampling(args.sampler);
         file.set_breakers(&mut sampling, &args::DEFAULT_BREAKERS)?;
         Ok(Self {
@@ -379,6 +377,26 @@ impl<'a> Bench<'a> {
             cache_bytes: mean(fed.cache_bytes, decoded.cache_bytes),
             flops: mean(fed.flops, decoded.flops),
         }
+    }
+}
+
+/// Random token ids of a vocabulary, the same for each run of the program.
+pub(crate) struct RandomTokens {
+    random: Xoshiro256PlusPlus,
+    vocabulary: u32,
+}
+
+impl RandomTokens {
+    pub(crate) fn new(vocabulary: u32) -> Self {
+        Self { random: Xoshiro256PlusPlus::seed_from_u64(SEED), vocabulary }
+    }
+}
+
+impl Iterator for RandomTokens {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        Some((self.random.next_u64() % u64::from(self.vocabulary)) as u32)
     }
 }
 

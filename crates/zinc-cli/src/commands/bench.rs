@@ -27,12 +27,17 @@ use crate::{demo, options, output, surroundings};
 /// The number of steps over which a profile takes the mean; fewer if the context has no room for as many.
 const PROFILE_STEPS: u32 = 16;
 
+mod parallel;
+
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
-    let plan = BenchPlan::new(args)?;
     let models = match &args.models[..] {
         [] => vec![demo::resolve(None)?],
         models => models.to_vec(),
     };
+    if !args.npl.is_empty() {
+        return parallel::run(args, &models);
+    }
+    let plan = BenchPlan::new(args)?;
     let mut opening = Opening::new();
     let place = surroundings::open_place(
         &options::device_options(args.device.as_ref(), args.units.matrix_units)?,

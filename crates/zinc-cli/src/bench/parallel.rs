@@ -1,0 +1,241 @@
+//! Several sequences at once: `zinc bench -npl`, with the names of llama-batched-bench.
+//!
+//! All sequences of a test are started together. A prompt is read while those before it generate already. What is timed is the time in which all of them
+//! generate: from the first token of the last one to the last token of the first one that ends.
+
+use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use zinc_kernels::step::StepShape;
+use zinc_model::device::DeviceModel;
+use zinc_model::tokenizer::{DecodeStream, Tokenizer};
+use zinc_sched::adapter::{VulkanModel, VulkanOptions};
+use zinc_sched::{
+    Completion, Engine, EngineOptions, FnClock, InflightDepth, Outlet, Outlets, Quantiles, Request, Sampling,
+    SequenceId, Started, Token, TraceSummary, Tracing,
+};
+use zinc_vk::host_now_ns;
+
+use super::measure::RandomTokens;
+use super::report::Statistics;
+use crate::error::{Error, Result};
+use crate::output;
+
+/// A test: how many sequences, and how long they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ParallelTest {
+    /// Sequences at once.
+    pub(crate) n_parallel: u32,
+    /// Tokens of each prompt.
+    pub(crate) n_prompt: u32,
+    /// Tokens that each sequence generates.
+    pub(crate) n_gen: u32,
+}
+
+/// What a test of several sequences took.
+#[derive(Debug)]
+pub(crate) struct ParallelResult {
+    pub(crate) test: ParallelTest,
+    /// Tokens a second of all sequences together while all of them generate, of each repetition.
+    pub(crate) samples_ts: Vec<f64>,
+    /// Prompt tokens a second of all prompts, of each repetition: until the last sequence has its first token.
+    pub(crate) prompt_ts: Vec<f64>,
+    /// The longest time between two tokens of a sequence while all of them generate, in nanoseconds.
+    pub(crate) largest_gap_ns: u64,
+    /// The median time that the device works on a step, and the median and the 99th percentile of what it idles before the next, in nanoseconds; `None` if it
+    /// has no timestamps.
+    pub(crate) step_ns: Option<(u64, Quantiles)>,
+}
+
+/// A loaded model of several lanes that is being measured.
+pub(crate) struct ParallelBench<'a> {
+    pub(crate) model: Arc<DeviceModel>,
+    pub(crate) feed_shape: StepShape,
+    pub(crate) tokenizer: &'a Tokenizer,
+    pub(crate) sampling: Sampling,
+    pub(crate) depth: InflightDepth,
+    pub(crate) repetitions: u32,
+    pub(crate) warm_ups: u32,
+}
+
+/// What one run of a test took.
+struct Run {
+    together_ts: f64,
+    prompt_ts: f64,
+    largest_gap_ns: u64,
+    /// The outcome of the sequence whose first token came last.
+    last: Completion,
+}
+
+impl ParallelBench<'_> {
+    /// Runs a test.
+    ///
+    /// # Errors
+    /// An error of the device, or logits that are not finite.
+    pub(crate) fn measure(&self, test: ParallelTest) -> Result<ParallelResult> {
+        let ParallelTest { n_parallel, n_prompt, n_gen } = test;
+        let mut engine = self.engine(Tracing::Off)?;
+        let progress = output::progress_steps(0, format!("{n_parallel} x {n_prompt} + {n_gen}"));
+        progress.set_length(u64::from(self.warm_ups + self.repetitions));
+        let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);
+        let (mut samples_ts, mut prompt_ts, mut largest_gap_ns) = (Vec::new(), Vec::new(), 0);
+        for repetition in 0..self.warm_ups + self.repetitions {
+            let run = self.run(&mut engine, test, &mut tokens, Tracing::Off)?;
+            if repetition >= self.warm_ups {
+                samples_ts.push(run.together_ts);
+                prompt_ts.push(run.prompt_ts);
+                largest_gap_ns = largest_gap_ns.max(run.largest_gap_ns);
+            }
+            progress.inc(1);
+        }
+        drop(engine);
+        progress.finish_and_clear();
+        let step_ns = self.step_ns(test, &mut tokens)?;
+        Ok(ParallelResult { test, samples_ts, prompt_ts, largest_gap_ns, step_ns })
+    }
+
+    /// Runs the test once more with timestamps around every step.
+    fn step_ns(&self, test: ParallelTest, tokens: &mut RandomTokens) -> Result<Option<(u64, Quantiles)>> {
+        let mut engine = match self.engine(Tracing::On) {
+            Err(Error::Model(zinc_model::Error::Device(zinc_vk::Error::NoTimestamps { .. }))) => {
+                return Ok(None);
+            }
+            engine => engine?,
+        };
+        let Completion { trace, .. } = self.run(&mut engine, test, tokens, Tracing::On)?.last;
+        let decode = TraceSummary::of(&trace.expect("a trace was asked for")).decode;
+        Ok(decode.gpu_step_ns.zip(decode.idle_gap_ns).map(|(step, gap)| (step.median, gap)))
+    }
+
+    fn engine(&self, stamps: Tracing) -> Result<Engine<VulkanModel>> {
+        let options = VulkanOptions::new(self.depth).with_feed_shape(self.feed_shape).with_stamps(stamps);
+        let driven = VulkanModel::new(self.model.clone(), options)?;
+        Ok(Engine::new(driven, FnClock(host_now_ns), EngineOptions::default().with_depth(self.depth))?)
+    }
+
+    fn run(
+        &self,
+        engine: &mut Engine<VulkanModel>,
+        test: ParallelTest,
+        tokens: &mut RandomTokens,
+        trace: Tracing,
+    ) -> Result<Run> {
+        let ParallelTest { n_parallel, n_prompt, n_gen } = test;
+        let mut readers = Readers::default();
+        let start_ns = host_now_ns();
+        for number in 0..n_parallel {
+            let prompt: Vec<u32> = tokens.by_ref().take(n_prompt as usize).collect();
+            let sampling = Sampling { seed: u64::from(number), ..self.sampling.clone() };
+            let request = Request::new(prompt, []).with_max_tokens(n_gen).with_sampling(sampling).with_trace(trace);
+            let reader = Reader { stream: self.tokenizer.stream(), times_ns: Vec::with_capacity(n_gen as usize) };
+            if let Started::Running(id) = engine.start(&Arc::new(request), &reader)? {
+                readers.0.push((id, reader));
+            }
+        }
+        let mut completions = Vec::new();
+        while engine.running() > 0 {
+            for ended in engine.turn(&mut readers)? {
+                completions.push((ended.sequence, ended.result?));
+            }
+        }
+        let times = || readers.0.iter().map(|(_, reader)| &reader.times_ns[..]);
+        let firsts = times().filter_map(<[u64]>::first);
+        let all_generate_ns = firsts.max().copied().unwrap_or(start_ns);
+        let one_ends_ns = times().filter_map(<[u64]>::last).min().copied().unwrap_or(start_ns);
+        let within = |ns: &u64| *ns > all_generate_ns && *ns <= one_ends_ns;
+        let counted = times().flatten().filter(|ns| within(ns)).count();
+        let gaps =
+            times().flat_map(|times| times.windows(2)).filter(|pair| within(&pair[1]) && pair[0] >= all_generate_ns);
+        let largest_gap_ns = gaps.map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        let seconds = |from: u64, to: u64| to.saturating_sub(from).max(1) as f64 / 1e9;
+        let latest = readers.0.iter().max_by_key(|(_, reader)| reader.times_ns.first());
+        let last = latest.and_then(|(id, _)| completions.iter().position(|(ended, _)| ended == id));
+        Ok(Run {
+            together_ts: counted as f64 / seconds(all_generate_ns, one_ends_ns),
+            prompt_ts: f64::from(n_parallel * n_prompt) / seconds(start_ns, all_generate_ns),
+            largest_gap_ns,
+            last: completions.swap_remove(last.expect("every sequence that runs ends")).1,
+        })
+    }
+}
+
+impl ParallelResult {
+    /// The keys of llama-bench and llama-batched-bench, where they have such.
+    pub(crate) fn json(&self, model: &str, device: &str) -> Value {
+        let ParallelTest { n_parallel, n_prompt, n_gen } = self.test;
+        let together = Statistics::of(&self.samples_ts);
+        json!({
+            "model_filename": model,
+            "gpu_info": device,
+            "n_parallel": n_parallel,
+            "n_prompt": n_prompt,
+            "n_gen": n_gen,
+            "avg_ts": together.mean,
+            "stddev_ts": together.deviation,
+            "samples_ts": self.samples_ts,
+            "avg_ts_each": together.mean / f64::from(n_parallel),
+            "avg_prompt_ts": Statistics::of(&self.prompt_ts).mean,
+            "largest_gap_ms": self.largest_gap_ns as f64 / 1e6,
+            "gpu_step_us": self.step_ns.map(|(step, _)| step as f64 / 1e3),
+            "gpu_gap_us": self.step_ns.map(|(_, gap)| gap.median as f64 / 1e3),
+            "gpu_gap_p99_us": self.step_ns.map(|(_, gap)| gap.p99 as f64 / 1e3),
+        })
+    }
+
+    /// The head of a Markdown table of results.
+    pub(crate) const MARKDOWN_HEAD: &'static str = "\
+| n_parallel |    npp |    ntg |  prompts t/s |       together t/s | each t/s | largest gap ms | GPU us | gap us | gap p99 |
+| ---------: | -----: | -----: | -----------: | -----------------: | -------: | -------------: | -----: | -----: | ------: |
+";
+
+    /// A line of a Markdown table.
+    pub(crate) fn markdown(&self) -> String {
+        let ParallelTest { n_parallel, n_prompt, n_gen } = self.test;
+        let Statistics { mean: together, deviation } = Statistics::of(&self.samples_ts);
+        let prompts = Statistics::of(&self.prompt_ts).mean;
+        let together_text = format!("{together:.2} ± {deviation:.2}");
+        let each = together / f64::from(n_parallel);
+        let gap_ms = self.largest_gap_ns as f64 / 1e6;
+        let microseconds = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
+        let [step, gap, p99] = [
+            microseconds(self.step_ns.map(|(step, _)| step)),
+            microseconds(self.step_ns.map(|(_, gap)| gap.median)),
+            microseconds(self.step_ns.map(|(_, gap)| gap.p99)),
+        ];
+        format!(
+            "| {n_parallel:>10} | {n_prompt:>6} | {n_gen:>6} | {prompts:>12.2} | {together_text:>18} | {each:>8.2} | \
+             {gap_ms:>14.2} | {step:>6} | {gap:>6} | {p99:>7} |\n"
+        )
+    }
+}
+
+/// Turns the tokens of a sequence into text, as a program does that uses zinc, and notes when they came.
+struct Reader<'t> {
+    stream: DecodeStream<&'t Tokenizer>,
+    times_ns: Vec<u64>,
+}
+
+impl Outlet for Reader<'_> {
+    fn token(&mut self, token: Token) -> ControlFlow<()> {
+        black_box(self.stream.push(token.id));
+        self.times_ns.push(host_now_ns());
+        ControlFlow::Continue(())
+    }
+}
+
+/// The readers of all sequences of a test.
+#[derive(Default)]
+struct Readers<'t>(Vec<(SequenceId, Reader<'t>)>);
+
+impl Outlets for Readers<'_> {
+    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
+        let reader = self.0.iter_mut().find(|(id, _)| *id == sequence);
+        &mut reader.unwrap_or_else(|| panic!("{sequence:?} has no reader")).1
+    }
+
+    fn cancelled(&self, _sequence: SequenceId) -> bool {
+        false
+    }
+}

@@ -1,0 +1,110 @@
+//! `zinc bench -npl`: several sequences at once.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use zinc_engine::{ContextSize, DeviceModels, ModelFile, Place};
+use zinc_kernels::Pipelines;
+use zinc_kernels::step::StepShape;
+
+use crate::args::{self, BenchArgs, TableFormat};
+use crate::bench::measure::sampling;
+use crate::bench::parallel::{ParallelBench, ParallelResult, ParallelTest};
+use crate::error::{Error, Result};
+use crate::opening::Opening;
+use crate::{options, output, surroundings};
+
+pub(super) fn run(args: &BenchArgs, models: &[PathBuf]) -> Result<()> {
+    let mut opening = Opening::new();
+    let place = surroundings::open_place(
+        &options::device_options(args.device.as_ref(), args.units.matrix_units)?,
+        &mut |event| opening.show(event),
+    )?;
+    let Place::Vulkan { pipelines, .. } = &place else {
+        return Err(Error::usage("the interpreter has no speed worth measuring; --device takes a Vulkan device"));
+    };
+    let mut printer = Printer { format: args.output, objects: Vec::new(), is_first: true };
+    for path in models {
+        measure_model(args, path, pipelines, &mut opening, &mut printer)?;
+        // The last submission keeps the model's memory alive until it is collected, and the next model needs that memory.
+        pipelines.device().compute_queue().collect()?;
+    }
+    printer.finish()?;
+    Ok(place.check_validation()?)
+}
+
+fn measure_model(
+    args: &BenchArgs,
+    path: &Path,
+    pipelines: &Arc<Pipelines>,
+    opening: &mut Opening,
+    printer: &mut Printer,
+) -> Result<()> {
+    let most = |values: &[u32]| values.iter().copied().max().unwrap_or(1);
+    let mut show = |event| opening.show(event);
+    let context = ContextSize::Tokens(most(&args.npp).saturating_add(most(&args.ntg)));
+    let mut file_options = options::file_options_for(context, &args.cache);
+    file_options.lanes = most(&args.npl);
+    let file = ModelFile::open(path, &file_options, &mut show)?;
+    let shapes = (args.ubatch.shape(), StepShape::of(file_options.lanes));
+    let DeviceModels { model, feed_shape, .. } = file.load_onto(pipelines, args.act.into(), shapes, None, &mut show)?;
+    let mut sampling = sampling(args.sampler);
+    file.set_breakers(&mut sampling, &args::DEFAULT_BREAKERS)?;
+    let bench = ParallelBench {
+        model: Arc::new(model),
+        feed_shape,
+        tokenizer: file.tokenizer(),
+        sampling,
+        depth: args.depth[0],
+        repetitions: args.repetitions,
+        warm_ups: u32::from(!args.no_warmup),
+    };
+    for &n_prompt in &args.npp {
+        for &n_gen in &args.ntg {
+            for &n_parallel in &args.npl {
+                let result = bench.measure(ParallelTest { n_parallel, n_prompt, n_gen })?;
+                printer.result(&result, &path.display().to_string(), &pipelines.device().facts().name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Prints the results.
+struct Printer {
+    format: TableFormat,
+    /// The elements of a JSON array, which is printed at the end.
+    objects: Vec<Value>,
+    is_first: bool,
+}
+
+impl Printer {
+    fn result(&mut self, result: &ParallelResult, model: &str, device: &str) -> Result<()> {
+        let is_first = std::mem::replace(&mut self.is_first, false);
+        let object = result.json(model, device);
+        match self.format {
+            TableFormat::Md => {
+                let head = if is_first { ParallelResult::MARKDOWN_HEAD } else { "" };
+                output::stdout(&(head.to_owned() + &result.markdown()))
+            }
+            TableFormat::Csv => {
+                let Value::Object(fields) = object else { unreachable!("a result is an object") };
+                let head = fields.keys().cloned().collect::<Vec<String>>().join(",") + "\n";
+                // Lists have no form in a table.
+                let cell = |value: &Value| if value.is_array() { String::new() } else { value.to_string() };
+                let line = fields.values().map(cell).collect::<Vec<String>>().join(",") + "\n";
+                output::stdout(&(if is_first { head } else { String::new() } + &line))
+            }
+            TableFormat::Jsonl => output::stdout_json(&object),
+            TableFormat::Json => {
+                self.objects.push(object);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        if self.format == TableFormat::Json { output::stdout_json(&self.objects) } else { Ok(()) }
+    }
+}
