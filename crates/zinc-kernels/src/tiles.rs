@@ -44,6 +44,12 @@ impl Target {
         self.units.filter(|_| shape.rows() >= self.tuning.unit_rows)
     }
 
+    /// The matrix units, if the products with experts in a step of this shape go by them.
+    #[must_use]
+    pub fn expert_units_for(&self, shape: StepShape) -> Option<Units> {
+        self.units_for(shape).filter(|_| shape.rows() >= self.tuning.expert_unit_rows)
+    }
+
     /// The largest shape of a step whose products go by dot products, where those of larger ones go by matrix units.
     #[must_use]
     pub fn most_without_units(&self) -> Option<StepShape> {
@@ -53,7 +59,7 @@ impl Target {
     /// The most pairs of a tile of the list that [`Route`](crate::ops::Route) makes in a step of this shape: a power of two.
     #[must_use]
     pub fn listed_pairs(&self, shape: StepShape) -> u32 {
-        match self.units_for(shape) {
+        match self.expert_units_for(shape) {
             Some(_) => unit_tile(self),
             None => quad_tile(self),
         }
@@ -148,9 +154,11 @@ pub(crate) struct UnitBlocks {
 
 impl Blocks {
     /// For products with matrices of these formats, `together` of which a workgroup has rows of at a time: they must be of one format for matrix units.
-    pub(crate) fn new(target: &Target, formats: &[Format], together: u32, shape: StepShape) -> Self {
+    /// `experts` says whether the matrices are those of experts.
+    pub(crate) fn new(target: &Target, formats: &[Format], together: u32, shape: StepShape, experts: bool) -> Self {
         let suits = together == 1 || formats.iter().all(|format| *format == formats[0]);
-        if let Some(units) = target.units_for(shape).filter(|_| suits) {
+        let units = if experts { target.expert_units_for(shape) } else { target.units_for(shape) };
+        if let Some(units) = units.filter(|_| suits) {
             return Self::of_units(target, units, formats, together, shape);
         }
         let workgroup = target.workgroup_of(target.tuning.tile_width);
@@ -235,7 +243,8 @@ mod tests {
             for shared_bytes in [16 << 10, 32 << 10, 48 << 10, 64 << 10] {
                 for (format, together) in [(Format::Q4K, 1), (Format::Q4K, 2), (Format::Q6K, 1), (Format::Q5_1, 1)] {
                     let target = Target { units: Some(units), shared_bytes, tuning, ..Target::new(subgroup) };
-                    let blocks = Blocks::new(&target, &[format; 2][..together as usize], together, StepShape::MOST);
+                    let blocks =
+                        Blocks::new(&target, &[format; 2][..together as usize], together, StepShape::MOST, false);
                     let Form::Units(of) = blocks.form else { panic!("{blocks:?}") };
                     let rows = of.row_subgroups * of.row_fragments * FRAGMENT;
                     assert!(of.stage.shared_bytes(rows, blocks.tile) <= shared_bytes, "{blocks:?}");
@@ -277,7 +286,7 @@ mod tests {
     fn steps_of_few_rows_go_by_dot_products() {
         let target = Target { units: Some(Units { depth: 16, emulated: false }), ..Target::new(32) };
         let few = StepShape::of(target.tuning.unit_rows / 2);
-        let blocks = Blocks::new(&target, &[Format::Q4K], 1, few);
+        let blocks = Blocks::new(&target, &[Format::Q4K], 1, few, false);
         assert!(matches!(blocks.form, Form::Quads { .. }), "{blocks:?}");
         assert_eq!(blocks.listed, target.listed_pairs(few));
         assert_eq!(blocks.listed, target.tuning.tile_vectors);
@@ -288,9 +297,9 @@ mod tests {
     fn pairs_of_two_formats_go_by_dot_products() {
         let target = Target { units: Some(Units { depth: 16, emulated: false }), ..Target::new(32) };
         let formats = [Format::Q4K, Format::Q8_0];
-        let apart = Blocks::new(&target, &formats, 1, StepShape::MOST);
+        let apart = Blocks::new(&target, &formats, 1, StepShape::MOST, true);
         assert!(matches!(apart.form, Form::Units(_)), "{apart:?}");
-        let blocks = Blocks::new(&target, &formats, 2, StepShape::MOST);
+        let blocks = Blocks::new(&target, &formats, 2, StepShape::MOST, true);
         assert!(matches!(blocks.form, Form::Quads { .. }), "{blocks:?}");
         assert_eq!((blocks.listed, blocks.tile), (target.tuning.unit_vectors, target.tuning.tile_vectors));
     }

@@ -43,6 +43,10 @@ pub struct Tuning {
     pub tile_width: u32,
     /// The fewest rows of a step whose products go by matrix units: a block's weights are brought for a whole tile, however many vectors it has.
     pub unit_rows: u32,
+    /// [`Tuning::unit_rows`] for the products with experts, each of which has few of the step's rows.
+    pub expert_unit_rows: u32,
+    /// The fewest rows of a step that samples after each of them whose products go by tiles of vectors: in those with fewer, each row is multiplied for itself.
+    pub sampling_tiled_rows: u32,
     /// The most vectors of a workgroup's tile where matrix units multiply: a power of two.
     pub unit_vectors: u32,
     /// Subgroups in a workgroup of such a product: a power of two.
@@ -101,6 +105,8 @@ impl Tuning {
         tile_rows: 4,
         tile_width: 4,
         unit_rows: 32,
+        expert_unit_rows: 128,
+        sampling_tiled_rows: 64,
         unit_vectors: 64,
         unit_width: 16,
         unit_row_subgroups: 4,
@@ -138,6 +144,8 @@ impl Tuning {
         tile_rows: 8,
         tile_width: 2,
         unit_rows: 32,
+        expert_unit_rows: 32,
+        sampling_tiled_rows: 8,
         unit_vectors: 32,
         unit_width: 8,
         unit_row_subgroups: 4,

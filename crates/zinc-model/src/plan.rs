@@ -255,13 +255,15 @@ pub struct PlanOptions {
     pub sampling: SamplingStage,
     /// Where drafts come from that the step verifies.
     pub drafts: Option<Drafts>,
+    /// The fewest rows of a step whose products go by tiles of vectors: [`MANY_ROWS`], or what suits a device in steps that sample.
+    pub tiled_rows: u32,
 }
 
 impl PlanOptions {
     /// A step of one row that samples, if it does, by [`Sampler::Plain`].
     #[must_use]
     pub const fn new(kind: PlanKind, act: ActFormat) -> Self {
-        Self { kind, act, shape: StepShape::ONE, sampling: SamplingStage::PLAIN, drafts: None }
+        Self { kind, act, shape: StepShape::ONE, sampling: SamplingStage::PLAIN, drafts: None, tiled_rows: MANY_ROWS }
     }
 
     /// These options with room for other rows.
@@ -275,6 +277,13 @@ impl PlanOptions {
     #[must_use]
     pub const fn with_sampling(mut self, sampling: SamplingStage) -> Self {
         self.sampling = sampling;
+        self
+    }
+
+    /// These options with tiles from so many rows on.
+    #[must_use]
+    pub const fn with_tiled_rows(mut self, tiled_rows: u32) -> Self {
+        self.tiled_rows = tiled_rows;
         self
     }
 

@@ -268,18 +268,8 @@ impl<'a> Bench<'a> {
         let start = SequenceStart::new(tokens, test.depth, generated.max(1), &self.sampling);
         let kind = if prompt > 0 { StepKind::Feed } else { StepKind::Decode };
         let steps = if prompt > 0 { prompt / model.limits().feed_rows } else { generated };
-        let OpTimes { plan, ops_ns, empty_ns } = model.profile(&start, kind, steps)?;
-        let (weights, sizes) = (&self.model.model().weights, self.sizes());
-        let submissions_ns = submissions_ns(&self.model, &plan, &ops_ns);
-        let has_units = self.model.target().units_for(plan.shape).is_some();
-        let timed = |(op, ns): (&Op, f64)| TimedOp {
-            label: op.label(weights),
-            cost: op.cost(weights, &sizes, first_position(test, plan.shape), plan.shape),
-            by_units: has_units && matches!(op, Op::MatMul { .. } | Op::GateUpMul { .. } | Op::ExpertMul { .. }),
-            ns,
-        };
-        let ops = plan.ops.iter().zip(ops_ns).map(timed).collect();
-        Ok(TimedOps { kind, rows: plan.shape.rows(), ops, empty_ns, submissions_ns })
+        let OpTimes { plan, ops_ns, empty_ns } = model.profile(&[start], kind, steps)?;
+        Ok(timed_ops(&self.model, kind, OpTimes { plan, ops_ns, empty_ns }, |shape| first_position(test, shape)))
     }
 
     /// Runs the test once more with timestamps around every step. They cost time, so this run is not among the repetitions.
@@ -398,6 +388,32 @@ impl Iterator for RandomTokens {
     fn next(&mut self) -> Option<u32> {
         Some((self.random.next_u64() % u64::from(self.vocabulary)) as u32)
     }
+}
+
+/// What a profile has measured, with the cost of each operation for a step of a shape whose first row is at `first_position`.
+pub(crate) fn timed_ops(
+    model: &DeviceModel,
+    kind: StepKind,
+    OpTimes { plan, ops_ns, empty_ns }: OpTimes,
+    first_position: impl Fn(StepShape) -> u32,
+) -> TimedOps {
+    let weights = &model.model().weights;
+    let sizes = Sizes { config: &model.model().config, cache: model.cache() };
+    let submissions_ns = submissions_ns(model, &plan, &ops_ns);
+    let has_units = model.target().units_for(plan.shape).is_some();
+    let experts_have_units = model.target().expert_units_for(plan.shape).is_some();
+    let timed = |(op, ns): (&Op, f64)| TimedOp {
+        label: op.label(weights),
+        cost: op.cost(weights, &sizes, first_position(plan.shape), plan.shape),
+        by_units: match op {
+            Op::MatMul { .. } | Op::GateUpMul { experts: false, .. } => has_units,
+            Op::GateUpMul { experts: true, .. } | Op::ExpertMul { .. } => experts_have_units,
+            _ => false,
+        },
+        ns,
+    };
+    let ops = plan.ops.iter().zip(ops_ns).map(timed).collect();
+    TimedOps { kind, rows: plan.shape.rows(), ops, empty_ns, submissions_ns }
 }
 
 /// The times of the operations of each range that a plan is submitted in, added up.

@@ -14,14 +14,17 @@ use zinc_model::tokenizer::{DecodeStream, Tokenizer};
 use zinc_sched::adapter::{VulkanModel, VulkanOptions};
 use zinc_sched::{
     Completion, Engine, EngineOptions, FnClock, InflightDepth, Outlet, Outlets, Quantiles, Request, Sampling,
-    SequenceId, Started, Token, TraceSummary, Tracing,
+    SequenceId, SequenceStart, Started, StepKind, Token, TraceSummary, Tracing,
 };
 use zinc_vk::host_now_ns;
 
-use super::measure::RandomTokens;
+use super::measure::{RandomTokens, TimedOps, timed_ops};
 use super::report::Statistics;
 use crate::error::{Error, Result};
 use crate::output;
+
+/// The number of steps over which a profile takes the mean; fewer if the sequences are shorter.
+const PROFILE_STEPS: u32 = 16;
 
 /// A test: how many sequences, and how long they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +110,28 @@ impl ParallelBench<'_> {
         let Completion { trace, .. } = self.run(&mut engine, test, tokens, Tracing::On)?.last;
         let decode = TraceSummary::of(&trace.expect("a trace was asked for")).decode;
         Ok(decode.gpu_step_ns.zip(decode.idle_gap_ns).map(|(step, gap)| (step.median, gap)))
+    }
+
+    /// Times the operations of the steps of a test, one by one: of steps that generate a token of each sequence.
+    ///
+    /// # Errors
+    /// An error of the device, and an error if it has no timestamps.
+    pub(crate) fn profile(&self, test: ParallelTest) -> Result<TimedOps> {
+        let ParallelTest { n_parallel, n_prompt, n_gen } = test;
+        let options = VulkanOptions::new(self.depth).with_feed_shape(self.feed_shape);
+        let mut model = VulkanModel::new(self.model.clone(), options)?;
+        // What the cache holds does not matter here, as long as it is finite.
+        self.model.fill_cache()?;
+        let depth = n_prompt - 1;
+        let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);
+        let prompts: Vec<Vec<u32>> =
+            (0..n_parallel).map(|_| tokens.by_ref().take(n_prompt as usize).collect()).collect();
+        let starts: Vec<SequenceStart<'_>> = (0..n_parallel)
+            .zip(&prompts)
+            .map(|(lane, prompt)| SequenceStart { lane, ..SequenceStart::new(prompt, depth, n_gen, &self.sampling) })
+            .collect();
+        let times = model.profile(&starts, StepKind::Decode, PROFILE_STEPS.min(n_gen))?;
+        Ok(timed_ops(&self.model, StepKind::Decode, times, |_| depth))
     }
 
     fn engine(&self, stamps: Tracing) -> Result<Engine<VulkanModel>> {

@@ -48,9 +48,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     };
     let device = pipelines.device();
     // The bandwidth is measured before a model takes up the device's memory.
-    let bandwidth = bandwidth(device)?;
-    let rates = args.profile.then(|| units::measure(&Probe::new(device)?)).transpose()?;
-    let peaks = Peaks { bandwidth, bytes_per_s: rates.and_then(|rates| rates.bytes_per_s) };
+    let peaks = peaks(args, device)?;
     let mut printer = Printer::new(args.output, Table::new(&plan, args.act, args.units.matrix_units));
     for path in &models {
         measure_model(args, &plan, path, pipelines, peaks, &mut opening, &mut printer)?;
@@ -58,8 +56,15 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         // memory.
         device.compute_queue().collect()?;
     }
-    printer.finish(&footnotes(args, &plan, device, bandwidth))?;
+    printer.finish(&footnotes(args, &plan, device, peaks.bandwidth))?;
     Ok(place.check_validation()?)
+}
+
+/// Measures the bandwidth of the device's memory and, for profiles, the rate of its matrix units.
+fn peaks(args: &BenchArgs, device: &Arc<Device>) -> Result<Peaks> {
+    let bandwidth = bandwidth(device)?;
+    let rates = args.profile.then(|| units::measure(&Probe::new(device)?)).transpose()?;
+    Ok(Peaks { bandwidth, bytes_per_s: rates.and_then(|rates| rates.bytes_per_s) })
 }
 
 /// Measures the bandwidth of the device's memory in bytes per second; `None` if too little memory is free to measure

@@ -50,8 +50,8 @@ impl Route {
             tile: target.listed_pairs(self.shape),
         };
         let Self { gate, up, down, shape, .. } = self;
-        let gate_up = Blocks::new(target, &[gate.format, up.format], 2, *shape).tile_groups(target, &[gate.rows]);
-        let down = Blocks::new(target, &[down.format], 1, *shape).tile_groups(target, &[down.rows]);
+        let gate_up = Blocks::new(target, &[gate.format, up.format], 2, *shape, true).tile_groups(target, &[gate.rows]);
+        let down = Blocks::new(target, &[down.format], 1, *shape, true).tile_groups(target, &[down.rows]);
         let TileGroups { x: gate_up_x, y: gate_up_y, parts: gate_up_parts } = gate_up;
         let TileGroups { x: down_x, y: down_y, parts: down_parts } = down;
         let push = Push {

@@ -11,8 +11,8 @@ use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 /// workgroup of the products rounds it for itself.
 const ROUNDED_ONCE: StepShape = StepShape::FOUR;
 
-/// From so many rows on, products with quantised weights are computed by tiles of vectors, which are rounded in memory, and the rows are sorted by
-/// expert; and, where they are of one lane, one op appends the keys and values of all rows before attention. With fewer, that takes more operations than it saves reads.
+/// From so many rows of one lane on, one op appends the keys and values of all rows before attention. With fewer, that takes more operations than it saves
+/// reads.
 const MANY: StepShape = StepShape::of(MANY_ROWS);
 
 impl StepPlan {
@@ -34,7 +34,7 @@ impl StepPlan {
     /// As [`StepPlan::new`].
     #[must_use]
     pub fn forward(weights: &ModelWeights, options: &PlanOptions) -> Self {
-        let &PlanOptions { kind, act, shape, sampling, ref drafts } = options;
+        let &PlanOptions { kind, act, shape, tiled_rows, sampling, ref drafts } = options;
         let mut ops = vec![Op::List];
         if let Some(drafts) = drafts {
             assert!(drafts.most() < shape.rows(), "{} drafts in a step of {} rows", drafts.most(), shape.rows());
@@ -44,7 +44,7 @@ impl StepPlan {
             });
         }
         ops.push(Op::Gather { table: weights.embedding });
-        let mut builder = Builder { weights, kind, act, shape, ops };
+        let mut builder = Builder { weights, kind, act, shape, tiled_rows, ops };
         for (layer, w) in (0..).zip(&weights.layers) {
             builder.attention_block(layer, w);
             builder.feed_forward_block(w);
@@ -62,9 +62,9 @@ impl StepPlan {
     /// If `options` are not those of a step of [`PlanKind::Decode`] with one row.
     #[must_use]
     pub fn behind_last_row(weights: &ModelWeights, options: &PlanOptions) -> Self {
-        let &PlanOptions { kind, act, shape, sampling, .. } = options;
+        let &PlanOptions { kind, act, shape, tiled_rows, sampling, .. } = options;
         assert!((kind, shape) == (PlanKind::Decode, StepShape::ONE), "{kind:?} of {} rows samples once", shape.rows());
-        let mut builder = Builder { weights, kind, act, shape, ops: vec![Op::LastRow] };
+        let mut builder = Builder { weights, kind, act, shape, tiled_rows, ops: vec![Op::LastRow] };
         builder.head(sampling.sampler);
         builder.ops.append(&mut Self::tail(options).ops);
         Self { ops: builder.ops, kind, shape }
@@ -74,8 +74,8 @@ impl StepPlan {
     /// ([`StepPlan::forward`]) has behind them.
     #[must_use]
     pub fn head(weights: &ModelWeights, options: &PlanOptions) -> Self {
-        let &PlanOptions { kind, act, shape, sampling, .. } = options;
-        let mut builder = Builder { weights, kind, act, shape, ops: Vec::new() };
+        let &PlanOptions { kind, act, shape, tiled_rows, sampling, .. } = options;
+        let mut builder = Builder { weights, kind, act, shape, tiled_rows, ops: Vec::new() };
         builder.head(sampling.sampler);
         Self { ops: builder.ops, kind, shape }
     }
@@ -87,6 +87,8 @@ struct Builder<'a> {
     kind: PlanKind,
     act: ActFormat,
     shape: StepShape,
+    /// The fewest rows whose products go by tiles.
+    tiled_rows: u32,
     ops: Vec<Op>,
 }
 
@@ -179,7 +181,7 @@ impl Builder<'_> {
 
     /// Whether products with `act` are computed by tiles.
     fn is_tiled(&self, act: ActFormat) -> bool {
-        act == ActFormat::Q14 && self.shape >= MANY
+        act == ActFormat::Q14 && self.shape.rows() >= self.tiled_rows
     }
 
     /// Where the second half of a feed-forward layer of `slots` slots finds its vectors: they are rounded first if a workgroup could not keep them,

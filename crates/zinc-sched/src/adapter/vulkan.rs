@@ -218,13 +218,13 @@ impl VulkanModel {
     }
 
     /// The operations of a step of the sequences that are open: of one that feeds with all its rows, without what samples after the last one, or of one that
-    /// samples after one row.
+    /// samples after one row of each.
     #[must_use]
     pub fn plan(&self, kind: StepKind) -> StepPlan {
         match kind {
             StepKind::Feed | StepKind::FeedDecode => self.recorder().feed_plan(self.options.feed_shape),
             StepKind::Decode | StepKind::Speculate => {
-                self.recorder().decode_plan(self.mode_of_open().sampling, StepShape::ONE)
+                self.recorder().decode_plan(self.mode_of_open().sampling, self.shape_of_open())
             }
         }
     }
@@ -286,10 +286,15 @@ impl VulkanModel {
         self.lanes.iter().map(|(_, _, open)| open.mode).reduce(SamplingMode::join).unwrap_or(SamplingMode::PLAIN)
     }
 
+    /// The shape of a step of all open sequences.
+    fn shape_of_open(&self) -> StepShape {
+        StepShape::of(self.lanes.iter().count().max(1) as u32)
+    }
+
     /// The parts that steps of all open sequences consist of, except those that feed prompts.
     fn parts(&self) -> Vec<StepPart> {
         let (mut parts, mode) = (Vec::new(), self.mode_of_open());
-        let shape = StepShape::of(self.lanes.iter().count().max(1) as u32);
+        let shape = self.shape_of_open();
         if self.is_split(mode) {
             parts.extend([StepPart::Forward(shape, mode), StepPart::Sample(shape, mode)]);
         } else {

@@ -152,7 +152,7 @@ fn a_profile_has_a_time_for_every_op_and_leaves_the_same_logits() {
     drop(engine);
     let greedy = Sampling::GREEDY;
     let start = SequenceStart::new(tokens, kept, 1, &greedy);
-    let times = model.profile(&start, StepKind::Decode, 1).expect("the device has timestamps");
+    let times = model.profile(&[start], StepKind::Decode, 1).expect("the device has timestamps");
     assert_eq!(times.ops_ns.len(), times.plan.ops.len());
     assert!(times.ops_ns.iter().all(|ns| *ns >= 0.0) && times.ops_ns.iter().sum::<f64>() > 0.0, "{times:?}");
     assert!(times.empty_ns.is_finite() && times.empty_ns >= 0.0, "{times:?}");

@@ -11,6 +11,7 @@ use zinc_kernels::step::StepShape;
 use crate::args::{self, BenchArgs, TableFormat};
 use crate::bench::measure::sampling;
 use crate::bench::parallel::{ParallelBench, ParallelResult, ParallelTest};
+use crate::bench::profile::{Peaks, Profile};
 use crate::error::{Error, Result};
 use crate::opening::Opening;
 use crate::{options, output, surroundings};
@@ -24,9 +25,10 @@ pub(super) fn run(args: &BenchArgs, models: &[PathBuf]) -> Result<()> {
     let Place::Vulkan { pipelines, .. } = &place else {
         return Err(Error::usage("the interpreter has no speed worth measuring; --device takes a Vulkan device"));
     };
-    let mut printer = Printer { format: args.output, objects: Vec::new(), is_first: true };
+    let peaks = if args.profile { super::peaks(args, pipelines.device())? } else { Peaks::default() };
+    let mut printer = Printer { format: args.output, objects: Vec::new(), is_first: true, profiles: String::new() };
     for path in models {
-        measure_model(args, path, pipelines, &mut opening, &mut printer)?;
+        measure_model(args, path, pipelines, peaks, &mut opening, &mut printer)?;
         // The last submission keeps the model's memory alive until it is collected, and the next model needs that memory.
         pipelines.device().compute_queue().collect()?;
     }
@@ -38,6 +40,7 @@ fn measure_model(
     args: &BenchArgs,
     path: &Path,
     pipelines: &Arc<Pipelines>,
+    peaks: Peaks,
     opening: &mut Opening,
     printer: &mut Printer,
 ) -> Result<()> {
@@ -65,6 +68,10 @@ fn measure_model(
             for &n_parallel in &args.npl {
                 let result = bench.measure(ParallelTest { n_parallel, n_prompt, n_gen })?;
                 printer.result(&result, &path.display().to_string(), &pipelines.device().facts().name)?;
+                if args.profile {
+                    let real = result.step_ns.map(|(step, _)| step);
+                    printer.profile(&Profile::new(n_prompt, bench.profile(result.test)?, real, peaks))?;
+                }
             }
         }
     }
@@ -77,6 +84,8 @@ struct Printer {
     /// The elements of a JSON array, which is printed at the end.
     objects: Vec<Value>,
     is_first: bool,
+    /// What is printed below a table.
+    profiles: String,
 }
 
 impl Printer {
@@ -104,7 +113,24 @@ impl Printer {
         }
     }
 
+    fn profile(&mut self, profile: &Profile) -> Result<()> {
+        let object = || serde_json::to_value(profile).expect("profiles have string keys only");
+        match self.format {
+            TableFormat::Md | TableFormat::Csv => self.profiles.push_str(&profile.markdown()),
+            TableFormat::Jsonl => return output::stdout_json(&object()),
+            TableFormat::Json => self.objects.push(object()),
+        }
+        Ok(())
+    }
+
     fn finish(self) -> Result<()> {
-        if self.format == TableFormat::Json { output::stdout_json(&self.objects) } else { Ok(()) }
+        match self.format {
+            TableFormat::Md => output::stdout(&self.profiles),
+            TableFormat::Json => output::stdout_json(&self.objects),
+            TableFormat::Csv | TableFormat::Jsonl => {
+                output::stderr(&self.profiles);
+                Ok(())
+            }
+        }
     }
 }

@@ -24,28 +24,31 @@ pub struct OpTimes {
 }
 
 impl VulkanModel {
-    /// Runs `steps` steps of a new sequence, one after the other, and times each op: `Feed`s of all their rows, or `Decode`s. Ops that overlap
-    /// otherwise, and barriers that are otherwise left out, make the sum larger than a step.
+    /// Runs `steps` steps of new sequences, one after the other, and times each op: `Feed`s of all their rows of one sequence, or `Decode`s of all of them. Ops
+    /// that overlap otherwise, and barriers that are otherwise left out, make the sum larger than a step.
     ///
     /// # Errors
     /// Whatever error the device reports, or that it has no timestamps.
     ///
     /// # Panics
-    /// With steps in flight, if `steps` is 0, or if the prompt that `start` leaves to be fed has another length than so many steps take.
-    pub fn profile(&mut self, start: &SequenceStart<'_>, kind: StepKind, steps: u32) -> Result<OpTimes> {
+    /// With steps in flight, if `steps` is 0, or if the prompt that a start leaves to be fed has another length than so many steps take.
+    pub fn profile(&mut self, starts: &[SequenceStart<'_>], kind: StepKind, steps: u32) -> Result<OpTimes> {
         assert!(steps > 0, "a profile of 0 steps");
         let fed = if kind == StepKind::Feed { steps * self.limits.feed_rows } else { 0 };
-        assert!(
-            start.tokens.len() == (start.cached + fed) as usize + 1 && (fed > 0 || start.budget >= steps),
-            "{steps} steps, {kind:?}, are profiled with {} of {} tokens cached and a budget of {}",
-            start.cached,
-            start.tokens.len(),
-            start.budget
-        );
-        let sequence = self.open(start)?;
+        for start in starts {
+            assert!(
+                start.tokens.len() == (start.cached + fed) as usize + 1 && (fed > 0 || start.budget >= steps),
+                "{steps} steps, {kind:?}, are profiled with {} of {} tokens cached and a budget of {}",
+                start.cached,
+                start.tokens.len(),
+                start.budget
+            );
+        }
+        let sequences = starts.iter().map(|start| self.open(start)).collect::<Result<Vec<_>>>()?;
+        let lanes: Vec<u32> = starts.iter().map(|start| start.lane).collect();
         let plan = self.plan(kind);
         let rows = if kind == StepKind::Feed { self.limits.feed_rows } else { 1 };
-        self.memory.write_wanted(0, &StepLanes::of(&[start.lane], rows));
+        self.memory.write_wanted(0, &StepLanes::of(&lanes, rows));
         let ops = plan.ops.len();
         let stamps = Timestamps::new(self.device(), 1 + ops as u32 + EMPTY_INTERVALS)?;
         let mut recording = self.recorder().start(QueueKind::Compute, "profile")?;
@@ -71,7 +74,7 @@ impl VulkanModel {
                 *sum_ns += elapsed_ns as f64;
             }
         }
-        self.close(sequence);
+        sequences.into_iter().for_each(|sequence| self.close(sequence));
         let mut means_ns = sums_ns.into_iter().map(|ns| ns / f64::from(steps));
         let ops_ns = means_ns.by_ref().take(ops).collect();
         Ok(OpTimes { plan, ops_ns, empty_ns: means_ns.sum::<f64>() / f64::from(EMPTY_INTERVALS) })

@@ -111,7 +111,11 @@ impl Recordings {
 impl StepRecorder<'_> {
     /// What the plan of a step of one row is made for.
     pub(super) fn options(&self, kind: PlanKind, sampling: SamplingStage) -> PlanOptions {
-        PlanOptions::new(kind, self.options.act).with_sampling(sampling)
+        let options = PlanOptions::new(kind, self.options.act).with_sampling(sampling);
+        match kind {
+            PlanKind::Feed => options,
+            PlanKind::Decode => options.with_tiled_rows(self.model.target().tuning.sampling_tiled_rows),
+        }
     }
 
     /// What the plan of a step that feeds is made for.
