@@ -42,6 +42,7 @@ layout(push_constant, scalar) uniform Push {
 void main() {
     bool live = row_is_live(push.state);
     uint position = row_position(push.state);
+    uint64_t before = positions_before(push.state, row_lane(push.state));
     uint item = flat_subgroup(); // key and value heads first, then queries
     if (!live || item >= KV_HEADS + push.query_heads) return;
     vec2 pairs[OWN_PAIRS];
@@ -51,8 +52,8 @@ void main() {
         load_pairs(of_row(push.v, push.v_stride) + head, value);
         prepare_head(of_row(push.k, push.k_stride) + head, push.k_norm, push.rotation, position, pairs);
         make_finite(pairs, value);
-        uint64_t key_row = cache_row(cache_of_head(push.state, push.key_cache, KEY_FORMAT, row_lane(push.state), item), KEY_FORMAT, position);
-        store_entry(key_row, cache_row(cache_of_head(push.state, push.value_cache, VALUE_FORMAT, row_lane(push.state), item), VALUE_FORMAT, position), pairs, value);
+        uint64_t key_row = cache_row(cache_of_head(push.key_cache, KEY_FORMAT, before, item), KEY_FORMAT, position);
+        store_entry(key_row, cache_row(cache_of_head(push.value_cache, VALUE_FORMAT, before, item), VALUE_FORMAT, position), pairs, value);
         return;
     }
     uint64_t head = of_row(push.q, push.q_stride) + uint64_t((item - KV_HEADS) * HEAD_SIZE * 4);

@@ -69,6 +69,7 @@ void main() {
     // A step that has room for one row has the first of its lane.
     uint position = row_position(push.state), offset = gl_NumWorkGroups.z == 1 ? 0 : row_offset(push.state);
     uint first_position = position - offset; // of the lane's first row
+    uint64_t before = positions_before(push.state, row_lane(push.state));
     if (!live) return;
     uint tiles = position / TILE + 1; // the row's own entry counts
     uint split = gl_WorkGroupID.x, splits = gl_NumWorkGroups.x, group = gl_WorkGroupID.y;
@@ -78,8 +79,8 @@ void main() {
         return;
     }
     uint kv_head = group / GROUPS;
-    uint64_t key_cache = cache_of_head(push.state, push.key_cache, KEY_FORMAT, row_lane(push.state), kv_head);
-    uint64_t value_cache = cache_of_head(push.state, push.value_cache, VALUE_FORMAT, row_lane(push.state), kv_head);
+    uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, before, kv_head);
+    uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, before, kv_head);
 
     // The first tile is under way while the queries are prepared.
     uint tile = first_tile + gl_SubgroupID;
@@ -91,7 +92,7 @@ void main() {
     for (uint item = gl_SubgroupID; item < HEADS + own.y; item += SUBGROUPS) {
         uint at = own.x + item - HEADS;
         if (item < HEADS) prepare_query(item, position);
-        else append_entry(row_index() - offset + (at - first_position), at);
+        else append_entry(row_index() - offset + (at - first_position), at, before);
     }
     memoryBarrierBuffer();
     barrier();

@@ -47,9 +47,9 @@ void main() {
     if (row >= min(row_count(push.state), push.rows)) return;
     uint position = load_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 8);
     uint lane = gl_SubgroupInvocationID, kv_head = group / GROUPS;
-    uint own_lane = load_uniform_u32(push.state, LISTED_OFFSET); // all rows are of the only lane
-    uint64_t key_cache = cache_of_head(push.state, push.key_cache, KEY_FORMAT, own_lane, kv_head);
-    uint64_t value_cache = cache_of_head(push.state, push.value_cache, VALUE_FORMAT, own_lane, kv_head);
+    uint64_t before = positions_before(push.state, load_uniform_u32(push.state, LISTED_OFFSET)); // all rows are of the only lane
+    uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, before, kv_head);
+    uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, before, kv_head);
     uint64_t q = push.q + uint64_t(row * push.q_stride), y = push.y + uint64_t(row * push.y_stride);
     for (uint i = lane; i < HEADS * PARTS; i += SUBGROUP) {
         precise vec4 part = load_vec4(q, (group * HEADS * PARTS + i) * 16) / sqrt(float(HEAD_SIZE));

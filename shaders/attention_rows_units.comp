@@ -86,8 +86,8 @@ void main() {
     if (block >= pairs) return;
     uint first_position = position_of(block / HEADS), last_position = position_of((min(block + PAIRS, pairs) - 1) / HEADS);
     uint kv_head = gl_WorkGroupID.y;
-    uint own_lane = load_uniform_u32(push.state, LISTED_OFFSET); // all rows are of the only lane
-    uint64_t key_cache = cache_of_head(push.state, push.key_cache, CACHE_F16, own_lane, kv_head), value_cache = cache_of_head(push.state, push.value_cache, CACHE_F16, own_lane, kv_head);
+    uint64_t before = positions_before(push.state, load_uniform_u32(push.state, LISTED_OFFSET)); // all rows are of the only lane
+    uint64_t key_cache = cache_of_head(push.key_cache, CACHE_F16, before, kv_head), value_cache = cache_of_head(push.value_cache, CACHE_F16, before, kv_head);
 
     load_tile(0, last_position, key_cache, value_cache);
     for (uint i = team_lane(); i < 16 * EIGHTS; i += TEAM) {

@@ -63,15 +63,15 @@ void prepare_query_head(uint item, uint position, out vec2 pairs[OWN_PAIRS]) {
     prepare_head(head, push.q_norm, push.rotation, position, pairs);
 }
 
-// Appends the key and the value of the step's row number `row`, by one subgroup.
-void append_entry(uint row, uint position) {
+// Appends the key and the value of the step's row number `row`, by one subgroup. `before` is what `positions_before` gives for its lane.
+void append_entry(uint row, uint position, uint64_t before) {
     uint kv_head = gl_WorkGroupID.y / GROUPS, head = kv_head * HEAD_SIZE * 4;
     vec2 key[OWN_PAIRS], value[OWN_PAIRS];
     load_pairs(push.v + uint64_t(row * push.v_stride + head), value);
     prepare_head(push.k + uint64_t(row * push.k_stride + head), push.k_norm, push.rotation, position, key);
     make_finite(key, value);
-    uint64_t key_row = cache_row(cache_of_head(push.state, push.key_cache, KEY_FORMAT, row_lane(push.state), kv_head), KEY_FORMAT, position);
-    store_entry(key_row, cache_row(cache_of_head(push.state, push.value_cache, VALUE_FORMAT, row_lane(push.state), kv_head), VALUE_FORMAT, position), key, value);
+    uint64_t key_row = cache_row(cache_of_head(push.key_cache, KEY_FORMAT, before, kv_head), KEY_FORMAT, position);
+    store_entry(key_row, cache_row(cache_of_head(push.value_cache, VALUE_FORMAT, before, kv_head), VALUE_FORMAT, position), key, value);
 }
 
 // Four elements of the result of the workgroup's heads, in shared memory.

@@ -14,18 +14,19 @@ use crate::model::{
     StepModel, Ticket,
 };
 use crate::plan::{Feeding, prompt_step};
-use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
 use crate::step::{DeviceFinish, GpuSpan, LaneOutput, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
 
 mod fault;
 mod probe;
+mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use fault::{FakeError, Fault};
 pub use probe::{Call, Probe};
+use state::{DeviceState, Executed, HostState, OpenSequence, Opened, Pending, PendingLane, With};
 use stream::mix;
 pub use stream::{TokenStream, continuation, next_token};
 
@@ -77,61 +78,6 @@ impl Default for FakeOptions {
     }
 }
 
-/// A submitted step that was not waited for yet.
-struct Pending {
-    /// How many steps the model has run before it, over all sequences.
-    step: u64,
-    kind: StepKind,
-    /// How many prompt tokens it takes in, if it feeds.
-    rows: u32,
-    /// How its gate was opened, if it was.
-    opened: Option<Opened>,
-    submitted_at_ns: u64,
-    submit_done_ns: u64,
-}
-
-/// When and with what a gate was opened.
-struct Opened {
-    at_ns: u64,
-    with: Option<With>,
-}
-
-/// What a gate was opened with; a cancel opens it with nothing.
-enum With {
-    Guide(Guide),
-    HostChoice(HostChoice),
-}
-
-/// The state of the running sequence that the device keeps.
-struct DeviceState {
-    prompt: Vec<u32>,
-    position: u32,
-    budget: u32,
-    decoded: u32,
-    token: u32,
-    live: bool,
-    sampling: Sampling,
-    eog: Vec<u32>,
-}
-
-impl DeviceState {
-    /// The input token at the present position: a prompt token, or the last sampled one.
-    fn next_input(&self) -> u32 {
-        self.prompt.get(self.position as usize).copied().unwrap_or(self.token)
-    }
-}
-
-/// What the host may still ask of the running sequence; the contract of [`StepModel`] is checked against it.
-struct HostState {
-    /// Prompt tokens that no submitted step feeds, the last one not counted.
-    feeds_left: u32,
-    decodes_left: u32,
-    feeding: Feeding,
-    gate: Gate,
-    speculative: SpeculativeDecoding,
-    cancelled_at_ns: Option<u64>,
-}
-
 /// Called with the number of the step that is waited for.
 type WaitHook = Box<dyn FnMut(u64) + Send>;
 
@@ -141,12 +87,14 @@ pub struct FakeModel {
     clock: ManualClock,
     probe: Probe,
     on_wait: Option<WaitHook>,
-    kv: Vec<Option<u32>>,
+    /// What each lane's part of the cache holds.
+    kv: Vec<Vec<Option<u32>>>,
     sequences: u64,
     steps: u64,
     in_flight: VecDeque<Pending>,
     device_free_at_ns: u64,
-    running: Option<(HostState, DeviceState)>,
+    /// The sequence that is open in each lane.
+    open: Vec<Option<OpenSequence>>,
     logits: Vec<f32>,
     failed: bool,
 }
@@ -155,11 +103,15 @@ impl FakeModel {
     /// A model that takes its time from `clock`.
     ///
     /// # Panics
-    /// If the limits ask for another number of lanes than the one that it has.
+    /// If the limits ask for no lane, or for drafts in several.
     pub fn new(options: FakeOptions, clock: ManualClock) -> Self {
-        assert!(options.limits.lanes == 1, "a simulated model of {} lanes", options.limits.lanes);
+        let ModelLimits { lanes, max_drafts, context_tokens, .. } = options.limits;
+        assert!(
+            lanes == 1 || lanes > 1 && max_drafts == 0,
+            "a simulated model of {lanes} lanes and {max_drafts} drafts"
+        );
         Self {
-            kv: vec![None; options.limits.context_tokens as usize],
+            kv: vec![vec![None; context_tokens as usize]; lanes as usize],
             options,
             clock,
             probe: Probe::default(),
@@ -168,7 +120,7 @@ impl FakeModel {
             steps: 0,
             in_flight: VecDeque::new(),
             device_free_at_ns: 0,
-            running: None,
+            open: (0..lanes).map(|_| None).collect(),
             logits: Vec::new(),
             failed: false,
         }
@@ -212,23 +164,29 @@ impl FakeModel {
         Ok(())
     }
 
-    /// Whether it is the sequence that was opened last, and is not closed.
-    fn is_open(&self, sequence: SequenceId) -> bool {
-        self.running.is_some() && sequence.value() + 1 == self.sequences
+    /// The lane in which a sequence is open.
+    fn find(&self, sequence: SequenceId) -> Option<usize> {
+        self.open.iter().position(|open| open.as_ref().is_some_and(|open| open.id == sequence))
     }
 
-    fn assert_open(&self, sequence: SequenceId, call: &str) {
-        assert!(self.is_open(sequence), "{call} for sequence {}, which is not open", sequence.value());
+    /// The lane in which a sequence is open, which it must be.
+    fn lane_of(&self, sequence: SequenceId, call: &str) -> usize {
+        self.find(sequence).unwrap_or_else(|| panic!("{call} for sequence {}, which is not open", sequence.value()))
+    }
+
+    /// The sequence that is open in a lane.
+    fn open_in(&mut self, lane: usize) -> &mut OpenSequence {
+        self.open[lane].as_mut().expect("steps are in flight only in sequences that are open")
     }
 
     fn assert_usable(&self, call: &str) {
         assert!(!self.failed, "{call} after an error");
     }
 
-    /// Runs a step on the simulated device, doing what a recording of the real model does in the same order.
-    fn execute(&mut self, pending: &Pending, begin_ns: u64) -> Executed {
+    /// Runs a lane of a step on the simulated device, doing what a recording of the real model does in the same order.
+    fn execute(&mut self, pending: &Pending, own: &PendingLane, begin_ns: u64) -> Executed {
         let non_finite = self.has(Fault::NonFinite { step: pending.step });
-        let (host, device) = self.running.as_mut().expect("steps are in flight only in a sequence");
+        let OpenSequence { host, device, .. } = self.open_in(own.lane);
         let mut executed =
             Executed { tokens: Vec::new(), fed: 0, position: device.position, status: StepStatus::NoOp, finish: None };
         if device.live && host.cancelled_at_ns.is_some_and(|at_ns| at_ns <= begin_ns) {
@@ -240,14 +198,14 @@ impl FakeModel {
         }
         let drafts = match pending.kind {
             StepKind::Feed => {
-                (0..pending.rows).for_each(|_| self.consume());
+                (0..pending.rows).for_each(|_| self.consume(own.lane));
                 executed.fed = pending.rows;
                 executed.status = StepStatus::Fed;
                 return executed;
             }
             StepKind::FeedDecode => {
                 executed.fed = pending.rows - 1;
-                (0..executed.fed).for_each(|_| self.consume());
+                (0..executed.fed).for_each(|_| self.consume(own.lane));
                 0
             }
             StepKind::Decode => 0,
@@ -255,9 +213,10 @@ impl FakeModel {
         };
         executed.status = StepStatus::Emitted;
         loop {
-            self.consume();
-            let token = if non_finite { None } else { self.choose_token(pending) };
-            let (_, device) = self.running.as_mut().expect("it runs");
+            self.consume(own.lane);
+            let token = if non_finite { None } else { self.choose_token(own) };
+            let (context_tokens, wrong) = (self.options.limits.context_tokens, self.options.wrong_drafts);
+            let device = &mut self.open_in(own.lane).device;
             let Some(token) = token else {
                 device.live = false;
                 executed.tokens.clear();
@@ -271,13 +230,12 @@ impl FakeModel {
                 Some(DeviceFinish::EndOfGeneration)
             } else if device.decoded == device.budget {
                 Some(DeviceFinish::Budget)
-            } else if device.position == self.options.limits.context_tokens {
+            } else if device.position == context_tokens {
                 Some(DeviceFinish::ContextFull)
             } else {
                 None
             };
             device.live = executed.finish.is_none();
-            let wrong = self.options.wrong_drafts;
             let accepted = wrong == 0 || !mix(mix(u64::from(token)) ^ pending.step).is_multiple_of(wrong);
             if !device.live || !accepted || executed.tokens.len() as u32 > drafts {
                 return executed;
@@ -285,74 +243,66 @@ impl FakeModel {
         }
     }
 
-    /// Takes in the token at the present position, and writes its K/V.
-    fn consume(&mut self) {
-        let (_, device) = self.running.as_mut().expect("it runs");
-        self.kv[device.position as usize] = Some(device.next_input());
+    /// Takes in the token at the present position of a lane, and writes its K/V.
+    fn consume(&mut self, lane: usize) {
+        let device = &mut self.open_in(lane).device;
+        let (position, token) = (device.position, device.next_input());
         device.position += 1;
+        self.kv[lane][position as usize] = Some(token);
     }
 
-    /// The token that the step chooses; `None` if its logits are not finite.
-    fn choose_token(&self, pending: &Pending) -> Option<u32> {
-        let (_, device) = self.running.as_ref().expect("it runs");
-        let allowed = |id: u32| match pending.opened.as_ref().and_then(|opened| opened.with.as_ref()) {
+    /// The token that a lane of a step chooses; `None` if its logits are not finite.
+    fn choose_token(&self, own: &PendingLane) -> Option<u32> {
+        let device = &self.open[own.lane].as_ref().expect("it is open").device;
+        let allowed = |id: u32| match own.opened.as_ref().and_then(|opened| opened.with.as_ref()) {
             Some(With::Guide(guide)) => guide.allows(id) && !guide.biases().contains(&(id, f32::NEG_INFINITY)),
             _ => true,
         };
-        if let Some(Opened { with: Some(With::HostChoice(choice)), .. }) = &pending.opened {
+        if let Some(Opened { with: Some(With::HostChoice(choice)), .. }) = &own.opened {
             return match choice {
                 HostChoice::Token { id, .. } => Some(*id),
                 HostChoice::NonFinite => None,
             };
         }
         let vocabulary = self.options.limits.vocabulary_tokens;
-        let wished = self.wished(|| self.seen(device.position));
+        let wished = self.wished(device, || self.seen(own.lane, device.position));
         (0..vocabulary).map(|offset| (wished + offset) % vocabulary).find(|id| allowed(*id))
     }
 
-    /// The likeliest token after `history`.
-    fn wished(&self, history: impl FnOnce() -> Vec<u32>) -> u32 {
-        let (_, device) = self.running.as_ref().expect("it runs");
+    /// The likeliest token of a sequence after `history`.
+    fn wished(&self, device: &DeviceState, history: impl FnOnce() -> Vec<u32>) -> u32 {
         match &self.options.tokens {
             TokenStream::Script(tokens) => tokens[device.decoded as usize % tokens.len()],
             TokenStream::History => next_token(&history(), &device.sampling, self.options.limits.vocabulary_tokens),
         }
     }
 
-    /// The tokens whose K/V lie before `position`.
-    fn seen(&self, position: u32) -> Vec<u32> {
-        self.kv[..position as usize].iter().map(|kv| kv.expect("positions are written in order")).collect()
+    /// The tokens whose K/V lie in a lane before `position`.
+    fn seen(&self, lane: usize, position: u32) -> Vec<u32> {
+        self.kv[lane][..position as usize].iter().map(|kv| kv.expect("positions are written in order")).collect()
     }
 
-    /// Opens the gate of a step, which must be the oldest closed one.
-    fn open_gate(&mut self, ticket: Ticket, with: With) -> Result<(), FakeError> {
+    /// Opens the gate of a lane of a step, which must be the oldest closed one of the sequence.
+    fn open_gate(&mut self, ticket: Ticket, sequence: SequenceId, with: With) -> Result<(), FakeError> {
         let at_ns = self.clock.now_ns();
-        let closed = |pending: &Pending| pending.opened.is_none() && pending.kind == StepKind::Decode;
-        let first = self.in_flight.iter_mut().find(|pending| closed(pending));
-        let pending =
-            first.unwrap_or_else(|| panic!("no gate is closed, and that of step {} is opened", ticket.value()));
-        assert!(pending.step == ticket.value(), "the gate of step {} before that of {}", ticket.value(), pending.step);
-        let step = pending.step;
+        let closed = self.in_flight.iter_mut().filter(|pending| pending.kind == StepKind::Decode).find_map(|pending| {
+            let own = pending.lanes.iter_mut().find(|own| own.sequence == sequence && own.opened.is_none())?;
+            Some((pending.step, own))
+        });
+        let (step, own) =
+            closed.unwrap_or_else(|| panic!("no gate is closed, and that of step {} is opened", ticket.value()));
+        assert!(step == ticket.value(), "the gate of step {} before that of {step}", ticket.value());
         if self.options.faults.contains(&Fault::Gate { step }) {
             return self.fail(FakeError::GateStuck { step });
         }
-        pending.opened = Some(Opened { at_ns, with: Some(with) });
+        own.opened = Some(Opened { at_ns, with: Some(with) });
         self.probe.note(Call::OpenGate { step, at_ns });
         Ok(())
     }
 
-    fn gate(&self) -> Gate {
-        self.running.as_ref().map_or(Gate::Open, |(host, _)| host.gate)
+    fn gate(&self, lane: usize) -> Gate {
+        self.open[lane].as_ref().map_or(Gate::Open, |open| open.host.gate)
     }
-}
-
-/// What a step did on the simulated device.
-struct Executed {
-    tokens: Vec<u32>,
-    fed: u32,
-    position: u32,
-    status: StepStatus,
-    finish: Option<DeviceFinish>,
 }
 
 impl StepModel for FakeModel {
@@ -366,12 +316,17 @@ impl StepModel for FakeModel {
         self.assert_usable("open");
         let prompt_tokens = start.tokens.len() as u32;
         let context_tokens = self.options.limits.context_tokens;
-        assert!(self.running.is_none(), "open beside another sequence");
+        let lane = start.lane as usize;
+        assert!(
+            self.open.get(lane).is_some_and(Option::is_none),
+            "open in lane {lane}, where a sequence is open, or which there is not"
+        );
         assert!(start.cached < prompt_tokens, "open with {} of {prompt_tokens} tokens cached", start.cached);
         assert!(prompt_tokens <= context_tokens, "open with {prompt_tokens} tokens in a context of {context_tokens}");
         let room = context_tokens - (prompt_tokens - 1);
         assert!((1..=room).contains(&start.budget), "open with a budget of {} where 1 to {room} fit", start.budget);
-        for (position, (&token, &kv)) in start.tokens.iter().zip(&self.kv).take(start.cached as usize).enumerate() {
+        for (position, (&token, &kv)) in start.tokens.iter().zip(&self.kv[lane]).take(start.cached as usize).enumerate()
+        {
             assert!(
                 kv == Some(token),
                 "open with {} cached tokens, but position {position} holds {kv:?}, not {token}",
@@ -410,45 +365,57 @@ impl StepModel for FakeModel {
             sampling: start.sampling.clone(),
             eog: start.eog.iter().copied().take(self.options.eog_slots).collect(),
         };
-        self.running = Some((host, device));
-        Ok(SequenceId::new(sequence))
+        let id = SequenceId::new(sequence);
+        self.open[lane] = Some(OpenSequence { id, host, device });
+        Ok(id)
     }
 
     fn close(&mut self, sequence: SequenceId) {
         self.assert_usable("close");
-        self.assert_open(sequence, "close");
-        assert!(self.in_flight.is_empty(), "close with {} steps in flight", self.in_flight.len());
-        self.running = None;
+        let lane = self.lane_of(sequence, "close");
+        let own = |pending: &&Pending| pending.lanes.iter().any(|own| own.sequence == sequence);
+        let in_flight = self.in_flight.iter().filter(own).count();
+        assert!(in_flight == 0, "close with {in_flight} steps in flight");
+        self.open[lane] = None;
     }
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, FakeError> {
         self.assert_usable("submit");
-        let Step { kind, rows, lanes } = *step;
-        assert!(lanes.len() == 1, "{kind:?} of {} lanes submitted", lanes.len());
-        self.assert_open(lanes[0], "submit");
+        let Step { kind, rows, lanes: sequences } = *step;
+        assert!(
+            sequences.len() == 1 || kind == StepKind::Decode && !sequences.is_empty(),
+            "{kind:?} of {} lanes submitted",
+            sequences.len()
+        );
         let ring_slots = self.options.limits.ring_slots;
         assert!((self.in_flight.len() as u32) < ring_slots, "submit with all {ring_slots} ring slots in flight");
-        let (host, _) = self.running.as_mut().expect("submit without a sequence");
-        match kind {
-            StepKind::Feed | StepKind::FeedDecode => {
-                let due = prompt_step(host.feeds_left + 1, host.feeding);
-                assert!(due == Some((kind, rows)), "{kind:?} of {rows} rows submitted, where {due:?} is due");
-                host.feeds_left -= kind.fed_of(rows);
-                host.decodes_left -= u32::from(kind.samples());
+        let mut lanes: Vec<PendingLane> = Vec::with_capacity(sequences.len());
+        for &sequence in sequences {
+            let lane = self.lane_of(sequence, "submit");
+            assert!(lanes.iter().all(|own| own.lane != lane), "{kind:?} of one sequence twice submitted");
+            lanes.push(PendingLane { sequence, lane, opened: None });
+            let host = &mut self.open_in(lane).host;
+            match kind {
+                StepKind::Feed | StepKind::FeedDecode => {
+                    let due = prompt_step(host.feeds_left + 1, host.feeding);
+                    assert!(due == Some((kind, rows)), "{kind:?} of {rows} rows submitted, where {due:?} is due");
+                    host.feeds_left -= kind.fed_of(rows);
+                    host.decodes_left -= u32::from(kind.samples());
+                }
+                StepKind::Decode | StepKind::Speculate => {
+                    assert!(host.feeds_left == 0, "{kind:?} submitted with {} prompt tokens to feed", host.feeds_left);
+                    assert!(rows == 1, "{kind:?} of {rows} rows submitted");
+                    assert!(host.decodes_left > 0, "{kind:?} submitted beyond the budget");
+                    host.decodes_left -= 1;
+                    let speculates = kind == StepKind::Speculate;
+                    assert!(
+                        !speculates || host.speculative == SpeculativeDecoding::On,
+                        "Speculate in a sequence that is not drafted"
+                    );
+                }
             }
-            StepKind::Decode | StepKind::Speculate => {
-                assert!(host.feeds_left == 0, "{kind:?} submitted with {} prompt tokens to feed", host.feeds_left);
-                assert!(rows == 1, "{kind:?} of {rows} rows submitted");
-                assert!(host.decodes_left > 0, "{kind:?} submitted beyond the budget");
-                host.decodes_left -= 1;
-                let speculates = kind == StepKind::Speculate;
-                assert!(
-                    !speculates || host.speculative == SpeculativeDecoding::On,
-                    "Speculate in a sequence that is not drafted"
-                );
-            }
+            assert!(host.cancelled_at_ns.is_none(), "{kind:?} submitted after a cancel");
         }
-        assert!(host.cancelled_at_ns.is_none(), "{kind:?} submitted after a cancel");
         let step = self.steps;
         self.steps += 1;
         if self.has(Fault::Submit { step }) {
@@ -460,7 +427,7 @@ impl StepModel for FakeModel {
             step,
             kind,
             rows,
-            opened: None,
+            lanes,
             submitted_at_ns,
             submit_done_ns: self.clock.now_ns(),
         });
@@ -480,21 +447,29 @@ impl StepModel for FakeModel {
 
         // The device begins the step when it is submitted and the step before it is done, and samples when the gate is open.
         let begin_ns = pending.submit_done_ns.max(self.device_free_at_ns);
-        let gated = self.gate() != Gate::Open && pending.kind == StepKind::Decode;
-        assert!(!gated || pending.opened.is_some(), "wait for step {step}, whose gate is closed");
-        let Executed { tokens, fed, mut position, status, finish } = self.execute(&pending, begin_ns);
+        let mut outputs = Vec::with_capacity(pending.lanes.len());
+        for own in &pending.lanes {
+            let gated = self.gate(own.lane) != Gate::Open && pending.kind == StepKind::Decode;
+            assert!(!gated || own.opened.is_some(), "wait for step {step}, whose gate is closed");
+            let Executed { tokens, fed, mut position, status, finish } = self.execute(&pending, own, begin_ns);
+            if self.has(Fault::WrongPosition { step }) {
+                position += 1;
+            }
+            let tokens = TokenRun::new(&tokens);
+            outputs.push(LaneOutput { tokens, fed, position, status, finish, logprobs: None });
+        }
+        // A step is a no-op if it is one for all its lanes.
+        let running = outputs.iter().map(|output| output.status).find(|status| *status != StepStatus::NoOp);
+        let status = running.unwrap_or(StepStatus::NoOp);
         let taken = match (status, pending.kind) {
             (StepStatus::NoOp, _) => self.options.no_op,
             (_, StepKind::Speculate) => self.options.step + self.options.draft_time,
             (_, StepKind::Feed | StepKind::FeedDecode | StepKind::Decode) => self.options.step,
         };
-        let opened_at_ns = pending.opened.as_ref().map_or(0, |opened| opened.at_ns);
-        let end_ns = (begin_ns + nanoseconds(taken)).max(opened_at_ns);
+        let opened_at_ns = pending.lanes.iter().filter_map(|own| own.opened.as_ref()).map(|opened| opened.at_ns).max();
+        let end_ns = (begin_ns + nanoseconds(taken)).max(opened_at_ns.unwrap_or(0));
         self.device_free_at_ns = end_ns;
         self.clock.advance_to(end_ns);
-        if self.has(Fault::WrongPosition { step }) {
-            position += 1;
-        }
         let observed_at_ns = self.clock.now_ns();
         self.probe.note(Call::Wait { step, status, at_ns: observed_at_ns });
         let timing = StepTiming {
@@ -503,22 +478,20 @@ impl StepModel for FakeModel {
             observed_at_ns,
             gpu: Some(GpuSpan { begin_ns, end_ns, idle_ns: end_ns - begin_ns - nanoseconds(taken) }),
         };
-        let tokens = TokenRun::new(&tokens);
-        let output = LaneOutput { tokens, fed, position, status, finish, logprobs: None };
-        Ok(StepOutput { lanes: vec![output], timing })
+        Ok(StepOutput { lanes: outputs, timing })
     }
 
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<(), FakeError> {
         self.assert_usable("guide");
-        self.assert_open(sequence, "guide");
-        assert!(self.gate() == Gate::Guide, "a guide for a sequence with gate {:?}", self.gate());
-        self.open_gate(ticket, With::Guide(guide.clone()))
+        let lane = self.lane_of(sequence, "guide");
+        assert!(self.gate(lane) == Gate::Guide, "a guide for a sequence with gate {:?}", self.gate(lane));
+        self.open_gate(ticket, sequence, With::Guide(guide.clone()))
     }
 
     fn logits(&mut self, ticket: Ticket, sequence: SequenceId) -> Result<&[f32], FakeError> {
         self.assert_usable("logits");
-        self.assert_open(sequence, "logits");
-        assert!(self.gate() == Gate::Token, "logits of a sequence with gate {:?}", self.gate());
+        let lane = self.lane_of(sequence, "logits");
+        assert!(self.gate(lane) == Gate::Token, "logits of a sequence with gate {:?}", self.gate(lane));
         let pending = self.in_flight.front().expect("logits with nothing in flight");
         let step = pending.step;
         assert!(ticket.value() == step, "logits of step {} before {step}", ticket.value());
@@ -529,9 +502,9 @@ impl StepModel for FakeModel {
         let done_ns = pending.submit_done_ns.max(self.device_free_at_ns) + nanoseconds(self.options.step);
         self.blocked_on(step)?;
         self.clock.advance_to(done_ns);
-        let (_, device) = self.running.as_ref().expect("it runs");
-        let wished = self.wished(|| {
-            let mut history = self.seen(device.position);
+        let device = &self.open[lane].as_ref().expect("it is open").device;
+        let wished = self.wished(device, || {
+            let mut history = self.seen(lane, device.position);
             history.push(device.next_input());
             history
         });
@@ -544,23 +517,23 @@ impl StepModel for FakeModel {
 
     fn choose(&mut self, ticket: Ticket, sequence: SequenceId, choice: HostChoice) -> Result<(), FakeError> {
         self.assert_usable("choose");
-        self.assert_open(sequence, "choose");
-        assert!(self.gate() == Gate::Token, "a choice for a sequence with gate {:?}", self.gate());
-        self.open_gate(ticket, With::HostChoice(choice))
+        let lane = self.lane_of(sequence, "choose");
+        assert!(self.gate(lane) == Gate::Token, "a choice for a sequence with gate {:?}", self.gate(lane));
+        self.open_gate(ticket, sequence, With::HostChoice(choice))
     }
 
     fn cancel(&mut self, sequence: SequenceId) {
         self.assert_usable("cancel");
         let now_ns = self.clock.now_ns();
-        if !self.is_open(sequence) {
-            return;
+        let Some(lane) = self.find(sequence) else { return };
+        self.open_in(lane).host.cancelled_at_ns.get_or_insert(now_ns);
+        let own = self.in_flight.iter_mut().flat_map(|pending| &mut pending.lanes);
+        for own in own.filter(|own| own.sequence == sequence) {
+            own.opened.get_or_insert(Opened { at_ns: now_ns, with: None });
         }
-        let (host, _) = self.running.as_mut().expect("it runs");
-        host.cancelled_at_ns.get_or_insert(now_ns);
-        for pending in &mut self.in_flight {
-            pending.opened.get_or_insert(Opened { at_ns: now_ns, with: None });
-        }
-        self.probe.note(Call::Cancel { in_flight: self.in_flight.len() as u32 });
+        let own = |pending: &&Pending| pending.lanes.iter().any(|own| own.sequence == sequence);
+        let in_flight = self.in_flight.iter().filter(own).count() as u32;
+        self.probe.note(Call::Cancel { in_flight });
     }
 
     fn counters(&self) -> ModelCounters {

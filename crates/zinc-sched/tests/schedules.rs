@@ -16,7 +16,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 use support::control::{Behaviour, Chooser, Turn};
-use support::ids;
+use support::{ids, reference};
 use zinc_sched::fake::{FakeModel, FakeOptions, Fault};
 use zinc_sched::{
     CancelHandle, Engine, EngineOptions, Error, FinishReason, InflightDepth, LastToken, ManualClock, ModelLimits,
@@ -141,26 +141,6 @@ fn conversation() -> impl Strategy<Value = Conversation> {
     })
 }
 
-/// What an uncut request delivers, and why it ends.
-fn reference(request: &Request, chooser: Chooser) -> (Vec<u32>, FinishReason) {
-    let mut history = request.prompt.clone();
-    let mut delivered = Vec::new();
-    loop {
-        if request.max_tokens == Some(delivered.len() as u32) {
-            return (delivered, FinishReason::Length);
-        }
-        if history.len() > CONTEXT as usize {
-            return (delivered, FinishReason::ContextFull);
-        }
-        let token = chooser.choose(&history, &request.sampling, VOCABULARY);
-        if request.eog.contains(&token) {
-            return (delivered, FinishReason::Stop { token });
-        }
-        history.push(token);
-        delivered.push(token);
-    }
-}
-
 struct Scheduled {
     tokens: Vec<Token>,
     cancel: CancelHandle,
@@ -228,7 +208,7 @@ fn hold(conversation: Conversation) -> Result<(), TestCaseError> {
         let submits_before = probe.submits();
         let result = engine.run(&request, &mut outlet);
         let delivered = ids(&outlet.tokens);
-        let (expected, reason) = reference(&request, ask.chooser);
+        let (expected, reason) = reference(&request, ask.chooser, VOCABULARY, CONTEXT);
         let whole = match &result {
             Ok(completion) => {
                 prop_assert_eq!(completion.usage.completion_tokens as usize, delivered.len());

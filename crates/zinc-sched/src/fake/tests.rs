@@ -25,7 +25,7 @@ fn steps_behind_the_end_do_nothing() {
     let outputs = tickets.map(|ticket| model.wait(ticket).unwrap().lanes.remove(0));
     assert_eq!(outputs.each_ref().map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
     assert_eq!(outputs[0].finish, Some(DeviceFinish::EndOfGeneration));
-    assert_eq!(model.kv[1], None);
+    assert_eq!(model.kv[0][1], None);
 }
 
 #[test]

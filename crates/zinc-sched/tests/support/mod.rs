@@ -5,10 +5,11 @@ pub(crate) mod control;
 
 use std::ops::ControlFlow;
 
+use control::Chooser;
 use zinc_sched::fake::{FakeModel, FakeOptions, Probe, TokenStream};
 use zinc_sched::{
-    CancelHandle, Completion, Engine, EngineOptions, InflightDepth, ManualClock, ModelLimits, Outlet, Request, Result,
-    Token,
+    CancelHandle, Completion, Engine, EngineOptions, FinishReason, InflightDepth, ManualClock, ModelLimits, Outlet,
+    Request, Result, Token,
 };
 
 pub(crate) const DEPTHS: [u32; 5] = [1, 2, 3, 4, 8];
@@ -52,6 +53,31 @@ pub(crate) fn run(engine: &mut Engine<FakeModel>, request: &Request) -> Result<(
 
 pub(crate) fn ids(tokens: &[Token]) -> Vec<u32> {
     tokens.iter().map(|token| token.id).collect()
+}
+
+/// What an uncut request delivers on a model of this vocabulary and context, and why it ends.
+pub(crate) fn reference(
+    request: &Request,
+    chooser: Chooser,
+    vocabulary: u32,
+    context: u32,
+) -> (Vec<u32>, FinishReason) {
+    let mut history = request.prompt.clone();
+    let mut delivered = Vec::new();
+    loop {
+        if request.max_tokens == Some(delivered.len() as u32) {
+            return (delivered, FinishReason::Length);
+        }
+        if history.len() > context as usize {
+            return (delivered, FinishReason::ContextFull);
+        }
+        let token = chooser.choose(&history, &request.sampling, vocabulary);
+        if request.eog.contains(&token) {
+            return (delivered, FinishReason::Stop { token });
+        }
+        history.push(token);
+        delivered.push(token);
+    }
 }
 
 /// Checks that the delivered tokens follow the prompt without a gap.

@@ -1,0 +1,86 @@
+//! What the simulated model keeps of its sequences and of the steps in flight.
+
+use crate::control::Guide;
+use crate::model::{Gate, HostChoice, SequenceId, SpeculativeDecoding};
+use crate::plan::Feeding;
+use crate::sampling::Sampling;
+use crate::step::{DeviceFinish, StepKind, StepStatus};
+
+/// A submitted step that was not waited for yet.
+pub(super) struct Pending {
+    /// How many steps the model has run before it, over all sequences.
+    pub(super) step: u64,
+    pub(super) kind: StepKind,
+    /// How many prompt tokens it takes in, if it feeds.
+    pub(super) rows: u32,
+    /// Its lanes, in order.
+    pub(super) lanes: Vec<PendingLane>,
+    pub(super) submitted_at_ns: u64,
+    pub(super) submit_done_ns: u64,
+}
+
+/// A lane of a submitted step.
+pub(super) struct PendingLane {
+    pub(super) sequence: SequenceId,
+    pub(super) lane: usize,
+    /// How its gate was opened, if it was.
+    pub(super) opened: Option<Opened>,
+}
+
+/// When and with what a gate was opened.
+pub(super) struct Opened {
+    pub(super) at_ns: u64,
+    pub(super) with: Option<With>,
+}
+
+/// What a gate was opened with; a cancel opens it with nothing.
+pub(super) enum With {
+    Guide(Guide),
+    HostChoice(HostChoice),
+}
+
+/// A sequence that is open in a lane.
+pub(super) struct OpenSequence {
+    pub(super) id: SequenceId,
+    pub(super) host: HostState,
+    pub(super) device: DeviceState,
+}
+
+/// The state of a sequence that the device keeps.
+pub(super) struct DeviceState {
+    pub(super) prompt: Vec<u32>,
+    pub(super) position: u32,
+    pub(super) budget: u32,
+    pub(super) decoded: u32,
+    pub(super) token: u32,
+    pub(super) live: bool,
+    pub(super) sampling: Sampling,
+    pub(super) eog: Vec<u32>,
+}
+
+impl DeviceState {
+    /// The input token at the present position: a prompt token, or the last sampled one.
+    pub(super) fn next_input(&self) -> u32 {
+        self.prompt.get(self.position as usize).copied().unwrap_or(self.token)
+    }
+}
+
+/// What the host may still ask of a sequence; the contract of [`StepModel`] is checked against it.
+pub(super) struct HostState {
+    /// Prompt tokens that no submitted step feeds, the last one not counted.
+    pub(super) feeds_left: u32,
+    pub(super) decodes_left: u32,
+    pub(super) feeding: Feeding,
+    pub(super) gate: Gate,
+    pub(super) speculative: SpeculativeDecoding,
+    pub(super) cancelled_at_ns: Option<u64>,
+}
+
+/// What a step did on the simulated device.
+pub(super) struct Executed {
+    pub(super) tokens: Vec<u32>,
+    pub(super) fed: u32,
+    pub(super) position: u32,
+    pub(super) status: StepStatus,
+    pub(super) finish: Option<DeviceFinish>,
+}

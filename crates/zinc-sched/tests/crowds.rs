@@ -1,0 +1,299 @@
+//! Random crowds on one engine of several lanes against a reference that has no window, no lanes and no device: whoever else is asking, and however requests
+//! come and go, each is answered as if it were alone, and nobody's next token waits for more than one step that feeds another's prompt.
+
+#[path = "support/matrix.rs"]
+mod matrix;
+mod support;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{TestError, TestRunner};
+use support::control::{Behaviour, Chooser, Turn};
+use support::{ids, reference};
+use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe};
+use zinc_sched::{
+    Completion, Engine, EngineOptions, Error, FinishReason, InflightDepth, LastToken, ManualClock, ModelLimits, Outlet,
+    Outlets, Request, ResumeCost, Sampling, SequenceId, Started, StepKind, Token,
+};
+
+/// Size of the vocabulary: few ids, so that prompts share prefixes and sequences end early.
+const VOCABULARY: u32 = 5;
+const CONTEXT: u32 = 24;
+
+/// The least number of requests in a run.
+const REQUESTS: u64 = 1_000_000;
+/// How many crowds have that many requests on average, with a margin. Each has 1 to 15 requests.
+const CROWDS: u32 = 130_000;
+/// How many times as many the whole matrix has.
+const WHOLE: u32 = 10;
+/// How many threads share the crowds.
+const THREADS: u32 = 2;
+
+#[derive(Debug, Clone)]
+struct Ask {
+    /// After so many turns of the engine it comes.
+    arrives: u32,
+    prompt: Vec<u32>,
+    max_tokens: Option<u32>,
+    eog: Vec<u32>,
+    sampling: Sampling,
+    chooser: Chooser,
+    /// Its reader cancels it once it has so many tokens.
+    most: Option<usize>,
+    /// Its constraint or sampler turns at a token.
+    turn: Option<(usize, Turn)>,
+}
+
+#[derive(Debug, Clone)]
+struct Crowd {
+    engine: EngineOptions,
+    fake: FakeOptions,
+    asks: Vec<Ask>,
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    let sampling = prop_oneof![Just(Sampling::GREEDY), (0_u64..3).prop_map(|seed| Sampling::new(0.7, seed).unwrap())];
+    let chooser = prop_oneof![4 => Just(Chooser::Device), 2 => Just(Chooser::Constraint), 1 => Just(Chooser::Sampler)];
+    let turn = ((0_usize..10), prop::sample::select(&Turn::ALL[..]));
+    (
+        0_u32..60,
+        prop::collection::vec(0..VOCABULARY, 1..20),
+        prop::option::of(0_u32..20),
+        prop::collection::vec(0..VOCABULARY, 0..3),
+        sampling,
+        chooser,
+        prop::option::weighted(0.2, 0_usize..10),
+        prop::option::weighted(0.1, turn),
+    )
+        .prop_map(|(arrives, prompt, max_tokens, eog, sampling, chooser, most, turn)| Ask {
+            arrives,
+            prompt,
+            max_tokens,
+            eog,
+            sampling,
+            chooser,
+            most,
+            turn,
+        })
+}
+
+fn crowd() -> impl Strategy<Value = Crowd> {
+    let last_token = prop::sample::select(&[LastToken::Alone, LastToken::Fed, LastToken::Fed][..]);
+    let device = ((1_u32..=8, last_token), 1_u64..50, 0_u64..5, 0_usize..3, prop::option::weighted(0.1, 0_u64..100));
+    (1_u32..=8, 1_u32..=8, device, prop::collection::vec(ask(), 1..16)).prop_map(|(depth, lanes, device, asks)| {
+        let ((feed_rows, last_token), step_us, submit_us, eog_slots, non_finite) = device;
+        let depth = InflightDepth::new(depth).unwrap();
+        Crowd {
+            engine: EngineOptions::default().with_depth(depth),
+            fake: FakeOptions {
+                limits: ModelLimits {
+                    context_tokens: CONTEXT,
+                    vocabulary_tokens: VOCABULARY,
+                    ring_slots: depth.get(),
+                    lanes,
+                    feed_rows,
+                    last_token,
+                    max_drafts: 0,
+                    resume_cost: ResumeCost::Free,
+                },
+                eog_slots,
+                step: Duration::from_micros(step_us),
+                submit: Duration::from_micros(submit_us),
+                faults: non_finite.map(|step| Fault::NonFinite { step }).into_iter().collect(),
+                ..FakeOptions::default()
+            },
+            asks,
+        }
+    })
+}
+
+/// The reader of a request.
+struct Reader {
+    ask: usize,
+    tokens: Vec<Token>,
+    /// How many calls the model had seen when each token came.
+    calls: Vec<usize>,
+    most: usize,
+    probe: Probe,
+}
+
+impl Outlet for Reader {
+    fn token(&mut self, token: Token) -> ControlFlow<()> {
+        self.tokens.push(token);
+        self.calls.push(self.probe.calls().len());
+        ControlFlow::Continue(())
+    }
+
+    fn cancelled(&self) -> bool {
+        self.tokens.len() >= self.most
+    }
+}
+
+#[derive(Default)]
+struct Readers(Vec<(SequenceId, Reader)>);
+
+impl Outlets for Readers {
+    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
+        &mut self.0.iter_mut().find(|(own, _)| *own == sequence).expect("it runs").1
+    }
+
+    fn cancelled(&self, sequence: SequenceId) -> bool {
+        self.0.iter().find(|(own, _)| *own == sequence).expect("it runs").1.cancelled()
+    }
+}
+
+/// Lets a crowd ask, and compares each answer with the reference's.
+fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
+    let Crowd { engine: options, fake, mut asks } = crowd;
+    let (depth, lanes, can_break) = (options.depth.get(), fake.limits.lanes, !fake.faults.is_empty());
+    let clock = ManualClock::new();
+    let model = FakeModel::new(fake, clock.clone());
+    let probe = model.probe();
+    let mut engine = Engine::new(model, clock, options).unwrap();
+    asks.sort_by_key(|ask| ask.arrives);
+    let requests: Vec<Arc<Request>> = asks
+        .iter()
+        .map(|ask| {
+            let behaviour = ask.turn.map_or_else(Behaviour::default, |(at, turn)| Behaviour::turning(at, turn));
+            let request = Request::new(ask.prompt.clone(), ask.eog.clone())
+                .with_max_tokens(ask.max_tokens)
+                .with_sampling(ask.sampling.clone())
+                .with_control(ask.chooser.control(&ask.prompt, VOCABULARY, behaviour));
+            Arc::new(request)
+        })
+        .collect();
+
+    let (mut waiting, mut readers, mut answered) = (0, Readers::default(), 0);
+    for turn in 0_u32.. {
+        while waiting < asks.len() && asks[waiting].arrives <= turn && engine.has_room() {
+            let most = asks[waiting].most.unwrap_or(usize::MAX);
+            let reader = Reader { ask: waiting, tokens: Vec::new(), calls: Vec::new(), most, probe: probe.clone() };
+            match engine.start(&requests[waiting], &reader) {
+                Ok(Started::Running(id)) => readers.0.push((id, reader)),
+                Ok(Started::Ended(completion)) => {
+                    judge(&asks[waiting], &requests[waiting], &reader, Ok(completion), can_break)?;
+                    answered += 1;
+                }
+                Err(error) => return Err(TestCaseError::fail(format!("{error:?}"))),
+            }
+            waiting += 1;
+        }
+        prop_assert!(engine.running() <= lanes as usize);
+        prop_assert!(engine.has_room() || engine.running() == lanes as usize);
+        let ended = engine.turn(&mut readers).map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
+        for ended in ended {
+            let place = readers.0.iter().position(|(id, _)| *id == ended.sequence).expect("it ran");
+            let (_, reader) = readers.0.remove(place);
+            judge(&asks[reader.ask], &requests[reader.ask], &reader, ended.result, can_break)?;
+            answered += 1;
+        }
+        if waiting == asks.len() && engine.running() == 0 {
+            break;
+        }
+        prop_assert!(turn < 100_000, "the crowd is never answered");
+    }
+    prop_assert_eq!(answered, asks.len());
+    prop_assert!(probe.most_in_flight() <= depth);
+    Ok(())
+}
+
+/// Compares what a request was answered with the reference.
+fn judge(
+    ask: &Ask,
+    request: &Request,
+    reader: &Reader,
+    result: Result<Completion, Error>,
+    can_break: bool,
+) -> Result<(), TestCaseError> {
+    let delivered = ids(&reader.tokens);
+    for (index, token) in reader.tokens.iter().enumerate() {
+        prop_assert_eq!(token.position as usize, request.prompt.len() + index);
+    }
+    let (expected, reason) = reference(request, ask.chooser, VOCABULARY, CONTEXT);
+    let whole = match result {
+        Ok(completion) => {
+            prop_assert_eq!(completion.usage.completion_tokens as usize, delivered.len());
+            match completion.reason {
+                FinishReason::Cancelled => {
+                    prop_assert!(ask.most.is_some_and(|most| delivered.len() >= most));
+                    false
+                }
+                FinishReason::Complete => {
+                    prop_assert!(matches!(ask.turn, Some((at, Turn::Completes)) if at == delivered.len()));
+                    false
+                }
+                ended => {
+                    prop_assert_eq!(ended, reason);
+                    true
+                }
+            }
+        }
+        Err(Error::Control { position, .. }) => {
+            prop_assert!(matches!(ask.turn, Some((at, _)) if at == delivered.len()));
+            prop_assert_eq!(position as usize, request.prompt.len() + delivered.len());
+            false
+        }
+        Err(Error::NonFinite { .. }) => {
+            prop_assert!(can_break);
+            false
+        }
+        Err(other) => return Err(TestCaseError::fail(format!("{other:?}"))),
+    };
+    if whole {
+        prop_assert_eq!(&delivered, &expected);
+    } else {
+        prop_assert!(expected.starts_with(&delivered), "{delivered:?} is no prefix of {expected:?}");
+    }
+    check_gaps(&reader.calls, &reader.probe)
+}
+
+/// Between two tokens of a sequence the device runs at most one step that feeds.
+fn check_gaps(tokens: &[usize], probe: &Probe) -> Result<(), TestCaseError> {
+    let calls = probe.calls();
+    let feeds = |step: u64| {
+        let is_own = |call: &&Call| matches!(call, Call::Submit { step: own, .. } if *own == step);
+        let kind = calls
+            .iter()
+            .find(is_own)
+            .map(|call| if let Call::Submit { kind, .. } = call { *kind } else { StepKind::Decode });
+        kind.is_some_and(StepKind::feeds)
+    };
+    for pair in tokens.windows(2) {
+        let between = &calls[pair[0]..pair[1]];
+        let fed = between.iter().filter(|call| matches!(call, Call::Wait { step, .. } if feeds(*step))).count();
+        prop_assert!(fed <= 1, "{fed} steps that feed between two tokens");
+    }
+    Ok(())
+}
+
+/// Lets so many crowds ask, and returns how many requests they had.
+fn hold_many(crowds: u32) -> u64 {
+    let mut runner = TestRunner::new(ProptestConfig { cases: crowds, ..ProptestConfig::default() });
+    let requests = std::cell::Cell::new(0);
+    let held = runner.run(&crowd(), |crowd| {
+        requests.set(requests.get() + crowd.asks.len() as u64);
+        hold(crowd)
+    });
+    match held {
+        Ok(()) => requests.get(),
+        Err(TestError::Fail(reason, crowd)) => panic!("{reason}\nin {crowd:#?}"),
+        Err(TestError::Abort(reason)) => panic!("{reason}"),
+    }
+}
+
+#[test]
+fn everyone_in_a_crowd_is_answered_as_if_alone() {
+    let asked_for = std::env::var("PROPTEST_CASES").ok();
+    let times = if matrix::is_full() { WHOLE } else { 1 };
+    let crowds = asked_for.as_ref().map_or(times * CROWDS, |cases| cases.parse().expect("a number"));
+    let requests: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(move || hold_many(crowds.div_ceil(THREADS)))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).sum()
+    });
+    if asked_for.is_none() {
+        assert!(requests >= u64::from(times) * REQUESTS, "{requests} requests of {crowds} crowds");
+    }
+}
