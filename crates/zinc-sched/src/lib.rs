@@ -32,15 +32,15 @@
 //!
 //! ```text
 //! Request ─► handle ─► engine ─► plan ─► window ─► StepModel (the device) ─► window ─► resolve ─► apply ─► Outlet ─► Generation
-//!            queue               which    submit                             wait      means      changes
+//!            queue     lane      which    submit                             wait      means      changes
 //!                                step                                        oldest    what       what
 //! ```
 //!
-//! 1. A [`Request`] waits in the queue of an [`EngineHandle`] until the engine's thread takes it. The part of the prompt that the cache
-//!    still holds is found ([`KvCache::reusable`]). The rest of the prompt and the budget make a [`plan`]: a number of steps that feed, of
+//! 1. A [`Request`] waits in the queue of an [`EngineHandle`] until the model has a free lane, a sequence's place on the device. It gets the one whose part of
+//!    the cache holds most of its prompt ([`KvCache::reusable`]). The rest of the prompt and the budget make a [`plan`]: a number of steps that feed, of
 //!    which the last may sample, then at most a number of steps that sample.
-//! 2. [`plan::next_action`] fills the window: while fewer than [`InflightDepth`] steps are in flight and tokens are wanted that none of
-//!    them brings, submit.
+//! 2. [`plan::next_turn`] fills the window: while fewer than [`InflightDepth`] steps are in flight and tokens are wanted that none of
+//!    them brings, submit. One step samples for all sequences that want a token. Between two such steps there is at most one that feeds a prompt.
 //! 3. Where the host decides about tokens ([`Control`]), each step waits at a gate before it samples. A constraint opens the gate while the
 //!    device runs the step's forward pass, and before the previous token is delivered. A sampler on the host opens it when it has read the
 //!    step's logits.
@@ -48,18 +48,18 @@
 //! 5. [`resolve`](resolve::resolve) says what the output means: prompt tokens were fed, tokens were sampled, the sequence ended, or the
 //!    output is stale because the sequence had ended before.
 //! 6. The result is applied: the cache advances by the tokens that went in, the sampled tokens go to the [`Outlet`], the phase may change.
-//! 7. When the sequence has ended, for whatever reason, nothing more is submitted. Steps in flight are waited for, and their output is thrown
-//!    away.
+//! 7. When the sequence has ended, for whatever reason, nothing more is submitted for it. Steps in flight are waited for, and their output is thrown
+//!    away. Then its lane is free.
 //!
-//! Plan and resolve are pure. [`Engine::run`] drives the loop, and works without a thread too.
+//! Plan and resolve are pure. [`Engine::start`] and [`Engine::turn`] drive the loop, and work without a thread too; [`Engine::run`] drives it for one request.
 //!
 //! # Invariants
 //!
 //! - One thread touches the model. Everyone else talks to it by channels, and a dropped [`Generation`] is a cancellation.
 //! - The loop never looks at a token to decide what to submit next. That depends on counts alone, and with speculative decoding on the time
 //!   that steps took ([`speculation::SpeculationPolicy`]). This is why every depth gives the same tokens.
-//! - There are never more steps in flight than the depth allows, never more steps that sample than the budget or the context can use, and
-//!   none at all when [`StepModel::open`] is called.
+//! - There are never more steps in flight than the depth allows, and never more steps that sample than a sequence's budget or the context can use.
+//! - Whoever else asks, a request gets the tokens that it gets alone. Nobody's next token waits for more than one step that feeds another's prompt.
 //! - Steps are waited for in the order of submission, each once, also when nobody wants them any more. The exception is a model that
 //!   has failed: it is not called again.
 //! - The host's picture of the cache ([`KvCache`]) never runs ahead of what was delivered. Steps that ran past the end of a sequence

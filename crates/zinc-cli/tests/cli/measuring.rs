@@ -106,6 +106,36 @@ fn ctrl_c_leaves_no_part_of_a_file() {
 }
 
 #[test]
+fn several_sequences_are_timed_together() {
+    let tiny = source_argument(TINY);
+    let flags = ["-m", &tiny, "-npl", "1,3", "-npp", "4,9", "-ntg", "6"];
+    let rows = bench(&[&flags[..], &["-o", "json", "--sampler", "default"]].concat()).json();
+    let rows = rows.as_array().unwrap();
+    let tests: Vec<[u64; 3]> =
+        rows.iter().map(|row| ["n_parallel", "n_prompt", "n_gen"].map(|key| row[key].as_u64().unwrap())).collect();
+    assert_eq!(tests, [[1, 4, 6], [3, 4, 6], [1, 9, 6], [3, 9, 6]]);
+    for row in rows {
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("no {key} in {row}"));
+        for key in ["avg_ts", "avg_prompt_ts", "largest_gap_ms", "gpu_step_us"] {
+            assert!(number(key) > 0.0, "{key} in {row}");
+        }
+        assert!((number("avg_ts_each") * number("n_parallel") / number("avg_ts") - 1.0).abs() < 1e-9, "{row}");
+        assert_eq!(row["samples_ts"].as_array().unwrap().len(), 1);
+    }
+    let table = bench(&[&flags[..], &["--profile"]].concat()).success();
+    assert_eq!(table.lines().filter(|line| line.starts_with("|          3 |")).count(), 2, "{table}");
+    assert!(table.contains("| list ") && table.contains("| advance "), "{table}");
+    let csv = bench(&[&flags[..], &["-o", "csv"]].concat()).success();
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+
+    zinc(&["bench", "-npl", "0"]).failure(2, &["--npl", "1..=64"]);
+    zinc(&["bench", "-npl", "65"]).failure(2, &["--npl", "1..=64"]);
+    zinc(&["bench", "-npl", "2", "-d", "5"]).failure(2, &["--npl", "--n-depth"]);
+    zinc(&["bench", "-npl", "2", "--draft-ngram"]).failure(2, &["--npl", "--draft-ngram"]);
+    zinc(&["bench", "-npp", "2"]).failure(2, &["--npl"]);
+}
+
+#[test]
 fn rows_have_llama_benchs_keys() {
     let rows = bench(&["-p", "4", "-n", "3", "-pg", "3,2", "-d", "0,5", "-o", "json"]).json();
     let rows = rows.as_array().unwrap();

@@ -1,6 +1,7 @@
 //! The simulated model keeps to its contract, and notices callers that do not.
 
 use super::*;
+use crate::sampling::Sampling;
 
 fn model() -> FakeModel {
     FakeModel::new(FakeOptions::default(), ManualClock::new())

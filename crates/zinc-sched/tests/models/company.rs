@@ -11,7 +11,8 @@ use zinc_model::memory::LoadOptions;
 use zinc_model::plan::{CacheOptions, RowCounts};
 use zinc_sched::adapter::{Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
-    Engine, EngineHandle, EngineOptions, Event, FinishReason, Generation, InflightDepth, Request, SystemClock, Token,
+    Engine, EngineHandle, EngineOptions, Event, FinishReason, Generation, InflightDepth, Request, Sampling, SequenceId,
+    SequenceStart, Step, StepKind, StepModel, SystemClock, Token,
 };
 
 use crate::gpu::Gpu;
@@ -38,7 +39,7 @@ impl Driven {
         Self { lanes, depth, sync: Sync::Timeline, queues: Queues::One }
     }
 
-    fn engine(self, gpu: &Gpu, model: &Arc<Model>) -> EngineHandle {
+    fn model(self, gpu: &Gpu, model: &Arc<Model>) -> VulkanModel {
         let cache = CacheOptions::new(CONTEXT, CacheFormat::F16, CacheFormat::F16).with_lanes(self.lanes);
         let sampling_rows = StepShape::of(self.lanes).rows();
         let options = LoadOptions::new(cache).with_counts(RowCounts::new(FEED_ROWS, sampling_rows));
@@ -48,9 +49,13 @@ impl Driven {
             .with_sync(self.sync)
             .with_queues(self.queues)
             .with_feed_shape(StepShape::of(FEED_ROWS));
-        let driven = VulkanModel::new(loaded, options).expect("the model is driven");
+        VulkanModel::new(loaded, options).expect("the model is driven")
+    }
+
+    fn engine(self, gpu: &Gpu, model: &Arc<Model>) -> EngineHandle {
+        let depth = InflightDepth::new(self.depth).expect("a depth");
         let options = EngineOptions::default().with_depth(depth).with_queue_capacity(1_000);
-        Engine::spawn(driven, SystemClock::new(), options).expect("the engine starts")
+        Engine::spawn(self.model(gpu, model), SystemClock::new(), options).expect("the engine starts")
     }
 }
 
@@ -76,10 +81,10 @@ fn requests(vocabulary: u32, count: u32) -> Vec<Request> {
 fn answer(generation: Generation) -> Vec<(u32, Vec<u32>)> {
     let (tokens, completion) = generation.complete().expect("the request is answered");
     assert_eq!(completion.reason, FinishReason::Length);
-    tokens.into_iter().map(bits).collect()
+    tokens.iter().map(bits).collect()
 }
 
-fn bits(token: Token) -> (u32, Vec<u32>) {
+fn bits(token: &Token) -> (u32, Vec<u32>) {
     let logprobs = token.logprobs.iter().flat_map(|logprobs| {
         let top = logprobs.top.iter().flat_map(|(id, value)| [*id, value.to_bits()]);
         std::iter::once(logprobs.chosen.to_bits()).chain(top).collect::<Vec<u32>>()
@@ -154,4 +159,35 @@ fn so_it_is_with_other_models() {
     for name in ["qwen3moe-b-q8_0", "qwen2-f16", "llama-f16"] {
         check(&gpu, &open(name), &[Driven::new(4, 4)], if matrix::is_full() { 60 } else { 12 });
     }
+}
+
+/// The sequence of a lane may end before it has had a step, while steps of another lane keep the device from having opened it.
+#[test]
+fn a_lane_is_opened_again_at_once() {
+    let gpu = Gpu::borrow();
+    let mut model = Driven::new(2, 4).model(&gpu, &open("qwen3moe-a-q4_k_m"));
+    let prompts = [[3], [4], [5]];
+    let sampling = Sampling { top_k: 5, seed: 1, temperature: 0.8, ..Sampling::GREEDY };
+    let start = |lane, prompt| SequenceStart { lane, ..SequenceStart::new(prompt, 0, 20, &sampling) };
+    let step = |model: &mut VulkanModel, lanes: &[SequenceId]| {
+        model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes }).expect("submitted")
+    };
+    let mut first_token = |others: u32| -> u32 {
+        let busy = model.open(&start(0, &prompts[0])).expect("opened");
+        let ahead: Vec<_> = (0..3).map(|_| step(&mut model, &[busy])).collect();
+        for _ in 0..others {
+            let unused = model.open(&start(1, &prompts[1])).expect("opened");
+            model.close(unused);
+        }
+        let own = model.open(&start(1, &prompts[2])).expect("opened");
+        let last = step(&mut model, &[own, busy]);
+        for ticket in ahead {
+            model.wait(ticket).expect("done");
+        }
+        let output = model.wait(last).expect("done");
+        model.close(busy);
+        model.close(own);
+        output.lanes[0].tokens.as_slice()[0]
+    };
+    assert_eq!(first_token(0), first_token(3));
 }

@@ -1,0 +1,127 @@
+//! How a sequence is opened: what the device is told of it, and the recordings that its steps will need.
+
+use zinc_kernels::step::StepShape;
+use zinc_model::Result;
+use zinc_model::plan::{Sampler, SamplingStage};
+use zinc_vk::host_now_ns;
+
+use super::super::lanes::device_number;
+use super::super::sequence::{LaneAddresses, draft_model_lane, end_tokens, initial_lane};
+use super::draft::Drafter;
+use super::recordings::{SamplingMode, StepPart};
+use super::{OpenSequence, Sync, VulkanModel};
+use crate::model::{Gate, LastToken, SequenceId, SequenceStart};
+use crate::plan::{Feeding, prompt_step};
+
+impl VulkanModel {
+    /// Makes the device ready for the first step of a sequence, as [`StepModel::open`](crate::StepModel::open) says.
+    pub(super) fn open_sequence(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId> {
+        if let Some(stamps) = self.stamps.as_mut().filter(|_| self.in_flight.is_empty()) {
+            stamps.calibrate(self.model.device())?;
+        }
+        let (number, mode) = (start.lane, Self::sampling_mode(start));
+        // What the host writes for a lane, and the recording that copies it, may still be in use if the sequence before ended before it had a step.
+        if let Some(point) = self.opened.get(number as usize).and_then(Option::as_ref) {
+            point.wait()?;
+        }
+        let sequence =
+            self.lanes.open(number, OpenSequence { mode, speculative: start.speculative, logprobs: start.logprobs });
+        let samplers = match mode.sampling.sampler {
+            Sampler::Chain { .. } => self.chain.write(number, start.sampling, start.tokens)?,
+            Sampler::Plain | Sampler::Host => self.memory.no_samplers_address(),
+        };
+        if mode.gate == Gate::Token {
+            let device = self.device().clone();
+            self.memory.provide_logits(&device)?;
+        }
+        for part in self.parts() {
+            for slot in 0..self.limits.ring_slots {
+                self.provide(part, slot)?;
+            }
+        }
+
+        let addresses = LaneAddresses {
+            tokens: self.memory.tokens_address(number),
+            end_tokens: self.memory.end_tokens_address(number),
+            samplers,
+        };
+        let lane = initial_lane(start, device_number(sequence), self.limits.context_tokens, addresses);
+        let room = self.limits.context_tokens as usize - start.tokens.len();
+        let replayed = self.drafter.as_ref().map_or(&[][..], Drafter::replayed);
+        let replayed = &replayed[..replayed.len().min(room)];
+        if self.drafter.is_some() {
+            self.draft_kv_tokens = self.draft_kv_tokens.min(start.cached);
+            let mut draft = draft_model_lane(&lane, self.draft_kv_tokens, start.tokens);
+            if !replayed.is_empty() {
+                // Drafts are taken up to where a draft model would stand.
+                draft.position = (start.tokens.len() + replayed.len()) as u32 - 1;
+            }
+            self.memory.write_draft_image(&draft);
+        }
+        self.memory.write_image(number, &lane, end_tokens(start), start.tokens, replayed);
+        let before_ns = host_now_ns();
+        let opening = self.memory.opening(number).clone();
+        match self.options.sync {
+            // The image is written again for the next sequence of the lane, whose steps are behind this copy.
+            Sync::Timeline => {
+                let point = self.queue().submit(&opening, self.last_on_second_queue.as_slice())?;
+                self.opened[number as usize] = Some(point);
+            }
+            Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(&opening)?,
+        }
+        self.waited_ns += host_now_ns() - before_ns;
+        self.draft_backlog = 0;
+        if self.uses_draft_model() {
+            self.feed_draft(start.cached - self.draft_kv_tokens)?;
+            self.draft_kv_tokens = start.cached;
+        }
+        self.provide_feeds(start.tokens.len() as u32 - start.cached, start.last_token, mode)?;
+        Ok(sequence)
+    }
+
+    /// The parts that steps of all open sequences consist of, except those that feed prompts.
+    fn parts(&self) -> Vec<StepPart> {
+        let (mut parts, mode) = (Vec::new(), self.mode_of_open());
+        let shape = self.shape_of_open();
+        if self.is_split(mode) {
+            parts.extend([StepPart::Forward(shape, mode), StepPart::Sample(shape, mode)]);
+        } else {
+            parts.push(StepPart::Decode(shape, mode));
+        }
+        if self.speculates() {
+            parts.push(StepPart::Speculate(mode));
+            if self.uses_draft_model() {
+                parts.push(StepPart::FeedDraft(StepShape::ONE));
+            }
+        }
+        parts
+    }
+
+    /// Makes the recordings of the steps that feed a prompt of which so many tokens are left: those alone, since most prompts need few of their shapes.
+    fn provide_feeds(&mut self, mut left: u32, last_token: LastToken, mode: SamplingMode) -> Result<()> {
+        let feeding = Feeding { rows: self.limits.feed_rows, last_token };
+        let slots = self.limits.ring_slots;
+        let (mut slot, mut draft_slot) = ((self.next_ticket % u64::from(slots)) as u32, self.next_draft_feed);
+        while let Some((kind, rows)) = prompt_step(left, feeding) {
+            left -= rows;
+            self.provide(self.feed_part(kind, rows, mode), slot)?;
+            slot = (slot + 1) % slots;
+            let drafter = self.drafter.as_ref().filter(|_| self.uses_draft_model());
+            for (_, shape) in drafter.map_or(Vec::new(), |drafter| drafter.feeds(rows)) {
+                self.provide(StepPart::FeedDraft(shape), draft_slot)?;
+                draft_slot = (draft_slot + 1) % slots;
+            }
+        }
+        Ok(())
+    }
+
+    /// How the tokens of a sequence are to be chosen.
+    fn sampling_mode(start: &SequenceStart<'_>) -> SamplingMode {
+        let sampler = match start.gate {
+            Gate::Token => Sampler::Host,
+            Gate::Open if start.sampling.is_plain() => Sampler::Plain,
+            Gate::Open | Gate::Guide => Sampler::Chain { dry: start.sampling.has_dry() },
+        };
+        SamplingMode { sampling: SamplingStage { sampler, logprobs: start.logprobs.is_some() }, gate: start.gate }
+    }
+}
