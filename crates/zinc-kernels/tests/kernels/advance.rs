@@ -427,8 +427,7 @@ fn each_lane_goes_its_own_way() {
         StepState { row_count: rows, lane_count: 5, lanes: lanes_on_device.address, ..StepState::default() };
     state.listed[..5].copy_from_slice(&listed);
     let state = arena.state(state);
-    let candidates: Vec<Vec<Candidate>> = (0..rows).map(|row| many(2, row % 2)).collect();
-    let mut candidates = candidates;
+    let mut candidates: Vec<Vec<Candidate>> = (0..rows).map(|row| many(2, row % 2)).collect();
     // The last row is that of the lane whose list of ends has the best candidate.
     candidates[3] = vec![candidate(3, 1.0), BEST];
     // Of lane 3 another sequence, and of lane 0 this one.

@@ -15,7 +15,7 @@ pub(crate) fn with_units() -> Target {
     let target = Gpu::get().target();
     let units = Some(target.units.unwrap_or(Units { depth: 32, emulated: true }));
     let half_units = Some(target.half_units.unwrap_or(HalfUnits { emulated: true }));
-    Target { units, half_units, tuning: Tuning { unit_rows: 1, ..target.tuning }, ..target }
+    Target { units, half_units, tuning: Tuning { unit_rows: 1, expert_unit_rows: 1, ..target.tuning }, ..target }
 }
 
 /// Whether dot products stand in for matrix units.
