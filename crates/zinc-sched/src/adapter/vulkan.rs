@@ -153,7 +153,7 @@ impl VulkanModel {
             "drafts for a model of {lanes} lanes: they are made for one lane alone"
         );
         assert!(
-            lanes <= model.counts().sampling_rows,
+            StepShape::of(lanes).rows() <= model.counts().sampling_rows,
             "a model of {lanes} lanes, of which {} rows sample",
             model.counts().sampling_rows
         );
@@ -239,19 +239,20 @@ impl VulkanModel {
         let part = if kind.feeds() {
             StepPart::Feed(self.options.feed_shape)
         } else {
-            StepPart::Decode(StepShape::ONE, self.mode_of_open())
+            StepPart::Decode(self.shape_of_open(), self.mode_of_open())
         };
         Ok(self.recorder().record(part, 0)?.iter().map(|recording| recording.stats()).sum())
     }
 
-    /// The logits that the last token was sampled from, `[vocabulary]` f32.
+    /// The logits that the last token was sampled from, `[vocabulary]` f32, of a model of one lane.
     ///
     /// # Errors
     /// Whatever error the device reports.
     ///
     /// # Panics
-    /// With steps in flight.
+    /// With steps in flight, or with several lanes.
     pub fn last_logits(&self) -> Result<Vec<f32>> {
+        assert_eq!(self.limits.lanes, 1, "the lane whose logits are read is not said");
         assert!(self.in_flight.is_empty(), "logits are read with {} steps in flight", self.in_flight.len());
         self.read_logits(self.last_row_of_step)
     }

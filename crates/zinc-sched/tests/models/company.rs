@@ -11,44 +11,46 @@ use zinc_model::memory::LoadOptions;
 use zinc_model::plan::{CacheOptions, RowCounts};
 use zinc_sched::adapter::{Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
-    Engine, EngineHandle, EngineOptions, Event, FinishReason, Generation, InflightDepth, Request, Sampling, SequenceId,
-    SequenceStart, Step, StepKind, StepModel, SystemClock, Token,
+    Engine, EngineHandle, EngineOptions, Event, FinishReason, Gate, Generation, Guide, InflightDepth, Request,
+    Sampling, SequenceId, SequenceStart, Step, StepKind, StepModel, SystemClock, Token,
 };
 
 use crate::gpu::Gpu;
 use crate::matrix;
 use crate::ways::cases::kinds;
 
-const CONTEXT: u32 = 64;
+const CONTEXT: u32 = 96;
 /// Tokens of an answer.
 const TOKENS: u32 = 24;
-/// Rows of steps that feed prompts, of which the longest has 12 tokens.
-const FEED_ROWS: u32 = 4;
+/// Tokens of a long prompt, at least: more than steps with matrix units and steps without them have rows at once.
+const LONG_PROMPT: u32 = 45;
 
 /// How a model of several lanes is driven.
 #[derive(Clone, Copy, Debug)]
 struct Driven {
     lanes: u32,
     depth: u32,
+    /// Rows of steps that feed prompts.
+    feed_rows: u32,
     sync: Sync,
     queues: Queues,
 }
 
 impl Driven {
     const fn new(lanes: u32, depth: u32) -> Self {
-        Self { lanes, depth, sync: Sync::Timeline, queues: Queues::One }
+        Self { lanes, depth, feed_rows: 4, sync: Sync::Timeline, queues: Queues::One }
     }
 
     fn model(self, gpu: &Gpu, model: &Arc<Model>) -> VulkanModel {
         let cache = CacheOptions::new(CONTEXT, CacheFormat::F16, CacheFormat::F16).with_lanes(self.lanes);
         let sampling_rows = StepShape::of(self.lanes).rows();
-        let options = LoadOptions::new(cache).with_counts(RowCounts::new(FEED_ROWS, sampling_rows));
+        let options = LoadOptions::new(cache).with_counts(RowCounts::new(self.feed_rows, sampling_rows));
         let loaded = DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads");
         let depth = InflightDepth::new(self.depth).expect("a depth");
         let options = VulkanOptions::new(depth)
             .with_sync(self.sync)
             .with_queues(self.queues)
-            .with_feed_shape(StepShape::of(FEED_ROWS));
+            .with_feed_shape(StepShape::of(self.feed_rows));
         VulkanModel::new(loaded, options).expect("the model is driven")
     }
 
@@ -64,14 +66,17 @@ fn open(name: &str) -> Arc<Model> {
     Arc::new(Model::open(path).expect("a tiny model opens"))
 }
 
-/// So many requests, of every kind of sampling in turn, every third with log-probabilities.
+/// So many requests, of every kind of sampling in turn, every third with log-probabilities and every fifth with a long prompt.
 fn requests(vocabulary: u32, count: u32) -> Vec<Request> {
     let kinds = kinds();
     let request = |number: u32| {
         let kind = &kinds[number as usize % kinds.len()];
         // Lanes become free at different times.
         let tokens = TOKENS - number % 7;
-        let request = kind.request(number, vocabulary, tokens);
+        let mut request = kind.request(number, vocabulary, tokens);
+        if number % 5 == 2 {
+            request.prompt = (0..LONG_PROMPT + number % 20).map(|i| (i * i + 7 * number) % (vocabulary - 1)).collect();
+        }
         request.with_logprobs((number % 3 == 1).then_some(5))
     };
     (0..count).map(request).collect()
@@ -140,11 +145,16 @@ fn check(gpu: &Gpu, model: &Arc<Model>, ways: &[Driven], count: u32) {
 
 #[test]
 fn whoever_else_asks_a_request_is_answered_as_alone() {
-    const PART: [Driven; 3] = [Driven::new(3, 4), Driven { sync: Sync::Fence, ..Driven::new(2, 1) }, Driven::new(8, 2)];
-    const REST: [Driven; 5] = [
+    const PART: [Driven; 3] = [
+        Driven { feed_rows: 32, ..Driven::new(3, 4) },
+        Driven { sync: Sync::Fence, ..Driven::new(2, 1) },
+        Driven::new(8, 2),
+    ];
+    const REST: [Driven; 6] = [
         Driven { queues: Queues::Two, ..Driven::new(5, 4) },
         Driven { sync: Sync::FenceKept, ..Driven::new(4, 1) },
-        Driven::new(16, 4),
+        Driven { feed_rows: 64, ..Driven::new(16, 4) },
+        Driven { feed_rows: 1, ..Driven::new(3, 4) },
         Driven::new(33, 8),
         Driven::new(64, 4),
     ];
@@ -157,23 +167,32 @@ fn whoever_else_asks_a_request_is_answered_as_alone() {
 fn so_it_is_with_other_models() {
     let gpu = Gpu::borrow();
     for name in ["qwen3moe-b-q8_0", "qwen2-f16", "llama-f16"] {
-        check(&gpu, &open(name), &[Driven::new(4, 4)], if matrix::is_full() { 60 } else { 12 });
+        check(
+            &gpu,
+            &open(name),
+            &[Driven { feed_rows: 16, ..Driven::new(4, 4) }],
+            if matrix::is_full() { 60 } else { 12 },
+        );
     }
 }
 
-/// The sequence of a lane may end before it has had a step, while steps of another lane keep the device from having opened it.
+/// The sequence of a lane may end before it has had a step, while steps of another lane keep the device from having opened it: steps that wait for what only
+/// the thread that opens lanes says later.
 #[test]
 fn a_lane_is_opened_again_at_once() {
     let gpu = Gpu::borrow();
     let mut model = Driven::new(2, 4).model(&gpu, &open("qwen3moe-a-q4_k_m"));
     let prompts = [[3], [4], [5]];
     let sampling = Sampling { top_k: 5, seed: 1, temperature: 0.8, ..Sampling::GREEDY };
+    let mut guide = Guide::new(model.limits().vocabulary_tokens);
+    guide.reset();
+    guide.bias(7, 1e6);
     let start = |lane, prompt| SequenceStart { lane, ..SequenceStart::new(prompt, 0, 20, &sampling) };
     let step = |model: &mut VulkanModel, lanes: &[SequenceId]| {
         model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes }).expect("submitted")
     };
-    let mut first_token = |others: u32| -> u32 {
-        let busy = model.open(&start(0, &prompts[0])).expect("opened");
+    let mut first_tokens = |others: u32| -> [u32; 2] {
+        let busy = model.open(&SequenceStart { gate: Gate::Guide, ..start(0, &prompts[0]) }).expect("opened");
         let ahead: Vec<_> = (0..3).map(|_| step(&mut model, &[busy])).collect();
         for _ in 0..others {
             let unused = model.open(&start(1, &prompts[1])).expect("opened");
@@ -182,12 +201,16 @@ fn a_lane_is_opened_again_at_once() {
         let own = model.open(&start(1, &prompts[2])).expect("opened");
         let last = step(&mut model, &[own, busy]);
         for ticket in ahead {
+            model.guide(ticket, busy, &guide).expect("guided");
             model.wait(ticket).expect("done");
         }
+        model.guide(last, busy, &guide).expect("guided");
         let output = model.wait(last).expect("done");
         model.close(busy);
         model.close(own);
-        output.lanes[0].tokens.as_slice()[0]
+        [0, 1].map(|lane: usize| output.lanes[lane].tokens.as_slice()[0])
     };
-    assert_eq!(first_token(0), first_token(3));
+    let expected = first_tokens(0);
+    assert_eq!(expected[1], 7, "the guide wants this token");
+    assert_eq!(first_tokens(3), expected);
 }

@@ -42,6 +42,15 @@ impl ChainMemory {
         &self.tables
     }
 
+    /// Gives the tables of a lane other memory to be copied from, because the device has yet to copy what the host wrote last.
+    pub(super) fn replace_image(&self, lane: u32) -> Result<()> {
+        let mut lanes = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Tables { device, image }) = &mut lanes[lane as usize] {
+            *image = Buffer::new(&self.device, "sampler tables image", device.size(), Placement::Upload)?;
+        }
+        Ok(())
+    }
+
     /// Writes the tables of a lane for a sequence that begins with `prompt`, and returns their address. No step of the lane may be in flight. What is
     /// submitted later finds them.
     pub(super) fn write(&self, lane: u32, sampling: &Sampling, prompt: &[u32]) -> Result<u64> {

@@ -3,7 +3,6 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use bytemuck::Zeroable as _;
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::generated::sampler::{Bias, SamplerParams, StepInput};
 use zinc_kernels::ops::{CANDIDATE_BYTES, PerLane, STEP_MASK_OFFSET, step_input_bytes};
@@ -81,10 +80,8 @@ pub(super) struct StepMemory {
     layout: Layout,
     /// States, lanes, end tokens and tokens, on the device.
     pub(super) sequences: Arc<Buffer>,
-    /// What a lane has in `sequences` when its sequence begins, which the host writes for each new sequence.
-    image: Arc<Buffer>,
-    /// Copies the image of a lane, by lane.
-    openings: Vec<Arc<Recording>>,
+    /// What each lane has in `sequences` when its sequence begins.
+    images: Vec<LaneImage>,
     /// For each lane the number of the sequence that the host wants stopped.
     cancelled: Arc<Buffer>,
     /// Which lanes the host wants in a step: by ring slot, and behind those by slot of the steps that feed a draft model.
@@ -119,10 +116,8 @@ impl StepMemory {
         // A cancellation opens gates for which nothing was written: what a step finds then is empty, or was meant for an earlier one.
         inputs.write(0, &vec![0; per_report(input_stride) as usize]);
         let sequences = Buffer::new(device, "sequences", layout.bytes(), Placement::Device)?;
-        let image = Buffer::new(device, "sequences image", layout.bytes(), Placement::Upload)?;
-        let image_of = |lane| record_opening(device, layout, lane, &image, &sequences);
         let this = Self {
-            openings: (0..lanes).map(image_of).collect::<Result<_>>()?,
+            images: (0..lanes).map(|lane| LaneImage::new(device, layout, lane, &sequences)).collect::<Result<_>>()?,
             layout,
             cancelled,
             wanted: Buffer::new(device, "wanted lanes", WANTED_STRIDE * 2 * u64::from(slots), Placement::Upload)?,
@@ -140,7 +135,6 @@ impl StepMemory {
             logits_bytes: 4 * u64::from(vocabulary),
             slots,
             sequences,
-            image,
         };
         this.write_heads(device, cache.context, vocabulary)?;
         Ok(this)
@@ -153,15 +147,16 @@ impl StepMemory {
             lane_positions: context,
             ..StepState::default()
         };
-        self.image.write(STATE_OFFSET, bytemuck::bytes_of(&shared));
+        let image = Buffer::new(device, "states image", LANES_OFFSET, Placement::Upload)?;
+        image.write(STATE_OFFSET, bytemuck::bytes_of(&shared));
         for offset in [DRAFT_MODEL_STATE_OFFSET, DRAFTING_STATE_OFFSET] {
-            self.image.write(offset, bytemuck::bytes_of(&StepState::default()));
+            image.write(offset, bytemuck::bytes_of(&StepState::default()));
         }
         let off = SamplerSettings::OFF.tables(vocabulary, context, &Breakers::default());
-        let params = off.map_or_else(|_| SamplerParams::zeroed(), |tables| tables.params);
-        self.image.write(NO_SAMPLERS_OFFSET, bytemuck::bytes_of(&params));
+        let params = off.expect("samplers that are all off need no table").params;
+        image.write(NO_SAMPLERS_OFFSET, bytemuck::bytes_of(&params));
         let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "states")?;
-        recording.copy(&self.image, 0, &self.sequences, 0, LANES_OFFSET);
+        recording.copy(&image, 0, &self.sequences, 0, LANES_OFFSET);
         device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
         Ok(())
     }
@@ -207,23 +202,15 @@ impl StepMemory {
         self.state(NO_SAMPLERS_OFFSET)
     }
 
-    /// Writes the image of a lane whose sequence begins with `tokens`. `replayed` are tokens that are known to follow.
-    pub(super) fn write_image(&self, number: u32, lane: &Lane, end_tokens: &[u32], tokens: &[u32], replayed: &[u32]) {
-        self.image.write(self.layout.lane(number), bytemuck::bytes_of(lane));
-        self.image.write(self.layout.end_tokens(number), bytemuck::cast_slice(end_tokens));
-        let at = self.layout.tokens(number);
-        self.image.write(at, bytemuck::cast_slice(tokens));
-        self.image.write(at + 4 * tokens.len() as u64, bytemuck::cast_slice(replayed));
+    /// Gives a lane an image of its own again, because the device has yet to copy the one that it has.
+    pub(super) fn replace_image(&mut self, device: &Arc<Device>, lane: u32) -> Result<()> {
+        self.images[lane as usize] = LaneImage::new(device, self.layout, lane, &self.sequences)?;
+        Ok(())
     }
 
-    /// Writes the image of the own lane of the draft model's state.
-    pub(super) fn write_draft_image(&self, lane: &Lane) {
-        self.image.write(DRAFT_MODEL_STATE_OFFSET + offset_of!(StepState, lane) as u64, bytemuck::bytes_of(lane));
-    }
-
-    /// The recording that copies the image of a lane over what the sequence before it has left.
-    pub(super) fn opening(&self, lane: u32) -> &Arc<Recording> {
-        &self.openings[lane as usize]
+    /// The image of a lane. The device must not have a copy of it ahead, for which there is [`Self::replace_image`].
+    pub(super) fn image(&self, lane: u32) -> &LaneImage {
+        &self.images[lane as usize]
     }
 
     /// The address of the numbers of the sequences that the host wants stopped.
@@ -385,29 +372,54 @@ impl StepMemory {
     }
 }
 
-/// Records that what a lane has in the image is copied over what it had, once the steps of the sequence before it are done and before those of the new
-/// one begin; with lane 0 the lane of the draft model's state.
-fn record_opening(
-    device: &Arc<Device>,
-    layout: Layout,
-    lane: u32,
-    image: &Arc<Buffer>,
-    sequences: &Arc<Buffer>,
-) -> Result<Arc<Recording>> {
-    let mut recording = RecordingBuilder::new(device, QueueKind::Compute, &format!("open lane {lane}"))?;
-    recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
-    let mut parts = vec![
-        (layout.lane(lane), size_of::<Lane>() as u64),
-        (layout.end_tokens(lane), 4 * MAX_END_TOKENS as u64),
-        (layout.tokens(lane), 4 * layout.token_places),
-    ];
-    if lane == 0 {
-        let own_lane = DRAFT_MODEL_STATE_OFFSET + offset_of!(StepState, lane) as u64;
-        parts.push((own_lane, size_of::<Lane>() as u64));
+/// What a lane has on the device when its sequence begins: the host writes it, and a recording copies it over what the sequence before has left.
+#[derive(Debug)]
+pub(super) struct LaneImage {
+    buffer: Arc<Buffer>,
+    /// The copy, which comes behind the steps of the sequence before and ahead of those of the new one.
+    copy: Arc<Recording>,
+}
+
+/// Offset of the end-of-generation ids in an image, behind the lane.
+const IMAGE_END_TOKENS_OFFSET: u64 = (size_of::<Lane>() as u64).next_multiple_of(ALIGNMENT);
+/// Offset of the own lane of the draft model's state in the image of lane 0.
+const IMAGE_DRAFT_LANE_OFFSET: u64 = IMAGE_END_TOKENS_OFFSET + (4 * MAX_END_TOKENS as u64).next_multiple_of(ALIGNMENT);
+/// Offset of the tokens in an image.
+const IMAGE_TOKENS_OFFSET: u64 = IMAGE_DRAFT_LANE_OFFSET + (size_of::<Lane>() as u64).next_multiple_of(ALIGNMENT);
+
+impl LaneImage {
+    fn new(device: &Arc<Device>, layout: Layout, lane: u32, sequences: &Arc<Buffer>) -> Result<Self> {
+        let bytes = IMAGE_TOKENS_OFFSET + 4 * layout.token_places;
+        let buffer = Buffer::new(device, "lane image", bytes, Placement::Upload)?;
+        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, &format!("open lane {lane}"))?;
+        recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
+        recording.copy(&buffer, 0, sequences, layout.lane(lane), size_of::<Lane>() as u64);
+        let end_tokens = layout.end_tokens(lane);
+        recording.copy(&buffer, IMAGE_END_TOKENS_OFFSET, sequences, end_tokens, 4 * MAX_END_TOKENS as u64);
+        recording.copy(&buffer, IMAGE_TOKENS_OFFSET, sequences, layout.tokens(lane), 4 * layout.token_places);
+        if lane == 0 {
+            let own_lane = DRAFT_MODEL_STATE_OFFSET + offset_of!(StepState, lane) as u64;
+            recording.copy(&buffer, IMAGE_DRAFT_LANE_OFFSET, sequences, own_lane, size_of::<Lane>() as u64);
+        }
+        recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+        Ok(Self { buffer, copy: recording.finish()? })
     }
-    for (at, bytes) in parts {
-        recording.copy(image, at, sequences, at, bytes);
+
+    /// Writes a lane whose sequence begins with `tokens`. `replayed` are tokens that are known to follow.
+    pub(super) fn write(&self, lane: &Lane, end_tokens: &[u32], tokens: &[u32], replayed: &[u32]) {
+        self.buffer.write(0, bytemuck::bytes_of(lane));
+        self.buffer.write(IMAGE_END_TOKENS_OFFSET, bytemuck::cast_slice(end_tokens));
+        self.buffer.write(IMAGE_TOKENS_OFFSET, bytemuck::cast_slice(tokens));
+        self.buffer.write(IMAGE_TOKENS_OFFSET + 4 * tokens.len() as u64, bytemuck::cast_slice(replayed));
     }
-    recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-    Ok(recording.finish()?)
+
+    /// Writes the own lane of the draft model's state, into the image of lane 0.
+    pub(super) fn write_draft_lane(&self, lane: &Lane) {
+        self.buffer.write(IMAGE_DRAFT_LANE_OFFSET, bytemuck::bytes_of(lane));
+    }
+
+    /// The recording that copies the image to the device.
+    pub(super) fn copy(&self) -> &Arc<Recording> {
+        &self.copy
+    }
 }

@@ -20,9 +20,14 @@ impl VulkanModel {
             stamps.calibrate(self.model.device())?;
         }
         let (number, mode) = (start.lane, Self::sampling_mode(start));
-        // What the host writes for a lane, and the recording that copies it, may still be in use if the sequence before ended before it had a step.
-        if let Some(point) = self.opened.get(number as usize).and_then(Option::as_ref) {
-            point.wait()?;
+        // A sequence may end before the device has opened it. Waiting for that is out of the question here, since it may be behind steps whose gates the caller is
+        // still to open. The new sequence gets other memory to be copied from.
+        let opened = self.opened.get(number as usize).and_then(Option::as_ref);
+        let copies_are_ahead = opened.map_or(Ok(false), |point| point.is_complete().map(|is_complete| !is_complete))?;
+        if copies_are_ahead {
+            let device = self.device().clone();
+            self.memory.replace_image(&device, number)?;
+            self.chain.replace_image(number)?;
         }
         let sequence =
             self.lanes.open(number, OpenSequence { mode, speculative: start.speculative, logprobs: start.logprobs });
@@ -56,11 +61,11 @@ impl VulkanModel {
                 // Drafts are taken up to where a draft model would stand.
                 draft.position = (start.tokens.len() + replayed.len()) as u32 - 1;
             }
-            self.memory.write_draft_image(&draft);
+            self.memory.image(number).write_draft_lane(&draft);
         }
-        self.memory.write_image(number, &lane, end_tokens(start), start.tokens, replayed);
+        self.memory.image(number).write(&lane, end_tokens(start), start.tokens, replayed);
         let before_ns = host_now_ns();
-        let opening = self.memory.opening(number).clone();
+        let opening = self.memory.image(number).copy().clone();
         match self.options.sync {
             // The image is written again for the next sequence of the lane, whose steps are behind this copy.
             Sync::Timeline => {
