@@ -39,7 +39,7 @@ void main() {
 
     uint first = 0; // row of the lane at a place
     for (uint place = 0; place < listed; place++) {
-        uint rows = counts[place];
+        uint rows = min(counts[place], MOST_ROWS - first);
         // Each lane's first row is written by a thread of its own, and those behind it, of which few lanes have any, by all threads.
         if (thread_index() == place % workgroup_size()) {
             uint number = load_u32(push.wanted, WANTED_OFFSET + place * 4);

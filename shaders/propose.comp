@@ -1,4 +1,4 @@
-// Hands the drafts of a draft model over: they become rows of the next step of the model that they are for, as many as there are and as it has room for.
+// Hands the drafts of a draft model over: they become rows of the step of the model that they are for, as many as there are and as it has room for.
 //
 // The draft model has a state of its own and wrote what it sampled into the array of tokens that both share. One subgroup.
 #version 460

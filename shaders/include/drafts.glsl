@@ -1,9 +1,9 @@
-// Drafts of what may follow the last token of a sequence: further rows of its next step.
+// Drafts of what may follow the last token of a sequence: further rows of its step.
 
-// Whether the token behind the last one comes from the prompt. Then there are no drafts, and the rows of the next step are the prompt's.
+// Whether the token behind the last one comes from the prompt. Then there are no drafts, and the rows of the step are the prompt's.
 bool prompt_goes_on(Lane lane) { return lane.position + 1 < lane.prompt_length; }
 
-// How many drafts the next step may take: at most `drafts`, and no more than the budget and the context leave room for beside the step's first
+// How many drafts the step may take: at most `drafts`, and no more than the budget and the context leave room for beside the step's first
 // row. The Rust twin is `reference::most_drafts`.
 uint most_drafts(Lane lane, uint drafts) {
     if (prompt_goes_on(lane)) return 0;

@@ -35,7 +35,7 @@ uint row_index() { return gl_WorkGroupID.z; }
 // A row's part of an operand: that of the first row lies at `first`, each following one `stride` bytes behind it.
 uint64_t of_row(uint64_t first, uint stride) { return first + uint64_t(row_index() * stride); }
 
-// Rows that the table lists. 0: the sequence has ended, and what is left of the step and all steps queued behind it change nothing.
+// Rows that the table lists. 0: the sequences of all lanes of the step have ended, and what is left of the step changes nothing.
 uint row_count(uint64_t state) { return load_uniform_u32(state, 0); }
 // Whether the workgroup's row is listed. A kernel loads the number of rows first and issues further loads before it tests it, so that they do not
 // wait for each other. What it loads is valid memory in every step.

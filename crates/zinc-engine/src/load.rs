@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::ActFormat;
-use zinc_kernels::step::StepShape;
+use zinc_kernels::step::{MOST_LANES, StepShape};
 use zinc_model::device::{DeviceModel, MOST_ACTIVATION_BYTES, available};
 use zinc_model::memory::{self, MemoryPlan};
 use zinc_model::plan::{PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, Sizes, StepPlan};
@@ -187,7 +187,15 @@ impl ModelFile {
             .with_speculation(speculation);
         let clock = FnClock(host_now_ns);
         let engine = match place {
-            Place::Interpreter => Engine::spawn(InterpreterModel::new(self.model(), self.cache()), clock, driven)?,
+            Place::Interpreter => {
+                let lanes = self.cache().lanes;
+                if lanes != 1 {
+                    let expected = "1 on the interpreter".to_owned();
+                    let what = "the number of lanes";
+                    return Err(zinc_model::Error::KernelLimit { what, value: lanes, expected }.into());
+                }
+                Engine::spawn(InterpreterModel::new(self.model(), self.cache()), clock, driven)?
+            }
             Place::Vulkan { pipelines, .. } => {
                 Engine::spawn(self.vulkan_model(pipelines, options, on_event)?, clock, driven)?
             }
@@ -202,7 +210,8 @@ impl ModelFile {
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<VulkanModel> {
         let draft = options.draft.as_ref();
-        let sampling_shape = draft.map_or(StepShape::ONE, DraftOptions::shape);
+        let lanes = self.lanes(draft.is_some())?;
+        let sampling_shape = draft.map_or(StepShape::ONE, DraftOptions::shape).max(StepShape::of(lanes));
         let DeviceModels { model, feed_shape, draft_source } =
             self.load_onto(pipelines, options.act, (options.feed_shape, sampling_shape), draft, on_event)?;
         let driven = VulkanOptions::new(options.depth())
@@ -215,9 +224,19 @@ impl ModelFile {
         Ok(VulkanModel::new(model, driven)?)
     }
 
+    /// How many lanes the model is to have.
+    fn lanes(&self, drafts: bool) -> Result<u32> {
+        let lanes = self.cache().lanes;
+        if (1..=MOST_LANES).contains(&lanes) && (lanes == 1 || !drafts) {
+            return Ok(lanes);
+        }
+        let expected = if drafts { "1 with drafts".to_owned() } else { format!("1 to {MOST_LANES}") };
+        Err(zinc_model::Error::KernelLimit { what: "the number of lanes", value: lanes, expected }.into())
+    }
+
     /// Loads the model onto the device that `pipelines` belong to, and the draft model that `draft` names, if it names one. Steps that feed a prompt
     /// have the rows of `feed_shape`, or as many as suit the device and fit into its memory; steps that sample those of
-    /// `sampling_shape`, of which more than one is needed for drafts only.
+    /// `sampling_shape`, which are more than one with drafts or several lanes.
     ///
     /// # Errors
     /// A model that does not fit into memory, a draft model that does not suit, or an error of the device.
@@ -269,7 +288,7 @@ impl ModelFile {
 
     /// Checks that the model fits, uploads its weights to the device that `pipelines` belong to, and builds the
     /// pipelines that the model needs. Steps that feed a prompt can have the rows of `feed_shape`, and steps that sample
-    /// those of `sampling_shape`, of which more than one is needed for drafts only. If the pipelines cannot be saved for
+    /// those of `sampling_shape`, which are more than one with drafts or several lanes. If the pipelines cannot be saved for
     /// the next start, that is an [`OpenEvent::Note`] and no error.
     ///
     /// # Errors

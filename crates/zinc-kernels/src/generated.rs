@@ -25,7 +25,7 @@
 //   29bc2031f1d649ac4300edd88ac898d747b29c86c67ff60ac59a29a561430e3b crates/zinc-kernels/spv/gather.spv
 //   eb1dc796361a3d452c4e8deb6fe2732c3ff422ec4ca2522e148010bbc50fb4c2 crates/zinc-kernels/spv/join.spv
 //   dcacfb832106ce1d6116ea2ad67a2cbd14f3c268454099cf15f7bbf4d867060e crates/zinc-kernels/spv/last_row.spv
-//   27e26f92e2945dd61227d4bd0f9f45a160abfbd992e71630b1bfb7b03e643619 crates/zinc-kernels/spv/list.spv
+//   ca62f78885b674918a3b6886704abdb84a14b1ae46fefe47274878bf734347a4 crates/zinc-kernels/spv/list.spv
 //   57f8f8bb05b6fbbf99aa063796d3b3089b984ad4ad1b2421b151e267fdea89d7 crates/zinc-kernels/spv/logprob_shares.spv
 //   0d9421cdba0fe6d50855d0a0939090c20a96e46d68a659b51ab96df864510eac crates/zinc-kernels/spv/logprobs.spv
 //   f16b022ff0703d704c5a00659a79c919613fcc19fc355e0265bd8b4633ce9a6f crates/zinc-kernels/spv/lookup.spv
@@ -67,7 +67,7 @@
 //   c4a094e7a5944996ea4c8b3e8b0e99dddaf81aad983ef848f8d1e9da1600fbe2 shaders/include/cache_rows.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   dc102755dc396ea4208089bcfa75f083ef5cfe22b88330c8abfbdba61c8e9346 shaders/include/choice.glsl
-//   8b096a081d5230b2eebd0d364866301d64b11817733ec61927051ef7b6ff466f shaders/include/drafts.glsl
+//   7a94bca231ae04ec1f7204d93b20efdff80fec3feb7b1cd9cdde8ebb161c6476 shaders/include/drafts.glsl
 //   8625d0b5593db7bc0eea53cdc8410f653179be499cbad132b919b2d1538ae777 shaders/include/float_operand.glsl
 //   20bbac399ffe8cd02dc4472eb6a7fa9b3786e650c0b3797a0c529e0a1eb5b05e shaders/include/float_products.glsl
 //   83cc74e197da9c7cd27aadc3535bfa8f7855e445e0cf728cc93103c4f84bea85 shaders/include/formats.glsl
@@ -90,7 +90,7 @@
 //   51f4f0f9fc75dff280653cc7dc3da9c7178b5b38e12f92faa0b4c97477afa916 shaders/include/products.glsl
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
-//   c7af910973ac1c72c099f06b7f7c7c423991d653e2e0c693067db0c8ccedece8 shaders/include/rows.glsl
+//   fe213f58bd5ac55c65e0f1dc5148118c9c79a81fba5fdae55239dbe884b0e99c shaders/include/rows.glsl
 //   f3c4bc23670accd114885f0711030dceb12553f3f59bffe745b8f80ce724ff68 shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
@@ -103,14 +103,14 @@
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   0fc1a95ad3008527094013fe46c21388d543a97b8649c70e8b4f94b0a4cb1ebf shaders/join.comp
 //   ded3d003e3d0e48d97c93dfa1cbd7d71547a54d79a1fa42dda3fe85ae0abe106 shaders/last_row.comp
-//   f7dcf981e8a17245d4ba14d59a55f1e706a5a5f125c951c902a3f4031b6078f6 shaders/list.comp
+//   06887801bc13acba83de2ebeb0b8de5f532c3c6e45ce86b7c92fee178eded683 shaders/list.comp
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   8d7d26e488acee4e5aca7d726ad970e6ac06b4dca238b17742955b8d8ce4b1ac shaders/logprobs.comp
 //   e99bca601be6a87e5538468a43e0031cf356c136534dc1b718b000f78c21f1b0 shaders/lookup.comp
 //   fac4949bcd22df42631ae952fe53666afb941eaf5bdc32014fcf36874ebd4503 shaders/mat_mul.comp
 //   810be64b2bcaea1b306f031279131135066a7d58a5aa78a9d8f743d840b59b7d shaders/mat_mul_units.comp
 //   3e281c7a2165c0aebc25f447db2c24bb7edf669b7659b9c7b9f09f25101713b2 shaders/mat_vec.comp
-//   d73a9bbe77a4b36c37bd812069787d0e29daf3af6b61c4d4907350c62ff43394 shaders/propose.comp
+//   7523905770fa1d249039b23521ee8505fc26790b7468eb8dad6c48288603a183 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   e6e455cf76350246c1cc857a3b11c0f83f7acd8632881350c2d5549c7cbd7365 shaders/round.comp
 //   4d36241e94d5afe50a2e3fd2a1b6bf85bd633d92d1c06554dce54686e43b6f78 shaders/route.comp
@@ -3048,7 +3048,7 @@ pub mod mat_vec {
     };
 }
 
-/// Hands the drafts of a draft model over: they become rows of the next step of the model that they are for, as many as there are and as it has room for.
+/// Hands the drafts of a draft model over: they become rows of the step of the model that they are for, as many as there are and as it has room for.
 ///
 /// The draft model has a state of its own and wrote what it sampled into the array of tokens that both share. One subgroup.
 pub mod propose {

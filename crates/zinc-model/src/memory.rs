@@ -48,11 +48,12 @@ pub struct MemoryPlan {
     pub weights: u64,
     /// Bytes of the keys and values of all layers.
     pub kv_cache: u64,
-    /// Bytes of the activations of one step, the tokens of a sequence and the table of rotations.
+    /// Bytes of the activations of one step, the tokens and the sampler tables of each lane, and the table of rotations.
     pub work: u64,
     /// Positions that the cache has room for.
     pub context: u32,
-    /// Bytes that one more position of context costs at least: its keys and values, its rotations and its token id. Partial results of attention grow
+    /// Bytes that one more position of context costs at least: its keys and values, its rotations, its token id and the place of a
+    /// repetition of that length among a sampler's tables. Partial results of attention grow
     /// with long contexts, too, by about a hundredth of that.
     pub bytes_per_position: u64,
 }
@@ -68,10 +69,10 @@ impl MemoryPlan {
             weights: weights.tensors.iter().map(|t| t.device_bytes().next_multiple_of(ALIGNMENT)).sum(),
             kv_cache: sizes.kv_bytes(),
             work: sizes.activation_bytes(counts)
-                + u64::from(cache.lanes) * sizes.bytes(Array::Tokens)
+                + u64::from(cache.lanes) * (sizes.bytes(Array::Tokens) + sampler_table_bytes(config, cache.context))
                 + sizes.rotation_bytes(),
             context: cache.context,
-            bytes_per_position: per_position.kv_bytes() + per_position.rotation_bytes() + 4 * u64::from(cache.lanes),
+            bytes_per_position: per_position.kv_bytes() + per_position.rotation_bytes() + 8 * u64::from(cache.lanes),
         }
     }
 
@@ -101,6 +102,12 @@ impl MemoryPlan {
             largest_context: u32::try_from(largest_context).unwrap_or(u32::MAX),
         })
     }
+}
+
+/// Bytes of a sampler's tables that grow with the model: how often each token occurs (4 bytes), whether it breaks repetitions (1), and the penalty of a
+/// repetition of each length (4).
+fn sampler_table_bytes(config: &ModelConfig, context: u32) -> u64 {
+    5 * u64::from(config.n_vocab) + 4 * u64::from(context)
 }
 
 /// Where a tensor lies on a device.

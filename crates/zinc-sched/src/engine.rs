@@ -77,6 +77,9 @@ impl EngineOptions {
 /// The most trace rows that are allocated before the loop; the list of a longer sequence grows in the loop.
 const TRACE_ROWS_RESERVED: usize = 4096;
 
+/// A lane is chosen for what its cache holds of a prompt if that is at least the prompt's length divided by this.
+const LEAST_REUSED_PART: usize = 10;
+
 /// A model, the sequences that run on it, and what the scheduler knows of it between sequences.
 pub struct Engine<M> {
     pub(crate) model: M,
@@ -99,7 +102,7 @@ pub(crate) struct Lane {
     pub(crate) kv: KvCache,
     /// The sequence that has it.
     pub(crate) running: Option<Sequence>,
-    /// How many sequences were started before the last one in this lane.
+    /// The number of the last sequence in this lane, from 1 in the order of their starts; 0 before the first.
     used_at: u64,
 }
 
@@ -244,11 +247,13 @@ impl<M: StepModel> Engine<M> {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// The free lane whose cache holds the longest part of a prompt, and of several the one that was used least recently.
+    /// The free lane whose cache holds the longest part of a prompt, if that is a tenth of the prompt or more. Otherwise the one that was used least
+    /// recently, whose cache is missed least.
     fn lane_for(&self, prompt: &[u32]) -> Option<usize> {
         let free = self.lanes.iter().enumerate().filter(|(_, lane)| lane.running.is_none());
+        let worth = |reusable: u32| if reusable as usize * LEAST_REUSED_PART >= prompt.len() { reusable } else { 0 };
         let best = free.max_by_key(|(number, lane)| {
-            (lane.kv.reusable(prompt), std::cmp::Reverse(lane.used_at), std::cmp::Reverse(*number))
+            (worth(lane.kv.reusable(prompt)), std::cmp::Reverse(lane.used_at), std::cmp::Reverse(*number))
         });
         best.map(|(number, _)| number)
     }

@@ -155,7 +155,7 @@ pub struct SequenceView {
     pub wanted: Wanted,
     /// Prompt tokens that no submitted step feeds.
     pub feeds_left: u32,
-    /// How many steps have fed other prompts while this one waited.
+    /// How many steps have fed other prompts since this one was fed last, while it waited.
     pub passed_over: u32,
 }
 
@@ -175,8 +175,8 @@ pub enum Turn {
 /// Says what to do next: to submit while the window has room and a sequence wants a step, then to wait.
 ///
 /// All sequences that want a token get it by one step. Steps that feed come between those, one behind each, so that nobody's next token waits for more than one
-/// of them. The prompt with the fewest tokens left is fed first. Being passed over counts as if a whole step of it had been fed, so that no prompt waits for
-/// ever. `fed_last` says whether the step submitted last feeds.
+/// of them. The prompt with the fewest tokens left is fed first. Being passed over since it was fed last counts as if a whole step of it had been fed, so that
+/// no prompt waits for ever; of equals the one that was passed over more often is fed. `fed_last` says whether the step submitted last feeds.
 pub fn next_turn(
     sequences: &[SequenceView],
     steps_in_flight: u32,
@@ -193,12 +193,12 @@ pub fn next_turn(
             .iter()
             .enumerate()
             .filter_map(|(index, view)| match view.wanted {
-                Wanted::Feed(kind, rows) => Some((urgency(view), index, kind, rows)),
+                Wanted::Feed(kind, rows) => Some((urgency(view), index, kind, rows, view.passed_over)),
                 Wanted::Sample | Wanted::Nothing => None,
             })
-            .min_by_key(|(urgency, index, ..)| (*urgency, *index));
+            .min_by_key(|(urgency, index, .., passed_over)| (*urgency, std::cmp::Reverse(*passed_over), *index));
         let someone_samples = sequences.iter().any(samples);
-        if let Some((_, index, kind, rows)) = feed.filter(|_| !(someone_samples && fed_last)) {
+        if let Some((_, index, kind, rows, _)) = feed.filter(|_| !(someone_samples && fed_last)) {
             return Turn::Feed(index, kind, rows);
         }
         if someone_samples {
@@ -349,11 +349,29 @@ mod tests {
         assert_eq!(turn(&[DONE, feeding(9, 0)], 1, true), Turn::Feed(1, StepKind::Feed, 4), "nobody waits for a token");
     }
 
+    /// A prompt of 40 tokens beside an endless row of prompts of 4: it is fed now and then, more often the less of it is left, and does not keep the others out.
+    #[test]
+    fn a_long_prompt_beside_endless_short_ones_is_fed_in_time() {
+        let (mut left, mut passed_over, mut waits) = (40, 0, Vec::new());
+        while left > 0 {
+            match turn(&[feeding(left, passed_over), feeding(4, 0)], 0, false) {
+                Turn::Feed(0, _, rows) => {
+                    waits.push(passed_over);
+                    (left, passed_over) = (left - rows, 0);
+                }
+                Turn::Feed(1, ..) => passed_over += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(waits, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+    }
+
     #[test]
     fn short_prompts_come_first_until_long_ones_have_waited_enough() {
         assert_eq!(turn(&[feeding(40, 0), feeding(6, 0)], 0, false), Turn::Feed(1, StepKind::Feed, 4));
         assert_eq!(turn(&[feeding(40, 8), feeding(6, 0)], 0, false), Turn::Feed(1, StepKind::Feed, 4));
         assert_eq!(turn(&[feeding(40, 9), feeding(6, 0)], 0, false), Turn::Feed(0, StepKind::Feed, 4));
+        assert_eq!(turn(&[feeding(6, 0), feeding(10, 1)], 0, false), Turn::Feed(1, StepKind::Feed, 4), "it has waited");
         assert_eq!(turn(&[feeding(6, 0), feeding(6, 0)], 0, false), Turn::Feed(0, StepKind::Feed, 4));
         assert_eq!(turn(&[feeding(6, 0), feeding(u32::MAX, u32::MAX)], 0, false), Turn::Feed(1, StepKind::Feed, 4));
     }

@@ -48,7 +48,7 @@ pub(crate) struct Sequence {
     /// The model's counters when the sequence began.
     pub(crate) counters_before: ModelCounters,
     pub(crate) submitted: Submitted,
-    /// How many steps have fed other prompts while this one waited.
+    /// How many steps have fed other prompts since this one was fed last, while it waited.
     pub(crate) passed_over: u32,
 }
 
@@ -86,7 +86,7 @@ impl Sequence {
         self.progress.phase() == Phase::Draining && self.submitted.in_flight == 0
     }
 
-    /// The step that is submitted next, if it has this kind and so many rows.
+    /// What the sequence's next step will be if it has this kind and so many rows.
     pub(crate) fn planned(&self, kind: StepKind, rows: u32) -> PlannedStep {
         PlannedStep { index: self.submitted.steps, kind, rows }
     }

@@ -32,6 +32,9 @@ impl<M: StepModel> Engine<M> {
         match next_turn(&views, in_flight, depth, self.limits.feed_rows, self.window.fed_last()) {
             Turn::Feed(index, kind, rows) => {
                 self.submit(&[running[index]], kind, rows)?;
+                if let Some(sequence) = &mut self.lanes[running[index]].running {
+                    sequence.passed_over = 0;
+                }
                 let waits =
                     |(other, view): &(usize, &SequenceView)| *other != index && matches!(view.wanted, Wanted::Feed(..));
                 for (other, _) in views.iter().enumerate().filter(waits) {

@@ -29,7 +29,7 @@ pub(crate) struct BenchArgs {
     pub(crate) n_prompt_gen: Vec<(u32, u32)>,
     /// Generate so many sequences at once, and time all of them together [-npl]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
-    #[arg(conflicts_with_all = ["sync_matrix", "sync", "control", "draft", "draft_ngram", "draft_replay", "n_prompt_gen", "n_depth"])]
+    #[arg(conflicts_with_all = ["sync_matrix", "sync", "control", "draft", "draft_ngram", "draft_replay", "n_prompt", "n_gen", "n_prompt_gen", "n_depth", "count", "host_work", "mask_work", "fill"])]
     pub(crate) npl: Vec<u32>,
     /// Tokens of each prompt with --npl [-npp]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "128", requires = "npl")]

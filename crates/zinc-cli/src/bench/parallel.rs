@@ -19,12 +19,10 @@ use zinc_sched::{
 use zinc_vk::host_now_ns;
 
 use super::measure::{RandomTokens, TimedOps, timed_ops};
+use super::profile::PROFILE_STEPS;
 use super::report::Statistics;
 use crate::error::{Error, Result};
 use crate::output;
-
-/// The number of steps over which a profile takes the mean; fewer if the sequences are shorter.
-const PROFILE_STEPS: u32 = 16;
 
 /// A test: how many sequences, and how long they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +93,11 @@ impl ParallelBench<'_> {
         }
         drop(engine);
         progress.finish_and_clear();
+        if samples_ts.contains(&0.0) {
+            output::notice(&format!(
+                "a sequence of {n_gen} tokens ended before the last of {n_parallel} began, so nothing was timed: give -ntg more tokens, or -npp fewer"
+            ));
+        }
         let step_ns = self.step_ns(test, &mut tokens)?;
         Ok(ParallelResult { test, samples_ts, prompt_ts, largest_gap_ns, step_ns })
     }

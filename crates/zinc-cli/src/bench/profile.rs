@@ -9,6 +9,9 @@ use zinc_sched::StepKind;
 use super::measure::{TimedOp, TimedOps};
 use super::report::percent;
 
+/// The number of steps over which a profile takes the mean; fewer if the context or the test has no room for as many.
+pub(crate) const PROFILE_STEPS: u32 = 16;
+
 /// The sums over all operations of a step that have the same label: the same kernel, format and shape.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct ProfileRow {

@@ -16,16 +16,13 @@ use crate::bench::bandwidth::read_bandwidth;
 use crate::bench::measure::Bench;
 use crate::bench::notes::footnotes;
 use crate::bench::plan::{BenchPlan, Drive, Purpose, Test, Work};
-use crate::bench::profile::{Peaks, Profile};
+use crate::bench::profile::{PROFILE_STEPS, Peaks, Profile};
 use crate::bench::report::{self, Row, Settings, Subject};
 use crate::bench::table::Table;
 use crate::doctor::{Probe, units};
 use crate::error::{Error, Result};
 use crate::opening::Opening;
 use crate::{demo, options, output, surroundings};
-
-/// The number of steps over which a profile takes the mean; fewer if the context has no room for as many.
-const PROFILE_STEPS: u32 = 16;
 
 mod parallel;
 

@@ -1,13 +1,13 @@
-//! Drafts of what may follow the last token of a sequence: further rows of its next step.
+//! Drafts of what may follow the last token of a sequence: further rows of its step.
 
 use crate::step::{Lane, StepState};
 
-/// Whether the token behind the last one comes from the prompt. Then there are no drafts, and the rows of the next step are the prompt's.
+/// Whether the token behind the last one comes from the prompt. Then there are no drafts, and the rows of the step are the prompt's.
 fn prompt_goes_on(lane: &Lane) -> bool {
     lane.position + 1 < lane.prompt_length
 }
 
-/// How many drafts the next step may take: at most `drafts`, and no more than the budget and the context leave room for beside the step's first
+/// How many drafts the step may take: at most `drafts`, and no more than the budget and the context leave room for beside the step's first
 /// row.
 pub(super) fn most_drafts(lane: &Lane, drafts: u32) -> u32 {
     if prompt_goes_on(lane) {
@@ -17,7 +17,7 @@ pub(super) fn most_drafts(lane: &Lane, drafts: u32) -> u32 {
     drafts.min(room.saturating_sub(1))
 }
 
-/// Makes the `count` tokens behind the sequence's last one rows of the next step.
+/// Makes the `count` tokens behind the sequence's last one rows of the step.
 pub(super) fn set_drafts(state: &mut StepState, tokens: &[u32], count: u32) {
     if prompt_goes_on(&state.lane) {
         return;

@@ -27,7 +27,8 @@ pub fn list(
         }
         let left = lane.prompt_length.saturating_sub(lane.position);
         lane.first_row = state.row_count;
-        lane.rows = if live && led { left.min(wanted.rows.clamp(1, MOST_ROWS)).max(1) } else { 0 };
+        let rows = left.min(wanted.rows.clamp(1, MOST_ROWS)).max(1).min(MOST_ROWS - state.row_count);
+        lane.rows = if live && led { rows } else { 0 };
         for offset in 0..lane.rows {
             let position = lane.position + offset;
             let token = if offset == 0 { lane.token } else { tokens(number, position) };

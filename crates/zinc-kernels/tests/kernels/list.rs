@@ -111,6 +111,14 @@ fn a_prompt_has_as_many_rows_as_are_wanted_and_left() {
 }
 
 #[test]
+fn a_step_has_no_more_rows_than_its_table() {
+    let lanes: Vec<Lane> = (0..4).map(|number| lane(number, 0, 900 + number)).collect();
+    let (state, lanes) = check("four prompts", &lanes, &StepLanes::of(&[3, 0, 2, 1], MOST_ROWS), &[0; 4], None);
+    assert_eq!(state.row_count, MOST_ROWS);
+    assert_eq!(lanes.iter().map(|lane| lane.rows).collect::<Vec<u32>>(), [900, 0, MOST_ROWS - 1_803, 903]);
+}
+
+#[test]
 fn random_steps() {
     for round in 0..40 {
         let name = format!("step {round}");

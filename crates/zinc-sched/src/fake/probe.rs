@@ -31,19 +31,19 @@ pub enum Call {
     Wait {
         /// How many steps the model has run before it, over all sequences.
         step: u64,
-        /// What it did.
+        /// What it did for its first lane.
         status: StepStatus,
         /// When the call returned.
         at_ns: u64,
     },
-    /// The gate of a step was opened.
+    /// The gate of a step was opened for one of its sequences.
     OpenGate {
         /// How many steps the model has run before it, over all sequences.
         step: u64,
         /// When the call was made.
         at_ns: u64,
     },
-    /// The running sequence was cancelled.
+    /// A sequence was cancelled.
     Cancel {
         /// Steps that were in flight.
         in_flight: u32,

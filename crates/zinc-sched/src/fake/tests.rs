@@ -41,8 +41,8 @@ fn a_cancel_takes_effect_at_the_next_step_boundary() {
 }
 
 #[test]
-#[should_panic(expected = "open beside another sequence")]
-fn one_sequence_is_open_at_a_time() {
+#[should_panic(expected = "open in lane 0, where a sequence is open")]
+fn one_sequence_is_open_in_a_lane() {
     let mut model = model();
     model.open(&start(&[5], 0, 1)).unwrap();
     let _ = model.open(&start(&[5], 0, 1));

@@ -192,7 +192,7 @@ pub(super) const FLAGS: &[Foreign] = &[
         &["-np", "--parallel", "-dt", "--defrag-thold"],
         Value,
         "shares the cache among several sequences",
-        "zinc computes one sequence at a time",
+        "`zinc run` and `chat` have one; `zinc bench -npl` has several",
     ),
     accepted(
         &[
@@ -210,7 +210,7 @@ pub(super) const FLAGS: &[Foreign] = &[
         ],
         Switch,
         "is about how the cache is laid out for several sequences",
-        "zinc computes one sequence at a time, and its cache has room for the whole context",
+        "`zinc run` and `chat` have one, whose cache has room for the whole context",
     ),
     accepted(
         &["--warmup", "--no-warmup"],

@@ -7,6 +7,7 @@ use serde_json::Value;
 use zinc_engine::{ContextSize, DeviceModels, ModelFile, Place};
 use zinc_kernels::Pipelines;
 use zinc_kernels::step::StepShape;
+use zinc_sched::InflightDepth;
 
 use crate::args::{self, BenchArgs, TableFormat};
 use crate::bench::measure::sampling;
@@ -17,6 +18,9 @@ use crate::opening::Opening;
 use crate::{options, output, surroundings};
 
 pub(super) fn run(args: &BenchArgs, models: &[PathBuf]) -> Result<()> {
+    let [depth] = args.depth[..] else {
+        return Err(Error::usage(format!("--npl takes one --depth, not {}", args.depth.len())));
+    };
     let mut opening = Opening::new();
     let place = surroundings::open_place(
         &options::device_options(args.device.as_ref(), args.units.matrix_units)?,
@@ -28,7 +32,7 @@ pub(super) fn run(args: &BenchArgs, models: &[PathBuf]) -> Result<()> {
     let peaks = if args.profile { super::peaks(args, pipelines.device())? } else { Peaks::default() };
     let mut printer = Printer { format: args.output, objects: Vec::new(), is_first: true, profiles: String::new() };
     for path in models {
-        measure_model(args, path, pipelines, peaks, &mut opening, &mut printer)?;
+        measure_model((args, depth), path, pipelines, peaks, &mut opening, &mut printer)?;
         // The last submission keeps the model's memory alive until it is collected, and the next model needs that memory.
         pipelines.device().compute_queue().collect()?;
     }
@@ -37,7 +41,7 @@ pub(super) fn run(args: &BenchArgs, models: &[PathBuf]) -> Result<()> {
 }
 
 fn measure_model(
-    args: &BenchArgs,
+    (args, depth): (&BenchArgs, InflightDepth),
     path: &Path,
     pipelines: &Arc<Pipelines>,
     peaks: Peaks,
@@ -59,7 +63,7 @@ fn measure_model(
         feed_shape,
         tokenizer: file.tokenizer(),
         sampling,
-        depth: args.depth[0],
+        depth,
         repetitions: args.repetitions,
         warm_ups: u32::from(!args.no_warmup),
     };
@@ -70,7 +74,7 @@ fn measure_model(
                 printer.result(&result, &path.display().to_string(), &pipelines.device().facts().name)?;
                 if args.profile {
                     let real = result.step_ns.map(|(step, _)| step);
-                    printer.profile(&Profile::new(n_prompt, bench.profile(result.test)?, real, peaks))?;
+                    printer.profile(&Profile::new(n_prompt - 1, bench.profile(result.test)?, real, peaks))?;
                 }
             }
         }
