@@ -1,6 +1,8 @@
 //! Random crowds on one engine of several lanes against a reference that has no window, no lanes and no device: whoever else is asking, and however requests
 //! come and go, each is answered as if it were alone, and nobody's next token waits for more than one step that feeds another's prompt.
 
+#[path = "support/cases.rs"]
+mod cases;
 #[path = "support/matrix.rs"]
 mod matrix;
 mod support;
@@ -10,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::test_runner::{TestError, TestRunner};
 use support::control::{Behaviour, Chooser, Turn};
 use support::{ids, reference};
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe};
@@ -29,8 +30,6 @@ const REQUESTS: u64 = 1_000_000;
 const CROWDS: u32 = 130_000;
 /// How many times as many the whole matrix has.
 const WHOLE: u32 = 10;
-/// How many threads share the crowds.
-const THREADS: u32 = 2;
 
 #[derive(Debug, Clone)]
 struct Ask {
@@ -269,30 +268,12 @@ fn check_gaps(tokens: &[usize], probe: &Probe) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Lets so many crowds ask, and returns how many requests they had.
-fn hold_many(crowds: u32) -> u64 {
-    let mut runner = TestRunner::new(ProptestConfig { cases: crowds, ..ProptestConfig::default() });
-    let requests = std::cell::Cell::new(0);
-    let held = runner.run(&crowd(), |crowd| {
-        requests.set(requests.get() + crowd.asks.len() as u64);
-        hold(crowd)
-    });
-    match held {
-        Ok(()) => requests.get(),
-        Err(TestError::Fail(reason, crowd)) => panic!("{reason}\nin {crowd:#?}"),
-        Err(TestError::Abort(reason)) => panic!("{reason}"),
-    }
-}
-
 #[test]
 fn everyone_in_a_crowd_is_answered_as_if_alone() {
     let asked_for = std::env::var("PROPTEST_CASES").ok();
     let times = if matrix::is_full() { WHOLE } else { 1 };
     let crowds = asked_for.as_ref().map_or(times * CROWDS, |cases| cases.parse().expect("a number"));
-    let requests: u64 = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(move || hold_many(crowds.div_ceil(THREADS)))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).sum()
-    });
+    let requests = cases::hold_all(crowds, crowd, |crowd| crowd.asks.len(), hold);
     if asked_for.is_none() {
         assert!(requests >= u64::from(times) * REQUESTS, "{requests} requests of {crowds} crowds");
     }

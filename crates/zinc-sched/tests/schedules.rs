@@ -5,6 +5,8 @@
 //! random speed, memory for end-of-generation ids, drafts and faults. A run checks at least [`SCHEDULES`] schedules, in conversations of up
 //! to seven, and [`WHOLE`] times as many in the whole matrix. `PROPTEST_CASES` sets another number of conversations.
 
+#[path = "support/cases.rs"]
+mod cases;
 #[path = "support/matrix.rs"]
 mod matrix;
 mod support;
@@ -14,7 +16,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::test_runner::{TestError, TestRunner};
 use support::control::{Behaviour, Chooser, Turn};
 use support::{ids, reference};
 use zinc_sched::fake::{FakeModel, FakeOptions, Fault};
@@ -33,8 +34,6 @@ const SCHEDULES: u64 = 1_000_000;
 const CONVERSATIONS: u32 = 255_000;
 /// How many times as many schedules and conversations the whole matrix has.
 const WHOLE: u32 = 10;
-/// How many threads share the conversations.
-const THREADS: u32 = 2;
 
 /// What cuts a request short.
 #[derive(Debug, Clone)]
@@ -259,31 +258,12 @@ fn hold(conversation: Conversation) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Runs this many conversations, and returns how many schedules they had.
-fn hold_many(conversations: u32) -> u64 {
-    let mut runner = TestRunner::new(ProptestConfig { cases: conversations, ..ProptestConfig::default() });
-    let schedules = std::cell::Cell::new(0);
-    let held = runner.run(&conversation(), |conversation| {
-        schedules.set(schedules.get() + conversation.asks.len() as u64);
-        hold(conversation)
-    });
-    match held {
-        Ok(()) => schedules.get(),
-        Err(TestError::Fail(reason, conversation)) => panic!("{reason}\nin {conversation:#?}"),
-        Err(TestError::Abort(reason)) => panic!("{reason}"),
-    }
-}
-
 #[test]
 fn any_conversation_matches_the_reference() {
     let asked_for = std::env::var("PROPTEST_CASES").ok();
     let times = if matrix::is_full() { WHOLE } else { 1 };
     let conversations = asked_for.as_ref().map_or(times * CONVERSATIONS, |cases| cases.parse().expect("a number"));
-    let schedules: u64 = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..THREADS).map(|_| scope.spawn(move || hold_many(conversations.div_ceil(THREADS)))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).sum()
-    });
+    let schedules = cases::hold_all(conversations, conversation, |conversation| conversation.asks.len(), hold);
     if asked_for.is_none() {
         assert!(schedules >= u64::from(times) * SCHEDULES, "{schedules} schedules in {conversations} conversations");
     }
