@@ -36,25 +36,30 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     }
     let plan = BenchPlan::new(args)?;
     let mut opening = Opening::new();
-    let place = surroundings::open_place(
-        &options::device_options(args.device.as_ref(), args.units.matrix_units)?,
-        &mut |event| opening.show(event),
-    )?;
-    let Place::Vulkan { pipelines, .. } = &place else {
-        return Err(Error::usage("the interpreter has no speed worth measuring; --device takes a Vulkan device"));
-    };
+    let (place, pipelines) = open_device(args, &mut opening)?;
     let device = pipelines.device();
     // The bandwidth is measured before a model takes up the device's memory.
     let peaks = peaks(args, device)?;
     let mut printer = Printer::new(args.output, Table::new(&plan, args.act, args.units.matrix_units));
     for path in &models {
-        measure_model(args, &plan, path, pipelines, peaks, &mut opening, &mut printer)?;
+        measure_model(args, &plan, path, &pipelines, peaks, &mut opening, &mut printer)?;
         // The last submission keeps the model's memory alive until it is collected, and the next model needs that
         // memory.
         device.compute_queue().collect()?;
     }
     printer.finish(&footnotes(args, &plan, device, peaks.bandwidth))?;
     Ok(place.check_validation()?)
+}
+
+/// Opens the device that is to be measured.
+fn open_device(args: &BenchArgs, opening: &mut Opening) -> Result<(Place, Arc<Pipelines>)> {
+    let options = options::device_options(args.device.as_ref(), args.units.matrix_units)?;
+    let place = surroundings::open_place(&options, &mut |event| opening.show(event))?;
+    let Place::Vulkan { pipelines, .. } = &place else {
+        return Err(Error::usage("the interpreter has no speed worth measuring; --device takes a Vulkan device"));
+    };
+    let pipelines = pipelines.clone();
+    Ok((place, pipelines))
 }
 
 /// Measures the bandwidth of the device's memory and, for profiles, the rate of its matrix units.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use zinc_engine::{ContextSize, DeviceModels, ModelFile, Place};
+use zinc_engine::{ContextSize, DeviceModels, ModelFile};
 use zinc_kernels::Pipelines;
 use zinc_kernels::step::StepShape;
 use zinc_sched::InflightDepth;
@@ -15,24 +15,18 @@ use crate::bench::parallel::{ParallelBench, ParallelResult, ParallelTest};
 use crate::bench::profile::{Peaks, Profile};
 use crate::error::{Error, Result};
 use crate::opening::Opening;
-use crate::{options, output, surroundings};
+use crate::{options, output};
 
 pub(super) fn run(args: &BenchArgs, models: &[PathBuf]) -> Result<()> {
     let [depth] = args.depth[..] else {
         return Err(Error::usage(format!("--npl takes one --depth, not {}", args.depth.len())));
     };
     let mut opening = Opening::new();
-    let place = surroundings::open_place(
-        &options::device_options(args.device.as_ref(), args.units.matrix_units)?,
-        &mut |event| opening.show(event),
-    )?;
-    let Place::Vulkan { pipelines, .. } = &place else {
-        return Err(Error::usage("the interpreter has no speed worth measuring; --device takes a Vulkan device"));
-    };
+    let (place, pipelines) = super::open_device(args, &mut opening)?;
     let peaks = if args.profile { super::peaks(args, pipelines.device())? } else { Peaks::default() };
     let mut printer = Printer { format: args.output, objects: Vec::new(), is_first: true, profiles: String::new() };
     for path in models {
-        measure_model((args, depth), path, pipelines, peaks, &mut opening, &mut printer)?;
+        measure_model((args, depth), path, &pipelines, peaks, &mut opening, &mut printer)?;
         // The last submission keeps the model's memory alive until it is collected, and the next model needs that memory.
         pipelines.device().compute_queue().collect()?;
     }
