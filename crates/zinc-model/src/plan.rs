@@ -50,7 +50,7 @@ pub enum Op {
     Lookup(Lookup),
     /// Makes tokens that were drafted before the step further rows of it.
     Propose {
-        /// The most drafts.
+        /// The most tokens that are drafted for a step.
         drafts: u32,
     },
     /// `residual = table[token]`.
@@ -305,7 +305,7 @@ pub enum Drafts {
 }
 
 impl Drafts {
-    /// The most drafts.
+    /// The most tokens that are drafted for a step, however they are drafted.
     #[must_use]
     pub fn most(&self) -> u32 {
         match self {

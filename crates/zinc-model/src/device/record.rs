@@ -30,7 +30,7 @@ pub struct StepIo {
     pub reports: ops::PerLane,
     /// The host's guide for this step, [`step_input_bytes`](zinc_kernels::ops::step_input_bytes) long, which only lanes with a guide read.
     pub step_inputs: ops::PerLane,
-    /// The candidate that the host chooses, which only lanes read whose tokens the host chooses.
+    /// The candidates that the host chooses, one for each lane. Lanes whose tokens the device chooses do not read theirs.
     pub choices: ops::PerLane,
     /// Where plans with log-probabilities report those of each lane.
     pub logprobs: ops::PerLane,

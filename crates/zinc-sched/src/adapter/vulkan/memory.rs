@@ -18,7 +18,7 @@ use super::super::sequence::MAX_END_TOKENS;
 use crate::control::Guide;
 use crate::model::HostChoice;
 
-/// Offset of the state of the model's steps in [`StepMemory::sequences`] and in its image, in bytes, as the offsets below are.
+/// Offset of the state of the model's steps in [`StepMemory::sequences`], in bytes, as the offsets below are.
 pub(super) const STATE_OFFSET: u64 = 0;
 /// Offset of the state with which a draft model takes in the tokens of the sequence.
 pub(super) const DRAFT_MODEL_STATE_OFFSET: u64 = STATE_OFFSET + STATE_STRIDE;
