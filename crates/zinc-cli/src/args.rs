@@ -292,7 +292,17 @@ pub(crate) struct EngineArgs {
     #[command(flatten)]
     pub(crate) ubatch: UbatchArgs,
     #[command(flatten)]
+    pub(crate) gap: GapArgs,
+    #[command(flatten)]
     pub(crate) draft: DraftArgs,
+}
+
+/// How long a token may wait for the prompts of others.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct GapArgs {
+    /// Milliseconds that the next token of a sequence waits at most while a prompt of another is read. The answer does not depend on it
+    #[arg(long = "max-gap-ms", value_name = "N", default_value = "30", value_parser = milliseconds)]
+    pub(crate) max_gap: Duration,
 }
 
 /// How many tokens are computed together.
@@ -500,6 +510,10 @@ fn token_count(text: &str) -> Result<TokenCount, String> {
 fn depth(text: &str) -> Result<InflightDepth, String> {
     let depth = text.parse::<u32>().map_err(|error| error.to_string())?;
     InflightDepth::new(depth).map_err(|error| error.to_string())
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    text.parse::<u32>().map(|ms| Duration::from_millis(ms.into())).map_err(|error| error.to_string())
 }
 
 fn microseconds(text: &str) -> Result<Duration, String> {

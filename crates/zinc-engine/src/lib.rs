@@ -72,7 +72,7 @@ pub use error::{Error, Result};
 pub use estimate::Estimate;
 pub use event::{Note, OpenEvent};
 pub use file::{ContextSize, FileOptions, ModelFile, chat_template};
-pub use load::{DeviceModels, DriveOptions, LoadedModel, OpenOptions};
+pub use load::{DeviceModels, DriveOptions, LoadedModel, OpenOptions, longest_range};
 pub use place::{DeviceChoice, DeviceOptions, Place};
 pub use rules::{AnswerOptions, AnswerRules, EndTokens, random_seed};
 pub use text::AnswerText;

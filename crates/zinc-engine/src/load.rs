@@ -7,7 +7,7 @@ use std::time::Duration;
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::ActFormat;
 use zinc_kernels::step::{MOST_LANES, StepShape};
-use zinc_model::device::{DeviceModel, MOST_ACTIVATION_BYTES, available};
+use zinc_model::device::{DeviceModel, MOST_ACTIVATION_BYTES, MOST_RANGE, available};
 use zinc_model::memory::{self, MemoryPlan};
 use zinc_model::plan::{PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, Sizes, StepPlan};
 use zinc_sched::adapter::{DraftSource, InterpreterModel, Queues, Sync, VulkanModel, VulkanOptions};
@@ -40,6 +40,8 @@ pub struct DriveOptions {
     pub feed_shape: Option<StepShape>,
     /// How tokens are drafted; `None` for no drafts. The interpreter ignores this.
     pub draft: Option<DraftOptions>,
+    /// The longest that the next token of a sequence is to wait while prompts of others are fed ([`EngineOptions::max_gap`]).
+    pub max_gap: Duration,
     /// Whether steps are stamped with the device's clock, for the traces of requests that ask for one.
     pub trace: Tracing,
     /// Time for which the engine's thread is kept busy after every delivered token, to measure how much work of the
@@ -59,6 +61,7 @@ impl DriveOptions {
             queues: Queues::One,
             feed_shape: None,
             draft: None,
+            max_gap: EngineOptions::MAX_GAP,
             trace: Tracing::Off,
             host_work: Duration::ZERO,
         }
@@ -157,6 +160,13 @@ impl LoadedModel {
     }
 }
 
+/// The longest range of layers by which prompts are fed so that no token waits for more than `max_gap`: two thirds of it, which leaves a third for the step
+/// that brings the token, and [`MOST_RANGE`] at most.
+#[must_use]
+pub fn longest_range(max_gap: Duration) -> Duration {
+    (max_gap * 2 / 3).min(MOST_RANGE)
+}
+
 /// A model on a device, with what drafts for it.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -184,6 +194,7 @@ impl ModelFile {
         let driven = EngineOptions::default()
             .with_depth(options.depth())
             .with_host_work(options.host_work)
+            .with_max_gap(options.max_gap)
             .with_speculation(speculation);
         let clock = FnClock(host_now_ns);
         let engine = match place {
@@ -218,6 +229,7 @@ impl ModelFile {
             .with_sync(options.sync)
             .with_act(options.act)
             .with_feed_shape(feed_shape)
+            .with_longest_range(longest_range(options.max_gap))
             .with_stamps(options.trace)
             .with_queues(options.queues)
             .with_draft_source(draft_source);
@@ -326,7 +338,7 @@ impl ModelFile {
         let needed = shapes.filter(|shape| lanes > 1 || *shape == sampling_shape);
         options.extend(needed.map(|shape| decode.clone().with_shape(shape)));
         let plans = options.iter().map(|options| StepPlan::new(weights, options));
-        let mut plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan)).collect();
+        let mut plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan, MOST_RANGE)).collect();
         plans.push(behind_last_row);
         loaded.build_pipelines(&plans, &mut |done, total| {
             on_event(OpenEvent::Pipelines { done: done as u64, total: total as u64 });

@@ -6,10 +6,11 @@ mod fill;
 mod record;
 mod upload;
 
-pub use record::StepIo;
+pub use record::{ResidualStream, StepIo};
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use zinc_kernels::ops::{GROUP, MOST_STAGED};
 use zinc_kernels::step::{MOST_LANES, MOST_ROWS, MOST_SAMPLING_ROWS, Rows};
@@ -26,6 +27,9 @@ use upload::DeviceWeights;
 
 /// The most bytes that the activations of a step can take: kernels reach them by 32-bit offsets.
 pub const MOST_ACTIVATION_BYTES: u64 = u32::MAX as u64;
+
+/// The longest range of layers of a step on a card, by the cost model.
+pub const MOST_RANGE: Duration = Duration::from_millis(20);
 
 /// A model that is loaded onto a device.
 #[derive(Debug)]
@@ -144,16 +148,29 @@ impl DeviceModel {
     }
 
     /// Cuts a step into the ranges of layers that are submitted one by one. Displays, other programs and cancellations wait for a submission, so that
-    /// none may keep a card for much longer than 20 milliseconds, by [`Cost::seconds`](crate::plan::Cost::seconds) at the end of the context.
+    /// none may keep a card for much longer than `most`, [`MOST_RANGE`] or less, by [`Cost::seconds`](crate::plan::Cost::seconds) at the end of the context.
     /// Processors and integrated graphics are slower, and get each layer by itself.
     #[must_use]
-    pub fn ranges(&self, plan: StepPlan) -> Vec<StepPlan> {
-        const MOST_SECONDS: f64 = 0.02;
+    pub fn ranges(&self, plan: StepPlan, most: Duration) -> Vec<StepPlan> {
         let slow = matches!(self.device().facts().kind, AdapterKind::Cpu | AdapterKind::Integrated);
-        let most_seconds = if slow { 0.0 } else { MOST_SECONDS };
+        let most_seconds = if slow { 0.0 } else { most.min(MOST_RANGE).as_secs_f64() };
         let (weights, sizes, shape) = (&self.model.weights, self.sizes(), plan.shape);
         let last = self.cache.context.saturating_sub(shape.rows());
         plan.into_ranges(most_seconds, |op| op.cost(weights, &sizes, last, shape).seconds())
+    }
+
+    /// How long a step, or a range of it, takes by [`Cost::seconds`](crate::plan::Cost::seconds) if its first row is at `position`, with all rows of its shape.
+    #[must_use]
+    pub fn estimate(&self, plan: &StepPlan, position: u32) -> Duration {
+        let (weights, sizes) = (&self.model.weights, self.sizes());
+        let seconds = plan.ops.iter().map(|op| op.cost(weights, &sizes, position, plan.shape).seconds()).sum();
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// Whether steps that feed have a residual stream of their own, so that other steps may run between their ranges.
+    #[must_use]
+    pub fn carries(&self) -> bool {
+        self.arrays.place(Array::CarriedResidual).rows > 0
     }
 
     /// The buffer that holds an activation of a step's row number `row`, from 0; where in it that lies, and its size in bytes.
@@ -210,11 +227,11 @@ impl DeviceArrays {
         let mut places = HashMap::new();
         let mut end = 0;
         for class in ArrayClass::IN_MEMORY {
-            let rows = counts.of(class);
+            let rows = counts.of(class, sizes.cache.lanes);
             let mut offset = end;
             for (array, _) in Array::ACTIVATIONS.into_iter().filter(|(_, of)| *of == class) {
                 let (in_all_rows, stride) = match class {
-                    ArrayClass::Row | ArrayClass::SamplingRow => (1, sizes.record_bytes(class)),
+                    ArrayClass::Row | ArrayClass::SamplingRow | ArrayClass::Carried => (1, sizes.record_bytes(class)),
                     ArrayClass::Packed | ArrayClass::Workgroups | ArrayClass::Step => {
                         (u64::from(rows), sizes.bytes(array))
                     }

@@ -11,6 +11,7 @@ use crate::error::{Error, ModelCall, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
 use crate::model::{Gate, LastToken, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, StepModel};
+use crate::pace::Pace;
 use crate::plan::{Feeding, SequencePlan};
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
 use crate::sequence::{PolicyRole, Sequence, Submitted};
@@ -28,6 +29,9 @@ pub struct EngineOptions {
     pub queue_capacity: usize,
     /// When steps use speculative decoding, if the model can.
     pub speculation: SpeculationMode,
+    /// The longest that the next token of a sequence is to wait while prompts of others are fed, the step that brings it included. A prompt is fed by ranges of
+    /// layers between such steps: as many as there is time for, and one at least, which may take longer.
+    pub max_gap: Duration,
     /// Busy time that is added on the engine's thread for every delivered token, to measure how much of the host's work is hidden behind the
     /// device's.
     pub host_work: Duration,
@@ -39,12 +43,23 @@ impl Default for EngineOptions {
             depth: InflightDepth::DEFAULT,
             queue_capacity: 16,
             speculation: SpeculationMode::Automatic,
+            max_gap: Self::MAX_GAP,
             host_work: Duration::ZERO,
         }
     }
 }
 
 impl EngineOptions {
+    /// The default of [`Self::max_gap`].
+    pub const MAX_GAP: Duration = Duration::from_millis(30);
+
+    /// Returns these options with this longest wait for a token.
+    #[must_use]
+    pub fn with_max_gap(mut self, max_gap: Duration) -> Self {
+        self.max_gap = max_gap;
+        self
+    }
+
     /// Returns these options with this in-flight depth.
     #[must_use]
     pub fn with_depth(mut self, depth: InflightDepth) -> Self {
@@ -90,6 +105,7 @@ pub struct Engine<M> {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) window: Window,
     pub(crate) policy: SpeculationPolicy,
+    pub(crate) pace: Pace,
     pub(crate) failure: Option<Error>,
     /// How many sequences were started.
     started: u64,
@@ -151,6 +167,7 @@ impl<M: StepModel> Engine<M> {
             lanes: (0..limits.lanes).map(|_| Lane::default()).collect(),
             window: Window::new(options.depth),
             policy: SpeculationPolicy::new(options.speculation),
+            pace: Pace::default(),
             clock: Arc::new(clock),
             failure: None,
             started: 0,

@@ -13,12 +13,13 @@ use crate::model::{
     Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, Step,
     StepModel, Ticket,
 };
-use crate::plan::{Feeding, prompt_step};
+use crate::plan::Feeding;
 use crate::speculation::ResumeCost;
 use crate::step::{DeviceFinish, GpuSpan, LaneOutput, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
 
 mod fault;
 mod probe;
+mod ranges;
 mod state;
 mod stream;
 #[cfg(test)]
@@ -26,7 +27,7 @@ mod tests;
 
 pub use fault::{FakeError, Fault};
 pub use probe::{Call, Probe};
-use state::{DeviceState, Executed, HostState, OpenSequence, Opened, Pending, PendingLane, With};
+use state::{Begun, DeviceState, Executed, HostState, LooseRange, OpenSequence, Opened, Pending, PendingLane, With};
 use stream::mix;
 pub use stream::{TokenStream, continuation, next_token};
 
@@ -39,8 +40,10 @@ pub struct FakeOptions {
     pub tokens: TokenStream,
     /// How many end-of-generation ids the device has room for. It does not know the others.
     pub eog_slots: usize,
-    /// Device time of a step.
+    /// Device time of a step, or of each range of a step that feeds in several.
     pub step: Duration,
+    /// In how many ranges a step is submitted that feeds more than one token, in a model of several lanes.
+    pub ranges: u32,
     /// Device time that drafting and verifying add to a step.
     pub draft_time: Duration,
     /// Device time of a no-op.
@@ -69,6 +72,7 @@ impl Default for FakeOptions {
             tokens: TokenStream::History,
             eog_slots: usize::MAX,
             step: Duration::from_micros(1000),
+            ranges: 1,
             draft_time: Duration::from_micros(500),
             no_op: Duration::from_micros(10),
             submit: Duration::from_micros(4),
@@ -92,6 +96,10 @@ pub struct FakeModel {
     sequences: u64,
     steps: u64,
     in_flight: VecDeque<Pending>,
+    /// The step that feeds of which not all ranges are submitted.
+    begun: Option<Begun>,
+    /// The ranges that were submitted since the last step in flight.
+    loose: Vec<LooseRange>,
     device_free_at_ns: u64,
     /// The sequence that is open in each lane.
     open: Vec<Option<OpenSequence>>,
@@ -119,6 +127,8 @@ impl FakeModel {
             sequences: 0,
             steps: 0,
             in_flight: VecDeque::new(),
+            begun: None,
+            loose: Vec::new(),
             device_free_at_ns: 0,
             open: (0..lanes).map(|_| None).collect(),
             logits: Vec::new(),
@@ -300,6 +310,30 @@ impl FakeModel {
         Ok(())
     }
 
+    /// Queues a step, or the last range of one, that was found due.
+    fn enqueue(&mut self, kind: StepKind, rows: u32, lanes: Vec<PendingLane>) -> Result<Ticket, FakeError> {
+        self.assert_room();
+        let step = self.steps;
+        self.steps += 1;
+        if self.has(Fault::Submit { step }) {
+            return self.fail(FakeError::NotSubmitted { step });
+        }
+        let submitted_at_ns = self.clock.now_ns();
+        self.clock.advance(self.options.submit);
+        let behind = std::mem::take(&mut self.loose);
+        self.in_flight.push_back(Pending {
+            behind,
+            step,
+            kind,
+            rows,
+            lanes,
+            submitted_at_ns,
+            submit_done_ns: self.clock.now_ns(),
+        });
+        self.probe.note(Call::Submit { step, kind, in_flight: self.in_flight.len() as u32, at_ns: submitted_at_ns });
+        Ok(Ticket::new(step))
+    }
+
     fn gate(&self, lane: usize) -> Gate {
         self.open[lane].as_ref().map_or(Gate::Open, |open| open.host.gate)
     }
@@ -375,64 +409,32 @@ impl StepModel for FakeModel {
         let lane = self.lane_of(sequence, "close");
         let own = |pending: &&Pending| pending.lanes.iter().any(|own| own.sequence == sequence);
         let in_flight = self.in_flight.iter().filter(own).count();
-        assert!(in_flight == 0, "close with {in_flight} steps in flight");
+        assert!(in_flight == 0 && !self.is_begun(sequence), "close with {in_flight} steps in flight");
         self.open[lane] = None;
     }
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, FakeError> {
         self.assert_usable("submit");
-        let Step { kind, rows, lanes: sequences } = *step;
-        assert!(
-            sequences.len() == 1 || kind == StepKind::Decode && !sequences.is_empty(),
-            "{kind:?} of {} lanes submitted",
-            sequences.len()
-        );
-        let ring_slots = self.options.limits.ring_slots;
-        assert!((self.in_flight.len() as u32) < ring_slots, "submit with all {ring_slots} ring slots in flight");
-        let mut lanes: Vec<PendingLane> = Vec::with_capacity(sequences.len());
-        for &sequence in sequences {
-            let lane = self.lane_of(sequence, "submit");
-            assert!(lanes.iter().all(|own| own.lane != lane), "{kind:?} of one sequence twice submitted");
-            lanes.push(PendingLane { sequence, lane, opened: None });
-            let host = &mut self.open_in(lane).host;
-            match kind {
-                StepKind::Feed | StepKind::FeedDecode => {
-                    let due = prompt_step(host.feeds_left + 1, host.feeding);
-                    assert!(due == Some((kind, rows)), "{kind:?} of {rows} rows submitted, where {due:?} is due");
-                    host.feeds_left -= kind.fed_of(rows);
-                    host.decodes_left -= u32::from(kind.samples());
-                }
-                StepKind::Decode | StepKind::Speculate => {
-                    assert!(host.feeds_left == 0, "{kind:?} submitted with {} prompt tokens to feed", host.feeds_left);
-                    assert!(rows == 1, "{kind:?} of {rows} rows submitted");
-                    assert!(host.decodes_left > 0, "{kind:?} submitted beyond the budget");
-                    host.decodes_left -= 1;
-                    let speculates = kind == StepKind::Speculate;
-                    assert!(
-                        !speculates || host.speculative == SpeculativeDecoding::On,
-                        "Speculate in a sequence that is not drafted"
-                    );
-                }
+        let Step { kind, rows, .. } = *step;
+        if kind.feeds() && self.range_count(rows) > 1 {
+            let ranges = self.range_count(rows);
+            for range in 0..ranges - 1 {
+                self.feed_range(step, range)?;
             }
-            assert!(host.cancelled_at_ns.is_none(), "{kind:?} submitted after a cancel");
+            let ticket = self.feed_range(step, ranges - 1)?;
+            return Ok(ticket.expect("the last range gives a ticket"));
         }
-        let step = self.steps;
-        self.steps += 1;
-        if self.has(Fault::Submit { step }) {
-            return self.fail(FakeError::NotSubmitted { step });
-        }
-        let submitted_at_ns = self.clock.now_ns();
-        self.clock.advance(self.options.submit);
-        self.in_flight.push_back(Pending {
-            step,
-            kind,
-            rows,
-            lanes,
-            submitted_at_ns,
-            submit_done_ns: self.clock.now_ns(),
-        });
-        self.probe.note(Call::Submit { step, kind, in_flight: self.in_flight.len() as u32, at_ns: submitted_at_ns });
-        Ok(Ticket::new(step))
+        let lanes = self.admit(step);
+        self.enqueue(kind, rows, lanes)
+    }
+
+    fn ranges(&mut self, _kind: StepKind, rows: u32, _position: u32) -> Vec<Duration> {
+        vec![self.options.step; self.range_count(rows) as usize]
+    }
+
+    fn submit_range(&mut self, step: &Step<'_>, range: u32) -> Result<Option<Ticket>, FakeError> {
+        self.assert_usable("submit_range");
+        self.feed_range(step, range)
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, FakeError> {
@@ -446,6 +448,7 @@ impl StepModel for FakeModel {
         self.blocked_on(step)?;
 
         // The device begins the step when it is submitted and the step before it is done, and samples when the gate is open.
+        self.run_ranges(&pending);
         let begin_ns = pending.submit_done_ns.max(self.device_free_at_ns);
         let mut outputs = Vec::with_capacity(pending.lanes.len());
         for own in &pending.lanes {

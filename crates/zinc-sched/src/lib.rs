@@ -40,7 +40,8 @@
 //!    the cache holds most of its prompt ([`KvCache::reusable`]). The rest of the prompt and the budget make a [`plan`]: a number of steps that feed, of
 //!    which the last may sample, then at most a number of steps that sample.
 //! 2. [`plan::next_turn`] fills the window: while fewer than [`InflightDepth`] steps are in flight and tokens are wanted that none of
-//!    them brings, submit. One step samples for all sequences that want a token. Between two such steps there is at most one that feeds a prompt.
+//!    them brings, submit. One step samples for all sequences that want a token. Between two such steps come ranges of layers of a step that feeds a prompt,
+//!    for as long as [`EngineOptions::max_gap`] allows.
 //! 3. Where the host decides about tokens ([`Control`]), each step waits at a gate before it samples. A constraint opens the gate while the
 //!    device runs the step's forward pass, and before the previous token is delivered. A sampler on the host opens it when it has read the
 //!    step's logits.
@@ -56,10 +57,11 @@
 //! # Invariants
 //!
 //! - One thread touches the model. Everyone else talks to it by channels, and a dropped [`Generation`] is a cancellation.
-//! - The loop never looks at a token to decide what to submit next. That depends on counts alone, and with speculative decoding on the time
-//!   that steps took ([`speculation::SpeculationPolicy`]). This is why every depth gives the same tokens.
+//! - The loop never looks at a token to decide what to submit next. That depends on counts and on the time that steps took. This is why every depth gives
+//!   the same tokens.
 //! - There are never more steps in flight than the depth allows, and never more steps that sample than a sequence's budget or the context can use.
-//! - Whoever else asks, a request gets the tokens that it gets alone. Nobody's next token waits for more than one step that feeds another's prompt.
+//! - Whoever else asks, a request gets the tokens that it gets alone. Nobody's next token waits for another's prompt longer than [`EngineOptions::max_gap`],
+//!   or for more than one range of its layers.
 //! - Steps are waited for in the order of submission, each once, also when nobody wants them any more. The exception is a model that
 //!   has failed: it is not called again.
 //! - The host's picture of the cache ([`KvCache`]) never runs ahead of what was delivered. Steps that ran past the end of a sequence
@@ -98,6 +100,7 @@ pub mod grammar;
 mod handle;
 mod kv;
 mod model;
+mod pace;
 pub mod plan;
 mod request;
 pub mod resolve;

@@ -3,6 +3,8 @@
 //!
 //! No device type appears here. The Vulkan implementation lives in the adapter, the simulated one in [`fake`](crate::fake).
 
+use std::time::Duration;
+
 use crate::control::Guide;
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
@@ -19,7 +21,8 @@ use crate::step::{StepKind, StepOutput};
 ///   sequence in flight. Sequences that are open when the model is dropped need not be closed.
 /// - Steps of a sequence come in this order: those that feed the prompt, as [`prompt_step`](crate::plan::prompt_step) says; then steps that sample, `Decode`s and, if
 ///   [`ModelLimits::max_drafts`] is above 0, `Speculate`s. A `FeedDecode` samples too, and at most `budget` steps do.
-/// - At most [`ModelLimits::ring_slots`] steps are in flight: submitted and not yet waited for.
+/// - At most [`ModelLimits::ring_slots`] steps are in flight: submitted and not yet waited for. A step that feeds is submitted by its last range; of
+///   those that were begun by [`submit_range`](Self::submit_range) and are not submitted yet there is at most one.
 /// - Each ticket is waited for once, oldest first.
 /// - The model stops by itself on an end-of-generation id, at the budget, at the end of its context and on logits that are not finite.
 ///   Every step queued behind the stop is a no-op: it writes no K/V and reports [`StepStatus::NoOp`](crate::StepStatus::NoOp).
@@ -48,6 +51,27 @@ pub trait StepModel {
     /// # Errors
     /// [`Self::Error`], if the device does not take the step.
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, Self::Error>;
+
+    /// The ranges of layers in which a step that feeds so many tokens, the first of them at `position`, may be submitted one by one: how long each is estimated
+    /// to take, in order. A step that nothing may come between has one range, as all have by default, whose time is 0 if the model cannot tell.
+    fn ranges(&mut self, kind: StepKind, rows: u32, position: u32) -> Vec<Duration> {
+        let _ = (kind, rows, position);
+        vec![Duration::ZERO]
+    }
+
+    /// Queues range number `range` of a step that feeds, behind what was submitted before. The ranges come in order, all of them also after a
+    /// [`cancel`](Self::cancel), and steps that sample for other sequences may be submitted between them. What these steps and this one compute does not depend on
+    /// that. Returns the step's ticket with the last range, and `None` with those before.
+    ///
+    /// # Errors
+    /// [`Self::Error`], if the device does not take the range.
+    ///
+    /// # Panics
+    /// By default, with another range than the first, which is the whole step.
+    fn submit_range(&mut self, step: &Step<'_>, range: u32) -> Result<Option<Ticket>, Self::Error> {
+        assert_eq!(range, 0, "the only range of {step:?} is submitted once");
+        self.submit(step).map(Some)
+    }
 
     /// Says which tokens a step may choose for a sequence, and opens its gate. For sequences with [`Gate::Guide`].
     ///

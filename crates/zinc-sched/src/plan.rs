@@ -1,5 +1,7 @@
 //! What the loop does next, as pure functions of counts. Nothing here touches a model, a clock or a channel.
 
+use std::time::Duration;
+
 use crate::depth::InflightDepth;
 use crate::model::LastToken;
 use crate::step::StepKind;
@@ -129,6 +131,8 @@ pub struct StepCounts {
 pub enum Wanted {
     /// A step of this kind that feeds so many prompt tokens.
     Feed(StepKind, u32),
+    /// The next range of a step that feeds and is begun. It takes so long: no time if the sequence has ended, since the step then does nothing.
+    Range(Duration),
     /// A step that samples and feeds nothing.
     Sample,
     /// None: it has ended, or steps in flight bring all its tokens.
@@ -162,8 +166,10 @@ pub struct SequenceView {
 /// What the loop does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {
-    /// Submit a step of this kind that feeds so many prompt tokens of the sequence at this index.
+    /// Begin a step of this kind that feeds so many prompt tokens of the sequence at this index.
     Feed(usize, StepKind, u32),
+    /// Submit the next range of the step that is begun.
+    Range,
     /// Submit a step that takes the sequences at these indices a token further.
     Sample(Vec<usize>),
     /// Wait for the oldest step in flight.
@@ -172,17 +178,27 @@ pub enum Turn {
     Idle,
 }
 
+/// What was submitted since the last step that samples for those who are not fed, and how much more may be before the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// What the ranges of steps that feed take which were submitted since; `None` if there are none.
+    pub ranges: Option<Duration>,
+    /// What such ranges may take together.
+    pub room: Duration,
+}
+
 /// Says what to do next: to submit while the window has room and a sequence wants a step, then to wait.
 ///
-/// All sequences that want a token get it by one step. Steps that feed come between those, one behind each, so that nobody's next token waits for more than one
-/// of them. The prompt with the fewest tokens left is fed first. Being passed over since it was fed last counts as if a whole step of it had been fed, so that
-/// no prompt waits for ever; of equals the one that was passed over more often is fed. `fed_last` says whether the step submitted last feeds.
+/// All sequences that want a token get it by one step. Ranges of a step that feeds come between those: one, or as many of the same step as `interval` has room
+/// for, so that nobody's next token waits for longer, or for more than one of them. If nobody wants a token, whole steps that feed are submitted. A step that is
+/// begun is ended before another begins. The prompt with the fewest tokens left is fed first. Being passed over since it was fed last counts as if a whole step of
+/// it had been fed, so that no prompt waits for ever; of equals the one that was passed over more often is fed.
 pub fn next_turn(
     sequences: &[SequenceView],
     steps_in_flight: u32,
     depth: InflightDepth,
     feed_rows: u32,
-    fed_last: bool,
+    interval: Interval,
 ) -> Turn {
     if steps_in_flight < depth.get() {
         let samples = |view: &SequenceView| view.wanted == Wanted::Sample;
@@ -194,11 +210,20 @@ pub fn next_turn(
             .enumerate()
             .filter_map(|(index, view)| match view.wanted {
                 Wanted::Feed(kind, rows) => Some((urgency(view), index, kind, rows, view.passed_over)),
-                Wanted::Sample | Wanted::Nothing => None,
+                Wanted::Range(_) | Wanted::Sample | Wanted::Nothing => None,
             })
             .min_by_key(|(urgency, index, .., passed_over)| (*urgency, std::cmp::Reverse(*passed_over), *index));
+        let begun = sequences.iter().find_map(|view| match view.wanted {
+            Wanted::Range(time) => Some(time),
+            _ => None,
+        });
         let someone_samples = sequences.iter().any(samples);
-        if let Some((_, index, kind, rows, _)) = feed.filter(|_| !(someone_samples && fed_last)) {
+        if let Some(time) = begun {
+            let fits = interval.ranges.is_none_or(|ranges| ranges.saturating_add(time) <= interval.room);
+            if !someone_samples || time.is_zero() || fits {
+                return Turn::Range;
+            }
+        } else if let Some((_, index, kind, rows, _)) = feed.filter(|_| !someone_samples || interval.ranges.is_none()) {
             return Turn::Feed(index, kind, rows);
         }
         if someone_samples {
@@ -264,7 +289,7 @@ mod tests {
             feeds_left: plan.feeds() - counts.tokens_fed,
             passed_over: 0,
         };
-        next_turn(&[view], in_flight, InflightDepth::new(2).unwrap(), feeding.rows, false)
+        next_turn(&[view], in_flight, InflightDepth::new(2).unwrap(), feeding.rows, UNFED)
     }
 
     #[test]
@@ -328,8 +353,52 @@ mod tests {
     const SAMPLING: SequenceView = SequenceView { wanted: Wanted::Sample, feeds_left: 0, passed_over: 0 };
     const DONE: SequenceView = SequenceView { wanted: Wanted::Nothing, ..SAMPLING };
 
+    const ROOM: Duration = Duration::from_millis(20);
+    const UNFED: Interval = Interval { ranges: None, room: ROOM };
+
+    /// A turn behind a step that feeds, or behind one that samples.
     fn turn(sequences: &[SequenceView], in_flight: u32, fed_last: bool) -> Turn {
-        next_turn(sequences, in_flight, InflightDepth::DEFAULT, 4, fed_last)
+        let ranges = fed_last.then_some(Duration::ZERO);
+        next_turn(sequences, in_flight, InflightDepth::DEFAULT, 4, Interval { ranges, ..UNFED })
+    }
+
+    /// A sequence whose step is begun, and has a range of so many milliseconds next.
+    fn begun(range_ms: u64) -> SequenceView {
+        SequenceView { wanted: Wanted::Range(Duration::from_millis(range_ms)), feeds_left: 9, passed_over: 0 }
+    }
+
+    /// The turn behind ranges of so many milliseconds.
+    fn turn_behind(sequences: &[SequenceView], ranges_ms: Option<u64>) -> Turn {
+        let interval = Interval { ranges: ranges_ms.map(Duration::from_millis), ..UNFED };
+        next_turn(sequences, 1, InflightDepth::DEFAULT, 4, interval)
+    }
+
+    #[test]
+    fn ranges_come_between_tokens_as_there_is_room() {
+        let decode = Turn::Sample(vec![0]);
+        let both = |range_ms| [SAMPLING, begun(range_ms), feeding(5, 9)];
+        for (range_ms, behind_ms, expected) in [
+            (90, None, Turn::Range),
+            (10, Some(10), Turn::Range),
+            (11, Some(10), decode.clone()),
+            (90, Some(0), decode.clone()),
+            (0, Some(90), Turn::Range),
+        ] {
+            assert_eq!(turn_behind(&both(range_ms), behind_ms), expected, "{range_ms} ms behind {behind_ms:?}");
+        }
+        assert_eq!(
+            turn_behind(&[SAMPLING, feeding(5, 0)], Some(1)),
+            decode,
+            "a step is not begun in the room that is left"
+        );
+        assert_eq!(next_turn(&both(0), 4, InflightDepth::DEFAULT, 4, UNFED), Turn::Observe, "the window is full");
+    }
+
+    #[test]
+    fn a_step_that_is_begun_is_ended_before_another_begins() {
+        assert_eq!(turn_behind(&[feeding(1, 99), begun(90)], Some(90)), Turn::Range);
+        assert_eq!(turn_behind(&[DONE, begun(90)], Some(90)), Turn::Range, "nobody waits for a token");
+        assert_eq!(turn_behind(&[SAMPLING, begun(90), feeding(1, 99)], Some(90)), Turn::Sample(vec![0]));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
 use crate::model::{Gate, ModelCounters, SequenceId, StepModel, Ticket};
-use crate::plan::{Feeding, Phase, PlannedStep, SequencePlan, SequenceView, StepCounts, wanted};
+use crate::plan::{Feeding, Phase, PlannedStep, SequencePlan, SequenceView, StepCounts, Wanted, wanted};
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Usage};
 use crate::resolve::{Expected, Resolved, resolve};
 use crate::speculation::{SpeculationPolicy, SpeculationStats};
@@ -66,8 +66,19 @@ pub(crate) struct Submitted {
 }
 
 impl Sequence {
-    /// What the plan of the loop needs to know of it.
-    pub(crate) fn view(&self) -> SequenceView {
+    /// Whether it has ended before its prompt was fed, as far as the host has seen.
+    pub(crate) fn ended_unfed(&self) -> bool {
+        let fed = self.plan.first_position() + self.plan.feeds();
+        self.progress.phase() == Phase::Draining && self.progress.position() < fed
+    }
+
+    /// Position of the first token that its next step feeds.
+    pub(crate) fn feed_position(&self) -> u32 {
+        self.plan.first_position() + self.submitted.tokens_fed
+    }
+
+    /// What the plan of the loop needs to know of it. `range` is what the next range takes if a step of it is begun.
+    pub(crate) fn view(&self, range: Option<Duration>) -> SequenceView {
         let Submitted { sampling_in_flight, tokens_fed, .. } = self.submitted;
         let counts = StepCounts {
             tokens_fed,
@@ -75,7 +86,11 @@ impl Sequence {
             sampling_steps_in_flight: sampling_in_flight,
         };
         SequenceView {
-            wanted: wanted(&self.plan, self.progress.phase(), counts, self.feeding),
+            wanted: match range {
+                Some(_) if self.progress.phase() == Phase::Draining => Wanted::Range(Duration::ZERO),
+                Some(time) => Wanted::Range(time),
+                None => wanted(&self.plan, self.progress.phase(), counts, self.feeding),
+            },
             feeds_left: self.plan.feeds() - tokens_fed,
             passed_over: self.passed_over,
         }
@@ -91,16 +106,18 @@ impl Sequence {
         PlannedStep { index: self.submitted.steps, kind, rows }
     }
 
-    /// Notes that a step was submitted. If it is one that samples alone, its gate is closed, where the sequence has gates.
-    pub(crate) fn submitted(&mut self, step: PlannedStep, ticket: Ticket) {
+    /// Notes that a step was submitted, or begun.
+    pub(crate) fn submitted(&mut self, step: PlannedStep) {
         let PlannedStep { kind, rows, .. } = step;
         self.submitted.steps += 1;
         self.submitted.in_flight += 1;
         self.submitted.sampling_in_flight += u32::from(kind.samples());
         self.submitted.tokens_fed += kind.fed_of(rows);
-        if !kind.feeds() {
-            self.gates.submitted(ticket);
-        }
+    }
+
+    /// Notes the ticket of a step that samples alone and was submitted: its gate is closed, where the sequence has gates.
+    pub(crate) fn close_gate(&mut self, ticket: Ticket) {
+        self.gates.submitted(ticket);
     }
 
     /// Notes that a step was waited for, and finds out what its output means for the sequence: tokens to deliver, an end, or nothing, since the step was

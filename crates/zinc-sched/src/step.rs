@@ -152,7 +152,7 @@ pub struct StepTiming {
     pub gpu: Option<GpuSpan>,
 }
 
-/// When the device ran a step, in nanoseconds on the host clock.
+/// When the device ran a step, in nanoseconds on the host clock. Other steps may have run between the ranges of one that feeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GpuSpan {

@@ -1,12 +1,15 @@
 //! The loop over the sequences of an engine: each turn submits a step, or waits for the oldest one and hands its outputs to their sequences.
 
+use std::time::Duration;
+
 use crate::engine::{Ended, Engine, Lane, Outlets};
 use crate::error::{Error, Result};
-use crate::model::{SequenceId, StepModel};
-use crate::plan::{SequenceView, Turn, Wanted, next_turn};
+use crate::model::{Gate, SequenceId, StepModel};
+use crate::pace::Measured;
+use crate::plan::{Interval, SequenceView, Turn, Wanted, next_turn};
 use crate::resolve::Resolved;
-use crate::sequence::PolicyRole;
-use crate::step::StepKind;
+use crate::sequence::{PolicyRole, Sequence};
+use crate::step::{StepKind, StepStatus};
 
 impl<M: StepModel> Engine<M> {
     /// Submits the next step, or waits for the oldest one in flight and delivers what it has sampled. Returns the sequences that have ended with it. Does nothing
@@ -25,13 +28,16 @@ impl<M: StepModel> Engine<M> {
         for sequence in self.lanes.iter_mut().filter_map(|lane| lane.running.as_mut()) {
             sequence.obey_cancel(outlets.outlet(sequence.id), &mut self.model);
         }
+        self.doubt_ranges();
         let running: Vec<usize> = (0..self.lanes.len()).filter(|lane| self.lanes[*lane].running.is_some()).collect();
-        let views: Vec<SequenceView> =
-            running.iter().filter_map(|lane| self.lanes[*lane].running.as_ref()).map(|s| s.view()).collect();
+        let begun = self.window.begun();
+        let range = |id: SequenceId| begun.filter(|(own, _)| *own == id).map(|(_, time)| self.pace.range_time(time));
+        let sequences = running.iter().filter_map(|lane| self.lanes[*lane].running.as_ref());
+        let views: Vec<SequenceView> = sequences.map(|sequence| sequence.view(range(sequence.id))).collect();
         let (in_flight, depth) = (self.window.in_flight(), self.window.depth());
-        match next_turn(&views, in_flight, depth, self.limits.feed_rows, self.window.fed_last()) {
+        match next_turn(&views, in_flight, depth, self.limits.feed_rows, self.interval()) {
             Turn::Feed(index, kind, rows) => {
-                self.submit(&[running[index]], kind, rows)?;
+                self.feed(running[index], kind, rows)?;
                 if let Some(sequence) = &mut self.lanes[running[index]].running {
                     sequence.passed_over = 0;
                 }
@@ -43,10 +49,11 @@ impl<M: StepModel> Engine<M> {
                     }
                 }
             }
+            Turn::Range => self.window.submit_range(&mut self.model, self.clock.now_ns())?,
             Turn::Sample(indices) => {
                 let lanes: Vec<usize> = indices.into_iter().map(|index| running[index]).collect();
                 let kind = self.sampling_kind(&lanes);
-                self.submit(&lanes, kind, 1)?;
+                self.sample(&lanes, kind)?;
             }
             Turn::Observe => self.observe(outlets)?,
             Turn::Idle => {}
@@ -62,15 +69,45 @@ impl<M: StepModel> Engine<M> {
         if speculates { StepKind::Speculate } else { StepKind::Decode }
     }
 
-    /// Submits a step of the sequences in these lanes.
-    fn submit(&mut self, lanes: &[usize], kind: StepKind, rows: u32) -> Result<()> {
-        let Self { model, window, lanes: all, .. } = self;
-        let running = |lane: &usize| all[*lane].running.as_ref().map(|s| (s.id, s.planned(kind, rows)));
+    /// What was submitted since the last step that samples, and what more may be: nobody's next token is to wait for longer than the options say, the step that
+    /// brings it included. What that step takes must be known, or one range is all that may come.
+    fn interval(&self) -> Interval {
+        let room = self.pace.sample_time().map_or(Duration::ZERO, |time| self.options.max_gap.saturating_sub(time));
+        Interval { ranges: self.window.since_sample().map(|time| self.pace.range_time(time)), room }
+    }
+
+    /// Notes in the window if a sequence has ended while it was fed.
+    fn doubt_ranges(&mut self) {
+        let sequences = self.lanes.iter().filter_map(|lane| lane.running.as_ref());
+        if sequences.into_iter().any(|sequence| sequence.ended_unfed()) {
+            self.window.doubt_ranges();
+        }
+    }
+
+    /// Begins a step that feeds the sequence in this lane, or submits all of it where nothing may come between.
+    fn feed(&mut self, lane: usize, kind: StepKind, rows: u32) -> Result<()> {
+        let Self { model, window, lanes, clock, .. } = self;
+        let sequence = lanes[lane].running.as_mut().expect("a sequence that is fed runs");
+        let step = (sequence.id, sequence.planned(kind, rows));
+        let ranges = model.ranges(kind, rows, sequence.feed_position());
+        match ranges[..] {
+            [time] => _ = window.submit(model, vec![step], time, clock.now_ns())?,
+            _ => window.begin(model, step, ranges, clock.now_ns())?,
+        }
+        sequence.submitted(step.1);
+        Ok(())
+    }
+
+    /// Submits a step that samples for the sequences in these lanes.
+    fn sample(&mut self, lanes: &[usize], kind: StepKind) -> Result<()> {
+        let Self { model, window, lanes: all, clock, .. } = self;
+        let running = |lane: &usize| all[*lane].running.as_ref().map(|s| (s.id, s.planned(kind, 1)));
         let planned: Vec<_> = lanes.iter().filter_map(running).collect();
-        let ticket = window.submit(model, kind, rows, planned.clone())?;
+        let ticket = window.submit(model, planned.clone(), Duration::ZERO, clock.now_ns())?;
         for (lane, (_, step)) in lanes.iter().zip(planned) {
             if let Some(sequence) = &mut all[*lane].running {
-                sequence.submitted(step, ticket);
+                sequence.submitted(step);
+                sequence.close_gate(ticket);
             }
         }
         Ok(())
@@ -78,7 +115,7 @@ impl<M: StepModel> Engine<M> {
 
     /// Waits for the oldest step in flight and handles its outputs.
     fn observe(&mut self, outlets: &mut dyn Outlets) -> Result<()> {
-        let Self { model, window, lanes, policy, clock, options, .. } = self;
+        let Self { model, window, lanes, policy, pace, clock, options, .. } = self;
         // Under a constraint, this opens the gate of the first step that samples. The gate of each later step was opened when the step before it was observed.
         for sequence in lanes.iter_mut().filter_map(|lane| lane.running.as_mut()) {
             sequence.open_early(model)?;
@@ -89,6 +126,7 @@ impl<M: StepModel> Engine<M> {
             let sequence = sequence.expect("a sequence runs while a step of it is in flight");
             sequence.open_late(awaited.ticket, outlets.outlet(*id), model)?;
         }
+        let wait_ns = clock.now_ns();
         let (step, output) = {
             let outlets = &*outlets;
             window.observe(model, &|id| outlets.cancelled(id))?
@@ -99,13 +137,30 @@ impl<M: StepModel> Engine<M> {
             place.expect("a sequence runs while a step of it is in flight")
         };
         let mut resolved: Vec<(usize, Result<Resolved>)> = Vec::with_capacity(step.lanes.len());
+        let (mut has_gates, mut ran) = (false, false);
         for ((id, planned), lane_output) in step.lanes.iter().zip(&output.lanes) {
             let lane = lane_of(*id, lanes);
             let sequence = lanes[lane].running.as_mut().expect("it runs");
             sequence.obey_cancel(outlets.outlet(*id), model);
+            has_gates |= sequence.gates.gate() != Gate::Open;
+            ran |= lane_output.status != StepStatus::NoOp;
             let times = (output.timing, observed_ns);
             resolved.push((lane, sequence.observed(*planned, lane_output, times, model, policy)?));
         }
+        let kind = step.lanes.first().map_or(StepKind::Decode, |(_, planned)| planned.kind);
+        // A gate that was opened above may have ended a sequence while it was fed.
+        let someone_ended = lanes.iter().filter_map(|lane| lane.running.as_ref()).any(Sequence::ended_unfed);
+        if someone_ended {
+            window.doubt_ranges();
+        }
+        pace.observed(Measured {
+            ranges: step.ranges.time,
+            samples: !kind.feeds(),
+            submitted_ns: step.ranges.submitted_ns.unwrap_or(wait_ns),
+            wait_ns,
+            observed_ns,
+            is_plain: step.ranges.run && ran && !has_gates && !someone_ended,
+        });
         let mut delivered = 0;
         for ((lane, resolved), lane_output) in resolved.into_iter().zip(&output.lanes) {
             let lane = &mut lanes[lane];

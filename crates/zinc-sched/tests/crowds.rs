@@ -1,5 +1,6 @@
 //! Random crowds on one engine of several lanes against a reference that has no window, no lanes and no device: whoever else is asking, and however requests
-//! come and go, each is answered as if it were alone, and nobody's next token waits for more than one step that feeds another's prompt.
+//! come and go, each is answered as if it were alone, and nobody's next token waits longer than the options say because of another's prompt, or for more than one
+//! range of layers.
 
 #[path = "support/cases.rs"]
 mod cases;
@@ -16,8 +17,8 @@ use support::control::{Behaviour, Chooser, Turn};
 use support::{ids, reference};
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe};
 use zinc_sched::{
-    Completion, Engine, EngineOptions, Error, FinishReason, InflightDepth, LastToken, ManualClock, ModelLimits, Outlet,
-    Outlets, Request, ResumeCost, Sampling, SequenceId, Started, StepKind, Token,
+    Clock as _, Completion, Engine, EngineOptions, Error, FinishReason, InflightDepth, LastToken, ManualClock,
+    ModelLimits, Outlet, Outlets, Request, ResumeCost, Sampling, SequenceId, Started, StepKind, Token,
 };
 
 /// Size of the vocabulary: few ids, so that prompts share prefixes and sequences end early.
@@ -81,12 +82,15 @@ fn ask() -> impl Strategy<Value = Ask> {
 
 fn crowd() -> impl Strategy<Value = Crowd> {
     let last_token = prop::sample::select(&[LastToken::Alone, LastToken::Fed, LastToken::Fed][..]);
-    let device = ((1_u32..=8, last_token), 1_u64..50, 0_u64..5, 0_usize..3, prop::option::weighted(0.1, 0_u64..100));
+    let times = (1_u64..200, 0_u64..5, 0_u64..20);
+    let feeding = (1_u32..=8, last_token, 1_u32..=6, 0_u64..1000);
+    let device = (feeding, times, 0_usize..3, prop::option::weighted(0.1, 0_u64..100));
     (1_u32..=8, 1_u32..=8, device, prop::collection::vec(ask(), 1..16)).prop_map(|(depth, lanes, device, asks)| {
-        let ((feed_rows, last_token), step_us, submit_us, eog_slots, non_finite) = device;
+        let ((feed_rows, last_token, ranges, max_gap_us), times, eog_slots, non_finite) = device;
+        let (step_us, no_op_us, submit_us) = times;
         let depth = InflightDepth::new(depth).unwrap();
         Crowd {
-            engine: EngineOptions::default().with_depth(depth),
+            engine: EngineOptions::default().with_depth(depth).with_max_gap(Duration::from_micros(max_gap_us)),
             fake: FakeOptions {
                 limits: ModelLimits {
                     context_tokens: CONTEXT,
@@ -100,6 +104,8 @@ fn crowd() -> impl Strategy<Value = Crowd> {
                 },
                 eog_slots,
                 step: Duration::from_micros(step_us),
+                ranges,
+                no_op: Duration::from_micros(no_op_us.min(step_us)),
                 submit: Duration::from_micros(submit_us),
                 faults: non_finite.map(|step| Fault::NonFinite { step }).into_iter().collect(),
                 ..FakeOptions::default()
@@ -117,6 +123,15 @@ struct Reader {
     calls: Vec<usize>,
     most: usize,
     probe: Probe,
+    gap: Gap,
+}
+
+/// What may lie between two tokens of a sequence.
+#[derive(Clone, Copy)]
+struct Gap {
+    most: Duration,
+    /// Device time of a step that samples, and of a range.
+    step: Duration,
 }
 
 impl Outlet for Reader {
@@ -148,6 +163,7 @@ impl Outlets for Readers {
 fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
     let Crowd { engine: options, fake, mut asks } = crowd;
     let (depth, lanes, can_break) = (options.depth.get(), fake.limits.lanes, !fake.faults.is_empty());
+    let gap = Gap { most: options.max_gap, step: fake.step };
     let clock = ManualClock::new();
     let model = FakeModel::new(fake, clock.clone());
     let probe = model.probe();
@@ -169,7 +185,8 @@ fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
     for turn in 0_u32.. {
         while waiting < asks.len() && asks[waiting].arrives <= turn && engine.has_room() {
             let most = asks[waiting].most.unwrap_or(usize::MAX);
-            let reader = Reader { ask: waiting, tokens: Vec::new(), calls: Vec::new(), most, probe: probe.clone() };
+            let reader =
+                Reader { ask: waiting, tokens: Vec::new(), calls: Vec::new(), most, probe: probe.clone(), gap };
             match engine.start(&requests[waiting], &reader) {
                 Ok(Started::Running(id)) => readers.0.push((id, reader)),
                 Ok(Started::Ended(completion)) => {
@@ -246,10 +263,39 @@ fn judge(
     } else {
         prop_assert!(expected.starts_with(&delivered), "{delivered:?} is no prefix of {expected:?}");
     }
-    check_gaps(&reader.calls, &reader.probe)
+    check_gaps(&reader.calls, &reader.probe)?;
+    check_ranges(&reader.calls, &reader.probe, reader.gap)
 }
 
-/// Between two tokens of a sequence the device runs at most one step that feeds.
+/// Between two tokens of a sequence the device runs ranges of steps that feed for so long that these and the step of the second token stay within the limit, or one
+/// range.
+fn check_ranges(tokens: &[usize], probe: &Probe, gap: Gap) -> Result<(), TestCaseError> {
+    // By step, in the order of submission: how many ranges there are before it is submitted, and up to its end. By call: the last step that was waited for.
+    let (mut ranges, mut before, mut waited) = (0, Vec::new(), Vec::new());
+    let calls = probe.calls();
+    for call in &calls {
+        let last = waited.last().copied().unwrap_or(0);
+        waited.push(if let Call::Wait { step, .. } = call { *step as usize } else { last });
+        match call {
+            Call::Range { .. } => ranges += 1,
+            Call::Submit { kind, .. } => {
+                let of_step = u32::from(kind.feeds());
+                before.push((ranges, ranges + of_step));
+                ranges += of_step;
+            }
+            _ => {}
+        }
+    }
+    for pair in tokens.windows(2) {
+        let [from, to] = [pair[0], pair[1]].map(|token| before[waited[token - 1]]);
+        let between = to.0 - from.1;
+        let time = (between + 1) * gap.step;
+        prop_assert!(between <= 1 || time <= gap.most, "{between} ranges, {time:?} between two tokens, {:?}", gap.most);
+    }
+    Ok(())
+}
+
+/// Between two tokens of a sequence the device ends at most one step that feeds.
 fn check_gaps(tokens: &[usize], probe: &Probe) -> Result<(), TestCaseError> {
     let calls = probe.calls();
     let feeds = |step: u64| {
@@ -277,4 +323,64 @@ fn everyone_in_a_crowd_is_answered_as_if_alone() {
     if asked_for.is_none() {
         assert!(requests >= u64::from(times) * REQUESTS, "{requests} requests of {crowds} crowds");
     }
+}
+
+/// Notes when tokens come, on the simulated clock.
+struct Times {
+    clock: ManualClock,
+    at: Vec<Duration>,
+}
+
+impl Outlet for Times {
+    fn token(&mut self, _: Token) -> ControlFlow<()> {
+        self.at.push(Duration::from_nanos(self.clock.now_ns()));
+        ControlFlow::Continue(())
+    }
+}
+
+struct Both([(Option<SequenceId>, Times); 2]);
+
+impl Outlets for Both {
+    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
+        &mut self.0.iter_mut().find(|(own, _)| *own == Some(sequence)).expect("it runs").1
+    }
+
+    fn cancelled(&self, _sequence: SequenceId) -> bool {
+        false
+    }
+}
+
+/// A prompt of 100 steps of six ranges of a millisecond, beside a sequence whose tokens take a millisecond: no token waits for more than the limit, and the prompt gets
+/// three quarters of the time as soon as the times are known.
+#[test]
+fn a_prompt_gets_the_time_that_the_limit_leaves() {
+    const STEP: Duration = Duration::from_millis(1);
+    let clock = ManualClock::new();
+    let limits = ModelLimits { context_tokens: 4096, lanes: 2, feed_rows: 8, ..FakeOptions::default().limits };
+    let fake = FakeOptions { limits, ranges: 6, step: STEP, submit: Duration::ZERO, ..FakeOptions::default() };
+    let model = FakeModel::new(fake, clock.clone());
+    let options = EngineOptions::default().with_max_gap(4 * STEP);
+    let mut engine = Engine::new(model, clock.clone(), options).unwrap();
+    let mut readers = Both([(); 2].map(|()| (None, Times { clock: clock.clone(), at: Vec::new() })));
+    let mut begun = Duration::ZERO;
+    for (reader, (tokens, generated)) in [(1, 2000), (801, 1)].into_iter().enumerate() {
+        let request = Request::new(vec![1; tokens], []).with_max_tokens(generated);
+        begun = Duration::from_nanos(clock.now_ns());
+        match engine.start(&Arc::new(request), &readers.0[reader].1).unwrap() {
+            Started::Running(id) => readers.0[reader].0 = Some(id),
+            Started::Ended(completion) => panic!("{completion:?}"),
+        }
+        (0..20).for_each(|_| _ = engine.turn(&mut readers).unwrap());
+    }
+    while readers.0[1].1.at.is_empty() {
+        engine.turn(&mut readers).unwrap();
+    }
+    let [(_, decoding), (_, fed)] = &readers.0;
+    let alone = 600 * STEP;
+    let taken = fed.at[0] - begun;
+    assert!(taken.as_secs_f64() * 0.74 < alone.as_secs_f64(), "{taken:?} beside others, {alone:?} alone");
+    assert!(taken > alone, "{taken:?}");
+    let gaps = || decoding.at.windows(2).map(|pair| pair[1] - pair[0]);
+    assert_eq!(gaps().max(), Some(4 * STEP));
+    assert!(gaps().filter(|gap| *gap == 4 * STEP).count() > 150, "the time between tokens is not used");
 }

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use zinc_sched::InflightDepth;
 
 use super::{
-    Act, CacheTypeArgs, Device, DraftArgs, MatrixUnitArgs, QueueArgs, UbatchArgs, depth, device, microseconds,
+    Act, CacheTypeArgs, Device, DraftArgs, GapArgs, MatrixUnitArgs, QueueArgs, UbatchArgs, depth, device, microseconds,
 };
 
 /// Flags of `zinc bench`.
@@ -75,6 +75,8 @@ pub(crate) struct BenchArgs {
     pub(crate) queues: QueueArgs,
     #[command(flatten)]
     pub(crate) ubatch: UbatchArgs,
+    #[command(flatten)]
+    pub(crate) gap: GapArgs,
     #[command(flatten)]
     pub(crate) draft: DraftArgs,
     /// Draft what the test is known to generate, to measure what right drafts are worth. FILE has the ids of those tokens, with white space

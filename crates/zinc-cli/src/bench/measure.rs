@@ -14,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 use zinc_engine::ModelFile;
 use zinc_kernels::step::StepShape;
-use zinc_model::device::DeviceModel;
+use zinc_model::device::{DeviceModel, MOST_RANGE};
 use zinc_model::plan::{Cost, Op, Sizes, StepPlan};
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
 use zinc_sched::adapter::{DraftSource, OpTimes, Queues, VulkanModel, VulkanOptions};
@@ -419,7 +419,7 @@ pub(crate) fn timed_ops(
 /// The times of the operations of each range that a plan is submitted in, added up.
 fn submissions_ns(model: &DeviceModel, plan: &StepPlan, ops_ns: &[f64]) -> Vec<f64> {
     let mut rest = ops_ns;
-    let ranges = model.ranges(plan.clone()).into_iter();
+    let ranges = model.ranges(plan.clone(), MOST_RANGE).into_iter();
     let sum = |range: StepPlan| {
         // What cancels between two ranges is no operation of the whole plan.
         let (own, behind) = rest.split_at(range.ops.iter().filter(|op| **op != Op::Cancel).count());

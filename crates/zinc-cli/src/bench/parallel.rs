@@ -6,8 +6,10 @@
 use std::hint::black_box;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use zinc_engine::longest_range;
 use zinc_kernels::step::StepShape;
 use zinc_model::device::DeviceModel;
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
@@ -57,6 +59,7 @@ pub(crate) struct ParallelBench<'a> {
     pub(crate) tokenizer: &'a Tokenizer,
     pub(crate) sampling: Sampling,
     pub(crate) depth: InflightDepth,
+    pub(crate) max_gap: Duration,
     pub(crate) repetitions: u32,
     pub(crate) warm_ups: u32,
 }
@@ -138,9 +141,13 @@ impl ParallelBench<'_> {
     }
 
     fn engine(&self, stamps: Tracing) -> Result<Engine<VulkanModel>> {
-        let options = VulkanOptions::new(self.depth).with_feed_shape(self.feed_shape).with_stamps(stamps);
+        let options = VulkanOptions::new(self.depth)
+            .with_feed_shape(self.feed_shape)
+            .with_longest_range(longest_range(self.max_gap))
+            .with_stamps(stamps);
         let driven = VulkanModel::new(self.model.clone(), options)?;
-        Ok(Engine::new(driven, FnClock(host_now_ns), EngineOptions::default().with_depth(self.depth))?)
+        let options = EngineOptions::default().with_depth(self.depth).with_max_gap(self.max_gap);
+        Ok(Engine::new(driven, FnClock(host_now_ns), options)?)
     }
 
     fn run(

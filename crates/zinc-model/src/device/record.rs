@@ -13,6 +13,16 @@ use crate::interpret::{pairing, weighting};
 use crate::plan::{Array, Lookup, Op, PlanKind, Product, Routing, Sampler, StepPlan, barriers_before};
 use crate::weights::TensorId;
 
+/// Where a step keeps its residual stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResidualStream {
+    /// In [`Array::Residual`], which all steps share: nothing may run between the ranges of the step.
+    #[default]
+    Shared,
+    /// In [`Array::CarriedResidual`]: steps that share [`Array::Residual`] may run between its ranges.
+    Carried,
+}
+
 /// Device addresses of the memory that the sequences of a step own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StepIo {
@@ -34,6 +44,18 @@ pub struct StepIo {
     pub choices: ops::PerLane,
     /// Where plans with log-probabilities report those of each lane.
     pub logprobs: ops::PerLane,
+    /// Where the step keeps its residual stream.
+    pub residual: ResidualStream,
+}
+
+impl StepIo {
+    /// The array that stands for `array` in this step.
+    fn array(&self, array: Array) -> Array {
+        match (array, self.residual) {
+            (Array::Residual, ResidualStream::Carried) => Array::CarriedResidual,
+            _ => array,
+        }
+    }
 }
 
 impl DeviceModel {
@@ -172,14 +194,14 @@ impl DeviceModel {
     }
 
     /// An array as the input of products that compute with `act`: in the form that the op which wrote it has left it in.
-    fn input(&self, array: Array, act: ActFormat) -> Input {
+    fn input(&self, array: Array, act: ActFormat, io: &StepIo) -> Input {
         let rounded = match array {
             Array::Normed => act == ActFormat::Q14,
             Array::RoundedHidden | Array::RoundedAttended => true,
             Array::Attended => act == ActFormat::Q14 && self.sizes().rounds_attended(&self.target),
             _ => false,
         };
-        let rows = self.rows(array);
+        let rows = self.rows(io.array(array));
         if rounded { Input::Rounded(rows) } else { Input::Floats(rows) }
     }
 
@@ -189,11 +211,11 @@ impl DeviceModel {
     }
 
     /// Products with their outputs.
-    fn products(&self, products: &[Product]) -> Vec<ops::Product> {
+    fn products(&self, products: &[Product], io: &StepIo) -> Vec<ops::Product> {
         let of = |product: &Product| ops::Product {
             weights: self.matrix(product.weights),
             bias: product.bias.map(|id| self.weights.address(id)),
-            y: self.rows(product.y),
+            y: self.rows(io.array(product.y)),
         };
         products.iter().map(of).collect()
     }
@@ -244,6 +266,7 @@ impl DeviceModel {
     fn dispatch(&self, op: &Op, io: &StepIo, shape: StepShape) -> Dispatch {
         let (target, config, state) = (&self.target, &self.model.config, io.state);
         let (experts, used) = self.sizes().experts();
+        let rows = |array: Array| self.rows(io.array(array));
         let weight = |id: TensorId| self.weights.address(id);
         let norm_of = |id: TensorId| ops::Norm { weight: weight(id), epsilon: config.rms_eps };
         let head_norm =
@@ -257,15 +280,15 @@ impl DeviceModel {
             }
             Op::Propose { drafts } => ops::Propose { state, draft: io.draft, drafts: *drafts }.dispatch(target),
             Op::Gather { table } => {
-                ops::Gather { state, table: self.matrix(*table), y: self.rows(Array::Residual), shape }.dispatch(target)
+                ops::Gather { state, table: self.matrix(*table), y: rows(Array::Residual), shape }.dispatch(target)
             }
             Op::Round { x, norm, y, vectors, columns, ordered } => ops::Round {
                 state,
                 x: match norm {
-                    Some(norm) => Input::Normalised(self.rows(*x), norm_of(*norm)),
-                    None => Input::Floats(self.rows(*x)),
+                    Some(norm) => Input::Normalised(rows(*x), norm_of(*norm)),
+                    None => Input::Floats(rows(*x)),
                 },
-                y: self.rows(*y),
+                y: rows(*y),
                 vectors: *vectors,
                 columns: *columns,
                 ordered: *ordered,
@@ -273,13 +296,13 @@ impl DeviceModel {
             }
             .dispatch(target),
             Op::MatVec { products, x, norm, act, accumulate } => {
-                let products = self.products(products);
+                let products = self.products(products, io);
                 ops::MatVec {
                     state,
                     products: &products,
                     x: match norm {
-                        Some(norm) => Input::Normalised(self.rows(*x), norm_of(*norm)),
-                        None => self.input(*x, *act),
+                        Some(norm) => Input::Normalised(rows(*x), norm_of(*norm)),
+                        None => self.input(*x, *act, io),
                     },
                     act: *act,
                     accumulate: *accumulate,
@@ -288,15 +311,15 @@ impl DeviceModel {
                 .dispatch(target)
             }
             Op::MatMul { products, x, accumulate } => {
-                let products = self.products(products);
-                let (x, accumulate) = (self.rows(*x), *accumulate);
+                let products = self.products(products, io);
+                let (x, accumulate) = (rows(*x), *accumulate);
                 ops::MatMul { state, products: &products, x, accumulate, tiles: None, shape }.dispatch(target)
             }
             Op::Append { layer, norms } => ops::Append {
                 state,
-                q: self.rows(Array::Query),
-                k: self.rows(Array::Key),
-                v: self.rows(Array::Value),
+                q: rows(Array::Query),
+                k: rows(Array::Key),
+                v: rows(Array::Value),
                 norm: norms.map(head_norm),
                 rotation: self.rotation.address(),
                 key_cache: self.shared(Array::KeyCache(*layer)),
@@ -311,10 +334,10 @@ impl DeviceModel {
             .dispatch(target),
             Op::AttentionRows { layer } => ops::AttentionRows {
                 state,
-                q: self.rows(Array::Query),
+                q: rows(Array::Query),
                 key_cache: self.shared(Array::KeyCache(*layer)),
                 value_cache: self.shared(Array::ValueCache(*layer)),
-                y: self.rows(Array::Attended),
+                y: rows(Array::Attended),
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
                 heads: self.sizes().heads(),
@@ -324,17 +347,17 @@ impl DeviceModel {
             .dispatch(target),
             Op::Attention { layer, norms, act, next } => ops::Attention {
                 state,
-                q: self.rows(Array::Query),
-                k: self.rows(Array::Key),
-                v: self.rows(Array::Value),
+                q: rows(Array::Query),
+                k: rows(Array::Key),
+                v: rows(Array::Value),
                 norm: norms.map(head_norm),
                 rotation: self.rotation.address(),
                 key_cache: self.shared(Array::KeyCache(*layer)),
                 value_cache: self.shared(Array::ValueCache(*layer)),
-                partials: self.rows(Array::Partials).address,
-                counters: self.rows(Array::Counters).address,
-                y: self.rows(Array::Attended),
-                rounded: matches!(self.input(Array::Attended, *act), Input::Rounded(_)),
+                partials: rows(Array::Partials).address,
+                counters: rows(Array::Counters).address,
+                y: rows(Array::Attended),
+                rounded: matches!(self.input(Array::Attended, *act, io), Input::Rounded(_)),
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
                 heads: self.sizes().heads(),
@@ -347,22 +370,22 @@ impl DeviceModel {
             .dispatch(target),
             Op::RouterMul { norm, matrix } => ops::RouterMul {
                 state,
-                x: self.rows(Array::Residual),
+                x: rows(Array::Residual),
                 norm: norm_of(*norm),
                 matrix: self.matrix(*matrix),
-                logits: self.rows(Array::RouterLogits),
+                logits: rows(Array::RouterLogits),
                 shape,
             }
             .dispatch(target),
             Op::Router { norm, matrix, act, ordered } => ops::Router {
                 state,
-                x: self.rows(Array::Residual),
+                x: rows(Array::Residual),
                 norm: norm_of(*norm),
                 matrix: self.matrix(*matrix),
-                y: self.rows(Array::Normed),
+                y: rows(Array::Normed),
                 act: *act,
                 ordered: *ordered,
-                logits: self.rows(Array::RouterLogits),
+                logits: rows(Array::RouterLogits),
                 shape,
             }
             .dispatch(target),
@@ -370,12 +393,12 @@ impl DeviceModel {
                 let (routing, x) = match routing {
                     Routing::Dense { norm } => {
                         let x = match norm {
-                            Some(norm) => Input::Normalised(self.rows(Array::Residual), norm_of(*norm)),
-                            None => self.input(Array::Normed, *act),
+                            Some(norm) => Input::Normalised(rows(Array::Residual), norm_of(*norm)),
+                            None => self.input(Array::Normed, *act, io),
                         };
                         (ops::Routing::Dense, x)
                     }
-                    Routing::Experts => (ops::Routing::Experts(self.selection()), self.input(Array::Normed, *act)),
+                    Routing::Experts => (ops::Routing::Experts(self.selection()), self.input(Array::Normed, *act, io)),
                 };
                 ops::GateUp {
                     state,
@@ -384,7 +407,7 @@ impl DeviceModel {
                     routing,
                     x,
                     act: *act,
-                    y: self.rows(Array::Hidden),
+                    y: rows(Array::Hidden),
                     shape,
                 }
                 .dispatch(target)
@@ -396,7 +419,7 @@ impl DeviceModel {
                 gate: self.matrix(*gate),
                 up: self.matrix(*up),
                 down: self.matrix(*down),
-                counters: self.rows(Array::Counters).address,
+                counters: rows(Array::Counters).address,
                 shape,
             }
             .dispatch(target),
@@ -405,18 +428,18 @@ impl DeviceModel {
                 gate: self.matrix(*gate),
                 up: self.matrix(*up),
                 tiles: experts.then(|| self.tiles()),
-                x: self.rows(Array::Normed),
-                y: self.rows(Array::Hidden),
+                x: rows(Array::Normed),
+                y: rows(Array::Hidden),
                 shape,
             }
             .dispatch(target),
             Op::ExpertMul { down } => {
                 let products =
-                    [ops::Product { weights: self.matrix(*down), bias: None, y: self.rows(Array::ExpertProducts) }];
+                    [ops::Product { weights: self.matrix(*down), bias: None, y: rows(Array::ExpertProducts) }];
                 ops::MatMul {
                     state,
                     products: &products,
-                    x: self.rows(Array::RoundedHidden),
+                    x: rows(Array::RoundedHidden),
                     accumulate: false,
                     tiles: Some(self.tiles()),
                     shape,
@@ -425,9 +448,9 @@ impl DeviceModel {
             }
             Op::Join => ops::Join {
                 state,
-                products: self.rows(Array::ExpertProducts),
-                weights: self.rows(Array::ExpertWeights),
-                y: self.rows(Array::Residual),
+                products: rows(Array::ExpertProducts),
+                weights: rows(Array::ExpertWeights),
+                y: rows(Array::Residual),
                 width: config.n_embd,
                 slots: used,
                 shape,
@@ -437,19 +460,19 @@ impl DeviceModel {
                 state,
                 down: self.matrix(*down),
                 experts,
-                ids: self.rows(Array::ExpertIds),
-                weights: self.rows(Array::ExpertWeights),
-                h: self.input(*h, *act),
+                ids: rows(Array::ExpertIds),
+                weights: rows(Array::ExpertWeights),
+                h: self.input(*h, *act, io),
                 act: *act,
-                y: self.rows(Array::Residual),
+                y: rows(Array::Residual),
                 slots: used,
                 shape,
             }
             .dispatch(target),
             Op::Sample => ops::Sample {
                 state,
-                logits: self.rows(Array::Logits),
-                candidates: self.rows(Array::Candidates),
+                logits: rows(Array::Logits),
+                candidates: rows(Array::Candidates),
                 vocabulary: config.n_vocab,
                 shape,
             }
@@ -457,7 +480,7 @@ impl DeviceModel {
             Op::Dry => ops::Dry { state, buffers: self.sampler_buffers(), shape }.dispatch(target),
             Op::Adjust => ops::Adjust {
                 state,
-                logits: self.rows(Array::Logits),
+                logits: rows(Array::Logits),
                 buffers: self.sampler_buffers(),
                 step_inputs: io.step_inputs,
                 vocabulary: config.n_vocab,
@@ -466,16 +489,16 @@ impl DeviceModel {
             .dispatch(target),
             Op::Choose => ops::Choose {
                 state,
-                logits: self.rows(Array::Logits),
+                logits: rows(Array::Logits),
                 buffers: self.sampler_buffers(),
-                candidates: self.rows(Array::Candidates),
+                candidates: rows(Array::Candidates),
                 vocabulary: config.n_vocab,
                 shape,
             }
             .dispatch(target),
             Op::LogprobShares => ops::LogprobShares {
                 state,
-                logits: self.rows(Array::Logits),
+                logits: rows(Array::Logits),
                 buffers: self.logprob_buffers(),
                 vocabulary: config.n_vocab,
                 shape,
@@ -491,7 +514,7 @@ impl DeviceModel {
             .dispatch(target),
             Op::LastRow => ops::LastRow {
                 state,
-                x: self.rows(Array::Residual),
+                x: rows(Array::Residual),
                 width: config.n_embd,
                 shape: StepShape::filled_by(self.counts().rows),
             }
@@ -501,7 +524,7 @@ impl DeviceModel {
                 state,
                 reports: io.reports,
                 cancelled: io.cancelled,
-                candidates: self.rows(Array::Candidates),
+                candidates: rows(Array::Candidates),
                 candidate_count: match (kind, sampler) {
                     (PlanKind::Feed, _) => 0,
                     (PlanKind::Decode, Sampler::Plain) => ops::candidate_count(config.n_vocab),

@@ -23,6 +23,9 @@ pub enum Array {
     Tokens,
     /// The residual stream, `[width]` f32.
     Residual,
+    /// The residual stream of a step that is submitted in ranges of layers, between which other steps may run, `[width]` f32. It is all that such a step
+    /// carries from one range to the next, beside its state and the cache; see [`StepPlan::carried`](super::StepPlan::carried).
+    CarriedResidual,
     /// The normalised residual stream that experts read, `[width]` f32 or rounded.
     Normed,
     /// Queries, `[heads, head_size]` f32.
@@ -147,14 +150,22 @@ impl RowCounts {
         Self { rows, sampling_rows }
     }
 
-    /// How many places an array of a class needs.
+    /// How many places an array of a class needs in a model of so many lanes.
     #[must_use]
-    pub fn of(self, class: ArrayClass) -> u32 {
+    pub fn of(self, class: ArrayClass, lanes: u32) -> u32 {
         match class {
             ArrayClass::Packed | ArrayClass::Row => self.rows,
             ArrayClass::SamplingRow => self.sampling_rows,
             ArrayClass::Workgroups => self.rows.min(MANY_ROWS / 2).max(self.sampling_rows),
             ArrayClass::Step => 1,
+            // With one lane nothing runs between the ranges of a step, and steps of few rows have no ranges.
+            ArrayClass::Carried => {
+                if lanes > 1 && self.rows >= MANY_ROWS {
+                    self.rows
+                } else {
+                    0
+                }
+            }
         }
     }
 }
@@ -173,18 +184,21 @@ pub enum ArrayClass {
     Workgroups,
     /// The step, whatever its rows.
     Step,
+    /// Each row of a step that feeds, of a model of several lanes whose steps are cut into ranges. These arrays lie together likewise.
+    Carried,
 }
 
 impl ArrayClass {
     /// The classes in the order in which they lie in memory. What a step of one row touches most lies close together at the beginning: on an H200 the
     /// demo model generated 0.8 % slower where the large arrays of hundreds of rows lay between.
-    pub(crate) const IN_MEMORY: [Self; 5] = [Self::Packed, Self::Row, Self::SamplingRow, Self::Workgroups, Self::Step];
+    pub(crate) const IN_MEMORY: [Self; 6] =
+        [Self::Packed, Self::Row, Self::SamplingRow, Self::Workgroups, Self::Step, Self::Carried];
 }
 
 impl Array {
     /// The activations and what has them, in a fixed order.
-    pub const ACTIVATIONS: [(Self, ArrayClass); 27] = {
-        use ArrayClass::{Packed, Row, SamplingRow, Step, Workgroups};
+    pub const ACTIVATIONS: [(Self, ArrayClass); 28] = {
+        use ArrayClass::{Carried, Packed, Row, SamplingRow, Step, Workgroups};
         [
             (Self::Residual, Row),
             (Self::Normed, Row),
@@ -213,6 +227,7 @@ impl Array {
             (Self::Pairs, Packed),
             (Self::Tiles, Packed),
             (Self::Grids, Step),
+            (Self::CarriedResidual, Carried),
         ]
     };
 
@@ -278,7 +293,7 @@ impl Sizes<'_> {
             Array::ExpertProducts => u64::from(self.experts().1) * u64::from(c.n_embd),
             Array::Tiles => return u64::from(self.experts().1) * u64::from(TILE_BYTES),
             Array::Grids => return u64::from(GRIDS_BYTES),
-            Array::Residual => u64::from(c.n_embd),
+            Array::Residual | Array::CarriedResidual => u64::from(c.n_embd),
             Array::Query => u64::from(c.q_width()),
             Array::Key | Array::Value => u64::from(c.kv_width()),
             Array::Partials => self.heads().partials(self.cache.context),
@@ -306,7 +321,8 @@ impl Sizes<'_> {
     /// Bytes of the activations of a step.
     #[must_use]
     pub fn activation_bytes(&self, counts: RowCounts) -> u64 {
-        ArrayClass::IN_MEMORY.map(|class| u64::from(counts.of(class)) * self.record_bytes(class)).iter().sum()
+        let lanes = self.cache.lanes;
+        ArrayClass::IN_MEMORY.map(|class| u64::from(counts.of(class, lanes)) * self.record_bytes(class)).iter().sum()
     }
 
     /// Bytes of the keys, or values, of one layer.

@@ -1,5 +1,7 @@
 //! Cuts a step of many rows into ranges of layers, each of which is submitted by itself: a pure function over the list of operations.
 
+use std::collections::BTreeSet;
+
 use super::{Array, MANY_ROWS, Op, StepPlan};
 
 impl StepPlan {
@@ -29,6 +31,19 @@ impl StepPlan {
         ranges.push(Self { ops, kind, shape });
         ranges.reverse();
         ranges
+    }
+
+    /// The arrays that the ops read before one of them has written them: what they need of what ran before. Of a range of layers these are the state, the
+    /// residual stream, tokens, the cache, and counters, which are 0 between any two dispatches. So another step may run before the range, if its
+    /// state, its residual stream and its parts of tokens and cache are not those of this one.
+    #[must_use]
+    pub fn carried(&self) -> BTreeSet<Array> {
+        let (mut carried, mut written) = (BTreeSet::new(), BTreeSet::new());
+        for op in &self.ops {
+            carried.extend(op.reads().into_iter().filter(|array| !written.contains(array)));
+            written.extend(op.writes());
+        }
+        carried
     }
 }
 

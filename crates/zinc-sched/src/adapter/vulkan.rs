@@ -3,6 +3,7 @@
 
 mod chain;
 mod draft;
+mod feeding;
 mod memory;
 mod opening;
 mod options;
@@ -16,7 +17,7 @@ pub use draft::DraftSource;
 pub use options::{Queues, Sync, VulkanOptions};
 pub use profile::OpTimes;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ use crate::speculation::ResumeCost;
 use crate::step::{LaneOutput, StepKind, StepOutput, StepTiming};
 use chain::ChainMemory;
 use draft::Drafter;
+use feeding::BegunStep;
 use memory::StepMemory;
 use recordings::{Recordings, SamplingMode, StepPart, StepRecorder};
 use stamps::Stamps;
@@ -83,6 +85,12 @@ pub struct VulkanModel {
     /// Which of its step's rows the last token was sampled after, from 0; more than 0 only if drafts were accepted.
     last_row_of_step: u32,
     in_flight: VecDeque<SubmittedStep>,
+    /// The step that feeds of which not all ranges are submitted.
+    begun: Option<BegunStep>,
+    /// Ring slots that no step has, in the order in which they became free.
+    free_slots: VecDeque<u32>,
+    /// The ranges of steps that feed, by shape, as far as they were asked for.
+    range_plans: HashMap<StepShape, Vec<StepPlan>>,
     waited_ns: u64,
     logits: Vec<f32>,
 }
@@ -147,7 +155,9 @@ impl VulkanModel {
         let (feed_rows, most) = (options.feed_shape.rows(), model.counts().rows);
         assert!(feed_rows <= most, "prompts fed by {feed_rows} rows to a model that was loaded for {most}");
         let lanes = model.cache().lanes;
-        let memory = StepMemory::new(&model, slots)?;
+        // A step that feeds, between whose ranges others run, has a slot beside those of the steps in flight.
+        let ring = slots + u32::from(lanes > 1);
+        let memory = StepMemory::new(&model, ring)?;
         assert!(
             lanes == 1 || options.draft_source.is_none(),
             "drafts for a model of {lanes} lanes: they are made for one lane alone"
@@ -175,7 +185,7 @@ impl VulkanModel {
             },
             stamps: match options.stamps {
                 Tracing::Off => None,
-                Tracing::On => Some(Stamps::new(&device, slots)?),
+                Tracing::On => Some(Stamps::new(&device, ring)?),
             },
             recordings: Recordings::default(),
             gates: HostTimeline::new(&device, "gates")?,
@@ -191,6 +201,9 @@ impl VulkanModel {
             next_ticket: 0,
             last_row_of_step: 0,
             in_flight: VecDeque::new(),
+            begun: None,
+            free_slots: (0..ring).collect(),
+            range_plans: HashMap::new(),
             waited_ns: 0,
             logits: Vec::new(),
             chain: ChainMemory::new(&device, vocabulary, context, lanes),
@@ -372,18 +385,28 @@ impl StepModel for VulkanModel {
 
     fn close(&mut self, sequence: SequenceId) {
         let runs = self.in_flight.iter().any(|step| step.lanes.iter().any(|(own, _)| *own == sequence));
-        assert!(!runs, "{sequence:?} is closed with a step in flight");
+        let is_begun = self.begun.as_ref().is_some_and(|begun| begun.sequence() == sequence);
+        assert!(!runs && !is_begun, "{sequence:?} is closed with a step in flight");
         self.lanes.close(sequence);
     }
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket> {
-        let Step { kind, rows, lanes: sequences } = *step;
+        let Step { kind, lanes: sequences, .. } = *step;
+        if kind.feeds() {
+            for range in 0.. {
+                if let Some(ticket) = self.feed_range(step, range)? {
+                    return Ok(ticket);
+                }
+            }
+        }
         let numbers = self.lanes.lanes_of(sequences);
+        let is_begun = |begun: &BegunStep| sequences.contains(&begun.sequence());
+        assert!(!self.begun.as_ref().is_some_and(is_begun), "{kind:?} of a sequence that is being fed");
         assert!(numbers.len() == 1 || kind == StepKind::Decode, "{kind:?} of {} lanes", numbers.len());
         let open = numbers.iter().map(|lane| *self.lanes.kept(*lane));
         let mode = open.map(|open| open.mode).reduce(SamplingMode::join).expect("a step has a lane");
         let ticket = Ticket::new(self.next_ticket);
-        let slot = (self.next_ticket % u64::from(self.limits.ring_slots)) as u32;
+        let slot = self.take_slot();
         if kind == StepKind::Speculate {
             let backlog = std::mem::take(&mut self.draft_backlog);
             if self.uses_draft_model() {
@@ -400,10 +423,9 @@ impl StepModel for VulkanModel {
         });
         let shape = StepShape::of(numbers.len() as u32);
         let part = match kind {
-            StepKind::Feed | StepKind::FeedDecode => self.feed_part(kind, rows, mode),
-            StepKind::Decode if split => StepPart::Forward(shape, mode),
-            StepKind::Decode => StepPart::Decode(shape, mode),
             StepKind::Speculate => StepPart::Speculate(mode),
+            _ if split => StepPart::Forward(shape, mode),
+            _ => StepPart::Decode(shape, mode),
         };
         self.provide(part, slot)?;
         if split {
@@ -412,10 +434,7 @@ impl StepModel for VulkanModel {
         if let Some(stamps) = &self.stamps {
             stamps.reset(slot);
         }
-        if kind == StepKind::Feed && self.uses_draft_model() {
-            self.feed_draft(rows)?;
-        }
-        self.memory.write_wanted(slot, &StepLanes::of(&numbers, if kind.feeds() { rows } else { 1 }));
+        self.memory.write_wanted(slot, &StepLanes::of(&numbers, 1));
         let (mut forward, mut done, mut sampling_owed) = (None, None, false);
         match self.options.sync {
             Sync::Timeline => {
@@ -438,7 +457,7 @@ impl StepModel for VulkanModel {
             waits_for: lanes.iter().filter(|(_, lane)| is_gated(*lane)).map(|(sequence, _)| *sequence).collect(),
             ticket,
             kind,
-            rows,
+            rows: 1,
             lanes,
             shape,
             mode,
@@ -452,6 +471,14 @@ impl StepModel for VulkanModel {
         });
         self.next_ticket += 1;
         Ok(ticket)
+    }
+
+    fn ranges(&mut self, _kind: StepKind, rows: u32, position: u32) -> Vec<Duration> {
+        self.estimated_ranges(rows, position)
+    }
+
+    fn submit_range(&mut self, step: &Step<'_>, range: u32) -> Result<Option<Ticket>> {
+        if range == 0 && !self.model.carries() { self.submit(step).map(Some) } else { self.feed_range(step, range) }
     }
 
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<()> {
@@ -507,6 +534,7 @@ impl StepModel for VulkanModel {
             gpu: self.stamps.as_ref().map(|stamps| stamps.span(step.slot, split, &self.memory)).transpose()?,
         };
         let lanes = step.lanes.iter().map(|(_, lane)| self.observe(&step, *lane)).collect();
+        self.free_slots.push_back(step.slot);
         Ok(StepOutput { lanes, timing })
     }
 

@@ -27,6 +27,11 @@ pub enum Call {
         /// When the call was made.
         at_ns: u64,
     },
+    /// A range of a step that feeds was submitted, but not the last one, with which the step is.
+    Range {
+        /// When the call was made.
+        at_ns: u64,
+    },
     /// A step was observed.
     Wait {
         /// How many steps the model has run before it, over all sequences.

@@ -15,7 +15,28 @@ pub(super) struct Pending {
     pub(super) rows: u32,
     /// Its lanes, in order.
     pub(super) lanes: Vec<PendingLane>,
+    /// The ranges of steps that feed which lie between the step before and this one, in order; without the one that this step ends with.
+    pub(super) behind: Vec<LooseRange>,
     pub(super) submitted_at_ns: u64,
+    pub(super) submit_done_ns: u64,
+}
+
+/// A step that feeds of which not all ranges are submitted.
+pub(super) struct Begun {
+    pub(super) sequence: SequenceId,
+    pub(super) lane: usize,
+    pub(super) kind: StepKind,
+    pub(super) rows: u32,
+    /// How many of its ranges are.
+    pub(super) submitted: u32,
+}
+
+/// A submitted range of a step that feeds, but the last.
+pub(super) struct LooseRange {
+    pub(super) lane: usize,
+    /// The rows of its step.
+    pub(super) rows: u32,
+    pub(super) first: bool,
     pub(super) submit_done_ns: u64,
 }
 

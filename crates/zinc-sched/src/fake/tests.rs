@@ -112,3 +112,59 @@ fn the_ring_bounds_the_window() {
         decode(&mut model, sequence).unwrap();
     }
 }
+
+/// A model of two lanes whose steps that feed have three ranges, with a sequence that is to be fed, and one that generates.
+fn fed_and_generating() -> (FakeModel, SequenceId, SequenceId) {
+    let limits = ModelLimits { lanes: 2, feed_rows: 4, ..FakeOptions::default().limits };
+    let mut model = FakeModel::new(FakeOptions { limits, ranges: 3, ..FakeOptions::default() }, ManualClock::new());
+    let fed = model.open(&start(&[1, 2, 3, 4, 5], 0, 3)).unwrap();
+    let generating = model.open(&SequenceStart { lane: 1, ..start(&[5], 0, 3) }).unwrap();
+    (model, fed, generating)
+}
+
+#[test]
+fn steps_that_sample_run_between_ranges() {
+    let (mut model, fed, generating) = fed_and_generating();
+    let step = Step { kind: StepKind::Feed, rows: 4, lanes: &[fed] };
+    assert_eq!(model.ranges(StepKind::Feed, 4, 0).len(), 3);
+    assert_eq!(model.submit_range(&step, 0).unwrap(), None);
+    let first = decode(&mut model, generating).unwrap();
+    assert_eq!(model.submit_range(&step, 1).unwrap(), None);
+    let last = model.submit_range(&step, 2).unwrap().expect("the last range");
+    let times = [first, last].map(|ticket| model.wait(ticket).unwrap().timing.gpu.unwrap());
+    let ms = |gpu: GpuSpan| (gpu.begin_ns / 1_000_000, gpu.end_ns / 1_000_000);
+    assert_eq!(times.map(ms), [(1, 2), (3, 4)], "a range, the step, and two ranges");
+}
+
+#[test]
+fn a_cancel_between_ranges_ends_the_step_and_leaves_no_keys_and_values() {
+    let (mut model, fed, generating) = fed_and_generating();
+    let step = Step { kind: StepKind::Feed, rows: 4, lanes: &[fed] };
+    model.submit_range(&step, 0).unwrap();
+    let between = decode(&mut model, generating).unwrap();
+    model.wait(between).unwrap();
+    model.cancel(fed);
+    model.submit_range(&step, 1).unwrap();
+    let last = model.submit_range(&step, 2).unwrap().expect("the last range");
+    assert_eq!(model.wait(last).unwrap().lanes[0].status, StepStatus::NoOp);
+    assert_eq!(model.kv[0][..5], [None; 5]);
+}
+
+#[test]
+#[should_panic(expected = "between the ranges of one of its sequence")]
+fn a_sequence_does_not_sample_between_its_ranges() {
+    let (mut model, fed, _) = fed_and_generating();
+    model.submit_range(&Step { kind: StepKind::Feed, rows: 4, lanes: &[fed] }, 0).unwrap();
+    let _ = decode(&mut model, fed);
+}
+
+#[test]
+#[should_panic(expected = "submitted while a step of")]
+fn one_step_is_begun_at_a_time() {
+    let limits = ModelLimits { lanes: 2, feed_rows: 4, ..FakeOptions::default().limits };
+    let mut model = FakeModel::new(FakeOptions { limits, ranges: 3, ..FakeOptions::default() }, ManualClock::new());
+    let first = model.open(&start(&[1, 2, 3], 0, 3)).unwrap();
+    let second = model.open(&SequenceStart { lane: 1, ..start(&[1, 2, 3], 0, 3) }).unwrap();
+    model.submit_range(&Step { kind: StepKind::Feed, rows: 2, lanes: &[first] }, 0).unwrap();
+    let _ = model.submit_range(&Step { kind: StepKind::Feed, rows: 2, lanes: &[second] }, 0);
+}

@@ -8,6 +8,7 @@ mod company;
 mod demo;
 mod feed_decode;
 mod gpu;
+mod interleaved;
 #[path = "../support/matrix.rs"]
 mod matrix;
 mod op_by_op;

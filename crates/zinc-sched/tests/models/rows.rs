@@ -10,7 +10,7 @@ use zinc_kernels::generated::lane::{
 use zinc_kernels::ops::{ActFormat, CacheFormat, PerLane};
 use zinc_kernels::step::{Lane, MOST_ROWS, MOST_RUN, StepLanes, StepReport, StepShape, StepState};
 use zinc_model::Model;
-use zinc_model::device::{DeviceModel, StepIo};
+use zinc_model::device::{DeviceModel, MOST_RANGE, StepIo};
 use zinc_model::interpret::Interpreter;
 use zinc_model::memory::LoadOptions;
 use zinc_model::plan::{Array, CacheOptions, Drafts, Lookup, PlanKind, PlanOptions, RowCounts, StepPlan};
@@ -144,7 +144,7 @@ impl Steps for OnDevice<'_> {
         let readback = readback.expect("a buffer");
         self.want(plan.shape.rows());
         // Each range is a submission, as those of a model are, since a processor takes long for a step of thousands of rows.
-        let mut ranges = self.model.ranges(plan.clone());
+        let mut ranges = self.model.ranges(plan.clone(), MOST_RANGE);
         let last = ranges.pop().expect("a plan has a range at least");
         for range in &ranges {
             self.submit(|recording| self.model.record(range, &self.io(), recording).expect("a step is recorded"));

@@ -58,6 +58,7 @@ fn measure_model(
         tokenizer: file.tokenizer(),
         sampling,
         depth,
+        max_gap: args.gap.max_gap,
         repetitions: args.repetitions,
         warm_ups: u32::from(!args.no_warmup),
     };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use zinc_kernels::ops::ActFormat;
 use zinc_kernels::step::{Lane, StepShape, StepState};
 use zinc_model::Result;
-use zinc_model::device::{DeviceModel, StepIo};
+use zinc_model::device::{DeviceModel, MOST_RANGE, StepIo};
 use zinc_model::plan::{Drafts, Lookup, PlanKind, PlanOptions, StepPlan};
 use zinc_vk::{Access, RecordingBuilder};
 
@@ -134,7 +134,8 @@ impl Drafter {
     /// The ranges of layers in which the draft model takes in the next tokens of the sequence, by a step of one of [`Self::feeds`].
     pub(super) fn feed_ranges(&self, shape: StepShape) -> Vec<StepPlan> {
         let (model, plans) = self.model();
-        model.ranges(StepPlan::new(&model.model().weights, &plans.largest_feed.clone().with_shape(shape)))
+        let plan = StepPlan::new(&model.model().weights, &plans.largest_feed.clone().with_shape(shape));
+        model.ranges(plan, MOST_RANGE)
     }
 
     /// Records one of [`Self::feed_ranges`], of which the host writes the rows into slot `slot` of those steps.

@@ -24,8 +24,10 @@ pub(super) const STATE_OFFSET: u64 = 0;
 pub(super) const DRAFT_MODEL_STATE_OFFSET: u64 = STATE_OFFSET + STATE_STRIDE;
 /// Offset of the state with which a draft model makes drafts.
 pub(super) const DRAFTING_STATE_OFFSET: u64 = DRAFT_MODEL_STATE_OFFSET + STATE_STRIDE;
+/// Offset of the state of steps that feed, in a model of several lanes: those that sample may run between their ranges.
+pub(super) const FEED_STATE_OFFSET: u64 = DRAFTING_STATE_OFFSET + STATE_STRIDE;
 /// Offset of the parameters of a chain of samplers that are all off.
-const NO_SAMPLERS_OFFSET: u64 = DRAFTING_STATE_OFFSET + STATE_STRIDE;
+const NO_SAMPLERS_OFFSET: u64 = FEED_STATE_OFFSET + STATE_STRIDE;
 /// Offset of the lanes.
 const LANES_OFFSET: u64 = (NO_SAMPLERS_OFFSET + size_of::<SamplerParams>() as u64).next_multiple_of(ALIGNMENT);
 /// Bytes from one state to the next: whole cache lines.
@@ -148,7 +150,9 @@ impl StepMemory {
             ..StepState::default()
         };
         let image = Buffer::new(device, "states image", LANES_OFFSET, Placement::Upload)?;
-        image.write(STATE_OFFSET, bytemuck::bytes_of(&shared));
+        for offset in [STATE_OFFSET, FEED_STATE_OFFSET] {
+            image.write(offset, bytemuck::bytes_of(&shared));
+        }
         for offset in [DRAFT_MODEL_STATE_OFFSET, DRAFTING_STATE_OFFSET] {
             image.write(offset, bytemuck::bytes_of(&StepState::default()));
         }
@@ -159,6 +163,11 @@ impl StepMemory {
         recording.copy(&image, 0, &self.sequences, 0, LANES_OFFSET);
         device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
         Ok(())
+    }
+
+    /// The number of ring slots.
+    pub(super) fn slots(&self) -> u32 {
+        self.slots
     }
 
     /// All buffers that a recording of a step may touch.

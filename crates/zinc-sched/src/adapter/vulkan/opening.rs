@@ -40,7 +40,7 @@ impl VulkanModel {
             self.memory.provide_logits(&device)?;
         }
         for part in self.parts() {
-            for slot in 0..self.limits.ring_slots {
+            for slot in 0..self.memory.slots() {
                 self.provide(part, slot)?;
             }
         }
@@ -105,12 +105,16 @@ impl VulkanModel {
     /// Makes the recordings of the steps that feed a prompt of which so many tokens are left: those alone, since most prompts need few of their shapes.
     fn provide_feeds(&mut self, mut left: u32, last_token: LastToken, mode: SamplingMode) -> Result<()> {
         let feeding = Feeding { rows: self.limits.feed_rows, last_token };
-        let slots = self.limits.ring_slots;
-        let (mut slot, mut draft_slot) = ((self.next_ticket % u64::from(slots)) as u32, self.next_draft_feed);
+        let (slots, mut draft_slot) = (self.limits.ring_slots, self.next_draft_feed);
+        // Steps take the slots in the order in which they become free.
+        let in_flight = self.in_flight.iter().map(|step| step.slot);
+        let coming: Vec<u32> = self.free_slots.iter().copied().chain(in_flight).collect();
+        let mut coming = coming.into_iter().cycle();
         while let Some((kind, rows)) = prompt_step(left, feeding) {
             left -= rows;
-            self.provide(self.feed_part(kind, rows, mode), slot)?;
-            slot = (slot + 1) % slots;
+            if let Some(slot) = coming.next() {
+                self.provide(self.feed_part(kind, rows, mode), slot)?;
+            }
             let drafter = self.drafter.as_ref().filter(|_| self.uses_draft_model());
             for (_, shape) in drafter.map_or(Vec::new(), |drafter| drafter.feeds(rows)) {
                 self.provide(StepPart::FeedDraft(shape), draft_slot)?;

@@ -1,7 +1,10 @@
 //! The options of a model on a Vulkan device.
 
+use std::time::Duration;
+
 use zinc_kernels::ops::ActFormat;
 use zinc_kernels::step::StepShape;
+use zinc_model::device::MOST_RANGE;
 
 use super::draft::DraftSource;
 use crate::depth::InflightDepth;
@@ -48,6 +51,9 @@ pub struct VulkanOptions {
     pub draft_source: Option<DraftSource>,
     /// The rows of steps that feed a prompt, at most as many as the model was loaded for. What is left in the end is fed by a smaller step.
     pub feed_shape: StepShape,
+    /// The longest range of layers in which such steps are submitted, by the cost model: [`MOST_RANGE`] or less. It bounds what the tokens of other lanes wait
+    /// for at least.
+    pub longest_range: Duration,
 }
 
 impl VulkanOptions {
@@ -62,6 +68,7 @@ impl VulkanOptions {
             queues: Queues::One,
             draft_source: None,
             feed_shape: StepShape::ONE,
+            longest_range: MOST_RANGE,
         }
     }
 
@@ -97,6 +104,13 @@ impl VulkanOptions {
     #[must_use]
     pub fn with_draft_source(mut self, draft_source: impl Into<Option<DraftSource>>) -> Self {
         self.draft_source = draft_source.into();
+        self
+    }
+
+    /// Returns these options with ranges of layers of at most so long.
+    #[must_use]
+    pub fn with_longest_range(mut self, longest_range: Duration) -> Self {
+        self.longest_range = longest_range;
         self
     }
 

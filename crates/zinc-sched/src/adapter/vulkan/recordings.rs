@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use zinc_kernels::step::StepShape;
 use zinc_model::Result;
-use zinc_model::device::{DeviceModel, StepIo};
+use zinc_model::device::{DeviceModel, ResidualStream, StepIo};
 use zinc_model::plan::{PlanKind, PlanOptions, Sampler, SamplingStage, StepPlan};
 use zinc_vk::{Access, QueueKind, Recording, RecordingBuilder};
 
 use super::chain::ChainMemory;
 use super::draft::Drafter;
-use super::memory::{STATE_OFFSET, StepMemory};
+use super::memory::{FEED_STATE_OFFSET, STATE_OFFSET, StepMemory};
 use super::stamps::{Stamped, Stamps};
 use super::{Queues, VulkanOptions};
 use crate::model::Gate;
@@ -147,7 +147,20 @@ impl StepRecorder<'_> {
             step_inputs: memory.guides_of(slot),
             choices: memory.choices_of(slot),
             logprobs: memory.logprobs_of(slot),
+            residual: ResidualStream::Shared,
         }
+    }
+
+    /// Where a step that feeds in ring slot `slot` finds its sequence. In a model of several lanes nothing that it needs between its ranges is touched by
+    /// steps that sample: it has a state and a residual stream of its own.
+    pub(super) fn feed_io(&self, slot: u32) -> StepIo {
+        let residual = if self.model.carries() { ResidualStream::Carried } else { ResidualStream::Shared };
+        StepIo { state: self.memory.state(self.feed_state()), residual, ..self.io(slot) }
+    }
+
+    /// Offset of the state of steps that feed.
+    fn feed_state(&self) -> u64 {
+        if self.model.cache().lanes > 1 { FEED_STATE_OFFSET } else { STATE_OFFSET }
     }
 
     /// Starts a recording that keeps what [`Self::io`] names, and what lanes name.
@@ -177,8 +190,10 @@ impl StepRecorder<'_> {
     fn plans(&self, part: StepPart) -> Vec<StepPlan> {
         let weights = &self.model.model().weights;
         match part {
-            StepPart::Feed(shape) => self.model.ranges(self.feed_plan(shape)),
-            StepPart::FeedDecode(shape, _) => self.model.ranges(StepPlan::forward(weights, &self.feed_options(shape))),
+            StepPart::Feed(shape) => self.model.ranges(self.feed_plan(shape), self.options.longest_range),
+            StepPart::FeedDecode(shape, _) => {
+                self.model.ranges(StepPlan::forward(weights, &self.feed_options(shape)), self.options.longest_range)
+            }
             StepPart::FeedDraft(shape) => self.drafter().feed_ranges(shape),
             StepPart::Decode(shape, mode) => vec![self.decode_plan(mode.sampling, shape)],
             StepPart::Forward(shape, mode) => {
@@ -226,14 +241,15 @@ impl StepRecorder<'_> {
             stamps.record_begin(r, slot, part);
         }
         match part {
-            StepPart::Feed(_) | StepPart::Decode(..) | StepPart::Sample(..) => self.record_plan(plan, slot, r)?,
+            StepPart::Decode(..) | StepPart::Sample(..) => self.record_plan(plan, slot, r)?,
+            StepPart::Feed(_) => self.record_feeding(plan, slot, r)?,
             StepPart::FeedDecode(_, mode) => {
-                self.record_plan(plan, slot, r)?;
+                self.record_feeding(plan, slot, r)?;
                 if last {
                     let options = self.options(PlanKind::Decode, mode.sampling);
                     let behind = StepPlan::behind_last_row(&self.model.model().weights, &options);
                     r.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-                    self.record_plan(&behind, slot, r)?;
+                    self.record_feeding(&behind, slot, r)?;
                 }
             }
             StepPart::FeedDraft(_) => self.drafter().record_feed(plan, self.memory, slot, r)?,
@@ -258,6 +274,11 @@ impl StepRecorder<'_> {
 
     fn record_plan(&self, plan: &StepPlan, slot: u32, recording: &mut RecordingBuilder) -> Result<()> {
         self.model.record_while_live(plan, &self.io(slot), self.memory.live(STATE_OFFSET), recording)
+    }
+
+    /// Records a plan of a step that feeds.
+    fn record_feeding(&self, plan: &StepPlan, slot: u32, recording: &mut RecordingBuilder) -> Result<()> {
+        self.model.record_while_live(plan, &self.feed_io(slot), self.memory.live(self.feed_state()), recording)
     }
 
     fn drafter(&self) -> &Drafter {

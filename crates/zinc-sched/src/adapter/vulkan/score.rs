@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use zinc_kernels::step::{StepLanes, StepShape};
+use zinc_model::device::MOST_RANGE;
 use zinc_model::plan::{Array, PlanKind, SamplingStage, StepPlan};
 use zinc_model::{Error, Result};
 use zinc_vk::{Access, QueueKind, Recording};
@@ -49,7 +50,8 @@ impl VulkanModel {
     /// Records the layers of a step of so many rows, in ranges.
     fn record_layers(&self, shape: StepShape) -> Result<Vec<Arc<Recording>>> {
         let (recorder, model) = (self.recorder(), &self.model);
-        let plans = model.ranges(StepPlan::forward(&model.model().weights, &recorder.feed_options(shape)));
+        let forward = StepPlan::forward(&model.model().weights, &recorder.feed_options(shape));
+        let plans = model.ranges(forward, MOST_RANGE);
         let record = |plan: &StepPlan| -> Result<Arc<Recording>> {
             let mut recording = recorder.start(QueueKind::Compute, "score")?;
             model.record(plan, &recorder.io(0), &mut recording)?;

@@ -22,14 +22,20 @@ impl VulkanModel {
 
     /// Submits the ranges of a part of a step, and waits for each with a fence; in the fence baseline its commands are written anew first.
     pub(super) fn run_part(&mut self, part: StepPart, slot: u32) -> Result<()> {
-        for recording in self.recordings.ranges(part, slot) {
-            if self.options.sync == Sync::Fence {
-                self.queue().record_again(recording)?;
-            }
-            let before_ns = host_now_ns();
-            self.queue().submit_and_wait_fence(recording)?;
-            self.waited_ns += host_now_ns() - before_ns;
+        for recording in self.recordings.ranges(part, slot).to_vec() {
+            self.run_recording(&recording)?;
         }
+        Ok(())
+    }
+
+    /// Submits a recording and waits for it with a fence; in the fence baseline its commands are written anew first.
+    pub(super) fn run_recording(&mut self, recording: &Arc<Recording>) -> Result<()> {
+        if self.options.sync == Sync::Fence {
+            self.queue().record_again(recording)?;
+        }
+        let before_ns = host_now_ns();
+        self.queue().submit_and_wait_fence(recording)?;
+        self.waited_ns += host_now_ns() - before_ns;
         Ok(())
     }
 
