@@ -1,6 +1,5 @@
 //! Applies the result of a step: to the cache, the count of delivered tokens and the phase. No other place changes the state of a sequence.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -8,7 +7,7 @@ use crate::kv::KvCache;
 use crate::plan::Phase;
 use crate::request::{FinishReason, Outlet, PromptProgress, Request, Token};
 use crate::resolve::Resolved;
-use crate::step::{LaneOutput, TokenLogprobs};
+use crate::step::LaneOutput;
 
 /// How far a sequence has come, as far as the host has observed it.
 #[derive(Debug)]
@@ -96,16 +95,7 @@ impl Progress {
                 if output.fed > 0 {
                     self.feed(output.fed, kv, outlet);
                 }
-                for &id in tokens.as_slice() {
-                    if self.cancelled_since(delivered_before, outlet) {
-                        break;
-                    }
-                    self.consume(kv);
-                    if self.deliver(id, output.logprobs.clone(), observed_ns, outlet).is_break() {
-                        self.end(Ok(FinishReason::Cancelled));
-                        break;
-                    }
-                }
+                self.deliver(tokens.as_slice(), output, observed_ns, kv, outlet);
                 let stops = matches!(end, Some(FinishReason::Stop { .. }));
                 if stops && self.phase() == Phase::Running && !self.cancelled_since(delivered_before, outlet) {
                     self.consume(kv);
@@ -124,8 +114,7 @@ impl Progress {
         self.delivered - delivered_before
     }
 
-    /// Ends the sequence if the outlet has cancelled it since the first token of a run was delivered. Without speculation the outlet would be
-    /// asked between these tokens too.
+    /// Ends the sequence if tokens were delivered and the outlet has cancelled it since.
     fn cancelled_since(&mut self, delivered_before: u32, outlet: &dyn Outlet) -> bool {
         let cancelled = self.delivered > delivered_before && outlet.cancelled();
         if cancelled {
@@ -151,18 +140,37 @@ impl Progress {
         self.position = self.position.saturating_add(1);
     }
 
+    /// Hands the tokens of a step to the outlet, and notes the K/V of their inputs. One that the outlet does not take ends the sequence.
     fn deliver(
         &mut self,
-        id: u32,
-        logprobs: Option<Arc<TokenLogprobs>>,
+        ids: &[u32],
+        output: &LaneOutput,
         observed_ns: u64,
+        kv: &mut KvCache,
         outlet: &mut dyn Outlet,
-    ) -> ControlFlow<()> {
-        outlet.token(Token { id, position: self.position, logprobs })?;
-        self.last_token = Some(id);
-        self.delivered += 1;
-        self.first_token_ns.get_or_insert(observed_ns);
-        self.last_token_ns = Some(observed_ns);
-        ControlFlow::Continue(())
+    ) {
+        let at = |index: usize| self.position.saturating_add(1 + index as u32);
+        let token =
+            |(index, id): (usize, &u32)| Token { id: *id, position: at(index), logprobs: output.logprobs.clone() };
+        let tokens: Vec<Token> = ids.iter().enumerate().map(token).collect();
+        if tokens.is_empty() {
+            return;
+        }
+        let taken = outlet.tokens(&tokens).min(tokens.len());
+        let refused = taken < tokens.len();
+        // The step that has chosen a refused token was valid. One that comes behind a cancel is not looked at.
+        let inputs = taken + usize::from(refused && !outlet.cancelled());
+        for (index, token) in tokens.iter().enumerate().take(inputs) {
+            self.consume(kv);
+            if index < taken {
+                self.last_token = Some(token.id);
+                self.delivered += 1;
+                self.first_token_ns.get_or_insert(observed_ns);
+                self.last_token_ns = Some(observed_ns);
+            }
+        }
+        if refused {
+            self.end(Ok(FinishReason::Cancelled));
+        }
     }
 }

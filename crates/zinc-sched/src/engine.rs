@@ -13,10 +13,10 @@ use crate::kv::KvCache;
 use crate::model::{Gate, LastToken, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, StepModel};
 use crate::pace::Pace;
 use crate::plan::{Feeding, SequencePlan};
-use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Tracing, Usage};
+use crate::request::{Completion, FinishReason, Outlet, Request, Tracing, Usage};
 use crate::sequence::{PolicyRole, Sequence, Submitted};
 use crate::speculation::{SpeculationMode, SpeculationPolicy, SpeculationStats};
-use crate::trace::Trace;
+use crate::status::EngineCounts;
 use crate::window::Window;
 
 /// How an engine drives its model. [`EngineOptions::default`] makes options, whose fields can then be set.
@@ -25,7 +25,7 @@ use crate::window::Window;
 pub struct EngineOptions {
     /// How many steps may be in flight.
     pub depth: InflightDepth,
-    /// How many requests may wait behind those that run, at least 1. Only [`Engine::spawn`] and [`Engine::into_thread`] use it.
+    /// How many requests may wait behind those that run, at least 1. Only an [`EngineHandle`](crate::EngineHandle) uses it.
     pub queue_capacity: usize,
     /// When steps use speculative decoding, if the model can.
     pub speculation: SpeculationMode,
@@ -107,6 +107,10 @@ pub struct Engine<M> {
     pub(crate) policy: SpeculationPolicy,
     pub(crate) pace: Pace,
     pub(crate) failure: Option<Error>,
+    /// The work done so far.
+    pub(crate) counts: EngineCounts,
+    /// The steps among it when the model was made anew; `None` of the first one.
+    rebuilt_after: Option<u64>,
     /// How many sequences were started.
     started: u64,
 }
@@ -155,6 +159,10 @@ impl<M: StepModel> Engine<M> {
     /// # Errors
     /// [`Error::DepthExceedsRing`] when the model has fewer ring slots than the window is deep, [`Error::QueueCapacityZero`].
     pub fn new(model: M, clock: impl Clock + 'static, options: EngineOptions) -> Result<Self> {
+        Self::driving(model, Arc::new(clock), options)
+    }
+
+    fn driving(model: M, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
         let limits = model.limits();
         let depth = options.depth.get();
         if depth > limits.ring_slots {
@@ -168,8 +176,10 @@ impl<M: StepModel> Engine<M> {
             window: Window::new(options.depth),
             policy: SpeculationPolicy::new(options.speculation),
             pace: Pace::default(),
-            clock: Arc::new(clock),
+            clock,
             failure: None,
+            counts: EngineCounts::default(),
+            rebuilt_after: None,
             started: 0,
             model,
             limits,
@@ -210,6 +220,26 @@ impl<M: StepModel> Engine<M> {
     /// The options that the engine was made with.
     pub fn options(&self) -> &EngineOptions {
         &self.options
+    }
+
+    /// The work that the engine has done.
+    pub fn counts(&self) -> EngineCounts {
+        self.counts
+    }
+
+    /// Whether the model is the first one, or has done a step since it was made anew.
+    pub(crate) fn has_progressed(&self) -> bool {
+        self.rebuilt_after.is_none_or(|steps| self.counts.steps > steps)
+    }
+
+    /// This engine with another model in the place of one that has failed, which `rebuild` makes of it. What ran is gone.
+    ///
+    /// # Errors
+    /// That of `rebuild`, and those of [`Self::new`].
+    pub(crate) fn rebuilt(self, rebuild: &mut dyn FnMut(M) -> Result<M>) -> Result<Self> {
+        let Self { model, clock, options, counts, started, .. } = self;
+        let engine = Self::driving(rebuild(model)?, clock, options)?;
+        Ok(Self { counts, rebuilt_after: Some(counts.steps), started, ..engine })
     }
 
     /// How many sequences run.
@@ -293,9 +323,7 @@ impl<M: StepModel> Engine<M> {
             None
         };
         if let Some(reason) = without_steps {
-            let trace = (request.trace == Tracing::On).then(Trace::default);
-            let (durations, speculation_stats) = (Durations::default(), SpeculationStats::default());
-            let ended = Completion { reason, usage, durations, overshoot_steps: 0, speculation_stats, trace };
+            let ended = Completion::without_steps(request, cached, reason);
             return Ok(Started::Ended(ended));
         }
 

@@ -141,11 +141,16 @@ pub enum Error {
         top: u32,
     },
     /// The queue holds as many waiting requests as it may.
-    #[error("the queue already holds {capacity} waiting requests; try again when one has finished")]
+    #[error("{waiting} requests wait already, and at most {capacity} may; try again when one has finished")]
     QueueFull {
+        /// How many wait.
+        waiting: usize,
         /// How many may wait.
         capacity: usize,
     },
+    /// The engine takes no further requests, because it was told to end when those that it has are answered.
+    #[error("the engine takes no further requests; it ends when those that it has are answered")]
+    Draining,
     /// A sequence runs in every lane of the model.
     #[error("all {lanes} lanes of the model have a sequence; start another when one has ended")]
     NoFreeLane {

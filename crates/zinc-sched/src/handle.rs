@@ -1,22 +1,22 @@
-//! The thread that owns an engine, and the channels through which everyone else talks to it.
+//! The handle of an engine that runs on a thread of its own, and the channels through which everyone talks to it. What the thread does is in `handle/serve.rs`.
 
-use std::any::Any;
-use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crossbeam_channel::TrySendError;
-
 use crate::clock::Clock;
-use crate::engine::{Ended, Engine, EngineOptions, Outlets, Started};
+use crate::engine::{Engine, EngineOptions};
 use crate::error::{Error, Result};
-use crate::model::{ModelLimits, SequenceId, StepModel};
-use crate::request::{CancelHandle, Completion, FinishReason, Outlet, PromptProgress, Request, Token};
-use crate::sync::{self, AtomicBool, JoinHandle, Receiver, Sender, bounded, unbounded};
+use crate::model::{ModelLimits, StepModel};
+use crate::request::{CancelHandle, Completion, PromptProgress, Request, Token};
+use crate::status::{Board, Status};
+use crate::sync::{self, AtomicBool, AtomicUsize, JoinHandle, Receiver, Sender, unbounded};
 
 #[cfg(test)]
 mod interleavings;
+mod serve;
+
+use serve::{Rebuild, Shared, serve};
 
 /// An event of a generation. The last event is `Finished` or `Failed`.
 #[derive(Debug, Clone)]
@@ -31,20 +31,90 @@ pub enum Event {
     Failed(Error),
 }
 
+/// Names a request that was queued. No other request of the engine ever has the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(u64);
+
+/// What travels to a reader at once.
+enum Delivery {
+    /// The tokens of a step.
+    Tokens(Vec<Token>),
+    /// An event of another kind.
+    Event(Event),
+}
+
 /// A request on its way to the engine's thread.
 struct Job {
+    id: RequestId,
     request: Arc<Request>,
     cancel: CancelHandle,
-    events: Sender<Event>,
+    events: Sender<Delivery>,
+}
+
+/// What the handle tells the thread.
+enum Message {
+    /// A request.
+    Job(Job),
+    /// The request of this name is to be cancelled.
+    Cancel(RequestId),
+    /// Something else has changed that the thread looks at.
+    Wake,
+}
+
+/// How many requests were let in and do not run yet, and whether more are: one word, so that none is let in behind the end of the thread.
+struct Admissions {
+    /// The number of requests, and [`DRAINING`](Self::DRAINING) if no more are let in.
+    word: AtomicUsize,
+    capacity: usize,
+}
+
+impl Admissions {
+    const DRAINING: usize = 1 << (usize::BITS - 1);
+
+    fn new(capacity: usize) -> Self {
+        Self { word: AtomicUsize::new(0), capacity: capacity.min(Self::DRAINING - 1) }
+    }
+
+    /// Lets a request in.
+    fn enter(&self) -> Result<()> {
+        let next = |word: usize| (word < self.capacity).then_some(word + 1);
+        match self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {
+            Ok(_) => Ok(()),
+            Err(word) if word & Self::DRAINING != 0 => Err(Error::Draining),
+            Err(waiting) => Err(Error::QueueFull { waiting, capacity: self.capacity }),
+        }
+    }
+
+    /// Notes that a request waits no longer.
+    fn leave(&self) {
+        self.word.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn drain(&self) {
+        self.word.fetch_or(Self::DRAINING, Ordering::AcqRel);
+    }
+
+    /// Whether no more are let in, and none waits.
+    fn is_drained(&self) -> bool {
+        self.word.load(Ordering::Acquire) == Self::DRAINING
+    }
+
+    /// How many wait, and whether no more are let in.
+    fn read(&self) -> (usize, bool) {
+        let word = self.word.load(Ordering::Acquire);
+        (word & !Self::DRAINING, word & Self::DRAINING != 0)
+    }
 }
 
 /// An engine on a thread of its own. Dropping the handle cancels the running requests, fails the waiting ones and joins the thread.
 pub struct EngineHandle {
-    jobs: Option<Sender<Job>>,
+    messages: Option<Sender<Message>>,
     shutdown: Arc<AtomicBool>,
+    admissions: Arc<Admissions>,
+    board: Arc<Board>,
+    named: AtomicUsize,
     thread: Option<JoinHandle<()>>,
     limits: ModelLimits,
-    queue_capacity: usize,
 }
 
 impl<M: StepModel + Send + 'static> Engine<M> {
@@ -61,16 +131,42 @@ impl<M: StepModel + Send + 'static> Engine<M> {
     /// # Errors
     /// [`Error::Spawn`] if the operating system starts no thread.
     pub fn into_thread(self) -> Result<EngineHandle> {
+        self.start_thread(None)
+    }
+
+    /// Moves the engine to a thread, as [`into_thread`](Self::into_thread) does, that makes another model when the one it has fails, because its device is lost
+    /// for example: what ran fails with the reason, and what waits is answered by the new model. `rebuild` gets the old model, which it drops, and makes a new one of the
+    /// same sizes. If it fails, or a new model fails in its first step, the engine is given up, as without it.
+    ///
+    /// # Errors
+    /// [`Error::Spawn`] if the operating system starts no thread.
+    pub fn into_lasting_thread(self, rebuild: impl FnMut(M) -> Result<M> + Send + 'static) -> Result<EngineHandle> {
+        self.start_thread(Some(Box::new(rebuild)))
+    }
+
+    fn start_thread(self, rebuild: Option<Rebuild<M>>) -> Result<EngineHandle> {
         let limits = self.limits();
-        let queue_capacity = self.options().queue_capacity;
-        let (jobs, queue) = bounded(queue_capacity);
+        let (sender, messages) = unbounded();
         let shutdown = Arc::new(AtomicBool::new(false));
-        let serving = {
-            let shutdown = Arc::clone(&shutdown);
-            move || serve(self, &queue, &shutdown)
+        let admissions = Arc::new(Admissions::new(self.options().queue_capacity));
+        let board = Arc::new(Board::default());
+        let shared = Shared {
+            messages,
+            shutdown: Arc::clone(&shutdown),
+            admissions: Arc::clone(&admissions),
+            board: Arc::clone(&board),
         };
+        let serving = move || serve(self, rebuild, shared);
         let thread = sync::spawn("zinc-engine", serving).map_err(|source| Error::Spawn { source: Arc::new(source) })?;
-        Ok(EngineHandle { jobs: Some(jobs), shutdown, thread: Some(thread), limits, queue_capacity })
+        Ok(EngineHandle {
+            messages: Some(sender),
+            shutdown,
+            admissions,
+            board,
+            named: AtomicUsize::new(0),
+            thread: Some(thread),
+            limits,
+        })
     }
 }
 
@@ -80,31 +176,57 @@ impl EngineHandle {
         self.limits
     }
 
-    /// Queues a request and returns at once. Requests begin in the order they came, as many at a time as the model has lanes.
+    /// Queues a request and returns at once. Of the requests that wait, the one of the highest [`Request::priority`] begins first, and of equals the one that
+    /// came first; as many run at a time as the model has lanes.
     ///
     /// # Errors
-    /// The errors of [`Request::check`], [`Error::QueueFull`], and [`Error::Stopped`] if the thread has ended. What goes wrong later is
+    /// The errors of [`Request::check`], [`Error::QueueFull`], [`Error::Draining`], and [`Error::Stopped`] if the thread has ended. What goes wrong later is
     /// reported by the generation's [`Event::Failed`].
     pub fn generate(&self, request: Request) -> Result<Generation> {
         request.check(&self.limits)?;
+        self.admissions.enter()?;
         // The channel is unbounded, so that a slow reader never holds up the thread that owns the device. It holds no more events than the
         // context has tokens.
         let (events, receiver) = unbounded();
-        let cancel = CancelHandle::new();
-        let job = Job { request: Arc::new(request), cancel: cancel.clone(), events };
-        let jobs = self.jobs.as_ref().expect("the sender lives until the handle is dropped");
-        match jobs.try_send(job) {
-            Ok(()) => Ok(Generation { events: receiver, cancel, ended: false }),
-            Err(TrySendError::Full(_)) => Err(Error::QueueFull { capacity: self.queue_capacity }),
-            Err(TrySendError::Disconnected(_)) => Err(Error::Stopped),
-        }
+        let (id, cancel) = (RequestId(self.named.fetch_add(1, Ordering::Relaxed) as u64), CancelHandle::new());
+        let job = Job { id, request: Arc::new(request), cancel: cancel.clone(), events };
+        self.send(Message::Job(job))?;
+        Ok(Generation { id, events: receiver, tokens: VecDeque::new(), cancel, ended: false })
     }
-}
 
-impl Drop for EngineHandle {
-    fn drop(&mut self) {
-        self.shutdown.store(true, Ordering::Relaxed);
-        self.jobs = None;
+    /// Cancels a request, wherever it is: waiting, being fed or generating. Does nothing if it has ended. The thread looks at this between two steps; a
+    /// [`CancelHandle`] of the generation is noticed within a step that feeds.
+    pub fn cancel(&self, id: RequestId) {
+        // Without a thread nothing is left to cancel.
+        let _ = self.send(Message::Cancel(id));
+    }
+
+    /// What the thread is doing. Asking costs it nothing.
+    pub fn status(&self) -> Status {
+        let (queued, draining) = self.admissions.read();
+        let (running, counts) = self.board.read();
+        Status { queued, running, draining, counts }
+    }
+
+    /// Takes no further requests from now on, and returns at once. The thread ends when all that it has taken are answered.
+    pub fn drain(&self) {
+        self.admissions.drain();
+        // A thread that has nothing to do waits for a message.
+        let _ = self.send(Message::Wake);
+    }
+
+    /// Takes no further requests, and waits until all are answered and the thread has ended.
+    pub fn join(mut self) {
+        self.drain();
+        self.join_thread();
+    }
+
+    fn send(&self, message: Message) -> Result<()> {
+        let messages = self.messages.as_ref().expect("the sender lives until the handle is dropped");
+        messages.send(message).map_err(|_| Error::Stopped)
+    }
+
+    fn join_thread(&mut self) {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -114,11 +236,19 @@ impl Drop for EngineHandle {
     }
 }
 
+impl Drop for EngineHandle {
+    fn drop(&mut self) {
+        self.shutdown.store(true, Ordering::Relaxed);
+        self.messages = None;
+        self.join_thread();
+    }
+}
+
 impl std::fmt::Debug for EngineHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EngineHandle")
             .field("limits", &self.limits)
-            .field("queue_capacity", &self.queue_capacity)
+            .field("queue_capacity", &self.admissions.capacity)
             .finish_non_exhaustive()
     }
 }
@@ -127,12 +257,20 @@ impl std::fmt::Debug for EngineHandle {
 /// cancels the request.
 #[derive(Debug)]
 pub struct Generation {
-    events: Receiver<Event>,
+    id: RequestId,
+    events: Receiver<Delivery>,
+    /// Tokens that came together with the last one and are not taken yet.
+    tokens: VecDeque<Token>,
     cancel: CancelHandle,
     ended: bool,
 }
 
 impl Generation {
+    /// The name of its request, for [`EngineHandle::cancel`].
+    pub fn id(&self) -> RequestId {
+        self.id
+    }
+
     /// Cancels this generation from any thread; it then ends with [`FinishReason::Cancelled`](crate::FinishReason::Cancelled).
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
@@ -161,148 +299,29 @@ impl Iterator for Generation {
 
     /// Blocks until there is a further event; `None` after the last one.
     fn next(&mut self) -> Option<Event> {
-        if self.ended {
-            return None;
+        while !self.ended {
+            if let Some(token) = self.tokens.pop_front() {
+                return Some(Event::Token(token));
+            }
+            match self.events.recv() {
+                Ok(Delivery::Tokens(tokens)) => self.tokens.extend(tokens),
+                Ok(Delivery::Event(event)) => {
+                    self.ended = !matches!(event, Event::Prompt(_));
+                    return Some(event);
+                }
+                // The thread has ended without reporting to this generation.
+                Err(_) => {
+                    self.ended = true;
+                    return Some(Event::Failed(Error::Stopped));
+                }
+            }
         }
-        // The sender is gone if the thread has ended without reporting to this generation.
-        let event = self.events.recv().unwrap_or(Event::Failed(Error::Stopped));
-        self.ended = !matches!(event, Event::Prompt(_) | Event::Token(_));
-        Some(event)
+        None
     }
 }
 
 impl Drop for Generation {
     fn drop(&mut self) {
         self.cancel.cancel();
-    }
-}
-
-/// Delivers the tokens of a job through its channel. The job is cancelled by its handle or by the shutdown of the engine.
-struct ChannelOutlet {
-    job: Job,
-    shutdown: Arc<AtomicBool>,
-}
-
-impl Outlet for ChannelOutlet {
-    fn prompt(&mut self, progress: PromptProgress) {
-        // A reader that is gone has cancelled the request.
-        let _ = self.job.events.send(Event::Prompt(progress));
-    }
-
-    fn token(&mut self, token: Token) -> ControlFlow<()> {
-        match self.job.events.send(Event::Token(token)) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
-        }
-    }
-
-    fn cancelled(&self) -> bool {
-        self.job.cancel.is_cancelled() || self.shutdown.load(Ordering::Relaxed)
-    }
-}
-
-impl ChannelOutlet {
-    /// Tells the reader how the generation has ended.
-    fn end(self, result: Result<Completion>) {
-        let event = match result {
-            // It was cancelled by the shutdown, not by its reader.
-            Ok(completion) if completion.reason == FinishReason::Cancelled && !self.job.cancel.is_cancelled() => {
-                Event::Failed(Error::Stopped)
-            }
-            Ok(completion) => Event::Finished(completion),
-            Err(error) => Event::Failed(error),
-        };
-        // A receiver that is gone has cancelled the request; there is nobody to tell.
-        let _ = self.job.events.send(event);
-    }
-}
-
-/// The outlets of the jobs that run, by their sequences.
-#[derive(Default)]
-struct Running(Vec<(SequenceId, ChannelOutlet)>);
-
-impl Running {
-    fn place(&self, sequence: SequenceId) -> usize {
-        let place = self.0.iter().position(|(own, _)| *own == sequence);
-        place.unwrap_or_else(|| panic!("{sequence:?} runs without an outlet"))
-    }
-}
-
-impl Outlets for Running {
-    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
-        let place = self.place(sequence);
-        &mut self.0[place].1
-    }
-
-    fn cancelled(&self, sequence: SequenceId) -> bool {
-        self.0[self.place(sequence)].1.cancelled()
-    }
-}
-
-/// Answers every request until the handle is gone. After a panic of the model or of the loop, the engine is not used again, but requests are
-/// still answered, with the error: jobs that wait in a bounded channel outlive its receiver, so a thread that simply unwound would leave their
-/// readers waiting for ever.
-fn serve<M: StepModel>(engine: Engine<M>, queue: &Receiver<Job>, shutdown: &Arc<AtomicBool>) {
-    let mut running = Running::default();
-    let mut engine = Ok(engine);
-    loop {
-        // While sequences run, further jobs join them as they come. Without any, the thread waits for one.
-        while engine.as_ref().is_err() || engine.as_ref().is_ok_and(Engine::has_room) {
-            let job = if running.0.is_empty() { queue.recv().ok() } else { queue.try_recv().ok() };
-            let Some(job) = job else { break };
-            begin(&mut engine, ChannelOutlet { job, shutdown: Arc::clone(shutdown) }, &mut running);
-        }
-        if running.0.is_empty() {
-            // The handle is gone, and nothing is left in the queue.
-            return;
-        }
-        let ended = guarded(&mut engine, |engine| engine.turn(&mut running));
-        match ended {
-            Ok(ended) => {
-                for Ended { sequence, result } in ended {
-                    let place = running.place(sequence);
-                    running.0.remove(place).1.end(result);
-                }
-            }
-            Err(error) => {
-                for (_, outlet) in running.0.drain(..) {
-                    outlet.end(Err(error.clone()));
-                }
-            }
-        }
-    }
-}
-
-/// Starts a job, or tells its reader why it does not start.
-fn begin<M: StepModel>(engine: &mut Result<Engine<M>>, outlet: ChannelOutlet, running: &mut Running) {
-    match guarded(engine, |engine| engine.start(&outlet.job.request, &outlet)) {
-        Ok(Started::Running(sequence)) => running.0.push((sequence, outlet)),
-        Ok(Started::Ended(completion)) => outlet.end(Ok(completion)),
-        Err(error) => outlet.end(Err(error)),
-    }
-}
-
-/// Runs a call of the engine. Where it panics, the engine is given up, and the error stands in its place.
-fn guarded<M: StepModel, T>(
-    engine: &mut Result<Engine<M>>,
-    call: impl FnOnce(&mut Engine<M>) -> Result<T>,
-) -> Result<T> {
-    let alive = engine.as_mut().map_err(|error| error.clone())?;
-    match catch_unwind(AssertUnwindSafe(|| call(alive))) {
-        Ok(result) => result,
-        Err(payload) => {
-            let error = Error::Panicked { message: panic_message(payload.as_ref()).into() };
-            tracing::error!(%error, "the engine is given up");
-            *engine = Err(error.clone());
-            Err(error)
-        }
-    }
-}
-
-fn panic_message(payload: &(dyn Any + Send)) -> &str {
-    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(message), _) => message,
-        (None, Some(message)) => message,
-        (None, None) => "no message",
     }
 }

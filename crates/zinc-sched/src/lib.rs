@@ -36,7 +36,8 @@
 //!                                step                                        oldest    what       what
 //! ```
 //!
-//! 1. A [`Request`] waits in the queue of an [`EngineHandle`] until the model has a free lane, a sequence's place on the device. It gets the one whose part of
+//! 1. A [`Request`] waits in the queue of an [`EngineHandle`] until the model has a free lane, a sequence's place on the device, and no waiting request is more
+//!    urgent by its [`priority`](Request::priority) and by how often it was overtaken. It gets the one whose part of
 //!    the cache holds most of its prompt ([`KvCache::reusable`]). The rest of the prompt and the budget make a [`plan`]: a number of steps that feed, of
 //!    which the last may sample, then at most a number of steps that sample.
 //! 2. [`plan::next_turn`] fills the window: while fewer than [`InflightDepth`] steps are in flight and tokens are wanted that none of
@@ -48,7 +49,7 @@
 //! 4. When the window is full, wait for its oldest step. [`StepModel::wait`] returns a [`StepOutput`].
 //! 5. [`resolve`](resolve::resolve) says what the output means: prompt tokens were fed, tokens were sampled, the sequence ended, or the
 //!    output is stale because the sequence had ended before.
-//! 6. The result is applied: the cache advances by the tokens that went in, the sampled tokens go to the [`Outlet`], the phase may change.
+//! 6. The result is applied: the cache advances by the tokens that went in, the tokens that the step has sampled go to the [`Outlet`] together, the phase may change.
 //! 7. When the sequence has ended, for whatever reason, nothing more is submitted for it. Steps in flight are waited for, and their output is thrown
 //!    away. Then its lane is free.
 //!
@@ -75,7 +76,7 @@
 //!
 //! # Cancellation
 //!
-//! A cancel is noticed before the next submit, after the current wait or between the tokens of one step, whichever comes first. From then
+//! A cancel is noticed before the next submit or after the current wait, whichever comes first. From then
 //! on no token is delivered, the sequence ends on the device and every gate is opened ([`StepModel::cancel`]), so that of the steps in
 //! flight only the one that is running does any work.
 //!
@@ -102,11 +103,13 @@ mod kv;
 mod model;
 mod pace;
 pub mod plan;
+mod queue;
 mod request;
 pub mod resolve;
 mod sampling;
 mod sequence;
 pub mod speculation;
+mod status;
 mod step;
 mod sync;
 pub mod trace;
@@ -118,7 +121,7 @@ pub use control::{Constraint, Control, ControlError, Guide, TokenSampler, Verdic
 pub use depth::InflightDepth;
 pub use engine::{Ended, Engine, EngineOptions, Outlets, Started};
 pub use error::{Error, ModelCall, Result};
-pub use handle::{EngineHandle, Event, Generation};
+pub use handle::{EngineHandle, Event, Generation, RequestId};
 pub use kv::KvCache;
 pub use model::{
     Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, Step,
@@ -129,6 +132,7 @@ pub use request::{
 };
 pub use sampling::{Dry, LastTokens, Penalties, Sampling, SequenceBreakers, Xtc};
 pub use speculation::{ResumeCost, SpeculationMode, SpeculationStats};
+pub use status::{EngineCounts, LastStep, Status};
 pub use step::{
     DeviceFinish, GpuSpan, LaneOutput, StepKind, StepOutput, StepStatus, StepTiming, TokenLogprobs, TokenRun,
 };

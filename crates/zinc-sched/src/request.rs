@@ -1,6 +1,5 @@
 //! What a caller asks of the engine, and what comes back.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -43,6 +42,8 @@ pub struct Request {
     pub logprobs: Option<u32>,
     /// Whether the steps are traced.
     pub trace: Tracing,
+    /// Of the requests that wait for a lane, the one with the highest number begins first. At most as many as the numbers differ overtake one that came before.
+    pub priority: i32,
 }
 
 impl Request {
@@ -56,7 +57,15 @@ impl Request {
             eog: eog.into(),
             logprobs: None,
             trace: Tracing::Off,
+            priority: 0,
         }
+    }
+
+    /// Returns this request with this priority.
+    #[must_use]
+    pub fn with_priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
     }
 
     /// Returns this request for at most this many tokens; `None` is as many as the context has room for.
@@ -199,6 +208,19 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// The outcome of a request that ends before it has a step, of whose prompt the cache holds so many tokens.
+    pub(crate) fn without_steps(request: &Request, cached_tokens: u32, reason: FinishReason) -> Self {
+        let prompt_tokens = u32::try_from(request.prompt.len()).unwrap_or(u32::MAX);
+        Self {
+            reason,
+            usage: Usage { prompt_tokens, cached_tokens, completion_tokens: 0 },
+            durations: Durations::default(),
+            overshoot_steps: 0,
+            speculation_stats: SpeculationStats::default(),
+            trace: (request.trace == Tracing::On).then(Trace::default),
+        }
+    }
+
     /// Prompt tokens per second, without the cached ones. `None` if there were none or they took no time.
     pub fn prompt_tokens_per_second(&self) -> Option<f64> {
         rate(self.usage.prompt_tokens - self.usage.cached_tokens, self.durations.prompt)
@@ -229,8 +251,9 @@ pub trait Outlet {
     /// Receives how far the prompt has come, after each step that has taken some of its tokens.
     fn prompt(&mut self, _progress: PromptProgress) {}
 
-    /// Receives the next token. Returning `Break` cancels the sequence.
-    fn token(&mut self, token: Token) -> ControlFlow<()>;
+    /// Receives the tokens that a step has sampled, one or several in order: it is called once a step. Returns how many of them it takes. If these are not all, the
+    /// sequence is cancelled, and the rest is not delivered.
+    fn tokens(&mut self, tokens: &[Token]) -> usize;
 
     /// Whether the sequence is to be cancelled. It is asked before every submit and after every wait, so it must be cheap.
     fn cancelled(&self) -> bool {
@@ -240,9 +263,9 @@ pub trait Outlet {
 
 /// Collects the tokens, and never cancels.
 impl Outlet for Vec<Token> {
-    fn token(&mut self, token: Token) -> ControlFlow<()> {
-        self.push(token);
-        ControlFlow::Continue(())
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        self.extend_from_slice(tokens);
+        tokens.len()
     }
 }
 

@@ -4,10 +4,10 @@
 
 #[cfg(not(test))]
 mod real {
-    pub(crate) use std::sync::atomic::AtomicBool;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize};
     pub(crate) use std::thread::JoinHandle;
 
-    pub(crate) use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+    pub(crate) use crossbeam_channel::{Receiver, Sender, unbounded};
 
     /// Starts a thread.
     pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
@@ -19,4 +19,4 @@ mod real {
 #[path = "sync/loom.rs"]
 mod real;
 
-pub(crate) use real::{AtomicBool, JoinHandle, Receiver, Sender, bounded, spawn, unbounded};
+pub(crate) use real::{AtomicBool, AtomicUsize, JoinHandle, Receiver, Sender, spawn, unbounded};

@@ -9,6 +9,7 @@ use crate::pace::Measured;
 use crate::plan::{Interval, SequenceView, Turn, Wanted, next_turn};
 use crate::resolve::Resolved;
 use crate::sequence::{PolicyRole, Sequence};
+use crate::status::LastStep;
 use crate::step::{StepKind, StepStatus};
 
 impl<M: StepModel> Engine<M> {
@@ -115,7 +116,7 @@ impl<M: StepModel> Engine<M> {
 
     /// Waits for the oldest step in flight and handles its outputs.
     fn observe(&mut self, outlets: &mut dyn Outlets) -> Result<()> {
-        let Self { model, window, lanes, policy, pace, clock, options, .. } = self;
+        let Self { model, window, lanes, policy, pace, clock, counts, options, .. } = self;
         // Under a constraint, this opens the gate of the first step that samples. The gate of each later step was opened when the step before it was observed.
         for sequence in lanes.iter_mut().filter_map(|lane| lane.running.as_mut()) {
             sequence.open_early(model)?;
@@ -168,6 +169,10 @@ impl<M: StepModel> Engine<M> {
             let around = (&mut lane.kv, outlets.outlet(sequence.id));
             delivered += sequence.apply(resolved, lane_output, observed_ns, around, model);
         }
+        counts.steps += 1;
+        counts.prompt_tokens += output.lanes.iter().map(|lane| u64::from(lane.fed)).sum::<u64>();
+        counts.tokens += u64::from(delivered);
+        counts.last_step = Some(LastStep { kind, lanes: step.lanes.len() as u32, observed_ns });
         if delivered > 0 && !options.host_work.is_zero() {
             clock.spend(options.host_work * delivered);
         }

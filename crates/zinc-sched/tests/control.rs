@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use support::control::{Behaviour, Chooser, Turn};
@@ -98,9 +97,9 @@ fn opened(probe: &Probe) -> usize {
 }
 
 impl Outlet for Watching {
-    fn token(&mut self, _: Token) -> ControlFlow<()> {
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
         self.opened.push(opened(&self.probe));
-        ControlFlow::Continue(())
+        tokens.len()
     }
 }
 

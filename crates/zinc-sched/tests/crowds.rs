@@ -8,7 +8,6 @@ mod cases;
 mod matrix;
 mod support;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,10 +134,12 @@ struct Gap {
 }
 
 impl Outlet for Reader {
-    fn token(&mut self, token: Token) -> ControlFlow<()> {
-        self.tokens.push(token);
-        self.calls.push(self.probe.calls().len());
-        ControlFlow::Continue(())
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        let calls = self.probe.calls().len();
+        assert_eq!(tokens.len(), 1, "a step without drafts samples one token of each sequence");
+        self.tokens.extend_from_slice(tokens);
+        self.calls.push(calls);
+        tokens.len()
     }
 
     fn cancelled(&self) -> bool {
@@ -332,9 +333,9 @@ struct Times {
 }
 
 impl Outlet for Times {
-    fn token(&mut self, _: Token) -> ControlFlow<()> {
-        self.at.push(Duration::from_nanos(self.clock.now_ns()));
-        ControlFlow::Continue(())
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        self.at.extend(tokens.iter().map(|_| Duration::from_nanos(self.clock.now_ns())));
+        tokens.len()
     }
 }
 

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use support::{VOCABULARY, depth, ids, request};
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe, TokenStream, continuation};
-use zinc_sched::{Engine, EngineHandle, EngineOptions, Error, Event, FinishReason, ManualClock, ModelLimits, Sampling};
+use zinc_sched::{
+    Engine, EngineCounts, EngineHandle, EngineOptions, Error, Event, FinishReason, Generation, LastStep, ManualClock,
+    ModelLimits, RequestId, Sampling, Status, StepKind,
+};
 
 fn spawn(options: EngineOptions, fake: FakeOptions) -> (EngineHandle, Probe) {
     let clock = ManualClock::new();
@@ -111,7 +114,7 @@ fn a_full_queue_refuses_with_its_capacity() {
     let running = engine.generate(request(&[1], 3)).unwrap();
     gate.wait_until_reached();
     let waiting = [(); 2].map(|()| engine.generate(request(&[2], 3)).unwrap());
-    assert!(matches!(engine.generate(request(&[3], 3)), Err(Error::QueueFull { capacity: 2 })));
+    assert!(matches!(engine.generate(request(&[3], 3)), Err(Error::QueueFull { waiting: 2, capacity: 2 })));
     gate.open();
     assert_eq!(running.complete().unwrap().0.len(), 3);
     for generation in waiting {
@@ -274,4 +277,193 @@ fn a_thread_that_panics_fails_its_requests() {
         let later = engine.generate(request(&[1], 5)).unwrap().complete().unwrap_err();
         assert!(is_the_panic(&later), "{later:?}");
     }
+}
+
+/// A device of several lanes.
+fn several(lanes: u32) -> FakeOptions {
+    let limits = ModelLimits { lanes, feed_rows: 4, ..FakeOptions::default().limits };
+    FakeOptions { limits, ranges: 3, ..FakeOptions::default() }
+}
+
+#[test]
+fn the_highest_priority_begins_first() {
+    let (engine, probe, gate) = spawn_gated(depth(4).with_queue_capacity(64), FakeOptions::default(), 0);
+    let running = engine.generate(request(&[100], 3)).unwrap();
+    gate.wait_until_reached();
+    let waiting: Vec<_> = [(1, 0), (2, -5), (3, 7), (4, 0), (5, 7)]
+        .into_iter()
+        .map(|(prompt, priority)| engine.generate(request(&[prompt], 3).with_priority(priority)).unwrap())
+        .collect();
+    gate.open();
+    running.complete().unwrap();
+    for generation in waiting {
+        assert_eq!(generation.complete().unwrap().0.len(), 3);
+    }
+    let opened: Vec<u32> = probe
+        .calls()
+        .into_iter()
+        .filter_map(|call| if let Call::Open { tokens, .. } = call { Some(tokens[0]) } else { None })
+        .collect();
+    assert_eq!(opened, [100, 3, 5, 1, 4, 2]);
+}
+
+#[test]
+fn a_request_is_cancelled_by_its_name_in_every_phase() {
+    let clock = ManualClock::new();
+    let (reach, reached) = mpsc::channel();
+    let (open, opened) = mpsc::channel();
+    let model = FakeModel::new(several(2), clock.clone()).on_wait(move |step| {
+        if step == 0 || step == 2 {
+            reach.send(()).unwrap();
+            opened.recv().unwrap();
+        }
+    });
+    let probe = model.probe();
+    let engine = Engine::spawn(model, clock, depth(2).with_queue_capacity(64)).unwrap();
+    let generating = engine.generate(request(&[1], 40)).unwrap();
+    reached.recv().unwrap();
+    // Its prompt takes six steps of three ranges each, and step 2 is among them.
+    let fed = engine.generate(request(&(2..26).collect::<Vec<u32>>(), 30)).unwrap();
+    let waiting = engine.generate(request(&[3], 40)).unwrap();
+    open.send(()).unwrap();
+    reached.recv().unwrap();
+    assert!(probe.calls().iter().any(|call| matches!(call, Call::Range { .. })), "a step that feeds is begun");
+    for generation in [&waiting, &fed, &generating] {
+        engine.cancel(generation.id());
+    }
+    open.send(()).unwrap();
+    for (generation, prompt) in [(waiting, vec![3]), (fed, (2..26).collect()), (generating, vec![1])] {
+        let (tokens, completion) = generation.complete().unwrap();
+        assert_eq!(completion.reason, FinishReason::Cancelled, "{prompt:?}");
+        assert!(tokens.len() < 30 && completion.usage.completion_tokens as usize == tokens.len(), "{prompt:?}");
+        assert!(continuation(&prompt, 40, &Sampling::GREEDY, VOCABULARY).starts_with(&ids(&tokens)), "{prompt:?}");
+    }
+    assert_eq!(opens(&probe), 2, "what waited is never opened");
+    let later = engine.generate(request(&[4], 2)).unwrap();
+    engine.cancel(ended_name(&engine));
+    assert_eq!(later.complete().unwrap().1.reason, FinishReason::Length, "a name of the past means nobody");
+}
+
+/// The name of a request that has ended.
+fn ended_name(engine: &EngineHandle) -> RequestId {
+    let ended = engine.generate(request(&[9], 1)).unwrap();
+    let id = ended.id();
+    ended.complete().unwrap();
+    id
+}
+
+#[test]
+fn a_status_says_what_waits_and_runs_and_what_was_done() {
+    let (engine, _, gate) = spawn_gated(depth(1).with_queue_capacity(64), several(1), 1);
+    let idle = Status { queued: 0, running: 0, draining: false, counts: EngineCounts::default() };
+    assert_eq!(engine.status(), idle);
+    let mut generations = vec![engine.generate(request(&[1, 2, 9], 4)).unwrap()];
+    gate.wait_until_reached();
+    generations.extend((0..3).map(|i| engine.generate(request(&[1, 2, i], 4)).unwrap()));
+    let status = engine.status();
+    assert_eq!((status.queued, status.running, status.draining), (3, 1, false));
+    // The first step has fed two tokens of the prompt.
+    let LastStep { kind, lanes, .. } = status.counts.last_step.unwrap();
+    assert_eq!((kind, lanes), (StepKind::Feed, 1));
+    assert_eq!((status.counts.steps, status.counts.prompt_tokens, status.counts.tokens), (1, 2, 0));
+    gate.open();
+    generations.into_iter().for_each(|generation| assert_eq!(generation.complete().unwrap().0.len(), 4));
+    let queued = engine.status().queued;
+    engine.drain();
+    assert!(matches!(engine.generate(request(&[1], 1)), Err(Error::Draining)));
+    let status = engine.status();
+    assert_eq!((queued, status.queued, status.draining), (0, 0, true));
+    assert_eq!(status.counts.last_step.map(|step| step.kind.samples()), Some(true));
+}
+
+#[test]
+fn an_engine_that_drains_answers_what_it_has_and_ends() {
+    let (engine, probe, gate) = spawn_gated(depth(2).with_queue_capacity(64), several(2), 0);
+    let generations: Vec<_> = (0..6).map(|i| engine.generate(request(&[i, 7], 5)).unwrap()).collect();
+    gate.wait_until_reached();
+    engine.drain();
+    assert!(matches!(engine.generate(request(&[1], 1)), Err(Error::Draining)));
+    gate.open();
+    engine.join();
+    let ended = probe.calls().len();
+    for (i, generation) in (0..).zip(generations) {
+        let (tokens, completion) = generation.complete().unwrap();
+        assert_eq!(completion.reason, FinishReason::Length);
+        assert_eq!(ids(&tokens), continuation(&[i, 7], 5, &Sampling::GREEDY, VOCABULARY));
+    }
+    assert_eq!(probe.calls().len(), ended, "nothing runs behind the end");
+    // Without anything to answer it ends at once.
+    spawn(depth(2), several(2)).0.join();
+}
+
+/// How each of some requests has ended: its tokens, or the error.
+fn ends(generations: Vec<Generation>) -> Vec<Result<Vec<u32>, String>> {
+    let end = |generation: Generation| match generation.complete() {
+        Ok((tokens, _)) => Ok(ids(&tokens)),
+        Err(error) => Err(error.to_string()),
+    };
+    generations.into_iter().map(end).collect()
+}
+
+/// The device is lost at every step of a batch in turn: what ran fails with the reason, and what waited is answered by the model that is made in its place.
+#[test]
+fn a_lost_device_is_made_anew_at_every_step_of_a_batch() {
+    const REQUESTS: u32 = 7;
+    let prompt = |i: u32| -> Vec<u32> { (0..1 + 3 * i).map(|token| token + i).collect() };
+    let mut losses = 0;
+    for fault in (0..60).flat_map(|step| [Fault::Wait { step }, Fault::Submit { step }]) {
+        let clock = ManualClock::new();
+        let model = FakeModel::new(FakeOptions { faults: vec![fault], ..several(3) }, clock.clone());
+        let (made, makes) = mpsc::channel();
+        let rebuilt_clock = clock.clone();
+        let rebuild = move |lost: FakeModel| {
+            drop(lost);
+            made.send(()).unwrap();
+            Ok(FakeModel::new(several(3), rebuilt_clock.clone()))
+        };
+        let engine = Engine::new(model, clock, depth(4).with_queue_capacity(64)).unwrap();
+        let engine = engine.into_lasting_thread(rebuild).unwrap();
+        let generations: Vec<_> = (0..REQUESTS).map(|i| engine.generate(request(&prompt(i), 6)).unwrap()).collect();
+        let ends = ends(generations);
+        let failed: Vec<&String> = ends.iter().filter_map(|end| end.as_ref().err()).collect();
+        assert!(failed.len() <= 3, "{fault:?}: {ends:?}");
+        let reason = match fault {
+            Fault::Wait { step } => format!("the device was lost in step {step}"),
+            _ => "was not submitted".to_owned(),
+        };
+        assert!(failed.iter().all(|error| error.contains(&reason)), "{fault:?}: {failed:?}");
+        for (i, end) in (0..).zip(&ends) {
+            let expected = continuation(&prompt(i), 6, &Sampling::GREEDY, VOCABULARY);
+            assert!(end.as_ref().is_err() || end.as_ref() == Ok(&expected), "{fault:?}: request {i}");
+        }
+        if failed.is_empty() {
+            // The batch has fewer steps: the fault is still to come.
+            continue;
+        }
+        let later = engine.generate(request(&[5, 6], 4)).unwrap().complete().unwrap();
+        assert_eq!(ids(&later.0), continuation(&[5, 6], 4, &Sampling::GREEDY, VOCABULARY), "{fault:?}");
+        assert_eq!(makes.try_iter().count(), 1, "{fault:?}");
+        losses += 1;
+    }
+    assert!(losses > 40, "the device was lost {losses} times: a batch has fewer steps than it should");
+}
+
+#[test]
+fn a_model_that_fails_at_once_is_not_made_again() {
+    let clock = ManualClock::new();
+    let faulty = |clock: &ManualClock, step| {
+        FakeModel::new(FakeOptions { faults: vec![Fault::Wait { step }], ..several(1) }, clock.clone())
+    };
+    let engine = Engine::new(faulty(&clock, 2), clock.clone(), depth(2)).unwrap();
+    let (made, makes) = mpsc::channel();
+    let rebuild = move |_| {
+        made.send(()).unwrap();
+        Ok(faulty(&clock, 0))
+    };
+    let engine = engine.into_lasting_thread(rebuild).unwrap();
+    for _ in 0..4 {
+        let error = engine.generate(request(&[1], 9)).unwrap().complete().unwrap_err();
+        assert!(error.to_string().contains("lost in step"), "{error}");
+    }
+    assert_eq!(makes.try_iter().count(), 1);
 }

@@ -11,7 +11,6 @@ mod cases;
 mod matrix;
 mod support;
 
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -147,12 +146,10 @@ struct Scheduled {
 }
 
 impl Outlet for Scheduled {
-    fn token(&mut self, token: Token) -> ControlFlow<()> {
-        if self.tokens.len() == self.most {
-            return ControlFlow::Break(());
-        }
-        self.tokens.push(token);
-        ControlFlow::Continue(())
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        let taken = tokens.len().min(self.most - self.tokens.len());
+        self.tokens.extend_from_slice(&tokens[..taken]);
+        taken
     }
 
     fn cancelled(&self) -> bool {

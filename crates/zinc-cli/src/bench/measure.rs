@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::hint::black_box;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -464,10 +463,12 @@ impl<'t> Reader<'t> {
 }
 
 impl Outlet for Reader<'_> {
-    fn token(&mut self, token: Token) -> ControlFlow<()> {
-        black_box(self.stream.push(token.id));
-        self.tokens.push(token.id);
-        ControlFlow::Continue(())
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        for token in tokens {
+            black_box(self.stream.push(token.id));
+            self.tokens.push(token.id);
+        }
+        tokens.len()
     }
 }
 

@@ -4,7 +4,6 @@
 //! generate: from the first token of the last one to the last token of the first one that ends.
 
 use std::hint::black_box;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +46,8 @@ pub(crate) struct ParallelResult {
     pub(crate) prompt_ts: Vec<f64>,
     /// The longest time between two tokens of a sequence while all of them generate, in nanoseconds.
     pub(crate) largest_gap_ns: u64,
+    /// The longest that a token is to wait for prompts of others.
+    pub(crate) max_gap: Duration,
     /// The median time that the device works on a step, and the median and the 99th percentile of what it idles before the next, in nanoseconds; `None` if it
     /// has no timestamps.
     pub(crate) step_ns: Option<(u64, Quantiles)>,
@@ -65,7 +66,7 @@ pub(crate) struct ParallelBench<'a> {
 }
 
 /// What one run of a test took.
-struct Run {
+pub(super) struct Run {
     together_ts: f64,
     prompt_ts: f64,
     largest_gap_ns: u64,
@@ -102,7 +103,7 @@ impl ParallelBench<'_> {
             ));
         }
         let step_ns = self.step_ns(test, &mut tokens)?;
-        Ok(ParallelResult { test, samples_ts, prompt_ts, largest_gap_ns, step_ns })
+        Ok(ParallelResult { test, samples_ts, prompt_ts, largest_gap_ns, max_gap: self.max_gap, step_ns })
     }
 
     /// Runs the test once more with timestamps around every step.
@@ -140,7 +141,7 @@ impl ParallelBench<'_> {
         Ok(timed_ops(&self.model, StepKind::Decode, times, |_| depth))
     }
 
-    fn engine(&self, stamps: Tracing) -> Result<Engine<VulkanModel>> {
+    pub(super) fn engine(&self, stamps: Tracing) -> Result<Engine<VulkanModel>> {
         let options = VulkanOptions::new(self.depth)
             .with_feed_shape(self.feed_shape)
             .with_longest_range(longest_range(self.max_gap))
@@ -150,7 +151,7 @@ impl ParallelBench<'_> {
         Ok(Engine::new(driven, FnClock(host_now_ns), options)?)
     }
 
-    fn run(
+    pub(super) fn run(
         &self,
         engine: &mut Engine<VulkanModel>,
         test: ParallelTest,
@@ -164,7 +165,7 @@ impl ParallelBench<'_> {
             let prompt: Vec<u32> = tokens.by_ref().take(n_prompt as usize).collect();
             let sampling = Sampling { seed: u64::from(number), ..self.sampling.clone() };
             let request = Request::new(prompt, []).with_max_tokens(n_gen).with_sampling(sampling).with_trace(trace);
-            let reader = Reader { stream: self.tokenizer.stream(), times_ns: Vec::with_capacity(n_gen as usize) };
+            let reader = Reader::new(self.tokenizer, n_gen);
             if let Started::Running(id) = engine.start(&Arc::new(request), &reader)? {
                 readers.0.push((id, reader));
             }
@@ -212,6 +213,7 @@ impl ParallelResult {
             "samples_ts": self.samples_ts,
             "avg_ts_each": together.mean / f64::from(n_parallel),
             "avg_prompt_ts": Statistics::of(&self.prompt_ts).mean,
+            "max_gap_ms": self.max_gap.as_secs_f64() * 1e3,
             "largest_gap_ms": self.largest_gap_ns as f64 / 1e6,
             "gpu_step_us": self.step_ns.map(|(step, _)| step as f64 / 1e3),
             "gpu_gap_us": self.step_ns.map(|(_, gap)| gap.median as f64 / 1e3),
@@ -247,22 +249,31 @@ impl ParallelResult {
 }
 
 /// Turns the tokens of a sequence into text, as a program does that uses zinc, and notes when they came.
-struct Reader<'t> {
+pub(super) struct Reader<'t> {
     stream: DecodeStream<&'t Tokenizer>,
-    times_ns: Vec<u64>,
+    pub(super) times_ns: Vec<u64>,
+}
+
+impl<'t> Reader<'t> {
+    /// A reader of at most so many tokens.
+    pub(super) fn new(tokenizer: &'t Tokenizer, most: u32) -> Self {
+        Self { stream: tokenizer.stream(), times_ns: Vec::with_capacity(most as usize) }
+    }
 }
 
 impl Outlet for Reader<'_> {
-    fn token(&mut self, token: Token) -> ControlFlow<()> {
-        black_box(self.stream.push(token.id));
-        self.times_ns.push(host_now_ns());
-        ControlFlow::Continue(())
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        for token in tokens {
+            black_box(self.stream.push(token.id));
+            self.times_ns.push(host_now_ns());
+        }
+        tokens.len()
     }
 }
 
 /// The readers of all sequences of a test.
 #[derive(Default)]
-struct Readers<'t>(Vec<(SequenceId, Reader<'t>)>);
+pub(super) struct Readers<'t>(pub(super) Vec<(SequenceId, Reader<'t>)>);
 
 impl Outlets for Readers<'_> {
     fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {

@@ -75,7 +75,7 @@ fn requests_of_two_threads_are_answered_or_refused() {
             let engine = loom::sync::Arc::clone(&engine);
             move || match engine.generate(request(prompt)) {
                 Ok(generation) => assert!(matches!(read(generation, prompt), (2, Ok(FinishReason::Length)))),
-                Err(error) => assert!(matches!(error, Error::QueueFull { capacity: 1 }), "{error:?}"),
+                Err(error) => assert!(matches!(error, Error::QueueFull { capacity: 1, .. }), "{error:?}"),
             }
         };
         let other = loom::thread::spawn(ask(1));
@@ -138,5 +138,36 @@ fn a_generation_is_read_while_its_engine_is_dropped() {
         });
         drop(engine);
         reader.join().unwrap();
+    });
+}
+
+#[test]
+fn a_request_beside_a_drain_is_answered_or_refused() {
+    in_every_order(2, || {
+        let engine = loom::sync::Arc::new(spawn(2));
+        let asking = loom::sync::Arc::clone(&engine);
+        let asker = loom::thread::spawn(move || match asking.generate(request(1)) {
+            Ok(generation) => assert!(matches!(read(generation, 1), (2, Ok(FinishReason::Length)))),
+            Err(error) => assert!(matches!(error, Error::Draining), "{error:?}"),
+        });
+        engine.drain();
+        asker.join().unwrap();
+        assert!(matches!(engine.generate(request(2)), Err(Error::Draining)));
+    });
+}
+
+#[test]
+fn a_cancel_by_name_ends_a_generation_once() {
+    in_every_order(2, || {
+        let engine = loom::sync::Arc::new(spawn(1));
+        let generation = engine.generate(request(1)).unwrap();
+        let (cancelling, id) = (loom::sync::Arc::clone(&engine), generation.id());
+        let canceller = loom::thread::spawn(move || cancelling.cancel(id));
+        match read(generation, 1) {
+            (2, Ok(FinishReason::Length)) => {}
+            (count, Ok(FinishReason::Cancelled)) => assert!(count < 2, "what is complete was not cancelled"),
+            other => panic!("{other:?}"),
+        }
+        canceller.join().unwrap();
     });
 }

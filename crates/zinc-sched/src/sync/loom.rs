@@ -1,10 +1,9 @@
-//! What `sync` exports, made of loom's parts for unit tests. Loom's own channels are not bounded, and their senders do not notice that the
-//! receiver is gone. So there is a channel here, of a mutex and a condition variable, with the contract of crossbeam's.
+//! What `sync` exports, made of loom's parts for unit tests. The senders of loom's own channels do not notice that the receiver is gone. So there is a channel here, of a mutex and a condition variable, with the contract of crossbeam's.
 
 use std::collections::VecDeque;
 
-use crossbeam_channel::{RecvError, SendError, TryRecvError, TrySendError};
-pub(crate) use loom::sync::atomic::AtomicBool;
+use crossbeam_channel::{RecvError, SendError, TryRecvError};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize};
 use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use loom::thread::JoinHandle;
 
@@ -15,14 +14,10 @@ pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io
     loom::thread::Builder::new().name(name.into()).stack_size(STACK_WORDS).spawn(body)
 }
 
-pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let state = State { queue: VecDeque::new(), capacity, sender: true, receiver: true };
+pub(crate) fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    let state = State { queue: VecDeque::new(), sender: true, receiver: true };
     let channel = Arc::new(Channel { state: Mutex::new(state), changed: Condvar::new() });
     (Sender(Arc::clone(&channel)), Receiver(channel))
-}
-
-pub(crate) fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
-    bounded(usize::MAX)
 }
 
 struct Channel<T> {
@@ -32,7 +27,6 @@ struct Channel<T> {
 
 struct State<T> {
     queue: VecDeque<T>,
-    capacity: usize,
     sender: bool,
     receiver: bool,
 }
@@ -46,23 +40,15 @@ impl<T> Channel<T> {
 pub(crate) struct Sender<T>(Arc<Channel<T>>);
 
 impl<T> Sender<T> {
-    pub(crate) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+    pub(crate) fn send(&self, message: T) -> Result<(), SendError<T>> {
         let mut state = self.0.lock();
         if !state.receiver {
-            return Err(TrySendError::Disconnected(message));
-        }
-        if state.queue.len() >= state.capacity {
-            return Err(TrySendError::Full(message));
+            return Err(SendError(message));
         }
         state.queue.push_back(message);
         drop(state);
         self.0.changed.notify_all();
         Ok(())
-    }
-
-    /// Sends on a channel without a bound, which is never full.
-    pub(crate) fn send(&self, message: T) -> Result<(), SendError<T>> {
-        self.try_send(message).map_err(|error| SendError(error.into_inner()))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Steps that feed the end of a prompt and sample behind its last token: the bits are those of a prompt that is taken in token by token.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -182,8 +181,8 @@ fn a_prefix_from_the_cache_may_come_before_it() {
 struct CancelsAt(std::cell::Cell<u32>);
 
 impl Outlet for CancelsAt {
-    fn token(&mut self, _token: Token) -> ControlFlow<()> {
-        ControlFlow::Continue(())
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        tokens.len()
     }
 
     fn cancelled(&self) -> bool {

@@ -1,7 +1,6 @@
 //! Steps that feed many rows are submitted as ranges of layers: the bits are those of a step in one piece, and a cancellation between two ranges
 //! ends the step.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -117,8 +116,8 @@ impl Outlet for UntilFed {
         self.done = progress.done;
     }
 
-    fn token(&mut self, _token: Token) -> ControlFlow<()> {
-        ControlFlow::Continue(())
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        tokens.len()
     }
 
     fn cancelled(&self) -> bool {

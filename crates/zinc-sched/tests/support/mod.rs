@@ -3,8 +3,6 @@
 
 pub(crate) mod control;
 
-use std::ops::ControlFlow;
-
 use control::Chooser;
 use zinc_sched::fake::{FakeModel, FakeOptions, Probe, TokenStream};
 use zinc_sched::{
@@ -94,9 +92,10 @@ pub(crate) struct CancelAfter {
 }
 
 impl Outlet for CancelAfter {
-    fn token(&mut self, token: Token) -> ControlFlow<()> {
-        self.tokens.push(token);
-        ControlFlow::Continue(())
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        let taken = tokens.len().min(self.count - self.tokens.len());
+        self.tokens.extend_from_slice(&tokens[..taken]);
+        taken
     }
 
     fn cancelled(&self) -> bool {
@@ -111,12 +110,10 @@ pub(crate) struct BreakAfter {
 }
 
 impl Outlet for BreakAfter {
-    fn token(&mut self, token: Token) -> ControlFlow<()> {
-        if self.tokens.len() == self.count {
-            return ControlFlow::Break(());
-        }
-        self.tokens.push(token);
-        ControlFlow::Continue(())
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        let taken = tokens.len().min(self.count - self.tokens.len());
+        self.tokens.extend_from_slice(&tokens[..taken]);
+        taken
     }
 }
 
@@ -128,9 +125,9 @@ pub(crate) struct Cancellable {
 }
 
 impl Outlet for Cancellable {
-    fn token(&mut self, token: Token) -> ControlFlow<()> {
-        self.tokens.push(token);
-        ControlFlow::Continue(())
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        self.tokens.extend_from_slice(tokens);
+        tokens.len()
     }
 
     fn cancelled(&self) -> bool {
