@@ -4,6 +4,7 @@
 //! [`control`] has the constraint and the sampler that the host uses in them, [`profile`] times single operations, [`report`] makes rows of
 //! the results, [`table`] prints rows as tables, and [`notes`] are printed below. All tests use the engine that `zinc run` uses.
 
+pub(crate) mod arrivals;
 pub(crate) mod bandwidth;
 pub(crate) mod control;
 pub(crate) mod measure;

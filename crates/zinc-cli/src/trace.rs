@@ -4,6 +4,7 @@
 //! as trace events for Perfetto ([`perfetto`]) or drawn ([`picture`], [`page`]). All of it is pure; only [`write()`] and [`read`]
 //! touch files.
 
+mod crowd;
 mod lanes;
 mod page;
 mod perfetto;
@@ -15,6 +16,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+pub(crate) use crowd::LaneTrace;
 pub(crate) use picture::Cut;
 pub(crate) use recorded::{Recorded, Taken};
 
@@ -71,6 +73,26 @@ pub(crate) fn draw(path: &Path, traces: &[Recorded], cut: Cut) -> Result<()> {
         }
     };
     write_text(path, &text)
+}
+
+/// Draws the sequences of a run into an SVG file, a row for each lane.
+///
+/// # Errors
+/// A usage error if the ending of the name is not `.svg`; [`Error::Write`].
+pub(crate) fn draw_lanes(path: &Path, title: &str, sequences: &[LaneTrace]) -> Result<()> {
+    check_lanes_path(path)?;
+    write_text(path, &crowd::svg(title, sequences))
+}
+
+/// Checks that [`draw_lanes`] can write to a file of this name.
+///
+/// # Errors
+/// A usage error if its ending is not `.svg`.
+pub(crate) fn check_lanes_path(path: &Path) -> Result<()> {
+    match Form::of(path) {
+        Some(Form::Svg) => Ok(()),
+        _ => Err(Error::usage(format!("{}: the name of a picture of lanes ends in .svg", path.display()))),
+    }
 }
 
 /// Reads a trace that `zinc run --trace FILE.json` has written.

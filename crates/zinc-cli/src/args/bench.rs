@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use zinc_sched::InflightDepth;
 
+use crate::bench::arrivals::Arrivals;
+
 use super::{
     Act, CacheTypeArgs, Device, DraftArgs, GapArgs, MatrixUnitArgs, QueueArgs, UbatchArgs, depth, device, microseconds,
 };
@@ -39,6 +41,12 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "128", requires = "npl")]
     #[arg(value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) ntg: Vec<u32>,
+    /// Let requests arrive at random times with --npl, so many a second on average, and report how long their tokens take: poisson:RATE
+    #[arg(long, value_name = "poisson:RATE", requires = "npl", conflicts_with = "profile")]
+    pub(crate) arrivals: Option<Arrivals>,
+    /// Draw the run of --arrivals, a row for each lane, into this file
+    #[arg(long, value_name = "FILE.svg", requires = "arrivals")]
+    pub(crate) trace: Option<PathBuf>,
     /// Tokens of context before what is timed
     #[arg(short = 'd', long, value_name = "N,N,...", value_delimiter = ',', default_value = "0")]
     pub(crate) n_depth: Vec<u32>,

@@ -23,11 +23,11 @@ impl Default for Cut {
     }
 }
 
-const WIDTH: f64 = 1200.0;
+pub(super) const WIDTH: f64 = 1200.0;
 /// Width of the names to the left of the bands.
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 20.0;
-const PLOT: f64 = WIDTH - LEFT - RIGHT;
+pub(super) const LEFT: f64 = 64.0;
+pub(super) const RIGHT: f64 = 20.0;
+pub(super) const PLOT: f64 = WIDTH - LEFT - RIGHT;
 
 /// Where the parts of a panel lie, counted from its top, and how high a band, a panel and the legend are, all in units
 /// of the SVG.
@@ -49,7 +49,7 @@ const SLIVER: f64 = 1.2;
 const MARGIN: f64 = 0.02;
 
 /// The approximate width of a character of a label, in units of the SVG.
-const CHARACTER: f64 = 6.3;
+pub(super) const CHARACTER: f64 = 6.3;
 
 /// The most ticks on an axis.
 const TICKS: f64 = 10.0;
@@ -61,8 +61,8 @@ const WORK: &str = "#7fbbe3";
 const STEPS: [&str; 2] = ["#a9d8c1", "#8cc9ad"];
 const NO_OP: &str = "#ffffff";
 const IDLE: &str = "#d7191c";
-const INK: &str = "#222222";
-const PALE: &str = "#666666";
+pub(super) const INK: &str = "#222222";
+pub(super) const PALE: &str = "#666666";
 
 /// The most important figures of a trace, each as a name and a value for display.
 pub(super) fn figures(recorded: &Recorded) -> Vec<(&'static str, String)> {
@@ -218,9 +218,9 @@ fn named(step: &Step) -> String {
 }
 
 /// Converts times to places in the picture.
-struct Scale {
-    begin_ns: u64,
-    span_ns: f64,
+pub(super) struct Scale {
+    pub(super) begin_ns: u64,
+    pub(super) span_ns: f64,
 }
 
 impl Scale {
@@ -230,7 +230,7 @@ impl Scale {
     }
 
     /// Left edge and width of a span; `None` if it is outside of the picture.
-    fn place(&self, begin_ns: u64, end_ns: u64) -> Option<(f64, f64)> {
+    pub(super) fn place(&self, begin_ns: u64, end_ns: u64) -> Option<(f64, f64)> {
         let relative =
             |ns: u64| if ns >= self.begin_ns { (ns - self.begin_ns) as f64 } else { -((self.begin_ns - ns) as f64) };
         let (begin, end) = (self.x(relative(begin_ns)), self.x(relative(end_ns)));
@@ -244,7 +244,7 @@ impl Scale {
 }
 
 /// The ticks of the axis at round numbers, with a suitable unit.
-fn axis(svg: &mut Svg, top: f64, scale: &Scale) {
+pub(super) fn axis(svg: &mut Svg, top: f64, scale: &Scale) {
     let step = round_step(scale.span_ns / TICKS);
     let (unit_ns, unit) = match step {
         step if step >= 1e9 => (1e9, "s"),
@@ -291,7 +291,7 @@ fn microseconds_text(ns: f64) -> String {
 }
 
 /// Nanoseconds as text in a suitable unit.
-fn time_text(ns: f64) -> String {
+pub(super) fn time_text(ns: f64) -> String {
     match ns {
         ns if ns < 1e6 => microseconds_text(ns),
         ns if ns < 1e9 => format!("{:.2} ms", ns / 1e6),
@@ -319,17 +319,17 @@ pub(super) fn escaped(text: &str) -> String {
 
 /// Writes SVG, element by element.
 #[derive(Default)]
-struct Svg {
-    text: String,
+pub(super) struct Svg {
+    pub(super) text: String,
 }
 
 impl Svg {
-    fn line(&mut self, element: &str) {
+    pub(super) fn line(&mut self, element: &str) {
         writeln!(self.text, "{element}").expect("a string takes everything");
     }
 
     /// Adds a filled box with a title, which viewers show when the pointer is above it.
-    fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, colour: &str, title: &str) {
+    pub(super) fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, colour: &str, title: &str) {
         let edge = if colour == NO_OP { r##" stroke="#999999" stroke-dasharray="3 2""## } else { "" };
         let title = if title.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(title)) };
         self.line(&format!(
@@ -337,7 +337,7 @@ impl Svg {
         ));
     }
 
-    fn outline(&mut self, x: f64, y: f64, width: f64, height: f64) {
+    pub(super) fn outline(&mut self, x: f64, y: f64, width: f64, height: f64) {
         self.line(&format!(
             r##"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill="#f6f6f6" stroke="#bbbbbb"/>"##
         ));
@@ -350,7 +350,7 @@ impl Svg {
         }
     }
 
-    fn text(&mut self, x: f64, y: f64, attributes: &str, text: &str) {
+    pub(super) fn text(&mut self, x: f64, y: f64, attributes: &str, text: &str) {
         let space = if attributes.is_empty() { "" } else { " " };
         self.line(&format!(r#"<text x="{x:.1}" y="{y:.1}"{space}{attributes}>{}</text>"#, escaped(text)));
     }

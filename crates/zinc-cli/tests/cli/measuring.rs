@@ -136,6 +136,38 @@ fn several_sequences_are_timed_together() {
 }
 
 #[test]
+fn requests_arrive_and_are_answered() {
+    let tiny = source_argument(TINY);
+    let directory = tempfile::tempdir().unwrap();
+    let picture = directory.path().join("lanes.svg");
+    let flags = ["-m", &tiny, "-npl", "2", "-npp", "40", "-ntg", "6", "-ub", "32", "--arrivals", "poisson:500"];
+    let picture_flags = ["-o", "json", "-r", "3", "--max-gap-ms", "7", "--trace", picture.to_str().unwrap()];
+    // The last of several numbers of repetitions counts.
+    let rows = bench(&[&flags[..], &picture_flags].concat()).json();
+    let [row] = &rows.as_array().unwrap()[..] else { panic!("{rows}") };
+    assert_eq!((&row["arrivals"], &row["max_gap_ms"]), (&"poisson:500".into(), &7.0.into()));
+    let requests = row["requests"].as_array().unwrap();
+    assert_eq!((row["n_requests"].as_u64(), requests.len()), (Some(6), 6));
+    for request in requests {
+        let number = |value: &serde_json::Value| value.as_f64().unwrap_or_else(|| panic!("{request}"));
+        assert!(number(&request["first_token_ms"]) > 0.0 && number(&request["gaps"]["max_ms"]) > 0.0, "{request}");
+    }
+    for spread in [&row["first_token"], &row["gaps"]] {
+        let [median, p95, max] = ["median_ms", "p95_ms", "max_ms"].map(|key| spread[key].as_f64().unwrap());
+        assert!(0.0 < median && median <= p95 && p95 <= max, "{spread}");
+    }
+    let svg = fs::read_to_string(&picture).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.contains("lane 0") && svg.contains("tokens of the prompt"), "{svg}");
+    let table = bench(&flags).success();
+    assert_eq!(table.lines().filter(|line| line.starts_with("|          2 |")).count(), 1, "{table}");
+
+    zinc(&["bench", "--arrivals", "poisson:1"]).failure(2, &["--npl"]);
+    zinc(&["bench", "-npl", "2", "--arrivals", "often"]).failure(2, &["poisson:RATE"]);
+    zinc(&["bench", "-npl", "2", "--trace", "a.svg"]).failure(2, &["--arrivals"]);
+    zinc(&["bench", "-npl", "2", "--arrivals", "poisson:1", "--trace", "a.png"]).failure(2, &["a.png", ".svg"]);
+}
+
+#[test]
 fn rows_have_llama_benchs_keys() {
     let rows = bench(&["-p", "4", "-n", "3", "-pg", "3,2", "-d", "0,5", "-o", "json"]).json();
     let rows = rows.as_array().unwrap();

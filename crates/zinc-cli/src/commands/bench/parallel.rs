@@ -7,20 +7,24 @@ use serde_json::Value;
 use zinc_engine::{ContextSize, DeviceModels, ModelFile};
 use zinc_kernels::Pipelines;
 use zinc_kernels::step::StepShape;
-use zinc_sched::InflightDepth;
+use zinc_sched::{InflightDepth, Tracing};
 
 use crate::args::{self, BenchArgs, TableFormat};
+use crate::bench::arrivals::ArrivalsResult;
 use crate::bench::measure::sampling;
 use crate::bench::parallel::{ParallelBench, ParallelResult, ParallelTest};
 use crate::bench::profile::{Peaks, Profile};
 use crate::error::{Error, Result};
 use crate::opening::Opening;
-use crate::{options, output};
+use crate::{options, output, trace};
 
 pub(super) fn run(args: &BenchArgs, models: &[PathBuf]) -> Result<()> {
     let [depth] = args.depth[..] else {
         return Err(Error::usage(format!("--npl takes one --depth, not {}", args.depth.len())));
     };
+    if let Some(path) = &args.trace {
+        trace::check_lanes_path(path)?;
+    }
     let mut opening = Opening::new();
     let (place, pipelines) = super::open_device(args, &mut opening)?;
     let peaks = if args.profile { super::peaks(args, pipelines.device())? } else { Peaks::default() };
@@ -65,8 +69,26 @@ fn measure_model(
     for &n_prompt in &args.npp {
         for &n_gen in &args.ntg {
             for &n_parallel in &args.npl {
+                if let Some(arrivals) = args.arrivals {
+                    let test = ParallelTest { n_parallel, n_prompt, n_gen };
+                    let (result, _) = bench.arrive(test, arrivals, Tracing::Off)?;
+                    let line = (ArrivalsResult::MARKDOWN_HEAD, result.markdown());
+                    let device = &pipelines.device().facts().name;
+                    printer.print(result.json(&path.display().to_string(), device), line)?;
+                    if let Some(file) = &args.trace {
+                        let (_, sequences) = bench.arrive(test, arrivals, Tracing::On)?;
+                        let title = format!(
+                            "{n_parallel} lanes, prompts of {n_prompt}, {n_gen} generated, {} requests a second, at most {} ms between tokens",
+                            arrivals.rate,
+                            args.gap.max_gap.as_millis()
+                        );
+                        trace::draw_lanes(file, &title, &sequences)?;
+                    }
+                    continue;
+                }
                 let result = bench.measure(ParallelTest { n_parallel, n_prompt, n_gen })?;
-                printer.result(&result, &path.display().to_string(), &pipelines.device().facts().name)?;
+                let object = result.json(&path.display().to_string(), &pipelines.device().facts().name);
+                printer.print(object, (ParallelResult::MARKDOWN_HEAD, result.markdown()))?;
                 if args.profile {
                     let real = result.step_ns.map(|(step, _)| step);
                     printer.profile(&Profile::new(n_prompt - 1, bench.profile(result.test)?, real, peaks))?;
@@ -88,19 +110,20 @@ struct Printer {
 }
 
 impl Printer {
-    fn result(&mut self, result: &ParallelResult, model: &str, device: &str) -> Result<()> {
+    /// Prints a result: its JSON, or a line of a Markdown table with the head of that.
+    fn print(&mut self, object: Value, (head, line): (&str, String)) -> Result<()> {
         let is_first = std::mem::replace(&mut self.is_first, false);
-        let object = result.json(model, device);
         match self.format {
             TableFormat::Md => {
-                let head = if is_first { ParallelResult::MARKDOWN_HEAD } else { "" };
-                output::stdout(&(head.to_owned() + &result.markdown()))
+                let head = if is_first { head } else { "" };
+                output::stdout(&(head.to_owned() + &line))
             }
             TableFormat::Csv => {
                 let Value::Object(fields) = object else { unreachable!("a result is an object") };
                 let head = fields.keys().cloned().collect::<Vec<String>>().join(",") + "\n";
                 // Lists have no form in a table.
-                let cell = |value: &Value| if value.is_array() { String::new() } else { value.to_string() };
+                let is_flat = |value: &Value| !value.is_array() && !value.is_object();
+                let cell = |value: &Value| if is_flat(value) { value.to_string() } else { String::new() };
                 let line = fields.values().map(cell).collect::<Vec<String>>().join(",") + "\n";
                 output::stdout(&(if is_first { head } else { String::new() } + &line))
             }
