@@ -111,7 +111,7 @@ fn every_format_has_the_bits_of_one_row() {
     let target = many::without_units();
     let quantised: Vec<Format> = Format::ALL.into_iter().filter(|format| !format.is_float()).collect();
     for (turn, format) in quantised.iter().copied().enumerate() {
-        let columns = widths(format, &[32, 96, 256, 768])[0];
+        let (columns, ()) = widths(format, &[32, 96, 256, 768], &[()])[0];
         let choice = [Choice::Random, Choice::Same, Choice::Spread][turn % 3];
         check((format, format), (32, columns), Some((5, 2)), (6, 8), choice, &target);
     }

@@ -189,10 +189,17 @@ pub(crate) fn live() -> Lane {
     Lane { context_length: 4_096, budget: 100, ..Lane::default() }
 }
 
-/// Those of the widths that rows of a format can have: all of them in the whole matrix of tests, else two, others for other formats.
-pub(crate) fn widths(format: Format, all: &[usize]) -> Vec<usize> {
-    let fit: Vec<usize> = all.iter().copied().filter(|width| width.is_multiple_of(format.block_elements())).collect();
-    let first = if matrix::is_full() { 0 } else { format.code() as usize % (fit.len() - 1) };
-    let count = if matrix::is_full() { fit.len() } else { 2 };
-    fit[first..first + count].to_vec()
+/// Widths that rows of a format can have, out of `all`, each with one of the `uses` that a test makes of a matrix, forms of activations for example. In
+/// the whole matrix of tests each width meets each use. Else each use meets one width, and a lone use two: formats with blocks of one size take
+/// turns, so that together they meet every width in every use.
+pub(crate) fn widths<T: Copy>(format: Format, all: &[usize], uses: &[T]) -> Vec<(usize, T)> {
+    let block = format.block_elements();
+    let fit: Vec<usize> = all.iter().copied().filter(|width| width.is_multiple_of(block)).collect();
+    if matrix::is_full() {
+        return fit.iter().flat_map(|&width| uses.iter().map(move |&of| (width, of))).collect();
+    }
+    let alike = Format::ALL.into_iter().filter(|other| other.block_elements() == block);
+    let turn = alike.take_while(|other| *other != format).count();
+    let width = |case: usize| fit[(turn + case * fit.len().div_ceil(2)) % fit.len()];
+    uses.iter().cycle().take(uses.len().max(2)).enumerate().map(|(case, &of)| (width(case), of)).collect()
 }
