@@ -292,17 +292,7 @@ pub(crate) struct EngineArgs {
     #[command(flatten)]
     pub(crate) ubatch: UbatchArgs,
     #[command(flatten)]
-    pub(crate) gap: GapArgs,
-    #[command(flatten)]
     pub(crate) draft: DraftArgs,
-}
-
-/// How long a token may wait for the prompts of others.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct GapArgs {
-    /// Milliseconds that the next token of a sequence waits at most while a prompt of another is read. The answer does not depend on it
-    #[arg(long = "max-gap-ms", value_name = "N", default_value = "30", value_parser = milliseconds)]
-    pub(crate) max_gap: Duration,
 }
 
 /// How many tokens are computed together.

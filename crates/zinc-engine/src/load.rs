@@ -164,7 +164,7 @@ impl LoadedModel {
 /// that brings the token, and [`MOST_RANGE`] at most.
 #[must_use]
 pub fn longest_range(max_gap: Duration) -> Duration {
-    (max_gap * 2 / 3).min(MOST_RANGE)
+    (max_gap / 3).saturating_mul(2).min(MOST_RANGE)
 }
 
 /// A model on a device, with what drafts for it.
@@ -339,6 +339,8 @@ impl ModelFile {
         options.extend(needed.map(|shape| decode.clone().with_shape(shape)));
         let plans = options.iter().map(|options| StepPlan::new(weights, options));
         let mut plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan, MOST_RANGE)).collect();
+        // Ranges may be shorter, and what stands between them is a kernel, too.
+        plans.extend(loaded.ranges(StepPlan::new(weights, &feed.clone().with_shape(feed_shape)), Duration::ZERO));
         plans.push(behind_last_row);
         loaded.build_pipelines(&plans, &mut |done, total| {
             on_event(OpenEvent::Pipelines { done: done as u64, total: total as u64 });
@@ -348,5 +350,18 @@ impl ModelFile {
             on_event(OpenEvent::Note(Note::PipelineCache(fault)));
         }
         Ok(loaded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_leave_a_third_of_the_gap() {
+        assert_eq!(longest_range(Duration::from_millis(9)), Duration::from_millis(6));
+        for gap in [Duration::from_secs(1), Duration::MAX] {
+            assert_eq!(longest_range(gap), MOST_RANGE, "{gap:?}");
+        }
     }
 }

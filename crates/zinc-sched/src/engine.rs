@@ -29,7 +29,7 @@ pub struct EngineOptions {
     pub queue_capacity: usize,
     /// When steps use speculative decoding, if the model can.
     pub speculation: SpeculationMode,
-    /// The longest that the next token of a sequence is to wait while prompts of others are fed, the step that brings it included. A prompt is fed by ranges of
+    /// The longest time between two tokens of a sequence while prompts of others are fed, the step that brings the second one included. A prompt is fed by ranges of
     /// layers between such steps: as many as there is time for, and one at least, which may take longer.
     pub max_gap: Duration,
     /// Busy time that is added on the engine's thread for every delivered token, to measure how much of the host's work is hidden behind the

@@ -136,7 +136,8 @@ impl<M: StepModel + Send + 'static> Engine<M> {
 
     /// Moves the engine to a thread, as [`into_thread`](Self::into_thread) does, that makes another model when the one it has fails, because its device is lost
     /// for example: what ran fails with the reason, and what waits is answered by the new model. `rebuild` gets the old model, which it drops, and makes a new one of the
-    /// same sizes. If it fails, or a new model fails in its first step, the engine is given up, as without it.
+    /// same sizes. If it fails, or a new model fails in its first step, the engine is given up, as without it; so it is after a panic, and where the device's
+    /// outputs contradict what the host expects ([`Error::UnexpectedOutput`]). While a model is made, requests and cancellations wait, and so does dropping the handle.
     ///
     /// # Errors
     /// [`Error::Spawn`] if the operating system starts no thread.

@@ -61,8 +61,9 @@
 //! - The loop never looks at a token to decide what to submit next. That depends on counts and on the time that steps took. This is why every depth gives
 //!   the same tokens.
 //! - There are never more steps in flight than the depth allows, and never more steps that sample than a sequence's budget or the context can use.
-//! - Whoever else asks, a request gets the tokens that it gets alone. Nobody's next token waits for another's prompt longer than [`EngineOptions::max_gap`],
-//!   or for more than one range of its layers.
+//! - Whoever else asks, a request gets the tokens that it gets alone. Between two tokens of a sequence others' prompts take no longer than
+//!   [`EngineOptions::max_gap`] leaves, or one range of layers. The first token waits for what was submitted when nobody wanted one: at most as many whole steps as
+//!   the window is deep.
 //! - Steps are waited for in the order of submission, each once, also when nobody wants them any more. The exception is a model that
 //!   has failed: it is not called again.
 //! - The host's picture of the cache ([`KvCache`]) never runs ahead of what was delivered. Steps that ran past the end of a sequence

@@ -92,7 +92,7 @@ pub struct Seam {
     pub submitted_ahead: u64,
     /// [`submitted_ahead`](Self::submitted_ahead) as a share of the pairs, 0 to 1; `None` without pairs.
     pub submitted_ahead_share: Option<f64>,
-    /// How long a step took on the device from its begin to its end, with idling inside.
+    /// How long a step took on the device from its begin to its end, with idling inside, and with the steps of others that came between its ranges.
     pub gpu_step_ns: Option<Quantiles>,
 }
 

@@ -332,10 +332,10 @@ fn a_request_is_cancelled_by_its_name_in_every_phase() {
         engine.cancel(generation.id());
     }
     open.send(()).unwrap();
-    for (generation, prompt) in [(waiting, vec![3]), (fed, (2..26).collect()), (generating, vec![1])] {
+    for (generation, prompt, most) in [(waiting, vec![3], 0), (fed, (2..26).collect(), 0), (generating, vec![1], 29)] {
         let (tokens, completion) = generation.complete().unwrap();
         assert_eq!(completion.reason, FinishReason::Cancelled, "{prompt:?}");
-        assert!(tokens.len() < 30 && completion.usage.completion_tokens as usize == tokens.len(), "{prompt:?}");
+        assert!(tokens.len() <= most && completion.usage.completion_tokens as usize == tokens.len(), "{prompt:?}");
         assert!(continuation(&prompt, 40, &Sampling::GREEDY, VOCABULARY).starts_with(&ids(&tokens)), "{prompt:?}");
     }
     assert_eq!(opens(&probe), 2, "what waited is never opened");

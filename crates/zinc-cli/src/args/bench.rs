@@ -9,7 +9,8 @@ use zinc_sched::InflightDepth;
 use crate::bench::arrivals::Arrivals;
 
 use super::{
-    Act, CacheTypeArgs, Device, DraftArgs, GapArgs, MatrixUnitArgs, QueueArgs, UbatchArgs, depth, device, microseconds,
+    Act, CacheTypeArgs, Device, DraftArgs, MatrixUnitArgs, QueueArgs, UbatchArgs, depth, device, microseconds,
+    milliseconds,
 };
 
 /// Flags of `zinc bench`.
@@ -83,8 +84,9 @@ pub(crate) struct BenchArgs {
     pub(crate) queues: QueueArgs,
     #[command(flatten)]
     pub(crate) ubatch: UbatchArgs,
-    #[command(flatten)]
-    pub(crate) gap: GapArgs,
+    /// Milliseconds between two tokens of a sequence, at most, while a prompt of another is read
+    #[arg(long = "max-gap-ms", value_name = "N", default_value = "30", value_parser = milliseconds, requires = "npl")]
+    pub(crate) max_gap: Duration,
     #[command(flatten)]
     pub(crate) draft: DraftArgs,
     /// Draft what the test is known to generate, to measure what right drafts are worth. FILE has the ids of those tokens, with white space

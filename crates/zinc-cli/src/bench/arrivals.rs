@@ -15,16 +15,19 @@ use zinc_vk::host_now_ns;
 
 use super::measure::RandomTokens;
 use super::parallel::{ParallelBench, ParallelTest, Reader, Readers};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output;
 use crate::trace::LaneTrace;
 
 /// How requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Arrivals {
-    /// Requests a second, on average: above 0.
+    /// Requests a second, on average, in [`RATES`].
     pub(crate) rate: f64,
 }
+
+/// The rates that make sense: from one request in a quarter of an hour to more than any device answers.
+const RATES: std::ops::RangeInclusive<f64> = 0.001..=1e6;
 
 impl std::str::FromStr for Arrivals {
     type Err = String;
@@ -32,10 +35,10 @@ impl std::str::FromStr for Arrivals {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let rate = text.strip_prefix("poisson:").ok_or("must be poisson:RATE, with a number of requests a second")?;
         let rate: f64 = rate.parse().map_err(|error| format!("'{rate}': {error}"))?;
-        if rate > 0.0 && rate.is_finite() {
+        if RATES.contains(&rate) {
             Ok(Self { rate })
         } else {
-            Err(format!("a rate of {rate}: it must be above 0"))
+            Err(format!("a rate of {rate}: it must be from {} to {} requests a second", RATES.start(), RATES.end()))
         }
     }
 }
@@ -181,7 +184,7 @@ impl ParallelBench<'_> {
     /// order of the ends.
     ///
     /// # Errors
-    /// An error of the device, or logits that are not finite.
+    /// A usage error for more requests than can be counted, an error of the device, or logits that are not finite.
     pub(crate) fn arrive(
         &self,
         test: ParallelTest,
@@ -189,12 +192,15 @@ impl ParallelBench<'_> {
         trace: Tracing,
     ) -> Result<(ArrivalsResult, Vec<LaneTrace>)> {
         let ParallelTest { n_parallel, n_prompt, n_gen } = test;
+        let repetitions = self.repetitions;
+        let count = repetitions.checked_mul(n_parallel).ok_or_else(|| {
+            Error::usage(format!("-r {repetitions} times --npl {n_parallel} are more requests than {}", u32::MAX))
+        })?;
         let mut engine = self.engine(trace)?;
         let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);
         if self.warm_ups > 0 {
             self.run(&mut engine, test, &mut tokens, Tracing::Off)?;
         }
-        let count = self.repetitions * n_parallel;
         let progress = output::progress_steps(0, format!("{count} requests"));
         progress.set_length(count.into());
         let mut coming: VecDeque<(u64, Arc<Request>)> = (0..)
@@ -255,10 +261,12 @@ mod tests {
         for (text, reason) in [
             ("2", "poisson:RATE"),
             ("poisson:", "''"),
-            ("poisson:0", "above 0"),
-            ("poisson:-1", "above 0"),
-            ("poisson:inf", "above 0"),
-            ("poisson:NaN", "above 0"),
+            ("poisson:0", "from 0.001 to 1000000"),
+            ("poisson:-1", "from 0.001"),
+            ("poisson:1e-300", "from 0.001"),
+            ("poisson:1e7", "to 1000000"),
+            ("poisson:inf", "to 1000000"),
+            ("poisson:NaN", "from 0.001"),
         ] {
             let error = text.parse::<Arrivals>().unwrap_err();
             assert!(error.contains(reason), "{text}: {error}");

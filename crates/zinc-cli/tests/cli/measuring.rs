@@ -165,6 +165,9 @@ fn requests_arrive_and_are_answered() {
     zinc(&["bench", "-npl", "2", "--arrivals", "often"]).failure(2, &["poisson:RATE"]);
     zinc(&["bench", "-npl", "2", "--trace", "a.svg"]).failure(2, &["--arrivals"]);
     zinc(&["bench", "-npl", "2", "--arrivals", "poisson:1", "--trace", "a.png"]).failure(2, &["a.png", ".svg"]);
+    zinc(&["bench", "-npl", "2,3", "--arrivals", "poisson:1", "--trace", "a.svg"]).failure(2, &["one test, not 2"]);
+    zinc(&["bench", "--max-gap-ms", "5"]).failure(2, &["--npl"]);
+    bench(&[&flags[..], &["-r", "4294967295"]].concat()).failure(2, &["-r 4294967295", "--npl 2"]);
 }
 
 #[test]

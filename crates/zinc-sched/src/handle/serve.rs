@@ -206,6 +206,9 @@ impl<M: StepModel> Server<M> {
         for (_, outlet) in self.running.0.drain(..) {
             outlet.end(Err(error.clone()));
         }
+        // To make a model may take long: what is known by now is told before.
+        self.drop_cancelled();
+        self.publish();
         let (Error::Model { .. }, Some(rebuild)) = (error, &mut self.rebuild) else { return };
         let engine = match std::mem::replace(&mut self.engine, Err(error.clone())) {
             Ok(engine) if engine.has_progressed() => engine,

@@ -24,6 +24,10 @@ pub(super) fn run(args: &BenchArgs, models: &[PathBuf]) -> Result<()> {
     };
     if let Some(path) = &args.trace {
         trace::check_lanes_path(path)?;
+        let tests = models.len() * args.npl.len() * args.npp.len() * args.ntg.len();
+        if tests != 1 {
+            return Err(Error::usage(format!("--trace draws one test, not {tests}")));
+        }
     }
     let mut opening = Opening::new();
     let (place, pipelines) = super::open_device(args, &mut opening)?;
@@ -62,7 +66,7 @@ fn measure_model(
         tokenizer: file.tokenizer(),
         sampling,
         depth,
-        max_gap: args.gap.max_gap,
+        max_gap: args.max_gap,
         repetitions: args.repetitions,
         warm_ups: u32::from(!args.no_warmup),
     };
@@ -80,7 +84,7 @@ fn measure_model(
                         let title = format!(
                             "{n_parallel} lanes, prompts of {n_prompt}, {n_gen} generated, {} requests a second, at most {} ms between tokens",
                             arrivals.rate,
-                            args.gap.max_gap.as_millis()
+                            args.max_gap.as_millis()
                         );
                         trace::draw_lanes(file, &title, &sequences)?;
                     }

@@ -32,6 +32,11 @@ impl BegunStep {
     pub(super) fn sequence(&self) -> SequenceId {
         self.sequence
     }
+
+    /// Its ring slot.
+    pub(super) fn slot(&self) -> u32 {
+        self.slot
+    }
 }
 
 impl VulkanModel {

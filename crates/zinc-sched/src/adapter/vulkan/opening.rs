@@ -8,6 +8,7 @@ use zinc_vk::host_now_ns;
 use super::super::lanes::device_number;
 use super::super::sequence::{LaneAddresses, draft_model_lane, end_tokens, initial_lane};
 use super::draft::Drafter;
+use super::feeding::BegunStep;
 use super::recordings::{SamplingMode, StepPart};
 use super::{OpenSequence, Sync, VulkanModel};
 use crate::model::{Gate, LastToken, SequenceId, SequenceStart};
@@ -107,8 +108,8 @@ impl VulkanModel {
         let feeding = Feeding { rows: self.limits.feed_rows, last_token };
         let (slots, mut draft_slot) = (self.limits.ring_slots, self.next_draft_feed);
         // Steps take the slots in the order in which they become free.
-        let in_flight = self.in_flight.iter().map(|step| step.slot);
-        let coming: Vec<u32> = self.free_slots.iter().copied().chain(in_flight).collect();
+        let taken = self.in_flight.iter().map(|step| step.slot).chain(self.begun.iter().map(BegunStep::slot));
+        let coming: Vec<u32> = self.free_slots.iter().copied().chain(taken).collect();
         let mut coming = coming.into_iter().cycle();
         while let Some((kind, rows)) = prompt_step(left, feeding) {
             left -= rows;
