@@ -40,7 +40,7 @@ pub struct DriveOptions {
     pub feed_shape: Option<StepShape>,
     /// How tokens are drafted; `None` for no drafts. The interpreter ignores this.
     pub draft: Option<DraftOptions>,
-    /// The longest that the next token of a sequence is to wait while prompts of others are fed ([`EngineOptions::max_gap`]).
+    /// The longest time that there is to be between two tokens of a sequence while prompts of others are fed ([`EngineOptions::max_gap`]).
     pub max_gap: Duration,
     /// Whether steps are stamped with the device's clock, for the traces of requests that ask for one.
     pub trace: Tracing,
@@ -160,8 +160,8 @@ impl LoadedModel {
     }
 }
 
-/// The longest range of layers by which prompts are fed so that no token waits for more than `max_gap`: two thirds of it, which leaves a third for the step
-/// that brings the token, and [`MOST_RANGE`] at most.
+/// The longest range of layers by which prompts are fed so that no two tokens of another sequence are further apart than `max_gap`: two thirds of it, which
+/// leaves a third for the step that brings the second token, and [`MOST_RANGE`] at most.
 #[must_use]
 pub fn longest_range(max_gap: Duration) -> Duration {
     (max_gap / 3).saturating_mul(2).min(MOST_RANGE)

@@ -132,7 +132,6 @@ impl ArrivalsResult {
 
     /// The keys of llama-batched-bench, where it has such.
     pub(crate) fn json(&self, model: &str, device: &str) -> Value {
-        let ParallelTest { n_parallel, n_prompt, n_gen } = self.test;
         let request = |answered: &Answered| {
             json!({
                 "arrived_ms": answered.arrived_ns as f64 / 1e6,
@@ -140,20 +139,19 @@ impl ArrivalsResult {
                 "gaps": Spread::json(Spread::of(answered.gaps_ns())),
             })
         };
-        json!({
-            "model_filename": model,
-            "gpu_info": device,
-            "n_parallel": n_parallel,
-            "n_prompt": n_prompt,
-            "n_gen": n_gen,
-            "arrivals": format!("poisson:{}", self.arrivals.rate),
-            "max_gap_ms": self.max_gap.as_secs_f64() * 1e3,
-            "n_requests": self.answered.len(),
-            "avg_ts": self.tokens_per_second(),
-            "first_token": Spread::json(self.first_tokens()),
-            "gaps": Spread::json(self.gaps()),
-            "requests": self.answered.iter().map(request).collect::<Vec<Value>>(),
-        })
+        self.test.with_json(
+            model,
+            device,
+            json!({
+                "arrivals": format!("poisson:{}", self.arrivals.rate),
+                "max_gap_ms": self.max_gap.as_secs_f64() * 1e3,
+                "n_requests": self.answered.len(),
+                "avg_ts": self.tokens_per_second(),
+                "first_token": Spread::json(self.first_tokens()),
+                "gaps": Spread::json(self.gaps()),
+                "requests": self.answered.iter().map(request).collect::<Vec<Value>>(),
+            }),
+        )
     }
 
     /// The head of a Markdown table of results.

@@ -36,6 +36,24 @@ pub(crate) struct ParallelTest {
     pub(crate) n_gen: u32,
 }
 
+impl ParallelTest {
+    /// A JSON object of what was tested, on which model and device, and of a result, which is an object itself.
+    pub(super) fn with_json(self, model: &str, device: &str, result: Value) -> Value {
+        let Self { n_parallel, n_prompt, n_gen } = self;
+        let mut object = json!({
+            "model_filename": model,
+            "gpu_info": device,
+            "n_parallel": n_parallel,
+            "n_prompt": n_prompt,
+            "n_gen": n_gen,
+        });
+        if let (Value::Object(object), Value::Object(result)) = (&mut object, result) {
+            object.extend(result);
+        }
+        object
+    }
+}
+
 /// What a test of several sequences took.
 #[derive(Debug)]
 pub(crate) struct ParallelResult {
@@ -46,7 +64,7 @@ pub(crate) struct ParallelResult {
     pub(crate) prompt_ts: Vec<f64>,
     /// The longest time between two tokens of a sequence while all of them generate, in nanoseconds.
     pub(crate) largest_gap_ns: u64,
-    /// The longest that a token is to wait for prompts of others.
+    /// The longest time that there is to be between two tokens of a sequence while prompts of others are read.
     pub(crate) max_gap: Duration,
     /// The median time that the device works on a step, and the median and the 99th percentile of what it idles before the next, in nanoseconds; `None` if it
     /// has no timestamps.
@@ -200,25 +218,23 @@ impl ParallelBench<'_> {
 impl ParallelResult {
     /// The keys of llama-bench and llama-batched-bench, where they have such.
     pub(crate) fn json(&self, model: &str, device: &str) -> Value {
-        let ParallelTest { n_parallel, n_prompt, n_gen } = self.test;
         let together = Statistics::of(&self.samples_ts);
-        json!({
-            "model_filename": model,
-            "gpu_info": device,
-            "n_parallel": n_parallel,
-            "n_prompt": n_prompt,
-            "n_gen": n_gen,
-            "avg_ts": together.mean,
-            "stddev_ts": together.deviation,
-            "samples_ts": self.samples_ts,
-            "avg_ts_each": together.mean / f64::from(n_parallel),
-            "avg_prompt_ts": Statistics::of(&self.prompt_ts).mean,
-            "max_gap_ms": self.max_gap.as_secs_f64() * 1e3,
-            "largest_gap_ms": self.largest_gap_ns as f64 / 1e6,
-            "gpu_step_us": self.step_ns.map(|(step, _)| step as f64 / 1e3),
-            "gpu_gap_us": self.step_ns.map(|(_, gap)| gap.median as f64 / 1e3),
-            "gpu_gap_p99_us": self.step_ns.map(|(_, gap)| gap.p99 as f64 / 1e3),
-        })
+        self.test.with_json(
+            model,
+            device,
+            json!({
+                "avg_ts": together.mean,
+                "stddev_ts": together.deviation,
+                "samples_ts": self.samples_ts,
+                "avg_ts_each": together.mean / f64::from(self.test.n_parallel),
+                "avg_prompt_ts": Statistics::of(&self.prompt_ts).mean,
+                "max_gap_ms": self.max_gap.as_secs_f64() * 1e3,
+                "largest_gap_ms": self.largest_gap_ns as f64 / 1e6,
+                "gpu_step_us": self.step_ns.map(|(step, _)| step as f64 / 1e3),
+                "gpu_gap_us": self.step_ns.map(|(_, gap)| gap.median as f64 / 1e3),
+                "gpu_gap_p99_us": self.step_ns.map(|(_, gap)| gap.p99 as f64 / 1e3),
+            }),
+        )
     }
 
     /// The head of a Markdown table of results.

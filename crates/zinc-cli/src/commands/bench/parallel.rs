@@ -70,15 +70,15 @@ fn measure_model(
         repetitions: args.repetitions,
         warm_ups: u32::from(!args.no_warmup),
     };
+    let (name, device) = (path.display().to_string(), &pipelines.device().facts().name);
     for &n_prompt in &args.npp {
         for &n_gen in &args.ntg {
             for &n_parallel in &args.npl {
+                let test = ParallelTest { n_parallel, n_prompt, n_gen };
                 if let Some(arrivals) = args.arrivals {
-                    let test = ParallelTest { n_parallel, n_prompt, n_gen };
                     let (result, _) = bench.arrive(test, arrivals, Tracing::Off)?;
                     let line = (ArrivalsResult::MARKDOWN_HEAD, result.markdown());
-                    let device = &pipelines.device().facts().name;
-                    printer.print(result.json(&path.display().to_string(), device), line)?;
+                    printer.print(result.json(&name, device), line)?;
                     if let Some(file) = &args.trace {
                         let (_, sequences) = bench.arrive(test, arrivals, Tracing::On)?;
                         let title = format!(
@@ -90,12 +90,11 @@ fn measure_model(
                     }
                     continue;
                 }
-                let result = bench.measure(ParallelTest { n_parallel, n_prompt, n_gen })?;
-                let object = result.json(&path.display().to_string(), &pipelines.device().facts().name);
-                printer.print(object, (ParallelResult::MARKDOWN_HEAD, result.markdown()))?;
+                let result = bench.measure(test)?;
+                printer.print(result.json(&name, device), (ParallelResult::MARKDOWN_HEAD, result.markdown()))?;
                 if args.profile {
                     let real = result.step_ns.map(|(step, _)| step);
-                    printer.profile(&Profile::new(n_prompt - 1, bench.profile(result.test)?, real, peaks))?;
+                    printer.profile(&Profile::new(n_prompt - 1, bench.profile(test)?, real, peaks))?;
                 }
             }
         }
