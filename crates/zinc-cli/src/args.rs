@@ -299,7 +299,7 @@ pub(crate) struct EngineArgs {
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct UbatchArgs {
     /// Tokens of a prompt that are computed together: a power of two up to 2048; other numbers count as the next lower one. The answer does not
-    /// depend on it [-ub] [default: 512, with integrated graphics 128, on a CPU 16]
+    /// depend on it [-ub] [default: 512, with integrated graphics 128, on a CPU 64, or 16 of short prompts]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) ubatch_size: Option<u32>,
 }

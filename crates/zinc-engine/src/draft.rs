@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::ActFormat;
-use zinc_kernels::step::StepShape;
+use zinc_kernels::step::{FeedShapes, StepShape};
 use zinc_sched::SpeculationMode;
 use zinc_sched::adapter;
 
@@ -81,8 +81,9 @@ impl ModelFile {
                 if let Some((own, target, different)) = draft.vocabulary_difference(self) {
                     return Err(Error::DraftVocabulary { path: path.clone(), draft: own, target, different });
                 }
-                let feed_shape = feed_shape.unwrap_or_else(|| draft.feed_shape(pipelines, StepShape::ONE, kept));
-                let model = Arc::new(draft.load_weights(pipelines, act, feed_shape, StepShape::ONE, on_event)?);
+                let feed_shapes =
+                    feed_shape.map_or_else(|| draft.feed_shapes(pipelines, StepShape::ONE, kept), FeedShapes::always);
+                let model = Arc::new(draft.load_weights(pipelines, act, feed_shapes, StepShape::ONE, on_event)?);
                 Ok(adapter::DraftSource::Model { model, max_drafts })
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::ActFormat;
-use zinc_kernels::step::{MOST_LANES, StepShape};
+use zinc_kernels::step::{FeedShapes, MOST_LANES, StepShape};
 use zinc_model::device::{DeviceModel, MOST_ACTIVATION_BYTES, MOST_RANGE, available};
 use zinc_model::memory::{self, MemoryPlan};
 use zinc_model::plan::{PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, Sizes, StepPlan};
@@ -174,7 +174,7 @@ pub struct DeviceModels {
     /// The model.
     pub model: DeviceModel,
     /// The rows of its steps that feed a prompt.
-    pub feed_shape: StepShape,
+    pub feed_shapes: FeedShapes,
     /// What drafts for it, if anything does.
     pub draft_source: Option<DraftSource>,
 }
@@ -223,12 +223,12 @@ impl ModelFile {
         let draft = options.draft.as_ref();
         let lanes = self.lanes(draft.is_some())?;
         let sampling_shape = draft.map_or(StepShape::ONE, DraftOptions::shape).max(StepShape::of(lanes));
-        let DeviceModels { model, feed_shape, draft_source } =
+        let DeviceModels { model, feed_shapes, draft_source } =
             self.load_onto(pipelines, options.act, (options.feed_shape, sampling_shape), draft, on_event)?;
         let driven = VulkanOptions::new(options.depth())
             .with_sync(options.sync)
             .with_act(options.act)
-            .with_feed_shape(feed_shape)
+            .with_feed_shapes(feed_shapes)
             .with_longest_range(longest_range(options.max_gap))
             .with_stamps(options.trace)
             .with_queues(options.queues)
@@ -264,14 +264,14 @@ impl ModelFile {
         let kept = self.memory_plan(StepShape::ONE, sampling_shape).total();
         let draft_source =
             draft.map(|draft| self.draft_source(draft, pipelines, act, (feed_shape, kept), on_event)).transpose()?;
-        let feed_shape = feed_shape.unwrap_or_else(|| self.feed_shape(pipelines, sampling_shape, 0));
-        let model = self.load_weights(pipelines, act, feed_shape, sampling_shape, on_event)?;
-        Ok(DeviceModels { model, feed_shape, draft_source })
+        let feed_shapes = feed_shape.map_or_else(|| self.feed_shapes(pipelines, sampling_shape, 0), FeedShapes::always);
+        let model = self.load_weights(pipelines, act, feed_shapes, sampling_shape, on_event)?;
+        Ok(DeviceModels { model, feed_shapes, draft_source })
     }
 
     /// The rows of steps that feed a prompt, unless asked otherwise: as many as suit the device, or fewer where their activations would not fit into
     /// its memory beside `kept` bytes for others. Steps that sample have the rows of `sampling_shape`.
-    pub(crate) fn feed_shape(&self, pipelines: &Pipelines, sampling_shape: StepShape, kept: u64) -> StepShape {
+    pub(crate) fn feed_shapes(&self, pipelines: &Pipelines, sampling_shape: StepShape, kept: u64) -> FeedShapes {
         let available = available(pipelines.device());
         // Allocators take memory in blocks, of which plans know nothing.
         let room = available.saturating_sub(kept).saturating_sub((256 << 20).min(available / 16));
@@ -281,11 +281,12 @@ impl ModelFile {
             sizes.activation_bytes(counts) <= MOST_ACTIVATION_BYTES
                 && self.memory_plan(shape, sampling_shape).total() <= room
         };
-        let mut shape = pipelines.target().tuning.feed_shape;
-        while shape > StepShape::ONE && !fits(shape) {
-            shape = StepShape::of(shape.rows() / 2);
+        let suited = pipelines.target().tuning.feed_shapes;
+        let mut most = suited.most();
+        while most > StepShape::ONE && !fits(most) {
+            most = StepShape::of(most.rows() / 2);
         }
-        shape
+        suited.at_most(most)
     }
 
     fn memory_plan(&self, feed_shape: StepShape, sampling_shape: StepShape) -> MemoryPlan {
@@ -299,8 +300,8 @@ impl ModelFile {
     }
 
     /// Checks that the model fits, uploads its weights to the device that `pipelines` belong to, and builds the
-    /// pipelines that the model needs. Steps that feed a prompt can have the rows of `feed_shape`, and steps that sample
-    /// those of `sampling_shape`, which are more than one with drafts or several lanes. If the pipelines cannot be saved for
+    /// pipelines that the model needs, except those that `feed_shapes` leaves to the first long prompt. Steps that feed a prompt can have the rows of
+    /// `feed_shapes`, and steps that sample those of `sampling_shape`, which are more than one with drafts or several lanes. If the pipelines cannot be saved for
     /// the next start, that is an [`OpenEvent::Note`] and no error.
     ///
     /// # Errors
@@ -309,13 +310,13 @@ impl ModelFile {
         &self,
         pipelines: &Arc<Pipelines>,
         act: ActFormat,
-        feed_shape: StepShape,
+        feed_shapes: FeedShapes,
         sampling_shape: StepShape,
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<DeviceModel> {
         let weights = &self.model().weights;
         let total = weights.bytes();
-        let options = self.load_options(feed_shape, sampling_shape);
+        let options = self.load_options(feed_shapes.most(), sampling_shape);
         let loaded = DeviceModel::load(pipelines, self.model(), options, &mut |done| {
             on_event(OpenEvent::Weights { done, total });
         })?;
@@ -326,11 +327,12 @@ impl ModelFile {
         // The pipelines of decoding come first: on an H200 a step was 1.2 % slower where those of feeding did.
         let mut options = vec![decode.clone(), decode.clone().with_sampling(chain)];
         // One shape of each form of kernels: one row, several, many by dot products, and many by matrix units where there are such.
-        let mut feed_shapes = vec![StepShape::ONE, StepShape::SEVERAL.min(feed_shape)];
-        feed_shapes.extend(pipelines.target().most_without_units().map(|shape| shape.min(feed_shape)));
-        feed_shapes.push(feed_shape);
-        feed_shapes.dedup();
-        options.extend(feed_shapes.into_iter().map(|shape| feed.clone().with_shape(shape)));
+        let most = feed_shapes.made_at_load();
+        let mut made = vec![StepShape::ONE, StepShape::SEVERAL.min(most)];
+        made.extend(pipelines.target().most_without_units().map(|shape| shape.min(most)));
+        made.push(most);
+        made.dedup();
+        options.extend(made.into_iter().map(|shape| feed.clone().with_shape(shape)));
         let behind_last_row = StepPlan::behind_last_row(weights, &decode);
         // Steps of lanes have as many rows as sequences run, and those that verify drafts have all of them.
         let lanes = self.cache().lanes;
@@ -340,7 +342,7 @@ impl ModelFile {
         let plans = options.iter().map(|options| StepPlan::new(weights, options));
         let mut plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan, MOST_RANGE)).collect();
         // Ranges may be shorter, and what stands between them is a kernel, too.
-        plans.extend(loaded.ranges(StepPlan::new(weights, &feed.clone().with_shape(feed_shape)), Duration::ZERO));
+        plans.extend(loaded.ranges(StepPlan::new(weights, &feed.clone().with_shape(most)), Duration::ZERO));
         plans.push(behind_last_row);
         loaded.build_pipelines(&plans, &mut |done, total| {
             on_event(OpenEvent::Pipelines { done: done as u64, total: total as u64 });

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use zinc_kernels::ops::ActFormat;
-use zinc_kernels::step::StepShape;
+use zinc_kernels::step::{FeedShapes, StepShape};
 use zinc_sched::InflightDepth;
 use zinc_sched::adapter::{InterpreterModel, Score as _, VulkanModel, VulkanOptions};
 
@@ -35,9 +35,13 @@ impl ModelFile {
             }
             Place::Vulkan { pipelines, .. } => {
                 let options = VulkanOptions::new(InflightDepth::ONE).with_act(act);
-                let shape = shape.unwrap_or_else(|| self.feed_shape(pipelines, StepShape::SEVERAL, 0));
+                let shape = shape
+                    .unwrap_or_else(|| self.feed_shapes(pipelines, StepShape::SEVERAL, 0).of_prompt(ids.len() as u32));
                 let slice = shape.min(StepShape::SEVERAL);
-                let mut model = VulkanModel::new(self.load_weights(pipelines, act, shape, slice, on_event)?, options)?;
+                let mut model = VulkanModel::new(
+                    self.load_weights(pipelines, act, FeedShapes::always(shape), slice, on_event)?,
+                    options,
+                )?;
                 model.score(ids, sink)?;
             }
         }

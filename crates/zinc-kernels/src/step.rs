@@ -210,6 +210,54 @@ impl StepShape {
     }
 }
 
+/// The shapes of the steps that feed prompts: those of long prompts may have more rows than those of short ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedShapes {
+    short: StepShape,
+    /// The tokens that the shortest of the long prompts feeds.
+    long_prompt: u32,
+    long: StepShape,
+}
+
+impl FeedShapes {
+    /// The same shape for prompts of every length.
+    #[must_use]
+    pub const fn always(shape: StepShape) -> Self {
+        Self { short: shape, long_prompt: 0, long: shape }
+    }
+
+    /// `short` for prompts of fewer than `long_prompt` tokens, and `long`, which has more rows, for the others. What steps of `long` need is made when the first such
+    /// prompt comes.
+    #[must_use]
+    pub const fn by_length(short: StepShape, long_prompt: u32, long: StepShape) -> Self {
+        Self { short, long_prompt, long }
+    }
+
+    /// The largest shape of the steps that feed so many tokens of a prompt.
+    #[must_use]
+    pub fn of_prompt(self, tokens: u32) -> StepShape {
+        if tokens < self.long_prompt { self.short } else { self.long }
+    }
+
+    /// The largest shape of all.
+    #[must_use]
+    pub fn most(self) -> StepShape {
+        self.long
+    }
+
+    /// The largest shape of the steps for which everything is made when a model is loaded.
+    #[must_use]
+    pub fn made_at_load(self) -> StepShape {
+        self.of_prompt(0)
+    }
+
+    /// These shapes, none of them larger than `most`.
+    #[must_use]
+    pub fn at_most(self, most: StepShape) -> Self {
+        Self { short: self.short.min(most), long: self.long.min(most), ..self }
+    }
+}
+
 /// An operand of which each row of a step has its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rows {

@@ -1,6 +1,6 @@
 //! Numbers that were chosen by measuring. Any of them gives right results; docs/perf-log.md has the measurements.
 
-use crate::step::StepShape;
+use crate::step::{FeedShapes, StepShape};
 
 /// The most items of a lane that are summed over the lanes at once: rows, quarters and vectors at a time. What a tuning asks for beyond it is
 /// not done.
@@ -61,8 +61,8 @@ pub struct Tuning {
     pub router_rows: u32,
     /// Logits that it computes of each of them: a power of two, at most as many as a subgroup has lanes.
     pub router_logits: u32,
-    /// Tokens of a prompt that are computed together unless asked otherwise.
-    pub feed_shape: StepShape,
+    /// The rows of steps that feed prompts unless asked otherwise.
+    pub feed_shapes: FeedShapes,
     /// Quarters of groups of weights that a lane of a matrix product loads before it uses the first: 1, 2 or 4.
     pub quarters_ahead: u32,
     /// [`Tuning::quarters_ahead`] for the second half of an expert layer, whose lanes have the quarters of several experts: 1 to 4.
@@ -114,7 +114,7 @@ impl Tuning {
         unit_stage_runs: 8,
         router_rows: 32,
         router_logits: 16,
-        feed_shape: StepShape::of(512),
+        feed_shapes: FeedShapes::always(StepShape::of(512)),
         quarters_ahead: 4,
         expert_quarters_ahead: 1,
         candidates_at_a_time: 4,
@@ -127,8 +127,9 @@ impl Tuning {
     };
     /// For graphics processors that share the host's memory: as for cards, but with fewer tokens of a prompt together, so that no step of a slow one takes
     /// seconds.
-    pub const INTEGRATED: Self = Self { feed_shape: StepShape::of(128), ..Self::CARD };
-    /// For drivers that run on the CPU: few workgroups, since each costs, and nothing kept over a barrier, since that goes through memory.
+    pub const INTEGRATED: Self = Self { feed_shapes: FeedShapes::always(StepShape::of(128)), ..Self::CARD };
+    /// For drivers that run on the CPU: few workgroups, since each costs, and nothing kept over a barrier, since that goes through memory. Such a driver takes seconds to
+    /// build the kernels of steps of many rows, so that only long prompts have these.
     pub const CPU: Self = Self {
         product_workgroups: 8,
         product_width: 2,
@@ -153,7 +154,7 @@ impl Tuning {
         unit_stage_runs: 8,
         router_rows: 4,
         router_logits: 8,
-        feed_shape: StepShape::of(16),
+        feed_shapes: FeedShapes::by_length(StepShape::of(16), 512, StepShape::of(64)),
         quarters_ahead: 4,
         expert_quarters_ahead: 4,
         candidates_at_a_time: 1,

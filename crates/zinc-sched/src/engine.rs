@@ -364,7 +364,7 @@ impl<M: StepModel> Engine<M> {
         self.lanes[lane].running = Some(Sequence {
             id,
             plan,
-            feeding: Feeding { rows: self.limits.feed_rows, last_token },
+            feeding: Feeding { rows: self.model.feed_rows(plan.feeds()), last_token },
             policy_role,
             gates,
             progress: Progress::new(request.clone(), cached),

@@ -43,6 +43,12 @@ pub trait StepModel {
     /// [`Self::Error`], if the device does not take the new state.
     fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId, Self::Error>;
 
+    /// The most prompt tokens that a step takes in where so many tokens of a prompt are to be fed: [`ModelLimits::feed_rows`] at most, and by default.
+    fn feed_rows(&self, fed: u32) -> u32 {
+        let _ = fed;
+        self.limits().feed_rows
+    }
+
     /// Forgets a sequence. What it has written to the cache stays until another sequence writes there.
     fn close(&mut self, sequence: SequenceId);
 

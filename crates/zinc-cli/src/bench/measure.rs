@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 use zinc_engine::ModelFile;
-use zinc_kernels::step::StepShape;
+use zinc_kernels::step::{FeedShapes, StepShape};
 use zinc_model::device::{DeviceModel, MOST_RANGE};
 use zinc_model::plan::{Cost, Op, Sizes, StepPlan};
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
@@ -38,7 +38,7 @@ const FILL_PART: u32 = 512;
 /// A loaded model that is being measured.
 pub(crate) struct Bench<'a> {
     model: Arc<DeviceModel>,
-    feed_shape: StepShape,
+    feed_shapes: FeedShapes,
     draft_source: Option<DraftSource>,
     tokenizer: &'a Tokenizer,
     args: &'a BenchArgs,
@@ -119,7 +119,7 @@ impl<'a> Bench<'a> {
     /// The tokenizer's error, if it cannot turn the default sequence breakers of DRY into tokens.
     pub(crate) fn new(
         model: DeviceModel,
-        feed_shape: StepShape,
+        feed_shapes: FeedShapes,
         draft_source: Option<DraftSource>,
         file: &'a ModelFile,
         args: &'a BenchArgs,
@@ -131,7 +131,7 @@ impl<'a> Bench<'a> {
         file.set_breakers(&mut sampling, &args::DEFAULT_BREAKERS)?;
         Ok(Self {
             model: Arc::new(model),
-            feed_shape,
+            feed_shapes,
             draft_source,
             tokenizer: file.tokenizer(),
             args,
@@ -159,7 +159,7 @@ impl<'a> Bench<'a> {
             let progress = output::progress_steps(0, "filling the context");
             progress.set_length(depth.into());
             let mut engine =
-                self.engine(self.driven(Drive::TIMELINE, Tracing::Off, self.feed_shape)?, Drive::TIMELINE)?;
+                self.engine(self.driven(Drive::TIMELINE, Tracing::Off, self.feed_shapes.most())?, Drive::TIMELINE)?;
             let mut end = held;
             while end < depth {
                 end = (end + FILL_PART).min(depth);
@@ -247,7 +247,7 @@ impl<'a> Bench<'a> {
             logits: *hashes.last().expect("there is at least one repetition"),
             reproducible: hashes.iter().all(|hash| *hash == hashes[0]),
             queues,
-            feed_rows: self.feed_shape.rows(),
+            feed_rows: self.feed_shapes.of_prompt(test.work.prompt()).rows(),
             speculation_stats,
             tokens,
             samples_ns,
@@ -300,7 +300,8 @@ impl<'a> Bench<'a> {
     /// The rows of a test's steps that feed a prompt: those of the loaded model, or as many as a shorter prompt takes.
     fn feed_shape_of(&self, test: Test) -> StepShape {
         let tokens = test.work.prompt();
-        StepShape::feeding(tokens.clamp(1, self.feed_shape.rows()), self.feed_shape)
+        let most = self.feed_shapes.of_prompt(tokens);
+        StepShape::feeding(tokens.clamp(1, most.rows()), most)
     }
 
     fn driven(&self, drive: Drive, stamps: Tracing, feed_shape: StepShape) -> Result<VulkanModel> {

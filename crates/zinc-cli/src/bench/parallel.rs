@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zinc_engine::longest_range;
-use zinc_kernels::step::StepShape;
+use zinc_kernels::step::FeedShapes;
 use zinc_model::device::DeviceModel;
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
 use zinc_sched::adapter::{VulkanModel, VulkanOptions};
@@ -74,7 +74,7 @@ pub(crate) struct ParallelResult {
 /// A loaded model of several lanes that is being measured.
 pub(crate) struct ParallelBench<'a> {
     pub(crate) model: Arc<DeviceModel>,
-    pub(crate) feed_shape: StepShape,
+    pub(crate) feed_shapes: FeedShapes,
     pub(crate) tokenizer: &'a Tokenizer,
     pub(crate) sampling: Sampling,
     pub(crate) depth: InflightDepth,
@@ -143,7 +143,7 @@ impl ParallelBench<'_> {
     /// An error of the device, and an error if it has no timestamps.
     pub(crate) fn profile(&self, test: ParallelTest) -> Result<TimedOps> {
         let ParallelTest { n_parallel, n_prompt, n_gen } = test;
-        let options = VulkanOptions::new(self.depth).with_feed_shape(self.feed_shape);
+        let options = VulkanOptions::new(self.depth).with_feed_shapes(self.feed_shapes);
         let mut model = VulkanModel::new(self.model.clone(), options)?;
         // What the cache holds does not matter here, as long as it is finite.
         self.model.fill_cache()?;
@@ -161,7 +161,7 @@ impl ParallelBench<'_> {
 
     pub(super) fn engine(&self, stamps: Tracing) -> Result<Engine<VulkanModel>> {
         let options = VulkanOptions::new(self.depth)
-            .with_feed_shape(self.feed_shape)
+            .with_feed_shapes(self.feed_shapes)
             .with_longest_range(longest_range(self.max_gap))
             .with_stamps(stamps);
         let driven = VulkanModel::new(self.model.clone(), options)?;

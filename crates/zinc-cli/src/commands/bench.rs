@@ -98,9 +98,9 @@ fn measure_model(
     let act = args.act.into();
     let draft = options::draft_options(&args.draft);
     let sampling_shape = if args.is_drafted() { StepShape::of(args.draft.draft_max + 1) } else { StepShape::ONE };
-    let DeviceModels { model, feed_shape, draft_source, .. } =
+    let DeviceModels { model, feed_shapes, draft_source, .. } =
         file.load_onto(pipelines, act, (args.ubatch.shape(), sampling_shape), draft.as_ref(), &mut show)?;
-    let mut bench = Bench::new(model, feed_shape, draft_source, &file, args, plan.context)?;
+    let mut bench = Bench::new(model, feed_shapes, draft_source, &file, args, plan.context)?;
     for &depth in &plan.depths {
         bench.fill(depth)?;
         for &work in &plan.works {
@@ -121,7 +121,7 @@ fn measure_model(
             // Where there is no room for a full step of a prompt, the largest that there is room for is looked at. The last token of a prompt is not
             // fed.
             let fed = room.saturating_sub(1);
-            let feed_shape = StepShape::filled_feeding(fed.max(1), feed_shape);
+            let feed_shape = StepShape::filled_feeding(fed.max(1), feed_shapes.of_prompt(fed));
             let prompt_steps = PROFILE_STEPS.min(fed / feed_shape.rows());
             let prompt = Work::Prompt(prompt_steps * feed_shape.rows());
             let generation = Work::Generate(PROFILE_STEPS.min(room));

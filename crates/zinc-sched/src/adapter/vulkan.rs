@@ -152,7 +152,7 @@ impl VulkanModel {
         if device.second_compute_queue().is_none() || options.sync != Sync::Timeline {
             options.queues = Queues::One;
         }
-        let (feed_rows, most) = (options.feed_shape.rows(), model.counts().rows);
+        let (feed_rows, most) = (options.feed_shapes.most().rows(), model.counts().rows);
         assert!(feed_rows <= most, "prompts fed by {feed_rows} rows to a model that was loaded for {most}");
         let lanes = model.cache().lanes;
         // A step that feeds, between whose ranges others run, has a slot beside those of the steps in flight.
@@ -237,7 +237,7 @@ impl VulkanModel {
     #[must_use]
     pub fn plan(&self, kind: StepKind) -> StepPlan {
         match kind {
-            StepKind::Feed | StepKind::FeedDecode => self.recorder().feed_plan(self.options.feed_shape),
+            StepKind::Feed | StepKind::FeedDecode => self.recorder().feed_plan(self.options.feed_shapes.most()),
             StepKind::Decode | StepKind::Speculate => {
                 self.recorder().decode_plan(self.mode_of_open().sampling, self.shape_of_open())
             }
@@ -250,7 +250,7 @@ impl VulkanModel {
     /// Whatever error the device reports.
     pub fn step_stats(&self, kind: StepKind) -> Result<RecordingStats> {
         let part = if kind.feeds() {
-            StepPart::Feed(self.options.feed_shape)
+            StepPart::Feed(self.options.feed_shapes.most())
         } else {
             StepPart::Decode(self.shape_of_open(), self.mode_of_open())
         };
@@ -332,7 +332,7 @@ impl VulkanModel {
 
     /// The part that a step of a prompt is.
     fn feed_part(&self, kind: StepKind, rows: u32, mode: SamplingMode) -> StepPart {
-        let shape = StepShape::feeding(rows, self.options.feed_shape);
+        let shape = StepShape::feeding(rows, self.options.feed_shapes.most());
         if kind.samples() { StepPart::FeedDecode(shape, mode) } else { StepPart::Feed(shape) }
     }
 
@@ -377,6 +377,10 @@ impl StepModel for VulkanModel {
 
     fn limits(&self) -> ModelLimits {
         self.limits
+    }
+
+    fn feed_rows(&self, fed: u32) -> u32 {
+        self.options.feed_shapes.of_prompt(fed).rows()
     }
 
     fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zinc_kernels::ops::{ActFormat, CacheFormat};
-use zinc_kernels::step::{Lane, StepShape};
+use zinc_kernels::step::{FeedShapes, Lane, StepShape};
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::interpret::Interpreter;
@@ -84,6 +84,30 @@ fn answer(engine: &mut Engine<VulkanModel>, request: &Request, gpu: &Gpu) -> (Le
 fn kinds(completion: &Completion) -> Vec<StepKind> {
     let steps = &completion.trace.as_ref().expect("a trace was asked for").steps;
     steps.iter().filter(|step| step.status != StepStatus::NoOp).map(|step| step.kind).collect()
+}
+
+#[test]
+fn long_prompts_have_larger_steps() {
+    let gpu = Gpu::borrow();
+    let model = load(&gpu, "qwen3moe-a-q4_k_m");
+    let shapes = FeedShapes::by_length(StepShape::of(2), 8, StepShape::of(MANY_ROWS));
+    let options = VulkanOptions::new(InflightDepth::DEFAULT).with_feed_shapes(shapes);
+    let mut by_length = engine(VulkanModel::new(model.clone(), options).expect("the model is driven"));
+    let mut by_one = engine(driven(&model, 1, Sync::Timeline));
+    let (feed, sampling) = (StepKind::Feed, [StepKind::Decode; GENERATED as usize - 1]);
+    for (length, prompt) in [
+        (8, vec![feed, feed, feed, StepKind::FeedDecode]),
+        (9, vec![StepKind::FeedDecode]),
+        (MANY_ROWS + 1, vec![feed, StepKind::Decode]),
+        (7, vec![feed, feed, feed, StepKind::Decode]),
+    ] {
+        by_length.roll_back(0);
+        by_one.roll_back(0);
+        let (left, completion) = answer(&mut by_length, &request(length), &gpu);
+        assert_eq!(kinds(&completion), [&prompt[..], &sampling].concat(), "a prompt of {length}");
+        let (truth, _) = answer(&mut by_one, &request(length), &gpu);
+        assert!(left == truth, "a prompt of {length}");
+    }
 }
 
 #[test]

@@ -57,12 +57,13 @@ fn measure_model(
     file_options.lanes = most(&args.npl);
     let file = ModelFile::open(path, &file_options, &mut show)?;
     let shapes = (args.ubatch.shape(), StepShape::of(file_options.lanes));
-    let DeviceModels { model, feed_shape, .. } = file.load_onto(pipelines, args.act.into(), shapes, None, &mut show)?;
+    let DeviceModels { model, feed_shapes, .. } =
+        file.load_onto(pipelines, args.act.into(), shapes, None, &mut show)?;
     let mut sampling = sampling(args.sampler);
     file.set_breakers(&mut sampling, &args::DEFAULT_BREAKERS)?;
     let bench = ParallelBench {
         model: Arc::new(model),
-        feed_shape,
+        feed_shapes,
         tokenizer: file.tokenizer(),
         sampling,
         depth,

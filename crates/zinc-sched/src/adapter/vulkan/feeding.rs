@@ -42,7 +42,7 @@ impl BegunStep {
 impl VulkanModel {
     /// How long the ranges of a step that feeds are estimated to take, as [`StepModel::ranges`](crate::StepModel::ranges) says.
     pub(super) fn estimated_ranges(&mut self, rows: u32, position: u32) -> Vec<Duration> {
-        let shape = StepShape::feeding(rows, self.options.feed_shape);
+        let shape = StepShape::feeding(rows, self.options.feed_shapes.most());
         if !self.range_plans.contains_key(&shape) {
             let options = self.recorder().feed_options(shape);
             let forward = StepPlan::forward(&self.model.model().weights, &options);

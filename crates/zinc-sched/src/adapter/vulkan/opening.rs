@@ -105,7 +105,8 @@ impl VulkanModel {
 
     /// Makes the recordings of the steps that feed a prompt of which so many tokens are left: those alone, since most prompts need few of their shapes.
     fn provide_feeds(&mut self, mut left: u32, last_token: LastToken, mode: SamplingMode) -> Result<()> {
-        let feeding = Feeding { rows: self.limits.feed_rows, last_token };
+        let rows = self.options.feed_shapes.of_prompt(left.saturating_sub(1)).rows();
+        let feeding = Feeding { rows, last_token };
         let (slots, mut draft_slot) = (self.limits.ring_slots, self.next_draft_feed);
         // Steps take the slots in the order in which they become free.
         let taken = self.in_flight.iter().map(|step| step.slot).chain(self.begun.iter().map(BegunStep::slot));

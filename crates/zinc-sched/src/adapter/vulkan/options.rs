@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zinc_kernels::ops::ActFormat;
-use zinc_kernels::step::StepShape;
+use zinc_kernels::step::{FeedShapes, StepShape};
 use zinc_model::device::MOST_RANGE;
 
 use super::draft::DraftSource;
@@ -50,7 +50,7 @@ pub struct VulkanOptions {
     /// Where drafts come from; `None` for no speculative decoding.
     pub draft_source: Option<DraftSource>,
     /// The rows of steps that feed a prompt, at most as many as the model was loaded for. What is left in the end is fed by a smaller step.
-    pub feed_shape: StepShape,
+    pub feed_shapes: FeedShapes,
     /// The longest range of layers in which such steps are submitted, by the cost model: [`MOST_RANGE`] or less. It bounds what the tokens of other lanes wait
     /// for at least.
     pub longest_range: Duration,
@@ -67,7 +67,7 @@ impl VulkanOptions {
             stamps: Tracing::Off,
             queues: Queues::One,
             draft_source: None,
-            feed_shape: StepShape::ONE,
+            feed_shapes: FeedShapes::always(StepShape::ONE),
             longest_range: MOST_RANGE,
         }
     }
@@ -116,8 +116,14 @@ impl VulkanOptions {
 
     /// Returns these options with prompts fed by steps of this shape.
     #[must_use]
-    pub fn with_feed_shape(mut self, feed_shape: StepShape) -> Self {
-        self.feed_shape = feed_shape;
+    pub fn with_feed_shape(self, feed_shape: StepShape) -> Self {
+        self.with_feed_shapes(FeedShapes::always(feed_shape))
+    }
+
+    /// Returns these options with prompts fed by steps of these shapes.
+    #[must_use]
+    pub fn with_feed_shapes(mut self, feed_shapes: FeedShapes) -> Self {
+        self.feed_shapes = feed_shapes;
         self
     }
 }
