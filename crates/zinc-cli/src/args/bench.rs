@@ -43,10 +43,14 @@ pub(crate) struct BenchArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) ntg: Vec<u32>,
     /// Let requests arrive at random times with --npl, so many a second on average, and report how long their tokens take: poisson:RATE
-    #[arg(long, value_name = "poisson:RATE", requires = "npl", conflicts_with = "profile")]
+    #[arg(long, value_name = "poisson:RATE", requires = "npl", conflicts_with = "profile", group = "requests")]
     pub(crate) arrivals: Option<Arrivals>,
-    /// Draw the run of --arrivals, a row for each lane, into this file
-    #[arg(long, value_name = "FILE.svg", requires = "arrivals")]
+    /// Let a prompt of so many tokens arrive when all sequences of --npl generate, and report its rate beside them, and how far apart their tokens are
+    #[arg(long, value_name = "TOKENS", requires = "npl", conflicts_with = "profile", group = "requests")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) late_prompt: Option<u32>,
+    /// Draw the run of --arrivals or --late-prompt, a row for each lane, into this file
+    #[arg(long, value_name = "FILE.svg", requires = "requests")]
     pub(crate) trace: Option<PathBuf>,
     /// Tokens of context before what is timed
     #[arg(short = 'd', long, value_name = "N,N,...", value_delimiter = ',', default_value = "0")]

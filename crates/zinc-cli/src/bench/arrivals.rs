@@ -15,6 +15,7 @@ use zinc_vk::host_now_ns;
 
 use super::measure::RandomTokens;
 use super::parallel::{ParallelBench, ParallelTest, Reader, Readers};
+use super::spread::Spread;
 use crate::error::{Error, Result};
 use crate::output;
 use crate::trace::LaneTrace;
@@ -88,32 +89,6 @@ pub(crate) struct ArrivalsResult {
     pub(crate) answered: Vec<Answered>,
 }
 
-/// The median, the 95th percentile and the largest of some times, in milliseconds; `None` of none.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Spread {
-    median_ms: f64,
-    p95_ms: f64,
-    max_ms: f64,
-}
-
-impl Spread {
-    fn of(times_ns: impl Iterator<Item = u64>) -> Option<Self> {
-        let mut times_ns: Vec<u64> = times_ns.collect();
-        times_ns.sort_unstable();
-        // The smallest time for which at least so many percent are no larger.
-        let at = |percent: usize| times_ns.get((times_ns.len() * percent).div_ceil(100).checked_sub(1)?);
-        let ms = |ns: &u64| *ns as f64 / 1e6;
-        Some(Self { median_ms: at(50).map(ms)?, p95_ms: at(95).map(ms)?, max_ms: times_ns.last().map(ms)? })
-    }
-
-    fn json(spread: Option<Self>) -> Value {
-        spread.map_or(
-            Value::Null,
-            |Self { median_ms, p95_ms, max_ms }| json!({ "median_ms": median_ms, "p95_ms": p95_ms, "max_ms": max_ms }),
-        )
-    }
-}
-
 impl ArrivalsResult {
     fn first_tokens(&self) -> Option<Spread> {
         Spread::of(self.answered.iter().filter_map(Answered::first_token_ns))
@@ -163,11 +138,8 @@ impl ArrivalsResult {
     /// A line of a Markdown table.
     pub(crate) fn markdown(&self) -> String {
         let ParallelTest { n_parallel, n_prompt, n_gen } = self.test;
-        let cells = |spread: Option<Spread>| {
-            let of = |value: fn(Spread) -> f64| spread.map_or("-".to_owned(), |spread| format!("{:.2}", value(spread)));
-            [of(|spread| spread.median_ms), of(|spread| spread.p95_ms), of(|spread| spread.max_ms)]
-        };
-        let ([first, first_95, first_max], [gap, gap_95, gap_max]) = (cells(self.first_tokens()), cells(self.gaps()));
+        let [first, first_95, first_max] = Spread::cells(self.first_tokens());
+        let [gap, gap_95, gap_max] = Spread::cells(self.gaps());
         let (requests, rate, limit_ms) = (self.answered.len(), self.arrivals.rate, self.max_gap.as_secs_f64() * 1e3);
         let together = self.tokens_per_second();
         format!(

@@ -268,12 +268,14 @@ impl ParallelResult {
 pub(super) struct Reader<'t> {
     stream: DecodeStream<&'t Tokenizer>,
     pub(super) times_ns: Vec<u64>,
+    /// Whether it wants no more, so that its sequence is cancelled.
+    pub(super) is_gone: bool,
 }
 
 impl<'t> Reader<'t> {
     /// A reader of at most so many tokens.
     pub(super) fn new(tokenizer: &'t Tokenizer, most: u32) -> Self {
-        Self { stream: tokenizer.stream(), times_ns: Vec::with_capacity(most as usize) }
+        Self { stream: tokenizer.stream(), times_ns: Vec::with_capacity(most as usize), is_gone: false }
     }
 }
 
@@ -284,6 +286,10 @@ impl Outlet for Reader<'_> {
             self.times_ns.push(host_now_ns());
         }
         tokens.len()
+    }
+
+    fn cancelled(&self) -> bool {
+        self.is_gone
     }
 }
 
@@ -297,7 +303,7 @@ impl Outlets for Readers<'_> {
         &mut reader.unwrap_or_else(|| panic!("{sequence:?} has no reader")).1
     }
 
-    fn cancelled(&self, _sequence: SequenceId) -> bool {
-        false
+    fn cancelled(&self, sequence: SequenceId) -> bool {
+        self.0.iter().any(|(id, reader)| *id == sequence && reader.cancelled())
     }
 }

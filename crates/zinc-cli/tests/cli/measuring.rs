@@ -136,6 +136,28 @@ fn several_sequences_are_timed_together() {
 }
 
 #[test]
+fn a_prompt_comes_late() {
+    let tiny = source_argument(TINY);
+    let directory = tempfile::tempdir().unwrap();
+    let picture = directory.path().join("late.svg");
+    let flags = ["-m", &tiny, "-npl", "2", "-npp", "3", "-ntg", "2", "-ub", "32", "--late-prompt", "70"];
+    let picture_flags = ["-o", "json", "--max-gap-ms", "1", "--trace", picture.to_str().unwrap()];
+    let rows = bench(&[&flags[..], &picture_flags].concat()).json();
+    let [row] = &rows.as_array().unwrap()[..] else { panic!("{rows}") };
+    assert_eq!((&row["n_late_prompt"], &row["n_parallel"]), (&70.into(), &2.into()));
+    for key in ["alone_prompt_ts", "beside_prompt_ts", "alone_first_token_ms", "beside_first_token_ms"] {
+        assert!(row[key].as_f64().is_some_and(|value| value > 0.0), "{key} in {row}");
+    }
+    assert!(row["gaps"]["max_ms"].as_f64().unwrap() > 0.0, "the others go on meanwhile: {row}");
+    let svg = fs::read_to_string(&picture).unwrap();
+    assert!(svg.contains("a prompt of 70 beside 2 sequences") && svg.contains("lane 2"), "{svg}");
+
+    zinc(&["bench", "-npl", "2", "--late-prompt", "9", "--arrivals", "poisson:1"]).failure(2, &["cannot be used with"]);
+    zinc(&["bench", "-npl", "64", "--late-prompt", "9"]).failure(2, &["up to 63"]);
+    zinc(&["bench", "--late-prompt", "9"]).failure(2, &["--npl"]);
+}
+
+#[test]
 fn requests_arrive_and_are_answered() {
     let tiny = source_argument(TINY);
     let directory = tempfile::tempdir().unwrap();
@@ -163,7 +185,7 @@ fn requests_arrive_and_are_answered() {
 
     zinc(&["bench", "--arrivals", "poisson:1"]).failure(2, &["--npl"]);
     zinc(&["bench", "-npl", "2", "--arrivals", "often"]).failure(2, &["poisson:RATE"]);
-    zinc(&["bench", "-npl", "2", "--trace", "a.svg"]).failure(2, &["--arrivals"]);
+    zinc(&["bench", "-npl", "2", "--trace", "a.svg"]).failure(2, &["--arrivals", "--late-prompt"]);
     zinc(&["bench", "-npl", "2", "--arrivals", "poisson:1", "--trace", "a.png"]).failure(2, &["a.png", ".svg"]);
     zinc(&["bench", "-npl", "2,3", "--arrivals", "poisson:1", "--trace", "a.svg"]).failure(2, &["one test, not 2"]);
     zinc(&["bench", "--max-gap-ms", "5"]).failure(2, &["--npl"]);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use zinc_engine::{ContextSize, DeviceModels, ModelFile};
 use zinc_kernels::Pipelines;
-use zinc_kernels::step::StepShape;
+use zinc_kernels::step::{MOST_LANES, StepShape};
 use zinc_sched::{InflightDepth, Tracing};
 
 use crate::args::{self, BenchArgs, TableFormat};
 use crate::bench::arrivals::ArrivalsResult;
+use crate::bench::late_prompt::LatePromptResult;
 use crate::bench::measure::sampling;
 use crate::bench::parallel::{ParallelBench, ParallelResult, ParallelTest};
 use crate::bench::profile::{Peaks, Profile};
@@ -28,6 +29,10 @@ pub(super) fn run(args: &BenchArgs, models: &[PathBuf]) -> Result<()> {
         if tests != 1 {
             return Err(Error::usage(format!("--trace draws one test, not {tests}")));
         }
+    }
+    if args.late_prompt.is_some() && args.npl.iter().any(|lanes| *lanes >= MOST_LANES) {
+        let most = MOST_LANES - 1;
+        return Err(Error::usage(format!("--late-prompt needs a lane of its own: --npl can be up to {most} with it")));
     }
     let mut opening = Opening::new();
     let (place, pipelines) = super::open_device(args, &mut opening)?;
@@ -52,9 +57,12 @@ fn measure_model(
 ) -> Result<()> {
     let most = |values: &[u32]| values.iter().copied().max().unwrap_or(1);
     let mut show = |event| opening.show(event);
-    let context = ContextSize::Tokens(most(&args.npp).saturating_add(most(&args.ntg)));
+    let late_tokens = args.late_prompt.unwrap_or(0);
+    // The sequences beside a late prompt go on while it is read, so that they need room, too.
+    let context = most(&args.npp).saturating_add(most(&args.ntg)).saturating_add(late_tokens);
+    let context = ContextSize::Tokens(context);
     let mut file_options = options::file_options_for(context, &args.cache);
-    file_options.lanes = most(&args.npl);
+    file_options.lanes = most(&args.npl) + u32::from(args.late_prompt.is_some());
     let file = ModelFile::open(path, &file_options, &mut show)?;
     let shapes = (args.ubatch.shape(), StepShape::of(file_options.lanes));
     let DeviceModels { model, feed_shapes, .. } =
@@ -85,6 +93,20 @@ fn measure_model(
                         let title = format!(
                             "{n_parallel} lanes, prompts of {n_prompt}, {n_gen} generated, {} requests a second, at most {} ms between tokens",
                             arrivals.rate,
+                            args.max_gap.as_millis()
+                        );
+                        trace::draw_lanes(file, &title, &sequences)?;
+                    }
+                    continue;
+                }
+                if let Some(late_tokens) = args.late_prompt {
+                    let (result, _) = bench.late_prompt(test, late_tokens, Tracing::Off)?;
+                    let line = (LatePromptResult::MARKDOWN_HEAD, result.markdown());
+                    printer.print(result.json(&name, device), line)?;
+                    if let Some(file) = &args.trace {
+                        let (_, sequences) = bench.late_prompt(test, late_tokens, Tracing::On)?;
+                        let title = format!(
+                            "a prompt of {late_tokens} beside {n_parallel} sequences that generate, at most {} ms between tokens",
                             args.max_gap.as_millis()
                         );
                         trace::draw_lanes(file, &title, &sequences)?;
