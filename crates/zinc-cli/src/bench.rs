@@ -17,3 +17,4 @@ pub(crate) mod profile;
 pub(crate) mod report;
 pub(crate) mod spread;
 pub(crate) mod table;
+pub(crate) mod warm_up;

@@ -62,7 +62,7 @@ pub(crate) struct BenchArgs {
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     #[arg(default_value_if("sync_matrix", "true", "2"))]
     pub(crate) repetitions: u32,
-    /// Do without the repetition that comes before and is not counted
+    /// Do without the repetitions that come before and are not counted, one or as many as take a second
     #[arg(long)]
     pub(crate) no_warmup: bool,
     /// Time every way to follow the GPU, with each control and with 0, 250 and 500 us of host work, and compare them with the fence. Unless

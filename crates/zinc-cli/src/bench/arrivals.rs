@@ -168,7 +168,7 @@ impl ParallelBench<'_> {
         })?;
         let mut engine = self.engine(trace)?;
         let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);
-        if self.warm_ups > 0 {
+        if !self.no_warm_up {
             self.run(&mut engine, test, &mut tokens, Tracing::Off)?;
         }
         let progress = output::progress_steps(0, format!("{count} requests"));

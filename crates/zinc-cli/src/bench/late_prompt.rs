@@ -14,6 +14,7 @@ use zinc_vk::host_now_ns;
 use super::measure::RandomTokens;
 use super::parallel::{ParallelBench, ParallelTest, Reader, Readers};
 use super::spread::Spread;
+use super::warm_up::WarmUp;
 use crate::error::Result;
 use crate::output;
 use crate::trace::LaneTrace;
@@ -54,7 +55,8 @@ impl ParallelBench<'_> {
     ) -> Result<(LatePromptResult, Vec<LaneTrace>)> {
         let mut engine = self.engine(trace)?;
         let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);
-        let (warm_ups, repetitions) = if trace == Tracing::On { (0, 1) } else { (self.warm_ups, self.repetitions) };
+        let repetitions = if trace == Tracing::On { 1 } else { self.repetitions };
+        let mut warm_up = WarmUp::new(self.no_warm_up || trace == Tracing::On);
         let mut result = LatePromptResult {
             test,
             max_gap: self.max_gap,
@@ -65,18 +67,19 @@ impl ParallelBench<'_> {
         };
         let mut traces = Vec::new();
         let progress = output::progress_steps(0, format!("{late_tokens} tokens beside {}", test.n_parallel));
-        progress.set_length(u64::from(warm_ups + repetitions));
-        for repetition in 0..warm_ups + repetitions {
+        progress.set_length(repetitions.into());
+        while result.beside_ns.len() < repetitions as usize {
+            let counts = warm_up.is_over();
             let nobody = ParallelTest { n_parallel: 0, ..test };
             let alone = self.run_late(&mut engine, nobody, late_tokens, &mut tokens, Tracing::Off)?;
             let beside = self.run_late(&mut engine, test, late_tokens, &mut tokens, trace)?;
-            if repetition >= warm_ups {
+            if counts {
                 result.alone_ns.push(alone.first_token_ns);
                 result.beside_ns.push(beside.first_token_ns);
                 result.gaps_ns.extend(beside.gaps_ns);
                 traces = beside.traces;
+                progress.inc(1);
             }
-            progress.inc(1);
         }
         progress.finish_and_clear();
         Ok((result, traces))

@@ -25,6 +25,7 @@ use zinc_vk::host_now_ns;
 
 use super::control::control;
 use super::plan::{Drive, Test, Work};
+use super::warm_up::WarmUp;
 use crate::args::{self, BenchArgs, BenchSampler, Fill};
 use crate::error::{Error, Result};
 use crate::{output, text_file};
@@ -205,12 +206,13 @@ impl<'a> Bench<'a> {
     pub(crate) fn measure(&self, test: Test, drive: Drive, what: String) -> Result<Measurement> {
         let mut engine = self.engine(self.driven(drive, Tracing::Off, self.feed_shape_of(test))?, drive)?;
         let request = self.request(test, drive);
-        let warm_ups = u32::from(!self.args.no_warmup);
+        let mut warm_up = WarmUp::new(self.args.no_warmup);
         let (mut samples_ns, mut host_ns, mut hashes, mut tokens) = (Vec::new(), 0.0, Vec::new(), Vec::new());
         let mut speculation_stats = SpeculationStats::default();
         let progress = output::progress_steps(0, what);
-        progress.set_length(u64::from(warm_ups + self.args.repetitions));
-        for repetition in 0..warm_ups + self.args.repetitions {
+        progress.set_length(self.args.repetitions.into());
+        while samples_ns.len() < self.args.repetitions as usize {
+            let counts = warm_up.is_over();
             engine.roll_back(test.depth);
             let waited_before = engine.model().counters().waited_ns;
             let mut reader = Reader::new(self.tokenizer);
@@ -219,14 +221,14 @@ impl<'a> Bench<'a> {
             let elapsed = host_now_ns() - start;
             let waited = engine.model().counters().waited_ns - waited_before;
             tokens = reader.finish();
-            if repetition >= warm_ups {
+            if counts {
                 samples_ns.push(elapsed);
                 host_ns += elapsed.saturating_sub(waited) as f64;
                 speculation_stats.steps += completion.speculation_stats.steps;
                 speculation_stats.tokens += completion.speculation_stats.tokens;
                 hashes.push(fnv1a(&engine.model().last_logits()?));
+                progress.inc(1);
             }
-            progress.inc(1);
         }
         progress.finish_and_clear();
         let kind = match test.work {

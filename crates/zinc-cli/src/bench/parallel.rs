@@ -22,6 +22,7 @@ use zinc_vk::host_now_ns;
 use super::measure::{RandomTokens, TimedOps, timed_ops};
 use super::profile::PROFILE_STEPS;
 use super::report::Statistics;
+use super::warm_up::WarmUp;
 use crate::error::{Error, Result};
 use crate::output;
 
@@ -80,7 +81,8 @@ pub(crate) struct ParallelBench<'a> {
     pub(crate) depth: InflightDepth,
     pub(crate) max_gap: Duration,
     pub(crate) repetitions: u32,
-    pub(crate) warm_ups: u32,
+    /// Whether the first repetition counts.
+    pub(crate) no_warm_up: bool,
 }
 
 /// What one run of a test took.
@@ -101,17 +103,19 @@ impl ParallelBench<'_> {
         let ParallelTest { n_parallel, n_prompt, n_gen } = test;
         let mut engine = self.engine(Tracing::Off)?;
         let progress = output::progress_steps(0, format!("{n_parallel} x {n_prompt} + {n_gen}"));
-        progress.set_length(u64::from(self.warm_ups + self.repetitions));
+        progress.set_length(self.repetitions.into());
+        let mut warm_up = WarmUp::new(self.no_warm_up);
         let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);
         let (mut samples_ts, mut prompt_ts, mut largest_gap_ns) = (Vec::new(), Vec::new(), 0);
-        for repetition in 0..self.warm_ups + self.repetitions {
+        while samples_ts.len() < self.repetitions as usize {
+            let counts = warm_up.is_over();
             let run = self.run(&mut engine, test, &mut tokens, Tracing::Off)?;
-            if repetition >= self.warm_ups {
+            if counts {
                 samples_ts.push(run.together_ts);
                 prompt_ts.push(run.prompt_ts);
                 largest_gap_ns = largest_gap_ns.max(run.largest_gap_ns);
+                progress.inc(1);
             }
-            progress.inc(1);
         }
         drop(engine);
         progress.finish_and_clear();

@@ -77,7 +77,7 @@ fn measure_model(
         depth,
         max_gap: args.max_gap,
         repetitions: args.repetitions,
-        warm_ups: u32::from(!args.no_warmup),
+        no_warm_up: args.no_warmup,
     };
     let (name, device) = (path.display().to_string(), &pipelines.device().facts().name);
     for &n_prompt in &args.npp {
