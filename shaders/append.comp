@@ -20,6 +20,7 @@ layout(constant_id = 6) const uint NORMALISE = 0;  // 1: queries and keys are RM
 layout(constant_id = 7) const uint ROTATED = 0;    // leading elements of a head that rotate
 layout(constant_id = 8) const uint KV_HEADS = 1;   // key and value heads
 layout(constant_id = 9) const float EPSILON = 0.0; // of the normalisation
+layout(constant_id = 10) const uint LANE_PAGES = 0; // that the table of a lane has room for; 0: there are no tables
 #include "include/cache_rows.glsl"
 #include "include/heads.glsl"
 
@@ -31,8 +32,8 @@ layout(push_constant, scalar) uniform Push {
     uint64_t q_norm;      // [HEAD_SIZE] f32, read by NORMALISE
     uint64_t k_norm;      // [HEAD_SIZE] f32, read by NORMALISE
     uint64_t rotation;    // [context, ROTATED / 2] pairs (cos, sin) f32
-    uint64_t key_cache;   // [lanes, positions, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
-    uint64_t value_cache; // [lanes, positions, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
+    uint64_t key_cache;   // [positions, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
+    uint64_t value_cache; // [positions, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
     uint query_heads;
     uint q_stride;        // bytes from one row of the step to the next, as the strides below
     uint k_stride;
@@ -42,7 +43,7 @@ layout(push_constant, scalar) uniform Push {
 void main() {
     bool live = row_is_live(push.state);
     uint position = row_position(push.state);
-    uint64_t before = positions_before(push.state, row_lane(push.state));
+    uint64_t table = page_table(push.state, row_lane(push.state));
     uint item = flat_subgroup(); // key and value heads first, then queries
     if (!live || item >= KV_HEADS + push.query_heads) return;
     vec2 pairs[OWN_PAIRS];
@@ -52,8 +53,9 @@ void main() {
         load_pairs(of_row(push.v, push.v_stride) + head, value);
         prepare_head(of_row(push.k, push.k_stride) + head, push.k_norm, push.rotation, position, pairs);
         make_finite(pairs, value);
-        uint64_t key_row = cache_row(cache_of_head(push.key_cache, KEY_FORMAT, before, item), KEY_FORMAT, position);
-        store_entry(key_row, cache_row(cache_of_head(push.value_cache, VALUE_FORMAT, before, item), VALUE_FORMAT, position), pairs, value);
+        uint page = page_of(table, position);
+        uint64_t key_row = cache_row(cache_of_head(push.key_cache, KEY_FORMAT, item), KEY_FORMAT, page, position);
+        store_entry(key_row, cache_row(cache_of_head(push.value_cache, VALUE_FORMAT, item), VALUE_FORMAT, page, position), pairs, value);
         return;
     }
     uint64_t head = of_row(push.q, push.q_stride) + uint64_t((item - KV_HEADS) * HEAD_SIZE * 4);

@@ -28,6 +28,7 @@ layout(constant_id = 9) const uint ROTATED = 0;     // leading elements of a hea
 layout(constant_id = 10) const uint KV_HEADS = 1;   // key and value heads
 layout(constant_id = 11) const float EPSILON = 0.0; // of the normalisation
 layout(constant_id = 12) const uint GROUPS = 1;     // workgroups that share a key and value head
+layout(constant_id = 13) const uint LANE_PAGES = 0; // that the table of a lane has room for; 0: there are no tables
 #include "include/cache_rows.glsl"
 #include "include/heads.glsl"
 
@@ -69,7 +70,7 @@ void main() {
     // A step that has room for one row has the first of its lane.
     uint position = row_position(push.state), offset = gl_NumWorkGroups.z == 1 ? 0 : row_offset(push.state);
     uint first_position = position - offset; // of the lane's first row
-    uint64_t before = positions_before(push.state, row_lane(push.state));
+    uint64_t table = page_table(push.state, row_lane(push.state));
     if (!live) return;
     uint tiles = position / TILE + 1; // the row's own entry counts
     uint split = gl_WorkGroupID.x, splits = gl_NumWorkGroups.x, group = gl_WorkGroupID.y;
@@ -79,12 +80,15 @@ void main() {
         return;
     }
     uint kv_head = group / GROUPS;
-    uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, before, kv_head);
-    uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, before, kv_head);
+    uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, kv_head);
+    uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, kv_head);
 
     // The first tile is under way while the queries are prepared.
     uint tile = first_tile + gl_SubgroupID;
-    if (tile < tiles) load_tile(tile, position, key_cache, value_cache);
+    if (tile < tiles) {
+        look_up(tile, table);
+        load_tile(tile, position, key_cache, value_cache);
+    }
 
     // The queries, and of the positions of the lane's rows those in the workgroup's tiles: keys and values. Groups that share the latter, and the
     // workgroups of other rows, write equal bytes.
@@ -92,7 +96,7 @@ void main() {
     for (uint item = gl_SubgroupID; item < HEADS + own.y; item += SUBGROUPS) {
         uint at = own.x + item - HEADS;
         if (item < HEADS) prepare_query(item, position);
-        else append_entry(row_index() - offset + (at - first_position), at, before);
+        else append_entry(row_index() - offset + (at - first_position), at, table);
     }
     memoryBarrierBuffer();
     barrier();
@@ -102,6 +106,7 @@ void main() {
     for (; tile < tiles; tile += stride) {
         // What was loaded ahead lacks the positions of the step's rows.
         if (tile != first_tile + gl_SubgroupID || tile >= first_position / TILE) load_tile(tile, position, key_cache, value_cache);
+        look_up(min(tile + stride, tiles - 1), table);
         take_tile(tile, position);
     }
     store_share(0, gl_SubgroupID);

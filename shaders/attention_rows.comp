@@ -17,13 +17,14 @@ layout(constant_id = 5) const uint VALUE_FORMAT = 0;
 layout(constant_id = 6) const uint KV_HEADS = 1;    // key and value heads
 layout(constant_id = 7) const uint GROUPS = 1;      // subgroups that share a key and value head
 layout(constant_id = 8) const uint SHARES = 1;      // of a split: subgroups in a workgroup of `attention`
+layout(constant_id = 9) const uint LANE_PAGES = 0;  // that the table of a lane has room for; 0: there are no tables
 #include "include/cache_rows.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t q;           // [query_heads, HEAD_SIZE] f32, prepared
-    uint64_t key_cache;   // [lanes, positions, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
-    uint64_t value_cache; // [lanes, positions, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
+    uint64_t key_cache;   // [positions, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
+    uint64_t value_cache; // [positions, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
     uint64_t y;           // [query_heads, HEAD_SIZE] f32; what is joined so far, until all is
     uint rows;            // that there are operands for
     uint splits;          // workgroups that `attention` splits a context into
@@ -47,9 +48,9 @@ void main() {
     if (row >= min(row_count(push.state), push.rows)) return;
     uint position = load_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 8);
     uint lane = gl_SubgroupInvocationID, kv_head = group / GROUPS;
-    uint64_t before = positions_before(push.state, load_uniform_u32(push.state, LISTED_OFFSET)); // all rows are of the only lane
-    uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, before, kv_head);
-    uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, before, kv_head);
+    uint64_t table = page_table(push.state, load_uniform_u32(push.state, LISTED_OFFSET)); // all rows are of the only lane
+    uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, kv_head);
+    uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, kv_head);
     uint64_t q = push.q + uint64_t(row * push.q_stride), y = push.y + uint64_t(row * push.y_stride);
     for (uint i = lane; i < HEADS * PARTS; i += SUBGROUP) {
         precise vec4 part = load_vec4(q, (group * HEADS * PARTS + i) * 16) / sqrt(float(HEAD_SIZE));
@@ -65,8 +66,10 @@ void main() {
         uint first_tile = split * SHARES, filled = min(SHARES, tiles - first_tile);
         for (uint share = 0; share < filled; share++) {
             begin_share();
+            look_up(first_tile + share, table);
             for (uint tile = first_tile + share; tile < tiles; tile += splits * SHARES) {
                 load_tile(tile, position, key_cache, value_cache);
+                look_up(min(tile + splits * SHARES, tiles - 1), table);
                 take_tile(tile, position);
             }
             store_share(set, share);

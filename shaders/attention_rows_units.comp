@@ -16,13 +16,14 @@ layout(constant_id = 2) const uint HEAD_SIZE = 64;      // 64 or 128
 layout(constant_id = 3) const uint HEADS = 1;           // query heads that share a key and value head
 layout(constant_id = 4) const uint KV_HEADS = 1;        // key and value heads
 layout(constant_id = 5) const float QUERY_SCALE = 1.0;  // log2(e) / sqrt(HEAD_SIZE)
+layout(constant_id = 6) const uint LANE_PAGES = 0;      // that the table of a lane has room for; 0: there are no tables
 #include "include/cache_rows.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t q;           // [query_heads, HEAD_SIZE] f32, prepared
-    uint64_t key_cache;   // [lanes, positions, KV_HEADS * HEAD_SIZE] f16
-    uint64_t value_cache; // [lanes, positions, KV_HEADS * HEAD_SIZE] f16
+    uint64_t key_cache;   // [positions, KV_HEADS * HEAD_SIZE] f16
+    uint64_t value_cache; // [positions, KV_HEADS * HEAD_SIZE] f16
     uint64_t y;           // [query_heads, HEAD_SIZE] f32
     uint rows;            // that there are operands for
     uint q_stride;        // bytes from one row of the step to the next, as y_stride
@@ -86,10 +87,13 @@ void main() {
     if (block >= pairs) return;
     uint first_position = position_of(block / HEADS), last_position = position_of((min(block + PAIRS, pairs) - 1) / HEADS);
     uint kv_head = gl_WorkGroupID.y;
-    uint64_t before = positions_before(push.state, load_uniform_u32(push.state, LISTED_OFFSET)); // all rows are of the only lane
-    uint64_t key_cache = cache_of_head(push.key_cache, CACHE_F16, before, kv_head), value_cache = cache_of_head(push.value_cache, CACHE_F16, before, kv_head);
+    uint64_t table = page_table(push.state, load_uniform_u32(push.state, LISTED_OFFSET)); // all rows are of the only lane
+    uint64_t key_cache = cache_of_head(push.key_cache, CACHE_F16, kv_head), value_cache = cache_of_head(push.value_cache, CACHE_F16, kv_head);
 
+    uint tiles = last_position / TILE + 1;
+    look_up(0, table);
     load_tile(0, last_position, key_cache, value_cache);
+    look_up(min(1, tiles - 1), table);
     for (uint i = team_lane(); i < 16 * EIGHTS; i += TEAM) {
         uint64_t head = push.q + uint64_t(head_offset(min(first_pair + i / EIGHTS, pairs - 1), push.q_stride));
         staged[(team_index() * 16 + i / EIGHTS) * STRIDE + i % EIGHTS] = query_halves(load_vec4(head, i % EIGHTS * 32u), load_vec4(head, i % EIGHTS * 32u + 16u));
@@ -103,12 +107,12 @@ void main() {
     }
 
     begin_split();
-    uint tiles = last_position / TILE + 1;
     for (uint tile = 0; tile < tiles; tile++) {
         barrier();
         stage_tile();
         barrier();
         load_tile(min(tile + 1, tiles - 1), last_position, key_cache, value_cache);
+        look_up(min(tile + 2, tiles - 1), table);
         take_tile(tile * TILE, last, (tile + 1) * TILE > first_position + 1);
         if ((tile + 1) * TILE % SPLIT == 0 || tile + 1 == tiles) {
             join(first_pair, pairs, tile * TILE < SPLIT, tile + 1 == tiles);

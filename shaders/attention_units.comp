@@ -25,6 +25,7 @@ layout(constant_id = 8) const uint KV_HEADS = 1;       // key and value heads
 layout(constant_id = 9) const float EPSILON = 0.0;     // of the normalisation
 layout(constant_id = 10) const uint GROUPS = 1;        // workgroups that share a key and value head
 layout(constant_id = 11) const float QUERY_SCALE = 1.0; // log2(e) / sqrt(HEAD_SIZE)
+layout(constant_id = 12) const uint LANE_PAGES = 0;    // that the table of a lane has room for; 0: there are no tables
 #define KEY_FORMAT CACHE_F16
 #define VALUE_FORMAT CACHE_F16
 #include "include/cache_rows.glsl"
@@ -143,12 +144,15 @@ void join_splits(uint64_t partials, uint count) {
     }
 }
 
+// The tile that a workgroup takes after `tile`, if the context is that long. There are as many workgroups as `shares`.
+uint tile_after(uint tile, uint shares) { return (tile + 1) % TILES != 0 ? tile + 1 : tile + 1 + (shares - 1) * TILES; }
+
 void main() {
     bool live = row_is_live(push.state);
     // A step that has room for one row has the first of its lane.
     uint position = row_position(push.state), offset = gl_NumWorkGroups.z == 1 ? 0 : row_offset(push.state);
     uint first_position = position - offset; // of the lane's first row
-    uint64_t before = positions_before(push.state, row_lane(push.state));
+    uint64_t table = page_table(push.state, row_lane(push.state));
     if (!live) return;
     uint share = gl_WorkGroupID.x, shares = gl_NumWorkGroups.x, group = gl_WorkGroupID.y, kv_head = group / GROUPS;
     uint splits = position / SPLIT + 1, sharers = min(shares, splits); // the row's own entry counts
@@ -156,22 +160,24 @@ void main() {
         if (row_index() == 0) warm_cache();
         return;
     }
-    uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, before, kv_head);
-    uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, before, kv_head);
+    uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, kv_head);
+    uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, kv_head);
 
     // The first tile is under way while the queries are prepared, unless it has positions of the step's rows.
     uint last_tile = position / TILE;
     bool loaded = share * TILES < first_position / TILE;
+    look_up(share * TILES, table);
     if (loaded) load_tile(share * TILES, position, key_cache, value_cache);
     uvec2 own = own_positions(first_position, position, SPLIT, share, shares);
     for (uint item = gl_SubgroupID; item < HEADS + own.y; item += SUBGROUPS) {
         uint at = own.x + item - HEADS;
         if (item < HEADS) prepare_query(item, position);
-        else append_entry(row_index() - offset + (at - first_position), at, before);
+        else append_entry(row_index() - offset + (at - first_position), at, table);
     }
     memoryBarrierBuffer();
     barrier();
     if (!loaded) load_tile(share * TILES, position, key_cache, value_cache);
+    look_up(min(tile_after(share * TILES, shares), last_tile), table);
     load_queries();
 
     for (uint split = share; split < splits; split += shares) {
@@ -182,7 +188,10 @@ void main() {
             stage_tile();
             barrier();
             uint next = tile + 1 < end ? tile + 1 : (split + shares) * TILES;
-            if (next <= last_tile) load_tile(next, position, key_cache, value_cache);
+            if (next <= last_tile) {
+                load_tile(next, position, key_cache, value_cache);
+                look_up(min(tile_after(next, shares), last_tile), table);
+            }
             take_tile(tile * TILE, uvec2(position), (tile + 1) * TILE > position + 1);
         }
         show_split();

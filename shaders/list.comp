@@ -1,4 +1,4 @@
-// The first kernel of a step: lists the lanes that the host wants in it, and their rows. One workgroup.
+// The first kernel of a step: lists the lanes that the host wants in it, and their rows, and enters the pages that lanes get with it. One workgroup.
 //
 // A lane that has ended has no rows, and one that the host has cancelled ends here. A lane whose prompt goes on has as many rows as the host wants and the
 // prompt has tokens left, and every other lane has one. The rows of a lane stand together, and those of the lanes in the order of the list.
@@ -11,7 +11,7 @@
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
-    uint64_t wanted;    // WantedLanes of this ring slot, and the numbers of the lanes
+    uint64_t wanted;    // WantedLanes of this ring slot, the numbers of the lanes, and the pages that they get
     uint64_t cancelled; // [lanes] u32, host-visible: for each lane the sequence that the host wants stopped
     uint64_t leader;    // Lane: once its sequence has ended, no lane has rows; 0: none
 } push;
@@ -21,6 +21,10 @@ shared uint counts[MOST_LANES]; // rows of each lane of the list
 void main() {
     WantedLanes wanted = WantedLanes(push.wanted);
     uint listed = min(wanted.count, MOST_LANES), most = clamp(wanted.rows, 1, MOST_ROWS);
+    for (uint n = thread_index(); n < min(wanted.grown_count, MOST_LANES); n += workgroup_size()) {
+        GrownPage grown = GrownPage(push.wanted + uint64_t(GROWN_OFFSET + n * GROWN_BYTES));
+        store_u32(push.state, PAGES_OFFSET + grown.entry * 4, grown.page);
+    }
     bool led = push.leader == 0UL || Lane(push.leader).finish == FINISH_NONE;
     for (uint place = thread_index(); place < listed; place += workgroup_size()) {
         uint number = load_u32(push.wanted, WANTED_OFFSET + place * 4);

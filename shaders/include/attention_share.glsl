@@ -88,18 +88,23 @@ void begin_share() {
     }
 }
 
-// Loads a lane's eights of the keys and values of a tile. Beyond the last position that one stands in: its weight there is 0.
+// The page of the tile that is loaded next. It is looked up while the tile before is worked on, so that no load waits for it.
+uint next_page;
+void look_up(uint tile, uint64_t table) { next_page = page_of(table, tile * TILE); }
+
+// Loads a lane's eights of the keys and values of a tile, whose page was looked up. Beyond the last position that one stands in: its weight there is 0.
 void load_tile(uint tile, uint position, uint64_t key_cache, uint64_t value_cache) {
     uint lane = gl_SubgroupInvocationID;
+    uint64_t key_page = cache_of_page(key_cache, KEY_FORMAT, next_page), value_page = cache_of_page(value_cache, VALUE_FORMAT, next_page);
     [[unroll]] for (uint step = 0; step < STEPS; step++) {
-        uint row = min(tile * TILE + step * ROWS + lane / ROW_LANES, position);
+        uint row = place_in_page(min(tile * TILE + step * ROWS + lane / ROW_LANES, position));
         [[unroll]] for (uint e = 0; e < OWN_EIGHTS; e++) {
             uint eight = min(lane % ROW_LANES + e * ROW_LANES, EIGHTS - 1);
             [[unroll]] for (uint w = 0; w < KEY_WORDS; w++) {
-                key[(step * OWN_EIGHTS + e) * KEY_WORDS + w] = load_uvec4(key_cache, row * cache_row_bytes(KEY_FORMAT) + (eight * KEY_WORDS + w) * 16);
+                key[(step * OWN_EIGHTS + e) * KEY_WORDS + w] = load_uvec4(key_page, row * cache_row_bytes(KEY_FORMAT) + (eight * KEY_WORDS + w) * 16);
             }
             [[unroll]] for (uint w = 0; w < VALUE_WORDS; w++) {
-                value[(step * OWN_EIGHTS + e) * VALUE_WORDS + w] = load_uvec4(value_cache, row * cache_row_bytes(VALUE_FORMAT) + (eight * VALUE_WORDS + w) * 16);
+                value[(step * OWN_EIGHTS + e) * VALUE_WORDS + w] = load_uvec4(value_page, row * cache_row_bytes(VALUE_FORMAT) + (eight * VALUE_WORDS + w) * 16);
             }
         }
     }

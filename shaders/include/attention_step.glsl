@@ -11,8 +11,8 @@ layout(push_constant, scalar) uniform Push {
     uint64_t q_norm;      // [HEAD_SIZE] f32, read by NORMALISE
     uint64_t k_norm;      // [HEAD_SIZE] f32, read by NORMALISE
     uint64_t rotation;    // [context, ROTATED / 2] pairs (cos, sin) f32
-    uint64_t key_cache;   // [lanes, positions, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
-    uint64_t value_cache; // [lanes, positions, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
+    uint64_t key_cache;   // [positions, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
+    uint64_t value_cache; // [positions, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
     uint64_t partials;    // [rows, groups, splits, HEADS * (HEAD_SIZE + 4)] f32: weighted values; maxima and sums
     uint64_t y;           // [query_heads, HEAD_SIZE] f32, or rounded
     uint64_t counters;    // [rows, groups] u32, 0
@@ -63,15 +63,16 @@ void prepare_query_head(uint item, uint position, out vec2 pairs[OWN_PAIRS]) {
     prepare_head(head, push.q_norm, push.rotation, position, pairs);
 }
 
-// Appends the key and the value of the step's row number `row`, by one subgroup. `before` is what `positions_before` gives for its lane.
-void append_entry(uint row, uint position, uint64_t before) {
+// Appends the key and the value of the step's row number `row`, by one subgroup. `table` is that of its lane's pages.
+void append_entry(uint row, uint position, uint64_t table) {
     uint kv_head = gl_WorkGroupID.y / GROUPS, head = kv_head * HEAD_SIZE * 4;
+    uint page = page_of(table, position);
     vec2 key[OWN_PAIRS], value[OWN_PAIRS];
     load_pairs(push.v + uint64_t(row * push.v_stride + head), value);
     prepare_head(push.k + uint64_t(row * push.k_stride + head), push.k_norm, push.rotation, position, key);
     make_finite(key, value);
-    uint64_t key_row = cache_row(cache_of_head(push.key_cache, KEY_FORMAT, before, kv_head), KEY_FORMAT, position);
-    store_entry(key_row, cache_row(cache_of_head(push.value_cache, VALUE_FORMAT, before, kv_head), VALUE_FORMAT, position), key, value);
+    uint64_t key_row = cache_row(cache_of_head(push.key_cache, KEY_FORMAT, kv_head), KEY_FORMAT, page, position);
+    store_entry(key_row, cache_row(cache_of_head(push.value_cache, VALUE_FORMAT, kv_head), VALUE_FORMAT, page, position), key, value);
 }
 
 // Four elements of the result of the workgroup's heads, in shared memory.

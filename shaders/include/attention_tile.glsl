@@ -58,13 +58,18 @@ uvec4 query_halves(vec4 first, vec4 second) {
 const uint PIECES = TILE * EIGHTS / gl_WorkGroupSize.x;
 uvec4 next_keys[PIECES], next_values[PIECES];
 
-// Loads a tile. For keys behind `last`, that one stands in: they are masked, and its values are finite, as all in the cache.
+// The page of the tile that is loaded next. It is looked up while the tile before is worked on, so that no load waits for it.
+uint next_page;
+void look_up(uint tile, uint64_t table) { next_page = page_of(table, tile * TILE); }
+
+// Loads a tile, whose page was looked up. For keys behind `last`, that one stands in: they are masked, and its values are finite, as all in the cache.
 void load_tile(uint tile, uint last, uint64_t key_cache, uint64_t value_cache) {
+    uint64_t key_page = cache_of_page(key_cache, CACHE_F16, next_page), value_page = cache_of_page(value_cache, CACHE_F16, next_page);
     [[unroll]] for (uint n = 0; n < PIECES; n++) {
         uint piece = n * gl_WorkGroupSize.x + lane_index();
-        uint offset = min(tile * TILE + piece / EIGHTS, last) * cache_row_bytes(CACHE_F16) + piece % EIGHTS * 16u;
-        next_keys[n] = load_uvec4(key_cache, offset);
-        next_values[n] = load_uvec4(value_cache, offset);
+        uint offset = place_in_page(min(tile * TILE + piece / EIGHTS, last)) * cache_row_bytes(CACHE_F16) + piece % EIGHTS * 16u;
+        next_keys[n] = load_uvec4(key_page, offset);
+        next_values[n] = load_uvec4(value_page, offset);
     }
 }
 // Puts the tile that was loaded into shared memory.

@@ -7,7 +7,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Lane {
     uint position;             // its position; keys and values of earlier positions are valid
     uint prompt_length;        // tokens at positions below this come from the prompt
     uint budget;               // tokens that may still be sampled
-    uint context_length;       // positions that the lane's part of the KV cache holds
+    uint context_length;       // positions that the sequence may have
     uint end_token_count;      // valid entries of the list of end-of-generation ids
     uint finish;               // why the sequence stopped: FINISH_*
     uint seed_low;             // of the draws, together with `seed_high`
@@ -53,12 +53,21 @@ const uint FINISH_CONTEXT_FULL = 3;
 const uint FINISH_CANCELLED = 4;
 const uint FINISH_NON_FINITE = 5;
 
-// What the host wants of a step, one per ring slot, in host-visible memory: which lanes take part, and how many rows each may have.
+// What the host wants of a step, one per ring slot, in host-visible memory: which lanes take part, how many rows each may have, and which pages lanes get.
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer WantedLanes {
     uint count;             // at most MOST_LANES
     uint rows;              // of each lane, at most; a lane has several only where its prompt goes on
+    uint grown_count;       // pages that lanes have from this step on: at most MOST_LANES
 };
-const uint WANTED_OFFSET = 8; // from its beginning to the numbers of the lanes, u32 each
+const uint WANTED_OFFSET = 12; // from its beginning to the numbers of the lanes, MOST_LANES u32
+const uint GROWN_OFFSET = 268; // and to the pages that lanes get
+
+// A page that a lane has from a step on.
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer GrownPage {
+    uint entry; // its place among the entries of the tables of all lanes
+    uint page;  // its number
+};
+const uint GROWN_BYTES = 8;
 
 // A lane by its number.
 Lane lane_of(uint64_t state, uint lane) {

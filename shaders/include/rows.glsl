@@ -2,10 +2,10 @@
 // The Rust structs of the same names are generated from these declarations.
 //
 // The step's state (`StepState` in Rust) is a head, a lane of its own (lane.glsl), the list of the step's lanes, and the table of rows, which is much the
-// longest part: what a step of few rows needs is a prefix. The head is the number of rows and that of lanes, 32 bits each; the address of the lanes that several
-// states share, which is 0 in a state whose own lane is its only one; and the positions that each lane has in the KV cache, 32 bits. `list` writes the numbers
-// of rows and lanes, the list and the table when a step begins. A dispatch has workgroups for as many rows as its step has room for, which may be more than
-// the table lists.
+// longest part: what a step of few rows needs is a prefix. The head is the number of rows and that of lanes, 32 bits each; and the address of the lanes that
+// several states share, which is 0 in a state whose own lane is its only one. In a model of several lanes the tables of their pages follow behind the state, by
+// the numbers of the lanes (cache_rows.glsl). `list` writes the numbers of rows and lanes, the list and the table of rows when a step begins, and into the tables
+// of pages those that lanes have from this step on. A dispatch has workgroups for as many rows as its step has room for, which may be more than the table lists.
 
 // The most rows of a step, and of a step that samples behind each of them.
 const uint MOST_ROWS = 2048;
@@ -25,10 +25,10 @@ const uint ROW_BYTES = 16;
 // From the beginning of the state to its parts, in bytes.
 const uint LANE_COUNT_OFFSET = 4;
 const uint LANES_ADDRESS_OFFSET = 8;
-const uint LANE_POSITIONS_OFFSET = 16;
 const uint OWN_LANE_OFFSET = 32;
 const uint LISTED_OFFSET = 112;
 const uint ROWS_OFFSET = 368;
+const uint PAGES_OFFSET = 33136; // tables of pages, u32 each, behind the rows
 
 // The number of the row that a workgroup is at: the grid's z.
 uint row_index() { return gl_WorkGroupID.z; }

@@ -1,52 +1,52 @@
 //! Interfaces of the kernels. Written by `cargo xtask shaders` from the GLSL under `shaders/`; edit that instead.
 
 // Hashes by which `--check` tells whether this file is up to date:
-//   56590b19521ea12d797c2b6fb1a1420af8371998eb6c92b7e7b1650e55a58676 crates/zinc-kernels/spv/adjust.spv
-//   fff13aa88742168f7a03304ce0cbfdde6f10bad473736787749fcca5376be563 crates/zinc-kernels/spv/advance.spv
-//   3416f9778fbc8eba9caba0ae7803d03d52056e87ca87f464f2f0127a59db5e42 crates/zinc-kernels/spv/append.spv
-//   992562620dbc6ff35462f511756665d3e9f3d1a35571ffbc404a743ae5a3ad42 crates/zinc-kernels/spv/attention.spv
-//   13bc344a4116332636b16e92bdd51e2d2a33c40db19663d8e4ab8bde7b7489d1 crates/zinc-kernels/spv/attention_rows.spv
-//   beeb64bfd312a7232357378cf10596c96bad1c2739eb7c48ed619ff0e7177295 crates/zinc-kernels/spv/attention_rows_units.emulated.spv
-//   0f7b966405872b8f420f49167f6548b0e477c89e9d29e124165b1a8ab7f18014 crates/zinc-kernels/spv/attention_rows_units.spv
-//   650b313afed0ad0c9d438d075595ecf4e0d897539522af153a29f9733c40ce6f crates/zinc-kernels/spv/attention_units.emulated.spv
-//   86615c5cc3a8c187ea89879f4e63fb82dc4107a310107930f321367e02ac9c9d crates/zinc-kernels/spv/attention_units.spv
-//   f6cd37b4a8a0d5a19fd4696fe848e4fc95de7a422bf74186031e44c61565200d crates/zinc-kernels/spv/cancel.spv
-//   04880399d97391fce94080cc8d2caecf3d15dcfff9b04ec1aed21a2a2f6c9cd4 crates/zinc-kernels/spv/check_bytes_units.emulated.spv
-//   c07b050a602bc5668c58f55fead51dc761e7a919935a65148ef9d14a300a2c00 crates/zinc-kernels/spv/check_bytes_units.spv
-//   9cb5a0f64a880574004ea62a3b4702f4054a42c5d5b463d1e6d7c26a555d65d5 crates/zinc-kernels/spv/check_halves_units.emulated.spv
-//   6b4b519849138ac7ae49d94d8f23ac85448fc2b995609c1e85a690b94279ea4a crates/zinc-kernels/spv/check_halves_units.spv
-//   61b21ccda7c17035b651479996f7f11071e8b452143ce4344f61475fd46f1316 crates/zinc-kernels/spv/choose.spv
-//   9e683fc12053ccc28dd5069646a132a826d707eabd76d8e580e9b3aa56bdd6a9 crates/zinc-kernels/spv/dry.spv
-//   82aecfca964e86b396b68bc72672e424804b636eb4071b46563aae4fb9038dff crates/zinc-kernels/spv/expert_down.spv
-//   d6aa7ec6b46cf6a0b6c1f87c82fda3dfee1e57d0a9b553f784adb21e3c95d2c8 crates/zinc-kernels/spv/gate_up.spv
-//   23a49be36a444d03b600f87e39f20792620369f521be234c52fe1008717d37a7 crates/zinc-kernels/spv/gate_up_mul.spv
-//   1239987b10cda75a370648b2fac356730865fda36d17e240d7801ea972a7c2b5 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
-//   49fd0f41b3adf3a5b0304ab5ac705d02abe292327c91abcc2d3459a014d11149 crates/zinc-kernels/spv/gate_up_mul_units.spv
-//   29bc2031f1d649ac4300edd88ac898d747b29c86c67ff60ac59a29a561430e3b crates/zinc-kernels/spv/gather.spv
-//   eb1dc796361a3d452c4e8deb6fe2732c3ff422ec4ca2522e148010bbc50fb4c2 crates/zinc-kernels/spv/join.spv
-//   dcacfb832106ce1d6116ea2ad67a2cbd14f3c268454099cf15f7bbf4d867060e crates/zinc-kernels/spv/last_row.spv
-//   ca62f78885b674918a3b6886704abdb84a14b1ae46fefe47274878bf734347a4 crates/zinc-kernels/spv/list.spv
-//   57f8f8bb05b6fbbf99aa063796d3b3089b984ad4ad1b2421b151e267fdea89d7 crates/zinc-kernels/spv/logprob_shares.spv
-//   0d9421cdba0fe6d50855d0a0939090c20a96e46d68a659b51ab96df864510eac crates/zinc-kernels/spv/logprobs.spv
-//   f16b022ff0703d704c5a00659a79c919613fcc19fc355e0265bd8b4633ce9a6f crates/zinc-kernels/spv/lookup.spv
-//   a052c7fe7b5ff6c86fb8f305d87cb8d0c34019d0a009f220da74c9a364b76b29 crates/zinc-kernels/spv/mat_mul.spv
-//   b83e9fcf40f4ce84ab01c06e6b65928def80c48265dfb1eb2d585237b961a50a crates/zinc-kernels/spv/mat_mul_units.emulated.spv
-//   d37ee47542ffc09620087d8e33f9759be339a209001f10a16a060e3f9c86b0d2 crates/zinc-kernels/spv/mat_mul_units.spv
-//   c94bfe8b6940a5eb2a23267e26291c65558b451c4a9bf96154cf03087430429e crates/zinc-kernels/spv/mat_vec.spv
-//   db1bc70c56b6b67c8c590cd04629ab65f43c96265d97acf4dc82e241a3c2c6a4 crates/zinc-kernels/spv/propose.spv
-//   a30c1b0fb593f728f655f2deaf1d8aedfbb0b93825ef99420785b779fe30e556 crates/zinc-kernels/spv/read.spv
-//   359cc35c89039563541a588409aeb1c07dba7cd15798fcd2ae484ed998aff2e8 crates/zinc-kernels/spv/round.spv
-//   120969994e9e41edd76412c997e66fa45a470e4179e38c5f228206fa15dc9db5 crates/zinc-kernels/spv/route.spv
-//   c1d5d429331dcf912de515302923a2d66633f48afcdf7de51e21ea7095a8852c crates/zinc-kernels/spv/router.spv
-//   f60d0c33b57613be2a9ae3b4d89d86a94efb17887e134d7525e14355cd5bae97 crates/zinc-kernels/spv/router_mul.spv
-//   6b868fc5dde1be339063c4bf6d9e1078f5c8ed75b0125f1eae7a5c56ebc9dec7 crates/zinc-kernels/spv/sample.spv
+//   3efe911a13bb16b935fca021e749bd440d3a8fe53cb5d5bf1782fcaf033751c6 crates/zinc-kernels/spv/adjust.spv
+//   bd878fad586fc0ebde936c00a2a6048b89db43b4fb6c57a7bb4823e22de0ae5b crates/zinc-kernels/spv/advance.spv
+//   d1b861c81ce97c6d7ffee8b91046f32aae26e16fec0b02f4586b45b478e60e80 crates/zinc-kernels/spv/append.spv
+//   1ab512385bdaeeafbb741a59577eeabb8572b6badcdef84e2b254c55531e83d8 crates/zinc-kernels/spv/attention.spv
+//   b1edf2c3c7f86eeb7fc8232145f8baaedb3f4aa07716ab47f997a35450dd3656 crates/zinc-kernels/spv/attention_rows.spv
+//   2af091a1fc3edc7d998f873cbd4856077d0e855f94d1fea2fcb544d23ee0c765 crates/zinc-kernels/spv/attention_rows_units.emulated.spv
+//   fd60037586480b4b56c48be6357093b1654d4a8a06f262639bd8d90a004a7dc4 crates/zinc-kernels/spv/attention_rows_units.spv
+//   d074ea19ea107162a2cd3f02ec12e35b6c4ce866b0bfd7424e01ef65c791d0a8 crates/zinc-kernels/spv/attention_units.emulated.spv
+//   64ba50e0c72b0501e1fd40a885113495e960fbe717d3aad5c12bb81b6de0ad81 crates/zinc-kernels/spv/attention_units.spv
+//   bcda3fa5cb3519ea7466ea3b1ce4286e215bc6cd0076295e4edea7538e7ec5a9 crates/zinc-kernels/spv/cancel.spv
+//   520f0a6ba2796bf04210b75440048907a9d805457a045b44bfa76827cc6d9a6f crates/zinc-kernels/spv/check_bytes_units.emulated.spv
+//   7612e1d51eba95220da18edb7459c1a911e114bed8d7f46d49e25abb883fcd29 crates/zinc-kernels/spv/check_bytes_units.spv
+//   e21b8b0b6a0cde60b1b257380d903ed2472671f8c2ddb646553e9ee8e16cc3d9 crates/zinc-kernels/spv/check_halves_units.emulated.spv
+//   767c4271991b8c48f4d62b59192bef0974f1655dfd9160f1c97a6807dd9961d7 crates/zinc-kernels/spv/check_halves_units.spv
+//   62e26e7167c2024b01c099bfb7b9f20748bb67fc4f122ca195506133d9c92db7 crates/zinc-kernels/spv/choose.spv
+//   a17248410e489caa2b4f8d519deb24a54ceb6f8dca319d93cf70b05a588edbf0 crates/zinc-kernels/spv/dry.spv
+//   c07671406ec86ff24f7489bcd4263fbf722ada58f5ceec8f85fca7d207b6bc61 crates/zinc-kernels/spv/expert_down.spv
+//   34dae7d9c3097118454e4c4b3bb87a4f43d243eb957c314b6c5c00a2ae21b22f crates/zinc-kernels/spv/gate_up.spv
+//   e7b83f25cd4ca2290c904fa3fef341c4a51701f939b9d07d8f25cdcc7b648f14 crates/zinc-kernels/spv/gate_up_mul.spv
+//   e0d731786895a94b45d279386af4f5218ffcbf01eaf321249da12a7f9ed2f0c4 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
+//   f044871d27fa145dd0ed33aeb5de089c2ca7f30c0de07f3c27a56b9fef6d61bf crates/zinc-kernels/spv/gate_up_mul_units.spv
+//   f7a9ad82e09804a15ced28d8009e96289d69acf9c56743b038f9fcf1a1b444c2 crates/zinc-kernels/spv/gather.spv
+//   17db12d88fc1153df25a4c652be015baffe940f8a58a001d0f14c8dc09983967 crates/zinc-kernels/spv/join.spv
+//   26a8b69f3436423eefd190ae94b1e328c8a0a97d4ab44e681c61a5f94b5299cc crates/zinc-kernels/spv/last_row.spv
+//   acbcce77639264dcadca70379dec09087e9c1085d6343f2eecfcd1df269a67e2 crates/zinc-kernels/spv/list.spv
+//   43483c695ed082cf74cc78e99933085dd049107bfe16664b298f46846dd6ba5b crates/zinc-kernels/spv/logprob_shares.spv
+//   f8781f46729d491088b67dd4ba4a1e9feb59377d8393060ceb9e0897d9514cbf crates/zinc-kernels/spv/logprobs.spv
+//   b5d0c7f1e0655d8cf38ee4745685beef0712813a46e4c49a130b7a6231239847 crates/zinc-kernels/spv/lookup.spv
+//   edf2f2b05741452b388b8d8ca503503aa4b221af057990296246465d540039fd crates/zinc-kernels/spv/mat_mul.spv
+//   d7339f6a3e59285855df1a64899f4e25a2ddeebce44b16d2cd36ca01bb231bd4 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
+//   1ed04505ca1ae54fe3953608494a9b8dad5a7876543e9d9c62f037316215e2e6 crates/zinc-kernels/spv/mat_mul_units.spv
+//   2e73ea7073c163f7feea10b4af06b3ae98e7bc878f668691352ebd91d3b13922 crates/zinc-kernels/spv/mat_vec.spv
+//   8be3269975f15793f1ad8cb5659cde05961501a8f843d30a75f7d60de545414e crates/zinc-kernels/spv/propose.spv
+//   a324cf4e3a804f4b9b9e95b09e095d8c57177c09256d135b9f3793070fe42883 crates/zinc-kernels/spv/read.spv
+//   230b1fe12c87a779c5f7056c4bf7379312d3a165b214279a5cc63bee3567380f crates/zinc-kernels/spv/round.spv
+//   eaec80227c64edf1c1696517371c3605578636a4508dc39f32d35a0b3a982b4c crates/zinc-kernels/spv/route.spv
+//   82f31c1723538dbde6f856ef80fe91da59a431663b8a0aad9ebfd5ac8ef9c64c crates/zinc-kernels/spv/router.spv
+//   d89c64d128bc6ba933092d550d1c2f6d411b956f44c2fae9c7e12b24e5ac150c crates/zinc-kernels/spv/router_mul.spv
+//   22e01422217938b27d68a66732cfef36f5800bb6f8ef9a8e50673f7657177112 crates/zinc-kernels/spv/sample.spv
 //   818f95f5be67aca188272dbda9bcc7937bdfa48ea57a78181acff2c317cb4dee shaders/adjust.comp
 //   cdb47a90712a4fc3a26e31b7941a7adbd74b57083cde6c786ebde65dcb6e7129 shaders/advance.comp
-//   312b004bddba60888c118bb0779dda1021c63e897d5f843af7f2b76594979252 shaders/append.comp
-//   e3ef067bf486eae1791f1392394c6040553251b736975b046361c706fc64f7e9 shaders/attention.comp
-//   681013968f41476caa70c187b2b22813882ee9e333d9c9c90bac6d7f95793e6f shaders/attention_rows.comp
-//   fb8afc6dc68a41e80d7a5bdd08d0444eeeb39748e1a669e4fecb02b2c16f358e shaders/attention_rows_units.comp
-//   4905e08369aff5b0f7a8055333414024c7cd44fef00bca509d71ee48fb6fa340 shaders/attention_units.comp
+//   7c322c3cd8946ae59935819f9b1b3817cc0173afa924c1449bf0c8e9c0241c9b shaders/append.comp
+//   ad0623147f96967b60e6046e2face210a4d54fbe9615ddbd2883f7612ace8f50 shaders/attention.comp
+//   f3d205cf376189a49f45772a512c4c60f65fee4084ebdcb14f1a087bd18ce120 shaders/attention_rows.comp
+//   be3689e03f535e3fa9e41669ed1aa8e13225156e9c8807718bf9e7eb9d317a8f shaders/attention_rows_units.comp
+//   9319d28eb0fb26d335ad69ca77cc7b8bb23fcaecae7974007e5d4c267b07aef9 shaders/attention_units.comp
 //   ad76a0aa15d247bdcb3d5f41e2e13ec08f1fcc531586bee2dd3b2f6437c68b26 shaders/cancel.comp
 //   2e2d505a6e256092ad78a6f3294e728a1a57b8e5cd458bc9e3397433b5dcc5a6 shaders/check_bytes_units.comp
 //   7713543be0025e62e17e2885a9e1e32fded8286aae4b34bb5fd65b58f2c8db12 shaders/check_halves_units.comp
@@ -59,12 +59,12 @@
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
 //   0862fe1e2ba513135005124704fe5852d65af6f3d127bca898baf9ec04590907 shaders/include/activations.glsl
 //   41ca6cab198c9d284ebf7befd0ddeb04f213e122a6793189dc530ade440c3cbc shaders/include/arrivals.glsl
-//   e3d2e4af0e3e7a02d44a4dffdf3740da56b199ee5b16081284ec1b0fd501ccff shaders/include/attention_share.glsl
-//   009c010ca34855cb91d9c129077f38e9f95bd7a4b5dc4db906400618f32035c5 shaders/include/attention_step.glsl
-//   b39ef988b7253086840e5e55485c088cf247888f3cd6964aaa2a69bf105b7041 shaders/include/attention_tile.glsl
+//   ee16bd9c5c1c35826960ab1b1f1c472325d50830ff6537cd50f28c4a8e124b80 shaders/include/attention_share.glsl
+//   6b3d2a37e97e10f01dc6745d7b90444bdc43ce7adf363b28e26fcd014e03949f shaders/include/attention_step.glsl
+//   3bc1d52df7f49c5390a4dd0ac337b9ac995c68d9c2598dfcf3d8eaa1de48f14d shaders/include/attention_tile.glsl
 //   064d23642aec0f2b74a754f22ea414f40fe08200872aa40b9d20b74c98721580 shaders/include/blocks.glsl
-//   5ef118e3f9e06f71bdf6ce93b6bf34beecd1fbf8306eead0039ef41df98beb82 shaders/include/cache.glsl
-//   c4a094e7a5944996ea4c8b3e8b0e99dddaf81aad983ef848f8d1e9da1600fbe2 shaders/include/cache_rows.glsl
+//   5db63629fbd1f812efc14d998a0a5e1e807d0414478d9b34be2d21532ef32876 shaders/include/cache.glsl
+//   1c9f200601cb73a9243f2ba9105708f32170164e4cbc60f0116e931d47d00f34 shaders/include/cache_rows.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   dc102755dc396ea4208089bcfa75f083ef5cfe22b88330c8abfbdba61c8e9346 shaders/include/choice.glsl
 //   7a94bca231ae04ec1f7204d93b20efdff80fec3feb7b1cd9cdde8ebb161c6476 shaders/include/drafts.glsl
@@ -79,7 +79,7 @@
 //   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
 //   1d36cdc3d431fcc8f8698fe7a0337180f779450a16f88bc534ad0aaaf7d3b1f5 shaders/include/heads.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
-//   7d8d0ecac766e09a6cb04f099ff641aabb3c70247893b7162aab26e88f9095ad shaders/include/lane.glsl
+//   27689f160a80056141905c85db13e467aefef4c6aa6ee4ecd76c3e40a64c0093 shaders/include/lane.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   2408b987abf9353ddf8508b8b7c8b1ed61bac1fdf4a0bc48c89add1fc0bd9504 shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
@@ -90,7 +90,7 @@
 //   51f4f0f9fc75dff280653cc7dc3da9c7178b5b38e12f92faa0b4c97477afa916 shaders/include/products.glsl
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
-//   fe213f58bd5ac55c65e0f1dc5148118c9c79a81fba5fdae55239dbe884b0e99c shaders/include/rows.glsl
+//   ab2384255cd5b53b6c169f2e49ae34780607165b7fd5ad2543a17385026e8f1a shaders/include/rows.glsl
 //   f3c4bc23670accd114885f0711030dceb12553f3f59bffe745b8f80ce724ff68 shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
@@ -103,7 +103,7 @@
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   0fc1a95ad3008527094013fe46c21388d543a97b8649c70e8b4f94b0a4cb1ebf shaders/join.comp
 //   ded3d003e3d0e48d97c93dfa1cbd7d71547a54d79a1fa42dda3fe85ae0abe106 shaders/last_row.comp
-//   06887801bc13acba83de2ebeb0b8de5f532c3c6e45ce86b7c92fee178eded683 shaders/list.comp
+//   8907c35901eedc2bad077516168b598da150176a43ccf687001999ab8aae3689 shaders/list.comp
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   8d7d26e488acee4e5aca7d726ad970e6ac06b4dca238b17742955b8d8ce4b1ac shaders/logprobs.comp
 //   e99bca601be6a87e5538468a43e0031cf356c136534dc1b718b000f78c21f1b0 shaders/lookup.comp
@@ -194,6 +194,8 @@ pub mod cache {
     pub const CACHE_F32: u32 = 0;
     /// `CACHE_F16` in GLSL.
     pub const CACHE_F16: u32 = 1;
+    /// `PAGE_POSITIONS` in GLSL.
+    pub const PAGE_POSITIONS: u32 = 64;
 }
 
 /// The running maximum of sampling, by score and then by id, so that the result does not depend on how the vocabulary is shared out.
@@ -369,7 +371,25 @@ pub mod lane {
     /// `FINISH_NON_FINITE` in GLSL.
     pub const FINISH_NON_FINITE: u32 = 5;
     /// `WANTED_OFFSET` in GLSL.
-    pub const WANTED_OFFSET: u32 = 8;
+    pub const WANTED_OFFSET: u32 = 12;
+    /// `GROWN_OFFSET` in GLSL.
+    pub const GROWN_OFFSET: u32 = 268;
+    /// `GROWN_BYTES` in GLSL.
+    pub const GROWN_BYTES: u32 = 8;
+    /// A page that a lane has from a step on.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct GrownPage {
+        /// its place among the entries of the tables of all lanes
+        pub entry: u32,
+        /// its number
+        pub page: u32,
+    }
+    const _: () = {
+        assert!(size_of::<GrownPage>() == 8);
+        assert!(std::mem::offset_of!(GrownPage, entry) == 0);
+        assert!(std::mem::offset_of!(GrownPage, page) == 4);
+    };
     /// One per sequence, in device memory. `list`, `advance`, `cancel`, `last_row`, `lookup` and `propose` write it.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -382,7 +402,7 @@ pub mod lane {
         pub prompt_length: u32,
         /// tokens that may still be sampled
         pub budget: u32,
-        /// positions that the lane's part of the KV cache holds
+        /// positions that the sequence may have
         pub context_length: u32,
         /// valid entries of the list of end-of-generation ids
         pub end_token_count: u32,
@@ -461,7 +481,7 @@ pub mod lane {
         assert!(std::mem::offset_of!(StepReport, count) == 24);
         assert!(std::mem::offset_of!(StepReport, tokens) == 28);
     };
-    /// What the host wants of a step, one per ring slot, in host-visible memory: which lanes take part, and how many rows each may have.
+    /// What the host wants of a step, one per ring slot, in host-visible memory: which lanes take part, how many rows each may have, and which pages lanes get.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct WantedLanes {
@@ -469,11 +489,14 @@ pub mod lane {
         pub count: u32,
         /// of each lane, at most; a lane has several only where its prompt goes on
         pub rows: u32,
+        /// pages that lanes have from this step on: at most MOST_LANES
+        pub grown_count: u32,
     }
     const _: () = {
-        assert!(size_of::<WantedLanes>() == 8);
+        assert!(size_of::<WantedLanes>() == 12);
         assert!(std::mem::offset_of!(WantedLanes, count) == 0);
         assert!(std::mem::offset_of!(WantedLanes, rows) == 4);
+        assert!(std::mem::offset_of!(WantedLanes, grown_count) == 8);
     };
 }
 
@@ -532,10 +555,10 @@ pub mod operand {
 /// The Rust structs of the same names are generated from these declarations.
 ///
 /// The step's state (`StepState` in Rust) is a head, a lane of its own (lane.glsl), the list of the step's lanes, and the table of rows, which is much the
-/// longest part: what a step of few rows needs is a prefix. The head is the number of rows and that of lanes, 32 bits each; the address of the lanes that several
-/// states share, which is 0 in a state whose own lane is its only one; and the positions that each lane has in the KV cache, 32 bits. `list` writes the numbers
-/// of rows and lanes, the list and the table when a step begins. A dispatch has workgroups for as many rows as its step has room for, which may be more than
-/// the table lists.
+/// longest part: what a step of few rows needs is a prefix. The head is the number of rows and that of lanes, 32 bits each; and the address of the lanes that
+/// several states share, which is 0 in a state whose own lane is its only one. In a model of several lanes the tables of their pages follow behind the state, by
+/// the numbers of the lanes (cache_rows.glsl). `list` writes the numbers of rows and lanes, the list and the table of rows when a step begins, and into the tables
+/// of pages those that lanes have from this step on. A dispatch has workgroups for as many rows as its step has room for, which may be more than the table lists.
 pub mod rows {
     /// `MOST_ROWS` in GLSL.
     pub const MOST_ROWS: u32 = 2048;
@@ -549,14 +572,14 @@ pub mod rows {
     pub const LANE_COUNT_OFFSET: u32 = 4;
     /// `LANES_ADDRESS_OFFSET` in GLSL.
     pub const LANES_ADDRESS_OFFSET: u32 = 8;
-    /// `LANE_POSITIONS_OFFSET` in GLSL.
-    pub const LANE_POSITIONS_OFFSET: u32 = 16;
     /// `OWN_LANE_OFFSET` in GLSL.
     pub const OWN_LANE_OFFSET: u32 = 32;
     /// `LISTED_OFFSET` in GLSL.
     pub const LISTED_OFFSET: u32 = 112;
     /// `ROWS_OFFSET` in GLSL.
     pub const ROWS_OFFSET: u32 = 368;
+    /// `PAGES_OFFSET` in GLSL.
+    pub const PAGES_OFFSET: u32 = 33136;
     /// One row of the table. `list`, `last_row`, `lookup` and `propose` write rows, every other kernel reads them.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -1003,9 +1026,9 @@ pub mod append {
         pub k_norm: u64,
         /// \[context, ROTATED / 2\] pairs (cos, sin) f32
         pub rotation: u64,
-        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
+        /// \[positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
-        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
+        /// \[positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
         /// `query_heads` in GLSL.
         pub query_heads: u32,
@@ -1055,11 +1078,13 @@ pub mod append {
         pub kv_heads: u32,
         /// Constant 9, `EPSILON`.
         pub epsilon: u32,
+        /// Constant 10, `LANE_PAGES`.
+        pub lane_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 10] {
+        pub fn values(self) -> [(u32, u32); 11] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1071,6 +1096,7 @@ pub mod append {
                 (7, self.rotated),
                 (8, self.kv_heads),
                 (9, self.epsilon),
+                (10, self.lane_pages),
             ]
         }
     }
@@ -1110,9 +1136,9 @@ pub mod attention {
         pub k_norm: u64,
         /// \[context, ROTATED / 2\] pairs (cos, sin) f32
         pub rotation: u64,
-        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
+        /// \[positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
-        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
+        /// \[positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
         /// \[rows, groups, splits, HEADS * (HEAD_SIZE + 4)\] f32: weighted values; maxima and sums
         pub partials: u64,
@@ -1186,11 +1212,13 @@ pub mod attention {
         pub epsilon: u32,
         /// Constant 12, `GROUPS`.
         pub groups: u32,
+        /// Constant 13, `LANE_PAGES`.
+        pub lane_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 13] {
+        pub fn values(self) -> [(u32, u32); 14] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1205,6 +1233,7 @@ pub mod attention {
                 (10, self.kv_heads),
                 (11, self.epsilon),
                 (12, self.groups),
+                (13, self.lane_pages),
             ]
         }
     }
@@ -1230,9 +1259,9 @@ pub mod attention_rows {
         pub state: u64,
         /// \[query_heads, HEAD_SIZE\] f32, prepared
         pub q: u64,
-        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
+        /// \[positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
-        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
+        /// \[positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
         /// \[query_heads, HEAD_SIZE\] f32; what is joined so far, until all is
         pub y: u64,
@@ -1278,11 +1307,13 @@ pub mod attention_rows {
         pub groups: u32,
         /// Constant 8, `SHARES`.
         pub shares: u32,
+        /// Constant 9, `LANE_PAGES`.
+        pub lane_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 9] {
+        pub fn values(self) -> [(u32, u32); 10] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1293,6 +1324,7 @@ pub mod attention_rows {
                 (6, self.kv_heads),
                 (7, self.groups),
                 (8, self.shares),
+                (9, self.lane_pages),
             ]
         }
     }
@@ -1320,9 +1352,9 @@ pub mod attention_rows_units {
         pub state: u64,
         /// \[query_heads, HEAD_SIZE\] f32, prepared
         pub q: u64,
-        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] f16
+        /// \[positions, KV_HEADS * HEAD_SIZE\] f16
         pub key_cache: u64,
-        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] f16
+        /// \[positions, KV_HEADS * HEAD_SIZE\] f16
         pub value_cache: u64,
         /// \[query_heads, HEAD_SIZE\] f32
         pub y: u64,
@@ -1361,11 +1393,13 @@ pub mod attention_rows_units {
         pub kv_heads: u32,
         /// Constant 5, `QUERY_SCALE`.
         pub query_scale: u32,
+        /// Constant 6, `LANE_PAGES`.
+        pub lane_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 6] {
+        pub fn values(self) -> [(u32, u32); 7] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1373,6 +1407,7 @@ pub mod attention_rows_units {
                 (3, self.heads),
                 (4, self.kv_heads),
                 (5, self.query_scale),
+                (6, self.lane_pages),
             ]
         }
     }
@@ -1421,9 +1456,9 @@ pub mod attention_units {
         pub k_norm: u64,
         /// \[context, ROTATED / 2\] pairs (cos, sin) f32
         pub rotation: u64,
-        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
+        /// \[positions, KV_HEADS * HEAD_SIZE\] in KEY_FORMAT
         pub key_cache: u64,
-        /// \[lanes, positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
+        /// \[positions, KV_HEADS * HEAD_SIZE\] in VALUE_FORMAT
         pub value_cache: u64,
         /// \[rows, groups, splits, HEADS * (HEAD_SIZE + 4)\] f32: weighted values; maxima and sums
         pub partials: u64,
@@ -1495,11 +1530,13 @@ pub mod attention_units {
         pub groups: u32,
         /// Constant 11, `QUERY_SCALE`.
         pub query_scale: u32,
+        /// Constant 12, `LANE_PAGES`.
+        pub lane_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 12] {
+        pub fn values(self) -> [(u32, u32); 13] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1513,6 +1550,7 @@ pub mod attention_units {
                 (9, self.epsilon),
                 (10, self.groups),
                 (11, self.query_scale),
+                (12, self.lane_pages),
             ]
         }
     }
@@ -2397,7 +2435,7 @@ pub mod last_row {
     };
 }
 
-/// The first kernel of a step: lists the lanes that the host wants in it, and their rows. One workgroup.
+/// The first kernel of a step: lists the lanes that the host wants in it, and their rows, and enters the pages that lanes get with it. One workgroup.
 ///
 /// A lane that has ended has no rows, and one that the host has cancelled ends here. A lane whose prompt goes on has as many rows as the host wants and the
 /// prompt has tokens left, and every other lane has one. The rows of a lane stand together, and those of the lanes in the order of the list.
@@ -2410,7 +2448,7 @@ pub mod list {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// WantedLanes of this ring slot, and the numbers of the lanes
+        /// WantedLanes of this ring slot, the numbers of the lanes, and the pages that they get
         pub wanted: u64,
         /// \[lanes\] u32, host-visible: for each lane the sequence that the host wants stopped
         pub cancelled: u64,

@@ -6,14 +6,13 @@
 use bytemuck::{Pod, Zeroable};
 
 pub use crate::generated::grids::Grid;
-pub use crate::generated::lane::{Lane, StepReport};
+pub use crate::generated::lane::{GrownPage, Lane, StepReport};
 pub use crate::generated::rows::Row;
 pub use crate::generated::tile_list::Tile;
 
-use crate::generated::lane::{LANE_BYTES, WANTED_OFFSET, WantedLanes};
+use crate::generated::lane::{GROWN_BYTES, GROWN_OFFSET, LANE_BYTES, WANTED_OFFSET, WantedLanes};
 use crate::generated::rows::{
-    LANE_COUNT_OFFSET, LANE_POSITIONS_OFFSET, LANES_ADDRESS_OFFSET, LISTED_OFFSET, OWN_LANE_OFFSET, ROW_BYTES,
-    ROWS_OFFSET,
+    LANE_COUNT_OFFSET, LANES_ADDRESS_OFFSET, LISTED_OFFSET, OWN_LANE_OFFSET, PAGES_OFFSET, ROW_BYTES, ROWS_OFFSET,
 };
 
 /// The most rows of a step.
@@ -28,8 +27,12 @@ pub const MOST_LANES: u32 = crate::generated::rows::MOST_LANES;
 /// The most tokens of a lane that one step samples: one more than its drafts.
 pub const MOST_RUN: u32 = crate::generated::lane::MOST_RUN;
 
+/// Positions of a page of the KV cache, in a model of several lanes.
+pub const PAGE_POSITIONS: u32 = crate::generated::cache::PAGE_POSITIONS;
+
 /// What the kernels of a step are told: its rows, and the lanes whose rows they are. The first kernel of a step lists both.
-/// The rows come last, so that the state of a step of few rows is a prefix: see [`StepState::bytes`].
+/// The rows come last, so that the state of a step of few rows is a prefix: see [`StepState::bytes`]. In a model of several lanes the tables of their pages lie
+/// behind the state, `[lanes, pages of a lane]` u32: see [`position_in_pool`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct StepState {
@@ -39,10 +42,8 @@ pub struct StepState {
     pub lane_count: u32,
     /// Device address of the [`Lane`]s that several states share, by their numbers; 0 if the state's own lane, number 0, is its only one.
     pub lanes: u64,
-    /// Positions that each lane has in the KV cache.
-    pub lane_positions: u32,
     /// What keeps the rows aligned.
-    pub spare: [u32; 3],
+    pub spare: [u32; 4],
     /// The state's own lane.
     pub lane: Lane,
     /// The numbers of the step's lanes, in order. Those from `lane_count` on mean nothing.
@@ -55,9 +56,9 @@ const _: () = {
     assert!(std::mem::offset_of!(StepState, rows) == ROWS_OFFSET as usize);
     assert!(std::mem::offset_of!(StepState, lane_count) == LANE_COUNT_OFFSET as usize);
     assert!(std::mem::offset_of!(StepState, lanes) == LANES_ADDRESS_OFFSET as usize);
-    assert!(std::mem::offset_of!(StepState, lane_positions) == LANE_POSITIONS_OFFSET as usize);
     assert!(std::mem::offset_of!(StepState, lane) == OWN_LANE_OFFSET as usize);
     assert!(std::mem::offset_of!(StepState, listed) == LISTED_OFFSET as usize);
+    assert!(size_of::<StepState>() == PAGES_OFFSET as usize);
     assert!(size_of::<Row>() == ROW_BYTES as usize && size_of::<Lane>() == LANE_BYTES as usize);
 };
 
@@ -111,7 +112,20 @@ impl From<Lane> for StepState {
     }
 }
 
-/// What the host wants of a step: which lanes take part, and how many rows each may have.
+/// Where a position of a lane lies in the KV cache of a layer, in positions, if the lane has these pages. Without pages it lies at itself.
+///
+/// # Panics
+/// If the lane has no page for it, but has others.
+#[must_use]
+pub fn position_in_pool(pages: &[u32], position: u32) -> u64 {
+    if pages.is_empty() {
+        return u64::from(position);
+    }
+    let page = pages[(position / PAGE_POSITIONS) as usize];
+    u64::from(page) * u64::from(PAGE_POSITIONS) + u64::from(position % PAGE_POSITIONS)
+}
+
+/// What the host wants of a step: which lanes take part, how many rows each may have, and which pages lanes get with it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct StepLanes {
@@ -119,13 +133,18 @@ pub struct StepLanes {
     pub count: u32,
     /// Rows of each lane, at most; a lane has several only where its prompt goes on.
     pub rows: u32,
+    /// Pages that lanes have from this step on.
+    pub grown_count: u32,
     /// The numbers of the lanes. Those from `count` on mean nothing.
     pub lanes: [u32; MOST_LANES as usize],
+    /// The pages that lanes get. Those from `grown_count` on mean nothing.
+    pub grown: [GrownPage; MOST_LANES as usize],
 }
 
 const _: () = {
     assert!(std::mem::offset_of!(StepLanes, lanes) == WANTED_OFFSET as usize);
-    assert!(size_of::<WantedLanes>() == WANTED_OFFSET as usize);
+    assert!(std::mem::offset_of!(StepLanes, grown) == GROWN_OFFSET as usize);
+    assert!(size_of::<WantedLanes>() == WANTED_OFFSET as usize && size_of::<GrownPage>() == GROWN_BYTES as usize);
 };
 
 impl StepLanes {
@@ -138,7 +157,22 @@ impl StepLanes {
         assert!(numbers.len() <= MOST_LANES as usize, "{} lanes: at most {MOST_LANES} are supported", numbers.len());
         let mut lanes = [0; MOST_LANES as usize];
         lanes[..numbers.len()].copy_from_slice(numbers);
-        Self { count: numbers.len() as u32, rows, lanes }
+        let grown = [GrownPage::default(); MOST_LANES as usize];
+        Self { count: numbers.len() as u32, rows, grown_count: 0, lanes, grown }
+    }
+
+    /// Gives a lane a page with this step, which becomes number `index` of its pages. Tables have room for `lane_pages` of each lane.
+    ///
+    /// # Panics
+    /// If the tables have no room for it, or the step has given [`MOST_LANES`] pages already.
+    pub fn grow(&mut self, lane: u32, index: u32, page: u32, lane_pages: u32) {
+        assert!(
+            lane < MOST_LANES && index < lane_pages && self.grown_count < MOST_LANES,
+            "page {index} of lane {lane} beside {} others of the step: tables have room for {lane_pages}, and a step for {MOST_LANES}",
+            self.grown_count
+        );
+        self.grown[self.grown_count as usize] = GrownPage { entry: lane * lane_pages + index, page };
+        self.grown_count += 1;
     }
 }
 

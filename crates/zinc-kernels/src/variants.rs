@@ -218,6 +218,7 @@ fn attention(format: CacheFormat) -> Attention {
         rotation: 0,
         key_cache: 0,
         value_cache: 0,
+        lane_pages: 0,
         partials: 0,
         counters: 0,
         y: NOWHERE,

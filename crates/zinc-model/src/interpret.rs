@@ -154,7 +154,8 @@ impl Interpreter {
         let Self { state, cancelled, tokens, .. } = self;
         let mut lane = state.lane;
         let token = |_, position: u32| tokens[position as usize];
-        reference::list(state, std::slice::from_mut(&mut lane), &StepLanes::of(&[0], rows), &[*cancelled], None, token);
+        let wanted = StepLanes::of(&[0], rows);
+        reference::list(state, std::slice::from_mut(&mut lane), &mut [], &wanted, &[*cancelled], None, token);
         state.lane = lane;
     }
 

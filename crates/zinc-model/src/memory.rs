@@ -46,11 +46,11 @@ impl From<CacheOptions> for LoadOptions {
 pub struct MemoryPlan {
     /// Bytes of all tensors.
     pub weights: u64,
-    /// Bytes of the keys and values of all layers.
+    /// Bytes of the keys and values of all layers, in all pages of the pool.
     pub kv_cache: u64,
     /// Bytes of the activations of one step, the tokens and the sampler tables of each lane, and the table of rotations.
     pub work: u64,
-    /// Positions that the cache has room for.
+    /// Positions that a sequence may have.
     pub context: u32,
     /// Bytes that one more position of context costs at least: its keys and values, its rotations, its token id and the place of a
     /// repetition of that length among a sampler's tables. Partial results of attention grow
@@ -72,7 +72,7 @@ impl MemoryPlan {
                 + u64::from(cache.lanes) * (sizes.bytes(Array::Tokens) + sampler_table_bytes(config, cache.context))
                 + sizes.rotation_bytes(),
             context: cache.context,
-            bytes_per_position: per_position.kv_bytes() + per_position.rotation_bytes() + 8 * u64::from(cache.lanes),
+            bytes_per_position: u64::from(cache.lanes) * (sizes.position_bytes() + 8) + per_position.rotation_bytes(),
         }
     }
 

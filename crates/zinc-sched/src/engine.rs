@@ -338,9 +338,11 @@ impl<M: StepModel> Engine<M> {
         let samples_freely = gates.gate() == Gate::Open && speculative == SpeculativeDecoding::Off;
         let last_token = if samples_freely { self.limits.last_token } else { LastToken::Alone };
         self.lanes[lane].kv.keep(cached);
+        let pages = self.limits.pages.map_or(Vec::new(), |pool| pool.equal_part(lane as u32, lanes));
         let start = SequenceStart {
             tokens: &request.prompt,
             lane: lane as u32,
+            pages: &pages,
             cached,
             budget: plan.decodes(),
             sampling: &request.sampling,

@@ -64,6 +64,7 @@ impl Default for FakeOptions {
                 vocabulary_tokens: 1000,
                 ring_slots: 8,
                 lanes: 1,
+                pages: None,
                 feed_rows: 1,
                 last_token: LastToken::Alone,
                 max_drafts: 0,

@@ -125,8 +125,8 @@ pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation, RequestId};
 pub use kv::KvCache;
 pub use model::{
-    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, Step,
-    StepModel, Ticket,
+    Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId, SequenceStart,
+    SpeculativeDecoding, Step, StepModel, Ticket,
 };
 pub use request::{
     CancelHandle, Completion, Durations, FinishReason, Outlet, PromptProgress, Request, Token, Tracing, Usage,

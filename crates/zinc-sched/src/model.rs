@@ -21,6 +21,7 @@ use crate::step::{StepKind, StepOutput};
 ///   sequence in flight. Sequences that are open when the model is dropped need not be closed.
 /// - Steps of a sequence come in this order: those that feed the prompt, as [`prompt_step`](crate::plan::prompt_step) says; then steps that sample, `Decode`s and, if
 ///   [`ModelLimits::max_drafts`] is above 0, `Speculate`s. A `FeedDecode` samples too, and at most `budget` steps do.
+/// - A step is submitted only if each of its sequences has pages for the positions that it writes. No page that is written is another open sequence's.
 /// - At most [`ModelLimits::ring_slots`] steps are in flight: submitted and not yet waited for. A step that feeds is submitted by its last range; of
 ///   those that were begun by [`submit_range`](Self::submit_range) and are not submitted yet there is at most one.
 /// - Each ticket is waited for once, oldest first.
@@ -37,7 +38,7 @@ pub trait StepModel {
     /// The sizes that this model was built for. They never change.
     fn limits(&self) -> ModelLimits;
 
-    /// Makes the device ready for the first step of a sequence: sets prompt, position, budget and sampler, and marks the sequence as live.
+    /// Makes the device ready for the first step of a sequence: sets prompt, pages, position, budget and sampler, and marks the sequence as live.
     ///
     /// # Errors
     /// [`Self::Error`], if the device does not take the new state.
@@ -125,7 +126,7 @@ pub trait StepModel {
 /// The sizes that a model was built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelLimits {
-    /// Positions that each lane has in the KV cache.
+    /// Positions that a sequence may have.
     pub context_tokens: u32,
     /// Size of the vocabulary; every token id is below it.
     pub vocabulary_tokens: u32,
@@ -133,6 +134,8 @@ pub struct ModelLimits {
     pub ring_slots: u32,
     /// The most sequences that may be open at once, and so the most lanes of a step: at least 1.
     pub lanes: u32,
+    /// The pages of the KV cache, which the sequences share; `None` if there is one lane, whose positions lie one behind the other.
+    pub pages: Option<PagePool>,
     /// How many prompt tokens a step that feeds takes in at most, at least 1.
     pub feed_rows: u32,
     /// Whether there may be `FeedDecode` steps.
@@ -141,6 +144,34 @@ pub struct ModelLimits {
     pub max_drafts: u32,
     /// What it costs to draft again after steps without drafts in the middle of a sequence.
     pub resume_cost: ResumeCost,
+}
+
+/// The pages of a KV cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PagePool {
+    /// How many there are.
+    pub pages: u32,
+    /// Positions of each.
+    pub positions: u32,
+}
+
+impl PagePool {
+    /// The pages of a lane where each of so many has an equal part of them.
+    pub fn equal_part(&self, lane: u32, lanes: u32) -> Vec<u32> {
+        let each = self.pages / lanes;
+        (lane * each..(lane + 1) * each).collect()
+    }
+}
+
+/// A page that a sequence has from a step on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrownPage {
+    /// The sequence.
+    pub sequence: SequenceId,
+    /// Which of its pages it is, from 0 in the order of positions.
+    pub index: u32,
+    /// Its number, below [`PagePool::pages`].
+    pub page: u32,
 }
 
 /// Names a sequence from when a model opens it until it is closed. No other sequence of the model ever has the same name.
@@ -168,6 +199,8 @@ pub struct Step<'a> {
     pub rows: u32,
     /// The sequences that it takes a step further, each once. A step that feeds has one lane.
     pub lanes: &'a [SequenceId],
+    /// The pages that these sequences get with it, one each at most. A step that feeds gives none: a sequence has the pages of its prompt when it is opened.
+    pub grown: &'a [GrownPage],
 }
 
 /// What a model is told of a sequence that begins.
@@ -175,9 +208,12 @@ pub struct Step<'a> {
 pub struct SequenceStart<'a> {
     /// The whole prompt, at least one token.
     pub tokens: &'a [u32],
-    /// The lane that it takes, below [`ModelLimits::lanes`], in which no sequence is open. Each lane has a part of the cache.
+    /// The lane that it takes, below [`ModelLimits::lanes`], in which no sequence is open.
     pub lane: u32,
-    /// How many leading tokens of the prompt have valid K/V in that lane already; always fewer than the prompt has. The first step is at this position.
+    /// Its pages, in the order of positions: those of the prompt at least. Empty if the cache has no pages.
+    pub pages: &'a [u32],
+    /// How many leading tokens of the prompt have valid K/V in its pages already, or without pages in its lane; always fewer than the prompt has. The first
+    /// step is at this position.
     pub cached: u32,
     /// The most tokens that will be sampled, at least 1 and never more than the context has room for.
     pub budget: u32,
@@ -198,11 +234,12 @@ pub struct SequenceStart<'a> {
 }
 
 impl<'a> SequenceStart<'a> {
-    /// A sequence in lane 0 without gates, drafts, log-probabilities or end-of-generation ids.
+    /// A sequence in lane 0 without pages, gates, drafts, log-probabilities or end-of-generation ids.
     pub fn new(tokens: &'a [u32], cached: u32, budget: u32, sampling: &'a Sampling) -> Self {
         Self {
             tokens,
             lane: 0,
+            pages: &[],
             cached,
             budget,
             sampling,

@@ -307,6 +307,7 @@ mod tests {
         vocabulary_tokens: 10,
         ring_slots: 8,
         lanes: 1,
+        pages: None,
         max_drafts: 0,
         resume_cost: ResumeCost::Free,
     };

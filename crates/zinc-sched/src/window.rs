@@ -123,7 +123,7 @@ impl Window {
         let (lanes, is_last) = (vec![(begun.sequence, begun.step)], begun.left.is_empty());
         self.assert_room(index);
         let ticket = model
-            .submit_range(&Step { kind, rows, lanes: &[lanes[0].0] }, range)
+            .submit_range(&Step { kind, rows, lanes: &[lanes[0].0], grown: &[] }, range)
             .map_err(|source| Error::model(ModelCall::Submit { step: index }, source))?;
         assert_eq!(ticket.is_some(), is_last, "the last range of a step gives it a ticket");
         self.add_range(time, now_ns);
@@ -150,7 +150,7 @@ impl Window {
         self.assert_room(index);
         let sequences: Vec<SequenceId> = lanes.iter().map(|(sequence, _)| *sequence).collect();
         let ticket = model
-            .submit(&Step { kind, rows, lanes: &sequences })
+            .submit(&Step { kind, rows, lanes: &sequences, grown: &[] })
             .map_err(|source| Error::model(ModelCall::Submit { step: index }, source))?;
         if kind.feeds() {
             self.add_range(time, now_ns);

@@ -96,6 +96,7 @@ fn crowd() -> impl Strategy<Value = Crowd> {
                     vocabulary_tokens: VOCABULARY,
                     ring_slots: depth.get(),
                     lanes,
+                    pages: None,
                     feed_rows,
                     last_token,
                     max_drafts: 0,

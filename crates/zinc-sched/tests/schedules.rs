@@ -120,6 +120,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
                     vocabulary_tokens: VOCABULARY,
                     ring_slots: depth.get(),
                     lanes: 1,
+                    pages: None,
                     feed_rows,
                     last_token,
                     max_drafts,

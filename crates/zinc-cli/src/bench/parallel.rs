@@ -15,7 +15,7 @@ use zinc_model::tokenizer::{DecodeStream, Tokenizer};
 use zinc_sched::adapter::{VulkanModel, VulkanOptions};
 use zinc_sched::{
     Completion, Engine, EngineOptions, FnClock, InflightDepth, Outlet, Outlets, Quantiles, Request, Sampling,
-    SequenceId, SequenceStart, Started, StepKind, Token, TraceSummary, Tracing,
+    SequenceId, SequenceStart, Started, StepKind, StepModel as _, Token, TraceSummary, Tracing,
 };
 use zinc_vk::host_now_ns;
 
@@ -155,9 +155,17 @@ impl ParallelBench<'_> {
         let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);
         let prompts: Vec<Vec<u32>> =
             (0..n_parallel).map(|_| tokens.by_ref().take(n_prompt as usize).collect()).collect();
+        let limits = model.limits();
+        let pages: Vec<Vec<u32>> = (0..n_parallel)
+            .map(|lane| limits.pages.map_or(Vec::new(), |pool| pool.equal_part(lane, limits.lanes)))
+            .collect();
         let starts: Vec<SequenceStart<'_>> = (0..n_parallel)
-            .zip(&prompts)
-            .map(|(lane, prompt)| SequenceStart { lane, ..SequenceStart::new(prompt, depth, n_gen, &self.sampling) })
+            .zip(prompts.iter().zip(&pages))
+            .map(|(lane, (prompt, pages))| SequenceStart {
+                lane,
+                pages,
+                ..SequenceStart::new(prompt, depth, n_gen, &self.sampling)
+            })
             .collect();
         let times = model.profile(&starts, StepKind::Decode, PROFILE_STEPS.min(n_gen))?;
         Ok(timed_ops(&self.model, StepKind::Decode, times, |_| depth))

@@ -21,10 +21,12 @@ pub struct Append {
     pub norm: Option<HeadNorm>,
     /// `[context, rotated / 2]` pairs (cos, sin), f32.
     pub rotation: u64,
-    /// `[context, kv_heads * head_size]`.
+    /// `[positions, kv_heads * head_size]`, of all lanes.
     pub key_cache: u64,
-    /// `[context, kv_heads * head_size]`.
+    /// `[positions, kv_heads * head_size]`, of all lanes.
     pub value_cache: u64,
+    /// Pages that the tables behind the state have room for, for each lane; 0 if there are no tables.
+    pub lane_pages: u32,
     /// How keys are stored.
     pub key_format: CacheFormat,
     /// How values are stored.
@@ -60,6 +62,7 @@ impl Append {
             rotated: self.rotated,
             kv_heads,
             epsilon: norm.epsilon.to_bits(),
+            lane_pages: self.lane_pages,
         };
         let push = Push {
             state: self.state,

@@ -26,10 +26,12 @@ pub struct Attention {
     pub norm: Option<HeadNorm>,
     /// `[context, rotated / 2]` pairs (cos, sin), f32.
     pub rotation: u64,
-    /// `[context, kv_heads * head_size]`.
+    /// `[positions, kv_heads * head_size]`, of all lanes.
     pub key_cache: u64,
-    /// `[context, kv_heads * head_size]`.
+    /// `[positions, kv_heads * head_size]`, of all lanes.
     pub value_cache: u64,
+    /// Pages that the tables behind the state have room for, for each lane; 0 if there are no tables.
+    pub lane_pages: u32,
     /// `[rows]` of [`Heads::partials`] f32.
     pub partials: u64,
     /// `[rows, query_heads]` u32 that are 0, and are left 0.
@@ -50,7 +52,7 @@ pub struct Attention {
     pub pairing: Pairing,
     /// Address and bytes, a multiple of 16, of what the operation that follows will read: splits that have nothing to do bring it into the cache.
     pub next: Option<(u64, u32)>,
-    /// Positions that the cache has room for.
+    /// Positions that a sequence may have.
     pub context: u32,
     /// The rows that the launch has workgroups for.
     pub shape: StepShape,
@@ -61,7 +63,7 @@ impl Attention {
     /// stored. Their result is not rounded.
     #[must_use]
     pub fn in_two(&self) -> (Append, AttentionRows) {
-        let &Self { state, q, k, v, norm, rotation, key_cache, value_cache, y, .. } = self;
+        let &Self { state, q, k, v, norm, rotation, key_cache, value_cache, lane_pages, y, .. } = self;
         let &Self { key_format, value_format, heads, rotated, pairing, context, shape, .. } = self;
         let append = Append {
             state,
@@ -72,6 +74,7 @@ impl Attention {
             rotation,
             key_cache,
             value_cache,
+            lane_pages,
             key_format,
             value_format,
             heads,
@@ -79,8 +82,19 @@ impl Attention {
             pairing,
             shape,
         };
-        let rows =
-            AttentionRows { state, q, key_cache, value_cache, y, key_format, value_format, heads, context, shape };
+        let rows = AttentionRows {
+            state,
+            q,
+            key_cache,
+            value_cache,
+            lane_pages,
+            y,
+            key_format,
+            value_format,
+            heads,
+            context,
+            shape,
+        };
         (append, rows)
     }
 
@@ -151,6 +165,7 @@ impl Attention {
                     epsilon,
                     groups,
                     query_scale: self.heads.query_scale().to_bits(),
+                    lane_pages: self.lane_pages,
                 };
                 let kernel = if form.emulated { &units::EMULATED } else { &units::KERNEL };
                 Dispatch::new(kernel, constants.values(), &push, grid)
@@ -170,6 +185,7 @@ impl Attention {
                     kv_heads,
                     epsilon,
                     groups,
+                    lane_pages: self.lane_pages,
                 };
                 Dispatch::new(&KERNEL, constants.values(), &push, grid)
             }

@@ -19,10 +19,12 @@ pub struct AttentionRows {
     pub state: u64,
     /// `[query_heads, head_size]` f32, prepared.
     pub q: Rows,
-    /// `[context, kv_heads * head_size]`.
+    /// `[positions, kv_heads * head_size]`, of all lanes.
     pub key_cache: u64,
-    /// `[context, kv_heads * head_size]`.
+    /// `[positions, kv_heads * head_size]`, of all lanes.
     pub value_cache: u64,
+    /// Pages that the tables behind the state have room for, for each lane; 0 if there are no tables.
+    pub lane_pages: u32,
     /// `[query_heads, head_size]` f32. It holds what is joined of the splits of a context, until all is.
     pub y: Rows,
     /// How keys are stored.
@@ -31,7 +33,7 @@ pub struct AttentionRows {
     pub value_format: CacheFormat,
     /// The shape.
     pub heads: Heads,
-    /// Positions that the cache has room for.
+    /// Positions that a sequence may have.
     pub context: u32,
     /// The rows that the launch has subgroups for.
     pub shape: StepShape,
@@ -64,6 +66,7 @@ impl AttentionRows {
             heads,
             kv_heads,
             query_scale: self.heads.query_scale().to_bits(),
+            lane_pages: self.lane_pages,
         };
         let push = units::Push {
             state: self.state,
@@ -101,6 +104,7 @@ impl AttentionRows {
             kv_heads,
             groups: query_heads / heads / kv_heads,
             shares,
+            lane_pages: self.lane_pages,
         };
         let push = Push {
             state: self.state,

@@ -1,10 +1,10 @@
-//! The beginning of a step: which lanes take part, and their rows.
+//! The beginning of a step: which lanes take part, their rows, and the pages that they get.
 
 use crate::generated::list::{Constants, KERNEL, Push};
 use crate::step::MOST_LANES;
 use crate::{Dispatch, Target};
 
-/// Lists the lanes that the host wants in a step, and their rows. A lane whose sequence has ended, or that the host has cancelled, has none.
+/// Lists the lanes that the host wants in a step, and their rows, and enters the pages that lanes get into the tables behind the state. A lane whose sequence has ended, or that the host has cancelled, has none.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
     /// The step state.

@@ -3,18 +3,22 @@
 use crate::generated::lane::{FINISH_CANCELLED, FINISH_NONE};
 use crate::step::{Lane, MOST_ROWS, Row, StepLanes, StepState};
 
-/// Lists the lanes that are wanted, and their rows.
+/// Lists the lanes that are wanted, and their rows, and enters the pages that they get into `tables`, those of the pages of all lanes.
 ///
 /// `lanes` are all lanes, by number; `tokens` gives the token of a lane, by its number, at a position. `cancelled` holds for each lane the sequence that the
 /// host wants stopped. Where the sequence of `leader` has ended, no lane has rows.
 pub fn list(
     state: &mut StepState,
     lanes: &mut [Lane],
+    tables: &mut [u32],
     wanted: &StepLanes,
     cancelled: &[u32],
     leader: Option<&Lane>,
     tokens: impl Fn(u32, u32) -> u32,
 ) {
+    for grown in &wanted.grown[..wanted.grown_count as usize] {
+        tables[grown.entry as usize] = grown.page;
+    }
     let led = leader.is_none_or(|leader| leader.finish == FINISH_NONE);
     (state.row_count, state.lane_count) = (0, wanted.count);
     for (place, &number) in wanted.lanes[..wanted.count as usize].iter().enumerate() {

@@ -1,8 +1,9 @@
 //! `append` against its reference, and to the bit against `attention`, which appends for itself.
 
-use crate::attention::{self, Case, EPSILON, PLAIN};
+use crate::attention::{self, Case, EPSILON, PLAIN, paged_cases};
 use crate::support::arena::Array;
 use crate::support::data::{Random, live};
+use crate::support::pages::Pages;
 use crate::support::rows::Builder;
 use crate::support::{Arena, compare, tolerance};
 use zinc_kernels::ops::{Append, Attention, CacheFormat, HeadNorm, Pairing};
@@ -40,26 +41,27 @@ fn cases() -> Vec<Case> {
 }
 
 /// Runs launches of a step that lists `listed` rows of a lane, on the same operands every time. Returns the outputs before and after: queries, results,
-/// counters, keys and values.
+/// counters, keys and values; and the pages of the lane.
 pub(crate) fn run(
     case: &Case,
     (rows, listed): (u32, u32),
     launches: impl Fn(&Attention, &Target) -> Vec<Dispatch>,
-) -> [Vec<Vec<u8>>; 2] {
+) -> ([Vec<Vec<u8>>; 2], Pages) {
     let mut b = Builder::new(&format!("{case:?}"), rows);
     let lane = Lane { position: case.position as u32, ..live() };
-    let state = b.arena.state(StepState::new(lane, &vec![1; listed as usize]));
-    let attention = Attention { state, shape: StepShape::of(rows), ..attention::of_rows(&mut b, case) };
+    let attention = attention::of_rows(&mut b, case);
+    let state = b.state(StepState::new(lane, &vec![1; listed as usize]));
+    let attention = Attention { state, shape: StepShape::of(rows), ..attention };
     let before = b.arena.outputs();
     b.arena.run(&launches(&attention, &attention::target(case)));
-    [before, b.arena.outputs()]
+    ([before, b.arena.outputs()], b.pages)
 }
 
 fn check_cache(case: &Case) {
     for step in STEPS {
         let name = format!("{case:?}, {step:?}");
-        let [before, appended] = run(case, step, |op, target| vec![op.in_two().0.dispatch(target)]);
-        let [_, attended] = run(case, step, |op, target| vec![op.dispatch(target)]);
+        let ([before, appended], pages) = run(case, step, |op, target| vec![op.in_two().0.dispatch(target)]);
+        let ([_, attended], _) = run(case, step, |op, target| vec![op.dispatch(target)]);
         assert!(appended[1..3] == before[1..3], "{name}: only queries and the caches are written");
         for (output, format) in [(3, case.keys), (4, case.values)] {
             let (before, appended, attended) = (&before[output], &appended[output], &attended[output]);
@@ -68,6 +70,10 @@ fn check_cache(case: &Case) {
             // Only the rows that the step lists are written, and each element of them: there was NaN.
             let row_bytes = case.kv_heads * case.head_size * format.bytes() as usize;
             let (first, end) = (case.position * row_bytes, (case.position + step.1 as usize) * row_bytes);
+            let positions = case.position + step.1 as usize;
+            let [(before, others_before), (appended, others)] =
+                [before, appended].map(|cache| pages.gather(cache, row_bytes, positions));
+            assert!(others == others_before, "{name}: pages of others, or positions behind the rows");
             assert!(appended[..first] == before[..first] && appended[end..] == before[end..], "{name}: other rows");
             let element = format.bytes() as usize;
             let (own, own_before) = (&appended[first..end], &before[first..end]);
@@ -79,7 +85,7 @@ fn check_cache(case: &Case) {
 
 #[test]
 fn the_cache_is_what_attention_makes_it() {
-    for case in cases() {
+    for case in cases().into_iter().chain(paged_cases()) {
         check_cache(&case);
     }
 }
@@ -98,12 +104,13 @@ fn check_reference(case: &Case) {
     let [q_norm, k_norm] = [(); 2].map(|()| random.vector(head_size, 1.5));
     let rotation = attention::rotation(position + ROWS, pairs);
     let formats = [case.keys, case.values];
-    let caches = formats.map(|format| attention::cache(&mut arena, &mut random, case, format, 1.0, ROWS - 1).0);
+    let pages = attention::pages(&mut random, case, position + ROWS);
+    let caches = formats.map(|format| attention::cache(&mut arena, &mut random, case, &pages, format, 1.0, ROWS - 1).0);
     let rows = |x: Array<f32>, width: usize| Rows { address: x.address, stride: 4 * width as u32 };
     let queries = arena.in_out(&q);
     let lane = Lane { position: position as u32, ..live() };
     let op = Append {
-        state: arena.state(StepState::new(lane, &[1; ROWS])),
+        state: arena.state_with_pages(StepState::new(lane, &[1; ROWS]), &pages),
         q: rows(queries, query_width),
         k: rows(arena.input(&k), width),
         v: rows(arena.input(&v), width),
@@ -115,6 +122,7 @@ fn check_reference(case: &Case) {
         rotation: arena.input(rotation.as_flattened()).address,
         key_cache: caches[0].address,
         value_cache: caches[1].address,
+        lane_pages: pages.room(),
         key_format: case.keys,
         value_format: case.values,
         heads: attention::heads(case),
@@ -124,7 +132,8 @@ fn check_reference(case: &Case) {
     };
     arena.run(&[op.dispatch(&attention::target(case))]);
     let prepared = arena.read(queries);
-    let [keys, values] = [0, 1].map(|i| attention::read_cache(&arena, caches[i], formats[i]));
+    let [keys, values] =
+        [0, 1].map(|i| attention::read_cache(&arena, caches[i], case, &pages, formats[i], position + ROWS));
     for row in 0..ROWS {
         let (k, v) = (&mut k[row * width..][..width], &mut v[row * width..][..width]);
         let (at, own) = (position + row, (position + row) * width..(position + row + 1) * width);
@@ -148,7 +157,7 @@ fn check_reference(case: &Case) {
 
 #[test]
 fn keys_and_values_of_rows() {
-    for case in cases() {
+    for case in cases().into_iter().chain(paged_cases()) {
         check_reference(&case);
     }
 }

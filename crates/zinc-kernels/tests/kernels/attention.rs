@@ -3,6 +3,7 @@
 use crate::matrix;
 use crate::support::arena::{Array, values};
 use crate::support::data::{Random, live};
+use crate::support::pages::Pages;
 use crate::support::rows::{self, Builder, Use, View};
 use crate::support::{Arena, compare, many, operand, tolerance};
 use half::f16;
@@ -37,6 +38,8 @@ pub(crate) struct Case {
     pub(crate) size: f32,
     /// Whether it goes by matrix units, or by what stands in for them.
     pub(crate) units: bool,
+    /// Whether the lane has pages, in random order among others that are full of NaN; else its positions lie one behind the other.
+    pub(crate) paged: bool,
 }
 
 pub(crate) const PLAIN: Case = Case {
@@ -55,10 +58,19 @@ pub(crate) const PLAIN: Case = Case {
     out: ActFormat::F32,
     size: 1.0,
     units: false,
+    paged: false,
 };
 
 /// Rows that the cache has beyond the position.
 const BEYOND: usize = 5;
+
+/// Pages that tables have room for: of the longest context here with pages, so that cases share their pipelines.
+const LANE_PAGES: u32 = 14;
+
+/// The pages of the lane of a case, for so many positions.
+pub(crate) fn pages(random: &mut Random, case: &Case, positions: usize) -> Pages {
+    if case.paged { Pages::scrambled(random, positions, LANE_PAGES) } else { Pages::default() }
+}
 
 pub(crate) fn heads(case: &Case) -> Heads {
     let [query_heads, kv_heads, head_size] = [case.query_heads, case.kv_heads, case.head_size].map(|n| n as u32);
@@ -88,11 +100,12 @@ pub(crate) fn rotation(positions: usize, pairs: usize) -> Vec<[f32; 2]> {
 }
 
 /// A cache whose rows from the position on are NaN: what stands there before the launch must not reach the result. `beyond` rows follow that
-/// of the position.
+/// of the position. So is everything that is not in the lane's pages.
 pub(crate) fn cache(
     arena: &mut Arena,
     random: &mut Random,
     case: &Case,
+    pages: &Pages,
     format: CacheFormat,
     size: f32,
     beyond: usize,
@@ -101,20 +114,33 @@ pub(crate) fn cache(
     let mut rows = random.vector(case.position * width, size);
     reference::cache_row(format, &mut rows);
     // Not the NaN that an append writes, so that one can be told from the other.
-    rows.resize(rows.len() + (1 + beyond) * width, f32::from_bits(0x7fc0_2000));
+    let empty = f32::from_bits(0x7fc0_2000);
+    rows.resize(rows.len() + (1 + beyond) * width, empty);
+    let pool = pages.scatter(&rows, width, empty);
     let bytes: Vec<u8> = match format {
-        CacheFormat::F32 => bytemuck::cast_slice(&rows).to_vec(),
-        CacheFormat::F16 => rows.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
+        CacheFormat::F32 => bytemuck::cast_slice(&pool).to_vec(),
+        CacheFormat::F16 => pool.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
     };
     (arena.in_out(&bytes), rows)
 }
 
-pub(crate) fn read_cache(arena: &Arena, cache: Array<u8>, format: CacheFormat) -> Vec<f32> {
+/// The first `positions` rows of the lane of a case, as they read back. Nothing else in the cache may have been written.
+pub(crate) fn read_cache(
+    arena: &Arena,
+    cache: Array<u8>,
+    case: &Case,
+    pages: &Pages,
+    format: CacheFormat,
+    positions: usize,
+) -> Vec<f32> {
     let bytes: Vec<u8> = arena.read(cache);
-    match format {
+    let pool: Vec<f32> = match format {
         CacheFormat::F32 => values(&bytes),
         CacheFormat::F16 => values::<f16>(&bytes).into_iter().map(f16::to_f32).collect(),
-    }
+    };
+    let (rows, others) = pages.gather(&pool, case.kv_heads * case.head_size, positions);
+    assert!(others.iter().all(|x| x.is_nan()), "{case:?}: pages of others are as they were");
+    rows
 }
 
 fn check(case: &Case) {
@@ -123,15 +149,16 @@ fn check(case: &Case) {
     let mut random = Random::new(&name);
     let mut arena = Arena::new();
     let target = target(case);
-    let state = arena.state(Lane { position: position as u32, ..live() });
+    let pages = pages(&mut random, case, position + 1 + BEYOND);
+    let state = arena.state_with_pages(Lane { position: position as u32, ..live() }, &pages);
     let q = random.vector(query_heads * head_size, case.size);
     let k = random.vector(kv_heads * head_size, case.size);
     let v = random.vector(kv_heads * head_size, 1.0);
     let (q_norm, k_norm) = (random.vector(head_size, 1.5), random.vector(head_size, 1.5));
     let pairs = rotated / 2;
     let rotation = rotation(position + 1, pairs);
-    let (key_cache, mut keys) = cache(&mut arena, &mut random, case, case.keys, case.size, BEYOND);
-    let (value_cache, mut values) = cache(&mut arena, &mut random, case, case.values, 1.0, BEYOND);
+    let (key_cache, mut keys) = cache(&mut arena, &mut random, case, &pages, case.keys, case.size, BEYOND);
+    let (value_cache, mut values) = cache(&mut arena, &mut random, case, &pages, case.values, 1.0, BEYOND);
     let heads = heads(case);
     let n = query_heads * head_size;
     let y = arena.output::<u8>(operand::stored_bytes(case.out, n));
@@ -149,6 +176,7 @@ fn check(case: &Case) {
         rotation: arena.input(rotation.as_flattened()).address,
         key_cache: key_cache.address,
         value_cache: value_cache.address,
+        lane_pages: pages.room(),
         partials: arena.scratch(&vec![0.0f32; heads.partials((position + 1 + BEYOND) as u32) as usize]).address,
         counters: counters.address,
         y: y.row(),
@@ -180,8 +208,8 @@ fn check(case: &Case) {
     let own = position * width..(position + 1) * width;
     let (mut key, mut stored_value) = (prepared(&k, &k_norm), v.clone());
     reference::cache_row(case.values, &mut stored_value);
-    let (found_keys, found_values) =
-        (read_cache(&arena, key_cache, case.keys), read_cache(&arena, value_cache, case.values));
+    let read = |cache, format| read_cache(&arena, cache, case, &pages, format, position + 1 + BEYOND);
+    let (found_keys, found_values) = (read(key_cache, case.keys), read(value_cache, case.values));
     let head_error = tolerance::rotated_head(head_size, key.iter().fold(0.0f32, |m, x| m.max(x.abs())));
     reference::cache_row(case.keys, &mut key);
     compare::within(&format!("{name}: key"), &found_keys[own.clone()], &key, |i| {
@@ -333,6 +361,36 @@ fn by_matrix_units() {
     check(&Case { position: 8_500, splits: 6, query_heads: 16, units: true, ..PLAIN });
 }
 
+/// Heads of every size that kernels differ in, in every form, whose keys and values lie in pages in random order: around the edges of pages and splits.
+pub(crate) fn paged_cases() -> Vec<Case> {
+    use CacheFormat::{F16, F32};
+    let mut cases = Vec::new();
+    for (head_size, query_heads, heads, keys, values, units) in [
+        (16, 4, 1, F16, F16, false),
+        (32, 4, 2, F32, F16, false),
+        (64, 8, 2, F16, F16, false),
+        (80, 4, 1, F16, F32, false),
+        (128, 4, 2, F16, F16, false),
+        (256, 4, 1, F32, F32, false),
+        (64, 8, 2, F16, F16, true),
+        (128, 8, 2, F16, F16, true),
+    ] {
+        for (position, splits) in [(0, 1), (63, 3), (64, 1), (130, 3), (700, 3)] {
+            let rotated = head_size;
+            let case =
+                Case { head_size, rotated, query_heads, kv_heads: 2, heads, keys, values, position, splits, ..PLAIN };
+            cases.push(Case { units, paged: true, ..case });
+        }
+    }
+    cases.retain(fits);
+    cases
+}
+
+#[test]
+fn pages_in_any_order() {
+    paged_cases().iter().for_each(check);
+}
+
 /// One head of 32 elements that does not rotate, over f32 caches.
 fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values: &[f32], v: &[f32]) -> Vec<f32> {
     let size = 32;
@@ -350,6 +408,7 @@ fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values
         rotation: arena.input(&[0.0f32; 4]).address,
         key_cache: arena.in_out(&vec![key; size * count as usize]).address,
         value_cache: arena.in_out(&values).address,
+        lane_pages: 0,
         partials: arena.scratch(&vec![0.0f32; heads.partials(count) as usize]).address,
         counters: arena.in_out(&[0u32]).address,
         y: y.row(),
@@ -414,7 +473,10 @@ pub(crate) fn of_rows(b: &mut Builder, case: &Case) -> Attention {
     let norm = |b: &mut Builder| b.shared(case.head_size);
     let norm = case.norm.then(|| HeadNorm { q: norm(b), k: norm(b), epsilon: EPSILON });
     let rotation = b.arena.input(rotation(positions, case.rotated / 2).as_flattened()).address;
-    let mut cache = |format| cache(&mut b.arena, &mut b.random, case, format, 1.0, positions - case.position).0.address;
+    let beyond = positions - case.position;
+    b.pages = pages(&mut b.random, case, positions + 1);
+    let Builder { arena, random, pages, .. } = b;
+    let mut cache = |format| cache(arena, random, case, pages, format, 1.0, beyond).0.address;
     let (key_cache, value_cache) = (cache(case.keys), cache(case.values));
     Attention {
         state: 0,
@@ -425,6 +487,7 @@ pub(crate) fn of_rows(b: &mut Builder, case: &Case) -> Attention {
         rotation,
         key_cache,
         value_cache,
+        lane_pages: b.pages.room(),
         partials,
         counters,
         y,
@@ -469,6 +532,11 @@ fn rows_by_matrix_units() {
             check_rows(&Case { position, splits, units: true, ..PLAIN });
         }
     }
+}
+
+#[test]
+fn rows_in_pages() {
+    paged_cases().iter().for_each(check_rows);
 }
 
 #[test]

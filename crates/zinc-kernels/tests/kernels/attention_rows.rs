@@ -1,7 +1,7 @@
 //! `attention_rows` to the bit against `attention`, which computes the same of each row and is compared with its reference.
 
 use crate::append::run;
-use crate::attention::{Case, PLAIN, fits};
+use crate::attention::{Case, PLAIN, fits, paged_cases};
 use crate::support::arena;
 use zinc_kernels::ops::{CacheFormat, Pairing};
 
@@ -12,8 +12,8 @@ fn check_attention(case: &Case) {
 
 fn check_steps(case: &Case, steps: &[(u32, u32)]) {
     for step in steps.iter().copied() {
-        let [_, alone] = run(case, step, |op, target| vec![op.dispatch(target)]);
-        let [before, behind] = run(case, step, |op, target| {
+        let ([_, alone], _) = run(case, step, |op, target| vec![op.dispatch(target)]);
+        let ([before, behind], _) = run(case, step, |op, target| {
             let (append, rows) = op.in_two();
             let rows = rows.dispatch(target);
             assert_eq!(rows.kernel.name.starts_with("attention_rows_units"), case.units, "{}", rows.kernel.name);
@@ -51,6 +51,16 @@ fn every_form() {
         for position in [3, 250] {
             let case = Case { keys, values, head_size, rotated: head_size, norm, pairing, position, ..PLAIN };
             check_attention(&Case { query_heads: 4, kv_heads: 2, ..case });
+        }
+    }
+}
+
+#[test]
+fn rows_in_pages() {
+    for case in paged_cases() {
+        check_attention(&case);
+        if case.units {
+            check_steps(&case, &[(128, 100)]);
         }
     }
 }

@@ -1,11 +1,15 @@
 //! `list` against its reference: the state and the lanes compare exactly.
 
 use crate::support::Arena;
+use crate::support::arena::values;
 use crate::support::data::{Random, live};
 use zinc_kernels::generated::lane::{FINISH_BUDGET, FINISH_CANCELLED, FINISH_NONE};
 use zinc_kernels::ops::List;
 use zinc_kernels::reference;
 use zinc_kernels::step::{Lane, MOST_LANES, MOST_ROWS, StepLanes, StepState};
+
+/// Pages that the table of a lane has room for.
+const LANE_PAGES: u32 = 5;
 
 /// The token of a lane at a position.
 fn token(lane: u32, position: u32) -> u32 {
@@ -20,6 +24,7 @@ fn check(
     cancelled: &[u32],
     leader: Option<&Lane>,
 ) -> (StepState, Vec<Lane>) {
+    let tables: Vec<u32> = (0..MOST_LANES * LANE_PAGES).map(|entry| 1_000 + entry).collect();
     let mut arena = Arena::new();
     let lanes: Vec<Lane> = (0..)
         .zip(lanes)
@@ -31,7 +36,8 @@ fn check(
     let lanes_on_device = arena.in_out(&lanes);
     // What an earlier step has left.
     let state = StepState { lanes: lanes_on_device.address, row_count: 7, lane_count: 3, ..StepState::default() };
-    let state_on_device = arena.in_out(&[state]);
+    let with_tables = [bytemuck::bytes_of(&state), bytemuck::cast_slice(&tables)].concat();
+    let state_on_device = arena.in_out(&with_tables);
     let op = List {
         state: state_on_device.address,
         wanted: arena.input(&[*wanted]).address,
@@ -39,9 +45,12 @@ fn check(
         leader: leader.map_or(0, |leader| arena.input(&[*leader]).address),
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
-    let (mut expected, mut expected_lanes) = (state, lanes);
-    reference::list(&mut expected, &mut expected_lanes, wanted, cancelled, leader, token);
-    let [found] = arena.read(state_on_device)[..] else { unreachable!("one state") };
+    let (mut expected, mut expected_lanes, mut expected_tables) = (state, lanes, tables);
+    reference::list(&mut expected, &mut expected_lanes, &mut expected_tables, wanted, cancelled, leader, token);
+    let found = arena.read(state_on_device);
+    let (found, tables) = found.split_at(size_of::<StepState>());
+    assert_eq!(values::<u32>(tables), expected_tables, "{name}: tables of pages");
+    let found: StepState = bytemuck::pod_read_unaligned(found);
     let lanes = arena.read(lanes_on_device);
     assert!(found == expected, "{name}: {:?}", &found.rows[..(found.row_count as usize).min(20)]);
     assert_eq!(lanes, expected_lanes, "{name}: lanes");
@@ -137,7 +146,12 @@ fn random_steps() {
             numbers.swap(place, random.below(place + 1));
         }
         numbers.truncate(1 + random.below(numbers.len()));
-        let wanted = StepLanes::of(&numbers, 1 + random.below(20) as u32);
+        let mut wanted = StepLanes::of(&numbers, 1 + random.below(20) as u32);
+        for _ in 0..random.below(MOST_LANES as usize + 1) {
+            // Each entry once: what a step writes twice is not defined.
+            let (lane, index) = (wanted.grown_count, random.below(LANE_PAGES as usize) as u32);
+            wanted.grow(lane, index, random.below(1_000) as u32, LANE_PAGES);
+        }
         let (state, after) = check(&name, &lanes, &wanted, &cancelled, None);
         let listed: u32 = numbers.iter().map(|number| after[*number as usize].rows).sum();
         assert_eq!((state.row_count, state.lane_count), (listed, numbers.len() as u32), "{name}");

@@ -33,7 +33,7 @@ fn check(name: &str, rows: &[&[f32]]) -> Vec<LogprobReport> {
         shares: scratch(shares_bytes(vocabulary)),
         masses: scratch(masses_bytes(vocabulary)),
     };
-    let state = arena.state_of_lanes(&vec![live(); rows.len()], 0);
+    let state = arena.state_of_lanes(&vec![live(); rows.len()]);
     let logits = Rows { address: arena.input(&logits).address, stride: stride as u32 };
     let reports = arena.in_out(&vec![LogprobReport::default(); rows.len()]);
     let of_lanes = PerLane { address: reports.address, stride: LOGPROB_REPORT_BYTES };

@@ -4,7 +4,7 @@ use zinc_kernels::ops::{
     CANDIDATE_BYTES, CacheFormat, GRIDS_BYTES, Heads, TILE_BYTES, candidate_count, items_bytes, masses_bytes,
     moments_bytes, rounded_bytes, shares_bytes,
 };
-use zinc_kernels::step::{MOST_RUN, StepShape, StepState};
+use zinc_kernels::step::{MOST_RUN, PAGE_POSITIONS, StepShape, StepState};
 
 use crate::config::{FeedForward, ModelConfig};
 
@@ -34,9 +34,9 @@ pub enum Array {
     Key,
     /// New values, `[kv_heads, head_size]` f32.
     Value,
-    /// Keys of a layer, `[lanes, context, kv_heads * head_size]`.
+    /// Keys of a layer, `[positions, kv_heads * head_size]`, of all lanes.
     KeyCache(u32),
-    /// Values of a layer, `[lanes, context, kv_heads * head_size]`.
+    /// Values of a layer, `[positions, kv_heads * head_size]`, of all lanes.
     ValueCache(u32),
     /// Partial results of attention over splits of the context, in the layout of its kernel, in steps of few rows.
     Partials,
@@ -89,12 +89,15 @@ pub enum Array {
 }
 
 /// How much context a model is loaded for and how its cache is stored.
+///
+/// In a model of several lanes the cache is a pool of pages of [`PAGE_POSITIONS`], which the lanes share. In one of a single lane it has the positions of the lane
+/// one behind the other, so that nothing has to be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheOptions {
-    /// Positions that each lane has in the cache.
+    /// Positions that a sequence may have.
     pub context: u32,
-    /// Lanes that have a part of the cache, 1 to [`MOST_LANES`](zinc_kernels::step::MOST_LANES).
+    /// Lanes that share the cache, 1 to [`MOST_LANES`](zinc_kernels::step::MOST_LANES).
     pub lanes: u32,
     /// How keys are stored.
     pub key_format: CacheFormat,
@@ -109,17 +112,29 @@ impl CacheOptions {
         Self { context, lanes: 1, key_format, value_format }
     }
 
-    /// This cache for so many lanes, each of which has as many positions.
+    /// This cache for so many lanes, for each of which it has room.
     #[must_use]
     pub const fn with_lanes(mut self, lanes: u32) -> Self {
         self.lanes = lanes;
         self
     }
 
-    /// Positions of all lanes together.
+    /// Pages that a sequence may have, and the table of a lane has room for; 0 in a model of one lane, which has no pages.
+    #[must_use]
+    pub const fn lane_pages(&self) -> u32 {
+        if self.lanes > 1 { self.context.div_ceil(PAGE_POSITIONS) } else { 0 }
+    }
+
+    /// Pages of the pool: as many as all lanes together may have. 0 in a model of one lane, which has no pages.
+    #[must_use]
+    pub const fn pages(&self) -> u32 {
+        self.lanes.saturating_mul(self.lane_pages())
+    }
+
+    /// Positions that the cache has room for.
     #[must_use]
     pub fn positions(&self) -> u64 {
-        u64::from(self.lanes) * u64::from(self.context)
+        if self.lanes > 1 { u64::from(self.pages()) * u64::from(PAGE_POSITIONS) } else { u64::from(self.context) }
     }
 
     /// The length of a sequence's array of tokens, in u32: one for each position, and room for the drafts behind the last one.
@@ -330,11 +345,18 @@ impl Sizes<'_> {
         self.cache.positions() * u64::from(self.config.kv_width()) * u64::from(format.bytes())
     }
 
+    /// Bytes of the keys and values of all layers at one position.
+    #[must_use]
+    pub fn position_bytes(&self) -> u64 {
+        let formats = [self.cache.key_format, self.cache.value_format];
+        let elements = u64::from(self.config.n_layer) * u64::from(self.config.kv_width());
+        elements * formats.map(|format| u64::from(format.bytes())).iter().sum::<u64>()
+    }
+
     /// Bytes of the keys and values of all layers.
     #[must_use]
     pub fn kv_bytes(&self) -> u64 {
-        u64::from(self.config.n_layer)
-            * (self.cache_bytes(self.cache.key_format) + self.cache_bytes(self.cache.value_format))
+        self.cache.positions() * self.position_bytes()
     }
 
     /// Bytes of the table of rotations.

@@ -61,6 +61,7 @@ impl InterpreterModel {
                 vocabulary_tokens: model.config.n_vocab,
                 ring_slots: crate::InflightDepth::MAX,
                 lanes: 1,
+                pages: None,
                 feed_rows: 1,
                 last_token: LastToken::Alone,
                 max_drafts: 0,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zinc_kernels::generated::lane::STATUS_SAMPLED;
-use zinc_kernels::step::{StepLanes, StepShape};
+use zinc_kernels::step::{PAGE_POSITIONS, StepLanes, StepShape};
 use zinc_model::device::DeviceModel;
 use zinc_model::plan::{Array, StepPlan};
 use zinc_model::{Error, Result};
@@ -36,8 +36,8 @@ use super::lanes::{Lanes, device_number};
 use super::sampling::log_probabilities;
 use crate::control::Guide;
 use crate::model::{
-    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, Step,
-    StepModel, Ticket,
+    Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId, SequenceStart,
+    SpeculativeDecoding, Step, StepModel, Ticket,
 };
 use crate::request::Tracing;
 use crate::speculation::ResumeCost;
@@ -174,6 +174,7 @@ impl VulkanModel {
                 vocabulary_tokens: vocabulary,
                 ring_slots: slots,
                 lanes,
+                pages: (lanes > 1).then(|| PagePool { pages: model.cache().pages(), positions: PAGE_POSITIONS }),
                 feed_rows,
                 last_token: match options.queues {
                     Queues::One => LastToken::Fed,
@@ -395,7 +396,7 @@ impl StepModel for VulkanModel {
     }
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket> {
-        let Step { kind, lanes: sequences, .. } = *step;
+        let Step { kind, lanes: sequences, grown, .. } = *step;
         if kind.feeds() {
             for range in 0.. {
                 if let Some(ticket) = self.feed_range(step, range)? {
@@ -438,7 +439,11 @@ impl StepModel for VulkanModel {
         if let Some(stamps) = &self.stamps {
             stamps.reset(slot);
         }
-        self.memory.write_wanted(slot, &StepLanes::of(&numbers, 1));
+        let mut wanted = StepLanes::of(&numbers, 1);
+        for GrownPage { sequence, index, page } in grown {
+            wanted.grow(self.lanes.lane(*sequence), *index, *page, self.model.cache().lane_pages());
+        }
+        self.memory.write_wanted(slot, &wanted);
         let (mut forward, mut done, mut sampling_owed) = (None, None, false);
         match self.options.sync {
             Sync::Timeline => {

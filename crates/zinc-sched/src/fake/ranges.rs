@@ -14,7 +14,7 @@ impl FakeModel {
 
     /// Submits a range of a step that feeds.
     pub(super) fn feed_range(&mut self, step: &Step<'_>, range: u32) -> Result<Option<Ticket>, FakeError> {
-        let Step { kind, rows, lanes: sequences } = *step;
+        let Step { kind, rows, lanes: sequences, .. } = *step;
         assert!(kind.feeds(), "a range of a {kind:?} submitted");
         if range == 0 {
             let lanes = self.admit(step);
@@ -43,7 +43,7 @@ impl FakeModel {
 
     /// Checks that a step is due, and returns its lanes.
     pub(super) fn admit(&mut self, step: &Step<'_>) -> Vec<PendingLane> {
-        let Step { kind, rows, lanes: sequences } = *step;
+        let Step { kind, rows, lanes: sequences, .. } = *step;
         assert!(
             sequences.len() == 1 || kind == StepKind::Decode && !sequences.is_empty(),
             "{kind:?} of {} lanes submitted",

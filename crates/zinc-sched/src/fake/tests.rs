@@ -8,7 +8,7 @@ fn model() -> FakeModel {
 }
 
 fn decode(model: &mut FakeModel, sequence: SequenceId) -> Result<Ticket, FakeError> {
-    model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes: &[sequence] })
+    model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes: &[sequence], grown: &[] })
 }
 
 static GREEDY: Sampling = Sampling::GREEDY;
@@ -125,7 +125,7 @@ fn fed_and_generating() -> (FakeModel, SequenceId, SequenceId) {
 #[test]
 fn steps_that_sample_run_between_ranges() {
     let (mut model, fed, generating) = fed_and_generating();
-    let step = Step { kind: StepKind::Feed, rows: 4, lanes: &[fed] };
+    let step = Step { kind: StepKind::Feed, rows: 4, lanes: &[fed], grown: &[] };
     assert_eq!(model.ranges(StepKind::Feed, 4, 0).len(), 3);
     assert_eq!(model.submit_range(&step, 0).unwrap(), None);
     let first = decode(&mut model, generating).unwrap();
@@ -139,7 +139,7 @@ fn steps_that_sample_run_between_ranges() {
 #[test]
 fn a_cancel_between_ranges_ends_the_step_and_leaves_no_keys_and_values() {
     let (mut model, fed, generating) = fed_and_generating();
-    let step = Step { kind: StepKind::Feed, rows: 4, lanes: &[fed] };
+    let step = Step { kind: StepKind::Feed, rows: 4, lanes: &[fed], grown: &[] };
     model.submit_range(&step, 0).unwrap();
     let between = decode(&mut model, generating).unwrap();
     model.wait(between).unwrap();
@@ -154,7 +154,7 @@ fn a_cancel_between_ranges_ends_the_step_and_leaves_no_keys_and_values() {
 #[should_panic(expected = "between the ranges of one of its sequence")]
 fn a_sequence_does_not_sample_between_its_ranges() {
     let (mut model, fed, _) = fed_and_generating();
-    model.submit_range(&Step { kind: StepKind::Feed, rows: 4, lanes: &[fed] }, 0).unwrap();
+    model.submit_range(&Step { kind: StepKind::Feed, rows: 4, lanes: &[fed], grown: &[] }, 0).unwrap();
     let _ = decode(&mut model, fed);
 }
 
@@ -165,6 +165,6 @@ fn one_step_is_begun_at_a_time() {
     let mut model = FakeModel::new(FakeOptions { limits, ranges: 3, ..FakeOptions::default() }, ManualClock::new());
     let first = model.open(&start(&[1, 2, 3], 0, 3)).unwrap();
     let second = model.open(&SequenceStart { lane: 1, ..start(&[1, 2, 3], 0, 3) }).unwrap();
-    model.submit_range(&Step { kind: StepKind::Feed, rows: 2, lanes: &[first] }, 0).unwrap();
-    let _ = model.submit_range(&Step { kind: StepKind::Feed, rows: 2, lanes: &[second] }, 0);
+    model.submit_range(&Step { kind: StepKind::Feed, rows: 2, lanes: &[first], grown: &[] }, 0).unwrap();
+    let _ = model.submit_range(&Step { kind: StepKind::Feed, rows: 2, lanes: &[second], grown: &[] }, 0);
 }

@@ -17,11 +17,11 @@ pub(crate) fn poison_cache(gpu: &Gpu, model: &DeviceModel) {
     });
 }
 
-/// Keys and values of each layer, in turn, of the first `positions` positions.
+/// Keys and values of each layer, in turn, of the first `positions` positions of the cache.
 pub(crate) fn read_cache(gpu: &Gpu, model: &DeviceModel, positions: u32) -> Vec<Vec<u8>> {
-    let context = u64::from(model.cache().context);
+    let all = model.cache().positions();
     let read = model.caches().iter().map(|cache| {
-        let bytes = cache.size() / context * u64::from(positions);
+        let bytes = cache.size() / all * u64::from(positions);
         let readback = Buffer::new(gpu.pipelines.device(), "keys or values", bytes, Placement::Readback);
         let readback = readback.expect("a buffer");
         run(gpu, |recording| {

@@ -187,9 +187,15 @@ fn a_lane_is_opened_again_at_once() {
     let mut guide = Guide::new(model.limits().vocabulary_tokens);
     guide.reset();
     guide.bias(7, 1e6);
-    let start = |lane, prompt| SequenceStart { lane, ..SequenceStart::new(prompt, 0, 20, &sampling) };
+    let pool = model.limits().pages.expect("several lanes share pages");
+    let pages = [0, 1].map(|lane| pool.equal_part(lane, 2));
+    let start = |lane: u32, prompt| SequenceStart {
+        lane,
+        pages: &pages[lane as usize],
+        ..SequenceStart::new(prompt, 0, 20, &sampling)
+    };
     let step = |model: &mut VulkanModel, lanes: &[SequenceId]| {
-        model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes }).expect("submitted")
+        model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes, grown: &[] }).expect("submitted")
     };
     let mut first_tokens = |others: u32| -> [u32; 2] {
         let busy = model.open(&SequenceStart { gate: Gate::Guide, ..start(0, &prompts[0]) }).expect("opened");

@@ -228,7 +228,7 @@ fn a_cancelled_step_reports_that_nothing_was_fed() {
         let start = SequenceStart::new(&tokens, 0, GENERATED, &greedy);
         let sequence = model_driven.open(&SequenceStart { last_token: LastToken::Fed, ..start }).expect("opened");
         model_driven.cancel(sequence);
-        let step = Step { kind: StepKind::FeedDecode, rows: 60, lanes: &[sequence] };
+        let step = Step { kind: StepKind::FeedDecode, rows: 60, lanes: &[sequence], grown: &[] };
         let ticket = model_driven.submit(&step).expect("submitted");
         let output = &model_driven.wait(ticket).expect("done").lanes[0];
         model_driven.close(sequence);

@@ -82,8 +82,10 @@ impl Run {
         let chain = Sampling { temperature: 0.9, seed: 7, top_k: 30, penalties, ..Sampling::GREEDY };
         let sampling = if lane == 1 { Sampling::GREEDY } else { chain };
         let last_token = self.model.limits().last_token;
+        let pages = self.model.limits().pages.expect("several lanes share pages").equal_part(lane, LANES);
         let start = SequenceStart {
             lane,
+            pages: &pages,
             last_token,
             logprobs: Some(3),
             ..SequenceStart::new(prompt, cached, budget, &sampling)
@@ -117,7 +119,7 @@ impl Run {
     fn decode(&mut self, sequences: &[SequenceId], steps: u32) {
         for _ in 0..steps {
             self.make_room();
-            let step = Step { kind: StepKind::Decode, rows: 1, lanes: sequences };
+            let step = Step { kind: StepKind::Decode, rows: 1, lanes: sequences, grown: &[] };
             let ticket = self.model.submit(&step).expect("submitted");
             self.in_flight.push_back((ticket, sequences.to_vec()));
         }
@@ -154,7 +156,7 @@ fn run(
     let feeding = Feeding { rows: run.model.limits().feed_rows, last_token: run.model.limits().last_token };
     while let Some((kind, rows)) = prompt_step(left, feeding) {
         let lanes = [own];
-        let step = Step { kind, rows, lanes: &lanes };
+        let step = Step { kind, rows, lanes: &lanes, grown: &[] };
         let Some(between) = between else {
             run.make_room();
             let ticket = run.model.submit(&step).expect("submitted");
@@ -205,7 +207,7 @@ fn run(
     let tokens: Vec<Vec<Chosen>> = all.iter().map(|sequence| run.chosen[sequence].clone()).collect();
     assert_eq!(tokens.iter().map(|of| of.len() as u32).collect::<Vec<_>>(), [BEHIND, BESIDE, BESIDE]);
     all.into_iter().for_each(|sequence| run.model.close(sequence));
-    (tokens, read_cache(gpu, model, CONTEXT))
+    (tokens, read_cache(gpu, model, model.cache().positions() as u32))
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod interleaved;
 #[path = "../support/matrix.rs"]
 mod matrix;
 mod op_by_op;
+mod pages;
 mod ranges;
 mod rows;
 mod score;

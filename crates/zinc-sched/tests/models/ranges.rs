@@ -52,7 +52,7 @@ fn generate(model: &mut VulkanModel) -> (Vec<u32>, Vec<f32>) {
     let mut left = FED;
     while left > 0 {
         let rows = left.min(model.limits().feed_rows);
-        let ticket = model.submit(&Step { kind: StepKind::Feed, rows, lanes }).expect("submitted");
+        let ticket = model.submit(&Step { kind: StepKind::Feed, rows, lanes, grown: &[] }).expect("submitted");
         let StepOutput { lanes: outputs, timing } = model.wait(ticket).expect("done");
         let [output] = &outputs[..] else { panic!("{outputs:?}") };
         assert_eq!((output.status, output.fed, output.position), (StepStatus::Fed, rows, FED - left));
@@ -62,7 +62,7 @@ fn generate(model: &mut VulkanModel) -> (Vec<u32>, Vec<f32>) {
     }
     let mut generated = Vec::new();
     for _ in 0..GENERATED {
-        let ticket = model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes }).expect("submitted");
+        let ticket = model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes, grown: &[] }).expect("submitted");
         generated.extend(model.wait(ticket).expect("done").lanes[0].tokens.as_slice());
     }
     model.close(sequence);
@@ -163,7 +163,7 @@ fn a_cancelled_sequence_writes_nothing() {
         let sequence = driven.open(&SequenceStart::new(&tokens, 0, GENERATED, &Sampling::GREEDY)).expect("opened");
         driven.cancel(sequence);
         let [output, behind] = [MANY_ROWS, FED - MANY_ROWS].map(|rows| {
-            let step = Step { kind: StepKind::Feed, rows, lanes: &[sequence] };
+            let step = Step { kind: StepKind::Feed, rows, lanes: &[sequence], grown: &[] };
             let ticket = driven.submit(&step).expect("submitted");
             driven.wait(ticket).expect("done")
         });

@@ -12,6 +12,7 @@ use zinc_kernels::step::{Lane, Row, Rows, StepState};
 use zinc_vk::{Access, Buffer, Placement, RecordingBuilder};
 
 use super::Gpu;
+use super::pages::{LANE, Pages};
 
 /// Bytes of guard on each side of an array; also what arrays are aligned to.
 const GUARD_BYTES: usize = 256;
@@ -102,13 +103,27 @@ impl Arena {
         self.input(&[state.into()]).address
     }
 
-    /// A step state that kernels only read, of a step in which each of these lanes has one row. `positions` is how many each has in the cache.
-    pub(crate) fn state_of_lanes(&mut self, lanes: &[Lane], positions: u32) -> u64 {
+    /// A step state that kernels only read, whose only lane has these pages: with the tables of pages behind it, if there are any.
+    pub(crate) fn state_with_pages(&mut self, state: impl Into<StepState>, pages: &Pages) -> u64 {
+        let mut state = state.into();
+        if pages.is_straight() {
+            return self.state(state);
+        }
+        state.listed[0] = LANE;
+        for row in &mut state.rows[..state.row_count as usize] {
+            row.lane = LANE;
+        }
+        let tables = pages.tables();
+        let bytes = [bytemuck::bytes_of(&state), bytemuck::cast_slice(&tables)].concat();
+        self.input(&bytes).address
+    }
+
+    /// A step state that kernels only read, of a step in which each of these lanes has one row.
+    pub(crate) fn state_of_lanes(&mut self, lanes: &[Lane]) -> u64 {
         let mut state = StepState {
             row_count: lanes.len() as u32,
             lane_count: lanes.len() as u32,
             lanes: self.input(lanes).address,
-            lane_positions: positions,
             ..StepState::default()
         };
         for (number, lane) in (0..).zip(lanes) {

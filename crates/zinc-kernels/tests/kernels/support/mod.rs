@@ -10,6 +10,7 @@ pub(crate) mod distribution;
 pub(crate) mod launches;
 pub(crate) mod many;
 pub(crate) mod operand;
+pub(crate) mod pages;
 pub(crate) mod rows;
 pub(crate) mod tolerance;
 

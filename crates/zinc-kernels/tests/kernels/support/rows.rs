@@ -8,6 +8,7 @@ use zinc_kernels::{Dispatch, Format};
 
 use super::arena::{Arena, GAP};
 use super::data::{Random, Scales, device_rows, weights};
+use super::pages::Pages;
 
 /// Rows that a launch has workgroups for, and how many of them the step lists. A row stands alone and among 2, 7 and 15 others.
 const CASES: [(u32, u32); 5] = [(4, 3), (8, 8), (16, 16), (8, 1), (4, 0)];
@@ -16,6 +17,8 @@ const CASES: [(u32, u32); 5] = [(4, 3), (8, 8), (16, 16), (8, 1), (4, 0)];
 pub(crate) struct Builder {
     pub(crate) arena: Arena,
     pub(crate) random: Random,
+    /// The pages of the lane whose rows they are.
+    pub(crate) pages: Pages,
     rows: u32,
     operands: u32,
 }
@@ -46,7 +49,12 @@ pub(crate) enum Use {
 impl Builder {
     /// Operands for so many rows; those of the same name are the same.
     pub(crate) fn new(name: &str, rows: u32) -> Self {
-        Self { arena: Arena::new(), random: Random::new(name), rows, operands: 0 }
+        Self { arena: Arena::new(), random: Random::new(name), pages: Pages::default(), rows, operands: 0 }
+    }
+
+    /// A step state that kernels only read, of the lane.
+    pub(crate) fn state(&mut self, state: StepState) -> u64 {
+        self.arena.state_with_pages(state, &self.pages)
     }
 
     /// How many rows have operands.
@@ -120,7 +128,7 @@ pub(crate) fn check<L: Fn(&View) -> Dispatch>(
             let launch = make(&mut builder);
             let launches: Vec<Dispatch> = steps
                 .iter()
-                .map(|&(first, state, shape)| launch(&View { state: builder.arena.state(state), shape, first }))
+                .map(|&(first, state, shape)| launch(&View { state: builder.state(state), shape, first }))
                 .collect();
             let before = builder.arena.outputs();
             builder.arena.run(&launches);

@@ -103,7 +103,8 @@ impl VulkanModel {
 
     /// Makes what a step that feeds needs before its first range.
     fn begin(&mut self, step: &Step<'_>) -> Result<()> {
-        let Step { kind, rows, lanes: sequences } = *step;
+        let Step { kind, rows, lanes: sequences, grown } = *step;
+        assert!(grown.is_empty(), "{kind:?} with {grown:?}: a sequence has the pages of its prompt when it is opened");
         assert!(self.begun.is_none(), "{kind:?} is begun while a step of {:?} is", self.begun);
         let [sequence] = *sequences else { panic!("{kind:?} of {} lanes", sequences.len()) };
         let lane = self.lanes.lane(sequence);

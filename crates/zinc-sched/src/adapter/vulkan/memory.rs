@@ -18,19 +18,13 @@ use super::super::sequence::MAX_END_TOKENS;
 use crate::control::Guide;
 use crate::model::HostChoice;
 
-/// Offset of the state of the model's steps in [`StepMemory::sequences`], in bytes, as the offsets below are.
-pub(super) const STATE_OFFSET: u64 = 0;
-/// Offset of the state with which a draft model takes in the tokens of the sequence.
-pub(super) const DRAFT_MODEL_STATE_OFFSET: u64 = STATE_OFFSET + STATE_STRIDE;
+/// Offset of the state with which a draft model takes in the tokens of the sequence in [`StepMemory::sequences`], in bytes, as the offsets below are.
+pub(super) const DRAFT_MODEL_STATE_OFFSET: u64 = 0;
 /// Offset of the state with which a draft model makes drafts.
 pub(super) const DRAFTING_STATE_OFFSET: u64 = DRAFT_MODEL_STATE_OFFSET + STATE_STRIDE;
-/// Offset of the state of steps that feed, in a model of several lanes: those that sample may run between their ranges.
-pub(super) const FEED_STATE_OFFSET: u64 = DRAFTING_STATE_OFFSET + STATE_STRIDE;
-/// Offset of the parameters of a chain of samplers that are all off.
-const NO_SAMPLERS_OFFSET: u64 = FEED_STATE_OFFSET + STATE_STRIDE;
-/// Offset of the lanes.
-const LANES_OFFSET: u64 = (NO_SAMPLERS_OFFSET + size_of::<SamplerParams>() as u64).next_multiple_of(ALIGNMENT);
-/// Bytes from one state to the next: whole cache lines.
+/// Offset of the state of the model's steps. In a model of several lanes the tables of their pages lie behind it.
+pub(super) const STATE_OFFSET: u64 = DRAFTING_STATE_OFFSET + STATE_STRIDE;
+/// Bytes of a state without tables: whole cache lines.
 const STATE_STRIDE: u64 = (size_of::<StepState>() as u64).next_multiple_of(64);
 
 /// Bytes from one report to the next: whole cache lines, so that the device never writes to one that the host is reading.
@@ -47,16 +41,44 @@ const LOGPROBS_STRIDE: u32 = (size_of::<LogprobReport>() as u32).next_multiple_o
 /// Bytes from one list of wanted lanes to the next.
 const WANTED_STRIDE: u64 = (size_of::<StepLanes>() as u64).next_multiple_of(64);
 
-/// Where what each lane owns lies behind the states.
+/// Where what each lane owns lies behind the state of the model's steps.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     lanes: u32,
+    /// Pages that the table of a lane has room for.
+    lane_pages: u32,
     token_places: u64,
 }
 
 impl Layout {
+    /// Offset of the state of steps that feed, in a model of several lanes: those that sample may run between their ranges. It has tables of its own.
+    fn feed_state(self) -> u64 {
+        STATE_OFFSET + self.state_stride()
+    }
+
+    /// Bytes of a state with its tables: whole cache lines.
+    fn state_stride(self) -> u64 {
+        (size_of::<StepState>() as u64 + u64::from(self.lanes) * self.table_bytes()).next_multiple_of(64)
+    }
+
+    /// Bytes of a table of pages.
+    fn table_bytes(self) -> u64 {
+        4 * u64::from(self.lane_pages)
+    }
+
+    /// The table of a lane's pages behind a state.
+    fn table(self, state: u64, lane: u32) -> u64 {
+        state + size_of::<StepState>() as u64 + u64::from(lane) * self.table_bytes()
+    }
+
+    /// Offset of the parameters of a chain of samplers that are all off.
+    fn no_samplers(self) -> u64 {
+        self.feed_state() + self.state_stride()
+    }
+
     fn lane(self, lane: u32) -> u64 {
-        LANES_OFFSET + u64::from(lane) * size_of::<Lane>() as u64
+        let first = (self.no_samplers() + size_of::<SamplerParams>() as u64).next_multiple_of(ALIGNMENT);
+        first + u64::from(lane) * size_of::<Lane>() as u64
     }
 
     fn end_tokens(self, lane: u32) -> u64 {
@@ -108,7 +130,7 @@ impl StepMemory {
     pub(super) fn new(model: &DeviceModel, slots: u32) -> Result<Self> {
         let (device, cache, vocabulary) = (model.device(), model.cache(), model.model().config.n_vocab);
         let lanes = cache.lanes;
-        let layout = Layout { lanes, token_places: cache.token_places() };
+        let layout = Layout { lanes, lane_pages: cache.lane_pages(), token_places: cache.token_places() };
         let choice_offset = step_input_bytes(vocabulary).next_multiple_of(ALIGNMENT) as u32;
         let input_stride = choice_offset + CANDIDATE_BYTES.next_multiple_of(ALIGNMENT as u32);
         let per_report = |stride: u32| u64::from(stride) * u64::from(lanes) * u64::from(slots);
@@ -144,13 +166,12 @@ impl StepMemory {
 
     /// Writes what of the states and lanes does not change from sequence to sequence.
     fn write_heads(&self, device: &Arc<Device>, context: u32, vocabulary: u32) -> Result<()> {
-        let shared = StepState {
-            lanes: self.sequences.address() + LANES_OFFSET,
-            lane_positions: context,
-            ..StepState::default()
-        };
-        let image = Buffer::new(device, "states image", LANES_OFFSET, Placement::Upload)?;
-        for offset in [STATE_OFFSET, FEED_STATE_OFFSET] {
+        let shared = StepState { lanes: self.lane_address(0), ..StepState::default() };
+        let bytes = self.layout.lane(0);
+        let image = Buffer::new(device, "states image", bytes, Placement::Upload)?;
+        // Tables say page 0 where no sequence has had pages.
+        image.write(0, &vec![0; bytes as usize]);
+        for offset in [STATE_OFFSET, self.layout.feed_state()] {
             image.write(offset, bytemuck::bytes_of(&shared));
         }
         for offset in [DRAFT_MODEL_STATE_OFFSET, DRAFTING_STATE_OFFSET] {
@@ -158,9 +179,9 @@ impl StepMemory {
         }
         let off = SamplerSettings::OFF.tables(vocabulary, context, &Breakers::default());
         let params = off.expect("samplers that are all off need no table").params;
-        image.write(NO_SAMPLERS_OFFSET, bytemuck::bytes_of(&params));
+        image.write(self.layout.no_samplers(), bytemuck::bytes_of(&params));
         let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "states")?;
-        recording.copy(&image, 0, &self.sequences, 0, LANES_OFFSET);
+        recording.copy(&image, 0, &self.sequences, 0, bytes);
         device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
         Ok(())
     }
@@ -179,6 +200,11 @@ impl StepMemory {
     /// The address of a state.
     pub(super) fn state(&self, offset: u64) -> u64 {
         self.sequences.address() + offset
+    }
+
+    /// Offset of the state of steps that feed, in a model of several lanes.
+    pub(super) fn feed_state_offset(&self) -> u64 {
+        self.layout.feed_state()
     }
 
     /// The buffer of a state and the offset of the number of rows that its step lists, which is 0 where all its sequences have ended.
@@ -208,7 +234,7 @@ impl StepMemory {
 
     /// The address of the parameters of a chain of samplers that are all off.
     pub(super) fn no_samplers_address(&self) -> u64 {
-        self.state(NO_SAMPLERS_OFFSET)
+        self.state(self.layout.no_samplers())
     }
 
     /// Gives a lane an image of its own again, because the device has yet to copy the one that it has.
@@ -355,7 +381,7 @@ impl StepMemory {
         let (buffer, at) = self.logits_of(slot);
         recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
         let lanes = size_of::<Lane>() as u64 * u64::from(self.layout.lanes);
-        recording.copy(&self.sequences, LANES_OFFSET, buffer, at, lanes);
+        recording.copy(&self.sequences, self.layout.lane(0), buffer, at, lanes);
         for row in 0..rows.min(self.layout.lanes) {
             let (logits, offset, bytes) = model.activation(zinc_model::plan::Array::Logits, row);
             let to = at + self.lanes_bytes() + u64::from(row) * self.logits_bytes;
@@ -385,6 +411,8 @@ impl StepMemory {
 #[derive(Debug)]
 pub(super) struct LaneImage {
     buffer: Arc<Buffer>,
+    /// Where the numbers of the lane's pages lie in it.
+    pages: u64,
     /// The copy, which comes behind the steps of the sequence before and ahead of those of the new one.
     copy: Arc<Recording>,
 }
@@ -398,8 +426,9 @@ const IMAGE_TOKENS_OFFSET: u64 = IMAGE_DRAFT_LANE_OFFSET + (size_of::<Lane>() as
 
 impl LaneImage {
     fn new(device: &Arc<Device>, layout: Layout, lane: u32, sequences: &Arc<Buffer>) -> Result<Self> {
-        let bytes = IMAGE_TOKENS_OFFSET + 4 * layout.token_places;
-        let buffer = Buffer::new(device, "lane image", bytes, Placement::Upload)?;
+        let pages = (IMAGE_TOKENS_OFFSET + 4 * layout.token_places).next_multiple_of(ALIGNMENT);
+        let buffer = Buffer::new(device, "lane image", pages + layout.table_bytes(), Placement::Upload)?;
+        buffer.write(pages, &vec![0; layout.table_bytes() as usize]);
         let mut recording = RecordingBuilder::new(device, QueueKind::Compute, &format!("open lane {lane}"))?;
         recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
         recording.copy(&buffer, 0, sequences, layout.lane(lane), size_of::<Lane>() as u64);
@@ -410,13 +439,19 @@ impl LaneImage {
             let own_lane = DRAFT_MODEL_STATE_OFFSET + offset_of!(StepState, lane) as u64;
             recording.copy(&buffer, IMAGE_DRAFT_LANE_OFFSET, sequences, own_lane, size_of::<Lane>() as u64);
         }
+        if layout.lane_pages > 0 {
+            for state in [STATE_OFFSET, layout.feed_state()] {
+                recording.copy(&buffer, pages, sequences, layout.table(state, lane), layout.table_bytes());
+            }
+        }
         recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-        Ok(Self { buffer, copy: recording.finish()? })
+        Ok(Self { buffer, pages, copy: recording.finish()? })
     }
 
-    /// Writes a lane whose sequence begins with `tokens`. `replayed` are tokens that are known to follow.
-    pub(super) fn write(&self, lane: &Lane, end_tokens: &[u32], tokens: &[u32], replayed: &[u32]) {
+    /// Writes a lane whose sequence begins with `tokens` and has these pages. `replayed` are tokens that are known to follow.
+    pub(super) fn write(&self, lane: &Lane, pages: &[u32], end_tokens: &[u32], tokens: &[u32], replayed: &[u32]) {
         self.buffer.write(0, bytemuck::bytes_of(lane));
+        self.buffer.write(self.pages, bytemuck::cast_slice(pages));
         self.buffer.write(IMAGE_END_TOKENS_OFFSET, bytemuck::cast_slice(end_tokens));
         self.buffer.write(IMAGE_TOKENS_OFFSET, bytemuck::cast_slice(tokens));
         self.buffer.write(IMAGE_TOKENS_OFFSET + 4 * tokens.len() as u64, bytemuck::cast_slice(replayed));

@@ -11,7 +11,7 @@ use super::draft::Drafter;
 use super::feeding::BegunStep;
 use super::recordings::{SamplingMode, StepPart};
 use super::{OpenSequence, Sync, VulkanModel};
-use crate::model::{Gate, LastToken, SequenceId, SequenceStart};
+use crate::model::{Gate, LastToken, PagePool, SequenceId, SequenceStart};
 use crate::plan::{Feeding, prompt_step};
 
 impl VulkanModel {
@@ -30,6 +30,7 @@ impl VulkanModel {
             self.memory.replace_image(&device, number)?;
             self.chain.replace_image(number)?;
         }
+        self.check_pages(start);
         let sequence =
             self.lanes.open(number, OpenSequence { mode, speculative: start.speculative, logprobs: start.logprobs });
         let samplers = match mode.sampling.sampler {
@@ -64,7 +65,7 @@ impl VulkanModel {
             }
             self.memory.image(number).write_draft_lane(&draft);
         }
-        self.memory.image(number).write(&lane, end_tokens(start), start.tokens, replayed);
+        self.memory.image(number).write(&lane, start.pages, end_tokens(start), start.tokens, replayed);
         let before_ns = host_now_ns();
         let opening = self.memory.image(number).copy().clone();
         match self.options.sync {
@@ -83,6 +84,20 @@ impl VulkanModel {
         }
         self.provide_feeds(start.tokens.len() as u32 - start.cached, start.last_token, mode)?;
         Ok(sequence)
+    }
+
+    /// Panics if a sequence has no pages for its prompt, or others than there are.
+    fn check_pages(&self, start: &SequenceStart<'_>) {
+        let (pages, tokens) = (start.pages, start.tokens.len());
+        let Some(PagePool { pages: count, positions }) = self.limits.pages else {
+            assert!(pages.is_empty(), "{} pages of a cache that has none", pages.len());
+            return;
+        };
+        let (least, most) = (tokens.div_ceil(positions as usize), self.model.cache().lane_pages());
+        assert!(
+            (least..=most as usize).contains(&pages.len()) && pages.iter().all(|page| *page < count),
+            "{tokens} tokens in the pages {pages:?}: {least} to {most} of {count} are supported"
+        );
     }
 
     /// The parts that steps of all open sequences consist of, except those that feed prompts.

@@ -12,7 +12,7 @@ use zinc_vk::{Access, QueueKind, Recording, RecordingBuilder};
 
 use super::chain::ChainMemory;
 use super::draft::Drafter;
-use super::memory::{FEED_STATE_OFFSET, STATE_OFFSET, StepMemory};
+use super::memory::{STATE_OFFSET, StepMemory};
 use super::stamps::{Stamped, Stamps};
 use super::{Queues, VulkanOptions};
 use crate::model::Gate;
@@ -160,7 +160,7 @@ impl StepRecorder<'_> {
 
     /// Offset of the state of steps that feed.
     fn feed_state(&self) -> u64 {
-        if self.model.cache().lanes > 1 { FEED_STATE_OFFSET } else { STATE_OFFSET }
+        if self.model.cache().lanes > 1 { self.memory.feed_state_offset() } else { STATE_OFFSET }
     }
 
     /// Starts a recording that keeps what [`Self::io`] names, and what lanes name.
