@@ -34,11 +34,14 @@ impl Gpu {
 }
 
 impl Drop for Gpu {
-    /// Gives the device to the next test, unless this one failed and may have left work on it.
+    /// Gives the device to the next test, unless this one failed and may have left work on it. Then it stays open to the end of the process: it must not be closed
+    /// while other threads open theirs.
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        let device = (self.instance.clone(), self.pipelines.clone());
+        if std::thread::panicking() {
+            std::mem::forget(device);
+        } else {
             assert_silent(&self.instance);
-            let device = (self.instance.clone(), self.pipelines.clone());
             IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(device);
         }
     }
