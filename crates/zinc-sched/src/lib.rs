@@ -103,6 +103,7 @@ mod handle;
 mod kv;
 mod model;
 mod pace;
+pub mod pages;
 pub mod plan;
 mod queue;
 mod request;
