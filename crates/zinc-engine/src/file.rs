@@ -45,10 +45,13 @@ impl ContextSize {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct FileOptions {
-    /// Tokens of context of each lane.
+    /// Tokens of context that a sequence may have.
     pub context: ContextSize,
-    /// Sequences that have a place in the cache at the same time, each with the whole context: 1 to [`MOST_LANES`](zinc_kernels::step::MOST_LANES).
+    /// Sequences that run at the same time: 1 to [`MOST_LANES`](zinc_kernels::step::MOST_LANES).
     pub lanes: u32,
+    /// Tokens that the cache of several sequences has room for, all together; `None` is as many as all of them may have. With fewer, sequences may have to give
+    /// their room to others for a while, which changes no token. A sequence may have no more than there is room for.
+    pub cache_tokens: Option<u32>,
     /// Format of the cached keys.
     pub key_format: CacheFormat,
     /// Format of the cached values.
@@ -59,12 +62,20 @@ impl FileOptions {
     /// The default context for one sequence, with keys and values of 16-bit floats.
     #[must_use]
     pub fn new() -> Self {
-        Self { context: ContextSize::Default, lanes: 1, key_format: CacheFormat::F16, value_format: CacheFormat::F16 }
+        Self {
+            context: ContextSize::Default,
+            lanes: 1,
+            cache_tokens: None,
+            key_format: CacheFormat::F16,
+            value_format: CacheFormat::F16,
+        }
     }
 
     /// The cache of a model that was trained for `trained` tokens, where 0 is unknown.
     pub(crate) fn cache(&self, trained: u32) -> CacheOptions {
-        CacheOptions::new(self.context.tokens(trained), self.key_format, self.value_format).with_lanes(self.lanes)
+        CacheOptions::new(self.context.tokens(trained), self.key_format, self.value_format)
+            .with_lanes(self.lanes)
+            .with_cache_tokens(self.cache_tokens)
     }
 }
 

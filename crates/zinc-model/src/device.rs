@@ -88,6 +88,7 @@ impl DeviceModel {
         let RowCounts { rows, sampling_rows } = options.counts;
         for (what, value, most) in [
             ("the number of lanes", cache.lanes, MOST_LANES),
+            ("the number of pages of the cache", if cache.lanes > 1 { cache.pages() } else { 1 }, u32::MAX),
             ("the number of rows of a step", rows, MOST_ROWS),
             ("the number of rows that sample", sampling_rows, rows.min(MOST_SAMPLING_ROWS)),
         ] {

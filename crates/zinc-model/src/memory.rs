@@ -65,6 +65,8 @@ impl MemoryPlan {
         let LoadOptions { cache, counts } = options.into();
         let sizes = Sizes { config, cache };
         let per_position = Sizes { config, cache: CacheOptions { context: 1, ..cache } };
+        // The size of the pool may be given.
+        let cached_bytes = if cache.cache_tokens.is_some() && cache.lanes > 1 { 0 } else { sizes.position_bytes() };
         Self {
             weights: weights.tensors.iter().map(|t| t.device_bytes().next_multiple_of(ALIGNMENT)).sum(),
             kv_cache: sizes.kv_bytes(),
@@ -72,7 +74,7 @@ impl MemoryPlan {
                 + u64::from(cache.lanes) * (sizes.bytes(Array::Tokens) + sampler_table_bytes(config, cache.context))
                 + sizes.rotation_bytes(),
             context: cache.context,
-            bytes_per_position: u64::from(cache.lanes) * (sizes.position_bytes() + 8) + per_position.rotation_bytes(),
+            bytes_per_position: u64::from(cache.lanes) * (cached_bytes + 8) + per_position.rotation_bytes(),
         }
     }
 

@@ -99,6 +99,9 @@ pub struct CacheOptions {
     pub context: u32,
     /// Lanes that share the cache, 1 to [`MOST_LANES`](zinc_kernels::step::MOST_LANES).
     pub lanes: u32,
+    /// Positions that the pages of all lanes have room for, rounded up to whole pages; `None` is as many as all lanes together may have. A model of one lane has
+    /// the positions of its context.
+    pub cache_tokens: Option<u32>,
     /// How keys are stored.
     pub key_format: CacheFormat,
     /// How values are stored.
@@ -109,10 +112,17 @@ impl CacheOptions {
     /// A cache of `context` positions of one lane, with these formats of keys and values.
     #[must_use]
     pub const fn new(context: u32, key_format: CacheFormat, value_format: CacheFormat) -> Self {
-        Self { context, lanes: 1, key_format, value_format }
+        Self { context, lanes: 1, cache_tokens: None, key_format, value_format }
     }
 
-    /// This cache for so many lanes, for each of which it has room.
+    /// This cache with room for so many positions of all lanes together; `None` is as many as all lanes together may have.
+    #[must_use]
+    pub const fn with_cache_tokens(mut self, cache_tokens: Option<u32>) -> Self {
+        self.cache_tokens = cache_tokens;
+        self
+    }
+
+    /// This cache for so many lanes, which share it.
     #[must_use]
     pub const fn with_lanes(mut self, lanes: u32) -> Self {
         self.lanes = lanes;
@@ -125,10 +135,13 @@ impl CacheOptions {
         if self.lanes > 1 { self.context.div_ceil(PAGE_POSITIONS) } else { 0 }
     }
 
-    /// Pages of the pool: as many as all lanes together may have. 0 in a model of one lane, which has no pages.
+    /// Pages of the pool. 0 in a model of one lane, which has no pages.
     #[must_use]
     pub const fn pages(&self) -> u32 {
-        self.lanes.saturating_mul(self.lane_pages())
+        match self.cache_tokens {
+            Some(tokens) if self.lanes > 1 => tokens.div_ceil(PAGE_POSITIONS),
+            _ => self.lanes.saturating_mul(self.lane_pages()),
+        }
     }
 
     /// Positions that the cache has room for.
@@ -363,5 +376,28 @@ impl Sizes<'_> {
     #[must_use]
     pub fn rotation_bytes(&self) -> u64 {
         u64::from(self.cache.context) * u64::from(self.config.rope.dims) * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_share_whole_pages_and_one_alone_has_its_positions() {
+        let cache = CacheOptions::new(100, CacheFormat::F16, CacheFormat::F16);
+        for (lanes, cache_tokens, lane_pages, pages, positions) in [
+            (1, None, 0, 0, 100),
+            (1, Some(5_000), 0, 0, 100),
+            (2, None, 2, 4, 256),
+            (64, None, 2, 128, 8_192),
+            (2, Some(64), 2, 1, 64),
+            (2, Some(1_000), 2, 16, 1_024),
+            (8, Some(0), 2, 0, 0),
+        ] {
+            let cache = cache.with_lanes(lanes).with_cache_tokens(cache_tokens);
+            let found = (cache.lane_pages(), cache.pages(), cache.positions());
+            assert_eq!(found, (lane_pages, pages, positions), "{lanes} lanes, {cache_tokens:?}");
+        }
     }
 }
