@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::kv::KvCache;
+use crate::kv::ValidKv;
 use crate::plan::Phase;
 use crate::request::{FinishReason, Outlet, PromptProgress, Request, Token};
 use crate::resolve::Resolved;
@@ -15,10 +15,10 @@ pub(crate) struct Progress {
     request: Arc<Request>,
     /// Position of the first input token of the next step to be observed.
     position: u32,
-    /// The last delivered token.
-    last_token: Option<u32>,
-    /// Number of delivered tokens.
-    delivered: u32,
+    /// The delivered tokens.
+    delivered: Vec<u32>,
+    /// How many tokens of the prompt the outlet was told of as done.
+    reported: u32,
     /// Number of observed steps whose output was stale.
     overshoot: u32,
     /// When the first delivered token was observed.
@@ -35,8 +35,8 @@ impl Progress {
         Self {
             request,
             position,
-            last_token: None,
-            delivered: 0,
+            delivered: Vec::new(),
+            reported: 0,
             overshoot: 0,
             first_token_ns: None,
             last_token_ns: None,
@@ -54,7 +54,18 @@ impl Progress {
     }
 
     pub(crate) fn delivered(&self) -> u32 {
-        self.delivered
+        // No more than the context has positions.
+        self.delivered.len() as u32
+    }
+
+    /// All tokens so far: the prompt and those that were delivered.
+    pub(crate) fn tokens(&self) -> Vec<u32> {
+        [&self.request.prompt[..], &self.delivered].concat()
+    }
+
+    /// Goes back to `position`, from which on keys and values are computed again.
+    pub(crate) fn rewind(&mut self, position: u32) {
+        self.position = position;
     }
 
     pub(crate) fn overshoot(&self) -> u32 {
@@ -85,10 +96,10 @@ impl Progress {
         resolved: Result<Resolved>,
         output: &LaneOutput,
         observed_ns: u64,
-        kv: &mut KvCache,
+        kv: &mut dyn ValidKv,
         outlet: &mut dyn Outlet,
     ) -> u32 {
-        let delivered_before = self.delivered;
+        let delivered_before = self.delivered();
         match resolved {
             Ok(Resolved::Fed(rows)) => self.feed(rows, kv, outlet),
             Ok(Resolved::Sampled(tokens, end)) => {
@@ -111,31 +122,33 @@ impl Progress {
                 self.end(Err(error));
             }
         }
-        self.delivered - delivered_before
+        self.delivered() - delivered_before
     }
 
     /// Ends the sequence if tokens were delivered and the outlet has cancelled it since.
     fn cancelled_since(&mut self, delivered_before: u32, outlet: &dyn Outlet) -> bool {
-        let cancelled = self.delivered > delivered_before && outlet.cancelled();
+        let cancelled = self.delivered() > delivered_before && outlet.cancelled();
         if cancelled {
             self.end(Ok(FinishReason::Cancelled));
         }
         cancelled
     }
 
-    /// Notes that so many prompt tokens have been fed.
-    fn feed(&mut self, rows: u32, kv: &mut KvCache, outlet: &mut dyn Outlet) {
+    /// Notes that so many tokens have been fed: of the prompt, and of those that were delivered before their keys and values were given up.
+    fn feed(&mut self, rows: u32, kv: &mut dyn ValidKv, outlet: &mut dyn Outlet) {
         (0..rows).for_each(|_| self.consume(kv));
-        outlet.prompt(PromptProgress { done: self.position, tokens: self.request.prompt.len() as u32 });
+        let tokens = self.request.prompt.len() as u32;
+        if self.reported < self.position && self.position < tokens {
+            self.reported = self.position;
+            outlet.prompt(PromptProgress { done: self.position, tokens });
+        }
     }
 
     /// Notes that the K/V of the input token at the present position are valid from now on.
-    fn consume(&mut self, kv: &mut KvCache) {
-        let token = match self.request.prompt.get(self.position as usize) {
-            Some(&token) => token,
-            None => self.last_token.expect("a step behind the prompt consumes the token delivered before it"),
-        };
-        kv.push(self.position, token);
+    fn consume(&mut self, kv: &mut dyn ValidKv) {
+        let (position, prompt) = (self.position as usize, &self.request.prompt);
+        let token = prompt.get(position).or_else(|| self.delivered.get(position - prompt.len()));
+        kv.push(self.position, *token.expect("a step behind the prompt consumes a token that was delivered before"));
         // A token that was sampled at the last position of the context has no position of its own, but it still gets the next number.
         self.position = self.position.saturating_add(1);
     }
@@ -146,7 +159,7 @@ impl Progress {
         ids: &[u32],
         output: &LaneOutput,
         observed_ns: u64,
-        kv: &mut KvCache,
+        kv: &mut dyn ValidKv,
         outlet: &mut dyn Outlet,
     ) {
         let at = |index: usize| self.position.saturating_add(1 + index as u32);
@@ -163,8 +176,7 @@ impl Progress {
         for (index, token) in tokens.iter().enumerate().take(inputs) {
             self.consume(kv);
             if index < taken {
-                self.last_token = Some(token.id);
-                self.delivered += 1;
+                self.delivered.push(token.id);
                 self.first_token_ns.get_or_insert(observed_ns);
                 self.last_token_ns = Some(observed_ns);
             }

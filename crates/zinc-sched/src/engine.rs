@@ -1,9 +1,10 @@
 //! The engine: one model, the sequences that run on it, and what outlives them, which is the picture of the cache, the speculation policy and a failure. It
-//! runs on the calling thread. The thread that usually owns it is in `handle.rs`, the loop over the sequences in `turns.rs`.
+//! runs on the calling thread. The thread that usually owns it is in `handle.rs`, the loop over the sequences in `turns.rs`, and how they share pages in `pressure.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::admission::{RESERVE_TOKENS, positions_at_beginning};
 use crate::apply::Progress;
 use crate::clock::Clock;
 use crate::depth::InflightDepth;
@@ -12,6 +13,7 @@ use crate::gates::Gates;
 use crate::kv::KvCache;
 use crate::model::{Gate, LastToken, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, StepModel};
 use crate::pace::Pace;
+use crate::pages::{Holding, PageBook, PageCounts};
 use crate::plan::{Feeding, SequencePlan};
 use crate::request::{Completion, FinishReason, Outlet, Request, Tracing, Usage};
 use crate::sequence::{PolicyRole, Sequence, Submitted};
@@ -32,6 +34,9 @@ pub struct EngineOptions {
     /// The longest time between two tokens of a sequence while prompts of others are fed, the step that brings the second one included. A prompt is fed by ranges of
     /// layers between such steps: as many as there is time for, and one at least, which may take longer.
     pub max_gap: Duration,
+    /// Tokens to be sampled for which a sequence gets room in the cache when it begins, beside its prompt, where sequences share pages; fewer if it wants fewer. It
+    /// gets room for others when it needs it.
+    pub reserve_tokens: u32,
     /// Busy time that is added on the engine's thread for every delivered token, to measure how much of the host's work is hidden behind the
     /// device's.
     pub host_work: Duration,
@@ -44,6 +49,7 @@ impl Default for EngineOptions {
             queue_capacity: 16,
             speculation: SpeculationMode::Automatic,
             max_gap: Self::MAX_GAP,
+            reserve_tokens: RESERVE_TOKENS,
             host_work: Duration::ZERO,
         }
     }
@@ -57,6 +63,13 @@ impl EngineOptions {
     #[must_use]
     pub fn with_max_gap(mut self, max_gap: Duration) -> Self {
         self.max_gap = max_gap;
+        self
+    }
+
+    /// Returns these options with this reserve of tokens.
+    #[must_use]
+    pub fn with_reserve_tokens(mut self, reserve_tokens: u32) -> Self {
+        self.reserve_tokens = reserve_tokens;
         self
     }
 
@@ -103,6 +116,8 @@ pub struct Engine<M> {
     pub(crate) options: EngineOptions,
     /// The lanes of the model, by number.
     pub(crate) lanes: Vec<Lane>,
+    /// The pages of the cache, if it has any.
+    pub(crate) book: Option<PageBook>,
     pub(crate) window: Window,
     pub(crate) policy: SpeculationPolicy,
     pub(crate) pace: Pace,
@@ -118,7 +133,7 @@ pub struct Engine<M> {
 /// A lane of the model.
 #[derive(Default)]
 pub(crate) struct Lane {
-    /// The tokens whose K/V lie in its part of the cache.
+    /// The tokens whose K/V lie in its part of the cache, if each lane has one.
     pub(crate) kv: KvCache,
     /// The sequence that has it.
     pub(crate) running: Option<Sequence>,
@@ -173,6 +188,7 @@ impl<M: StepModel> Engine<M> {
         }
         Ok(Self {
             lanes: (0..limits.lanes).map(|_| Lane::default()).collect(),
+            book: limits.pages.map(PageBook::new),
             window: Window::new(options.depth),
             policy: SpeculationPolicy::new(options.speculation),
             pace: Pace::default(),
@@ -187,14 +203,14 @@ impl<M: StepModel> Engine<M> {
         })
     }
 
-    /// Returns this engine with a cache that is not empty in its first lane, because another engine on the same device model or the caller has filled it.
+    /// Returns this engine with a cache without pages that is not empty in its first lane, because another engine on the same device model or the caller has filled it.
     #[must_use]
     pub fn with_cache(mut self, kv: KvCache) -> Self {
         self.lanes[0].kv = kv;
         self
     }
 
-    /// Forgets the K/V of the first lane from position `len` on, so that the next sequence computes them again.
+    /// Forgets the K/V of the first lane from position `len` on, so that the next sequence computes them again. The cache has no pages.
     ///
     /// # Panics
     /// If fewer than `len` positions are valid.
@@ -212,9 +228,14 @@ impl<M: StepModel> Engine<M> {
         self.limits
     }
 
-    /// The tokens whose K/V are valid in the first lane.
+    /// The tokens whose K/V are valid in the first lane; none if the cache has pages.
     pub fn kv(&self) -> &KvCache {
         &self.lanes[0].kv
+    }
+
+    /// How many pages of the cache there are of each kind; `None` if it has no pages.
+    pub fn pages(&self) -> Option<PageCounts> {
+        self.book.as_ref().map(PageBook::counts)
     }
 
     /// The options that the engine was made with.
@@ -252,6 +273,17 @@ impl<M: StepModel> Engine<M> {
         self.running() < self.lanes.len()
     }
 
+    /// Whether [`start`](Self::start) finds a lane and pages for a sequence of this request. If nothing runs it does for every request that
+    /// [`Request::check`] accepts.
+    pub fn admits(&self, request: &Request) -> bool {
+        let tokens = u32::try_from(request.prompt.len()).unwrap_or(u32::MAX);
+        if !self.has_room() || tokens == 0 || tokens > self.limits.sequence_tokens() {
+            return self.has_room();
+        }
+        let left = SequencePlan::new(tokens, 0, request.max_tokens, self.limits.sequence_tokens()).decodes();
+        left == 0 || self.lacking(&request.prompt, left) == 0
+    }
+
     /// Continues a prompt until the model stops, a limit is met or the outlet cancels. When it returns nothing is in flight.
     ///
     /// # Errors
@@ -273,10 +305,10 @@ impl<M: StepModel> Engine<M> {
         }
     }
 
-    /// Starts to continue a prompt, in the free lane whose cache holds most of it. [`turn`](Self::turn) takes it further.
+    /// Starts to continue a prompt, with the pages that hold the beginning of it, or in the free lane whose cache holds most of it. [`turn`](Self::turn) takes it further.
     ///
     /// # Errors
-    /// The errors of [`Request::check`], [`Error::NoFreeLane`], and [`Error::Control`] if the request's constraint or sampler cannot be made: after these the
+    /// The errors of [`Request::check`], [`Error::NoFreeLane`], [`Error::NoFreePages`], and [`Error::Control`] if the request's constraint or sampler cannot be made: after these the
     /// engine can be used further. [`Error::Model`], after which the model is not called again and every later call returns the same error.
     pub fn start(&mut self, request: &Arc<Request>, outlet: &dyn Outlet) -> Result<Started> {
         self.check_usable()?;
@@ -311,8 +343,11 @@ impl<M: StepModel> Engine<M> {
         let lane = self.lane_for(&request.prompt).ok_or(Error::NoFreeLane { lanes })?;
         let prompt_tokens = u32::try_from(request.prompt.len())
             .expect("the prompt is checked against the context, whose size is a u32");
-        let cached = self.lanes[lane].kv.reusable(&request.prompt);
-        let plan = SequencePlan::new(prompt_tokens, cached, request.max_tokens, self.limits.context_tokens);
+        let cached = match &self.book {
+            Some(book) => book.reusable(&request.prompt),
+            None => self.lanes[lane].kv.reusable(&request.prompt),
+        };
+        let plan = SequencePlan::new(prompt_tokens, cached, request.max_tokens, self.limits.sequence_tokens());
         let usage = Usage { prompt_tokens, cached_tokens: cached, completion_tokens: 0 };
 
         let without_steps = if outlet.cancelled() {
@@ -326,6 +361,10 @@ impl<M: StepModel> Engine<M> {
             let ended = Completion::without_steps(request, cached, reason);
             return Ok(Started::Ended(ended));
         }
+        let lacking = self.lacking(&request.prompt, plan.decodes());
+        if lacking > 0 {
+            return Err(Error::NoFreePages { lacking });
+        }
 
         let gates = Gates::new(request, self.limits.vocabulary_tokens)?;
         let draftable = self.limits.max_drafts > 0 && gates.gate() == Gate::Open && request.logprobs.is_none();
@@ -337,12 +376,14 @@ impl<M: StepModel> Engine<M> {
         };
         let samples_freely = gates.gate() == Gate::Open && speculative == SpeculativeDecoding::Off;
         let last_token = if samples_freely { self.limits.last_token } else { LastToken::Alone };
-        self.lanes[lane].kv.keep(cached);
-        let pages = self.limits.pages.map_or(Vec::new(), |pool| pool.equal_part(lane as u32, lanes));
+        let holding = self.holding_for(&request.prompt, plan.decodes());
+        if holding.is_none() {
+            self.lanes[lane].kv.keep(cached);
+        }
         let start = SequenceStart {
             tokens: &request.prompt,
             lane: lane as u32,
-            pages: &pages,
+            pages: holding.as_ref().map_or(&[], Holding::pages),
             cached,
             budget: plan.decodes(),
             sampling: &request.sampling,
@@ -365,6 +406,11 @@ impl<M: StepModel> Engine<M> {
         let rows = || Vec::with_capacity((plan.steps() as usize).min(TRACE_ROWS_RESERVED));
         self.lanes[lane].running = Some(Sequence {
             id,
+            opened: Some(id),
+            age: self.started,
+            holding,
+            grown: None,
+            pauses: false,
             plan,
             feeding: Feeding { rows: self.model.feed_rows(plan.feeds()), last_token },
             policy_role,
@@ -382,6 +428,20 @@ impl<M: StepModel> Engine<M> {
         self.started += 1;
         self.lanes[lane].used_at = self.started;
         Ok(Started::Running(id))
+    }
+}
+
+impl<M: StepModel> Engine<M> {
+    /// For how many positions a sequence gets pages when it begins with so many tokens, and may sample `left` more.
+    pub(crate) fn positions_at_beginning(&self, tokens: &[u32], left: u32) -> u32 {
+        // Prompts are checked against the context, whose size is a u32.
+        positions_at_beginning(tokens.len() as u32, left, self.options.reserve_tokens)
+    }
+
+    /// Pages for a sequence that begins with these tokens, and may sample `left` more: as many as [`Self::lacking`] has found. `None` if the cache has none.
+    pub(crate) fn holding_for(&mut self, tokens: &[u32], left: u32) -> Option<Holding> {
+        let positions = self.positions_at_beginning(tokens, left);
+        self.book.as_mut().map(|book| book.open(tokens, positions).expect("nothing is lacking"))
     }
 }
 

@@ -121,6 +121,16 @@ pub enum Error {
         /// Tokens the context holds.
         context_tokens: u32,
     },
+    /// The prompt does not fit into the cache, even if it has all of it for itself.
+    #[error(
+        "the prompt has {prompt_tokens} tokens and the cache holds {cache_tokens} of all sequences together; shorten the prompt or enlarge the cache"
+    )]
+    PromptExceedsCache {
+        /// Tokens in the prompt.
+        prompt_tokens: u64,
+        /// Tokens the cache holds.
+        cache_tokens: u64,
+    },
     /// A prompt token is not in the vocabulary.
     #[error("prompt token {index} has id {token}, and the vocabulary has ids 0 to {}", vocabulary_tokens.saturating_sub(1))]
     TokenOutsideVocabulary {
@@ -156,6 +166,12 @@ pub enum Error {
     NoFreeLane {
         /// Lanes of the model.
         lanes: u32,
+    },
+    /// The cache has too few pages for another sequence, beside those that the running ones have and may need soon.
+    #[error("{lacking} pages of the cache are lacking to begin another sequence; start it when one has ended")]
+    NoFreePages {
+        /// How many more pages are needed.
+        lacking: u32,
     },
     /// The model computed a logit that is NaN or plus infinity, or none that is finite. The sequence ends, its cache is forgotten, and the
     /// engine goes on.

@@ -17,6 +17,7 @@ use crate::plan::Feeding;
 use crate::speculation::ResumeCost;
 use crate::step::{DeviceFinish, GpuSpan, LaneOutput, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
 
+mod cache;
 mod fault;
 mod probe;
 mod ranges;
@@ -25,6 +26,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+use cache::Cache;
 pub use fault::{FakeError, Fault};
 pub use probe::{Call, Probe};
 use state::{Begun, DeviceState, Executed, HostState, LooseRange, OpenSequence, Opened, Pending, PendingLane, With};
@@ -92,8 +94,7 @@ pub struct FakeModel {
     clock: ManualClock,
     probe: Probe,
     on_wait: Option<WaitHook>,
-    /// What each lane's part of the cache holds.
-    kv: Vec<Vec<Option<u32>>>,
+    cache: Cache,
     sequences: u64,
     steps: u64,
     in_flight: VecDeque<Pending>,
@@ -114,13 +115,13 @@ impl FakeModel {
     /// # Panics
     /// If the limits ask for no lane, or for drafts in several.
     pub fn new(options: FakeOptions, clock: ManualClock) -> Self {
-        let ModelLimits { lanes, max_drafts, context_tokens, .. } = options.limits;
+        let ModelLimits { lanes, max_drafts, .. } = options.limits;
         assert!(
             lanes == 1 || lanes > 1 && max_drafts == 0,
             "a simulated model of {lanes} lanes and {max_drafts} drafts"
         );
         Self {
-            kv: vec![vec![None; context_tokens as usize]; lanes as usize],
+            cache: Cache::new(options.limits),
             options,
             clock,
             probe: Probe::default(),
@@ -256,15 +257,15 @@ impl FakeModel {
 
     /// Takes in the token at the present position of a lane, and writes its K/V.
     fn consume(&mut self, lane: usize) {
-        let device = &mut self.open_in(lane).device;
+        let Self { open, cache, .. } = self;
+        let OpenSequence { device, pages, .. } = open[lane].as_mut().expect("it is open");
         let (position, token) = (device.position, device.next_input());
         device.position += 1;
-        self.kv[lane][position as usize] = Some(token);
+        cache.of(lane, pages).set(position, Some(token));
     }
 
     /// The token that a lane of a step chooses; `None` if its logits are not finite.
-    fn choose_token(&self, own: &PendingLane) -> Option<u32> {
-        let device = &self.open[own.lane].as_ref().expect("it is open").device;
+    fn choose_token(&mut self, own: &PendingLane) -> Option<u32> {
         let allowed = |id: u32| match own.opened.as_ref().and_then(|opened| opened.with.as_ref()) {
             Some(With::Guide(guide)) => guide.allows(id) && !guide.biases().contains(&(id, f32::NEG_INFINITY)),
             _ => true,
@@ -276,21 +277,24 @@ impl FakeModel {
             };
         }
         let vocabulary = self.options.limits.vocabulary_tokens;
-        let wished = self.wished(device, || self.seen(own.lane, device.position));
+        let wished = self.wished(own.lane, false);
         (0..vocabulary).map(|offset| (wished + offset) % vocabulary).find(|id| allowed(*id))
     }
 
-    /// The likeliest token of a sequence after `history`.
-    fn wished(&self, device: &DeviceState, history: impl FnOnce() -> Vec<u32>) -> u32 {
-        match &self.options.tokens {
+    /// The likeliest token of the sequence in a lane after the tokens whose K/V lie before its position, or after its next input behind these.
+    fn wished(&mut self, lane: usize, behind_input: bool) -> u32 {
+        let Self { open, cache, options, .. } = self;
+        let OpenSequence { device, pages, .. } = open[lane].as_ref().expect("it is open");
+        match &options.tokens {
             TokenStream::Script(tokens) => tokens[device.decoded as usize % tokens.len()],
-            TokenStream::History => next_token(&history(), &device.sampling, self.options.limits.vocabulary_tokens),
+            TokenStream::History => {
+                let seen = cache.of(lane, pages);
+                let kv = |position| seen.get(position).expect("positions are written in order");
+                let mut history: Vec<u32> = (0..device.position).map(kv).collect();
+                history.extend(behind_input.then(|| device.next_input()));
+                next_token(&history, &device.sampling, options.limits.vocabulary_tokens)
+            }
         }
-    }
-
-    /// The tokens whose K/V lie in a lane before `position`.
-    fn seen(&self, lane: usize, position: u32) -> Vec<u32> {
-        self.kv[lane][..position as usize].iter().map(|kv| kv.expect("positions are written in order")).collect()
     }
 
     /// Opens the gate of a lane of a step, which must be the oldest closed one of the sequence.
@@ -360,8 +364,9 @@ impl StepModel for FakeModel {
         assert!(prompt_tokens <= context_tokens, "open with {prompt_tokens} tokens in a context of {context_tokens}");
         let room = context_tokens - (prompt_tokens - 1);
         assert!((1..=room).contains(&start.budget), "open with a budget of {} where 1 to {room} fit", start.budget);
-        for (position, (&token, &kv)) in start.tokens.iter().zip(&self.kv[lane]).take(start.cached as usize).enumerate()
-        {
+        self.check_pages(start);
+        for (position, &token) in (0..start.cached).zip(start.tokens) {
+            let kv = self.cache.of(lane, start.pages).get(position);
             assert!(
                 kv == Some(token),
                 "open with {} cached tokens, but position {position} holds {kv:?}, not {token}",
@@ -385,6 +390,7 @@ impl StepModel for FakeModel {
         let host = HostState {
             feeds_left: prompt_tokens - 1 - start.cached,
             decodes_left: start.budget,
+            position: start.cached,
             feeding: Feeding { rows: self.options.limits.feed_rows, last_token: start.last_token },
             gate: start.gate,
             speculative: start.speculative,
@@ -401,7 +407,9 @@ impl StepModel for FakeModel {
             eog: start.eog.iter().copied().take(self.options.eog_slots).collect(),
         };
         let id = SequenceId::new(sequence);
-        self.open[lane] = Some(OpenSequence { id, host, device });
+        let cached_pages = self.options.limits.pages.map_or(0, |pool| start.cached / pool.positions);
+        self.cache.of(lane, start.pages).poison(cached_pages as usize);
+        self.open[lane] = Some(OpenSequence { id, host, device, pages: start.pages.to_vec() });
         Ok(id)
     }
 
@@ -416,7 +424,7 @@ impl StepModel for FakeModel {
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, FakeError> {
         self.assert_usable("submit");
-        let Step { kind, rows, .. } = *step;
+        let Step { kind, rows, grown, .. } = *step;
         if kind.feeds() && self.range_count(rows) > 1 {
             let ranges = self.range_count(rows);
             for range in 0..ranges - 1 {
@@ -425,6 +433,7 @@ impl StepModel for FakeModel {
             let ticket = self.feed_range(step, ranges - 1)?;
             return Ok(ticket.expect("the last range gives a ticket"));
         }
+        self.grow(grown);
         let lanes = self.admit(step);
         self.enqueue(kind, rows, lanes)
     }
@@ -506,12 +515,7 @@ impl StepModel for FakeModel {
         let done_ns = pending.submit_done_ns.max(self.device_free_at_ns) + nanoseconds(self.options.step);
         self.blocked_on(step)?;
         self.clock.advance_to(done_ns);
-        let device = &self.open[lane].as_ref().expect("it is open").device;
-        let wished = self.wished(device, || {
-            let mut history = self.seen(lane, device.position);
-            history.push(device.next_input());
-            history
-        });
+        let wished = self.wished(lane, true);
         let highest = if self.has(Fault::NonFinite { step }) { f32::NAN } else { 1.0 };
         self.logits.clear();
         let vocabulary = self.options.limits.vocabulary_tokens;

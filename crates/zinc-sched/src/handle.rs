@@ -205,8 +205,8 @@ impl EngineHandle {
     /// What the thread is doing. Asking costs it nothing.
     pub fn status(&self) -> Status {
         let (queued, draining) = self.admissions.read();
-        let (running, counts) = self.board.read();
-        Status { queued, running, draining, counts }
+        let (running, pages, counts) = self.board.read();
+        Status { queued, running, draining, pages, counts }
     }
 
     /// Takes no further requests from now on, and returns at once. The thread ends when all that it has taken are answered.

@@ -1,4 +1,37 @@
-//! Which tokens have valid keys and values (K/V) on the device. This is bookkeeping only; the model owns the K/V.
+//! Which tokens have valid keys and values (K/V) in a lane that has a part of the cache for itself, where the positions lie one behind the other. Where lanes
+//! share pages that is in `pages.rs`. This is bookkeeping only; the model owns the K/V.
+
+use crate::pages::{Holding, PageBook};
+
+/// Where it is noted which K/V of a sequence are valid.
+pub(crate) trait ValidKv {
+    /// Notes that a step which took in `token` at `position` has been observed.
+    fn push(&mut self, position: u32, token: u32);
+
+    /// Forgets what is known of the sequence's K/V, because they may be broken.
+    fn forget(&mut self);
+}
+
+impl ValidKv for KvCache {
+    fn push(&mut self, position: u32, token: u32) {
+        Self::push(self, position, token);
+    }
+
+    fn forget(&mut self) {
+        Self::forget(self);
+    }
+}
+
+/// The pages of a sequence and the book of all pages.
+impl ValidKv for (&mut PageBook, &mut Holding) {
+    fn push(&mut self, position: u32, token: u32) {
+        self.0.push(self.1, position, token);
+    }
+
+    fn forget(&mut self) {
+        self.0.distrust(self.1);
+    }
+}
 
 /// The tokens whose K/V are valid, in order of position.
 ///

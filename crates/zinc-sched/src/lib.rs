@@ -32,13 +32,14 @@
 //!
 //! ```text
 //! Request ─► handle ─► engine ─► plan ─► window ─► StepModel (the device) ─► window ─► resolve ─► apply ─► Outlet ─► Generation
-//!            queue     lane      which    submit                             wait      means      changes
-//!                                step                                        oldest    what       what
+//!            queue     lane,     which    submit                             wait      means      changes
+//!                      pages     step                                        oldest    what       what
 //! ```
 //!
 //! 1. A [`Request`] waits in the queue of an [`EngineHandle`] until the model has a free lane, a sequence's place on the device, and no waiting request is more
-//!    urgent by its [`priority`](Request::priority) and by how often it was overtaken. It gets the one whose part of
-//!    the cache holds most of its prompt ([`KvCache::reusable`]). The rest of the prompt and the budget make a [`plan`]: a number of steps that feed, of
+//!    urgent by its [`priority`](Request::priority) and by how often it was overtaken. Where lanes share the pages of the cache it waits for these, too, and has those
+//!    that hold the beginning of its prompt in common with others ([`pages::PageBook`]). Where each lane has a part of the cache it gets the one whose
+//!    part holds most of its prompt ([`KvCache::reusable`]). The rest of the prompt and the budget make a [`plan`]: a number of steps that feed, of
 //!    which the last may sample, then at most a number of steps that sample.
 //! 2. [`plan::next_turn`] fills the window: while fewer than [`InflightDepth`] steps are in flight and tokens are wanted that none of
 //!    them brings, submit. One step samples for all sequences that want a token. Between two such steps come ranges of layers of a step that feeds a prompt,
@@ -51,7 +52,7 @@
 //!    output is stale because the sequence had ended before.
 //! 6. The result is applied: the cache advances by the tokens that went in, the tokens that the step has sampled go to the [`Outlet`] together, the phase may change.
 //! 7. When the sequence has ended, for whatever reason, nothing more is submitted for it. Steps in flight are waited for, and their output is thrown
-//!    away. Then its lane is free.
+//!    away. Then its lane and its pages are free.
 //!
 //! Plan and resolve are pure. [`Engine::start`] and [`Engine::turn`] drive the loop, and work without a thread too; [`Engine::run`] drives it for one request.
 //!
@@ -64,9 +65,12 @@
 //! - Whoever else asks, a request gets the tokens that it gets alone. Between two tokens of a sequence others' prompts take no longer than
 //!   [`EngineOptions::max_gap`] leaves, or one range of layers. The first token waits for what was submitted when nobody wanted one: at most as many whole steps as
 //!   the window is deep.
+//! - A page is written by one sequence, and given to another only when no step of it is in flight. Two sequences read the same page only if their tokens up to its end
+//!   are the same, one by one. If a sequence needs a page and there is none, the youngest gives its pages back once its steps in flight are done, and
+//!   goes on later: its reader sees a pause.
 //! - Steps are waited for in the order of submission, each once, also when nobody wants them any more. The exception is a model that
 //!   has failed: it is not called again.
-//! - The host's picture of the cache ([`KvCache`]) never runs ahead of what was delivered. Steps that ran past the end of a sequence
+//! - The host's picture of the cache ([`KvCache`], [`pages::PageBook`]) never runs ahead of what was delivered. Steps that ran past the end of a sequence
 //!   wrote K/V that the picture does not contain, and the next sequence writes them again before it reads them.
 //! - The device and the host both know the budget, the context and the end-of-generation ids. The device's knowledge makes what is
 //!   queued behind an end cheap; the host's decides. Where they contradict each other, the model is given up
@@ -89,6 +93,7 @@
 
 #[cfg(feature = "vk")]
 pub mod adapter;
+mod admission;
 mod apply;
 pub mod clock;
 mod control;
@@ -105,6 +110,7 @@ mod model;
 mod pace;
 pub mod pages;
 pub mod plan;
+mod pressure;
 mod queue;
 mod request;
 pub mod resolve;

@@ -134,7 +134,7 @@ pub struct ModelLimits {
     pub ring_slots: u32,
     /// The most sequences that may be open at once, and so the most lanes of a step: at least 1.
     pub lanes: u32,
-    /// The pages of the KV cache, which the sequences share; `None` if there is one lane, whose positions lie one behind the other.
+    /// The pages of the KV cache, which the sequences share; `None` if each lane has a part of it for itself, whose positions lie one behind the other.
     pub pages: Option<PagePool>,
     /// How many prompt tokens a step that feeds takes in at most, at least 1.
     pub feed_rows: u32,
@@ -156,6 +156,11 @@ pub struct PagePool {
 }
 
 impl PagePool {
+    /// Positions of all of them.
+    pub fn tokens(&self) -> u64 {
+        u64::from(self.pages) * u64::from(self.positions)
+    }
+
     /// The pages of a lane where each of so many has an equal part of them.
     pub fn equal_part(&self, lane: u32, lanes: u32) -> Vec<u32> {
         let each = self.pages / lanes;
@@ -327,6 +332,14 @@ pub struct ModelCounters {
     /// Nanoseconds for which the calling thread has waited for the device. Of a submission that is waited for at once, as with a fence, the
     /// submit call counts too.
     pub waited_ns: u64,
+}
+
+impl ModelLimits {
+    /// Positions that a sequence may have which has the cache for itself.
+    pub fn sequence_tokens(&self) -> u32 {
+        let pool = self.pages.map_or(u64::MAX, |pool| pool.tokens());
+        u64::from(self.context_tokens).min(pool) as u32
+    }
 }
 
 impl ModelCounters {

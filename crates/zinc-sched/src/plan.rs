@@ -80,6 +80,17 @@ impl SequencePlan {
         Self { cached, feeds: prompt_tokens - 1 - cached, decodes, limit }
     }
 
+    /// This plan for a sequence that goes on with so many tokens, of which `cached` need no step: all others but the last are fed again, and as many tokens are
+    /// sampled in all.
+    ///
+    /// # Panics
+    /// Unless `cached < tokens`.
+    #[must_use]
+    pub fn resumed(self, tokens: u32, cached: u32) -> Self {
+        assert!(cached < tokens, "a plan needs cached < tokens, not {cached}, {tokens}");
+        Self { cached, feeds: tokens - 1 - cached, ..self }
+    }
+
     /// Position of the first step.
     pub fn first_position(&self) -> u32 {
         self.cached

@@ -32,10 +32,20 @@ impl<T> WaitingQueue<T> {
         self.0.push(Waiting { priority, overtaken: 0, request });
     }
 
-    /// Takes the request that is next: the most urgent one, and of equals the one that came first.
-    pub(crate) fn take(&mut self) -> Option<T> {
+    /// The place of the request that is next: the most urgent one, and of equals the one that came first.
+    fn next(&self) -> Option<usize> {
         let most_urgent = self.0.iter().enumerate().max_by_key(|(place, of)| (of.urgency(), std::cmp::Reverse(*place)));
-        let place = most_urgent?.0;
+        most_urgent.map(|(place, _)| place)
+    }
+
+    /// The request that is next.
+    pub(crate) fn peek(&self) -> Option<&T> {
+        self.next().map(|place| &self.0[place].request)
+    }
+
+    /// Takes the request that is next.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        let place = self.next()?;
         for earlier in &mut self.0[..place] {
             earlier.overtaken = earlier.overtaken.saturating_add(1);
         }
@@ -58,7 +68,12 @@ mod tests {
     use super::*;
 
     fn drain(queue: &mut WaitingQueue<u32>) -> Vec<u32> {
-        std::iter::from_fn(|| queue.take()).collect()
+        std::iter::from_fn(|| {
+            let next = queue.peek().copied();
+            assert_eq!(queue.take(), next);
+            next
+        })
+        .collect()
     }
 
     #[test]

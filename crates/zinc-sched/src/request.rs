@@ -113,7 +113,7 @@ impl Request {
     /// Compares the request with the model's limits.
     ///
     /// # Errors
-    /// [`Error::EmptyPrompt`], [`Error::PromptTooLong`], [`Error::TokenOutsideVocabulary`],
+    /// [`Error::EmptyPrompt`], [`Error::PromptTooLong`], [`Error::PromptExceedsCache`], [`Error::TokenOutsideVocabulary`],
     /// [`Error::TooManyLogprobs`], and those of [`Sampling::check`].
     pub fn check(&self, limits: &ModelLimits) -> Result<()> {
         if self.prompt.is_empty() {
@@ -124,6 +124,11 @@ impl Request {
                 prompt_tokens: self.prompt.len() as u64,
                 context_tokens: limits.context_tokens,
             });
+        }
+        if let Some(cache_tokens) = limits.pages.map(|pool| pool.tokens())
+            && self.prompt.len() as u64 > cache_tokens
+        {
+            return Err(Error::PromptExceedsCache { prompt_tokens: self.prompt.len() as u64, cache_tokens });
         }
         if let Some(top) = self.logprobs.filter(|top| *top > TokenLogprobs::MAX_TOP) {
             return Err(Error::TooManyLogprobs { top });

@@ -1,4 +1,4 @@
-//! One sequence that the model has opened: what it wants next, and what the outputs of its steps mean for it. The loop over all sequences is in `turns.rs`.
+//! One sequence in a lane of the model: what it wants next, and what the outputs of its steps mean for it. The loop over all sequences is in `turns.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use crate::control::Verdict;
 use crate::error::{Error, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
-use crate::model::{Gate, ModelCounters, SequenceId, StepModel, Ticket};
+use crate::model::{Gate, GrownPage, ModelCounters, SequenceId, StepModel, Ticket};
+use crate::pages::{Holding, PageBook};
 use crate::plan::{Feeding, Phase, PlannedStep, SequencePlan, SequenceView, StepCounts, Wanted, wanted};
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Usage};
 use crate::resolve::{Expected, Resolved, resolve};
@@ -31,9 +32,20 @@ pub(crate) enum PolicyRole {
     },
 }
 
-/// A sequence that the model has opened.
+/// A sequence in a lane of the model.
 pub(crate) struct Sequence {
+    /// Its name, for whoever asked: that under which the model opened it first.
     pub(crate) id: SequenceId,
+    /// Its name on the model; `None` while it has no pages, since others needed them.
+    pub(crate) opened: Option<SequenceId>,
+    /// How many sequences had begun before it.
+    pub(crate) age: u64,
+    /// Its pages, where the cache has any.
+    pub(crate) holding: Option<Holding>,
+    /// The page that it has got since its last step, which the device is told of with the next.
+    pub(crate) grown: Option<GrownPage>,
+    /// Whether it gives its pages back as soon as its steps in flight are done.
+    pub(crate) pauses: bool,
     pub(crate) request: Arc<Request>,
     pub(crate) plan: SequencePlan,
     pub(crate) feeding: Feeding,
@@ -61,8 +73,10 @@ pub(crate) struct Submitted {
     in_flight: u32,
     /// Those of them that sample.
     sampling_in_flight: u32,
-    /// Prompt tokens that they feed.
+    /// Tokens that they feed, since the model opened the sequence.
     tokens_fed: u32,
+    /// Those that sample, since the model opened the sequence.
+    sampling: u32,
 }
 
 impl Sequence {
@@ -77,21 +91,88 @@ impl Sequence {
         self.plan.first_position() + self.submitted.tokens_fed
     }
 
-    /// What the plan of the loop needs to know of it. `range` is what the next range takes if a step of it is begun.
-    pub(crate) fn view(&self, range: Option<Duration>) -> SequenceView {
+    /// What the sequence wants next if none of its steps is begun and it has the pages for it.
+    fn wanted(&self) -> Wanted {
+        if self.pauses || self.opened.is_none() {
+            return Wanted::Nothing;
+        }
         let Submitted { sampling_in_flight, tokens_fed, .. } = self.submitted;
         let counts = StepCounts {
             tokens_fed,
             tokens_sampled: self.progress.delivered(),
             sampling_steps_in_flight: sampling_in_flight,
         };
+        wanted(&self.plan, self.progress.phase(), counts, self.feeding)
+    }
+
+    /// Whether its next step samples at a position for which it has no page; pages have so many positions.
+    pub(crate) fn lacks_page(&self, positions: u32) -> bool {
+        let Some(holding) = &self.holding else { return false };
+        let position = self.plan.first_position() + self.plan.feeds() + self.submitted.sampling;
+        self.wanted() == Wanted::Sample && (position / positions) as usize >= holding.pages().len()
+    }
+
+    /// Whether it has fewer pages than it may need until its end; pages have so many positions.
+    pub(crate) fn may_grow(&self, positions: u32) -> bool {
+        let Some(holding) = &self.holding else { return false };
+        // The last token has no position of its own.
+        let most = u64::from(self.plan.decodes()) + self.request.prompt.len() as u64 - 1;
+        (holding.pages().len() as u64) < most.div_ceil(u64::from(positions))
+    }
+
+    /// Notes that the sequence has got this page behind those that it had.
+    pub(crate) fn grew(&mut self, page: u32) {
+        let (Some(holding), Some(sequence)) = (&self.holding, self.opened) else { return };
+        self.grown = Some(GrownPage { sequence, index: holding.pages().len() as u32 - 1, page });
+    }
+
+    /// Whether it has pages which it gives back as soon as its steps in flight are done.
+    pub(crate) fn leaves(&self) -> bool {
+        self.pauses || self.progress.phase() == Phase::Draining
+    }
+
+    /// Whether others need its pages and none of its steps is in flight, so that it can give them back.
+    pub(crate) fn can_pause(&self) -> bool {
+        self.pauses && self.progress.phase() == Phase::Running && self.submitted.in_flight == 0
+    }
+
+    /// Whether it waits for pages to go on with, and has none.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.opened.is_none() && self.progress.phase() == Phase::Running
+    }
+
+    /// How many tokens it may still sample.
+    pub(crate) fn tokens_left(&self) -> u32 {
+        self.plan.decodes() - self.progress.delivered()
+    }
+
+    /// Notes that the sequence gives up its place on the model and its pages, which are returned.
+    pub(crate) fn paused(&mut self) -> (Option<SequenceId>, Option<Holding>) {
+        self.pauses = false;
+        self.grown = None;
+        (self.opened.take(), self.holding.take())
+    }
+
+    /// Notes that the model has opened the sequence again, where `cached` of its tokens need no step.
+    pub(crate) fn resumed(&mut self, opened: SequenceId, holding: Holding) {
+        let cached = holding.valid();
+        let tokens = self.request.prompt.len() as u32 + self.progress.delivered();
+        self.plan = self.plan.resumed(tokens, cached);
+        self.progress.rewind(cached);
+        self.submitted = Submitted { steps: self.submitted.steps, ..Submitted::default() };
+        (self.opened, self.holding) = (Some(opened), Some(holding));
+    }
+
+    /// What the plan of the loop needs to know of it. `positions` is how many positions pages have, where there are any. `range` is what the next range takes if a step of it is begun.
+    pub(crate) fn view(&self, range: Option<Duration>, positions: Option<u32>) -> SequenceView {
         SequenceView {
             wanted: match range {
                 Some(_) if self.progress.phase() == Phase::Draining => Wanted::Range(Duration::ZERO),
                 Some(time) => Wanted::Range(time),
-                None => wanted(&self.plan, self.progress.phase(), counts, self.feeding),
+                None if positions.is_some_and(|positions| self.lacks_page(positions)) => Wanted::Nothing,
+                None => self.wanted(),
             },
-            feeds_left: self.plan.feeds() - tokens_fed,
+            feeds_left: self.plan.feeds() - self.submitted.tokens_fed,
             passed_over: self.passed_over,
         }
     }
@@ -112,6 +193,7 @@ impl Sequence {
         self.submitted.steps += 1;
         self.submitted.in_flight += 1;
         self.submitted.sampling_in_flight += u32::from(kind.samples());
+        self.submitted.sampling += u32::from(kind.samples());
         self.submitted.tokens_fed += kind.fed_of(rows);
     }
 
@@ -205,11 +287,16 @@ impl Sequence {
         resolved: Result<Resolved>,
         output: &LaneOutput,
         observed_ns: u64,
-        (kv, outlet): (&mut KvCache, &mut dyn Outlet),
+        (kv, book, outlet): (&mut KvCache, Option<&mut PageBook>, &mut dyn Outlet),
         model: &mut M,
     ) -> u32 {
         let phase = self.progress.phase();
-        let delivered = self.progress.apply(resolved, output, observed_ns, kv, outlet);
+        let delivered = match (book, &mut self.holding) {
+            (Some(book), Some(holding)) => {
+                self.progress.apply(resolved, output, observed_ns, &mut (book, holding), outlet)
+            }
+            _ => self.progress.apply(resolved, output, observed_ns, kv, outlet),
+        };
         let ended_here = phase == Phase::Running && self.progress.phase() == Phase::Draining;
         // If the host ended the sequence, the device does not know of it. And if steps have gates, those in flight may
         // wait at gates that nobody would open.
@@ -226,7 +313,8 @@ impl Sequence {
         if self.progress.phase() != Phase::Running {
             return Ok(());
         }
-        match self.gates.open_early(model, self.id) {
+        let Some(opened) = self.opened else { return Ok(()) };
+        match self.gates.open_early(model, opened) {
             Ok(Verdict::Choose) => Ok(()),
             Ok(Verdict::Complete) => {
                 self.end(Ok(FinishReason::Complete), model);
@@ -246,7 +334,8 @@ impl Sequence {
         if self.progress.phase() != Phase::Running {
             return Ok(());
         }
-        let opened = self.gates.open_late(model, self.id, awaited, &|| outlet.cancelled());
+        let Some(opened) = self.opened else { return Ok(()) };
+        let opened = self.gates.open_late(model, opened, awaited, &|| outlet.cancelled());
         opened.or_else(|error| self.fail(error, model))?;
         self.obey_cancel(outlet, model);
         Ok(())
@@ -276,7 +365,9 @@ impl Sequence {
 
     /// Makes the device treat all steps of the sequence that have not begun as no-ops, and opens their gates.
     fn stop_device<M: StepModel>(&mut self, model: &mut M) {
-        model.cancel(self.id);
+        if let Some(opened) = self.opened {
+            model.cancel(opened);
+        }
         self.gates.cancelled();
     }
 

@@ -6,6 +6,7 @@ use crate::engine::{Ended, Engine, Lane, Outlets};
 use crate::error::{Error, Result};
 use crate::model::{Gate, SequenceId, StepModel};
 use crate::pace::Measured;
+use crate::pages::PageBook;
 use crate::plan::{Interval, SequenceView, Turn, Wanted, next_turn};
 use crate::resolve::Resolved;
 use crate::sequence::{PolicyRole, Sequence};
@@ -29,12 +30,15 @@ impl<M: StepModel> Engine<M> {
         for sequence in self.lanes.iter_mut().filter_map(|lane| lane.running.as_mut()) {
             sequence.obey_cancel(outlets.outlet(sequence.id), &mut self.model);
         }
+        self.share_pages()?;
         self.doubt_ranges();
         let running: Vec<usize> = (0..self.lanes.len()).filter(|lane| self.lanes[*lane].running.is_some()).collect();
         let begun = self.window.begun();
         let range = |id: SequenceId| begun.filter(|(own, _)| *own == id).map(|(_, time)| self.pace.range_time(time));
         let sequences = running.iter().filter_map(|lane| self.lanes[*lane].running.as_ref());
-        let views: Vec<SequenceView> = sequences.map(|sequence| sequence.view(range(sequence.id))).collect();
+        let positions = self.limits.pages.map(|pool| pool.positions);
+        let view = |sequence: &Sequence| sequence.view(sequence.opened.and_then(range), positions);
+        let views: Vec<SequenceView> = sequences.map(view).collect();
         let (in_flight, depth) = (self.window.in_flight(), self.window.depth());
         match next_turn(&views, in_flight, depth, self.limits.feed_rows, self.interval()) {
             Turn::Feed(index, kind, rows) => {
@@ -89,10 +93,11 @@ impl<M: StepModel> Engine<M> {
     fn feed(&mut self, lane: usize, kind: StepKind, rows: u32) -> Result<()> {
         let Self { model, window, lanes, clock, .. } = self;
         let sequence = lanes[lane].running.as_mut().expect("a sequence that is fed runs");
-        let step = (sequence.id, sequence.planned(kind, rows));
+        let opened = sequence.opened.expect("a sequence that is fed is open");
+        let step = (opened, sequence.planned(kind, rows));
         let ranges = model.ranges(kind, rows, sequence.feed_position());
         match ranges[..] {
-            [time] => _ = window.submit(model, vec![step], time, clock.now_ns())?,
+            [time] => _ = window.submit(model, vec![step], &[], time, clock.now_ns())?,
             _ => window.begin(model, step, ranges, clock.now_ns())?,
         }
         sequence.submitted(step.1);
@@ -102,9 +107,14 @@ impl<M: StepModel> Engine<M> {
     /// Submits a step that samples for the sequences in these lanes.
     fn sample(&mut self, lanes: &[usize], kind: StepKind) -> Result<()> {
         let Self { model, window, lanes: all, clock, .. } = self;
-        let running = |lane: &usize| all[*lane].running.as_ref().map(|s| (s.id, s.planned(kind, 1)));
-        let planned: Vec<_> = lanes.iter().filter_map(running).collect();
-        let ticket = window.submit(model, planned.clone(), Duration::ZERO, clock.now_ns())?;
+        let (mut planned, mut grown) = (Vec::with_capacity(lanes.len()), Vec::new());
+        for lane in lanes {
+            let sequence = all[*lane].running.as_mut().expect("a sequence that samples runs");
+            let opened = sequence.opened.expect("a sequence that samples is open");
+            planned.push((opened, sequence.planned(kind, 1)));
+            grown.extend(sequence.grown.take());
+        }
+        let ticket = window.submit(model, planned.clone(), &grown, Duration::ZERO, clock.now_ns())?;
         for (lane, (_, step)) in lanes.iter().zip(planned) {
             if let Some(sequence) = &mut all[*lane].running {
                 sequence.submitted(step);
@@ -116,25 +126,28 @@ impl<M: StepModel> Engine<M> {
 
     /// Waits for the oldest step in flight and handles its outputs.
     fn observe(&mut self, outlets: &mut dyn Outlets) -> Result<()> {
-        let Self { model, window, lanes, policy, pace, clock, counts, options, .. } = self;
+        let Self { model, window, lanes, book, policy, pace, clock, counts, options, .. } = self;
         // Under a constraint, this opens the gate of the first step that samples. The gate of each later step was opened when the step before it was observed.
         for sequence in lanes.iter_mut().filter_map(|lane| lane.running.as_mut()) {
             sequence.open_early(model)?;
         }
         let awaited = window.oldest().expect("the plan observes only when something is in flight");
+        let mut names = Vec::with_capacity(awaited.lanes.len());
         for (id, _) in &awaited.lanes {
-            let sequence = lanes.iter_mut().filter_map(|lane| lane.running.as_mut()).find(|s| s.id == *id);
+            let sequence = lanes.iter_mut().filter_map(|lane| lane.running.as_mut()).find(|s| s.opened == Some(*id));
             let sequence = sequence.expect("a sequence runs while a step of it is in flight");
-            sequence.open_late(awaited.ticket, outlets.outlet(*id), model)?;
+            sequence.open_late(awaited.ticket, outlets.outlet(sequence.id), model)?;
+            names.push((*id, sequence.id));
         }
         let wait_ns = clock.now_ns();
         let (step, output) = {
             let outlets = &*outlets;
-            window.observe(model, &|id| outlets.cancelled(id))?
+            let name = |id: SequenceId| names.iter().find(|(opened, _)| *opened == id).map_or(id, |(_, name)| *name);
+            window.observe(model, &|id| outlets.cancelled(name(id)))?
         };
         let observed_ns = clock.now_ns();
         let lane_of = |id: SequenceId, lanes: &[Lane]| {
-            let place = lanes.iter().position(|lane| lane.running.as_ref().is_some_and(|s| s.id == id));
+            let place = lanes.iter().position(|lane| lane.running.as_ref().is_some_and(|s| s.opened == Some(id)));
             place.expect("a sequence runs while a step of it is in flight")
         };
         let mut resolved: Vec<(usize, Result<Resolved>)> = Vec::with_capacity(step.lanes.len());
@@ -142,7 +155,7 @@ impl<M: StepModel> Engine<M> {
         for ((id, planned), lane_output) in step.lanes.iter().zip(&output.lanes) {
             let lane = lane_of(*id, lanes);
             let sequence = lanes[lane].running.as_mut().expect("it runs");
-            sequence.obey_cancel(outlets.outlet(*id), model);
+            sequence.obey_cancel(outlets.outlet(sequence.id), model);
             has_gates |= sequence.gates.gate() != Gate::Open;
             ran |= lane_output.status != StepStatus::NoOp;
             let times = (output.timing, observed_ns);
@@ -166,7 +179,7 @@ impl<M: StepModel> Engine<M> {
         for ((lane, resolved), lane_output) in resolved.into_iter().zip(&output.lanes) {
             let lane = &mut lanes[lane];
             let sequence = lane.running.as_mut().expect("it runs");
-            let around = (&mut lane.kv, outlets.outlet(sequence.id));
+            let around = (&mut lane.kv, book.as_mut(), outlets.outlet(sequence.id));
             delivered += sequence.apply(resolved, lane_output, observed_ns, around, model);
         }
         counts.steps += 1;
@@ -183,12 +196,18 @@ impl<M: StepModel> Engine<M> {
     fn take_ended(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
         for lane in &mut self.lanes {
-            if let Some(sequence) = lane.running.take_if(|sequence| sequence.is_done()) {
+            if let Some(mut sequence) = lane.running.take_if(|sequence| sequence.is_done()) {
                 if sequence.policy_role != PolicyRole::Absent {
                     self.policy.ended();
                 }
                 let id = sequence.id;
-                self.model.close(id);
+                let (opened, holding) = sequence.paused();
+                if let Some(opened) = opened {
+                    self.model.close(opened);
+                }
+                if let (Some(book), Some(holding)) = (&mut self.book, holding) {
+                    book.close(holding);
+                }
                 let result = sequence.into_result(self.clock.now_ns(), self.model.counters());
                 ended.push(Ended { sequence: id, result });
             }
@@ -205,6 +224,7 @@ impl<M: StepModel> Engine<M> {
                 self.policy.ended();
             }
         }
+        self.book = self.limits.pages.map(PageBook::new);
         self.failure = Some(error.clone());
     }
 }

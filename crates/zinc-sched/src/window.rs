@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
-use crate::model::{SequenceId, Step, StepModel, Ticket};
+use crate::model::{GrownPage, SequenceId, Step, StepModel, Ticket};
 use crate::plan::PlannedStep;
 use crate::step::StepOutput;
 
@@ -134,7 +134,7 @@ impl Window {
         Ok(())
     }
 
-    /// Submits a whole step of these sequences, which is a step of the same kind and with as many rows of each. `time` is what it is estimated to take if it
+    /// Submits a whole step of these sequences, which is a step of the same kind and with as many rows of each; `grown` are pages that they get. `time` is what it is estimated to take if it
     /// feeds.
     ///
     /// # Panics
@@ -143,6 +143,7 @@ impl Window {
         &mut self,
         model: &mut M,
         lanes: Vec<(SequenceId, PlannedStep)>,
+        grown: &[GrownPage],
         time: Duration,
         now_ns: u64,
     ) -> Result<Ticket> {
@@ -150,7 +151,7 @@ impl Window {
         self.assert_room(index);
         let sequences: Vec<SequenceId> = lanes.iter().map(|(sequence, _)| *sequence).collect();
         let ticket = model
-            .submit(&Step { kind, rows, lanes: &sequences, grown: &[] })
+            .submit(&Step { kind, rows, lanes: &sequences, grown })
             .map_err(|source| Error::model(ModelCall::Submit { step: index }, source))?;
         if kind.feeds() {
             self.add_range(time, now_ns);

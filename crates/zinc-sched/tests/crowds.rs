@@ -1,6 +1,6 @@
 //! Random crowds on one engine of several lanes against a reference that has no window, no lanes and no device: whoever else is asking, and however requests
-//! come and go, each is answered as if it were alone, and nobody's next token waits longer than the options say because of another's prompt, or for more than one
-//! range of layers.
+//! come and go, and however few pages of the cache there are for them, each is answered as if it were alone, and nobody's next token waits longer than the options
+//! say because of another's prompt, or for more than one range of layers.
 
 #[path = "support/cases.rs"]
 mod cases;
@@ -8,7 +8,10 @@ mod cases;
 mod matrix;
 mod support;
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -17,7 +20,7 @@ use support::{ids, reference};
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe};
 use zinc_sched::{
     Clock as _, Completion, Engine, EngineOptions, Error, FinishReason, InflightDepth, LastToken, ManualClock,
-    ModelLimits, Outlet, Outlets, Request, ResumeCost, Sampling, SequenceId, Started, StepKind, Token,
+    ModelLimits, Outlet, Outlets, PagePool, Request, ResumeCost, Sampling, SequenceId, Started, StepKind, Token,
 };
 
 /// Size of the vocabulary: few ids, so that prompts share prefixes and sequences end early.
@@ -31,6 +34,10 @@ const CROWDS: u32 = 130_000;
 /// How many times as many the whole matrix has.
 const WHOLE: u32 = 10;
 
+/// How often a sequence of any crowd gave its pages back to others, and tokens of prompts that were found in pages.
+static PREEMPTIONS: AtomicU64 = AtomicU64::new(0);
+static CACHED: AtomicU64 = AtomicU64::new(0);
+
 #[derive(Debug, Clone)]
 struct Ask {
     /// After so many turns of the engine it comes.
@@ -42,6 +49,8 @@ struct Ask {
     chooser: Chooser,
     /// Its reader cancels it once it has so many tokens.
     most: Option<usize>,
+    /// After so many turns of the engine its reader cancels it, whatever it has and is doing.
+    leaves: Option<u32>,
     /// Its constraint or sampler turns at a token.
     turn: Option<(usize, Turn)>,
 }
@@ -59,23 +68,31 @@ fn ask() -> impl Strategy<Value = Ask> {
     let turn = ((0_usize..10), prop::sample::select(&Turn::ALL[..]));
     (
         0_u32..60,
-        prop::collection::vec(0..VOCABULARY, 1..20),
+        (0_usize..16, prop::collection::vec(0..VOCABULARY, 1..20)),
         prop::option::of(0_u32..20),
         prop::collection::vec(0..VOCABULARY, 0..3),
         sampling,
         chooser,
-        prop::option::weighted(0.2, 0_usize..10),
+        (prop::option::weighted(0.2, 0_usize..10), prop::option::weighted(0.3, 0_u32..200)),
         prop::option::weighted(0.1, turn),
     )
-        .prop_map(|(arrives, prompt, max_tokens, eog, sampling, chooser, most, turn)| Ask {
-            arrives,
-            prompt,
-            max_tokens,
-            eog,
-            sampling,
-            chooser,
-            most,
-            turn,
+        .prop_map(|(arrives, (common, mut prompt), max_tokens, eog, sampling, chooser, (most, leaves), turn)| {
+            Ask {
+                arrives,
+                // Prompts begin with the same tokens, more or fewer of them.
+                prompt: {
+                    let common = common.min(prompt.len() - 1);
+                    (0..).zip(&mut prompt[..common]).for_each(|(place, token)| *token = place % 3);
+                    prompt
+                },
+                max_tokens,
+                eog,
+                sampling,
+                chooser,
+                most,
+                leaves,
+                turn,
+            }
         })
 }
 
@@ -84,19 +101,34 @@ fn crowd() -> impl Strategy<Value = Crowd> {
     let times = (1_u64..200, 0_u64..5, 0_u64..20);
     let feeding = (1_u32..=8, last_token, 1_u32..=6, 0_u64..1000);
     let device = (feeding, times, 0_usize..3, prop::option::weighted(0.1, 0_u64..100));
-    (1_u32..=8, 1_u32..=8, device, prop::collection::vec(ask(), 1..16)).prop_map(|(depth, lanes, device, asks)| {
+    // Pages of few positions; as many as all lanes may need, or as few as a sequence alone may need or fewer.
+    let pages = (1_u32..=7, prop_oneof![Just(100_u32), 3_u32..40, 20_u32..32], 0_u32..8);
+    let cache = prop::option::weighted(0.75, pages);
+    let asks = (prop::collection::vec(ask(), 1..16), prop::bool::weighted(0.25));
+    let strategy = (1_u32..=8, 1_u32..=8, device, cache, asks);
+    strategy.prop_map(|(depth, lanes, device, cache, (mut asks, some_leave))| {
+        if !some_leave {
+            asks.iter_mut().for_each(|ask| ask.leaves = None);
+        }
         let ((feed_rows, last_token, ranges, max_gap_us), times, eog_slots, non_finite) = device;
         let (step_us, no_op_us, submit_us) = times;
         let depth = InflightDepth::new(depth).unwrap();
+        let (pages, reserve) = match cache {
+            // Tokens that the cache has room for in all, at least.
+            Some((positions, 100, reserve)) => (Some((lanes * CONTEXT.div_ceil(positions), positions)), reserve),
+            Some((positions, tokens, reserve)) => (Some((tokens.div_ceil(positions), positions)), reserve),
+            None => (None, 0),
+        };
+        let engine = EngineOptions::default().with_depth(depth).with_max_gap(Duration::from_micros(max_gap_us));
         Crowd {
-            engine: EngineOptions::default().with_depth(depth).with_max_gap(Duration::from_micros(max_gap_us)),
+            engine: engine.with_reserve_tokens(reserve),
             fake: FakeOptions {
                 limits: ModelLimits {
                     context_tokens: CONTEXT,
                     vocabulary_tokens: VOCABULARY,
                     ring_slots: depth.get(),
                     lanes,
-                    pages: None,
+                    pages: pages.map(|(pages, positions)| PagePool { pages, positions }),
                     feed_rows,
                     last_token,
                     max_drafts: 0,
@@ -122,8 +154,12 @@ struct Reader {
     /// How many calls the model had seen when each token came.
     calls: Vec<usize>,
     most: usize,
+    /// The turn in which it goes away, and the present one.
+    leaves: Option<u32>,
+    turn: Rc<Cell<u32>>,
     probe: Probe,
-    gap: Gap,
+    /// `None` where pages may be short, so that a sequence waits for one; and where readers leave at any time, so that ranges between tokens do nothing.
+    gap: Option<Gap>,
 }
 
 /// What may lie between two tokens of a sequence.
@@ -144,7 +180,7 @@ impl Outlet for Reader {
     }
 
     fn cancelled(&self) -> bool {
-        self.tokens.len() >= self.most
+        self.tokens.len() >= self.most || self.leaves.is_some_and(|turn| turn <= self.turn.get())
     }
 }
 
@@ -165,7 +201,11 @@ impl Outlets for Readers {
 fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
     let Crowd { engine: options, fake, mut asks } = crowd;
     let (depth, lanes, can_break) = (options.depth.get(), fake.limits.lanes, !fake.faults.is_empty());
+    let limits = fake.limits;
+    let is_ample = |pool: PagePool| pool.pages >= lanes * CONTEXT.div_ceil(pool.positions);
     let gap = Gap { most: options.max_gap, step: fake.step };
+    let is_calm = asks.iter().all(|ask| ask.leaves.is_none());
+    let gap = limits.pages.is_none_or(is_ample).then_some(gap).filter(|_| is_calm);
     let clock = ManualClock::new();
     let model = FakeModel::new(fake, clock.clone());
     let probe = model.probe();
@@ -184,15 +224,32 @@ fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
         .collect();
 
     let (mut waiting, mut readers, mut answered) = (0, Readers::default(), 0);
+    let now = Rc::new(Cell::new(0));
     for turn in 0_u32.. {
-        while waiting < asks.len() && asks[waiting].arrives <= turn && engine.has_room() {
-            let most = asks[waiting].most.unwrap_or(usize::MAX);
-            let reader =
-                Reader { ask: waiting, tokens: Vec::new(), calls: Vec::new(), most, probe: probe.clone(), gap };
+        now.set(turn);
+        while waiting < asks.len() && asks[waiting].arrives <= turn && engine.admits(&requests[waiting]) {
+            let Ask { most, leaves, .. } = asks[waiting];
+            let reader = Reader {
+                ask: waiting,
+                tokens: Vec::new(),
+                calls: Vec::new(),
+                most: most.unwrap_or(usize::MAX),
+                leaves,
+                turn: now.clone(),
+                probe: probe.clone(),
+                gap,
+            };
             match engine.start(&requests[waiting], &reader) {
                 Ok(Started::Running(id)) => readers.0.push((id, reader)),
                 Ok(Started::Ended(completion)) => {
-                    judge(&asks[waiting], &requests[waiting], &reader, Ok(completion), can_break)?;
+                    judge(&asks[waiting], &requests[waiting], &reader, Ok(completion), can_break, limits)?;
+                    answered += 1;
+                }
+                Err(Error::PromptExceedsCache { prompt_tokens, cache_tokens }) => {
+                    prop_assert_eq!(prompt_tokens, requests[waiting].prompt.len() as u64);
+                    prop_assert!(
+                        Some(cache_tokens) == limits.pages.map(|pool| pool.tokens()) && prompt_tokens > cache_tokens
+                    );
                     answered += 1;
                 }
                 Err(error) => return Err(TestCaseError::fail(format!("{error:?}"))),
@@ -205,7 +262,7 @@ fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
         for ended in ended {
             let place = readers.0.iter().position(|(id, _)| *id == ended.sequence).expect("it ran");
             let (_, reader) = readers.0.remove(place);
-            judge(&asks[reader.ask], &requests[reader.ask], &reader, ended.result, can_break)?;
+            judge(&asks[reader.ask], &requests[reader.ask], &reader, ended.result, can_break, limits)?;
             answered += 1;
         }
         if waiting == asks.len() && engine.running() == 0 {
@@ -215,6 +272,15 @@ fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
     }
     prop_assert_eq!(answered, asks.len());
     prop_assert!(probe.most_in_flight() <= depth);
+    if let (Some(pages), Some(pool)) = (engine.pages(), limits.pages) {
+        prop_assert_eq!((pages.used, pages.free + pages.cached), (0, pool.pages), "a page is lost");
+    }
+    let preemptions = engine.counts().preemptions;
+    prop_assert!(
+        limits.pages.is_some_and(|pool| !is_ample(pool)) || preemptions == 0,
+        "{preemptions} preemptions with pages for all"
+    );
+    PREEMPTIONS.fetch_add(preemptions, Ordering::Relaxed);
     Ok(())
 }
 
@@ -225,18 +291,21 @@ fn judge(
     reader: &Reader,
     result: Result<Completion, Error>,
     can_break: bool,
+    limits: ModelLimits,
 ) -> Result<(), TestCaseError> {
     let delivered = ids(&reader.tokens);
     for (index, token) in reader.tokens.iter().enumerate() {
         prop_assert_eq!(token.position as usize, request.prompt.len() + index);
     }
-    let (expected, reason) = reference(request, ask.chooser, VOCABULARY, CONTEXT);
+    let (expected, reason) = reference(request, ask.chooser, VOCABULARY, limits.sequence_tokens());
     let whole = match result {
         Ok(completion) => {
             prop_assert_eq!(completion.usage.completion_tokens as usize, delivered.len());
+            CACHED.fetch_add(u64::from(completion.usage.cached_tokens), Ordering::Relaxed);
             match completion.reason {
                 FinishReason::Cancelled => {
-                    prop_assert!(ask.most.is_some_and(|most| delivered.len() >= most));
+                    let has_left = ask.leaves.is_some_and(|turn| turn <= reader.turn.get());
+                    prop_assert!(has_left || ask.most.is_some_and(|most| delivered.len() >= most));
                     false
                 }
                 FinishReason::Complete => {
@@ -265,8 +334,9 @@ fn judge(
     } else {
         prop_assert!(expected.starts_with(&delivered), "{delivered:?} is no prefix of {expected:?}");
     }
+    let Some(gap) = reader.gap else { return Ok(()) };
     check_gaps(&reader.calls, &reader.probe)?;
-    check_ranges(&reader.calls, &reader.probe, reader.gap)
+    check_ranges(&reader.calls, &reader.probe, gap)
 }
 
 /// Between two tokens of a sequence the device runs ranges of steps that feed for so long that these and the step of the second token stay within the limit, or one
@@ -324,6 +394,11 @@ fn everyone_in_a_crowd_is_answered_as_if_alone() {
     let requests = cases::hold_all(crowds, crowd, |crowd| crowd.asks.len(), hold);
     if asked_for.is_none() {
         assert!(requests >= u64::from(times) * REQUESTS, "{requests} requests of {crowds} crowds");
+        let [preemptions, cached] = [&PREEMPTIONS, &CACHED].map(|count| count.load(Ordering::Relaxed));
+        assert!(
+            preemptions > REQUESTS / 100 && cached > REQUESTS / 2,
+            "{preemptions} preemptions, {cached} tokens cached"
+        );
     }
 }
 

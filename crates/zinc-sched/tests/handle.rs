@@ -355,7 +355,7 @@ fn ended_name(engine: &EngineHandle) -> RequestId {
 #[test]
 fn a_status_says_what_waits_and_runs_and_what_was_done() {
     let (engine, _, gate) = spawn_gated(depth(1).with_queue_capacity(64), several(1), 1);
-    let idle = Status { queued: 0, running: 0, draining: false, counts: EngineCounts::default() };
+    let idle = Status { queued: 0, running: 0, draining: false, pages: None, counts: EngineCounts::default() };
     assert_eq!(engine.status(), idle);
     let mut generations = vec![engine.generate(request(&[1, 2, 9], 4)).unwrap()];
     gate.wait_until_reached();

@@ -16,6 +16,7 @@ impl FakeModel {
     pub(super) fn feed_range(&mut self, step: &Step<'_>, range: u32) -> Result<Option<Ticket>, FakeError> {
         let Step { kind, rows, lanes: sequences, .. } = *step;
         assert!(kind.feeds(), "a range of a {kind:?} submitted");
+        assert!(step.grown.is_empty(), "pages given with a {kind:?}");
         if range == 0 {
             let lanes = self.admit(step);
             let [PendingLane { sequence, lane, .. }] = lanes[..] else { panic!("{kind:?} of {} lanes", lanes.len()) };
@@ -91,6 +92,14 @@ impl FakeModel {
             }
         }
         assert!(host.cancelled_at_ns.is_none(), "{kind:?} submitted after a cancel");
+        // Drafts are behind the position of the step, but there are none where there are pages.
+        host.position += rows;
+        let (end, pages) = (host.position, self.open_in(lane).pages.len() as u32);
+        let room = self.options.limits.pages.map(|pool| pages * pool.positions);
+        assert!(
+            room.is_none_or(|room| end <= room),
+            "{kind:?} submitted up to position {end}, with pages for {room:?}"
+        );
     }
 
     /// Whether a step of a sequence is begun that has ranges left.
@@ -105,10 +114,11 @@ impl FakeModel {
             let open = self.open_in(range.lane);
             if open.device.live && open.host.cancelled_at_ns.is_some_and(|at_ns| at_ns <= begin_ns) {
                 open.device.live = false;
-                let (from, to) = (open.device.position as usize, (open.device.position + range.rows) as usize);
+                let (first, pages) = (open.device.position, open.pages.clone());
                 if !range.first {
                     // The ranges before have written keys and values that do not count.
-                    self.kv[range.lane][from..to].fill(None);
+                    let mut own = self.cache.of(range.lane, &pages);
+                    (first..first + range.rows).for_each(|position| own.set(position, None));
                 }
             }
             let live = self.open_in(range.lane).device.live;

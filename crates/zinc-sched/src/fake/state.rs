@@ -63,6 +63,8 @@ pub(super) enum With {
 /// A sequence that is open in a lane.
 pub(super) struct OpenSequence {
     pub(super) id: SequenceId,
+    /// Its pages, in the order of positions; none if the cache has no pages.
+    pub(super) pages: Vec<u32>,
     pub(super) host: HostState,
     pub(super) device: DeviceState,
 }
@@ -91,6 +93,8 @@ pub(super) struct HostState {
     /// Prompt tokens that no submitted step feeds, the last one not counted.
     pub(super) feeds_left: u32,
     pub(super) decodes_left: u32,
+    /// Position of the first token of the next step.
+    pub(super) position: u32,
     pub(super) feeding: Feeding,
     pub(super) gate: Gate,
     pub(super) speculative: SpeculativeDecoding,

@@ -26,7 +26,7 @@ fn steps_behind_the_end_do_nothing() {
     let outputs = tickets.map(|ticket| model.wait(ticket).unwrap().lanes.remove(0));
     assert_eq!(outputs.each_ref().map(|o| o.status), [StepStatus::Emitted, StepStatus::NoOp, StepStatus::NoOp]);
     assert_eq!(outputs[0].finish, Some(DeviceFinish::EndOfGeneration));
-    assert_eq!(model.kv[0][1], None);
+    assert_eq!(model.cache.of(0, &[]).get(1), None);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_cancel_between_ranges_ends_the_step_and_leaves_no_keys_and_values() {
     model.submit_range(&step, 1).unwrap();
     let last = model.submit_range(&step, 2).unwrap().expect("the last range");
     assert_eq!(model.wait(last).unwrap().lanes[0].status, StepStatus::NoOp);
-    assert_eq!(model.kv[0][..5], [None; 5]);
+    assert_eq!([0, 1, 2, 3, 4].map(|position| model.cache.of(0, &[]).get(position)), [None; 5]);
 }
 
 #[test]

@@ -157,9 +157,12 @@ impl<M: StepModel> Server<M> {
         }
     }
 
-    /// Starts waiting requests while there are lanes for them.
+    /// Starts waiting requests while there are lanes and pages for them. The next one is waited for: nobody who needs less overtakes it.
     fn start_waiting(&mut self) {
-        while self.engine.as_ref().map_or(true, Engine::has_room) {
+        let admits = |engine: &Result<Engine<M>>, next: &ChannelOutlet| {
+            engine.as_ref().map_or(true, |engine| engine.admits(&next.job.request))
+        };
+        while self.waiting.peek().is_some_and(|next| admits(&self.engine, next)) {
             let Some(outlet) = self.waiting.take() else { break };
             self.shared.admissions.leave();
             match self.guarded(|engine| engine.start(&outlet.job.request, &outlet)) {
@@ -194,8 +197,9 @@ impl<M: StepModel> Server<M> {
 
     /// Writes down what the thread is doing, for those who ask.
     fn publish(&self) {
-        let counts = self.engine.as_ref().ok().map(Engine::counts);
-        self.shared.board.write(self.running.0.len(), counts);
+        let engine = self.engine.as_ref().ok();
+        let pages = engine.and_then(Engine::pages);
+        self.shared.board.write(self.running.0.len(), pages, engine.map(Engine::counts));
     }
 
     /// Ends all that runs if an error is fatal, and makes another model if the old one has failed and did something before.

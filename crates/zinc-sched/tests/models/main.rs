@@ -13,6 +13,7 @@ mod interleaved;
 mod matrix;
 mod op_by_op;
 mod pages;
+mod pressure;
 mod ranges;
 mod rows;
 mod score;
