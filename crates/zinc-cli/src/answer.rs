@@ -32,7 +32,7 @@ fn print_pieces(stream: AnswerStream) -> Result<Answer> {
     for event in stream {
         match event? {
             AnswerEvent::Prompt(progress) => bar.show(progress),
-            AnswerEvent::Text(piece) => {
+            AnswerEvent::Text(zinc_engine::TextPiece { text: piece, .. }) => {
                 bar.clear();
                 output::stdout(&piece)?;
             }

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let prompt = model.file().chat_prompt(&template, &conversation.input(Default::default()))?;
         for event in model.answer(&rules, prompt)? {
             match event? {
-                AnswerEvent::Text(piece) => print!("{piece}"),
+                AnswerEvent::Text(piece) => print!("{}", piece.text),
                 AnswerEvent::Ended(answer) => conversation.answered(&answer.text),
                 _ => {}
             }

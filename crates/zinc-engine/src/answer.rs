@@ -1,7 +1,9 @@
 //! An answer while it is generated: its text in pieces, then the reason for its end and the measurements of the
 //! request.
 
-use zinc_sched::{CancelHandle, Completion, Event, FinishReason, Generation, PromptProgress};
+use std::collections::VecDeque;
+
+use zinc_sched::{CancelHandle, Completion, Event, FinishReason, Generation, PromptProgress, Token};
 
 use crate::error::{Error, Result};
 use crate::text::AnswerText;
@@ -13,9 +15,20 @@ pub enum AnswerEvent {
     /// How far the prompt has come, after each step that has taken some of its tokens.
     Prompt(PromptProgress),
     /// The next piece of the answer's text, never empty.
-    Text(String),
+    Text(TextPiece),
     /// The end of the answer, with all of its text. No event follows.
     Ended(Answer),
+}
+
+/// A piece of an answer's text, and the tokens that it was made of.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct TextPiece {
+    /// The text, never empty.
+    pub text: String,
+    /// The tokens whose text begins in this piece. A token whose text is held back, because it may begin a stop string or ends inside a character, comes
+    /// with a later piece; one that lies wholly behind the end of the answer's text does not come. Hidden control tokens do not come either.
+    pub tokens: Vec<Token>,
 }
 
 /// An answer that has ended.
@@ -78,6 +91,8 @@ pub struct AnswerStream {
     /// Turns the tokens of the request into text; `None` after the request has ended.
     tokens: Option<AnswerText>,
     text: String,
+    /// Tokens that have not come with a piece yet, each with the place in the text where it begins, in bytes.
+    pending: VecDeque<(usize, Token)>,
     /// Whether a stop string has ended the answer.
     stopped: bool,
     /// The answer, if the end has released text that was held back. The text is returned first, and the answer by the
@@ -90,7 +105,8 @@ impl AnswerStream {
     #[must_use]
     pub fn new(generation: Generation, text: AnswerText) -> Self {
         let cancel = generation.cancel_handle();
-        Self { generation, cancel, tokens: Some(text), text: String::new(), stopped: false, ended: None }
+        let (tokens, pending) = (Some(text), VecDeque::new());
+        Self { generation, cancel, tokens, text: String::new(), pending, stopped: false, ended: None }
     }
 
     /// Cancels this answer from any thread; it then ends with [`Ending::Cancelled`].
@@ -118,7 +134,12 @@ impl AnswerStream {
         match event {
             Event::Prompt(progress) => Some(Ok(AnswerEvent::Prompt(progress))),
             Event::Token(token) => {
-                let released = self.tokens.as_mut()?.push(token.id);
+                let tokens = self.tokens.as_mut()?;
+                let start = tokens.decoded_len();
+                let released = tokens.push(token.id);
+                if !tokens.is_hidden(token.id) {
+                    self.pending.push_back((start, token));
+                }
                 if released.stop.is_some() {
                     // If the request had been cancelled before the stop string came, the answer still counts as
                     // cancelled.
@@ -149,8 +170,13 @@ impl AnswerStream {
     }
 
     fn piece(&mut self, text: String) -> Option<AnswerEvent> {
+        if text.is_empty() {
+            return None;
+        }
         self.text.push_str(&text);
-        (!text.is_empty()).then_some(AnswerEvent::Text(text))
+        let begun = self.pending.partition_point(|(start, _)| *start < self.text.len());
+        let tokens = self.pending.drain(..begun).map(|(_, token)| token).collect();
+        Some(AnswerEvent::Text(TextPiece { text, tokens }))
     }
 }
 

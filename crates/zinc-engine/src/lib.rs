@@ -13,7 +13,7 @@
 //! let prompt = model.file().chat_prompt(&template, &conversation.input(Default::default()))?;
 //! for event in model.answer(&rules, prompt)? {
 //!     match event? {
-//!         AnswerEvent::Text(piece) => print!("{piece}"),
+//!         AnswerEvent::Text(piece) => print!("{}", piece.text),
 //!         AnswerEvent::Ended(answer) => conversation.answered(&answer.text),
 //!         _ => {}
 //!     }
@@ -65,7 +65,7 @@ mod rules;
 mod score;
 mod text;
 
-pub use answer::{Answer, AnswerEvent, AnswerStream, Ending};
+pub use answer::{Answer, AnswerEvent, AnswerStream, Ending, TextPiece};
 pub use conversation::Conversation;
 pub use draft::{DraftOptions, Drafter};
 pub use error::{Error, Result};

@@ -42,6 +42,8 @@ pub struct DriveOptions {
     pub draft: Option<DraftOptions>,
     /// The longest time that there is to be between two tokens of a sequence while prompts of others are fed ([`EngineOptions::max_gap`]).
     pub max_gap: Duration,
+    /// How many requests may wait behind those that run, at least 1.
+    pub queue_capacity: usize,
     /// Whether steps are stamped with the device's clock, for the traces of requests that ask for one.
     pub trace: Tracing,
     /// Time for which the engine's thread is kept busy after every delivered token, to measure how much work of the
@@ -62,6 +64,7 @@ impl DriveOptions {
             feed_shape: None,
             draft: None,
             max_gap: EngineOptions::MAX_GAP,
+            queue_capacity: EngineOptions::default().queue_capacity,
             trace: Tracing::Off,
             host_work: Duration::ZERO,
         }
@@ -195,6 +198,7 @@ impl ModelFile {
             .with_depth(options.depth())
             .with_host_work(options.host_work)
             .with_max_gap(options.max_gap)
+            .with_queue_capacity(options.queue_capacity)
             .with_speculation(speculation);
         let clock = FnClock(host_now_ns);
         let engine = match place {

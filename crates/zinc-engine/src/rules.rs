@@ -40,6 +40,13 @@ pub struct AnswerOptions {
     pub end_tokens: EndTokens,
     /// Whether the answer continues a text and may begin with a space, instead of being a text of its own.
     pub continues_text: bool,
+    /// Texts of control tokens that are part of the answer, such as the marks of a tool call; those that the vocabulary has no control token for count
+    /// for nothing. All other control tokens are hidden.
+    pub shown: Vec<String>,
+    /// How many of the likeliest tokens to report with each token; `None` is no log-probabilities.
+    pub logprobs: Option<u32>,
+    /// Of the requests that wait, those of the highest number begin first.
+    pub priority: i32,
     /// Whether the answer's steps are traced.
     pub trace: Tracing,
 }
@@ -56,6 +63,9 @@ impl AnswerOptions {
             max_tokens: None,
             end_tokens: EndTokens::End,
             continues_text: false,
+            shown: Vec::new(),
+            logprobs: None,
+            priority: 0,
             trace: Tracing::Off,
         }
     }
@@ -85,7 +95,11 @@ impl AnswerOptions {
             EndTokens::End => file.tokenizer().eog().into(),
             EndTokens::GoOn => Arc::new([]),
         };
-        Ok(AnswerRules { options: self, control, end_tokens })
+        let tokenizer = file.tokenizer();
+        let ids = self.shown.iter().filter_map(|text| tokenizer.id_of(text));
+        let mut shown: Vec<u32> = ids.filter(|id| tokenizer.is_control(*id)).collect();
+        shown.sort_unstable();
+        Ok(AnswerRules { options: self, control, end_tokens, shown: shown.into() })
     }
 }
 
@@ -109,6 +123,8 @@ pub struct AnswerRules {
     options: AnswerOptions,
     control: Control,
     end_tokens: Arc<[u32]>,
+    /// Control tokens that are part of the text, in order.
+    shown: Arc<[u32]>,
 }
 
 impl AnswerRules {
@@ -119,6 +135,8 @@ impl AnswerRules {
             .with_max_tokens(self.options.max_tokens)
             .with_sampling(self.options.sampling.clone())
             .with_control(self.control.clone())
+            .with_logprobs(self.options.logprobs)
+            .with_priority(self.options.priority)
             .with_trace(self.options.trace)
     }
 
@@ -126,11 +144,12 @@ impl AnswerRules {
     #[must_use]
     pub fn text(&self, tokenizer: &Arc<Tokenizer>) -> AnswerText {
         let stops = StopMatcher::new(&self.options.stops);
-        if self.options.continues_text {
+        let text = if self.options.continues_text {
             AnswerText::inside(tokenizer.clone(), stops)
         } else {
             AnswerText::new(tokenizer.clone(), stops)
-        }
+        };
+        text.with_shown(self.shown.clone())
     }
 
     /// The seed of the next answer.

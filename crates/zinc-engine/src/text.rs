@@ -14,29 +14,55 @@ pub struct AnswerText {
     tokenizer: Arc<Tokenizer>,
     pieces: DecodeStream<Arc<Tokenizer>>,
     stops: StopMatcher,
+    /// Ids of control tokens that are part of the text, in order.
+    shown: Arc<[u32]>,
+    /// Bytes of text that the tokens so far stand for, whether it has come out or is held back as a possible stop string.
+    decoded: usize,
 }
 
 impl AnswerText {
     /// The text of an answer at its start.
     #[must_use]
     pub fn new(tokenizer: Arc<Tokenizer>, stops: StopMatcher) -> Self {
-        Self { pieces: DecodeStream::new(tokenizer.clone()), tokenizer, stops }
+        Self { pieces: DecodeStream::new(tokenizer.clone()), tokenizer, stops, shown: Arc::new([]), decoded: 0 }
     }
 
     /// The text of an answer that continues a text: a space that it begins with is part of it, which [`Self::new`] leaves out with vocabularies
     /// of SentencePiece.
     #[must_use]
     pub fn inside(tokenizer: Arc<Tokenizer>, stops: StopMatcher) -> Self {
-        Self { pieces: DecodeStream::inside(tokenizer.clone()), tokenizer, stops }
+        Self { pieces: DecodeStream::inside(tokenizer.clone()), ..Self::new(tokenizer, stops) }
     }
 
-    /// Takes a token and returns the text that is certain by now. A control token in the middle of an answer is none of its text. After a
-    /// stop string has been found no text comes.
+    /// Returns this text with some control tokens as part of it: those whose ids are in `shown`, which are in rising order.
+    #[must_use]
+    pub fn with_shown(mut self, shown: Arc<[u32]>) -> Self {
+        self.shown = shown;
+        self
+    }
+
+    /// Whether a token is no part of the text: a control token that is not shown.
+    #[must_use]
+    pub fn is_hidden(&self, id: u32) -> bool {
+        self.tokenizer.is_control(id) && self.shown.binary_search(&id).is_err()
+    }
+
+    /// Takes a token and returns the text that is certain by now. A control token in the middle of an answer is none of its text, unless it
+    /// is shown. After a stop string has been found no text comes.
     pub fn push(&mut self, id: u32) -> Released {
-        if self.tokenizer.is_control(id) {
+        if self.is_hidden(id) {
             return Released::default();
         }
-        self.stops.push(&self.pieces.push(id))
+        let piece = self.pieces.push(id);
+        self.decoded += piece.len();
+        self.stops.push(&piece)
+    }
+
+    /// Bytes of text that the tokens so far stand for, whether it has come out or is held back as a possible stop string. An incomplete
+    /// character does not count yet.
+    #[must_use]
+    pub fn decoded_len(&self) -> usize {
+        self.decoded
     }
 
     /// Ends the answer and returns what was held back. A character that was left incomplete is U+FFFD.

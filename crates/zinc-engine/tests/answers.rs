@@ -54,7 +54,7 @@ fn an_answer_comes_in_pieces_that_make_its_text() {
     let mut ended = None;
     for event in model.answer(&rules, prompt(model)).unwrap() {
         match event.unwrap() {
-            AnswerEvent::Text(piece) => pieces.push(piece),
+            AnswerEvent::Text(piece) => pieces.push(piece.text),
             AnswerEvent::Ended(answer) => ended = Some(answer),
             other => panic!("{other:?}"),
         }
@@ -97,7 +97,7 @@ fn a_cancelled_answer_is_no_whole_one() {
     let rules = AnswerOptions::new().for_model(model.file()).unwrap();
     let mut stream = model.answer(&rules, prompt(model)).unwrap();
     let first = stream.find_map(|event| match event.unwrap() {
-        AnswerEvent::Text(first) => Some(first),
+        AnswerEvent::Text(first) => Some(first.text),
         _ => None,
     });
     let first = first.expect("no text came");
