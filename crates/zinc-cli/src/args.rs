@@ -22,7 +22,6 @@ mod constraint;
 mod doctor;
 mod foreign;
 mod rewrite;
-mod samplers;
 mod sampling;
 mod speculation;
 mod text;

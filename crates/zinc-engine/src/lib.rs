@@ -62,6 +62,7 @@ mod file;
 mod load;
 mod place;
 mod rules;
+mod samplers;
 mod score;
 mod text;
 
@@ -75,4 +76,5 @@ pub use file::{ContextSize, FileOptions, ModelFile, chat_template};
 pub use load::{DeviceModels, DriveOptions, LoadedModel, OpenOptions, longest_range};
 pub use place::{DeviceChoice, DeviceOptions, Place};
 pub use rules::{AnswerOptions, AnswerRules, EndTokens, random_seed};
+pub use samplers::SamplerChain;
 pub use text::AnswerText;

@@ -17,7 +17,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("zinc-model", &["zinc-vk", "zinc-kernels"]),
     ("zinc-sched", &["zinc-vk", "zinc-kernels", "zinc-model"]),
     ("zinc-engine", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched"]),
-    ("zinc-cli", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched", "zinc-engine"]),
+    ("zinc-server", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched", "zinc-engine"]),
+    ("zinc-cli", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched", "zinc-engine", "zinc-server"]),
     // xtask makes what the crates need, so it cannot need them.
     ("xtask", &[]),
 ];

@@ -1,8 +1,7 @@
 //! How tokens are chosen: flags with llama.cpp's names and defaults.
 
+use zinc_engine::SamplerChain;
 use zinc_sched::{Dry, LastTokens, Penalties, Sampling, Xtc};
-
-use super::samplers::Chain;
 
 /// The values of the sampling flags that are not given on the command line.
 pub(crate) const DEFAULTS: Sampling = Sampling {
@@ -53,11 +52,11 @@ pub(crate) struct SamplingArgs {
     #[arg(short, long, value_name = "TOKEN_ID(+/-)BIAS,...", value_delimiter = ',', value_parser = logit_bias)]
     logit_bias: Vec<(u32, f32)>,
     /// Samplers that are on, of the stages below, with llama.cpp's names in llama.cpp's order and semicolons between them [default: all]
-    #[arg(long, value_name = "NAME;NAME;...", value_parser = Chain::from_names, overrides_with = "sampler_seq")]
-    samplers: Option<Chain>,
+    #[arg(long, value_name = "NAME;NAME;...", value_parser = SamplerChain::from_names, overrides_with = "sampler_seq")]
+    samplers: Option<SamplerChain>,
     /// Samplers that are on, by llama.cpp's letters [default: edskypmxt]
-    #[arg(long, value_name = "LETTERS", value_parser = Chain::from_letters, overrides_with = "samplers")]
-    sampler_seq: Option<Chain>,
+    #[arg(long, value_name = "LETTERS", value_parser = SamplerChain::from_letters, overrides_with = "samplers")]
+    sampler_seq: Option<SamplerChain>,
     /// Last tokens whose repetition is penalised; 0 is none, -1 all of the context
     #[arg(long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = last_tokens)]
     repeat_last_n: LastTokens,

@@ -1,4 +1,4 @@
-//! `--samplers` and `--sampler-seq`: which samplers are on, by llama.cpp's names and letters.
+//! Which samplers are on, by llama.cpp's names and letters.
 //!
 //! zinc's samplers run in llama.cpp's usual order and in no other. A list that keeps to that order switches the others off; any other is refused.
 
@@ -6,7 +6,7 @@ use zinc_sched::{Penalties, Sampling, Xtc};
 
 /// A sampler that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
+enum Stage {
     Penalties,
     Dry,
     TopNSigma,
@@ -31,23 +31,36 @@ const STAGES: [(Stage, char, &[&str]); 9] = [
     (Stage::Temperature, 't', &["temperature", "temp"]),
 ];
 
-/// The samplers that are on.
+/// The samplers that are on, in llama.cpp's usual order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chain(Vec<Stage>);
+pub struct SamplerChain(Vec<Stage>);
 
-impl Chain {
+impl SamplerChain {
     /// Reads names with semicolons between them; the empty text is no sampler at all.
-    pub(super) fn from_names(text: &str) -> Result<Self, String> {
-        let names = text.split(';').map(str::trim).filter(|name| !name.is_empty());
+    ///
+    /// # Errors
+    /// What is wrong with the list: a name that is unknown, comes twice, or comes before one that runs before it.
+    pub fn from_names(text: &str) -> Result<Self, String> {
+        Self::from_list(text.split(';').map(str::trim).filter(|name| !name.is_empty()))
+    }
+
+    /// Reads a list of names.
+    ///
+    /// # Errors
+    /// As for [`Self::from_names`].
+    pub fn from_list<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let stage = |name: &str| {
             let found = STAGES.iter().find(|(_, _, names)| names.contains(&name)).map(|(stage, ..)| *stage);
             found.ok_or_else(|| format!("'{name}' is no sampler of zinc, which has {}", usual_names()))
         };
-        Self::in_order(names.map(stage).collect::<Result<_, _>>()?)
+        Self::in_order(names.into_iter().map(stage).collect::<Result<_, _>>()?)
     }
 
     /// Reads a letter for each sampler.
-    pub(super) fn from_letters(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// As for [`Self::from_names`].
+    pub fn from_letters(text: &str) -> Result<Self, String> {
         let stage = |letter: char| {
             let found = STAGES.iter().find(|(_, own, _)| *own == letter).map(|(stage, ..)| *stage);
             let letters: String = STAGES.iter().map(|(_, letter, _)| letter).collect();
@@ -70,7 +83,8 @@ impl Chain {
     }
 
     /// The parameters with the samplers off that are not in the chain. Without a temperature the logits stay as they are, as with 1.
-    pub(super) fn applied(&self, mut sampling: Sampling) -> Sampling {
+    #[must_use]
+    pub fn applied(&self, mut sampling: Sampling) -> Sampling {
         let off = Sampling::GREEDY;
         for (stage, ..) in STAGES.iter().filter(|(stage, ..)| !self.0.contains(stage)) {
             match stage {
@@ -99,12 +113,30 @@ fn usual_names() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sampling::every_stage;
+    use zinc_sched::{Dry, LastTokens};
+
     use super::*;
+
+    /// Parameters with every stage on.
+    fn every() -> Sampling {
+        let last_n = LastTokens::Count(64);
+        Sampling {
+            temperature: 0.7,
+            seed: 3,
+            top_k: 40,
+            top_p: 0.95,
+            min_p: 0.05,
+            typical_p: 0.95,
+            top_n_sigma: 2.0,
+            xtc: Xtc { probability: 0.5, threshold: 0.1 },
+            penalties: Penalties { last_n, repeat: 1.1, frequency: 0.1, presence: 0.1 },
+            dry: Some(Dry { multiplier: 0.8, base: 1.75, allowed_length: 2, last_n, breakers: None }),
+            logit_bias: vec![(0, -1.0)],
+        }
+    }
 
     #[test]
     fn a_part_of_the_order_switches_the_rest_off() {
-        let every = || Sampling { temperature: 0.7, ..every_stage() };
         let off = Sampling { logit_bias: every().logit_bias, temperature: 1.0, seed: every().seed, ..Sampling::GREEDY };
         for (names, letters, expected) in [
             ("penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature", "edskypmxt", every()),
@@ -128,8 +160,8 @@ mod tests {
             ),
             ("penalties", "e", Sampling { penalties: every().penalties, ..off }),
         ] {
-            let by_name = Chain::from_names(names).unwrap();
-            assert_eq!(by_name, Chain::from_letters(letters).unwrap(), "{names}");
+            let by_name = SamplerChain::from_names(names).unwrap();
+            assert_eq!(by_name, SamplerChain::from_letters(letters).unwrap(), "{names}");
             assert_eq!(by_name.applied(every()), expected, "{names}");
         }
     }
@@ -145,13 +177,13 @@ mod tests {
             ("infill", "'infill' is no sampler"),
             ("adaptive_p", "'adaptive_p' is no sampler"),
         ] {
-            let error = Chain::from_names(names).unwrap_err();
+            let error = SamplerChain::from_names(names).unwrap_err();
             assert!(error.contains(part) && (error.contains("penalties;dry") || error.contains("twice")), "{error}");
         }
         for (letters, part) in
             [("pk", "top_p comes before top_k"), ("kk", "twice"), ("i", "'i' is no sampler"), ("k;", "';'")]
         {
-            let error = Chain::from_letters(letters).unwrap_err();
+            let error = SamplerChain::from_letters(letters).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
     }

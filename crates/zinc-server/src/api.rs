@@ -1,0 +1,40 @@
+//! The APIs, one module each, and the paths that lead to them.
+
+pub mod health;
+pub mod openai;
+mod sampling;
+pub mod whole;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::{get, post};
+
+pub use sampling::{Limits, SamplingFields};
+
+use crate::auth;
+use crate::error::{ApiError, ErrorKind, shaped};
+use crate::state::State;
+
+/// All paths of a server.
+pub fn router(state: &Arc<State>) -> Router {
+    let router = Router::new()
+        .route("/health", get(health::health))
+        .route("/v1/health", get(health::health))
+        .route("/live", get(health::live))
+        .route("/metrics", get(health::metrics))
+        .route("/v1/chat/completions", post(openai::chat::complete))
+        .route("/chat/completions", post(openai::chat::complete))
+        .route("/v1/models", get(openai::models::list))
+        .route("/models", get(openai::models::list))
+        .route("/v1/models/{*id}", get(openai::models::one));
+    router
+        .fallback(|| async { ApiError::new(ErrorKind::NotFound, "this server has no such path") })
+        .method_not_allowed_fallback(|| async {
+            ApiError::new(ErrorKind::MethodNotAllowed, "this path does not take that method")
+        })
+        .layer(middleware::from_fn_with_state(Arc::clone(state), auth::guard))
+        .layer(middleware::from_fn(shaped))
+        .with_state(Arc::clone(state))
+}

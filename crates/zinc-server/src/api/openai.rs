@@ -1,0 +1,7 @@
+//! OpenAI's API.
+
+pub mod chat;
+pub mod models;
+mod shared;
+
+pub use shared::{StopField, StreamOptions, UsageReply};

@@ -1,0 +1,447 @@
+//! The body of a request, and what it asks of the core.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use zinc_sched::grammar::GrammarSource;
+
+use crate::api::openai::StreamOptions;
+use crate::api::sampling::{Limits, SamplingFields, check_constraint, choices};
+use crate::api::whole::Whole;
+use crate::body::Ignored;
+use crate::core::{Ask, Conversation, Message, Prompt, Role, ToolCall, ToolChoice, ToolDefinition};
+use crate::error::{ApiError, ApiResult};
+use crate::state::Served;
+
+/// Fields that are known and change nothing here: what only a provider of paid services has a use for, and what clients send back of an answer.
+pub(super) const ACCEPTED: [&str; 21] = [
+    "messages.annotations",
+    "messages.audio",
+    "messages.function_call",
+    "messages.refusal",
+    "messages.tool_calls.index",
+    "messages.tool_calls.type",
+    "metadata",
+    "model",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "response_format.json_schema.description",
+    "response_format.json_schema.name",
+    "response_format.json_schema.strict",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "stream_options.include_obfuscation",
+    "tools.function.strict",
+    "user",
+    "verbosity",
+    "web_search_options",
+];
+
+/// The fields of a conversation to be answered, besides those of sampling.
+#[derive(Debug, Deserialize)]
+pub struct ChatFields {
+    messages: Vec<MessageField>,
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(default)]
+    stream_options: Option<StreamOptions>,
+    #[serde(default)]
+    n: Option<Whole>,
+    #[serde(default)]
+    logprobs: Option<bool>,
+    #[serde(default)]
+    top_logprobs: Option<Whole>,
+    #[serde(default)]
+    response_format: Option<ResponseFormat>,
+    #[serde(default)]
+    tools: Option<Vec<ToolField>>,
+    #[serde(default)]
+    tool_choice: Option<ToolChoiceField>,
+    #[serde(default)]
+    parallel_tool_calls: Option<bool>,
+    #[serde(default)]
+    reasoning_effort: Option<String>,
+    #[serde(default)]
+    reasoning_format: Option<ReasoningFormat>,
+    #[serde(default)]
+    enable_thinking: Option<bool>,
+    #[serde(default)]
+    chat_template_kwargs: Option<Map<String, Value>>,
+    #[serde(default)]
+    timings_per_token: Option<bool>,
+    #[serde(default)]
+    return_progress: Option<bool>,
+    #[serde(default)]
+    sse_ping: Option<bool>,
+}
+
+/// What an answer is to contain besides its text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) usage: bool,
+    pub(super) logprobs: bool,
+    pub(super) timings: bool,
+    pub(super) progress: bool,
+    no_pings: bool,
+}
+
+impl Wanted {
+    /// The silence that is broken, unless the request does not want that.
+    pub(super) fn ping(self, usual: Option<Duration>) -> Option<Duration> {
+        usual.filter(|_| !self.no_pings)
+    }
+}
+
+/// A message.
+#[derive(Debug, Deserialize)]
+pub struct MessageField {
+    role: RoleField,
+    #[serde(default)]
+    content: Option<ContentField>,
+    #[serde(default)]
+    reasoning_content: Option<String>,
+    #[serde(default)]
+    reasoning: Option<String>,
+    #[serde(default)]
+    tool_calls: Option<Vec<CallField>>,
+    #[serde(default)]
+    tool_call_id: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RoleField {
+    Developer,
+    System,
+    User,
+    Assistant,
+    Tool,
+    Function,
+}
+
+/// The content of a message: a text, or parts.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum ContentField {
+    /// A text.
+    Text(String),
+    /// Parts.
+    Parts(Vec<PartField>),
+}
+
+/// A part of a content.
+#[derive(Debug, Deserialize)]
+pub(super) struct PartField {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    refusal: Option<String>,
+}
+
+/// A call that the model has made before.
+#[derive(Debug, Deserialize)]
+pub(super) struct CallField {
+    #[serde(default)]
+    id: Option<String>,
+    function: CalledFunction,
+}
+
+#[derive(Debug, Deserialize)]
+struct CalledFunction {
+    name: String,
+    #[serde(default)]
+    arguments: Option<ArgumentsField>,
+}
+
+/// Arguments: a text as OpenAI has it, or the object itself, as some clients send it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum ArgumentsField {
+    Text(String),
+    Object(Map<String, Value>),
+}
+
+/// A tool.
+#[derive(Debug, Deserialize)]
+pub struct ToolField {
+    #[serde(rename = "type", default)]
+    kind: Option<String>,
+    #[serde(default)]
+    function: Option<FunctionField>,
+}
+
+/// A function that a tool is.
+#[derive(Debug, Deserialize)]
+pub struct FunctionField {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    parameters: Option<Value>,
+}
+
+/// Which tool is to be called.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum ToolChoiceField {
+    Word(ToolChoiceWord),
+    Named { function: NamedFunction },
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ToolChoiceWord {
+    Auto,
+    None,
+    Required,
+    Any,
+}
+
+#[derive(Debug, Deserialize)]
+struct NamedFunction {
+    name: String,
+}
+
+/// The form of the content.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ResponseFormat {
+    Text,
+    JsonObject {
+        #[serde(default)]
+        schema: Option<Value>,
+    },
+    JsonSchema {
+        json_schema: SchemaField,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+struct SchemaField {
+    schema: Option<Value>,
+}
+
+/// Whether thoughts are told apart from the content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ReasoningFormat {
+    Auto,
+    None,
+    DeepSeek,
+}
+
+impl ChatFields {
+    /// Whether the answer is to come as it is made.
+    pub(super) fn is_streamed(&self) -> bool {
+        self.stream == Some(true)
+    }
+
+    /// What the answer is to contain besides its text.
+    pub(super) fn wanted(&self) -> Wanted {
+        Wanted {
+            usage: self.stream_options.and_then(|options| options.include_usage) == Some(true),
+            logprobs: self.logprobs == Some(true),
+            timings: self.timings_per_token == Some(true),
+            progress: self.return_progress == Some(true),
+            no_pings: self.sse_ping == Some(false),
+        }
+    }
+
+    /// What the fields ask of the core.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(super) fn ask(
+        self,
+        sampling: SamplingFields,
+        limits: &Limits,
+        served: &Served,
+        ignored: &mut Ignored,
+    ) -> ApiResult<Ask> {
+        let logprobs = self.logprobs()?;
+        let choices = choices(limits, self.n)?;
+        let format = self.response_format.as_ref().map_or(Ok(None), |format| format.source(limits))?;
+        let conversation = self.conversation(limits, ignored)?;
+        let mut ask = sampling.ask(limits, served, Prompt::Conversation(conversation))?;
+        if format.is_some() && ask.constraint.is_some() {
+            let message = "response_format does not go together with grammar or json_schema; leave one out";
+            return Err(ApiError::invalid("response_format", message));
+        }
+        ask.constraint = ask.constraint.or(format);
+        ask.choices = choices;
+        ask.options.logprobs = logprobs;
+        Ok(ask)
+    }
+
+    fn logprobs(&self) -> ApiResult<Option<u32>> {
+        let most = zinc_sched::TokenLogprobs::MAX_TOP;
+        match (self.logprobs.unwrap_or(false), self.top_logprobs) {
+            (false, None | Some(Whole(0))) => Ok(None),
+            (false, Some(_)) => Err(ApiError::invalid("top_logprobs", "top_logprobs needs logprobs: true")),
+            (true, top) => {
+                let top = top.unwrap_or_default();
+                let refuse = || ApiError::invalid("top_logprobs", format!("top_logprobs {} is not 0 to {most}", top.0));
+                top.count().filter(|top| *top <= most).map(Some).ok_or_else(refuse)
+            }
+        }
+    }
+
+    fn conversation(self, limits: &Limits, ignored: &mut Ignored) -> ApiResult<Conversation> {
+        let (messages, most) = (self.messages.len(), limits.most_messages);
+        if messages == 0 || messages > most {
+            return Err(ApiError::invalid("messages", format!("{messages} messages; 1 to {most} are taken")));
+        }
+        let mut variables = self.chat_template_kwargs.unwrap_or_default();
+        if let Some(effort) = self.reasoning_effort {
+            if effort == "none" {
+                variables.entry("enable_thinking").or_insert(Value::Bool(false));
+            }
+            variables.entry("reasoning_effort").or_insert(Value::String(effort));
+        }
+        if let Some(thinking) = self.enable_thinking {
+            variables.entry("enable_thinking").or_insert(Value::Bool(thinking));
+        }
+        let messages = self.messages.into_iter().enumerate();
+        let messages = messages.map(|(index, message)| message.message(index)).collect::<ApiResult<_>>()?;
+        let tools = tools(self.tools.unwrap_or_default(), limits, ignored)?;
+        let tool_choice = tool_choice(self.tool_choice, &tools)?;
+        Ok(Conversation {
+            tools,
+            tool_choice,
+            parallel_tool_calls: self.parallel_tool_calls.unwrap_or(true),
+            variables,
+            parsed: self.reasoning_format != Some(ReasoningFormat::None),
+            ..Conversation::new(messages)
+        })
+    }
+}
+
+/// The tools that are functions; others are ignored by name.
+fn tools(fields: Vec<ToolField>, limits: &Limits, ignored: &mut Ignored) -> ApiResult<Vec<ToolDefinition>> {
+    if fields.len() > limits.most_tools {
+        let message = format!("{} tools; at most {} are taken", fields.len(), limits.most_tools);
+        return Err(ApiError::invalid("tools", message));
+    }
+    let mut tools = Vec::new();
+    for (index, field) in fields.into_iter().enumerate() {
+        let ToolField { kind, function } = field;
+        match (kind.as_deref().unwrap_or("function"), function) {
+            ("function", Some(function)) => {
+                let FunctionField { name, description, parameters, .. } = function;
+                if name.is_empty() {
+                    return Err(ApiError::invalid(format!("tools[{index}].function.name"), "a tool needs a name"));
+                }
+                let parameters = parameters.filter(|schema| !schema.is_null()).unwrap_or_else(empty_schema);
+                tools.push(ToolDefinition { name, description, parameters });
+            }
+            ("function", None) => {
+                return Err(ApiError::invalid(format!("tools[{index}].function"), "a tool needs its function"));
+            }
+            (kind, _) => ignored.add(format!("tools.{index} ({kind})")),
+        }
+    }
+    Ok(tools)
+}
+
+/// The schema of a function without parameters.
+fn empty_schema() -> Value {
+    serde_json::json!({ "type": "object", "properties": {} })
+}
+
+fn tool_choice(field: Option<ToolChoiceField>, tools: &[ToolDefinition]) -> ApiResult<ToolChoice> {
+    let choice = match field {
+        None | Some(ToolChoiceField::Word(ToolChoiceWord::Auto)) => return Ok(ToolChoice::Auto),
+        Some(ToolChoiceField::Word(ToolChoiceWord::None)) => return Ok(ToolChoice::None),
+        Some(ToolChoiceField::Word(ToolChoiceWord::Required | ToolChoiceWord::Any)) => ToolChoice::Required,
+        Some(ToolChoiceField::Named { function }) => ToolChoice::Named(function.name),
+    };
+    match &choice {
+        ToolChoice::Named(name) if !tools.iter().any(|tool| tool.name == *name) => {
+            Err(ApiError::invalid("tool_choice", format!("there is no tool {name:?} among the tools")))
+        }
+        ToolChoice::Required if tools.is_empty() => {
+            Err(ApiError::invalid("tool_choice", "a call is required, and there are no tools"))
+        }
+        _ => Ok(choice),
+    }
+}
+
+impl MessageField {
+    fn message(self, index: usize) -> ApiResult<Message> {
+        let role = match self.role {
+            RoleField::Developer | RoleField::System => Role::System,
+            RoleField::User => Role::User,
+            RoleField::Assistant => Role::Assistant,
+            RoleField::Tool | RoleField::Function => Role::Tool,
+        };
+        let calls = self.tool_calls.unwrap_or_default().into_iter();
+        let tool_calls: Vec<ToolCall> = calls.map(CallField::call).collect();
+        let content = self.content.map(|content| content.text(index)).transpose()?;
+        if content.is_none() && tool_calls.is_empty() && role != Role::Assistant {
+            return Err(ApiError::invalid(format!("messages[{index}].content"), "a message needs its content"));
+        }
+        Ok(Message {
+            role,
+            content,
+            reasoning: self.reasoning_content.or(self.reasoning),
+            tool_calls,
+            tool_call_id: self.tool_call_id,
+            name: self.name,
+        })
+    }
+}
+
+impl ContentField {
+    fn text(self, index: usize) -> ApiResult<String> {
+        let parts = match self {
+            Self::Text(text) => return Ok(text),
+            Self::Parts(parts) => parts,
+        };
+        let mut texts = Vec::new();
+        for (at, PartField { kind, text, refusal }) in parts.into_iter().enumerate() {
+            let param = || format!("messages[{index}].content[{at}]");
+            match kind.as_str() {
+                "text" | "input_text" | "output_text" | "refusal" => {
+                    let missing = || ApiError::invalid(param(), format!("a part of type {kind} needs its text"));
+                    texts.push(text.or(refusal).ok_or_else(missing)?);
+                }
+                _ => {
+                    let message = format!("parts of type {kind:?} are not supported; this model reads text alone");
+                    return Err(ApiError::invalid(param(), message));
+                }
+            }
+        }
+        Ok(texts.join("\n"))
+    }
+}
+
+impl CallField {
+    fn call(self) -> ToolCall {
+        let CalledFunction { name, arguments } = self.function;
+        let arguments = match arguments {
+            Some(ArgumentsField::Text(text)) => text,
+            Some(ArgumentsField::Object(object)) => Value::Object(object).to_string(),
+            None => "{}".to_owned(),
+        };
+        ToolCall { id: self.id.unwrap_or_default(), name, arguments }
+    }
+}
+
+impl ResponseFormat {
+    fn source(&self, limits: &Limits) -> ApiResult<Option<GrammarSource>> {
+        let schema = match self {
+            Self::Text => return Ok(None),
+            Self::JsonObject { schema } => schema.clone().unwrap_or_else(|| serde_json::json!({ "type": "object" })),
+            Self::JsonSchema { json_schema } => json_schema.schema.clone().unwrap_or(Value::Bool(true)),
+        };
+        let text = schema.to_string();
+        check_constraint(limits, "response_format", text.len())?;
+        Ok(Some(GrammarSource::JsonSchema(text)))
+    }
+}

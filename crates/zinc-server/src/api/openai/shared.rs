@@ -1,0 +1,69 @@
+//! What several of OpenAI's paths have in common.
+
+use serde::{Deserialize, Serialize};
+use zinc_sched::Usage;
+
+use crate::core::End;
+
+/// Stop strings: one or several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum StopField {
+    /// One.
+    One(String),
+    /// Several.
+    Several(Vec<String>),
+}
+
+impl StopField {
+    /// All of them that are not empty.
+    #[must_use]
+    pub fn texts(self) -> Vec<String> {
+        let mut texts = match self {
+            Self::One(text) => vec![text],
+            Self::Several(texts) => texts,
+        };
+        texts.retain(|text| !text.is_empty());
+        texts
+    }
+}
+
+/// What a stream is to contain.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct StreamOptions {
+    /// Whether the last event has the numbers of tokens.
+    #[serde(default)]
+    pub include_usage: Option<bool>,
+}
+
+/// Numbers of tokens.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct UsageReply {
+    prompt_tokens: u32,
+    completion_tokens: u32,
+    total_tokens: u32,
+    prompt_tokens_details: PromptDetails,
+    completion_tokens_details: CompletionDetails,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct PromptDetails {
+    cached_tokens: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct CompletionDetails {
+    reasoning_tokens: u32,
+}
+
+impl UsageReply {
+    /// Adds an answer. All answers of a request have the same prompt, which counts once.
+    pub fn add(&mut self, end: &End) {
+        let Usage { prompt_tokens, cached_tokens, completion_tokens } = end.usage;
+        self.prompt_tokens = prompt_tokens;
+        self.prompt_tokens_details.cached_tokens = self.prompt_tokens_details.cached_tokens.max(cached_tokens);
+        self.completion_tokens = self.completion_tokens.saturating_add(completion_tokens);
+        self.completion_tokens_details.reasoning_tokens += end.reasoning_tokens;
+        self.total_tokens = self.prompt_tokens.saturating_add(self.completion_tokens);
+    }
+}

@@ -1,0 +1,87 @@
+//! What an API asks of the core.
+
+use serde_json::{Map, Value};
+use zinc_engine::AnswerOptions;
+use zinc_sched::grammar::GrammarSource;
+
+use super::message::{Message, ToolDefinition};
+
+/// A request in no API's shape.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// What is continued.
+    pub prompt: Prompt,
+    /// How the tokens are chosen, how many they are at most, and the rest of what zinc-engine wants to know. Stop strings and constraint are below.
+    pub options: AnswerOptions,
+    /// What the content has to match; thoughts before it are free.
+    pub constraint: Option<GrammarSource>,
+    /// Texts before which the answer ends. They are looked for in the content, not in thoughts or in calls of tools.
+    pub stops: Vec<String>,
+    /// How many answers, at least 1. Each has the seed behind that of the one before.
+    pub choices: u32,
+    /// The longest time for which tokens are generated; `None` is any.
+    pub most_time: Option<std::time::Duration>,
+}
+
+/// What is continued.
+#[derive(Clone, Debug)]
+pub enum Prompt {
+    /// A conversation, which the model's chat template makes a prompt of.
+    Conversation(Conversation),
+    /// Tokens.
+    Tokens(Vec<u32>),
+}
+
+/// A conversation that the model is to answer in.
+#[derive(Clone, Debug)]
+pub struct Conversation {
+    /// The messages. If the last is the model's, the answer continues it.
+    pub messages: Vec<Message>,
+    /// The tools that the model may call.
+    pub tools: Vec<ToolDefinition>,
+    /// Which of them it may or must call.
+    pub tool_choice: ToolChoice,
+    /// Whether it may call several at once.
+    pub parallel_tool_calls: bool,
+    /// Further variables of the template, such as `enable_thinking`.
+    pub variables: Map<String, Value>,
+    /// Whether thoughts and calls are told apart from the content. Without it all is content, as the model has written it.
+    pub parsed: bool,
+}
+
+/// Which tools the model may or must call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// Any or none.
+    #[default]
+    Auto,
+    /// None.
+    None,
+    /// One of them at least.
+    Required,
+    /// The one of this name.
+    Named(String),
+}
+
+impl Conversation {
+    /// A conversation without tools.
+    #[must_use]
+    pub fn new(messages: Vec<Message>) -> Self {
+        Self {
+            messages,
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            parallel_tool_calls: true,
+            variables: Map::new(),
+            parsed: true,
+        }
+    }
+}
+
+impl Ask {
+    /// One answer that continues `prompt` under these options.
+    #[must_use]
+    pub fn new(prompt: Prompt, options: AnswerOptions) -> Self {
+        Self { prompt, options, constraint: None, stops: Vec::new(), choices: 1, most_time: None }
+    }
+}

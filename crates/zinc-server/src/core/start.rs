@@ -1,0 +1,265 @@
+//! How a request begins: its prompt, its place in the queue, and the threads that read its answers.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use zinc_model::{ChatInput, Special};
+use zinc_sched::CancelHandle;
+
+use super::ask::{Ask, Conversation, Prompt, ToolChoice};
+use super::event::{Collected, Event, Timings, Update};
+use super::message::{Arguments, Role, messages_in_template, tools_in_template};
+use super::read::Reader;
+use crate::auth::Caller;
+use crate::error::{ApiError, ApiResult, ErrorKind};
+use crate::output::{OutputParser, Tool};
+use crate::state::Served;
+
+/// The tokens at the end of a prompt whose text the parser of the answer is shown.
+const TAIL_TOKENS: usize = 64;
+
+/// Control tokens that mark thoughts and calls of tools, which the parser of the answer has to see.
+const MARKS: [&str; 12] = [
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_calls>",
+    "</tool_calls>",
+    "<|python_tag|>",
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁calls▁end｜>",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁call▁end｜>",
+    "<｜tool▁sep｜>",
+];
+
+/// The answers of a request while they come. Dropping it cancels them.
+#[derive(Debug)]
+pub struct Answering {
+    updates: mpsc::Receiver<Update>,
+    cancels: Vec<CancelHandle>,
+    /// Tokens of the prompt.
+    prompt_tokens: u32,
+    /// Answers that have not ended.
+    open: u32,
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        for cancel in &self.cancels {
+            cancel.cancel();
+        }
+    }
+}
+
+impl Answering {
+    /// Tokens of the prompt.
+    #[must_use]
+    pub fn prompt_tokens(&self) -> u32 {
+        self.prompt_tokens
+    }
+
+    /// How many answers there are.
+    #[must_use]
+    pub fn choices(&self) -> u32 {
+        u32::try_from(self.cancels.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether all answers have ended, or one has failed.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.open == 0
+    }
+
+    /// Waits for events and puts at most `most` of them into `updates`. None come once all answers have ended, or one has failed.
+    pub fn poll_many(&mut self, context: &mut Context<'_>, updates: &mut Vec<Update>, most: usize) -> Poll<()> {
+        if self.open == 0 {
+            return Poll::Ready(());
+        }
+        let from = updates.len();
+        match self.updates.poll_recv_many(context, updates, most) {
+            Poll::Pending => return Poll::Pending,
+            // The thread of an answer has ended without a word.
+            Poll::Ready(0) => {
+                let message = "the server failed while it answered; its log says how";
+                let event = Event::Failed(ApiError::new(ErrorKind::Server, message));
+                updates.push(Update { choice: 0, event, timings: Timings::default() });
+            }
+            Poll::Ready(_) => {}
+        }
+        for update in &updates[from..] {
+            match update.event {
+                Event::Ended(_) => self.open -= 1,
+                Event::Failed(_) => self.open = 0,
+                _ => {}
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Waits for all answers.
+    ///
+    /// # Errors
+    /// The failure of one of them.
+    pub async fn collect(mut self) -> ApiResult<Vec<Collected>> {
+        let mut answers: Vec<Collected> = (0..self.choices()).map(|_| Collected::default()).collect();
+        let mut updates = Vec::new();
+        while self.open > 0 {
+            std::future::poll_fn(|context| self.poll_many(context, &mut updates, 64)).await;
+            for Update { choice, event, timings } in updates.drain(..) {
+                answers[choice as usize].take(event, timings)?;
+            }
+        }
+        Ok(answers)
+    }
+}
+
+/// Checks a request, queues it, and returns its answers while they come.
+///
+/// # Errors
+/// What is wrong with it, a queue that is full, a model that is not there yet.
+pub async fn start(caller: &Caller, ask: Ask) -> ApiResult<Answering> {
+    let served = caller.state.served_anew()?;
+    let caller = caller.clone();
+    blocking(move || begin(&caller, &served, ask)).await
+}
+
+/// Tokens of a prompt.
+///
+/// # Errors
+/// What is wrong with it, or a model that is not there yet.
+pub async fn count(caller: &Caller, prompt: Prompt) -> ApiResult<u32> {
+    let served = caller.state.served_anew()?;
+    blocking(move || Ok(length(&Prepared::new(&served, &prompt)?.ids))).await
+}
+
+/// Runs work that takes a while on a thread that may block.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> ApiResult<T> + Send + 'static) -> ApiResult<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => {
+            tracing::error!(%error, "the work for a request has panicked");
+            Err(ApiError::new(ErrorKind::Server, "the server has failed; its log says how"))
+        }
+    }
+}
+
+/// A prompt, and what takes its answer apart.
+struct Prepared {
+    ids: Vec<u32>,
+    /// `None` if all of the answer is content.
+    parser: Option<OutputParser>,
+}
+
+impl Prepared {
+    fn new(served: &Served, prompt: &Prompt) -> ApiResult<Self> {
+        match prompt {
+            Prompt::Tokens(ids) => Ok(Self { ids: ids.clone(), parser: None }),
+            Prompt::Conversation(conversation) => Self::of_conversation(served, conversation),
+        }
+    }
+
+    fn of_conversation(served: &Served, conversation: &Conversation) -> ApiResult<Self> {
+        let mut messages = conversation.messages.as_slice();
+        let mut begun = None;
+        if let [before @ .., last] = messages
+            && last.role == Role::Assistant
+            && last.tool_calls.is_empty()
+        {
+            begun = last.content.as_deref();
+            messages = before;
+        }
+        let mut ids = with_arguments(served, |arguments| {
+            served.backend.chat_prompt(&chat_input(conversation, messages, arguments))
+        })?;
+        if let Some(begun) = begun {
+            ids.extend(served.backend.encode(begun, Special::Plain)?);
+        }
+        let parser = conversation.parsed.then(|| {
+            let tail = &ids[ids.len().saturating_sub(TAIL_TOKENS)..];
+            let tail: Vec<u8> = tail.iter().filter_map(|id| served.backend.token_bytes(*id)).flatten().collect();
+            OutputParser::new(&served.format, &tools(conversation), &String::from_utf8_lossy(&tail))
+        });
+        Ok(Self { ids, parser })
+    }
+}
+
+/// The text of the prompt of a conversation.
+///
+/// # Errors
+/// A template that refuses the messages.
+pub(crate) fn rendered(served: &Served, conversation: &Conversation) -> ApiResult<String> {
+    with_arguments(served, |arguments| {
+        served.backend.render(&chat_input(conversation, &conversation.messages, arguments))
+    })
+}
+
+/// Calls `make` with the form of arguments that the template reads. Templates that want objects cannot be told from all others that do not; where one fails,
+/// it gets texts.
+fn with_arguments<T>(served: &Served, make: impl Fn(Arguments) -> zinc_engine::Result<T>) -> ApiResult<T> {
+    let made = make(served.arguments);
+    match (&made, served.arguments) {
+        (Err(zinc_engine::Error::Model(_)), Arguments::Object) => Ok(make(Arguments::Text).or(made)?),
+        _ => Ok(made?),
+    }
+}
+
+fn chat_input(conversation: &Conversation, messages: &[super::Message], arguments: Arguments) -> ChatInput {
+    let offered = conversation.tool_choice != ToolChoice::None;
+    ChatInput {
+        messages: messages_in_template(messages, arguments),
+        tools: tools_in_template(&conversation.tools).filter(|_| offered),
+        kwargs: conversation.variables.clone(),
+        add_generation_prompt: true,
+    }
+}
+
+/// The tools that an answer may call.
+fn tools(conversation: &Conversation) -> Vec<Tool> {
+    if conversation.tool_choice == ToolChoice::None {
+        return Vec::new();
+    }
+    let tool = |tool: &super::ToolDefinition| Tool {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.clone(),
+    };
+    conversation.tools.iter().map(tool).collect()
+}
+
+fn begin(caller: &Caller, served: &Arc<Served>, ask: Ask) -> ApiResult<Answering> {
+    let Prepared { ids, parser } = Prepared::new(served, &ask.prompt)?;
+    let prompt_tokens = length(&ids);
+    let state = &caller.state;
+    let (sender, updates) = mpsc::channel(state.options.outlet_events.max(1));
+    let mut answering = Answering { updates, cancels: Vec::new(), prompt_tokens, open: ask.choices };
+    let mut readers = Vec::new();
+    for choice in 0..ask.choices {
+        let mut options = ask.options.clone();
+        options.sampling.seed = options.sampling.seed.wrapping_add(u64::from(choice));
+        options.constraint = ask.constraint.clone();
+        options.priority = state.priority(caller.owner, served.backend.facts().lanes);
+        options.continues_text = parser.is_none();
+        if parser.is_some() {
+            options.shown = MARKS.map(str::to_owned).to_vec();
+        }
+        let running = served.backend.start(ids.clone(), options)?;
+        answering.cancels.push(running.cancel.clone());
+        let entered = state.enter(caller.owner, prompt_tokens, running.cancel.clone());
+        readers.push(Reader::new((entered, Arc::clone(served)), choice, running, parser.clone(), &ask, sender.clone()));
+    }
+    let runtime = Handle::current();
+    for reader in readers {
+        runtime.spawn_blocking(move || reader.run());
+    }
+    state.metrics.requests_started.inc();
+    Ok(answering)
+}
+
+/// The number of tokens.
+fn length(ids: &[u32]) -> u32 {
+    u32::try_from(ids.len()).unwrap_or(u32::MAX)
+}

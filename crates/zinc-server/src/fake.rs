@@ -1,0 +1,233 @@
+//! A model that says what a script has for it, in a time that the script sets, with faults where the script wants them: for tests of clients and of the
+//! server, without a device and the same each time.
+//!
+//! Its prompts are in ChatML, and its tokens are single bytes and the pieces of the texts in its script. It writes thoughts and calls of tools as Qwen3 does.
+
+mod script;
+mod speech;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use zinc_engine::{AnswerOptions, Result};
+use zinc_model::{ChatInput, ChatTemplate, Special};
+use zinc_sched::{CancelHandle, EngineCounts, Status};
+
+use crate::backend::{Backend, Facts, Running};
+use speech::Speech;
+
+pub use script::{Fault, FaultKind, Script, ScriptedAnswer, ScriptedCall};
+
+/// Tokens that are single bytes; their ids are the bytes.
+const BYTES: u32 = 256;
+
+/// The script of a fake model, ready to be said.
+pub struct FakeModel {
+    script: Script,
+    template: ChatTemplate,
+    facts: Facts,
+    pieces: Pieces,
+    /// How many answers without a condition were given.
+    given: AtomicUsize,
+    lanes: Arc<Lanes>,
+}
+
+/// The pieces of the script's texts, whose ids are behind those of bytes.
+#[derive(Default)]
+struct Pieces {
+    texts: Vec<String>,
+    ids: HashMap<String, u32>,
+}
+
+impl Pieces {
+    fn add(&mut self, text: &str) {
+        if !self.ids.contains_key(text) {
+            let id = BYTES + u32::try_from(self.texts.len()).unwrap_or(u32::MAX - BYTES);
+            self.ids.insert(text.to_owned(), id);
+            self.texts.push(text.to_owned());
+        }
+    }
+}
+
+/// The places of requests that run, and the queue before them.
+pub(crate) struct Lanes {
+    places: usize,
+    queue: usize,
+    state: Mutex<LaneState>,
+    changed: Condvar,
+    draining: AtomicBool,
+    tokens: AtomicU64,
+}
+
+#[derive(Default)]
+struct LaneState {
+    running: usize,
+    /// Tickets of the requests that wait, in order.
+    waiting: Vec<u64>,
+    next: u64,
+}
+
+impl Lanes {
+    fn state(&self) -> MutexGuard<'_, LaneState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place in the queue.
+    fn queue(&self) -> Result<u64> {
+        if self.draining.load(Relaxed) {
+            return Err(zinc_sched::Error::Draining.into());
+        }
+        let mut state = self.state();
+        let waiting = (state.waiting.len() + state.running).saturating_sub(self.places);
+        if state.waiting.len() >= self.queue && waiting >= self.queue {
+            return Err(zinc_sched::Error::QueueFull { waiting, capacity: self.queue }.into());
+        }
+        let ticket = state.next;
+        state.next += 1;
+        state.waiting.push(ticket);
+        Ok(ticket)
+    }
+}
+
+impl FakeModel {
+    /// A model that follows a script.
+    ///
+    /// # Errors
+    /// A template that does not compile.
+    pub fn new(script: Script) -> Result<Self> {
+        let source = script.template.clone().unwrap_or_else(|| script::TEMPLATE.to_owned());
+        let template = ChatTemplate::new(&source)?;
+        let mut pieces = Pieces::default();
+        for answer in &script.answers {
+            for piece in speech::cut(&answer.written(true), answer.piece_chars) {
+                pieces.add(piece);
+            }
+        }
+        let vocabulary = BYTES + u32::try_from(pieces.texts.len()).unwrap_or(u32::MAX - BYTES);
+        let facts = Facts {
+            name: script.model.clone(),
+            architecture: "fake".to_owned(),
+            context_tokens: script.context,
+            trained_tokens: script.context,
+            vocabulary_tokens: vocabulary,
+            lanes: script.lanes,
+            template: Some(source),
+            eos: "<|im_end|>".to_owned(),
+            device: "none".to_owned(),
+            ..Facts::default()
+        };
+        let lanes = Arc::new(Lanes {
+            places: script.lanes.max(1) as usize,
+            queue: script.queue,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            draining: AtomicBool::new(false),
+            tokens: AtomicU64::new(0),
+        });
+        Ok(Self { script, template, facts, pieces, given: AtomicUsize::new(0), lanes })
+    }
+
+    /// The answer to a prompt: the first whose condition it meets, or else the next of those without one, which come in turn.
+    fn answer(&self, last: &speech::Last<'_>) -> Option<&ScriptedAnswer> {
+        let answers = &self.script.answers;
+        if let Some(fitting) = answers.iter().find(|answer| answer.is_meant_for(last)) {
+            return Some(fitting);
+        }
+        let in_turn: Vec<&ScriptedAnswer> = answers.iter().filter(|answer| answer.is_unconditional()).collect();
+        let turn = self.given.fetch_add(1, Relaxed);
+        in_turn.get(turn % in_turn.len().max(1)).copied()
+    }
+
+    /// The ids of a text's piece: its own, or those of its bytes.
+    fn ids(&self, piece: &str) -> Vec<u32> {
+        self.pieces.ids.get(piece).map_or_else(|| piece.bytes().map(u32::from).collect(), |id| vec![*id])
+    }
+}
+
+impl Backend for FakeModel {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn render(&self, input: &ChatInput) -> Result<String> {
+        Ok(self.template.render(input)?)
+    }
+
+    fn chat_prompt(&self, input: &ChatInput) -> Result<Vec<u32>> {
+        self.encode(&self.render(input)?, Special::Parse)
+    }
+
+    fn text_prompt(&self, text: &str, special: Special) -> Result<Vec<u32>> {
+        self.encode(text, special)
+    }
+
+    fn encode(&self, text: &str, _special: Special) -> Result<Vec<u32>> {
+        Ok(text.bytes().map(u32::from).collect())
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        let bytes: Vec<u8> = ids.iter().filter_map(|id| self.token_bytes(*id)).flatten().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
+        match u8::try_from(id) {
+            Ok(byte) => Some(vec![byte]),
+            Err(_) => self.pieces.texts.get((id - BYTES) as usize).map(|text| text.clone().into_bytes()),
+        }
+    }
+
+    fn control_token(&self, _text: &str) -> Option<u32> {
+        None
+    }
+
+    fn start(&self, prompt: Vec<u32>, options: AnswerOptions) -> Result<Running> {
+        let (prompt_tokens, context_tokens) = (prompt.len() as u64, self.facts.context_tokens);
+        if prompt.is_empty() {
+            return Err(zinc_sched::Error::EmptyPrompt.into());
+        }
+        if prompt_tokens > u64::from(context_tokens) {
+            return Err(zinc_sched::Error::PromptTooLong { prompt_tokens, context_tokens }.into());
+        }
+        options.sampling.check(self.facts.vocabulary_tokens)?;
+        let ticket = self.lanes.queue()?;
+        let text = self.decode(&prompt);
+        let last = speech::Last::of_prompt(&text);
+        let answer = self.answer(&last).cloned().unwrap_or_default();
+        let written = answer.written(!last.thinking_is_off).replace("{last}", last.user);
+        let pieces = speech::cut(&written, answer.piece_chars);
+        let tokens = pieces.into_iter().flat_map(|piece| {
+            let ids = self.ids(piece);
+            let whole = ids.len() == 1;
+            let texts = piece.char_indices().map(|(at, c)| piece[at..at + c.len_utf8()].to_owned());
+            let texts: Vec<String> = if whole { vec![piece.to_owned()] } else { texts.collect() };
+            texts.into_iter().map(move |text| (ids[0], text)).collect::<Vec<_>>()
+        });
+        let cancel = CancelHandle::new();
+        let speech = Speech::new(
+            (Arc::clone(&self.lanes), ticket),
+            &options,
+            (prompt.len(), context_tokens),
+            answer,
+            tokens.collect(),
+            cancel.clone(),
+        );
+        Ok(Running { events: Box::new(speech), cancel })
+    }
+
+    fn status(&self) -> Status {
+        let state = self.lanes.state();
+        Status {
+            queued: state.waiting.len(),
+            running: state.running,
+            draining: self.lanes.draining.load(Relaxed),
+            pages: None,
+            counts: EngineCounts { tokens: self.lanes.tokens.load(Relaxed), ..EngineCounts::default() },
+        }
+    }
+
+    fn drain(&self) {
+        self.lanes.draining.store(true, Relaxed);
+    }
+}

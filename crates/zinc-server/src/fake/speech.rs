@@ -1,0 +1,276 @@
+//! How a fake model says an answer: token by token, once it has a lane, and in the time that the script sets.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zinc_engine::{AnswerOptions, Ending, Result, TextPiece};
+use zinc_sched::{CancelHandle, Durations, Error, ModelCall, PromptProgress, Token, TokenLogprobs, Usage};
+
+use super::Lanes;
+use super::script::{Fault, FaultKind, ScriptedAnswer};
+use crate::backend::{BackendEnd, BackendEvent};
+
+/// How often one that waits looks whether it was cancelled.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The mark that begins a message of ChatML, and the one that ends it.
+const BEGIN: &str = "<|im_start|>";
+const END: &str = "<|im_end|>";
+
+/// What a prompt ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Last<'a> {
+    /// The last message of the user, or the whole text if it has no messages.
+    pub(super) user: &'a str,
+    /// Whether the last message is the result of a tool.
+    pub(super) is_tool: bool,
+    /// Whether the prompt has thought for the model already.
+    pub(super) thinking_is_off: bool,
+}
+
+impl<'a> Last<'a> {
+    pub(super) fn of_prompt(text: &'a str) -> Self {
+        let messages = || text.split(BEGIN).skip(1).filter_map(|message| message.split_once('\n'));
+        let said = |(_, content): (&str, &'a str)| content.split(END).next().unwrap_or(content);
+        let user = messages().filter(|(role, _)| *role == "user").last().map_or(text, said);
+        // The last one is the model's, which it is about to say.
+        let before = messages().filter(|(role, _)| *role != "assistant").last();
+        let is_tool = before.is_some_and(|(role, _)| role == "tool");
+        Self { user, is_tool, thinking_is_off: text.trim_end().ends_with("</think>") }
+    }
+}
+
+/// Cuts a text into the texts of tokens: of so many characters at most, or words with the space before them.
+pub(super) fn cut(text: &str, chars: Option<usize>) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let (mut start, mut count) = (0, 0);
+    for (at, c) in text.char_indices() {
+        let is_end = match chars {
+            Some(most) => count >= most.max(1),
+            None => c == ' ' || c == '\n',
+        };
+        if is_end && at > start {
+            pieces.push(&text[start..at]);
+            (start, count) = (at, 0);
+        }
+        count += 1;
+    }
+    if start < text.len() {
+        pieces.push(&text[start..]);
+    }
+    pieces
+}
+
+/// An answer that is said: its events.
+pub(super) struct Speech {
+    lanes: Arc<Lanes>,
+    ticket: u64,
+    stage: Stage,
+    answer: ScriptedAnswer,
+    tokens: VecDeque<(u32, String)>,
+    /// How many tokens there is room for, and what ends the answer if that is too few.
+    most: (usize, Ending),
+    logprobs: Option<u32>,
+    prompt_tokens: u32,
+    said: u32,
+    start: Instant,
+    first: Option<Instant>,
+    cancel: CancelHandle,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    Prompt,
+    Tokens,
+    Over,
+}
+
+impl Speech {
+    pub(super) fn new(
+        (lanes, ticket): (Arc<Lanes>, u64),
+        options: &AnswerOptions,
+        (prompt_tokens, context_tokens): (usize, u32),
+        answer: ScriptedAnswer,
+        tokens: VecDeque<(u32, String)>,
+        cancel: CancelHandle,
+    ) -> Self {
+        let room = (context_tokens as usize).saturating_sub(prompt_tokens);
+        let asked = options.max_tokens.map_or(usize::MAX, |most| most as usize);
+        let most = if asked <= room { (asked, Ending::Length) } else { (room, Ending::ContextFull) };
+        Self {
+            lanes,
+            ticket,
+            stage: Stage::Waiting,
+            answer,
+            tokens,
+            most,
+            logprobs: options.logprobs,
+            prompt_tokens: u32::try_from(prompt_tokens).unwrap_or(u32::MAX),
+            said: 0,
+            start: Instant::now(),
+            first: None,
+            cancel,
+        }
+    }
+
+    /// Waits for a lane. Returns false if the request was cancelled before.
+    fn wait(&mut self) -> bool {
+        let lanes = Arc::clone(&self.lanes);
+        let mut state = lanes.state();
+        loop {
+            let is_first = state.waiting.first() == Some(&self.ticket);
+            if self.cancel.is_cancelled() {
+                return false;
+            }
+            if is_first && state.running < self.lanes.places {
+                state.waiting.remove(0);
+                state.running += 1;
+                return true;
+            }
+            let waited = lanes.changed.wait_timeout(state, LOOK);
+            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+    }
+
+    /// Gives the lane back, or the place in the queue.
+    fn leave(&mut self) {
+        let mut state = self.lanes.state();
+        match self.stage {
+            Stage::Over => {}
+            Stage::Waiting => state.waiting.retain(|ticket| *ticket != self.ticket),
+            Stage::Prompt | Stage::Tokens => state.running -= 1,
+        }
+        drop(state);
+        self.lanes.changed.notify_all();
+        self.stage = Stage::Over;
+    }
+
+    /// Sleeps unless the request is cancelled. Returns false if it is.
+    fn sleep(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        while !self.cancel.is_cancelled() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            thread::sleep(left.min(LOOK));
+        }
+        false
+    }
+
+    fn end(&mut self, ending: Ending) -> Option<Result<BackendEvent>> {
+        self.leave();
+        let usage = Usage { prompt_tokens: self.prompt_tokens, cached_tokens: 0, completion_tokens: self.said };
+        let first = self.first.unwrap_or_else(Instant::now);
+        let durations = Durations { prompt: first - self.start, decode: first.elapsed() };
+        Some(Ok(BackendEvent::Ended(BackendEnd { ending, usage, durations })))
+    }
+
+    fn fail(&mut self, kind: FaultKind) -> Option<Result<BackendEvent>> {
+        let error = match kind {
+            FaultKind::DeviceLost => Error::Model {
+                call: ModelCall::Wait { step: self.said },
+                source: Arc::new(io::Error::other("the device is lost")),
+            },
+            FaultKind::NonFinite => {
+                Error::NonFinite { step: self.said, position: self.prompt_tokens.saturating_add(self.said) }
+            }
+            FaultKind::Panic => panic!("the script wants a panic"),
+            FaultKind::Hang => {
+                while !self.cancel.is_cancelled() {
+                    thread::sleep(LOOK);
+                }
+                return self.end(Ending::Cancelled);
+            }
+        };
+        self.leave();
+        Some(Err(error.into()))
+    }
+
+    fn token(&mut self) -> Option<Result<BackendEvent>> {
+        if let Some(Fault { kind, after }) = self.answer.fault
+            && self.said as usize >= after
+        {
+            return self.fail(kind);
+        }
+        let pause = if self.said == 0 { self.answer.first_token_ms } else { self.answer.token_ms };
+        if !self.sleep(Duration::from_millis(pause)) {
+            return self.end(Ending::Cancelled);
+        }
+        if self.said as usize >= self.most.0 {
+            return self.end(self.most.1);
+        }
+        let Some((id, text)) = self.tokens.pop_front() else { return self.end(Ending::EndToken) };
+        let position = self.prompt_tokens.saturating_add(self.said);
+        self.said += 1;
+        self.first.get_or_insert_with(Instant::now);
+        self.lanes.tokens.fetch_add(1, Relaxed);
+        let logprobs = self.logprobs.map(|top| {
+            // The token itself, and behind it the single bytes.
+            let others = (0..top.saturating_sub(1)).map(|place| (place, -3.0 - place as f32));
+            let top = std::iter::once((id, -0.25)).take(top as usize).chain(others).collect();
+            Arc::new(TokenLogprobs { chosen: -0.25, top })
+        });
+        let mut piece = TextPiece::default();
+        piece.text = text;
+        piece.tokens = vec![Token { id, position, logprobs }];
+        Some(Ok(BackendEvent::Text(piece)))
+    }
+}
+
+impl Iterator for Speech {
+    type Item = Result<BackendEvent>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.stage {
+            Stage::Over => None,
+            Stage::Waiting => {
+                if !self.wait() {
+                    return self.end(Ending::Cancelled);
+                }
+                self.stage = Stage::Prompt;
+                self.next()
+            }
+            Stage::Prompt => {
+                self.stage = Stage::Tokens;
+                let done = self.prompt_tokens.saturating_sub(1);
+                Some(Ok(BackendEvent::Prompt(PromptProgress { done, tokens: self.prompt_tokens })))
+            }
+            Stage::Tokens => self.token(),
+        }
+    }
+}
+
+impl Drop for Speech {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_into_words_or_by_length() {
+        assert_eq!(cut("Hello big world", None), ["Hello", " big", " world"]);
+        assert_eq!(cut("Grüße", Some(2)), ["Gr", "üß", "e"]);
+        assert_eq!(cut("", None), [""; 0]);
+    }
+
+    #[test]
+    fn the_last_messages_are_found() {
+        let prompt = "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
+        assert_eq!(Last::of_prompt(prompt), Last { user: "Hi", is_tool: false, thinking_is_off: false });
+        let tool = format!(
+            "{prompt}call<|im_end|>\n<|im_start|>tool\n4<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+        );
+        assert_eq!(Last::of_prompt(&tool), Last { user: "Hi", is_tool: true, thinking_is_off: true });
+        assert_eq!(Last::of_prompt("plain").user, "plain");
+    }
+}

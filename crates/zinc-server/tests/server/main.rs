@@ -1,0 +1,6 @@
+//! The server over real connections on this machine, mostly with the fake model.
+
+mod chat;
+mod leaving;
+mod safety;
+mod support;
