@@ -1,7 +1,10 @@
 //! The APIs, one module each, and the paths that lead to them.
 
 pub mod health;
+mod infill;
+pub mod llama;
 pub mod openai;
+pub mod prompt;
 mod sampling;
 pub mod whole;
 
@@ -26,6 +29,17 @@ pub fn router(state: &Arc<State>) -> Router {
         .route("/metrics", get(health::metrics))
         .route("/v1/chat/completions", post(openai::chat::complete))
         .route("/chat/completions", post(openai::chat::complete))
+        .route("/v1/completions", post(openai::completions::complete))
+        .route("/v1/embeddings", post(embeddings))
+        .route("/embeddings", post(embeddings))
+        .route("/completion", post(llama::completion::complete))
+        .route("/completions", post(llama::completion::complete))
+        .route("/infill", post(llama::infill::fill_in))
+        .route("/tokenize", post(llama::text::tokenize))
+        .route("/detokenize", post(llama::text::detokenize))
+        .route("/apply-template", post(llama::text::apply_template))
+        .route("/props", get(llama::info::props))
+        .route("/slots", get(llama::info::slots))
         .route("/v1/models", get(openai::models::list))
         .route("/models", get(openai::models::list))
         .route("/v1/models/{*id}", get(openai::models::one));
@@ -37,4 +51,9 @@ pub fn router(state: &Arc<State>) -> Router {
         .layer(middleware::from_fn_with_state(Arc::clone(state), auth::guard))
         .layer(middleware::from_fn(shaped))
         .with_state(Arc::clone(state))
+}
+
+/// What zinc does not do.
+async fn embeddings() -> ApiError {
+    ApiError::new(ErrorKind::NotSupported, "zinc makes no embeddings; it generates text")
 }

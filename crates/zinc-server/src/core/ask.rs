@@ -1,7 +1,10 @@
 //! What an API asks of the core.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 use zinc_engine::AnswerOptions;
+use zinc_model::Special;
 use zinc_sched::grammar::GrammarSource;
 
 use super::message::{Message, ToolDefinition};
@@ -11,16 +14,18 @@ use super::message::{Message, ToolDefinition};
 pub struct Ask {
     /// What is continued.
     pub prompt: Prompt,
+    /// Further prompts, which are continued beside it. Their answers are numbered behind its own.
+    pub further: Vec<Prompt>,
     /// How the tokens are chosen, how many they are at most, and the rest of what zinc-engine wants to know. Stop strings and constraint are below.
     pub options: AnswerOptions,
     /// What the content has to match; thoughts before it are free.
     pub constraint: Option<GrammarSource>,
     /// Texts before which the answer ends. They are looked for in the content, not in thoughts or in calls of tools.
     pub stops: Vec<String>,
-    /// How many answers, at least 1. Each has the seed behind that of the one before.
+    /// How many answers to each prompt, at least 1. Each has the seed behind that of the one before.
     pub choices: u32,
     /// The longest time for which tokens are generated; `None` is any.
-    pub most_time: Option<std::time::Duration>,
+    pub most_time: Option<Duration>,
 }
 
 /// What is continued.
@@ -28,6 +33,15 @@ pub struct Ask {
 pub enum Prompt {
     /// A conversation, which the model's chat template makes a prompt of.
     Conversation(Conversation),
+    /// Texts and tokens, one behind the other. A text at the beginning gets the token before it that the model wants there.
+    Parts(Vec<PromptPart>),
+}
+
+/// A part of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PromptPart {
+    /// A text, in which control tokens count as such or do not.
+    Text(String, Special),
     /// Tokens.
     Tokens(Vec<u32>),
 }
@@ -82,6 +96,6 @@ impl Ask {
     /// One answer that continues `prompt` under these options.
     #[must_use]
     pub fn new(prompt: Prompt, options: AnswerOptions) -> Self {
-        Self { prompt, options, constraint: None, stops: Vec::new(), choices: 1, most_time: None }
+        Self { prompt, further: Vec::new(), options, constraint: None, stops: Vec::new(), choices: 1, most_time: None }
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use zinc_model::{ChatInput, Special};
 use zinc_sched::CancelHandle;
 
-use super::ask::{Ask, Conversation, Prompt, ToolChoice};
+use super::ask::{Ask, Conversation, Prompt, PromptPart, ToolChoice};
 use super::event::{Collected, Event, Timings, Update};
 use super::message::{Arguments, Role, messages_in_template, tools_in_template};
 use super::read::Reader;
@@ -157,7 +157,7 @@ struct Prepared {
 impl Prepared {
     fn new(served: &Served, prompt: &Prompt) -> ApiResult<Self> {
         match prompt {
-            Prompt::Tokens(ids) => Ok(Self { ids: ids.clone(), parser: None }),
+            Prompt::Parts(parts) => Ok(Self { ids: joined(served, parts)?, parser: None }),
             Prompt::Conversation(conversation) => Self::of_conversation(served, conversation),
         }
     }
@@ -185,6 +185,19 @@ impl Prepared {
         });
         Ok(Self { ids, parser })
     }
+}
+
+/// The tokens of the parts of a prompt.
+fn joined(served: &Served, parts: &[PromptPart]) -> ApiResult<Vec<u32>> {
+    let mut ids = Vec::new();
+    for (place, part) in parts.iter().enumerate() {
+        match part {
+            PromptPart::Text(text, special) if place == 0 => ids = served.backend.text_prompt(text, *special)?,
+            PromptPart::Text(text, special) => ids.extend(served.backend.encode(text, *special)?),
+            PromptPart::Tokens(tokens) => ids.extend(tokens),
+        }
+    }
+    Ok(ids)
 }
 
 /// The text of the prompt of a conversation.
@@ -231,13 +244,16 @@ fn tools(conversation: &Conversation) -> Vec<Tool> {
 }
 
 fn begin(caller: &Caller, served: &Arc<Served>, ask: Ask) -> ApiResult<Answering> {
-    let Prepared { ids, parser } = Prepared::new(served, &ask.prompt)?;
-    let prompt_tokens = length(&ids);
+    let prompts = std::iter::once(&ask.prompt).chain(&ask.further);
+    let prepared = prompts.map(|prompt| Prepared::new(served, prompt)).collect::<ApiResult<Vec<_>>>()?;
+    let prompt_tokens = prepared.iter().map(|prepared| length(&prepared.ids)).fold(0, u32::saturating_add);
     let state = &caller.state;
     let (sender, updates) = mpsc::channel(state.options.outlet_events.max(1));
-    let mut answering = Answering { updates, cancels: Vec::new(), prompt_tokens, open: ask.choices };
+    let mut answering = Answering { updates, cancels: Vec::new(), prompt_tokens, open: 0 };
     let mut readers = Vec::new();
-    for choice in 0..ask.choices {
+    for (Prepared { ids, parser }, choice) in
+        prepared.iter().flat_map(|own| (0..ask.choices).map(move |choice| (own, choice)))
+    {
         let mut options = ask.options.clone();
         options.sampling.seed = options.sampling.seed.wrapping_add(u64::from(choice));
         options.constraint = ask.constraint.clone();
@@ -248,8 +264,10 @@ fn begin(caller: &Caller, served: &Arc<Served>, ask: Ask) -> ApiResult<Answering
         }
         let running = served.backend.start(ids.clone(), options)?;
         answering.cancels.push(running.cancel.clone());
-        let entered = state.enter(caller.owner, prompt_tokens, running.cancel.clone());
-        readers.push(Reader::new((entered, Arc::clone(served)), choice, running, parser.clone(), &ask, sender.clone()));
+        let entered = state.enter(caller.owner, length(ids), running.cancel.clone());
+        let of = (entered, Arc::clone(served));
+        readers.push(Reader::new(of, answering.open, running, parser.clone(), &ask, sender.clone()));
+        answering.open += 1;
     }
     let runtime = Handle::current();
     for reader in readers {

@@ -2,5 +2,6 @@
 
 mod chat;
 mod leaving;
+mod llama;
 mod safety;
 mod support;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use zinc_sched::Usage;
 
-use crate::core::End;
+use crate::core::{End, Reason};
 
 /// Stop strings: one or several.
 #[derive(Clone, Debug, Deserialize)]
@@ -57,13 +57,25 @@ struct CompletionDetails {
 }
 
 impl UsageReply {
-    /// Adds an answer. All answers of a request have the same prompt, which counts once.
-    pub fn add(&mut self, end: &End) {
+    /// Adds the answer of this number. So many answers next to each other have the same prompt, which counts once.
+    pub fn add(&mut self, end: &End, choice: usize, of_one_prompt: usize) {
         let Usage { prompt_tokens, cached_tokens, completion_tokens } = end.usage;
-        self.prompt_tokens = prompt_tokens;
-        self.prompt_tokens_details.cached_tokens = self.prompt_tokens_details.cached_tokens.max(cached_tokens);
+        if choice.is_multiple_of(of_one_prompt.max(1)) {
+            self.prompt_tokens = self.prompt_tokens.saturating_add(prompt_tokens);
+            self.prompt_tokens_details.cached_tokens += cached_tokens;
+        }
         self.completion_tokens = self.completion_tokens.saturating_add(completion_tokens);
         self.completion_tokens_details.reasoning_tokens += end.reasoning_tokens;
         self.total_tokens = self.prompt_tokens.saturating_add(self.completion_tokens);
+    }
+}
+
+/// OpenAI's word for the end of an answer.
+#[must_use]
+pub fn finish_reason(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Stop | Reason::StopString(_) => "stop",
+        Reason::ToolCalls => "tool_calls",
+        Reason::Length | Reason::ContextFull | Reason::TimeOver => "length",
     }
 }

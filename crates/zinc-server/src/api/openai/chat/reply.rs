@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::Header;
 use super::request::Wanted;
-use crate::api::openai::UsageReply;
-use crate::core::{Collected, CollectedCall, Reason, TextToken, Timings};
+use crate::api::openai::{UsageReply, finish_reason};
+use crate::core::{Collected, CollectedCall, TextToken, Timings};
 use crate::state::Served;
 use crate::version::FINGERPRINT;
 
@@ -102,22 +102,13 @@ fn likely(bytes: Vec<u8>, logprob: f32) -> LikelyToken {
     LikelyToken { token: String::from_utf8_lossy(&bytes).into_owned(), logprob, bytes }
 }
 
-/// OpenAI's word for the end of an answer.
-pub(super) fn finish_reason(reason: &Reason) -> &'static str {
-    match reason {
-        Reason::Stop | Reason::StopString(_) => "stop",
-        Reason::ToolCalls => "tool_calls",
-        Reason::Length | Reason::ContextFull | Reason::TimeOver => "length",
-    }
-}
-
 impl<'a> ChatReply<'a> {
     pub(super) fn new(header: &'a Header, served: &Served, answers: Vec<Collected>, wanted: &Wanted) -> Self {
         let mut usage = UsageReply::default();
         let mut timings = Timings::default();
-        for answer in &answers {
+        for (choice, answer) in answers.iter().enumerate() {
             if let Some(end) = &answer.end {
-                usage.add(end);
+                usage.add(end, choice, answers.len());
             }
             timings = answer.timings;
         }

@@ -292,7 +292,11 @@ impl ChatFields {
         }
     }
 
-    fn conversation(self, limits: &Limits, ignored: &mut Ignored) -> ApiResult<Conversation> {
+    /// The conversation.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn conversation(self, limits: &Limits, ignored: &mut Ignored) -> ApiResult<Conversation> {
         let (messages, most) = (self.messages.len(), limits.most_messages);
         if messages == 0 || messages > most {
             return Err(ApiError::invalid("messages", format!("{messages} messages; 1 to {most} are taken")));

@@ -6,9 +6,9 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::Header;
-use super::reply::{Logprobs, ReplyTokens, finish_reason};
+use super::reply::{Logprobs, ReplyTokens};
 use super::request::Wanted;
-use crate::api::openai::UsageReply;
+use crate::api::openai::{UsageReply, finish_reason};
 use crate::core::{Event, Timings, Update};
 use crate::state::Served;
 use crate::stream::{Lines, event};
@@ -167,7 +167,7 @@ impl Lines for ChatLines {
             }
             Event::ToolCallEnd { .. } => {}
             Event::Ended(end) => {
-                self.usage.add(&end);
+                self.usage.add(&end, index as usize, self.choices as usize);
                 self.timings = timings;
                 let choices = [Choice { index, finish_reason: Some(finish_reason(&end.reason)), ..Choice::default() }];
                 // Many clients take any event with usage for the last, so that timings are here, and usage is in an event of its own.

@@ -1,0 +1,115 @@
+//! Answers as server-sent events in the shape of the API.
+
+use serde::Serialize;
+
+use super::Header;
+use super::reply::TextLogprobs;
+use crate::api::openai::{UsageReply, finish_reason};
+use crate::core::{Event, Timings, Update};
+use crate::stream::{Lines, event};
+use crate::version::FINGERPRINT;
+
+/// Writes the events of continued texts.
+pub(super) struct CompletionLines {
+    header: Header,
+    usage: UsageReply,
+    timings: Timings,
+    /// Characters of each answer so far.
+    offsets: Vec<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct Chunk<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    system_fingerprint: &'static str,
+    choices: &'a [Choice<'a>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<UsageReply>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timings: Option<Timings>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Choice<'a> {
+    index: u32,
+    text: &'a str,
+    logprobs: Option<TextLogprobs>,
+    finish_reason: Option<&'static str>,
+}
+
+impl CompletionLines {
+    pub(super) fn new(header: Header) -> Self {
+        Self { header, usage: UsageReply::default(), timings: Timings::default(), offsets: Vec::new() }
+    }
+
+    fn chunk<'a>(&'a self, choices: &'a [Choice<'a>]) -> Chunk<'a> {
+        Chunk {
+            id: &self.header.id,
+            object: "text_completion",
+            created: self.header.created,
+            model: &self.header.served.alias,
+            system_fingerprint: FINGERPRINT,
+            choices,
+            usage: None,
+            timings: None,
+        }
+    }
+
+    /// Adds to the length of an answer, and returns what it was.
+    fn advance(&mut self, choice: u32, chars: usize) -> usize {
+        let place = choice as usize;
+        if self.offsets.len() <= place {
+            self.offsets.resize(place + 1, 0);
+        }
+        let before = self.offsets[place];
+        self.offsets[place] += chars;
+        before
+    }
+}
+
+impl Lines for CompletionLines {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        for prompt in 0..self.header.echoes.len() {
+            for own in 0..self.header.choices {
+                let index = u32::try_from(prompt).unwrap_or(u32::MAX) * self.header.choices + own;
+                let text = self.header.echo(index);
+                event(out, &self.chunk(&[Choice { index, text, ..Choice::default() }]));
+            }
+        }
+    }
+
+    fn update(&mut self, update: Update, out: &mut Vec<u8>) {
+        let Update { choice: index, event: what, timings } = update;
+        match what {
+            Event::Content { text, tokens } => {
+                let offset = self.advance(index, text.chars().count());
+                let logprobs = self.header.logprobs.then(|| TextLogprobs::new(&self.header.served, &tokens, offset));
+                let choices = [Choice { index, text: &text, logprobs, finish_reason: None }];
+                event(out, &Chunk { timings: self.header.timings.then_some(timings), ..self.chunk(&choices) });
+            }
+            Event::Ended(end) => {
+                self.usage.add(&end, index as usize, self.header.choices as usize);
+                self.timings = timings;
+                let choices = [Choice { index, finish_reason: Some(finish_reason(&end.reason)), ..Choice::default() }];
+                event(out, &Chunk { timings: Some(timings), ..self.chunk(&choices) });
+            }
+            Event::Failed(error) => event(out, &error.openai_body()),
+            // A text has neither thoughts nor calls.
+            Event::Progress(_)
+            | Event::Reasoning(_)
+            | Event::ToolCallBegin { .. }
+            | Event::ToolCallArguments { .. }
+            | Event::ToolCallEnd { .. } => {}
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        if self.header.usage {
+            event(out, &Chunk { usage: Some(self.usage), timings: Some(self.timings), ..self.chunk(&[]) });
+        }
+        out.extend_from_slice(b"data: [DONE]\n\n");
+    }
+}

@@ -1,0 +1,146 @@
+//! llama.cpp's own paths, and `/v1/completions`.
+
+use serde_json::{Value, json};
+use zinc_server::ServerOptions;
+
+use crate::support::{Running, events};
+
+fn server() -> Running {
+    let answer = json!({ "text": " world, said {last}" });
+    Running::scripted(
+        json!({ "model": "small", "context": 4096, "lanes": 3, "answers": [answer] }),
+        ServerOptions::new(),
+    )
+}
+
+#[test]
+fn a_text_is_continued_in_llama_cpps_shape() {
+    let server = server();
+    let reply = server.post("/completion", &json!({ "prompt": "Hello", "n_predict": 3, "return_tokens": true })).json();
+    assert_eq!(
+        (&reply["content"], &reply["stop"], &reply["stop_type"]),
+        (&json!(" world, said "), &json!(true), &json!("limit"))
+    );
+    assert_eq!(reply["tokens"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        (&reply["tokens_predicted"], &reply["tokens_evaluated"], &reply["prompt"]),
+        (&json!(3), &json!(5), &json!("Hello"))
+    );
+    assert_eq!((&reply["generation_settings"]["n_predict"], &reply["truncated"]), (&json!(3), &json!(false)));
+}
+
+#[test]
+fn a_continued_text_comes_in_events() {
+    let server = server();
+    let text = server.post("/completion", &json!({ "prompt": "Hi", "stream": true, "stop": ["said"] })).text();
+    assert!(!text.contains("[DONE]"));
+    let events = events(&text);
+    let (last, pieces) = events.split_last().unwrap();
+    let content: String = pieces.iter().map(|piece| piece["content"].as_str().unwrap()).collect();
+    assert_eq!(content, " world, ");
+    assert!(pieces.iter().all(|piece| piece["stop"] == false && piece["content"] != ""));
+    assert_eq!(
+        (&last["stop"], &last["stop_type"], &last["stopping_word"]),
+        (&json!(true), &json!("word"), &json!("said"))
+    );
+    assert!(last["timings"]["predicted_per_second"].is_number());
+}
+
+#[test]
+fn probabilities_of_tokens_are_told() {
+    let reply = server().post("/completion", &json!({ "prompt": "Hi", "n_predict": 1, "n_probs": 2 })).json();
+    let token = &reply["completion_probabilities"][0];
+    assert_eq!((&token["token"], token["top_logprobs"].as_array().unwrap().len()), (&json!(" world,"), 2));
+    assert!(token["logprob"].as_f64().unwrap() < 0.0 && token["id"].is_number());
+}
+
+#[test]
+fn texts_are_continued_in_openais_shape() {
+    let server = server();
+    let reply = server.post("/v1/completions", &json!({ "prompt": ["a", "b"], "max_tokens": 50, "echo": true })).json();
+    let texts: Vec<&str> =
+        reply["choices"].as_array().unwrap().iter().map(|choice| choice["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["a world, said a", "b world, said b"]);
+    assert_eq!((&reply["object"], &reply["usage"]["prompt_tokens"]), (&json!("text_completion"), &json!(2)));
+    let body = json!({ "prompt": "x", "stream": true, "logprobs": 1, "stream_options": { "include_usage": true } });
+    let events = server.events("/v1/completions", &body);
+    let text: String = events.iter().map(|event| event["choices"][0]["text"].as_str().unwrap_or_default()).collect();
+    assert_eq!((text.as_str(), events.last()), (" world, said x", Some(&json!("[DONE]"))));
+    assert_eq!(events[1]["choices"][0]["logprobs"]["text_offset"], json!([7]));
+    assert_eq!(events[events.len() - 2]["choices"], json!([]));
+    for (body, param) in [
+        (json!({}), "prompt"),
+        (json!({ "prompt": [] }), "prompt"),
+        (json!({ "prompt": vec!["x"; 17] }), "prompt"),
+        (json!({ "prompt": vec!["x"; 9], "n": 2 }), "n"),
+        (json!({ "prompt": "x", "logprobs": 21 }), "logprobs"),
+        (json!({ "prompt": "x", "logprobs": 1, "echo": true }), "echo"),
+        (json!({ "prompt": "" }), "prompt"),
+    ] {
+        let reply = server.post("/v1/completions", &body);
+        assert_eq!((reply.status, reply.json()["error"]["param"].as_str()), (400, Some(param)), "{body}");
+    }
+}
+
+#[test]
+fn texts_become_tokens_and_tokens_texts() {
+    let server = server();
+    let reply = server.post("/tokenize", &json!({ "content": "Grü" })).json();
+    assert_eq!(reply["tokens"], json!([71, 114, 195, 188]));
+    let pieces = server.post("/tokenize", &json!({ "content": "rü", "with_pieces": true })).json();
+    assert_eq!(pieces["tokens"][0], json!({ "id": 114, "piece": "r" }));
+    assert_eq!(pieces["tokens"][1], json!({ "id": 195, "piece": [195] }));
+    assert_eq!(server.post("/detokenize", &json!({ "tokens": reply["tokens"] })).json()["content"], "Grü");
+    let outside = server.post("/detokenize", &json!({ "tokens": [9_999_999] }));
+    assert_eq!((outside.status, outside.json()["error"]["param"].as_str()), (400, Some("tokens")));
+}
+
+#[test]
+fn a_template_is_applied() {
+    let body = json!({ "messages": [{ "role": "developer", "content": "S" }, { "role": "user", "content": [{ "type": "text", "text": "Hi" }] }] });
+    let prompt = server().post("/apply-template", &body).json();
+    let expected = "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
+    assert_eq!(prompt["prompt"], expected);
+}
+
+#[test]
+fn the_server_says_what_it_is_and_does() {
+    let server = server();
+    let props = server.get("/props").json();
+    assert_eq!(props["default_generation_settings"]["n_ctx"], 4096);
+    assert_eq!((&props["total_slots"], &props["model_alias"]), (&json!(3), &json!("small")));
+    assert_eq!(
+        (&props["modalities"]["vision"], &props["chat_template_caps"]["supports_tools"]),
+        (&json!(false), &json!(true))
+    );
+    let slots: Vec<Value> = serde_json::from_value(server.get("/slots").json()).unwrap();
+    assert!(slots.len() == 3 && slots.iter().all(|slot| slot["is_processing"] == false));
+    assert_eq!(server.get("/slots?fail_on_no_slot=1").status, 200);
+    let models = server.get("/v1/models").json();
+    assert_eq!((&models["object"], &models["data"][0]["id"]), (&json!("list"), &json!("small")));
+    assert_eq!(models["data"][0]["meta"]["n_ctx"], 4096);
+    assert_eq!(server.get("/v1/models/small").json()["id"], "small");
+    assert_eq!(server.get("/v1/models/large").json()["error"]["code"], "model_not_found");
+    let embeddings = server.post("/v1/embeddings", &json!({ "input": "x" }));
+    assert_eq!((embeddings.status, embeddings.json()["error"]["type"].as_str()), (501, Some("not_supported_error")));
+    let infill = server.post("/infill", &json!({ "input_prefix": "a", "input_suffix": "b" }));
+    assert_eq!((infill.status, infill.header("x-should-retry")), (501, Some("false")));
+}
+
+#[test]
+fn the_figures_are_for_prometheus() {
+    let server = server();
+    server.post("/completion", &json!({ "prompt": "Hello", "n_predict": 2 }));
+    server.wait_until_idle();
+    let text = server.get("/metrics").text();
+    for line in [
+        "zinc_tokens_predicted_total 2",
+        "zinc_prompt_tokens_total 5",
+        "zinc_requests_total{outcome=\"length\"} 1",
+        "zinc_time_to_first_token_seconds_count 1",
+        "zinc_requests_processing 0",
+        "# EOF",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
