@@ -11,7 +11,7 @@ use zinc_model::device::{DeviceModel, MOST_ACTIVATION_BYTES, MOST_RANGE, availab
 use zinc_model::memory::{self, MemoryPlan};
 use zinc_model::plan::{PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, Sizes, StepPlan};
 use zinc_sched::adapter::{DraftSource, InterpreterModel, Queues, Sync, VulkanModel, VulkanOptions};
-use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, SpeculationMode, Tracing};
+use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, ModelCall, SpeculationMode, Tracing};
 use zinc_vk::host_now_ns;
 
 use crate::answer::AnswerStream;
@@ -44,6 +44,9 @@ pub struct DriveOptions {
     pub max_gap: Duration,
     /// How many requests may wait behind those that run, at least 1.
     pub queue_capacity: usize,
+    /// How the device is opened again if it is lost, so that the model can be loaded anew for the requests that wait; without it they fail. The
+    /// interpreter ignores this.
+    pub reopen: Option<DeviceOptions>,
     /// Whether steps are stamped with the device's clock, for the traces of requests that ask for one.
     pub trace: Tracing,
     /// Time for which the engine's thread is kept busy after every delivered token, to measure how much work of the
@@ -65,6 +68,7 @@ impl DriveOptions {
             draft: None,
             max_gap: EngineOptions::MAX_GAP,
             queue_capacity: EngineOptions::default().queue_capacity,
+            reopen: None,
             trace: Tracing::Off,
             host_work: Duration::ZERO,
         }
@@ -106,7 +110,7 @@ impl OpenOptions {
 /// A loaded model with the engine that drives it, on a thread of its own. Dropping it ends both.
 #[derive(Debug)]
 pub struct LoadedModel {
-    file: ModelFile,
+    file: Arc<ModelFile>,
     engine: EngineHandle,
     place: Place,
 }
@@ -201,21 +205,49 @@ impl ModelFile {
             .with_queue_capacity(options.queue_capacity)
             .with_speculation(speculation);
         let clock = FnClock(host_now_ns);
+        let file = Arc::new(self);
         let engine = match place {
             Place::Interpreter => {
-                let lanes = self.cache().lanes;
+                let lanes = file.cache().lanes;
                 if lanes != 1 {
                     let expected = "1 on the interpreter".to_owned();
                     let what = "the number of lanes";
                     return Err(zinc_model::Error::KernelLimit { what, value: lanes, expected }.into());
                 }
-                Engine::spawn(InterpreterModel::new(self.model(), self.cache()), clock, driven)?
+                Engine::spawn(InterpreterModel::new(file.model(), file.cache()), clock, driven)?
             }
             Place::Vulkan { pipelines, .. } => {
-                Engine::spawn(self.vulkan_model(pipelines, options, on_event)?, clock, driven)?
+                let engine = Engine::new(file.vulkan_model(pipelines, options, on_event)?, clock, driven)?;
+                match options.reopen.clone() {
+                    None => engine.into_thread()?,
+                    Some(device) => {
+                        let (file, options) = (Arc::clone(&file), options.clone());
+                        engine.into_lasting_thread(move |lost| {
+                            // Its memory has to be free before there is room for another.
+                            drop(lost);
+                            file.loaded_anew(&device, &options).map_err(|error| zinc_sched::Error::Model {
+                                call: ModelCall::Open,
+                                source: Arc::new(error),
+                            })
+                        })?
+                    }
+                }
             }
         };
-        Ok(LoadedModel { file: self, engine, place: place.clone() })
+        Ok(LoadedModel { file, engine, place: place.clone() })
+    }
+
+    /// The model on a device that is opened for it. What a user would be told is only logged.
+    fn loaded_anew(&self, device: &DeviceOptions, options: &DriveOptions) -> Result<VulkanModel> {
+        let mut log = |event| {
+            if let OpenEvent::Note(note) = event {
+                tracing::warn!(%note, "the device is opened again");
+            }
+        };
+        match Place::open(device, &mut log)? {
+            Place::Vulkan { pipelines, .. } => self.vulkan_model(&pipelines, options, &mut log),
+            Place::Interpreter => Err(zinc_sched::Error::Stopped.into()),
+        }
     }
 
     fn vulkan_model(
