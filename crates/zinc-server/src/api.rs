@@ -3,6 +3,7 @@
 pub mod health;
 mod infill;
 pub mod llama;
+pub mod ollama;
 pub mod openai;
 pub mod prompt;
 mod sampling;
@@ -40,6 +41,13 @@ pub fn router(state: &Arc<State>) -> Router {
         .route("/apply-template", post(llama::text::apply_template))
         .route("/props", get(llama::info::props))
         .route("/slots", get(llama::info::slots))
+        .route("/", get(ollama::info::root))
+        .route("/api/version", get(ollama::info::version))
+        .route("/api/tags", get(ollama::info::tags))
+        .route("/api/ps", get(ollama::info::running))
+        .route("/api/show", post(ollama::info::show))
+        .route("/api/chat", post(ollama::chat::chat))
+        .route("/api/generate", post(ollama::generate::generate))
         .route("/v1/models", get(openai::models::list))
         .route("/models", get(openai::models::list))
         .route("/v1/models/{*id}", get(openai::models::one));

@@ -93,7 +93,7 @@ pub struct BackendEnd {
 /// What a model is, for those who ask.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The name that its file gives it, or the file's own name without its folder.
+    /// The name of its file, without its folder and its ending.
     pub name: String,
     /// Its family, as GGUF files name it.
     pub architecture: String,

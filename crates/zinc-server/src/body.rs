@@ -44,6 +44,11 @@ impl Ignored {
         self.0.insert(name.into());
     }
 
+    /// Adds names of fields within the field `within`.
+    pub fn extend(&mut self, within: &str, names: Self) {
+        self.0.extend(names.0.into_iter().map(|name| format!("{within}.{name}")));
+    }
+
     /// Leaves out fields that are known although nothing reads them, by their paths without the places in lists.
     pub fn accept(&mut self, names: &[&str]) {
         let is_place = |part: &&str| part.parse::<usize>().is_ok();

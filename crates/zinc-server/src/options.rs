@@ -27,6 +27,8 @@ pub struct ServerOptions {
     pub alias: Option<String>,
     /// How tokens are chosen where a request does not say it.
     pub defaults: AnswerOptions,
+    /// Whether a request without a seed has that of [`Self::defaults`], instead of one that nobody can foresee.
+    pub fixed_seed: bool,
     /// The most bytes of a request's body.
     pub most_body_bytes: usize,
     /// The most connections at a time; further ones wait.
@@ -69,6 +71,7 @@ impl ServerOptions {
             cors_origins: Vec::new(),
             alias: None,
             defaults: AnswerOptions::new(),
+            fixed_seed: false,
             most_body_bytes: 32 << 20,
             most_connections: 4096,
             most_messages: 10_000,

@@ -148,6 +148,7 @@ impl SamplingFields {
         set(&mut sampling.penalties.frequency, self.frequency_penalty);
         self.set_dry(sampling.dry.get_or_insert(DRY_OFF))?;
         sampling.seed = match self.seed {
+            None if limits.fixed_seed => sampling.seed,
             None | Some(Whole(-1)) => random_seed(),
             // Negative seeds of other clients are as good as any.
             Some(Whole(seed)) => seed.cast_unsigned(),

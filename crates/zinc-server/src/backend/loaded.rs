@@ -110,13 +110,15 @@ impl Backend for Loaded {
 fn facts(model: &LoadedModel, template: Option<String>) -> Facts {
     let file = model.file();
     let (config, weights) = (&file.model().config, &file.model().weights);
-    let metadata = file.model().file.metadata();
     let tokenizer = file.tokenizer();
     let text = |id: Option<u32>| id.map_or(String::new(), |id| tokenizer.decode(&[id]));
     let control = |names: &[&str]| names.iter().find_map(|name| tokenizer.id_of(name));
-    let named = metadata.get_str("general.name").ok().flatten().unwrap_or_default();
+    let first = file.model().file.parts().next();
+    let stem = first.and_then(|path| path.file_stem()).map_or("model".into(), |stem| stem.to_string_lossy());
+    // The first of several parts ends in its number and theirs.
+    let name = stem.split("-00001-of-").next().unwrap_or(&stem).to_owned();
     Facts {
-        name: named.to_owned(),
+        name,
         architecture: config.architecture.name().to_owned(),
         context_tokens: file.cache().context,
         trained_tokens: config.n_ctx_train,

@@ -1,7 +1,9 @@
 //! The server over real connections on this machine, mostly with the fake model.
 
 mod chat;
+mod demo;
 mod leaving;
 mod llama;
+mod ollama;
 mod safety;
 mod support;

@@ -8,6 +8,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 
 pub use reply::{Logprobs, ReplyTokens};
+pub(crate) use request::tools;
 pub use request::{ChatFields, FunctionField, MessageField, ToolField};
 
 use crate::api::SamplingFields;

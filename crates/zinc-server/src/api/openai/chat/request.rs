@@ -327,7 +327,10 @@ impl ChatFields {
 }
 
 /// The tools that are functions; others are ignored by name.
-fn tools(fields: Vec<ToolField>, limits: &Limits, ignored: &mut Ignored) -> ApiResult<Vec<ToolDefinition>> {
+///
+/// # Errors
+/// Too many tools, or one without a name.
+pub(crate) fn tools(fields: Vec<ToolField>, limits: &Limits, ignored: &mut Ignored) -> ApiResult<Vec<ToolDefinition>> {
     if fields.len() > limits.most_tools {
         let message = format!("{} tools; at most {} are taken", fields.len(), limits.most_tools);
         return Err(ApiError::invalid("tools", message));

@@ -1,0 +1,116 @@
+//! The demo model on the interpreter, behind the server.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+use zinc_engine::{DeviceChoice, LoadedModel, OpenOptions};
+use zinc_server::ServerOptions;
+use zinc_server::backend::Loaded;
+
+use crate::support::Running;
+
+/// A question that the demo model was trained on, and its answer to that.
+const QUESTION: &str = "What is a telescope?";
+const ANSWER: &str = "Telescope: a magnifier of images of distant objects.";
+
+/// The server that the tests of this file share.
+fn server() -> &'static Running {
+    static SERVER: LazyLock<Running> = LazyLock::new(|| {
+        let mut options = OpenOptions::new();
+        options.device.device = DeviceChoice::Interpreter;
+        options.drive.queue_capacity = 128;
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/zinc-demo-q4_k_m.gguf");
+        let model = LoadedModel::open(path, &options, &mut |_| {}).unwrap();
+        Running::of(Box::new(Loaded::new(model, None)), ServerOptions::new())
+    });
+    &SERVER
+}
+
+fn ask(more: Value) -> Value {
+    let mut body = json!({ "messages": [{ "role": "user", "content": QUESTION }], "temperature": 0 });
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
+}
+
+#[test]
+fn it_answers_whole_and_in_events() {
+    let reply = server().post("/v1/chat/completions", &ask(json!({}))).json();
+    assert_eq!(reply["choices"][0]["message"]["content"], ANSWER);
+    assert_eq!(reply["choices"][0]["finish_reason"], "stop");
+    let wanted = json!({ "stream": true, "logprobs": true, "top_logprobs": 3 });
+    let events = server().events("/v1/chat/completions", &ask(wanted));
+    let mut text = String::new();
+    let mut bytes: Vec<u8> = Vec::new();
+    for event in &events {
+        let choice = &event["choices"][0];
+        let Some(content) = choice["delta"]["content"].as_str() else { continue };
+        text.push_str(content);
+        for token in choice["logprobs"]["content"].as_array().unwrap() {
+            bytes.extend(token["bytes"].as_array().unwrap().iter().map(|byte| byte.as_u64().unwrap() as u8));
+            assert!(token["logprob"].as_f64().unwrap() <= 0.0);
+            // The likeliest token is the one that is taken.
+            assert_eq!(token["top_logprobs"][0]["token"], token["token"]);
+        }
+    }
+    assert_eq!((text.as_str(), String::from_utf8(bytes).unwrap().as_str()), (ANSWER, ANSWER));
+}
+
+#[test]
+fn constraints_hold_and_fail_closed() {
+    let schema = json!({ "type": "object", "properties": { "a": { "enum": [1, 2] } }, "required": ["a"], "additionalProperties": false });
+    let format = json!({ "type": "json_schema", "json_schema": { "name": "x", "schema": schema, "strict": true } });
+    let reply = server().post("/v1/chat/completions", &ask(json!({ "response_format": format }))).json();
+    let content: Value = serde_json::from_str(reply["choices"][0]["message"]["content"].as_str().unwrap()).unwrap();
+    assert!(content == json!({ "a": 1 }) || content == json!({ "a": 2 }), "{content}");
+    let reply = server().post("/completion", &json!({ "prompt": "x", "grammar": "root ::= \"yes\" | \"no\"" })).json();
+    assert!(["yes", "no"].contains(&reply["content"].as_str().unwrap()), "{reply}");
+    for body in [
+        ask(json!({ "grammar": "root ::= (" })),
+        ask(json!({ "json_schema": { "type": "nothing" } })),
+        ask(json!({ "response_format": { "type": "json_schema", "json_schema": { "schema": { "not": {} } } } })),
+    ] {
+        let reply = server().post("/v1/chat/completions", &body);
+        assert_eq!((reply.status, reply.json()["error"]["code"].as_str()), (400, Some("invalid_constraint")), "{body}");
+    }
+}
+
+#[test]
+fn an_answer_that_has_begun_goes_on() {
+    let mut body = ask(json!({}));
+    let begun = json!({ "role": "assistant", "content": "Telescope: a magnifier" });
+    body["messages"].as_array_mut().unwrap().push(begun);
+    let reply = server().post("/v1/chat/completions", &body).json();
+    assert_eq!(reply["choices"][0]["message"]["content"], " of images of distant objects.");
+}
+
+#[test]
+fn a_prompt_that_is_too_long_is_refused_with_both_numbers() {
+    let body = json!({ "prompt": "word ".repeat(3000) });
+    let reply = server().post("/v1/completions", &body);
+    let error = reply.json()["error"].clone();
+    assert_eq!(
+        (reply.status, error["type"].as_str(), &error["n_ctx"]),
+        (400, Some("exceed_context_size_error"), &json!(1024))
+    );
+    assert!(error["n_prompt_tokens"].as_u64().unwrap() > 1024, "{error}");
+}
+
+#[test]
+fn no_path_is_told() {
+    for path in ["/props", "/v1/models", "/slots"] {
+        let text = server().get(path).text();
+        assert!(!text.contains("/models/") && !text.contains(".gguf"), "{path}: {text}");
+    }
+    assert_eq!(server().get("/v1/models/zinc-demo-q4_k_m").status, 200);
+}
+
+#[test]
+fn texts_become_tokens_and_tokens_texts() {
+    let text = "Grüße, 日本!";
+    let reply = server().post("/tokenize", &json!({ "content": text })).json();
+    assert_eq!(server().post("/detokenize", &reply).json()["content"], text);
+    let control = server().post("/tokenize", &json!({ "content": "<|im_end|>" })).json();
+    let plain = server().post("/tokenize", &json!({ "content": "<|im_end|>", "parse_special": false })).json();
+    assert!(control["tokens"].as_array().unwrap().len() == 1 && plain["tokens"].as_array().unwrap().len() > 1);
+}
