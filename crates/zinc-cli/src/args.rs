@@ -23,6 +23,7 @@ mod doctor;
 mod foreign;
 mod rewrite;
 mod sampling;
+mod serve;
 mod speculation;
 mod text;
 mod trace;
@@ -31,6 +32,7 @@ pub(crate) use bench::{BenchArgs, BenchControl, BenchSampler, BenchSync, Fill, T
 pub(crate) use constraint::ConstraintArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use sampling::{DEFAULT_BREAKERS, DEFAULTS, SamplingArgs, Seed, every_stage};
+pub(crate) use serve::{ListenArgs, ServeArgs};
 pub(crate) use speculation::DraftArgs;
 pub(crate) use text::{ChatTemplateArgs, TemplateSourceArgs, TextArgs};
 pub(crate) use trace::TraceArgs;
@@ -77,6 +79,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Hold a conversation.
     Chat(ChatArgs),
+    /// Serve a model over HTTP, to editors, agents and chat pages.
+    Serve(ServeArgs),
     /// List the Vulkan devices.
     Devices(DevicesArgs),
     /// Show what is in a GGUF file and what running it takes.

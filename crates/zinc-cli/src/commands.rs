@@ -8,6 +8,7 @@ mod doctor;
 mod inspect;
 mod logits;
 mod run;
+mod serve;
 mod synth;
 mod template;
 mod tokenize;
@@ -21,6 +22,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::Run(args) => run::run(args),
         Command::Chat(args) => chat::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Devices(args) => devices::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Logits(args) => logits::run(args),

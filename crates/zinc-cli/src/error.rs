@@ -69,6 +69,9 @@ pub(crate) enum Error {
         /// Size of the vocabulary.
         vocabulary: usize,
     },
+    /// From the server.
+    #[error(transparent)]
+    Server(#[from] zinc_server::ServeError),
     /// From opening a model, or from an answer of it.
     #[error(transparent)]
     Engine(#[from] zinc_engine::Error),
@@ -95,7 +98,9 @@ impl Error {
             Self::OutputClosed => 0,
             // Help that nobody asked for, where the command is missing, has status 2.
             Self::Help(help) => u8::try_from(help.exit_code()).unwrap_or(1),
-            Self::Usage { .. } | Self::Engine(zinc_engine::Error::Constraint(_)) => 2,
+            Self::Usage { .. }
+            | Self::Server(zinc_server::ServeError::Open { .. })
+            | Self::Engine(zinc_engine::Error::Constraint(_)) => 2,
             Self::Interrupted => INTERRUPTED,
             _ => 1,
         }

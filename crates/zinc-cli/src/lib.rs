@@ -32,6 +32,7 @@ mod verbose;
 use std::ffi::OsString;
 
 pub use surroundings::{Captured, OpenDevices, Surroundings};
+use verbose::Log;
 
 /// Does what the arguments ask for, the program's name first, and returns the exit status.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
@@ -51,8 +52,13 @@ pub fn run_in(surroundings: &Surroundings, arguments: impl IntoIterator<Item = O
 
 fn run_parsed(parsed: &args::Parsed) -> error::Result<()> {
     // What the libraries log goes to the stderr of the process.
-    if parsed.verbose && surroundings::are_the_process() {
-        verbose::install();
+    let log = match &parsed.command {
+        _ if parsed.verbose => Some(Log::Everything),
+        args::Command::Serve(args) => Some(if args.log_json { Log::RequestsAsJson } else { Log::Requests }),
+        _ => None,
+    };
+    if let Some(log) = log.filter(|_| surroundings::are_the_process()) {
+        verbose::install(log);
     }
     for note in &parsed.notes {
         output::notice(note);

@@ -9,11 +9,15 @@ use zinc_engine::{
 use zinc_kernels::ops::CacheFormat;
 use zinc_sched::Tracing;
 
+use zinc_server::ServerOptions;
+use zinc_server::auth::Keys;
+
 use crate::args::{
-    CacheArgs, CacheType, CacheTypeArgs, Device, DraftArgs, EngineArgs, GenerationArgs, MatrixUnits, Seed, TokenCount,
+    CacheArgs, CacheType, CacheTypeArgs, Device, DraftArgs, EngineArgs, GenerationArgs, ListenArgs, MatrixUnits,
+    SamplingArgs, Seed, ServeArgs, TokenCount,
 };
-use crate::device;
 use crate::error::{Error, Result};
+use crate::{device, surroundings, text_file};
 
 /// How a model file is opened with the context that was asked for.
 pub(crate) fn file_options(args: &CacheArgs) -> FileOptions {
@@ -87,20 +91,71 @@ pub(crate) fn draft_options(args: &DraftArgs) -> Option<DraftOptions> {
 /// # Errors
 /// [`Error::Usage`] for a parameter outside its range, or a file that cannot be read.
 pub(crate) fn answer_options(args: &GenerationArgs) -> Result<AnswerOptions> {
-    let seed = match args.sampling.seed {
+    let mut options = sampling_options(&args.sampling)?;
+    options.constraint = args.constraint.source()?;
+    options.stops = args.stop.clone();
+    options.max_tokens = most_tokens(args.predict);
+    options.end_tokens = if args.ignore_eos { EndTokens::GoOn } else { EndTokens::End };
+    Ok(options)
+}
+
+/// How tokens are chosen.
+fn sampling_options(args: &SamplingArgs) -> Result<AnswerOptions> {
+    let seed = match args.seed {
         Seed::Fixed(seed) => seed,
         Seed::Random => random_seed(),
     };
     let mut options = AnswerOptions::new();
-    options.sampling = args.sampling.sampling(seed);
+    options.sampling = args.sampling(seed);
     options.check().map_err(|error| Error::usage(error.to_string()))?;
-    options.breakers = args.sampling.breakers();
-    options.constraint = args.constraint.source()?;
-    options.stops = args.stop.clone();
-    options.max_tokens = match args.predict {
+    options.breakers = args.breakers();
+    Ok(options)
+}
+
+fn most_tokens(count: TokenCount) -> Option<u32> {
+    match count {
         TokenCount::Unlimited => None,
         TokenCount::AtMost(count) => Some(count),
-    };
-    options.end_tokens = if args.ignore_eos { EndTokens::GoOn } else { EndTokens::End };
+    }
+}
+
+/// The environment variable with a key of the server.
+const KEY_VARIABLE: &str = "ZINC_API_KEY";
+
+/// How a model is served; the files of keys are read.
+///
+/// # Errors
+/// [`Error::Usage`] for a parameter outside its range or a key that is no text, or a file that cannot be read.
+pub(crate) fn server_options(args: &ServeArgs) -> Result<ServerOptions> {
+    let ListenArgs { host, port, insecure, .. } = args.listen;
+    let mut options = ServerOptions::new();
+    (options.host, options.port, options.insecure) = (host, port, insecure);
+    options.keys = keys(&args.listen)?;
+    options.allowed_hosts = args.listen.allowed_host.clone();
+    options.cors_origins = args.listen.cors_origin.clone();
+    options.alias = args.alias.clone();
+    options.timeout = Duration::from_secs(args.listen.timeout.into());
+    options.reader_patience = options.timeout;
+    let ping = u64::try_from(args.listen.sse_ping_interval).ok().filter(|seconds| *seconds > 0);
+    options.ping = ping.map(Duration::from_secs);
+    options.defaults = sampling_options(&args.sampling)?;
+    options.defaults.max_tokens = most_tokens(args.predict);
+    options.fixed_seed = matches!(args.sampling.seed, Seed::Fixed(_));
     Ok(options)
+}
+
+fn keys(args: &ListenArgs) -> Result<Keys> {
+    let mut keys = args.api_key.clone();
+    if let Some(path) = &args.api_key_file {
+        keys.extend(text_file::read(path)?.lines().map(str::to_owned));
+    }
+    if let Some(key) = surroundings::variable(KEY_VARIABLE) {
+        let key = key.into_string().map_err(|_| Error::usage(format!("{KEY_VARIABLE} is not UTF-8")))?;
+        keys.extend(key.split(',').map(str::to_owned));
+    }
+    let keys = Keys::new(keys);
+    if keys.is_empty() && (!args.api_key.is_empty() || args.api_key_file.is_some()) {
+        return Err(Error::usage("the keys that were given are empty"));
+    }
+    Ok(keys)
 }

@@ -7,10 +7,14 @@ mod conversation;
 mod drafts;
 mod model;
 mod output;
+mod server;
+
+/// The commands that open a model, except for the server.
+const BUT_SERVE: &[&str] = &["run", "chat", "inspect", "logits", "tokenize", "template", "bench"];
 
 /// Every flag. The names are those of `llama-cli`, `llama-completion`, `llama-server` and `llama-bench`, older spellings included.
 fn flags() -> impl Iterator<Item = &'static Foreign> {
-    [model::FLAGS, conversation::FLAGS, drafts::FLAGS, output::FLAGS].into_iter().flatten()
+    [model::FLAGS, conversation::FLAGS, drafts::FLAGS, output::FLAGS, server::FLAGS].into_iter().flatten()
 }
 
 /// A flag of llama.cpp, with its other names, that zinc does not have.

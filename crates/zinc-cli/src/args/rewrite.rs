@@ -10,19 +10,22 @@ use super::foreign::{self, Takes};
 use crate::error::{Error, Result};
 
 /// Spellings of llama.cpp for flags that zinc has by another name.
-const SPELLINGS: [(&str, &str); 18] = [
+const SPELLINGS: [(&str, &str); 21] = [
     ("-ctk", "--cache-type-k"),
     ("-ctv", "--cache-type-v"),
     ("-dev", "--device"),
     ("-jf", "--json-schema-file"),
     ("-md", "--draft"),
+    ("-np", "--parallel"),
     ("-npl", "--npl"),
     ("-npp", "--npp"),
     ("-ntg", "--ntg"),
     ("-pg", "--n-prompt-gen"),
     ("-sys", "--system-prompt"),
     ("-sysf", "--system-prompt-file"),
+    ("-to", "--timeout"),
     ("-ub", "--ubatch-size"),
+    ("--cors-origins", "--cors-origin"),
     ("--spec-draft-model", "--draft"),
     ("--draft-n", "--draft-max"),
     ("--spec-draft-n-max", "--draft-max"),
@@ -188,7 +191,7 @@ mod tests {
             (&["run", "--in-prefix=x"], ["--in-prefix", "--chat-template-file"]),
             (&["run", "-mg", "1"], ["-mg", "--device"]),
             (&["run", "-rea", "off"], ["-rea", "enable_thinking"]),
-            (&["run", "--host", "0.0.0.0"], ["--host", "zinc has none"]),
+            (&["run", "--host", "0.0.0.0"], ["--host", "zinc serve is the server"]),
             (&["run", "--grp-attn-n"], ["--grp-attn-n", "self-extend"]),
             (&["run", "-ngl"], ["-ngl", "lacks its value"]),
         ] {

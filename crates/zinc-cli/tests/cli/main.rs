@@ -13,6 +13,7 @@ mod measuring;
 mod process;
 mod proof;
 mod sampling;
+mod serving;
 mod support;
 #[cfg(unix)]
 mod terminal;

@@ -1,5 +1,6 @@
 //! Flags about what is printed, and those that other programs of llama.cpp have.
 
+use super::BUT_SERVE;
 use super::Takes::{Switch, Value};
 use super::{Foreign, accepted, refused};
 
@@ -85,6 +86,7 @@ pub(super) const FLAGS: &[Foreign] = &[
             "--timeout",
             "--threads-http",
             "--sse-ping-interval",
+            "--cors-origin",
             "--cors-origins",
             "--cors-methods",
             "--cors-headers",
@@ -107,8 +109,9 @@ pub(super) const FLAGS: &[Foreign] = &[
         ],
         Value,
         "is about a server",
-        "zinc has none: zinc run and zinc chat answer in the terminal",
-    ),
+        "zinc serve is the server; zinc run and zinc chat answer in the terminal",
+    )
+    .only_in(BUT_SERVE),
     refused(
         &[
             "--metrics",
@@ -139,8 +142,9 @@ pub(super) const FLAGS: &[Foreign] = &[
         ],
         Switch,
         "is about a server",
-        "zinc has none: zinc run and zinc chat answer in the terminal",
-    ),
+        "zinc serve is the server; zinc run and zinc chat answer in the terminal",
+    )
+    .only_in(BUT_SERVE),
     accepted(
         &[
             "-cram",

@@ -1,0 +1,139 @@
+//! `zinc serve`: a model over HTTP.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use zinc_engine::{DeviceChoice, LoadedModel, ModelFile};
+use zinc_model::ChatTemplate;
+use zinc_sched::Tracing;
+use zinc_server::Server;
+use zinc_server::backend::{Backend, Loaded};
+use zinc_server::fake::{FakeModel, Script};
+use zinc_server::state::State;
+
+use crate::args::{Format, ServeArgs};
+use crate::commands::devices;
+use crate::error::{Error, INTERRUPTED, Result};
+use crate::opening::Opening;
+use crate::{demo, options, output, surroundings};
+
+/// Requests that run at the same time, unless asked otherwise.
+const LANES: u32 = 4;
+
+/// How long threads may take to end behind the last request.
+const LINGER: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+    if args.engine.device.list_devices {
+        return devices::list(Format::Text);
+    }
+    let server_options = options::server_options(args)?;
+    let runtime = Runtime::new().map_err(|error| Error::usage(format!("cannot start threads: {error}")))?;
+    let server = runtime.block_on(Server::bind(server_options))?;
+    output::stderr_line(&format!("listening at http://{}", server.address()));
+    let state = Arc::clone(server.state());
+    let is_loaded = Arc::new(AtomicBool::new(false));
+    let serving = runtime.spawn(server.run(first_signal(Arc::clone(&is_loaded))));
+    match load(args, &state) {
+        Ok(backend) => {
+            is_loaded.store(true, Relaxed);
+            state.serve(backend);
+        }
+        Err(error) => {
+            // Its message may name files, which are nobody else's business.
+            state.give_up("the log of the server says why");
+            runtime.shutdown_background();
+            return Err(error);
+        }
+    }
+    let served = state.served().map(|served| served.alias.clone()).unwrap_or_default();
+    output::stderr_line(&format!("serving {served}"));
+    drop(state);
+    let ended = runtime.block_on(serving);
+    runtime.shutdown_timeout(LINGER);
+    ended.map_err(|error| Error::usage(format!("the server broke: {error}")))
+}
+
+/// Loads what is served, while requests are told to wait.
+fn load(args: &ServeArgs, state: &State) -> Result<Box<dyn Backend>> {
+    if let Some(path) = &args.fake {
+        return Ok(Box::new(FakeModel::new(script(path)?)?));
+    }
+    let path = demo::resolve(args.model.model.as_deref())?;
+    let mut opening = Opening::new();
+    let mut show = |event| opening.show(event);
+    let device = options::device_options(args.engine.device.device.as_ref(), args.engine.device.units.matrix_units)?;
+    let drive = {
+        let mut drive = options::drive_options(&args.engine, Duration::ZERO, Tracing::Off);
+        drive.queue_capacity = args.max_queue as usize;
+        drive.reopen = Some(device.clone());
+        drive
+    };
+    let alone = drive.draft.is_some() || device.device == DeviceChoice::Interpreter;
+    let mut file_options = options::file_options(&args.engine.cache);
+    file_options.lanes = args.parallel.unwrap_or(if alone { 1 } else { LANES });
+    let file = ModelFile::open(&path, &file_options, &mut show)?;
+    let template = match args.template.read()? {
+        Some(source) => Some((ChatTemplate::for_file(&source, &file.model().file)?, source)),
+        None => None,
+    };
+    // What is wrong with the defaults is said before gigabytes are loaded.
+    state.options.defaults.clone().for_model(&file)?;
+    let place = surroundings::open_place(&device, &mut show)?;
+    let model: LoadedModel = file.load(&place, &drive, &mut show)?;
+    Ok(Box::new(Loaded::new(model, template)))
+}
+
+/// Reads a script, and waits as long as it wants the model to load.
+fn script(path: &Path) -> Result<Script> {
+    let text = fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let script: Script = serde_json::from_str(&text)
+        .map_err(|error| Error::Content { path: path.to_owned(), reason: error.to_string() })?;
+    std::thread::sleep(Duration::from_millis(script.load_ms));
+    Ok(script)
+}
+
+/// Completes with the first Ctrl-C or request to end. The second ends the process at once, and so does the first while the model loads. Where the signals are
+/// not the command's, it never completes.
+async fn first_signal(is_loaded: Arc<AtomicBool>) {
+    if !surroundings::are_the_process() {
+        return std::future::pending().await;
+    }
+    signal().await;
+    if !is_loaded.load(Relaxed) {
+        std::process::exit(i32::from(INTERRUPTED));
+    }
+    output::stderr_line("ending when what runs is answered; once more ends at once");
+    tokio::spawn(async {
+        signal().await;
+        std::process::exit(i32::from(INTERRUPTED));
+    });
+}
+
+/// Completes with the next signal to end.
+async fn signal() {
+    let interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signals) => {
+                signals.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminate = std::future::pending::<()>();
+    tokio::select! {
+        () = interrupt => {}
+        () = terminate => {}
+    }
+}
