@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(prompts(r#"["a", "b"]"#).unwrap(), [[text("a")], [text("b")]]);
         assert_eq!(prompts("[1, 2]").unwrap(), [[PromptPart::Tokens(vec![1, 2])]]);
         let mixed = vec![text("a"), PromptPart::Tokens(vec![1, 2]), text("b")];
-        assert_eq!(prompts(r#"["a", 1, 2, "b"]"#).unwrap(), [mixed.clone()]);
+        assert_eq!(prompts(r#"["a", 1, 2, "b"]"#).unwrap(), std::slice::from_ref(&mixed));
         assert_eq!(prompts(r#"["x", ["a", 1, 2, "b"]]"#).unwrap(), [vec![text("x")], mixed]);
     }
 

@@ -124,7 +124,7 @@ impl Answering {
 pub async fn start(caller: &Caller, ask: Ask) -> ApiResult<Answering> {
     let served = caller.state.served_anew()?;
     let caller = caller.clone();
-    blocking(move || begin(&caller, &served, ask)).await
+    blocking(move || begin(&caller, &served, &ask)).await
 }
 
 /// Tokens of a prompt.
@@ -243,7 +243,7 @@ fn tools(conversation: &Conversation) -> Vec<Tool> {
     conversation.tools.iter().map(tool).collect()
 }
 
-fn begin(caller: &Caller, served: &Arc<Served>, ask: Ask) -> ApiResult<Answering> {
+fn begin(caller: &Caller, served: &Arc<Served>, ask: &Ask) -> ApiResult<Answering> {
     let prompts = std::iter::once(&ask.prompt).chain(&ask.further);
     let prepared = prompts.map(|prompt| Prepared::new(served, prompt)).collect::<ApiResult<Vec<_>>>()?;
     let prompt_tokens = prepared.iter().map(|prepared| length(&prepared.ids)).fold(0, u32::saturating_add);
@@ -266,7 +266,7 @@ fn begin(caller: &Caller, served: &Arc<Served>, ask: Ask) -> ApiResult<Answering
         answering.cancels.push(running.cancel.clone());
         let entered = state.enter(caller.owner, length(ids), running.cancel.clone());
         let of = (entered, Arc::clone(served));
-        readers.push(Reader::new(of, answering.open, running, parser.clone(), &ask, sender.clone()));
+        readers.push(Reader::new(of, answering.open, running, parser.clone(), ask, sender.clone()));
         answering.open += 1;
     }
     let runtime = Handle::current();

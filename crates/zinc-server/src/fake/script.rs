@@ -52,7 +52,7 @@ impl Default for Script {
 }
 
 /// An answer of the script.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScriptedAnswer {
     /// Only if the last message of the user contains this.
@@ -73,22 +73,6 @@ pub struct ScriptedAnswer {
     pub token_ms: u64,
     /// What goes wrong.
     pub fault: Option<Fault>,
-}
-
-impl Default for ScriptedAnswer {
-    fn default() -> Self {
-        Self {
-            when: None,
-            after_tool: None,
-            reasoning: None,
-            text: String::new(),
-            tool_calls: Vec::new(),
-            piece_chars: None,
-            first_token_ms: 0,
-            token_ms: 0,
-            fault: None,
-        }
-    }
 }
 
 /// A call of a tool.

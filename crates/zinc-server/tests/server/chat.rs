@@ -8,7 +8,8 @@ const PATH: &str = "/v1/chat/completions";
 
 fn ask(more: Value) -> Value {
     let mut body = json!({ "model": "any", "messages": [{ "role": "user", "content": "Hi" }] });
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let Value::Object(more) = more else { panic!("{more} is no object") };
+    body.as_object_mut().unwrap().extend(more);
     body
 }
 

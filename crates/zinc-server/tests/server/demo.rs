@@ -29,7 +29,8 @@ fn server() -> &'static Running {
 
 fn ask(more: Value) -> Value {
     let mut body = json!({ "messages": [{ "role": "user", "content": QUESTION }], "temperature": 0 });
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let Value::Object(more) = more else { panic!("{more} is no object") };
+    body.as_object_mut().unwrap().extend(more);
     body
 }
 

@@ -121,6 +121,6 @@ fn unknown_paths_and_methods_are_told_in_json() {
     assert_eq!((reply.status, reply.json()["error"]["type"].as_str()), (404, Some("not_found_error")));
     let reply = server.get(CHAT);
     assert_eq!((reply.status, reply.json()["error"]["type"].as_str()), (405, Some("invalid_request_error")));
-    assert_eq!(server.get("/api/none").json()["error"].as_str().map(str::len).is_some(), true);
+    assert!(server.get("/api/none").json()["error"].is_string());
     assert_eq!(server.get("/v1/messages/none").json()["type"], "error");
 }

@@ -57,7 +57,9 @@ impl Running {
 
     /// A server of a fake model with one answer, under the default options.
     pub(crate) fn saying(answer: Value) -> Self {
-        Self::scripted(serde_json::json!({ "answers": [answer] }), ServerOptions::new())
+        let mut script = serde_json::json!({});
+        script["answers"] = Value::Array(vec![answer]);
+        Self::scripted(script, ServerOptions::new())
     }
 
     pub(crate) fn state(&self) -> &State {
