@@ -1,4 +1,4 @@
-//! Constraints by grammar: JSON schemas, regular expressions, and grammars in Lark and GBNF, over the tokens of a model.
+//! Constraints by grammar: JSON schemas, regular expressions, grammars in Lark and GBNF, and outlines, over the tokens of a model.
 //!
 //! ```no_run
 //! use zinc_model::{gguf, tokenizer::Tokenizer};
@@ -31,6 +31,7 @@ mod emptiness;
 mod error;
 mod gbnf;
 mod matcher;
+mod outline;
 mod schema;
 mod stack;
 
@@ -49,6 +50,7 @@ use crate::control::Control;
 
 pub use error::GrammarError;
 pub use matcher::GrammarMatcher;
+pub use outline::Outline;
 
 /// The trie numbers tokens with 24 bits, of which one value is taken.
 const MAX_TOKENS: usize = (1 << 24) - 1;
@@ -88,6 +90,8 @@ pub enum GrammarSource {
     Lark(String),
     /// A grammar of llama.cpp.
     Gbnf(String),
+    /// A text with values of JSON schemas in it.
+    Outline(Outline),
 }
 
 impl GrammarSource {
@@ -155,6 +159,11 @@ impl GrammarCompiler {
                 self.lark(without_mark(text).to_owned())
             }
             GrammarSource::Gbnf(text) => self.lark(gbnf::to_lark(without_mark(text))?),
+            GrammarSource::Outline(outline) => {
+                let trie = self.factory.tok_env().tok_trie();
+                let grammar = outline::grammar(outline, &|text| trie.get_special_token(text))?;
+                self.parser(grammar).map_err(|reason| GrammarError::Grammar { reason })
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 use zinc_model::gguf::{File, Writer};
 use zinc_model::tokenizer::Tokenizer;
-use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarError, GrammarMatcher, GrammarSource};
+use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarError, GrammarMatcher, GrammarSource, Outline};
 use zinc_sched::{Control, Guide, Verdict};
 
 struct Vocabulary {
@@ -556,4 +556,113 @@ fn sources_that_cannot_be_used_say_what_and_where() {
     );
     let gbnf = refused(&grammar("root ::= x"));
     assert!(matches!(&gbnf, GrammarError::Gbnf { line: 1, column: 10, .. }), "{gbnf}");
+}
+
+fn text(text: &str) -> Outline {
+    Outline::Text(text.to_owned())
+}
+
+fn json(name: &str, schema: &Value, path: &[&str]) -> Outline {
+    let path = path.iter().map(|&step| step.to_owned()).collect();
+    Outline::Json { name: name.to_owned(), schema: schema.to_string().into(), path }
+}
+
+#[test]
+fn outlines_are_texts_with_values_in_them() {
+    let compact = json!({
+        "x-guidance": {"whitespace_flexible": false},
+        "properties": {"a/b": {"items": [{"$ref": "#/$defs/Pet"}]}},
+        "$defs": {"Pet": {"enum": ["cat", 1]}}
+    });
+    let pet = || json("pet", &compact, &["properties", "a/b", "items", "0"]);
+    let call = Outline::Sequence(vec![
+        text("<call>\n"),
+        Outline::Choice(vec![text("x"), Outline::Sequence(vec![text("y:"), pet()])]),
+        text("\n</call>"),
+    ]);
+    for vocabulary in [&*QWEN3, &*DEMO] {
+        is_language(
+            vocabulary,
+            &GrammarSource::Outline(call.clone()),
+            &["<call>\nx\n</call>", "<call>\ny:\"cat\"\n</call>", "<call>\ny:1\n</call>"],
+        );
+        let twice = Outline::Repeat { part: Box::new(pet()), min: 0, max: Some(2) };
+        let bracketed = Outline::Sequence(vec![text("("), twice, text(""), text(")")]);
+        is_language(
+            vocabulary,
+            &GrammarSource::Outline(bracketed),
+            &["()", "(1)", "(11)", "(\"cat\")", "(\"cat\"1)", "(1\"cat\")", "(\"cat\"\"cat\")"],
+        );
+    }
+}
+
+#[test]
+fn white_space_in_outlines_is_that_of_json() {
+    let list = json("list", &json!({"type": "array", "items": {"type": "object", "maxProperties": 1}}), &[]);
+    let grammar = QWEN3.compile(&GrammarSource::Outline(Outline::Sequence(vec![text("a"), list, text("b")])));
+    let accepts = |text: &str| {
+        let mut matcher = grammar.matcher();
+        let taken = text.bytes().all(|byte| matcher.accept(QWEN3.ids[&[byte][..]][0]).is_ok());
+        taken && matcher.is_accepting()
+    };
+    for text in ["a[]b", "a[\n  {\"x\" : 1} ,\n  { \"y\":[ 1 , 2 ] } ]b", "a[{ }]b"] {
+        assert!(accepts(text), "{text:?}");
+    }
+    for text in ["a []b", "a[] b", " a[]b", "a[{}]\nb", "a[   {}]b", "a[{}]b "] {
+        assert!(!accepts(text), "{text:?}");
+    }
+}
+
+#[test]
+fn outlines_have_text_up_to_an_end() {
+    let outline =
+        Outline::Sequence(vec![Outline::Until("</a>".to_owned()), Outline::Until("aa".to_owned()), text("!")]);
+    let grammar = QWEN3.compile(&GrammarSource::Outline(outline));
+    let accepts = |text: &str| {
+        let mut matcher = grammar.matcher();
+        let taken = text.bytes().all(|byte| matcher.accept(QWEN3.ids[&[byte][..]][0]).is_ok());
+        taken && matcher.is_accepting()
+    };
+    for text in ["</a>aa!", "x\n</a </</a>\n日本aa!", "</a>aa!"] {
+        assert!(accepts(text), "{text:?}");
+    }
+    for text in ["</a>", "</a>aa", "</a>aaa!", "aa!", "</a></a>!"] {
+        assert!(!accepts(text), "{text:?}");
+    }
+}
+
+#[test]
+fn control_tokens_in_outlines_are_tokens() {
+    let start = || Outline::Mark("<|im_start|>".to_owned());
+    let grammar = QWEN3.compile(&GrammarSource::Outline(Outline::Sequence(vec![start(), text("x")])));
+    let id = QWEN3.tokenizer.id_of("<|im_start|>").unwrap();
+    let mut guide = Guide::new(QWEN3.len());
+    let mut matcher = grammar.matcher();
+    assert_eq!(matcher.guide(&mut guide).unwrap(), Verdict::Choose);
+    assert_eq!(allowed(&guide), [id]);
+    matcher.accept(id).unwrap();
+    matcher.accept(QWEN3.ids[&b"x"[..]][0]).unwrap();
+    assert!(matcher.is_accepting());
+    // What is no control token is text.
+    is_language(&QWEN3, &GrammarSource::Outline(Outline::Mark("<tool_call>".to_owned())), &["<tool_call>"]);
+}
+
+#[test]
+fn outlines_that_cannot_be_used_say_why() {
+    let refused = |outline: Outline| refused(&GrammarSource::Outline(outline)).to_string();
+    let broken = json("tool \"find\"", &json!({"properties": {"x": {"$dynamicRef": "#a"}}}), &[]);
+    let error = refused(Outline::Sequence(vec![text("a"), broken]));
+    assert!(
+        error.starts_with("tool \"find\": ") && error.contains("/properties/x") && error.contains("$dynamicRef"),
+        "{error}"
+    );
+    assert!(refused(json("x", &json!({}), &["properties"])).contains("there is no \"properties\""));
+    assert!(refused(Outline::Choice(Vec::new())).contains("nothing to choose from"));
+    assert!(refused(Outline::Until(String::new())).contains("empty text"));
+    assert!(refused(Outline::Repeat { part: Box::new(text("a")), min: 2, max: Some(1) }).contains("at least 2"));
+    let mut deep = text("a");
+    for _ in 0..1000 {
+        deep = Outline::Sequence(vec![deep]);
+    }
+    assert!(refused(deep).contains("inside of each other"));
 }

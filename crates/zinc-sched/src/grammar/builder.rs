@@ -99,6 +99,17 @@ impl Builder {
         Ok(symbol)
     }
 
+    /// A token that is no text.
+    ///
+    /// # Errors
+    /// The lexer is too large.
+    pub(super) fn token(&mut self, name: &str, id: u32) -> Result<Symbol, String> {
+        let lexeme = self.lexer.add_special_token(name.to_owned(), vec![id..=id]).map_err(|error| error.to_string())?;
+        let symbol = self.symbol("");
+        self.grammar.make_terminal(symbol, lexeme, &self.lexer).map_err(|error| error.to_string())?;
+        Ok(symbol)
+    }
+
     /// A piece of the text that is this.
     ///
     /// # Errors

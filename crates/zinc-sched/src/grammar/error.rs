@@ -45,6 +45,14 @@ pub enum GrammarError {
         /// What is wrong with it, and, in Lark, at which `line(column)`.
         reason: String,
     },
+    /// A part of an outline that cannot be used.
+    #[error("{name}: {source}")]
+    Part {
+        /// What the outline calls the part.
+        name: String,
+        /// What is wrong with it.
+        source: Box<GrammarError>,
+    },
     /// A vocabulary that grammars cannot be matched over.
     #[error(
         "grammars need a vocabulary of at most {max_tokens} tokens and {max_bytes} bytes; this one has {tokens} and {bytes}"

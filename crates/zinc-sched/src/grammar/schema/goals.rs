@@ -63,15 +63,15 @@ pub(super) struct Goals {
 }
 
 impl Goals {
-    /// Finds the goals of a schema.
+    /// Finds the goals of the schema at a place of a document.
     ///
     /// # Errors
     /// Something that cannot be used, or alternatives of a `oneOf` that a value may match together.
-    pub(super) fn find(document: &Document, options: &Options) -> Result<Self, Problem> {
+    pub(super) fn find(document: &Document, at: At, options: &Options) -> Result<Self, Problem> {
         let patterns = Patterns::default();
         let (ids, goals, queue, pairs) = (HashMap::new(), Vec::new(), 0, Vec::new());
         let mut search = Search { document, options, patterns, compiled: HashMap::new(), ids, goals, queue, pairs };
-        search.goal(vec![Member::Schema(ROOT)])?;
+        search.goal(vec![Member::Schema(at)])?;
         search.finish()?;
         // What two alternatives of a `oneOf` have in common is looked at for its own sake; a `oneOf` inside of it counts as `anyOf`, by
         // which it can only get larger.

@@ -1,6 +1,5 @@
 //! From the goals of a schema to a grammar of JSON texts.
 
-use llguidance::api::GrammarInit;
 use llguidance::derivre::RegexAst;
 
 use super::document::quoted;
@@ -13,24 +12,44 @@ use crate::grammar::builder::{Builder, Symbol};
 /// Symbols for the members of one object whose number is limited: each name takes one for every count so far.
 const MAX_COUNTED: u64 = 20_000;
 
-/// The grammar of the texts of the values that match the first goal.
+/// How white space between the tokens of JSON gets into a grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::grammar) enum Spacing {
+    /// The grammar has it between any two lexemes.
+    OfGrammar,
+    /// It is part of brackets and separators.
+    OfTokens,
+}
+
+/// Adds the texts of the values that match the first goal to a grammar, as a symbol.
 ///
 /// # Errors
 /// The goal where something cannot be written as a grammar, and why.
-pub(super) fn grammar(goals: &Goals, options: &Options) -> Result<GrammarInit, (GoalId, String)> {
-    let builder = Builder::new(options.white_space.clone()).map_err(|reason| (0, reason))?;
-    let mut writer = Writer { goals, options, builder, symbols: vec![None; goals.goals.len()], queue: Vec::new() };
+pub(super) fn write(
+    builder: &mut Builder,
+    goals: &Goals,
+    options: &Options,
+    spacing: Spacing,
+) -> Result<Symbol, (GoalId, String)> {
+    let space = match (&options.white_space, spacing) {
+        (Some(space), Spacing::OfTokens) => Some(RegexAst::Repeat(Box::new(RegexAst::Regex(space.clone())), 0, 1)),
+        (None, _) | (_, Spacing::OfGrammar) => None,
+    };
+    let symbols = vec![None; goals.goals.len()];
+    let mut writer = Writer { goals, options, space, builder, symbols, queue: Vec::new() };
     let root = writer.goal(0);
     while let Some(id) = writer.queue.pop() {
         writer.write(id).map_err(|reason| (id, reason))?;
     }
-    writer.builder.finish(root).map_err(|reason| (0, reason))
+    Ok(root)
 }
 
 struct Writer<'g> {
     goals: &'g Goals,
     options: &'g Options,
-    builder: Builder,
+    /// White space, or none, that is part of brackets and separators.
+    space: Option<RegexAst>,
+    builder: &'g mut Builder,
     symbols: Vec<Option<Symbol>>,
     /// Goals that have a symbol and no rules yet.
     queue: Vec<GoalId>,
@@ -64,7 +83,19 @@ impl Writer<'_> {
     }
 
     fn separator(&mut self, expression: &str) -> Result<Symbol, String> {
-        self.builder.lexeme(&RegexAst::Regex(expression.to_owned()))
+        let separator = RegexAst::Regex(expression.to_owned());
+        let space = || self.space.iter().cloned();
+        self.builder.lexeme(&RegexAst::Concat(space().chain([separator]).chain(space()).collect()))
+    }
+
+    /// What is between two brackets, with these.
+    fn bracketed(&mut self, open: &str, inside: Symbol, close: &str) -> Result<Symbol, String> {
+        let literal = |text: &str| RegexAst::Literal(text.to_owned());
+        let space = || self.space.iter().cloned();
+        let open = RegexAst::Concat([literal(open)].into_iter().chain(space()).collect());
+        let close = RegexAst::Concat(space().chain([literal(close)]).collect());
+        let (open, close) = (self.builder.lexeme(&open)?, self.builder.lexeme(&close)?);
+        self.builder.join(&[open, inside, close])
     }
 
     /// A part so many times with separators between, behind a separator or not.
@@ -110,8 +141,7 @@ impl Writer<'_> {
                 items = self.builder.optional(items)?;
             }
         }
-        let (open, close) = (self.builder.literal("[")?, self.builder.literal("]")?);
-        Ok(Some(self.builder.join(&[open, items, close])?))
+        Ok(Some(self.bracketed("[", items, "]")?))
     }
 
     /// An object, or `None` if there is none.
@@ -144,8 +174,7 @@ impl Writer<'_> {
         }
         let others = if others.is_empty() { None } else { Some(self.builder.choice(&others)?) };
         let Some(body) = self.members(count, &members, others)? else { return Ok(None) };
-        let (open, close) = (self.builder.literal("{")?, self.builder.literal("}")?);
-        Ok(Some(self.builder.join(&[open, body, close])?))
+        Ok(Some(self.bracketed("{", body, "}")?))
     }
 
     /// Members in their order, then others, so many in all; `None` if that cannot be.
