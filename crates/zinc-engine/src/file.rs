@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use zinc_kernels::ops::CacheFormat;
 use zinc_model::plan::CacheOptions;
 use zinc_model::{ChatInput, ChatTemplate, Model, Special, Tokenizer, gguf};
-use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarSource};
+use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarSource, ThinkingTags};
 use zinc_sched::{Sampling, SequenceBreakers};
 
 use crate::error::{Error, Result};
@@ -94,6 +94,8 @@ pub struct ModelFile {
     cache: CacheOptions,
     /// Made for the first constraint, since it takes a good part of a second for a large vocabulary.
     compiler: OnceLock<GrammarCompiler>,
+    /// The last opening and closing tag of thinking, and what was made of them.
+    tags: Mutex<Option<((String, String), ThinkingTags)>>,
 }
 
 impl ModelFile {
@@ -116,7 +118,7 @@ impl ModelFile {
         let model = Arc::new(Model::open(path)?);
         let tokenizer = Arc::new(Tokenizer::from_gguf(&model.file)?);
         let cache = cache(model.config.n_ctx_train);
-        Ok(Self { model, tokenizer, cache, compiler: OnceLock::new() })
+        Ok(Self { model, tokenizer, cache, compiler: OnceLock::new(), tags: Mutex::new(None) })
     }
 
     /// The model: its file, configuration and tensors.
@@ -196,14 +198,32 @@ impl ModelFile {
     /// # Errors
     /// [`Error::Constraint`] with what is wrong with the source, and where.
     pub fn grammar(&self, source: &GrammarSource) -> Result<Grammar> {
-        let compiler = match self.compiler.get() {
-            Some(compiler) => compiler,
-            None => {
-                let compiler = GrammarCompiler::new(&self.tokenizer)?;
-                self.compiler.get_or_init(|| compiler)
-            }
-        };
-        Ok(compiler.compile(source)?)
+        Ok(self.compiler()?.compile(source)?)
+    }
+
+    /// Finds the tokens of the tags around what a model thinks. The tags of the last call are kept, since a model has one pair of them.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] if a tag is empty, or if the vocabulary is too large.
+    pub fn thinking_tags(&self, open: &str, close: &str) -> Result<ThinkingTags> {
+        let mut last = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((pair, tags)) = &*last
+            && pair.0 == open
+            && pair.1 == close
+        {
+            return Ok(tags.clone());
+        }
+        let tags = self.compiler()?.thinking(open, close)?;
+        *last = Some(((open.to_owned(), close.to_owned()), tags.clone()));
+        Ok(tags)
+    }
+
+    fn compiler(&self) -> Result<&GrammarCompiler> {
+        if let Some(compiler) = self.compiler.get() {
+            return Ok(compiler);
+        }
+        let compiler = GrammarCompiler::new(&self.tokenizer)?;
+        Ok(self.compiler.get_or_init(|| compiler))
     }
 
     /// Sets DRY's sequence breakers, if `sampling` uses DRY. `texts` are the breakers, which end a repetition; the

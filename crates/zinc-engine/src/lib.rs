@@ -75,6 +75,6 @@ pub use event::{Note, OpenEvent};
 pub use file::{ContextSize, FileOptions, ModelFile, chat_template};
 pub use load::{DeviceModels, DriveOptions, LoadedModel, OpenOptions, longest_range};
 pub use place::{DeviceChoice, DeviceOptions, Place};
-pub use rules::{AnswerOptions, AnswerRules, EndTokens, random_seed};
+pub use rules::{AnswerOptions, AnswerRules, EndTokens, FreeThinking, random_seed};
 pub use samplers::SamplerChain;
 pub use text::AnswerText;

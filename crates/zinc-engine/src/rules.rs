@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zinc_model::Tokenizer;
 use zinc_model::tokenizer::StopMatcher;
-use zinc_sched::grammar::GrammarSource;
+use zinc_sched::grammar::{GrammarSource, ThinkingStart};
 use zinc_sched::{Control, Request, Sampling, Tracing};
 
 use crate::error::Result;
@@ -22,6 +22,19 @@ pub enum EndTokens {
     GoOn,
 }
 
+/// What a model may think before it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreeThinking {
+    /// The text that begins the thinking.
+    pub open: String,
+    /// The text that ends it.
+    pub close: String,
+    /// Whether the prompt has begun it.
+    pub start: ThinkingStart,
+    /// The most tokens that are thought, up to the text that ends the thinking; `None` for any number.
+    pub max_tokens: Option<u32>,
+}
+
 /// How an answer is to be chosen and what ends it, independent of any model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -32,6 +45,8 @@ pub struct AnswerOptions {
     pub breakers: Vec<String>,
     /// What the text of the answer has to match.
     pub constraint: Option<GrammarSource>,
+    /// What the model may think before that text. It matters if there is a constraint, which begins behind it, or a limit.
+    pub thinking: Option<FreeThinking>,
     /// Texts before which the answer ends.
     pub stops: Vec<String>,
     /// The most tokens of the answer; `None` is as many as the context has room for.
@@ -59,6 +74,7 @@ impl AnswerOptions {
             sampling: Sampling::GREEDY,
             breakers: Vec::new(),
             constraint: None,
+            thinking: None,
             stops: Vec::new(),
             max_tokens: None,
             end_tokens: EndTokens::End,
@@ -87,9 +103,14 @@ impl AnswerOptions {
         self.sampling.check(file.model().config.n_vocab)?;
         self.sampling = self.sampling.normalized();
         file.set_breakers(&mut self.sampling, &self.breakers)?;
-        let control = match &self.constraint {
-            Some(source) => file.grammar(source)?.control(),
-            None => Control::Device,
+        let grammar = self.constraint.as_ref().map(|source| file.grammar(source)).transpose()?;
+        let control = match (&self.thinking, grammar) {
+            (Some(thinking), grammar) if grammar.is_some() || thinking.max_tokens.is_some() => {
+                let tags = file.thinking_tags(&thinking.open, &thinking.close)?;
+                tags.control(thinking.start, thinking.max_tokens, grammar.as_ref())
+            }
+            (_, Some(grammar)) => grammar.control(),
+            (_, None) => Control::Device,
         };
         let end_tokens: Arc<[u32]> = match self.end_tokens {
             EndTokens::End => file.tokenizer().eog().into(),

@@ -5,11 +5,11 @@ use std::sync::OnceLock;
 
 use zinc_engine::{
     AnswerEvent, AnswerOptions, AnswerText, ContextSize, Conversation, DeviceChoice, DriveOptions, Ending, Error,
-    FileOptions, LoadedModel, ModelFile, Note, OpenEvent, OpenOptions, Place,
+    FileOptions, FreeThinking, LoadedModel, ModelFile, Note, OpenEvent, OpenOptions, Place,
 };
 use zinc_model::Special;
 use zinc_model::tokenizer::StopMatcher;
-use zinc_sched::grammar::GrammarSource;
+use zinc_sched::grammar::{GrammarSource, ThinkingStart};
 
 /// A question that the demo model was trained on.
 const QUESTION: &str = "What is a telescope?";
@@ -89,6 +89,27 @@ fn every_way_in_which_an_answer_ends_is_told() {
     let (text, ending) = answer(&|options| options.constraint = Some(GrammarSource::Regex("no[.]".to_owned())));
     assert_eq!(text, "no.");
     assert!(ending.is_whole(), "{ending:?}");
+}
+
+#[test]
+fn a_constraint_begins_behind_the_thinking() {
+    let model = model();
+    let answer = |close: &str, max_tokens, constraint: Option<&str>| {
+        let mut options = AnswerOptions::new();
+        options.constraint = constraint.map(|pattern| GrammarSource::Regex(pattern.to_owned()));
+        let (open, close, start) = ("<think>".to_owned(), close.to_owned(), ThinkingStart::Begun);
+        options.thinking = Some(FreeThinking { open, close, start, max_tokens });
+        let rules = options.for_model(model.file()).unwrap();
+        let answer = model.answer(&rules, prompt(model)).unwrap().complete().unwrap();
+        assert!(answer.ending.is_whole(), "{:?}", answer.ending);
+        answer.text
+    };
+    // The model chooses to write an empty line between them.
+    assert_eq!(answer(" a magnifier", None, Some("no[.]")), "Telescope: a magnifier\n\nno.");
+    let forced = answer("</think>", Some(0), Some("no[.]"));
+    assert_eq!(forced.replacen('\n', "", 2), "</think>no.", "{forced:?}");
+    assert!(answer("</think>", Some(0), None).starts_with("</think>"));
+    assert_eq!(answer("never", None, None), ANSWER, "without a constraint or a limit the tags do not matter");
 }
 
 #[test]

@@ -112,6 +112,11 @@ impl Guide {
         guide
     }
 
+    /// Size of the vocabulary.
+    pub fn vocabulary_tokens(&self) -> u32 {
+        self.vocabulary_tokens
+    }
+
     /// Allows everything and biases nothing.
     pub fn reset(&mut self) {
         self.mask.fill(u32::MAX);

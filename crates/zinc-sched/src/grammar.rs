@@ -34,6 +34,7 @@ mod matcher;
 mod outline;
 mod schema;
 mod stack;
+mod thinking;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -51,6 +52,7 @@ use crate::control::Control;
 pub use error::GrammarError;
 pub use matcher::GrammarMatcher;
 pub use outline::Outline;
+pub use thinking::{ThinkingStart, ThinkingTags};
 
 /// The trie numbers tokens with 24 bits, of which one value is taken.
 const MAX_TOKENS: usize = (1 << 24) - 1;
@@ -138,6 +140,14 @@ impl GrammarCompiler {
         let compiled = stack::with_room(|| self.compile_here(source));
         let parser = compiled.map_err(|reason| GrammarError::Grammar { reason })??;
         Ok(Grammar::new(parser, self.eog.clone()))
+    }
+
+    /// Tags around what a model thinks before its answer. Takes milliseconds; the tags can be shared by all requests.
+    ///
+    /// # Errors
+    /// [`GrammarError::Grammar`] if a tag is empty.
+    pub fn thinking(&self, open: &str, close: &str) -> Result<ThinkingTags, GrammarError> {
+        ThinkingTags::new(open, close, self.factory.tok_env().tok_trie(), self.eog.clone())
     }
 
     /// What [`Self::compile`] does, on the stack of the caller.
