@@ -1,31 +1,90 @@
-//! From the text of an answer to its thoughts, its content and its calls of tools, as the text comes.
+//! From the text of an answer to its parts: reasoning, content and tool calls.
+//!
+//! A model writes all of them as one text, in a form that its chat template shows it. [`OutputFormat`] reads from the template which form that
+//! is, and [`OutputParser`] takes an answer apart while it comes. It works character by character, so that how the text is cut into pieces
+//! changes nothing: streamed and unstreamed answers are the same.
+//!
+//! ```
+//! use serde_json::json;
+//! use zinc_server::output::{OutputFormat, OutputParser, Piece, Tool};
+//!
+//! let format = OutputFormat::of_template("<think></think> <tool_call>");
+//! let tools = [Tool { name: "add".to_owned(), description: None, parameters: json!({"type": "object"}) }];
+//! let mut parser = OutputParser::new(&format, &tools, "<|im_start|>assistant\n");
+//! let mut pieces = parser.push("<think>\nEasy.\n</think>\n\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>");
+//! pieces.extend(parser.finish());
+//! assert_eq!(pieces, [
+//!     Piece::Reasoning("Easy.".to_owned()),
+//!     Piece::ToolCallBegin { index: 0, name: "add".to_owned() },
+//!     Piece::ToolCallArguments { index: 0, json: "{\"a\": 1}".to_owned() },
+//!     Piece::ToolCallEnd { index: 0 },
+//! ]);
+//! ```
+//!
+//! # What counts as what
+//!
+//! - *Reasoning* is what stands between the template's tags. It begins where the prompt has opened it, or with an opening tag before all
+//!   content; a tag later in the answer is content. White space at its ends is left out. Reasoning that is never closed stays reasoning, and
+//!   what looks like a call in it is no call.
+//! - *Calls* are looked for only if the request has tools. A call whose form is right is delivered under whatever name it has, so that the client
+//!   can tell the model that there is no such tool. Two forms need the name of a tool of the request to be told from content: JSON without a
+//!   tag before it, and `<function=NAME>` without `<tool_call>` before it.
+//! - *Content* is everything else. Nothing is thrown away but tags, separators and white space next to them. Behind reasoning and calls, blank
+//!   lines are left out.
+//!
+//! # Calls that are malformed or cut off
+//!
+//! Arguments are delivered as they come, so a call can turn out to be malformed when a part of it is delivered already.
+//!
+//! - If the text becomes something else before the name and the beginning of the arguments are known, all of it is content, tags included.
+//! - Otherwise what was delivered stays, the call gets no [`Piece::ToolCallEnd`], and the text from the first character that does not fit
+//!   is content.
+//! - If the answer ends inside of a call, the same holds: arguments as far as they came, and no end. The arguments that were delivered are the
+//!   beginning of a JSON object.
+//! - A call is complete with the bracket or tag that ends its arguments; a missing tag behind it, such as `</tool_call>`, does not matter.
+
+mod deepseek;
+mod expect;
+mod format;
+mod held;
+mod json;
+mod object;
+mod parser;
+mod sink;
+mod text;
+mod typing;
+mod value;
+mod xml;
 
 use serde_json::Value;
 
-/// A piece of an answer.
+pub use format::{CallForm, OutputFormat, Thinking};
+pub use parser::OutputParser;
+
+/// A part of an answer. The texts of neighbours of one kind belong together, and none is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// What the model thinks.
+    /// More of what the model thinks before it answers.
     Reasoning(String),
-    /// What it says.
+    /// More of the answer's text.
     Content(String),
-    /// A call of a tool begins.
+    /// A call begins. There is one call at a time.
     ToolCallBegin {
-        /// Which call, from 0.
+        /// The number of the call in the answer, from 0.
         index: usize,
-        /// The tool's name.
+        /// The whole name of the tool.
         name: String,
     },
-    /// A fragment of the arguments.
+    /// More of the arguments of the call that has begun last. All of them together are one JSON object.
     ToolCallArguments {
-        /// Which call.
+        /// The number of the call.
         index: usize,
-        /// The fragment.
+        /// The next part of the object's text.
         json: String,
     },
-    /// A call is complete.
+    /// The call is complete. A call that is malformed or cut off has no end.
     ToolCallEnd {
-        /// Which call.
+        /// The number of the call.
         index: usize,
     },
 }
@@ -37,46 +96,6 @@ pub struct Tool {
     pub name: String,
     /// What it does.
     pub description: Option<String>,
-    /// The JSON schema of its arguments.
+    /// The JSON schema of its arguments, which are an object. `null` stands for any object.
     pub parameters: Value,
-}
-
-/// The form in which a model writes thoughts and calls.
-#[derive(Clone, Debug, Default)]
-pub struct OutputFormat {}
-
-impl OutputFormat {
-    /// The form that goes with a chat template.
-    #[must_use]
-    pub fn of_template(_template: &str) -> Self {
-        Self {}
-    }
-
-    /// What stands before and behind thoughts.
-    #[must_use]
-    pub fn reasoning_tags(&self) -> Option<(&str, &str)> {
-        None
-    }
-}
-
-/// Takes an answer apart as its text comes.
-#[derive(Clone, Debug)]
-pub struct OutputParser {}
-
-impl OutputParser {
-    /// A parser for the answer to a prompt that ends in `prompt_tail`.
-    #[must_use]
-    pub fn new(_format: &OutputFormat, _tools: &[Tool], _prompt_tail: &str) -> Self {
-        Self {}
-    }
-
-    /// Takes a piece of text.
-    pub fn push(&mut self, text: &str) -> Vec<Piece> {
-        if text.is_empty() { Vec::new() } else { vec![Piece::Content(text.to_owned())] }
-    }
-
-    /// Ends the answer.
-    pub fn finish(&mut self) -> Vec<Piece> {
-        Vec::new()
-    }
 }

@@ -1,0 +1,10 @@
+//! Answers taken apart into reasoning, content and tool calls.
+
+#[path = "output/answers.rs"]
+mod answers;
+#[path = "output/cuts.rs"]
+mod cuts;
+#[path = "output/reports.rs"]
+mod reports;
+#[path = "output/support.rs"]
+mod support;
