@@ -45,6 +45,7 @@
 
 mod deepseek;
 mod expect;
+mod forced;
 mod format;
 mod held;
 mod json;
@@ -58,6 +59,7 @@ mod xml;
 
 use serde_json::Value;
 
+pub use forced::{Calls, Forced, ForcedCallError, forced_call};
 pub use format::{CallForm, OutputFormat, Thinking};
 pub use parser::OutputParser;
 

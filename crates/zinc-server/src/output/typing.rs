@@ -97,6 +97,26 @@ impl<'t> Typing<'t> {
             && !self.kinds.iter().any(|&kind| kind != Kind::String && kind.begins_with(c))
     }
 
+    /// Whether the value can be a string.
+    pub(super) fn may_be_string(&self) -> bool {
+        self.kinds.contains(&Kind::String)
+    }
+
+    /// All values, if the schema lists them in `enum` or `const`, itself or where it refers to.
+    pub(super) fn listed(&self) -> Option<&'t [Value]> {
+        let mut schema = self.schema;
+        for _ in 0..MAX_DEPTH {
+            if schema.get("const").is_some() {
+                return schema.get("const").map(std::slice::from_ref);
+            }
+            if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+                return Some(values);
+            }
+            schema = target(self.root, schema.get("$ref")?.as_str()?)?;
+        }
+        None
+    }
+
     /// The value, as JSON, that a text stands for: a value of a type that the schema allows, if the text is one, or else a string.
     pub(super) fn value(&self, text: &str) -> String {
         self.other_than_string(text.trim_matches(is_space)).unwrap_or_else(|| quoted(text))
