@@ -5,6 +5,7 @@
 //! [`Answering`] cancels the request, in whatever phase it is.
 
 mod ask;
+mod constrain;
 mod event;
 mod message;
 mod read;

@@ -57,6 +57,8 @@ pub struct Conversation {
     pub tool_choice: ToolChoice,
     /// Whether it may call several at once.
     pub parallel_tool_calls: bool,
+    /// The most tokens that it thinks; `None` is any number.
+    pub most_thinking_tokens: Option<u32>,
     /// Further variables of the template, such as `enable_thinking`.
     pub variables: Map<String, Value>,
     /// Whether thoughts and calls are told apart from the content. Without it all is content, as the model has written it.
@@ -86,6 +88,7 @@ impl Conversation {
             tools: Vec::new(),
             tool_choice: ToolChoice::Auto,
             parallel_tool_calls: true,
+            most_thinking_tokens: None,
             variables: Map::new(),
             parsed: true,
         }

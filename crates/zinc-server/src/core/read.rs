@@ -28,6 +28,8 @@ pub(super) struct Reader {
     choice: u32,
     running: Running,
     parser: Option<OutputParser>,
+    /// Whether the answer ends with its first call.
+    ends_with_call: bool,
     updates: mpsc::Sender<Update>,
     stops: Vec<String>,
     matcher: StopMatcher,
@@ -83,27 +85,37 @@ impl TokenQueue {
         self.is_behind_other = false;
         self.held = bytes;
         // What stands before the content are marks.
-        self.drop_front(bytes);
+        self.drop_before(bytes);
     }
 
-    /// The tokens of so many bytes of content that come out.
+    /// The tokens that begin in so many bytes of content, which come out. All behind them are held back.
     fn take(&mut self, bytes: usize) -> Vec<TextToken> {
         self.held = self.held.saturating_sub(bytes);
-        self.drop_front(self.held)
+        let mut left = self.bytes();
+        let mut taken = Vec::new();
+        while left > self.held
+            && let Some(token) = self.waiting.pop_front()
+        {
+            left -= token.bytes.len();
+            taken.push(token);
+        }
+        taken
     }
 
-    /// Removes tokens from the front as long as those behind them have so many bytes.
-    fn drop_front(&mut self, kept: usize) -> Vec<TextToken> {
-        let mut behind: usize = self.waiting.iter().map(|token| token.bytes.len()).sum();
-        let mut dropped = Vec::new();
+    /// Removes tokens from the front that lie wholly before so many bytes at the end.
+    fn drop_before(&mut self, kept: usize) {
+        let mut left = self.bytes();
         while let Some(front) = self.waiting.front() {
-            behind -= front.bytes.len();
-            if behind < kept {
+            left -= front.bytes.len();
+            if left < kept {
                 break;
             }
-            dropped.extend(self.waiting.pop_front());
+            self.waiting.pop_front();
         }
-        dropped
+    }
+
+    fn bytes(&self) -> usize {
+        self.waiting.iter().map(|token| token.bytes.len()).sum()
     }
 
     /// Forgets the tokens of thoughts and calls.
@@ -142,7 +154,7 @@ impl Reader {
         (entered, served): (Entered, Arc<Served>),
         choice: u32,
         running: Running,
-        parser: Option<OutputParser>,
+        (parser, ends_with_call): (Option<OutputParser>, bool),
         ask: &Ask,
         updates: mpsc::Sender<Update>,
     ) -> Self {
@@ -155,6 +167,7 @@ impl Reader {
             choice,
             running,
             parser,
+            ends_with_call,
             updates,
             matcher: StopMatcher::new(&ask.stops),
             stops: ask.stops.clone(),
@@ -220,7 +233,7 @@ impl Reader {
         if self.most_time.is_some_and(|most| self.clock.first.is_some_and(|first| first.elapsed() >= most)) {
             self.entered.active.cancel(Cause::TimeOver);
         }
-        if self.stopped.is_some() {
+        if self.is_over() {
             return Ok(());
         }
         let served = &self.served;
@@ -243,8 +256,16 @@ impl Reader {
         Ok(())
     }
 
+    /// Whether a stop string or a call has ended the answer, so that nothing more of it counts.
+    fn is_over(&self) -> bool {
+        self.stopped.is_some() || (self.ends_with_call && self.calls.complete > 0)
+    }
+
     fn pieces(&mut self, pieces: Vec<Piece>) -> Result<(), Gone> {
         for piece in pieces {
+            if self.is_over() {
+                return Ok(());
+            }
             if let Piece::Content(text) = piece {
                 self.is_thinking = false;
                 self.tokens.content(text.len());
@@ -252,7 +273,6 @@ impl Reader {
                 self.content(released.text)?;
                 if let Some(stop) = released.stop {
                     self.stop(stop);
-                    return Ok(());
                 }
                 continue;
             }
@@ -271,6 +291,9 @@ impl Reader {
                 Piece::ToolCallArguments { index, json } => Event::ToolCallArguments { index, json },
                 Piece::ToolCallEnd { index } => {
                     self.calls.complete += 1;
+                    if self.ends_with_call {
+                        self.running.cancel.cancel();
+                    }
                     Event::ToolCallEnd { index }
                 }
             };
@@ -311,17 +334,19 @@ impl Reader {
 
     fn end(&mut self, end: BackendEnd) -> Result<(), Gone> {
         let BackendEnd { ending, usage, durations } = end;
-        if self.stopped.is_none() {
+        if !self.is_over() {
             let pieces = self.parser.as_mut().map_or(Vec::new(), OutputParser::finish);
             self.pieces(pieces)?;
-            if self.stopped.is_none() {
+            if !self.is_over() {
                 self.finish_content()?;
             }
         }
+        let is_ended_by_call = self.is_over();
         let cause = self.entered.active.cause();
         let is_cut = self.calls.begun > self.calls.complete;
         let reason = match (self.stopped.take(), ending) {
             (Some(stop), _) => Reason::StopString(stop),
+            (None, _) if is_ended_by_call => Reason::ToolCalls,
             (None, Ending::Cancelled) if cause == Cause::TimeOver => Reason::TimeOver,
             (None, Ending::Cancelled) if cause == Cause::Draining => return self.fail(draining()),
             (None, Ending::Cancelled) => return Err(Gone),
@@ -429,6 +454,14 @@ mod tests {
         queue.push(2, [token("ld")].into_iter());
         assert_eq!(joined(&queue.take(4)), " wor");
         assert_eq!(joined(&queue.take(2)), "ld");
+    }
+
+    #[test]
+    fn a_token_whose_end_is_held_back_comes_with_its_beginning() {
+        let mut queue = TokenQueue::default();
+        queue.push(7, [token("one "), token("two")].into_iter());
+        assert_eq!(joined(&queue.take(3)), "one ");
+        assert_eq!(joined(&queue.take(4)), "two");
     }
 
     #[test]

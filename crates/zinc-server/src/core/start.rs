@@ -5,10 +5,13 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use zinc_engine::FreeThinking;
 use zinc_model::{ChatInput, Special};
 use zinc_sched::CancelHandle;
+use zinc_sched::grammar::GrammarSource;
 
 use super::ask::{Ask, Conversation, Prompt, PromptPart, ToolChoice};
+use super::constrain;
 use super::event::{Collected, Event, Timings, Update};
 use super::message::{Arguments, Role, messages_in_template, tools_in_template};
 use super::read::Reader;
@@ -133,7 +136,14 @@ pub async fn start(caller: &Caller, ask: Ask) -> ApiResult<Answering> {
 /// What is wrong with it, or a model that is not there yet.
 pub async fn count(caller: &Caller, prompt: Prompt) -> ApiResult<u32> {
     let served = caller.state.served_anew()?;
-    blocking(move || Ok(length(&Prepared::new(&served, &prompt)?.ids))).await
+    blocking(move || {
+        let ids = match &prompt {
+            Prompt::Parts(parts) => joined(&served, parts)?,
+            Prompt::Conversation(conversation) => conversation_ids(&served, conversation)?,
+        };
+        Ok(length(&ids))
+    })
+    .await
 }
 
 /// Runs work that takes a while on a thread that may block.
@@ -147,44 +157,69 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> ApiResult
     }
 }
 
-/// A prompt, and what takes its answer apart.
+/// A prompt, and what goes with its answers.
 struct Prepared {
     ids: Vec<u32>,
-    /// `None` if all of the answer is content.
+    /// What takes an answer apart; `None` if all of it is content.
     parser: Option<OutputParser>,
+    /// What an answer has to match.
+    constraint: Option<GrammarSource>,
+    /// What the model may think before that.
+    thinking: Option<FreeThinking>,
+    /// Whether an answer ends with the first call of a tool.
+    ends_with_call: bool,
 }
 
 impl Prepared {
-    fn new(served: &Served, prompt: &Prompt) -> ApiResult<Self> {
+    fn new(served: &Served, prompt: &Prompt, content: Option<&GrammarSource>) -> ApiResult<Self> {
         match prompt {
-            Prompt::Parts(parts) => Ok(Self { ids: joined(served, parts)?, parser: None }),
-            Prompt::Conversation(conversation) => Self::of_conversation(served, conversation),
+            Prompt::Parts(parts) => Ok(Self {
+                ids: joined(served, parts)?,
+                parser: None,
+                constraint: content.cloned(),
+                thinking: None,
+                ends_with_call: false,
+            }),
+            Prompt::Conversation(conversation) => Self::of_conversation(served, conversation, content),
         }
     }
 
-    fn of_conversation(served: &Served, conversation: &Conversation) -> ApiResult<Self> {
-        let mut messages = conversation.messages.as_slice();
-        let mut begun = None;
-        if let [before @ .., last] = messages
-            && last.role == Role::Assistant
-            && last.tool_calls.is_empty()
-        {
-            begun = last.content.as_deref();
-            messages = before;
-        }
-        let mut ids = with_arguments(served, |arguments| {
-            served.backend.chat_prompt(&chat_input(conversation, messages, arguments))
-        })?;
-        if let Some(begun) = begun {
-            ids.extend(served.backend.encode(begun, Special::Plain)?);
-        }
-        let parser = conversation.parsed.then(|| {
-            let tail = &ids[ids.len().saturating_sub(TAIL_TOKENS)..];
-            let tail: Vec<u8> = tail.iter().filter_map(|id| served.backend.token_bytes(*id)).flatten().collect();
-            OutputParser::new(&served.format, &tools(conversation), &String::from_utf8_lossy(&tail))
-        });
-        Ok(Self { ids, parser })
+    fn of_conversation(
+        served: &Served,
+        conversation: &Conversation,
+        content: Option<&GrammarSource>,
+    ) -> ApiResult<Self> {
+        let ids = conversation_ids(served, conversation)?;
+        let tail = &ids[ids.len().saturating_sub(TAIL_TOKENS)..];
+        let tail: Vec<u8> = tail.iter().filter_map(|id| served.backend.token_bytes(*id)).flatten().collect();
+        let (format, tail, tools) = (&served.format, String::from_utf8_lossy(&tail), tools(conversation));
+        Ok(Self {
+            constraint: constrain::constraint(format, conversation, &tools, content)?,
+            thinking: constrain::thinking(format, &tail, conversation.most_thinking_tokens),
+            parser: conversation.parsed.then(|| OutputParser::new(format, &tools, &tail)),
+            ends_with_call: !conversation.parallel_tool_calls,
+            ids,
+        })
     }
+}
+
+/// The tokens of the prompt of a conversation. If its last message is the model's, they end in it.
+fn conversation_ids(served: &Served, conversation: &Conversation) -> ApiResult<Vec<u32>> {
+    let mut messages = conversation.messages.as_slice();
+    let mut begun = None;
+    if let [before @ .., last] = messages
+        && last.role == Role::Assistant
+        && last.tool_calls.is_empty()
+    {
+        begun = last.content.as_deref();
+        messages = before;
+    }
+    let mut ids =
+        with_arguments(served, |arguments| served.backend.chat_prompt(&chat_input(conversation, messages, arguments)))?;
+    if let Some(begun) = begun {
+        ids.extend(served.backend.encode(begun, Special::Plain)?);
+    }
+    Ok(ids)
 }
 
 /// The tokens of the parts of a prompt.
@@ -245,18 +280,19 @@ fn tools(conversation: &Conversation) -> Vec<Tool> {
 
 fn begin(caller: &Caller, served: &Arc<Served>, ask: &Ask) -> ApiResult<Answering> {
     let prompts = std::iter::once(&ask.prompt).chain(&ask.further);
-    let prepared = prompts.map(|prompt| Prepared::new(served, prompt)).collect::<ApiResult<Vec<_>>>()?;
+    let prepared =
+        prompts.map(|prompt| Prepared::new(served, prompt, ask.constraint.as_ref())).collect::<ApiResult<Vec<_>>>()?;
     let prompt_tokens = prepared.iter().map(|prepared| length(&prepared.ids)).fold(0, u32::saturating_add);
     let state = &caller.state;
     let (sender, updates) = mpsc::channel(state.options.outlet_events.max(1));
     let mut answering = Answering { updates, cancels: Vec::new(), prompt_tokens, open: 0 };
     let mut readers = Vec::new();
-    for (Prepared { ids, parser }, choice) in
-        prepared.iter().flat_map(|own| (0..ask.choices).map(move |choice| (own, choice)))
-    {
+    let answers = prepared.iter().flat_map(|own| (0..ask.choices).map(move |choice| (own, choice)));
+    for (Prepared { ids, parser, constraint, thinking, ends_with_call }, choice) in answers {
         let mut options = ask.options.clone();
         options.sampling.seed = options.sampling.seed.wrapping_add(u64::from(choice));
-        options.constraint = ask.constraint.clone();
+        options.constraint = constraint.clone();
+        options.thinking = thinking.clone();
         options.priority = state.priority(caller.owner, served.backend.facts().lanes);
         options.continues_text = parser.is_none();
         if parser.is_some() {
@@ -266,7 +302,7 @@ fn begin(caller: &Caller, served: &Arc<Served>, ask: &Ask) -> ApiResult<Answerin
         answering.cancels.push(running.cancel.clone());
         let entered = state.enter(caller.owner, length(ids), running.cancel.clone());
         let of = (entered, Arc::clone(served));
-        readers.push(Reader::new(of, answering.open, running, parser.clone(), ask, sender.clone()));
+        readers.push(Reader::new(of, answering.open, running, (parser.clone(), *ends_with_call), ask, sender.clone()));
         answering.open += 1;
     }
     let runtime = Handle::current();

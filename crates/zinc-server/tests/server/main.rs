@@ -7,3 +7,4 @@ mod llama;
 mod ollama;
 mod safety;
 mod support;
+mod tools;

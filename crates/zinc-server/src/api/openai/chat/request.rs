@@ -67,6 +67,8 @@ pub struct ChatFields {
     reasoning_format: Option<ReasoningFormat>,
     #[serde(default)]
     enable_thinking: Option<bool>,
+    #[serde(default, alias = "thinking_budget", alias = "thinking_budget_tokens")]
+    reasoning_budget: Option<Whole>,
     #[serde(default)]
     chat_template_kwargs: Option<Map<String, Value>>,
     #[serde(default)]
@@ -315,10 +317,18 @@ impl ChatFields {
         let messages = messages.map(|(index, message)| message.message(index)).collect::<ApiResult<_>>()?;
         let tools = tools(self.tools.unwrap_or_default(), limits, ignored)?;
         let tool_choice = tool_choice(self.tool_choice, &tools)?;
+        let most_thinking_tokens = match self.reasoning_budget {
+            None | Some(Whole(-1)) => None,
+            Some(most) => {
+                let refuse = || ApiError::invalid("reasoning_budget", format!("{} is not -1, 0 or more", most.0));
+                Some(most.count().ok_or_else(refuse)?)
+            }
+        };
         Ok(Conversation {
             tools,
             tool_choice,
             parallel_tool_calls: self.parallel_tool_calls.unwrap_or(true),
+            most_thinking_tokens,
             variables,
             parsed: self.reasoning_format != Some(ReasoningFormat::None),
             ..Conversation::new(messages)

@@ -1,0 +1,87 @@
+//! What the answer in a conversation has to match, and what the model may think before it.
+
+use zinc_engine::FreeThinking;
+use zinc_sched::grammar::{GrammarSource, Outline, ThinkingStart};
+
+use super::ask::{Conversation, ToolChoice};
+use crate::error::{ApiError, ApiResult};
+use crate::output::{Calls, Forced, OutputFormat, Thinking, Tool, forced_call};
+
+/// What the answer has to match: calls of tools where they are required, or else what the request asks of the content. Where the model may call tools, a schema
+/// of the content leaves it the choice.
+///
+/// # Errors
+/// Calls that are required of a model that knows no form of them.
+pub(super) fn constraint(
+    format: &OutputFormat,
+    conversation: &Conversation,
+    tools: &[Tool],
+    content: Option<&GrammarSource>,
+) -> ApiResult<Option<GrammarSource>> {
+    let calls = if conversation.parallel_tool_calls { Calls::Several } else { Calls::One };
+    let forced = match &conversation.tool_choice {
+        ToolChoice::Required => Forced::Any,
+        ToolChoice::Named(name) => Forced::Named(name),
+        ToolChoice::Auto | ToolChoice::None => {
+            let (Some(GrammarSource::JsonSchema(schema)), false) = (content, tools.is_empty()) else {
+                return Ok(content.cloned());
+            };
+            let Ok(called) = forced_call(format, tools, Forced::Any, calls) else { return Ok(content.cloned()) };
+            let name = "the schema of the content".to_owned();
+            let said = Outline::Json { name, schema: schema.as_str().into(), path: Vec::new() };
+            return Ok(Some(GrammarSource::Outline(Outline::Choice(vec![said, called]))));
+        }
+    };
+    match forced_call(format, tools, forced, calls) {
+        Ok(outline) => Ok(Some(GrammarSource::Outline(outline))),
+        Err(error) => Err(ApiError::invalid("tool_choice", error.to_string())),
+    }
+}
+
+/// What the model may think first, in the answer to a prompt that ends in `tail`; `None` if it does not think, or has.
+pub(super) fn thinking(format: &OutputFormat, tail: &str, most_tokens: Option<u32>) -> Option<FreeThinking> {
+    let (open, close) = format.reasoning_tags()?;
+    let start = match format.thinking(tail) {
+        Thinking::No => return None,
+        Thinking::MayBegin => ThinkingStart::MayBegin,
+        Thinking::Begun => ThinkingStart::Begun,
+    };
+    Some(FreeThinking { open: open.to_owned(), close: close.to_owned(), start, max_tokens: most_tokens })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn constrained(choice: ToolChoice, content: Option<GrammarSource>) -> ApiResult<Option<GrammarSource>> {
+        let format = OutputFormat::of_template("<think></think><tool_call>");
+        let conversation = Conversation { tool_choice: choice, ..Conversation::new(Vec::new()) };
+        let tools = [Tool { name: "f".to_owned(), description: None, parameters: json!({}) }];
+        constraint(&format, &conversation, &tools, content.as_ref())
+    }
+
+    #[test]
+    fn calls_that_are_required_come_before_the_form_of_the_content() {
+        let schema = || Some(GrammarSource::JsonSchema("{}".to_owned()));
+        assert_eq!(constrained(ToolChoice::Auto, None), Ok(None));
+        let is_choice = |source| matches!(source, Ok(Some(GrammarSource::Outline(Outline::Choice(_)))));
+        let is_call = |source| matches!(source, Ok(Some(GrammarSource::Outline(Outline::Sequence(_)))));
+        assert!(is_choice(constrained(ToolChoice::Auto, schema())));
+        assert!(is_call(constrained(ToolChoice::Required, schema())));
+        assert!(is_call(constrained(ToolChoice::Named("f".to_owned()), None)));
+        let missing = constrained(ToolChoice::Named("g".to_owned()), None).unwrap_err();
+        assert_eq!(missing.param.as_deref(), Some("tool_choice"));
+    }
+
+    #[test]
+    fn the_prompt_says_whether_there_is_thinking() {
+        let format = OutputFormat::of_template("<think></think>");
+        let start = |tail| thinking(&format, tail, Some(7)).map(|thinking| (thinking.start, thinking.max_tokens));
+        assert_eq!(start("<|im_start|>assistant\n"), Some((ThinkingStart::MayBegin, Some(7))));
+        assert_eq!(start("<|im_start|>assistant\n<think>\n"), Some((ThinkingStart::Begun, Some(7))));
+        assert_eq!(start("<|im_start|>assistant\n<think>\n\n</think>\n\n"), None);
+        assert_eq!(thinking(&OutputFormat::of_template(""), "", None), None);
+    }
+}
