@@ -209,7 +209,7 @@ fn what_is_unknown_is_named_in_a_header() {
 }
 
 #[test]
-fn a_prompt_that_is_too_long_is_refused_with_both_numbers() {
+fn report_31_a_prompt_that_is_too_long_is_refused_with_both_numbers() {
     let script = json!({ "context": 100, "answers": [{ "text": "x" }] });
     let server = Running::scripted(script, zinc_server::ServerOptions::new());
     let body = json!({ "messages": [{ "role": "user", "content": "word ".repeat(100) }], "stream": true });

@@ -58,7 +58,7 @@ fn it_answers_whole_and_in_events() {
 }
 
 #[test]
-fn constraints_hold_and_fail_closed() {
+fn report_13_constraints_hold_and_fail_closed() {
     let schema = json!({ "type": "object", "properties": { "a": { "enum": [1, 2] } }, "required": ["a"], "additionalProperties": false });
     let format = json!({ "type": "json_schema", "json_schema": { "name": "x", "schema": schema, "strict": true } });
     let reply = server().post("/v1/chat/completions", &ask(json!({ "response_format": format }))).json();

@@ -26,7 +26,7 @@ fn running(server: &Running) -> (usize, usize) {
 }
 
 #[test]
-fn a_client_that_leaves_frees_its_lane_in_every_phase() {
+fn report_22_a_client_that_leaves_frees_its_lane_in_every_phase() {
     let server = endless(ServerOptions::new(), 8);
     for stream in [false, true] {
         // The first runs and the second waits.
@@ -93,7 +93,7 @@ fn a_reader_that_takes_nothing_is_cancelled() {
 }
 
 #[test]
-fn the_end_of_the_server_waits_for_what_runs_and_refuses_the_rest() {
+fn report_40_the_end_of_the_server_waits_for_what_runs_and_refuses_the_rest() {
     let answer = json!({ "text": "a b c d e f g h", "token_ms": 60 });
     let mut server = Running::scripted(json!({ "lanes": 1, "answers": [answer] }), ServerOptions::new());
     let first = server.send("POST", CHAT, &[], &hello(false));
@@ -120,7 +120,7 @@ fn the_end_of_the_server_waits_for_what_runs_and_refuses_the_rest() {
 }
 
 #[test]
-fn answers_stay_with_those_who_asked() {
+fn report_21_answers_stay_with_those_who_asked() {
     let answer = json!({ "text": "You said {last} and nothing else.", "piece_chars": 3 });
     let server = Running::scripted(json!({ "lanes": 4, "answers": [answer] }), ServerOptions::new());
     thread::scope(|scope| {

@@ -40,7 +40,7 @@ fn keys_are_asked_for_everywhere_but_of_health() {
 }
 
 #[test]
-fn an_open_address_needs_a_key() {
+fn report_32_an_open_address_needs_a_key() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let bind = |change: &dyn Fn(&mut ServerOptions)| {
         let mut options = ServerOptions::new();
@@ -54,7 +54,7 @@ fn an_open_address_needs_a_key() {
 }
 
 #[test]
-fn names_and_pages_of_others_are_refused() {
+fn report_33_names_and_pages_of_others_are_refused() {
     let server = with(|_| {});
     for (header, status) in [
         (("Host", "evil.example"), 403),

@@ -62,6 +62,10 @@ impl Running {
         Self::scripted(script, ServerOptions::new())
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn state(&self) -> &State {
         &self.state
     }
