@@ -5,6 +5,7 @@ mod infill;
 pub mod llama;
 pub mod ollama;
 pub mod openai;
+mod openapi;
 pub mod prompt;
 mod sampling;
 pub mod whole;
@@ -28,6 +29,7 @@ pub fn router(state: &Arc<State>) -> Router {
         .route("/v1/health", get(health::health))
         .route("/live", get(health::live))
         .route("/metrics", get(health::metrics))
+        .route("/openapi.json", get(openapi::document))
         .route("/v1/chat/completions", post(openai::chat::complete))
         .route("/chat/completions", post(openai::chat::complete))
         .route("/v1/completions", post(openai::completions::complete))

@@ -1,13 +1,14 @@
 //! Prompts that are not conversations: texts, tokens, mixtures of both, and lists of these.
 
 use serde::Deserialize;
+use utoipa::ToSchema;
 use zinc_model::Special;
 
 use crate::core::{Prompt, PromptPart};
 use crate::error::{ApiError, ApiResult};
 
 /// One prompt or several.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum PromptField {
     /// A text.
@@ -17,7 +18,7 @@ pub enum PromptField {
 }
 
 /// An item of a list.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum PromptItem {
     /// A token.
@@ -29,7 +30,7 @@ pub enum PromptItem {
 }
 
 /// A token or a text within a prompt.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum PromptPiece {
     /// A token.

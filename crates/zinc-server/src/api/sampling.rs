@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 use zinc_engine::{AnswerOptions, EndTokens, SamplerChain, random_seed};
 use zinc_model::Special;
 use zinc_sched::grammar::GrammarSource;
@@ -18,8 +19,7 @@ use crate::options::ServerOptions;
 use crate::state::Served;
 
 /// Fields of a request that say how its answer is chosen and what ends it. What is not given is as the server was started.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct SamplingFields {
     temperature: Option<f32>,
     top_k: Option<Whole>,
@@ -53,7 +53,7 @@ pub struct SamplingFields {
 }
 
 /// Samplers by names in a list, or by letters in a text.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum SamplersField {
     Names(Vec<String>),
@@ -61,21 +61,21 @@ enum SamplersField {
 }
 
 /// Biases: by id as OpenAI has them, or in llama.cpp's lists, where `false` forbids a token and a text stands for all its tokens.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum BiasField {
     ById(BTreeMap<String, f32>),
     List(Vec<(BiasedTokens, Bias)>),
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum BiasedTokens {
     Id(u32),
     Text(String),
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum Bias {
     Number(f32),

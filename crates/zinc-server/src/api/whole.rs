@@ -3,9 +3,11 @@
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
+use utoipa::ToSchema;
 
 /// A whole number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ToSchema)]
+#[schema(value_type = i64)]
 pub struct Whole(pub i64);
 
 impl Whole {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use zinc_engine::AnswerOptions;
 
 use super::info::SettingsReply;
@@ -29,7 +30,8 @@ pub(super) struct ReplyFields {
 }
 
 /// The fields of a text to be continued, besides those of sampling.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = LlamaCompletionFields)]
 pub struct CompletionFields {
     prompt: PromptField,
     #[serde(default)]

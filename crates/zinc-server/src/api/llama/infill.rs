@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::completion::{ReplyFields, answer};
 use crate::api::SamplingFields;
@@ -15,10 +16,11 @@ use crate::error::ApiResult;
 const ACCEPTED: [&str; 2] = ["input_extra.time", "n_indent"];
 
 /// The fields of a gap, besides those of sampling.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct InfillFields {
+    #[serde(default)]
     input_prefix: String,
+    #[serde(default)]
     input_suffix: String,
     input_extra: Option<Vec<ExtraField>>,
     prompt: Option<String>,
@@ -30,7 +32,7 @@ pub struct InfillFields {
 }
 
 /// A file beside the one with the gap, or a piece of one.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct ExtraField {
     #[serde(default)]
     filename: Option<String>,

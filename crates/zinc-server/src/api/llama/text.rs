@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use zinc_model::Special;
 
 use crate::api::openai::chat::ChatFields;
@@ -12,7 +13,7 @@ use crate::core::{blocking, rendered};
 use crate::error::{ApiError, ApiResult};
 
 /// The fields of a text to be tokenised.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct TokenizeFields {
     content: String,
     #[serde(default)]
@@ -46,7 +47,7 @@ enum PieceReply {
 }
 
 /// The fields of tokens whose text is wanted.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct DetokenizeFields {
     tokens: Vec<u32>,
 }

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::options::{FormatField, ThinkField, ask};
 use super::reply::Done;
@@ -23,7 +24,8 @@ const ACCEPTED: [&str; 5] =
     ["keep_alive", "model", "messages.tool_calls.function.index", "messages.tool_calls.id", "messages.tool_calls.type"];
 
 /// The fields of a conversation to be answered.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = OllamaChatFields)]
 pub struct ChatFields {
     #[serde(default)]
     messages: Vec<MessageField>,
@@ -39,7 +41,8 @@ pub struct ChatFields {
     think: Option<ThinkField>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = OllamaMessageField)]
 struct MessageField {
     role: String,
     #[serde(default)]
@@ -56,12 +59,14 @@ struct MessageField {
     tool_call_id: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = OllamaCallField)]
 struct CallField {
     function: FunctionField,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = OllamaFunctionField)]
 struct FunctionField {
     name: String,
     #[serde(default)]

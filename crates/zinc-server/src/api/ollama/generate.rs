@@ -6,6 +6,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::options::{FormatField, ThinkField, ask};
 use super::reply::Done;
@@ -23,7 +24,8 @@ use crate::stream::{Lines, StreamForm, json_line, response};
 const ACCEPTED: [&str; 2] = ["keep_alive", "model"];
 
 /// The fields of a prompt to be answered.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = OllamaGenerateFields)]
 pub struct GenerateFields {
     #[serde(default)]
     prompt: String,

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State as Shared;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::body::Fields;
 use crate::error::{ApiError, ApiResult, ErrorKind};
@@ -59,8 +60,8 @@ struct Details {
 }
 
 /// The fields of a question about a model.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = OllamaShowFields)]
 pub struct ShowFields {
     #[serde(alias = "name")]
     model: Option<String>,

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 use zinc_sched::grammar::GrammarSource;
 
 use crate::api::SamplingFields;
@@ -16,16 +17,18 @@ const ACCEPTED: [&str; 8] =
     ["low_vram", "main_gpu", "num_batch", "num_ctx", "num_gpu", "num_keep", "num_thread", "use_mmap"];
 
 /// The form of the text: `json`, or a schema.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
+#[schema(as = OllamaFormatField)]
 pub(super) enum FormatField {
     Word(String),
     Schema(Map<String, Value>),
 }
 
 /// Whether the model thinks first: yes or no, or how much.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
+#[schema(as = OllamaThinkField)]
 pub(super) enum ThinkField {
     Whether(bool),
     Effort(String),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::StreamOptions;
 use crate::api::SamplingFields;
@@ -27,7 +28,7 @@ use crate::stream::{StreamForm, response};
 const ACCEPTED: [&str; 4] = ["best_of", "model", "stream_options.include_obfuscation", "user"];
 
 /// The fields of a text to be continued, besides those of sampling.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct CompletionFields {
     prompt: PromptField,
     #[serde(default)]

@@ -1,12 +1,13 @@
 //! What several of OpenAI's paths have in common.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use zinc_sched::Usage;
 
 use crate::core::{End, Reason};
 
 /// Stop strings: one or several.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum StopField {
     /// One.
@@ -29,7 +30,7 @@ impl StopField {
 }
 
 /// What a stream is to contain.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 pub struct StreamOptions {
     /// Whether the last event has the numbers of tokens.
     #[serde(default)]

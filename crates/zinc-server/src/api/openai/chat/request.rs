@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 use zinc_sched::grammar::GrammarSource;
 
 use crate::api::openai::StreamOptions;
@@ -40,7 +41,7 @@ pub(super) const ACCEPTED: [&str; 21] = [
 ];
 
 /// The fields of a conversation to be answered, besides those of sampling.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct ChatFields {
     messages: Vec<MessageField>,
     #[serde(default)]
@@ -97,7 +98,7 @@ impl Wanted {
 }
 
 /// A message.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct MessageField {
     role: RoleField,
     #[serde(default)]
@@ -114,7 +115,7 @@ pub struct MessageField {
     name: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum RoleField {
     Developer,
@@ -126,7 +127,7 @@ enum RoleField {
 }
 
 /// The content of a message: a text, or parts.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub(super) enum ContentField {
     /// A text.
@@ -136,7 +137,7 @@ pub(super) enum ContentField {
 }
 
 /// A part of a content.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct PartField {
     #[serde(rename = "type")]
     kind: String,
@@ -147,14 +148,14 @@ pub(super) struct PartField {
 }
 
 /// A call that the model has made before.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct CallField {
     #[serde(default)]
     id: Option<String>,
     function: CalledFunction,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct CalledFunction {
     name: String,
     #[serde(default)]
@@ -162,7 +163,7 @@ struct CalledFunction {
 }
 
 /// Arguments: a text as OpenAI has it, or the object itself, as some clients send it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum ArgumentsField {
     Text(String),
@@ -170,7 +171,7 @@ enum ArgumentsField {
 }
 
 /// A tool.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct ToolField {
     #[serde(rename = "type", default)]
     kind: Option<String>,
@@ -179,7 +180,7 @@ pub struct ToolField {
 }
 
 /// A function that a tool is.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct FunctionField {
     name: String,
     #[serde(default)]
@@ -189,14 +190,14 @@ pub struct FunctionField {
 }
 
 /// Which tool is to be called.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum ToolChoiceField {
     Word(ToolChoiceWord),
     Named { function: NamedFunction },
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum ToolChoiceWord {
     Auto,
@@ -205,13 +206,13 @@ enum ToolChoiceWord {
     Any,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct NamedFunction {
     name: String,
 }
 
 /// The form of the content.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ResponseFormat {
     Text,
@@ -224,13 +225,13 @@ enum ResponseFormat {
     },
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct SchemaField {
     schema: Option<Value>,
 }
 
 /// Whether thoughts are told apart from the content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum ReasoningFormat {
     Auto,
