@@ -49,6 +49,7 @@ mod metrics;
 mod options;
 pub mod output;
 mod server;
+mod stall;
 pub mod state;
 pub mod stream;
 mod version;

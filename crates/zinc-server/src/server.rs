@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::api;
 use crate::options::ServerOptions;
+use crate::stall::StallGuard;
 use crate::state::State;
 
 /// How long connections may take to end once no request is under way.
@@ -129,7 +130,7 @@ async fn accept(
                 continue;
             }
         };
-        let connection = serve(stream, router.clone(), state.options.timeout, closed.clone());
+        let connection = serve(stream, router.clone(), Arc::clone(&state), closed.clone());
         tokio::spawn(async move {
             connection.await;
             drop(permit);
@@ -138,11 +139,13 @@ async fn accept(
 }
 
 /// Serves one connection until it is closed.
-async fn serve(stream: TcpStream, router: Router, timeout: Duration, mut closed: watch::Receiver<bool>) {
+async fn serve(stream: TcpStream, router: Router, state: Arc<State>, mut closed: watch::Receiver<bool>) {
     // A token is a small packet that should not wait for the next.
     let _ = stream.set_nodelay(true);
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(timeout);
+    builder.timer(TokioTimer::new()).header_read_timeout(state.options.timeout);
+    // The request behind it is cancelled before.
+    let stream = StallGuard::new(stream, state.options.reader_patience.saturating_mul(2));
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);
     let closing = async move { drop(closed.wait_for(|closed| *closed).await) };

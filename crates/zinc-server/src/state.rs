@@ -28,6 +28,8 @@ pub struct State {
     draining: AtomicBool,
     /// What broke the device, until it has done something again.
     failure: Mutex<Option<String>>,
+    /// Whether there is a failure: a look at this is all that each token costs.
+    has_failed: AtomicBool,
     active: Mutex<HashMap<u64, Arc<Active>>>,
     named: AtomicU64,
 }
@@ -93,6 +95,7 @@ impl State {
             model: RwLock::new(Model::Loading),
             draining: AtomicBool::new(false),
             failure: Mutex::new(None),
+            has_failed: AtomicBool::new(false),
             active: Mutex::new(HashMap::new()),
             named: AtomicU64::new(0),
         })
@@ -158,12 +161,16 @@ impl State {
     /// Notes that the device has failed.
     pub(crate) fn note_failure(&self, message: &str) {
         *lock(&self.failure) = Some(message.to_owned());
+        self.has_failed.store(true, Relaxed);
         self.metrics.device_losses.inc();
     }
 
     /// Notes that the device does something.
     pub(crate) fn note_life(&self) {
-        *lock(&self.failure) = None;
+        if self.has_failed.load(Relaxed) {
+            *lock(&self.failure) = None;
+            self.has_failed.store(false, Relaxed);
+        }
     }
 
     /// Takes no further requests, and refuses those that wait and have not begun.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use zinc_engine::{DeviceChoice, LoadedModel, ModelFile};
 use zinc_model::ChatTemplate;
 use zinc_sched::Tracing;
@@ -24,6 +24,9 @@ use crate::{demo, options, output, surroundings};
 /// Requests that run at the same time, unless asked otherwise.
 const LANES: u32 = 4;
 
+/// The most threads that may block.
+const MOST_THREADS: usize = 4096;
+
 /// How long threads may take to end behind the last request.
 const LINGER: Duration = Duration::from_secs(10);
 
@@ -32,7 +35,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         return devices::list(Format::Text);
     }
     let server_options = options::server_options(args)?;
-    let runtime = Runtime::new().map_err(|error| Error::usage(format!("cannot start threads: {error}")))?;
+    let runtime = runtime(args)?;
     let server = runtime.block_on(Server::bind(server_options))?;
     output::stderr_line(&format!("listening at http://{}", server.address()));
     let state = Arc::clone(server.state());
@@ -56,6 +59,13 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let ended = runtime.block_on(serving);
     runtime.shutdown_timeout(LINGER);
     ended.map_err(|error| Error::usage(format!("the server broke: {error}")))
+}
+
+/// The threads of the server: as many as may be needed for requests that wait and run, each of which has one, and for the text work of others.
+fn runtime(args: &ServeArgs) -> Result<Runtime> {
+    let most = (args.max_queue as usize).saturating_add(256).min(MOST_THREADS);
+    let built = Builder::new_multi_thread().enable_all().max_blocking_threads(most).build();
+    built.map_err(|error| Error::usage(format!("cannot start threads: {error}")))
 }
 
 /// Loads what is served, while requests are told to wait.

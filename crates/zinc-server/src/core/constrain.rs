@@ -55,21 +55,21 @@ mod tests {
 
     use super::*;
 
-    fn constrained(choice: ToolChoice, content: Option<GrammarSource>) -> ApiResult<Option<GrammarSource>> {
+    fn constrained(choice: ToolChoice, content: Option<&GrammarSource>) -> ApiResult<Option<GrammarSource>> {
         let format = OutputFormat::of_template("<think></think><tool_call>");
         let conversation = Conversation { tool_choice: choice, ..Conversation::new(Vec::new()) };
         let tools = [Tool { name: "f".to_owned(), description: None, parameters: json!({}) }];
-        constraint(&format, &conversation, &tools, content.as_ref())
+        constraint(&format, &conversation, &tools, content)
     }
 
     #[test]
     fn calls_that_are_required_come_before_the_form_of_the_content() {
-        let schema = || Some(GrammarSource::JsonSchema("{}".to_owned()));
+        let schema = GrammarSource::JsonSchema("{}".to_owned());
         assert_eq!(constrained(ToolChoice::Auto, None), Ok(None));
         let is_choice = |source| matches!(source, Ok(Some(GrammarSource::Outline(Outline::Choice(_)))));
         let is_call = |source| matches!(source, Ok(Some(GrammarSource::Outline(Outline::Sequence(_)))));
-        assert!(is_choice(constrained(ToolChoice::Auto, schema())));
-        assert!(is_call(constrained(ToolChoice::Required, schema())));
+        assert!(is_choice(constrained(ToolChoice::Auto, Some(&schema))));
+        assert!(is_call(constrained(ToolChoice::Required, Some(&schema))));
         assert!(is_call(constrained(ToolChoice::Named("f".to_owned()), None)));
         let missing = constrained(ToolChoice::Named("g".to_owned()), None).unwrap_err();
         assert_eq!(missing.param.as_deref(), Some("tool_choice"));

@@ -216,8 +216,8 @@ impl Reader {
 
     /// Notes that something was computed.
     fn begin(&mut self) {
+        self.entered.state.note_life();
         if !self.entered.active.has_begun.swap(true, Relaxed) {
-            self.entered.state.note_life();
             self.entered.state.metrics.queue_wait.observe(self.clock.start.elapsed().as_secs_f64());
         }
     }

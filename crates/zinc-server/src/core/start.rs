@@ -168,6 +168,8 @@ struct Prepared {
     thinking: Option<FreeThinking>,
     /// Whether an answer ends with the first call of a tool.
     ends_with_call: bool,
+    /// Whether an answer continues a text, instead of being one of its own in a conversation, in which marks of thoughts and calls are shown.
+    continues_text: bool,
 }
 
 impl Prepared {
@@ -179,6 +181,7 @@ impl Prepared {
                 constraint: content.cloned(),
                 thinking: None,
                 ends_with_call: false,
+                continues_text: true,
             }),
             Prompt::Conversation(conversation) => Self::of_conversation(served, conversation, content),
         }
@@ -198,6 +201,7 @@ impl Prepared {
             thinking: constrain::thinking(format, &tail, conversation.most_thinking_tokens),
             parser: conversation.parsed.then(|| OutputParser::new(format, &tools, &tail)),
             ends_with_call: !conversation.parallel_tool_calls,
+            continues_text: false,
             ids,
         })
     }
@@ -288,16 +292,14 @@ fn begin(caller: &Caller, served: &Arc<Served>, ask: &Ask) -> ApiResult<Answerin
     let mut answering = Answering { updates, cancels: Vec::new(), prompt_tokens, open: 0 };
     let mut readers = Vec::new();
     let answers = prepared.iter().flat_map(|own| (0..ask.choices).map(move |choice| (own, choice)));
-    for (Prepared { ids, parser, constraint, thinking, ends_with_call }, choice) in answers {
+    for (Prepared { ids, parser, constraint, thinking, ends_with_call, continues_text }, choice) in answers {
         let mut options = ask.options.clone();
         options.sampling.seed = options.sampling.seed.wrapping_add(u64::from(choice));
         options.constraint = constraint.clone();
         options.thinking = thinking.clone();
         options.priority = state.priority(caller.owner, served.backend.facts().lanes);
-        options.continues_text = parser.is_none();
-        if parser.is_some() {
-            options.shown = MARKS.map(str::to_owned).to_vec();
-        }
+        options.continues_text = *continues_text;
+        options.shown = if *continues_text { Vec::new() } else { MARKS.map(str::to_owned).to_vec() };
         let running = served.backend.start(ids.clone(), options)?;
         answering.cancels.push(running.cancel.clone());
         let entered = state.enter(caller.owner, length(ids), running.cancel.clone());

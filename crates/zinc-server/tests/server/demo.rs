@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use zinc_engine::{DeviceChoice, LoadedModel, OpenOptions};
+use zinc_model::ChatTemplate;
 use zinc_server::ServerOptions;
 use zinc_server::backend::Loaded;
 
@@ -74,6 +75,35 @@ fn report_13_constraints_hold_and_fail_closed() {
         let reply = server().post("/v1/chat/completions", &body);
         assert_eq!((reply.status, reply.json()["error"]["code"].as_str()), (400, Some("invalid_constraint")), "{body}");
     }
+}
+
+#[test]
+fn calls_are_forced_by_constraint() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let source = std::fs::read_to_string(root.join("tests/data/host/qwen3_chat_template.jinja")).unwrap();
+    let mut options = OpenOptions::new();
+    options.device.device = DeviceChoice::Interpreter;
+    let model = LoadedModel::open(root.join("models/zinc-demo-q4_k_m.gguf"), &options, &mut |_| {}).unwrap();
+    let template = ChatTemplate::for_file(&source, &model.file().model().file).unwrap();
+    let server = Running::of(Box::new(Loaded::new(model, Some((template, source)))), ServerOptions::new());
+    let parameters = json!({ "type": "object", "properties": { "n": { "enum": [1, 2] } }, "required": ["n"], "additionalProperties": false });
+    let tools = json!([{ "type": "function", "function": { "name": "count", "parameters": parameters } }]);
+    let named = json!({ "type": "function", "function": { "name": "count" } });
+    for choice in [json!("required"), named] {
+        let more =
+            json!({ "tools": tools, "tool_choice": choice, "parallel_tool_calls": false, "enable_thinking": false });
+        let reply = server.post("/v1/chat/completions", &ask(more)).json();
+        let message = &reply["choices"][0]["message"];
+        let call = &message["tool_calls"][0]["function"];
+        assert_eq!((&call["name"], &message["content"]), (&json!("count"), &json!(null)), "{reply}");
+        let arguments: Value = serde_json::from_str(call["arguments"].as_str().unwrap()).unwrap();
+        assert!(arguments == json!({ "n": 1 }) || arguments == json!({ "n": 2 }), "{arguments}");
+        assert_eq!(reply["choices"][0]["finish_reason"], "tool_calls");
+    }
+    // A model that knows no form of calls cannot be forced.
+    let more = json!({ "tools": tools, "tool_choice": "required" });
+    let reply = self::server().post("/v1/chat/completions", &ask(more));
+    assert_eq!((reply.status, reply.json()["error"]["param"].as_str()), (400, Some("tool_choice")));
 }
 
 #[test]

@@ -103,6 +103,8 @@ fn report_34_a_lost_device_fails_what_runs_and_no_more() {
     let broken = events(&first.reply().text());
     assert_eq!(broken.last().unwrap()["error"]["code"], "device_failed", "{broken:?}");
     assert_eq!(waiting.reply().json()["choices"][0]["message"]["content"], "Hello.");
+    // Which of the two told of the device last is not known; the next answer shows that it works.
+    assert_eq!(server.post(PATH, &hello()).status, 200);
     assert_eq!(server.get("/health").status, 200);
     server.post(PATH, &json!({ "messages": [{ "role": "user", "content": "break" }] }));
     assert_eq!(server.get("/health").json()["error"]["type"], "server_error");
