@@ -6,7 +6,8 @@
 mod script;
 mod speech;
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -60,11 +61,14 @@ pub(crate) struct Lanes {
     tokens: AtomicU64,
 }
 
+/// A place in the queue.
+type Place = (Reverse<i32>, u64);
+
 #[derive(Default)]
 struct LaneState {
     running: usize,
-    /// Tickets of the requests that wait, in order.
-    waiting: Vec<u64>,
+    /// The requests that wait: the priority of each, which is compared the other way round, and its ticket. The least is next.
+    waiting: BTreeSet<Place>,
     next: u64,
 }
 
@@ -74,7 +78,7 @@ impl Lanes {
     }
 
     /// Takes a place in the queue.
-    fn queue(&self) -> Result<u64> {
+    fn queue(&self, priority: i32) -> Result<Place> {
         if self.draining.load(Relaxed) {
             return Err(zinc_sched::Error::Draining.into());
         }
@@ -83,10 +87,10 @@ impl Lanes {
         if state.waiting.len() >= self.queue && waiting >= self.queue {
             return Err(zinc_sched::Error::QueueFull { waiting, capacity: self.queue }.into());
         }
-        let ticket = state.next;
+        let place = (Reverse(priority), state.next);
         state.next += 1;
-        state.waiting.push(ticket);
-        Ok(ticket)
+        state.waiting.insert(place);
+        Ok(place)
     }
 }
 
@@ -191,7 +195,7 @@ impl Backend for FakeModel {
             return Err(zinc_sched::Error::PromptTooLong { prompt_tokens, context_tokens }.into());
         }
         options.sampling.check(self.facts.vocabulary_tokens)?;
-        let ticket = self.lanes.queue()?;
+        let place = self.lanes.queue(options.priority)?;
         let text = self.decode(&prompt);
         let last = speech::Last::of_prompt(&text);
         let answer = self.answer(&last).cloned().unwrap_or_default();
@@ -206,7 +210,7 @@ impl Backend for FakeModel {
         });
         let cancel = CancelHandle::new();
         let speech = Speech::new(
-            (Arc::clone(&self.lanes), ticket),
+            (Arc::clone(&self.lanes), place),
             &options,
             (prompt.len(), context_tokens),
             answer,

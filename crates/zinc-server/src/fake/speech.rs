@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use zinc_engine::{AnswerOptions, Ending, Result, TextPiece};
 use zinc_sched::{CancelHandle, Durations, Error, ModelCall, PromptProgress, Token, TokenLogprobs, Usage};
 
-use super::Lanes;
 use super::script::{Fault, FaultKind, ScriptedAnswer};
+use super::{Lanes, Place};
 use crate::backend::{BackendEnd, BackendEvent};
 
 /// How often one that waits looks whether it was cancelled.
@@ -68,7 +68,7 @@ pub(super) fn cut(text: &str, chars: Option<usize>) -> Vec<&str> {
 /// An answer that is said: its events.
 pub(super) struct Speech {
     lanes: Arc<Lanes>,
-    ticket: u64,
+    place: Place,
     stage: Stage,
     answer: ScriptedAnswer,
     tokens: VecDeque<(u32, String)>,
@@ -92,7 +92,7 @@ enum Stage {
 
 impl Speech {
     pub(super) fn new(
-        (lanes, ticket): (Arc<Lanes>, u64),
+        (lanes, place): (Arc<Lanes>, Place),
         options: &AnswerOptions,
         (prompt_tokens, context_tokens): (usize, u32),
         answer: ScriptedAnswer,
@@ -104,7 +104,7 @@ impl Speech {
         let most = if asked <= room { (asked, Ending::Length) } else { (room, Ending::ContextFull) };
         Self {
             lanes,
-            ticket,
+            place,
             stage: Stage::Waiting,
             answer,
             tokens,
@@ -123,12 +123,12 @@ impl Speech {
         let lanes = Arc::clone(&self.lanes);
         let mut state = lanes.state();
         loop {
-            let is_first = state.waiting.first() == Some(&self.ticket);
+            let is_first = state.waiting.first() == Some(&self.place);
             if self.cancel.is_cancelled() {
                 return false;
             }
             if is_first && state.running < self.lanes.places {
-                state.waiting.remove(0);
+                state.waiting.remove(&self.place);
                 state.running += 1;
                 return true;
             }
@@ -142,7 +142,9 @@ impl Speech {
         let mut state = self.lanes.state();
         match self.stage {
             Stage::Over => {}
-            Stage::Waiting => state.waiting.retain(|ticket| *ticket != self.ticket),
+            Stage::Waiting => {
+                state.waiting.remove(&self.place);
+            }
             Stage::Prompt | Stage::Tokens => state.running -= 1,
         }
         drop(state);

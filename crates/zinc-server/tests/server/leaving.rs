@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zinc_server::ServerOptions;
+use zinc_server::auth::Keys;
 
 use crate::support::{Running, wait_for};
 
@@ -53,6 +54,35 @@ fn a_full_queue_is_told_at_once() {
     assert_eq!((reply.status, reply.json()["error"]["code"].as_str()), (503, Some("queue_full")));
     assert!(reply.header("retry-after").is_some() && reply.header("x-should-retry") == Some("true"));
     drop((first, second));
+}
+
+#[test]
+fn who_has_half_of_the_lanes_waits_behind_others() {
+    let mut options = ServerOptions::new();
+    options.keys = Keys::new(["greedy", "modest"]);
+    let script = json!({ "lanes": 2, "answers": [
+        { "when": "modest", "text": "done" },
+        { "text": "x", "fault": { "kind": "hang" } },
+    ] });
+    let server = Running::scripted(script, options);
+    let send = |key: &str| {
+        let body = json!({ "messages": [{ "role": "user", "content": key }] });
+        server.send("POST", CHAT, &[("x-api-key", key)], body.to_string().as_bytes())
+    };
+    // None of the greedy ones ends by itself.
+    let mut greedy = Vec::new();
+    for count in 1..=6 {
+        greedy.push(send("greedy"));
+        wait_for("each to be queued behind the one before", || {
+            let (running, queued) = running(&server);
+            running + queued == count
+        });
+    }
+    let modest = send("modest");
+    wait_for("the modest one to wait, too", || running(&server) == (2, 5));
+    drop(greedy.remove(0));
+    // It came last, and gets the lane before those that came earlier.
+    assert_eq!(modest.reply().json()["choices"][0]["message"]["content"], "done");
 }
 
 #[test]
