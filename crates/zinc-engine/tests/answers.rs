@@ -68,6 +68,41 @@ fn an_answer_comes_in_pieces_that_make_its_text() {
 }
 
 #[test]
+fn tokens_come_with_the_text_that_they_begin() {
+    let model = model();
+    let tokenizer = model.file().tokenizer();
+    let pieces = |stops: &[&str]| {
+        let mut options = AnswerOptions::new();
+        options.logprobs = Some(2);
+        options.stops = stops.iter().map(|stop| (*stop).to_owned()).collect();
+        let rules = options.for_model(model.file()).unwrap();
+        let events = model.answer(&rules, prompt(model)).unwrap().map(Result::unwrap);
+        let pieces = events.filter_map(|event| match event {
+            AnswerEvent::Text(piece) => Some(piece),
+            _ => None,
+        });
+        pieces.collect::<Vec<_>>()
+    };
+    let all = pieces(&[]);
+    for piece in &all {
+        let ids: Vec<u32> = piece.tokens.iter().map(|token| token.id).collect();
+        assert_eq!(tokenizer.decode_inside(&ids), piece.text);
+        for token in &piece.tokens {
+            let logprobs = token.logprobs.as_ref().unwrap();
+            // The likeliest token is taken.
+            assert_eq!((logprobs.top.len(), logprobs.top[0].0), (2, token.id));
+        }
+    }
+    // Of the tokens of a stop string only the one that begins before it comes.
+    let stopped = pieces(&["pe: a mag"]);
+    let ids: Vec<u32> = stopped.iter().flat_map(|piece| &piece.tokens).map(|token| token.id).collect();
+    let text: String = stopped.iter().map(|piece| piece.text.as_str()).collect();
+    let tokens = tokenizer.decode(&ids);
+    assert_eq!(text, "Telesco");
+    assert!(tokens.starts_with("Telesco") && !tokens.contains("pe: a mag"), "{tokens}");
+}
+
+#[test]
 fn every_way_in_which_an_answer_ends_is_told() {
     let model = model();
     let answer = |change: &dyn Fn(&mut AnswerOptions)| {
@@ -212,6 +247,11 @@ fn characters_come_whole_and_control_tokens_not_at_all() {
     let between: Vec<u32> = ids.iter().flat_map(|&id| [control, id]).collect();
     let (pieces, last) = text_of(&between, &[]);
     assert_eq!(pieces.concat() + &last.text, text);
+
+    // Unless it is shown.
+    let mut shown = AnswerText::new(tokenizer.clone(), StopMatcher::new([""; 0])).with_shown(vec![control].into());
+    assert_eq!(shown.push(control).text.as_bytes(), tokenizer.token_bytes(control).unwrap());
+    assert_eq!(shown.decoded_len(), tokenizer.token_bytes(control).unwrap().len());
 
     // An incomplete character, and an id that is none.
     let grin = tokenizer.encode("😀", Special::Plain).unwrap();
