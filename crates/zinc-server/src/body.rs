@@ -10,11 +10,15 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::core::blocking;
 use crate::error::{ApiError, ErrorKind};
 use crate::state::State;
 
 /// Names fields of a request that zinc does not know.
 const IGNORED: HeaderName = HeaderName::from_static("x-zinc-ignored");
+
+/// The largest body that is read on a thread that serves connections, which takes less than a millisecond.
+const MOST_AT_ONCE_BYTES: usize = 64 << 10;
 
 /// The most names in that header.
 const MOST_NAMES: usize = 32;
@@ -74,7 +78,11 @@ impl Ignored {
     }
 }
 
-impl<A: DeserializeOwned, B: DeserializeOwned> FromRequest<Arc<State>> for Fields<A, B> {
+impl<A, B> FromRequest<Arc<State>> for Fields<A, B>
+where
+    A: DeserializeOwned + Send + 'static,
+    B: DeserializeOwned + Send + 'static,
+{
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &Arc<State>) -> Result<Self, ApiError> {
@@ -92,7 +100,11 @@ impl<A: DeserializeOwned, B: DeserializeOwned> FromRequest<Arc<State>> for Field
                 ApiError::new(ErrorKind::InvalidRequest, "the body broke off")
             }
         })?;
-        Self::parse(&bytes.to_bytes())
+        let bytes = bytes.to_bytes();
+        if bytes.len() <= MOST_AT_ONCE_BYTES {
+            return Self::parse(&bytes);
+        }
+        blocking(move || Self::parse(&bytes)).await
     }
 }
 

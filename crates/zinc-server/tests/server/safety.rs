@@ -90,6 +90,17 @@ fn bodies_have_a_largest_size() {
 }
 
 #[test]
+fn large_bodies_are_read() {
+    let server = with(|_| {});
+    let body =
+        json!({ "messages": [{ "role": "user", "content": "word ".repeat(10_000) }], "colour": "x".repeat(1 << 20) });
+    let reply = server.post(CHAT, &body);
+    assert_eq!((reply.status, reply.header("x-zinc-ignored")), (200, Some("colour")));
+    let broken = [b' '; 200_000].as_slice();
+    assert_eq!(server.send("POST", CHAT, &[], broken).reply().status, 400);
+}
+
+#[test]
 fn bodies_that_do_not_come_are_given_up() {
     let server = with(|options| options.timeout = Duration::from_millis(200));
     let body = hello();
