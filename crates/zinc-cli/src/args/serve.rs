@@ -13,8 +13,6 @@ pub(crate) struct ServeArgs {
     /// Serve a model that says what this JSON file has for it, to test clients without a device
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
     pub(crate) fake: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) listen: ListenArgs,
     /// Requests that run at the same time, each with the whole context [-np] [default: 4, or 1 with drafts and on the interpreter]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) parallel: Option<u32>,
@@ -34,9 +32,12 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) template: TemplateSourceArgs,
     #[command(flatten)]
-    pub(crate) sampling: SamplingArgs,
-    #[command(flatten)]
     pub(crate) engine: EngineArgs,
+    // What comes behind these has their headings.
+    #[command(flatten)]
+    pub(crate) listen: ListenArgs,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
 }
 
 /// Where the server listens, and to whom.
