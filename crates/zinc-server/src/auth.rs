@@ -35,8 +35,13 @@ impl Keys {
         self.0.is_empty()
     }
 
+    /// Whether requests may be of different owners.
+    pub(crate) fn are_several(&self) -> bool {
+        self.0.len() > 1
+    }
+
     /// Whose key it is; `None` if it is nobody's. It takes as long for any key of the same length.
-    fn owner(&self, given: &str) -> Option<Owner> {
+    pub(crate) fn owner(&self, given: &str) -> Option<Owner> {
         let mut owner = None;
         for (index, key) in self.0.iter().enumerate() {
             if bool::from(key.as_bytes().ct_eq(given.as_bytes())) {

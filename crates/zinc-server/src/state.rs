@@ -207,19 +207,31 @@ impl State {
         lock(&self.active).is_empty()
     }
 
-    /// The priority of a further request of this owner: the more of its requests are under way beyond half of the lanes, the longer it waits behind others.
+    /// The priority of a further request of this owner: the more of its requests are under way beyond half of the lanes, the longer it waits behind those of
+    /// others. It does not overtake those of its owner that wait.
     pub(crate) fn priority(&self, owner: Owner, lanes: u32) -> i32 {
-        let own = lock(&self.active).values().filter(|active| active.owner == owner).count();
-        let beyond = own.saturating_sub(lanes as usize / 2);
-        i32::try_from(beyond).map_or(i32::MIN, |beyond| -beyond)
+        if !self.options.keys.are_several() {
+            return 0;
+        }
+        let active = lock(&self.active);
+        let own = || active.values().filter(|active| active.owner == owner);
+        let beyond = own().count().saturating_sub(lanes as usize / 2);
+        let waiting = own().filter(|active| !active.has_begun.load(Relaxed)).map(|active| active.priority);
+        waiting.min().unwrap_or(0).min(i32::try_from(beyond).map_or(i32::MIN, |beyond| -beyond))
     }
 
     /// Enters a request among those that are under way, until what is returned is dropped.
-    pub(crate) fn enter(self: &Arc<Self>, owner: Owner, prompt_tokens: u32, cancel: CancelHandle) -> Entered {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        (owner, priority): (Owner, i32),
+        prompt_tokens: u32,
+        cancel: CancelHandle,
+    ) -> Entered {
         let id = self.named.fetch_add(1, Relaxed);
         let active = Arc::new(Active {
             id,
             owner,
+            priority,
             prompt_tokens,
             since: Instant::now(),
             has_begun: AtomicBool::new(false),
@@ -243,6 +255,8 @@ pub struct Active {
     pub id: u64,
     /// Whose it is.
     pub owner: Owner,
+    /// The priority that it was queued with.
+    pub priority: i32,
     /// Tokens of its prompt.
     pub prompt_tokens: u32,
     /// When it was queued.
@@ -314,4 +328,44 @@ pub(crate) fn outcome(end: &End) -> &'static str {
 /// A panic while a lock was held leaves nothing half done here.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::Keys;
+
+    fn state(keys: &[&str]) -> Arc<State> {
+        let mut options = ServerOptions::new();
+        options.keys = Keys::new(keys);
+        State::new(options)
+    }
+
+    #[test]
+    fn who_has_more_than_half_of_the_lanes_comes_behind_others_and_keeps_its_own_order() {
+        let state = state(&["a", "b"]);
+        let (greedy, modest) = (state.options.keys.owner("a").unwrap(), state.options.keys.owner("b").unwrap());
+        let enter = |owner| {
+            let priority = state.priority(owner, 4);
+            (priority, state.enter((owner, priority), 1, CancelHandle::new()))
+        };
+        let mut entered: Vec<_> = (0..6).map(|_| enter(greedy)).collect();
+        assert_eq!(entered.iter().map(|(priority, _)| *priority).collect::<Vec<_>>(), [0, 0, 0, -1, -2, -3]);
+        assert_eq!(enter(modest).0, 0);
+        // With fewer of them under way a further one still comes behind those that wait.
+        entered.drain(..5);
+        assert_eq!(enter(greedy).0, -3);
+        entered[0].1.active.has_begun.store(true, Relaxed);
+        assert_eq!(enter(greedy).0, 0);
+    }
+
+    #[test]
+    fn one_owner_has_one_priority() {
+        let state = state(&["a"]);
+        let owner = state.options.keys.owner("a").unwrap();
+        let entered: Vec<_> = (0..6).map(|_| state.enter((owner, 0), 1, CancelHandle::new())).collect();
+        assert_eq!(state.priority(owner, 1), 0);
+        drop(entered);
+        assert!(state.is_idle());
+    }
 }
