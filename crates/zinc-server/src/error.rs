@@ -1,7 +1,7 @@
 //! Why a request is refused or has failed: one type, and the shape that each API gives it.
 //!
 //! A handler returns [`ApiError`]. The response that axum makes of it carries the error itself along, and the outermost layer of the router
-//! ([`shaped`]) writes the body in the shape that clients of the request's path expect.
+//! writes the body in the shape that clients of the request's path expect.
 
 use axum::Json;
 use axum::extract::Request;
