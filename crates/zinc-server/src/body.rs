@@ -53,6 +53,13 @@ impl Ignored {
         self.0.extend(names.0.into_iter().map(|name| format!("{within}.{name}")));
     }
 
+    /// Adds the value at `path`, of which zinc does not know the kind, in place of the fields inside of it.
+    pub fn add_whole(&mut self, path: &str, kind: &str) {
+        let inside = format!("{path}.");
+        self.0.retain(|name| !name.starts_with(&inside));
+        self.add(format!("{path} ({kind})"));
+    }
+
     /// Leaves out fields that are known although nothing reads them, by their paths without the places in lists.
     pub fn accept(&mut self, names: &[&str]) {
         let is_place = |part: &&str| part.parse::<usize>().is_ok();
@@ -197,6 +204,16 @@ mod tests {
         let mut ignored = parse(r#"{"items": [{"colour": 2, "shape": 3}], "user": 1}"#).unwrap().ignored;
         ignored.accept(&["items.colour", "user"]);
         assert_eq!(ignored.0.iter().map(String::as_str).collect::<Vec<_>>(), ["items.0.shape"]);
+    }
+
+    #[test]
+    fn a_value_of_unknown_kind_is_named_once() {
+        let mut ignored = parse(r#"{"items": [{"colour": 2, "shape": 3}, {"colour": 4}], "user": 1}"#).unwrap().ignored;
+        ignored.add_whole("items.0", "circle");
+        assert_eq!(
+            ignored.0.iter().map(String::as_str).collect::<Vec<_>>(),
+            ["items.0 (circle)", "items.1.colour", "user"]
+        );
     }
 
     #[test]

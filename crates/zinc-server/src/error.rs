@@ -3,6 +3,8 @@
 //! A handler returns [`ApiError`]. The response that axum makes of it carries the error itself along, and the outermost layer of the router
 //! writes the body in the shape that clients of the request's path expect.
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -166,7 +168,12 @@ impl ApiError {
     /// The body of Anthropic's API.
     #[must_use]
     pub fn anthropic_body(&self) -> AnthropicError<'_> {
-        let error = AnthropicErrorFields { kind: self.kind.anthropic(), message: &self.message };
+        // There is no field for the name of what is wrong, so that the message has to say it.
+        let message = match &self.param {
+            Some(param) if !self.message.contains(param.as_str()) => Cow::Owned(format!("{param}: {}", self.message)),
+            _ => Cow::Borrowed(self.message.as_str()),
+        };
+        let error = AnthropicErrorFields { kind: self.kind.anthropic(), message };
         AnthropicError { kind: "error", error }
     }
 
@@ -208,7 +215,7 @@ pub struct AnthropicError<'a> {
 struct AnthropicErrorFields<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    message: &'a str,
+    message: Cow<'a, str>,
 }
 
 /// An error in the shape of ollama's API.

@@ -107,16 +107,23 @@ impl Answering {
     ///
     /// # Errors
     /// The failure of one of them.
-    pub async fn collect(mut self) -> ApiResult<Vec<Collected>> {
+    pub async fn collect(self) -> ApiResult<Vec<Collected>> {
         let mut answers: Vec<Collected> = (0..self.choices()).map(|_| Collected::default()).collect();
+        self.each(|Update { choice, event, timings }| answers[choice as usize].take(event, timings)).await?;
+        Ok(answers)
+    }
+
+    /// Waits for all answers and passes on what comes of them, in order.
+    ///
+    /// # Errors
+    /// The first error of `take`, which cancels what is left.
+    pub async fn each(mut self, mut take: impl FnMut(Update) -> ApiResult<()>) -> ApiResult<()> {
         let mut updates = Vec::new();
         while self.open > 0 {
             std::future::poll_fn(|context| self.poll_many(context, &mut updates, 64)).await;
-            for Update { choice, event, timings } in updates.drain(..) {
-                answers[choice as usize].take(event, timings)?;
-            }
+            updates.drain(..).try_for_each(&mut take)?;
         }
-        Ok(answers)
+        Ok(())
     }
 }
 
