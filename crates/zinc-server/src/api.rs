@@ -8,6 +8,7 @@ pub mod openai;
 mod openapi;
 pub mod prompt;
 mod sampling;
+mod tools;
 pub mod whole;
 
 use std::sync::Arc;

@@ -5,4 +5,5 @@ pub mod completions;
 pub mod models;
 mod shared;
 
+pub(crate) use shared::set_effort;
 pub use shared::{StopField, StreamOptions, UsageReply, finish_reason};

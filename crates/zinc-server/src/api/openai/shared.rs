@@ -1,6 +1,7 @@
 //! What several of OpenAI's paths have in common.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use zinc_sched::Usage;
 
@@ -79,4 +80,12 @@ pub fn finish_reason(reason: &Reason) -> &'static str {
         Reason::ToolCalls => "tool_calls",
         Reason::Length | Reason::ContextFull | Reason::TimeOver => "length",
     }
+}
+
+/// Tells a template how hard the model is to think. What the request says of the template's variables itself stays.
+pub(crate) fn set_effort(variables: &mut Map<String, Value>, effort: &str) {
+    if effort == "none" {
+        variables.entry("enable_thinking").or_insert(Value::Bool(false));
+    }
+    variables.entry("reasoning_effort").or_insert_with(|| effort.into());
 }

@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use zinc_sched::grammar::GrammarSource;
 
-use crate::api::openai::StreamOptions;
-use crate::api::sampling::{Limits, SamplingFields, check_constraint, choices};
+use crate::api::openai::{StreamOptions, set_effort};
+use crate::api::sampling::{Limits, SamplingFields, choices};
+use crate::api::tools::{argument_schema, check_count, checked_choice, schema_source};
 use crate::api::whole::Whole;
 use crate::body::Ignored;
 use crate::core::{Ask, Conversation, Message, Prompt, Role, ToolCall, ToolChoice, ToolDefinition};
@@ -306,10 +307,7 @@ impl ChatFields {
         }
         let mut variables = self.chat_template_kwargs.unwrap_or_default();
         if let Some(effort) = self.reasoning_effort {
-            if effort == "none" {
-                variables.entry("enable_thinking").or_insert(Value::Bool(false));
-            }
-            variables.entry("reasoning_effort").or_insert(Value::String(effort));
+            set_effort(&mut variables, &effort);
         }
         if let Some(thinking) = self.enable_thinking {
             variables.entry("enable_thinking").or_insert(Value::Bool(thinking));
@@ -342,10 +340,7 @@ impl ChatFields {
 /// # Errors
 /// Too many tools, or one without a name.
 pub(crate) fn tools(fields: Vec<ToolField>, limits: &Limits, ignored: &mut Ignored) -> ApiResult<Vec<ToolDefinition>> {
-    if fields.len() > limits.most_tools {
-        let message = format!("{} tools; at most {} are taken", fields.len(), limits.most_tools);
-        return Err(ApiError::invalid("tools", message));
-    }
+    check_count(limits, fields.len())?;
     let mut tools = Vec::new();
     for (index, field) in fields.into_iter().enumerate() {
         let ToolField { kind, function } = field;
@@ -355,21 +350,16 @@ pub(crate) fn tools(fields: Vec<ToolField>, limits: &Limits, ignored: &mut Ignor
                 if name.is_empty() {
                     return Err(ApiError::invalid(format!("tools[{index}].function.name"), "a tool needs a name"));
                 }
-                let parameters = parameters.filter(|schema| !schema.is_null()).unwrap_or_else(empty_schema);
+                let parameters = argument_schema(parameters);
                 tools.push(ToolDefinition { name, description, parameters });
             }
             ("function", None) => {
                 return Err(ApiError::invalid(format!("tools[{index}].function"), "a tool needs its function"));
             }
-            (kind, _) => ignored.add(format!("tools.{index} ({kind})")),
+            (kind, _) => ignored.add_whole(&format!("tools.{index}"), kind),
         }
     }
     Ok(tools)
-}
-
-/// The schema of a function without parameters.
-fn empty_schema() -> Value {
-    serde_json::json!({ "type": "object", "properties": {} })
 }
 
 fn tool_choice(field: Option<ToolChoiceField>, tools: &[ToolDefinition]) -> ApiResult<ToolChoice> {
@@ -379,15 +369,7 @@ fn tool_choice(field: Option<ToolChoiceField>, tools: &[ToolDefinition]) -> ApiR
         Some(ToolChoiceField::Word(ToolChoiceWord::Required | ToolChoiceWord::Any)) => ToolChoice::Required,
         Some(ToolChoiceField::Named { function }) => ToolChoice::Named(function.name),
     };
-    match &choice {
-        ToolChoice::Named(name) if !tools.iter().any(|tool| tool.name == *name) => {
-            Err(ApiError::invalid("tool_choice", format!("there is no tool {name:?} among the tools")))
-        }
-        ToolChoice::Required if tools.is_empty() => {
-            Err(ApiError::invalid("tool_choice", "a call is required, and there are no tools"))
-        }
-        _ => Ok(choice),
-    }
+    checked_choice(choice, tools)
 }
 
 impl MessageField {
@@ -458,8 +440,6 @@ impl ResponseFormat {
             Self::JsonObject { schema } => schema.clone().unwrap_or_else(|| serde_json::json!({ "type": "object" })),
             Self::JsonSchema { json_schema } => json_schema.schema.clone().unwrap_or(Value::Bool(true)),
         };
-        let text = schema.to_string();
-        check_constraint(limits, "response_format", text.len())?;
-        Ok(Some(GrammarSource::JsonSchema(text)))
+        schema_source(limits, "response_format", &schema).map(Some)
     }
 }
