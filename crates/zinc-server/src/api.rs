@@ -6,6 +6,7 @@ pub mod llama;
 pub mod ollama;
 pub mod openai;
 mod openapi;
+mod parts;
 pub mod prompt;
 mod sampling;
 mod tools;
@@ -34,6 +35,10 @@ pub fn router(state: &Arc<State>) -> Router {
         .route("/v1/chat/completions", post(openai::chat::complete))
         .route("/chat/completions", post(openai::chat::complete))
         .route("/v1/completions", post(openai::completions::complete))
+        .route("/v1/responses", post(openai::responses::respond))
+        .route("/responses", post(openai::responses::respond))
+        .route("/v1/responses/input_tokens", post(openai::responses::count))
+        .route("/v1/responses/{*id}", get(openai::responses::stored).delete(openai::responses::stored))
         .route("/v1/embeddings", post(embeddings))
         .route("/embeddings", post(embeddings))
         .route("/completion", post(llama::completion::complete))

@@ -3,6 +3,7 @@
 pub mod chat;
 pub mod completions;
 pub mod models;
+pub mod responses;
 mod shared;
 
 pub(crate) use shared::set_effort;

@@ -58,6 +58,21 @@ const PATHS: &[Path] = &[
         Some(sampled::<openai::completions::CompletionFields>),
         ANSWERED,
     ),
+    (
+        HttpMethod::Post,
+        "/v1/responses",
+        "Answer a conversation",
+        Some(sampled::<openai::responses::ResponsesFields>),
+        ANSWERED,
+    ),
+    (
+        HttpMethod::Post,
+        "/v1/responses/input_tokens",
+        "Count the tokens of a conversation",
+        Some(sampled::<openai::responses::ResponsesFields>),
+        TOLD,
+    ),
+    (HttpMethod::Get, "/v1/responses/{id}", "Say that no response is stored", None, TOLD),
     (HttpMethod::Get, "/v1/models", "List the model", None, TOLD),
     (HttpMethod::Get, "/v1/models/{id}", "Describe the model", None, TOLD),
     (

@@ -7,7 +7,7 @@ mod stream;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 
-pub use reply::{Logprobs, ReplyTokens};
+pub use reply::{Logprobs, ReplyTokens, TokenReply};
 pub(crate) use request::tools;
 pub use request::{ChatFields, FunctionField, MessageField, ToolField};
 

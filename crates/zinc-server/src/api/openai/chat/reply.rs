@@ -58,18 +58,20 @@ struct FunctionReply {
 /// Log-probabilities of the tokens of a content.
 #[derive(Debug, Serialize)]
 pub struct Logprobs {
-    content: Vec<TokenReply>,
+    /// One for each token.
+    pub content: Vec<TokenReply>,
     refusal: Option<()>,
 }
 
-#[derive(Debug, Serialize)]
-struct TokenReply {
+/// The log-probability of a token, and those of the most likely tokens in its place.
+#[derive(Clone, Debug, Serialize)]
+pub struct TokenReply {
     #[serde(flatten)]
     token: LikelyToken,
     top_logprobs: Vec<LikelyToken>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct LikelyToken {
     token: String,
     logprob: f32,
