@@ -1,5 +1,6 @@
 //! The APIs, one module each, and the paths that lead to them.
 
+pub mod anthropic;
 pub mod health;
 mod infill;
 pub mod llama;
@@ -39,6 +40,8 @@ pub fn router(state: &Arc<State>) -> Router {
         .route("/responses", post(openai::responses::respond))
         .route("/v1/responses/input_tokens", post(openai::responses::count))
         .route("/v1/responses/{*id}", get(openai::responses::stored).delete(openai::responses::stored))
+        .route("/v1/messages", post(anthropic::messages::answer))
+        .route("/v1/messages/count_tokens", post(anthropic::messages::count_tokens))
         .route("/v1/embeddings", post(embeddings))
         .route("/embeddings", post(embeddings))
         .route("/completion", post(llama::completion::complete))

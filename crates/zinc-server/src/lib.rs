@@ -1,4 +1,4 @@
-//! Serves a model over HTTP: the APIs of OpenAI, llama.cpp and ollama, all from one core.
+//! Serves a model over HTTP: the APIs of OpenAI, Anthropic, llama.cpp and ollama, all from one core.
 //!
 //! ```no_run
 //! use zinc_server::fake::{FakeModel, Script};

@@ -12,7 +12,7 @@ use utoipa::openapi::{
     ContentBuilder, InfoBuilder, OpenApi, OpenApiBuilder, PathsBuilder, Ref, RefOr, Required, ResponseBuilder,
 };
 
-use super::{SamplingFields, llama, ollama, openai};
+use super::{SamplingFields, anthropic, llama, ollama, openai};
 use crate::version::VERSION;
 
 /// Statuses of paths that answer requests.
@@ -73,6 +73,20 @@ const PATHS: &[Path] = &[
         TOLD,
     ),
     (HttpMethod::Get, "/v1/responses/{id}", "Say that no response is stored", None, TOLD),
+    (
+        HttpMethod::Post,
+        "/v1/messages",
+        "Answer a conversation",
+        Some(sampled::<anthropic::messages::MessagesFields>),
+        ANSWERED,
+    ),
+    (
+        HttpMethod::Post,
+        "/v1/messages/count_tokens",
+        "Count the tokens of a conversation",
+        Some(sampled::<anthropic::messages::MessagesFields>),
+        TOLD,
+    ),
     (HttpMethod::Get, "/v1/models", "List the model", None, TOLD),
     (HttpMethod::Get, "/v1/models/{id}", "Describe the model", None, TOLD),
     (

@@ -1,0 +1,3 @@
+//! Anthropic's API.
+
+pub mod messages;
