@@ -26,8 +26,8 @@ pub enum AnswerEvent {
 pub struct TextPiece {
     /// The text, never empty.
     pub text: String,
-    /// The tokens whose text begins in this piece. A token whose text is held back, because it may begin a stop string or ends inside a character, comes
-    /// with a later piece; one that lies wholly behind the end of the answer's text does not come. Hidden control tokens do not come either.
+    /// The tokens whose text begins in this piece. A token whose text is held back, because it may begin a stop string or ends inside a character,
+    /// comes with a later piece; one that lies wholly behind the end of the answer's text does not come. Hidden control tokens do not come either.
     pub tokens: Vec<Token>,
 }
 

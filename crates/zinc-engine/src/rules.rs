@@ -55,8 +55,8 @@ pub struct AnswerOptions {
     pub end_tokens: EndTokens,
     /// Whether the answer continues a text and may begin with a space, instead of being a text of its own.
     pub continues_text: bool,
-    /// Texts of control tokens that are part of the answer, such as the marks of a tool call; those that the vocabulary has no control token for count
-    /// for nothing. All other control tokens are hidden.
+    /// Texts of control tokens that are part of the answer, such as the marks of a tool call; those that the vocabulary has no control token for
+    /// count for nothing. All other control tokens are hidden.
     pub shown: Vec<String>,
     /// How many of the likeliest tokens to report with each token; `None` is no log-probabilities.
     pub logprobs: Option<u32>,

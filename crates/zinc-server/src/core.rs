@@ -1,8 +1,8 @@
 //! From a request in no API's shape to the events of its answers: what every API of the server is made of.
 //!
 //! An API turns its body into an [`Ask`]: a prompt or a conversation, how the answer is to be chosen, and what ends it. [`start`] checks all of that,
-//! queues it, and returns an [`Answering`], whose [`Update`]s the API writes in its own shape as they come, or gathers with [`Answering::collect`]. To drop an
-//! [`Answering`] cancels the request, in whatever phase it is.
+//! queues it, and returns an [`Answering`], whose [`Update`]s the API writes in its own shape as they come, or gathers with [`Answering::collect`].
+//! To drop an [`Answering`] cancels the request, in whatever phase it is.
 
 mod ask;
 mod constrain;

@@ -1,7 +1,8 @@
-//! A model that says what a script has for it, in a time that the script sets, with faults where the script wants them: for tests of clients and of the
-//! server, without a device and the same each time.
+//! A model that says what a script has for it, in a time that the script sets, with faults where the script wants them: for tests of clients and of
+//! the server, without a device and the same each time.
 //!
-//! Its prompts are in ChatML, and its tokens are single bytes and the pieces of the texts in its script. It writes thoughts and calls of tools as Qwen3 does.
+//! Its prompts are in ChatML, and its tokens are single bytes and the pieces of the texts in its script. It writes thoughts and calls of tools as
+//! Qwen3 does.
 
 mod script;
 mod speech;

@@ -19,13 +19,14 @@
 //! 1. *Connection*: [`Server`] accepts it, within its limits of number and time.
 //! 2. *Guard*: [`auth`] compares its key, or without keys the name that it calls the server by and the web page that it comes from.
 //! 3. *Body*: [`body::Fields`] reads it into the plain structs of its API, and remembers the fields that are unknown.
-//! 4. *Ask*: the API turns the fields into a [`core::Ask`], which has no API's shape. What is known and wrong is refused here, with the field's name.
-//! 5. *Start*: on a thread that may block, [`core::start`] makes the prompt of a conversation, checks constraint and sizes, and puts the request into the queue
-//!    of the [`backend::Backend`]. Until here an error has a status of its own.
-//! 6. *Answer*: a thread for each answer reads its tokens, and makes text, thoughts ([`output`]), content and calls of them. They go through a channel of bounded
-//!    size. If it stays full, whoever reads is too slow, and the request is cancelled.
-//! 7. *Shape*: the API writes the [`core::Event`]s as they come ([`stream`]), or gathers them ([`core::Answering::collect`]). If the client leaves, what it
-//!    was to read is dropped, and that cancels the request.
+//! 4. *Ask*: the API turns the fields into a [`core::Ask`], which has no API's shape. What is known and wrong is refused here, with the
+//!    field's name.
+//! 5. *Start*: on a thread that may block, [`core::start`] makes the prompt of a conversation, checks constraint and sizes, and puts the
+//!    request into the queue of the [`backend::Backend`]. Until here an error has a status of its own.
+//! 6. *Answer*: a thread for each answer reads its tokens, and makes thoughts, content and calls of their text ([`output`]). They go through
+//!    a channel of bounded size. If it stays full, whoever reads is too slow, and the request is cancelled.
+//! 7. *Shape*: the API writes the [`core::Event`]s as they come ([`stream`]), or gathers them ([`core::Answering::collect`]). If the client
+//!    leaves, what it was to read is dropped, and that cancels the request.
 //!
 //! # Invariants
 //!

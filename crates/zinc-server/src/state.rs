@@ -207,8 +207,8 @@ impl State {
         lock(&self.active).is_empty()
     }
 
-    /// The priority of a further request of this owner: the more of its requests are under way beyond half of the lanes, the longer it waits behind those of
-    /// others. It does not overtake those of its owner that wait.
+    /// The priority of a further request of this owner: the more of its requests are under way beyond half of the lanes, the longer it waits behind
+    /// those of others. It does not overtake those of its owner that wait.
     pub(crate) fn priority(&self, owner: Owner, lanes: u32) -> i32 {
         if !self.options.keys.are_several() {
             return 0;

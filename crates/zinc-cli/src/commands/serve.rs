@@ -107,8 +107,8 @@ fn script(path: &Path) -> Result<Script> {
     Ok(script)
 }
 
-/// Completes with the first Ctrl-C or request to end. The second ends the process at once, and so does the first while the model loads. Where the signals are
-/// not the command's, it never completes.
+/// Completes with the first Ctrl-C or request to end. The second ends the process at once, and so does the first while the model loads. Where the
+/// signals are not the command's, it never completes.
 async fn first_signal(is_loaded: Arc<AtomicBool>) {
     if !surroundings::are_the_process() {
         return std::future::pending().await;

@@ -13,7 +13,8 @@ pub(crate) struct OtherFile {
     pub(crate) text: String,
 }
 
-/// The prompt for the gap between `prefix` and `suffix`, with other files before it. Behind the mark of the gap `begun` may stand, with which its text begins.
+/// The prompt for the gap between `prefix` and `suffix`, with other files before it. Behind the mark of the gap `begun` may stand, with which its
+/// text begins.
 ///
 /// # Errors
 /// 501 if the model has no tokens for that.

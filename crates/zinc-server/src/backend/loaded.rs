@@ -26,7 +26,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// The backend of a model. `template` stands in for the chat template of its file. Without any, conversations are refused and texts are continued.
+    /// The backend of a model. `template` stands in for the chat template of its file. Without any, conversations are refused and texts are
+    /// continued.
     #[must_use]
     pub fn new(model: LoadedModel, template: Option<(ChatTemplate, String)>) -> Self {
         let file = &model.file().model().file;

@@ -7,8 +7,8 @@ use super::ask::{Conversation, ToolChoice};
 use crate::error::{ApiError, ApiResult};
 use crate::output::{Calls, Forced, OutputFormat, Thinking, Tool, forced_call};
 
-/// What the answer has to match: calls of tools where they are required, or else what the request asks of the content. Where the model may call tools, a schema
-/// of the content leaves it the choice.
+/// What the answer has to match: calls of tools where they are required, or else what the request asks of the content. Where the model may call
+/// tools, a schema of the content leaves it the choice.
 ///
 /// # Errors
 /// Calls that are required of a model that knows no form of them.

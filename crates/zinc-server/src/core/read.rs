@@ -1,5 +1,5 @@
-//! The thread that reads one answer: it turns text into thoughts, content and calls, looks for stop strings, and passes on what comes of it. If whoever
-//! reads that is gone, or is too slow for too long, the request is cancelled.
+//! The thread that reads one answer: it turns text into thoughts, content and calls, looks for stop strings, and passes on what comes of it. If
+//! whoever reads that is gone, or is too slow for too long, the request is cancelled.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

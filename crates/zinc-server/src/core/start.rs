@@ -256,8 +256,8 @@ pub(crate) fn rendered(served: &Served, conversation: &Conversation) -> ApiResul
     })
 }
 
-/// Calls `make` with the form of arguments that the template reads. Templates that want objects cannot be told from all others that do not; where one fails,
-/// it gets texts.
+/// Calls `make` with the form of arguments that the template reads. Templates that want objects cannot be told from all others that do not; where
+/// one fails, it gets texts.
 fn with_arguments<T>(served: &Served, make: impl Fn(Arguments) -> zinc_engine::Result<T>) -> ApiResult<T> {
     let made = make(served.arguments);
     match (&made, served.arguments) {

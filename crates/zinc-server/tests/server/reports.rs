@@ -1,5 +1,5 @@
-//! What users of other servers have reported, through the whole server. The tests of each report are named after its number; those of what the parser and the
-//! scheduler do about it are with these, and some are in the other files here.
+//! What users of other servers have reported, through the whole server. The tests of each report are named after its number; those of what the
+//! parser and the scheduler do about it are with these, and some are in the other files here.
 
 use std::thread;
 use std::time::Duration;
