@@ -386,9 +386,20 @@ pub(crate) fn paged_cases() -> Vec<Case> {
     cases
 }
 
+/// Those of [`paged_cases`] for comparisons with other kernels: in the whole matrix all of them, else a size of heads of each form, since nearly all of the time goes
+/// to building pipelines.
+pub(crate) fn paged_part() -> Vec<Case> {
+    let is_part = |case: &Case| if case.units { case.head_size == 128 } else { [80, 256].contains(&case.head_size) };
+    paged_cases().into_iter().filter(|case| matrix::is_full() || is_part(case)).collect()
+}
+
+/// Against the reference, and several rows to the bit against one by one. One test, so that both have the same pipelines.
 #[test]
 fn pages_in_any_order() {
-    paged_cases().iter().for_each(check);
+    for case in paged_cases() {
+        check(&case);
+        check_rows(&case);
+    }
 }
 
 /// One head of 32 elements that does not rotate, over f32 caches.
@@ -532,11 +543,6 @@ fn rows_by_matrix_units() {
             check_rows(&Case { position, splits, units: true, ..PLAIN });
         }
     }
-}
-
-#[test]
-fn rows_in_pages() {
-    paged_cases().iter().for_each(check_rows);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `attention_rows` to the bit against `attention`, which computes the same of each row and is compared with its reference.
 
 use crate::append::run;
-use crate::attention::{Case, PLAIN, fits, paged_cases};
+use crate::attention::{Case, PLAIN, fits, paged_part};
 use crate::support::arena;
 use zinc_kernels::ops::{CacheFormat, Pairing};
 
@@ -57,7 +57,7 @@ fn every_form() {
 
 #[test]
 fn rows_in_pages() {
-    for case in paged_cases() {
+    for case in paged_part() {
         check_attention(&case);
         if case.units {
             check_steps(&case, &[(128, 100)]);
