@@ -3,7 +3,7 @@
 use super::deepseek::DeepSeekCall;
 use super::expect::{Expect, Found};
 use super::format::{CallForm, OutputFormat, Thinking};
-use super::held::{Held, Names, Open, Step, is_space};
+use super::held::{Held, Names, Open, Step};
 use super::object::ObjectCall;
 use super::sink::Sink;
 use super::text::{Lane, Mark, Marks, Start, Text};
@@ -18,7 +18,7 @@ const BEHIND_PYTHON_TAG: &[&str] = &["{"];
 /// Takes one answer apart, however it is cut into pieces.
 ///
 /// Text is held back from the first character that may begin a tag or a call, together with white space before it, and released when it
-/// cannot any more. Work and memory are linear in the length of the answer.
+/// cannot any more. Content of an answer without tools is not held back. Work and memory are linear in the length of the answer.
 #[derive(Clone, Debug)]
 pub struct OutputParser {
     marks: Marks,
@@ -75,9 +75,7 @@ impl OutputParser {
                 && text.start.is_none()
                 && text.prefix.is_empty()
             {
-                let hold_space = self.marks.hold_space();
-                let is_plain = |c: char| !(hold_space && is_space(c) || self.marks.may_begin_with(c));
-                let plain = rest.find(|c| !is_plain(c)).unwrap_or(rest.len());
+                let plain = rest.find(|c| !self.marks.is_plain(c, text.lane)).unwrap_or(rest.len());
                 if plain > 0 {
                     text.release_text(&rest[..plain], &mut self.sink);
                     rest = &rest[plain..];

@@ -64,14 +64,13 @@ impl Marks {
         Self { all, form }
     }
 
-    /// Whether a mark may begin with this character.
-    pub(super) fn may_begin_with(&self, c: char) -> bool {
-        self.all.iter().any(|(text, _)| text.starts_with(c))
-    }
-
-    /// Whether white space matters, because what follows it may be a mark before which it is left out.
-    pub(super) fn hold_space(&self) -> bool {
-        !self.all.is_empty()
+    /// Whether a character behind other text belongs to no mark and is not left out before one.
+    pub(super) fn is_plain(&self, c: char, lane: Lane) -> bool {
+        match (lane, self.form) {
+            // Reasoning begins only before all content.
+            (Lane::Content, None) => true,
+            _ => !is_space(c) && !self.all.iter().any(|(text, _)| text.starts_with(c)),
+        }
     }
 
     /// What a text is: a mark, perhaps the beginning of one, or (`Err`) neither.
@@ -150,7 +149,7 @@ impl Text {
         self.release_text(c.encode_utf8(&mut [0; 4]), sink);
     }
 
-    /// Adds text that is not empty, does not begin with white space, and has no mark.
+    /// Adds text that is not empty and has no mark, and with which held white space becomes part of the answer.
     pub(super) fn release_text(&mut self, text: &str, sink: &mut Sink) {
         let space = std::mem::take(&mut self.space);
         let lines = match self.start.take() {

@@ -72,6 +72,16 @@ fn report_05_what_may_begin_a_call_is_held_back() {
     assert_eq!(parser.push("s"), [Piece::Content("\n<tool_calls".to_owned())]);
 }
 
+/// Without tools, content cannot be anything else.
+#[test]
+fn content_without_tools_is_not_held_back() {
+    let mut parser = OutputParser::new(&hermes().format, &[], ASSISTANT);
+    for piece in ["So:", "\n", "<tool_call", "> ", "<think", "</"] {
+        assert_eq!(parser.push(piece), [Piece::Content(piece.to_owned())]);
+    }
+    assert_eq!(parser.finish(), []);
+}
+
 #[test]
 fn report_06_streamed_and_unstreamed_answers_are_equal() {
     same_for_cuts(&hermes(), &format!("<think>\nHm.\n</think>\n\nSo:\n{CALL}\n{CALL}\nDone."));
