@@ -151,8 +151,9 @@ fn log_probabilities_are_those_of_the_text() {
     for event in server.events(PATH, &streamed) {
         let choice = &event["choices"][0];
         if choice["delta"]["content"].is_string() {
-            // Each piece has the tokens that begin in it.
-            tokens.extend(choice["logprobs"]["content"].as_array().unwrap().clone());
+            let own = choice["logprobs"]["content"].as_array().unwrap();
+            assert_eq!(joined(own), choice["delta"]["content"].as_str().unwrap(), "a piece has its own tokens");
+            tokens.extend(own.clone());
         }
     }
     assert_eq!(joined(&tokens), "Grüße an alle");
