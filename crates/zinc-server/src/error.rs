@@ -255,6 +255,11 @@ impl From<zinc_sched::Error> for ApiError {
                 sizes: Some((prompt_tokens, context_tokens)),
                 ..Self::new(ErrorKind::ContextExceeded, message)
             },
+            Scheduler::PromptExceedsCache { prompt_tokens, cache_tokens } => Self {
+                code: Some("context_length_exceeded"),
+                sizes: Some((prompt_tokens, u32::try_from(cache_tokens).unwrap_or(u32::MAX))),
+                ..Self::new(ErrorKind::ContextExceeded, message)
+            },
             Scheduler::EmptyPrompt | Scheduler::TokenOutsideVocabulary { .. } => Self::invalid("prompt", message),
             Scheduler::InvalidSampling { parameter, .. } => Self::invalid(parameter.replace('-', "_"), message),
             Scheduler::BiasOutsideVocabulary { .. } | Scheduler::BiasesForbidAll { .. } => {

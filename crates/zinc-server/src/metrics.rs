@@ -22,6 +22,9 @@ const GAPS_S: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2
 /// The labels of a counter of requests: what has become of them.
 type Outcome = [(&'static str, &'static str); 1];
 
+/// The label of a gauge of pages: what they hold.
+type PageKind = [(&'static str, &'static str); 1];
+
 /// Counters and histograms.
 pub struct Metrics {
     registry: Registry,
@@ -38,8 +41,12 @@ pub struct Metrics {
     running: Gauge,
     waiting: Gauge,
     last_step_rows: Gauge,
+    kv_pages: Family<PageKind, Gauge>,
+    preemptions: Counter,
     /// The engine's own count of steps when it was last read.
     seen_steps: AtomicU64,
+    /// And its count of preemptions.
+    seen_preemptions: AtomicU64,
 }
 
 impl Metrics {
@@ -59,7 +66,10 @@ impl Metrics {
             running: Gauge::default(),
             waiting: Gauge::default(),
             last_step_rows: Gauge::default(),
+            kv_pages: Family::default(),
+            preemptions: Counter::default(),
             seen_steps: AtomicU64::new(0),
+            seen_preemptions: AtomicU64::new(0),
         };
         metrics.register();
         metrics
@@ -77,6 +87,10 @@ impl Metrics {
         registry.register("requests_processing", "Requests that run", self.running.clone());
         registry.register("requests_deferred", "Requests that wait", self.waiting.clone());
         registry.register("n_busy_slots_per_decode", "Sequences of the last step", self.last_step_rows.clone());
+        let pages = "Pages of the KV cache: used by running requests, cached for prompts that begin alike, or free";
+        registry.register("kv_pages", pages, self.kv_pages.clone());
+        let preempted = "How often a running request had to give its pages back to others, to be computed again later";
+        registry.register("preemptions", preempted, self.preemptions.clone());
         let first = "From the start of a request to its first token, in seconds";
         registry.register("time_to_first_token_seconds", first, self.first_token.clone());
         let between = "Between two tokens of an answer, in seconds";
@@ -112,6 +126,13 @@ impl Metrics {
             self.waiting.set(i64::try_from(status.queued).unwrap_or(i64::MAX));
             let seen = self.seen_steps.fetch_max(status.counts.steps, Relaxed);
             self.steps.inc_by(status.counts.steps.saturating_sub(seen));
+            let seen = self.seen_preemptions.fetch_max(status.counts.preemptions, Relaxed);
+            self.preemptions.inc_by(status.counts.preemptions.saturating_sub(seen));
+            if let Some(pages) = status.pages {
+                for (kind, count) in [("used", pages.used), ("cached", pages.cached), ("free", pages.free)] {
+                    self.kv_pages.get_or_create(&[("kind", kind)]).set(count.into());
+                }
+            }
             self.last_step_rows.set(status.counts.last_step.map_or(0, |step| i64::from(step.lanes)));
         }
         let mut text = String::new();
