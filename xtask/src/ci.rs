@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use cargo_metadata::camino::Utf8PathBuf;
@@ -17,6 +18,9 @@ use crate::{isa, shaders, tidy};
 /// Names the matrices of tests that `full` asks for: with the value `full`, tests that otherwise run a fixed part of a large matrix run all
 /// of it. `CONTRIBUTING.md` lists the matrices and their parts.
 const MATRIX: &str = "ZINC_TEST_MATRIX";
+
+/// How long an example may take. The longest takes some seconds on two cores.
+const EXAMPLE_LIMIT: Duration = Duration::from_secs(180);
 
 /// A tiny model, for the examples that take one.
 const TINY: &str = "tests/data/tiny/qwen3moe-a-q4_k_m.gguf";
@@ -82,7 +86,7 @@ fn run_examples(metadata: &Metadata, steps: &mut Steps) -> anyhow::Result<()> {
                 // The tests of models go through all kinds of sampling with the same code, under the validation layer.
                 program.args([TINY, "1", "2", "greedy"]);
             }
-            steps.run(&format!("example {}/{}", package.name, example.name), &mut program)?;
+            steps.run_within(EXAMPLE_LIMIT, &format!("example {}/{}", package.name, example.name), &mut program)?;
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -34,6 +34,30 @@ pub(crate) fn run(name: &str, command: &mut Command) -> anyhow::Result<()> {
 fn start_and_wait(name: &str, command: &mut Command) -> anyhow::Result<()> {
     eprintln!("== {name}: {}", describe(command));
     let status = command.status().with_context(|| format!("{name}: cannot start {}", describe(command)))?;
+    check_success(name, status, command)
+}
+
+/// As [`start_and_wait`], but a program that has not ended by then is killed and has failed.
+fn start_and_wait_for(name: &str, limit: Duration, command: &mut Command) -> anyhow::Result<()> {
+    /// How often the program is looked at.
+    const LOOK: Duration = Duration::from_millis(20);
+    eprintln!("== {name}: {}", describe(command));
+    let mut child = command.spawn().with_context(|| format!("{name}: cannot start {}", describe(command)))?;
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().with_context(|| format!("{name}: waiting for its end"))? {
+            return check_success(name, status, command);
+        }
+        if start.elapsed() >= limit {
+            child.kill().with_context(|| format!("{name}: ending it"))?;
+            child.wait().with_context(|| format!("{name}: waiting for its end"))?;
+            bail!("{name} did not end within {} s: {}", limit.as_secs(), describe(command));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn check_success(name: &str, status: ExitStatus, command: &Command) -> anyhow::Result<()> {
     if !status.success() {
         bail!("{name} failed ({status}): {}", describe(command));
     }
@@ -59,6 +83,11 @@ impl Steps {
     /// Runs a command as a step.
     pub(crate) fn run(&mut self, name: &str, command: &mut Command) -> anyhow::Result<()> {
         self.time(name, || start_and_wait(name, command))
+    }
+
+    /// Runs a command as a step that has to end within `limit`.
+    pub(crate) fn run_within(&mut self, limit: Duration, name: &str, command: &mut Command) -> anyhow::Result<()> {
+        self.time(name, || start_and_wait_for(name, limit, command))
     }
 
     /// Does something as a step.
@@ -115,6 +144,16 @@ mod tests {
             [("format".to_owned(), Duration::from_millis(1_249)), ("a long name".to_owned(), Duration::from_secs(599))];
         assert_eq!(table(&steps), "format         0:01.2\na long name    9:59.0\ntotal         10:00.2\n");
         assert_eq!(table(&[]), "");
+    }
+
+    #[test]
+    fn a_step_that_does_not_end_is_ended() {
+        let mut steps = Steps::new(None);
+        let long = Duration::from_secs(60);
+        assert!(steps.run_within(long, "short", Command::new("sleep").arg("0")).is_ok());
+        assert!(steps.run_within(long, "bad", &mut Command::new("false")).is_err());
+        let error = steps.run_within(Duration::ZERO, "endless", Command::new("sleep").arg("600")).unwrap_err();
+        assert!(error.to_string().contains("endless did not end within 0 s"), "{error}");
     }
 
     #[test]
