@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Lets three agents write a file each by a tool call, against zinc's scripted model: no GPU, no account, loopback alone. Their packages come from npm, at
+# the versions below, into a directory that is kept for the next time.
+#
+#   tests/clients/agents.sh [DIRECTORY]     (default: target/agents)
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+packages=(@openai/codex@0.171.0 @anthropic-ai/claude-code@2.1.197 opencode-ai@1.18.33)
+port=18180
+
+directory=${1:-target/agents}
+mkdir -p "$directory"
+directory=$(cd "$directory" && pwd)
+rm -rf "$directory/work" "$directory/home"
+mkdir -p "$directory/work" "$directory/home/.codex"
+cargo build --quiet --package zinc-cli
+npm install --silent --no-audit --no-fund --prefix "$directory" "${packages[@]}"
+
+# Each agent calls the tool that it has for files or commands, by the words of its task.
+cat >"$directory/script.json" <<SCRIPT
+{ "context": 10000000, "answers": [
+  { "when": "codex-task", "after_tool": false, "reasoning": "I write it.", "text": "I write the file.",
+    "tool_calls": [{ "name": "exec_command", "arguments": { "cmd": "echo grün > $directory/work/codex.txt" } }] },
+  { "when": "claude-task", "after_tool": false, "reasoning": "I write it.", "text": "I write the file.",
+    "tool_calls": [{ "name": "Write", "arguments": { "file_path": "$directory/work/claude.txt", "content": "grün\n" } }] },
+  { "when": "opencode-task", "after_tool": false, "reasoning": "I write it.", "text": "I write the file.",
+    "tool_calls": [{ "name": "write", "arguments": { "filePath": "$directory/work/opencode.txt", "content": "grün\n" } }] },
+  { "after_tool": true, "text": "Done." },
+  { "text": "Hello." } ] }
+SCRIPT
+cat >"$directory/home/.codex/config.toml" <<CONFIG
+model = "zinc"
+model_provider = "zinc"
+
+[model_providers.zinc]
+name = "zinc"
+base_url = "http://127.0.0.1:$port/v1"
+wire_api = "responses"
+CONFIG
+cat >"$directory/work/opencode.json" <<CONFIG
+{
+  "provider": {
+    "zinc": {
+      "npm": "@ai-sdk/openai-compatible",
+      "options": { "baseURL": "http://127.0.0.1:$port/v1" },
+      "models": { "zinc": {} }
+    }
+  },
+  "model": "zinc/zinc"
+}
+CONFIG
+
+target/debug/zinc serve --fake "$directory/script.json" --port "$port" 2>"$directory/serve.log" &
+server=$!
+trap 'kill "$server" 2>/dev/null || true' EXIT
+for _ in $(seq 50); do
+    curl --silent --fail --output /dev/null "http://127.0.0.1:$port/health" && break
+    sleep 0.1
+done
+
+export HOME="$directory/home"
+export ANTHROPIC_BASE_URL="http://127.0.0.1:$port" ANTHROPIC_API_KEY=any
+export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_TELEMETRY=1
+cd "$directory/work"
+bin=$directory/node_modules/.bin
+
+# agent NAME COMMAND...: runs an agent, for two minutes at most, and looks at the file that it should have written.
+failures=0
+agent() {
+    local name=$1 status=0
+    shift
+    timeout 120 "$@" >"$directory/$name.log" 2>&1 </dev/null || status=$?
+    if [ "$status" -eq 0 ] && [ "$(cat "$name.txt" 2>/dev/null)" = grün ]; then
+        echo "$name: wrote its file"
+    else
+        echo "$name: failed with status $status; see $directory/$name.log and $directory/serve.log" >&2
+        failures=$((failures + 1))
+    fi
+}
+
+# Codex's own sandbox needs rights that containers do not give; the scripted command only writes into this directory.
+agent codex "$bin/codex" exec --skip-git-repo-check --sandbox danger-full-access "codex-task: write the file"
+agent claude "$bin/claude" --print --permission-mode acceptEdits --allowedTools Write -- "claude-task: write the file"
+agent opencode "$bin/opencode" run "opencode-task: write the file"
+exit "$failures"
