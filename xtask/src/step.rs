@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -26,42 +26,33 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
 /// Runs a command that must succeed, and prints what runs and how long it took.
 pub(crate) fn run(name: &str, command: &mut Command) -> anyhow::Result<()> {
     let start = Instant::now();
-    let outcome = start_and_wait(name, command);
+    let outcome = start_and_wait(name, ANY_TIME, command);
     eprintln!("== {name}: {} in {:.1} s", verdict(&outcome), start.elapsed().as_secs_f64());
     outcome
 }
 
-fn start_and_wait(name: &str, command: &mut Command) -> anyhow::Result<()> {
-    eprintln!("== {name}: {}", describe(command));
-    let status = command.status().with_context(|| format!("{name}: cannot start {}", describe(command)))?;
-    check_success(name, status, command)
-}
+/// The limit of a step that may take any time.
+const ANY_TIME: Duration = Duration::MAX;
 
-/// As [`start_and_wait`], but a program that has not ended by then is killed and has failed.
-fn start_and_wait_for(name: &str, limit: Duration, command: &mut Command) -> anyhow::Result<()> {
+/// Runs a command that must succeed. A program that has not ended within `limit` is killed and has failed.
+fn start_and_wait(name: &str, limit: Duration, command: &mut Command) -> anyhow::Result<()> {
     /// How often the program is looked at.
     const LOOK: Duration = Duration::from_millis(20);
     eprintln!("== {name}: {}", describe(command));
     let mut child = command.spawn().with_context(|| format!("{name}: cannot start {}", describe(command)))?;
     let start = Instant::now();
     loop {
-        if let Some(status) = child.try_wait().with_context(|| format!("{name}: waiting for its end"))? {
-            return check_success(name, status, command);
+        match child.try_wait().with_context(|| format!("{name}: waiting for its end"))? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => bail!("{name} failed ({status}): {}", describe(command)),
+            None if start.elapsed() < limit => std::thread::sleep(LOOK),
+            None => {
+                child.kill().with_context(|| format!("{name}: ending it"))?;
+                child.wait().with_context(|| format!("{name}: waiting for its end"))?;
+                bail!("{name} did not end within {} s: {}", limit.as_secs(), describe(command));
+            }
         }
-        if start.elapsed() >= limit {
-            child.kill().with_context(|| format!("{name}: ending it"))?;
-            child.wait().with_context(|| format!("{name}: waiting for its end"))?;
-            bail!("{name} did not end within {} s: {}", limit.as_secs(), describe(command));
-        }
-        std::thread::sleep(LOOK);
     }
-}
-
-fn check_success(name: &str, status: ExitStatus, command: &Command) -> anyhow::Result<()> {
-    if !status.success() {
-        bail!("{name} failed ({status}): {}", describe(command));
-    }
-    Ok(())
 }
 
 fn verdict(outcome: &anyhow::Result<()>) -> &'static str {
@@ -82,12 +73,12 @@ impl Steps {
 
     /// Runs a command as a step.
     pub(crate) fn run(&mut self, name: &str, command: &mut Command) -> anyhow::Result<()> {
-        self.time(name, || start_and_wait(name, command))
+        self.run_within(ANY_TIME, name, command)
     }
 
     /// Runs a command as a step that has to end within `limit`.
     pub(crate) fn run_within(&mut self, limit: Duration, name: &str, command: &mut Command) -> anyhow::Result<()> {
-        self.time(name, || start_and_wait_for(name, limit, command))
+        self.time(name, || start_and_wait(name, limit, command))
     }
 
     /// Does something as a step.

@@ -14,7 +14,7 @@ use zinc_sched::{Completion, Request, Sampling, SequenceId, Started, Tracing};
 use zinc_vk::host_now_ns;
 
 use super::measure::RandomTokens;
-use super::parallel::{ParallelBench, ParallelTest, Reader, Readers};
+use super::parallel::{ParallelBench, ParallelTest, Reader, Readers, take_turn};
 use super::spread::Spread;
 use crate::error::{Error, Result};
 use crate::output;
@@ -202,10 +202,8 @@ impl ParallelBench<'_> {
                 std::thread::sleep(Duration::from_nanos(next_ns.saturating_sub(host_now_ns() - begin_ns)));
                 continue;
             }
-            for of in engine.turn(&mut readers)? {
-                ended.push((of.sequence, of.result?));
-                progress.inc(1);
-            }
+            take_turn(&mut engine, &mut readers, &mut ended)?;
+            progress.set_position(ended.len() as u64);
         }
         progress.finish_and_clear();
         let answered = arrived.iter().zip(&readers.0).map(|((_, arrived_ns), (_, reader))| Answered {

@@ -12,7 +12,7 @@ use zinc_sched::{Completion, Engine, Request, Sampling, SequenceId, Started, Tra
 use zinc_vk::host_now_ns;
 
 use super::measure::RandomTokens;
-use super::parallel::{ParallelBench, ParallelTest, Reader, Readers};
+use super::parallel::{ParallelBench, ParallelTest, Reader, Readers, take_turn};
 use super::spread::Spread;
 use super::warm_up::WarmUp;
 use crate::error::Result;
@@ -137,18 +137,6 @@ impl ParallelBench<'_> {
         });
         Ok(LateRun { first_token_ns: first_ns - arrived_ns, gaps_ns, traces: traces.collect() })
     }
-}
-
-/// Takes the sequences a turn further, and adds those that have ended.
-fn take_turn(
-    engine: &mut Engine<VulkanModel>,
-    readers: &mut Readers<'_>,
-    ended: &mut Vec<(SequenceId, Completion)>,
-) -> Result<()> {
-    for of in engine.turn(readers)? {
-        ended.push((of.sequence, of.result?));
-    }
-    Ok(())
 }
 
 /// The mean of some times, in seconds.

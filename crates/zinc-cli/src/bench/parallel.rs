@@ -202,9 +202,7 @@ impl ParallelBench<'_> {
         }
         let mut completions = Vec::new();
         while engine.running() > 0 {
-            for ended in engine.turn(&mut readers)? {
-                completions.push((ended.sequence, ended.result?));
-            }
+            take_turn(engine, &mut readers, &mut completions)?;
         }
         let times = || readers.0.iter().map(|(_, reader)| &reader.times_ns[..]);
         let firsts = times().filter_map(<[u64]>::first);
@@ -225,6 +223,18 @@ impl ParallelBench<'_> {
             last: completions.swap_remove(last.expect("every sequence that runs ends")).1,
         })
     }
+}
+
+/// Takes the sequences a turn further, and adds those that have ended.
+pub(super) fn take_turn(
+    engine: &mut Engine<VulkanModel>,
+    readers: &mut Readers<'_>,
+    ended: &mut Vec<(SequenceId, Completion)>,
+) -> Result<()> {
+    for of in engine.turn(readers)? {
+        ended.push((of.sequence, of.result?));
+    }
+    Ok(())
 }
 
 impl ParallelResult {

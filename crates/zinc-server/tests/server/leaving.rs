@@ -7,18 +7,12 @@ use serde_json::{Value, json};
 use zinc_server::ServerOptions;
 use zinc_server::auth::Keys;
 
-use crate::support::{Running, wait_for};
+use crate::support::{Running, endless, wait_for};
 
 const CHAT: &str = "/v1/chat/completions";
 
 fn hello(stream: bool) -> Vec<u8> {
     json!({ "messages": [{ "role": "user", "content": "Hi" }], "stream": stream }).to_string().into_bytes()
-}
-
-/// A model with one lane that never ends its answer.
-fn endless(options: ServerOptions, queue: usize) -> Running {
-    let hang = json!({ "text": "one two", "fault": { "kind": "hang", "after": 1 } });
-    Running::scripted(json!({ "lanes": 1, "queue": queue, "answers": [hang] }), options)
 }
 
 fn running(server: &Running) -> (usize, usize) {

@@ -9,7 +9,7 @@ use zinc_server::ServerOptions;
 use zinc_server::auth::Keys;
 
 use crate::named::{mirror, named_events, types, without_ids};
-use crate::support::{Reply, Running, wait_for};
+use crate::support::{Reply, Running, endless, leaving_frees_the_lane};
 
 const PATH: &str = "/v1/messages";
 const COUNT: &str = "/v1/messages/count_tokens";
@@ -481,29 +481,16 @@ fn report_34_a_failure_is_an_error_event_and_the_last() {
     }
 }
 
-fn endless(options: ServerOptions) -> Running {
-    let hang = json!({ "text": "one two", "fault": { "kind": "hang", "after": 1 } });
-    Running::scripted(json!({ "lanes": 1, "answers": [hang] }), options)
-}
-
 #[test]
 fn report_22_a_client_that_leaves_frees_its_lane() {
-    let server = endless(ServerOptions::new());
-    let running = || server.state().served().unwrap().backend.status().running;
-    for stream in [false, true] {
-        let connection = server.send("POST", PATH, &[], ask(json!({ "stream": stream })).to_string().as_bytes());
-        wait_for("it to run", || running() == 1);
-        drop(connection);
-        wait_for("it to be gone", || running() == 0);
-        server.wait_until_idle();
-    }
+    leaving_frees_the_lane(PATH, |stream| ask(json!({ "stream": stream })));
 }
 
 #[test]
 fn report_25_silence_is_broken_by_events() {
     let mut options = ServerOptions::new();
     options.ping = Some(Duration::from_millis(30));
-    let server = endless(options);
+    let server = endless(options, 128);
     let mut connection = server.send("POST", PATH, &[], ask(json!({ "stream": true })).to_string().as_bytes());
     connection.head();
     let mut text = String::new();

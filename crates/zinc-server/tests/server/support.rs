@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use zinc_server::backend::Backend;
 use zinc_server::fake::{FakeModel, Script};
@@ -126,6 +126,25 @@ impl Drop for Running {
                 ended.unwrap();
             }
         }
+    }
+}
+
+/// A model with one lane that never ends its answer, behind which so many requests may wait.
+pub(crate) fn endless(options: ServerOptions, queue: usize) -> Running {
+    let hang = json!({ "text": "one two", "fault": { "kind": "hang", "after": 1 } });
+    Running::scripted(json!({ "lanes": 1, "queue": queue, "answers": [hang] }), options)
+}
+
+/// Checks that a client which leaves in the middle of an answer frees the lane, whether its request is streamed or not; `body` makes the request.
+pub(crate) fn leaving_frees_the_lane(path: &str, body: impl Fn(bool) -> Value) {
+    let server = endless(ServerOptions::new(), 128);
+    let running = || server.state().served().unwrap().backend.status().running;
+    for stream in [false, true] {
+        let connection = server.send("POST", path, &[], body(stream).to_string().as_bytes());
+        wait_for("it to run", || running() == 1);
+        drop(connection);
+        wait_for("it to be gone", || running() == 0);
+        server.wait_until_idle();
     }
 }
 
