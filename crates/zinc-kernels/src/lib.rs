@@ -60,7 +60,7 @@ pub use formats::Format;
 pub use kernel::{Dispatch, Groups, HalfUnits, KernelDef, Target, Units};
 #[cfg(feature = "vk")]
 pub use pipelines::{Pipelines, pipeline_spec};
-pub use tuning::Tuning;
+pub use tuning::{Tuning, UnitBlock};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -2,7 +2,8 @@
 
 use crate::formats::Format;
 use crate::step::StepShape;
-use crate::{Groups, Target, Units};
+use crate::tuning::UnitBlock;
+use crate::{Groups, Target, Tuning, Units};
 
 /// Bytes of one [`Tile`](crate::step::Tile) of the list.
 pub const TILE_BYTES: u32 = crate::generated::tile_list::TILE_BYTES;
@@ -11,6 +12,9 @@ pub const GRIDS_BYTES: u32 = crate::generated::grids::GRIDS_BYTES;
 
 /// Rows and vectors of a fragment of matrix units.
 const FRAGMENT: u32 = 16;
+
+/// The most tiles that a step's vectors are cut into for the sake of smaller blocks.
+const MOST_SMALL_TILES: u32 = 4;
 
 /// The pairs of a row of the step and one of the slots of its chosen experts, sorted by expert, and the tiles that products take them in.
 /// [`Route`](crate::ops::Route) makes both lists, and writes how many workgroups the products have.
@@ -56,12 +60,13 @@ impl Target {
         self.units.filter(|_| self.tuning.unit_rows > 1).map(|_| StepShape::filled_by(self.tuning.unit_rows - 1))
     }
 
-    /// The most pairs of a tile of the list that [`Route`](crate::ops::Route) makes in a step of this shape: a power of two.
+    /// The most pairs of a tile of the list that [`Route`](crate::ops::Route) makes in a step of this shape, each row of which uses `used` of so many
+    /// experts: a power of two.
     #[must_use]
-    pub fn listed_pairs(&self, shape: StepShape) -> u32 {
+    pub fn listed_pairs(&self, shape: StepShape, experts: u32, used: u32) -> u32 {
         match self.expert_units_for(shape) {
-            Some(_) => unit_tile(self),
-            None => quad_tile(self),
+            Some(_) => self.tuning.unit_blocks[0].tile(),
+            None => expert_quad_tile(self, shape, experts, used),
         }
     }
 }
@@ -71,9 +76,42 @@ fn quad_tile(target: &Target) -> u32 {
     1 << target.tuning.tile_vectors.max(1).ilog2()
 }
 
-/// The most vectors of a workgroup's tile, by matrix units: a power of two, and at least a fragment's.
-fn unit_tile(target: &Target) -> u32 {
-    (1 << target.tuning.unit_vectors.max(1).ilog2()).max(FRAGMENT)
+/// [`quad_tile`] of products with experts, of which each row of the step uses `used`: smaller where an expert has fewer vectors on average.
+fn expert_quad_tile(target: &Target, shape: StepShape, experts: u32, used: u32) -> u32 {
+    let tile = quad_tile(target);
+    match shape.rows() * used / experts < tile {
+        true => tile.min(1 << target.tuning.sparse_tile_vectors.max(1).ilog2()),
+        false => tile,
+    }
+}
+
+impl UnitBlock {
+    /// The most vectors of a workgroup's tile: a power of two, and at least a fragment's.
+    fn tile(&self) -> u32 {
+        (1 << self.vectors.max(1).ilog2()).max(FRAGMENT)
+    }
+
+    /// Rows of a block.
+    fn rows(&self) -> u32 {
+        self.row_subgroups * self.row_fragments * FRAGMENT
+    }
+}
+
+impl Tuning {
+    /// The block of products by matrix units with matrices of so many rows together, and the vectors of a step of this shape: the largest one that gives
+    /// more than [`Tuning::unit_workgroups`], or the smallest that has few tiles, since weights are read and unpacked once for each.
+    fn unit_block_for(&self, rows: u32, shape: StepShape) -> UnitBlock {
+        let tiles = |block: &UnitBlock| shape.rows().div_ceil(block.tile());
+        let mut chosen = self.unit_blocks[0];
+        for block in &self.unit_blocks[1..] {
+            let workgroups = rows.div_ceil(chosen.rows()) * tiles(&chosen);
+            if workgroups > self.unit_workgroups || tiles(block) > MOST_SMALL_TILES {
+                break;
+            }
+            chosen = *block;
+        }
+        chosen
+    }
 }
 
 /// How what is staged in shared memory lies there, in products by matrix units: the constants of `shaders/include/blocks.glsl` of the same names.
@@ -103,6 +141,11 @@ impl Stage {
             minimums: any(|format| matches!(format, Format::Q2K | Format::Q4K | Format::Q5K)),
             chunk_sums: any(|format| matches!(format, Format::Q4_1 | Format::Q5_1)),
         }
+    }
+
+    /// Whether where the results of a tile of so many vectors lie finds room in the place of the scales of parts, as `blocks.glsl` puts it there.
+    fn has_offsets(&self, rows: u32, tile: u32) -> bool {
+        self.part_scales * self.runs / 2 * rows >= tile
     }
 
     /// Bytes of shared memory that a block of so many rows and a tile of so many vectors need: what `blocks.glsl` and `tile_vectors.glsl` declare.
@@ -153,35 +196,52 @@ pub(crate) struct UnitBlocks {
 }
 
 impl Blocks {
-    /// For products with matrices of these formats, `together` of which a workgroup has rows of at a time: they must be of one format for matrix units.
-    /// `experts` says whether the matrices are those of experts.
-    pub(crate) fn new(target: &Target, formats: &[Format], together: u32, shape: StepShape, experts: bool) -> Self {
+    /// For products with matrices of these formats and heights, `together` of which a workgroup has rows of at a time: they must be of one format for
+    /// matrix units. With experts `tiles` has their numbers.
+    pub(crate) fn new(
+        target: &Target,
+        formats: &[Format],
+        together: u32,
+        heights: &[u32],
+        shape: StepShape,
+        tiles: Option<Tiles>,
+    ) -> Self {
         let suits = together == 1 || formats.iter().all(|format| *format == formats[0]);
-        let units = if experts { target.expert_units_for(shape) } else { target.units_for(shape) };
+        let units = if tiles.is_some() { target.expert_units_for(shape) } else { target.units_for(shape) };
         if let Some(units) = units.filter(|_| suits) {
-            return Self::of_units(target, units, formats, together, shape);
+            let block = match tiles {
+                Some(_) => target.tuning.unit_blocks[0],
+                None => target.tuning.unit_block_for(heights.iter().sum::<u32>() * together, shape),
+            };
+            return Self::of_units(target, units, formats, together, block);
         }
         let workgroup = target.workgroup_of(target.tuning.tile_width);
         let quad_rows = (target.tuning.tile_rows / together).max(1);
-        let listed = target.listed_pairs(shape);
-        let (tile, rows) = (quad_tile(target).min(listed), workgroup / 4 * quad_rows);
+        let (listed, tile) = match tiles {
+            Some(Tiles { experts, used, .. }) => {
+                (target.listed_pairs(shape, experts, used), expert_quad_tile(target, shape, experts, used))
+            }
+            None => (quad_tile(target), quad_tile(target)),
+        };
+        let rows = workgroup / 4 * quad_rows;
         Self { workgroup, listed, tile, rows, form: Form::Quads { quad_rows } }
     }
 
-    /// With the tuning's blocks, or smaller ones where shared memory has no room for those.
-    fn of_units(target: &Target, units: Units, formats: &[Format], together: u32, shape: StepShape) -> Self {
-        let tuning = &target.tuning;
-        let (mut subgroups, mut tile) = (target.subgroups_of(tuning.unit_width), unit_tile(target));
-        let mut fragments = tuning.unit_row_fragments.max(1);
-        let stage = Stage::new(units, tuning.unit_stage_runs, formats);
+    /// With such blocks, or smaller ones where shared memory has no room for those.
+    fn of_units(target: &Target, units: Units, formats: &[Format], together: u32, block: UnitBlock) -> Self {
+        let listed = block.tile();
+        let (mut subgroups, mut tile) = (target.subgroups_of(block.width), listed);
+        let mut fragments = block.row_fragments.max(1);
+        let stage = Stage::new(units, target.tuning.unit_stage_runs, formats);
         loop {
             // A subgroup has a fragment of vectors at least, and a block rows of all matrices.
-            let row_subgroups = tuning.unit_row_subgroups.max(subgroups * FRAGMENT / tile).clamp(1, subgroups);
+            let row_subgroups = block.row_subgroups.max(subgroups * FRAGMENT / tile).clamp(1, subgroups);
             let row_fragments = fragments.max(together.div_ceil(row_subgroups));
             let rows = row_subgroups * row_fragments * FRAGMENT;
-            if stage.shared_bytes(rows, tile) <= target.shared_bytes || (subgroups, tile) == (1, FRAGMENT) {
+            let has_room = stage.shared_bytes(rows, tile) <= target.shared_bytes && stage.has_offsets(rows, tile);
+            if has_room || (subgroups, tile) == (1, FRAGMENT) {
                 let form = Form::Units(UnitBlocks { units, row_subgroups, row_fragments, stage });
-                let (workgroup, listed) = (subgroups * target.subgroup, target.listed_pairs(shape));
+                let workgroup = subgroups * target.subgroup;
                 return Self { workgroup, listed, tile, rows: rows / together, form };
             }
             if fragments > 1 {
@@ -238,13 +298,15 @@ mod tests {
     #[test]
     fn blocks_fit_into_shared_memory() {
         let units = Units { depth: 32, emulated: false };
-        let tall = Tuning { unit_row_fragments: 4, ..Tuning::CARD };
+        let [mut largest, ..] = Tuning::CARD.unit_blocks;
+        largest.row_fragments = 4;
+        let tall = Tuning { unit_blocks: [largest; 3], ..Tuning::CARD };
         for (subgroup, tuning) in [(32, Tuning::CARD), (64, Tuning::CARD), (32, tall), (8, Tuning::CPU)] {
             for shared_bytes in [16 << 10, 32 << 10, 48 << 10, 64 << 10] {
                 for (format, together) in [(Format::Q4K, 1), (Format::Q4K, 2), (Format::Q6K, 1), (Format::Q5_1, 1)] {
                     let target = Target { units: Some(units), shared_bytes, tuning, ..Target::new(subgroup) };
-                    let blocks =
-                        Blocks::new(&target, &[format; 2][..together as usize], together, StepShape::MOST, false);
+                    let formats = &[format; 2][..together as usize];
+                    let blocks = Blocks::new(&target, formats, together, &[1 << 16], StepShape::MOST, None);
                     let Form::Units(of) = blocks.form else { panic!("{blocks:?}") };
                     let rows = of.row_subgroups * of.row_fragments * FRAGMENT;
                     assert!(of.stage.shared_bytes(rows, blocks.tile) <= shared_bytes, "{blocks:?}");
@@ -253,7 +315,7 @@ mod tests {
                     assert!(blocks.tile >= vector_subgroups * FRAGMENT, "{blocks:?}");
                     assert_eq!(blocks.rows * together, rows);
                     if shared_bytes >= 48 << 10 && tuning != tall {
-                        assert_eq!(blocks.tile, tuning.unit_vectors);
+                        assert_eq!(blocks.tile, tuning.unit_blocks[0].vectors);
                     }
                 }
             }
@@ -286,9 +348,8 @@ mod tests {
     fn steps_of_few_rows_go_by_dot_products() {
         let target = Target { units: Some(Units { depth: 16, emulated: false }), ..Target::new(32) };
         let few = StepShape::of(target.tuning.unit_rows / 2);
-        let blocks = Blocks::new(&target, &[Format::Q4K], 1, few, false);
+        let blocks = Blocks::new(&target, &[Format::Q4K], 1, &[256], few, None);
         assert!(matches!(blocks.form, Form::Quads { .. }), "{blocks:?}");
-        assert_eq!(blocks.listed, target.listed_pairs(few));
         assert_eq!(blocks.listed, target.tuning.tile_vectors);
         assert_eq!((target.most_without_units(), Target::new(32).most_without_units()), (Some(few), None));
     }
@@ -297,10 +358,40 @@ mod tests {
     fn pairs_of_two_formats_go_by_dot_products() {
         let target = Target { units: Some(Units { depth: 16, emulated: false }), ..Target::new(32) };
         let formats = [Format::Q4K, Format::Q8_0];
-        let apart = Blocks::new(&target, &formats, 1, StepShape::MOST, true);
+        let tiles = Some(Tiles { pairs: 0, tiles: 0, grids: 0, experts: 8, used: 2 });
+        let apart = Blocks::new(&target, &formats, 1, &[256], StepShape::MOST, tiles);
         assert!(matches!(apart.form, Form::Units(_)), "{apart:?}");
-        let blocks = Blocks::new(&target, &formats, 2, StepShape::MOST, true);
+        let blocks = Blocks::new(&target, &formats, 2, &[256], StepShape::MOST, tiles);
         assert!(matches!(blocks.form, Form::Quads { .. }), "{blocks:?}");
-        assert_eq!((blocks.listed, blocks.tile), (target.tuning.unit_vectors, target.tuning.tile_vectors));
+        assert_eq!((blocks.listed, blocks.tile), (target.tuning.unit_blocks[0].vectors, target.tuning.tile_vectors));
+    }
+
+    /// Few workgroups would leave most of a card idle.
+    #[test]
+    fn blocks_are_smaller_where_there_are_few() {
+        let units = Some(Units { depth: 32, emulated: false });
+        let target = Target { units, shared_bytes: 48 << 10, ..Target::new(32) };
+        let rows_and_tile = |height: u32, rows: u32| {
+            let blocks = Blocks::new(&target, &[Format::Q4K], 1, &[height], StepShape::of(rows), None);
+            (blocks.rows, blocks.tile)
+        };
+        // The output of attention and the head of a model with 2,048 columns and 151,936 tokens.
+        assert_eq!(
+            [64, 128, 256, 512].map(|rows| rows_and_tile(2_048, rows)),
+            [(32, 32), (32, 32), (64, 64), (128, 64)]
+        );
+        assert_eq!(rows_and_tile(151_936, 64), (128, 64));
+    }
+
+    /// A tile of more vectors than an expert has is computed in vain.
+    #[test]
+    fn tiles_of_experts_with_few_vectors_are_smaller() {
+        let target = Target::new(32);
+        let Tuning { tile_vectors, sparse_tile_vectors, .. } = target.tuning;
+        assert_eq!(
+            [32, 64, 128].map(|rows| target.listed_pairs(StepShape::of(rows), 128, 8)),
+            [sparse_tile_vectors, sparse_tile_vectors, tile_vectors]
+        );
+        assert_eq!(target.listed_pairs(StepShape::of(32), 8, 2), tile_vectors);
     }
 }

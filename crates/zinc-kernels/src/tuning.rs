@@ -10,6 +10,19 @@ pub(crate) const MOST_ITEMS: u32 = 4;
 /// not done.
 pub(crate) const MOST_WORKGROUPS: u32 = 128;
 
+/// How a workgroup shares out what matrix units multiply: rows of a matrix with a tile of vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitBlock {
+    /// The most vectors of a tile: a power of two.
+    pub vectors: u32,
+    /// Subgroups of the workgroup: a power of two.
+    pub width: u32,
+    /// Those of them that share the rows of the block, a power of two; the others share its vectors.
+    pub row_subgroups: u32,
+    /// Fragments of 16 rows that each of these subgroups has.
+    pub row_fragments: u32,
+}
+
 /// How work is shared out on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
@@ -37,6 +50,8 @@ pub struct Tuning {
     pub several_gate_up_runs: u32,
     /// The most vectors that weights are multiplied with once they are unpacked, in a step of many rows: a power of two.
     pub tile_vectors: u32,
+    /// [`Tuning::tile_vectors`] of products with experts that have fewer than those on average: a power of two.
+    pub sparse_tile_vectors: u32,
     /// Rows of matrices that four lanes take at a time in such a step: of one matrix, or half as many of each of two.
     pub tile_rows: u32,
     /// Subgroups in a workgroup of such a step's products.
@@ -47,14 +62,10 @@ pub struct Tuning {
     pub expert_unit_rows: u32,
     /// The fewest rows of a step that samples after each of them whose products go by tiles of vectors: in those with fewer, each row is multiplied for itself.
     pub sampling_tiled_rows: u32,
-    /// The most vectors of a workgroup's tile where matrix units multiply: a power of two.
-    pub unit_vectors: u32,
-    /// Subgroups in a workgroup of such a product: a power of two.
-    pub unit_width: u32,
-    /// Those of them that share the rows of the workgroup's block, a power of two; the others share its vectors.
-    pub unit_row_subgroups: u32,
-    /// Fragments of 16 rows that each of these subgroups has.
-    pub unit_row_fragments: u32,
+    /// The blocks that matrix units multiply, from the largest to the smallest. Experts have the first.
+    pub unit_blocks: [UnitBlock; 3],
+    /// Without experts a smaller block is taken where a larger one would give no more workgroups than this.
+    pub unit_workgroups: u32,
     /// Runs of a group that such a product has in shared memory at a time: 4, 8 or 16.
     pub unit_stage_runs: u32,
     /// The most rows of a step that a workgroup of the router takes, where there are many.
@@ -102,15 +113,18 @@ impl Tuning {
         several_gate_up_width: 4,
         several_gate_up_runs: 4,
         tile_vectors: 8,
+        sparse_tile_vectors: 2,
         tile_rows: 4,
         tile_width: 4,
         unit_rows: 32,
         expert_unit_rows: 128,
-        sampling_tiled_rows: 64,
-        unit_vectors: 64,
-        unit_width: 16,
-        unit_row_subgroups: 4,
-        unit_row_fragments: 2,
+        sampling_tiled_rows: 32,
+        unit_blocks: [
+            UnitBlock { vectors: 64, width: 16, row_subgroups: 4, row_fragments: 2 },
+            UnitBlock { vectors: 64, width: 8, row_subgroups: 4, row_fragments: 1 },
+            UnitBlock { vectors: 32, width: 4, row_subgroups: 2, row_fragments: 1 },
+        ],
+        unit_workgroups: 64,
         unit_stage_runs: 8,
         router_rows: 32,
         router_logits: 16,
@@ -142,15 +156,14 @@ impl Tuning {
         several_gate_up_width: 2,
         several_gate_up_runs: 4,
         tile_vectors: 8,
+        sparse_tile_vectors: 8,
         tile_rows: 8,
         tile_width: 2,
         unit_rows: 32,
         expert_unit_rows: 32,
         sampling_tiled_rows: 8,
-        unit_vectors: 32,
-        unit_width: 8,
-        unit_row_subgroups: 4,
-        unit_row_fragments: 1,
+        unit_blocks: [UnitBlock { vectors: 32, width: 8, row_subgroups: 4, row_fragments: 1 }; 3],
+        unit_workgroups: 0,
         unit_stage_runs: 8,
         router_rows: 4,
         router_logits: 8,

@@ -55,7 +55,7 @@ impl GateUpMul {
             y_stride: self.y.stride_in(self.shape),
         };
         let pair = [self.gate.format, self.up.format];
-        let blocks = Blocks::new(target, &pair, 2, self.shape, self.tiles.is_some());
+        let blocks = Blocks::new(target, &pair, 2, &[self.gate.rows], self.shape, self.tiles);
         let groups = blocks.groups(target, &[self.gate.rows], self.tiles, GATE_UP_GRID, self.shape);
         let Blocks { workgroup, listed, tile, .. } = blocks;
         let (subgroup, columns) = (target.subgroup, self.gate.columns);

@@ -69,7 +69,7 @@ impl MatMul<'_> {
             y_stride_2: of.y_strides[2],
         };
         let formats: Vec<Format> = self.products.iter().map(|product| product.weights.format).collect();
-        let blocks = Blocks::new(target, &formats, 1, self.shape, self.tiles.is_some());
+        let blocks = Blocks::new(target, &formats, 1, &of.rows, self.shape, self.tiles);
         let groups = blocks.groups(target, &of.rows, self.tiles, DOWN_GRID, self.shape);
         let Blocks { workgroup, listed, tile, .. } = blocks;
         let (subgroup, columns, accumulate) = (target.subgroup, of.columns, u32::from(self.accumulate));

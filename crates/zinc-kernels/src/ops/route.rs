@@ -2,6 +2,7 @@
 
 use super::gate_up::{check_selection, weighting_code};
 use super::{ExpertSelection, Matrix, Tiles};
+use crate::formats::Format;
 use crate::generated::route::{Constants, KERNEL, Push};
 use crate::step::StepShape;
 use crate::tiles::{Blocks, TileGroups};
@@ -47,11 +48,14 @@ impl Route {
             subgroup: target.subgroup,
             experts,
             weighting: weighting_code(weighting),
-            tile: target.listed_pairs(self.shape),
+            tile: target.listed_pairs(self.shape, experts, used),
         };
         let Self { gate, up, down, shape, .. } = self;
-        let gate_up = Blocks::new(target, &[gate.format, up.format], 2, *shape, true).tile_groups(target, &[gate.rows]);
-        let down = Blocks::new(target, &[down.format], 1, *shape, true).tile_groups(target, &[down.rows]);
+        let groups_of = |formats: &[Format], together, height| {
+            Blocks::new(target, formats, together, &[height], *shape, Some(self.tiles)).tile_groups(target, &[height])
+        };
+        let (gate_up, down) =
+            (groups_of(&[gate.format, up.format], 2, gate.rows), groups_of(&[down.format], 1, down.rows));
         let TileGroups { x: gate_up_x, y: gate_up_y, parts: gate_up_parts } = gate_up;
         let TileGroups { x: down_x, y: down_y, parts: down_parts } = down;
         let push = Push {

@@ -3,7 +3,7 @@
 use zinc_kernels::ops::{MatMul, Product};
 use zinc_kernels::reference;
 use zinc_kernels::step::{Rows, StepShape};
-use zinc_kernels::{Format, Target, Tuning};
+use zinc_kernels::{Format, Target, Tuning, UnitBlock};
 
 use crate::support::data::{Random, host, widths};
 use crate::support::many::{self, Choice, Output, Vectors};
@@ -24,10 +24,10 @@ fn tuned(tile_vectors: u32, tile_rows: u32, tile_width: u32) -> Target {
 
 /// The device with matrix units, or with what stands in for them, and with blocks of these numbers of vectors, subgroups, subgroups that share the rows,
 /// fragments of rows, and runs of a stage.
-fn blocks_of([unit_vectors, unit_width, unit_row_subgroups, unit_row_fragments, unit_stage_runs]: [u32; 5]) -> Target {
+fn blocks_of([vectors, width, row_subgroups, row_fragments, unit_stage_runs]: [u32; 5]) -> Target {
     let target = many::with_units();
-    let tuning =
-        Tuning { unit_vectors, unit_width, unit_row_subgroups, unit_row_fragments, unit_stage_runs, ..target.tuning };
+    let unit_blocks = [UnitBlock { vectors, width, row_subgroups, row_fragments }; 3];
+    let tuning = Tuning { unit_blocks, unit_stage_runs, ..target.tuning };
     Target { tuning, ..target }
 }
 
@@ -190,7 +190,15 @@ fn up_to_three_matrices_by_matrix_units() {
 /// Every number of rows around that of a tile and of a fragment, in every form of a block; in one form of what stands in for matrix units.
 #[test]
 fn blocks_of_every_form() {
-    for form in [[64, 4, 2, 1, 4], [32, 2, 1, 2, 8], [16, 4, 4, 1, 16], [32, 8, 4, 1, 8], [64, 16, 4, 2, 8]] {
+    for form in [
+        [32, 4, 2, 1, 8],
+        [64, 8, 4, 1, 8],
+        [64, 4, 2, 1, 4],
+        [32, 2, 1, 2, 8],
+        [16, 4, 4, 1, 16],
+        [32, 8, 4, 1, 8],
+        [64, 16, 4, 2, 8],
+    ] {
         let target = blocks_of(form);
         for rows in [1, 15, 17, 33, 64] {
             check(&[(Format::Q4K, 50)], 512, (rows, 64), Then::Store, &target);

@@ -84,8 +84,12 @@ fn check(name: &str, logits: &[Vec<f32>], rows: usize, used: usize, target: &Tar
             tolerance::softmax_weight(weights[i], below, experts)
         });
     }
-    let (expected_pairs, expected_tiles) =
-        reference::route(&all_ids, experts as u32, room as u32, target.listed_pairs(shape));
+    let (expected_pairs, expected_tiles) = reference::route(
+        &all_ids,
+        experts as u32,
+        room as u32,
+        target.listed_pairs(shape, experts as u32, used as u32),
+    );
     assert_eq!(arena.read(written)[..], grids(op.tiles, expected_tiles.len(), shape, target), "{name}: the grids");
     let (found_pairs, found_tiles) = (arena.read(pairs), arena.read(tiles));
     assert_eq!(found_tiles[..expected_tiles.len()], expected_tiles, "{name}: the tiles");

@@ -190,7 +190,8 @@ pub(crate) fn tiled(
     launch: impl Fn(Tiles) -> Dispatch,
 ) -> Dispatch {
     let used = ids[0].len() as u32;
-    let (pairs, tiles) = reference::route(&ids.concat(), experts as u32, shape.rows(), target.listed_pairs(shape));
+    let (pairs, tiles) =
+        reference::route(&ids.concat(), experts as u32, shape.rows(), target.listed_pairs(shape, experts as u32, used));
     let (pairs, list) = (arena.input(&pairs).address, arena.input(&tiles).address);
     let lists = Tiles { pairs, tiles: list, grids: 0, experts: experts as u32, used };
     let at_0 = launch(lists);
