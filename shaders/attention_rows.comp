@@ -48,7 +48,7 @@ void main() {
     if (row >= min(row_count(push.state), push.rows)) return;
     uint position = load_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 8);
     uint lane = gl_SubgroupInvocationID, kv_head = group / GROUPS;
-    uint64_t table = page_table(push.state, load_uniform_u32(push.state, LISTED_OFFSET)); // all rows are of the only lane
+    uint64_t table = page_table(push.state, load_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 12));
     uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, kv_head);
     uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, kv_head);
     uint64_t q = push.q + uint64_t(row * push.q_stride), y = push.y + uint64_t(row * push.y_stride);

@@ -1,8 +1,9 @@
 // The form of `attention_rows` for float matrix units, and caches of halves. Its numbers are those of the same form of `attention`.
 //
 // A workgroup takes a block of pairs of a row and one of the query heads that share a key and value head, by row: each of its teams of 32 lanes a fragment of
-// 16 pairs. Every tile of keys and values is staged once for all of them. The rows are those of one lane, at positions one behind the other. Where
-// splits are joined, `y` holds the values of those joined so far.
+// 16 pairs. The rows of a lane are at positions one behind the other, and every tile of its keys and values is staged once for all of them. Where rows of
+// several lanes meet in a block, the workgroup attends to the keys of one lane after the other, and keeps the results of that lane's rows alone. Where splits
+// are joined, `y` holds the values of those joined so far.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -36,7 +37,23 @@ layout(push_constant, scalar) uniform Push {
 
 const uint PAIRS = gl_WorkGroupSize.x / TEAM * 16; // of a workgroup
 
-uint position_of(uint row) { return load_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 8); }
+// The rows of the block that are of the present lane: the first and the one behind the last, and their positions; and the lane's table.
+uint first_row, end_row, first_position, last_position;
+uint64_t table;
+
+// Turns to the lane of the row before `end`, to its rows from `first` on: in a model of one lane all of them. Begins to load its first tile.
+void turn_to_lane(uint first, uint end, uint64_t key_cache, uint64_t value_cache) {
+    uint row = ROWS_OFFSET + (end - 1) * ROW_BYTES;
+    uint rows = LANE_PAGES == 0 ? end - first : min(end - first, load_uniform_u32(push.state, row) + 1);
+    first_row = end - rows;
+    end_row = end;
+    last_position = load_uniform_u32(push.state, row + 8);
+    first_position = last_position + 1 - rows;
+    table = page_table(push.state, load_uniform_u32(push.state, row + 12));
+    look_up(0, table);
+    load_tile(0, last_position, key_cache, value_cache);
+    look_up(min(1, last_position / TILE), table);
+}
 
 // Bytes from the beginning of queries or results, [query_heads, HEAD_SIZE] f32 of each row with `stride` bytes between rows, to the head of a pair.
 uint head_offset(uint pair, uint stride) { return pair / HEADS * stride + (gl_WorkGroupID.y * HEADS + pair % HEADS) * HEAD_SIZE * 4; }
@@ -54,7 +71,7 @@ void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
         float before_kept = is_first ? 0.0 : kept(joined_maximum[r], highest), own_kept = is_first ? 1.0 : kept(maximum[r], highest);
         joined_maximum[r] = highest;
         joined_sum[r] = join_split(joined_sum[r], before_kept, ELEMENT(sums, r * 4), own_kept);
-        bool is_pair = pair < pairs;
+        bool is_own = pair >= first_row * HEADS && pair < end_row * HEADS;
         uint64_t head = push.y + uint64_t(head_offset(min(pair, pairs - 1), push.y_stride));
         // All values of a row are loaded before the first is stored, since a compiler leaves a load behind a store that may be to the same place, and with it
         // the time that each load takes.
@@ -65,7 +82,7 @@ void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
             subgroupMemoryBarrierBuffer();
             subgroupBarrier();
         }
-        if (!is_pair) continue;
+        if (!is_own) continue;
         UNROLL for (uint n = 0; n < OWN_HEAD; n++) {
             vec4 own = vec4(ELEMENT(values[n], r * 4), ELEMENT(values[n], r * 4 + 1), ELEMENT(values[n], r * 4 + 2), ELEMENT(values[n], r * 4 + 3));
             vec4 value = join_split(before[n], before_kept, own, own_kept);
@@ -85,38 +102,38 @@ void main() {
     // The blocks with the most keys begin first.
     uint block = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * PAIRS, first_pair = block + team_index() * 16;
     if (block >= pairs) return;
-    uint first_position = position_of(block / HEADS), last_position = position_of((min(block + PAIRS, pairs) - 1) / HEADS);
     uint kv_head = gl_WorkGroupID.y;
-    uint64_t table = page_table(push.state, load_uniform_u32(push.state, LISTED_OFFSET)); // all rows are of the only lane
     uint64_t key_cache = cache_of_head(push.key_cache, CACHE_F16, kv_head), value_cache = cache_of_head(push.value_cache, CACHE_F16, kv_head);
 
-    uint tiles = last_position / TILE + 1;
-    look_up(0, table);
-    load_tile(0, last_position, key_cache, value_cache);
-    look_up(min(1, tiles - 1), table);
+    turn_to_lane(block / HEADS, (min(block + PAIRS, pairs) - 1) / HEADS + 1, key_cache, value_cache);
     for (uint i = team_lane(); i < 16 * EIGHTS; i += TEAM) {
         uint64_t head = push.q + uint64_t(head_offset(min(first_pair + i / EIGHTS, pairs - 1), push.q_stride));
         staged[(team_index() * 16 + i / EIGHTS) * STRIDE + i % EIGHTS] = query_halves(load_vec4(head, i % EIGHTS * 32u), load_vec4(head, i % EIGHTS * 32u + 16u));
     }
     barrier();
     load_query(team_index() * 16 * STRIDE);
-    uvec2 last; // the last key that each of the lane's two rows attends to
-    [[unroll]] for (uint r = 0; r < 2; r++) {
-        last[r] = position_of(min(first_pair + element_row(r * 4), pairs - 1) / HEADS);
-        joined_sum[r] = 0.0;
-    }
-
-    begin_split();
-    for (uint tile = 0; tile < tiles; tile++) {
-        barrier();
-        stage_tile();
-        barrier();
-        load_tile(min(tile + 1, tiles - 1), last_position, key_cache, value_cache);
-        look_up(min(tile + 2, tiles - 1), table);
-        take_tile(tile * TILE, last, (tile + 1) * TILE > first_position + 1);
-        if ((tile + 1) * TILE % SPLIT == 0 || tile + 1 == tiles) {
-            join(first_pair, pairs, tile * TILE < SPLIT, tile + 1 == tiles);
-            begin_split();
+    while (true) {
+        uint tiles = last_position / TILE + 1;
+        uvec2 last; // the last key that each of the lane's two rows attends to; any of the keys, where a row is of another lane
+        [[unroll]] for (uint r = 0; r < 2; r++) {
+            last[r] = first_position + clamp((first_pair + element_row(r * 4)) / HEADS, first_row, end_row - 1) - first_row;
+            joined_sum[r] = 0.0;
         }
+
+        begin_split();
+        for (uint tile = 0; tile < tiles; tile++) {
+            barrier();
+            stage_tile();
+            barrier();
+            load_tile(min(tile + 1, tiles - 1), last_position, key_cache, value_cache);
+            look_up(min(tile + 2, tiles - 1), table);
+            take_tile(tile * TILE, last, (tile + 1) * TILE > first_position + 1);
+            if ((tile + 1) * TILE % SPLIT == 0 || tile + 1 == tiles) {
+                join(first_pair, pairs, tile * TILE < SPLIT, tile + 1 == tiles);
+                begin_split();
+            }
+        }
+        if (LANE_PAGES == 0 || first_row == block / HEADS) break;
+        turn_to_lane(block / HEADS, first_row, key_cache, value_cache);
     }
 }

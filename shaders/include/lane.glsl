@@ -1,7 +1,7 @@
 // A lane is a sequence's place on the device: how far it has come, where it ends and how it samples; and what a step reports of it to the host.
 // The Rust structs of the same names are generated from these declarations.
 
-// One per sequence, in device memory. `list`, `advance`, `cancel`, `last_row`, `lookup` and `propose` write it.
+// One per sequence, in device memory. `list`, `advance`, `cancel`, `last_rows`, `lookup` and `propose` write it.
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Lane {
     uint token;                // the last token of the sequence, which the next step takes first
     uint position;             // its position; keys and values of earlier positions are valid
@@ -16,7 +16,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Lane {
     uint sequence;             // the sequence's number: a cancellation carries it, so that a late one cannot stop a successor
     uint gate;                 // what the host decides about each token: GATE_*
     uint first_row;            // of the step that the lane takes part in: where its rows begin in the table
-    uint rows;                 // and how many there are: 0 if the sequence had stopped before the step
+    uint rows;                 // and how many there are: 0 if the sequence had stopped before the step, or was cancelled in it
     uint64_t tokens;           // [context + MOST_RUN] u32: the prompt, then what was sampled, then drafts
     uint64_t end_tokens;       // [end_token_count] u32
     uint64_t samplers;         // SamplerParams, 0: the chain of samplers is not used
@@ -53,14 +53,20 @@ const uint FINISH_CONTEXT_FULL = 3;
 const uint FINISH_CANCELLED = 4;
 const uint FINISH_NON_FINITE = 5;
 
-// What the host wants of a step, one per ring slot, in host-visible memory: which lanes take part, how many rows each may have, and which pages lanes get.
+// What the host wants of a step, one per ring slot, in host-visible memory: which lanes take part, and which pages lanes get.
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer WantedLanes {
-    uint count;             // at most MOST_LANES
-    uint rows;              // of each lane, at most; a lane has several only where its prompt goes on
+    uint count;             // lanes of the step: at most MOST_LANES
     uint grown_count;       // pages that lanes have from this step on: at most MOST_LANES
 };
-const uint WANTED_OFFSET = 12; // from its beginning to the numbers of the lanes, MOST_LANES u32
-const uint GROWN_OFFSET = 268; // and to the pages that lanes get
+const uint WANTED_OFFSET = 8;  // from its beginning to the lanes, MOST_LANES of them
+const uint GROWN_OFFSET = 520; // and to the pages that lanes get
+
+// A lane that the host wants in a step.
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer WantedLane {
+    uint lane; // its number
+    uint rows; // that it may have, at most; it has several only where its prompt goes on
+};
+const uint WANTED_BYTES = 8;
 
 // A page that a lane has from a step on.
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer GrownPage {

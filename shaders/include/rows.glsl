@@ -14,9 +14,9 @@ const uint MOST_SAMPLING_ROWS = 64;
 // The most lanes of a step.
 const uint MOST_LANES = 64;
 
-// One row of the table. `list`, `last_row`, `lookup` and `propose` write rows, every other kernel reads them.
+// One row of the table. `list`, `last_rows`, `lookup` and `propose` write rows, every other kernel reads them.
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Row {
-    uint offset;   // of its position from that of the lane's first row in the step: 0 for the last token of a sequence, 1 and up for drafts
+    uint offset;   // of its position from that of the lane's first row in the step: 0 for the last token of a sequence, 1 and up for drafts and for what follows in a prompt
     uint token;    // what is evaluated
     uint position; // in its sequence; keys and values of earlier positions are valid or are those of earlier rows of the step
     uint lane;     // the number of the lane whose row it is

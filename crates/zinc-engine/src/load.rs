@@ -369,7 +369,7 @@ impl ModelFile {
         made.push(most);
         made.dedup();
         options.extend(made.into_iter().map(|shape| feed.clone().with_shape(shape)));
-        let behind_last_row = StepPlan::behind_last_row(weights, &decode);
+        let behind_last_rows = StepPlan::behind_last_rows(weights, &decode);
         // Steps of lanes have as many rows as sequences run, and those that verify drafts have all of them.
         let lanes = self.cache().lanes;
         let shapes = (1..=sampling_shape.rows().ilog2()).map(|doublings| StepShape::of(1 << doublings));
@@ -379,7 +379,7 @@ impl ModelFile {
         let mut plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan, MOST_RANGE)).collect();
         // Ranges may be shorter, and what stands between them is a kernel, too.
         plans.extend(loaded.ranges(StepPlan::new(weights, &feed.clone().with_shape(most)), Duration::ZERO));
-        plans.push(behind_last_row);
+        plans.push(behind_last_rows);
         loaded.build_pipelines(&plans, &mut |done, total| {
             on_event(OpenEvent::Pipelines { done: done as u64, total: total as u64 });
         })?;

@@ -5,12 +5,12 @@
 //   bd878fad586fc0ebde936c00a2a6048b89db43b4fb6c57a7bb4823e22de0ae5b crates/zinc-kernels/spv/advance.spv
 //   d1b861c81ce97c6d7ffee8b91046f32aae26e16fec0b02f4586b45b478e60e80 crates/zinc-kernels/spv/append.spv
 //   1ab512385bdaeeafbb741a59577eeabb8572b6badcdef84e2b254c55531e83d8 crates/zinc-kernels/spv/attention.spv
-//   b1edf2c3c7f86eeb7fc8232145f8baaedb3f4aa07716ab47f997a35450dd3656 crates/zinc-kernels/spv/attention_rows.spv
-//   2af091a1fc3edc7d998f873cbd4856077d0e855f94d1fea2fcb544d23ee0c765 crates/zinc-kernels/spv/attention_rows_units.emulated.spv
-//   fd60037586480b4b56c48be6357093b1654d4a8a06f262639bd8d90a004a7dc4 crates/zinc-kernels/spv/attention_rows_units.spv
+//   e77d70f483c14a63ea3a9f90fdf87dbf0bffa773157ed940141c73b5d2524444 crates/zinc-kernels/spv/attention_rows.spv
+//   974bb470981c931304965e63e2aebd50930543aef6ea4e91b2a4033ca0ea6311 crates/zinc-kernels/spv/attention_rows_units.emulated.spv
+//   804c3506366da23f40944db8f31aaf982f2b3cb3515ef478c83e37a520502aed crates/zinc-kernels/spv/attention_rows_units.spv
 //   d074ea19ea107162a2cd3f02ec12e35b6c4ce866b0bfd7424e01ef65c791d0a8 crates/zinc-kernels/spv/attention_units.emulated.spv
 //   64ba50e0c72b0501e1fd40a885113495e960fbe717d3aad5c12bb81b6de0ad81 crates/zinc-kernels/spv/attention_units.spv
-//   bcda3fa5cb3519ea7466ea3b1ce4286e215bc6cd0076295e4edea7538e7ec5a9 crates/zinc-kernels/spv/cancel.spv
+//   e422e691d436d8fb505db4cbcfefad22e80c6ea51bc867774e2325ff5e059313 crates/zinc-kernels/spv/cancel.spv
 //   520f0a6ba2796bf04210b75440048907a9d805457a045b44bfa76827cc6d9a6f crates/zinc-kernels/spv/check_bytes_units.emulated.spv
 //   7612e1d51eba95220da18edb7459c1a911e114bed8d7f46d49e25abb883fcd29 crates/zinc-kernels/spv/check_bytes_units.spv
 //   e21b8b0b6a0cde60b1b257380d903ed2472671f8c2ddb646553e9ee8e16cc3d9 crates/zinc-kernels/spv/check_halves_units.emulated.spv
@@ -24,16 +24,16 @@
 //   f044871d27fa145dd0ed33aeb5de089c2ca7f30c0de07f3c27a56b9fef6d61bf crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   f7a9ad82e09804a15ced28d8009e96289d69acf9c56743b038f9fcf1a1b444c2 crates/zinc-kernels/spv/gather.spv
 //   17db12d88fc1153df25a4c652be015baffe940f8a58a001d0f14c8dc09983967 crates/zinc-kernels/spv/join.spv
-//   26a8b69f3436423eefd190ae94b1e328c8a0a97d4ab44e681c61a5f94b5299cc crates/zinc-kernels/spv/last_row.spv
-//   acbcce77639264dcadca70379dec09087e9c1085d6343f2eecfcd1df269a67e2 crates/zinc-kernels/spv/list.spv
+//   62a190e0e6b77d98fa89cdcc5980b413578da084e04ad3da2c5808ad11a1d985 crates/zinc-kernels/spv/last_rows.spv
+//   485c2a9d1a911eb8feaea238f0697a5f036294db687103927213b5c7b6481046 crates/zinc-kernels/spv/list.spv
 //   43483c695ed082cf74cc78e99933085dd049107bfe16664b298f46846dd6ba5b crates/zinc-kernels/spv/logprob_shares.spv
 //   f8781f46729d491088b67dd4ba4a1e9feb59377d8393060ceb9e0897d9514cbf crates/zinc-kernels/spv/logprobs.spv
-//   b5d0c7f1e0655d8cf38ee4745685beef0712813a46e4c49a130b7a6231239847 crates/zinc-kernels/spv/lookup.spv
+//   8d5e0bceeeebe6ef01181b29e8a9488578696dabd91cab565750b8e45688b1a1 crates/zinc-kernels/spv/lookup.spv
 //   edf2f2b05741452b388b8d8ca503503aa4b221af057990296246465d540039fd crates/zinc-kernels/spv/mat_mul.spv
 //   d7339f6a3e59285855df1a64899f4e25a2ddeebce44b16d2cd36ca01bb231bd4 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
 //   1ed04505ca1ae54fe3953608494a9b8dad5a7876543e9d9c62f037316215e2e6 crates/zinc-kernels/spv/mat_mul_units.spv
 //   2e73ea7073c163f7feea10b4af06b3ae98e7bc878f668691352ebd91d3b13922 crates/zinc-kernels/spv/mat_vec.spv
-//   8be3269975f15793f1ad8cb5659cde05961501a8f843d30a75f7d60de545414e crates/zinc-kernels/spv/propose.spv
+//   1d17686cca6f028bd5fce50903bbf8ae8deafa8f72e7c32ce380b97afc09023f crates/zinc-kernels/spv/propose.spv
 //   a324cf4e3a804f4b9b9e95b09e095d8c57177c09256d135b9f3793070fe42883 crates/zinc-kernels/spv/read.spv
 //   230b1fe12c87a779c5f7056c4bf7379312d3a165b214279a5cc63bee3567380f crates/zinc-kernels/spv/round.spv
 //   eaec80227c64edf1c1696517371c3605578636a4508dc39f32d35a0b3a982b4c crates/zinc-kernels/spv/route.spv
@@ -44,10 +44,10 @@
 //   cdb47a90712a4fc3a26e31b7941a7adbd74b57083cde6c786ebde65dcb6e7129 shaders/advance.comp
 //   7c322c3cd8946ae59935819f9b1b3817cc0173afa924c1449bf0c8e9c0241c9b shaders/append.comp
 //   ad0623147f96967b60e6046e2face210a4d54fbe9615ddbd2883f7612ace8f50 shaders/attention.comp
-//   f3d205cf376189a49f45772a512c4c60f65fee4084ebdcb14f1a087bd18ce120 shaders/attention_rows.comp
-//   be3689e03f535e3fa9e41669ed1aa8e13225156e9c8807718bf9e7eb9d317a8f shaders/attention_rows_units.comp
+//   5d04083b7b8b8c0cd0909c84b7c213ebced7487f65f9d0b3eec5b49215e45cbb shaders/attention_rows.comp
+//   0b91f799a6047169cb2f0345454a9d3e528cb5da879024ea357b3cff8672de3b shaders/attention_rows_units.comp
 //   9319d28eb0fb26d335ad69ca77cc7b8bb23fcaecae7974007e5d4c267b07aef9 shaders/attention_units.comp
-//   ad76a0aa15d247bdcb3d5f41e2e13ec08f1fcc531586bee2dd3b2f6437c68b26 shaders/cancel.comp
+//   1a30d80190c93277ad6d70bd33c1c821a563b6e825ada4d844494fef8c847027 shaders/cancel.comp
 //   2e2d505a6e256092ad78a6f3294e728a1a57b8e5cd458bc9e3397433b5dcc5a6 shaders/check_bytes_units.comp
 //   7713543be0025e62e17e2885a9e1e32fded8286aae4b34bb5fd65b58f2c8db12 shaders/check_halves_units.comp
 //   50145ded1306ec3e44494fbea8f581769c6482040a720be8033042a76e912226 shaders/choose.comp
@@ -79,7 +79,7 @@
 //   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
 //   1d36cdc3d431fcc8f8698fe7a0337180f779450a16f88bc534ad0aaaf7d3b1f5 shaders/include/heads.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
-//   27689f160a80056141905c85db13e467aefef4c6aa6ee4ecd76c3e40a64c0093 shaders/include/lane.glsl
+//   d9d052cd4bcc979b0f226bc9bc2459cbe02ff4afb393ea8a816e8de1b9514391 shaders/include/lane.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   2408b987abf9353ddf8508b8b7c8b1ed61bac1fdf4a0bc48c89add1fc0bd9504 shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
@@ -90,7 +90,7 @@
 //   51f4f0f9fc75dff280653cc7dc3da9c7178b5b38e12f92faa0b4c97477afa916 shaders/include/products.glsl
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
-//   ab2384255cd5b53b6c169f2e49ae34780607165b7fd5ad2543a17385026e8f1a shaders/include/rows.glsl
+//   bc27d9d4310bb0dfff3b23b81c656d71a0e5ed702c84beb5284c21ca56d0e480 shaders/include/rows.glsl
 //   f3c4bc23670accd114885f0711030dceb12553f3f59bffe745b8f80ce724ff68 shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
@@ -102,8 +102,8 @@
 //   105633fa73d5927425e29bb2ac940aeb3038d56497d692c2d1285363d3811817 shaders/include/tiles.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   0fc1a95ad3008527094013fe46c21388d543a97b8649c70e8b4f94b0a4cb1ebf shaders/join.comp
-//   ded3d003e3d0e48d97c93dfa1cbd7d71547a54d79a1fa42dda3fe85ae0abe106 shaders/last_row.comp
-//   8907c35901eedc2bad077516168b598da150176a43ccf687001999ab8aae3689 shaders/list.comp
+//   889aea356f9e600216787d6950be0f4c0118b30d7771cc1e918ec4790e1ec59b shaders/last_rows.comp
+//   7c33ec4f9e1709577a7917e5ce3f9e76ddbb036a1e5afd167490feb83838e73d shaders/list.comp
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   8d7d26e488acee4e5aca7d726ad970e6ac06b4dca238b17742955b8d8ce4b1ac shaders/logprobs.comp
 //   e99bca601be6a87e5538468a43e0031cf356c136534dc1b718b000f78c21f1b0 shaders/lookup.comp
@@ -371,9 +371,11 @@ pub mod lane {
     /// `FINISH_NON_FINITE` in GLSL.
     pub const FINISH_NON_FINITE: u32 = 5;
     /// `WANTED_OFFSET` in GLSL.
-    pub const WANTED_OFFSET: u32 = 12;
+    pub const WANTED_OFFSET: u32 = 8;
     /// `GROWN_OFFSET` in GLSL.
-    pub const GROWN_OFFSET: u32 = 268;
+    pub const GROWN_OFFSET: u32 = 520;
+    /// `WANTED_BYTES` in GLSL.
+    pub const WANTED_BYTES: u32 = 8;
     /// `GROWN_BYTES` in GLSL.
     pub const GROWN_BYTES: u32 = 8;
     /// A page that a lane has from a step on.
@@ -390,7 +392,7 @@ pub mod lane {
         assert!(std::mem::offset_of!(GrownPage, entry) == 0);
         assert!(std::mem::offset_of!(GrownPage, page) == 4);
     };
-    /// One per sequence, in device memory. `list`, `advance`, `cancel`, `last_row`, `lookup` and `propose` write it.
+    /// One per sequence, in device memory. `list`, `advance`, `cancel`, `last_rows`, `lookup` and `propose` write it.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct Lane {
@@ -420,7 +422,7 @@ pub mod lane {
         pub gate: u32,
         /// of the step that the lane takes part in: where its rows begin in the table
         pub first_row: u32,
-        /// and how many there are: 0 if the sequence had stopped before the step
+        /// and how many there are: 0 if the sequence had stopped before the step, or was cancelled in it
         pub rows: u32,
         /// \[context + MOST_RUN\] u32: the prompt, then what was sampled, then drafts
         pub tokens: u64,
@@ -481,22 +483,33 @@ pub mod lane {
         assert!(std::mem::offset_of!(StepReport, count) == 24);
         assert!(std::mem::offset_of!(StepReport, tokens) == 28);
     };
-    /// What the host wants of a step, one per ring slot, in host-visible memory: which lanes take part, how many rows each may have, and which pages lanes get.
+    /// A lane that the host wants in a step.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct WantedLane {
+        /// its number
+        pub lane: u32,
+        /// that it may have, at most; it has several only where its prompt goes on
+        pub rows: u32,
+    }
+    const _: () = {
+        assert!(size_of::<WantedLane>() == 8);
+        assert!(std::mem::offset_of!(WantedLane, lane) == 0);
+        assert!(std::mem::offset_of!(WantedLane, rows) == 4);
+    };
+    /// What the host wants of a step, one per ring slot, in host-visible memory: which lanes take part, and which pages lanes get.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct WantedLanes {
-        /// at most MOST_LANES
+        /// lanes of the step: at most MOST_LANES
         pub count: u32,
-        /// of each lane, at most; a lane has several only where its prompt goes on
-        pub rows: u32,
         /// pages that lanes have from this step on: at most MOST_LANES
         pub grown_count: u32,
     }
     const _: () = {
-        assert!(size_of::<WantedLanes>() == 12);
+        assert!(size_of::<WantedLanes>() == 8);
         assert!(std::mem::offset_of!(WantedLanes, count) == 0);
-        assert!(std::mem::offset_of!(WantedLanes, rows) == 4);
-        assert!(std::mem::offset_of!(WantedLanes, grown_count) == 8);
+        assert!(std::mem::offset_of!(WantedLanes, grown_count) == 4);
     };
 }
 
@@ -580,11 +593,11 @@ pub mod rows {
     pub const ROWS_OFFSET: u32 = 368;
     /// `PAGES_OFFSET` in GLSL.
     pub const PAGES_OFFSET: u32 = 33136;
-    /// One row of the table. `list`, `last_row`, `lookup` and `propose` write rows, every other kernel reads them.
+    /// One row of the table. `list`, `last_rows`, `lookup` and `propose` write rows, every other kernel reads them.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct Row {
-        /// of its position from that of the lane's first row in the step: 0 for the last token of a sequence, 1 and up for drafts
+        /// of its position from that of the lane's first row in the step: 0 for the last token of a sequence, 1 and up for drafts and for what follows in a prompt
         pub offset: u32,
         /// what is evaluated
         pub token: u32,
@@ -1339,8 +1352,9 @@ pub mod attention_rows {
 /// The form of `attention_rows` for float matrix units, and caches of halves. Its numbers are those of the same form of `attention`.
 ///
 /// A workgroup takes a block of pairs of a row and one of the query heads that share a key and value head, by row: each of its teams of 32 lanes a fragment of
-/// 16 pairs. Every tile of keys and values is staged once for all of them. The rows are those of one lane, at positions one behind the other. Where
-/// splits are joined, `y` holds the values of those joined so far.
+/// 16 pairs. The rows of a lane are at positions one behind the other, and every tile of its keys and values is staged once for all of them. Where rows of
+/// several lanes meet in a block, the workgroup attends to the keys of one lane after the other, and keeps the results of that lane's rows alone. Where splits
+/// are joined, `y` holds the values of those joined so far.
 pub mod attention_rows_units {
     use super::KernelDef;
 
@@ -1568,9 +1582,9 @@ pub mod attention_units {
     };
 }
 
-/// Ends a step of one lane between two of its submissions, if the host has cancelled the sequence: it empties the table of rows, so that the rest of the step
-/// becomes a no-op, as the steps queued behind it do. Otherwise, and where the table is empty already, it changes nothing. One subgroup, of which one thread
-/// works.
+/// Ends sequences between two submissions of a step, where the host has cancelled them: their lanes have no rows from here on, neither in what is left of the step
+/// nor in the steps queued behind it. Where lanes of others go on, the table of rows stays as it is, and what is computed of a cancelled lane's rows counts for
+/// nothing; once no lane has rows, the table is emptied, so that the rest of the step becomes a no-op. One subgroup.
 pub mod cancel {
     use super::KernelDef;
 
@@ -2387,11 +2401,14 @@ pub mod join {
         KernelDef { name: "join", spirv: include_bytes!("../spv/join.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// Makes the last row of a step of one lane its only one, so that the step goes on behind that row as a step of one row does: the row becomes the first of the table
-/// and of the residual stream, and the lane moves on to its token. A step of one row or of none is left as it is. One workgroup.
-pub mod last_row {
+/// Makes the last rows of the prompts that end in a step its only ones, so that the step goes on behind them as a step does that takes a token of each lane
+/// further: they become the first of the table and of the residual stream, in the order of their lanes, and each of these lanes moves on to its last token. Other
+/// lanes stay as they are: their rows are counted, and nothing is sampled behind them. One workgroup.
+pub mod last_rows {
     use super::KernelDef;
 
+    /// `NO_ROW` in GLSL.
+    pub const NO_ROW: u32 = 0xffffffff;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -2429,15 +2446,15 @@ pub mod last_row {
     }
     /// The kernel.
     pub static KERNEL: KernelDef = KernelDef {
-        name: "last_row",
-        spirv: include_bytes!("../spv/last_row.spv"),
+        name: "last_rows",
+        spirv: include_bytes!("../spv/last_rows.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
 }
 
 /// The first kernel of a step: lists the lanes that the host wants in it, and their rows, and enters the pages that lanes get with it. One workgroup.
 ///
-/// A lane that has ended has no rows, and one that the host has cancelled ends here. A lane whose prompt goes on has as many rows as the host wants and the
+/// A lane that has ended has no rows, and one that the host has cancelled ends here. A lane whose prompt goes on has as many rows as the host wants of it and its
 /// prompt has tokens left, and every other lane has one. The rows of a lane stand together, and those of the lanes in the order of the list.
 pub mod list {
     use super::KernelDef;
@@ -2448,7 +2465,7 @@ pub mod list {
     pub struct Push {
         /// `state` in GLSL.
         pub state: u64,
-        /// WantedLanes of this ring slot, the numbers of the lanes, and the pages that they get
+        /// WantedLanes of this ring slot, the lanes, and the pages that they get
         pub wanted: u64,
         /// \[lanes\] u32, host-visible: for each lane the sequence that the host wants stopped
         pub cancelled: u64,
@@ -3593,7 +3610,7 @@ pub static KERNELS: [&KernelDef; 33] = [
     &gate_up_mul_units::KERNEL,
     &gather::KERNEL,
     &join::KERNEL,
-    &last_row::KERNEL,
+    &last_rows::KERNEL,
     &list::KERNEL,
     &logprob_shares::KERNEL,
     &logprobs::KERNEL,

@@ -20,7 +20,7 @@ mod gate_up;
 mod gate_up_mul;
 mod gather;
 mod join;
-mod last_row;
+mod last_rows;
 mod list;
 mod logprob_shares;
 mod logprobs;
@@ -55,7 +55,7 @@ pub use gate_up::{ExpertSelection, GateUp, MAX_EXPERTS, MAX_USED, Routing, Weigh
 pub use gate_up_mul::GateUpMul;
 pub use gather::Gather;
 pub use join::Join;
-pub use last_row::LastRow;
+pub use last_rows::LastRows;
 pub use list::List;
 pub use logprob_shares::{LogprobBuffers, LogprobShares, masses_bytes};
 pub use logprobs::{LOGPROB_REPORT_BYTES, Logprobs};

@@ -6,11 +6,11 @@
 use bytemuck::{Pod, Zeroable};
 
 pub use crate::generated::grids::Grid;
-pub use crate::generated::lane::{GrownPage, Lane, StepReport};
+pub use crate::generated::lane::{GrownPage, Lane, StepReport, WantedLane};
 pub use crate::generated::rows::Row;
 pub use crate::generated::tile_list::Tile;
 
-use crate::generated::lane::{GROWN_BYTES, GROWN_OFFSET, LANE_BYTES, WANTED_OFFSET, WantedLanes};
+use crate::generated::lane::{GROWN_BYTES, GROWN_OFFSET, LANE_BYTES, WANTED_BYTES, WANTED_OFFSET, WantedLanes};
 use crate::generated::rows::{
     LANE_COUNT_OFFSET, LANES_ADDRESS_OFFSET, LISTED_OFFSET, OWN_LANE_OFFSET, PAGES_OFFSET, ROW_BYTES, ROWS_OFFSET,
 };
@@ -131,12 +131,10 @@ pub fn position_in_pool(pages: &[u32], position: u32) -> u64 {
 pub struct StepLanes {
     /// Lanes of the step.
     pub count: u32,
-    /// Rows of each lane, at most; a lane has several only where its prompt goes on.
-    pub rows: u32,
     /// Pages that lanes have from this step on.
     pub grown_count: u32,
-    /// The numbers of the lanes. Those from `count` on mean nothing.
-    pub lanes: [u32; MOST_LANES as usize],
+    /// The lanes. Those from `count` on mean nothing.
+    pub lanes: [WantedLane; MOST_LANES as usize],
     /// The pages that lanes get. Those from `grown_count` on mean nothing.
     pub grown: [GrownPage; MOST_LANES as usize],
 }
@@ -144,7 +142,8 @@ pub struct StepLanes {
 const _: () = {
     assert!(std::mem::offset_of!(StepLanes, lanes) == WANTED_OFFSET as usize);
     assert!(std::mem::offset_of!(StepLanes, grown) == GROWN_OFFSET as usize);
-    assert!(size_of::<WantedLanes>() == WANTED_OFFSET as usize && size_of::<GrownPage>() == GROWN_BYTES as usize);
+    assert!(size_of::<WantedLanes>() == WANTED_OFFSET as usize);
+    assert!(size_of::<WantedLane>() == WANTED_BYTES as usize && size_of::<GrownPage>() == GROWN_BYTES as usize);
 };
 
 impl StepLanes {
@@ -154,11 +153,21 @@ impl StepLanes {
     /// If there are more than [`MOST_LANES`].
     #[must_use]
     pub fn of(numbers: &[u32], rows: u32) -> Self {
-        assert!(numbers.len() <= MOST_LANES as usize, "{} lanes: at most {MOST_LANES} are supported", numbers.len());
-        let mut lanes = [0; MOST_LANES as usize];
-        lanes[..numbers.len()].copy_from_slice(numbers);
+        let wanted: Vec<WantedLane> = numbers.iter().map(|lane| WantedLane { lane: *lane, rows }).collect();
+        Self::with_rows(&wanted)
+    }
+
+    /// What the host wants of a step of these lanes, in order, each of which may have at most the rows that it says.
+    ///
+    /// # Panics
+    /// If there are more than [`MOST_LANES`].
+    #[must_use]
+    pub fn with_rows(wanted: &[WantedLane]) -> Self {
+        assert!(wanted.len() <= MOST_LANES as usize, "{} lanes: at most {MOST_LANES} are supported", wanted.len());
+        let mut lanes = [WantedLane::default(); MOST_LANES as usize];
+        lanes[..wanted.len()].copy_from_slice(wanted);
         let grown = [GrownPage::default(); MOST_LANES as usize];
-        Self { count: numbers.len() as u32, rows, grown_count: 0, lanes, grown }
+        Self { count: wanted.len() as u32, grown_count: 0, lanes, grown }
     }
 
     /// Gives a lane a page with this step, which becomes number `index` of its pages. Tables have room for `lane_pages` of each lane.

@@ -7,7 +7,7 @@ use crate::formats::Format;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
     ActFormat, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry,
-    ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, List,
+    ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRows, List,
     LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PerLane, Product, Propose,
     Read, Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
 };
@@ -100,7 +100,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     add("", CheckBytes { state: 0, y: 0, rounds: 0, workgroups: 1 }.dispatch(target, units));
     let half_units = HalfUnits { emulated: false };
     add("", CheckHalves { state: 0, y: 0, rounds: 0, workgroups: 1 }.dispatch(target, half_units));
-    add("", LastRow { state: 0, x: NOWHERE, width: WIDTH, shape: ONE }.dispatch(target));
+    add("", LastRows { state: 0, x: NOWHERE, width: WIDTH, shape: ONE }.dispatch(target));
     list
 }
 

@@ -159,7 +159,7 @@ impl Interpreter {
         state.lane = lane;
     }
 
-    /// Runs the layers of a step whose rest is a plan of its own ([`StepPlan::behind_last_row`]), row by row.
+    /// Runs the layers of a step whose rest is a plan of its own ([`StepPlan::behind_last_rows`]), row by row.
     pub fn layers(&mut self, plan: &StepPlan) {
         self.list(plan.shape.rows());
         let count = self.state.row_count as usize;
@@ -182,8 +182,10 @@ impl Interpreter {
                 }
                 Op::Propose { drafts } => reference::propose(&mut self.state, &self.draft, &self.tokens, *drafts),
                 // The residual stream is that of the last row already, since rows are run in order.
-                Op::LastRow => {
-                    reference::last_row(&mut self.state);
+                Op::LastRows => {
+                    let mut lane = self.state.lane;
+                    reference::last_rows(&mut self.state, std::slice::from_mut(&mut lane));
+                    self.state.lane = lane;
                 }
                 _ => break,
             }
@@ -240,7 +242,7 @@ impl Interpreter {
         }
     }
 
-    /// Runs one op for the present row. [`Op::List`], [`Op::Lookup`], [`Op::Propose`], [`Op::LastRow`] and [`Op::Advance`], which change the state, do nothing here, because
+    /// Runs one op for the present row. [`Op::List`], [`Op::Lookup`], [`Op::Propose`], [`Op::LastRows`] and [`Op::Advance`], which change the state, do nothing here, because
     /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs, nor [`Op::Cancel`], since
     /// steps run in one piece, nor [`Op::Round`] and the products of rounded vectors of many rows, which plans with f32 activations do not have.
     pub fn run(&mut self, op: &Op) {
@@ -320,7 +322,7 @@ impl Interpreter {
             | Op::GateUpMul { .. }
             | Op::ExpertMul { .. }
             | Op::Join
-            | Op::LastRow
+            | Op::LastRows
             | Op::Dry
             | Op::Adjust
             | Op::Choose

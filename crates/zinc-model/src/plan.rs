@@ -6,8 +6,8 @@
 //!
 //! A plan is no input of a compiler: no pass optimises it, and a fused operation is another [`Op`]. [`StepPlan::new`] joins two parts: the
 //! forward pass, up to the logits ([`StepPlan::forward`]), and the tail behind it, which chooses tokens and ends the step ([`StepPlan::tail`]).
-//! A step that feeds the end of a prompt and samples has two plans, since its layers take many rows and what is behind them takes one: the layers
-//! ([`StepPlan::forward`] of a feed), and the rest ([`StepPlan::behind_last_row`]).
+//! A step that feeds the ends of prompts and samples has two plans, since its layers take many rows and what is behind them takes one of each prompt: the layers
+//! ([`StepPlan::forward`] of a feed), and the rest ([`StepPlan::behind_last_rows`]).
 //! [`PlanOptions`] says what both are made for.
 
 mod arrays;
@@ -36,7 +36,7 @@ pub enum PlanKind {
     /// Takes rows of a prompt through the layers, to compute their keys and values. The logits are not computed.
     Feed,
     /// Takes rows through the layers and samples after each of them: after the last token of a sequence, and after drafts of those behind it. Or it
-    /// samples behind layers that the plan of a feed has, after their last row ([`StepPlan::behind_last_row`]).
+    /// samples behind layers that the plan of a feed has, after the last rows of prompts ([`StepPlan::behind_last_rows`]).
     Decode,
 }
 
@@ -181,8 +181,9 @@ pub enum Op {
         /// What the products compute with.
         act: ActFormat,
     },
-    /// Makes the last row of the layers before it the only one: the first of the table and of the residual stream. The lane moves on to its token.
-    LastRow,
+    /// Makes the last rows of the prompts that end in the layers before it the only ones: the first of the table and of the residual stream. Their lanes move on to
+    /// their last tokens.
+    LastRows,
     /// Finds the length of the repetition that each token would continue, for the DRY sampler.
     Dry,
     /// Adjusts the logits by biases, penalties and what the host allows, and lists the highest ones of each share of the vocabulary.
@@ -198,7 +199,7 @@ pub enum Op {
         /// What has left the candidates.
         sampler: Sampler,
     },
-    /// Ends the step between two of its ranges if the host has cancelled the sequence: what follows changes nothing.
+    /// Ends sequences of the step between two of its ranges if the host has cancelled them: what follows changes nothing for them.
     Cancel,
     /// Finds the likeliest tokens and the softmax mass of each share of the raw logits.
     LogprobShares,
@@ -348,7 +349,7 @@ impl Op {
             Self::Route { .. } => "route",
             Self::GateUpMul { .. } => "gate_up_mul",
             Self::Join => "join",
-            Self::LastRow => "last_row",
+            Self::LastRows => "last_rows",
             Self::Dry => "dry",
             Self::Adjust => "adjust",
             Self::Choose => "choose",
@@ -378,7 +379,7 @@ impl Op {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
                 [Array::Query, Array::Key, Array::Value, Array::Counters].into_iter().chain(caches).collect()
             }
-            Self::Router { .. } | Self::RouterMul { .. } | Self::LastRow => vec![Array::Residual],
+            Self::Router { .. } | Self::RouterMul { .. } | Self::LastRows => vec![Array::Residual],
             Self::Route { .. } => vec![Array::RouterLogits, Array::Counters],
             Self::GateUpMul { experts: true, .. } => vec![Array::Normed, Array::Pairs, Array::Tiles, Array::Grids],
             Self::GateUpMul { experts: false, .. } => vec![Array::Normed],
@@ -431,7 +432,7 @@ impl Op {
             Self::GateUp { routing: Routing::Experts, .. } => {
                 vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights]
             }
-            Self::LastRow => vec![Array::State, Array::Residual],
+            Self::LastRows => vec![Array::State, Array::Residual],
             Self::Dry => vec![Array::DryLengths],
             Self::Adjust => vec![Array::Items, Array::Shares, Array::Moments, Array::DryLengths],
             Self::Choose | Self::Sample => vec![Array::Candidates],

@@ -39,7 +39,7 @@ fn a_range_needs_the_residual_stream_and_what_steps_leave_alone() {
                     let expected = if index == 0 { BTreeSet::new() } else { BTreeSet::from([Array::Residual]) };
                     assert_eq!(carried, expected, "{name}, {act:?}, {rows} rows, range {index}");
                 }
-                let behind = StepPlan::behind_last_row(&model.weights, &decode).carried();
+                let behind = StepPlan::behind_last_rows(&model.weights, &decode).carried();
                 let more: Vec<_> = behind.iter().filter(|array| !is_left_alone(array)).collect();
                 assert_eq!(more, [&Array::Residual], "{name}, {act:?}: behind the layers");
             }

@@ -102,8 +102,8 @@ impl EngineOptions {
     }
 }
 
-/// The most trace rows that are allocated before the loop; the list of a longer sequence grows in the loop.
-const TRACE_ROWS_RESERVED: usize = 4096;
+/// The most steps of a trace that there is room for before the loop; the list of a longer sequence grows in the loop.
+const TRACES_RESERVED: usize = 4096;
 
 /// A lane is chosen for what its cache holds of a prompt if that is at least the prompt's length divided by this.
 const LEAST_REUSED_PART: usize = 10;
@@ -403,7 +403,7 @@ impl<M: StepModel> Engine<M> {
         if policy_role != PolicyRole::Absent {
             self.policy.begun(self.clock.now_ns(), resume_cost);
         }
-        let rows = || Vec::with_capacity((plan.steps() as usize).min(TRACE_ROWS_RESERVED));
+        let traces = || Vec::with_capacity((plan.steps() as usize).min(TRACES_RESERVED));
         self.lanes[lane].running = Some(Sequence {
             id,
             opened: Some(id),
@@ -416,7 +416,7 @@ impl<M: StepModel> Engine<M> {
             policy_role,
             gates,
             progress: Progress::new(request.clone(), cached),
-            rows: (request.trace == Tracing::On).then(rows),
+            traces: (request.trace == Tracing::On).then(traces),
             speculation_stats: SpeculationStats::default(),
             usage,
             started_ns,

@@ -13,7 +13,6 @@ use crate::model::{
     Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, Step,
     StepModel, Ticket,
 };
-use crate::plan::Feeding;
 use crate::speculation::ResumeCost;
 use crate::step::{DeviceFinish, GpuSpan, LaneOutput, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
 
@@ -208,15 +207,15 @@ impl FakeModel {
         if !device.live {
             return executed;
         }
-        let drafts = match pending.kind {
+        let drafts = match own.kind {
             StepKind::Feed => {
-                (0..pending.rows).for_each(|_| self.consume(own.lane));
-                executed.fed = pending.rows;
+                (0..own.rows).for_each(|_| self.consume(own.lane));
+                executed.fed = own.rows;
                 executed.status = StepStatus::Fed;
                 return executed;
             }
             StepKind::FeedDecode => {
-                executed.fed = pending.rows - 1;
+                executed.fed = own.rows - 1;
                 (0..executed.fed).for_each(|_| self.consume(own.lane));
                 0
             }
@@ -316,7 +315,7 @@ impl FakeModel {
     }
 
     /// Queues a step, or the last range of one, that was found due.
-    fn enqueue(&mut self, kind: StepKind, rows: u32, lanes: Vec<PendingLane>) -> Result<Ticket, FakeError> {
+    fn enqueue(&mut self, kind: StepKind, lanes: Vec<PendingLane>) -> Result<Ticket, FakeError> {
         self.assert_room();
         let step = self.steps;
         self.steps += 1;
@@ -330,7 +329,6 @@ impl FakeModel {
             behind,
             step,
             kind,
-            rows,
             lanes,
             submitted_at_ns,
             submit_done_ns: self.clock.now_ns(),
@@ -391,7 +389,7 @@ impl StepModel for FakeModel {
             feeds_left: prompt_tokens - 1 - start.cached,
             decodes_left: start.budget,
             position: start.cached,
-            feeding: Feeding { rows: self.options.limits.feed_rows, last_token: start.last_token },
+            last_token: start.last_token,
             gate: start.gate,
             speculative: start.speculative,
             cancelled_at_ns: None,
@@ -424,21 +422,20 @@ impl StepModel for FakeModel {
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, FakeError> {
         self.assert_usable("submit");
-        let Step { kind, rows, grown, .. } = *step;
-        if kind.feeds() && self.range_count(rows) > 1 {
-            let ranges = self.range_count(rows);
+        let (kind, ranges) = (step.kind(), self.range_count(step.rows()));
+        if kind.feeds() && ranges > 1 {
             for range in 0..ranges - 1 {
                 self.feed_range(step, range)?;
             }
             let ticket = self.feed_range(step, ranges - 1)?;
             return Ok(ticket.expect("the last range gives a ticket"));
         }
-        self.grow(grown);
+        self.grow(step.grown);
         let lanes = self.admit(step);
-        self.enqueue(kind, rows, lanes)
+        self.enqueue(kind, lanes)
     }
 
-    fn ranges(&mut self, _kind: StepKind, rows: u32, _position: u32) -> Vec<Duration> {
+    fn ranges(&mut self, rows: u32, _position: u32) -> Vec<Duration> {
         vec![self.options.step; self.range_count(rows) as usize]
     }
 

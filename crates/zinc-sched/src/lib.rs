@@ -133,7 +133,7 @@ pub use handle::{EngineHandle, Event, Generation, RequestId};
 pub use kv::KvCache;
 pub use model::{
     Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId, SequenceStart,
-    SpeculativeDecoding, Step, StepModel, Ticket,
+    SpeculativeDecoding, Step, StepLane, StepModel, Ticket,
 };
 pub use request::{
     CancelHandle, Completion, Durations, FinishReason, Outlet, PromptProgress, Request, Token, Tracing, Usage,

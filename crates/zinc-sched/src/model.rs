@@ -19,8 +19,9 @@ use crate::step::{StepKind, StepOutput};
 /// # Contract
 /// - `open` is called for a lane in which no sequence is open; steps of sequences in other lanes may be in flight. `close` is called with no step of the
 ///   sequence in flight. Sequences that are open when the model is dropped need not be closed.
-/// - Steps of a sequence come in this order: those that feed the prompt, as [`prompt_step`](crate::plan::prompt_step) says; then steps that sample, `Decode`s and, if
-///   [`ModelLimits::max_drafts`] is above 0, `Speculate`s. A `FeedDecode` samples too, and at most `budget` steps do.
+/// - Steps of a sequence come in this order: those that feed the prompt, each by as many tokens as [`prompt_step`](crate::plan::prompt_step) says where it has some room;
+///   then steps that sample, `Decode`s and, if [`ModelLimits::max_drafts`] is above 0, `Speculate`s. A `FeedDecode` samples too, and at most `budget` steps do.
+/// - A step feeds all of its lanes or none. All of them together have at most [`ModelLimits::feed_rows`] rows.
 /// - A step is submitted only if each of its sequences has pages for the positions that it writes. No page that is written is another open sequence's.
 /// - At most [`ModelLimits::ring_slots`] steps are in flight: submitted and not yet waited for. A step that feeds is submitted by its last range; of
 ///   those that were begun by [`submit_range`](Self::submit_range) and are not submitted yet there is at most one.
@@ -59,10 +60,11 @@ pub trait StepModel {
     /// [`Self::Error`], if the device does not take the step.
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket, Self::Error>;
 
-    /// The ranges of layers in which a step that feeds so many tokens, the first of them at `position`, may be submitted one by one: how long each is estimated
-    /// to take, in order. A step that nothing may come between has one range, as all have by default, whose time is 0 if the model cannot tell.
-    fn ranges(&mut self, kind: StepKind, rows: u32, position: u32) -> Vec<Duration> {
-        let _ = (kind, rows, position);
+    /// The ranges of layers in which a step that feeds so many tokens may be submitted one by one: how long each is estimated to take, in order. `position` is that of
+    /// the first of these tokens; where they are of several sequences, it is the mean of the sequences' positions, each counted once for each of its tokens. A step
+    /// that nothing may come between has one range, as all have by default, whose time is 0 if the model cannot tell.
+    fn ranges(&mut self, rows: u32, position: u32) -> Vec<Duration> {
+        let _ = (rows, position);
         vec![Duration::ZERO]
     }
 
@@ -198,14 +200,45 @@ impl SequenceId {
 /// What a step computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// Its kind.
-    pub kind: StepKind,
-    /// How many prompt tokens a step that feeds takes in, the last one of a `FeedDecode` included; 1 for other kinds.
-    pub rows: u32,
-    /// The sequences that it takes a step further, each once. A step that feeds has one lane.
-    pub lanes: &'a [SequenceId],
+    /// What it does for each of its sequences, at least one, each once. It is of the same kind for all of them, but that a step which feeds may sample behind the prompts
+    /// of some.
+    pub lanes: &'a [StepLane],
     /// The pages that these sequences get with it, one each at most. A step that feeds gives none: a sequence has the pages of its prompt when it is opened.
     pub grown: &'a [GrownPage],
+}
+
+impl Step<'_> {
+    /// Its kind: `FeedDecode` if it feeds and samples behind one of the prompts at least.
+    ///
+    /// # Panics
+    /// If it has no lanes.
+    pub fn kind(&self) -> StepKind {
+        let kinds = self.lanes.iter().map(|lane| lane.kind);
+        kinds.reduce(StepKind::beside).expect("a step has a lane")
+    }
+
+    /// The rows of all of its lanes.
+    pub fn rows(&self) -> u32 {
+        self.lanes.iter().map(|lane| lane.rows).sum()
+    }
+}
+
+/// What a step does for one sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepLane {
+    /// The sequence.
+    pub sequence: SequenceId,
+    /// The kind of the step for it.
+    pub kind: StepKind,
+    /// How many of its prompt's tokens the step takes in, if it feeds, the last one of a `FeedDecode` included; 1 for other kinds.
+    pub rows: u32,
+}
+
+impl StepLane {
+    /// What a step does for a sequence that it takes a token further.
+    pub fn decode(sequence: SequenceId) -> Self {
+        Self { sequence, kind: StepKind::Decode, rows: 1 }
+    }
 }
 
 /// What a model is told of a sequence that begins.

@@ -1,10 +1,14 @@
 //! What the loop does next, as pure functions of counts. Nothing here touches a model, a clock or a channel.
 
+mod prompts;
+
 use std::time::Duration;
 
+pub use prompts::{Feeding, PromptPart, prompt_step};
+
 use crate::depth::InflightDepth;
-use crate::model::LastToken;
 use crate::step::StepKind;
+use prompts::next_feed;
 
 /// What bounds the number of tokens that a sequence samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,28 +28,6 @@ pub struct PlannedStep {
     pub kind: StepKind,
     /// How many prompt tokens it takes in, if it feeds; otherwise 1.
     pub rows: u32,
-}
-
-/// How the model feeds a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Feeding {
-    /// The most tokens of a step.
-    pub rows: u32,
-    /// How the last token is taken in.
-    pub last_token: LastToken,
-}
-
-/// The next step that feeds a prompt of which so many tokens are left, the last one included: its kind and its rows. `None` if the last one is all that is
-/// left, or nothing.
-pub fn prompt_step(left: u32, feeding: Feeding) -> Option<(StepKind, u32)> {
-    let Feeding { rows, last_token } = feeding;
-    if left <= 1 {
-        return None;
-    }
-    if last_token == LastToken::Fed && left <= rows {
-        return Some((StepKind::FeedDecode, left));
-    }
-    Some((StepKind::Feed, rows.min(left - 1)))
 }
 
 /// How many tokens a sequence feeds and samples at most. The prompt's length and the token budget decide this before the first step is submitted; an
@@ -140,9 +122,9 @@ pub struct StepCounts {
 /// The step that a sequence wants next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// A step of this kind that feeds so many prompt tokens.
-    Feed(StepKind, u32),
-    /// The next range of a step that feeds and is begun. It takes so long: no time if the sequence has ended, since the step then does nothing.
+    /// A step that feeds its prompt, in this way.
+    Feed(Feeding),
+    /// The next range of a step that feeds and is begun. It takes so long: no time if all sequences of the step have ended, since the step then does nothing.
     Range(Duration),
     /// A step that samples and feeds nothing.
     Sample,
@@ -157,8 +139,8 @@ pub fn wanted(plan: &SequencePlan, phase: Phase, counts: StepCounts, feeding: Fe
     if phase != Phase::Running {
         return Wanted::Nothing;
     }
-    if let Some((kind, rows)) = prompt_step(plan.feeds() - tokens_fed + 1, feeding) {
-        return Wanted::Feed(kind, rows);
+    if tokens_fed < plan.feeds() {
+        return Wanted::Feed(feeding);
     }
     if tokens_sampled + sampling_steps_in_flight < plan.decodes() { Wanted::Sample } else { Wanted::Nothing }
 }
@@ -177,8 +159,13 @@ pub struct SequenceView {
 /// What the loop does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {
-    /// Begin a step of this kind that feeds so many prompt tokens of the sequence at this index.
-    Feed(usize, StepKind, u32),
+    /// Begin a step that feeds these parts of prompts.
+    Feed {
+        /// The parts, each of another sequence.
+        parts: Vec<PromptPart>,
+        /// Whether the step could have fed more.
+        has_room: bool,
+    },
     /// Submit the next range of the step that is begun.
     Range,
     /// Submit a step that takes the sequences at these indices a token further.
@@ -198,32 +185,33 @@ pub struct Interval {
     pub room: Duration,
 }
 
+/// The steps in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InFlight {
+    /// How many there are.
+    pub steps: u32,
+    /// Whether one of them feeds and could have fed more.
+    pub has_room: bool,
+}
+
 /// Says what to do next: to submit while the window has room and a sequence wants a step, then to wait.
 ///
 /// All sequences that want a token get it by one step. Ranges of a step that feeds come between those: one, or as many of the same step as `interval` has room
 /// for, so that nobody's next token waits for longer, or for more than one of them. If nobody wants a token, whole steps that feed are submitted. A step that is
-/// begun is ended before another begins. The prompt with the fewest tokens left is fed first. Being passed over since it was fed last counts as if a whole step of
-/// it had been fed, so that no prompt waits for ever; of equals the one that was passed over more often is fed.
+/// begun is ended before another begins.
+///
+/// A step that feeds takes in prompts until its rows are full, of which a model has `feed_rows` at most. One that could take in more is submitted only while no other
+/// such step is in flight: prompts that come meanwhile share the next one, since a step takes nearly as long for one short prompt as for many.
 pub fn next_turn(
     sequences: &[SequenceView],
-    steps_in_flight: u32,
+    in_flight: InFlight,
     depth: InflightDepth,
     feed_rows: u32,
     interval: Interval,
 ) -> Turn {
-    if steps_in_flight < depth.get() {
+    if in_flight.steps < depth.get() {
         let samples = |view: &SequenceView| view.wanted == Wanted::Sample;
-        let urgency = |view: &SequenceView| {
-            u64::from(view.feeds_left).saturating_sub(u64::from(view.passed_over) * u64::from(feed_rows))
-        };
-        let feed = sequences
-            .iter()
-            .enumerate()
-            .filter_map(|(index, view)| match view.wanted {
-                Wanted::Feed(kind, rows) => Some((urgency(view), index, kind, rows, view.passed_over)),
-                Wanted::Range(_) | Wanted::Sample | Wanted::Nothing => None,
-            })
-            .min_by_key(|(urgency, index, .., passed_over)| (*urgency, std::cmp::Reverse(*passed_over), *index));
+        let feed = next_feed(sequences, feed_rows).filter(|(_, has_room)| !(*has_room && in_flight.has_room));
         let begun = sequences.iter().find_map(|view| match view.wanted {
             Wanted::Range(time) => Some(time),
             _ => None,
@@ -234,20 +222,21 @@ pub fn next_turn(
             if !someone_samples || time.is_zero() || fits {
                 return Turn::Range;
             }
-        } else if let Some((_, index, kind, rows, _)) = feed.filter(|_| !someone_samples || interval.ranges.is_none()) {
-            return Turn::Feed(index, kind, rows);
+        } else if let Some((parts, has_room)) = feed.filter(|_| !someone_samples || interval.ranges.is_none()) {
+            return Turn::Feed { parts, has_room };
         }
         if someone_samples {
             let indices = sequences.iter().enumerate().filter(|(_, view)| samples(view)).map(|(index, _)| index);
             return Turn::Sample(indices.collect());
         }
     }
-    if steps_in_flight > 0 { Turn::Observe } else { Turn::Idle }
+    if in_flight.steps > 0 { Turn::Observe } else { Turn::Idle }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::LastToken;
 
     #[test]
     fn all_but_the_last_uncached_prompt_token_are_fed() {
@@ -300,7 +289,13 @@ mod tests {
             feeds_left: plan.feeds() - counts.tokens_fed,
             passed_over: 0,
         };
+        let in_flight = InFlight { steps: in_flight, has_room: false };
         next_turn(&[view], in_flight, InflightDepth::new(2).unwrap(), feeding.rows, UNFED)
+    }
+
+    /// A step that feeds so many tokens of the prompt at an index alone.
+    fn feed(index: usize, kind: StepKind, rows: u32, has_room: bool) -> Turn {
+        Turn::Feed { parts: vec![PromptPart { index, kind, rows }], has_room }
     }
 
     #[test]
@@ -311,7 +306,7 @@ mod tests {
             alone(&plan, phase, counts, steps_in_flight, Feeding { rows: 16, last_token: LastToken::Alone })
         };
         let sample = Turn::Sample(vec![0]);
-        assert_eq!(next(Phase::Running, 0, 0, 0, 0), Turn::Feed(0, StepKind::Feed, 1));
+        assert_eq!(next(Phase::Running, 0, 0, 0, 0), feed(0, StepKind::Feed, 1, true));
         assert_eq!(next(Phase::Running, 1, 0, 1, 0), sample);
         assert_eq!(next(Phase::Running, 1, 0, 2, 1), Turn::Observe);
         assert_eq!(next(Phase::Running, 1, 0, 1, 1), sample);
@@ -328,14 +323,14 @@ mod tests {
             let mut counts = StepCounts::default();
             let mut kinds = Vec::new();
             let steps = std::iter::from_fn(|| {
-                let Turn::Feed(0, kind, rows) = alone(&plan, Phase::Running, counts, 0, Feeding { rows, last_token })
-                else {
-                    return None;
-                };
-                counts.tokens_fed += kind.fed_of(rows);
+                let turn = alone(&plan, Phase::Running, counts, 0, Feeding { rows, last_token });
+                let Turn::Feed { parts, has_room } = turn else { return None };
+                let [PromptPart { index: 0, kind, rows: fed }] = parts[..] else { panic!("{parts:?}") };
+                assert_eq!(has_room, fed < rows, "{fed} of {rows}");
+                counts.tokens_fed += kind.fed_of(fed);
                 counts.sampling_steps_in_flight += u32::from(kind.samples());
                 kinds.push(kind);
-                Some(rows)
+                Some(fed)
             });
             let rows: Vec<u32> = steps.collect();
             assert_eq!(counts.tokens_fed, plan.feeds());
@@ -356,9 +351,10 @@ mod tests {
         assert_eq!(fed(16, LastToken::Fed), (vec![11], true));
     }
 
-    /// A sequence that wants to feed so many tokens, by steps of 4.
+    /// A sequence that wants to feed so many tokens, by steps of 4 at most.
     fn feeding(left: u32, passed_over: u32) -> SequenceView {
-        SequenceView { wanted: Wanted::Feed(StepKind::Feed, left.min(4)), feeds_left: left, passed_over }
+        let feeding = Feeding { rows: 4, last_token: LastToken::Alone };
+        SequenceView { wanted: Wanted::Feed(feeding), feeds_left: left, passed_over }
     }
 
     const SAMPLING: SequenceView = SequenceView { wanted: Wanted::Sample, feeds_left: 0, passed_over: 0 };
@@ -369,7 +365,7 @@ mod tests {
 
     /// A turn behind a step that feeds, or behind one that samples.
     fn turn(sequences: &[SequenceView], in_flight: u32, fed_last: bool) -> Turn {
-        let ranges = fed_last.then_some(Duration::ZERO);
+        let (ranges, in_flight) = (fed_last.then_some(Duration::ZERO), InFlight { steps: in_flight, has_room: false });
         next_turn(sequences, in_flight, InflightDepth::DEFAULT, 4, Interval { ranges, ..UNFED })
     }
 
@@ -381,7 +377,7 @@ mod tests {
     /// The turn behind ranges of so many milliseconds.
     fn turn_behind(sequences: &[SequenceView], ranges_ms: Option<u64>) -> Turn {
         let interval = Interval { ranges: ranges_ms.map(Duration::from_millis), ..UNFED };
-        next_turn(sequences, 1, InflightDepth::DEFAULT, 4, interval)
+        next_turn(sequences, InFlight { steps: 1, has_room: false }, InflightDepth::DEFAULT, 4, interval)
     }
 
     #[test]
@@ -402,7 +398,8 @@ mod tests {
             decode,
             "a step is not begun in the room that is left"
         );
-        assert_eq!(next_turn(&both(0), 4, InflightDepth::DEFAULT, 4, UNFED), Turn::Observe, "the window is full");
+        let full = InFlight { steps: InflightDepth::DEFAULT.get(), has_room: false };
+        assert_eq!(next_turn(&both(0), full, InflightDepth::DEFAULT, 4, UNFED), Turn::Observe, "the window is full");
     }
 
     #[test]
@@ -424,9 +421,13 @@ mod tests {
     #[test]
     fn a_token_waits_for_one_step_that_feeds_at_most() {
         let both = [SAMPLING, feeding(9, 0)];
-        assert_eq!(turn(&both, 1, false), Turn::Feed(1, StepKind::Feed, 4));
+        assert_eq!(turn(&both, 1, false), feed(1, StepKind::Feed, 4, false));
         assert_eq!(turn(&both, 1, true), Turn::Sample(vec![0]));
-        assert_eq!(turn(&[DONE, feeding(9, 0)], 1, true), Turn::Feed(1, StepKind::Feed, 4), "nobody waits for a token");
+        assert_eq!(
+            turn(&[DONE, feeding(9, 0)], 1, true),
+            feed(1, StepKind::Feed, 4, false),
+            "nobody waits for a token"
+        );
     }
 
     /// A prompt of 40 tokens beside an endless row of prompts of 4: it is fed now and then, more often the less of it is left, and does not keep the others out.
@@ -434,25 +435,32 @@ mod tests {
     fn a_long_prompt_beside_endless_short_ones_is_fed_in_time() {
         let (mut left, mut passed_over, mut waits) = (40, 0, Vec::new());
         while left > 0 {
-            match turn(&[feeding(left, passed_over), feeding(4, 0)], 0, false) {
-                Turn::Feed(0, _, rows) => {
+            let turn = turn(&[feeding(left, passed_over), feeding(4, 0)], 0, false);
+            let Turn::Feed { parts, has_room: false } = turn else { panic!("{turn:?}") };
+            match parts[..] {
+                [PromptPart { index: 0, rows: 4, .. }] => {
                     waits.push(passed_over);
-                    (left, passed_over) = (left - rows, 0);
+                    (left, passed_over) = (left - 4, 0);
                 }
-                Turn::Feed(1, ..) => passed_over += 1,
-                other => panic!("{other:?}"),
+                [PromptPart { index: 1, rows: 4, .. }] => passed_over += 1,
+                _ => panic!("{parts:?}"),
             }
         }
         assert_eq!(waits, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
     }
 
+    /// Prompts that come while a step with room is in flight wait for it, and share the next one. A full step waits for none.
     #[test]
-    fn short_prompts_come_first_until_long_ones_have_waited_enough() {
-        assert_eq!(turn(&[feeding(40, 0), feeding(6, 0)], 0, false), Turn::Feed(1, StepKind::Feed, 4));
-        assert_eq!(turn(&[feeding(40, 8), feeding(6, 0)], 0, false), Turn::Feed(1, StepKind::Feed, 4));
-        assert_eq!(turn(&[feeding(40, 9), feeding(6, 0)], 0, false), Turn::Feed(0, StepKind::Feed, 4));
-        assert_eq!(turn(&[feeding(6, 0), feeding(10, 1)], 0, false), Turn::Feed(1, StepKind::Feed, 4), "it has waited");
-        assert_eq!(turn(&[feeding(6, 0), feeding(6, 0)], 0, false), Turn::Feed(0, StepKind::Feed, 4));
-        assert_eq!(turn(&[feeding(6, 0), feeding(u32::MAX, u32::MAX)], 0, false), Turn::Feed(1, StepKind::Feed, 4));
+    fn one_step_with_room_is_in_flight_at_a_time() {
+        let next = |sequences: &[SequenceView], has_room| {
+            next_turn(sequences, InFlight { steps: 1, has_room }, InflightDepth::DEFAULT, 4, UNFED)
+        };
+        assert_eq!(next(&[feeding(2, 0)], false), feed(0, StepKind::Feed, 2, true));
+        assert_eq!(next(&[feeding(2, 0)], true), Turn::Observe);
+        assert_eq!(next(&[feeding(2, 0), SAMPLING], true), Turn::Sample(vec![1]));
+        assert_eq!(next(&[feeding(9, 0)], true), feed(0, StepKind::Feed, 4, false));
+        let shared = [(0, 2), (1, 2)].map(|(index, rows)| PromptPart { index, kind: StepKind::Feed, rows });
+        let shared = Turn::Feed { parts: shared.to_vec(), has_room: false };
+        assert_eq!(next(&[feeding(2, 0), feeding(3, 0)], true), shared);
     }
 }

@@ -52,8 +52,8 @@ pub(crate) struct Sequence {
     pub(crate) policy_role: PolicyRole,
     pub(crate) gates: Gates,
     pub(crate) progress: Progress,
-    /// One row for each observed step, if the request is traced.
-    pub(crate) rows: Option<Vec<StepTrace>>,
+    /// One for each observed step, if the request is traced.
+    pub(crate) traces: Option<Vec<StepTrace>>,
     pub(crate) speculation_stats: SpeculationStats,
     pub(crate) usage: Usage,
     pub(crate) started_ns: u64,
@@ -80,6 +80,11 @@ pub(crate) struct Submitted {
 }
 
 impl Sequence {
+    /// Whether it still wants tokens.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.progress.phase() == Phase::Running
+    }
+
     /// Whether it has ended before its prompt was fed, as far as the host has seen.
     pub(crate) fn ended_unfed(&self) -> bool {
         let fed = self.plan.first_position() + self.plan.feeds();
@@ -163,11 +168,11 @@ impl Sequence {
         (self.opened, self.holding) = (Some(opened), Some(holding));
     }
 
-    /// What the plan of the loop needs to know of it. `positions` is how many positions pages have, where there are any. `range` is what the next range takes if a step of it is begun.
+    /// What the plan of the loop needs to know of it. `positions` is how many positions pages have, where there are any. `range` is what the next range takes if a step
+    /// with it is begun.
     pub(crate) fn view(&self, range: Option<Duration>, positions: Option<u32>) -> SequenceView {
         SequenceView {
             wanted: match range {
-                Some(_) if self.progress.phase() == Phase::Draining => Wanted::Range(Duration::ZERO),
                 Some(time) => Wanted::Range(time),
                 None if positions.is_some_and(|positions| self.lacks_page(positions)) => Wanted::Nothing,
                 None => self.wanted(),
@@ -206,19 +211,19 @@ impl Sequence {
     /// submitted before the end was known. Opens the next gate. This is done before the tokens are delivered, because the device may wait at the gate, and only
     /// the reader waits for the tokens.
     ///
-    /// The result inside is the sequence's, the one outside the model's.
+    /// `rows` are those of the step, of all its sequences. The result inside is the sequence's, the one outside the model's.
     pub(crate) fn observed<M: StepModel>(
         &mut self,
         step: PlannedStep,
         output: &LaneOutput,
-        (timing, observed_ns): (StepTiming, u64),
+        (rows, timing, observed_ns): (u32, StepTiming, u64),
         model: &mut M,
         policy: &mut SpeculationPolicy,
     ) -> Result<Result<Resolved>> {
         self.submitted.in_flight -= 1;
         self.submitted.sampling_in_flight -= u32::from(step.kind.samples());
-        if let Some(rows) = &mut self.rows {
-            rows.push(StepTrace::new(&step, output, timing));
+        if let Some(traces) = &mut self.traces {
+            traces.push(StepTrace::new(&step, output, rows, timing));
         }
         let mut resolved = match self.resolve(step, output) {
             Err(error) if error.is_fatal() => return Err(error),
@@ -373,7 +378,7 @@ impl Sequence {
 
     /// The outcome of a sequence that is done.
     pub(crate) fn into_result(self, ended_ns: u64, counters: ModelCounters) -> Result<Completion> {
-        let Self { progress, rows, speculation_stats, mut usage, started_ns, counters_before, .. } = self;
+        let Self { progress, traces, speculation_stats, mut usage, started_ns, counters_before, .. } = self;
         let (first_ns, last_ns) = progress.token_times_ns().unwrap_or((ended_ns, ended_ns));
         let durations = Durations {
             prompt: Duration::from_nanos(first_ns.saturating_sub(started_ns)),
@@ -382,7 +387,7 @@ impl Sequence {
         usage.completion_tokens = progress.delivered();
         let overshoot_steps = progress.overshoot();
         let reason = progress.into_end()?;
-        let trace = rows.map(|steps| Trace { steps, counters: counters.since(counters_before) });
+        let trace = traces.map(|steps| Trace { steps, counters: counters.since(counters_before) });
         tracing::debug!(?reason, ?usage, overshoot_steps, "sequence ended");
         Ok(Completion { reason, usage, durations, overshoot_steps, speculation_stats, trace })
     }

@@ -9,7 +9,7 @@ pub enum StepKind {
     /// Takes one prompt token or several through the layers, to compute their K/V. The head is left out, and no token is sampled.
     Feed,
     /// Takes the last tokens of a prompt through the layers, as `Feed` does, the very last one among them, which goes through the head, too; and samples
-    /// the next token.
+    /// the next token. A step that does so for one of its lanes may feed others, as `Feed` does.
     FeedDecode,
     /// Takes one token through the layers and the head, and samples the next token.
     Decode,
@@ -28,6 +28,11 @@ impl StepKind {
     /// Whether a step of this kind feeds a prompt.
     pub fn feeds(self) -> bool {
         matches!(self, Self::Feed | Self::FeedDecode)
+    }
+
+    /// The kind of a step that is of this kind for one of its lanes and of another for another lane. Those of lanes differ only where both feed.
+    pub(crate) fn beside(self, other: Self) -> Self {
+        if self.samples() { self } else { other }
     }
 
     /// How many prompt tokens a step of this kind takes in without sampling behind them, if it has so many rows.

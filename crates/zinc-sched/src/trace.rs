@@ -20,6 +20,8 @@ pub struct StepTrace {
     pub tokens: u32,
     /// How many prompt tokens it fed.
     pub fed: u32,
+    /// The tokens that were submitted with it, of all sequences that share it, without drafts.
+    pub rows: u32,
     /// What it did.
     pub status: StepStatus,
     /// When it was submitted, run and observed.
@@ -28,13 +30,15 @@ pub struct StepTrace {
 }
 
 impl StepTrace {
-    pub(crate) fn new(step: &PlannedStep, output: &LaneOutput, timing: StepTiming) -> Self {
+    /// The trace of a step of a sequence, which has had `rows` rows of all sequences together.
+    pub(crate) fn new(step: &PlannedStep, output: &LaneOutput, rows: u32, timing: StepTiming) -> Self {
         Self {
             step: step.index,
             kind: step.kind,
             position: output.position,
             tokens: output.tokens.as_slice().len() as u32,
             fed: output.fed,
+            rows,
             status: output.status,
             timing,
         }
@@ -172,6 +176,7 @@ mod tests {
             position: step,
             tokens: u32::from(kind.samples()),
             fed: u32::from(!kind.samples()),
+            rows: 1,
             status,
             timing,
         }

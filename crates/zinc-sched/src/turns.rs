@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::model::{Gate, SequenceId, StepModel};
 use crate::pace::Measured;
 use crate::pages::PageBook;
-use crate::plan::{Interval, SequenceView, Turn, Wanted, next_turn};
+use crate::plan::{Interval, PromptPart, SequenceView, Turn, Wanted, next_turn};
 use crate::resolve::Resolved;
 use crate::sequence::{PolicyRole, Sequence};
 use crate::status::LastStep;
@@ -33,26 +33,20 @@ impl<M: StepModel> Engine<M> {
         self.share_pages()?;
         self.doubt_ranges();
         let running: Vec<usize> = (0..self.lanes.len()).filter(|lane| self.lanes[*lane].running.is_some()).collect();
-        let begun = self.window.begun();
-        let range = |id: SequenceId| begun.filter(|(own, _)| *own == id).map(|(_, time)| self.pace.range_time(time));
-        let sequences = running.iter().filter_map(|lane| self.lanes[*lane].running.as_ref());
-        let positions = self.limits.pages.map(|pool| pool.positions);
-        let view = |sequence: &Sequence| sequence.view(sequence.opened.and_then(range), positions);
-        let views: Vec<SequenceView> = sequences.map(view).collect();
+        let views = self.views(&running);
         let (in_flight, depth) = (self.window.in_flight(), self.window.depth());
         match next_turn(&views, in_flight, depth, self.limits.feed_rows, self.interval()) {
-            Turn::Feed(index, kind, rows) => {
-                self.feed(running[index], kind, rows)?;
-                if let Some(sequence) = &mut self.lanes[running[index]].running {
-                    sequence.passed_over = 0;
-                }
-                let waits =
-                    |(other, view): &(usize, &SequenceView)| *other != index && matches!(view.wanted, Wanted::Feed(..));
-                for (other, _) in views.iter().enumerate().filter(waits) {
-                    if let Some(sequence) = &mut self.lanes[running[other]].running {
+            Turn::Feed { parts, has_room } => {
+                for (index, view) in views.iter().enumerate() {
+                    let Some(sequence) = &mut self.lanes[running[index]].running else { continue };
+                    if parts.iter().any(|part| part.index == index) {
+                        sequence.passed_over = 0;
+                    } else if matches!(view.wanted, Wanted::Feed(_)) {
                         sequence.passed_over = sequence.passed_over.saturating_add(1);
                     }
                 }
+                let in_lane = |part: PromptPart| PromptPart { index: running[part.index], ..part };
+                self.feed(parts.into_iter().map(in_lane).collect(), has_room)?;
             }
             Turn::Range => self.window.submit_range(&mut self.model, self.clock.now_ns())?,
             Turn::Sample(indices) => {
@@ -64,6 +58,20 @@ impl<M: StepModel> Engine<M> {
             Turn::Idle => {}
         }
         Ok(self.take_ended())
+    }
+
+    /// What the plan needs to know of the sequences in these lanes.
+    fn views(&self, lanes: &[usize]) -> Vec<SequenceView> {
+        let sequences = || lanes.iter().filter_map(|lane| self.lanes[*lane].running.as_ref());
+        let begun = self.window.begun().map(|(begun, estimate)| {
+            let is_own = |sequence: &&Sequence| begun.iter().any(|(own, _)| sequence.opened == Some(*own));
+            // A step whose sequences have all ended does nothing.
+            let runs = sequences().filter(is_own).any(Sequence::goes_on);
+            (begun, if runs { self.pace.range_time(estimate) } else { Duration::ZERO })
+        });
+        let range = |id: SequenceId| begun.filter(|(of, _)| of.iter().any(|(own, _)| *own == id)).map(|(_, time)| time);
+        let positions = self.limits.pages.map(|pool| pool.positions);
+        sequences().map(|sequence| sequence.view(sequence.opened.and_then(range), positions)).collect()
     }
 
     /// The kind of a step that samples for the sequences in these lanes.
@@ -89,18 +97,26 @@ impl<M: StepModel> Engine<M> {
         }
     }
 
-    /// Begins a step that feeds the sequence in this lane, or submits all of it where nothing may come between.
-    fn feed(&mut self, lane: usize, kind: StepKind, rows: u32) -> Result<()> {
-        let Self { model, window, lanes, clock, .. } = self;
-        let sequence = lanes[lane].running.as_mut().expect("a sequence that is fed runs");
-        let opened = sequence.opened.expect("a sequence that is fed is open");
-        let step = (opened, sequence.planned(kind, rows));
-        let ranges = model.ranges(kind, rows, sequence.feed_position());
-        match ranges[..] {
-            [time] => _ = window.submit(model, vec![step], &[], time, clock.now_ns())?,
-            _ => window.begin(model, step, ranges, clock.now_ns())?,
+    /// Begins a step that feeds these parts of prompts, whose indices are lanes, or submits all of it where nothing may come between. `has_room` says whether it could have
+    /// fed more.
+    fn feed(&mut self, parts: Vec<PromptPart>, has_room: bool) -> Result<()> {
+        let Self { model, window, lanes: all, clock, .. } = self;
+        let (mut lanes, mut rows, mut positions) = (Vec::with_capacity(parts.len()), 0, 0);
+        for part in parts {
+            let sequence = all[part.index].running.as_mut().expect("a sequence that is fed runs");
+            let opened = sequence.opened.expect("a sequence that is fed is open");
+            let step = sequence.planned(part.kind, part.rows);
+            rows += part.rows;
+            positions += u64::from(part.rows) * u64::from(sequence.feed_position());
+            sequence.submitted(step);
+            lanes.push((opened, step));
         }
-        sequence.submitted(step.1);
+        // A mean of positions, each of which is a u32.
+        let ranges = model.ranges(rows, (positions / u64::from(rows.max(1))) as u32);
+        match ranges[..] {
+            [time] => _ = window.submit(model, (lanes, has_room), &[], time, clock.now_ns())?,
+            _ => window.begin(model, (lanes, has_room), ranges, clock.now_ns())?,
+        }
         Ok(())
     }
 
@@ -114,7 +130,7 @@ impl<M: StepModel> Engine<M> {
             planned.push((opened, sequence.planned(kind, 1)));
             grown.extend(sequence.grown.take());
         }
-        let ticket = window.submit(model, planned.clone(), &grown, Duration::ZERO, clock.now_ns())?;
+        let ticket = window.submit(model, (planned.clone(), false), &grown, Duration::ZERO, clock.now_ns())?;
         for (lane, (_, step)) in lanes.iter().zip(planned) {
             if let Some(sequence) = &mut all[*lane].running {
                 sequence.submitted(step);
@@ -152,16 +168,18 @@ impl<M: StepModel> Engine<M> {
         };
         let mut resolved: Vec<(usize, Result<Resolved>)> = Vec::with_capacity(step.lanes.len());
         let (mut has_gates, mut ran) = (false, false);
+        let rows = step.lanes.iter().map(|(_, planned)| planned.rows).sum();
         for ((id, planned), lane_output) in step.lanes.iter().zip(&output.lanes) {
             let lane = lane_of(*id, lanes);
             let sequence = lanes[lane].running.as_mut().expect("it runs");
             sequence.obey_cancel(outlets.outlet(sequence.id), model);
             has_gates |= sequence.gates.gate() != Gate::Open;
             ran |= lane_output.status != StepStatus::NoOp;
-            let times = (output.timing, observed_ns);
-            resolved.push((lane, sequence.observed(*planned, lane_output, times, model, policy)?));
+            let of_step = (rows, output.timing, observed_ns);
+            resolved.push((lane, sequence.observed(*planned, lane_output, of_step, model, policy)?));
         }
-        let kind = step.lanes.first().map_or(StepKind::Decode, |(_, planned)| planned.kind);
+        let kinds = step.lanes.iter().map(|(_, planned)| planned.kind);
+        let kind = kinds.reduce(StepKind::beside).unwrap_or(StepKind::Decode);
         // A gate that was opened above may have ended a sequence while it was fed.
         let someone_ended = lanes.iter().filter_map(|lane| lane.running.as_ref()).any(Sequence::ended_unfed);
         if someone_ended {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
-use crate::model::{GrownPage, SequenceId, Step, StepModel, Ticket};
-use crate::plan::PlannedStep;
+use crate::model::{GrownPage, SequenceId, Step, StepLane, StepModel, Ticket};
+use crate::plan::{InFlight, PlannedStep};
 use crate::step::StepOutput;
 
 /// The steps in flight, of all sequences.
@@ -26,13 +26,17 @@ pub(crate) struct Window {
 /// A step that feeds, some of whose ranges are submitted.
 #[derive(Debug)]
 struct BegunStep {
-    sequence: SequenceId,
-    step: PlannedStep,
+    lanes: PlannedLanes,
+    /// Whether it could have fed more.
+    has_room: bool,
     /// The estimated times of the ranges that are not submitted yet, in order.
     left: VecDeque<Duration>,
     /// How many of them are submitted.
     submitted: u32,
 }
+
+/// The sequences of a step in the order of its lanes, and what step of each it is.
+pub(crate) type PlannedLanes = Vec<(SequenceId, PlannedStep)>;
 
 /// Ranges that were submitted one after the other.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +45,7 @@ pub(crate) struct Ranges {
     pub(crate) time: Duration,
     /// When the first of them was submitted; of a step without ranges when it was itself.
     pub(crate) submitted_ns: Option<u64>,
-    /// Whether none of them belongs to a sequence that has been cancelled.
+    /// Whether none of them has a sequence that has been cancelled.
     pub(crate) run: bool,
 }
 
@@ -58,8 +62,9 @@ impl Ranges {
 #[derive(Debug)]
 pub(crate) struct StepInFlight {
     pub(crate) ticket: Ticket,
-    /// Its sequences in the order of its lanes, and what step of each it is.
-    pub(crate) lanes: Vec<(SequenceId, PlannedStep)>,
+    pub(crate) lanes: PlannedLanes,
+    /// Whether it feeds and could have fed more.
+    has_room: bool,
     /// The ranges between the step before and the end of this one.
     pub(crate) ranges: Ranges,
 }
@@ -74,9 +79,10 @@ impl Window {
         self.depth
     }
 
-    pub(crate) fn in_flight(&self) -> u32 {
+    pub(crate) fn in_flight(&self) -> InFlight {
         // At most InflightDepth::MAX.
-        self.in_flight.len() as u32
+        let steps = self.in_flight.len() as u32;
+        InFlight { steps, has_room: self.in_flight.iter().any(|step| step.has_room) }
     }
 
     /// The estimated time of the ranges submitted since the last step that samples for those who are not fed; `None` if there are none.
@@ -84,9 +90,9 @@ impl Window {
         self.since_sample
     }
 
-    /// The sequence whose step is begun, and the estimated time of that step's next range.
-    pub(crate) fn begun(&self) -> Option<(SequenceId, Duration)> {
-        self.begun.as_ref().map(|begun| (begun.sequence, begun.left.front().copied().unwrap_or_default()))
+    /// The sequences of the step that is begun, and the estimated time of that step's next range.
+    pub(crate) fn begun(&self) -> Option<(&PlannedLanes, Duration)> {
+        self.begun.as_ref().map(|begun| (&begun.lanes, begun.left.front().copied().unwrap_or_default()))
     }
 
     /// Notes that a sequence has ended whose steps that feed may be in flight: how long they take says nothing.
@@ -95,19 +101,19 @@ impl Window {
         self.in_flight.iter_mut().for_each(|step| step.ranges.run = false);
     }
 
-    /// Begins a step that feeds, whose ranges take these times: submits the first one.
+    /// Begins a step that feeds these sequences, whose ranges take these times: submits the first one. `has_room` says whether it could have fed more.
     ///
     /// # Panics
     /// If one is begun already, or the window is full.
     pub(crate) fn begin<M: StepModel>(
         &mut self,
         model: &mut M,
-        (sequence, step): (SequenceId, PlannedStep),
+        (lanes, has_room): (PlannedLanes, bool),
         ranges: Vec<Duration>,
         now_ns: u64,
     ) -> Result<()> {
         assert!(self.begun.is_none(), "a step is begun while {:?} is", self.begun);
-        self.begun = Some(BegunStep { sequence, step, left: ranges.into(), submitted: 0 });
+        self.begun = Some(BegunStep { lanes, has_room, left: ranges.into(), submitted: 0 });
         self.submit_range(model, now_ns)
     }
 
@@ -117,53 +123,51 @@ impl Window {
     /// If none is begun, or the window is full.
     pub(crate) fn submit_range<M: StepModel>(&mut self, model: &mut M, now_ns: u64) -> Result<()> {
         let begun = self.begun.as_mut().expect("a range is submitted of a step that is begun");
-        let (range, PlannedStep { index, kind, rows }) = (begun.submitted, begun.step);
+        let range = begun.submitted;
         let time = begun.left.pop_front().expect("a step is begun until its last range is submitted");
         begun.submitted += 1;
-        let (lanes, is_last) = (vec![(begun.sequence, begun.step)], begun.left.is_empty());
+        let is_last = begun.left.is_empty();
+        let (lanes, index) = step_lanes(&begun.lanes);
         self.assert_room(index);
         let ticket = model
-            .submit_range(&Step { kind, rows, lanes: &[lanes[0].0], grown: &[] }, range)
+            .submit_range(&Step { lanes: &lanes, grown: &[] }, range)
             .map_err(|source| Error::model(ModelCall::Submit { step: index }, source))?;
         assert_eq!(ticket.is_some(), is_last, "the last range of a step gives it a ticket");
         self.add_range(time, now_ns);
-        if let Some(ticket) = ticket {
-            self.begun = None;
-            self.push(ticket, lanes, now_ns);
+        if let (Some(ticket), Some(begun)) = (ticket, self.begun.take_if(|_| is_last)) {
+            self.push(ticket, (begun.lanes, begun.has_room), now_ns);
         }
         Ok(())
     }
 
-    /// Submits a whole step of these sequences, which is a step of the same kind and with as many rows of each; `grown` are pages that they get. `time` is what it is estimated to take if it
-    /// feeds.
+    /// Submits a whole step of these sequences; `grown` are pages that they get. `has_room` says whether it feeds and could have fed more. `time` is what it is
+    /// estimated to take if it feeds.
     ///
     /// # Panics
     /// If the window is full.
     pub(crate) fn submit<M: StepModel>(
         &mut self,
         model: &mut M,
-        lanes: Vec<(SequenceId, PlannedStep)>,
+        (lanes, has_room): (PlannedLanes, bool),
         grown: &[GrownPage],
         time: Duration,
         now_ns: u64,
     ) -> Result<Ticket> {
-        let PlannedStep { index, kind, rows } = lanes.first().expect("a step has a lane").1;
+        let (of_model, index) = step_lanes(&lanes);
         self.assert_room(index);
-        let sequences: Vec<SequenceId> = lanes.iter().map(|(sequence, _)| *sequence).collect();
-        let ticket = model
-            .submit(&Step { kind, rows, lanes: &sequences, grown })
-            .map_err(|source| Error::model(ModelCall::Submit { step: index }, source))?;
-        if kind.feeds() {
+        let step = Step { lanes: &of_model, grown };
+        let ticket = model.submit(&step).map_err(|source| Error::model(ModelCall::Submit { step: index }, source))?;
+        if step.kind().feeds() {
             self.add_range(time, now_ns);
         } else {
             self.since_sample = None;
         }
-        self.push(ticket, lanes, now_ns);
+        self.push(ticket, (lanes, has_room), now_ns);
         Ok(ticket)
     }
 
     fn assert_room(&self, index: u32) {
-        let (in_flight, depth) = (self.in_flight(), self.depth);
+        let (in_flight, depth) = (self.in_flight().steps, self.depth);
         assert!(in_flight < depth.get(), "step {index} submitted with {in_flight} of {depth} in flight");
     }
 
@@ -172,10 +176,10 @@ impl Window {
         self.since_sample = Some(self.since_sample.unwrap_or_default().saturating_add(time));
     }
 
-    fn push(&mut self, ticket: Ticket, lanes: Vec<(SequenceId, PlannedStep)>, now_ns: u64) {
+    fn push(&mut self, ticket: Ticket, (lanes, has_room): (PlannedLanes, bool), now_ns: u64) {
         let mut ranges = std::mem::replace(&mut self.loose, Ranges::NONE);
         ranges.add(Duration::ZERO, now_ns);
-        self.in_flight.push_back(StepInFlight { ticket, lanes, ranges });
+        self.in_flight.push_back(StepInFlight { ticket, lanes, has_room, ranges });
     }
 
     /// The oldest step in flight, which [`observe`](Self::observe) waits for.
@@ -197,4 +201,13 @@ impl Window {
         assert_eq!(output.lanes.len(), step.lanes.len(), "a step reports what it did for each of its lanes");
         Ok((step, output))
     }
+}
+
+/// What a step does for each of these sequences, as a model is told, and its index in the first of them, by which errors name it.
+fn step_lanes(lanes: &PlannedLanes) -> (Vec<StepLane>, u32) {
+    let of_model = |(sequence, step): &(SequenceId, PlannedStep)| {
+        let PlannedStep { kind, rows, .. } = *step;
+        StepLane { sequence: *sequence, kind, rows }
+    };
+    (lanes.iter().map(of_model).collect(), lanes.first().map_or(0, |(_, step)| step.index))
 }

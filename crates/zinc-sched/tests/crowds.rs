@@ -17,7 +17,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use support::control::{Behaviour, Chooser, Turn};
 use support::{ids, reference};
-use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe};
+use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe, continuation};
 use zinc_sched::{
     Clock as _, Completion, Engine, EngineOptions, Error, FinishReason, InflightDepth, LastToken, ManualClock,
     ModelLimits, Outlet, Outlets, PagePool, Request, ResumeCost, Sampling, SequenceId, Started, StepKind, Token,
@@ -34,9 +34,10 @@ const CROWDS: u32 = 130_000;
 /// How many times as many the whole matrix has.
 const WHOLE: u32 = 10;
 
-/// How often a sequence of any crowd gave its pages back to others, and tokens of prompts that were found in pages.
+/// How often a sequence of any crowd gave its pages back to others, tokens of prompts that were found in pages, and turns behind a step that has fed several prompts.
 static PREEMPTIONS: AtomicU64 = AtomicU64::new(0);
 static CACHED: AtomicU64 = AtomicU64::new(0);
+static SHARED: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug, Clone)]
 struct Ask {
@@ -259,6 +260,8 @@ fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
         prop_assert!(engine.running() <= lanes as usize);
         prop_assert!(engine.has_room() || engine.running() == lanes as usize);
         let ended = engine.turn(&mut readers).map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
+        let shared = engine.counts().last_step.is_some_and(|step| step.kind.feeds() && step.lanes > 1);
+        SHARED.fetch_add(shared.into(), Ordering::Relaxed);
         for ended in ended {
             let place = readers.0.iter().position(|(id, _)| *id == ended.sequence).expect("it ran");
             let (_, reader) = readers.0.remove(place);
@@ -394,10 +397,10 @@ fn everyone_in_a_crowd_is_answered_as_if_alone() {
     let requests = cases::hold_all(crowds, crowd, |crowd| crowd.asks.len(), hold);
     if asked_for.is_none() {
         assert!(requests >= u64::from(times) * REQUESTS, "{requests} requests of {crowds} crowds");
-        let [preemptions, cached] = [&PREEMPTIONS, &CACHED].map(|count| count.load(Ordering::Relaxed));
+        let [preemptions, cached, shared] = [&PREEMPTIONS, &CACHED, &SHARED].map(|count| count.load(Ordering::Relaxed));
         assert!(
-            preemptions > REQUESTS / 100 && cached > REQUESTS / 2,
-            "{preemptions} preemptions, {cached} tokens cached"
+            preemptions > REQUESTS / 100 && cached > REQUESTS / 2 && shared > REQUESTS / 100,
+            "{preemptions} preemptions, {cached} tokens cached, {shared} turns behind steps that have fed several prompts"
         );
     }
 }
@@ -460,4 +463,49 @@ fn a_prompt_gets_the_time_that_the_limit_leaves() {
     let gaps = || decoding.at.windows(2).map(|pair| pair[1] - pair[0]);
     assert_eq!(gaps().max(), Some(4 * STEP));
     assert!(gaps().filter(|gap| *gap == 4 * STEP).count() > 150, "the time between tokens is not used");
+}
+
+/// What sequences are answered.
+#[derive(Default)]
+struct Answers(Vec<(SequenceId, Vec<Token>)>);
+
+impl Outlets for Answers {
+    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
+        &mut self.0.iter_mut().find(|(own, _)| *own == sequence).expect("it runs").1
+    }
+
+    fn cancelled(&self, _sequence: SequenceId) -> bool {
+        false
+    }
+}
+
+/// Prompts that arrive together are fed by as few steps as have rows for all of their tokens, and get the tokens that each gets alone.
+#[test]
+fn prompts_that_arrive_together_share_steps() {
+    for (lanes, tokens, steps) in [(8, 4, 2), (8, 2, 1), (3, 5, 1), (5, 16, 5), (1, 16, 1)] {
+        let clock = ManualClock::new();
+        let limits = ModelLimits { lanes, feed_rows: 16, last_token: LastToken::Fed, ..FakeOptions::default().limits };
+        let vocabulary = limits.vocabulary_tokens;
+        let model = FakeModel::new(FakeOptions { limits, ..FakeOptions::default() }, clock.clone());
+        let probe = model.probe();
+        let mut engine = Engine::new(model, clock, EngineOptions::default()).unwrap();
+        let prompts: Vec<Vec<u32>> = (0..lanes).map(|lane| (0..tokens).map(|at| 10 * lane + at).collect()).collect();
+        let mut answers = Answers::default();
+        for prompt in &prompts {
+            let request = Request::new(prompt.clone(), []).with_max_tokens(3);
+            match engine.start(&Arc::new(request), &Vec::new()).unwrap() {
+                Started::Running(id) => answers.0.push((id, Vec::new())),
+                Started::Ended(completion) => panic!("{completion:?}"),
+            }
+        }
+        while engine.running() > 0 {
+            engine.turn(&mut answers).unwrap();
+        }
+        let feeds = |call: &&Call| matches!(call, Call::Submit { kind, .. } if kind.feeds());
+        let fed = probe.calls().iter().filter(feeds).count();
+        assert_eq!(fed, steps, "{lanes} prompts of {tokens} tokens");
+        for ((_, found), prompt) in answers.0.iter().zip(&prompts) {
+            assert_eq!(ids(found), continuation(prompt, 3, &Sampling::GREEDY, vocabulary), "{prompt:?}");
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Several sequences at once: `zinc bench -npl`, with the names of llama-batched-bench.
 //!
-//! All sequences of a test are started together. A prompt is read while those before it generate already. What is timed is the time in which all of them
-//! generate: from the first token of the last one to the last token of the first one that ends.
+//! All sequences of a test are started together, and short prompts are read together. Longer ones are read while those before them generate already. What is timed
+//! is the time in which all of them generate: from the first token of the last one to the last token of the first one that ends; and when each has its first token.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +16,14 @@ use zinc_model::tokenizer::{DecodeStream, Tokenizer};
 use zinc_sched::adapter::{VulkanModel, VulkanOptions};
 use zinc_sched::{
     Completion, Engine, EngineOptions, FnClock, InflightDepth, Outlet, Outlets, Quantiles, Request, Sampling,
-    SequenceId, SequenceStart, Started, StepKind, StepModel as _, Token, TraceSummary, Tracing,
+    SequenceId, SequenceStart, Started, StepKind, StepModel as _, Token, Trace, TraceSummary, Tracing,
 };
 use zinc_vk::host_now_ns;
 
 use super::measure::{RandomTokens, TimedOps, timed_ops};
 use super::profile::PROFILE_STEPS;
 use super::report::Statistics;
+use super::spread::Spread;
 use super::warm_up::WarmUp;
 use crate::error::{Error, Result};
 use crate::output;
@@ -63,13 +65,25 @@ pub(crate) struct ParallelResult {
     pub(crate) samples_ts: Vec<f64>,
     /// Prompt tokens a second of all prompts, of each repetition: until the last sequence has its first token.
     pub(crate) prompt_ts: Vec<f64>,
+    /// The times until the sequences have their first tokens, of all sequences and repetitions.
+    pub(crate) first_tokens: Option<Spread>,
     /// The longest time between two tokens of a sequence while all of them generate, in nanoseconds.
     pub(crate) largest_gap_ns: u64,
     /// The longest time that there is to be between two tokens of a sequence while prompts of others are read.
     pub(crate) max_gap: Duration,
-    /// The median time that the device works on a step, and the median and the 99th percentile of what it idles before the next, in nanoseconds; `None` if it
-    /// has no timestamps.
-    pub(crate) step_ns: Option<(u64, Quantiles)>,
+    /// What the device has said of its steps; `None` if it has no timestamps.
+    pub(crate) steps: Option<DeviceSteps>,
+}
+
+/// What a device says of the steps of a test.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceSteps {
+    /// The median time that it works on a step that generates, in nanoseconds.
+    pub(crate) median_ns: u64,
+    /// What it idles between two of them, in nanoseconds.
+    gaps_ns: Quantiles,
+    /// The mean number of prompt tokens of a step that reads prompts; `None` if there were none.
+    prompt_rows: Option<f64>,
 }
 
 /// A loaded model of several lanes that is being measured.
@@ -90,8 +104,10 @@ pub(super) struct Run {
     together_ts: f64,
     prompt_ts: f64,
     largest_gap_ns: u64,
-    /// The outcome of the sequence whose first token came last.
-    last: Completion,
+    /// The time until each sequence has its first token, in nanoseconds.
+    first_tokens_ns: Vec<u64>,
+    /// The outcomes of all sequences, that of the one whose first token came last at the end.
+    completions: Vec<Completion>,
 }
 
 impl ParallelBench<'_> {
@@ -107,6 +123,7 @@ impl ParallelBench<'_> {
         let mut warm_up = WarmUp::new(self.no_warm_up);
         let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);
         let (mut samples_ts, mut prompt_ts, mut largest_gap_ns) = (Vec::new(), Vec::new(), 0);
+        let mut first_tokens_ns = Vec::new();
         while samples_ts.len() < self.repetitions as usize {
             let counts = warm_up.is_over();
             let run = self.run(&mut engine, test, &mut tokens, Tracing::Off)?;
@@ -114,6 +131,7 @@ impl ParallelBench<'_> {
                 samples_ts.push(run.together_ts);
                 prompt_ts.push(run.prompt_ts);
                 largest_gap_ns = largest_gap_ns.max(run.largest_gap_ns);
+                first_tokens_ns.extend(run.first_tokens_ns);
                 progress.inc(1);
             }
         }
@@ -124,21 +142,24 @@ impl ParallelBench<'_> {
                 "a sequence of {n_gen} tokens ended before the last of {n_parallel} began, so nothing was timed: give -ntg more tokens, or -npp fewer"
             ));
         }
-        let step_ns = self.step_ns(test, &mut tokens)?;
-        Ok(ParallelResult { test, samples_ts, prompt_ts, largest_gap_ns, max_gap: self.max_gap, step_ns })
+        let (first_tokens, steps) = (Spread::of(first_tokens_ns.into_iter()), self.steps(test, &mut tokens)?);
+        Ok(ParallelResult { test, samples_ts, prompt_ts, first_tokens, largest_gap_ns, max_gap: self.max_gap, steps })
     }
 
     /// Runs the test once more with timestamps around every step.
-    fn step_ns(&self, test: ParallelTest, tokens: &mut RandomTokens) -> Result<Option<(u64, Quantiles)>> {
+    fn steps(&self, test: ParallelTest, tokens: &mut RandomTokens) -> Result<Option<DeviceSteps>> {
         let mut engine = match self.engine(Tracing::On) {
             Err(Error::Model(zinc_model::Error::Device(zinc_vk::Error::NoTimestamps { .. }))) => {
                 return Ok(None);
             }
             engine => engine?,
         };
-        let Completion { trace, .. } = self.run(&mut engine, test, tokens, Tracing::On)?.last;
-        let decode = TraceSummary::of(&trace.expect("a trace was asked for")).decode;
-        Ok(decode.gpu_step_ns.zip(decode.idle_gap_ns).map(|(step, gap)| (step.median, gap)))
+        let run = self.run(&mut engine, test, tokens, Tracing::On)?;
+        let traces: Vec<&Trace> = run.completions.iter().filter_map(|completion| completion.trace.as_ref()).collect();
+        let decode = TraceSummary::of(traces.last().expect("traces were asked for")).decode;
+        let prompt_rows = prompt_rows(&traces);
+        let times = decode.gpu_step_ns.zip(decode.idle_gap_ns);
+        Ok(times.map(|(step, gaps_ns)| DeviceSteps { median_ns: step.median, gaps_ns, prompt_rows }))
     }
 
     /// Times the operations of the steps of a test, one by one: of steps that generate a token of each sequence.
@@ -214,15 +235,25 @@ impl ParallelBench<'_> {
             times().flat_map(|times| times.windows(2)).filter(|pair| within(&pair[1]) && pair[0] >= all_generate_ns);
         let largest_gap_ns = gaps.map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
         let seconds = |from: u64, to: u64| to.saturating_sub(from).max(1) as f64 / 1e9;
-        let latest = readers.0.iter().max_by_key(|(_, reader)| reader.times_ns.first());
-        let last = latest.and_then(|(id, _)| completions.iter().position(|(ended, _)| ended == id));
+        let latest = readers.0.iter().max_by_key(|(_, reader)| reader.times_ns.first()).map(|(id, _)| *id);
+        completions.sort_by_key(|(ended, _)| Some(*ended) == latest);
         Ok(Run {
             together_ts: counted as f64 / seconds(all_generate_ns, one_ends_ns),
             prompt_ts: f64::from(n_parallel * n_prompt) / seconds(start_ns, all_generate_ns),
             largest_gap_ns,
-            last: completions.swap_remove(last.expect("every sequence that runs ends")).1,
+            first_tokens_ns: times().filter_map(<[u64]>::first).map(|ns| ns.saturating_sub(start_ns)).collect(),
+            completions: completions.into_iter().map(|(_, completion)| completion).collect(),
         })
     }
+}
+
+/// The mean number of rows of the steps that fed the sequences of these traces, each step counted once, however many share it; `None` if there were none.
+fn prompt_rows(traces: &[&Trace]) -> Option<f64> {
+    let fed = traces.iter().flat_map(|trace| &trace.steps).filter(|step| step.kind.feeds());
+    // No two steps are submitted at the same time.
+    let steps: BTreeMap<u64, u32> = fed.map(|step| (step.timing.submitted_at_ns, step.rows)).collect();
+    let rows: u64 = steps.values().map(|rows| u64::from(*rows)).sum();
+    (!steps.is_empty()).then(|| rows as f64 / steps.len() as f64)
 }
 
 /// Takes the sequences a turn further, and adds those that have ended.
@@ -250,19 +281,21 @@ impl ParallelResult {
                 "samples_ts": self.samples_ts,
                 "avg_ts_each": together.mean / f64::from(self.test.n_parallel),
                 "avg_prompt_ts": Statistics::of(&self.prompt_ts).mean,
+                "first_token": Spread::json(self.first_tokens),
+                "prompt_step_rows": self.steps.and_then(|steps| steps.prompt_rows),
                 "max_gap_ms": self.max_gap.as_secs_f64() * 1e3,
                 "largest_gap_ms": self.largest_gap_ns as f64 / 1e6,
-                "gpu_step_us": self.step_ns.map(|(step, _)| step as f64 / 1e3),
-                "gpu_gap_us": self.step_ns.map(|(_, gap)| gap.median as f64 / 1e3),
-                "gpu_gap_p99_us": self.step_ns.map(|(_, gap)| gap.p99 as f64 / 1e3),
+                "gpu_step_us": self.steps.map(|steps| steps.median_ns as f64 / 1e3),
+                "gpu_gap_us": self.steps.map(|steps| steps.gaps_ns.median as f64 / 1e3),
+                "gpu_gap_p99_us": self.steps.map(|steps| steps.gaps_ns.p99 as f64 / 1e3),
             }),
         )
     }
 
     /// The head of a Markdown table of results.
     pub(crate) const MARKDOWN_HEAD: &'static str = "\
-| n_parallel |    npp |    ntg |  prompts t/s |       together t/s | each t/s | largest gap ms | GPU us | gap us | gap p99 |
-| ---------: | -----: | -----: | -----------: | -----------------: | -------: | -------------: | -----: | -----: | ------: |
+| n_parallel |    npp |    ntg |  prompts t/s | first token ms: median |      max | rows/prompt step |       together t/s | each t/s | largest gap ms | GPU us | gap us | gap p99 |
+| ---------: | -----: | -----: | -----------: | ---------------------: | -------: | ---------------: | -----------------: | -------: | -------------: | -----: | -----: | ------: |
 ";
 
     /// A line of a Markdown table.
@@ -275,12 +308,15 @@ impl ParallelResult {
         let gap_ms = self.largest_gap_ns as f64 / 1e6;
         let microseconds = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
         let [step, gap, p99] = [
-            microseconds(self.step_ns.map(|(step, _)| step)),
-            microseconds(self.step_ns.map(|(_, gap)| gap.median)),
-            microseconds(self.step_ns.map(|(_, gap)| gap.p99)),
+            microseconds(self.steps.map(|steps| steps.median_ns)),
+            microseconds(self.steps.map(|steps| steps.gaps_ns.median)),
+            microseconds(self.steps.map(|steps| steps.gaps_ns.p99)),
         ];
+        let [first, _, last] = Spread::cells(self.first_tokens);
+        let rows = self.steps.and_then(|steps| steps.prompt_rows).map_or("-".to_owned(), |rows| format!("{rows:.1}"));
         format!(
-            "| {n_parallel:>10} | {n_prompt:>6} | {n_gen:>6} | {prompts:>12.2} | {together_text:>18} | {each:>8.2} | \
+            "| {n_parallel:>10} | {n_prompt:>6} | {n_gen:>6} | {prompts:>12.2} | {first:>22} | {last:>8} | {rows:>16} | \
+             {together_text:>18} | {each:>8.2} | \
              {gap_ms:>14.2} | {step:>6} | {gap:>6} | {p99:>7} |\n"
         )
     }

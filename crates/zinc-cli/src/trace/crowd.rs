@@ -26,7 +26,7 @@ impl LaneTrace {
             // Without timestamps of the device, the host's are all that is known.
             let (begin_ns, end_ns) =
                 timing.gpu.map_or((timing.submit_done_ns, timing.observed_at_ns), |gpu| (gpu.begin_ns, gpu.end_ns));
-            StepBox { begin_ns, end_ns, fed: step.fed, tokens: step.tokens }
+            StepBox { begin_ns, end_ns, fed: step.fed, tokens: step.tokens, rows: step.rows }
         })
     }
 }
@@ -38,6 +38,8 @@ struct StepBox {
     end_ns: u64,
     fed: u32,
     tokens: u32,
+    /// Those of all sequences of the step.
+    rows: u32,
 }
 
 const TOP: f64 = 52.0;
@@ -112,7 +114,11 @@ fn draw(svg: &mut Svg, top: f64, scale: &Scale, of: &LaneTrace, boxes: &[StepBox
             (fed, 0) => (FEEDS, format!("{fed} tokens of the prompt")),
             (fed, _) => (FEEDS, format!("the last {} tokens of the prompt and the first token behind", fed + 1)),
         };
-        svg.rect(x, top, width, BAND, colour, &format!("request {number}: {words}, {length}"));
+        let shared = match step.rows {
+            rows if step.fed > 0 && rows > step.fed + step.tokens => format!(", in a step of {rows} rows"),
+            _ => String::new(),
+        };
+        svg.rect(x, top, width, BAND, colour, &format!("request {number}: {words}{shared}, {length}"));
     }
     let first_ns = boxes[0].begin_ns;
     if let Some((x, width)) = scale.place(of.arrived_ns, first_ns).filter(|_| first_ns > of.arrived_ns) {
@@ -161,6 +167,7 @@ mod tests {
             position: index as u32,
             tokens: u32::from(index > 0),
             fed: if index == 0 { 32 } else { 0 },
+            rows: if index == 0 { 32 } else { 1 },
             status: if index == 0 { StepStatus::Fed } else { StepStatus::Emitted },
             timing: StepTiming {
                 gpu: Some(GpuSpan { begin_ns: begin_us * 1000, end_ns: end_us * 1000, idle_ns: 0 }),

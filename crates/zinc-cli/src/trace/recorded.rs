@@ -184,6 +184,7 @@ mod tests {
             position: 7 + step,
             tokens: 2,
             fed: 0,
+            rows: 1,
             status: StepStatus::Emitted,
             timing: StepTiming { submitted_at_ns: 1, submit_done_ns: 2, observed_at_ns: u64::MAX, gpu },
         };

@@ -12,7 +12,7 @@ use crate::{Dispatch, HalfUnits, Target};
 const MOST_SETS: u32 = 4;
 
 /// Attends to the cache, where [`Append`](super::Append) has put the keys and values of the step's rows, with the queries that it has prepared: what
-/// [`Attention`](super::Attention) computes, to the bit. The rows are those of one lane, at positions one behind the other.
+/// [`Attention`](super::Attention) computes, to the bit. The rows of a lane stand together, at positions one behind the other.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionRows {
     /// The step state: positions up to and including a row's are attended.

@@ -1,9 +1,10 @@
-//! The end of a step before its last submission, where the host wants the sequence stopped.
+//! The end of sequences before the last submission of a step, where the host wants them stopped.
 
 use crate::generated::cancel::{Constants, KERNEL, Push};
 use crate::{Dispatch, Target};
 
-/// Empties the table of rows if the host has cancelled the sequence, so that what is left of the step, and all steps queued behind it, change nothing.
+/// Ends the sequences of the step that the host has cancelled: what is left of the step, and all steps queued behind it, change nothing for them. Once all have
+/// ended the table of rows is empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Cancel {
     /// The step state.

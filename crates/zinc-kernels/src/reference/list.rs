@@ -1,7 +1,7 @@
 //! Reference of `list`.
 
 use crate::generated::lane::{FINISH_CANCELLED, FINISH_NONE};
-use crate::step::{Lane, MOST_ROWS, Row, StepLanes, StepState};
+use crate::step::{Lane, MOST_ROWS, Row, StepLanes, StepState, WantedLane};
 
 /// Lists the lanes that are wanted, and their rows, and enters the pages that they get into `tables`, those of the pages of all lanes.
 ///
@@ -21,7 +21,7 @@ pub fn list(
     }
     let led = leader.is_none_or(|leader| leader.finish == FINISH_NONE);
     (state.row_count, state.lane_count) = (0, wanted.count);
-    for (place, &number) in wanted.lanes[..wanted.count as usize].iter().enumerate() {
+    for (place, &WantedLane { lane: number, rows }) in wanted.lanes[..wanted.count as usize].iter().enumerate() {
         state.listed[place] = number;
         let lane = &mut lanes[number as usize];
         let mut live = lane.finish == FINISH_NONE;
@@ -31,7 +31,7 @@ pub fn list(
         }
         let left = lane.prompt_length.saturating_sub(lane.position);
         lane.first_row = state.row_count;
-        let rows = left.min(wanted.rows.clamp(1, MOST_ROWS)).max(1).min(MOST_ROWS - state.row_count);
+        let rows = left.min(rows.clamp(1, MOST_ROWS)).max(1).min(MOST_ROWS - state.row_count);
         lane.rows = if live && led { rows } else { 0 };
         for offset in 0..lane.rows {
             let position = lane.position + offset;

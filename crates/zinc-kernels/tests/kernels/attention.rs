@@ -65,7 +65,7 @@ pub(crate) const PLAIN: Case = Case {
 const BEYOND: usize = 5;
 
 /// Pages that tables have room for: of the longest context here with pages, so that cases share their pipelines.
-const LANE_PAGES: u32 = 14;
+pub(crate) const LANE_PAGES: u32 = 14;
 
 /// The pages of the lane of a case, for so many positions.
 pub(crate) fn pages(random: &mut Random, case: &Case, positions: usize) -> Pages {

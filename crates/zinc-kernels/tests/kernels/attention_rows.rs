@@ -1,9 +1,12 @@
 //! `attention_rows` to the bit against `attention`, which computes the same of each row and is compared with its reference.
 
 use crate::append::run;
-use crate::attention::{Case, PLAIN, fits, paged_part};
-use crate::support::arena;
-use zinc_kernels::ops::{CacheFormat, Pairing};
+use crate::attention::{self, Case, EPSILON, LANE_PAGES, PLAIN, fits, paged_part};
+use crate::support::arena::{self, Arena};
+use crate::support::data::Random;
+use half::f16;
+use zinc_kernels::ops::{Attention, CacheFormat, HeadNorm, Pairing};
+use zinc_kernels::step::{PAGE_POSITIONS, Row, Rows, StepShape, StepState};
 
 /// What `attention` computes of the rows of a step, which it appends itself.
 fn check_attention(case: &Case) {
@@ -90,5 +93,118 @@ fn many_rows_by_matrix_units() {
     for (query_heads, kv_heads, position) in [(8, 2, 0), (4, 1, 200), (3, 1, 430)] {
         let case = Case { query_heads, kv_heads, position, splits: 2, units: true, ..PLAIN };
         check_steps(&case, &[(128, 100), (64, 64)]);
+    }
+}
+
+/// The rows of a lane in a step: where they begin, and how many there are.
+type Part = (u32, u32);
+
+/// Runs steps of lanes, each of which has these rows, by `append` and `attention_rows`: in each step the rows of the lanes from one number to another. The operands
+/// and the pages are the same whatever the steps. Returns the outputs: queries, results, keys and values.
+fn run_lanes(case: &Case, parts: &[Part], steps: &[(usize, usize)]) -> Vec<Vec<u8>> {
+    let &Case { query_heads, kv_heads, head_size, rotated, pairing, keys, values, .. } = case;
+    let (mut random, mut arena) = (Random::new(&format!("{case:?}, {parts:?}")), Arena::new());
+    let rows: u32 = parts.iter().map(|(_, rows)| rows).sum();
+    let positions = parts.iter().map(|(position, rows)| position + rows).max().unwrap_or(0);
+    // Pages of all lanes in random order.
+    let pages = |(position, rows): &Part| (position + rows).div_ceil(PAGE_POSITIONS);
+    let mut numbers: Vec<u32> = (0..parts.iter().map(pages).sum()).collect();
+    let pool = numbers.len() * PAGE_POSITIONS as usize;
+    let mut tables = vec![0; parts.len() * LANE_PAGES as usize];
+    for (table, part) in tables.chunks_exact_mut(LANE_PAGES as usize).zip(parts) {
+        table[..pages(part) as usize].fill_with(|| numbers.swap_remove(random.below(numbers.len())));
+    }
+    let (query_width, width) = (query_heads * head_size, kv_heads * head_size);
+    let mut operand = |arena: &mut Arena, width: usize| {
+        let address = arena.in_out(&random.vector(rows as usize * width, 1.0)).address;
+        Rows { address, stride: 4 * width as u32 }
+    };
+    let [q, y] = [(); 2].map(|()| operand(&mut arena, query_width));
+    let [k, v] = [(); 2].map(|()| operand(&mut arena, width));
+    let mut cache = |format| {
+        let rows = random.vector(pool * width, 1.0);
+        let bytes: Vec<u8> = match format {
+            CacheFormat::F32 => bytemuck::cast_slice(&rows).to_vec(),
+            CacheFormat::F16 => rows.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
+        };
+        arena.in_out(&bytes).address
+    };
+    let (key_cache, value_cache) = (cache(keys), cache(values));
+    let norms = [(); 2].map(|()| arena.input(&random.vector(head_size, 1.5)).address);
+    let rotation = attention::rotation(positions as usize, rotated / 2);
+    let op = Attention {
+        state: 0,
+        q,
+        k,
+        v,
+        norm: Some(HeadNorm { q: norms[0], k: norms[1], epsilon: EPSILON }),
+        rotation: arena.input(rotation.as_flattened()).address,
+        key_cache,
+        value_cache,
+        lane_pages: LANE_PAGES,
+        partials: 0,
+        counters: 0,
+        y,
+        rounded: false,
+        key_format: keys,
+        value_format: values,
+        heads: attention::heads(case),
+        rotated: rotated as u32,
+        pairing,
+        next: None,
+        context: positions,
+        shape: StepShape::ONE,
+    };
+    let target = attention::target(case);
+    let mut launches = Vec::new();
+    for &(from, to) in steps {
+        let first: u32 = parts[..from].iter().map(|(_, rows)| rows).sum();
+        let mut state = StepState { lane_count: (to - from) as u32, ..StepState::default() };
+        for (place, (lane, &(position, rows))) in (0..).zip(parts).skip(from).take(to - from).enumerate() {
+            state.listed[place] = lane;
+            for offset in 0..rows {
+                let row = Row { offset, token: 1, position: position + offset, lane };
+                state.rows[state.row_count as usize] = row;
+                state.row_count += 1;
+            }
+        }
+        let with_tables = [bytemuck::bytes_of(&state), bytemuck::cast_slice(&tables)].concat();
+        let own = |rows: Rows| Rows { address: rows.address + u64::from(first * rows.stride), ..rows };
+        let (q, k, v, y) = (own(q), own(k), own(v), own(y));
+        let (state, shape) = (arena.input(&with_tables).address, StepShape::of(state.row_count));
+        let (append, rows) = Attention { state, q, k, v, y, shape, ..op }.in_two();
+        let rows = rows.dispatch(&target);
+        assert_eq!(rows.kernel.name.starts_with("attention_rows_units"), case.units, "{}", rows.kernel.name);
+        launches.extend([append.dispatch(&target), rows]);
+    }
+    arena.run(&launches);
+    arena.outputs()
+}
+
+/// Rows of several lanes in a step have the bits of those of each lane in a step of its own: lanes of one row and of many, whose rows share blocks and fill them,
+/// from the beginning and behind others, over one split and several.
+#[test]
+fn a_row_does_not_depend_on_the_lanes_beside_it() {
+    let many: Vec<Part> = (0..31).map(|lane| (lane * 23 % 90, 1 + lane % 4)).collect();
+    for (units, query_heads, kv_heads, head_size) in
+        [(false, 4, 2, 64), (true, 8, 2, 64), (true, 3, 1, 64), (true, 17, 1, 64), (true, 8, 1, 128)]
+    {
+        let case = Case { units, query_heads, kv_heads, head_size, rotated: head_size, paged: true, ..PLAIN };
+        if !fits(&case) {
+            continue;
+        }
+        for parts in [
+            &[(0, 5), (0, 1), (0, 40), (300, 3), (0, 2), (63, 1), (0, 60)][..],
+            &[(700, 33), (0, 31), (250, 20), (0, 16)],
+            &[(0, 64), (0, 64)],
+            &many,
+        ] {
+            let together = run_lanes(&case, parts, &[(0, parts.len())]);
+            let alone: Vec<(usize, usize)> = (0..parts.len()).map(|lane| (lane, lane + 1)).collect();
+            for (output, (found, expected)) in together.iter().zip(run_lanes(&case, parts, &alone)).enumerate() {
+                let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+                assert_eq!(differs, None, "{case:?}, {parts:?}: where output {output} differs");
+            }
+        }
     }
 }

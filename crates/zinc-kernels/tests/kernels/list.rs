@@ -6,7 +6,7 @@ use crate::support::data::{Random, live};
 use zinc_kernels::generated::lane::{FINISH_BUDGET, FINISH_CANCELLED, FINISH_NONE};
 use zinc_kernels::ops::List;
 use zinc_kernels::reference;
-use zinc_kernels::step::{Lane, MOST_LANES, MOST_ROWS, StepLanes, StepState};
+use zinc_kernels::step::{Lane, MOST_LANES, MOST_ROWS, StepLanes, StepState, WantedLane};
 
 /// Pages that the table of a lane has room for.
 const LANE_PAGES: u32 = 5;
@@ -120,6 +120,20 @@ fn a_prompt_has_as_many_rows_as_are_wanted_and_left() {
 }
 
 #[test]
+fn each_prompt_has_rows_of_its_own() {
+    let lanes = [lane(0, 4, 50), lane(1, 0, 9), lane(2, 30, 20), lane(3, 7, 10)];
+    let wanted = [(3, 100), (0, 6), (2, 5), (1, 0)].map(|(lane, rows)| WantedLane { lane, rows });
+    let (state, after) = check("four prompts", &lanes, &StepLanes::with_rows(&wanted), &[0; 4], None);
+    let rows = |number: usize| (after[number].first_row, after[number].rows);
+    assert_eq!([3, 0, 2, 1].map(rows), [(0, 3), (3, 6), (9, 1), (10, 1)]);
+    let places: Vec<(u32, u32)> = state.rows[..11].iter().map(|row| (row.lane, row.position)).collect();
+    let expected = [(3, 7), (3, 8), (3, 9), (0, 4), (0, 5), (0, 6), (0, 7), (0, 8), (0, 9), (2, 30), (1, 0)];
+    assert_eq!((state.row_count, &places[..]), (11, &expected[..]));
+    let offsets: Vec<u32> = state.rows[..11].iter().map(|row| row.offset).collect();
+    assert_eq!(offsets, [0, 1, 2, 0, 1, 2, 3, 4, 5, 0, 0]);
+}
+
+#[test]
 fn a_step_has_no_more_rows_than_its_table() {
     let lanes: Vec<Lane> = (0..4).map(|number| lane(number, 0, 900 + number)).collect();
     let (state, lanes) = check("four prompts", &lanes, &StepLanes::of(&[3, 0, 2, 1], MOST_ROWS), &[0; 4], None);
@@ -146,7 +160,9 @@ fn random_steps() {
             numbers.swap(place, random.below(place + 1));
         }
         numbers.truncate(1 + random.below(numbers.len()));
-        let mut wanted = StepLanes::of(&numbers, 1 + random.below(20) as u32);
+        let wanted: Vec<WantedLane> =
+            numbers.iter().map(|lane| WantedLane { lane: *lane, rows: 1 + random.below(20) as u32 }).collect();
+        let mut wanted = StepLanes::with_rows(&wanted);
         for _ in 0..random.below(MOST_LANES as usize + 1) {
             // Each entry once: what a step writes twice is not defined.
             let (lane, index) = (wanted.grown_count, random.below(LANE_PAGES as usize) as u32);

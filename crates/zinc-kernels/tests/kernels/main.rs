@@ -20,7 +20,7 @@ mod gate_up;
 mod gate_up_mul;
 mod gather;
 mod join;
-mod last_row;
+mod last_rows;
 mod list;
 mod logprob_shares;
 mod logprobs;

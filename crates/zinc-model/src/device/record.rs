@@ -134,7 +134,7 @@ impl DeviceModel {
             // These write the word that the condition reads, and Advance has to report a no-op, so they always run.
             let always = matches!(
                 op,
-                Op::List | Op::Lookup(_) | Op::Propose { .. } | Op::Cancel | Op::LastRow | Op::Advance { .. }
+                Op::List | Op::Lookup(_) | Op::Propose { .. } | Op::Cancel | Op::LastRows | Op::Advance { .. }
             );
             let on_condition = live.is_some() && !always;
             if barrier {
@@ -515,7 +515,7 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::LastRow => ops::LastRow {
+            Op::LastRows => ops::LastRows {
                 state,
                 x: rows(Array::Residual),
                 width: config.n_embd,
@@ -534,10 +534,8 @@ impl DeviceModel {
                     (PlanKind::Decode, Sampler::Chain { .. } | Sampler::Host) => 1,
                 },
                 choices: io.choices,
-                lanes: match kind {
-                    PlanKind::Feed => 1,
-                    PlanKind::Decode => shape.rows(),
-                },
+                // A step that samples after few rows may have fed others.
+                lanes: self.cache.lanes,
                 shape,
             }
             .dispatch(target),

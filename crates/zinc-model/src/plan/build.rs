@@ -55,16 +55,16 @@ impl StepPlan {
         Self { ops: builder.ops, kind, shape }
     }
 
-    /// The operations behind the layers of a step that feeds the end of a prompt, its last token included, and samples after that token: those of a step
-    /// of one row, by `options`, behind its layers. They are recorded behind the forward pass of a plan of [`PlanKind::Feed`].
+    /// The operations behind the layers of a step that feeds the ends of prompts, their last tokens included, and samples after these: those of a step by `options`
+    /// behind its layers, with a row for each of these prompts. They are recorded behind the forward pass of a plan of [`PlanKind::Feed`].
     ///
     /// # Panics
-    /// If `options` are not those of a step of [`PlanKind::Decode`] with one row.
+    /// If `options` are not those of a step of [`PlanKind::Decode`].
     #[must_use]
-    pub fn behind_last_row(weights: &ModelWeights, options: &PlanOptions) -> Self {
+    pub fn behind_last_rows(weights: &ModelWeights, options: &PlanOptions) -> Self {
         let &PlanOptions { kind, act, shape, tiled_rows, sampling, .. } = options;
-        assert!((kind, shape) == (PlanKind::Decode, StepShape::ONE), "{kind:?} of {} rows samples once", shape.rows());
-        let mut builder = Builder { weights, kind, act, shape, tiled_rows, ops: vec![Op::LastRow] };
+        assert!(kind == PlanKind::Decode, "{kind:?} does not sample");
+        let mut builder = Builder { weights, kind, act, shape, tiled_rows, ops: vec![Op::LastRows] };
         builder.head(sampling.sampler);
         builder.ops.append(&mut Self::tail(options).ops);
         Self { ops: builder.ops, kind, shape }

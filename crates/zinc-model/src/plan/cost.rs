@@ -116,7 +116,7 @@ impl Op {
             Self::List
             | Self::Lookup(_)
             | Self::Propose { .. }
-            | Self::LastRow
+            | Self::LastRows
             | Self::Dry
             | Self::Route { .. }
             | Self::Join

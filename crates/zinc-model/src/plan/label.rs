@@ -47,7 +47,7 @@ impl Op {
             | Self::AttentionRows { .. }
             | Self::Route { .. }
             | Self::Join
-            | Self::LastRow
+            | Self::LastRows
             | Self::Dry
             | Self::Adjust
             | Self::Choose

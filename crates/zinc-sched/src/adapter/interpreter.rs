@@ -131,7 +131,7 @@ impl StepModel for InterpreterModel {
         let now_ns = host_now_ns();
         self.in_flight.push_back(SubmittedStep {
             ticket,
-            kind: step.kind,
+            kind: step.kind(),
             submitted_at_ns: now_ns,
             submit_done_ns: now_ns,
             forward_done: false,

@@ -1,6 +1,6 @@
 //! Which sequence is open in which lane of a model.
 
-use crate::model::SequenceId;
+use crate::model::{SequenceId, StepLane};
 
 /// The lanes of a model, and what it keeps of the sequence that is open in each. Sequences are named by their number, from 1.
 #[derive(Debug)]
@@ -57,15 +57,15 @@ impl<T> Lanes<T> {
         self.find(sequence).unwrap_or_else(|| panic!("{sequence:?} is not open"))
     }
 
-    /// The lanes of the sequences of a step, in order.
+    /// The numbers of a step's lanes, in order.
     ///
     /// # Panics
-    /// If one is not open, or is named twice, or none is named.
-    pub(super) fn lanes_of(&self, sequences: &[SequenceId]) -> Vec<u32> {
-        assert!(!sequences.is_empty(), "a step of no lanes");
-        let lanes: Vec<u32> = sequences.iter().map(|sequence| self.lane(*sequence)).collect();
+    /// If one of the sequences is not open, or is named twice, or none is named.
+    pub(super) fn lanes_of(&self, step: &[StepLane]) -> Vec<u32> {
+        assert!(!step.is_empty(), "a step of no lanes");
+        let lanes: Vec<u32> = step.iter().map(|lane| self.lane(lane.sequence)).collect();
         let twice = lanes.iter().enumerate().any(|(place, lane)| lanes[..place].contains(lane));
-        assert!(!twice, "a step of {sequences:?}");
+        assert!(!twice, "a step of {step:?}");
         lanes
     }
 

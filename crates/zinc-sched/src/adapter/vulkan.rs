@@ -37,7 +37,7 @@ use super::sampling::log_probabilities;
 use crate::control::Guide;
 use crate::model::{
     Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId, SequenceStart,
-    SpeculativeDecoding, Step, StepModel, Ticket,
+    SpeculativeDecoding, Step, StepLane, StepModel, Ticket,
 };
 use crate::request::Tracing;
 use crate::speculation::ResumeCost;
@@ -110,10 +110,10 @@ struct OpenSequence {
 #[derive(Debug)]
 struct SubmittedStep {
     ticket: Ticket,
+    /// What it is for all of its lanes together.
     kind: StepKind,
-    rows: u32,
-    /// Its sequences and their lanes.
-    lanes: Vec<(SequenceId, u32)>,
+    /// What it does for each of its sequences, and the numbers of their lanes.
+    lanes: Vec<(StepLane, u32)>,
     shape: StepShape,
     mode: SamplingMode,
     slot: u32,
@@ -331,10 +331,13 @@ impl VulkanModel {
         provided
     }
 
-    /// The part that a step of a prompt is.
-    fn feed_part(&self, kind: StepKind, rows: u32, mode: SamplingMode) -> StepPart {
+    /// The parts of a step that feeds so many rows: its layers, and what samples behind so many of its prompts, if it does.
+    fn feed_parts(&self, rows: u32, sampled: u32, mode: SamplingMode) -> (StepPart, Option<StepPart>) {
         let shape = StepShape::feeding(rows, self.options.feed_shapes.most());
-        if kind.samples() { StepPart::FeedDecode(shape, mode) } else { StepPart::Feed(shape) }
+        match sampled {
+            0 => (StepPart::Feed(shape), None),
+            _ => (StepPart::FeedLayers(shape), Some(StepPart::FeedEnd(StepShape::of(sampled), mode))),
+        }
     }
 
     /// The place of a step among those in flight, oldest first.
@@ -353,18 +356,18 @@ impl VulkanModel {
     }
 
     /// What a step that is done did for a lane.
-    fn observe(&mut self, step: &SubmittedStep, lane: u32) -> LaneOutput {
+    fn observe(&mut self, step: &SubmittedStep, (own, lane): (StepLane, u32)) -> LaneOutput {
         let mut report = self.memory.report(step.slot, lane);
         if report.status == STATUS_SAMPLED {
             // Where a step samples after a prompt's last row, the device's report is about that row alone.
-            report.fed = step.kind.fed_of(step.rows);
+            report.fed = own.kind.fed_of(own.rows);
             self.last_row_of_step = report.count.saturating_sub(1);
         }
         let logprobs = self
             .lanes
             .kept(lane)
             .logprobs
-            .filter(|_| step.kind.samples())
+            .filter(|_| own.kind.samples())
             .map(|top| Arc::new(log_probabilities(&self.memory.logprobs(step.slot, lane), report.logit, top)));
         if self.uses_draft_model() && step.kind != StepKind::Decode {
             self.draft_kv_tokens = report.position;
@@ -389,14 +392,14 @@ impl StepModel for VulkanModel {
     }
 
     fn close(&mut self, sequence: SequenceId) {
-        let runs = self.in_flight.iter().any(|step| step.lanes.iter().any(|(own, _)| *own == sequence));
-        let is_begun = self.begun.as_ref().is_some_and(|begun| begun.sequence() == sequence);
+        let runs = self.in_flight.iter().any(|step| step.lanes.iter().any(|(own, _)| own.sequence == sequence));
+        let is_begun = self.begun.as_ref().is_some_and(|begun| begun.feeds(sequence));
         assert!(!runs && !is_begun, "{sequence:?} is closed with a step in flight");
         self.lanes.close(sequence);
     }
 
     fn submit(&mut self, step: &Step<'_>) -> Result<Ticket> {
-        let Step { kind, lanes: sequences, grown, .. } = *step;
+        let kind = step.kind();
         if kind.feeds() {
             for range in 0.. {
                 if let Some(ticket) = self.feed_range(step, range)? {
@@ -404,10 +407,11 @@ impl StepModel for VulkanModel {
                 }
             }
         }
-        let numbers = self.lanes.lanes_of(sequences);
-        let is_begun = |begun: &BegunStep| sequences.contains(&begun.sequence());
+        let numbers = self.lanes.lanes_of(step.lanes);
+        let is_begun = |begun: &BegunStep| step.lanes.iter().any(|own| begun.feeds(own.sequence));
         assert!(!self.begun.as_ref().is_some_and(is_begun), "{kind:?} of a sequence that is being fed");
         assert!(numbers.len() == 1 || kind == StepKind::Decode, "{kind:?} of {} lanes", numbers.len());
+        assert!(step.lanes.iter().all(|own| own.kind == kind), "{:?} as one step", step.lanes);
         let open = numbers.iter().map(|lane| *self.lanes.kept(*lane));
         let mode = open.map(|open| open.mode).reduce(SamplingMode::join).expect("a step has a lane");
         let ticket = Ticket::new(self.next_ticket);
@@ -440,7 +444,7 @@ impl StepModel for VulkanModel {
             stamps.reset(slot);
         }
         let mut wanted = StepLanes::of(&numbers, 1);
-        for GrownPage { sequence, index, page } in grown {
+        for GrownPage { sequence, index, page } in step.grown {
             wanted.grow(self.lanes.lane(*sequence), *index, *page, self.model.cache().lane_pages());
         }
         self.memory.write_wanted(slot, &wanted);
@@ -460,13 +464,12 @@ impl StepModel for VulkanModel {
                 sampling_owed = split;
             }
         }
-        let lanes: Vec<(SequenceId, u32)> = sequences.iter().copied().zip(numbers).collect();
+        let lanes: Vec<(StepLane, u32)> = step.lanes.iter().copied().zip(numbers).collect();
         let is_gated = |lane: u32| split && self.lanes.kept(lane).mode.gate != Gate::Open;
         self.in_flight.push_back(SubmittedStep {
-            waits_for: lanes.iter().filter(|(_, lane)| is_gated(*lane)).map(|(sequence, _)| *sequence).collect(),
+            waits_for: lanes.iter().filter(|(_, lane)| is_gated(*lane)).map(|(own, _)| own.sequence).collect(),
             ticket,
             kind,
-            rows: 1,
             lanes,
             shape,
             mode,
@@ -482,7 +485,7 @@ impl StepModel for VulkanModel {
         Ok(ticket)
     }
 
-    fn ranges(&mut self, _kind: StepKind, rows: u32, position: u32) -> Vec<Duration> {
+    fn ranges(&mut self, rows: u32, position: u32) -> Vec<Duration> {
         self.estimated_ranges(rows, position)
     }
 
@@ -528,8 +531,8 @@ impl StepModel for VulkanModel {
         if let Some(done) = &step.done {
             let (lanes, memory) = (&step.lanes, &self.memory);
             done.wait_watching(&WaitPolicy::default(), STOP_LATENCY, &mut || {
-                for (sequence, lane) in lanes.iter().filter(|(sequence, _)| stop(*sequence)) {
-                    memory.cancel(*lane, device_number(*sequence));
+                for (own, lane) in lanes.iter().filter(|(own, _)| stop(own.sequence)) {
+                    memory.cancel(*lane, device_number(own.sequence));
                 }
             })?;
         }
@@ -542,7 +545,7 @@ impl StepModel for VulkanModel {
             observed_at_ns,
             gpu: self.stamps.as_ref().map(|stamps| stamps.span(step.slot, split, &self.memory)).transpose()?,
         };
-        let lanes = step.lanes.iter().map(|(_, lane)| self.observe(&step, *lane)).collect();
+        let lanes = step.lanes.iter().map(|lane| self.observe(&step, *lane)).collect();
         self.free_slots.push_back(step.slot);
         Ok(StepOutput { lanes, timing })
     }

@@ -2,8 +2,8 @@
 
 use super::{Begun, Call, FakeError, FakeModel, LooseRange, Pending, PendingLane};
 use crate::clock::{Clock as _, nanoseconds};
-use crate::model::{SequenceId, Step, Ticket};
-use crate::plan::prompt_step;
+use crate::model::{SequenceId, Step, StepLane, Ticket};
+use crate::plan::{Feeding, prompt_step};
 use crate::step::StepKind;
 
 impl FakeModel {
@@ -14,52 +14,65 @@ impl FakeModel {
 
     /// Submits a range of a step that feeds.
     pub(super) fn feed_range(&mut self, step: &Step<'_>, range: u32) -> Result<Option<Ticket>, FakeError> {
-        let Step { kind, rows, lanes: sequences, .. } = *step;
+        let (kind, ranges) = (step.kind(), self.range_count(step.rows()));
         assert!(kind.feeds(), "a range of a {kind:?} submitted");
         assert!(step.grown.is_empty(), "pages given with a {kind:?}");
-        if range == 0 {
+        let lanes = if range == 0 {
             let lanes = self.admit(step);
-            let [PendingLane { sequence, lane, .. }] = lanes[..] else { panic!("{kind:?} of {} lanes", lanes.len()) };
-            self.begun = Some(Begun { sequence, lane, kind, rows, submitted: 0 });
-        }
+            self.begun = Some(Begun { lanes: step.lanes.to_vec(), submitted: 0 });
+            lanes
+        } else {
+            self.pending_lanes(step)
+        };
         let begun = self.begun.as_mut().unwrap_or_else(|| panic!("range {range} of a step that is not begun"));
-        let Begun { sequence, lane, submitted, .. } = *begun;
         assert!(
-            (begun.kind, begun.rows, &[sequence][..], submitted) == (kind, rows, sequences, range),
-            "range {range} of a {kind:?} of {rows} rows submitted, where range {submitted} of {} is due",
-            sequence.value()
+            (&begun.lanes[..], begun.submitted) == (step.lanes, range),
+            "range {range} of {step:?} submitted, where range {} of {:?} is due",
+            begun.submitted,
+            begun.lanes
         );
         begun.submitted += 1;
-        if begun.submitted == self.range_count(rows) {
+        if begun.submitted == ranges {
             self.begun = None;
-            let own = PendingLane { sequence, lane, opened: None };
-            return self.enqueue(kind, rows, vec![own]).map(Some);
+            return self.enqueue(kind, lanes).map(Some);
         }
         let at_ns = self.clock.now_ns();
         self.clock.advance(self.options.submit);
-        self.loose.push(LooseRange { lane, rows, first: range == 0, submit_done_ns: self.clock.now_ns() });
+        let lanes = lanes.iter().map(|own| (own.lane, own.rows)).collect();
+        self.loose.push(LooseRange { lanes, first: range == 0, submit_done_ns: self.clock.now_ns() });
         self.probe.note(Call::Range { at_ns });
         Ok(None)
     }
 
+    /// The lanes of a step, in order.
+    fn pending_lanes(&self, step: &Step<'_>) -> Vec<PendingLane> {
+        let pending = |own: &StepLane| {
+            let StepLane { sequence, kind, rows } = *own;
+            PendingLane { sequence, lane: self.lane_of(sequence, "submit"), kind, rows, opened: None }
+        };
+        step.lanes.iter().map(pending).collect()
+    }
+
     /// Checks that a step is due, and returns its lanes.
     pub(super) fn admit(&mut self, step: &Step<'_>) -> Vec<PendingLane> {
-        let Step { kind, rows, lanes: sequences, .. } = *step;
-        assert!(
-            sequences.len() == 1 || kind == StepKind::Decode && !sequences.is_empty(),
-            "{kind:?} of {} lanes submitted",
-            sequences.len()
-        );
+        let (kind, rows) = (step.kind(), step.rows());
+        let is_alike = |own: &StepLane| if kind.feeds() { own.kind.feeds() } else { own.kind == kind };
+        assert!(step.lanes.iter().all(is_alike), "{:?} submitted as one step", step.lanes);
+        let (most, speculates) = (self.options.limits.feed_rows, kind == StepKind::Speculate);
+        assert!(!kind.feeds() || rows <= most, "{kind:?} of {rows} rows submitted: at most {most} are supported");
+        assert!(!speculates || step.lanes.len() == 1, "{kind:?} of {} lanes submitted", step.lanes.len());
         self.assert_room();
-        let begun = self.begun.as_ref().map(|begun| begun.sequence);
+        let begun = self.begun.as_ref().map(|begun| &begun.lanes);
         assert!(begun.is_none() || !kind.feeds(), "{kind:?} submitted while a step of {begun:?} is begun");
-        let mut lanes: Vec<PendingLane> = Vec::with_capacity(sequences.len());
-        for &sequence in sequences {
-            let lane = self.lane_of(sequence, "submit");
-            assert!(begun != Some(sequence), "{kind:?} submitted between the ranges of one of its sequence");
-            assert!(lanes.iter().all(|own| own.lane != lane), "{kind:?} of one sequence twice submitted");
-            lanes.push(PendingLane { sequence, lane, opened: None });
-            self.admit_sequence(lane, kind, rows);
+        let lanes = self.pending_lanes(step);
+        for (index, own) in lanes.iter().enumerate() {
+            let sequence = own.sequence;
+            assert!(!self.is_begun(sequence), "{kind:?} submitted between the ranges of one of its sequence");
+            assert!(
+                lanes[..index].iter().all(|other| other.sequence != sequence),
+                "{kind:?} of one sequence twice submitted"
+            );
+            self.admit_sequence(own.lane, own.kind, own.rows);
         }
         lanes
     }
@@ -74,7 +87,7 @@ impl FakeModel {
         let host = &mut self.open_in(lane).host;
         match kind {
             StepKind::Feed | StepKind::FeedDecode => {
-                let due = prompt_step(host.feeds_left + 1, host.feeding);
+                let due = prompt_step(host.feeds_left + 1, Feeding { rows, last_token: host.last_token });
                 assert!(due == Some((kind, rows)), "{kind:?} of {rows} rows submitted, where {due:?} is due");
                 host.feeds_left -= kind.fed_of(rows);
                 host.decodes_left -= u32::from(kind.samples());
@@ -104,25 +117,28 @@ impl FakeModel {
 
     /// Whether a step of a sequence is begun that has ranges left.
     pub(super) fn is_begun(&self, sequence: SequenceId) -> bool {
-        self.begun.as_ref().is_some_and(|begun| begun.sequence == sequence)
+        self.begun.as_ref().is_some_and(|begun| begun.lanes.iter().any(|own| own.sequence == sequence))
     }
 
     /// Runs the ranges that lie between a step and the one before it.
     pub(super) fn run_ranges(&mut self, pending: &Pending) {
         for range in &pending.behind {
             let begin_ns = range.submit_done_ns.max(self.device_free_at_ns);
-            let open = self.open_in(range.lane);
-            if open.device.live && open.host.cancelled_at_ns.is_some_and(|at_ns| at_ns <= begin_ns) {
-                open.device.live = false;
-                let (first, pages) = (open.device.position, open.pages.clone());
-                if !range.first {
-                    // The ranges before have written keys and values that do not count.
-                    let mut own = self.cache.of(range.lane, &pages);
-                    (first..first + range.rows).for_each(|position| own.set(position, None));
+            let mut is_live = false;
+            for &(lane, rows) in &range.lanes {
+                let open = self.open_in(lane);
+                if open.device.live && open.host.cancelled_at_ns.is_some_and(|at_ns| at_ns <= begin_ns) {
+                    open.device.live = false;
+                    let (first, pages) = (open.device.position, open.pages.clone());
+                    if !range.first {
+                        // The ranges before have written keys and values that do not count.
+                        let mut own = self.cache.of(lane, &pages);
+                        (first..first + rows).for_each(|position| own.set(position, None));
+                    }
                 }
+                is_live |= self.open_in(lane).device.live;
             }
-            let live = self.open_in(range.lane).device.live;
-            let taken = if live { self.options.step } else { self.options.no_op };
+            let taken = if is_live { self.options.step } else { self.options.no_op };
             self.device_free_at_ns = begin_ns + nanoseconds(taken);
         }
     }

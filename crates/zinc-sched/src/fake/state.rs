@@ -1,8 +1,7 @@
 //! What the simulated model keeps of its sequences and of the steps in flight.
 
 use crate::control::Guide;
-use crate::model::{Gate, HostChoice, SequenceId, SpeculativeDecoding};
-use crate::plan::Feeding;
+use crate::model::{Gate, HostChoice, LastToken, SequenceId, SpeculativeDecoding, StepLane};
 use crate::sampling::Sampling;
 use crate::step::{DeviceFinish, StepKind, StepStatus};
 
@@ -10,9 +9,8 @@ use crate::step::{DeviceFinish, StepKind, StepStatus};
 pub(super) struct Pending {
     /// How many steps the model has run before it, over all sequences.
     pub(super) step: u64,
+    /// What it is for all of its lanes together.
     pub(super) kind: StepKind,
-    /// How many prompt tokens it takes in, if it feeds.
-    pub(super) rows: u32,
     /// Its lanes, in order.
     pub(super) lanes: Vec<PendingLane>,
     /// The ranges of steps that feed which lie between the step before and this one, in order; without the one that this step ends with.
@@ -23,19 +21,16 @@ pub(super) struct Pending {
 
 /// A step that feeds of which not all ranges are submitted.
 pub(super) struct Begun {
-    pub(super) sequence: SequenceId,
-    pub(super) lane: usize,
-    pub(super) kind: StepKind,
-    pub(super) rows: u32,
+    /// Its lanes, in order.
+    pub(super) lanes: Vec<StepLane>,
     /// How many of its ranges are.
     pub(super) submitted: u32,
 }
 
 /// A submitted range of a step that feeds, but the last.
 pub(super) struct LooseRange {
-    pub(super) lane: usize,
-    /// The rows of its step.
-    pub(super) rows: u32,
+    /// The lanes of its step, and the rows of each.
+    pub(super) lanes: Vec<(usize, u32)>,
     pub(super) first: bool,
     pub(super) submit_done_ns: u64,
 }
@@ -44,6 +39,10 @@ pub(super) struct LooseRange {
 pub(super) struct PendingLane {
     pub(super) sequence: SequenceId,
     pub(super) lane: usize,
+    /// What the step is for it.
+    pub(super) kind: StepKind,
+    /// How many tokens of its prompt it takes in, if it feeds.
+    pub(super) rows: u32,
     /// How its gate was opened, if it was.
     pub(super) opened: Option<Opened>,
 }
@@ -95,7 +94,7 @@ pub(super) struct HostState {
     pub(super) decodes_left: u32,
     /// Position of the first token of the next step.
     pub(super) position: u32,
-    pub(super) feeding: Feeding,
+    pub(super) last_token: LastToken,
     pub(super) gate: Gate,
     pub(super) speculative: SpeculativeDecoding,
     pub(super) cancelled_at_ns: Option<u64>,

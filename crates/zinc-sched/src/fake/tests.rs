@@ -1,6 +1,7 @@
 //! The simulated model keeps to its contract, and notices callers that do not.
 
 use super::*;
+use crate::model::StepLane;
 use crate::sampling::Sampling;
 
 fn model() -> FakeModel {
@@ -8,7 +9,12 @@ fn model() -> FakeModel {
 }
 
 fn decode(model: &mut FakeModel, sequence: SequenceId) -> Result<Ticket, FakeError> {
-    model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes: &[sequence], grown: &[] })
+    model.submit(&Step { lanes: &[StepLane::decode(sequence)], grown: &[] })
+}
+
+/// A lane of a step that feeds so many tokens.
+fn fed_by(sequence: SequenceId, rows: u32) -> StepLane {
+    StepLane { sequence, kind: StepKind::Feed, rows }
 }
 
 static GREEDY: Sampling = Sampling::GREEDY;
@@ -125,8 +131,8 @@ fn fed_and_generating() -> (FakeModel, SequenceId, SequenceId) {
 #[test]
 fn steps_that_sample_run_between_ranges() {
     let (mut model, fed, generating) = fed_and_generating();
-    let step = Step { kind: StepKind::Feed, rows: 4, lanes: &[fed], grown: &[] };
-    assert_eq!(model.ranges(StepKind::Feed, 4, 0).len(), 3);
+    let step = Step { lanes: &[fed_by(fed, 4)], grown: &[] };
+    assert_eq!(model.ranges(4, 0).len(), 3);
     assert_eq!(model.submit_range(&step, 0).unwrap(), None);
     let first = decode(&mut model, generating).unwrap();
     assert_eq!(model.submit_range(&step, 1).unwrap(), None);
@@ -139,7 +145,7 @@ fn steps_that_sample_run_between_ranges() {
 #[test]
 fn a_cancel_between_ranges_ends_the_step_and_leaves_no_keys_and_values() {
     let (mut model, fed, generating) = fed_and_generating();
-    let step = Step { kind: StepKind::Feed, rows: 4, lanes: &[fed], grown: &[] };
+    let step = Step { lanes: &[fed_by(fed, 4)], grown: &[] };
     model.submit_range(&step, 0).unwrap();
     let between = decode(&mut model, generating).unwrap();
     model.wait(between).unwrap();
@@ -154,7 +160,7 @@ fn a_cancel_between_ranges_ends_the_step_and_leaves_no_keys_and_values() {
 #[should_panic(expected = "between the ranges of one of its sequence")]
 fn a_sequence_does_not_sample_between_its_ranges() {
     let (mut model, fed, _) = fed_and_generating();
-    model.submit_range(&Step { kind: StepKind::Feed, rows: 4, lanes: &[fed], grown: &[] }, 0).unwrap();
+    model.submit_range(&Step { lanes: &[fed_by(fed, 4)], grown: &[] }, 0).unwrap();
     let _ = decode(&mut model, fed);
 }
 
@@ -165,6 +171,60 @@ fn one_step_is_begun_at_a_time() {
     let mut model = FakeModel::new(FakeOptions { limits, ranges: 3, ..FakeOptions::default() }, ManualClock::new());
     let first = model.open(&start(&[1, 2, 3], 0, 3)).unwrap();
     let second = model.open(&SequenceStart { lane: 1, ..start(&[1, 2, 3], 0, 3) }).unwrap();
-    model.submit_range(&Step { kind: StepKind::Feed, rows: 2, lanes: &[first], grown: &[] }, 0).unwrap();
-    let _ = model.submit_range(&Step { kind: StepKind::Feed, rows: 2, lanes: &[second], grown: &[] }, 0);
+    model.submit_range(&Step { lanes: &[fed_by(first, 2)], grown: &[] }, 0).unwrap();
+    let _ = model.submit_range(&Step { lanes: &[fed_by(second, 2)], grown: &[] }, 0);
+}
+
+/// A model of three lanes with steps of 8 rows in three ranges, and a prompt of 5 tokens in each.
+fn three_prompts() -> (FakeModel, [SequenceId; 3]) {
+    let limits = ModelLimits { lanes: 3, feed_rows: 8, last_token: LastToken::Fed, ..FakeOptions::default().limits };
+    let mut model = FakeModel::new(FakeOptions { limits, ranges: 3, ..FakeOptions::default() }, ManualClock::new());
+    let sequences = [0, 1, 2].map(|lane| {
+        let prompt = [1, 2, 3, 4, 5 + lane];
+        model.open(&SequenceStart { lane, last_token: LastToken::Fed, ..start(&prompt, 0, 3) }).unwrap()
+    });
+    (model, sequences)
+}
+
+#[test]
+fn a_step_feeds_several_prompts_and_samples_behind_those_that_end() {
+    let (mut model, [first, second, _]) = three_prompts();
+    let lanes = [StepLane { sequence: second, kind: StepKind::FeedDecode, rows: 5 }, fed_by(first, 3)];
+    let step = Step { lanes: &lanes, grown: &[] };
+    assert_eq!((step.kind(), step.rows()), (StepKind::FeedDecode, 8));
+    let ticket = model.submit(&step).unwrap();
+    let [sampled, fed] = &model.wait(ticket).unwrap().lanes[..] else { panic!("two lanes report") };
+    let expected = continuation(&[1, 2, 3, 4, 6], 1, &Sampling::GREEDY, 1000);
+    assert_eq!((sampled.tokens.as_slice(), sampled.fed, sampled.status), (&expected[..], 4, StepStatus::Emitted));
+    assert_eq!((fed.tokens.as_slice(), fed.fed, fed.status), (&[][..], 3, StepStatus::Fed));
+}
+
+#[test]
+fn a_cancel_between_ranges_ends_its_lane_alone() {
+    let (mut model, [first, second, _]) = three_prompts();
+    let step = Step { lanes: &[fed_by(first, 4), fed_by(second, 4)], grown: &[] };
+    model.submit_range(&step, 0).unwrap();
+    model.clock.advance(Duration::from_millis(1));
+    model.cancel(first);
+    model.submit_range(&step, 1).unwrap();
+    let last = model.submit_range(&step, 2).unwrap().expect("the last range");
+    let status: Vec<StepStatus> = model.wait(last).unwrap().lanes.iter().map(|lane| lane.status).collect();
+    assert_eq!(status, [StepStatus::NoOp, StepStatus::Fed]);
+    assert_eq!(model.cache.of(0, &[]).get(0), None);
+    assert_eq!([0, 1, 2, 3, 4].map(|at| model.cache.of(1, &[]).get(at)), [Some(1), Some(2), Some(3), Some(4), None]);
+}
+
+#[test]
+#[should_panic(expected = "Feed of 9 rows submitted: at most 8 are supported")]
+fn the_rows_of_all_lanes_are_bounded() {
+    let (mut model, sequences) = three_prompts();
+    let _ = model.submit(&Step { lanes: &sequences.map(|sequence| fed_by(sequence, 3)), grown: &[] });
+}
+
+#[test]
+#[should_panic(expected = "submitted as one step")]
+fn a_step_feeds_all_of_its_lanes_or_none() {
+    let (mut model, [first, second, _]) = three_prompts();
+    let lanes = [fed_by(first, 4), StepLane::decode(second)];
+    let _ = model.submit(&Step { lanes: &lanes, grown: &[] });
 }

@@ -12,7 +12,7 @@ use zinc_model::plan::{CacheOptions, RowCounts};
 use zinc_sched::adapter::{Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Engine, EngineHandle, EngineOptions, Event, FinishReason, Gate, Generation, Guide, InflightDepth, Request,
-    Sampling, SequenceId, SequenceStart, Step, StepKind, StepModel, SystemClock, Token,
+    Sampling, SequenceId, SequenceStart, Step, StepLane, StepModel, SystemClock, Token,
 };
 
 use crate::gpu::Gpu;
@@ -197,7 +197,8 @@ fn a_lane_is_opened_again_at_once() {
         ..SequenceStart::new(prompt, 0, 20, &sampling)
     };
     let step = |model: &mut VulkanModel, lanes: &[SequenceId]| {
-        model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes, grown: &[] }).expect("submitted")
+        let lanes: Vec<StepLane> = lanes.iter().copied().map(StepLane::decode).collect();
+        model.submit(&Step { lanes: &lanes, grown: &[] }).expect("submitted")
     };
     let mut first_tokens = |others: u32| -> [u32; 2] {
         let busy = model.open(&SequenceStart { gate: Gate::Guide, ..start(0, &prompts[0]) }).expect("opened");

@@ -13,7 +13,8 @@ use zinc_model::plan::{CacheOptions, MANY_ROWS, PlanKind, PlanOptions, RowCounts
 use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
     Completion, DeviceFinish, Dry, Engine, EngineOptions, FinishReason, InflightDepth, LastToken, LastTokens, Outlet,
-    Penalties, Request, Sampling, SequenceStart, Step, StepKind, StepModel, StepStatus, SystemClock, Token, Tracing,
+    Penalties, Request, Sampling, SequenceStart, Step, StepKind, StepLane, StepModel, StepStatus, SystemClock, Token,
+    Tracing,
 };
 
 use crate::cache::{poison_cache, read_cache};
@@ -228,7 +229,7 @@ fn a_cancelled_step_reports_that_nothing_was_fed() {
         let start = SequenceStart::new(&tokens, 0, GENERATED, &greedy);
         let sequence = model_driven.open(&SequenceStart { last_token: LastToken::Fed, ..start }).expect("opened");
         model_driven.cancel(sequence);
-        let step = Step { kind: StepKind::FeedDecode, rows: 60, lanes: &[sequence], grown: &[] };
+        let step = Step { lanes: &[StepLane { sequence, kind: StepKind::FeedDecode, rows: 60 }], grown: &[] };
         let ticket = model_driven.submit(&step).expect("submitted");
         let output = &model_driven.wait(ticket).expect("done").lanes[0];
         model_driven.close(sequence);
@@ -274,7 +275,7 @@ fn the_interpreter_samples_behind_the_last_row() {
     let feed = options(PlanKind::Feed).with_shape(StepShape::SEVERAL);
     let mut found = begin();
     found.layers(&StepPlan::forward(&model.weights, &feed));
-    let behind = StepPlan::behind_last_row(&model.weights, &options(PlanKind::Decode));
+    let behind = StepPlan::behind_last_rows(&model.weights, &options(PlanKind::Decode));
     assert_eq!(found.step_of(&behind), expected);
     assert_eq!((expected.position, expected.count), (LENGTH, 1));
     assert!(found.logits() == truth.logits(), "logits");

@@ -15,7 +15,7 @@ use zinc_model::plan::{CacheOptions, MANY_ROWS, RowCounts};
 use zinc_sched::adapter::{Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::plan::{Feeding, prompt_step};
 use zinc_sched::{
-    DeviceFinish, InflightDepth, LaneOutput, LastToken, Penalties, Sampling, SequenceId, SequenceStart, Step, StepKind,
+    DeviceFinish, InflightDepth, LaneOutput, LastToken, Penalties, Sampling, SequenceId, SequenceStart, Step, StepLane,
     StepModel, StepOutput, StepStatus, Ticket,
 };
 
@@ -119,8 +119,8 @@ impl Run {
     fn decode(&mut self, sequences: &[SequenceId], steps: u32) {
         for _ in 0..steps {
             self.make_room();
-            let step = Step { kind: StepKind::Decode, rows: 1, lanes: sequences, grown: &[] };
-            let ticket = self.model.submit(&step).expect("submitted");
+            let lanes: Vec<StepLane> = sequences.iter().copied().map(StepLane::decode).collect();
+            let ticket = self.model.submit(&Step { lanes: &lanes, grown: &[] }).expect("submitted");
             self.in_flight.push_back((ticket, sequences.to_vec()));
         }
     }
@@ -155,16 +155,16 @@ fn run(
     let mut cancel = cancel;
     let feeding = Feeding { rows: run.model.limits().feed_rows, last_token: run.model.limits().last_token };
     while let Some((kind, rows)) = prompt_step(left, feeding) {
-        let lanes = [own];
-        let step = Step { kind, rows, lanes: &lanes, grown: &[] };
+        let lanes = [StepLane { sequence: own, kind, rows }];
+        let step = Step { lanes: &lanes, grown: &[] };
         let Some(between) = between else {
             run.make_room();
             let ticket = run.model.submit(&step).expect("submitted");
-            run.in_flight.push_back((ticket, lanes.to_vec()));
+            run.in_flight.push_back((ticket, vec![own]));
             left -= rows;
             continue;
         };
-        let ranges = run.model.ranges(kind, rows, PROMPT - left).len() as u32;
+        let ranges = run.model.ranges(rows, PROMPT - left).len() as u32;
         let layers = if rows > MANY_ROWS / 2 { model.model().config.n_layer } else { 1 };
         assert_eq!(ranges, layers, "{kind:?} of {rows} rows: a range for each layer");
         let mut cancelled = false;
@@ -172,7 +172,7 @@ fn run(
             run.make_room();
             if let Some(ticket) = run.model.submit_range(&step, range).expect("submitted") {
                 assert_eq!(range, ranges - 1, "the last range gives the ticket");
-                run.in_flight.push_back((ticket, lanes.to_vec()));
+                run.in_flight.push_back((ticket, vec![own]));
             }
             if cancel == Some(number) && range + 1 < ranges {
                 // The steps before, which a cancellation would end too where they have not run, are done.

@@ -17,6 +17,7 @@ mod pressure;
 mod ranges;
 mod rows;
 mod score;
+mod several_prompts;
 mod tiny;
 mod ways;
 mod weights;

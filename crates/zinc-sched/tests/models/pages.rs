@@ -14,7 +14,7 @@ use zinc_model::plan::{CacheOptions, MANY_ROWS, RowCounts};
 use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
 use zinc_sched::plan::{Feeding, prompt_step};
 use zinc_sched::{
-    GrownPage, InflightDepth, Sampling, SequenceId, SequenceStart, Step, StepKind, StepModel, StepStatus, Ticket,
+    GrownPage, InflightDepth, Sampling, SequenceId, SequenceStart, Step, StepLane, StepModel, StepStatus, Ticket,
 };
 
 use crate::cache::{POISON, poison_cache, read_cache};
@@ -57,7 +57,7 @@ impl Run {
             self.wait();
         }
         let ticket = self.model.submit(step).expect("submitted");
-        self.in_flight.push_back((ticket, step.lanes.to_vec()));
+        self.in_flight.push_back((ticket, step.lanes.iter().map(|own| own.sequence).collect()));
     }
 
     fn wait(&mut self) {
@@ -110,7 +110,7 @@ fn run(gpu: &Gpu, model: &Arc<DeviceModel>, (sync, depth): (Sync, u32), given: G
         let feeding = Feeding { rows: limits.feed_rows, last_token: limits.last_token };
         let mut left = PROMPTS[lane];
         while let Some((kind, rows)) = prompt_step(left, feeding) {
-            run.submit(&Step { kind, rows, lanes: &[*sequence], grown: &[] });
+            run.submit(&Step { lanes: &[StepLane { sequence: *sequence, kind, rows }], grown: &[] });
             left -= rows;
             steps_left[lane] -= u32::from(kind.samples());
         }
@@ -126,10 +126,10 @@ fn run(gpu: &Gpu, model: &Arc<DeviceModel>, (sync, depth): (Sync, u32), given: G
                 grown.push(GrownPage { sequence: *sequence, index: *count, page: pages[*count as usize] });
                 *count += 1;
             }
-            sequences.push(*sequence);
+            sequences.push(StepLane::decode(*sequence));
             *left -= 1;
         }
-        run.submit(&Step { kind: StepKind::Decode, rows: 1, lanes: &sequences, grown: &grown });
+        run.submit(&Step { lanes: &sequences, grown: &grown });
     }
     while !run.in_flight.is_empty() {
         run.wait();

@@ -15,7 +15,7 @@ use zinc_model::{Error, Model};
 use zinc_sched::adapter::{VulkanModel, VulkanOptions};
 use zinc_sched::{
     Engine, EngineOptions, FinishReason, FnClock, Guide, HostChoice, InflightDepth, ModelCounters, ModelLimits, Outlet,
-    Outlets, Request, SequenceId, SequenceStart, Started, Step, StepKind, StepModel, StepOutput, Ticket, Token,
+    Outlets, Request, SequenceId, SequenceStart, Started, Step, StepModel, StepOutput, Ticket, Token,
 };
 use zinc_vk::{Access, Buffer, Placement, QueueKind, RecordingBuilder, TimelinePoint, host_now_ns};
 
@@ -111,8 +111,8 @@ impl StepModel for Poisoning<'_> {
         self.driven.submit(step)
     }
 
-    fn ranges(&mut self, kind: StepKind, rows: u32, position: u32) -> Vec<Duration> {
-        self.driven.ranges(kind, rows, position)
+    fn ranges(&mut self, rows: u32, position: u32) -> Vec<Duration> {
+        self.driven.ranges(rows, position)
     }
 
     fn submit_range(&mut self, step: &Step<'_>, range: u32) -> Result<Option<Ticket>, Error> {

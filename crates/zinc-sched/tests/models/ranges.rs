@@ -13,7 +13,7 @@ use zinc_model::plan::{CacheOptions, MANY_ROWS, RowCounts};
 use zinc_sched::adapter::{Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
     DeviceFinish, Engine, EngineOptions, FinishReason, InflightDepth, Outlet, PromptProgress, Request, Sampling,
-    SequenceStart, Step, StepKind, StepModel, StepOutput, StepStatus, SystemClock, Token, Tracing,
+    SequenceStart, Step, StepKind, StepLane, StepModel, StepOutput, StepStatus, SystemClock, Token, Tracing,
 };
 use zinc_vk::AdapterKind;
 
@@ -48,11 +48,12 @@ fn tokens(model: &VulkanModel) -> Vec<u32> {
 fn generate(model: &mut VulkanModel) -> (Vec<u32>, Vec<f32>) {
     let tokens = tokens(model);
     let sequence = model.open(&SequenceStart::new(&tokens, 0, GENERATED, &Sampling::GREEDY)).expect("opened");
-    let lanes = &[sequence];
     let mut left = FED;
     while left > 0 {
         let rows = left.min(model.limits().feed_rows);
-        let ticket = model.submit(&Step { kind: StepKind::Feed, rows, lanes, grown: &[] }).expect("submitted");
+        let ticket = model
+            .submit(&Step { lanes: &[StepLane { sequence, kind: StepKind::Feed, rows }], grown: &[] })
+            .expect("submitted");
         let StepOutput { lanes: outputs, timing } = model.wait(ticket).expect("done");
         let [output] = &outputs[..] else { panic!("{outputs:?}") };
         assert_eq!((output.status, output.fed, output.position), (StepStatus::Fed, rows, FED - left));
@@ -62,7 +63,7 @@ fn generate(model: &mut VulkanModel) -> (Vec<u32>, Vec<f32>) {
     }
     let mut generated = Vec::new();
     for _ in 0..GENERATED {
-        let ticket = model.submit(&Step { kind: StepKind::Decode, rows: 1, lanes, grown: &[] }).expect("submitted");
+        let ticket = model.submit(&Step { lanes: &[StepLane::decode(sequence)], grown: &[] }).expect("submitted");
         generated.extend(model.wait(ticket).expect("done").lanes[0].tokens.as_slice());
     }
     model.close(sequence);
@@ -163,7 +164,7 @@ fn a_cancelled_sequence_writes_nothing() {
         let sequence = driven.open(&SequenceStart::new(&tokens, 0, GENERATED, &Sampling::GREEDY)).expect("opened");
         driven.cancel(sequence);
         let [output, behind] = [MANY_ROWS, FED - MANY_ROWS].map(|rows| {
-            let step = Step { kind: StepKind::Feed, rows, lanes: &[sequence], grown: &[] };
+            let step = Step { lanes: &[StepLane { sequence, kind: StepKind::Feed, rows }], grown: &[] };
             let ticket = driven.submit(&step).expect("submitted");
             driven.wait(ticket).expect("done")
         });

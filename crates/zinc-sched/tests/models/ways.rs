@@ -20,7 +20,7 @@ use zinc_model::plan::CacheOptions;
 use zinc_sched::adapter::{DraftSource, VulkanModel, VulkanOptions};
 use zinc_sched::{
     DeviceFinish, Engine, EngineOptions, Gate, Guide, HostChoice, InflightDepth, ModelLimits, Request, Sampling,
-    SequenceStart, SpeculationMode, Step, StepKind, StepModel, SystemClock, Token,
+    SequenceStart, SpeculationMode, Step, StepLane, StepModel, SystemClock, Token,
 };
 
 use crate::gpu::{Gpu, with_own_device};
@@ -146,7 +146,7 @@ fn an_opened_gate_shows_a_step_nothing_of_another_kind() {
         let sequence = model.open(&start).expect("opened");
         let mut first = None;
         for _ in 0..if cancelled_after.is_some() { 1 } else { ring_slots } {
-            let step = Step { kind: StepKind::Decode, rows: 1, lanes: &[sequence], grown: &[] };
+            let step = Step { lanes: &[StepLane::decode(sequence)], grown: &[] };
             let ticket = model.submit(&step).expect("submitted");
             match (gate, cancelled_after) {
                 (_, Some(time)) => {

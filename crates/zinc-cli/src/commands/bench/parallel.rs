@@ -116,7 +116,7 @@ fn measure_model(
                 let result = bench.measure(test)?;
                 printer.print(result.json(&name, device), (ParallelResult::MARKDOWN_HEAD, result.markdown()))?;
                 if args.profile {
-                    let real = result.step_ns.map(|(step, _)| step);
+                    let real = result.steps.map(|steps| steps.median_ns);
                     printer.profile(&Profile::new(n_prompt - 1, bench.profile(test)?, real, peaks))?;
                 }
             }

@@ -6,7 +6,7 @@ use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
     ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CHECK_BYTES_RESULTS, CHECK_HALVES_RESULTS,
     CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry, ExpertDown, ExpertSelection, GRIDS_BYTES, GateUp,
-    GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRow, List, LogprobBuffers, LogprobShares, Logprobs, Lookup,
+    GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup,
     MatMul, MatVec, Matrix, Norm, Pairing, PerLane, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router,
     RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes,
     masses_bytes, moments_bytes, rounded_bytes, share_count,
@@ -117,7 +117,7 @@ fn samplers(name: &str, arena: &mut Arena) -> u64 {
 }
 
 /// One launch of every kernel, two where its forms write different arrays, or update one in place. Each step is at a token, a position and a
-/// temperature that the arrays allow for, with a step that lists one row or none. `last_row`, which leaves one row as it is, has two or none.
+/// temperature that the arrays allow for, with a step that lists one row or none. `last_rows`, which leaves one row as it is, has two or none, of a prompt that ends.
 pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
     let lane = Lane {
         token: 100,
@@ -136,11 +136,11 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         let state = match name {
             // It makes the list that others find.
             "list" => StepState::new(Lane { finish: [FINISH_BUDGET, FINISH_NONE][rows], ..lane }, &[]),
-            "last_row" => StepState::new(lane, &[100, 101][..2 * rows]),
+            "last_rows" => StepState::new(lane, &[100, 101][..2 * rows]),
             _ => StepState::new(lane, &[100][..rows]),
         };
         // Other kernels only read the state.
-        let address = if ["list", "advance", "cancel", "last_row", "lookup", "propose"].contains(&name) {
+        let address = if ["list", "advance", "cancel", "last_rows", "lookup", "propose"].contains(&name) {
             arena.in_out(&[state]).address
         } else {
             arena.state(state)
@@ -178,7 +178,7 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("cancel", &cancel),
         launch("check_bytes_units", &check_bytes),
         launch("check_halves_units", &check_halves),
-        launch("last_row", &last_row),
+        launch("last_rows", &last_rows),
         launch("dry", &dry),
         launch("adjust", &adjust),
         launch("choose", &choose),
@@ -495,9 +495,9 @@ fn check_halves(b: &mut Builder) -> Dispatch {
     check.dispatch(&target, target.half_units.expect("there are units, or what stands in for them"))
 }
 
-fn last_row(b: &mut Builder) -> Dispatch {
+fn last_rows(b: &mut Builder) -> Dispatch {
     let x = Rows { address: b.residual(2 * COLUMNS), stride: 4 * COLUMNS };
-    LastRow { state: b.state, x, width: COLUMNS, shape: StepShape::of(2) }.dispatch(&b.arena.gpu.target())
+    LastRows { state: b.state, x, width: COLUMNS, shape: StepShape::of(2) }.dispatch(&b.arena.gpu.target())
 }
 
 /// Every sampler on.

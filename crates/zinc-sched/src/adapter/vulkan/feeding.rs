@@ -2,24 +2,23 @@
 
 use std::time::Duration;
 
-use zinc_kernels::step::{StepLanes, StepShape};
+use zinc_kernels::step::{StepLanes, StepShape, WantedLane};
 use zinc_model::Result;
 use zinc_model::plan::StepPlan;
 use zinc_vk::host_now_ns;
 
 use super::recordings::{SamplingMode, StepPart};
 use super::{SubmittedStep, Sync, VulkanModel};
-use crate::model::{SequenceId, Step, Ticket};
+use crate::model::{SequenceId, Step, StepLane, Ticket};
 use crate::step::StepKind;
 
 /// A step that feeds, some of whose ranges are submitted.
 #[derive(Debug)]
 pub(super) struct BegunStep {
-    kind: StepKind,
-    rows: u32,
-    sequence: SequenceId,
-    lane: u32,
-    part: StepPart,
+    /// What it does for each of its sequences, and the numbers of their lanes.
+    lanes: Vec<(StepLane, u32)>,
+    /// Its layers, and what samples behind its last range, if it does.
+    parts: (StepPart, Option<StepPart>),
     mode: SamplingMode,
     /// Its ring slot, which no other step has until this one is done.
     slot: u32,
@@ -29,8 +28,9 @@ pub(super) struct BegunStep {
 }
 
 impl BegunStep {
-    pub(super) fn sequence(&self) -> SequenceId {
-        self.sequence
+    /// Whether it takes in tokens of a sequence.
+    pub(super) fn feeds(&self, sequence: SequenceId) -> bool {
+        self.lanes.iter().any(|(own, _)| own.sequence == sequence)
     }
 
     /// Its ring slot.
@@ -61,18 +61,25 @@ impl VulkanModel {
             self.begin(step)?;
         }
         let begun = self.begun.take().unwrap_or_else(|| panic!("range {range} of a step that is not begun"));
-        let BegunStep { kind, rows, sequence, lane, part, mode, slot, ranges, submitted_at_ns } = begun;
         assert!(
-            (kind, rows, &[sequence][..], ranges) == (step.kind, step.rows, step.lanes, range),
-            "range {range} of {step:?}, where range {ranges} of a {kind:?} of {rows} rows of {sequence:?} is due"
+            begun.ranges == range && begun.lanes.iter().map(|(own, _)| own).eq(step.lanes),
+            "range {range} of {step:?}, where range {} of {:?} is due",
+            begun.ranges,
+            begun.lanes
         );
-        let recordings = self.recordings.ranges(part, slot);
-        let recording = recordings[range as usize].clone();
+        let BegunStep { parts: (layers, end), slot, .. } = begun;
+        let recordings = self.recordings.ranges(layers, slot);
         let is_last = range as usize + 1 == recordings.len();
-        let done = match self.options.sync {
-            Sync::Timeline => Some(self.queue().submit(&recording, self.last_on_second_queue.as_slice())?),
-            Sync::FenceKept | Sync::Fence => {
-                self.run_recording(&recording)?;
+        let recording = recordings[range as usize].clone();
+        let end = end.filter(|_| is_last).map(|end| self.recordings.whole(end, slot).clone());
+        let waits = self.last_on_second_queue.as_slice();
+        let done = match (self.options.sync, &end) {
+            (Sync::Timeline, None) => Some(self.queue().submit(&recording, waits)?),
+            (Sync::Timeline, Some(end)) => Some(self.queue().submit_in_turn([(&recording, waits), (end, &[])])?),
+            (Sync::FenceKept | Sync::Fence, _) => {
+                for recording in [recording].iter().chain(&end) {
+                    self.run_recording(recording)?;
+                }
                 None
             }
         };
@@ -80,13 +87,13 @@ impl VulkanModel {
             self.begun = Some(BegunStep { ranges: range + 1, ..begun });
             return Ok(None);
         }
+        let BegunStep { lanes, mode, submitted_at_ns, .. } = begun;
         let ticket = Ticket::new(self.next_ticket);
         self.next_ticket += 1;
         self.in_flight.push_back(SubmittedStep {
             ticket,
-            kind,
-            rows,
-            lanes: vec![(sequence, lane)],
+            kind: step.kind(),
+            lanes,
             shape: StepShape::ONE,
             mode,
             slot,
@@ -103,24 +110,32 @@ impl VulkanModel {
 
     /// Makes what a step that feeds needs before its first range.
     fn begin(&mut self, step: &Step<'_>) -> Result<()> {
-        let Step { kind, rows, lanes: sequences, grown } = *step;
+        let (kind, rows) = (step.kind(), step.rows());
+        let grown = step.grown;
         assert!(grown.is_empty(), "{kind:?} with {grown:?}: a sequence has the pages of its prompt when it is opened");
         assert!(self.begun.is_none(), "{kind:?} is begun while a step of {:?} is", self.begun);
-        let [sequence] = *sequences else { panic!("{kind:?} of {} lanes", sequences.len()) };
-        let lane = self.lanes.lane(sequence);
-        let mode = self.lanes.kept(lane).mode;
+        assert!(step.lanes.iter().all(|own| own.kind.feeds()), "{:?} as one step", step.lanes);
+        let lanes: Vec<(StepLane, u32)> = step.lanes.iter().copied().zip(self.lanes.lanes_of(step.lanes)).collect();
+        let sampled = || lanes.iter().filter(|(own, _)| own.kind.samples()).map(|(_, lane)| *lane);
+        let modes = sampled().map(|lane| self.lanes.kept(lane).mode);
+        let mode = modes.reduce(SamplingMode::join).unwrap_or(SamplingMode::PLAIN);
         let slot = self.take_slot();
         let submitted_at_ns = host_now_ns();
-        let part = self.feed_part(kind, rows, mode);
-        self.provide(part, slot)?;
+        let parts = self.feed_parts(rows, sampled().count() as u32, mode);
+        self.provide(parts.0, slot)?;
+        if let Some(end) = parts.1 {
+            self.provide(end, slot)?;
+        }
         if let Some(stamps) = &self.stamps {
             stamps.reset(slot);
         }
         if kind == StepKind::Feed && self.uses_draft_model() {
             self.feed_draft(rows)?;
         }
-        self.memory.write_wanted(slot, &StepLanes::of(&[lane], rows));
-        self.begun = Some(BegunStep { kind, rows, sequence, lane, part, mode, slot, ranges: 0, submitted_at_ns });
+        let wanted: Vec<WantedLane> =
+            lanes.iter().map(|(own, lane)| WantedLane { lane: *lane, rows: own.rows }).collect();
+        self.memory.write_wanted(slot, &StepLanes::with_rows(&wanted));
+        self.begun = Some(BegunStep { lanes, parts, mode, slot, ranges: 0, submitted_at_ns });
         Ok(())
     }
 

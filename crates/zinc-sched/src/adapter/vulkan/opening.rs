@@ -130,7 +130,11 @@ impl VulkanModel {
         while let Some((kind, rows)) = prompt_step(left, feeding) {
             left -= rows;
             if let Some(slot) = coming.next() {
-                self.provide(self.feed_part(kind, rows, mode), slot)?;
+                let (layers, end) = self.feed_parts(rows, u32::from(kind.samples()), mode);
+                self.provide(layers, slot)?;
+                if let Some(end) = end {
+                    self.provide(end, slot)?;
+                }
             }
             let drafter = self.drafter.as_ref().filter(|_| self.uses_draft_model());
             for (_, shape) in drafter.map_or(Vec::new(), |drafter| drafter.feeds(rows)) {

@@ -51,8 +51,10 @@ impl SamplingMode {
 pub(super) enum StepPart {
     /// A whole step that takes prompt tokens through the layers.
     Feed(StepShape),
-    /// A whole step that takes the last prompt tokens through the layers, and samples after the last one.
-    FeedDecode(StepShape, SamplingMode),
+    /// The layers of a step that takes prompt tokens through them and samples behind some of the prompts.
+    FeedLayers(StepShape),
+    /// What such a step does behind its layers: it samples after the last tokens of so many prompts, and ends.
+    FeedEnd(StepShape, SamplingMode),
     /// The draft model takes in its next tokens.
     FeedDraft(StepShape),
     /// A whole step of one row a lane that samples.
@@ -185,14 +187,17 @@ impl StepRecorder<'_> {
         plans.iter().enumerate().map(record).collect()
     }
 
-    /// The plans of a part, in order, each of which is a submission. Those that feed are the ranges of layers of one plan; every other part has one. What
-    /// a `FeedDecode` has behind its layers belongs to the last submission.
+    /// The plans of a part, in order, each of which is a submission. Those that feed are the ranges of layers of one plan; every other part has one.
     fn plans(&self, part: StepPart) -> Vec<StepPlan> {
         let weights = &self.model.model().weights;
         match part {
             StepPart::Feed(shape) => self.model.ranges(self.feed_plan(shape), self.options.longest_range),
-            StepPart::FeedDecode(shape, _) => {
+            StepPart::FeedLayers(shape) => {
                 self.model.ranges(StepPlan::forward(weights, &self.feed_options(shape)), self.options.longest_range)
+            }
+            StepPart::FeedEnd(shape, mode) => {
+                let options = self.options(PlanKind::Decode, mode.sampling).with_shape(shape);
+                vec![StepPlan::behind_last_rows(weights, &options)]
             }
             StepPart::FeedDraft(shape) => self.drafter().feed_ranges(shape),
             StepPart::Decode(shape, mode) => vec![self.decode_plan(mode.sampling, shape)],
@@ -227,7 +232,8 @@ impl StepRecorder<'_> {
             StepPart::FeedDraft(_) => None,
             StepPart::Sample(..) => Some(Stamped::Sampling),
             StepPart::Feed(_)
-            | StepPart::FeedDecode(..)
+            | StepPart::FeedLayers(_)
+            | StepPart::FeedEnd(..)
             | StepPart::Decode(..)
             | StepPart::Forward(..)
             | StepPart::Speculate(_) => Some(Stamped::Forward),
@@ -237,20 +243,16 @@ impl StepRecorder<'_> {
             // The host writes its guide or choice after the submit.
             r.barrier(Access::HOST_WRITE, Access::SHADER_READ);
         }
-        if let Some((stamps, part)) = stamps.filter(|_| first) {
+        // The layers of a step that samples behind them and its end are stamped as one.
+        let (begins, ends) =
+            (first && !matches!(part, StepPart::FeedEnd(..)), last && !matches!(part, StepPart::FeedLayers(_)));
+        if let Some((stamps, part)) = stamps.filter(|_| begins) {
             stamps.record_begin(r, slot, part);
         }
         match part {
             StepPart::Decode(..) | StepPart::Sample(..) => self.record_plan(plan, slot, r)?,
-            StepPart::Feed(_) => self.record_feeding(plan, slot, r)?,
-            StepPart::FeedDecode(_, mode) => {
+            StepPart::Feed(_) | StepPart::FeedLayers(_) | StepPart::FeedEnd(..) => {
                 self.record_feeding(plan, slot, r)?;
-                if last {
-                    let options = self.options(PlanKind::Decode, mode.sampling);
-                    let behind = StepPlan::behind_last_row(&self.model.model().weights, &options);
-                    r.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
-                    self.record_feeding(&behind, slot, r)?;
-                }
             }
             StepPart::FeedDraft(_) => self.drafter().record_feed(plan, self.memory, slot, r)?,
             StepPart::Forward(shape, mode) => {
@@ -266,7 +268,7 @@ impl StepRecorder<'_> {
                 drafter.record_draft_state_copy(self.memory, r);
             }
         }
-        if let Some((stamps, part)) = stamps.filter(|_| last) {
+        if let Some((stamps, part)) = stamps.filter(|_| ends) {
             stamps.record_end(r, slot, part, self.memory);
         }
         Ok(())

@@ -1,12 +1,13 @@
-//! The change from the rows of a prompt to its last token, behind which a step samples.
+//! The change from the rows of prompts to their last tokens, behind which a step samples.
 
-use crate::generated::last_row::{Constants, KERNEL, Push};
+use crate::generated::last_rows::{Constants, KERNEL, Push};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
-/// Makes the last row of a step its only one: the first of the table and of the residual stream. The lane moves on to its token.
+/// Makes the last rows of the prompts that end in a step its only ones: the first of the table and of the residual stream, in the order of their lanes, which move on
+/// to their last tokens.
 #[derive(Clone, Copy, Debug)]
-pub struct LastRow {
+pub struct LastRows {
     /// The step state.
     pub state: u64,
     /// `[width]` f32: the residual stream.
@@ -17,7 +18,7 @@ pub struct LastRow {
     pub shape: StepShape,
 }
 
-impl LastRow {
+impl LastRows {
     /// The launch: one workgroup.
     ///
     /// # Panics
