@@ -1,5 +1,5 @@
 //! Ids that Hugging Face's tokenizers and the SentencePiece library made, for every pre-tokenizer and every variant of
-//! SentencePiece. `tests/data/tokens/make_tokens.py` says how.
+//! SentencePiece, and those of two published vocabularies. `make_tokens.py` and `make_published.py` in `tests/data/tokens` say how.
 
 use std::collections::HashSet;
 
@@ -101,6 +101,27 @@ fn byte_level() -> Writer {
         .set("tokenizer.ggml.tokens", pieces)
         .set("tokenizer.ggml.merges", merges);
     writer
+}
+
+/// The vocabularies of GPT-4o and of Qwen 3.5, cut to what the texts can have of them.
+#[test]
+fn published_vocabularies_make_the_ids_of_their_owners() {
+    let (texts, composed, published) = (texts(), json("tokens/composed.json"), json("tokens/published.json"));
+    for pre in ["gpt-4o", "qwen35"] {
+        let merges = strings(&published[pre]["merges"]);
+        let pieces: Vec<String> =
+            BYTE_PIECES.iter().cloned().chain(merges.iter().map(|merge| merge.replacen(' ', "", 1))).collect();
+        let mut writer = Writer::new();
+        writer
+            .set("tokenizer.ggml.model", "gpt2")
+            .set("tokenizer.ggml.pre", pre)
+            .set("tokenizer.ggml.tokens", pieces)
+            .set("tokenizer.ggml.merges", merges);
+        let tokenizer = build(&writer).unwrap();
+        let ids: Vec<Vec<u32>> = serde_json::from_value(published[pre]["ids"].clone()).unwrap();
+        let decoded = if COMPOSED.contains(&pre) { &composed } else { &Value::Null };
+        check(pre, &tokenizer, &texts[..ids.len()], &ids, Some(decoded));
+    }
 }
 
 #[test]
