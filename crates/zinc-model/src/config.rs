@@ -5,6 +5,7 @@
 
 mod keys;
 pub(crate) mod names;
+mod rope;
 mod tensors;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::gguf;
 use keys::Keys;
 
+pub use rope::{Rope, RopeOverrides, RopePairing, RopeScaling, RopeScalingKind, Yarn};
 pub use tensors::{ExpectedTensor, Presence, Storage, check_tensors, expected_tensors};
 
 /// A family of models that zinc can run.
@@ -68,41 +70,6 @@ impl fmt::Display for Architecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
-}
-
-/// Which pairs of elements of a head are rotated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RopePairing {
-    /// Elements `i` and `i + dims / 2`.
-    Halves,
-    /// Elements `2 i` and `2 i + 1`.
-    Neighbours,
-}
-
-/// How positions are stretched beyond the length that the model was trained on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RopeScaling {
-    /// They are not stretched.
-    None,
-    /// Positions are divided by `factor`.
-    Linear {
-        /// The factor, at least 1.
-        factor: f32,
-    },
-}
-
-/// Rotary position embedding.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rope {
-    /// Base of the frequencies.
-    pub base: f32,
-    /// Leading elements of a head that are rotated. Even, `head_dim` at most.
-    pub dims: u32,
-    /// Which elements of a head are rotated together.
-    pub pairing: RopePairing,
-    /// Stretching of positions. Factors for each frequency are not in the metadata, but in the tensor `rope_freqs.weight` of models that
-    /// have it.
-    pub scaling: RopeScaling,
 }
 
 /// What follows attention in a layer.
@@ -191,12 +158,22 @@ impl ModelConfig {
     ///
     /// Keys that may be missing, and what holds then: `attention.head_count_kv` (as many as query heads),
     /// `attention.key_length` and `value_length` (`embedding_length` / `attention.head_count`), `rope.freq_base`
-    /// (10,000), `rope.dimension_count` (the whole head), `rope.scaling.*` (none), `expert_weights_scale` (1), `vocab_size`
+    /// (10,000), `rope.dimension_count` (the whole head), `rope.scaling.*` (none, and for YaRN the original context is `context_length` and the
+    /// other numbers are those of its paper), `expert_weights_scale` (1), `vocab_size`
     /// (the length of the tokenizer's list, or else the rows of the embedding).
     ///
     /// # Errors
     /// A missing key, a value that is out of range, or a feature that is not supported. Each error names the key.
     pub fn from_gguf(file: &gguf::File) -> Result<Self> {
+        Self::with_overrides(file, &RopeOverrides::default())
+    }
+
+    /// As [`Self::from_gguf`], with a position embedding of which `overrides` replaces parts.
+    ///
+    /// # Errors
+    /// Those of [`Self::from_gguf`], and [`Error::RopeNumber`], [`Error::RopeNumberUnused`] or [`Error::RopeFactorMissing`] for overrides that are out
+    /// of range or do not go with the file.
+    pub fn with_overrides(file: &gguf::File, overrides: &RopeOverrides) -> Result<Self> {
         let name = file.metadata().require_str("general.architecture")?;
         let architecture = Architecture::from_name(name)?;
         let keys = Keys { metadata: file.metadata(), architecture: architecture.name() };
@@ -215,6 +192,7 @@ impl ModelConfig {
         if !(0.0..1.0).contains(&rms_eps) {
             return Err(keys.bad("attention.layer_norm_rms_epsilon", rms_eps, "from 0 to less than 1"));
         }
+        let n_ctx_train = keys.require_count("context_length", MAX_CONTEXT)?;
         let qkv_bias = match architecture {
             Architecture::Qwen2 => true,
             // Some models of this shape have biases.
@@ -230,8 +208,8 @@ impl ModelConfig {
             head_dim,
             feed_forward: feed_forward(&keys, architecture)?,
             rms_eps,
-            rope: rope(&keys, architecture, head_dim)?,
-            n_ctx_train: keys.require_count("context_length", MAX_CONTEXT)?,
+            rope: rope::rope(&keys, architecture, (head_dim, n_ctx_train), overrides)?,
+            n_ctx_train,
             n_vocab: n_vocab(&keys, file)?,
             qk_norm: architecture.has_qk_norm(),
             qkv_bias,
@@ -302,39 +280,6 @@ fn feed_forward(keys: &Keys<'_>, architecture: Architecture) -> Result<FeedForwa
         n_ff: keys.require_count("expert_feed_forward_length", MAX_WIDTH)?,
         weights: ExpertWeights { sum, scale },
     })
-}
-
-fn rope(keys: &Keys<'_>, architecture: Architecture, head_dim: u32) -> Result<Rope> {
-    let base = keys.get_f32("rope.freq_base")?.unwrap_or(10_000.0);
-    if !(base > 0.0 && base.is_finite()) {
-        return Err(keys.bad("rope.freq_base", base, "above 0"));
-    }
-    let dims = keys.count("rope.dimension_count", MAX_HEAD_DIM)?.unwrap_or(head_dim);
-    if dims > head_dim || !dims.is_multiple_of(2) {
-        return Err(keys.bad("rope.dimension_count", dims, format!("even and at most the {head_dim} of a head")));
-    }
-    Ok(Rope { base, dims, pairing: architecture.rope_pairing(), scaling: rope_scaling(keys)? })
-}
-
-fn rope_scaling(keys: &Keys<'_>) -> Result<RopeScaling> {
-    // `rope.scale_linear` is an older key for linear scaling. Files with neither a type nor a factor have no scaling.
-    let (key, factor) = match keys.get_f32("rope.scaling.factor")? {
-        Some(factor) => ("rope.scaling.factor", Some(factor)),
-        None => ("rope.scale_linear", keys.get_f32("rope.scale_linear")?),
-    };
-    let kind = match keys.get_str("rope.scaling.type")? {
-        Some(kind) => kind,
-        None if factor.is_some() => "linear",
-        None => "none",
-    };
-    match (kind, factor) {
-        ("none", _) | ("linear", None | Some(0.0)) => Ok(RopeScaling::None),
-        ("linear", Some(factor)) if factor >= 1.0 && factor.is_finite() => {
-            Ok(if factor == 1.0 { RopeScaling::None } else { RopeScaling::Linear { factor } })
-        }
-        ("linear", Some(factor)) => Err(keys.bad(key, factor, "1 or above")),
-        (other, _) => Err(Error::RopeScaling { found: other.to_owned() }),
-    }
 }
 
 fn n_vocab(keys: &Keys<'_>, file: &gguf::File) -> Result<u32> {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use crate::config::RopeScalingKind;
+
 /// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -278,10 +280,34 @@ pub enum Error {
         supported: &'static [&'static str],
     },
     /// A kind of rope scaling that zinc does not support.
-    #[error("rope scaling of type '{}' is not supported: none and linear are", Escaped(found))]
+    #[error("rope scaling of type '{}' is not supported: none, linear and yarn are", Escaped(found))]
     RopeScaling {
         /// The file's type.
         found: String,
+    },
+    /// A number that a caller gave for the rope scaling, out of range or in conflict with another one.
+    #[error("the {what} of the rope scaling is {found}: it must be {expected}")]
+    RopeNumber {
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        found: f32,
+        /// What it must be.
+        expected: String,
+    },
+    /// A number that a caller gave, where the scaling in force has no use for it.
+    #[error("{what} was given for the rope scaling, but scaling of type '{kind}' is in force, which has none")]
+    RopeNumberUnused {
+        /// Which number, with its article.
+        what: &'static str,
+        /// The scaling in force.
+        kind: RopeScalingKind,
+    },
+    /// Rope scaling that a caller asked for without a factor, of a file that has none.
+    #[error("rope scaling of type '{kind}' was asked for without a factor, and the file has none")]
+    RopeFactorMissing {
+        /// The scaling that was asked for.
+        kind: RopeScalingKind,
     },
     /// A tensor that the model needs and the file does not have.
     #[error("the tensor '{name}' is missing; it should have the shape {expected:?}")]

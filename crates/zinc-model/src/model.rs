@@ -5,7 +5,7 @@ use std::path::Path;
 use zinc_kernels::formats::decode;
 use zinc_kernels::ops::{MAX_EXPERTS, MAX_HEAD_SIZE, MAX_USED, RUN, UNIT};
 
-use crate::config::{FeedForward, ModelConfig};
+use crate::config::{FeedForward, ModelConfig, RopeOverrides};
 use crate::error::{Error, Result};
 use crate::gguf::File;
 use crate::weights::{ModelWeights, TensorId, WeightTensor};
@@ -27,8 +27,16 @@ impl Model {
     /// # Errors
     /// A file that cannot be read, an architecture or a format that is not supported, a tensor that is missing or has the wrong shape.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path, &RopeOverrides::default())
+    }
+
+    /// As [`Self::open`], with a position embedding of which `overrides` replaces parts.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`], and overrides that do not go with the file.
+    pub fn open_with(path: impl AsRef<Path>, overrides: &RopeOverrides) -> Result<Self> {
         let file = File::open(path)?;
-        let config = ModelConfig::from_gguf(&file)?;
+        let config = ModelConfig::with_overrides(&file, overrides)?;
         let weights = ModelWeights::find(&file, &config)?;
         check_kernels(&config, &weights, &file)?;
         Ok(Self { file, config, weights })

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use zinc_kernels::Format;
 use zinc_model::config::{
-    Architecture, ExpertWeightSum, ExpertWeights, FeedForward, ModelConfig, Rope, RopePairing, RopeScaling,
-    check_tensors, expected_tensors,
+    Architecture, ExpertWeightSum, ExpertWeights, FeedForward, ModelConfig, Rope, RopeOverrides, RopePairing,
+    RopeScaling, RopeScalingKind, Yarn, check_tensors, expected_tensors,
 };
 use zinc_model::gguf::{File, Value, Writer};
 use zinc_model::weights::ModelWeights;
@@ -147,25 +147,185 @@ fn defaults_hold_where_keys_are_missing() {
     assert_eq!(config(&writer).unwrap().n_vocab, 2);
 }
 
+/// The position embedding of a model whose file has these entries below `qwen2.rope`, with `overrides`. It is trained for 64 positions.
+fn rope(entries: &[(&str, Value)], overrides: &RopeOverrides) -> Result<Rope, Error> {
+    let mut writer = dense("qwen2");
+    entries.iter().for_each(|(name, value)| {
+        writer.set(&format!("qwen2.rope.{name}"), value.clone());
+    });
+    ModelConfig::with_overrides(&file(&writer), overrides).map(|config| config.rope)
+}
+
+fn scaling(entries: &[(&str, Value)], overrides: &RopeOverrides) -> Result<RopeScaling, Error> {
+    rope(entries, overrides).map(|rope| rope.scaling)
+}
+
+fn entries(kind: &str, factor: f32) -> [(&'static str, Value); 2] {
+    [("scaling.type", kind.into()), ("scaling.factor", factor.into())]
+}
+
+/// What a file gets that says no more than that its positions are scaled by YaRN, by 4.
+const YARN: Yarn = Yarn {
+    factor: 4.0,
+    original_context: 64,
+    extrapolation: 1.0,
+    attention_factor: 1.0,
+    beta_fast: 32.0,
+    beta_slow: 1.0,
+};
+
 #[test]
 fn rope_scaling_is_read_or_named() {
-    let scaling = |entries: &[(&str, Value)]| {
-        let mut writer = dense("qwen2");
-        entries.iter().for_each(|(name, value)| {
-            writer.set(&format!("qwen2.rope.{name}"), value.clone());
-        });
-        config(&writer).map(|config| config.rope.scaling)
-    };
-    let linear = |factor: f32| [("scaling.type", "linear".into()), ("scaling.factor", factor.into())];
-    assert_eq!(scaling(&linear(4.0)).unwrap(), RopeScaling::Linear { factor: 4.0 });
-    assert_eq!(scaling(&linear(1.0)).unwrap(), RopeScaling::None);
+    let scaling = |entries: &[(&str, Value)]| scaling(entries, &RopeOverrides::default());
+    assert_eq!(scaling(&entries("linear", 4.0)).unwrap(), RopeScaling::Linear { factor: 4.0 });
+    assert_eq!(scaling(&entries("linear", 1.0)).unwrap(), RopeScaling::None);
     assert_eq!(scaling(&[("scale_linear", 2.0f32.into())]).unwrap(), RopeScaling::Linear { factor: 2.0 });
     assert_eq!(scaling(&[("scaling.type", "none".into())]).unwrap(), RopeScaling::None);
-    for factor in [0.5, -1.0, f32::NAN, f32::INFINITY] {
-        assert!(matches!(scaling(&linear(factor)), Err(Error::BadValue { .. })), "{factor}");
+    // Files without a factor are not scaled.
+    for kind in ["linear", "yarn"] {
+        assert_eq!(scaling(&[("scaling.type", kind.into())]).unwrap(), RopeScaling::None, "{kind}");
+        assert_eq!(scaling(&entries(kind, 0.0)).unwrap(), RopeScaling::None, "{kind}");
+        for factor in [0.5, -1.0, f32::NAN, f32::INFINITY] {
+            assert!(matches!(scaling(&entries(kind, factor)), Err(Error::BadValue { .. })), "{kind} {factor}");
+        }
     }
-    let yarn = scaling(&[("scaling.type", "yarn".into()), ("scaling.factor", 4.0f32.into())]).unwrap_err();
-    assert_eq!(yarn.to_string(), "rope scaling of type 'yarn' is not supported: none and linear are");
+    let other = scaling(&entries("longrope", 4.0)).unwrap_err();
+    assert_eq!(other.to_string(), "rope scaling of type 'longrope' is not supported: none, linear and yarn are");
+}
+
+#[test]
+fn yarn_is_read_with_the_numbers_of_its_paper_where_the_file_has_none() {
+    let yarn = |more: &[(&'static str, Value)]| {
+        scaling(&[&entries("yarn", 4.0)[..], more].concat(), &RopeOverrides::default())
+    };
+    assert_eq!(yarn(&[]).unwrap(), RopeScaling::Yarn(YARN));
+    let original = |positions: u32| [("scaling.original_context_length", positions.into())];
+    assert_eq!(yarn(&original(0)).unwrap(), RopeScaling::Yarn(YARN));
+    assert_eq!(yarn(&original(32)).unwrap(), RopeScaling::Yarn(Yarn { original_context: 32, ..YARN }));
+    let all = [
+        ("scaling.attn_factor", 1.5f32.into()),
+        ("scaling.yarn_attn_factor", 2f32.into()),
+        ("scaling.yarn_ext_factor", 0.5f32.into()),
+        ("scaling.yarn_beta_fast", 16f32.into()),
+        ("scaling.yarn_beta_slow", 2f32.into()),
+    ];
+    let expected = Yarn { attention_factor: 3.0, extrapolation: 0.5, beta_fast: 16.0, beta_slow: 2.0, ..YARN };
+    assert_eq!(yarn(&all).unwrap(), RopeScaling::Yarn(expected));
+    for (name, value) in [
+        ("scaling.attn_factor", 0f32),
+        ("scaling.yarn_attn_factor", f32::NAN),
+        ("scaling.yarn_ext_factor", 1.5),
+        ("scaling.yarn_ext_factor", -1.0),
+        ("scaling.yarn_beta_fast", f32::INFINITY),
+        ("scaling.yarn_beta_fast", 1.0),
+        ("scaling.yarn_beta_slow", 0.0),
+        ("freq_base", 1.0),
+    ] {
+        let error = yarn(&[(name, value.into())]).unwrap_err();
+        assert!(matches!(&error, Error::BadValue { .. }), "{name} {value}: {error}");
+        assert!(error.to_string().contains(name), "{name} {value}: {error}");
+    }
+}
+
+#[test]
+fn a_caller_replaces_parts_of_the_position_embedding() {
+    let asked = |kind, factor| RopeOverrides { scaling: kind, factor, ..RopeOverrides::default() };
+    let (linear, yarn) = (Some(RopeScalingKind::Linear), Some(RopeScalingKind::Yarn));
+    let by = |factor| RopeScaling::Linear { factor };
+    // A factor alone is linear in a file that names no kind, and belongs to the kind that a file names.
+    assert_eq!(scaling(&[], &asked(None, Some(4.0))).unwrap(), by(4.0));
+    assert_eq!(scaling(&entries("linear", 2.0), &asked(None, Some(4.0))).unwrap(), by(4.0));
+    assert_eq!(scaling(&entries("yarn", 2.0), &asked(None, Some(4.0))).unwrap(), RopeScaling::Yarn(YARN));
+    // The file's factor belongs to the kind that is asked for.
+    assert_eq!(scaling(&entries("linear", 4.0), &asked(yarn, None)).unwrap(), RopeScaling::Yarn(YARN));
+    assert_eq!(scaling(&entries("yarn", 4.0), &asked(linear, None)).unwrap(), by(4.0));
+    assert_eq!(scaling(&entries("longrope", 4.0), &asked(linear, None)).unwrap(), by(4.0));
+    assert_eq!(scaling(&entries("none", 1.0), &asked(linear, Some(4.0))).unwrap(), by(4.0));
+    let none = asked(Some(RopeScalingKind::None), None);
+    assert_eq!(scaling(&entries("yarn", 4.0), &none).unwrap(), RopeScaling::None);
+    // Numbers of YaRN go before those of the file, but for the factor that both give for attention.
+    let file = [
+        &entries("yarn", 2.0)[..],
+        &[
+            ("scaling.original_context_length", 16u32.into()),
+            ("scaling.attn_factor", 1.5f32.into()),
+            ("scaling.yarn_attn_factor", 7f32.into()),
+            ("scaling.yarn_ext_factor", 0.5f32.into()),
+            ("scaling.yarn_beta_fast", 64f32.into()),
+            ("scaling.yarn_beta_slow", 2f32.into()),
+        ],
+    ]
+    .concat();
+    let all = RopeOverrides {
+        scaling: None,
+        factor: Some(4.0),
+        base: Some(5e5),
+        original_context: Some(32),
+        extrapolation: Some(0.25),
+        attention_factor: Some(2.0),
+        beta_fast: Some(16.0),
+        beta_slow: Some(4.0),
+    };
+    let expected = Yarn {
+        factor: 4.0,
+        original_context: 32,
+        extrapolation: 0.25,
+        attention_factor: 3.0,
+        beta_fast: 16.0,
+        beta_slow: 4.0,
+    };
+    let found = rope(&file, &all).unwrap();
+    assert_eq!((found.base, found.scaling), (5e5, RopeScaling::Yarn(expected)));
+}
+
+#[test]
+fn overrides_that_do_not_go_together_are_refused() {
+    let yarn = RopeOverrides { scaling: Some(RopeScalingKind::Yarn), ..RopeOverrides::default() };
+    for (file, overrides, expected) in [
+        (&[][..], yarn, "rope scaling of type 'yarn' was asked for without a factor, and the file has none"),
+        (
+            &entries("none", 1.0)[..],
+            RopeOverrides { factor: Some(4.0), ..RopeOverrides::default() },
+            "a factor was given for the rope scaling, but scaling of type 'none' is in force, which has none",
+        ),
+        (
+            &entries("linear", 4.0),
+            RopeOverrides { beta_slow: Some(2.0), ..RopeOverrides::default() },
+            "a slow beta was given for the rope scaling, but scaling of type 'linear' is in force, which has none",
+        ),
+        (
+            &[],
+            RopeOverrides { original_context: Some(64), ..RopeOverrides::default() },
+            "an original context was given for the rope scaling, but scaling of type 'none' is in force, which has none",
+        ),
+        (
+            &[],
+            RopeOverrides { factor: Some(0.5), ..yarn },
+            "the factor of the rope scaling is 0.5: it must be 1 or above",
+        ),
+        (
+            &entries("yarn", 4.0),
+            RopeOverrides { beta_slow: Some(32.0), ..RopeOverrides::default() },
+            "the fast beta of the rope scaling is 32: it must be above the slow beta, which is 32",
+        ),
+        (
+            &[&entries("yarn", 4.0)[..], &[("scaling.attn_factor", 1e30f32.into())]].concat(),
+            RopeOverrides { attention_factor: Some(1e30), ..RopeOverrides::default() },
+            "the attention factor of the rope scaling is inf: it must be above 0 and finite, both factors together",
+        ),
+        (
+            &entries("yarn", 4.0),
+            RopeOverrides { base: Some(1.0), ..RopeOverrides::default() },
+            "the frequency base of the rope scaling is 1: it must be above 1 with YaRN",
+        ),
+        (
+            &entries("yarn", 4.0),
+            RopeOverrides { original_context: Some(0), ..RopeOverrides::default() },
+            "the original context of the rope scaling is 0: it must be 1 to 1073741824",
+        ),
+    ] {
+        assert_eq!(scaling(file, &overrides).unwrap_err().to_string(), expected);
+    }
 }
 
 #[test]

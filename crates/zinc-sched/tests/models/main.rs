@@ -9,6 +9,7 @@ mod demo;
 mod feed_decode;
 mod gpu;
 mod interleaved;
+mod long;
 #[path = "../support/matrix.rs"]
 mod matrix;
 mod op_by_op;
