@@ -22,6 +22,7 @@ mod constraint;
 mod doctor;
 mod foreign;
 mod rewrite;
+mod rope;
 mod sampling;
 mod serve;
 mod speculation;
@@ -31,6 +32,7 @@ mod trace;
 pub(crate) use bench::{BenchArgs, BenchControl, BenchSampler, BenchSync, Fill, TableFormat};
 pub(crate) use constraint::ConstraintArgs;
 pub(crate) use doctor::DoctorArgs;
+pub(crate) use rope::RopeArgs;
 pub(crate) use sampling::{DEFAULT_BREAKERS, DEFAULTS, SamplingArgs, Seed, every_stage};
 pub(crate) use serve::{ListenArgs, ServeArgs};
 pub(crate) use speculation::DraftArgs;
@@ -157,6 +159,8 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
     #[command(flatten)]
+    pub(crate) rope: RopeArgs,
+    #[command(flatten)]
     pub(crate) format: FormatArgs,
 }
 
@@ -176,6 +180,8 @@ pub(crate) struct LogitsArgs {
     pub(crate) top: usize,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
+    #[command(flatten)]
+    pub(crate) rope: RopeArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     #[command(flatten)]
@@ -284,6 +290,8 @@ pub(crate) struct EngineArgs {
     pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
+    #[command(flatten)]
+    pub(crate) rope: RopeArgs,
     /// How the host follows the GPU: steps queued ahead on a timeline, or a fence after every token
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Sync::Timeline)]
     pub(crate) sync: Sync,

@@ -92,7 +92,7 @@ impl Error {
         Self::Usage { message: message.into() }
     }
 
-    /// 0 for what is no failure, 2 for usage and for constraints that cannot be used, 130 for Ctrl-C as shells have it, 1 for everything else.
+    /// 0 for what is no failure, 2 for usage and for constraints or rope scaling that cannot be used, 130 for Ctrl-C as shells have it, 1 for everything else.
     pub(crate) fn status(&self) -> u8 {
         match self {
             Self::OutputClosed => 0,
@@ -101,6 +101,7 @@ impl Error {
             Self::Usage { .. }
             | Self::Server(zinc_server::ServeError::Open { .. })
             | Self::Engine(zinc_engine::Error::Constraint(_)) => 2,
+            Self::Engine(error) if is_of_overrides(error) => 2,
             Self::Interrupted => INTERRUPTED,
             _ => 1,
         }
@@ -114,9 +115,19 @@ impl Error {
         match error {
             zinc_engine::Error::NoTemplate => "; `zinc run --raw` continues a text without one",
             zinc_engine::Error::Scheduler(zinc_sched::Error::PromptTooLong { .. }) => " with -c",
+            zinc_engine::Error::Model(zinc_model::Error::RopeFactorMissing { .. }) => "; give one with --rope-scale",
+            zinc_engine::Error::Model(zinc_model::Error::RopeNumberUnused { .. }) => {
+                "; choose one that has it with --rope-scaling, or leave the number out"
+            }
             _ => "",
         }
     }
+}
+
+/// Whether a model was not opened because the flags of its position embedding do not go with it or with each other.
+pub(crate) fn is_of_overrides(error: &zinc_engine::Error) -> bool {
+    use zinc_model::Error::{RopeFactorMissing, RopeNumber, RopeNumberUnused};
+    matches!(error, zinc_engine::Error::Model(RopeFactorMissing { .. } | RopeNumber { .. } | RopeNumberUnused { .. }))
 }
 
 /// The exit status after Ctrl-C: 128 and the number of SIGINT.

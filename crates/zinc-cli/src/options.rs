@@ -7,6 +7,7 @@ use zinc_engine::{
     FileOptions, random_seed,
 };
 use zinc_kernels::ops::CacheFormat;
+use zinc_model::config::RopeOverrides;
 use zinc_sched::Tracing;
 
 use zinc_server::ServerOptions;
@@ -19,24 +20,25 @@ use crate::args::{
 use crate::error::{Error, Result};
 use crate::{device, surroundings, text_file};
 
-/// How a model file is opened with the context that was asked for.
-pub(crate) fn file_options(args: &CacheArgs) -> FileOptions {
+/// How a model file is opened with the context and the position embedding that were asked for.
+pub(crate) fn file_options(args: &CacheArgs, rope: RopeOverrides) -> FileOptions {
     let context = match args.ctx_size {
         None => ContextSize::Default,
         Some(0) => ContextSize::Trained,
         Some(tokens) => ContextSize::Tokens(tokens),
     };
-    file_options_for(context, &args.types)
+    file_options_for(context, &args.types, rope)
 }
 
-/// How a model file is opened for a context.
-pub(crate) fn file_options_for(context: ContextSize, types: &CacheTypeArgs) -> FileOptions {
+/// How a model file is opened for a context, with the position embedding that was asked for.
+pub(crate) fn file_options_for(context: ContextSize, types: &CacheTypeArgs, rope: RopeOverrides) -> FileOptions {
     let format = |cache_type| match cache_type {
         CacheType::F16 => CacheFormat::F16,
         CacheType::F32 => CacheFormat::F32,
     };
     let mut options = FileOptions::new();
     options.context = context;
+    options.rope = rope;
     options.key_format = format(types.cache_type_k);
     options.value_format = format(types.cache_type_v);
     options

@@ -77,7 +77,7 @@ impl ModelFile {
         match &options.drafter {
             Drafter::Lookup => Ok(adapter::DraftSource::Lookup { ngrams: DraftOptions::NGRAMS, max_drafts }),
             Drafter::Model(path) => {
-                let draft = Self::open_with(path, |_| self.cache())?;
+                let draft = Self::open_with(path, self.rope(), |_| self.cache())?;
                 if let Some((own, target, different)) = draft.vocabulary_difference(self) {
                     return Err(Error::DraftVocabulary { path: path.clone(), draft: own, target, different });
                 }

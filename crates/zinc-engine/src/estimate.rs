@@ -30,7 +30,7 @@ impl Estimate {
     /// # Errors
     /// A model that zinc cannot run, with the reason.
     pub fn of_file(path: &Path, file: &FileOptions) -> Result<Self> {
-        let model = Model::open(path)?;
+        let model = Model::open_with(path, &file.rope)?;
         let cache = file.cache(model.config.n_ctx_train);
         let plan = StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::default()));
         let options = LoadOptions::new(cache).with_counts(RowCounts::new(1, 1));

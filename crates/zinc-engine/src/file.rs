@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use zinc_kernels::ops::CacheFormat;
+use zinc_model::config::{ModelConfig, RopeOverrides, RopeScaling};
 use zinc_model::plan::CacheOptions;
 use zinc_model::{ChatInput, ChatTemplate, Model, Special, Tokenizer, gguf};
 use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarSource, ThinkingTags};
@@ -56,6 +57,8 @@ pub struct FileOptions {
     pub key_format: CacheFormat,
     /// Format of the cached values.
     pub value_format: CacheFormat,
+    /// What replaces the file's position embedding, of a draft model too. Nothing does by default.
+    pub rope: RopeOverrides,
 }
 
 impl FileOptions {
@@ -68,6 +71,7 @@ impl FileOptions {
             cache_tokens: None,
             key_format: CacheFormat::F16,
             value_format: CacheFormat::F16,
+            rope: RopeOverrides::default(),
         }
     }
 
@@ -85,6 +89,18 @@ impl Default for FileOptions {
     }
 }
 
+/// The tokens of context up to which answers are good: those of the training, or what rope scaling extends them to.
+fn reach(config: &ModelConfig, overrides: &RopeOverrides) -> u32 {
+    let extended = |tokens: u32, factor: f32| (f64::from(tokens) * f64::from(factor)) as u32;
+    let trained = config.n_ctx_train;
+    match config.rope.scaling {
+        RopeScaling::Yarn(yarn) => trained.max(extended(yarn.original_context, yarn.factor)),
+        // A file that is scaled linearly by itself states the extended context.
+        RopeScaling::Linear { factor } if overrides.factor.is_some() => extended(trained, factor),
+        RopeScaling::Linear { .. } | RopeScaling::None => trained,
+    }
+}
+
 /// A model file that zinc can run, with its tokenizer. The weights stay in the mapped file.
 ///
 /// Files, prompts and constraints are checked here, so that an error is returned before gigabytes are loaded.
@@ -92,6 +108,8 @@ pub struct ModelFile {
     model: Arc<Model>,
     tokenizer: Arc<Tokenizer>,
     cache: CacheOptions,
+    /// What replaces the file's position embedding.
+    rope: RopeOverrides,
     /// Made for the first constraint, since it takes a good part of a second for a large vocabulary.
     compiler: OnceLock<GrammarCompiler>,
     /// The last opening and closing tag of thinking, and what was made of them.
@@ -104,27 +122,32 @@ impl ModelFile {
     /// # Errors
     /// Whatever is wrong with the file.
     pub fn open(path: &Path, options: &FileOptions, on_event: &mut dyn FnMut(OpenEvent)) -> Result<Self> {
-        let file = Self::open_with(path, |trained| options.cache(trained))?;
+        let file = Self::open_with(path, options.rope, |trained| options.cache(trained))?;
         let (asked, trained) = (file.cache.context, file.model.config.n_ctx_train);
-        if trained > 0 && asked > trained {
+        if trained > 0 && asked > reach(&file.model.config, &options.rope) {
             on_event(OpenEvent::Note(Note::ContextBeyondTraining { asked, trained }));
         }
         Ok(file)
     }
 
-    /// Opens a GGUF file. `cache` is called with the context that the model was trained for, in tokens, and returns the
-    /// cache to use.
-    pub(crate) fn open_with(path: &Path, cache: impl FnOnce(u32) -> CacheOptions) -> Result<Self> {
-        let model = Arc::new(Model::open(path)?);
+    /// Opens a GGUF file, with a position embedding of which `rope` replaces parts. `cache` is called with the context that the model was
+    /// trained for, in tokens, and returns the cache to use.
+    pub(crate) fn open_with(path: &Path, rope: RopeOverrides, cache: impl FnOnce(u32) -> CacheOptions) -> Result<Self> {
+        let model = Arc::new(Model::open_with(path, &rope)?);
         let tokenizer = Arc::new(Tokenizer::from_gguf(&model.file)?);
         let cache = cache(model.config.n_ctx_train);
-        Ok(Self { model, tokenizer, cache, compiler: OnceLock::new(), tags: Mutex::new(None) })
+        Ok(Self { model, tokenizer, cache, rope, compiler: OnceLock::new(), tags: Mutex::new(None) })
     }
 
     /// The model: its file, configuration and tensors.
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
         &self.model
+    }
+
+    /// What replaces the position embedding that the file describes.
+    pub(crate) fn rope(&self) -> RopeOverrides {
+        self.rope
     }
 
     /// The tokenizer.

@@ -8,6 +8,7 @@ use zinc_engine::{
     FileOptions, FreeThinking, LoadedModel, ModelFile, Note, OpenEvent, OpenOptions, Place,
 };
 use zinc_model::Special;
+use zinc_model::config::{RopeOverrides, RopeScalingKind};
 use zinc_model::tokenizer::StopMatcher;
 use zinc_sched::grammar::{GrammarSource, ThinkingStart};
 
@@ -220,6 +221,31 @@ fn more_context_than_the_model_was_trained_for_is_noted() {
         matches!(notes[0], OpenEvent::Note(Note::ContextBeyondTraining { asked: 1025, trained: 1024 })),
         "{notes:?}"
     );
+}
+
+#[test]
+fn context_that_rope_scaling_reaches_is_not_noted() {
+    let path = source_file("tests/data/tiny/qwen3-f16.gguf");
+    let is_noted = |context: u32, scaling: Option<RopeScalingKind>, original_context: Option<u32>| {
+        let mut options = FileOptions::new();
+        options.context = ContextSize::Tokens(context);
+        options.rope =
+            RopeOverrides { scaling, factor: scaling.and(Some(4.0)), original_context, ..RopeOverrides::default() };
+        let mut notes = Vec::new();
+        ModelFile::open(&path, &options, &mut |event| notes.push(event)).unwrap();
+        !notes.is_empty()
+    };
+    // The model was trained for 512 tokens.
+    for (scaling, original, reached) in [
+        (None, None, 512),
+        (Some(RopeScalingKind::Linear), None, 2048),
+        (Some(RopeScalingKind::Yarn), None, 2048),
+        (Some(RopeScalingKind::Yarn), Some(256), 1024),
+        (Some(RopeScalingKind::Yarn), Some(64), 512),
+    ] {
+        let noted = [reached, reached + 1].map(|context| is_noted(context, scaling, original));
+        assert_eq!(noted, [false, true], "{scaling:?} from {original:?}");
+    }
 }
 
 #[test]

@@ -9,8 +9,8 @@ use zinc_sched::InflightDepth;
 use crate::bench::arrivals::Arrivals;
 
 use super::{
-    Act, CacheTypeArgs, Device, DraftArgs, MatrixUnitArgs, QueueArgs, UbatchArgs, depth, device, microseconds,
-    milliseconds,
+    Act, CacheTypeArgs, Device, DraftArgs, MatrixUnitArgs, QueueArgs, RopeArgs, UbatchArgs, depth, device,
+    microseconds, milliseconds,
 };
 
 /// Flags of `zinc bench`.
@@ -99,6 +99,8 @@ pub(crate) struct BenchArgs {
     pub(crate) draft_replay: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cache: CacheTypeArgs,
+    #[command(flatten)]
+    pub(crate) rope: RopeArgs,
     /// The device, by index or part of its name as `zinc devices` lists them [-dev]
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) device: Option<Device>,

@@ -187,7 +187,7 @@ mod tests {
             (&["chat", "-st"], ["-st", "zinc run"]),
             (&["chat", "-p", "x"], ["-p", "/read FILE"]),
             (&["run", "-i"], ["-i", "zinc chat"]),
-            (&["run", "--rope_freq_base", "1e6"], ["--rope-freq-base", "file"]),
+            (&["run", "--override_kv", "a=int:1"], ["--override-kv", "file"]),
             (&["run", "--in-prefix=x"], ["--in-prefix", "--chat-template-file"]),
             (&["run", "-mg", "1"], ["-mg", "--device"]),
             (&["run", "-rea", "off"], ["-rea", "enable_thinking"]),

@@ -93,7 +93,8 @@ fn measure_model(
 ) -> Result<()> {
     let mut show = |event| opening.show(event);
     let context = ContextSize::Tokens(plan.context);
-    let file = ModelFile::open(path, &options::file_options_for(context, &args.cache), &mut show)?;
+    let file =
+        ModelFile::open(path, &options::file_options_for(context, &args.cache, args.rope.overrides()), &mut show)?;
     let subject = subject(args, path, &file, pipelines.device(), peaks.bandwidth);
     let act = args.act.into();
     let draft = options::draft_options(&args.draft);

@@ -26,7 +26,8 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     let mut opening = Opening::new();
     let mut show = |event| opening.show(event);
     let path = demo::resolve(args.model.model.as_deref())?;
-    let file = ModelFile::open(&path, &options::file_options(&args.engine.cache), &mut show)?;
+    let file =
+        ModelFile::open(&path, &options::file_options(&args.engine.cache, args.engine.rope.overrides()), &mut show)?;
     let rules = answers.for_model(&file)?;
     let template = chat_template::of(&args.chat.source, &file.model().file)?;
     let place = surroundings::open_place(

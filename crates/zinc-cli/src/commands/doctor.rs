@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use zinc_engine::Estimate;
+use zinc_model::config::RopeOverrides;
 use zinc_vk::{Device, Error as VulkanError};
 
 use crate::args::{self, DoctorArgs, Format};
@@ -38,7 +39,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
     progress.finish_and_clear();
 
     let model = args.model.as_ref().map(|path| {
-        let estimate = Estimate::of_file(path, &options::file_options(&args.cache)).map_err(|error| error.to_string());
+        let estimate = Estimate::of_file(path, &options::file_options(&args.cache, RopeOverrides::default()))
+            .map_err(|error| error.to_string());
         (path.display().to_string(), estimate)
     });
     let report = Report::new(&Findings {

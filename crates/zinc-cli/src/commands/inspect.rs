@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
-use zinc_engine::Estimate;
+use zinc_engine::{Estimate, FileOptions};
+use zinc_model::config::{ModelConfig, Rope, RopeScaling};
 use zinc_model::gguf::{self, Array, Value};
 
 use crate::args::{Format, InspectArgs};
-use crate::error::Result;
+use crate::error::{Result, is_of_overrides};
 use crate::{demo, options, output};
 
 /// Arrays in the metadata are cut to this many elements: a vocabulary has hundreds of thousands.
@@ -53,15 +55,26 @@ struct RunRow {
     cache_bytes_per_token: u64,
     dispatches_per_token: usize,
     barriers_per_token: usize,
+    rope: RopeRow,
+}
+
+/// The position embedding in force. Numbers that the scaling does not have are absent.
+#[derive(Serialize)]
+struct RopeRow {
+    base: Json,
+    dimensions: u32,
+    scaling: &'static str,
+    #[serde(flatten)]
+    numbers: Map<String, Json>,
 }
 
 pub(crate) fn run(args: &InspectArgs) -> Result<()> {
     let given = args.file.as_deref().or(args.model.model.as_deref());
     let path = demo::resolve(given)?;
     let file = gguf::File::open(&path)?;
-    let estimate = Estimate::of_file(&path, &options::file_options(&args.cache));
-    let (run, obstacle) = match estimate {
-        Ok(estimate) => (Some(RunRow::from(&estimate)), None),
+    let (run, obstacle) = match run_row(&path, &file, &options::file_options(&args.cache, args.rope.overrides())) {
+        Ok(row) => (Some(row), None),
+        Err(error) if is_of_overrides(&error) => return Err(error.into()),
         Err(error) => (None, Some(error.to_string())),
     };
     let report = Report {
@@ -80,8 +93,15 @@ pub(crate) fn run(args: &InspectArgs) -> Result<()> {
     }
 }
 
-impl From<&Estimate> for RunRow {
-    fn from(estimate: &Estimate) -> Self {
+/// What running the model in `file`, which lies at `path`, takes.
+fn run_row(path: &Path, file: &gguf::File, options: &FileOptions) -> Result<RunRow, zinc_engine::Error> {
+    let estimate = Estimate::of_file(path, options)?;
+    let config = ModelConfig::with_overrides(file, &options.rope)?;
+    Ok(RunRow::new(&estimate, &config.rope))
+}
+
+impl RunRow {
+    fn new(estimate: &Estimate, rope: &Rope) -> Self {
         let Estimate { memory, cost, .. } = estimate;
         Self {
             context: memory.context,
@@ -93,6 +113,30 @@ impl From<&Estimate> for RunRow {
             cache_bytes_per_token: cost.cache_bytes,
             dispatches_per_token: estimate.dispatches_per_token,
             barriers_per_token: estimate.barriers_per_token,
+            rope: RopeRow::from(rope),
+        }
+    }
+}
+
+impl From<&Rope> for RopeRow {
+    fn from(rope: &Rope) -> Self {
+        let numbers: Vec<(&str, Json)> = match rope.scaling {
+            RopeScaling::None => Vec::new(),
+            RopeScaling::Linear { factor } => vec![("factor", shortest(factor))],
+            RopeScaling::Yarn(yarn) => vec![
+                ("factor", shortest(yarn.factor)),
+                ("original_context", yarn.original_context.into()),
+                ("extrapolation", shortest(yarn.extrapolation)),
+                ("attention_factor", shortest(yarn.attention_factor)),
+                ("beta_fast", shortest(yarn.beta_fast)),
+                ("beta_slow", shortest(yarn.beta_slow)),
+            ],
+        };
+        Self {
+            base: shortest(rope.base),
+            dimensions: rope.dims,
+            scaling: rope.scaling.kind().name(),
+            numbers: numbers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }
 }
@@ -197,6 +241,14 @@ fn write_text(text: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(text, "  weights {}", output::bytes(run.weight_bytes_per_token))?;
         writeln!(text, "  cache   up to {}", output::bytes(run.cache_bytes_per_token))?;
         writeln!(text, "  {} dispatches, {} barriers", run.dispatches_per_token, run.barriers_per_token)?;
+        let RopeRow { base, dimensions, scaling, numbers } = &run.rope;
+        writeln!(text, "positions")?;
+        writeln!(text, "  base    {base}, {dimensions} dimensions of a head")?;
+        write!(text, "  scaling {scaling}")?;
+        for (name, value) in numbers {
+            write!(text, ", {} {value}", name.replace('_', " "))?;
+        }
+        writeln!(text)?;
     }
     if let Some(obstacle) = &report.obstacle {
         writeln!(text, "\nzinc cannot run it: {obstacle}")?;

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &LogitsArgs) -> Result<()> {
     let mut opening = Opening::new();
     let mut show = |event| opening.show(event);
     let path = demo::resolve(args.model.model.as_deref())?;
-    let file = ModelFile::open(&path, &options::file_options(&args.cache), &mut show)?;
+    let file = ModelFile::open(&path, &options::file_options(&args.cache, args.rope.overrides()), &mut show)?;
     let vocabulary = file.model().config.n_vocab as usize;
     check_ids(&args.ids, vocabulary)?;
     file.check_prompt(&args.ids)?;

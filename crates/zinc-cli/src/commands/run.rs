@@ -23,7 +23,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let mut opening = Opening::new();
     let mut show = |event| opening.show(event);
     let path = demo::resolve(args.model.model.as_deref())?;
-    let file = ModelFile::open(&path, &options::file_options(&args.engine.cache), &mut show)?;
+    let file =
+        ModelFile::open(&path, &options::file_options(&args.engine.cache, args.engine.rope.overrides()), &mut show)?;
     answers.continues_text = args.raw;
     let rules = answers.for_model(&file)?;
     let prompt = prompt_ids(args, &file, &prompt::read_prompt(&args.text)?)?;

@@ -84,7 +84,7 @@ fn load(args: &ServeArgs, state: &State) -> Result<Box<dyn Backend>> {
         drive
     };
     let alone = drive.draft.is_some() || device.device == DeviceChoice::Interpreter;
-    let mut file_options = options::file_options(&args.engine.cache);
+    let mut file_options = options::file_options(&args.engine.cache, args.engine.rope.overrides());
     file_options.lanes = args.parallel.unwrap_or(if alone { 1 } else { LANES });
     let file = ModelFile::open(&path, &file_options, &mut show)?;
     let template = match args.template.read()? {

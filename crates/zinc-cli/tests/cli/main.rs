@@ -12,6 +12,7 @@ mod habits;
 mod measuring;
 mod process;
 mod proof;
+mod rope;
 mod sampling;
 mod serving;
 mod support;

@@ -19,26 +19,23 @@ pub(super) const FLAGS: &[Foreign] = &[
         "forgets the oldest tokens where the context is full",
         "zinc ends the answer there: give more context with -c",
     ),
-    refused(
-        &["--rope-scaling"],
+    accepted(
+        &[
+            "--rope-scaling",
+            "--rope-scale",
+            "--rope-freq-base",
+            "--rope-freq-scale",
+            "--yarn-orig-ctx",
+            "--yarn-ext-factor",
+            "--yarn-attn-factor",
+            "--yarn-beta-slow",
+            "--yarn-beta-fast",
+        ],
         Value,
-        "chooses how positions beyond the trained context are computed",
-        "zinc takes that from the file: write a copy of it with other metadata",
-    ),
-    refused(
-        &["--rope-scale", "--rope-freq-base", "--rope-freq-scale", "--yarn-orig-ctx"],
-        Value,
-        "sets a parameter of the rotary embedding",
-        "zinc takes it from the file: write a copy of it with other metadata",
+        "is about positions beyond the trained context",
+        "nothing is computed with the model here",
     )
-    .unless(&["0"]),
-    refused(
-        &["--yarn-ext-factor", "--yarn-attn-factor", "--yarn-beta-slow", "--yarn-beta-fast"],
-        Value,
-        "sets a parameter of the rotary embedding",
-        "zinc takes it from the file: write a copy of it with other metadata",
-    )
-    .unless(&["-1"]),
+    .only_in(&["tokenize", "template"]),
     refused(&["-gan", "--grp-attn-n"], Value, "extends the context by self-extend", "zinc does not have it")
         .unless(&["1"]),
     accepted(

@@ -61,7 +61,7 @@ fn measure_model(
     // The sequences beside a late prompt go on while it is read, so that they need room, too.
     let context = most(&args.npp).saturating_add(most(&args.ntg)).saturating_add(late_tokens);
     let context = ContextSize::Tokens(context);
-    let mut file_options = options::file_options_for(context, &args.cache);
+    let mut file_options = options::file_options_for(context, &args.cache, args.rope.overrides());
     file_options.lanes = most(&args.npl) + u32::from(args.late_prompt.is_some());
     let file = ModelFile::open(path, &file_options, &mut show)?;
     let shapes = (args.ubatch.shape(), StepShape::of(file_options.lanes));
