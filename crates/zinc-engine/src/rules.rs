@@ -60,8 +60,10 @@ pub struct AnswerOptions {
     pub shown: Vec<String>,
     /// How many of the likeliest tokens to report with each token; `None` is no log-probabilities.
     pub logprobs: Option<u32>,
-    /// Of the requests that wait, those of the highest number begin first.
+    /// Of the requests of an owner that wait, those of the highest number begin first.
     pub priority: i32,
+    /// Whose request it is ([`Request::owner`]).
+    pub owner: u64,
     /// Whether the answer's steps are traced.
     pub trace: Tracing,
 }
@@ -82,6 +84,7 @@ impl AnswerOptions {
             shown: Vec::new(),
             logprobs: None,
             priority: 0,
+            owner: 0,
             trace: Tracing::Off,
         }
     }
@@ -158,6 +161,7 @@ impl AnswerRules {
             .with_control(self.control.clone())
             .with_logprobs(self.options.logprobs)
             .with_priority(self.options.priority)
+            .with_owner(self.options.owner)
             .with_trace(self.options.trace)
     }
 

@@ -12,6 +12,7 @@ use crate::error::{Error, ModelCall, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
 use crate::model::{Gate, LastToken, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, StepModel};
+use crate::occupancy::OccupancyMeter;
 use crate::pace::Pace;
 use crate::pages::{Holding, PageBook, PageCounts};
 use crate::plan::{Feeding, SequencePlan};
@@ -124,6 +125,7 @@ pub struct Engine<M> {
     pub(crate) failure: Option<Error>,
     /// The work done so far.
     pub(crate) counts: EngineCounts,
+    pub(crate) occupancy: OccupancyMeter,
     /// The steps among it when the model was made anew; `None` of the first one.
     rebuilt_after: Option<u64>,
     /// How many sequences were started.
@@ -195,6 +197,7 @@ impl<M: StepModel> Engine<M> {
             clock,
             failure: None,
             counts: EngineCounts::default(),
+            occupancy: OccupancyMeter::new(),
             rebuilt_after: None,
             started: 0,
             model,
@@ -258,9 +261,9 @@ impl<M: StepModel> Engine<M> {
     /// # Errors
     /// That of `rebuild`, and those of [`Self::new`].
     pub(crate) fn rebuilt(self, rebuild: &mut dyn FnMut(M) -> Result<M>) -> Result<Self> {
-        let Self { model, clock, options, counts, started, .. } = self;
+        let Self { model, clock, options, counts, occupancy, started, .. } = self;
         let engine = Self::driving(rebuild(model)?, clock, options)?;
-        Ok(Self { counts, rebuilt_after: Some(counts.steps), started, ..engine })
+        Ok(Self { counts, occupancy, rebuilt_after: Some(counts.steps), started, ..engine })
     }
 
     /// How many sequences run.

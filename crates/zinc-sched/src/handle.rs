@@ -177,8 +177,8 @@ impl EngineHandle {
         self.limits
     }
 
-    /// Queues a request and returns at once. Of the requests that wait, the one of the highest [`Request::priority`] begins first, and of equals the one that
-    /// came first; as many run at a time as the model has lanes.
+    /// Queues a request and returns at once. As many run at a time as the model has lanes. Of those that wait, one of an owner with the fewest lanes begins
+    /// first ([`Request::owner`]), of equals the one of the highest [`Request::priority`], and of equals the one that came first.
     ///
     /// # Errors
     /// The errors of [`Request::check`], [`Error::QueueFull`], [`Error::Draining`], and [`Error::Stopped`] if the thread has ended. What goes wrong later is
@@ -206,7 +206,8 @@ impl EngineHandle {
     pub fn status(&self) -> Status {
         let (queued, draining) = self.admissions.read();
         let (running, pages, counts) = self.board.read();
-        Status { queued, running, draining, pages, counts }
+        let (condition, failures) = (self.board.condition(), self.board.failures());
+        Status { condition, failures, queued, running, draining, pages, counts }
     }
 
     /// Takes no further requests from now on, and returns at once. The thread ends when all that it has taken are answered.

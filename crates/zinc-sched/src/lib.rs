@@ -36,8 +36,8 @@
 //!                      pages     step                                        oldest    what       what
 //! ```
 //!
-//! 1. A [`Request`] waits in the queue of an [`EngineHandle`] until the model has a free lane, a sequence's place on the device, and no waiting request is more
-//!    urgent by its [`priority`](Request::priority) and by how often it was overtaken. Where lanes share the pages of the cache it waits for these, too, and has those
+//! 1. A [`Request`] waits in the queue of an [`EngineHandle`] until the model has a free lane, a sequence's place on the device, and it is the next one: of an
+//!    [`owner`](Request::owner) with the fewest lanes, and most urgent by its [`priority`](Request::priority) and by how often it was overtaken. Where lanes share the pages of the cache it waits for these, too, and has those
 //!    that hold the beginning of its prompt in common with others ([`pages::PageBook`]). Where each lane has a part of the cache it gets the one whose
 //!    part holds most of its prompt ([`KvCache::reusable`]). The rest of the prompt and the budget make a [`plan`]: a number of steps that feed, of
 //!    which the last may sample, then at most a number of steps that sample.
@@ -107,6 +107,7 @@ pub mod grammar;
 mod handle;
 mod kv;
 mod model;
+mod occupancy;
 mod pace;
 pub mod pages;
 pub mod plan;
@@ -135,12 +136,14 @@ pub use model::{
     Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId, SequenceStart,
     SpeculativeDecoding, Step, StepLane, StepModel, Ticket,
 };
+pub use occupancy::Occupancy;
+pub use queue::WaitingQueue;
 pub use request::{
     CancelHandle, Completion, Durations, FinishReason, Outlet, PromptProgress, Request, Token, Tracing, Usage,
 };
 pub use sampling::{Dry, LastTokens, Penalties, Sampling, SequenceBreakers, Xtc};
 pub use speculation::{ResumeCost, SpeculationMode, SpeculationStats};
-pub use status::{EngineCounts, LastStep, Status};
+pub use status::{Condition, EngineCounts, LastStep, RowCounts, Status};
 pub use step::{
     DeviceFinish, GpuSpan, LaneOutput, StepKind, StepOutput, StepStatus, StepTiming, TokenLogprobs, TokenRun,
 };

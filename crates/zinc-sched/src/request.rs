@@ -42,8 +42,12 @@ pub struct Request {
     pub logprobs: Option<u32>,
     /// Whether the steps are traced.
     pub trace: Tracing,
-    /// Of the requests that wait for a lane, the one with the highest number begins first. At most as many as the numbers differ overtake one that came before.
+    /// Of the requests that wait for a lane, of owners with equally many lanes, the one with the highest number begins first. At most as many as the numbers differ
+    /// overtake one that came before, besides those of owners with fewer lanes.
     pub priority: i32,
+    /// Whose request it is, by numbers that the caller chooses. Of the owners who wait for a lane, one who has the fewest gets the next, so that nobody gets more than
+    /// half of the lanes, rounded up, while others wait.
+    pub owner: u64,
 }
 
 impl Request {
@@ -58,6 +62,7 @@ impl Request {
             logprobs: None,
             trace: Tracing::Off,
             priority: 0,
+            owner: 0,
         }
     }
 
@@ -65,6 +70,13 @@ impl Request {
     #[must_use]
     pub fn with_priority(mut self, priority: i32) -> Self {
         self.priority = priority;
+        self
+    }
+
+    /// Returns this request as one of this owner.
+    #[must_use]
+    pub fn with_owner(mut self, owner: u64) -> Self {
+        self.owner = owner;
         self
     }
 

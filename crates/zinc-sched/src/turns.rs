@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::engine::{Ended, Engine, Lane, Outlets};
 use crate::error::{Error, Result};
 use crate::model::{Gate, SequenceId, StepModel};
+use crate::occupancy::Work;
 use crate::pace::Measured;
 use crate::pages::PageBook;
 use crate::plan::{Interval, PromptPart, SequenceView, Turn, Wanted, next_turn};
@@ -57,7 +58,15 @@ impl<M: StepModel> Engine<M> {
             Turn::Observe => self.observe(outlets)?,
             Turn::Idle => {}
         }
-        Ok(self.take_ended())
+        let ended = self.take_ended();
+        self.note_occupancy();
+        Ok(ended)
+    }
+
+    /// Notes what the device has to do until the next turn.
+    fn note_occupancy(&mut self) {
+        let work = if self.running() > 0 { self.window.work() } else { Work::Unwanted };
+        self.counts.occupancy = self.occupancy.note(work, self.clock.now_ns());
     }
 
     /// What the plan needs to know of the sequences in these lanes.
@@ -142,7 +151,7 @@ impl<M: StepModel> Engine<M> {
 
     /// Waits for the oldest step in flight and handles its outputs.
     fn observe(&mut self, outlets: &mut dyn Outlets) -> Result<()> {
-        let Self { model, window, lanes, book, policy, pace, clock, counts, options, .. } = self;
+        let Self { model, window, lanes, book, policy, pace, clock, counts, occupancy, options, .. } = self;
         // Under a constraint, this opens the gate of the first step that samples. The gate of each later step was opened when the step before it was observed.
         for sequence in lanes.iter_mut().filter_map(|lane| lane.running.as_mut()) {
             sequence.open_early(model)?;
@@ -162,6 +171,7 @@ impl<M: StepModel> Engine<M> {
             window.observe(model, &|id| outlets.cancelled(name(id)))?
         };
         let observed_ns = clock.now_ns();
+        occupancy.note(window.work(), observed_ns);
         let lane_of = |id: SequenceId, lanes: &[Lane]| {
             let place = lanes.iter().position(|lane| lane.running.as_ref().is_some_and(|s| s.opened == Some(id)));
             place.expect("a sequence runs while a step of it is in flight")
@@ -203,6 +213,8 @@ impl<M: StepModel> Engine<M> {
         counts.steps += 1;
         counts.prompt_tokens += output.lanes.iter().map(|lane| u64::from(lane.fed)).sum::<u64>();
         counts.tokens += u64::from(delivered);
+        let rows = step.lanes.iter().map(|(_, planned)| planned.rows).sum();
+        if kind.feeds() { &mut counts.feeding_rows } else { &mut counts.sampling_rows }.add(rows);
         counts.last_step = Some(LastStep { kind, lanes: step.lanes.len() as u32, observed_ns });
         if delivered > 0 && !options.host_work.is_zero() {
             clock.spend(options.host_work * delivered);
@@ -243,6 +255,7 @@ impl<M: StepModel> Engine<M> {
             }
         }
         self.book = self.limits.pages.map(PageBook::new);
+        self.counts.occupancy = self.occupancy.note(Work::Unwanted, self.clock.now_ns());
         self.failure = Some(error.clone());
     }
 }

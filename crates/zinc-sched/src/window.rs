@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
 use crate::model::{GrownPage, SequenceId, Step, StepLane, StepModel, Ticket};
+use crate::occupancy::Work;
 use crate::plan::{InFlight, PlannedStep};
 use crate::step::StepOutput;
 
@@ -83,6 +84,11 @@ impl Window {
         // At most InflightDepth::MAX.
         let steps = self.in_flight.len() as u32;
         InFlight { steps, has_room: self.in_flight.iter().any(|step| step.has_room) }
+    }
+
+    /// What the device has to do for sequences that run.
+    pub(crate) fn work(&self) -> Work {
+        if self.in_flight.is_empty() && self.begun.is_none() { Work::Lacking } else { Work::Queued }
     }
 
     /// The estimated time of the ranges submitted since the last step that samples for those who are not fed; `None` if there are none.

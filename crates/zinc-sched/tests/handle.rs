@@ -8,8 +8,8 @@ use std::time::Duration;
 use support::{VOCABULARY, depth, ids, request};
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe, TokenStream, continuation};
 use zinc_sched::{
-    Engine, EngineCounts, EngineHandle, EngineOptions, Error, Event, FinishReason, Generation, LastStep, ManualClock,
-    ModelLimits, RequestId, Sampling, Status, StepKind,
+    Condition, Engine, EngineCounts, EngineHandle, EngineOptions, Error, Event, FinishReason, Generation, LastStep,
+    ManualClock, ModelLimits, RequestId, Sampling, Status, StepKind,
 };
 
 fn spawn(options: EngineOptions, fake: FakeOptions) -> (EngineHandle, Probe) {
@@ -355,8 +355,7 @@ fn ended_name(engine: &EngineHandle) -> RequestId {
 #[test]
 fn a_status_says_what_waits_and_runs_and_what_was_done() {
     let (engine, _, gate) = spawn_gated(depth(1).with_queue_capacity(64), several(1), 1);
-    let idle = Status { queued: 0, running: 0, draining: false, pages: None, counts: EngineCounts::default() };
-    assert_eq!(engine.status(), idle);
+    assert_eq!(engine.status(), Status::default());
     let mut generations = vec![engine.generate(request(&[1, 2, 9], 4)).unwrap()];
     gate.wait_until_reached();
     generations.extend((0..3).map(|i| engine.generate(request(&[1, 2, i], 4)).unwrap()));
@@ -366,6 +365,8 @@ fn a_status_says_what_waits_and_runs_and_what_was_done() {
     let LastStep { kind, lanes, .. } = status.counts.last_step.unwrap();
     assert_eq!((kind, lanes), (StepKind::Feed, 1));
     assert_eq!((status.counts.steps, status.counts.prompt_tokens, status.counts.tokens), (1, 2, 0));
+    assert_eq!((status.counts.feeding_rows.count(), status.counts.feeding_rows.rows), (1, 2));
+    assert_eq!(status.counts.sampling_rows.count(), 0);
     gate.open();
     generations.into_iter().for_each(|generation| assert_eq!(generation.complete().unwrap().0.len(), 4));
     let queued = engine.status().queued;
@@ -374,6 +375,30 @@ fn a_status_says_what_waits_and_runs_and_what_was_done() {
     let status = engine.status();
     assert_eq!((queued, status.queued, status.draining), (0, 0, true));
     assert_eq!(status.counts.last_step.map(|step| step.kind.samples()), Some(true));
+    let EngineCounts { steps, sampling_rows, feeding_rows, .. } = status.counts;
+    assert_eq!(sampling_rows.count() + feeding_rows.count(), steps);
+    assert_eq!(sampling_rows.rows, sampling_rows.count(), "one lane has one row where it samples");
+}
+
+/// An owner whose requests came first has all lanes while it is alone, and half of them as soon as another one waits.
+#[test]
+fn an_owner_has_half_of_the_lanes_while_another_waits() {
+    let (engine, probe, gate) = spawn_gated(depth(2).with_queue_capacity(64), several(4), 0);
+    let ask = |owner, first| engine.generate(request(&[first], 3).with_owner(owner)).unwrap();
+    let mut generations: Vec<_> = (0..16).map(|i| ask(1, i)).collect();
+    gate.wait_until_reached();
+    generations.extend((100..104).map(|i| ask(2, i)));
+    gate.open();
+    generations.into_iter().for_each(|generation| assert_eq!(generation.complete().unwrap().0.len(), 3));
+    let opened: Vec<u32> = probe
+        .calls()
+        .into_iter()
+        .filter_map(|call| if let Call::Open { tokens, .. } = call { Some(tokens[0]) } else { None })
+        .collect();
+    assert_eq!(opened[..4], [0, 1, 2, 3]);
+    let others: Vec<usize> = (0..opened.len()).filter(|place| opened[*place] >= 100).collect();
+    // All requests are equally long, so that about every second one is of the other owner until it has no more.
+    assert!(others.len() == 4 && others[0] <= 5 && others[3] <= 12, "{opened:?}");
 }
 
 #[test]
@@ -446,6 +471,45 @@ fn a_lost_device_is_made_anew_at_every_step_of_a_batch() {
         losses += 1;
     }
     assert!(losses > 40, "the device was lost {losses} times: a batch has fewer steps than it should");
+}
+
+/// Whoever reads of a failure finds that the model is made anew, and then that it is well again; or that it is given up.
+#[test]
+fn a_failure_is_told_together_with_what_becomes_of_the_model() {
+    let clock = ManualClock::new();
+    let faulty = || FakeOptions { faults: vec![Fault::Wait { step: 2 }], ..several(1) };
+    let (go_on, is_let_on) = mpsc::channel();
+    let rebuilt_clock = clock.clone();
+    let mut faults_left = 1;
+    let rebuild = move |lost| {
+        drop(lost);
+        is_let_on.recv().unwrap();
+        faults_left -= 1;
+        let options = if faults_left >= 0 {
+            faulty()
+        } else {
+            FakeOptions { faults: vec![Fault::Wait { step: 0 }], ..several(1) }
+        };
+        Ok(FakeModel::new(options, rebuilt_clock.clone()))
+    };
+    let engine = Engine::new(FakeModel::new(faulty(), clock.clone()), clock, depth(1)).unwrap();
+    let engine = engine.into_lasting_thread(rebuild).unwrap();
+    let fail = || engine.generate(request(&[1], 9)).unwrap().complete().unwrap_err();
+    for _ in 0..2 {
+        assert_eq!(engine.status().condition, Condition::Well);
+        fail();
+        assert_eq!(engine.status().condition, Condition::Rebuilding);
+        go_on.send(()).unwrap();
+        // One that needs no step is answered as soon as the model is there.
+        engine.generate(request(&[1], 0)).unwrap().complete().unwrap();
+    }
+    fail();
+    assert_eq!(engine.status().condition, Condition::GivenUp, "a new model that does nothing is not made again");
+    fail();
+    assert_eq!(engine.status().failures, 3, "an engine that is given up has no model that could fail");
+    let thread = Engine::spawn(FakeModel::new(faulty(), ManualClock::new()), ManualClock::new(), depth(1)).unwrap();
+    thread.generate(request(&[1], 9)).unwrap().complete().unwrap_err();
+    assert_eq!(thread.status().condition, Condition::GivenUp, "nothing says how to make another model");
 }
 
 #[test]

@@ -181,6 +181,24 @@ fn the_window_hides_the_hosts_work() {
     }
 }
 
+/// With one step in flight the device has nothing to do while the host works on a token; with several it always has.
+#[test]
+fn the_time_without_work_is_that_of_the_host_at_depth_1() {
+    let work = Duration::from_micros(300);
+    let idle_at = |k| {
+        let (mut engine, _) = engine(depth(k).with_host_work(work), FakeOptions::default());
+        run(&mut engine, &request(&[1, 2], 10)).unwrap();
+        let counts = engine.counts();
+        assert_eq!((counts.feeding_rows.rows, counts.sampling_rows.rows, counts.steps), (1, 10, 11));
+        // The steps take a millisecond each.
+        assert!(counts.occupancy.busy >= Duration::from_millis(10), "{:?}", counts.occupancy);
+        counts.occupancy.idle
+    };
+    assert!(idle_at(1) >= 10 * work, "{:?}", idle_at(1));
+    // Behind the last token there is no step.
+    assert_eq!(idle_at(2), work);
+}
+
 #[test]
 fn durations_are_split_at_the_first_token() {
     let (mut engine, _) = engine(depth(1), FakeOptions::default());

@@ -35,11 +35,6 @@ impl Keys {
         self.0.is_empty()
     }
 
-    /// Whether requests may be of different owners.
-    pub(crate) fn are_several(&self) -> bool {
-        self.0.len() > 1
-    }
-
     /// Whose key it is; `None` if it is nobody's. It takes as long for any key of the same length.
     pub(crate) fn owner(&self, given: &str) -> Option<Owner> {
         let mut owner = None;
@@ -61,6 +56,13 @@ impl fmt::Debug for Keys {
 /// Whose a request is: the key that it came with. Without keys all requests are of one owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Owner(usize);
+
+impl Owner {
+    /// The number by which the scheduler knows the owner.
+    pub(crate) fn number(self) -> u64 {
+        self.0 as u64
+    }
+}
 
 /// Who makes a request, and of which server.
 #[derive(Clone, Debug)]

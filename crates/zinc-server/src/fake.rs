@@ -7,14 +7,13 @@
 mod script;
 mod speech;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use zinc_engine::{AnswerOptions, Result};
 use zinc_model::{ChatInput, ChatTemplate, Special};
-use zinc_sched::{CancelHandle, EngineCounts, Status};
+use zinc_sched::{CancelHandle, Condition, EngineCounts, Status, WaitingQueue};
 
 use crate::backend::{Backend, Facts, Running};
 use speech::Speech;
@@ -59,18 +58,41 @@ pub(crate) struct Lanes {
     state: Mutex<LaneState>,
     changed: Condvar,
     draining: AtomicBool,
+    /// Whether a scripted loss of the device was the last thing that happened.
+    is_lost: AtomicBool,
+    losses: AtomicU64,
     tokens: AtomicU64,
 }
 
-/// A place in the queue.
-type Place = (Reverse<i32>, u64);
+/// A place in the queue, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    number: u64,
+    owner: u64,
+}
 
 #[derive(Default)]
 struct LaneState {
-    running: usize,
-    /// The requests that wait: the priority of each, which is compared the other way round, and its ticket. The least is next.
-    waiting: BTreeSet<Place>,
+    /// The owners of the requests that run.
+    running: Vec<u64>,
+    waiting: WaitingQueue<Place>,
     next: u64,
+}
+
+impl LaneState {
+    /// How many lanes an owner has.
+    fn lanes_of(&self, owner: u64) -> usize {
+        self.running.iter().filter(|own| **own == owner).count()
+    }
+
+    /// Whether this place is the next one to get a lane.
+    fn is_next(&self, place: Place) -> bool {
+        self.waiting.peek(|owner| self.lanes_of(owner)) == Some(&place)
+    }
+
+    fn leave_queue(&mut self, place: Place) {
+        self.waiting.take_those(|own| *own == place);
+    }
 }
 
 impl Lanes {
@@ -79,18 +101,18 @@ impl Lanes {
     }
 
     /// Takes a place in the queue.
-    fn queue(&self, priority: i32) -> Result<Place> {
+    fn queue(&self, owner: u64, priority: i32) -> Result<Place> {
         if self.draining.load(Relaxed) {
             return Err(zinc_sched::Error::Draining.into());
         }
         let mut state = self.state();
-        let waiting = (state.waiting.len() + state.running).saturating_sub(self.places);
+        let waiting = (state.waiting.len() + state.running.len()).saturating_sub(self.places);
         if state.waiting.len() >= self.queue && waiting >= self.queue {
             return Err(zinc_sched::Error::QueueFull { waiting, capacity: self.queue }.into());
         }
-        let place = (Reverse(priority), state.next);
+        let place = Place { number: state.next, owner };
         state.next += 1;
-        state.waiting.insert(place);
+        state.waiting.push(owner, priority, place);
         Ok(place)
     }
 }
@@ -128,6 +150,8 @@ impl FakeModel {
             state: Mutex::default(),
             changed: Condvar::new(),
             draining: AtomicBool::new(false),
+            is_lost: AtomicBool::new(false),
+            losses: AtomicU64::new(0),
             tokens: AtomicU64::new(0),
         });
         Ok(Self { script, template, facts, pieces, given: AtomicUsize::new(0), lanes })
@@ -196,7 +220,7 @@ impl Backend for FakeModel {
             return Err(zinc_sched::Error::PromptTooLong { prompt_tokens, context_tokens }.into());
         }
         options.sampling.check(self.facts.vocabulary_tokens)?;
-        let place = self.lanes.queue(options.priority)?;
+        let place = self.lanes.queue(options.owner, options.priority)?;
         let text = self.decode(&prompt);
         let last = speech::Last::of_prompt(&text);
         let answer = self.answer(&last).cloned().unwrap_or_default();
@@ -223,9 +247,12 @@ impl Backend for FakeModel {
 
     fn status(&self) -> Status {
         let state = self.lanes.state();
+        let is_lost = self.lanes.is_lost.load(Relaxed);
         Status {
+            condition: if is_lost { Condition::Rebuilding } else { Condition::Well },
+            failures: self.lanes.losses.load(Relaxed),
             queued: state.waiting.len(),
-            running: state.running,
+            running: state.running.len(),
             draining: self.lanes.draining.load(Relaxed),
             pages: None,
             counts: EngineCounts { tokens: self.lanes.tokens.load(Relaxed), ..EngineCounts::default() },

@@ -1,6 +1,9 @@
-//! What the server counts, for Prometheus. The names are those of llama-server where it has them, with `zinc:` for `llamacpp:`.
+//! What the server counts, for Prometheus. The names are those of llama-server where it has them, with `zinc_` for `llamacpp:`.
+
+mod engine;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use prometheus_client::encoding::text::encode;
@@ -11,8 +14,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use zinc_sched::Status;
 
-use crate::core::End;
+use crate::core::{End, Timings};
 use crate::state::{Cause, outcome};
+use engine::EngineFigures;
 
 /// Bounds of the histograms of waits, in seconds.
 const WAITS_S: [f64; 14] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -22,31 +26,34 @@ const GAPS_S: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2
 /// The labels of a counter of requests: what has become of them.
 type Outcome = [(&'static str, &'static str); 1];
 
-/// The label of a gauge of pages: what they hold.
-type PageKind = [(&'static str, &'static str); 1];
+/// What becomes of requests: how answers end, by whom they are cancelled, or that they fail.
+const OUTCOMES: [&str; 6] = ["stop", "length", "tool_calls", "cancelled", "slow_reader", "error"];
+
+/// A counter of seconds.
+type Seconds = Counter<f64, AtomicU64>;
+
+/// A gauge of tokens a second.
+type Rate = Gauge<f64, AtomicU64>;
 
 /// Counters and histograms.
 pub struct Metrics {
     registry: Registry,
     pub(crate) requests_started: Counter,
-    pub(crate) device_losses: Counter,
     pub(crate) first_token: Histogram,
     pub(crate) inter_token: Histogram,
     pub(crate) queue_wait: Histogram,
     outcomes: Family<Outcome, Counter>,
     prompt_tokens: Counter,
     cached_tokens: Counter,
+    prompt_time: Seconds,
+    prompt_rate: Rate,
     tokens: Counter,
-    steps: Counter,
-    running: Gauge,
-    waiting: Gauge,
-    last_step_rows: Gauge,
-    kv_pages: Family<PageKind, Gauge>,
-    preemptions: Counter,
-    /// The engine's own count of steps when it was last read.
-    seen_steps: AtomicU64,
-    /// And its count of preemptions.
-    seen_preemptions: AtomicU64,
+    /// Tokens behind the first of each answer, which took [`Self::tokens_time`].
+    later_tokens: Counter,
+    tokens_time: Seconds,
+    tokens_rate: Rate,
+    most_tokens: Gauge,
+    engine: Arc<EngineFigures>,
 }
 
 impl Metrics {
@@ -54,22 +61,20 @@ impl Metrics {
         let mut metrics = Self {
             registry: Registry::with_prefix("zinc"),
             requests_started: Counter::default(),
-            device_losses: Counter::default(),
             first_token: Histogram::new(WAITS_S),
             inter_token: Histogram::new(GAPS_S),
             queue_wait: Histogram::new(WAITS_S),
             outcomes: Family::default(),
             prompt_tokens: Counter::default(),
             cached_tokens: Counter::default(),
+            prompt_time: Seconds::default(),
+            prompt_rate: Rate::default(),
             tokens: Counter::default(),
-            steps: Counter::default(),
-            running: Gauge::default(),
-            waiting: Gauge::default(),
-            last_step_rows: Gauge::default(),
-            kv_pages: Family::default(),
-            preemptions: Counter::default(),
-            seen_steps: AtomicU64::new(0),
-            seen_preemptions: AtomicU64::new(0),
+            later_tokens: Counter::default(),
+            tokens_time: Seconds::default(),
+            tokens_rate: Rate::default(),
+            most_tokens: Gauge::default(),
+            engine: Arc::default(),
         };
         metrics.register();
         metrics
@@ -79,18 +84,28 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.register("requests_started", "Requests that were queued", self.requests_started.clone());
         registry.register("requests", "Answers by outcome", self.outcomes.clone());
+        // A rate can be taken of a counter from its first increase only if it was 0 before.
+        for outcome in OUTCOMES {
+            drop(self.outcomes.get_or_create(&[("outcome", outcome)]));
+        }
         registry.register("prompt_tokens", "Tokens of prompts that were computed", self.prompt_tokens.clone());
         registry.register("prompt_tokens_cached", "Tokens of prompts that the cache held", self.cached_tokens.clone());
+        let prompts = "From the first step of a request to its first token, in seconds, of all answers together";
+        registry.register("prompt_seconds", prompts, self.prompt_time.clone());
+        let rate = "Tokens of prompts that were computed in a second of prompt_seconds";
+        registry.register("prompt_tokens_seconds", rate, self.prompt_rate.clone());
         registry.register("tokens_predicted", "Tokens that were generated", self.tokens.clone());
-        registry.register("n_decode", "Steps of the device", self.steps.clone());
-        registry.register("device_losses", "Failures of the device", self.device_losses.clone());
-        registry.register("requests_processing", "Requests that run", self.running.clone());
-        registry.register("requests_deferred", "Requests that wait", self.waiting.clone());
-        registry.register("n_busy_slots_per_decode", "Sequences of the last step", self.last_step_rows.clone());
-        let pages = "Pages of the KV cache: used by running requests, cached for prompts that begin alike, or free";
-        registry.register("kv_pages", pages, self.kv_pages.clone());
-        let preempted = "How often a running request had to give its pages back to others, to be computed again later";
-        registry.register("preemptions", preempted, self.preemptions.clone());
+        let answers = "From the first token of an answer to its last, in seconds, of all answers together";
+        registry.register("tokens_predicted_seconds", answers, self.tokens_time.clone());
+        let rate =
+            "Tokens that were generated in a second of tokens_predicted_seconds, without the first of each answer";
+        registry.register("predicted_tokens_seconds", rate, self.tokens_rate.clone());
+        registry.register(
+            "n_tokens_max",
+            "Tokens of the longest request so far, answer included",
+            self.most_tokens.clone(),
+        );
+        registry.register_collector(Box::new(Arc::clone(&self.engine)));
         let first = "From the start of a request to its first token, in seconds";
         registry.register("time_to_first_token_seconds", first, self.first_token.clone());
         let between = "Between two tokens of an answer, in seconds";
@@ -100,11 +115,17 @@ impl Metrics {
     }
 
     /// Notes the end of an answer.
-    pub(crate) fn ended(&self, end: &End) {
+    pub(crate) fn ended(&self, end: &End, timings: &Timings) {
         self.outcomes.get_or_create(&[("outcome", outcome(end))]).inc();
-        self.prompt_tokens.inc_by(u64::from(end.usage.prompt_tokens.saturating_sub(end.usage.cached_tokens)));
-        self.cached_tokens.inc_by(u64::from(end.usage.cached_tokens));
-        self.tokens.inc_by(u64::from(end.usage.completion_tokens));
+        let usage = &end.usage;
+        self.prompt_tokens.inc_by(u64::from(usage.prompt_tokens.saturating_sub(usage.cached_tokens)));
+        self.cached_tokens.inc_by(u64::from(usage.cached_tokens));
+        self.prompt_time.inc_by(timings.prompt_ms / 1e3);
+        self.tokens.inc_by(u64::from(usage.completion_tokens));
+        self.later_tokens.inc_by(u64::from(usage.completion_tokens.saturating_sub(1)));
+        self.tokens_time.inc_by(timings.predicted_ms / 1e3);
+        let tokens = i64::from(usage.prompt_tokens) + i64::from(usage.completion_tokens);
+        self.most_tokens.inner().fetch_max(tokens, Relaxed);
     }
 
     /// Notes an answer that has failed.
@@ -122,19 +143,12 @@ impl Metrics {
     #[must_use]
     pub fn text(&self, status: Option<Status>) -> String {
         if let Some(status) = status {
-            self.running.set(i64::try_from(status.running).unwrap_or(i64::MAX));
-            self.waiting.set(i64::try_from(status.queued).unwrap_or(i64::MAX));
-            let seen = self.seen_steps.fetch_max(status.counts.steps, Relaxed);
-            self.steps.inc_by(status.counts.steps.saturating_sub(seen));
-            let seen = self.seen_preemptions.fetch_max(status.counts.preemptions, Relaxed);
-            self.preemptions.inc_by(status.counts.preemptions.saturating_sub(seen));
-            if let Some(pages) = status.pages {
-                for (kind, count) in [("used", pages.used), ("cached", pages.cached), ("free", pages.free)] {
-                    self.kv_pages.get_or_create(&[("kind", kind)]).set(count.into());
-                }
-            }
-            self.last_step_rows.set(status.counts.last_step.map_or(0, |step| i64::from(step.lanes)));
+            self.engine.set(status);
         }
+        let rate =
+            |count: &Counter, time: &Seconds| if time.get() > 0.0 { count.get() as f64 / time.get() } else { 0.0 };
+        self.prompt_rate.set(rate(&self.prompt_tokens, &self.prompt_time));
+        self.tokens_rate.set(rate(&self.later_tokens, &self.tokens_time));
         let mut text = String::new();
         // A string takes whatever is written to it.
         let _ = encode(&mut text, &self.registry);

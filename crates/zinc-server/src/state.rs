@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Re
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use zinc_sched::CancelHandle;
+use zinc_sched::{CancelHandle, Condition};
 
-use crate::auth::Owner;
 use crate::backend::Backend;
 use crate::core::{Arguments, End, Reason};
 use crate::error::{ApiError, ApiResult, RETRY_AFTER_S};
@@ -26,10 +25,8 @@ pub struct State {
     pub started_s: u64,
     model: RwLock<Model>,
     draining: AtomicBool,
-    /// What broke the device, until it has done something again.
+    /// What has broken the device last.
     failure: Mutex<Option<String>>,
-    /// Whether there is a failure: a look at this is all that each token costs.
-    has_failed: AtomicBool,
     active: Mutex<HashMap<u64, Arc<Active>>>,
     named: AtomicU64,
 }
@@ -79,7 +76,9 @@ pub enum Health {
     Loading,
     /// The server is about to end.
     Draining,
-    /// The device has failed and has done nothing since, or the model could not be loaded.
+    /// The device has failed, and the model is loaded anew for the requests that wait.
+    Recovering(String),
+    /// The device has failed for good, or the model could not be loaded.
     Failed(String),
 }
 
@@ -95,7 +94,6 @@ impl State {
             model: RwLock::new(Model::Loading),
             draining: AtomicBool::new(false),
             failure: Mutex::new(None),
-            has_failed: AtomicBool::new(false),
             active: Mutex::new(HashMap::new()),
             named: AtomicU64::new(0),
         })
@@ -154,23 +152,22 @@ impl State {
         match &*self.model.read().unwrap_or_else(PoisonError::into_inner) {
             Model::Loading => Health::Loading,
             Model::Failed(reason) => Health::Failed(reason.clone()),
-            Model::Ready(_) => lock(&self.failure).clone().map_or(Health::Ok, Health::Failed),
+            Model::Ready(served) => match served.backend.status().condition {
+                Condition::Well => Health::Ok,
+                Condition::Rebuilding => Health::Recovering(self.failure()),
+                Condition::GivenUp => Health::Failed(self.failure()),
+            },
         }
     }
 
-    /// Notes that the device has failed.
+    /// What has broken the device. Whoever reads the answer that it broke may not have noted that yet.
+    fn failure(&self) -> String {
+        lock(&self.failure).clone().unwrap_or_else(|| "the device has failed".to_owned())
+    }
+
+    /// Notes what has broken the device.
     pub(crate) fn note_failure(&self, message: &str) {
         *lock(&self.failure) = Some(message.to_owned());
-        self.has_failed.store(true, Relaxed);
-        self.metrics.device_losses.inc();
-    }
-
-    /// Notes that the device does something.
-    pub(crate) fn note_life(&self) {
-        if self.has_failed.load(Relaxed) {
-            *lock(&self.failure) = None;
-            self.has_failed.store(false, Relaxed);
-        }
     }
 
     /// Takes no further requests, and refuses those that wait and have not begun.
@@ -207,31 +204,11 @@ impl State {
         lock(&self.active).is_empty()
     }
 
-    /// The priority of a further request of this owner: the more of its requests are under way beyond half of the lanes, the longer it waits behind
-    /// those of others. It does not overtake those of its owner that wait.
-    pub(crate) fn priority(&self, owner: Owner, lanes: u32) -> i32 {
-        if !self.options.keys.are_several() {
-            return 0;
-        }
-        let active = lock(&self.active);
-        let own = || active.values().filter(|active| active.owner == owner);
-        let beyond = own().count().saturating_sub(lanes as usize / 2);
-        let waiting = own().filter(|active| !active.has_begun.load(Relaxed)).map(|active| active.priority);
-        waiting.min().unwrap_or(0).min(i32::try_from(beyond).map_or(i32::MIN, |beyond| -beyond))
-    }
-
     /// Enters a request among those that are under way, until what is returned is dropped.
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        (owner, priority): (Owner, i32),
-        prompt_tokens: u32,
-        cancel: CancelHandle,
-    ) -> Entered {
+    pub(crate) fn enter(self: &Arc<Self>, prompt_tokens: u32, cancel: CancelHandle) -> Entered {
         let id = self.named.fetch_add(1, Relaxed);
         let active = Arc::new(Active {
             id,
-            owner,
-            priority,
             prompt_tokens,
             since: Instant::now(),
             has_begun: AtomicBool::new(false),
@@ -253,10 +230,6 @@ impl State {
 pub struct Active {
     /// Its name; no other request of the server has had it.
     pub id: u64,
-    /// Whose it is.
-    pub owner: Owner,
-    /// The priority that it was queued with.
-    pub priority: i32,
     /// Tokens of its prompt.
     pub prompt_tokens: u32,
     /// When it was queued.
@@ -328,44 +301,4 @@ pub(crate) fn outcome(end: &End) -> &'static str {
 /// A panic while a lock was held leaves nothing half done here.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::auth::Keys;
-
-    fn state(keys: &[&str]) -> Arc<State> {
-        let mut options = ServerOptions::new();
-        options.keys = Keys::new(keys);
-        State::new(options)
-    }
-
-    #[test]
-    fn who_has_more_than_half_of_the_lanes_comes_behind_others_and_keeps_its_own_order() {
-        let state = state(&["a", "b"]);
-        let (greedy, modest) = (state.options.keys.owner("a").unwrap(), state.options.keys.owner("b").unwrap());
-        let enter = |owner| {
-            let priority = state.priority(owner, 4);
-            (priority, state.enter((owner, priority), 1, CancelHandle::new()))
-        };
-        let mut entered: Vec<_> = (0..6).map(|_| enter(greedy)).collect();
-        assert_eq!(entered.iter().map(|(priority, _)| *priority).collect::<Vec<_>>(), [0, 0, 0, -1, -2, -3]);
-        assert_eq!(enter(modest).0, 0);
-        // With fewer of them under way a further one still comes behind those that wait.
-        entered.drain(..5);
-        assert_eq!(enter(greedy).0, -3);
-        entered[0].1.active.has_begun.store(true, Relaxed);
-        assert_eq!(enter(greedy).0, 0);
-    }
-
-    #[test]
-    fn one_owner_has_one_priority() {
-        let state = state(&["a"]);
-        let owner = state.options.keys.owner("a").unwrap();
-        let entered: Vec<_> = (0..6).map(|_| state.enter((owner, 0), 1, CancelHandle::new())).collect();
-        assert_eq!(state.priority(owner, 1), 0);
-        drop(entered);
-        assert!(state.is_idle());
-    }
 }

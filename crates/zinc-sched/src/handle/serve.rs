@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::{SequenceId, StepModel};
 use crate::queue::WaitingQueue;
 use crate::request::{Completion, FinishReason, Outlet, PromptProgress, Token};
-use crate::status::Board;
+use crate::status::{Board, Condition};
 use crate::sync::{AtomicBool, Receiver};
 
 /// Makes another model of one that has failed, which it drops first, since a device may have room for one only.
@@ -70,6 +70,11 @@ impl ChannelOutlet {
 struct Running(Vec<(SequenceId, ChannelOutlet)>);
 
 impl Running {
+    /// How many lanes an owner has.
+    fn lanes_of(&self, owner: u64) -> usize {
+        self.0.iter().filter(|(_, outlet)| outlet.job.request.owner == owner).count()
+    }
+
     fn place(&self, sequence: SequenceId) -> usize {
         let place = self.0.iter().position(|(own, _)| *own == sequence);
         place.unwrap_or_else(|| panic!("{sequence:?} runs without an outlet"))
@@ -136,7 +141,7 @@ impl<M: StepModel> Server<M> {
         match message {
             Message::Job(job) => {
                 let shutdown = Arc::clone(&self.shared.shutdown);
-                self.waiting.push(job.request.priority, ChannelOutlet { job, shutdown });
+                self.waiting.push(job.request.owner, job.request.priority, ChannelOutlet { job, shutdown });
             }
             Message::Cancel(id) => {
                 let running = self.running.0.iter().map(|(_, outlet)| outlet);
@@ -159,19 +164,22 @@ impl<M: StepModel> Server<M> {
 
     /// Starts waiting requests while there are lanes and pages for them. The next one is waited for: nobody who needs less overtakes it.
     fn start_waiting(&mut self) {
+        let has_room = |engine: &Result<Engine<M>>| engine.as_ref().map_or(true, Engine::has_room);
         let admits = |engine: &Result<Engine<M>>, next: &ChannelOutlet| {
             engine.as_ref().map_or(true, |engine| engine.admits(&next.job.request))
         };
-        while self.waiting.peek().is_some_and(|next| admits(&self.engine, next)) {
-            let Some(outlet) = self.waiting.take() else { break };
+        // Without a free lane nobody is looked for, since the loop comes here for each step.
+        while has_room(&self.engine) {
+            let lanes_of = |owner| self.running.lanes_of(owner);
+            if !self.waiting.peek(lanes_of).is_some_and(|next| admits(&self.engine, next)) {
+                break;
+            }
+            let Some(outlet) = self.waiting.take(lanes_of) else { break };
             self.shared.admissions.leave();
             match self.guarded(|engine| engine.start(&outlet.job.request, &outlet)) {
                 Ok(Started::Running(sequence)) => self.running.0.push((sequence, outlet)),
                 Ok(Started::Ended(completion)) => outlet.end(Ok(completion)),
-                Err(error) => {
-                    outlet.end(Err(error.clone()));
-                    self.fail_running(&error);
-                }
+                Err(error) => self.fail(&error, Some(outlet)),
             }
         }
     }
@@ -191,7 +199,7 @@ impl<M: StepModel> Server<M> {
                     self.running.0.remove(place).1.end(result);
                 }
             }
-            Err(error) => self.fail_running(&error),
+            Err(error) => self.fail(&error, None),
         }
     }
 
@@ -202,31 +210,47 @@ impl<M: StepModel> Server<M> {
         self.shared.board.write(self.running.0.len(), pages, engine.map(Engine::counts));
     }
 
-    /// Ends all that runs if an error is fatal, and makes another model if the old one has failed and did something before.
-    fn fail_running(&mut self, error: &Error) {
+    /// Ends the request that could not be started, and all that runs if the error is fatal. Then makes another model if the old one has failed and did something before.
+    fn fail(&mut self, error: &Error, unstarted: Option<ChannelOutlet>) {
         if !error.is_fatal() {
+            unstarted.into_iter().for_each(|outlet| outlet.end(Err(error.clone())));
             return;
         }
-        for (_, outlet) in self.running.0.drain(..) {
+        let can_rebuild = self.rebuild.is_some() && matches!(error, Error::Model { .. });
+        let condition = if can_rebuild && self.engine.as_ref().is_ok_and(Engine::has_progressed) {
+            Condition::Rebuilding
+        } else {
+            Condition::GivenUp
+        };
+        self.shared.board.fail(condition);
+        for outlet in unstarted.into_iter().chain(self.running.0.drain(..).map(|(_, outlet)| outlet)) {
             outlet.end(Err(error.clone()));
         }
         // To make a model may take long: what is known by now is told before.
         self.drop_cancelled();
         self.publish();
-        let (Error::Model { .. }, Some(rebuild)) = (error, &mut self.rebuild) else { return };
-        let engine = match std::mem::replace(&mut self.engine, Err(error.clone())) {
-            Ok(engine) if engine.has_progressed() => engine,
-            unchanged => {
-                self.engine = unchanged;
-                return;
-            }
+        if condition == Condition::Rebuilding {
+            self.rebuild_engine(error);
+        }
+    }
+
+    /// Makes another model in the place of the one that has failed.
+    fn rebuild_engine(&mut self, error: &Error) {
+        let (Some(rebuild), Ok(engine)) = (&mut self.rebuild, std::mem::replace(&mut self.engine, Err(error.clone())))
+        else {
+            return;
         };
         tracing::warn!(%error, "the model is made anew");
         let rebuilt = catch_unwind(AssertUnwindSafe(|| engine.rebuilt(rebuild)));
         self.engine = rebuilt.unwrap_or_else(|payload| Err(panicked(payload.as_ref())));
-        if let Err(error) = &self.engine {
-            tracing::error!(%error, "the engine is given up");
-        }
+        let condition = match &self.engine {
+            Ok(_) => Condition::Well,
+            Err(error) => {
+                tracing::error!(%error, "the engine is given up");
+                Condition::GivenUp
+            }
+        };
+        self.shared.board.set_condition(condition);
     }
 
     /// Runs a call of the engine. Where it panics, the engine is given up, and the error stands in its place.

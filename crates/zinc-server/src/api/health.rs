@@ -24,15 +24,15 @@ pub async fn health(Shared(state): Shared<Arc<State>>) -> Result<Json<Fine>, Api
             Err(ApiError { code: Some("loading"), ..ApiError::unavailable("Loading model", RETRY_AFTER_S) })
         }
         Health::Draining => Err(draining()),
-        Health::Failed(reason) => Err(ApiError::new(ErrorKind::Server, reason)),
+        Health::Recovering(reason) | Health::Failed(reason) => Err(ApiError::new(ErrorKind::Server, reason)),
     }
 }
 
-/// `GET /live`: 200 as long as the process does anything at all, 500 if the model could not be loaded.
+/// `GET /live`: 200 as long as there is any use in the process, 500 if the model could not be loaded or the device has failed for good.
 pub async fn live(Shared(state): Shared<Arc<State>>) -> Result<Json<Fine>, ApiError> {
     match state.health() {
         Health::Failed(reason) => Err(ApiError::new(ErrorKind::Server, reason)),
-        Health::Ok | Health::Loading | Health::Draining => Ok(Json(Fine { status: "ok" })),
+        Health::Ok | Health::Loading | Health::Draining | Health::Recovering(_) => Ok(Json(Fine { status: "ok" })),
     }
 }
 

@@ -216,7 +216,6 @@ impl Reader {
 
     /// Notes that something was computed.
     fn begin(&mut self) {
-        self.entered.state.note_life();
         if !self.entered.active.has_begun.swap(true, Relaxed) {
             self.entered.state.metrics.queue_wait.observe(self.clock.start.elapsed().as_secs_f64());
         }
@@ -362,7 +361,7 @@ impl Reader {
             (completion_tokens, ms(durations.decode)),
         );
         let end = End { reason, usage, reasoning_tokens: self.reasoning_tokens.min(completion_tokens) };
-        self.entered.state.metrics.ended(&end);
+        self.entered.state.metrics.ended(&end, &timings);
         self.log(outcome(&end), Some((usage, timings)));
         self.send_with(Event::Ended(end), timings)
     }

@@ -304,13 +304,12 @@ fn begin(caller: &Caller, served: &Arc<Served>, ask: &Ask) -> ApiResult<Answerin
         options.sampling.seed = options.sampling.seed.wrapping_add(u64::from(choice));
         options.constraint = constraint.clone();
         options.thinking = thinking.clone();
-        let priority = state.priority(caller.owner, served.backend.facts().lanes);
-        options.priority = priority;
+        options.owner = caller.owner.number();
         options.continues_text = *continues_text;
         options.shown = if *continues_text { Vec::new() } else { MARKS.map(str::to_owned).to_vec() };
         let running = served.backend.start(ids.clone(), options)?;
         answering.cancels.push(running.cancel.clone());
-        let entered = state.enter((caller.owner, priority), length(ids), running.cancel.clone());
+        let entered = state.enter(length(ids), running.cancel.clone());
         let of = (entered, Arc::clone(served));
         readers.push(Reader::new(of, answering.open, running, (parser.clone(), *ends_with_call), ask, sender.clone()));
         answering.open += 1;

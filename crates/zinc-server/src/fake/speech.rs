@@ -123,13 +123,12 @@ impl Speech {
         let lanes = Arc::clone(&self.lanes);
         let mut state = lanes.state();
         loop {
-            let is_first = state.waiting.first() == Some(&self.place);
             if self.cancel.is_cancelled() {
                 return false;
             }
-            if is_first && state.running < self.lanes.places {
-                state.waiting.remove(&self.place);
-                state.running += 1;
+            if state.running.len() < self.lanes.places && state.is_next(self.place) {
+                state.leave_queue(self.place);
+                state.running.push(self.place.owner);
                 return true;
             }
             let waited = lanes.changed.wait_timeout(state, LOOK);
@@ -142,10 +141,12 @@ impl Speech {
         let mut state = self.lanes.state();
         match self.stage {
             Stage::Over => {}
-            Stage::Waiting => {
-                state.waiting.remove(&self.place);
+            Stage::Waiting => state.leave_queue(self.place),
+            Stage::Prompt | Stage::Tokens => {
+                if let Some(lane) = state.running.iter().position(|owner| *owner == self.place.owner) {
+                    state.running.swap_remove(lane);
+                }
             }
-            Stage::Prompt | Stage::Tokens => state.running -= 1,
         }
         drop(state);
         self.lanes.changed.notify_all();
@@ -175,10 +176,12 @@ impl Speech {
 
     fn fail(&mut self, kind: FaultKind) -> Option<Result<BackendEvent>> {
         let error = match kind {
-            FaultKind::DeviceLost => Error::Model {
-                call: ModelCall::Wait { step: self.said },
-                source: Arc::new(io::Error::other("the device is lost")),
-            },
+            FaultKind::DeviceLost => {
+                self.lanes.losses.fetch_add(1, Relaxed);
+                self.lanes.is_lost.store(true, Relaxed);
+                let source = Arc::new(io::Error::other("the device is lost"));
+                Error::Model { call: ModelCall::Wait { step: self.said }, source }
+            }
             FaultKind::NonFinite => {
                 Error::NonFinite { step: self.said, position: self.prompt_tokens.saturating_add(self.said) }
             }
@@ -212,6 +215,7 @@ impl Speech {
         self.said += 1;
         self.first.get_or_insert_with(Instant::now);
         self.lanes.tokens.fetch_add(1, Relaxed);
+        self.lanes.is_lost.store(false, Relaxed);
         let logprobs = self.logprobs.map(|top| {
             // The token itself, and behind it the single bytes.
             let others = (0..top.saturating_sub(1)).map(|place| (place, -3.0 - place as f32));

@@ -59,6 +59,21 @@ fn it_answers_whole_and_in_events() {
 }
 
 #[test]
+fn the_figures_of_the_engine_are_told() {
+    server().post("/v1/chat/completions", &ask(json!({})));
+    let text = server().get("/metrics").text();
+    let value = |name: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name}: {text}")).parse().unwrap()
+    };
+    let [decode, prompt] = ["decode", "prompt"].map(|kind| value(&format!("zinc_step_rows_count{{kind=\"{kind}\"}}")));
+    assert!(decode > 0.0 && prompt > 0.0, "{text}");
+    assert!(value("zinc_n_decode_total") > 0.0, "{text}");
+    assert!(value("zinc_device_busy_seconds_total") > 0.0 && value("zinc_device_idle_seconds_total") >= 0.0, "{text}");
+    assert!(value("zinc_prompt_tokens_seconds") > 0.0 && value("zinc_predicted_tokens_seconds") > 0.0, "{text}");
+}
+
+#[test]
 fn report_13_constraints_hold_and_fail_closed() {
     let schema = json!({ "type": "object", "properties": { "a": { "enum": [1, 2] } }, "required": ["a"], "additionalProperties": false });
     let format = json!({ "type": "json_schema", "json_schema": { "name": "x", "schema": schema, "strict": true } });

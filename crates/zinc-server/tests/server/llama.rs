@@ -138,7 +138,17 @@ fn the_figures_are_for_prometheus() {
         "zinc_prompt_tokens_total 5",
         "zinc_requests_total{outcome=\"length\"} 1",
         "zinc_time_to_first_token_seconds_count 1",
+        "zinc_requests_total{outcome=\"cancelled\"} 0",
+        "zinc_prompt_tokens_cached_total 0",
+        "zinc_prompt_seconds_total ",
+        "zinc_prompt_tokens_seconds ",
+        "zinc_tokens_predicted_seconds_total ",
+        "zinc_predicted_tokens_seconds ",
+        "zinc_n_tokens_max 7",
+        "zinc_queue_wait_seconds_count 1",
+        "zinc_inter_token_latency_seconds_count 1",
         "zinc_requests_processing 0",
+        "zinc_requests_deferred 0",
         "# EOF",
     ] {
         assert!(text.contains(line), "{line}: {text}");

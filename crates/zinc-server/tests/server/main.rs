@@ -5,6 +5,7 @@ mod crowds;
 mod demo;
 mod leaving;
 mod llama;
+mod loss;
 mod messages;
 mod named;
 mod ollama;

@@ -13,7 +13,7 @@ use zinc_server::state::State;
 use zinc_server::{Server, ServerOptions};
 
 /// How long a test waits for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that runs until this is dropped.
 pub(crate) struct Running {
