@@ -136,6 +136,8 @@ pub(crate) fn server_options(args: &ServeArgs) -> Result<ServerOptions> {
     options.allowed_hosts = args.listen.allowed_host.clone();
     options.cors_origins = args.listen.cors_origin.clone();
     options.alias = args.alias.clone();
+    options.reasoning_format = args.reasoning_format.into();
+    options.reasoning_field = args.reasoning_field.into();
     options.timeout = Duration::from_secs(args.listen.timeout.into());
     options.reader_patience = options.timeout;
     let ping = u64::try_from(args.listen.sse_ping_interval).ok().filter(|seconds| *seconds > 0);

@@ -55,5 +55,5 @@ pub mod state;
 pub mod stream;
 mod version;
 
-pub use options::ServerOptions;
+pub use options::{ReasoningField, ReasoningFormat, ServerOptions};
 pub use server::{ServeError, Server};

@@ -3,9 +3,61 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde::Deserialize;
+use utoipa::ToSchema;
 use zinc_engine::AnswerOptions;
 
 use crate::auth::Keys;
+
+/// Where the thoughts of an answer of `/v1/chat/completions` are, by llama-server's names. The other APIs have a place of their own for thoughts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReasoningFormat {
+    /// As [`Self::Deepseek`].
+    #[default]
+    Auto,
+    /// In the content, between the model's tags.
+    None,
+    /// In a field of their own.
+    Deepseek,
+    /// In both places.
+    DeepseekLegacy,
+}
+
+impl ReasoningFormat {
+    /// Whether they are in a field of their own.
+    pub(crate) fn has_field(self) -> bool {
+        self != Self::None
+    }
+
+    /// Whether they are in the content.
+    pub(crate) fn is_in_content(self) -> bool {
+        matches!(self, Self::None | Self::DeepseekLegacy)
+    }
+}
+
+/// The name of the field of thoughts in `/v1/chat/completions`. In requests both names are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReasoningField {
+    /// `reasoning_content`, as llama-server and DeepSeek write it.
+    #[default]
+    ReasoningContent,
+    /// `reasoning`, as OpenRouter, vLLM and ollama write it.
+    Reasoning,
+    /// Both.
+    Both,
+}
+
+impl ReasoningField {
+    /// A text of thoughts as `reasoning_content` and as `reasoning`.
+    pub(crate) fn named<T: Clone>(self, text: T) -> (Option<T>, Option<T>) {
+        match self {
+            Self::ReasoningContent => (Some(text), None),
+            Self::Reasoning => (None, Some(text)),
+            Self::Both => (Some(text.clone()), Some(text)),
+        }
+    }
+}
 
 /// How a model is served.
 #[derive(Clone, Debug)]
@@ -29,6 +81,10 @@ pub struct ServerOptions {
     pub defaults: AnswerOptions,
     /// Whether a request without a seed has that of [`Self::defaults`], instead of one that nobody can foresee.
     pub fixed_seed: bool,
+    /// Where thoughts are where a request does not say it.
+    pub reasoning_format: ReasoningFormat,
+    /// The name of their field.
+    pub reasoning_field: ReasoningField,
     /// The most bytes of a request's body.
     pub most_body_bytes: usize,
     /// The most connections at a time; further ones wait.
@@ -72,6 +128,8 @@ impl ServerOptions {
             alias: None,
             defaults: AnswerOptions::new(),
             fixed_seed: false,
+            reasoning_format: ReasoningFormat::Auto,
+            reasoning_field: ReasoningField::ReasoningContent,
             most_body_bytes: 32 << 20,
             most_connections: 4096,
             most_messages: 10_000,

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use zinc_server::{ReasoningField, ReasoningFormat};
+
 use super::{EngineArgs, ModelArgs, SamplingArgs, TemplateSourceArgs, TokenCount};
 
 /// Flags of `zinc serve`.
@@ -29,6 +31,12 @@ pub(crate) struct ServeArgs {
     #[arg(short = 'n', long = "predict", visible_alias = "n-predict", value_name = "N", default_value = "-1")]
     #[arg(allow_negative_numbers = true, value_parser = super::token_count)]
     pub(crate) predict: TokenCount,
+    /// Where thoughts are in /v1/chat/completions, if the request does not say it: in a field of their own (auto, deepseek), in the content (none), or in both
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) reasoning_format: ReasoningFormatName,
+    /// Name of their field
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
+    pub(crate) reasoning_field: ReasoningFieldName,
     #[command(flatten)]
     pub(crate) template: TemplateSourceArgs,
     #[command(flatten)]
@@ -71,6 +79,47 @@ pub(crate) struct ListenArgs {
     /// Seconds of silence in a stream after which a line comes that means nothing; -1 for no such lines
     #[arg(long, value_name = "SECONDS", default_value_t = 10, allow_negative_numbers = true)]
     pub(crate) sse_ping_interval: i32,
+}
+
+/// The places of thoughts, by llama-server's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ReasoningFormatName {
+    #[default]
+    Auto,
+    None,
+    Deepseek,
+    DeepseekLegacy,
+}
+
+impl From<ReasoningFormatName> for ReasoningFormat {
+    fn from(name: ReasoningFormatName) -> Self {
+        match name {
+            ReasoningFormatName::Auto => Self::Auto,
+            ReasoningFormatName::None => Self::None,
+            ReasoningFormatName::Deepseek => Self::Deepseek,
+            ReasoningFormatName::DeepseekLegacy => Self::DeepseekLegacy,
+        }
+    }
+}
+
+/// The names of the field of thoughts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum ReasoningFieldName {
+    #[default]
+    ReasoningContent,
+    Reasoning,
+    Both,
+}
+
+impl From<ReasoningFieldName> for ReasoningField {
+    fn from(name: ReasoningFieldName) -> Self {
+        match name {
+            ReasoningFieldName::ReasoningContent => Self::ReasoningContent,
+            ReasoningFieldName::Reasoning => Self::Reasoning,
+            ReasoningFieldName::Both => Self::Both,
+        }
+    }
 }
 
 /// An address, or a name of this machine.

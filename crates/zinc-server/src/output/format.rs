@@ -87,7 +87,7 @@ impl OutputFormat {
     }
 
     /// The tags, for as long as anyone wants them.
-    pub(super) fn static_tags(&self) -> Option<(&'static str, &'static str)> {
+    pub(crate) fn static_tags(&self) -> Option<(&'static str, &'static str)> {
         self.tags
     }
 

@@ -1,7 +1,7 @@
 //! Thoughts and calls of tools through the whole server.
 
 use serde_json::{Value, json};
-use zinc_server::ServerOptions;
+use zinc_server::{ReasoningField, ServerOptions};
 
 use crate::support::Running;
 
@@ -132,6 +132,62 @@ fn thoughts_can_be_left_in_the_content() {
     let reply = server().post(PATH, &body).json();
     let content = reply["choices"][0]["message"]["content"].as_str().unwrap();
     assert!(content.starts_with("<think>\nI need a tool.\n</think>") && content.contains("<tool_call>"), "{content}");
+}
+
+/// The content, `reasoning_content` and `reasoning` of an answer, whole and put together from its stream; they must be equal.
+fn thoughts(server: &Running, body: &Value) -> [String; 3] {
+    const FIELDS: [&str; 3] = ["content", "reasoning_content", "reasoning"];
+    let reply = server.post(PATH, body).json();
+    let whole = FIELDS.map(|field| reply["choices"][0]["message"][field].as_str().unwrap_or_default().to_owned());
+    let mut streamed = body.clone();
+    streamed["stream"] = json!(true);
+    let events = server.events(PATH, &streamed);
+    let joined = FIELDS.map(|field| -> String {
+        events.iter().map(|event| event["choices"][0]["delta"][field].as_str().unwrap_or_default()).collect()
+    });
+    assert_eq!(whole, joined);
+    whole
+}
+
+#[test]
+fn thoughts_are_where_the_format_says_and_calls_are_told_apart_everywhere() {
+    const THOUGHT: &str = "I need a tool.";
+    let tagged = format!("<think>\n{THOUGHT}\n</think>\n\n");
+    for (format, in_content, in_field) in
+        [("auto", false, true), ("deepseek", false, true), ("deepseek-legacy", true, true), ("none", true, false)]
+    {
+        let body = ask("How is it?", json!({ "reasoning_format": format }));
+        let [content, field, other] = thoughts(&server(), &body);
+        assert_eq!(content.starts_with(&tagged), in_content, "{format}: {content}");
+        assert_eq!(content.contains(THOUGHT), in_content, "{format}: {content}");
+        assert_eq!((field == THOUGHT, other.as_str()), (in_field, ""), "{format}");
+        let reply = server().post(PATH, &body).json();
+        assert_eq!(reply["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "weather", "{format}");
+    }
+    // A thought that is cut off has no end.
+    let cut = ask("How is it?", json!({ "reasoning_format": "deepseek-legacy", "max_tokens": 4 }));
+    let [content, field, _] = thoughts(&server(), &cut);
+    assert_eq!(content, format!("<think>\n{field}"));
+    assert!(!field.is_empty() && THOUGHT.starts_with(&field), "{field}");
+    let wrong = server().post(PATH, &ask("How is it?", json!({ "reasoning_format": "loud" })));
+    assert_eq!((wrong.status, &wrong.json()["error"]["param"]), (400, &json!("reasoning_format")));
+}
+
+#[test]
+fn the_field_of_thoughts_has_the_name_that_the_server_was_told() {
+    let answer = json!({ "reasoning": "I wonder.", "text": "Yes." });
+    for (field, names) in [
+        (ReasoningField::ReasoningContent, ["I wonder.", ""]),
+        (ReasoningField::Reasoning, ["", "I wonder."]),
+        (ReasoningField::Both, ["I wonder.", "I wonder."]),
+    ] {
+        let mut options = ServerOptions::new();
+        options.reasoning_field = field;
+        let server = Running::scripted(json!({ "answers": [answer] }), options);
+        let body = json!({ "messages": [{ "role": "user", "content": "Hi" }] });
+        let [content, one, other] = thoughts(&server, &body);
+        assert_eq!((content.as_str(), [one.as_str(), other.as_str()]), ("Yes.", names), "{field:?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Flags about the text: the context, the prompt and the conversation, and how tokens are chosen.
 
 use super::Takes::{Switch, Value};
-use super::{Foreign, accepted, refused};
+use super::{BUT_SERVE, Foreign, accepted, refused};
 
 /// These flags, each command's in one entry.
 pub(super) const FLAGS: &[Foreign] = &[
@@ -135,7 +135,8 @@ pub(super) const FLAGS: &[Foreign] = &[
         Value,
         "says how thoughts are told apart from the answer",
         "zinc prints both as the model writes them",
-    ),
+    )
+    .only_in(BUT_SERVE),
     refused(
         &["-rea", "--reasoning"],
         Switch,

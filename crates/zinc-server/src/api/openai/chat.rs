@@ -3,6 +3,7 @@
 mod reply;
 mod request;
 mod stream;
+mod thoughts;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -43,7 +44,7 @@ pub async fn complete(caller: Caller, fields: Fields<ChatFields, SamplingFields>
     ignored.accept(&SamplingFields::ACCEPTED);
     let served = caller.state.served_anew()?;
     let limits = &caller.state.options;
-    let (streaming, wanted) = (own.is_streamed(), own.wanted());
+    let (streaming, wanted) = (own.is_streamed(), own.wanted(limits));
     let ask = own.ask(shared, limits, &served, &mut ignored)?;
     let header = Header::new(&served);
     let answering = core::start(&caller, ask).await?;

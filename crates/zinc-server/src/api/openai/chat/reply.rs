@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::Header;
 use super::request::Wanted;
+use super::thoughts::TaggedThoughts;
 use crate::api::openai::{UsageReply, finish_reason};
 use crate::core::{Collected, CollectedCall, TextToken, Timings};
 use crate::state::Served;
@@ -37,6 +38,8 @@ struct MessageReply {
     refusal: Option<()>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<CallReply>,
 }
@@ -118,7 +121,7 @@ impl<'a> ChatReply<'a> {
             index,
             logprobs: wanted.logprobs.then(|| ReplyTokens(served).logprobs(&answer.tokens)),
             finish_reason: answer.end.as_ref().map_or("stop", |end| finish_reason(&end.reason)),
-            message: MessageReply::new(answer),
+            message: MessageReply::new(answer, served, wanted),
         };
         Self {
             id: &header.id,
@@ -134,19 +137,35 @@ impl<'a> ChatReply<'a> {
 }
 
 impl MessageReply {
-    fn new(answer: Collected) -> Self {
-        let Collected { content, reasoning, calls, .. } = answer;
+    fn new(answer: Collected, served: &Served, wanted: &Wanted) -> Self {
+        let Collected { mut content, reasoning, calls, end, .. } = answer;
         let call = |call: CollectedCall| CallReply {
             id: call.id,
             kind: "function",
             function: FunctionReply { name: call.name, arguments: call.arguments },
+        };
+        if wanted.reasoning_format.is_in_content() && !reasoning.is_empty() {
+            let mut tagged = TaggedThoughts::new(served);
+            let thought = tagged.thought(&reasoning);
+            let is_followed = !content.is_empty() || !calls.is_empty();
+            let close = match &end {
+                Some(end) if !is_followed => tagged.end_of_answer(end),
+                _ => tagged.end(),
+            };
+            content = thought + &close + &content;
+        }
+        let (reasoning_content, reasoning) = if reasoning.is_empty() || !wanted.reasoning_format.has_field() {
+            (None, None)
+        } else {
+            wanted.reasoning_field.named(reasoning)
         };
         let has_content = !content.is_empty() || calls.is_empty();
         Self {
             role: "assistant",
             content: has_content.then_some(content),
             refusal: None,
-            reasoning_content: (!reasoning.is_empty()).then_some(reasoning),
+            reasoning_content,
+            reasoning,
             tool_calls: calls.into_iter().map(call).collect(),
         }
     }

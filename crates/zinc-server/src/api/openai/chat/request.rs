@@ -14,6 +14,7 @@ use crate::api::whole::Whole;
 use crate::body::Ignored;
 use crate::core::{Ask, Conversation, Message, Prompt, Role, ToolCall, ToolChoice, ToolDefinition};
 use crate::error::{ApiError, ApiResult};
+use crate::options::{ReasoningField, ReasoningFormat};
 use crate::state::Served;
 
 /// Fields that are known and change nothing here: what only a provider of paid services has a use for, and what clients send back of an answer.
@@ -88,6 +89,10 @@ pub(super) struct Wanted {
     pub(super) logprobs: bool,
     pub(super) timings: bool,
     pub(super) progress: bool,
+    /// Where thoughts are.
+    pub(super) reasoning_format: ReasoningFormat,
+    /// The name of their field.
+    pub(super) reasoning_field: ReasoningField,
     no_pings: bool,
 }
 
@@ -231,15 +236,6 @@ struct SchemaField {
     schema: Option<Value>,
 }
 
-/// Whether thoughts are told apart from the content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum ReasoningFormat {
-    Auto,
-    None,
-    DeepSeek,
-}
-
 impl ChatFields {
     /// Whether the answer is to come as it is made.
     pub(super) fn is_streamed(&self) -> bool {
@@ -247,12 +243,14 @@ impl ChatFields {
     }
 
     /// What the answer is to contain besides its text.
-    pub(super) fn wanted(&self) -> Wanted {
+    pub(super) fn wanted(&self, limits: &Limits) -> Wanted {
         Wanted {
             usage: self.stream_options.and_then(|options| options.include_usage) == Some(true),
             logprobs: self.logprobs == Some(true),
             timings: self.timings_per_token == Some(true),
             progress: self.return_progress == Some(true),
+            reasoning_format: self.reasoning_format.unwrap_or(limits.reasoning_format),
+            reasoning_field: limits.reasoning_field,
             no_pings: self.sse_ping == Some(false),
         }
     }
@@ -316,6 +314,8 @@ impl ChatFields {
         let messages = messages.map(|(index, message)| message.message(index)).collect::<ApiResult<_>>()?;
         let tools = tools(self.tools.unwrap_or_default(), limits, ignored)?;
         let tool_choice = tool_choice(self.tool_choice, &tools)?;
+        let format = self.reasoning_format.unwrap_or(limits.reasoning_format);
+        let offers_tools = !tools.is_empty() && tool_choice != ToolChoice::None;
         let most_thinking_tokens = match self.reasoning_budget {
             None | Some(Whole(-1)) => None,
             Some(most) => {
@@ -329,7 +329,8 @@ impl ChatFields {
             parallel_tool_calls: self.parallel_tool_calls.unwrap_or(true),
             most_thinking_tokens,
             variables,
-            parsed: self.reasoning_format != Some(ReasoningFormat::None),
+            // Calls have to be told apart from the content wherever thoughts are.
+            parsed: format != ReasoningFormat::None || offers_tools,
             ..Conversation::new(messages)
         })
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Header;
 use super::reply::{Logprobs, ReplyTokens};
 use super::request::Wanted;
+use super::thoughts::TaggedThoughts;
 use crate::api::openai::{UsageReply, finish_reason};
 use crate::core::{Event, Timings, Update};
 use crate::state::Served;
@@ -20,6 +21,8 @@ pub(super) struct ChatLines {
     served: Arc<Served>,
     wanted: Wanted,
     choices: u32,
+    /// Thoughts that are written into the content, by answers; none if they are not.
+    tagged: Vec<TaggedThoughts>,
     start: Instant,
     usage: UsageReply,
     timings: Timings,
@@ -60,6 +63,8 @@ struct Delta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     tool_calls: Option<[CallDelta<'a>; 1]>,
 }
 
@@ -91,7 +96,9 @@ struct Progress {
 impl ChatLines {
     pub(super) fn new(header: Header, served: Arc<Served>, choices: u32, wanted: Wanted) -> Self {
         let (usage, timings) = (UsageReply::default(), Timings::default());
-        Self { header, served, wanted, choices, start: Instant::now(), usage, timings }
+        let tagged_choices = if wanted.reasoning_format.is_in_content() { choices as usize } else { 0 };
+        let tagged = vec![TaggedThoughts::new(&served); tagged_choices];
+        Self { header, served, wanted, choices, tagged, start: Instant::now(), usage, timings }
     }
 
     fn chunk<'a>(&'a self, choices: &'a [Choice<'a>]) -> Chunk<'a> {
@@ -112,6 +119,19 @@ impl ChatLines {
     fn piece(&self, out: &mut Vec<u8>, timings: Timings, choice: Choice<'_>) {
         let choices = [choice];
         event(out, &Chunk { timings: self.wanted.timings.then_some(timings), ..self.chunk(&choices) });
+    }
+
+    /// The content that ends an answer's thought before anything else; empty if none is to end.
+    fn end_of_thought(&mut self, index: u32) -> String {
+        self.tagged.get_mut(index as usize).map_or(String::new(), TaggedThoughts::end)
+    }
+
+    /// Writes a piece of content that belongs to no token, unless it is empty.
+    fn content(&self, out: &mut Vec<u8>, timings: Timings, index: u32, text: &str) {
+        if !text.is_empty() {
+            let delta = Delta { content: Some(Some(text)), ..Delta::default() };
+            self.piece(out, timings, Choice { index, delta, ..Choice::default() });
+        }
     }
 
     fn call(&self, out: &mut Vec<u8>, timings: Timings, index: u32, call: CallDelta<'_>) {
@@ -144,15 +164,24 @@ impl Lines for ChatLines {
                 }
             }
             Event::Reasoning(text) => {
-                let delta = Delta { reasoning_content: Some(&text), ..Delta::default() };
+                let content = self.tagged.get_mut(index as usize).map(|tagged| tagged.thought(&text));
+                let field = self.wanted.reasoning_field;
+                let (reasoning_content, reasoning) =
+                    if self.wanted.reasoning_format.has_field() { field.named(&*text) } else { (None, None) };
+                let delta =
+                    Delta { content: content.as_deref().map(Some), reasoning_content, reasoning, ..Delta::default() };
                 self.piece(out, timings, Choice { index, delta, ..Choice::default() });
             }
             Event::Content { text, tokens } => {
+                let close = self.end_of_thought(index);
+                self.content(out, timings, index, &close);
                 let delta = Delta { content: Some(Some(&text)), ..Delta::default() };
                 let logprobs = self.wanted.logprobs.then(|| ReplyTokens(&self.served).logprobs(&tokens));
                 self.piece(out, timings, Choice { index, delta, logprobs, finish_reason: None });
             }
             Event::ToolCallBegin { index: call, id, name } => {
+                let close = self.end_of_thought(index);
+                self.content(out, timings, index, &close);
                 let function = FunctionDelta { name: Some(&name), arguments: "" };
                 self.call(
                     out,
@@ -167,6 +196,8 @@ impl Lines for ChatLines {
             }
             Event::ToolCallEnd { .. } => {}
             Event::Ended(end) => {
+                let close = self.tagged.get_mut(index as usize).map_or(String::new(), |own| own.end_of_answer(&end));
+                self.content(out, timings, index, &close);
                 self.usage.add(&end, index as usize, self.choices as usize);
                 self.timings = timings;
                 let choices = [Choice { index, finish_reason: Some(finish_reason(&end.reason)), ..Choice::default() }];
