@@ -20,6 +20,16 @@ pub(crate) enum Error {
         /// What is wrong, and what to do.
         message: String,
     },
+    /// The only device is the processor, and nobody has asked for that.
+    #[error(
+        "no GPU was found, only {used}, which is the processor: {reason}; --cpu serves on it, at a fraction of a GPU's speed"
+    )]
+    NoGpu {
+        /// The device that would be used.
+        used: String,
+        /// Why there is likely no GPU, and what to do.
+        reason: String,
+    },
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,

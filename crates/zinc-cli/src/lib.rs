@@ -15,6 +15,7 @@ mod demo;
 mod device;
 mod doctor;
 mod error;
+mod gpu_access;
 mod interrupt;
 mod opening;
 mod options;

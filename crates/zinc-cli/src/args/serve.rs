@@ -15,6 +15,9 @@ pub(crate) struct ServeArgs {
     /// Serve a model that says what this JSON file has for it, to test clients without a device
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
     pub(crate) fake: Option<PathBuf>,
+    /// Serve on the processor if there is no GPU, instead of saying why there is none
+    #[arg(long)]
+    pub(crate) cpu: bool,
     /// Requests that run at the same time, each with the whole context [-np] [default: 4, or 1 with drafts and on the interpreter]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) parallel: Option<u32>,

@@ -19,7 +19,7 @@ use crate::args::{Format, ServeArgs};
 use crate::commands::devices;
 use crate::error::{Error, INTERRUPTED, Result};
 use crate::opening::Opening;
-use crate::{demo, options, output, surroundings};
+use crate::{demo, gpu_access, options, output, surroundings};
 
 /// Requests that run at the same time, unless asked otherwise.
 const LANES: u32 = 4;
@@ -94,6 +94,9 @@ fn load(args: &ServeArgs, state: &State) -> Result<Box<dyn Backend>> {
     // What is wrong with the defaults is said before gigabytes are loaded.
     state.options.defaults.clone().for_model(&file)?;
     let place = surroundings::open_place(&device, &mut show)?;
+    if device.device == DeviceChoice::Best && !args.cpu {
+        gpu_access::require(&place)?;
+    }
     let model: LoadedModel = file.load(&place, &drive, &mut show)?;
     Ok(Box::new(Loaded::new(model, template)))
 }
