@@ -6,5 +6,5 @@ pub mod models;
 pub mod responses;
 mod shared;
 
-pub(crate) use shared::set_effort;
+pub(crate) use shared::{Head, Header, set_effort};
 pub use shared::{StopField, StreamOptions, UsageReply, finish_reason};

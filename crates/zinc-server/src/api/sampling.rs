@@ -1,4 +1,4 @@
-//! How an answer is chosen and what ends it, by llama.cpp's and OpenAI's names, which most APIs share.
+//! How an answer is chosen, what ends it and whether it is streamed, by llama.cpp's and OpenAI's names, which most APIs share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::options::ServerOptions;
 use crate::state::Served;
 
-/// Fields of a request that say how its answer is chosen and what ends it. What is not given is as the server was started.
+/// Fields of a request that say how its answer is chosen, what ends it, and whether it is streamed. What is not given is as the server was started.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct SamplingFields {
     temperature: Option<f32>,
@@ -50,6 +50,8 @@ pub struct SamplingFields {
     grammar: Option<String>,
     json_schema: Option<Value>,
     t_max_predict_ms: Option<Whole>,
+    stream: Option<bool>,
+    sse_ping: Option<bool>,
 }
 
 /// Samplers by names in a list, or by letters in a text.
@@ -88,6 +90,16 @@ pub type Limits = ServerOptions;
 impl SamplingFields {
     /// Fields that are known and change nothing here: the cache is always used, and no request chooses its lane.
     pub const ACCEPTED: [&str; 3] = ["cache_prompt", "id_slot", "n_keep"];
+
+    /// Whether the answer is to come as it is made.
+    pub fn is_streamed(&self) -> bool {
+        self.stream == Some(true)
+    }
+
+    /// The silence in a stream that is broken, unless the request does not want that.
+    pub fn ping(&self, limits: &Limits) -> Option<Duration> {
+        limits.ping.filter(|_| self.sse_ping != Some(false))
+    }
 
     /// What these fields ask of the core, for a prompt.
     ///

@@ -31,7 +31,7 @@ pub async fn answer(caller: Caller, fields: Fields<MessagesFields, SamplingField
     ignored.accept(&SamplingFields::ACCEPTED);
     let served = caller.state.served_anew()?;
     let limits = &caller.state.options;
-    let (streaming, ping) = (own.is_streamed(), own.ping(limits.ping));
+    let (streaming, ping) = (shared.is_streamed(), shared.ping(limits));
     own.check_length()?;
     let ask = own.ask(shared, limits, &served, &mut ignored)?;
     let header = Header::new(&served);

@@ -1,6 +1,7 @@
 //! `POST /completion`: a text that the model continues, in llama.cpp's shape, which `/infill` shares.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -19,10 +20,11 @@ use crate::error::{ApiError, ApiResult};
 use crate::state::Served;
 use crate::stream::{Lines, StreamForm, event, response};
 
-/// The fields that say what a reply is to contain.
+/// What a reply is to contain, and in which form it is to come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReplyFields {
-    pub(super) stream: Option<bool>,
+    pub(super) is_streamed: bool,
+    pub(super) ping: Option<Duration>,
     pub(super) n_probs: Option<Whole>,
     pub(super) return_tokens: Option<bool>,
     pub(super) timings_per_token: Option<bool>,
@@ -34,8 +36,6 @@ pub(super) struct ReplyFields {
 #[schema(as = LlamaCompletionFields)]
 pub struct CompletionFields {
     prompt: PromptField,
-    #[serde(default)]
-    stream: Option<bool>,
     #[serde(default)]
     n_probs: Option<Whole>,
     #[serde(default)]
@@ -57,10 +57,11 @@ pub async fn complete(caller: Caller, fields: Fields<CompletionFields, SamplingF
     let limits = &caller.state.options;
     let mut prompts = own.prompt.prompts(limits.most_choices as usize)?.into_iter();
     let first = prompts.next().ok_or_else(|| ApiError::invalid("prompt", "there is no prompt"))?;
+    let (is_streamed, ping) = (shared.is_streamed(), shared.ping(limits));
     let mut ask = shared.ask(limits, &served, first)?;
     ask.further = prompts.collect();
-    let CompletionFields { stream, n_probs, return_tokens, timings_per_token, return_progress, .. } = own;
-    let wanted = ReplyFields { stream, n_probs, return_tokens, timings_per_token, return_progress };
+    let CompletionFields { n_probs, return_tokens, timings_per_token, return_progress, .. } = own;
+    let wanted = ReplyFields { is_streamed, ping, n_probs, return_tokens, timings_per_token, return_progress };
     answer(caller, served, ask, wanted, ignored).await
 }
 
@@ -82,11 +83,10 @@ pub(super) async fn answer(
     }
     let prompts = std::iter::once(&ask.prompt).chain(&ask.further).map(|prompt| text(&served, prompt)).collect();
     let shape = Shape { served, options: ask.options.clone(), prompts, wanted };
-    let ping = caller.state.options.ping;
     let answering = core::start(&caller, ask).await?;
-    let response = if wanted.stream == Some(true) {
+    let response = if wanted.is_streamed {
         let lines = CompletionLines { shape, counts: Vec::new() };
-        response(StreamForm::Events, answering, lines, ping)
+        response(StreamForm::Events, answering, lines, wanted.ping)
     } else {
         let answers = answering.collect().await?;
         let mut replies: Vec<CompletionReply<'_>> =

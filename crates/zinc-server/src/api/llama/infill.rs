@@ -24,7 +24,6 @@ pub struct InfillFields {
     input_suffix: String,
     input_extra: Option<Vec<ExtraField>>,
     prompt: Option<String>,
-    stream: Option<bool>,
     n_probs: Option<Whole>,
     return_tokens: Option<bool>,
     timings_per_token: Option<bool>,
@@ -53,8 +52,9 @@ pub async fn fill_in(caller: Caller, fields: Fields<InfillFields, SamplingFields
     let others: Vec<OtherFile> = input_extra.unwrap_or_default().into_iter().map(other).collect();
     let begun = prompt.unwrap_or_default();
     let prompt = infill(&served, &others, (&input_prefix, &input_suffix), &begun)?;
+    let (is_streamed, ping) = (shared.is_streamed(), shared.ping(&caller.state.options));
     let ask = shared.ask(&caller.state.options, &served, prompt)?;
-    let InfillFields { stream, n_probs, return_tokens, timings_per_token, return_progress, .. } = own;
-    let wanted = ReplyFields { stream, n_probs, return_tokens, timings_per_token, return_progress };
+    let InfillFields { n_probs, return_tokens, timings_per_token, return_progress, .. } = own;
+    let wanted = ReplyFields { is_streamed, ping, n_probs, return_tokens, timings_per_token, return_progress };
     answer(caller, served, ask, wanted, ignored).await
 }

@@ -12,27 +12,13 @@ pub use reply::{Logprobs, ReplyTokens, TokenReply};
 pub(crate) use request::tools;
 pub use request::{ChatFields, FunctionField, MessageField, ToolField};
 
+use super::Header;
 use crate::api::SamplingFields;
 use crate::auth::Caller;
 use crate::body::Fields;
 use crate::core;
 use crate::error::ApiResult;
-use crate::ids;
 use crate::stream::{StreamForm, response};
-
-/// What all events of an answer say of it.
-#[derive(Clone, Debug)]
-struct Header {
-    id: String,
-    created: u64,
-    model: String,
-}
-
-impl Header {
-    fn new(served: &crate::state::Served) -> Self {
-        Self { id: ids::new("chatcmpl-"), created: ids::now_s(), model: served.alias.clone() }
-    }
-}
 
 /// Answers a conversation.
 ///
@@ -44,12 +30,11 @@ pub async fn complete(caller: Caller, fields: Fields<ChatFields, SamplingFields>
     ignored.accept(&SamplingFields::ACCEPTED);
     let served = caller.state.served_anew()?;
     let limits = &caller.state.options;
-    let (streaming, wanted) = (own.is_streamed(), own.wanted(limits));
+    let (streaming, ping, wanted) = (shared.is_streamed(), shared.ping(limits), own.wanted(limits));
     let ask = own.ask(shared, limits, &served, &mut ignored)?;
-    let header = Header::new(&served);
+    let header = Header::new("chatcmpl-", &served);
     let answering = core::start(&caller, ask).await?;
     let response = if streaming {
-        let ping = wanted.ping(limits.ping);
         let lines = stream::ChatLines::new(header, served, answering.choices(), wanted);
         response(StreamForm::Events, answering, lines, ping)
     } else {

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::StreamOptions;
+use super::{Header, StreamOptions};
 use crate::api::SamplingFields;
 use crate::api::infill::between;
 use crate::api::prompt::PromptField;
@@ -20,7 +20,6 @@ use crate::auth::Caller;
 use crate::body::Fields;
 use crate::core::{self, Ask, Prompt, PromptPart};
 use crate::error::{ApiError, ApiResult};
-use crate::ids;
 use crate::state::Served;
 use crate::stream::{StreamForm, response};
 
@@ -40,18 +39,15 @@ pub struct CompletionFields {
     #[serde(default)]
     n: Option<Whole>,
     #[serde(default)]
-    stream: Option<bool>,
-    #[serde(default)]
     stream_options: Option<StreamOptions>,
     #[serde(default)]
     timings_per_token: Option<bool>,
 }
 
-/// What all events of an answer say of it, and what it is to contain.
+/// What all replies and events of an answer say of it, and what it is to contain.
 #[derive(Clone, Debug)]
-struct Header {
-    id: String,
-    created: u64,
+struct Answer {
+    header: Header,
     served: Arc<Served>,
     /// Answers to each prompt.
     choices: u32,
@@ -62,7 +58,7 @@ struct Header {
     echoes: Vec<String>,
 }
 
-impl Header {
+impl Answer {
     /// The text that an answer begins with.
     fn echo(&self, choice: u32) -> &str {
         self.echoes.get((choice / self.choices.max(1)) as usize).map_or("", String::as_str)
@@ -79,10 +75,9 @@ pub async fn complete(caller: Caller, fields: Fields<CompletionFields, SamplingF
     ignored.accept(&SamplingFields::ACCEPTED);
     let served = caller.state.served_anew()?;
     let limits = &caller.state.options;
-    let streaming = own.stream == Some(true);
-    let mut header = Header {
-        id: ids::new("cmpl-"),
-        created: ids::now_s(),
+    let (streaming, ping) = (shared.is_streamed(), shared.ping(limits));
+    let mut answer = Answer {
+        header: Header::new("cmpl-", &served),
         served: Arc::clone(&served),
         choices: choices(limits, own.n)?,
         logprobs: own.logprobs.is_some(),
@@ -93,13 +88,13 @@ pub async fn complete(caller: Caller, fields: Fields<CompletionFields, SamplingF
     let echo = own.echo == Some(true);
     let ask = own.ask(shared, limits, &served)?;
     if echo {
-        header.echoes = std::iter::once(&ask.prompt).chain(&ask.further).map(|prompt| text(&served, prompt)).collect();
+        answer.echoes = std::iter::once(&ask.prompt).chain(&ask.further).map(|prompt| text(&served, prompt)).collect();
     }
     let answering = core::start(&caller, ask).await?;
     let response = if streaming {
-        response(StreamForm::Events, answering, stream::CompletionLines::new(header), limits.ping)
+        response(StreamForm::Events, answering, stream::CompletionLines::new(answer), ping)
     } else {
-        Json(reply::CompletionReply::new(&header, answering.collect().await?)).into_response()
+        Json(reply::CompletionReply::new(&answer, answering.collect().await?)).into_response()
     };
     Ok(ignored.named_in(response))
 }

@@ -30,7 +30,7 @@ pub async fn respond(caller: Caller, fields: Fields<ResponsesFields, SamplingFie
     ignored.accept(&SamplingFields::ACCEPTED);
     let served = caller.state.served_anew()?;
     let limits = &caller.state.options;
-    let (streaming, ping) = (own.is_streamed(), own.ping(limits.ping));
+    let (streaming, ping) = (shared.is_streamed(), shared.ping(limits));
     let (ask, echo, wanted) = own.ask(shared, limits, &served, &mut ignored)?;
     let header = Header::new(&served, echo);
     let answering = core::start(&caller, ask).await?;

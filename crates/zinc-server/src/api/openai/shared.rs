@@ -6,6 +6,40 @@ use utoipa::ToSchema;
 use zinc_sched::Usage;
 
 use crate::core::{End, Reason};
+use crate::ids;
+use crate::state::Served;
+use crate::version::FINGERPRINT;
+
+/// What all replies and events of an answer say of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Header {
+    id: String,
+    created: u64,
+    model: String,
+}
+
+/// A [`Header`] as JSON has it, with the kind of what it stands before.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Head<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    system_fingerprint: &'static str,
+}
+
+impl Header {
+    /// The header of an answer whose id begins with `prefix`.
+    pub(crate) fn new(prefix: &str, served: &Served) -> Self {
+        Self { id: ids::new(prefix), created: ids::now_s(), model: served.alias.clone() }
+    }
+
+    /// The header before an object of this kind.
+    pub(crate) fn head(&self, object: &'static str) -> Head<'_> {
+        let Self { id, created, model } = self;
+        Head { id, object, created: *created, model, system_fingerprint: FINGERPRINT }
+    }
+}
 
 /// Stop strings: one or several.
 #[derive(Clone, Debug, Deserialize, ToSchema)]

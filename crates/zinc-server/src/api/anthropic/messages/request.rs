@@ -1,7 +1,5 @@
 //! The body of a request, and what it asks of the core.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -55,8 +53,6 @@ pub struct MessagesFields {
     #[serde(default)]
     stop_sequences: Option<Vec<String>>,
     #[serde(default)]
-    stream: Option<bool>,
-    #[serde(default)]
     tools: Option<Vec<ToolField>>,
     #[serde(default)]
     tool_choice: Option<ToolChoiceField>,
@@ -68,8 +64,6 @@ pub struct MessagesFields {
     output_format: Option<FormatField>,
     #[serde(default)]
     chat_template_kwargs: Option<Map<String, Value>>,
-    #[serde(default)]
-    sse_ping: Option<bool>,
 }
 
 /// A tool. Those that Anthropic's servers or models bring along have types of their own.
@@ -149,16 +143,6 @@ struct FormatField {
 }
 
 impl MessagesFields {
-    /// Whether the answer is to come as it is made.
-    pub(super) fn is_streamed(&self) -> bool {
-        self.stream == Some(true)
-    }
-
-    /// The silence that is broken, unless the request does not want that.
-    pub(super) fn ping(&self, usual: Option<Duration>) -> Option<Duration> {
-        usual.filter(|_| self.sse_ping != Some(false))
-    }
-
     /// Checks the length that an answer may have, without which there is none.
     ///
     /// # Errors

@@ -2,22 +2,17 @@
 
 use serde::Serialize;
 
-use super::Header;
 use super::request::Wanted;
 use super::thoughts::TaggedThoughts;
-use crate::api::openai::{UsageReply, finish_reason};
+use crate::api::openai::{Head, Header, UsageReply, finish_reason};
 use crate::core::{Collected, CollectedCall, TextToken, Timings};
 use crate::state::Served;
-use crate::version::FINGERPRINT;
 
 /// The answers to a conversation.
 #[derive(Debug, Serialize)]
 pub(super) struct ChatReply<'a> {
-    id: &'a str,
-    object: &'static str,
-    created: u64,
-    model: &'a str,
-    system_fingerprint: &'static str,
+    #[serde(flatten)]
+    head: Head<'a>,
     choices: Vec<ChoiceReply>,
     usage: UsageReply,
     timings: Timings,
@@ -124,11 +119,7 @@ impl<'a> ChatReply<'a> {
             message: MessageReply::new(answer, served, wanted),
         };
         Self {
-            id: &header.id,
-            object: "chat.completion",
-            created: header.created,
-            model: &header.model,
-            system_fingerprint: FINGERPRINT,
+            head: header.head("chat.completion"),
             choices: answers.into_iter().enumerate().map(choice).collect(),
             usage,
             timings,

@@ -1,7 +1,5 @@
 //! The body of a request, and what it asks of the core.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -47,8 +45,6 @@ pub(super) const ACCEPTED: [&str; 21] = [
 pub struct ChatFields {
     messages: Vec<MessageField>,
     #[serde(default)]
-    stream: Option<bool>,
-    #[serde(default)]
     stream_options: Option<StreamOptions>,
     #[serde(default)]
     n: Option<Whole>,
@@ -78,8 +74,6 @@ pub struct ChatFields {
     timings_per_token: Option<bool>,
     #[serde(default)]
     return_progress: Option<bool>,
-    #[serde(default)]
-    sse_ping: Option<bool>,
 }
 
 /// What an answer is to contain besides its text.
@@ -93,14 +87,6 @@ pub(super) struct Wanted {
     pub(super) reasoning_format: ReasoningFormat,
     /// The name of their field.
     pub(super) reasoning_field: ReasoningField,
-    no_pings: bool,
-}
-
-impl Wanted {
-    /// The silence that is broken, unless the request does not want that.
-    pub(super) fn ping(self, usual: Option<Duration>) -> Option<Duration> {
-        usual.filter(|_| !self.no_pings)
-    }
 }
 
 /// A message.
@@ -237,11 +223,6 @@ struct SchemaField {
 }
 
 impl ChatFields {
-    /// Whether the answer is to come as it is made.
-    pub(super) fn is_streamed(&self) -> bool {
-        self.stream == Some(true)
-    }
-
     /// What the answer is to contain besides its text.
     pub(super) fn wanted(&self, limits: &Limits) -> Wanted {
         Wanted {
@@ -251,7 +232,6 @@ impl ChatFields {
             progress: self.return_progress == Some(true),
             reasoning_format: self.reasoning_format.unwrap_or(limits.reasoning_format),
             reasoning_field: limits.reasoning_field,
-            no_pings: self.sse_ping == Some(false),
         }
     }
 

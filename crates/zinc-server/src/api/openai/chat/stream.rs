@@ -5,15 +5,13 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::Header;
 use super::reply::{Logprobs, ReplyTokens};
 use super::request::Wanted;
 use super::thoughts::TaggedThoughts;
-use crate::api::openai::{UsageReply, finish_reason};
+use crate::api::openai::{Head, Header, UsageReply, finish_reason};
 use crate::core::{Event, Timings, Update};
 use crate::state::Served;
 use crate::stream::{Lines, event};
-use crate::version::FINGERPRINT;
 
 /// Writes the events of a conversation's answers.
 pub(super) struct ChatLines {
@@ -30,11 +28,8 @@ pub(super) struct ChatLines {
 
 #[derive(Debug, Serialize)]
 struct Chunk<'a> {
-    id: &'a str,
-    object: &'static str,
-    created: u64,
-    model: &'a str,
-    system_fingerprint: &'static str,
+    #[serde(flatten)]
+    head: Head<'a>,
     choices: &'a [Choice<'a>],
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<UsageReply>,
@@ -103,11 +98,7 @@ impl ChatLines {
 
     fn chunk<'a>(&'a self, choices: &'a [Choice<'a>]) -> Chunk<'a> {
         Chunk {
-            id: &self.header.id,
-            object: "chat.completion.chunk",
-            created: self.header.created,
-            model: &self.header.model,
-            system_fingerprint: FINGERPRINT,
+            head: self.header.head("chat.completion.chunk"),
             choices,
             usage: None,
             timings: None,

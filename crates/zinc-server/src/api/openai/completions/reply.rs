@@ -4,20 +4,16 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Header;
-use crate::api::openai::{UsageReply, finish_reason};
+use super::Answer;
+use crate::api::openai::{Head, UsageReply, finish_reason};
 use crate::core::{Collected, TextToken, Timings};
 use crate::state::Served;
-use crate::version::FINGERPRINT;
 
 /// Continued texts.
 #[derive(Debug, Serialize)]
 pub(super) struct CompletionReply<'a> {
-    id: &'a str,
-    object: &'static str,
-    created: u64,
-    model: &'a str,
-    system_fingerprint: &'static str,
+    #[serde(flatten)]
+    head: Head<'a>,
     choices: Vec<ChoiceReply>,
     usage: UsageReply,
     timings: Timings,
@@ -62,27 +58,23 @@ impl TextLogprobs {
 }
 
 impl<'a> CompletionReply<'a> {
-    pub(super) fn new(header: &'a Header, answers: Vec<Collected>) -> Self {
+    pub(super) fn new(common: &'a Answer, answers: Vec<Collected>) -> Self {
         let mut usage = UsageReply::default();
         let mut timings = Timings::default();
         for (choice, answer) in answers.iter().enumerate() {
             if let Some(end) = &answer.end {
-                usage.add(end, choice, header.choices as usize);
+                usage.add(end, choice, common.choices as usize);
             }
             timings = answer.timings;
         }
         let choice = |(index, answer): (usize, Collected)| ChoiceReply {
             index,
-            logprobs: header.logprobs.then(|| TextLogprobs::new(&header.served, &answer.tokens, 0)),
-            text: format!("{}{}", header.echo(u32::try_from(index).unwrap_or(u32::MAX)), answer.content),
+            logprobs: common.logprobs.then(|| TextLogprobs::new(&common.served, &answer.tokens, 0)),
+            text: format!("{}{}", common.echo(u32::try_from(index).unwrap_or(u32::MAX)), answer.content),
             finish_reason: answer.end.as_ref().map_or("stop", |end| finish_reason(&end.reason)),
         };
         Self {
-            id: &header.id,
-            object: "text_completion",
-            created: header.created,
-            model: &header.served.alias,
-            system_fingerprint: FINGERPRINT,
+            head: common.header.head("text_completion"),
             choices: answers.into_iter().enumerate().map(choice).collect(),
             usage,
             timings,

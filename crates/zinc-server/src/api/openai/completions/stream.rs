@@ -2,16 +2,15 @@
 
 use serde::Serialize;
 
-use super::Header;
+use super::Answer;
 use super::reply::TextLogprobs;
-use crate::api::openai::{UsageReply, finish_reason};
+use crate::api::openai::{Head, UsageReply, finish_reason};
 use crate::core::{Event, Timings, Update};
 use crate::stream::{Lines, event};
-use crate::version::FINGERPRINT;
 
 /// Writes the events of continued texts.
 pub(super) struct CompletionLines {
-    header: Header,
+    answer: Answer,
     usage: UsageReply,
     timings: Timings,
     /// Characters of each answer so far.
@@ -20,11 +19,8 @@ pub(super) struct CompletionLines {
 
 #[derive(Debug, Serialize)]
 struct Chunk<'a> {
-    id: &'a str,
-    object: &'static str,
-    created: u64,
-    model: &'a str,
-    system_fingerprint: &'static str,
+    #[serde(flatten)]
+    head: Head<'a>,
     choices: &'a [Choice<'a>],
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<UsageReply>,
@@ -41,21 +37,12 @@ struct Choice<'a> {
 }
 
 impl CompletionLines {
-    pub(super) fn new(header: Header) -> Self {
-        Self { header, usage: UsageReply::default(), timings: Timings::default(), offsets: Vec::new() }
+    pub(super) fn new(answer: Answer) -> Self {
+        Self { answer, usage: UsageReply::default(), timings: Timings::default(), offsets: Vec::new() }
     }
 
     fn chunk<'a>(&'a self, choices: &'a [Choice<'a>]) -> Chunk<'a> {
-        Chunk {
-            id: &self.header.id,
-            object: "text_completion",
-            created: self.header.created,
-            model: &self.header.served.alias,
-            system_fingerprint: FINGERPRINT,
-            choices,
-            usage: None,
-            timings: None,
-        }
+        Chunk { head: self.answer.header.head("text_completion"), choices, usage: None, timings: None }
     }
 
     /// Adds to the length of an answer, and returns what it was.
@@ -72,10 +59,10 @@ impl CompletionLines {
 
 impl Lines for CompletionLines {
     fn begin(&mut self, out: &mut Vec<u8>) {
-        for prompt in 0..self.header.echoes.len() {
-            for own in 0..self.header.choices {
-                let index = u32::try_from(prompt).unwrap_or(u32::MAX) * self.header.choices + own;
-                let text = self.header.echo(index);
+        for prompt in 0..self.answer.echoes.len() {
+            for own in 0..self.answer.choices {
+                let index = u32::try_from(prompt).unwrap_or(u32::MAX) * self.answer.choices + own;
+                let text = self.answer.echo(index);
                 event(out, &self.chunk(&[Choice { index, text, ..Choice::default() }]));
             }
         }
@@ -86,12 +73,12 @@ impl Lines for CompletionLines {
         match what {
             Event::Content { text, tokens } => {
                 let offset = self.advance(index, text.chars().count());
-                let logprobs = self.header.logprobs.then(|| TextLogprobs::new(&self.header.served, &tokens, offset));
+                let logprobs = self.answer.logprobs.then(|| TextLogprobs::new(&self.answer.served, &tokens, offset));
                 let choices = [Choice { index, text: &text, logprobs, finish_reason: None }];
-                event(out, &Chunk { timings: self.header.timings.then_some(timings), ..self.chunk(&choices) });
+                event(out, &Chunk { timings: self.answer.timings.then_some(timings), ..self.chunk(&choices) });
             }
             Event::Ended(end) => {
-                self.usage.add(&end, index as usize, self.header.choices as usize);
+                self.usage.add(&end, index as usize, self.answer.choices as usize);
                 self.timings = timings;
                 let choices = [Choice { index, finish_reason: Some(finish_reason(&end.reason)), ..Choice::default() }];
                 event(out, &Chunk { timings: Some(timings), ..self.chunk(&choices) });
@@ -107,7 +94,7 @@ impl Lines for CompletionLines {
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
-        if self.header.usage {
+        if self.answer.usage {
             event(out, &Chunk { usage: Some(self.usage), timings: Some(self.timings), ..self.chunk(&[]) });
         }
         out.extend_from_slice(b"data: [DONE]\n\n");

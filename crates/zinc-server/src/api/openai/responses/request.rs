@@ -1,7 +1,5 @@
 //! The body of a request, and what it asks of the core.
 
-use std::time::Duration;
-
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -49,8 +47,6 @@ pub struct ResponsesFields {
     #[serde(default)]
     instructions: Option<String>,
     #[serde(default)]
-    stream: Option<bool>,
-    #[serde(default)]
     tools: Option<Vec<ToolField>>,
     #[serde(default)]
     tool_choice: Option<ToolChoiceField>,
@@ -90,8 +86,6 @@ pub struct ResponsesFields {
     user: Option<String>,
     #[serde(default)]
     chat_template_kwargs: Option<Map<String, Value>>,
-    #[serde(default)]
-    sse_ping: Option<bool>,
 }
 
 /// A tool. Only functions are known.
@@ -184,16 +178,6 @@ struct ReasoningField {
 }
 
 impl ResponsesFields {
-    /// Whether the answer is to come as it is made.
-    pub(super) fn is_streamed(&self) -> bool {
-        self.stream == Some(true)
-    }
-
-    /// The silence that is broken, unless the request does not want that.
-    pub(super) fn ping(&self, usual: Option<Duration>) -> Option<Duration> {
-        usual.filter(|_| self.sse_ping != Some(false))
-    }
-
     /// What the fields ask of the core, what the response repeats of them, and what it is to contain.
     ///
     /// # Errors
