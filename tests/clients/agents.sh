@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Lets three agents write a file each by a tool call, against zinc's scripted model: no GPU, no account, loopback alone. Their packages come from npm, at
+# Lets five agents write a file each by a tool call, against zinc's scripted model: no GPU, no account, loopback alone. Their packages come from npm, at
 # the versions below, into a directory that is kept for the next time.
 #
 #   tests/clients/agents.sh [DIRECTORY]     (default: target/agents)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-packages=(@openai/codex@0.171.0 @anthropic-ai/claude-code@2.1.197 opencode-ai@1.18.33)
+packages=(@openai/codex@0.171.0 @anthropic-ai/claude-code@2.1.197 opencode-ai@1.18.33 cline@3.0.65 @continuedev/cli@1.5.47)
 port=18180
 
 directory=${1:-target/agents}
@@ -26,6 +26,10 @@ cat >"$directory/script.json" <<SCRIPT
     "tool_calls": [{ "name": "Write", "arguments": { "file_path": "$directory/work/claude.txt", "content": "grün\n" } }] },
   { "when": "opencode-task", "after_tool": false, "reasoning": "I write it.", "text": "I write the file.",
     "tool_calls": [{ "name": "write", "arguments": { "filePath": "$directory/work/opencode.txt", "content": "grün\n" } }] },
+  { "when": "cline-task", "after_tool": false, "reasoning": "I write it.", "text": "I write the file.",
+    "tool_calls": [{ "name": "editor", "arguments": { "path": "$directory/work/cline.txt", "new_text": "grün\n" } }] },
+  { "when": "continue-task", "after_tool": false, "reasoning": "I write it.", "text": "I write the file.",
+    "tool_calls": [{ "name": "Write", "arguments": { "filepath": "$directory/work/continue.txt", "content": "grün\n" } }] },
   { "after_tool": true, "text": "Done." },
   { "text": "Hello." } ] }
 SCRIPT
@@ -51,9 +55,30 @@ cat >"$directory/work/opencode.json" <<CONFIG
 }
 CONFIG
 
+cat >"$directory/work/continue.yaml" <<CONFIG
+name: zinc
+version: 1.0.0
+schema: v1
+models:
+  - name: zinc
+    provider: openai
+    model: zinc
+    apiBase: http://127.0.0.1:$port/v1
+    apiKey: any
+    roles: [chat, edit, apply]
+CONFIG
+
 target/debug/zinc serve --fake "$directory/script.json" --port "$port" 2>"$directory/serve.log" &
 server=$!
-trap 'kill "$server" 2>/dev/null || true' EXIT
+# Cline leaves a process behind, whose id is in this file.
+cline_hub=$directory/home/.cline/data/locks/hub/production.json
+end() {
+    kill "$server" 2>/dev/null || true
+    local hub
+    hub=$(sed -n 's/^ *"pid": \([0-9]*\).*/\1/p' "$cline_hub" 2>/dev/null || true)
+    [ -z "$hub" ] || kill "$hub" 2>/dev/null || true
+}
+trap end EXIT
 for _ in $(seq 50); do
     curl --silent --fail --output /dev/null "http://127.0.0.1:$port/health" && break
     sleep 0.1
@@ -61,7 +86,7 @@ done
 
 export HOME="$directory/home"
 export ANTHROPIC_BASE_URL="http://127.0.0.1:$port" ANTHROPIC_API_KEY=any
-export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_TELEMETRY=1
+export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_TELEMETRY=1 CONTINUE_TELEMETRY_ENABLED=0
 cd "$directory/work"
 bin=$directory/node_modules/.bin
 
@@ -83,4 +108,7 @@ agent() {
 agent codex "$bin/codex" exec --skip-git-repo-check --sandbox danger-full-access "codex-task: write the file"
 agent claude "$bin/claude" --print --permission-mode acceptEdits --allowedTools Write -- "claude-task: write the file"
 agent opencode "$bin/opencode" run "opencode-task: write the file"
+"$bin/cline" auth openai -k any -m zinc -b "http://127.0.0.1:$port/v1" >"$directory/cline-auth.log" 2>&1 </dev/null
+agent cline "$bin/cline" "cline-task: write the file"
+agent continue "$bin/cn" --config continue.yaml --auto -p "continue-task: write the file"
 exit "$failures"
