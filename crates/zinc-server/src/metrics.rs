@@ -110,7 +110,7 @@ impl Metrics {
         registry.register("time_to_first_token_seconds", first, self.first_token.clone());
         let between = "Between two tokens of an answer, in seconds";
         registry.register("inter_token_latency_seconds", between, self.inter_token.clone());
-        let wait = "From the start of a request to its first step, in seconds";
+        let wait = "From the start of a request to that of its computation, in seconds";
         registry.register("queue_wait_seconds", wait, self.queue_wait.clone());
     }
 

@@ -137,6 +137,11 @@ impl TokenClock {
         since
     }
 
+    /// How long the request waited for a lane, if its prompt then took so long up to the first token, or up to `end` if it had none.
+    fn wait_before(&self, prompt: Duration, end: Instant) -> Duration {
+        (self.first.unwrap_or(end) - self.start).saturating_sub(prompt)
+    }
+
     /// The timings as far as the host can see them.
     fn timings(&self) -> Timings {
         let ms = |from: Instant, to: Instant| (to - from).as_secs_f64() * 1e3;
@@ -216,9 +221,7 @@ impl Reader {
 
     /// Notes that something was computed.
     fn begin(&mut self) {
-        if !self.entered.active.has_begun.swap(true, Relaxed) {
-            self.entered.state.metrics.queue_wait.observe(self.clock.start.elapsed().as_secs_f64());
-        }
+        self.entered.active.has_begun.store(true, Relaxed);
     }
 
     fn text(&mut self, piece: TextPiece) -> Result<(), Gone> {
@@ -360,6 +363,8 @@ impl Reader {
             (cached_tokens, prompt_tokens.saturating_sub(cached_tokens), ms(durations.prompt)),
             (completion_tokens, ms(durations.decode)),
         );
+        let wait = self.clock.wait_before(durations.prompt, Instant::now());
+        self.entered.state.metrics.queue_wait.observe(wait.as_secs_f64());
         let end = End { reason, usage, reasoning_tokens: self.reasoning_tokens.min(completion_tokens) };
         self.entered.state.metrics.ended(&end, &timings);
         self.log(outcome(&end), Some((usage, timings)));
@@ -478,5 +483,16 @@ mod tests {
         queue.push(12, [token("</think>"), token("\n\n"), token("Hi")].into_iter());
         queue.content(2);
         assert_eq!(joined(&queue.take(2)), "Hi");
+    }
+
+    #[test]
+    fn the_wait_for_a_lane_is_what_the_prompt_did_not_take() {
+        let start = Instant::now();
+        let ms = Duration::from_millis;
+        let clock = |first| TokenClock { start, prompt_tokens: 1, first, last: start, tokens: 0 };
+        let with_token = clock(Some(start + ms(500)));
+        assert_eq!(with_token.wait_before(ms(200), start + ms(9000)), ms(300));
+        assert_eq!(with_token.wait_before(ms(501), start + ms(9000)), ms(0), "clocks of two threads may disagree");
+        assert_eq!(clock(None).wait_before(ms(200), start + ms(700)), ms(500));
     }
 }

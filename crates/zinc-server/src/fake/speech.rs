@@ -77,6 +77,7 @@ pub(super) struct Speech {
     logprobs: Option<u32>,
     prompt_tokens: u32,
     said: u32,
+    /// When it got its lane.
     start: Instant,
     first: Option<Instant>,
     cancel: CancelHandle,
@@ -240,6 +241,7 @@ impl Iterator for Speech {
                     return self.end(Ending::Cancelled);
                 }
                 self.stage = Stage::Prompt;
+                self.start = Instant::now();
                 self.next()
             }
             Stage::Prompt => {
