@@ -119,8 +119,10 @@ impl Error {
 
     /// Which flag helps, where one does: the libraries know no flags.
     fn advice(&self) -> &'static str {
-        let Self::Engine(error) = self else {
-            return "";
+        let error = match self {
+            Self::Engine(error) => error,
+            Self::Server(zinc_server::ServeError::Bind { .. }) => return "; --port chooses another port",
+            _ => return "",
         };
         match error {
             zinc_engine::Error::NoTemplate => "; `zinc run --raw` continues a text without one",
