@@ -433,7 +433,7 @@ impl Outlets for Both {
 /// A prompt of 100 steps of six ranges of a millisecond, beside a sequence whose tokens take a millisecond: no token waits for more than the limit, and the prompt gets
 /// three quarters of the time as soon as the times are known.
 #[test]
-fn a_prompt_gets_the_time_that_the_limit_leaves() {
+fn report_26_and_27_a_prompt_gets_the_time_that_the_limit_leaves() {
     const STEP: Duration = Duration::from_millis(1);
     let clock = ManualClock::new();
     let limits = ModelLimits { context_tokens: 4096, lanes: 2, feed_rows: 8, ..FakeOptions::default().limits };

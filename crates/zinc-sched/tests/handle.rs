@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use support::{VOCABULARY, depth, ids, request};
@@ -510,6 +510,26 @@ fn a_failure_is_told_together_with_what_becomes_of_the_model() {
     let thread = Engine::spawn(FakeModel::new(faulty(), ManualClock::new()), ManualClock::new(), depth(1)).unwrap();
     thread.generate(request(&[1], 9)).unwrap().complete().unwrap_err();
     assert_eq!(thread.status().condition, Condition::GivenUp, "nothing says how to make another model");
+}
+
+/// A device may have room for one model only: nothing of the lost one is left when another is made.
+#[test]
+fn report_30_a_lost_model_is_gone_before_another_is_made() {
+    let clock = ManualClock::new();
+    let owned = Arc::new(());
+    let left = Arc::downgrade(&owned);
+    let faulty = FakeOptions { faults: vec![Fault::Wait { step: 2 }], ..several(2) };
+    let model = FakeModel::new(faulty, clock.clone()).on_wait(move |_| assert_eq!(Arc::strong_count(&owned), 1));
+    let rebuilt_clock = clock.clone();
+    let rebuild = move |lost: FakeModel| {
+        drop(lost);
+        assert!(left.upgrade().is_none(), "the lost model is still there");
+        Ok(FakeModel::new(several(2), rebuilt_clock.clone()))
+    };
+    let engine = Engine::new(model, clock, depth(2)).unwrap().into_lasting_thread(rebuild).unwrap();
+    engine.generate(request(&[1], 9)).unwrap().complete().unwrap_err();
+    let (tokens, _) = engine.generate(request(&[2], 3)).unwrap().complete().unwrap();
+    assert_eq!(ids(&tokens), continuation(&[2], 3, &Sampling::GREEDY, VOCABULARY));
 }
 
 #[test]

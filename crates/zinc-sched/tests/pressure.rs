@@ -137,7 +137,7 @@ fn what_a_prompt_has_in_common_with_others_is_not_computed_again() {
 
 /// Three sequences begin with a page each of six, and each comes to need five.
 #[test]
-fn the_youngest_gives_its_pages_back_and_goes_on_later() {
+fn report_28_the_youngest_gives_its_pages_back_and_goes_on_later() {
     for steps_ahead in [1, 2, 4] {
         let (mut engine, probe) = engine(depth(steps_ahead).with_reserve_tokens(1), paged(3, 6));
         let mut readers = Readers::default();
@@ -185,7 +185,7 @@ fn a_sequence_without_pages_can_be_cancelled() {
 }
 
 #[test]
-fn a_sequence_may_have_all_pages_and_no_more() {
+fn report_29_what_can_never_fit_is_refused_at_once() {
     let (mut engine, _) = engine(depth(2), paged(2, 3));
     let prompt: Vec<u32> = (0..13).collect();
     match engine.start(&Arc::new(request(&prompt, 1)), &Reader::default()) {
@@ -204,7 +204,7 @@ fn a_sequence_may_have_all_pages_and_no_more() {
 }
 
 #[test]
-fn nobody_begins_without_pages_and_the_queue_goes_on() {
+fn report_29_nobody_begins_without_pages_and_the_queue_goes_on() {
     let (mut engine, _) = engine(depth(2), paged(4, 5));
     let mut readers = Readers::default();
     let request_of = |number: u32| request(&[number, 1, 2, 3, 4, 5, 6], 4);
@@ -231,4 +231,63 @@ fn nobody_begins_without_pages_and_the_queue_goes_on() {
     let status = handle.status();
     let pages = status.pages.expect("the cache has pages");
     assert_eq!((pages.used, pages.free + pages.cached, status.counts.preemptions), (0, 5, 0));
+}
+
+/// Three agents on two lanes, two of which have a turn at a time: each finds all full pages of what was said before, whichever lane it had then.
+#[test]
+fn report_18_more_agents_than_lanes_find_what_they_said_before() {
+    let (mut engine, _) = engine(depth(2), paged(2, 40));
+    let mut readers = Readers::default();
+    let mut said: Vec<Vec<u32>> = (0..3).map(|agent| (0..13).map(|token| 100 * agent + token).collect()).collect();
+    let mut known = [0; 3];
+    for turn in 0..9 {
+        let pair = [turn % 3, (turn + 1) % 3];
+        let names = pair.map(|agent| readers.start(&mut engine, &request(&said[agent], 3)));
+        for (id, completion) in readers.finish(&mut engine) {
+            let agent = pair[usize::from(names[1] == id)];
+            assert_eq!(completion.usage.cached_tokens, known[agent], "turn {turn}, agent {agent}");
+            said[agent].extend(ids(&readers.of(id).tokens));
+            // The keys and values of the last token are never computed.
+            known[agent] = (said[agent].len() as u32 - 1) / 4 * 4;
+            said[agent].extend([7, 8]);
+        }
+    }
+    assert_eq!(engine.counts().preemptions, 0);
+}
+
+/// A main agent and the agents that it calls do not evict each other while there is room, and where there is none the end of a prompt goes before its beginning.
+#[test]
+fn report_19_several_prompts_stay_known_and_ends_go_first() {
+    let (mut engine, _) = engine(depth(2), paged(2, 20));
+    let mut readers = Readers::default();
+    let mut cached = |prompt: &[u32]| {
+        readers.start(&mut engine, &request(prompt, 1));
+        readers.finish(&mut engine).remove(0).1.usage.cached_tokens
+    };
+    let main: Vec<u32> = (0..41).collect();
+    let called = |agent: u32| -> Vec<u32> { (0..13).map(|token| 100 * agent + token).collect() };
+    assert_eq!([cached(&main), cached(&called(1)), cached(&called(2))], [0; 3]);
+    for _ in 0..3 {
+        assert_eq!([cached(&main), cached(&called(1)), cached(&called(2))], [40, 12, 12]);
+    }
+    // Of 20 pages 16 are known and 4 are free. Two others need 4 each, of which one is free again behind the first: three pages that were left longest ago go.
+    assert_eq!([cached(&called(3)), cached(&called(4))], [0; 2]);
+    assert_eq!(cached(&main), 28, "the last three pages of the long prompt are gone");
+}
+
+/// What is known of prompts lies in the cache's pages, of which there are as many as at the start, whatever comes.
+#[test]
+fn report_20_what_is_kept_of_prompts_has_a_fixed_size() {
+    let (mut engine, _) = engine(depth(2), paged(2, 9));
+    let mut readers = Readers::default();
+    let mut most_cached = 0;
+    for number in 0..40 {
+        let prompt: Vec<u32> = (0..4 + number % 11).map(|token| 7 * number + token).collect();
+        readers.start(&mut engine, &request(&prompt, 2));
+        readers.finish(&mut engine);
+        let PageCounts { used, free, cached } = engine.pages().expect("the cache has pages");
+        assert_eq!(used + free + cached, 9, "prompt {number}");
+        most_cached = most_cached.max(cached);
+    }
+    assert!(most_cached > 5, "{most_cached} of 9 pages are known: the prompts are too short to fill the cache");
 }

@@ -49,7 +49,7 @@ fn a_reader_that_comes_late_misses_nothing() {
 }
 
 #[test]
-fn a_reader_that_never_comes_holds_nobody_up() {
+fn report_42_a_reader_that_never_comes_holds_nobody_up() {
     let (engine, probe) = spawn(depth(4).with_queue_capacity(64), FakeOptions::default());
     let unread: Vec<Generation> =
         kinds(&[1, 2, 3], 50).into_iter().map(|(request, _)| engine.generate(request).unwrap()).collect();

@@ -22,6 +22,13 @@ struct Server {
 impl Server {
     /// Starts a server, at a port that is free, and waits until it serves its model.
     fn start(arguments: &[&str], key: Option<&str>) -> Self {
+        let server = Self::begin(arguments, key);
+        server.line("serving ");
+        server
+    }
+
+    /// Starts a server, at a port that is free, and waits until it listens.
+    fn begin(arguments: &[&str], key: Option<&str>) -> Self {
         let mut command = command(&[&["serve", "--port", "0"], arguments].concat());
         command.env_remove("ZINC_API_KEY");
         if let Some(key) = key {
@@ -39,7 +46,6 @@ impl Server {
         });
         let mut server = Self { process, address: String::new(), lines };
         server.address = server.line("listening at http://").split("http://").nth(1).unwrap().to_owned();
-        server.line("serving ");
         server
     }
 
@@ -66,6 +72,24 @@ impl Server {
         let mut response = String::new();
         stream.read_to_string(&mut response).unwrap();
         response
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+
+    /// Waits for the end of the process, and returns its exit status.
+    fn ended(&mut self) -> Option<i32> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < end, "it does not end");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn post(&self, path: &str, body: &serde_json::Value) -> serde_json::Value {
@@ -100,19 +124,44 @@ fn a_scripted_model_is_served_until_a_signal_ends_it() {
     assert!(!logged.to_string().contains("World"), "what was said is nobody's business: {logged}");
     #[cfg(unix)]
     {
-        let id = rustix::process::Pid::from_child(&server.process);
-        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        server.signal(rustix::process::Signal::TERM);
         server.line("ending when");
-        let end = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = server.process.try_wait().unwrap() {
-                break status;
-            }
-            assert!(Instant::now() < end, "it does not end");
-            thread::sleep(Duration::from_millis(10));
-        };
-        assert_eq!(status.code(), Some(0));
+        assert_eq!(server.ended(), Some(0));
     }
+}
+
+/// The server stays in the foreground. While it loads, Ctrl-C ends it at once; later the first Ctrl-C waits for what runs, and the second does not.
+#[cfg(unix)]
+#[test]
+fn report_37_ctrl_c_ends_a_server_in_every_phase() {
+    use rustix::process::Signal;
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script.json");
+    let script = |script: &str| {
+        std::fs::write(&file, script).unwrap();
+        ["--fake", file.to_str().unwrap()]
+    };
+    let mut loading = Server::begin(&script(r#"{ "load_ms": 600000 }"#), None);
+    assert!(loading.request("GET", "/health", "", "").starts_with("HTTP/1.1 503"));
+    loading.signal(Signal::INT);
+    assert_eq!(loading.ended(), Some(130));
+
+    let endless = script(r#"{ "answers": [{ "text": "one two", "fault": { "kind": "hang", "after": 1 } }] }"#);
+    let mut streaming = Server::start(&endless, None);
+    let mut stream = TcpStream::connect(&streaming.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let body = r#"{ "prompt": "x", "stream": true }"#;
+    let (address, length) = (&streaming.address, body.len());
+    write!(stream, "POST /completion HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("one")), "the answer has begun");
+    streaming.signal(Signal::INT);
+    streaming.line("ending when what runs is answered; once more ends at once");
+    assert!(streaming.request("GET", "/health", "", "").starts_with("HTTP/1.1 503"));
+    assert!(streaming.request("GET", "/live", "", "").starts_with("HTTP/1.1 200"));
+    streaming.signal(Signal::INT);
+    assert_eq!(streaming.ended(), Some(130));
 }
 
 #[test]

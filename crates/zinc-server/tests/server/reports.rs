@@ -1,6 +1,9 @@
 //! What users of other servers have reported, through the whole server. The tests of each report are named after its number; those of what the
 //! parser and the scheduler do about it are with these, and some are in the other files here.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -8,6 +11,9 @@ use serde_json::{Value, json};
 use zinc_server::ServerOptions;
 
 use crate::support::{Running, events, wait_for};
+
+/// The number of reports in the table of docs/server.md.
+const REPORTS: usize = 42;
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -67,7 +73,7 @@ fn report_23_who_leaves_the_queue_ends_no_other() {
 }
 
 #[test]
-fn reports_24_and_25_a_long_prompt_is_waited_for_with_an_early_head_and_pings() {
+fn report_24_and_25_a_long_prompt_is_waited_for_with_an_early_head_and_pings() {
     let mut options = ServerOptions::new();
     options.timeout = Duration::from_millis(50);
     options.reader_patience = options.timeout;
@@ -166,4 +172,34 @@ fn report_41_an_answer_that_takes_long_comes_whole_without_a_stream() {
             });
         }
     });
+}
+
+/// Adds the numbers of the reports that the names of functions in a folder's sources say they are about.
+fn add_tested(folder: &Path, tested: &mut BTreeSet<usize>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            add_tested(&path, tested);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            for name in text.split("fn report_").skip(1) {
+                let words = name.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+                let numbers = words.split('_').take_while(|word| *word == "and" || word.parse::<usize>().is_ok());
+                tested.extend(numbers.filter_map(|word| word.parse::<usize>().ok()));
+            }
+        }
+    }
+}
+
+#[test]
+fn each_report_of_the_table_has_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let document = fs::read_to_string(root.join("docs/server.md")).unwrap();
+    let (_, section) = document.split_once("\n## What users have reported").expect("the section with the table");
+    let lines = section.lines().skip(1).take_while(|line| !line.starts_with("## "));
+    let numbers = lines.filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()?.parse().ok());
+    assert_eq!(numbers.collect::<Vec<usize>>(), (1..=REPORTS).collect::<Vec<_>>());
+    let mut tested = BTreeSet::new();
+    add_tested(&root.join("crates"), &mut tested);
+    assert_eq!(tested, (1..=REPORTS).collect());
 }

@@ -174,7 +174,7 @@ fn thoughts_are_where_the_format_says_and_calls_are_told_apart_everywhere() {
 }
 
 #[test]
-fn the_field_of_thoughts_has_the_name_that_the_server_was_told() {
+fn report_10_the_field_of_thoughts_has_the_name_that_the_server_was_told() {
     let answer = json!({ "reasoning": "I wonder.", "text": "Yes." });
     for (field, names) in [
         (ReasoningField::ReasoningContent, ["I wonder.", ""]),
