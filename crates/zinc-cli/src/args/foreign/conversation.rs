@@ -155,7 +155,7 @@ pub(super) const FLAGS: &[Foreign] = &[
         &["--reasoning-budget"],
         Value,
         "ends the thoughts of a model after so many tokens",
-        "zinc does not count them: --chat-template-kwargs '{\"enable_thinking\": false}' does without thoughts",
+        "requests to zinc serve say it by reasoning_budget; --chat-template-kwargs '{\"enable_thinking\": false}' does without thoughts",
     )
     .unless(&["-1"]),
     accepted(
