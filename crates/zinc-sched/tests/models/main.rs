@@ -5,6 +5,7 @@
 
 mod cache;
 mod company;
+mod crowd;
 mod demo;
 mod feed_decode;
 mod gpu;
@@ -14,10 +15,12 @@ mod long;
 mod matrix;
 mod op_by_op;
 mod pages;
+mod poisoned;
 mod pressure;
 mod ranges;
 mod rows;
 mod score;
+mod secrets;
 mod several_prompts;
 mod tiny;
 mod ways;
