@@ -25,3 +25,4 @@ mod several_prompts;
 mod tiny;
 mod ways;
 mod weights;
+mod workloads;
