@@ -1,29 +1,33 @@
 //! Company changes nothing: a request gets the tokens and the log-probabilities that it gets alone, to the bit, whoever else is asking.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use zinc_kernels::ops::CacheFormat;
-use zinc_kernels::step::StepShape;
+use zinc_kernels::step::{PAGE_POSITIONS, StepShape};
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
+use zinc_model::gguf::File;
 use zinc_model::memory::LoadOptions;
 use zinc_model::plan::{CacheOptions, RowCounts};
+use zinc_model::tokenizer::Tokenizer;
 use zinc_sched::adapter::{Queues, Sync, VulkanModel, VulkanOptions};
+use zinc_sched::grammar::{GrammarCompiler, GrammarSource};
 use zinc_sched::{
-    Engine, EngineHandle, EngineOptions, Event, FinishReason, Gate, Generation, Guide, InflightDepth, Request,
-    Sampling, SequenceId, SequenceStart, Step, StepLane, StepModel, SystemClock, Token,
+    Control, Engine, EngineHandle, EngineOptions, Event, FinishReason, Gate, Generation, Guide, InflightDepth, Request,
+    Sampling, SequenceId, SequenceStart, Step, StepLane, StepModel, SystemClock,
 };
 
+use crate::crowd::{bits, open, path};
 use crate::gpu::Gpu;
 use crate::matrix;
 use crate::ways::cases::kinds;
 
-const CONTEXT: u32 = 96;
-/// Tokens of an answer.
-const TOKENS: u32 = 24;
-/// Tokens of a long prompt, at least: more than steps with matrix units and steps without them have rows at once.
-const LONG_PROMPT: u32 = 45;
+const CONTEXT: u32 = 3 * PAGE_POSITIONS;
+/// Tokens of the longest answers: of the part of the matrix that every run goes through, and of the whole.
+const TOKENS: [u32; 2] = [24, 64];
+/// Tokens of a long prompt, at least: more than a page has, so that requests find pages of others, and than steps with matrix units and steps without them have rows
+/// at once.
+const LONG_PROMPT: u32 = PAGE_POSITIONS + 6;
 
 /// How a model of several lanes is driven.
 #[derive(Clone, Copy, Debug)]
@@ -34,15 +38,19 @@ struct Driven {
     feed_rows: u32,
     sync: Sync,
     queues: Queues,
+    /// Pages of all sequences together; `None` is as many as all may need.
+    pages: Option<u32>,
 }
 
 impl Driven {
     const fn new(lanes: u32, depth: u32) -> Self {
-        Self { lanes, depth, feed_rows: 4, sync: Sync::Timeline, queues: Queues::One }
+        Self { lanes, depth, feed_rows: 4, sync: Sync::Timeline, queues: Queues::One, pages: None }
     }
 
     fn model(self, gpu: &Gpu, model: &Arc<Model>) -> VulkanModel {
-        let cache = CacheOptions::new(CONTEXT, CacheFormat::F16, CacheFormat::F16).with_lanes(self.lanes);
+        let cache = CacheOptions::new(CONTEXT, CacheFormat::F16, CacheFormat::F16)
+            .with_lanes(self.lanes)
+            .with_cache_tokens(self.pages.map(|pages| pages * PAGE_POSITIONS));
         let sampling_rows = StepShape::of(self.lanes).rows();
         let options = LoadOptions::new(cache).with_counts(RowCounts::new(self.feed_rows, sampling_rows));
         let loaded = DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads");
@@ -56,26 +64,35 @@ impl Driven {
 
     fn engine(self, gpu: &Gpu, model: &Arc<Model>) -> EngineHandle {
         let depth = InflightDepth::new(self.depth).expect("a depth");
-        let options = EngineOptions::default().with_depth(depth).with_queue_capacity(1_000);
+        let options = EngineOptions::default().with_depth(depth).with_queue_capacity(1_000).with_reserve_tokens(8);
         Engine::spawn(self.model(gpu, model), SystemClock::new(), options).expect("the engine starts")
     }
 }
 
-fn open(name: &str) -> Arc<Model> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/data/tiny/{name}.gguf"));
-    Arc::new(Model::open(path).expect("a tiny model opens"))
+/// A constraint by a JSON schema, of which no answer comes to the end.
+fn numbers(name: &str) -> Control {
+    let tokenizer = Tokenizer::from_gguf(&File::open(path(name)).expect("a tiny model opens")).expect("a tokenizer");
+    let schema = r#"{"type": "array", "items": {"type": "integer"}, "minItems": 100}"#;
+    let grammar = GrammarCompiler::new(&tokenizer)
+        .and_then(|compiler| compiler.compile(&GrammarSource::JsonSchema(schema.to_owned())));
+    grammar.expect("a grammar").control()
 }
 
-/// So many requests, of every kind of sampling in turn, every third with log-probabilities and every fifth with a long prompt.
-fn requests(vocabulary: u32, count: u32) -> Vec<Request> {
-    let kinds = kinds();
+/// So many requests, of every kind of sampling in turn and under a JSON schema, every third with log-probabilities and every fifth with a long prompt, which begins as
+/// two others do.
+fn requests(name: &str, vocabulary: u32, count: u32) -> Vec<Request> {
+    let (kinds, numbers) = (kinds(), numbers(name));
     let request = |number: u32| {
-        let kind = &kinds[number as usize % kinds.len()];
+        let kind = kinds.get(number as usize % (kinds.len() + 1));
         // Lanes become free at different times.
-        let tokens = TOKENS - number % 7;
-        let mut request = kind.request(number, vocabulary, tokens);
+        let tokens = TOKENS[usize::from(matrix::is_full())] - number % 7;
+        let mut request = kind.unwrap_or(&kinds[2]).request(number, vocabulary, tokens);
+        if kind.is_none() {
+            request.control = numbers.clone();
+        }
         if number % 5 == 2 {
-            request.prompt = (0..LONG_PROMPT + number % 20).map(|i| (i * i + 7 * number) % (vocabulary - 1)).collect();
+            request.prompt = (0..LONG_PROMPT).map(|i| (i * i + 7 * (number % 3)) % (vocabulary - 1)).collect();
+            request.prompt.extend((0..number % 20).map(|i| (i + 7 * number) % (vocabulary - 1)));
         }
         request.with_logprobs((number % 3 == 1).then_some(5))
     };
@@ -87,14 +104,6 @@ fn answer(generation: Generation) -> Vec<(u32, Vec<u32>)> {
     let (tokens, completion) = generation.complete().expect("the request is answered");
     assert_eq!(completion.reason, FinishReason::Length);
     tokens.iter().map(bits).collect()
-}
-
-fn bits(token: &Token) -> (u32, Vec<u32>) {
-    let logprobs = token.logprobs.iter().flat_map(|logprobs| {
-        let top = logprobs.top.iter().flat_map(|(id, value)| [*id, value.to_bits()]);
-        std::iter::once(logprobs.chosen.to_bits()).chain(top).collect::<Vec<u32>>()
-    });
-    (token.id, logprobs.collect())
 }
 
 /// Numbers below `count` in a random order.
@@ -112,13 +121,14 @@ fn shuffled(count: u32, seed: u64) -> Vec<u32> {
 }
 
 /// All requests at once, in random orders, beside others that go away while they are answered.
-fn check(gpu: &Gpu, model: &Arc<Model>, ways: &[Driven], count: u32) {
-    let vocabulary = model.config.n_vocab;
-    let requests = requests(vocabulary, count);
+fn check(gpu: &Gpu, name: &str, ways: &[Driven], count: u32) {
+    let model = &open(name);
+    let requests = requests(name, model.config.n_vocab, count);
     let alone = Driven::new(1, 2).engine(gpu, model);
     let truth: Vec<_> =
         requests.iter().map(|request| answer(alone.generate(request.clone()).expect("it is queued"))).collect();
     drop(alone);
+    let mut all_preemptions = 0;
     for (round, way) in (1..).zip(ways) {
         let engine = way.engine(gpu, model);
         let mut generations = Vec::new();
@@ -140,7 +150,12 @@ fn check(gpu: &Gpu, model: &Arc<Model>, ways: &[Driven], count: u32) {
             assert_eq!(answer(generation), truth[number as usize], "request {number}, {way:?}");
         }
         leaver.join().expect("the readers that go away have read");
+        let preemptions = engine.status().counts.preemptions;
+        assert!(preemptions == 0 || way.pages.is_some(), "{preemptions} times pages were given back, {way:?}");
+        all_preemptions += preemptions;
     }
+    let is_short = ways.iter().any(|way| way.pages.is_some());
+    assert_eq!(all_preemptions > 0, is_short, "{all_preemptions} times pages were given back");
 }
 
 #[test]
@@ -150,17 +165,21 @@ fn whoever_else_asks_a_request_is_answered_as_alone() {
         Driven { sync: Sync::Fence, ..Driven::new(2, 1) },
         Driven::new(8, 2),
     ];
-    const REST: [Driven; 6] = [
+    const REST: [Driven; 9] = [
         Driven { queues: Queues::Two, ..Driven::new(5, 4) },
         Driven { sync: Sync::FenceKept, ..Driven::new(4, 1) },
         Driven { feed_rows: 64, ..Driven::new(16, 4) },
         Driven { feed_rows: 1, ..Driven::new(3, 4) },
+        Driven { feed_rows: 128, ..Driven::new(32, 4) },
         Driven::new(33, 8),
         Driven::new(64, 4),
+        // A request that begins with one page may come to need two, and one that begins with two may come to need three.
+        Driven { pages: Some(7), ..Driven::new(8, 4) },
+        Driven { pages: Some(40), ..Driven::new(64, 4) },
     ];
     let gpu = Gpu::borrow();
     let ways: Vec<Driven> = PART.into_iter().chain(REST.into_iter().filter(|_| matrix::is_full())).collect();
-    check(&gpu, &open("qwen3moe-a-q4_k_m"), &ways, if matrix::is_full() { 200 } else { 30 });
+    check(&gpu, "qwen3moe-a-q4_k_m", &ways, if matrix::is_full() { 200 } else { 30 });
 }
 
 /// Without whole matrices, one other model is tried.
@@ -169,12 +188,7 @@ fn so_it_is_with_other_models() {
     let gpu = Gpu::borrow();
     const OTHERS: [&str; 3] = ["qwen3moe-b-q8_0", "qwen2-f16", "llama-f16"];
     for name in &OTHERS[..if matrix::is_full() { OTHERS.len() } else { 1 }] {
-        check(
-            &gpu,
-            &open(name),
-            &[Driven { feed_rows: 16, ..Driven::new(4, 4) }],
-            if matrix::is_full() { 60 } else { 12 },
-        );
+        check(&gpu, name, &[Driven { feed_rows: 16, ..Driven::new(4, 4) }], if matrix::is_full() { 60 } else { 12 });
     }
 }
 
