@@ -279,12 +279,7 @@ impl<'a> Bench<'a> {
     /// The errors of [`Self::fill`].
     pub(crate) fn trace(&self, test: Test, drive: Drive) -> Result<Option<SeamFigures>> {
         let driven = self.driven(drive, Tracing::On, self.feed_shape_of(test));
-        let mut engine = match driven.and_then(|driven| self.engine(driven, drive)) {
-            Err(Error::Model(zinc_model::Error::Device(zinc_vk::Error::NoTimestamps { .. }))) => {
-                return Ok(None);
-            }
-            engine => engine?,
-        };
+        let mut engine = driven.and_then(|driven| self.engine(driven, drive))?;
         engine.roll_back(test.depth);
         let request = self.request(test, drive).with_trace(Tracing::On);
         let Completion { trace, .. } = engine.run(&request, &mut Reader::new(self.tokenizer))?;

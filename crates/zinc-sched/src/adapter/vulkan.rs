@@ -47,7 +47,7 @@ use draft::Drafter;
 use feeding::BegunStep;
 use memory::StepMemory;
 use recordings::{Recordings, SamplingMode, StepPart, StepRecorder};
-use stamps::Stamps;
+use stamps::{Stamps, if_taken};
 
 /// How often a wait for a step asks whether to stop: a fraction of a large model's step, and much longer than asking takes.
 const STOP_LATENCY: Duration = Duration::from_micros(500);
@@ -186,7 +186,7 @@ impl VulkanModel {
             },
             stamps: match options.stamps {
                 Tracing::Off => None,
-                Tracing::On => Some(Stamps::new(&device, ring)?),
+                Tracing::On => if_taken(Stamps::new(&device, ring))?,
             },
             recordings: Recordings::default(),
             gates: HostTimeline::new(&device, "gates")?,

@@ -43,7 +43,7 @@ pub struct VulkanOptions {
     pub depth: InflightDepth,
     /// The form of activations where they are multiplied with quantised weights.
     pub act: ActFormat,
-    /// Whether each step takes timestamps on the device, for traces.
+    /// Whether each step takes timestamps on the device, for traces. On a device that takes none, traces have the host's times alone.
     pub stamps: Tracing,
     /// On which queue steps sample.
     pub queues: Queues,

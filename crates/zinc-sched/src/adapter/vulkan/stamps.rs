@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use zinc_model::Result;
+use zinc_model::{Error, Result};
 use zinc_vk::{ClockCalibration, Device, RecordingBuilder, Stage, Timestamps};
 
 use super::memory::{STAMPS, StepMemory};
@@ -27,6 +27,14 @@ pub(super) struct Stamps {
     pool: Arc<Timestamps>,
     clock: ClockCalibration,
     copied: bool,
+}
+
+/// The timestamps that were made; `None` on a device that takes none.
+pub(super) fn if_taken<T>(made: Result<T>) -> Result<Option<T>> {
+    match made {
+        Err(Error::Device(zinc_vk::Error::NoTimestamps { .. })) => Ok(None),
+        made => made.map(Some),
+    }
 }
 
 impl Stamps {
@@ -91,4 +99,17 @@ impl Stamps {
 fn stamps(slot: u32, part: Stamped) -> Range<u32> {
     let first = STAMPS * slot + 2 * part as u32;
     first..first + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_without_timestamps_is_traced_without_them() {
+        let none = || zinc_vk::Error::NoTimestamps { device: "a device".to_owned(), queue: "compute" };
+        assert!(matches!(if_taken(Ok(7)), Ok(Some(7))));
+        assert!(matches!(if_taken::<u32>(Err(none().into())), Ok(None)));
+        assert!(if_taken::<u32>(Err(zinc_vk::Error::DeviceLost { during: "a test" }.into())).is_err());
+    }
 }
