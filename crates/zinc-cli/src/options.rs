@@ -44,6 +44,20 @@ pub(crate) fn file_options_for(context: ContextSize, types: &CacheTypeArgs, rope
     options
 }
 
+/// Has so many sequences run at the same time, with room for so many tokens of all of them together in the cache.
+///
+/// # Errors
+/// [`Error::Usage`] if there is one sequence, whose room is its context.
+pub(crate) fn set_lanes(options: &mut FileOptions, lanes: u32, cache_tokens: Option<u32>) -> Result<()> {
+    if let Some(tokens) = cache_tokens.filter(|_| lanes == 1) {
+        return Err(Error::usage(format!(
+            "--cache-tokens {tokens} is for several sequences at a time: one alone has room for its whole context"
+        )));
+    }
+    (options.lanes, options.cache_tokens) = (lanes, cache_tokens);
+    Ok(())
+}
+
 /// How the device is opened that was asked for.
 ///
 /// # Errors

@@ -91,6 +91,9 @@ pub(crate) struct BenchArgs {
     /// Milliseconds between two tokens of a sequence, at most, while a prompt of another is read
     #[arg(long = "max-gap-ms", value_name = "N", default_value = "30", value_parser = milliseconds, requires = "npl")]
     pub(crate) max_gap: Duration,
+    /// Tokens that the cache has room for, of all sequences of --npl together [default: as many as all of them may have]
+    #[arg(long, value_name = "N", requires = "npl", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) cache_tokens: Option<u32>,
     #[command(flatten)]
     pub(crate) draft: DraftArgs,
     /// Draft what the test is known to generate, to measure what right drafts are worth. FILE has the ids of those tokens, with white space

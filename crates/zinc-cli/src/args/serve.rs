@@ -21,6 +21,10 @@ pub(crate) struct ServeArgs {
     /// Requests that run at the same time, each with the whole context [-np] [default: 4, or 1 with drafts and on the interpreter]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) parallel: Option<u32>,
+    /// Tokens that the cache has room for, of all requests together; with less than the whole context of each, one may have to wait while others go on [default: -np
+    /// times -c]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) cache_tokens: Option<u32>,
     /// Requests that may wait behind them; further ones are told to come back
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_queue: u32,

@@ -188,8 +188,8 @@ impl ParallelBench<'_> {
         let mut ended: Vec<(SequenceId, Completion)> = Vec::new();
         while !coming.is_empty() || engine.running() > 0 {
             let now_ns = host_now_ns() - begin_ns;
-            while engine.has_room()
-                && let Some((at_ns, request)) = coming.pop_front_if(|(at_ns, _)| *at_ns <= now_ns)
+            while let Some((at_ns, request)) =
+                coming.pop_front_if(|(at_ns, request)| *at_ns <= now_ns && engine.admits(request))
             {
                 let reader = Reader::new(self.tokenizer, n_gen);
                 if let Started::Running(id) = engine.start(&request, &reader)? {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use zinc_engine::{DeviceChoice, LoadedModel, ModelFile};
+use zinc_engine::{FileOptions, LoadedModel, ModelFile};
 use zinc_model::ChatTemplate;
 use zinc_sched::Tracing;
 use zinc_server::Server;
@@ -15,7 +15,7 @@ use zinc_server::backend::{Backend, Loaded};
 use zinc_server::fake::{FakeModel, Script};
 use zinc_server::state::State;
 
-use crate::args::{Format, ServeArgs};
+use crate::args::{Device, Format, ServeArgs};
 use crate::commands::devices;
 use crate::error::{Error, INTERRUPTED, Result};
 use crate::opening::Opening;
@@ -34,14 +34,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     if args.engine.device.list_devices {
         return devices::list(Format::Text);
     }
-    let server_options = options::server_options(args)?;
+    let (server_options, file_options) = (options::server_options(args)?, file_options(args)?);
     let runtime = runtime(args)?;
     let server = runtime.block_on(Server::bind(server_options))?;
     output::stderr_line(&format!("listening at http://{}", server.address()));
     let state = Arc::clone(server.state());
     let is_loaded = Arc::new(AtomicBool::new(false));
     let serving = runtime.spawn(server.run(first_signal(Arc::clone(&is_loaded))));
-    match load(args, &state) {
+    match load(args, &file_options, &state) {
         Ok(backend) => {
             is_loaded.store(true, Relaxed);
             state.serve(backend);
@@ -68,8 +68,18 @@ fn runtime(args: &ServeArgs) -> Result<Runtime> {
     built.map_err(|error| Error::usage(format!("cannot start threads: {error}")))
 }
 
+/// How the model file is opened: for how many requests at a time, and with how much room for them.
+fn file_options(args: &ServeArgs) -> Result<FileOptions> {
+    let mut file_options = options::file_options(&args.engine.cache, args.engine.rope.overrides());
+    let alone = options::draft_options(&args.engine.draft).is_some()
+        || args.engine.device.device.as_ref().is_some_and(|device| *device == Device::Interpreter);
+    let lanes = args.parallel.unwrap_or(if alone { 1 } else { LANES });
+    options::set_lanes(&mut file_options, lanes, args.cache_tokens)?;
+    Ok(file_options)
+}
+
 /// Loads what is served, while requests are told to wait.
-fn load(args: &ServeArgs, state: &State) -> Result<Box<dyn Backend>> {
+fn load(args: &ServeArgs, file_options: &FileOptions, state: &State) -> Result<Box<dyn Backend>> {
     if let Some(path) = &args.fake {
         return Ok(Box::new(FakeModel::new(script(path)?)?));
     }
@@ -83,10 +93,7 @@ fn load(args: &ServeArgs, state: &State) -> Result<Box<dyn Backend>> {
         drive.reopen = Some(device.clone());
         drive
     };
-    let alone = drive.draft.is_some() || device.device == DeviceChoice::Interpreter;
-    let mut file_options = options::file_options(&args.engine.cache, args.engine.rope.overrides());
-    file_options.lanes = args.parallel.unwrap_or(if alone { 1 } else { LANES });
-    let file = ModelFile::open(&path, &file_options, &mut show)?;
+    let file = ModelFile::open(&path, file_options, &mut show)?;
     let template = match args.template.read()? {
         Some(source) => Some((ChatTemplate::for_file(&source, &file.model().file)?, source)),
         None => None,

@@ -62,7 +62,8 @@ fn measure_model(
     let context = most(&args.npp).saturating_add(most(&args.ntg)).saturating_add(late_tokens);
     let context = ContextSize::Tokens(context);
     let mut file_options = options::file_options_for(context, &args.cache, args.rope.overrides());
-    file_options.lanes = most(&args.npl) + u32::from(args.late_prompt.is_some());
+    let lanes = most(&args.npl) + u32::from(args.late_prompt.is_some());
+    options::set_lanes(&mut file_options, lanes, args.cache_tokens)?;
     let file = ModelFile::open(path, &file_options, &mut show)?;
     let shapes = (args.ubatch.shape(), StepShape::of(file_options.lanes));
     let DeviceModels { model, feed_shapes, .. } =
