@@ -25,7 +25,7 @@ use super::profile::PROFILE_STEPS;
 use super::report::Statistics;
 use super::spread::Spread;
 use super::warm_up::WarmUp;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::output;
 
 /// A test: how many sequences, and how long they are.
@@ -61,14 +61,14 @@ impl ParallelTest {
 #[derive(Debug)]
 pub(crate) struct ParallelResult {
     pub(crate) test: ParallelTest,
-    /// Tokens a second of all sequences together while all of them generate, of each repetition.
-    pub(crate) samples_ts: Vec<f64>,
+    /// Tokens a second of all sequences together while all of them generate, of each repetition; `None` where one ended before the last began.
+    pub(crate) samples_ts: Vec<Option<f64>>,
     /// Prompt tokens a second of all prompts, of each repetition: until the last sequence has its first token.
     pub(crate) prompt_ts: Vec<f64>,
     /// The times until the sequences have their first tokens, of all sequences and repetitions.
     pub(crate) first_tokens: Option<Spread>,
-    /// The longest time between two tokens of a sequence while all of them generate, in nanoseconds.
-    pub(crate) largest_gap_ns: u64,
+    /// The longest time between two tokens of a sequence while all of them generate, in nanoseconds; `None` if they never do.
+    pub(crate) largest_gap_ns: Option<u64>,
     /// The longest time that there is to be between two tokens of a sequence while prompts of others are read.
     pub(crate) max_gap: Duration,
     /// What the device has said of its steps; `None` if it has no timestamps.
@@ -101,9 +101,10 @@ pub(crate) struct ParallelBench<'a> {
 
 /// What one run of a test took.
 pub(super) struct Run {
-    together_ts: f64,
+    /// `None` if a sequence ended before the last began.
+    together_ts: Option<f64>,
     prompt_ts: f64,
-    largest_gap_ns: u64,
+    largest_gap_ns: Option<u64>,
     /// The time until each sequence has its first token, in nanoseconds.
     first_tokens_ns: Vec<u64>,
     /// The outcomes of all sequences, that of the one whose first token came last at the end.
@@ -122,7 +123,7 @@ impl ParallelBench<'_> {
         progress.set_length(self.repetitions.into());
         let mut warm_up = WarmUp::new(self.no_warm_up);
         let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);
-        let (mut samples_ts, mut prompt_ts, mut largest_gap_ns) = (Vec::new(), Vec::new(), 0);
+        let (mut samples_ts, mut prompt_ts, mut largest_gap_ns) = (Vec::new(), Vec::new(), None);
         let mut first_tokens_ns = Vec::new();
         while samples_ts.len() < self.repetitions as usize {
             let counts = warm_up.is_over();
@@ -137,9 +138,9 @@ impl ParallelBench<'_> {
         }
         drop(engine);
         progress.finish_and_clear();
-        if samples_ts.contains(&0.0) {
+        if samples_ts.contains(&None) {
             output::notice(&format!(
-                "a sequence of {n_gen} tokens ended before the last of {n_parallel} began, so nothing was timed: give -ntg more tokens, or -npp fewer"
+                "a sequence of {n_gen} tokens ended before the last of {n_parallel} began, so that their rate together is not known: give -ntg more tokens, or -npp fewer"
             ));
         }
         let (first_tokens, steps) = (Spread::of(first_tokens_ns.into_iter()), self.steps(test, &mut tokens)?);
@@ -148,12 +149,7 @@ impl ParallelBench<'_> {
 
     /// Runs the test once more with timestamps around every step.
     fn steps(&self, test: ParallelTest, tokens: &mut RandomTokens) -> Result<Option<DeviceSteps>> {
-        let mut engine = match self.engine(Tracing::On) {
-            Err(Error::Model(zinc_model::Error::Device(zinc_vk::Error::NoTimestamps { .. }))) => {
-                return Ok(None);
-            }
-            engine => engine?,
-        };
+        let mut engine = self.engine(Tracing::On)?;
         let run = self.run(&mut engine, test, tokens, Tracing::On)?;
         let traces: Vec<&Trace> = run.completions.iter().filter_map(|completion| completion.trace.as_ref()).collect();
         let decode = TraceSummary::of(traces.last().expect("traces were asked for")).decode;
@@ -233,12 +229,12 @@ impl ParallelBench<'_> {
         let counted = times().flatten().filter(|ns| within(ns)).count();
         let gaps =
             times().flat_map(|times| times.windows(2)).filter(|pair| within(&pair[1]) && pair[0] >= all_generate_ns);
-        let largest_gap_ns = gaps.map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        let largest_gap_ns = gaps.map(|pair| pair[1] - pair[0]).max();
         let seconds = |from: u64, to: u64| to.saturating_sub(from).max(1) as f64 / 1e9;
         let latest = readers.0.iter().max_by_key(|(_, reader)| reader.times_ns.first()).map(|(id, _)| *id);
         completions.sort_by_key(|(ended, _)| Some(*ended) == latest);
         Ok(Run {
-            together_ts: counted as f64 / seconds(all_generate_ns, one_ends_ns),
+            together_ts: (counted > 0).then(|| counted as f64 / seconds(all_generate_ns, one_ends_ns)),
             prompt_ts: f64::from(n_parallel * n_prompt) / seconds(start_ns, all_generate_ns),
             largest_gap_ns,
             first_tokens_ns: times().filter_map(<[u64]>::first).map(|ns| ns.saturating_sub(start_ns)).collect(),
@@ -269,22 +265,28 @@ pub(super) fn take_turn(
 }
 
 impl ParallelResult {
+    /// The rate of all sequences together, of the repetitions in which it is known; `None` if there are none.
+    fn together(&self) -> Option<Statistics> {
+        let known: Vec<f64> = self.samples_ts.iter().copied().flatten().collect();
+        (!known.is_empty()).then(|| Statistics::of(&known))
+    }
+
     /// The keys of llama-bench and llama-batched-bench, where they have such.
     pub(crate) fn json(&self, model: &str, device: &str) -> Value {
-        let together = Statistics::of(&self.samples_ts);
+        let together = self.together();
         self.test.with_json(
             model,
             device,
             json!({
-                "avg_ts": together.mean,
-                "stddev_ts": together.deviation,
+                "avg_ts": together.map(|together| together.mean),
+                "stddev_ts": together.map(|together| together.deviation),
                 "samples_ts": self.samples_ts,
-                "avg_ts_each": together.mean / f64::from(self.test.n_parallel),
+                "avg_ts_each": together.map(|together| together.mean / f64::from(self.test.n_parallel)),
                 "avg_prompt_ts": Statistics::of(&self.prompt_ts).mean,
                 "first_token": Spread::json(self.first_tokens),
                 "prompt_step_rows": self.steps.and_then(|steps| steps.prompt_rows),
                 "max_gap_ms": self.max_gap.as_secs_f64() * 1e3,
-                "largest_gap_ms": self.largest_gap_ns as f64 / 1e6,
+                "largest_gap_ms": self.largest_gap_ns.map(|ns| ns as f64 / 1e6),
                 "gpu_step_us": self.steps.map(|steps| steps.median_ns as f64 / 1e3),
                 "gpu_gap_us": self.steps.map(|steps| steps.gaps_ns.median as f64 / 1e3),
                 "gpu_gap_p99_us": self.steps.map(|steps| steps.gaps_ns.p99 as f64 / 1e3),
@@ -301,12 +303,13 @@ impl ParallelResult {
     /// A line of a Markdown table.
     pub(crate) fn markdown(&self) -> String {
         let ParallelTest { n_parallel, n_prompt, n_gen } = self.test;
-        let Statistics { mean: together, deviation } = Statistics::of(&self.samples_ts);
         let prompts = Statistics::of(&self.prompt_ts).mean;
-        let together_text = format!("{together:.2} ± {deviation:.2}");
-        let each = together / f64::from(n_parallel);
-        let gap_ms = self.largest_gap_ns as f64 / 1e6;
-        let microseconds = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
+        let unknown = || "-".to_owned();
+        let (together_text, each) = self.together().map_or((unknown(), unknown()), |Statistics { mean, deviation }| {
+            (format!("{mean:.2} ± {deviation:.2}"), format!("{:.2}", mean / f64::from(n_parallel)))
+        });
+        let gap_ms = self.largest_gap_ns.map_or(unknown(), |ns| format!("{:.2}", ns as f64 / 1e6));
+        let microseconds = |ns: Option<u64>| ns.map_or(unknown(), |ns| format!("{:.1}", ns as f64 / 1e3));
         let [step, gap, p99] = [
             microseconds(self.steps.map(|steps| steps.median_ns)),
             microseconds(self.steps.map(|steps| steps.gaps_ns.median)),
@@ -316,8 +319,8 @@ impl ParallelResult {
         let rows = self.steps.and_then(|steps| steps.prompt_rows).map_or("-".to_owned(), |rows| format!("{rows:.1}"));
         format!(
             "| {n_parallel:>10} | {n_prompt:>6} | {n_gen:>6} | {prompts:>12.2} | {first:>22} | {last:>8} | {rows:>16} | \
-             {together_text:>18} | {each:>8.2} | \
-             {gap_ms:>14.2} | {step:>6} | {gap:>6} | {p99:>7} |\n"
+             {together_text:>18} | {each:>8} | \
+             {gap_ms:>14} | {step:>6} | {gap:>6} | {p99:>7} |\n"
         )
     }
 }
@@ -363,5 +366,47 @@ impl Outlets for Readers<'_> {
 
     fn cancelled(&self, sequence: SequenceId) -> bool {
         self.0.iter().any(|(id, reader)| *id == sequence && reader.cancelled())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(samples_ts: &[Option<f64>], largest_gap_ns: Option<u64>) -> ParallelResult {
+        ParallelResult {
+            test: ParallelTest { n_parallel: 4, n_prompt: 3, n_gen: 2 },
+            samples_ts: samples_ts.to_vec(),
+            prompt_ts: vec![7.0; samples_ts.len()],
+            first_tokens: None,
+            largest_gap_ns,
+            max_gap: Duration::from_millis(30),
+            steps: None,
+        }
+    }
+
+    fn cells(result: &ParallelResult) -> Vec<String> {
+        result.markdown().split('|').map(|cell| cell.trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_not_known_is_no_number() {
+        let unknown = result(&[None, None], None);
+        assert_eq!(cells(&unknown)[4..], ["7.00", "-", "-", "-", "-", "-", "-", "-", "-", "-", ""]);
+        let json = unknown.json("m", "d");
+        for key in ["avg_ts", "stddev_ts", "avg_ts_each", "largest_gap_ms", "gpu_step_us"] {
+            assert_eq!(json[key], Value::Null, "{key}");
+        }
+        assert_eq!(json["samples_ts"], json!([null, null]));
+    }
+
+    #[test]
+    fn what_is_known_counts() {
+        let known = result(&[None, Some(8.0), Some(12.0)], Some(2_500_000));
+        assert_eq!(cells(&known)[8..11], ["10.00 ± 2.83", "2.50", "2.50"]);
+        let json = known.json("m", "d");
+        assert_eq!((&json["avg_ts"], &json["avg_ts_each"]), (&json!(10.0), &json!(2.5)));
+        assert_eq!((&json["samples_ts"], &json["largest_gap_ms"]), (&json!([null, 8.0, 12.0]), &json!(2.5)));
+        assert_eq!(cells(&known).len(), ParallelResult::MARKDOWN_HEAD.lines().next().unwrap().split('|').count());
     }
 }

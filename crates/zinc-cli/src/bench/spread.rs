@@ -21,12 +21,13 @@ impl Spread {
         Some(Self { median_ms: at(50).map(ms)?, p95_ms: at(95).map(ms)?, max_ms: times_ns.last().map(ms)? })
     }
 
-    /// An object with a key for each of the three, or null.
+    /// An object with a key for each of the three, whose values are null if there were no times.
     pub(crate) fn json(spread: Option<Self>) -> Value {
-        spread.map_or(
-            Value::Null,
-            |Self { median_ms, p95_ms, max_ms }| json!({ "median_ms": median_ms, "p95_ms": p95_ms, "max_ms": max_ms }),
-        )
+        json!({
+            "median_ms": spread.map(|spread| spread.median_ms),
+            "p95_ms": spread.map(|spread| spread.p95_ms),
+            "max_ms": spread.map(|spread| spread.max_ms),
+        })
     }
 
     /// The three as cells of a table, in their order.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use zinc_engine::{FileOptions, LoadedModel, ModelFile};
+use zinc_engine::{DeviceChoice, FileOptions, LoadedModel, ModelFile};
 use zinc_model::ChatTemplate;
 use zinc_sched::Tracing;
 use zinc_server::Server;

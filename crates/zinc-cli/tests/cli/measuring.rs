@@ -182,6 +182,16 @@ fn requests_arrive_and_are_answered() {
     assert!(svg.starts_with("<svg ") && svg.contains("lane 0") && svg.contains("tokens of the prompt"), "{svg}");
     let table = bench(&flags).success();
     assert_eq!(table.lines().filter(|line| line.starts_with("|          2 |")).count(), 1, "{table}");
+    // A page is room for one of them at a time.
+    let csv = bench(&[&flags[..], &["-o", "csv", "--cache-tokens", "64"]].concat()).success();
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let [head, cells] = &lines[..] else { panic!("{csv}") };
+    for name in ["first_token_median_ms", "first_token_p95_ms", "first_token_max_ms", "gaps_median_ms", "gaps_max_ms"] {
+        let place = head.iter().position(|column| *column == name).unwrap_or_else(|| panic!("no {name} in {csv}"));
+        assert!(cells[place].parse::<f64>().is_ok_and(|ms| ms > 0.0), "{name} in {csv}");
+    }
+    zinc(&["bench", "--cache-tokens", "64"]).failure(2, &["--npl"]);
+    bench(&["-m", &tiny, "-npl", "1", "--cache-tokens", "64"]).failure(2, &["--cache-tokens 64", "one alone"]);
 
     zinc(&["bench", "--arrivals", "poisson:1"]).failure(2, &["--npl"]);
     zinc(&["bench", "-npl", "2", "--arrivals", "often"]).failure(2, &["poisson:RATE"]);

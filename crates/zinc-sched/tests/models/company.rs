@@ -78,8 +78,8 @@ fn numbers(name: &str) -> Control {
     grammar.expect("a grammar").control()
 }
 
-/// So many requests, of every kind of sampling in turn and under a JSON schema, every third with log-probabilities and every fifth with a long prompt, which begins as
-/// two others do.
+/// So many requests, of every kind of sampling in turn and under a JSON schema, every third with log-probabilities and every fifth with a long prompt, which begins with
+/// one of three texts.
 fn requests(name: &str, vocabulary: u32, count: u32) -> Vec<Request> {
     let (kinds, numbers) = (kinds(), numbers(name));
     let request = |number: u32| {

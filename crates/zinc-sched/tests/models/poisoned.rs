@@ -10,8 +10,7 @@ use zinc_model::Error;
 use zinc_model::device::DeviceModel;
 use zinc_sched::adapter::VulkanModel;
 use zinc_sched::{
-    Guide, HostChoice, ModelCounters, ModelLimits, SequenceId, SequenceStart, Step, StepModel, StepOutput,
-    Ticket,
+    Guide, HostChoice, ModelCounters, ModelLimits, SequenceId, SequenceStart, Step, StepModel, StepOutput, Ticket,
 };
 use zinc_vk::{Access, Buffer, Placement, QueueKind, RecordingBuilder, TimelinePoint};
 

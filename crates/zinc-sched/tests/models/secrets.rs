@@ -13,8 +13,8 @@ use crate::matrix;
 use crate::ways::cases::kinds;
 
 const CONTEXT: u32 = 3 * PAGE_POSITIONS;
-/// Requests of the part of the matrix that every run goes through, and of the whole, and the pages that they share: for about a third of what 64 of them need.
-const REQUESTS: [(u32, u32); 2] = [(40, 24), (10_000, 64)];
+/// Requests of the part of the matrix that every run goes through, and of the whole, and the pages that they share, fewer than 64 of them need.
+const REQUESTS: [(u32, u32); 2] = [(40, 24), (10_000, 120)];
 /// Requests whose truth is kept in memory at a time.
 const ROUND: u32 = 500;
 /// Tokens of a word: of a thousand ids, so many that no text has a stranger's word by chance.
@@ -39,16 +39,25 @@ fn says_its_word(number: u32) -> bool {
     number % 3 == 1
 }
 
-/// A request that is told its word twice, behind a text that others have in common with it: none, or one of three of less than a page, a page and a little, or
-/// nearly two.
+/// Tokens that a prompt has in common with others before its word, and all of its tokens: the word begins a page, lies in its middle or at its end, or in the second
+/// page, and the page is full, so that it is known by these tokens.
+const PROMPTS: [(u32, u32); 4] = [
+    (0, PAGE_POSITIONS + 6),
+    (PAGE_POSITIONS / 2, PAGE_POSITIONS + 5),
+    (PAGE_POSITIONS - WORD as u32, PAGE_POSITIONS + 16),
+    (2 * PAGE_POSITIONS - 14, 2 * PAGE_POSITIONS + 5),
+];
+
+/// A request that is told its word behind one of three texts that others have in common with it, and once more at the end of the prompt.
 fn request(number: u32, vocabulary: u32) -> Request {
     let (kinds, word) = (kinds(), word(number, vocabulary));
     let tokens = 6 + number % 13;
     let mut request = kinds[number as usize % kinds.len()].request(number, vocabulary, tokens);
-    let text = number / 4 % 3;
-    let common = [0, PAGE_POSITIONS / 2, PAGE_POSITIONS + 5, 2 * PAGE_POSITIONS - 14][number as usize % 4];
-    let others = (0..common).map(|place| (place * place + 5 * text + 3) % vocabulary);
-    request.prompt = others.chain(word).chain([7, 1]).chain(word).collect();
+    let (common, all) = PROMPTS[number as usize % PROMPTS.len()];
+    let text = number / PROMPTS.len() as u32 % 3;
+    let others = |from: u32, to: u32| (from..to).map(move |place| (place * place + 5 * text + 3) % vocabulary);
+    let words = WORD as u32;
+    request.prompt = others(0, common).chain(word).chain(others(common + words, all - words)).chain(word).collect();
     let told = request.prompt.len();
     if says_its_word(number) {
         request.control = match number % 2 {

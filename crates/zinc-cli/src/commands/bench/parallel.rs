@@ -126,6 +126,21 @@ fn measure_model(
     Ok(())
 }
 
+/// The names and cells of what a JSON value becomes in a table. A key of an object in it stands behind the name of that; what is not known is empty, and so is a
+/// list, which has no form in a table.
+fn columns(name: &str, value: &Value) -> Vec<(String, String)> {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(key, value)| {
+                columns(&if name.is_empty() { key.clone() } else { format!("{name}_{key}") }, value)
+            })
+            .collect(),
+        Value::Null | Value::Array(_) => vec![(name.to_owned(), String::new())],
+        cell => vec![(name.to_owned(), cell.to_string())],
+    }
+}
+
 /// Prints the results.
 struct Printer {
     format: TableFormat,
@@ -146,13 +161,9 @@ impl Printer {
                 output::stdout(&(head.to_owned() + &line))
             }
             TableFormat::Csv => {
-                let Value::Object(fields) = object else { unreachable!("a result is an object") };
-                let head = fields.keys().cloned().collect::<Vec<String>>().join(",") + "\n";
-                // Lists have no form in a table.
-                let is_flat = |value: &Value| !value.is_array() && !value.is_object();
-                let cell = |value: &Value| if is_flat(value) { value.to_string() } else { String::new() };
-                let line = fields.values().map(cell).collect::<Vec<String>>().join(",") + "\n";
-                output::stdout(&(if is_first { head } else { String::new() } + &line))
+                let (names, cells): (Vec<String>, Vec<String>) = columns("", &object).into_iter().unzip();
+                let head = if is_first { names.join(",") + "\n" } else { String::new() };
+                output::stdout(&(head + &cells.join(",") + "\n"))
             }
             TableFormat::Jsonl => output::stdout_json(&object),
             TableFormat::Json => {
@@ -181,5 +192,25 @@ impl Printer {
                 Ok(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_column_for_each_figure() {
+        let value = json!({ "name": "a,b", "rate": null, "gaps": { "median_ms": 1.5, "max_ms": null }, "all": [1, 2] });
+        let columns = columns("", &value);
+        let columns: Vec<(&str, &str)> = columns.iter().map(|(name, cell)| (&name[..], &cell[..])).collect();
+        let mut expected =
+            [("name", "\"a,b\""), ("rate", ""), ("gaps_median_ms", "1.5"), ("gaps_max_ms", ""), ("all", "")];
+        let mut found = columns.clone();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
     }
 }
