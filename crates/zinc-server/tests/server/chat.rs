@@ -23,7 +23,8 @@ fn an_answer_comes_whole() {
     assert_eq!((&body["object"], &body["model"]), (&json!("chat.completion"), &json!("fake")));
     assert!(body["created"].as_u64().unwrap() > 1_600_000_000 && body["system_fingerprint"].is_string(), "{body}");
     let choice = &body["choices"][0];
-    assert_eq!(choice["message"], json!({ "role": "assistant", "content": "Hello there.", "refusal": null }));
+    let message = json!({ "role": "assistant", "content": "Hello there.", "refusal": null, "annotations": [] });
+    assert_eq!(choice["message"], message);
     assert_eq!(
         (&choice["index"], &choice["finish_reason"], &choice["logprobs"]),
         (&json!(0), &json!("stop"), &json!(null))

@@ -86,7 +86,7 @@ fn put_together(events: &[Value]) -> Value {
         }
     }
     message["content"] = json!(content);
-    for field in ["stop_reason", "stop_sequence"] {
+    for field in ["stop_reason", "stop_sequence", "stop_details", "container"] {
         message[field] = end["delta"][field].clone();
     }
     message["usage"] = end["usage"].clone();
@@ -125,6 +125,11 @@ fn mirrored(reply: &Reply) -> Value {
     serde_json::from_str(message["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{message}"))).unwrap()
 }
 
+/// A block of text without sources.
+fn text_block(text: &str) -> Value {
+    json!({ "type": "text", "text": text, "citations": null })
+}
+
 #[test]
 fn an_answer_comes_whole() {
     let server = Running::saying(json!({ "text": "Hello there." }));
@@ -132,12 +137,17 @@ fn an_answer_comes_whole() {
     assert!(message["id"].as_str().unwrap().starts_with("msg_"), "{message}");
     let usage = message["usage"].clone();
     let expected = json!({
-        "type": "message", "role": "assistant", "model": "fake", "content": [{ "type": "text", "text": "Hello there." }],
-        "stop_reason": "end_turn", "stop_sequence": null, "usage": usage,
+        "type": "message", "role": "assistant", "model": "fake", "content": [text_block("Hello there.")],
+        "stop_reason": "end_turn", "stop_sequence": null, "stop_details": null, "container": null, "usage": usage,
     });
     assert_eq!(without_ids(message), expected);
     assert!(usage["input_tokens"].as_u64().unwrap() > 0);
     assert_eq!(usage["output_tokens"], 2);
+    assert_eq!(usage["output_tokens_details"], json!({ "thinking_tokens": 0 }));
+    // Anthropic's schema has these among the fields that are always there.
+    for field in ["cache_creation", "inference_geo", "server_tool_use", "service_tier"] {
+        assert_eq!(usage.get(field), Some(&Value::Null), "{field}");
+    }
     assert_eq!((&usage["cache_read_input_tokens"], &usage["cache_creation_input_tokens"]), (&json!(0), &json!(0)));
 }
 
@@ -166,9 +176,10 @@ fn an_answer_comes_in_events() {
     }
     assert!(start["id"].is_string() && start["usage"]["input_tokens"].as_u64().unwrap() > 0, "{start}");
     assert_eq!(start["usage"]["output_tokens"], 0);
-    assert_eq!(events[1]["content_block"], json!({ "type": "text", "text": "" }));
+    assert_eq!(events[1]["content_block"], text_block(""));
     let end = &events[events.len() - 2];
-    assert_eq!(end["delta"], json!({ "stop_reason": "end_turn", "stop_sequence": null }));
+    let stop = json!({ "stop_reason": "end_turn", "stop_sequence": null, "stop_details": null, "container": null });
+    assert_eq!(end["delta"], stop);
     assert_eq!(end["usage"]["output_tokens"], 3);
     assert!(events.iter().all(|event| event.get("timings").is_none()));
 }
@@ -180,14 +191,17 @@ fn thoughts_and_calls_are_blocks_of_their_own() {
     assert!(message["content"][2]["id"].as_str().unwrap().starts_with("toolu_"));
     let expected = json!([
         { "type": "thinking", "thinking": "The user wants files.", "signature": "zinc" },
-        { "type": "text", "text": "I look." },
-        { "type": "tool_use", "name": "ls", "input": { "path": "src/ü" } },
+        text_block("I look."),
+        { "type": "tool_use", "name": "ls", "caller": { "type": "direct" }, "input": { "path": "src/ü" } },
     ]);
     assert_eq!(without_ids(message["content"].clone()), expected);
     assert_eq!((&message["stop_reason"], &message["stop_sequence"]), (&json!("tool_use"), &json!(null)));
     let events = stream(&server, &ask(json!({ "tools": tools() })));
     let starts: Vec<&Value> = events.iter().filter_map(|event| event.get("content_block")).collect();
-    assert_eq!(without_ids(json!(starts[2])), json!({ "type": "tool_use", "name": "ls", "input": {} }));
+    assert_eq!(
+        without_ids(json!(starts[2])),
+        json!({ "type": "tool_use", "name": "ls", "caller": { "type": "direct" }, "input": {} })
+    );
     assert_eq!(starts[0], &json!({ "type": "thinking", "thinking": "", "signature": "" }));
 }
 
@@ -196,7 +210,7 @@ fn what_ends_a_message_is_told() {
     let server = Running::saying(json!({ "text": "one two three", "piece_chars": 2 }));
     let message = answer(&server, &ask(json!({ "stop_sequences": ["zzz", " th"] })));
     assert_eq!((&message["stop_reason"], &message["stop_sequence"]), (&json!("stop_sequence"), &json!(" th")));
-    assert_eq!(message["content"], json!([{ "type": "text", "text": "one two" }]));
+    assert_eq!(message["content"], json!([text_block("one two")]));
     let message = answer(&server, &ask(json!({ "max_tokens": 2 })));
     assert_eq!((&message["stop_reason"], &message["content"][0]["text"]), (&json!("max_tokens"), &json!("one ")));
 }
@@ -234,10 +248,7 @@ fn report_01_and_07_what_is_no_call_is_text() {
     for text in ["<tool_call>\nnot JSON\n</tool_call>", "Done.</think>", "<tool_call>"] {
         let server = Running::saying(json!({ "text": text }));
         let message = answer(&server, &ask(json!({ "tools": tools() })));
-        assert_eq!(
-            (&message["content"], &message["stop_reason"]),
-            (&json!([{ "type": "text", "text": text }]), &json!("end_turn"))
-        );
+        assert_eq!((&message["content"], &message["stop_reason"]), (&json!([text_block(text)]), &json!("end_turn")));
     }
 }
 

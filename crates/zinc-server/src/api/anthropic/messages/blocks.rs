@@ -44,14 +44,25 @@ pub(super) enum Block {
     },
     Text {
         text: String,
+        /// There are never any.
+        citations: Option<()>,
     },
     ToolUse {
         id: String,
         name: String,
+        caller: Caller,
         /// The text of the arguments, as far as it has come.
         #[serde(serialize_with = "as_object")]
         input: String,
     },
+}
+
+/// Who has called a tool.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Caller {
+    /// The model itself, and not code that it has run.
+    Direct,
 }
 
 /// Writes the text of arguments as the object that it is.
@@ -70,8 +81,8 @@ struct StartEvent<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Start<'a> {
     Thinking { thinking: &'static str, signature: &'static str },
-    Text { text: &'static str },
-    ToolUse { id: &'a str, name: &'a str, input: Map<String, Value> },
+    Text { text: &'static str, citations: Option<()> },
+    ToolUse { id: &'a str, name: &'a str, caller: Caller, input: Map<String, Value> },
 }
 
 #[derive(Serialize)]
@@ -116,13 +127,13 @@ impl Blocks {
             }
             Event::Content { text, .. } => {
                 if !matches!(self.open(), Some(Block::Text { .. })) {
-                    self.add(Block::Text { text: String::new() }, sink);
+                    self.add(Block::Text { text: String::new(), citations: None }, sink);
                 }
                 self.grow(&text, sink);
             }
             Event::ToolCallBegin { id, name, .. } => {
                 let id = format!("{TOOL_USE}{}", id.strip_prefix(CALL).unwrap_or(&id));
-                self.add(Block::ToolUse { id, name, input: String::new() }, sink);
+                self.add(Block::ToolUse { id, name, caller: Caller::Direct, input: String::new() }, sink);
             }
             Event::ToolCallArguments { json, .. } => self.grow(&json, sink),
             Event::ToolCallEnd { .. } => self.end(sink),
@@ -152,8 +163,8 @@ impl Blocks {
         let index = self.blocks.len();
         let content_block = match &block {
             Block::Thinking { .. } => Start::Thinking { thinking: "", signature: "" },
-            Block::Text { .. } => Start::Text { text: "" },
-            Block::ToolUse { id, name, .. } => Start::ToolUse { id, name, input: Map::new() },
+            Block::Text { .. } => Start::Text { text: "", citations: None },
+            Block::ToolUse { id, name, caller, .. } => Start::ToolUse { id, name, caller: *caller, input: Map::new() },
         };
         sink.event("content_block_start", &StartEvent { index, content_block });
         self.blocks.push(block);
@@ -170,7 +181,7 @@ impl Blocks {
                 thinking.push_str(more);
                 Delta::Thinking { thinking: more }
             }
-            Some(Block::Text { text }) => {
+            Some(Block::Text { text, .. }) => {
                 text.push_str(more);
                 Delta::Text { text: more }
             }

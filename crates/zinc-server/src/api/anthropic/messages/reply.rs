@@ -34,6 +34,10 @@ pub(super) struct Stop<'a> {
     stop_reason: Option<&'static str>,
     /// The text that has ended it.
     stop_sequence: Option<&'a str>,
+    /// More about a refusal, of which there is none.
+    stop_details: Option<()>,
+    /// Where code was run, which never happens.
+    container: Option<()>,
 }
 
 /// Numbers of tokens. Those of the prompt that were in the cache are not among its input tokens.
@@ -43,6 +47,18 @@ pub(super) struct UsageReply {
     cache_creation_input_tokens: u32,
     cache_read_input_tokens: u32,
     output_tokens: u32,
+    output_tokens_details: OutputDetails,
+    /// What only Anthropic's own service knows. Its schema requires the fields.
+    cache_creation: Option<()>,
+    inference_geo: Option<()>,
+    server_tool_use: Option<()>,
+    service_tier: Option<()>,
+}
+
+/// What the tokens of an answer are.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct OutputDetails {
+    thinking_tokens: u32,
 }
 
 /// The number of tokens of a conversation that is not answered.
@@ -59,7 +75,7 @@ impl<'a> From<&'a End> for Stop<'a> {
             Reason::ToolCalls => ("tool_use", None),
             Reason::Length | Reason::ContextFull | Reason::TimeOver => ("max_tokens", None),
         };
-        Self { stop_reason: Some(reason), stop_sequence: sequence }
+        Self { stop_reason: Some(reason), stop_sequence: sequence, ..Self::default() }
     }
 }
 
@@ -69,6 +85,7 @@ impl From<&End> for UsageReply {
             input_tokens: end.usage.prompt_tokens.saturating_sub(end.usage.cached_tokens),
             cache_read_input_tokens: end.usage.cached_tokens,
             output_tokens: end.usage.completion_tokens,
+            output_tokens_details: OutputDetails { thinking_tokens: end.reasoning_tokens },
             ..Self::default()
         }
     }

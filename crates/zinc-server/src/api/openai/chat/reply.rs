@@ -31,6 +31,8 @@ struct MessageReply {
     role: &'static str,
     content: Option<String>,
     refusal: Option<()>,
+    /// Sources of the content, of which there are none.
+    annotations: [(); 0],
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,6 +157,7 @@ impl MessageReply {
             role: "assistant",
             content: has_content.then_some(content),
             refusal: None,
+            annotations: [],
             reasoning_content,
             reasoning,
             tool_calls: calls.into_iter().map(call).collect(),
