@@ -21,6 +21,8 @@ use axum::routing::{get, post};
 
 pub use sampling::{Limits, SamplingFields};
 
+use openai::responses::stored;
+
 use crate::auth;
 use crate::error::{ApiError, ErrorKind, shaped};
 use crate::state::State;
@@ -39,7 +41,7 @@ pub fn router(state: &Arc<State>) -> Router {
         .route("/v1/responses", post(openai::responses::respond))
         .route("/responses", post(openai::responses::respond))
         .route("/v1/responses/input_tokens", post(openai::responses::count))
-        .route("/v1/responses/{*id}", get(openai::responses::stored).delete(openai::responses::stored))
+        .route("/v1/responses/{*id}", get(stored).delete(stored).post(stored))
         .route("/v1/messages", post(anthropic::messages::answer))
         .route("/v1/messages/count_tokens", post(anthropic::messages::count_tokens))
         .route("/v1/embeddings", post(embeddings))

@@ -10,6 +10,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use hyper::body::Body as _;
 use serde::Serialize;
 
 /// Says to OpenAI's clients whether another try can help.
@@ -63,6 +64,21 @@ impl ErrorKind {
             Self::NotSupported => StatusCode::NOT_IMPLEMENTED,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Server => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// Whether such an error may come before all of the request's body was read. Behind what is left of it no further request can be found on the
+    /// connection, and a client that is not told that the connection ends would send its next one there.
+    fn may_leave_the_body(self) -> bool {
+        match self {
+            Self::Authentication
+            | Self::Permission
+            | Self::NotFound
+            | Self::MethodNotAllowed
+            | Self::Timeout
+            | Self::TooLarge
+            | Self::NotSupported => true,
+            Self::InvalidRequest | Self::ContextExceeded | Self::Unavailable | Self::Server => false,
         }
     }
 
@@ -325,6 +341,7 @@ impl Shape {
 /// The outermost layer: gives an error the shape that clients of the path expect.
 pub(crate) async fn shaped(request: Request, next: Next) -> Response {
     let shape = Shape::of(request.uri().path());
+    let has_body = !request.body().is_end_stream();
     let response = next.run(request).await;
     let Some(error) = response.extensions().get::<ApiError>().cloned() else { return response };
     let mut shaped = match shape {
@@ -343,6 +360,9 @@ pub(crate) async fn shaped(request: Request, next: Next) -> Response {
     if let Some(should) = error.should_retry() {
         let should = HeaderValue::from_static(if should { "true" } else { "false" });
         shaped.headers_mut().insert(SHOULD_RETRY, should);
+    }
+    if has_body && error.kind.may_leave_the_body() {
+        shaped.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if error.kind == ErrorKind::Authentication {
         shaped.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -82,6 +82,24 @@ fn listed_pages_are_answered() {
 }
 
 #[test]
+fn a_refusal_that_leaves_the_body_says_that_the_connection_ends() {
+    let server = with(|options| options.keys = Keys::new(["one"]));
+    let key = ("x-api-key", "one");
+    let connection = |method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]| {
+        let reply = server.keep(method, path, headers, body).reply();
+        (reply.status, reply.header("connection").map(str::to_owned))
+    };
+    let close = Some("close".to_owned());
+    assert_eq!(connection("POST", CHAT, &[], &hello()), (401, close.clone()));
+    assert_eq!(connection("POST", "/v2/chat", &[key], &hello()), (404, close.clone()));
+    assert_eq!(connection("PUT", CHAT, &[key], &hello()), (405, close.clone()));
+    assert_eq!(connection("POST", "/v1/embeddings", &[key], &hello()), (501, close));
+    // Where there is no body, and where all of it was read, the connection can be used again.
+    assert_eq!(connection("GET", "/v2/chat", &[key], b""), (404, None));
+    assert_eq!(connection("POST", CHAT, &[key], b"{"), (400, None));
+}
+
+#[test]
 fn bodies_have_a_largest_size() {
     let server = with(|options| options.most_body_bytes = 1000);
     let reply = server.send("POST", CHAT, &[], &vec![b' '; 2000]).reply();

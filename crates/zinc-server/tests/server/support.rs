@@ -83,12 +83,17 @@ impl Running {
         self.send("POST", path, &[], body.to_string().as_bytes()).reply()
     }
 
-    /// Sends a request and returns the connection, from which nothing was read yet.
+    /// Sends a request as the last of its connection, and returns the connection, from which nothing was read yet.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Connection {
+        self.keep(method, path, &[headers, &[("Connection", "close")]].concat(), body)
+    }
+
+    /// Sends a request that leaves the connection open.
+    pub(crate) fn keep(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Connection {
         let stream = TcpStream::connect_timeout(&self.address, PATIENCE).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        let mut head = format!("{method} {path} HTTP/1.1\r\nContent-Length: {}\r\n", body.len());
         let has_host = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
         if !has_host {
             head.push_str(&format!("Host: {}\r\n", self.address));

@@ -71,7 +71,10 @@ pub async fn count(caller: Caller, fields: Fields<ResponsesFields, SamplingField
     Ok(ignored.named_in(Json(counted).into_response()))
 }
 
-/// Says of answers of the past that there are none.
+/// Says of answers of the past that there are none, and that nothing is done with them.
 pub async fn stored() -> ApiError {
-    ApiError::new(ErrorKind::NotFound, "no response is stored; send the whole conversation as input each time")
+    ApiError::new(
+        ErrorKind::NotFound,
+        "no response is stored or compacted; send the whole conversation as input each time",
+    )
 }
