@@ -15,7 +15,7 @@ use zinc_engine::{AnswerOptions, Result};
 use zinc_model::{ChatInput, ChatTemplate, Special};
 use zinc_sched::{CancelHandle, Condition, EngineCounts, Status, WaitingQueue};
 
-use crate::backend::{Backend, Facts, Running};
+use crate::backend::{Backend, Facts, InfillTokens, Running};
 use speech::Speech;
 
 pub use script::{Fault, FaultKind, Script, ScriptedAnswer, ScriptedCall};
@@ -42,12 +42,15 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn add(&mut self, text: &str) {
-        if !self.ids.contains_key(text) {
-            let id = BYTES + u32::try_from(self.texts.len()).unwrap_or(u32::MAX - BYTES);
-            self.ids.insert(text.to_owned(), id);
-            self.texts.push(text.to_owned());
+    /// The id of a piece, which is new unless it is there already.
+    fn add(&mut self, text: &str) -> u32 {
+        if let Some(id) = self.ids.get(text) {
+            return *id;
         }
+        let id = BYTES + u32::try_from(self.texts.len()).unwrap_or(u32::MAX - BYTES);
+        self.ids.insert(text.to_owned(), id);
+        self.texts.push(text.to_owned());
+        id
     }
 }
 
@@ -131,6 +134,13 @@ impl FakeModel {
                 pieces.add(piece);
             }
         }
+        let mut mark = |text: &str| script.infill.then(|| pieces.add(text));
+        let infill = InfillTokens {
+            prefix: mark("<|fim_prefix|>"),
+            suffix: mark("<|fim_suffix|>"),
+            middle: mark("<|fim_middle|>"),
+            ..InfillTokens::default()
+        };
         let vocabulary = BYTES + u32::try_from(pieces.texts.len()).unwrap_or(u32::MAX - BYTES);
         let facts = Facts {
             name: script.model.clone(),
@@ -141,6 +151,7 @@ impl FakeModel {
             lanes: script.lanes,
             template: Some(source),
             eos: "<|im_end|>".to_owned(),
+            infill,
             device: "none".to_owned(),
             ..Facts::default()
         };
@@ -168,9 +179,21 @@ impl FakeModel {
         in_turn.get(turn % in_turn.len().max(1)).copied()
     }
 
-    /// The ids of a text's piece: its own, or those of its bytes.
-    fn ids(&self, piece: &str) -> Vec<u32> {
-        self.pieces.ids.get(piece).map_or_else(|| piece.bytes().map(u32::from).collect(), |id| vec![*id])
+    /// The tokens of a text's piece with their texts: one of its own, or one for each byte, of which the last of a character has its text.
+    fn tokens(&self, piece: &str) -> Vec<(u32, String)> {
+        if let Some(id) = self.pieces.ids.get(piece) {
+            return vec![(*id, piece.to_owned())];
+        }
+        let mut tokens = Vec::new();
+        for c in piece.chars() {
+            let mut bytes = [0; 4];
+            let text = c.encode_utf8(&mut bytes);
+            tokens.extend(text.bytes().map(|byte| (u32::from(byte), String::new())));
+            if let Some((_, last)) = tokens.last_mut() {
+                last.push(c);
+            }
+        }
+        tokens
     }
 }
 
@@ -226,13 +249,7 @@ impl Backend for FakeModel {
         let answer = self.answer(&last).cloned().unwrap_or_default();
         let written = answer.written(!last.thinking_is_off).replace("{last}", last.user);
         let pieces = speech::cut(&written, answer.piece_chars);
-        let tokens = pieces.into_iter().flat_map(|piece| {
-            let ids = self.ids(piece);
-            let whole = ids.len() == 1;
-            let texts = piece.char_indices().map(|(at, c)| piece[at..at + c.len_utf8()].to_owned());
-            let texts: Vec<String> = if whole { vec![piece.to_owned()] } else { texts.collect() };
-            texts.into_iter().map(move |text| (ids[0], text)).collect::<Vec<_>>()
-        });
+        let tokens = pieces.into_iter().flat_map(|piece| self.tokens(piece));
         let cancel = CancelHandle::new();
         let speech = Speech::new(
             (Arc::clone(&self.lanes), place),
@@ -261,5 +278,19 @@ impl Backend for FakeModel {
 
     fn drain(&self) {
         self.lanes.draining.store(true, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_no_piece_becomes_bytes() {
+        let model = FakeModel::new(Script::default()).unwrap();
+        let tokens = |piece| model.tokens(piece);
+        let token = |id: u32, text: &str| (id, text.to_owned());
+        assert_eq!(tokens("aü"), [token(97, "a"), token(0xc3, ""), token(0xbc, "ü")]);
+        assert_eq!(tokens(" said:"), [token(model.pieces.ids[" said:"], " said:")]);
     }
 }

@@ -31,6 +31,8 @@ pub struct Script {
     pub queue: usize,
     /// The chat template, instead of the one that the model has.
     pub template: Option<String>,
+    /// Whether it has tokens for filling in the gap of a text.
+    pub infill: bool,
     /// Milliseconds for which it seems to load.
     pub load_ms: u64,
     /// What it says.
@@ -45,6 +47,7 @@ impl Default for Script {
             lanes: 4,
             queue: 128,
             template: None,
+            infill: false,
             load_ms: 0,
             answers: vec![ScriptedAnswer { text: "You said: {last}".to_owned(), ..ScriptedAnswer::default() }],
         }

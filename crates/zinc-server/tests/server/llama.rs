@@ -123,8 +123,12 @@ fn the_server_says_what_it_is_and_does() {
     assert_eq!(server.get("/v1/models/large").json()["error"]["code"], "model_not_found");
     let embeddings = server.post("/v1/embeddings", &json!({ "input": "x" }));
     assert_eq!((embeddings.status, embeddings.json()["error"]["type"].as_str()), (501, Some("not_supported_error")));
-    let infill = server.post("/infill", &json!({ "input_prefix": "a", "input_suffix": "b" }));
+    let gap = json!({ "input_prefix": "a", "input_suffix": "b" });
+    let infill = server.post("/infill", &gap);
     assert_eq!((infill.status, infill.header("x-should-retry")), (501, Some("false")));
+    let able = Running::scripted(json!({ "infill": true, "answers": [{ "text": "{last}" }] }), ServerOptions::new());
+    let prompt = "<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|>";
+    assert_eq!(able.post("/infill", &gap).json()["content"], prompt);
 }
 
 #[test]
