@@ -11,7 +11,7 @@ mod message;
 mod read;
 mod start;
 
-pub use ask::{Ask, Conversation, Prompt, PromptPart, ToolChoice};
+pub use ask::{Ask, Constraint, Conversation, Prompt, PromptPart, ToolChoice};
 pub use event::{Collected, CollectedCall, End, Event, Reason, TextToken, Timings, Update};
 pub(crate) use message::Arguments;
 pub use message::{Message, Role, ToolCall, ToolDefinition};

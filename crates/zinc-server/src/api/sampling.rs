@@ -13,7 +13,7 @@ use zinc_sched::{Dry, LastTokens};
 
 use super::openai::StopField;
 use super::whole::Whole;
-use crate::core::{Ask, Prompt};
+use crate::core::{Ask, Constraint, Prompt};
 use crate::error::{ApiError, ApiResult};
 use crate::options::ServerOptions;
 use crate::state::Served;
@@ -119,7 +119,7 @@ impl SamplingFields {
     }
 
     /// The constraint of the answer.
-    fn constraint(&self, limits: &Limits) -> ApiResult<Option<GrammarSource>> {
+    fn constraint(&self, limits: &Limits) -> ApiResult<Option<Constraint>> {
         let grammar = self.grammar.as_ref().filter(|text| !text.trim().is_empty());
         let source = match (grammar, &self.json_schema) {
             (Some(_), Some(_)) => {
@@ -135,9 +135,9 @@ impl SamplingFields {
             }
             (None, None) => return Ok(None),
         };
-        let (param, bytes, source) = source;
-        check_constraint(limits, param, bytes)?;
-        Ok(Some(source))
+        let (field, bytes, source) = source;
+        check_constraint(limits, field, bytes)?;
+        Ok(Some(Constraint { field, source }))
     }
 
     /// The options of zinc-engine.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use zinc_sched::grammar::GrammarSource;
 
 use super::sampling::{Limits, check_constraint};
-use crate::core::{ToolChoice, ToolDefinition};
+use crate::core::{Constraint, ToolChoice, ToolDefinition};
 use crate::error::{ApiError, ApiResult};
 
 /// Checks the number of tools.
@@ -40,12 +40,12 @@ pub(crate) fn checked_choice(choice: ToolChoice, tools: &[ToolDefinition]) -> Ap
     }
 }
 
-/// The constraint that a JSON schema in the field `param` is.
+/// The constraint that a JSON schema in this field is.
 ///
 /// # Errors
 /// That it is too large.
-pub(crate) fn schema_source(limits: &Limits, param: &str, schema: &Value) -> ApiResult<GrammarSource> {
+pub(crate) fn schema_constraint(limits: &Limits, field: &'static str, schema: &Value) -> ApiResult<Constraint> {
     let text = schema.to_string();
-    check_constraint(limits, param, text.len())?;
-    Ok(GrammarSource::JsonSchema(text))
+    check_constraint(limits, field, text.len())?;
+    Ok(Constraint { field, source: GrammarSource::JsonSchema(text) })
 }

@@ -19,13 +19,22 @@ pub struct Ask {
     /// How the tokens are chosen, how many they are at most, and the rest of what zinc-engine wants to know. Stop strings and constraint are below.
     pub options: AnswerOptions,
     /// What the content has to match; thoughts before it are free.
-    pub constraint: Option<GrammarSource>,
+    pub constraint: Option<Constraint>,
     /// Texts before which the answer ends. They are looked for in the content, not in thoughts or in calls of tools.
     pub stops: Vec<String>,
     /// How many answers to each prompt, at least 1. Each has the seed behind that of the one before.
     pub choices: u32,
     /// The longest time for which tokens are generated; `None` is any.
     pub most_time: Option<Duration>,
+}
+
+/// What a content has to match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constraint {
+    /// The field of the request that says so.
+    pub field: &'static str,
+    /// A schema or a grammar.
+    pub source: GrammarSource,
 }
 
 /// What is continued.

@@ -7,16 +7,20 @@ use super::ask::{Conversation, ToolChoice};
 use crate::error::{ApiError, ApiResult};
 use crate::output::{Calls, Forced, OutputFormat, Thinking, Tool, forced_call};
 
+/// What errors call the schema of the content where the answer may be calls of tools as well.
+pub(super) const CONTENT: &str = "the schema of the content";
+
 /// What the answer has to match: calls of tools where they are required, or else what the request asks of the content. Where the model may call
-/// tools, a schema of the content leaves it the choice.
+/// tools, a schema of the content leaves it the choice. The schemas of tools in it have `most_bytes` together at most.
 ///
 /// # Errors
-/// Calls that are required of a model that knows no form of them.
+/// Calls that are required of a model that knows no form of them, and schemas that are too large.
 pub(super) fn constraint(
     format: &OutputFormat,
     conversation: &Conversation,
     tools: &[Tool],
     content: Option<&GrammarSource>,
+    most_bytes: usize,
 ) -> ApiResult<Option<GrammarSource>> {
     let calls = if conversation.parallel_tool_calls { Calls::Several } else { Calls::One };
     let forced = match &conversation.tool_choice {
@@ -27,15 +31,35 @@ pub(super) fn constraint(
                 return Ok(content.cloned());
             };
             let Ok(called) = forced_call(format, tools, Forced::Any, calls) else { return Ok(content.cloned()) };
-            let name = "the schema of the content".to_owned();
+            check_size(tools, Forced::Any, most_bytes)?;
+            let name = CONTENT.to_owned();
             let said = Outline::Json { name, schema: schema.as_str().into(), path: Vec::new() };
             return Ok(Some(GrammarSource::Outline(Outline::Choice(vec![said, called]))));
         }
     };
+    check_size(tools, forced, most_bytes)?;
     match forced_call(format, tools, forced, calls) {
         Ok(outline) => Ok(Some(GrammarSource::Outline(outline))),
         Err(error) => Err(ApiError::invalid("tool_choice", error.to_string())),
     }
+}
+
+/// Checks the size of the schemas of the tools that may be called.
+///
+/// # Errors
+/// That they are too large, with both sizes.
+fn check_size(tools: &[Tool], forced: Forced<'_>, most_bytes: usize) -> ApiResult<()> {
+    let may_be_called = |tool: &&Tool| match forced {
+        Forced::Any => true,
+        Forced::Named(name) => tool.name == name,
+    };
+    let bytes: usize = tools.iter().filter(may_be_called).map(|tool| tool.parameters.to_string().len()).sum();
+    if bytes <= most_bytes {
+        return Ok(());
+    }
+    let message =
+        format!("the schemas of the tools that may be called have {bytes} bytes; at most {most_bytes} are taken");
+    Err(ApiError::invalid("tools", message))
 }
 
 /// What the model may think first, in the answer to a prompt that ends in `tail`; `None` if it does not think, or has.
@@ -59,7 +83,7 @@ mod tests {
         let format = OutputFormat::of_template("<think></think><tool_call>");
         let conversation = Conversation { tool_choice: choice, ..Conversation::new(Vec::new()) };
         let tools = [Tool { name: "f".to_owned(), description: None, parameters: json!({}) }];
-        constraint(&format, &conversation, &tools, content)
+        constraint(&format, &conversation, &tools, content, 10)
     }
 
     #[test]
@@ -73,6 +97,25 @@ mod tests {
         assert!(is_call(constrained(ToolChoice::Named("f".to_owned()), None)));
         let missing = constrained(ToolChoice::Named("g".to_owned()), None).unwrap_err();
         assert_eq!(missing.param.as_deref(), Some("tool_choice"));
+    }
+
+    #[test]
+    fn schemas_of_tools_that_may_be_called_have_a_largest_size() {
+        let format = OutputFormat::of_template("<think></think><tool_call>");
+        let tool = |name: &str, parameters| Tool { name: name.to_owned(), description: None, parameters };
+        let tools = [tool("small", json!({})), tool("large", json!({ "type": "object" }))];
+        let constrained = |choice, content: Option<&GrammarSource>| {
+            let conversation = Conversation { tool_choice: choice, ..Conversation::new(Vec::new()) };
+            constraint(&format, &conversation, &tools, content, 17)
+                .map_err(|error| (error.param.unwrap(), error.message))
+        };
+        let message = "the schemas of the tools that may be called have 19 bytes; at most 17 are taken";
+        let too_large = Err(("tools".to_owned(), message.to_owned()));
+        assert_eq!(constrained(ToolChoice::Required, None), too_large);
+        assert_eq!(constrained(ToolChoice::Auto, Some(&GrammarSource::JsonSchema("{}".to_owned()))), too_large);
+        assert!(constrained(ToolChoice::Named("large".to_owned()), None).is_ok_and(|made| made.is_some()));
+        // Nothing is made of the schemas here.
+        assert_eq!(constrained(ToolChoice::Auto, None), Ok(None));
     }
 
     #[test]

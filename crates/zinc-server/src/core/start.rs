@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use zinc_engine::FreeThinking;
 use zinc_model::{ChatInput, Special};
 use zinc_sched::CancelHandle;
-use zinc_sched::grammar::GrammarSource;
+use zinc_sched::grammar::{GrammarError, GrammarSource};
 
 use super::ask::{Ask, Conversation, Prompt, PromptPart, ToolChoice};
 use super::constrain;
@@ -180,7 +180,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(served: &Served, prompt: &Prompt, content: Option<&GrammarSource>) -> ApiResult<Self> {
+    fn new(served: &Served, prompt: &Prompt, content: Option<&GrammarSource>, most_bytes: usize) -> ApiResult<Self> {
         match prompt {
             Prompt::Parts(parts) => Ok(Self {
                 ids: joined(served, parts)?,
@@ -190,7 +190,7 @@ impl Prepared {
                 ends_with_call: false,
                 continues_text: true,
             }),
-            Prompt::Conversation(conversation) => Self::of_conversation(served, conversation, content),
+            Prompt::Conversation(conversation) => Self::of_conversation(served, conversation, content, most_bytes),
         }
     }
 
@@ -198,13 +198,14 @@ impl Prepared {
         served: &Served,
         conversation: &Conversation,
         content: Option<&GrammarSource>,
+        most_bytes: usize,
     ) -> ApiResult<Self> {
         let ids = conversation_ids(served, conversation)?;
         let tail = &ids[ids.len().saturating_sub(TAIL_TOKENS)..];
         let tail: Vec<u8> = tail.iter().filter_map(|id| served.backend.token_bytes(*id)).flatten().collect();
         let (format, tail, tools) = (&served.format, String::from_utf8_lossy(&tail), tools(conversation));
         Ok(Self {
-            constraint: constrain::constraint(format, conversation, &tools, content)?,
+            constraint: constrain::constraint(format, conversation, &tools, content, most_bytes)?,
             thinking: constrain::thinking(format, &tail, conversation.most_thinking_tokens),
             parser: conversation.parsed.then(|| OutputParser::new(format, &tools, &tail)),
             ends_with_call: !conversation.parallel_tool_calls,
@@ -290,9 +291,11 @@ fn tools(conversation: &Conversation) -> Vec<Tool> {
 }
 
 fn begin(caller: &Caller, served: &Arc<Served>, ask: &Ask) -> ApiResult<Answering> {
+    let most_bytes = caller.state.options.most_constraint_bytes;
     let prompts = std::iter::once(&ask.prompt).chain(&ask.further);
-    let prepared =
-        prompts.map(|prompt| Prepared::new(served, prompt, ask.constraint.as_ref())).collect::<ApiResult<Vec<_>>>()?;
+    let content = ask.constraint.as_ref().map(|constraint| &constraint.source);
+    let prepare = |prompt| Prepared::new(served, prompt, content, most_bytes);
+    let prepared = prompts.map(prepare).collect::<ApiResult<Vec<_>>>()?;
     let prompt_tokens = prepared.iter().map(|prepared| length(&prepared.ids)).fold(0, u32::saturating_add);
     let state = &caller.state;
     let (sender, updates) = mpsc::channel(state.options.outlet_events.max(1));
@@ -307,7 +310,7 @@ fn begin(caller: &Caller, served: &Arc<Served>, ask: &Ask) -> ApiResult<Answerin
         options.owner = caller.owner.number();
         options.continues_text = *continues_text;
         options.shown = if *continues_text { Vec::new() } else { MARKS.map(str::to_owned).to_vec() };
-        let running = served.backend.start(ids.clone(), options)?;
+        let running = served.backend.start(ids.clone(), options).map_err(|error| refused(ask, error))?;
         answering.cancels.push(running.cancel.clone());
         let entered = state.enter(length(ids), running.cancel.clone());
         let of = (entered, Arc::clone(served));
@@ -320,6 +323,21 @@ fn begin(caller: &Caller, served: &Arc<Served>, ask: &Ask) -> ApiResult<Answerin
     }
     state.metrics.requests_started.inc();
     Ok(answering)
+}
+
+/// Why a request was not queued. What is wrong with a constraint is said of the field that it comes from.
+fn refused(ask: &Ask, error: zinc_engine::Error) -> ApiError {
+    const TOOLS: &str = "tools";
+    let field = match &error {
+        zinc_engine::Error::Constraint(GrammarError::Part { name, .. }) if name != constrain::CONTENT => Some(TOOLS),
+        zinc_engine::Error::Constraint(_) => Some(ask.constraint.as_ref().map_or(TOOLS, |content| content.field)),
+        _ => None,
+    };
+    let error = ApiError::from(error);
+    match field {
+        Some(field) => error.with_param(field),
+        None => error,
+    }
 }
 
 /// The number of tokens.

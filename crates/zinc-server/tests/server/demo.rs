@@ -82,14 +82,30 @@ fn report_13_constraints_hold_and_fail_closed() {
     assert!(content == json!({ "a": 1 }) || content == json!({ "a": 2 }), "{content}");
     let reply = server().post("/completion", &json!({ "prompt": "x", "grammar": "root ::= \"yes\" | \"no\"" })).json();
     assert!(["yes", "no"].contains(&reply["content"].as_str().unwrap()), "{reply}");
-    for body in [
-        ask(json!({ "grammar": "root ::= (" })),
-        ask(json!({ "json_schema": { "type": "nothing" } })),
-        ask(json!({ "response_format": { "type": "json_schema", "json_schema": { "schema": { "not": {} } } } })),
+    for (field, more) in [
+        ("grammar", json!({ "grammar": "root ::= (" })),
+        ("json_schema", json!({ "json_schema": { "type": "nothing" } })),
+        ("response_format", json!({ "response_format": format_of(&nothing()) })),
     ] {
-        let reply = server().post("/v1/chat/completions", &body);
-        assert_eq!((reply.status, reply.json()["error"]["code"].as_str()), (400, Some("invalid_constraint")), "{body}");
+        assert_eq!(unusable_field(server(), more), field);
     }
+}
+
+/// A schema that no value matches.
+fn nothing() -> Value {
+    json!({ "not": {} })
+}
+
+fn format_of(schema: &Value) -> Value {
+    json!({ "type": "json_schema", "json_schema": { "schema": schema } })
+}
+
+/// The field that the server names when it refuses a constraint that cannot be used.
+fn unusable_field(server: &Running, more: Value) -> String {
+    let reply = server.post("/v1/chat/completions", &ask(more));
+    let (status, error) = (reply.status, reply.json()["error"].clone());
+    assert_eq!((status, error["code"].as_str()), (400, Some("invalid_constraint")), "{error}");
+    error["param"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -114,6 +130,15 @@ fn calls_are_forced_by_constraint() {
         let arguments: Value = serde_json::from_str(call["arguments"].as_str().unwrap()).unwrap();
         assert!(arguments == json!({ "n": 1 }) || arguments == json!({ "n": 2 }), "{arguments}");
         assert_eq!(reply["choices"][0]["finish_reason"], "tool_calls");
+    }
+    let unusable = json!([{ "type": "function", "function": { "name": "f", "parameters": nothing() } }]);
+    let any = json!({ "type": "json_object" });
+    for (field, more) in [
+        ("tools", json!({ "tools": unusable, "tool_choice": "required" })),
+        ("tools", json!({ "tools": unusable, "response_format": any })),
+        ("response_format", json!({ "tools": tools, "response_format": format_of(&nothing()) })),
+    ] {
+        assert_eq!(unusable_field(&server, more), field);
     }
     // A model that knows no form of calls cannot be forced.
     let more = json!({ "tools": tools, "tool_choice": "required" });

@@ -8,7 +8,7 @@ use zinc_sched::grammar::GrammarSource;
 use crate::api::SamplingFields;
 use crate::api::sampling::{Limits, check_constraint};
 use crate::body::{Fields, Ignored};
-use crate::core::{Ask, Prompt};
+use crate::core::{Ask, Constraint, Prompt};
 use crate::error::{ApiError, ApiResult};
 use crate::state::Served;
 
@@ -61,8 +61,9 @@ pub(super) fn ask(
     ignored.extend("options", unknown);
     let mut ask = own.ask(limits, served, prompt)?;
     if let Some(schema) = format.map_or(Ok(None), FormatField::schema)? {
-        check_constraint(limits, "format", schema.len())?;
-        ask.constraint = Some(GrammarSource::JsonSchema(schema));
+        let field = "format";
+        check_constraint(limits, field, schema.len())?;
+        ask.constraint = Some(Constraint { field, source: GrammarSource::JsonSchema(schema) });
     }
     Ok(ask)
 }

@@ -8,7 +8,7 @@ use super::content::{BlockField, MessageField, messages, system};
 use crate::api::openai::set_effort;
 use crate::api::parts::TextOrParts;
 use crate::api::sampling::{Limits, SamplingFields};
-use crate::api::tools::{argument_schema, check_count, checked_choice, schema_source};
+use crate::api::tools::{argument_schema, check_count, checked_choice, schema_constraint};
 use crate::api::whole::Whole;
 use crate::body::Ignored;
 use crate::core::{Ask, Conversation, Prompt, ToolChoice, ToolDefinition};
@@ -201,7 +201,7 @@ impl MessagesFields {
                 let message = format!("{param} does not go together with grammar or json_schema; leave one out");
                 return Err(ApiError::invalid(param, message));
             }
-            ask.constraint = Some(schema_source(limits, param, &format.schema(param)?)?);
+            ask.constraint = Some(schema_constraint(limits, param, &format.schema(param)?)?);
         }
         ask.stops.extend(self.stop_sequences.unwrap_or_default().into_iter().filter(|stop| !stop.is_empty()));
         if ask.stops.len() > limits.most_stops {

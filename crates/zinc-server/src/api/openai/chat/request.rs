@@ -3,14 +3,13 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use zinc_sched::grammar::GrammarSource;
 
 use crate::api::openai::{StreamOptions, set_effort};
 use crate::api::sampling::{Limits, SamplingFields, choices};
-use crate::api::tools::{argument_schema, check_count, checked_choice, schema_source};
+use crate::api::tools::{argument_schema, check_count, checked_choice, schema_constraint};
 use crate::api::whole::Whole;
 use crate::body::Ignored;
-use crate::core::{Ask, Conversation, Message, Prompt, Role, ToolCall, ToolChoice, ToolDefinition};
+use crate::core::{Ask, Constraint, Conversation, Message, Prompt, Role, ToolCall, ToolChoice, ToolDefinition};
 use crate::error::{ApiError, ApiResult};
 use crate::options::{ReasoningField, ReasoningFormat};
 use crate::state::Served;
@@ -248,7 +247,7 @@ impl ChatFields {
     ) -> ApiResult<Ask> {
         let logprobs = self.logprobs()?;
         let choices = choices(limits, self.n)?;
-        let format = self.response_format.as_ref().map_or(Ok(None), |format| format.source(limits))?;
+        let format = self.response_format.as_ref().map_or(Ok(None), |format| format.constraint(limits))?;
         let conversation = self.conversation(limits, ignored)?;
         let mut ask = sampling.ask(limits, served, Prompt::Conversation(conversation))?;
         if format.is_some() && ask.constraint.is_some() {
@@ -415,12 +414,12 @@ impl CallField {
 }
 
 impl ResponseFormat {
-    fn source(&self, limits: &Limits) -> ApiResult<Option<GrammarSource>> {
+    fn constraint(&self, limits: &Limits) -> ApiResult<Option<Constraint>> {
         let schema = match self {
             Self::Text => return Ok(None),
             Self::JsonObject { schema } => schema.clone().unwrap_or_else(|| serde_json::json!({ "type": "object" })),
             Self::JsonSchema { json_schema } => json_schema.schema.clone().unwrap_or(Value::Bool(true)),
         };
-        schema_source(limits, "response_format", &schema).map(Some)
+        schema_constraint(limits, "response_format", &schema).map(Some)
     }
 }

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use zinc_sched::TokenLogprobs;
-use zinc_sched::grammar::GrammarSource;
 
 use super::input::{ItemField, messages};
 use super::output::Wanted;
@@ -13,10 +12,10 @@ use super::reply::{Echo, ReasoningReply};
 use crate::api::openai::set_effort;
 use crate::api::parts::TextOrParts;
 use crate::api::sampling::{Limits, SamplingFields};
-use crate::api::tools::{argument_schema, check_count, checked_choice, schema_source};
+use crate::api::tools::{argument_schema, check_count, checked_choice, schema_constraint};
 use crate::api::whole::Whole;
 use crate::body::Ignored;
-use crate::core::{Ask, Conversation, Prompt, ToolChoice, ToolDefinition};
+use crate::core::{Ask, Constraint, Conversation, Prompt, ToolChoice, ToolDefinition};
 use crate::error::{ApiError, ApiResult, ErrorKind};
 use crate::state::Served;
 
@@ -198,7 +197,7 @@ impl ResponsesFields {
             ignored.add("truncation");
         }
         let text = self.text.take().unwrap_or(TextField { format: None, verbosity: None });
-        let format = text.format.as_ref().map_or(Ok(None), |format| format.source(limits))?;
+        let format = text.format.as_ref().map_or(Ok(None), |format| format.constraint(limits))?;
         let tool_choice = self.tool_choice.take().unwrap_or(ToolChoiceField::Word(ToolChoiceWord::Auto));
         let (tools, definitions) = tools(self.tools.take().unwrap_or_default(), limits, ignored)?;
         let (definitions, choice) = tool_choice.choice(definitions)?;
@@ -362,7 +361,7 @@ impl Default for FormatField {
 }
 
 impl FormatField {
-    fn source(&self, limits: &Limits) -> ApiResult<Option<GrammarSource>> {
+    fn constraint(&self, limits: &Limits) -> ApiResult<Option<Constraint>> {
         let any_object = json!({ "type": "object" });
         let schema = match (self.kind.as_str(), &self.schema) {
             ("text", _) => return Ok(None),
@@ -376,6 +375,6 @@ impl FormatField {
                 return Err(ApiError::invalid("text.format.type", message));
             }
         };
-        schema_source(limits, "text.format.schema", schema).map(Some)
+        schema_constraint(limits, "text.format.schema", schema).map(Some)
     }
 }
