@@ -1,6 +1,7 @@
 //! The server over real connections on this machine, mostly with the fake model.
 
 mod chat;
+mod clients;
 mod crowds;
 mod demo;
 mod leaving;
