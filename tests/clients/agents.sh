@@ -2,19 +2,16 @@
 # Lets five agents write a file each by a tool call, against zinc's scripted model: no GPU, no account, loopback alone. Their packages come from npm, at
 # the versions below, into a directory that is kept for the next time.
 #
-#   tests/clients/agents.sh [DIRECTORY]     (default: target/agents)
+#   tests/clients/agents.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. tests/clients/common.sh
 
 packages=(@openai/codex@0.171.0 @anthropic-ai/claude-code@2.1.197 opencode-ai@1.18.33 cline@3.0.65 @continuedev/cli@1.5.47)
-port=18180
 
-directory=${1:-target/agents}
-mkdir -p "$directory"
-directory=$(cd "$directory" && pwd)
+directory=$clients/agents
 rm -rf "$directory/work" "$directory/home"
 mkdir -p "$directory/work" "$directory/home/.codex"
-cargo build --quiet --package zinc-cli
 npm install --silent --no-audit --no-fund --prefix "$directory" "${packages[@]}"
 
 # Each agent calls the tool that it has for files or commands, by the words of its task.
@@ -33,13 +30,14 @@ cat >"$directory/script.json" <<SCRIPT
   { "after_tool": true, "text": "Done." },
   { "text": "Hello." } ] }
 SCRIPT
+start_server "$directory/serve.log" --fake "$directory/script.json"
 cat >"$directory/home/.codex/config.toml" <<CONFIG
 model = "zinc"
 model_provider = "zinc"
 
 [model_providers.zinc]
 name = "zinc"
-base_url = "http://127.0.0.1:$port/v1"
+base_url = "$url/v1"
 wire_api = "responses"
 CONFIG
 cat >"$directory/work/opencode.json" <<CONFIG
@@ -47,7 +45,7 @@ cat >"$directory/work/opencode.json" <<CONFIG
   "provider": {
     "zinc": {
       "npm": "@ai-sdk/openai-compatible",
-      "options": { "baseURL": "http://127.0.0.1:$port/v1" },
+      "options": { "baseURL": "$url/v1" },
       "models": { "zinc": {} }
     }
   },
@@ -63,13 +61,11 @@ models:
   - name: zinc
     provider: openai
     model: zinc
-    apiBase: http://127.0.0.1:$port/v1
+    apiBase: $url/v1
     apiKey: any
     roles: [chat, edit, apply]
 CONFIG
 
-target/debug/zinc serve --fake "$directory/script.json" --port "$port" 2>"$directory/serve.log" &
-server=$!
 # Cline leaves a process behind, whose id is in this file.
 cline_hub=$directory/home/.cline/data/locks/hub/production.json
 end() {
@@ -79,19 +75,14 @@ end() {
     [ -z "$hub" ] || kill "$hub" 2>/dev/null || true
 }
 trap end EXIT
-for _ in $(seq 50); do
-    curl --silent --fail --output /dev/null "http://127.0.0.1:$port/health" && break
-    sleep 0.1
-done
 
 export HOME="$directory/home"
-export ANTHROPIC_BASE_URL="http://127.0.0.1:$port" ANTHROPIC_API_KEY=any
+export ANTHROPIC_BASE_URL="$url" ANTHROPIC_API_KEY=any
 export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_TELEMETRY=1 CONTINUE_TELEMETRY_ENABLED=0
 cd "$directory/work"
 bin=$directory/node_modules/.bin
 
 # agent NAME COMMAND...: runs an agent, for two minutes at most, and looks at the file that it should have written.
-failures=0
 agent() {
     local name=$1 status=0
     shift
@@ -99,8 +90,7 @@ agent() {
     if [ "$status" -eq 0 ] && [ "$(cat "$name.txt" 2>/dev/null)" = grün ]; then
         echo "$name: wrote its file"
     else
-        echo "$name: failed with status $status; see $directory/$name.log and $directory/serve.log" >&2
-        failures=$((failures + 1))
+        fail "$name: failed with status $status; see $directory/$name.log and $directory/serve.log"
     fi
 }
 
@@ -108,7 +98,7 @@ agent() {
 agent codex "$bin/codex" exec --skip-git-repo-check --sandbox danger-full-access "codex-task: write the file"
 agent claude "$bin/claude" --print --permission-mode acceptEdits --allowedTools Write -- "claude-task: write the file"
 agent opencode "$bin/opencode" run "opencode-task: write the file"
-"$bin/cline" auth openai -k any -m zinc -b "http://127.0.0.1:$port/v1" >"$directory/cline-auth.log" 2>&1 </dev/null
+"$bin/cline" auth openai -k any -m zinc -b "$url/v1" >"$directory/cline-auth.log" 2>&1 </dev/null
 agent cline "$bin/cline" "cline-task: write the file"
 agent continue "$bin/cn" --config continue.yaml --auto -p "continue-task: write the file"
 exit "$failures"

@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Leave out the budget of the machine code, which needs root, debootstrap and a mirror of Debian.
     #[arg(long)]
     skip_isa: bool,
+    /// Leave out the client libraries of other makers, which need Python with venv and PyPI.
+    #[arg(long)]
+    skip_clients: bool,
     /// Append the name of each step, a tab and its seconds to this file, for a caller that has steps of its own.
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
@@ -49,6 +52,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let mesa = (!args.skip_isa).then(|| scope.spawn(|| isa::set_up(target_directory)));
         check(args, &mut steps)?;
         run_examples(&metadata, &mut steps)?;
+        if !args.skip_clients {
+            clients(&mut steps, "client libraries, fast", "libraries.sh", &["fast"])?;
+        }
         let Some(mesa) = mesa else { return Ok(()) };
         steps.time("machine code", || {
             mesa.join().map_err(|_| anyhow!("setting up Mesa panicked"))??;
@@ -103,7 +109,7 @@ fn examples(metadata: &Metadata) -> Utf8PathBuf {
     metadata.target_directory.join("debug/examples")
 }
 
-/// Runs the test suite with whole matrices, and the examples that compare ways of driving a model at length.
+/// Runs the test suite with whole matrices, the examples that compare ways of driving a model at length, and all clients of other makers.
 pub(crate) fn run_full() -> anyhow::Result<()> {
     let metadata = MetadataCommand::new().current_dir(step::root()).exec().context("cargo metadata")?;
     let mut steps = Steps::new(None);
@@ -115,5 +121,15 @@ pub(crate) fn run_full() -> anyhow::Result<()> {
         program.current_dir(step::root()).args(arguments);
         steps.run(&format!("example {example}, at length"), &mut program)?;
     }
-    Ok(())
+    clients(&mut steps, "client libraries", "libraries.sh", &[])?;
+    clients(&mut steps, "agents", "agents.sh", &[])?;
+    clients(&mut steps, "compliance", "compliance.sh", &[])?;
+    clients(&mut steps, "schemas", "schemas.sh", &[])
+}
+
+/// Runs a script that lets programs of other makers use the server.
+fn clients(steps: &mut Steps, name: &str, script: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let mut program = Command::new("bash");
+    program.current_dir(step::root()).arg(format!("tests/clients/{script}")).args(arguments);
+    steps.run(name, &mut program)
 }
