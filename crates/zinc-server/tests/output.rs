@@ -4,6 +4,8 @@
 mod answers;
 #[path = "output/cuts.rs"]
 mod cuts;
+#[path = "matrix/mod.rs"]
+mod matrix;
 #[path = "output/reports.rs"]
 mod reports;
 #[path = "output/support.rs"]

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::matrix::is_full;
 use super::support::{Part, Setup, deepseek, hermes, llama, without_tools, xml};
 
 /// Cuts of every pair of places are tried of answers up to so many bytes.
@@ -114,8 +115,13 @@ fn places() -> impl Strategy<Value = Vec<u16>> {
     prop::collection::vec(0..1000_u16, 0..20)
 }
 
+/// Texts that each of the tests below makes up.
+fn cases() -> u32 {
+    if is_full() { 10_000 } else { 500 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Any mixture of marks and text has one meaning, and nothing in it fails.
     #[test]

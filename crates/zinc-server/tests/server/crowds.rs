@@ -11,14 +11,10 @@ use serde_json::json;
 use zinc_server::ServerOptions;
 
 use crate::clients::{Crowd, Numbers};
+use crate::matrix::is_full;
 use crate::support::{PATIENCE, Running, events};
 
 const PATH: &str = "/v1/chat/completions";
-
-/// Whether tests go through the whole of what they can.
-fn is_full() -> bool {
-    std::env::var_os("ZINC_TEST_MATRIX").is_some_and(|value| value == "full")
-}
 
 #[test]
 fn a_crowd_of_every_kind_of_client_hangs_nothing() {

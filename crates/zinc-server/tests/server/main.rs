@@ -7,6 +7,8 @@ mod demo;
 mod leaving;
 mod llama;
 mod loss;
+#[path = "../matrix/mod.rs"]
+mod matrix;
 mod messages;
 mod named;
 mod ollama;
