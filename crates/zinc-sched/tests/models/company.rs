@@ -28,6 +28,8 @@ const TOKENS: [u32; 2] = [24, 64];
 /// Tokens of a long prompt, at least: more than a page has, so that requests find pages of others, and than steps with matrix units and steps without them have rows
 /// at once.
 const LONG_PROMPT: u32 = PAGE_POSITIONS + 6;
+/// Tokens of a middling prompt, at least. Its answer is twice as long as others: it needs a second and a third page, and one of them at most is kept free for it.
+const MIDDLING_PROMPT: u32 = PAGE_POSITIONS / 2;
 
 /// How a model of several lanes is driven.
 #[derive(Clone, Copy, Debug)]
@@ -79,13 +81,14 @@ fn numbers(name: &str) -> Control {
 }
 
 /// So many requests, of every kind of sampling in turn and under a JSON schema, every third with log-probabilities and every fifth with a long prompt, which begins with
-/// one of three texts.
+/// one of three texts, and two of five with a middling one and a longer
+/// answer.
 fn requests(name: &str, vocabulary: u32, count: u32) -> Vec<Request> {
     let (kinds, numbers) = (kinds(), numbers(name));
     let request = |number: u32| {
         let kind = kinds.get(number as usize % (kinds.len() + 1));
         // Lanes become free at different times.
-        let tokens = TOKENS[usize::from(matrix::is_full())] - number % 7;
+        let tokens = TOKENS[usize::from(matrix::is_full())] * (1 + u32::from(number % 5 > 2)) - number % 7;
         let mut request = kind.unwrap_or(&kinds[2]).request(number, vocabulary, tokens);
         if kind.is_none() {
             request.control = numbers.clone();
@@ -93,6 +96,10 @@ fn requests(name: &str, vocabulary: u32, count: u32) -> Vec<Request> {
         if number % 5 == 2 {
             request.prompt = (0..LONG_PROMPT).map(|i| (i * i + 7 * (number % 3)) % (vocabulary - 1)).collect();
             request.prompt.extend((0..number % 20).map(|i| (i + 7 * number) % (vocabulary - 1)));
+        }
+        if number % 5 > 2 {
+            request.prompt =
+                (0..MIDDLING_PROMPT + number % 20).map(|i| (i * i + 13 * number) % (vocabulary - 1)).collect();
         }
         request.with_logprobs((number % 3 == 1).then_some(5))
     };
@@ -173,9 +180,9 @@ fn whoever_else_asks_a_request_is_answered_as_alone() {
         Driven { feed_rows: 128, ..Driven::new(32, 4) },
         Driven::new(33, 8),
         Driven::new(64, 4),
-        // A request that begins with one page may come to need two, and one that begins with two may come to need three.
-        Driven { pages: Some(7), ..Driven::new(8, 4) },
-        Driven { pages: Some(40), ..Driven::new(64, 4) },
+        // A request that begins with one page comes to need two, and one that begins with two may come to need three.
+        Driven { pages: Some(5), ..Driven::new(8, 4) },
+        Driven { pages: Some(16), ..Driven::new(64, 4) },
     ];
     let gpu = Gpu::borrow();
     let ways: Vec<Driven> = PART.into_iter().chain(REST.into_iter().filter(|_| matrix::is_full())).collect();
