@@ -250,12 +250,14 @@ impl VulkanModel {
     /// # Errors
     /// Whatever error the device reports.
     pub fn step_stats(&self, kind: StepKind) -> Result<RecordingStats> {
-        let part = if kind.feeds() {
-            StepPart::Feed(self.options.feed_shapes.most())
+        let parts = if kind.feeds() {
+            vec![StepPart::Feed(self.options.feed_shapes.most()), StepPart::FeedEnd]
         } else {
-            StepPart::Decode(self.shape_of_open(), self.mode_of_open())
+            vec![StepPart::Decode(self.shape_of_open(), self.mode_of_open())]
         };
-        Ok(self.recorder().record(part, 0)?.iter().map(|recording| recording.stats()).sum())
+        let recorder = self.recorder();
+        let recordings = parts.into_iter().map(|part| recorder.record(part, 0)).collect::<Result<Vec<_>>>()?;
+        Ok(recordings.iter().flatten().map(|recording| recording.stats()).sum())
     }
 
     /// The logits that the last token was sampled from, `[vocabulary]` f32, of a model of one lane.
@@ -331,13 +333,11 @@ impl VulkanModel {
         provided
     }
 
-    /// The parts of a step that feeds so many rows: its layers, and what samples behind so many of its prompts, if it does.
-    fn feed_parts(&self, rows: u32, sampled: u32, mode: SamplingMode) -> (StepPart, Option<StepPart>) {
-        let shape = StepShape::feeding(rows, self.options.feed_shapes.most());
-        match sampled {
-            0 => (StepPart::Feed(shape), None),
-            _ => (StepPart::FeedLayers(shape), Some(StepPart::FeedEnd(StepShape::of(sampled), mode))),
-        }
+    /// The parts of a step that feeds so many rows: its layers, and its end, which samples behind so many of its prompts.
+    fn feed_parts(&self, rows: u32, sampled: u32, mode: SamplingMode) -> (StepPart, StepPart) {
+        let layers = StepPart::Feed(StepShape::feeding(rows, self.options.feed_shapes.most()));
+        let end = if sampled == 0 { StepPart::FeedEnd } else { StepPart::FeedSampling(StepShape::of(sampled), mode) };
+        (layers, end)
     }
 
     /// The place of a step among those in flight, oldest first.

@@ -17,8 +17,8 @@ use crate::step::StepKind;
 pub(super) struct BegunStep {
     /// What it does for each of its sequences, and the numbers of their lanes.
     lanes: Vec<(StepLane, u32)>,
-    /// Its layers, and what samples behind its last range, if it does.
-    parts: (StepPart, Option<StepPart>),
+    /// Its layers, and what is behind their last range.
+    parts: (StepPart, StepPart),
     mode: SamplingMode,
     /// Its ring slot, which no other step has until this one is done.
     slot: u32,
@@ -71,7 +71,7 @@ impl VulkanModel {
         let recordings = self.recordings.ranges(layers, slot);
         let is_last = range as usize + 1 == recordings.len();
         let recording = recordings[range as usize].clone();
-        let end = end.filter(|_| is_last).map(|end| self.recordings.whole(end, slot).clone());
+        let end = is_last.then(|| self.recordings.whole(end, slot).clone());
         let waits = self.last_on_second_queue.as_slice();
         let done = match (self.options.sync, &end) {
             (Sync::Timeline, None) => Some(self.queue().submit(&recording, waits)?),
@@ -123,9 +123,7 @@ impl VulkanModel {
         let submitted_at_ns = host_now_ns();
         let parts = self.feed_parts(rows, sampled().count() as u32, mode);
         self.provide(parts.0, slot)?;
-        if let Some(end) = parts.1 {
-            self.provide(end, slot)?;
-        }
+        self.provide(parts.1, slot)?;
         if let Some(stamps) = &self.stamps {
             stamps.reset(slot);
         }

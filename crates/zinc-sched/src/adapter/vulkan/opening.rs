@@ -132,9 +132,7 @@ impl VulkanModel {
             if let Some(slot) = coming.next() {
                 let (layers, end) = self.feed_parts(rows, u32::from(kind.samples()), mode);
                 self.provide(layers, slot)?;
-                if let Some(end) = end {
-                    self.provide(end, slot)?;
-                }
+                self.provide(end, slot)?;
             }
             let drafter = self.drafter.as_ref().filter(|_| self.uses_draft_model());
             for (_, shape) in drafter.map_or(Vec::new(), |drafter| drafter.feeds(rows)) {

@@ -49,12 +49,12 @@ impl SamplingMode {
 /// The part of a step that one recording does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum StepPart {
-    /// A whole step that takes prompt tokens through the layers.
+    /// The layers of a step that takes prompt tokens through them. They are the same whether it samples behind them or not.
     Feed(StepShape),
-    /// The layers of a step that takes prompt tokens through them and samples behind some of the prompts.
-    FeedLayers(StepShape),
-    /// What such a step does behind its layers: it samples after the last tokens of so many prompts, and ends.
-    FeedEnd(StepShape, SamplingMode),
+    /// What such a step does behind its layers if no prompt ends in it.
+    FeedEnd,
+    /// What such a step does behind its layers otherwise: it samples after the last tokens of so many prompts, and ends.
+    FeedSampling(StepShape, SamplingMode),
     /// The draft model takes in its next tokens.
     FeedDraft(StepShape),
     /// A whole step of one row a lane that samples.
@@ -191,11 +191,11 @@ impl StepRecorder<'_> {
     fn plans(&self, part: StepPart) -> Vec<StepPlan> {
         let weights = &self.model.model().weights;
         match part {
-            StepPart::Feed(shape) => self.model.ranges(self.feed_plan(shape), self.options.longest_range),
-            StepPart::FeedLayers(shape) => {
+            StepPart::Feed(shape) => {
                 self.model.ranges(StepPlan::forward(weights, &self.feed_options(shape)), self.options.longest_range)
             }
-            StepPart::FeedEnd(shape, mode) => {
+            StepPart::FeedEnd => vec![StepPlan::tail(&self.feed_options(StepShape::ONE))],
+            StepPart::FeedSampling(shape, mode) => {
                 let options = self.options(PlanKind::Decode, mode.sampling).with_shape(shape);
                 vec![StepPlan::behind_last_rows(weights, &options)]
             }
@@ -232,8 +232,8 @@ impl StepRecorder<'_> {
             StepPart::FeedDraft(_) => None,
             StepPart::Sample(..) => Some(Stamped::Sampling),
             StepPart::Feed(_)
-            | StepPart::FeedLayers(_)
-            | StepPart::FeedEnd(..)
+            | StepPart::FeedEnd
+            | StepPart::FeedSampling(..)
             | StepPart::Decode(..)
             | StepPart::Forward(..)
             | StepPart::Speculate(_) => Some(Stamped::Forward),
@@ -243,15 +243,15 @@ impl StepRecorder<'_> {
             // The host writes its guide or choice after the submit.
             r.barrier(Access::HOST_WRITE, Access::SHADER_READ);
         }
-        // The layers of a step that samples behind them and its end are stamped as one.
-        let (begins, ends) =
-            (first && !matches!(part, StepPart::FeedEnd(..)), last && !matches!(part, StepPart::FeedLayers(_)));
+        // The layers of a step that feeds and what is behind them are stamped as one.
+        let is_behind = matches!(part, StepPart::FeedEnd | StepPart::FeedSampling(..));
+        let (begins, ends) = (first && !is_behind, last && !matches!(part, StepPart::Feed(_)));
         if let Some((stamps, part)) = stamps.filter(|_| begins) {
             stamps.record_begin(r, slot, part);
         }
         match part {
             StepPart::Decode(..) | StepPart::Sample(..) => self.record_plan(plan, slot, r)?,
-            StepPart::Feed(_) | StepPart::FeedLayers(_) | StepPart::FeedEnd(..) => {
+            StepPart::Feed(_) | StepPart::FeedEnd | StepPart::FeedSampling(..) => {
                 self.record_feeding(plan, slot, r)?;
             }
             StepPart::FeedDraft(_) => self.drafter().record_feed(plan, self.memory, slot, r)?,
