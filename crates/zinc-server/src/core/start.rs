@@ -12,7 +12,7 @@ use zinc_sched::grammar::{GrammarError, GrammarSource};
 
 use super::ask::{Ask, Conversation, Prompt, PromptPart, ToolChoice};
 use super::constrain;
-use super::event::{Collected, Event, Timings, Update};
+use super::event::{Collected, End, Event, Timings, Update};
 use super::message::{Arguments, Role, messages_in_template, tools_in_template};
 use super::read::Reader;
 use crate::auth::Caller;
@@ -22,6 +22,9 @@ use crate::state::Served;
 
 /// The tokens at the end of a prompt whose text the parser of the answer is shown.
 const TAIL_TOKENS: usize = 64;
+
+/// What a client is told whose answer stops without an end, because the thread that read it has ended.
+const SILENT_END: &str = "the server failed while it answered; its log says how";
 
 /// Control tokens that mark thoughts and calls of tools, which the parser of the answer has to see.
 const MARKS: [&str; 12] = [
@@ -87,8 +90,7 @@ impl Answering {
             Poll::Pending => return Poll::Pending,
             // The thread of an answer has ended without a word.
             Poll::Ready(0) => {
-                let message = "the server failed while it answered; its log says how";
-                let event = Event::Failed(ApiError::new(ErrorKind::Server, message));
+                let event = Event::Failed(ApiError::new(ErrorKind::Server, SILENT_END));
                 updates.push(Update { choice: 0, event, timings: Timings::default() });
             }
             Poll::Ready(_) => {}
@@ -111,6 +113,24 @@ impl Answering {
         let mut answers: Vec<Collected> = (0..self.choices()).map(|_| Collected::default()).collect();
         self.each(|Update { choice, event, timings }| answers[choice as usize].take(event, timings)).await?;
         Ok(answers)
+    }
+
+    /// Waits for the only answer and passes on what comes before its end.
+    ///
+    /// # Errors
+    /// Its failure.
+    pub async fn only(self, mut take: impl FnMut(Event)) -> ApiResult<End> {
+        let mut last = None;
+        self.each(|update| {
+            match update.event {
+                Event::Ended(end) => last = Some(end),
+                Event::Failed(error) => return Err(error),
+                event => take(event),
+            }
+            Ok(())
+        })
+        .await?;
+        last.ok_or_else(|| ApiError::new(ErrorKind::Server, SILENT_END))
     }
 
     /// Waits for all answers and passes on what comes of them, in order.

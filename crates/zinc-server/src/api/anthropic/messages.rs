@@ -15,7 +15,7 @@ pub use request::MessagesFields;
 use crate::api::SamplingFields;
 use crate::auth::Caller;
 use crate::body::Fields;
-use crate::core::{self, Event};
+use crate::core;
 use crate::error::ApiResult;
 use crate::stream::{StreamForm, response};
 use blocks::Blocks;
@@ -41,20 +41,9 @@ pub async fn answer(caller: Caller, fields: Fields<MessagesFields, SamplingField
         response(StreamForm::Events, answering, lines, ping)
     } else {
         let mut blocks = Blocks::default();
-        let mut ended = None;
-        let take = |update: core::Update| {
-            match update.event {
-                Event::Ended(end) => {
-                    blocks.end(&mut ());
-                    ended = Some(end);
-                }
-                Event::Failed(error) => return Err(error),
-                event => blocks.take(event, &mut ()),
-            }
-            Ok(())
-        };
-        answering.each(take).await?;
-        Json(header.reply(blocks.all(), ended.as_ref())).into_response()
+        let end = answering.only(|event| blocks.take(event, &mut ())).await?;
+        blocks.end(&mut ());
+        Json(header.reply(blocks.all(), Some(&end))).into_response()
     };
     Ok(ignored.named_in(response))
 }

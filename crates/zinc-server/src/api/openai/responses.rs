@@ -14,7 +14,7 @@ pub use request::ResponsesFields;
 use crate::api::SamplingFields;
 use crate::auth::Caller;
 use crate::body::Fields;
-use crate::core::{self, Event};
+use crate::core;
 use crate::error::{ApiError, ApiResult, ErrorKind};
 use crate::stream::{StreamForm, response};
 use output::Output;
@@ -38,20 +38,9 @@ pub async fn respond(caller: Caller, fields: Fields<ResponsesFields, SamplingFie
     let response = if streaming {
         response(StreamForm::Events, answering, stream::ResponseLines::new(header, output), ping)
     } else {
-        let mut outcome = Outcome::InProgress;
-        let take = |update: core::Update| {
-            match update.event {
-                Event::Ended(end) => {
-                    output.end(&end, &mut ());
-                    outcome = Outcome::Ended(end);
-                }
-                Event::Failed(error) => return Err(error),
-                event => output.take(event, &mut ()),
-            }
-            Ok(())
-        };
-        answering.each(take).await?;
-        Json(header.reply(&output, &outcome)).into_response()
+        let end = answering.only(|event| output.take(event, &mut ())).await?;
+        output.end(&end, &mut ());
+        Json(header.reply(&output, &Outcome::Ended(end))).into_response()
     };
     Ok(ignored.named_in(response))
 }
