@@ -213,8 +213,7 @@ impl Step<'_> {
     /// # Panics
     /// If it has no lanes.
     pub fn kind(&self) -> StepKind {
-        let kinds = self.lanes.iter().map(|lane| lane.kind);
-        kinds.reduce(StepKind::beside).expect("a step has a lane")
+        StepKind::of_lanes(self.lanes.iter().map(|lane| lane.kind))
     }
 
     /// The rows of all of its lanes.

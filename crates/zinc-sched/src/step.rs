@@ -30,9 +30,12 @@ impl StepKind {
         matches!(self, Self::Feed | Self::FeedDecode)
     }
 
-    /// The kind of a step that is of this kind for one of its lanes and of another for another lane. Those of lanes differ only where both feed.
-    pub(crate) fn beside(self, other: Self) -> Self {
-        if self.samples() { self } else { other }
+    /// The kind of a step that is of these kinds for its lanes. They differ only where all of them feed.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub(crate) fn of_lanes(kinds: impl Iterator<Item = Self>) -> Self {
+        kinds.reduce(|one, other| if one.samples() { one } else { other }).expect("a step has a lane")
     }
 
     /// How many prompt tokens a step of this kind takes in without sampling behind them, if it has so many rows.

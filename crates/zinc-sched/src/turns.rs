@@ -188,8 +188,7 @@ impl<M: StepModel> Engine<M> {
             let of_step = (rows, output.timing, observed_ns);
             resolved.push((lane, sequence.observed(*planned, lane_output, of_step, model, policy)?));
         }
-        let kinds = step.lanes.iter().map(|(_, planned)| planned.kind);
-        let kind = kinds.reduce(StepKind::beside).unwrap_or(StepKind::Decode);
+        let kind = StepKind::of_lanes(step.lanes.iter().map(|(_, planned)| planned.kind));
         // A gate that was opened above may have ended a sequence while it was fed.
         let someone_ended = lanes.iter().filter_map(|lane| lane.running.as_ref()).any(Sequence::ended_unfed);
         if someone_ended {
@@ -213,7 +212,6 @@ impl<M: StepModel> Engine<M> {
         counts.steps += 1;
         counts.prompt_tokens += output.lanes.iter().map(|lane| u64::from(lane.fed)).sum::<u64>();
         counts.tokens += u64::from(delivered);
-        let rows = step.lanes.iter().map(|(_, planned)| planned.rows).sum();
         if kind.feeds() { &mut counts.feeding_rows } else { &mut counts.sampling_rows }.add(rows);
         counts.last_step = Some(LastStep { kind, lanes: step.lanes.len() as u32, observed_ns });
         if delivered > 0 && !options.host_work.is_zero() {
