@@ -152,6 +152,22 @@ pub trait Outlets {
     fn cancelled(&self, sequence: SequenceId) -> bool;
 }
 
+/// Outlets by the sequences that have them.
+///
+/// # Panics
+/// If a sequence runs that has none.
+impl<O: Outlet> Outlets for Vec<(SequenceId, O)> {
+    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
+        let own = self.iter_mut().find(|(own, _)| *own == sequence);
+        &mut own.unwrap_or_else(|| panic!("{sequence:?} runs without an outlet")).1
+    }
+
+    fn cancelled(&self, sequence: SequenceId) -> bool {
+        let own = self.iter().find(|(own, _)| *own == sequence);
+        own.unwrap_or_else(|| panic!("{sequence:?} runs without an outlet")).1.cancelled()
+    }
+}
+
 /// What came of a request that was handed to [`Engine::start`].
 #[derive(Debug)]
 pub enum Started {

@@ -185,19 +185,6 @@ impl Outlet for Reader {
     }
 }
 
-#[derive(Default)]
-struct Readers(Vec<(SequenceId, Reader)>);
-
-impl Outlets for Readers {
-    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
-        &mut self.0.iter_mut().find(|(own, _)| *own == sequence).expect("it runs").1
-    }
-
-    fn cancelled(&self, sequence: SequenceId) -> bool {
-        self.0.iter().find(|(own, _)| *own == sequence).expect("it runs").1.cancelled()
-    }
-}
-
 /// Lets a crowd ask, and compares each answer with the reference's.
 fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
     let Crowd { engine: options, fake, mut asks } = crowd;
@@ -224,7 +211,7 @@ fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
         })
         .collect();
 
-    let (mut waiting, mut readers, mut answered) = (0, Readers::default(), 0);
+    let (mut waiting, mut readers, mut answered) = (0, Vec::<(SequenceId, Reader)>::new(), 0);
     let now = Rc::new(Cell::new(0));
     for turn in 0_u32.. {
         now.set(turn);
@@ -241,7 +228,7 @@ fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
                 gap,
             };
             match engine.start(&requests[waiting], &reader) {
-                Ok(Started::Running(id)) => readers.0.push((id, reader)),
+                Ok(Started::Running(id)) => readers.push((id, reader)),
                 Ok(Started::Ended(completion)) => {
                     judge(&asks[waiting], &requests[waiting], &reader, Ok(completion), can_break, limits)?;
                     answered += 1;
@@ -263,8 +250,8 @@ fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
         let shared = engine.counts().last_step.is_some_and(|step| step.kind.feeds() && step.lanes > 1);
         SHARED.fetch_add(shared.into(), Ordering::Relaxed);
         for ended in ended {
-            let place = readers.0.iter().position(|(id, _)| *id == ended.sequence).expect("it ran");
-            let (_, reader) = readers.0.remove(place);
+            let place = readers.iter().position(|(id, _)| *id == ended.sequence).expect("it ran");
+            let (_, reader) = readers.remove(place);
             judge(&asks[reader.ask], &requests[reader.ask], &reader, ended.result, can_break, limits)?;
             answered += 1;
         }
@@ -465,20 +452,6 @@ fn report_26_and_27_a_prompt_gets_the_time_that_the_limit_leaves() {
     assert!(gaps().filter(|gap| *gap == 4 * STEP).count() > 150, "the time between tokens is not used");
 }
 
-/// What sequences are answered.
-#[derive(Default)]
-struct Answers(Vec<(SequenceId, Vec<Token>)>);
-
-impl Outlets for Answers {
-    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
-        &mut self.0.iter_mut().find(|(own, _)| *own == sequence).expect("it runs").1
-    }
-
-    fn cancelled(&self, _sequence: SequenceId) -> bool {
-        false
-    }
-}
-
 /// Prompts that arrive together are fed by as few steps as have rows for all of their tokens, and get the tokens that each gets alone.
 #[test]
 fn prompts_that_arrive_together_share_steps() {
@@ -490,11 +463,11 @@ fn prompts_that_arrive_together_share_steps() {
         let probe = model.probe();
         let mut engine = Engine::new(model, clock, EngineOptions::default()).unwrap();
         let prompts: Vec<Vec<u32>> = (0..lanes).map(|lane| (0..tokens).map(|at| 10 * lane + at).collect()).collect();
-        let mut answers = Answers::default();
+        let mut answers: Vec<(SequenceId, Vec<Token>)> = Vec::new();
         for prompt in &prompts {
             let request = Request::new(prompt.clone(), []).with_max_tokens(3);
             match engine.start(&Arc::new(request), &Vec::new()).unwrap() {
-                Started::Running(id) => answers.0.push((id, Vec::new())),
+                Started::Running(id) => answers.push((id, Vec::new())),
                 Started::Ended(completion) => panic!("{completion:?}"),
             }
         }
@@ -504,7 +477,7 @@ fn prompts_that_arrive_together_share_steps() {
         let feeds = |call: &&Call| matches!(call, Call::Submit { kind, .. } if kind.feeds());
         let fed = probe.calls().iter().filter(feeds).count();
         assert_eq!(fed, steps, "{lanes} prompts of {tokens} tokens");
-        for ((_, found), prompt) in answers.0.iter().zip(&prompts) {
+        for ((_, found), prompt) in answers.iter().zip(&prompts) {
             assert_eq!(ids(found), continuation(prompt, 3, &Sampling::GREEDY, vocabulary), "{prompt:?}");
         }
     }

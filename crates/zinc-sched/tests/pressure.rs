@@ -9,8 +9,8 @@ use support::{VOCABULARY, depth, ids, request};
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Probe, continuation};
 use zinc_sched::pages::PageCounts;
 use zinc_sched::{
-    Completion, Engine, EngineOptions, Error, Event, FinishReason, ManualClock, ModelLimits, Outlet, Outlets, PagePool,
-    Request, Sampling, SequenceId, Started, Token,
+    Completion, Engine, EngineOptions, Error, Event, FinishReason, ManualClock, ModelLimits, Outlet, PagePool, Request,
+    Sampling, SequenceId, Started, Token,
 };
 
 /// A model of so many lanes, and so many pages of four positions.
@@ -71,19 +71,9 @@ impl Readers {
     fn finish(&mut self, engine: &mut Engine<FakeModel>) -> Vec<(SequenceId, Completion)> {
         let mut ended = Vec::new();
         while engine.running() > 0 {
-            ended.extend(engine.turn(self).unwrap().into_iter().map(|end| (end.sequence, end.result.unwrap())));
+            ended.extend(engine.turn(&mut self.0).unwrap().into_iter().map(|end| (end.sequence, end.result.unwrap())));
         }
         ended
-    }
-}
-
-impl Outlets for Readers {
-    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
-        self.of(sequence)
-    }
-
-    fn cancelled(&self, sequence: SequenceId) -> bool {
-        self.0.iter().any(|(own, reader)| *own == sequence && reader.cancelled)
     }
 }
 
@@ -171,7 +161,7 @@ fn a_sequence_without_pages_can_be_cancelled() {
     let prompts = [[1, 2, 3], [4, 5, 6]];
     let [old, young] = prompts.map(|prompt| readers.start(&mut engine, &request(&prompt, 12)));
     while engine.counts().preemptions == 0 {
-        engine.turn(&mut readers).unwrap();
+        engine.turn(&mut readers.0).unwrap();
     }
     let used = engine.pages().map(|pages| pages.used);
     readers.of(young).cancelled = true;

@@ -194,7 +194,7 @@ impl ParallelBench<'_> {
                 let reader = Reader::new(self.tokenizer, n_gen);
                 if let Started::Running(id) = engine.start(&request, &reader)? {
                     arrived.push((id, at_ns));
-                    readers.0.push((id, reader));
+                    readers.push((id, reader));
                 }
             }
             if engine.running() == 0 {
@@ -206,7 +206,7 @@ impl ParallelBench<'_> {
             progress.set_position(ended.len() as u64);
         }
         progress.finish_and_clear();
-        let answered = arrived.iter().zip(&readers.0).map(|((_, arrived_ns), (_, reader))| Answered {
+        let answered = arrived.iter().zip(&readers).map(|((_, arrived_ns), (_, reader))| Answered {
             arrived_ns: *arrived_ns,
             tokens_ns: reader.times_ns.iter().map(|ns| ns.saturating_sub(begin_ns)).collect(),
         });

@@ -104,11 +104,11 @@ impl ParallelBench<'_> {
             let reader = Reader::new(self.tokenizer, test.n_gen);
             begun_ns.push(host_now_ns());
             if let Started::Running(id) = engine.start(&request(number, test.n_prompt, None), &reader)? {
-                readers.0.push((id, reader));
+                readers.push((id, reader));
             }
         }
         let mut ended: Vec<(SequenceId, Completion)> = Vec::new();
-        while readers.0.iter().any(|(_, reader)| reader.times_ns.len() < test.n_gen as usize) {
+        while readers.iter().any(|(_, reader)| reader.times_ns.len() < test.n_gen as usize) {
             take_turn(engine, &mut readers, &mut ended)?;
         }
         let late = request(test.n_parallel, late_tokens, Some(1));
@@ -116,21 +116,21 @@ impl ParallelBench<'_> {
         let arrived_ns = host_now_ns();
         begun_ns.push(arrived_ns);
         if let Started::Running(id) = engine.start(&late, &reader)? {
-            readers.0.push((id, reader));
+            readers.push((id, reader));
         }
         while engine.running() > 0 {
             take_turn(engine, &mut readers, &mut ended)?;
-            if readers.0.last().is_some_and(|(_, reader)| !reader.times_ns.is_empty()) {
-                readers.0.iter_mut().for_each(|(_, reader)| reader.is_gone = true);
+            if readers.last().is_some_and(|(_, reader)| !reader.times_ns.is_empty()) {
+                readers.iter_mut().for_each(|(_, reader)| reader.is_gone = true);
             }
         }
-        let (others, late) = readers.0.split_at(test.n_parallel as usize);
+        let (others, late) = readers.split_at(test.n_parallel as usize);
         let first_ns = late.iter().find_map(|(_, reader)| reader.times_ns.first());
         let first_ns = *first_ns.expect("a request for a token runs until it has one");
         let pairs = others.iter().flat_map(|(_, reader)| reader.times_ns.windows(2));
         let meanwhile = pairs.filter(|pair| pair[1] > arrived_ns && pair[0] < first_ns);
         let gaps_ns = meanwhile.map(|pair| pair[1] - pair[0]).collect();
-        let ids: Vec<SequenceId> = readers.0.iter().map(|(id, _)| *id).collect();
+        let ids: Vec<SequenceId> = readers.iter().map(|(id, _)| *id).collect();
         let traces = ended.into_iter().filter_map(|(id, completion)| {
             let number = ids.iter().position(|own| *own == id)?;
             Some(LaneTrace::new(number, begun_ns[number], completion.trace?))

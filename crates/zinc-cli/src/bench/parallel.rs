@@ -15,8 +15,8 @@ use zinc_model::device::DeviceModel;
 use zinc_model::tokenizer::{DecodeStream, Tokenizer};
 use zinc_sched::adapter::{VulkanModel, VulkanOptions};
 use zinc_sched::{
-    Completion, Engine, EngineOptions, FnClock, InflightDepth, Outlet, Outlets, Quantiles, Request, Sampling,
-    SequenceId, SequenceStart, Started, StepKind, StepModel as _, Token, Trace, TraceSummary, Tracing,
+    Completion, Engine, EngineOptions, FnClock, InflightDepth, Outlet, Quantiles, Request, Sampling, SequenceId,
+    SequenceStart, Started, StepKind, StepModel as _, Token, Trace, TraceSummary, Tracing,
 };
 use zinc_vk::host_now_ns;
 
@@ -214,14 +214,14 @@ impl ParallelBench<'_> {
             let request = Request::new(prompt, []).with_max_tokens(n_gen).with_sampling(sampling).with_trace(trace);
             let reader = Reader::new(self.tokenizer, n_gen);
             if let Started::Running(id) = engine.start(&Arc::new(request), &reader)? {
-                readers.0.push((id, reader));
+                readers.push((id, reader));
             }
         }
         let mut completions = Vec::new();
         while engine.running() > 0 {
             take_turn(engine, &mut readers, &mut completions)?;
         }
-        let times = || readers.0.iter().map(|(_, reader)| &reader.times_ns[..]);
+        let times = || readers.iter().map(|(_, reader)| &reader.times_ns[..]);
         let firsts = times().filter_map(<[u64]>::first);
         let all_generate_ns = firsts.max().copied().unwrap_or(start_ns);
         let one_ends_ns = times().filter_map(<[u64]>::last).min().copied().unwrap_or(start_ns);
@@ -231,7 +231,7 @@ impl ParallelBench<'_> {
             times().flat_map(|times| times.windows(2)).filter(|pair| within(&pair[1]) && pair[0] >= all_generate_ns);
         let largest_gap_ns = gaps.map(|pair| pair[1] - pair[0]).max();
         let seconds = |from: u64, to: u64| to.saturating_sub(from).max(1) as f64 / 1e9;
-        let latest = readers.0.iter().max_by_key(|(_, reader)| reader.times_ns.first()).map(|(id, _)| *id);
+        let latest = readers.iter().max_by_key(|(_, reader)| reader.times_ns.first()).map(|(id, _)| *id);
         completions.sort_by_key(|(ended, _)| Some(*ended) == latest);
         Ok(Run {
             together_ts: (counted > 0).then(|| counted as f64 / seconds(all_generate_ns, one_ends_ns)),
@@ -355,19 +355,7 @@ impl Outlet for Reader<'_> {
 }
 
 /// The readers of all sequences of a test.
-#[derive(Default)]
-pub(super) struct Readers<'t>(pub(super) Vec<(SequenceId, Reader<'t>)>);
-
-impl Outlets for Readers<'_> {
-    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
-        let reader = self.0.iter_mut().find(|(id, _)| *id == sequence);
-        &mut reader.unwrap_or_else(|| panic!("{sequence:?} has no reader")).1
-    }
-
-    fn cancelled(&self, sequence: SequenceId) -> bool {
-        self.0.iter().any(|(id, reader)| *id == sequence && reader.cancelled())
-    }
-}
+pub(super) type Readers<'t> = Vec<(SequenceId, Reader<'t>)>;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Admissions, Event, Job, Message};
-use crate::engine::{Ended, Engine, Outlets, Started};
+use crate::engine::{Ended, Engine, Started};
 use crate::error::{Error, Result};
 use crate::model::{SequenceId, StepModel};
 use crate::queue::WaitingQueue;
@@ -78,17 +78,6 @@ impl Running {
     fn place(&self, sequence: SequenceId) -> usize {
         let place = self.0.iter().position(|(own, _)| *own == sequence);
         place.unwrap_or_else(|| panic!("{sequence:?} runs without an outlet"))
-    }
-}
-
-impl Outlets for Running {
-    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
-        let place = self.place(sequence);
-        &mut self.0[place].1
-    }
-
-    fn cancelled(&self, sequence: SequenceId) -> bool {
-        self.0[self.place(sequence)].1.cancelled()
     }
 }
 
@@ -190,7 +179,7 @@ impl<M: StepModel> Server<M> {
             return;
         }
         let mut running = std::mem::take(&mut self.running);
-        let ended = self.guarded(|engine| engine.turn(&mut running));
+        let ended = self.guarded(|engine| engine.turn(&mut running.0));
         self.running = running;
         match ended {
             Ok(ended) => {

@@ -12,7 +12,7 @@ use zinc_model::memory::LoadOptions;
 use zinc_model::plan::{CacheOptions, RowCounts};
 use zinc_sched::adapter::{VulkanModel, VulkanOptions};
 use zinc_sched::{
-    Engine, EngineOptions, FinishReason, FnClock, InflightDepth, Outlet, Outlets, Request, SequenceId, Started, Token,
+    Engine, EngineOptions, FinishReason, FnClock, InflightDepth, Outlet, Request, SequenceId, Started, Token,
 };
 use zinc_vk::host_now_ns;
 
@@ -158,19 +158,19 @@ impl<'a> Crowd<'a> {
     /// # Panics
     /// If one gets other tokens or log-probabilities than alone, or leaves other keys or values; or a page is lost.
     pub(crate) fn answer(&mut self, known: &[Known], asks: &[Ask]) -> Vec<Answer> {
-        let (mut waiting, mut readers) = (asks.iter().peekable(), Readers::default());
+        let (mut waiting, mut readers) = (asks.iter().peekable(), Vec::<(SequenceId, Reader)>::new());
         let (mut answers, mut left) = (Vec::new(), Vec::new());
         while waiting.peek().is_some() || self.engine.running() > 0 {
             while let Some(ask) = waiting.next_if(|ask| self.engine.admits(&known[ask.number].request)) {
                 let reader = Reader { ask: *ask, tokens: Vec::new() };
                 match self.engine.start(&known[ask.number].request, &reader).expect("started") {
-                    Started::Running(id) => readers.0.push((id, reader)),
+                    Started::Running(id) => readers.push((id, reader)),
                     Started::Ended(completion) => panic!("{completion:?}"),
                 }
             }
             for ended in self.engine.turn(&mut readers).expect("the model goes on") {
-                let place = readers.0.iter().position(|(id, _)| *id == ended.sequence).expect("it ran");
-                let (_, Reader { ask: Ask { number, .. }, tokens }) = readers.0.swap_remove(place);
+                let place = readers.iter().position(|(id, _)| *id == ended.sequence).expect("it ran");
+                let (_, Reader { ask: Ask { number, .. }, tokens }) = readers.swap_remove(place);
                 let completion = ended.result.expect("the sequence has an end");
                 let Known { request, tokens: expected, .. } = &known[number];
                 let found: Vec<_> = tokens.iter().map(bits).collect();
@@ -233,18 +233,5 @@ impl Outlet for Reader {
 
     fn cancelled(&self) -> bool {
         self.tokens.len() >= self.ask.most
-    }
-}
-
-#[derive(Default)]
-struct Readers(Vec<(SequenceId, Reader)>);
-
-impl Outlets for Readers {
-    fn outlet(&mut self, sequence: SequenceId) -> &mut dyn Outlet {
-        &mut self.0.iter_mut().find(|(own, _)| *own == sequence).expect("it runs").1
-    }
-
-    fn cancelled(&self, sequence: SequenceId) -> bool {
-        self.0.iter().find(|(own, _)| *own == sequence).expect("it runs").1.cancelled()
     }
 }
