@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zinc_kernels::ops::{GROUP, MOST_STAGED};
-use zinc_kernels::step::{MOST_LANES, MOST_ROWS, MOST_SAMPLING_ROWS, Rows};
+use zinc_kernels::step::{MOST_LANES, MOST_ROWS, MOST_SAMPLING_ROWS, Rows, StepShape};
 use zinc_kernels::{Pipelines, Target};
 use zinc_vk::{AdapterKind, Buffer, Device, Placement, Uploader};
 
 use crate::error::{Error, Result};
 use crate::memory::{LoadOptions, MemoryPlan};
 use crate::model::Model;
-use crate::plan::{Array, ArrayClass, CacheOptions, RowCounts, Sizes, StepPlan};
+use crate::plan::{Array, ArrayClass, CacheOptions, Op, RowCounts, Sizes, StepPlan};
 use crate::rotation::rotation_table;
 use crate::weights::TensorId;
 use upload::DeviceWeights;
@@ -155,17 +155,24 @@ impl DeviceModel {
     pub fn ranges(&self, plan: StepPlan, most: Duration) -> Vec<StepPlan> {
         let slow = matches!(self.device().facts().kind, AdapterKind::Cpu | AdapterKind::Integrated);
         let most_seconds = if slow { 0.0 } else { most.min(MOST_RANGE).as_secs_f64() };
-        let (weights, sizes, shape) = (&self.model.weights, self.sizes(), plan.shape);
+        let shape = plan.shape;
         let last = self.cache.context.saturating_sub(shape.rows());
-        plan.into_ranges(most_seconds, |op| op.cost(weights, &sizes, last, shape).seconds())
+        plan.into_ranges(most_seconds, |op| self.seconds(op, last, shape))
     }
 
     /// How long a step, or a range of it, takes by [`Cost::seconds`](crate::plan::Cost::seconds) if its first row is at `position`, with all rows of its shape.
     #[must_use]
     pub fn estimate(&self, plan: &StepPlan, position: u32) -> Duration {
-        let (weights, sizes) = (&self.model.weights, self.sizes());
-        let seconds = plan.ops.iter().map(|op| op.cost(weights, &sizes, position, plan.shape).seconds()).sum();
-        Duration::from_secs_f64(seconds)
+        Duration::from_secs_f64(plan.ops.iter().map(|op| self.seconds(op, position, plan.shape)).sum())
+    }
+
+    /// What an op of a step of many rows takes by [`Cost::seconds`](crate::plan::Cost::seconds), in seconds. Attention by matrix units is counted as twice as
+    /// fast: on an H200 they do 220e12 operations of attention in a second and 100e12 of products. How long a range takes relative to its estimate must be
+    /// the same at every depth, since the scheduler learns it at one depth and uses it at others.
+    fn seconds(&self, op: &Op, position: u32, shape: StepShape) -> f64 {
+        let seconds = op.cost(&self.model.weights, &self.sizes(), position, shape).seconds();
+        let by_units = matches!(op, Op::AttentionRows { .. }) && self.target.half_units.is_some();
+        if by_units { seconds / 2.0 } else { seconds }
     }
 
     /// Whether steps that feed have a residual stream of their own, so that other steps may run between their ranges.
