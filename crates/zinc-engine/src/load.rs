@@ -356,30 +356,7 @@ impl ModelFile {
         let loaded = DeviceModel::load(pipelines, self.model(), options, &mut |done| {
             on_event(OpenEvent::Weights { done, total });
         })?;
-        let chain = SamplingStage { sampler: Sampler::Chain { dry: true }, logprobs: false };
-        let feed = PlanOptions::new(PlanKind::Feed, act);
-        let tiled_rows = pipelines.target().tuning.sampling_tiled_rows;
-        let decode = PlanOptions::new(PlanKind::Decode, act).with_tiled_rows(tiled_rows);
-        // The pipelines of decoding come first: on an H200 a step was 1.2 % slower where those of feeding did.
-        let mut options = vec![decode.clone(), decode.clone().with_sampling(chain)];
-        // One shape of each form of kernels: one row, several, many by dot products, and many by matrix units where there are such.
-        let most = feed_shapes.made_at_load();
-        let mut made = vec![StepShape::ONE, StepShape::SEVERAL.min(most)];
-        made.extend(pipelines.target().most_without_units().map(|shape| shape.min(most)));
-        made.push(most);
-        made.dedup();
-        options.extend(made.into_iter().map(|shape| feed.clone().with_shape(shape)));
-        let behind_last_rows = StepPlan::behind_last_rows(weights, &decode);
-        // Steps of lanes have as many rows as sequences run, and those that verify drafts have all of them.
-        let lanes = self.cache().lanes;
-        let shapes = (1..=sampling_shape.rows().ilog2()).map(|doublings| StepShape::of(1 << doublings));
-        let needed = shapes.filter(|shape| lanes > 1 || *shape == sampling_shape);
-        options.extend(needed.map(|shape| decode.clone().with_shape(shape)));
-        let plans = options.iter().map(|options| StepPlan::new(weights, options));
-        let mut plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan, MOST_RANGE)).collect();
-        // Ranges may be shorter, and what stands between them is a kernel, too.
-        plans.extend(loaded.ranges(StepPlan::new(weights, &feed.clone().with_shape(most)), Duration::ZERO));
-        plans.push(behind_last_rows);
+        let plans = self.plans_of_steps(&loaded, act, feed_shapes, sampling_shape);
         loaded.build_pipelines(&plans, &mut |done, total| {
             on_event(OpenEvent::Pipelines { done: done as u64, total: total as u64 });
         })?;
@@ -388,6 +365,38 @@ impl ModelFile {
             on_event(OpenEvent::Note(Note::PipelineCache(fault)));
         }
         Ok(loaded)
+    }
+
+    /// The plans of the steps whose pipelines are built when the model is loaded: all but those that `feed_shapes` leaves to the first long prompt. So that
+    /// nobody waits for a pipeline while others generate, these are the steps of every shape.
+    fn plans_of_steps(
+        &self,
+        loaded: &DeviceModel,
+        act: ActFormat,
+        feed_shapes: FeedShapes,
+        sampling_shape: StepShape,
+    ) -> Vec<StepPlan> {
+        let (weights, lanes) = (&self.model().weights, self.cache().lanes);
+        let tiled_rows = loaded.target().tuning.sampling_tiled_rows;
+        let decode = PlanOptions::new(PlanKind::Decode, act).with_tiled_rows(tiled_rows);
+        let stages = [SamplingStage::PLAIN, SamplingStage { sampler: Sampler::Chain { dry: true }, logprobs: false }];
+        // Steps of lanes have as many rows as sequences run, and those that verify drafts have all of them.
+        let is_used = |shape: &StepShape| lanes > 1 || [StepShape::ONE, sampling_shape].contains(shape);
+        let sampling: Vec<PlanOptions> = StepShape::up_to(sampling_shape)
+            .filter(is_used)
+            .flat_map(|shape| stages.map(|stage| decode.clone().with_shape(shape).with_sampling(stage)))
+            .collect();
+        let feed = PlanOptions::new(PlanKind::Feed, act);
+        let most = feed_shapes.made_at_load();
+        let feeding = StepShape::up_to(most).filter(|shape| StepShape::feeding(shape.rows(), most) == *shape);
+        // The pipelines of decoding come first: on an H200 a step was 1.2 % slower where those of feeding did.
+        let options = sampling.iter().cloned().chain(feeding.map(|shape| feed.clone().with_shape(shape)));
+        let plans = options.map(|options| StepPlan::new(weights, &options));
+        let mut plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan, MOST_RANGE)).collect();
+        // Ranges may be shorter, and what stands between them is a kernel, too.
+        plans.extend(loaded.ranges(StepPlan::new(weights, &feed.with_shape(most)), Duration::ZERO));
+        plans.extend(sampling.iter().map(|options| StepPlan::behind_last_rows(weights, options)));
+        plans
     }
 }
 

@@ -1,7 +1,10 @@
 //! Kernels on a device: one pipeline for each kernel and set of specialisation constants, built when first asked for.
 
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::collections::{HashMap, HashSet};
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
 
 use parking_lot::Mutex;
 use zinc_vk::{AdapterKind, Device, Error, Pipeline, PipelineSpec, RecordingBuilder};
@@ -78,13 +81,59 @@ impl Pipelines {
     /// # Errors
     /// The driver's error if it refuses the kernel, or the loss of the device.
     pub fn get(&self, dispatch: &Dispatch) -> Result<Arc<Pipeline>, Error> {
-        let key = (dispatch.kernel.name, dispatch.constants.clone());
+        let key = key_of(dispatch);
         if let Some(pipeline) = self.built.lock().get(&key) {
             return Ok(pipeline.clone());
         }
         let pipeline = Pipeline::new(&self.device, &pipeline_spec(dispatch, &dispatch.kernel.words()))?;
         self.built.lock().insert(key, pipeline.clone());
         Ok(pipeline)
+    }
+
+    /// Builds the pipelines of launches: those of `first` one after the other, then those of `others`, as many at a time as the host has threads. Steps whose
+    /// pipelines are built one after the other may be a little faster (docs/perf-log.md). `progress` is called with the number of pipelines that are built, and
+    /// the number of all.
+    ///
+    /// # Errors
+    /// The first error of [`Pipelines::get`]; pipelines that are not begun by then are not built.
+    pub fn build(
+        &self,
+        first: &[Dispatch],
+        others: &[Dispatch],
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), Error> {
+        fn distinct<'a>(launches: &'a [Dispatch], keys: &mut HashSet<Key>) -> Vec<&'a Dispatch> {
+            launches.iter().filter(|launch| keys.insert(key_of(launch))).collect()
+        }
+        let mut keys = HashSet::new();
+        let (first, others) = (distinct(first, &mut keys), distinct(others, &mut keys));
+        let all = first.len() + others.len();
+        for (index, launch) in first.iter().enumerate() {
+            self.get(launch)?;
+            progress(index + 1, all);
+        }
+        let (begun, threads) = (AtomicUsize::new(0), thread::available_parallelism().map_or(1, NonZero::get));
+        let (built, results) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..threads.min(others.len()) {
+                let built = built.clone();
+                let (begun, others) = (&begun, &others);
+                scope.spawn(move || {
+                    while let Some(launch) = others.get(begun.fetch_add(1, Ordering::Relaxed)) {
+                        // Nobody receives behind an error.
+                        if built.send(self.get(launch).map(drop)).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(built);
+            for (index, result) in results.into_iter().enumerate() {
+                result?;
+                progress(first.len() + index + 1, all);
+            }
+            Ok(())
+        })
     }
 
     /// Adds a launch to a recording: its pipeline, its push constants and its number of workgroups. Where the device
@@ -106,6 +155,10 @@ impl Pipelines {
         };
         Ok(())
     }
+}
+
+fn key_of(launch: &Dispatch) -> Key {
+    (launch.kernel.name, launch.constants.clone())
 }
 
 /// Describes the pipeline of a launch to zinc-vk. `spirv` is the kernel's

@@ -241,6 +241,11 @@ impl StepShape {
         if shape < most && shape < Self::SEVERAL { Self::ONE } else { shape }
     }
 
+    /// All shapes from that of one row to `most`.
+    pub fn up_to(most: Self) -> impl Iterator<Item = Self> {
+        (0..=most.0.ilog2()).map(|doublings| Self(1 << doublings))
+    }
+
     /// Its rows.
     #[must_use]
     pub const fn rows(self) -> u32 {

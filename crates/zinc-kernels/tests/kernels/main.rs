@@ -30,6 +30,7 @@ mod mat_vec;
 #[path = "../../../zinc-sched/tests/support/matrix.rs"]
 mod matrix;
 mod no_op;
+mod pipelines;
 mod products;
 mod propose;
 mod read;

@@ -163,20 +163,19 @@ impl DeviceModel {
         Ok(())
     }
 
-    /// Builds every pipeline that the plans need. `progress` is called with the number of ops whose pipelines are built, and the number of all
-    /// ops.
+    /// Builds every pipeline that the plans need, and those of the first plan so that it is fastest. `progress` is called with the number of pipelines that are
+    /// built, and the number of all.
     ///
     /// # Errors
     /// Whatever error the driver reports for a pipeline.
     pub fn build_pipelines(&self, plans: &[StepPlan], progress: &mut dyn FnMut(usize, usize)) -> Result<()> {
         let io = StepIo::default();
-        let total = plans.iter().map(|plan| plan.ops.len()).sum();
-        let ops = plans.iter().flat_map(|plan| plan.ops.iter().map(|op| (op, plan.shape)));
-        for (done, (op, shape)) in ops.enumerate() {
-            self.pipelines.get(&self.dispatch(op, &io, shape))?;
-            progress(done + 1, total);
-        }
-        Ok(())
+        let launches = |plan: &StepPlan| -> Vec<Dispatch> {
+            plan.ops.iter().map(|op| self.dispatch(op, &io, plan.shape)).collect()
+        };
+        let Some((first, others)) = plans.split_first() else { return Ok(()) };
+        let others: Vec<Dispatch> = others.iter().flat_map(launches).collect();
+        Ok(self.pipelines.build(&launches(first), &others, progress)?)
     }
 
     fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
