@@ -3,131 +3,32 @@
 //! A [`ModelConfig`] is always sound: heads divide evenly, counts are within limits, and what zinc cannot compute has been refused with the
 //! key and the numbers. The operations of the forward pass are in [`plan`](crate::plan).
 
+mod architecture;
 mod keys;
+mod layer;
 pub(crate) mod names;
 mod rope;
 mod tensors;
 
-use std::fmt;
-
 use crate::error::{Error, Result};
 use crate::gguf;
+use architecture::Bias;
 use keys::Keys;
 
+pub use architecture::Architecture;
+pub use layer::{AttentionLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer};
 pub use rope::{Rope, RopeOverrides, RopePairing, RopeScaling, RopeScalingKind, Yarn};
 pub use tensors::{ExpectedTensor, Presence, Storage, check_tensors, expected_tensors};
-
-/// A family of models that zinc can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Architecture {
-    /// Qwen3 with experts.
-    Qwen3Moe,
-    /// Qwen3, dense.
-    Qwen3,
-    /// Qwen2 and Qwen2.5, dense.
-    Qwen2,
-    /// Llama and models of the same shape, dense.
-    Llama,
-}
-
-impl Architecture {
-    const NAMES: &[&str] = &["qwen3moe", "qwen3", "qwen2", "llama"];
-
-    /// The architecture of a name in `general.architecture`.
-    pub fn from_name(name: &str) -> Result<Self> {
-        match name {
-            "qwen3moe" => Ok(Self::Qwen3Moe),
-            "qwen3" => Ok(Self::Qwen3),
-            "qwen2" => Ok(Self::Qwen2),
-            "llama" => Ok(Self::Llama),
-            _ => Err(Error::Architecture { found: name.to_owned(), supported: Self::NAMES }),
-        }
-    }
-
-    /// The name in `general.architecture`, which is also what the model's keys start with.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Qwen3Moe => "qwen3moe",
-            Self::Qwen3 => "qwen3",
-            Self::Qwen2 => "qwen2",
-            Self::Llama => "llama",
-        }
-    }
-
-    fn rope_pairing(self) -> RopePairing {
-        match self {
-            Self::Qwen3Moe | Self::Qwen3 | Self::Qwen2 => RopePairing::Halves,
-            Self::Llama => RopePairing::Neighbours,
-        }
-    }
-
-    fn has_qk_norm(self) -> bool {
-        matches!(self, Self::Qwen3Moe | Self::Qwen3)
-    }
-}
-
-impl fmt::Display for Architecture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// What follows attention in a layer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum FeedForward {
-    /// One gated network.
-    Dense {
-        /// Width of the network.
-        n_ff: u32,
-    },
-    /// Several gated networks, of which a router chooses a few for each token.
-    Experts {
-        /// Number of experts.
-        n_expert: u32,
-        /// Number of experts for a token.
-        n_expert_used: u32,
-        /// Width of an expert.
-        n_ff: u32,
-        /// What the router's softmax probabilities of the chosen experts become.
-        weights: ExpertWeights,
-    },
-}
-
-/// How the chosen experts are weighted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ExpertWeights {
-    /// Whether the probabilities are kept or made to sum to 1.
-    pub sum: ExpertWeightSum,
-    /// A factor on all of them.
-    pub scale: f32,
-}
-
-/// What the weights of the chosen experts sum to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExpertWeightSum {
-    /// Their share of the softmax over all experts, so less than 1.
-    Part,
-    /// 1: the softmax probabilities are scaled to it.
-    One,
-}
 
 /// The sizes of a model, and the options that its family leaves open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
     /// The family.
     pub architecture: Architecture,
-    /// Number of layers.
-    pub n_layer: u32,
     /// Width of the residual stream.
     pub n_embd: u32,
-    /// Number of query heads.
-    pub n_head: u32,
-    /// Number of key and value heads; divides `n_head`.
-    pub n_head_kv: u32,
-    /// Elements of a head, the same for queries, keys and values.
-    pub head_dim: u32,
-    /// The feed-forward part of each layer.
-    pub feed_forward: FeedForward,
+    /// The layers, in network order; at least one.
+    pub layers: Vec<Layer>,
     /// Added to the mean square in every norm.
     pub rms_eps: f32,
     /// Position embedding.
@@ -136,10 +37,6 @@ pub struct ModelConfig {
     pub n_ctx_train: u32,
     /// Size of the vocabulary, which is the number of rows of the embedding.
     pub n_vocab: u32,
-    /// Whether each head of queries and keys is normed.
-    pub qk_norm: bool,
-    /// Whether queries, keys and values have a bias.
-    pub qkv_bias: bool,
     /// Whether the embedding also serves as the output matrix.
     pub tied_embeddings: bool,
 }
@@ -180,52 +77,73 @@ impl ModelConfig {
 
         let n_layer = keys.require_count("block_count", MAX_LAYERS)?;
         let n_embd = keys.require_count("embedding_length", MAX_WIDTH)?;
-        let n_head = keys.require_count("attention.head_count", MAX_HEADS)?;
-        let n_head_kv = keys.count("attention.head_count_kv", MAX_HEADS)?.unwrap_or(n_head);
-        if !n_head.is_multiple_of(n_head_kv) {
-            let expected = format!("a divisor of the {n_head} heads in {}", keys.full("attention.head_count"));
-            return Err(keys.bad("attention.head_count_kv", n_head_kv, expected));
-        }
-        let head_dim = head_dim(&keys, n_embd, n_head)?;
-
+        let attention = attention(&keys, architecture, file, n_embd)?;
         let rms_eps = keys.require_f32("attention.layer_norm_rms_epsilon")?;
         if !(0.0..1.0).contains(&rms_eps) {
             return Err(keys.bad("attention.layer_norm_rms_epsilon", rms_eps, "from 0 to less than 1"));
         }
         let n_ctx_train = keys.require_count("context_length", MAX_CONTEXT)?;
-        let qkv_bias = match architecture {
-            Architecture::Qwen2 => true,
-            // Some models of this shape have biases.
-            Architecture::Llama => file.tensor(&names::in_layer(0, names::Q_BIAS)).is_some(),
-            Architecture::Qwen3 | Architecture::Qwen3Moe => false,
-        };
+        let layer = Layer { mixer: Mixer::Attention(attention), feed_forward: feed_forward(&keys, architecture)? };
         Ok(Self {
             architecture,
-            n_layer,
             n_embd,
-            n_head,
-            n_head_kv,
-            head_dim,
-            feed_forward: feed_forward(&keys, architecture)?,
+            layers: vec![layer; n_layer as usize],
             rms_eps,
-            rope: rope::rope(&keys, architecture, (head_dim, n_ctx_train), overrides)?,
+            rope: rope::rope(&keys, architecture, (attention.head_dim, n_ctx_train), overrides)?,
             n_ctx_train,
             n_vocab: n_vocab(&keys, file)?,
-            qk_norm: architecture.has_qk_norm(),
-            qkv_bias,
             tied_embeddings: file.tensor(names::OUTPUT).is_none(),
         })
     }
 
-    /// Elements of all query heads together.
-    pub fn q_width(&self) -> u32 {
-        self.n_head * self.head_dim
+    /// Number of layers.
+    #[must_use]
+    pub fn n_layer(&self) -> u32 {
+        // The config of a file has at most `MAX_LAYERS`.
+        self.layers.len() as u32
     }
 
-    /// Elements of all key heads together, and of all value heads.
-    pub fn kv_width(&self) -> u32 {
-        self.n_head_kv * self.head_dim
+    /// The attention of layer number `layer`, from 0.
+    ///
+    /// # Panics
+    /// If the model has fewer layers.
+    #[must_use]
+    pub fn attention(&self, layer: u32) -> &AttentionLayer {
+        let Mixer::Attention(attention) = &self.layers[layer as usize].mixer;
+        attention
     }
+
+    /// The feed-forward part of layer number `layer`, from 0.
+    ///
+    /// # Panics
+    /// If the model has fewer layers.
+    #[must_use]
+    pub fn feed_forward(&self, layer: u32) -> &FeedForward {
+        &self.layers[layer as usize].feed_forward
+    }
+}
+
+/// What the attention layers of a file have in common.
+fn attention(keys: &Keys<'_>, architecture: Architecture, file: &gguf::File, n_embd: u32) -> Result<AttentionLayer> {
+    let n_head = keys.require_count("attention.head_count", MAX_HEADS)?;
+    let n_head_kv = keys.count("attention.head_count_kv", MAX_HEADS)?.unwrap_or(n_head);
+    if !n_head.is_multiple_of(n_head_kv) {
+        let expected = format!("a divisor of the {n_head} heads in {}", keys.full("attention.head_count"));
+        return Err(keys.bad("attention.head_count_kv", n_head_kv, expected));
+    }
+    let traits = architecture.traits();
+    let qkv_bias = match traits.qkv_bias {
+        Bias::Never => false,
+        Bias::Always => true,
+        Bias::IfInFile => file.tensor(&names::in_layer(0, names::Q_BIAS)).is_some(),
+    };
+    Ok(AttentionLayer {
+        n_head,
+        n_head_kv,
+        head_dim: head_dim(keys, n_embd, n_head)?,
+        qk_norm: traits.qk_norm,
+        qkv_bias,
+    })
 }
 
 fn head_dim(keys: &Keys<'_>, n_embd: u32, n_head: u32) -> Result<u32> {
@@ -251,9 +169,11 @@ fn head_dim(keys: &Keys<'_>, n_embd: u32, n_head: u32) -> Result<u32> {
 fn feed_forward(keys: &Keys<'_>, architecture: Architecture) -> Result<FeedForward> {
     // Files of dense models may have the key with the value 0.
     let n_expert = keys.get_u32("expert_count")?.unwrap_or(0);
-    if architecture != Architecture::Qwen3Moe {
+    if !architecture.traits().experts {
         if n_expert != 0 {
-            return Err(keys.bad("expert_count", n_expert, "0: experts are supported in qwen3moe only"));
+            let expected =
+                format!("0: experts are supported in {} only", Architecture::names_with_experts().join(", "));
+            return Err(keys.bad("expert_count", n_expert, expected));
         }
         return Ok(FeedForward::Dense { n_ff: keys.require_count("feed_forward_length", MAX_WIDTH)? });
     }

@@ -17,6 +17,7 @@ use zinc_kernels::step::{MOST_LANES, MOST_ROWS, MOST_SAMPLING_ROWS, Rows, StepSh
 use zinc_kernels::{Pipelines, Target};
 use zinc_vk::{AdapterKind, Buffer, Device, Placement, Uploader};
 
+use crate::config::AttentionLayer;
 use crate::error::{Error, Result};
 use crate::memory::{LoadOptions, MemoryPlan};
 use crate::model::Model;
@@ -251,7 +252,7 @@ impl DeviceArrays {
         }
         let activations = Buffer::new(device, "activations", bytes, Placement::Device)?;
         let (mut addresses, mut caches) = (HashMap::new(), Vec::new());
-        for layer in 0..sizes.config.n_layer {
+        for layer in 0..sizes.config.n_layer() {
             for array in [Array::KeyCache(layer), Array::ValueCache(layer)] {
                 let buffer = Buffer::new(device, &format!("{array:?}"), sizes.bytes(array), Placement::Device)?;
                 addresses.insert(array, buffer.address());
@@ -277,25 +278,30 @@ impl DeviceArrays {
 }
 
 impl Sizes<'_> {
-    /// Whether attention in steps of few rows can round what it stores, so that products need not.
+    /// Whether attention of every layer can round what it stores in steps of few rows, so that products need not.
     pub(crate) fn rounds_attended(&self, target: &Target) -> bool {
         let CacheOptions { context, key_format, value_format, .. } = self.cache;
-        self.heads().whole_groups(target, [key_format, value_format], context)
+        let mut layers = 0..self.config.n_layer();
+        layers.all(|layer| self.heads(layer).whole_groups(target, [key_format, value_format], context))
     }
 }
 
 /// Checks that workgroups of matrix products can keep what they need of activations.
 fn check_activations(sizes: &Sizes<'_>, target: &Target) -> Result<()> {
-    let (slots, rows) = sizes.hidden();
-    let hidden = rows.next_multiple_of(GROUP).saturating_mul(slots);
+    let hidden = sizes.config.layers.iter().map(|layer| {
+        let (slots, width) = layer.feed_forward.hidden();
+        width.next_multiple_of(GROUP).saturating_mul(slots)
+    });
+    // Up to MOST_STAGED a workgroup rounds the vectors itself, beyond it they are rounded before.
+    let kept_hidden = hidden.clone().filter(|hidden| *hidden <= MOST_STAGED).max().unwrap_or(0);
     let staged = target.widest_staged();
-    let attended = if sizes.rounds_attended(target) { 0 } else { sizes.config.q_width() };
+    let q_width = sizes.attentions().map(AttentionLayer::q_width).max().unwrap_or(0);
+    let attended = if sizes.rounds_attended(target) { 0 } else { q_width };
     for (what, value, most) in [
         ("the width", sizes.config.n_embd, staged),
         ("the width of all query heads", attended, staged),
-        // Up to MOST_STAGED a workgroup rounds the vectors itself, beyond it they are rounded before.
-        ("the hidden width of all experts used", if hidden <= MOST_STAGED { hidden } else { 0 }, staged),
-        ("the hidden width of all experts used", hidden, target.widest_hidden()),
+        ("the hidden width of all experts used", kept_hidden, staged),
+        ("the hidden width of all experts used", hidden.max().unwrap_or(0), target.widest_hidden()),
     ] {
         if value > most {
             let expected =
@@ -312,24 +318,29 @@ mod tests {
     use zinc_kernels::ops::CacheFormat;
 
     use super::*;
-    use crate::config::{Architecture, FeedForward, ModelConfig, Rope, RopePairing, RopeScaling};
+    use crate::config::{Architecture, FeedForward, Layer, Mixer, ModelConfig, Rope, RopePairing, RopeScaling};
 
-    const CONFIG: ModelConfig = ModelConfig {
-        architecture: Architecture::Llama,
-        n_layer: 1,
-        n_embd: 2_048,
-        n_head: 32,
-        n_head_kv: 8,
-        head_dim: 64,
-        feed_forward: FeedForward::Dense { n_ff: 8_192 },
-        rms_eps: 1e-6,
-        rope: Rope { base: 1e4, dims: 64, pairing: RopePairing::Neighbours, scaling: RopeScaling::None },
-        n_ctx_train: 4_096,
-        n_vocab: 32_000,
-        qk_norm: false,
-        qkv_bias: false,
-        tied_embeddings: false,
-    };
+    const ATTENTION: AttentionLayer =
+        AttentionLayer { n_head: 32, n_head_kv: 8, head_dim: 64, qk_norm: false, qkv_bias: false };
+    const N_FF: u32 = 8_192;
+
+    /// A model of layers with such attention and a dense part of such a width.
+    fn config(n_embd: u32, layers: &[(AttentionLayer, u32)]) -> ModelConfig {
+        let layer = |&(attention, n_ff)| Layer {
+            mixer: Mixer::Attention(attention),
+            feed_forward: FeedForward::Dense { n_ff },
+        };
+        ModelConfig {
+            architecture: Architecture::Llama,
+            n_embd,
+            layers: layers.iter().map(layer).collect(),
+            rms_eps: 1e-6,
+            rope: Rope { base: 1e4, dims: 64, pairing: RopePairing::Neighbours, scaling: RopeScaling::None },
+            n_ctx_train: 4_096,
+            n_vocab: 32_000,
+            tied_embeddings: false,
+        }
+    }
 
     fn check(config: &ModelConfig, target: &Target) -> Option<String> {
         let cache = CacheOptions::new(4_096, CacheFormat::F16, CacheFormat::F16);
@@ -341,25 +352,22 @@ mod tests {
         let card = Target::new(32);
         let cpu = Target { tuning: Tuning::CPU, ..Target::new(8) };
         let small = Target { shared_bytes: 16 << 10, ..card };
-        let wide_hidden = ModelConfig { feed_forward: FeedForward::Dense { n_ff: 1 << 20 }, ..CONFIG };
         // A head a workgroup, whose 128 elements are no whole group.
-        let single_heads = ModelConfig { n_head: 80, n_head_kv: 80, head_dim: 128, ..CONFIG };
+        let single_heads = AttentionLayer { n_head: 80, n_head_kv: 80, head_dim: 128, ..ATTENTION };
+        let usual = (ATTENTION, N_FF);
         for target in [card, cpu] {
-            assert_eq!(check(&CONFIG, &target), None);
-            assert_eq!(
-                check(&ModelConfig { feed_forward: FeedForward::Dense { n_ff: 28_672 }, ..CONFIG }, &target),
-                None
-            );
+            assert_eq!(check(&config(2_048, &[usual]), &target), None);
+            assert_eq!(check(&config(2_048, &[(ATTENTION, 28_672), usual]), &target), None);
             for (config, expected) in [
-                (ModelConfig { n_embd: 16_384, ..CONFIG }, "the width is 16384"),
-                (single_heads.clone(), "the width of all query heads is 10240"),
-                (wide_hidden.clone(), "the hidden width of all experts used is 1048576"),
+                (config(16_384, &[usual]), "the width is 16384"),
+                (config(2_048, &[(single_heads, N_FF), usual]), "the width of all query heads is 10240"),
+                (config(2_048, &[usual, (ATTENTION, 1 << 20)]), "the hidden width of all experts used is 1048576"),
             ] {
                 let error = check(&config, &target).unwrap_or_default();
                 assert!(error.starts_with(expected) && error.contains("share 32768 bytes"), "{error}");
             }
         }
-        let error = check(&CONFIG, &small).unwrap_or_default();
+        let error = check(&config(2_048, &[usual]), &small).unwrap_or_default();
         assert!(error.starts_with("the hidden width of all experts used is 8192"), "{error}");
     }
 }

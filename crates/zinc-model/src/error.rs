@@ -277,7 +277,7 @@ pub enum Error {
         /// The file's architecture.
         found: String,
         /// The ones that are supported.
-        supported: &'static [&'static str],
+        supported: Vec<&'static str>,
     },
     /// A kind of rope scaling that zinc does not support.
     #[error("rope scaling of type '{}' is not supported: none, linear and yarn are", Escaped(found))]

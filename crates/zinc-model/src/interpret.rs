@@ -10,7 +10,7 @@ use zinc_kernels::ops::{ActFormat, Pairing, Weighting};
 use zinc_kernels::reference::{self, AttentionShape, Candidate, HostMatrix};
 use zinc_kernels::step::{Lane, Row, StepLanes, StepReport, StepState};
 
-use crate::config::{ExpertWeightSum, FeedForward, ModelConfig, RopePairing};
+use crate::config::{AttentionLayer, ExpertWeightSum, FeedForward, ModelConfig, RopePairing};
 use crate::model::Model;
 use crate::plan::{Array, CacheOptions, Lookup, Op, PlanKind, PlanOptions, Routing, Sizes, StepPlan};
 use crate::rotation::rotation_table;
@@ -67,7 +67,7 @@ impl Interpreter {
         let config = &model.config;
         let sizes = Sizes { config, cache };
         let zeros = |array: Array| vec![0.0; (sizes.bytes(array) / 4) as usize];
-        let caches = || vec![Vec::new(); config.n_layer as usize];
+        let caches = || vec![Vec::new(); config.layers.len()];
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
         Self {
             feed: Arc::new(StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Feed, ActFormat::F32))),
@@ -246,7 +246,7 @@ impl Interpreter {
     /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs, nor [`Op::Cancel`], since
     /// steps run in one piece, nor [`Op::Round`] and the products of rounded vectors of many rows, which plans with f32 activations do not have.
     pub fn run(&mut self, op: &Op) {
-        let Self { model, cache, state, row, arrays: a, .. } = self;
+        let Self { model, state, row, arrays: a, .. } = self;
         let model = model.clone();
         let (model, config) = (&*model, &model.config);
         match op {
@@ -257,7 +257,7 @@ impl Interpreter {
                     reference::rms_norm(a.get(*x), &model.vector(*norm), config.rms_eps, &mut operand);
                 }
                 for product in products {
-                    let mut y = vec![0.0; a.get(product.y).len()];
+                    let mut y = vec![0.0; model.weights.tensor(product.weights).rows as usize];
                     reference::mat_vec(&matrix(model, product.weights), &operand, &mut y);
                     if let Some(bias) = product.bias {
                         add(&mut y, &model.vector(bias));
@@ -269,12 +269,12 @@ impl Interpreter {
                 }
             }
             Op::Append { layer, norms } => {
-                self.arrays.query = self.prepared_query(norms.map(|(q, _)| q));
+                self.arrays.query = self.prepared_query(*layer, norms.map(|(q, _)| q));
                 self.append(*layer, norms.map(|(_, k)| k));
             }
             Op::Attention { layer, norms, .. } => {
                 self.append(*layer, norms.map(|(_, k)| k));
-                let query = self.prepared_query(norms.map(|(q, _)| q));
+                let query = self.prepared_query(*layer, norms.map(|(q, _)| q));
                 self.attend(*layer, &query);
             }
             Op::AttentionRows { layer } => {
@@ -282,11 +282,15 @@ impl Interpreter {
                 self.attend(*layer, &query);
             }
             Op::Router { norm, matrix: id, .. } => {
+                a.router_logits.resize(model.weights.tensor(*id).rows as usize, 0.0);
                 let (norm, matrix) = (model.vector(*norm), matrix(model, *id));
                 reference::router(&a.residual, &norm, config.rms_eps, &matrix, &mut a.normed, &mut a.router_logits);
             }
-            Op::GateUp { gate, up, routing, .. } => {
+            Op::GateUp { layer, gate, up, routing, .. } => {
                 let (gate, up) = (matrix(model, *gate), matrix(model, *up));
+                let part = config.feed_forward(*layer);
+                let (slots, width) = part.hidden();
+                a.hidden.resize((slots * width) as usize, 0.0);
                 match routing {
                     Routing::Dense { norm } => {
                         if let Some(norm) = norm {
@@ -295,10 +299,8 @@ impl Interpreter {
                         reference::gate_up(&gate, &up, 0, &a.normed, &mut a.hidden);
                     }
                     Routing::Experts => {
-                        let (_, used) = Sizes { config, cache: *cache }.experts();
-                        a.chosen = reference::select_experts(&a.router_logits, used as usize, weighting(config));
-                        let rows = a.hidden.len() / a.chosen.len();
-                        for ((id, _), y) in a.chosen.iter().zip(a.hidden.chunks_exact_mut(rows)) {
+                        a.chosen = reference::select_experts(&a.router_logits, slots as usize, weighting(part));
+                        for ((id, _), y) in a.chosen.iter().zip(a.hidden.chunks_exact_mut(width as usize)) {
                             reference::gate_up(&gate, &up, *id, &a.normed, y);
                         }
                     }
@@ -321,7 +323,7 @@ impl Interpreter {
             | Op::Route { .. }
             | Op::GateUpMul { .. }
             | Op::ExpertMul { .. }
-            | Op::Join
+            | Op::Join { .. }
             | Op::LastRows
             | Op::Dry
             | Op::Adjust
@@ -335,15 +337,15 @@ impl Interpreter {
 }
 
 impl Interpreter {
-    /// The queries of the present row, normalised and rotated. `norm` is theirs, where the model has it.
-    fn prepared_query(&self, norm: Option<TensorId>) -> Vec<f32> {
+    /// The queries of the present row in a layer, normalised and rotated. `norm` is theirs, where the model has it.
+    fn prepared_query(&self, layer: u32, norm: Option<TensorId>) -> Vec<f32> {
         let Self { model, rotation, row, arrays, .. } = self;
         let config = &model.config;
         let norm = norm.map(|id| model.vector(id));
         let norm = norm.as_ref().map(|q| (&q[..], config.rms_eps));
         let angles = angles_at(rotation, config, row.position);
         let mut query = arrays.query.clone();
-        for head in query.chunks_exact_mut(config.head_dim as usize) {
+        for head in query.chunks_exact_mut(config.attention(layer).head_dim as usize) {
             reference::rope_head(head, norm, angles, pairing(config));
         }
         query
@@ -354,7 +356,9 @@ impl Interpreter {
         let Self { model, row, arrays: a, .. } = self;
         let (keys, values) = (&a.key_caches[layer as usize], &a.value_caches[layer as usize]);
         let position = row.position as usize;
-        reference::attention_rows(attention_shape(&model.config), query, keys, values, position, &mut a.attended);
+        let shape = attention_shape(model.config.attention(layer));
+        a.attended.resize(query.len(), 0.0);
+        reference::attention_rows(shape, query, keys, values, position, &mut a.attended);
     }
 
     /// Appends the key and the value of the present row to the caches of a layer. `norm` is that of keys, where the model has it.
@@ -366,7 +370,7 @@ impl Interpreter {
         let angles = angles_at(rotation, config, row.position);
         let (mut key, mut value) = (a.key.clone(), a.value.clone());
         let formats = [cache.key_format, cache.value_format];
-        let head_size = config.head_dim as usize;
+        let head_size = config.attention(layer).head_dim as usize;
         reference::append(head_size, norm, angles, pairing(config), formats, [&mut key, &mut value]);
         let first = row.position as usize * key.len();
         for (store, row) in [(&mut a.key_caches[layer as usize], &key), (&mut a.value_caches[layer as usize], &value)] {
@@ -411,9 +415,9 @@ impl Arrays {
     }
 }
 
-/// How the weights of the selected experts are normalised.
-pub(crate) fn weighting(config: &ModelConfig) -> Weighting {
-    match config.feed_forward {
+/// How the weights of the selected experts of a layer are normalised.
+pub(crate) fn weighting(part: &FeedForward) -> Weighting {
+    match part {
         FeedForward::Experts { weights, .. } if weights.sum == ExpertWeightSum::Part => Weighting::SoftmaxOfAll,
         _ => Weighting::SoftmaxOfChosen,
     }
@@ -427,11 +431,11 @@ pub(crate) fn pairing(config: &ModelConfig) -> Pairing {
     }
 }
 
-fn attention_shape(config: &ModelConfig) -> AttentionShape {
+fn attention_shape(attention: &AttentionLayer) -> AttentionShape {
     AttentionShape {
-        kv_heads: config.n_head_kv as usize,
-        head_size: config.head_dim as usize,
-        group: (config.n_head / config.n_head_kv) as usize,
+        kv_heads: attention.n_head_kv as usize,
+        head_size: attention.head_dim as usize,
+        group: (attention.n_head / attention.n_head_kv) as usize,
     }
 }
 

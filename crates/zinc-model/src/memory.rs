@@ -156,7 +156,10 @@ mod tests {
     use zinc_kernels::step::MOST_ROWS;
 
     use super::*;
-    use crate::config::{Architecture, ExpertWeightSum, ExpertWeights, FeedForward, Rope, RopePairing, RopeScaling};
+    use crate::config::{
+        Architecture, AttentionLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer, Rope, RopePairing,
+        RopeScaling,
+    };
 
     #[test]
     fn tensors_are_packed_in_order_and_never_overlap() {
@@ -191,20 +194,19 @@ mod tests {
     #[test]
     fn steps_of_thousands_of_rows_are_planned() {
         let weights = ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 };
+        let attention = AttentionLayer { n_head: 32, n_head_kv: 4, head_dim: 128, qk_norm: true, qkv_bias: false };
+        let layer = Layer {
+            mixer: Mixer::Attention(attention),
+            feed_forward: FeedForward::Experts { n_expert: 128, n_expert_used: 8, n_ff: 768, weights },
+        };
         let config = ModelConfig {
             architecture: Architecture::Qwen3Moe,
-            n_layer: 48,
             n_embd: 2_048,
-            n_head: 32,
-            n_head_kv: 4,
-            head_dim: 128,
-            feed_forward: FeedForward::Experts { n_expert: 128, n_expert_used: 8, n_ff: 768, weights },
+            layers: vec![layer; 48],
             rms_eps: 1e-6,
             rope: Rope { base: 1e6, dims: 128, pairing: RopePairing::Halves, scaling: RopeScaling::None },
             n_ctx_train: 40_960,
             n_vocab: 151_936,
-            qk_norm: true,
-            qkv_bias: false,
             tied_embeddings: false,
         };
         let sizes = Sizes { config: &config, cache: CacheOptions::new(4_096, CacheFormat::F16, CacheFormat::F16) };

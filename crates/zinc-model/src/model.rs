@@ -5,7 +5,7 @@ use std::path::Path;
 use zinc_kernels::formats::decode;
 use zinc_kernels::ops::{MAX_EXPERTS, MAX_HEAD_SIZE, MAX_USED, RUN, UNIT};
 
-use crate::config::{FeedForward, ModelConfig, RopeOverrides};
+use crate::config::{FeedForward, Layer, Mixer, ModelConfig, RopeOverrides};
 use crate::error::{Error, Result};
 use crate::gguf::File;
 use crate::weights::{ModelWeights, TensorId, WeightTensor};
@@ -63,11 +63,25 @@ impl Model {
 /// # Errors
 /// [`Error::KernelLimit`], [`Error::ExpertScale`] or [`Error::RowLength`] with the size that they cannot.
 fn check_kernels(config: &ModelConfig, weights: &ModelWeights, file: &File) -> Result<()> {
-    let limit = |what: &'static str, value: u32, expected: String| Err(Error::KernelLimit { what, value, expected });
-    if config.head_dim > MAX_HEAD_SIZE || !config.head_dim.is_multiple_of(RUN) {
-        return limit("the head size", config.head_dim, format!("a multiple of {RUN} up to {MAX_HEAD_SIZE}"));
+    config.layers.iter().try_for_each(check_layer)?;
+    let matrices = weights.tensors.iter().filter(|t| t.rows > 1 || t.matrices > 1);
+    match matrices.into_iter().find(|t| !t.columns.is_multiple_of(UNIT)) {
+        Some(tensor) => Err(Error::RowLength {
+            name: file.tensors()[tensor.file_index].name.clone(),
+            columns: tensor.columns,
+            unit: UNIT,
+        }),
+        None => Ok(()),
     }
-    if let FeedForward::Experts { n_expert, n_expert_used, weights, .. } = config.feed_forward {
+}
+
+fn check_layer(layer: &Layer) -> Result<()> {
+    let limit = |what: &'static str, value: u32, expected: String| Err(Error::KernelLimit { what, value, expected });
+    let Mixer::Attention(attention) = layer.mixer;
+    if attention.head_dim > MAX_HEAD_SIZE || !attention.head_dim.is_multiple_of(RUN) {
+        return limit("the head size", attention.head_dim, format!("a multiple of {RUN} up to {MAX_HEAD_SIZE}"));
+    }
+    if let FeedForward::Experts { n_expert, n_expert_used, weights, .. } = layer.feed_forward {
         if n_expert > MAX_EXPERTS {
             return limit("the number of experts", n_expert, format!("at most {MAX_EXPERTS}"));
         }
@@ -78,13 +92,5 @@ fn check_kernels(config: &ModelConfig, weights: &ModelWeights, file: &File) -> R
             return Err(Error::ExpertScale { found: weights.scale });
         }
     }
-    let matrices = weights.tensors.iter().filter(|t| t.rows > 1 || t.matrices > 1);
-    match matrices.into_iter().find(|t| !t.columns.is_multiple_of(UNIT)) {
-        Some(tensor) => Err(Error::RowLength {
-            name: file.tensors()[tensor.file_index].name.clone(),
-            columns: tensor.columns,
-            unit: UNIT,
-        }),
-        None => Ok(()),
-    }
+    Ok(())
 }

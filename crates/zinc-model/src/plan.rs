@@ -123,6 +123,8 @@ pub enum Op {
     },
     /// `hidden = silu(gate x) * (up x)`, of the selected experts or of a dense layer.
     GateUp {
+        /// The layer, from 0.
+        layer: u32,
         /// `[experts, rows, columns]`.
         gate: TensorId,
         /// `[experts, rows, columns]`.
@@ -134,6 +136,8 @@ pub enum Op {
     },
     /// Chooses the experts of many rows, sorts the rows by expert, and says how many workgroups the products with these experts have.
     Route {
+        /// The layer, from 0.
+        layer: u32,
         /// `[experts, rows, columns]`, which the [`Op::GateUpMul`] behind it reads.
         gate: TensorId,
         /// `[experts, rows, columns]`, which that op reads too.
@@ -143,6 +147,8 @@ pub enum Op {
     },
     /// `hidden = silu(gate x) * (up x)` of many rows, in quantised formats. The input is [`Array::Normed`], rounded.
     GateUpMul {
+        /// The layer, from 0.
+        layer: u32,
         /// `[experts, rows, columns]`.
         gate: TensorId,
         /// `[experts, rows, columns]`.
@@ -152,11 +158,16 @@ pub enum Op {
     },
     /// What each selected expert of many rows gives: `down hidden`, of the rounded hidden vectors.
     ExpertMul {
+        /// The layer, from 0.
+        layer: u32,
         /// `[experts, rows, columns]`, in a quantised format.
         down: TensorId,
     },
     /// `residual += sum of weight * product` over the selected experts' products, of many rows.
-    Join,
+    Join {
+        /// The layer, from 0.
+        layer: u32,
+    },
     /// Rounds vectors for products whose workgroups could not keep them, or would each round them again.
     Round {
         /// What is rounded.
@@ -174,6 +185,8 @@ pub enum Op {
     },
     /// `residual += sum of weight * (down hidden)` over the selected experts.
     ExpertDown {
+        /// The layer, from 0.
+        layer: u32,
         /// `[experts, rows, columns]`.
         down: TensorId,
         /// The vectors: [`Array::Hidden`], or [`Array::RoundedHidden`].
@@ -348,7 +361,7 @@ impl Op {
             Self::MatMul { .. } | Self::ExpertMul { .. } => "mat_mul",
             Self::Route { .. } => "route",
             Self::GateUpMul { .. } => "gate_up_mul",
-            Self::Join => "join",
+            Self::Join { .. } => "join",
             Self::LastRows => "last_rows",
             Self::Dry => "dry",
             Self::Adjust => "adjust",
@@ -384,7 +397,7 @@ impl Op {
             Self::GateUpMul { experts: true, .. } => vec![Array::Normed, Array::Pairs, Array::Tiles, Array::Grids],
             Self::GateUpMul { experts: false, .. } => vec![Array::Normed],
             Self::ExpertMul { .. } => vec![Array::RoundedHidden, Array::Pairs, Array::Tiles, Array::Grids],
-            Self::Join => vec![Array::ExpertProducts, Array::ExpertWeights, Array::Residual],
+            Self::Join { .. } => vec![Array::ExpertProducts, Array::ExpertWeights, Array::Residual],
             Self::GateUp { routing: Routing::Dense { norm: Some(_) }, .. } => vec![Array::Residual],
             Self::GateUp { routing: Routing::Dense { norm: None }, .. } => vec![Array::Normed],
             Self::GateUp { routing: Routing::Experts, .. } => vec![Array::Normed, Array::RouterLogits],
@@ -410,7 +423,7 @@ impl Op {
     #[must_use]
     pub fn writes(&self) -> Vec<Array> {
         match self {
-            Self::Gather { .. } | Self::ExpertDown { .. } | Self::Join => vec![Array::Residual],
+            Self::Gather { .. } | Self::ExpertDown { .. } | Self::Join { .. } => vec![Array::Residual],
             Self::Route { .. } => {
                 vec![Array::ExpertIds, Array::ExpertWeights, Array::Pairs, Array::Tiles, Array::Grids, Array::Counters]
             }

@@ -2,7 +2,7 @@
 
 use zinc_kernels::Format;
 
-use crate::config::{FeedForward, ModelConfig, check_tensors, names};
+use crate::config::{FeedForward, Layer, ModelConfig, check_tensors, names};
 use crate::error::{Error, Result};
 use crate::gguf::File;
 
@@ -146,7 +146,8 @@ impl ModelWeights {
         let output_norm = finder.required(names::OUTPUT_NORM)?;
         let output = finder.optional(names::OUTPUT)?.unwrap_or(embedding);
         let rope_factors = finder.optional(names::ROPE_FACTORS)?;
-        let layers = (0..config.n_layer).map(|layer| finder.layer(config, layer)).collect::<Result<_>>()?;
+        let layers =
+            (0..).zip(&config.layers).map(|(index, layer)| finder.layer(index, layer)).collect::<Result<_>>()?;
         Ok(Self { tensors: finder.tensors, embedding, layers, output_norm, output, rope_factors })
     }
 
@@ -170,9 +171,9 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn layer(&mut self, config: &ModelConfig, layer: u32) -> Result<LayerWeights> {
-        let name = |part: &str| names::in_layer(layer, part);
-        let feed_forward = match config.feed_forward {
+    fn layer(&mut self, index: u32, layer: &Layer) -> Result<LayerWeights> {
+        let name = |part: &str| names::in_layer(index, part);
+        let feed_forward = match layer.feed_forward {
             FeedForward::Experts { n_expert_used, .. } => FeedForwardWeights::Experts {
                 router: self.required(&name(names::ROUTER))?,
                 gate: self.required(&name(names::EXPERT_GATES))?,

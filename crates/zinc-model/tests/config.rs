@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use zinc_kernels::Format;
 use zinc_model::config::{
-    Architecture, ExpertWeightSum, ExpertWeights, FeedForward, ModelConfig, Rope, RopeOverrides, RopePairing,
-    RopeScaling, RopeScalingKind, Yarn, check_tensors, expected_tensors,
+    Architecture, AttentionLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer, ModelConfig, Rope,
+    RopeOverrides, RopePairing, RopeScaling, RopeScalingKind, Yarn, check_tensors, expected_tensors,
 };
 use zinc_model::gguf::{File, Value, Writer};
 use zinc_model::weights::ModelWeights;
@@ -40,30 +40,29 @@ fn configs_of_other_programs_files_are_read_and_their_tensors_fit() {
 #[test]
 fn the_demo_model_is_what_it_is() {
     let file = File::open(root("models/zinc-demo-q4_k_m.gguf")).unwrap();
-    let expected = ModelConfig {
-        architecture: Architecture::Qwen3Moe,
-        n_layer: 8,
-        n_embd: 256,
-        n_head: 8,
-        n_head_kv: 2,
-        head_dim: 64,
+    let attention = AttentionLayer { n_head: 8, n_head_kv: 2, head_dim: 64, qk_norm: true, qkv_bias: false };
+    let layer = Layer {
+        mixer: Mixer::Attention(attention),
         feed_forward: FeedForward::Experts {
             n_expert: 8,
             n_expert_used: 2,
             n_ff: 256,
             weights: ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 },
         },
+    };
+    let expected = ModelConfig {
+        architecture: Architecture::Qwen3Moe,
+        n_embd: 256,
+        layers: vec![layer; 8],
         rms_eps: 1e-6,
         rope: Rope { base: 1e6, dims: 64, pairing: RopePairing::Halves, scaling: RopeScaling::None },
         n_ctx_train: 1024,
         n_vocab: 8192,
-        qk_norm: true,
-        qkv_bias: false,
         tied_embeddings: false,
     };
     let config = ModelConfig::from_gguf(&file).unwrap();
     assert_eq!(config, expected);
-    assert_eq!((config.q_width(), config.kv_width()), (512, 128));
+    assert_eq!((attention.q_width(), attention.kv_width()), (512, 128));
     assert_eq!(expected_tensors(&config).len(), file.tensors().len());
 }
 
@@ -71,15 +70,16 @@ fn the_demo_model_is_what_it_is() {
 fn dense_models_differ_where_their_families_do() {
     let config = |name: &str| ModelConfig::from_gguf(&File::open(root(name)).unwrap()).unwrap();
     let llama = config("tests/data/tiny/llama-f16.gguf");
-    assert_eq!(llama.head_dim, 32, "no key_length: the width over the heads");
+    let of_llama = llama.attention(0);
+    assert_eq!(of_llama.head_dim, 32, "no key_length: the width over the heads");
     assert_eq!(llama.rope.pairing, RopePairing::Neighbours);
-    assert_eq!(llama.feed_forward, FeedForward::Dense { n_ff: 352 });
-    assert!(!llama.qk_norm && !llama.qkv_bias && !llama.tied_embeddings);
+    assert_eq!(*llama.feed_forward(0), FeedForward::Dense { n_ff: 352 });
+    assert!(!of_llama.qk_norm && !of_llama.qkv_bias && !llama.tied_embeddings);
     let qwen2 = config("tests/data/tiny/qwen2-f16.gguf");
-    assert!(!qwen2.qk_norm && qwen2.qkv_bias && qwen2.tied_embeddings);
+    assert!(!qwen2.attention(0).qk_norm && qwen2.attention(0).qkv_bias && qwen2.tied_embeddings);
     assert_eq!(qwen2.rope.pairing, RopePairing::Halves);
     let qwen3 = config("tests/data/tiny/qwen3-f16.gguf");
-    assert!(qwen3.qk_norm && !qwen3.qkv_bias);
+    assert!(qwen3.attention(0).qk_norm && !qwen3.attention(0).qkv_bias);
 }
 
 /// A tiny model of experts, before anything is made wrong with it.
@@ -129,9 +129,9 @@ fn config(writer: &Writer) -> Result<ModelConfig> {
 #[test]
 fn defaults_hold_where_keys_are_missing() {
     let moe = config(&moe()).unwrap();
-    assert_eq!((moe.head_dim, moe.rope.dims, moe.rope.base), (16, 16, 1e4));
+    assert_eq!((moe.attention(0).head_dim, moe.rope.dims, moe.rope.base), (16, 16, 1e4));
     let llama = config(&dense("llama")).unwrap();
-    assert_eq!((llama.n_head_kv, llama.head_dim), (4, 16));
+    assert_eq!((llama.attention(0).n_head_kv, llama.attention(0).head_dim), (4, 16));
     assert_eq!(llama.rope.scaling, RopeScaling::None);
 
     // Without vocab_size, the list of tokens counts, or else the rows of the embedding.
@@ -446,11 +446,11 @@ fn llama_may_have_frequency_factors_and_biases() {
     let mut writer = dense("llama");
     add_tensors(&mut writer, |name, shape| if name == "rope_freqs.weight" { None } else { f32s(name, shape) });
     check(&writer).unwrap();
-    assert!(!config(&writer).unwrap().qkv_bias);
+    assert!(!config(&writer).unwrap().attention(0).qkv_bias);
     let mut with_factors = dense("llama");
     add_tensors(&mut with_factors, f32s);
     check(&with_factors).unwrap();
     writer.tensor("blk.0.attn_q.bias", &[64], Format::F32);
-    assert!(config(&writer).unwrap().qkv_bias);
+    assert!(config(&writer).unwrap().attention(0).qkv_bias);
     assert!(matches!(check(&writer), Err(Error::MissingTensor { name, .. }) if name == "blk.0.attn_k.bias"));
 }

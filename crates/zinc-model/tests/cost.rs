@@ -17,7 +17,7 @@ fn weights_count_as_they_lie_on_a_device() {
     let [Op::List, Op::Gather { table }, ..] = &ops[..] else { panic!("a step begins with {:?}", ops.first()) };
     let table = model.weights.tensor(*table);
     let is_tied = model.weights.tensors.iter().filter(|tensor| tensor.rows == model.config.n_vocab).count() == 1;
-    let (experts, used) = sizes.experts();
+    let (experts, used) = model.config.feed_forward(0).experts();
     let mut expected = table.device_row_bytes();
     for tensor in &model.weights.tensors {
         expected += match tensor.matrices {
@@ -67,7 +67,7 @@ fn steps_of_every_architecture_are_cut_between_layers() {
             let options = PlanOptions::new(PlanKind::Feed, act).with_shape(StepShape::of(MANY_ROWS));
             let plan = StepPlan::new(&model.weights, &options);
             let ranges = plan.clone().into_ranges(0.0, |_| 1.0);
-            assert_eq!(ranges.len(), model.config.n_layer as usize, "{name}, {act:?}");
+            assert_eq!(ranges.len(), model.config.layers.len(), "{name}, {act:?}");
             let mut whole = Vec::new();
             for (layer, range) in ranges.iter().enumerate() {
                 let ops = range.ops.strip_prefix(&[Op::Cancel]).unwrap_or(&range.ops);

@@ -32,7 +32,7 @@ fn a_range_needs_the_residual_stream_and_what_steps_leave_alone() {
                 let feed = PlanOptions::new(PlanKind::Feed, act).with_shape(StepShape::of(rows));
                 let decode = PlanOptions::new(PlanKind::Decode, act);
                 let ranges = StepPlan::forward(&model.weights, &feed).into_ranges(0.0, |_| 1.0);
-                assert_eq!(ranges.len() as u32, model.config.n_layer, "{name}: a range for each layer");
+                assert_eq!(ranges.len() as u32, model.config.n_layer(), "{name}: a range for each layer");
                 for (index, range) in ranges.iter().enumerate() {
                     let carried: BTreeSet<Array> =
                         range.carried().into_iter().filter(|array| !is_left_alone(array)).collect();

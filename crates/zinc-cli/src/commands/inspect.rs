@@ -1,5 +1,7 @@
 //! `zinc inspect`: what is in a GGUF file, and what running it takes.
 
+mod layers;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,6 +15,7 @@ use zinc_model::gguf::{self, Array, Value};
 use crate::args::{Format, InspectArgs};
 use crate::error::{Result, is_of_overrides};
 use crate::{demo, options, output};
+use layers::LayerRow;
 
 /// Arrays in the metadata are cut to this many elements: a vocabulary has hundreds of thousands.
 const ARRAY_ELEMENTS: usize = 8;
@@ -55,6 +58,7 @@ struct RunRow {
     cache_bytes_per_token: u64,
     dispatches_per_token: usize,
     barriers_per_token: usize,
+    layers: Vec<LayerRow>,
     rope: RopeRow,
 }
 
@@ -97,11 +101,11 @@ pub(crate) fn run(args: &InspectArgs) -> Result<()> {
 fn run_row(path: &Path, file: &gguf::File, options: &FileOptions) -> Result<RunRow, zinc_engine::Error> {
     let estimate = Estimate::of_file(path, options)?;
     let config = ModelConfig::with_overrides(file, &options.rope)?;
-    Ok(RunRow::new(&estimate, &config.rope))
+    Ok(RunRow::new(&estimate, &config))
 }
 
 impl RunRow {
-    fn new(estimate: &Estimate, rope: &Rope) -> Self {
+    fn new(estimate: &Estimate, config: &ModelConfig) -> Self {
         let Estimate { memory, cost, .. } = estimate;
         Self {
             context: memory.context,
@@ -113,7 +117,8 @@ impl RunRow {
             cache_bytes_per_token: cost.cache_bytes,
             dispatches_per_token: estimate.dispatches_per_token,
             barriers_per_token: estimate.barriers_per_token,
-            rope: RopeRow::from(rope),
+            layers: layers::rows(config),
+            rope: RopeRow::from(&config.rope),
         }
     }
 }
@@ -241,6 +246,10 @@ fn write_text(text: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(text, "  weights {}", output::bytes(run.weight_bytes_per_token))?;
         writeln!(text, "  cache   up to {}", output::bytes(run.cache_bytes_per_token))?;
         writeln!(text, "  {} dispatches, {} barriers", run.dispatches_per_token, run.barriers_per_token)?;
+        writeln!(text, "layers")?;
+        for row in &run.layers {
+            writeln!(text, "  {row}")?;
+        }
         let RopeRow { base, dimensions, scaling, numbers } = &run.rope;
         writeln!(text, "positions")?;
         writeln!(text, "  base    {base}, {dimensions} dimensions of a head")?;

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &SynthArgs) -> Result<()> {
     output::notice(&format!(
         "{}: {} layers, {} parameters, {} of random weights in {:.1} s",
         args.out.display(),
-        synthesis.config().n_layer,
+        synthesis.config().n_layer(),
         output::parameters(synthesis.parameters()),
         output::bytes(bytes),
         start.elapsed().as_secs_f64()

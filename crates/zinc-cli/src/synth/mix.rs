@@ -81,7 +81,7 @@ impl Mix {
         };
         let is_more = match layer_and_part(&tensor.name) {
             Some((layer, "attn_v.weight" | "ffn_down.weight" | "ffn_down_exps.weight")) => {
-                more_bits(layer, config.n_layer)
+                more_bits(layer, config.n_layer())
             }
             Some(_) => false,
             // The output matrix, which is the embedding if the file has no other.

@@ -2,7 +2,10 @@
 
 use clap::ValueEnum;
 use zinc_model::ModelConfig;
-use zinc_model::config::{Architecture, ExpertWeightSum, ExpertWeights, FeedForward, Rope, RopePairing, RopeScaling};
+use zinc_model::config::{
+    Architecture, AttentionLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer, Rope, RopePairing,
+    RopeScaling,
+};
 use zinc_model::gguf::Writer;
 
 /// A model whose shapes are imitated.
@@ -43,23 +46,25 @@ impl Preset {
     /// The config, with `layers` layers if that is given.
     pub(crate) fn config(self, layers: Option<u32>) -> ModelConfig {
         let sizes = self.sizes();
+        let attention = AttentionLayer {
+            n_head: sizes.heads,
+            n_head_kv: sizes.kv_heads,
+            head_dim: sizes.head,
+            qk_norm: true,
+            qkv_bias: false,
+        };
+        let layer = Layer { mixer: Mixer::Attention(attention), feed_forward: sizes.feed_forward };
         ModelConfig {
             architecture: match sizes.feed_forward {
                 FeedForward::Experts { .. } => Architecture::Qwen3Moe,
                 FeedForward::Dense { .. } => Architecture::Qwen3,
             },
-            n_layer: layers.unwrap_or(sizes.layers),
             n_embd: sizes.width,
-            n_head: sizes.heads,
-            n_head_kv: sizes.kv_heads,
-            head_dim: sizes.head,
-            feed_forward: sizes.feed_forward,
+            layers: vec![layer; layers.unwrap_or(sizes.layers) as usize],
             rms_eps: 1e-6,
             rope: Rope { base: 1e6, dims: sizes.head, pairing: RopePairing::Halves, scaling: RopeScaling::None },
             n_ctx_train: 40_960,
             n_vocab: sizes.vocabulary,
-            qk_norm: true,
-            qkv_bias: false,
             tied_embeddings: sizes.tied,
         }
     }
@@ -121,14 +126,16 @@ pub(super) fn set_metadata(config: &ModelConfig, writer: &mut Writer) {
     let mut set = |key: &str, value: u32| {
         writer.set(&format!("{}.{key}", config.architecture), value);
     };
-    set("block_count", config.n_layer);
+    // The layers of a preset have the same shapes.
+    let (attention, feed_forward) = (config.attention(0), config.feed_forward(0));
+    set("block_count", config.n_layer());
     set("context_length", config.n_ctx_train);
     set("embedding_length", config.n_embd);
-    set("attention.head_count", config.n_head);
-    set("attention.head_count_kv", config.n_head_kv);
-    set("attention.key_length", config.head_dim);
-    set("attention.value_length", config.head_dim);
-    match config.feed_forward {
+    set("attention.head_count", attention.n_head);
+    set("attention.head_count_kv", attention.n_head_kv);
+    set("attention.key_length", attention.head_dim);
+    set("attention.value_length", attention.head_dim);
+    match *feed_forward {
         FeedForward::Dense { n_ff } => set("feed_forward_length", n_ff),
         FeedForward::Experts { n_expert, n_expert_used, n_ff, .. } => {
             // No layer is dense, but other programs require the key.

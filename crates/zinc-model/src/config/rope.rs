@@ -199,7 +199,7 @@ pub(super) fn rope(
     if dims > head_dim || !dims.is_multiple_of(2) {
         return Err(keys.bad("rope.dimension_count", dims, format!("even and at most the {head_dim} of a head")));
     }
-    Ok(Rope { base, dims, pairing: architecture.rope_pairing(), scaling })
+    Ok(Rope { base, dims, pairing: architecture.traits().rope_pairing, scaling })
 }
 
 fn scaling(keys: &Keys<'_>, n_ctx_train: u32, overrides: &RopeOverrides) -> Result<RopeScaling> {

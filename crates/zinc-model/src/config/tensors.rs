@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use zinc_kernels::Format;
 
-use crate::config::{Architecture, FeedForward, ModelConfig, names};
+use crate::config::{AttentionLayer, FeedForward, Layer, Mixer, ModelConfig, names};
 use crate::error::{Error, Result};
 use crate::gguf::{self, TensorInfo};
 
@@ -58,42 +58,16 @@ impl Storage {
 
 /// The tensors of a model, in network order.
 pub fn expected_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
-    let (embd, q, kv) = (config.n_embd, config.q_width(), config.kv_width());
+    let embd = config.n_embd;
     let mut list = List { tensors: Vec::new(), layer: None };
     list.matrix(names::TOKEN_EMBEDDING, &[embd, config.n_vocab]);
-    if config.architecture == Architecture::Llama {
+    if config.architecture.traits().rope_factors {
         list.vector(names::ROPE_FACTORS, config.rope.dims / 2);
         list.tensors.last_mut().expect("it was just added").presence = Presence::Optional;
     }
-    for layer in 0..config.n_layer {
-        list.layer = Some(layer);
-        list.vector(names::ATTENTION_NORM, embd);
-        let qkv = [(names::Q, names::Q_BIAS, q), (names::K, names::K_BIAS, kv), (names::V, names::V_BIAS, kv)];
-        for (weights, bias, width) in qkv {
-            list.matrix(weights, &[embd, width]);
-            if config.qkv_bias {
-                list.vector(bias, width);
-            }
-        }
-        if config.qk_norm {
-            list.vector(names::Q_NORM, config.head_dim);
-            list.vector(names::K_NORM, config.head_dim);
-        }
-        list.matrix(names::ATTENTION_OUTPUT, &[q, embd]);
-        list.vector(names::FEED_FORWARD_NORM, embd);
-        match config.feed_forward {
-            FeedForward::Dense { n_ff } => {
-                list.matrix(names::GATE, &[embd, n_ff]);
-                list.matrix(names::UP, &[embd, n_ff]);
-                list.matrix(names::DOWN, &[n_ff, embd]);
-            }
-            FeedForward::Experts { n_expert, n_ff, .. } => {
-                list.matrix(names::ROUTER, &[embd, n_expert]);
-                list.matrix(names::EXPERT_GATES, &[embd, n_ff, n_expert]);
-                list.matrix(names::EXPERT_UPS, &[embd, n_ff, n_expert]);
-                list.matrix(names::EXPERT_DOWNS, &[n_ff, embd, n_expert]);
-            }
-        }
+    for (index, layer) in (0..).zip(&config.layers) {
+        list.layer = Some(index);
+        list.add_layer(layer, embd);
     }
     list.layer = None;
     list.vector(names::OUTPUT_NORM, embd);
@@ -111,6 +85,44 @@ struct List {
 }
 
 impl List {
+    /// Adds the tensors of a layer on a residual stream of width `embd`.
+    fn add_layer(&mut self, layer: &Layer, embd: u32) {
+        self.vector(names::ATTENTION_NORM, embd);
+        match &layer.mixer {
+            Mixer::Attention(attention) => self.add_attention(attention, embd),
+        }
+        self.vector(names::FEED_FORWARD_NORM, embd);
+        match layer.feed_forward {
+            FeedForward::Dense { n_ff } => {
+                self.matrix(names::GATE, &[embd, n_ff]);
+                self.matrix(names::UP, &[embd, n_ff]);
+                self.matrix(names::DOWN, &[n_ff, embd]);
+            }
+            FeedForward::Experts { n_expert, n_ff, .. } => {
+                self.matrix(names::ROUTER, &[embd, n_expert]);
+                self.matrix(names::EXPERT_GATES, &[embd, n_ff, n_expert]);
+                self.matrix(names::EXPERT_UPS, &[embd, n_ff, n_expert]);
+                self.matrix(names::EXPERT_DOWNS, &[n_ff, embd, n_expert]);
+            }
+        }
+    }
+
+    fn add_attention(&mut self, attention: &AttentionLayer, embd: u32) {
+        let (q, kv) = (attention.q_width(), attention.kv_width());
+        let qkv = [(names::Q, names::Q_BIAS, q), (names::K, names::K_BIAS, kv), (names::V, names::V_BIAS, kv)];
+        for (weights, bias, width) in qkv {
+            self.matrix(weights, &[embd, width]);
+            if attention.qkv_bias {
+                self.vector(bias, width);
+            }
+        }
+        if attention.qk_norm {
+            self.vector(names::Q_NORM, attention.head_dim);
+            self.vector(names::K_NORM, attention.head_dim);
+        }
+        self.matrix(names::ATTENTION_OUTPUT, &[q, embd]);
+    }
+
     fn add(&mut self, name: &str, shape: &[u32], storage: Storage) {
         let name = self.layer.map_or_else(|| name.to_owned(), |layer| names::in_layer(layer, name));
         let shape = shape.iter().map(|&dimension| dimension.into()).collect();

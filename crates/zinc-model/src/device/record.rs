@@ -219,22 +219,23 @@ impl DeviceModel {
         products.iter().map(of).collect()
     }
 
-    /// The experts that each row chooses.
-    fn selection(&self) -> ops::ExpertSelection {
-        let (experts, used) = self.sizes().experts();
+    /// The experts that each row chooses in a layer.
+    fn selection(&self, layer: u32) -> ops::ExpertSelection {
+        let part = self.model.config.feed_forward(layer);
+        let (experts, used) = part.experts();
         ops::ExpertSelection {
             logits: self.rows(Array::RouterLogits),
             experts,
             used,
-            weighting: weighting(&self.model.config),
+            weighting: weighting(part),
             ids: self.rows(Array::ExpertIds),
             weights: self.rows(Array::ExpertWeights),
         }
     }
 
-    /// The rows of a step sorted by expert.
-    fn tiles(&self) -> ops::Tiles {
-        let (experts, used) = self.sizes().experts();
+    /// The rows of a step sorted by the experts of a layer.
+    fn tiles(&self, layer: u32) -> ops::Tiles {
+        let (experts, used) = self.model.config.feed_forward(layer).experts();
         let [pairs, tiles, grids] = [Array::Pairs, Array::Tiles, Array::Grids].map(|array| self.rows(array).address);
         ops::Tiles { pairs, tiles, grids, experts, used }
     }
@@ -264,7 +265,6 @@ impl DeviceModel {
 
     fn dispatch(&self, op: &Op, io: &StepIo, shape: StepShape) -> Dispatch {
         let (target, config, state) = (&self.target, &self.model.config, io.state);
-        let (experts, used) = self.sizes().experts();
         let rows = |array: Array| self.rows(io.array(array));
         let weight = |id: TensorId| self.weights.address(id);
         let norm_of = |id: TensorId| ops::Norm { weight: weight(id), epsilon: config.rms_eps };
@@ -326,7 +326,7 @@ impl DeviceModel {
                 lane_pages: self.cache.lane_pages(),
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
-                heads: self.sizes().heads(),
+                heads: self.sizes().heads(*layer),
                 rotated: config.rope.dims,
                 pairing: pairing(config),
                 shape,
@@ -341,7 +341,7 @@ impl DeviceModel {
                 y: rows(Array::Attended),
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
-                heads: self.sizes().heads(),
+                heads: self.sizes().heads(*layer),
                 context: self.cache.context,
                 shape,
             }
@@ -362,7 +362,7 @@ impl DeviceModel {
                 rounded: matches!(self.input(Array::Attended, *act, io), Input::Rounded(_)),
                 key_format: self.cache.key_format,
                 value_format: self.cache.value_format,
-                heads: self.sizes().heads(),
+                heads: self.sizes().heads(*layer),
                 rotated: config.rope.dims,
                 pairing: pairing(config),
                 next: self.cacheable(*next),
@@ -391,7 +391,7 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::GateUp { gate, up, routing, act } => {
+            Op::GateUp { layer, gate, up, routing, act } => {
                 let (routing, x) = match routing {
                     Routing::Dense { norm } => {
                         let x = match norm {
@@ -400,7 +400,9 @@ impl DeviceModel {
                         };
                         (ops::Routing::Dense, x)
                     }
-                    Routing::Experts => (ops::Routing::Experts(self.selection()), self.input(Array::Normed, *act, io)),
+                    Routing::Experts => {
+                        (ops::Routing::Experts(self.selection(*layer)), self.input(Array::Normed, *act, io))
+                    }
                 };
                 ops::GateUp {
                     state,
@@ -414,10 +416,10 @@ impl DeviceModel {
                 }
                 .dispatch(target)
             }
-            Op::Route { gate, up, down } => ops::Route {
+            Op::Route { layer, gate, up, down } => ops::Route {
                 state,
-                selection: self.selection(),
-                tiles: self.tiles(),
+                selection: self.selection(*layer),
+                tiles: self.tiles(*layer),
                 gate: self.matrix(*gate),
                 up: self.matrix(*up),
                 down: self.matrix(*down),
@@ -425,17 +427,17 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::GateUpMul { gate, up, experts } => ops::GateUpMul {
+            Op::GateUpMul { layer, gate, up, experts } => ops::GateUpMul {
                 state,
                 gate: self.matrix(*gate),
                 up: self.matrix(*up),
-                tiles: experts.then(|| self.tiles()),
+                tiles: experts.then(|| self.tiles(*layer)),
                 x: rows(Array::Normed),
                 y: rows(Array::Hidden),
                 shape,
             }
             .dispatch(target),
-            Op::ExpertMul { down } => {
+            Op::ExpertMul { layer, down } => {
                 let products =
                     [ops::Product { weights: self.matrix(*down), bias: None, y: rows(Array::ExpertProducts) }];
                 ops::MatMul {
@@ -443,34 +445,37 @@ impl DeviceModel {
                     products: &products,
                     x: rows(Array::RoundedHidden),
                     accumulate: false,
-                    tiles: Some(self.tiles()),
+                    tiles: Some(self.tiles(*layer)),
                     shape,
                 }
                 .dispatch(target)
             }
-            Op::Join => ops::Join {
+            Op::Join { layer } => ops::Join {
                 state,
                 products: rows(Array::ExpertProducts),
                 weights: rows(Array::ExpertWeights),
                 y: rows(Array::Residual),
                 width: config.n_embd,
-                slots: used,
+                slots: config.feed_forward(*layer).experts().1,
                 shape,
             }
             .dispatch(target),
-            Op::ExpertDown { down, h, act } => ops::ExpertDown {
-                state,
-                down: self.matrix(*down),
-                experts,
-                ids: rows(Array::ExpertIds),
-                weights: rows(Array::ExpertWeights),
-                h: self.input(*h, *act, io),
-                act: *act,
-                y: rows(Array::Residual),
-                slots: used,
-                shape,
+            Op::ExpertDown { layer, down, h, act } => {
+                let (experts, slots) = config.feed_forward(*layer).experts();
+                ops::ExpertDown {
+                    state,
+                    down: self.matrix(*down),
+                    experts,
+                    ids: rows(Array::ExpertIds),
+                    weights: rows(Array::ExpertWeights),
+                    h: self.input(*h, *act, io),
+                    act: *act,
+                    y: rows(Array::Residual),
+                    slots,
+                    shape,
+                }
+                .dispatch(target)
             }
-            .dispatch(target),
             Op::Sample => ops::Sample {
                 state,
                 logits: rows(Array::Logits),

@@ -6,7 +6,7 @@ use zinc_kernels::ops::{
 };
 use zinc_kernels::step::{MOST_RUN, PAGE_POSITIONS, StepShape, StepState};
 
-use crate::config::{FeedForward, ModelConfig};
+use crate::config::{AttentionLayer, FeedForward, ModelConfig};
 
 /// Arrays and tensors start at multiples of this many bytes: the widest load of a kernel, and the granularity of every device's caches.
 pub const ALIGNMENT: u64 = 256;
@@ -274,40 +274,40 @@ pub struct Sizes<'a> {
 }
 
 impl Sizes<'_> {
-    /// The numbers and the size of attention's heads.
+    /// The numbers and the size of the heads of a layer's attention.
     #[must_use]
-    pub fn heads(&self) -> Heads {
-        let c = self.config;
-        Heads { query_heads: c.n_head, kv_heads: c.n_head_kv, head_size: c.head_dim }
+    pub fn heads(&self, layer: u32) -> Heads {
+        heads(self.config.attention(layer))
     }
 
-    /// The number of experts of a layer, and how many of them a token uses; both are 0 in a dense model.
-    #[must_use]
-    pub fn experts(&self) -> (u32, u32) {
-        match self.config.feed_forward {
-            FeedForward::Dense { .. } => (0, 0),
-            FeedForward::Experts { n_expert, n_expert_used, .. } => (n_expert, n_expert_used),
-        }
+    /// The attention of each layer that has any.
+    pub(crate) fn attentions(&self) -> impl Iterator<Item = &AttentionLayer> {
+        (0..self.config.n_layer()).map(|layer| self.config.attention(layer))
     }
 
-    /// The shape of [`Array::Hidden`]: slots, and rows of each.
-    pub(crate) fn hidden(&self) -> (u32, u32) {
-        match self.config.feed_forward {
-            FeedForward::Dense { n_ff } => (1, n_ff),
-            FeedForward::Experts { n_expert_used, n_ff, .. } => (n_expert_used, n_ff),
-        }
+    /// The most of what the attention of a layer has.
+    fn most_of_attention(&self, size: impl Fn(&AttentionLayer) -> u64) -> u64 {
+        self.attentions().map(size).max().unwrap_or(0)
     }
 
-    /// Bytes of an array. What is f32 or rounded has room for either.
+    /// The most of what the feed-forward part of a layer has.
+    fn most_of_feed_forward(&self, size: impl Fn(&FeedForward) -> u64) -> u64 {
+        self.config.layers.iter().map(|layer| size(&layer.feed_forward)).max().unwrap_or(0)
+    }
+
+    /// Bytes of an array. What is f32 or rounded has room for either, and what all layers share has room for the largest of them.
     #[must_use]
     pub fn bytes(&self, array: Array) -> u64 {
         let c = self.config;
-        let either = |n: u32| (u64::from(n) * 4).max(rounded_bytes(u64::from(n)));
+        let either = |n: u64| (n * 4).max(rounded_bytes(n));
+        let q_width = || self.most_of_attention(|attention| attention.q_width().into());
+        let experts = || self.most_of_feed_forward(|part| part.experts().0.into());
+        let used = || self.most_of_feed_forward(|part| part.experts().1.into());
         let elements = match array {
             Array::State => return size_of::<StepState>() as u64,
             Array::Tokens => self.cache.token_places(),
-            Array::KeyCache(_) => return self.cache_bytes(self.cache.key_format),
-            Array::ValueCache(_) => return self.cache_bytes(self.cache.value_format),
+            Array::KeyCache(layer) => return self.cache_bytes(layer, self.cache.key_format),
+            Array::ValueCache(layer) => return self.cache_bytes(layer, self.cache.value_format),
             Array::Items | Array::LogprobItems => return items_bytes(c.n_vocab),
             Array::Shares | Array::LogprobShares => return shares_bytes(c.n_vocab),
             Array::Moments => return moments_bytes(c.n_vocab),
@@ -315,21 +315,29 @@ impl Sizes<'_> {
             Array::Candidates => {
                 return u64::from(candidate_count(c.n_vocab)) * u64::from(CANDIDATE_BYTES);
             }
-            Array::Normed => return either(c.n_embd),
-            Array::Attended => return either(c.q_width()),
-            Array::RoundedAttended => return rounded_bytes(u64::from(c.q_width())),
-            Array::ExpertProducts => u64::from(self.experts().1) * u64::from(c.n_embd),
-            Array::Tiles => return u64::from(self.experts().1) * u64::from(TILE_BYTES),
+            Array::Normed => return either(c.n_embd.into()),
+            Array::Attended => return either(q_width()),
+            Array::RoundedAttended => return rounded_bytes(q_width()),
+            Array::ExpertProducts => used() * u64::from(c.n_embd),
+            Array::Tiles => return used() * u64::from(TILE_BYTES),
             Array::Grids => return u64::from(GRIDS_BYTES),
             Array::Residual | Array::CarriedResidual => u64::from(c.n_embd),
-            Array::Query => u64::from(c.q_width()),
-            Array::Key | Array::Value => u64::from(c.kv_width()),
-            Array::Partials => self.heads().partials(self.cache.context),
-            Array::Counters => u64::from(c.n_head.max(1 + self.experts().0)),
-            Array::RouterLogits | Array::Pairs => u64::from(self.experts().0),
-            Array::ExpertIds | Array::ExpertWeights => u64::from(self.experts().1),
-            Array::Hidden => u64::from(self.hidden().0) * u64::from(self.hidden().1),
-            Array::RoundedHidden => return u64::from(self.hidden().0) * rounded_bytes(u64::from(self.hidden().1)),
+            Array::Query => q_width(),
+            Array::Key | Array::Value => self.most_of_attention(|attention| attention.kv_width().into()),
+            Array::Partials => self.most_of_attention(|attention| heads(attention).partials(self.cache.context)),
+            Array::Counters => self.most_of_attention(|attention| attention.n_head.into()).max(1 + experts()),
+            Array::RouterLogits | Array::Pairs => experts(),
+            Array::ExpertIds | Array::ExpertWeights => used(),
+            Array::Hidden => self.most_of_feed_forward(|part| {
+                let (slots, width) = part.hidden();
+                u64::from(slots) * u64::from(width)
+            }),
+            Array::RoundedHidden => {
+                return self.most_of_feed_forward(|part| {
+                    let (slots, width) = part.hidden();
+                    u64::from(slots) * rounded_bytes(width.into())
+                });
+            }
             Array::Logits | Array::TokenCounts | Array::DryLengths => u64::from(c.n_vocab),
         };
         elements * 4
@@ -354,15 +362,15 @@ impl Sizes<'_> {
     }
 
     /// Bytes of the keys, or values, of one layer.
-    fn cache_bytes(&self, format: CacheFormat) -> u64 {
-        self.cache.positions() * u64::from(self.config.kv_width()) * u64::from(format.bytes())
+    fn cache_bytes(&self, layer: u32, format: CacheFormat) -> u64 {
+        self.cache.positions() * u64::from(self.config.attention(layer).kv_width()) * u64::from(format.bytes())
     }
 
     /// Bytes of the keys and values of all layers at one position.
     #[must_use]
     pub fn position_bytes(&self) -> u64 {
         let formats = [self.cache.key_format, self.cache.value_format];
-        let elements = u64::from(self.config.n_layer) * u64::from(self.config.kv_width());
+        let elements: u64 = self.attentions().map(|attention| u64::from(attention.kv_width())).sum();
         elements * formats.map(|format| u64::from(format.bytes())).iter().sum::<u64>()
     }
 
@@ -377,6 +385,11 @@ impl Sizes<'_> {
     pub fn rotation_bytes(&self) -> u64 {
         u64::from(self.cache.context) * u64::from(self.config.rope.dims) * 4
     }
+}
+
+fn heads(attention: &AttentionLayer) -> Heads {
+    let &AttentionLayer { n_head, n_head_kv, head_dim, .. } = attention;
+    Heads { query_heads: n_head, kv_heads: n_head_kv, head_size: head_dim }
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ mod tests {
     }
 
     fn gate_up() -> Op {
-        Op::GateUp { gate: ID, up: ID, routing: Routing::Experts, act: ACT }
+        Op::GateUp { layer: 0, gate: ID, up: ID, routing: Routing::Experts, act: ACT }
     }
 
     #[test]
@@ -60,7 +60,7 @@ mod tests {
             mat_vec(Array::Attended, &[Array::Residual], true),
             Op::Router { norm: ID, matrix: ID, act: ACT, ordered: false },
             gate_up(),
-            Op::ExpertDown { down: ID, h: Array::Hidden, act: ACT },
+            Op::ExpertDown { layer: 0, down: ID, h: Array::Hidden, act: ACT },
         ];
         assert_eq!(barriers_before(&ops), [false, true, true, true, true, true]);
     }
@@ -100,8 +100,9 @@ mod tests {
 
     #[test]
     fn launches_wait_for_their_numbers_of_workgroups() {
-        let route = Op::Route { gate: ID, up: ID, down: ID };
-        let products = [Op::GateUpMul { gate: ID, up: ID, experts: true }, Op::ExpertMul { down: ID }];
+        let route = Op::Route { layer: 0, gate: ID, up: ID, down: ID };
+        let products =
+            [Op::GateUpMul { layer: 0, gate: ID, up: ID, experts: true }, Op::ExpertMul { layer: 0, down: ID }];
         for product in products {
             assert!(route.writes().contains(&Array::Grids) && product.reads().contains(&Array::Grids));
             // Neither may numbers be overwritten that a launch still has to read.
@@ -121,7 +122,7 @@ mod tests {
             attention(1),
             Op::Router { norm: ID, matrix: ID, act: ACT, ordered: false },
             gate_up(),
-            Op::ExpertDown { down: ID, h: Array::Hidden, act: ACT },
+            Op::ExpertDown { layer: 0, down: ID, h: Array::Hidden, act: ACT },
             Op::Sample,
             Op::Advance { kind: PlanKind::Decode, sampler: Sampler::Plain },
         ];

@@ -47,7 +47,7 @@ impl StepPlan {
         let mut builder = Builder { weights, kind, act, shape, tiled_rows, ops };
         for (layer, w) in (0..).zip(&weights.layers) {
             builder.attention_block(layer, w);
-            builder.feed_forward_block(w);
+            builder.feed_forward_block(layer, w);
         }
         if kind == PlanKind::Decode {
             builder.head(sampling.sampler);
@@ -141,15 +141,15 @@ impl Builder<'_> {
     }
 
     /// `residual += down(silu(gate x) * up x)` with `x = norm(residual)`, of a dense layer or of the chosen experts.
-    fn feed_forward_block(&mut self, w: &LayerWeights) {
+    fn feed_forward_block(&mut self, layer: u32, w: &LayerWeights) {
         match w.feed_forward {
             FeedForwardWeights::Dense { gate, up, down } => {
                 let act = self.act(&[gate, up]);
                 let norm = self.norm_of_products(w.feed_forward_norm, act);
                 self.ops.push(if self.is_tiled(act) {
-                    Op::GateUpMul { gate, up, experts: false }
+                    Op::GateUpMul { layer, gate, up, experts: false }
                 } else {
-                    Op::GateUp { gate, up, routing: Routing::Dense { norm }, act }
+                    Op::GateUp { layer, gate, up, routing: Routing::Dense { norm }, act }
                 });
                 let hidden = self.rounded_hidden(down, 1, self.is_tiled(self.act(&[down])));
                 self.onto_residual(down, hidden);
@@ -165,16 +165,16 @@ impl Builder<'_> {
                     self.ops.push(Op::Router { norm, matrix: router, act, ordered });
                 }
                 if ordered {
-                    self.ops.push(Op::Route { gate, up, down });
-                    self.ops.push(Op::GateUpMul { gate, up, experts: true });
+                    self.ops.push(Op::Route { layer, gate, up, down });
+                    self.ops.push(Op::GateUpMul { layer, gate, up, experts: true });
                     self.rounded_hidden(down, used, true);
-                    self.ops.push(Op::ExpertMul { down });
-                    self.ops.push(Op::Join);
+                    self.ops.push(Op::ExpertMul { layer, down });
+                    self.ops.push(Op::Join { layer });
                     return;
                 }
-                self.ops.push(Op::GateUp { gate, up, routing: Routing::Experts, act });
+                self.ops.push(Op::GateUp { layer, gate, up, routing: Routing::Experts, act });
                 let h = self.rounded_hidden(down, used, false);
-                self.ops.push(Op::ExpertDown { down, h, act: self.act(&[down]) });
+                self.ops.push(Op::ExpertDown { layer, down, h, act: self.act(&[down]) });
             }
         }
     }

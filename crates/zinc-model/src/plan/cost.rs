@@ -81,11 +81,14 @@ impl Op {
         };
         // Each row attends to one position more than the one before it.
         let positions = rows * (u64::from(position) + 1) + rows * (rows - 1) / 2;
-        let (experts, used) = sizes.experts();
-        let (experts, used) = (u64::from(experts), u64::from(used));
-        // The cost of the experts that the rows have chosen, each of which is read once: as many as there can be.
-        let together = |id: TensorId| {
-            let cost = share(id, used, experts);
+        // The cost of the experts of a layer that the rows have chosen, each row for itself.
+        let chosen = |layer: u32, id: TensorId| {
+            let (experts, used) = sizes.config.feed_forward(layer).experts();
+            share(id, used.into(), experts.into())
+        };
+        // The cost of the experts of a layer that the rows have chosen, each of which is read once: as many as there can be.
+        let together = |layer: u32, id: TensorId| {
+            let cost = chosen(layer, id);
             Cost { weight_bytes: cost.weight_bytes.min(whole(id).weight_bytes), ..cost }
         };
         let place = |array: Array| sizes.bytes(array) / sizes.cache.positions().max(1);
@@ -96,12 +99,13 @@ impl Op {
         // The preparation of the rows' queries and keys, and the append of keys and values, which are written.
         let append = |layer: u32, norms: Option<(TensorId, TensorId)>| {
             let cost = norms.map(|(q, k)| whole(q) + whole(k)).unwrap_or_default();
-            let heads = u64::from(sizes.config.q_width()) + u64::from(sizes.config.kv_width());
+            let attention = sizes.config.attention(layer);
+            let heads = u64::from(attention.q_width()) + u64::from(attention.kv_width());
             Cost { cache_bytes: key_and_value(layer) * rows, flops: cost.flops + 6 * heads * rows, ..cost }
         };
         // Attention to all positions, whose keys and values are read.
         let attend = |layer: u32| {
-            let flops = 4 * u64::from(sizes.config.q_width()) * positions;
+            let flops = 4 * u64::from(sizes.config.attention(layer).q_width()) * positions;
             Cost { cache_bytes: key_and_value(layer) * positions, flops, ..Cost::default() }
         };
         match self {
@@ -119,7 +123,7 @@ impl Op {
             | Self::LastRows
             | Self::Dry
             | Self::Route { .. }
-            | Self::Join
+            | Self::Join { .. }
             | Self::Adjust
             | Self::Choose
             | Self::Sample
@@ -130,13 +134,13 @@ impl Op {
             Self::GateUp { gate, up, routing: Routing::Dense { norm }, .. } => {
                 norm.map(whole).unwrap_or_default() + whole(*gate) + whole(*up)
             }
-            Self::GateUp { gate, up, routing: Routing::Experts, .. } => {
-                share(*gate, used, experts) + share(*up, used, experts)
+            Self::GateUp { layer, gate, up, routing: Routing::Experts, .. } => {
+                chosen(*layer, *gate) + chosen(*layer, *up)
             }
-            Self::ExpertDown { down, .. } => share(*down, used, experts),
-            Self::GateUpMul { gate, up, experts: false } => whole(*gate) + whole(*up),
-            Self::GateUpMul { gate, up, experts: true } => together(*gate) + together(*up),
-            Self::ExpertMul { down } => together(*down),
+            Self::ExpertDown { layer, down, .. } => chosen(*layer, *down),
+            Self::GateUpMul { gate, up, experts: false, .. } => whole(*gate) + whole(*up),
+            Self::GateUpMul { layer, gate, up, experts: true } => together(*layer, *gate) + together(*layer, *up),
+            Self::ExpertMul { layer, down } => together(*layer, *down),
         }
     }
 }

@@ -37,7 +37,7 @@ impl Op {
             }
             Self::Router { matrix, .. } | Self::RouterMul { matrix, .. } => vec![*matrix],
             Self::GateUp { gate, up, .. } | Self::GateUpMul { gate, up, .. } => vec![*gate, *up],
-            Self::ExpertDown { down, .. } | Self::ExpertMul { down } => vec![*down],
+            Self::ExpertDown { down, .. } | Self::ExpertMul { down, .. } => vec![*down],
             Self::List
             | Self::Lookup(_)
             | Self::Propose { .. }
@@ -46,7 +46,7 @@ impl Op {
             | Self::Attention { .. }
             | Self::AttentionRows { .. }
             | Self::Route { .. }
-            | Self::Join
+            | Self::Join { .. }
             | Self::LastRows
             | Self::Dry
             | Self::Adjust

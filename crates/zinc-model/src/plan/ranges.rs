@@ -87,7 +87,7 @@ mod tests {
                 Op::Append { layer, norms: None },
                 Op::AttentionRows { layer },
                 products(Array::RoundedAttended, Array::Residual, true),
-                Op::GateUpMul { gate: ID, up: ID, experts: false },
+                Op::GateUpMul { layer, gate: ID, up: ID, experts: false },
                 products(Array::RoundedHidden, Array::Residual, true),
             ]);
         }

@@ -165,7 +165,7 @@ fn run(
             continue;
         };
         let ranges = run.model.ranges(rows, PROMPT - left).len() as u32;
-        let layers = if rows > MANY_ROWS / 2 { model.model().config.n_layer } else { 1 };
+        let layers = if rows > MANY_ROWS / 2 { model.model().config.n_layer() } else { 1 };
         assert_eq!(ranges, layers, "{kind:?} of {rows} rows: a range for each layer");
         let mut cancelled = false;
         for range in 0..ranges {
@@ -240,7 +240,7 @@ fn a_cancellation_ends_a_step_at_its_next_range() {
     let model = load(&gpu, "qwen3moe-a-q4_k_m");
     let truth = run(&gpu, &model, TIMELINE, None, None);
     for way in [TIMELINE, fence].into_iter().take(if matrix::is_full() { 2 } else { 1 }) {
-        for range in 0..3 * model.model().config.n_layer {
+        for range in 0..3 * model.model().config.n_layer() {
             let left = run(&gpu, &model, way, Some(&|number| number % 2), Some(range));
             assert!(left == truth, "{way:?}, cancelled behind range {range}");
         }

@@ -98,7 +98,7 @@ fn a_step_in_ranges_has_the_bits_of_one_in_one_piece() {
             if is_cpu(&gpu) {
                 // What begins the sequence, the copy of the logits, the tokens, and the steps of the prompt. One of these, if any, has so many rows that
                 // it is a submission for each layer. With fences what is behind the layers of a step is a submission of its own.
-                let more = if rows == MANY_ROWS { u64::from(model.model().config.n_layer) - 1 } else { 0 };
+                let more = if rows == MANY_ROWS { u64::from(model.model().config.n_layer()) - 1 } else { 0 };
                 let steps = FED.div_ceil(rows);
                 let ends = if sync == Sync::Timeline { 0 } else { steps };
                 let expected = u64::from(2 + GENERATED + steps + ends) + more;

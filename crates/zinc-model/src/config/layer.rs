@@ -1,0 +1,105 @@
+//! What a layer consists of. Each layer of a model describes itself, so that layers of one model may differ.
+
+/// A layer: a part that mixes positions and a part that works on each position by itself. Each takes the normalised residual stream and adds to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Layer {
+    /// The part that mixes positions.
+    pub mixer: Mixer,
+    /// The part that works on each position by itself.
+    pub feed_forward: FeedForward,
+}
+
+/// What a layer mixes positions by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mixer {
+    /// Attention over the keys and values of earlier positions, which are in a cache of the layer.
+    Attention(AttentionLayer),
+}
+
+/// The attention of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionLayer {
+    /// Number of query heads.
+    pub n_head: u32,
+    /// Number of key and value heads; divides `n_head`.
+    pub n_head_kv: u32,
+    /// Elements of a head, the same for queries, keys and values.
+    pub head_dim: u32,
+    /// Whether each head of queries and keys is normed.
+    pub qk_norm: bool,
+    /// Whether queries, keys and values have a bias.
+    pub qkv_bias: bool,
+}
+
+impl AttentionLayer {
+    /// Elements of all query heads together.
+    #[must_use]
+    pub const fn q_width(&self) -> u32 {
+        self.n_head * self.head_dim
+    }
+
+    /// Elements of all key heads together, and of all value heads.
+    #[must_use]
+    pub const fn kv_width(&self) -> u32 {
+        self.n_head_kv * self.head_dim
+    }
+}
+
+/// What follows the mixer in a layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FeedForward {
+    /// One gated network.
+    Dense {
+        /// Width of the network.
+        n_ff: u32,
+    },
+    /// Several gated networks, of which a router chooses a few for each token.
+    Experts {
+        /// Number of experts.
+        n_expert: u32,
+        /// Number of experts for a token.
+        n_expert_used: u32,
+        /// Width of an expert.
+        n_ff: u32,
+        /// What the router's softmax probabilities of the chosen experts become.
+        weights: ExpertWeights,
+    },
+}
+
+impl FeedForward {
+    /// The number of experts, and how many of them a token uses; both are 0 in a dense layer.
+    #[must_use]
+    pub const fn experts(&self) -> (u32, u32) {
+        match *self {
+            Self::Dense { .. } => (0, 0),
+            Self::Experts { n_expert, n_expert_used, .. } => (n_expert, n_expert_used),
+        }
+    }
+
+    /// The shape of the activations inside: slots, one for each network that a token uses, and the width of each.
+    #[must_use]
+    pub const fn hidden(&self) -> (u32, u32) {
+        match *self {
+            Self::Dense { n_ff } => (1, n_ff),
+            Self::Experts { n_expert_used, n_ff, .. } => (n_expert_used, n_ff),
+        }
+    }
+}
+
+/// How the chosen experts are weighted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ExpertWeights {
+    /// Whether the probabilities are kept or made to sum to 1.
+    pub sum: ExpertWeightSum,
+    /// A factor on all of them.
+    pub scale: f32,
+}
+
+/// What the weights of the chosen experts sum to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpertWeightSum {
+    /// Their share of the softmax over all experts, so less than 1.
+    Part,
+    /// 1: the softmax probabilities are scaled to it.
+    One,
+}
