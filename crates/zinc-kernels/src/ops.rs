@@ -51,7 +51,7 @@ pub use check_halves::{CHECK_HALVES_RESULTS, CheckHalves};
 pub use choose::Choose;
 pub use dry::Dry;
 pub use expert_down::ExpertDown;
-pub use gate_up::{ExpertSelection, GateUp, MAX_EXPERTS, MAX_USED, Routing, Weighting};
+pub use gate_up::{Activation, ExpertSelection, GateUp, GateUpBiases, MAX_EXPERTS, MAX_USED, Routing, Weighting};
 pub use gate_up_mul::GateUpMul;
 pub use gather::Gather;
 pub use join::Join;

@@ -60,7 +60,7 @@ pub use choose::{choose, survivors};
 pub use draw::draw;
 pub use dry::dry;
 pub use expert_down::expert_down;
-pub use gate_up::gate_up;
+pub use gate_up::{GateUpBiases, activated, gate_up};
 pub use gate_up_mul::gate_up_mul;
 pub use gather::gather;
 pub use heads::{cache_row, rope_head};
@@ -125,9 +125,4 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
         }
     }
     sums.iter().sum()
-}
-
-/// `x * sigmoid(x)`. (Elfwing, Uchibe, Doya, 2017.)
-fn silu(x: f32) -> f32 {
-    x / (1.0 + (-x).exp())
 }

@@ -6,8 +6,8 @@
 use crate::formats::Format;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
-    ActFormat, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry,
-    ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRows, List,
+    ActFormat, Activation, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves,
+    Choose, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRows, List,
     LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PerLane, Product, Propose,
     Read, Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
 };
@@ -182,12 +182,23 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
         mat_mul(format!("experts {value}"), &[product(value, WIDTH, EXPERT_WIDTH)], false, Some(tiles));
     }
     mat_mul("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_heads * head_size)], true, None);
-    let gate_up = GateUpMul { state, gate, up: gate, tiles: Some(tiles), x: NOWHERE, y: NOWHERE, shape };
+    let activation = Activation::SwiGlu;
+    let gate_up = GateUpMul {
+        state,
+        gate,
+        up: gate,
+        tiles: Some(tiles),
+        x: NOWHERE,
+        biases: None,
+        activation,
+        y: NOWHERE,
+        shape,
+    };
     list.extend(forms.iter().map(|target| ("experts Q4_K".to_owned(), gate_up.dispatch(target))));
     let (products, weights, y) = (NOWHERE, NOWHERE, NOWHERE);
     let router = router();
-    let (x, norm, matrix, logits) = (router.x, router.norm, router.matrix, router.logits);
-    list.push(("F32".to_owned(), RouterMul { state, x, norm, matrix, logits, shape }.dispatch(target)));
+    let (x, norm, matrix, bias, logits) = (router.x, router.norm, router.matrix, router.bias, router.logits);
+    list.push(("F32".to_owned(), RouterMul { state, x, norm, matrix, bias, logits, shape }.dispatch(target)));
     let join = Join { state, products, weights, y, width: WIDTH, slots: USED_EXPERTS, shape };
     list.push((String::new(), join.dispatch(target)));
     list
@@ -241,6 +252,7 @@ fn router() -> Router {
         x: NOWHERE,
         norm: NORM,
         matrix,
+        bias: None,
         y: NOWHERE,
         act: ACT,
         ordered: false,
@@ -251,13 +263,15 @@ fn router() -> Router {
 
 fn gate_up(rows: u32, routing: Routing, x: Input) -> GateUp {
     let gate = matrix(Format::Q4K, rows, WIDTH);
-    GateUp { state: 0, gate, up: gate, routing, x, act: ACT, y: NOWHERE, shape: ONE }
+    let (biases, activation) = (None, Activation::SwiGlu);
+    GateUp { state: 0, gate, up: gate, routing, x, act: ACT, biases, activation, y: NOWHERE, shape: ONE }
 }
 
 fn expert_down(format: Format) -> ExpertDown {
     ExpertDown {
         state: 0,
         down: matrix(format, WIDTH, EXPERT_WIDTH),
+        bias: None,
         experts: EXPERTS,
         ids: NOWHERE,
         weights: NOWHERE,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use zinc_kernels::ops::{ActFormat, Pairing, Weighting};
+use zinc_kernels::ops::{ActFormat, Activation, Pairing, Weighting};
 use zinc_kernels::reference::{self, AttentionShape, Candidate, HostMatrix};
 use zinc_kernels::step::{Lane, Row, StepLanes, StepReport, StepState};
 
@@ -284,31 +284,40 @@ impl Interpreter {
             Op::Router { norm, matrix: id, .. } => {
                 a.router_logits.resize(model.weights.tensor(*id).rows as usize, 0.0);
                 let (norm, matrix) = (model.vector(*norm), matrix(model, *id));
-                reference::router(&a.residual, &norm, config.rms_eps, &matrix, &mut a.normed, &mut a.router_logits);
+                reference::router(
+                    &a.residual,
+                    &norm,
+                    config.rms_eps,
+                    &matrix,
+                    None,
+                    &mut a.normed,
+                    &mut a.router_logits,
+                );
             }
             Op::GateUp { layer, gate, up, routing, .. } => {
                 let (gate, up) = (matrix(model, *gate), matrix(model, *up));
                 let part = config.feed_forward(*layer);
                 let (slots, width) = part.hidden();
                 a.hidden.resize((slots * width) as usize, 0.0);
+                let (biases, activation) = (None, Activation::SwiGlu);
                 match routing {
                     Routing::Dense { norm } => {
                         if let Some(norm) = norm {
                             reference::rms_norm(&a.residual, &model.vector(*norm), config.rms_eps, &mut a.normed);
                         }
-                        reference::gate_up(&gate, &up, 0, &a.normed, &mut a.hidden);
+                        reference::gate_up(&gate, &up, biases, activation, 0, &a.normed, &mut a.hidden);
                     }
                     Routing::Experts => {
                         a.chosen = reference::select_experts(&a.router_logits, slots as usize, weighting(part));
                         for ((id, _), y) in a.chosen.iter().zip(a.hidden.chunks_exact_mut(width as usize)) {
-                            reference::gate_up(&gate, &up, *id, &a.normed, y);
+                            reference::gate_up(&gate, &up, biases, activation, *id, &a.normed, y);
                         }
                     }
                 }
             }
             Op::ExpertDown { down, .. } => {
                 let (ids, weights): (Vec<u32>, Vec<f32>) = a.chosen.iter().copied().unzip();
-                reference::expert_down(&matrix(model, *down), &ids, &weights, &a.hidden, &mut a.residual);
+                reference::expert_down(&matrix(model, *down), None, &ids, &weights, &a.hidden, &mut a.residual);
             }
             Op::Sample => {
                 let lane = Lane { position: row.position, ..state.lane };

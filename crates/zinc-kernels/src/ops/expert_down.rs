@@ -13,6 +13,8 @@ pub struct ExpertDown {
     pub state: u64,
     /// `[experts, rows, columns]`: all of them less than 4 GiB.
     pub down: Matrix,
+    /// Address of `[experts, rows]` f32 to add to the products, before these are weighted; `None` for none.
+    pub bias: Option<u64>,
     /// Experts.
     pub experts: u32,
     /// `[slots]` u32.
@@ -38,6 +40,7 @@ impl ExpertDown {
     /// If the matrices are too large, a float format is to meet rounded activations, or a workgroup cannot keep the vectors.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
+        assert!(self.bias.is_none(), "not supported yet: {self:?}");
         self.down.check(self.act);
         self.h.check(self.act, self.down.columns.next_multiple_of(GROUP) * self.slots, target);
         assert!(

@@ -46,6 +46,25 @@ pub enum Weighting {
     SoftmaxOfAll,
 }
 
+/// How the two products of the first half of a feed-forward layer, `g` of the gate and `u` of the other matrix, become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// `silu(g) * u`, where `silu(g) = g * sigmoid(g)`.
+    #[default]
+    SwiGlu,
+    /// `g * sigmoid(1.702 g) * (u + 1)` with `g` at most 7 and `u` between -7 and 7 (gpt-oss).
+    ClampedSwiGlu,
+}
+
+/// What is added to the products of the first half of a feed-forward layer: device addresses of f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateUpBiases {
+    /// Of the gate: `[experts, rows]`, or `[rows]` of a dense layer.
+    pub gate: u64,
+    /// Of the other matrix, of the same shape.
+    pub up: u64,
+}
+
 /// Panics if the number of experts, or of chosen ones, does not suit the kernels.
 pub(super) fn check_selection(&ExpertSelection { experts, used, .. }: &ExpertSelection) {
     assert!(
@@ -94,6 +113,10 @@ pub struct GateUp {
     pub x: Input,
     /// What the products compute with: f32 where one of the matrices has a float format.
     pub act: ActFormat,
+    /// What is added to the products.
+    pub biases: Option<GateUpBiases>,
+    /// How the two products become one.
+    pub activation: Activation,
     /// `[slots, rows]` f32.
     pub y: Rows,
     /// The rows that the launch has workgroups for.
@@ -108,6 +131,7 @@ impl GateUp {
     /// workgroup cannot keep the vector.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
+        assert!(self.biases.is_none() && self.activation == Activation::SwiGlu, "not supported yet: {self:?}");
         check_pair(&self.gate, &self.up, self.act);
         assert!(self.gate.rows.is_multiple_of(RUN), "{} rows are not a multiple of {RUN}", self.gate.rows);
         self.x.check(self.act, self.gate.columns, target);

@@ -1,7 +1,7 @@
 //! The first half of a SwiGLU feed-forward layer for many rows.
 
 use super::gate_up::check_pair;
-use super::{ActFormat, Matrix, Tiles};
+use super::{ActFormat, Activation, GateUpBiases, Matrix, Tiles};
 use crate::formats::Format;
 use crate::generated::gate_up_mul::{Constants, KERNEL, Push};
 use crate::generated::gate_up_mul_units as units;
@@ -25,6 +25,10 @@ pub struct GateUpMul {
     pub tiles: Option<Tiles>,
     /// `[columns]`, rounded, as [`Input::Rounded`](super::Input::Rounded).
     pub x: Rows,
+    /// What is added to the products.
+    pub biases: Option<GateUpBiases>,
+    /// How the two products become one.
+    pub activation: Activation,
     /// `[slots, rows]` f32.
     pub y: Rows,
     /// The rows that the launch has workgroups for.
@@ -38,6 +42,7 @@ impl GateUpMul {
     /// If the matrices' shapes differ, or a format is not quantised.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
+        assert!(self.biases.is_none() && self.activation == Activation::SwiGlu, "not supported yet: {self:?}");
         check_pair(&self.gate, &self.up, ActFormat::Q14);
         let push = Push {
             state: self.state,

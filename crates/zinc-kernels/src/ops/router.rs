@@ -17,6 +17,8 @@ pub struct Router {
     pub norm: Norm,
     /// `[experts, columns]`.
     pub matrix: Matrix,
+    /// Address of `[experts]` f32 to add to the logits; `None` for none.
+    pub bias: Option<u64>,
     /// `[columns]`: the normalised `x`, f32 or rounded.
     pub y: Rows,
     /// What the products that take `y` compute with: it is rounded for [`ActFormat::Q14`].
@@ -33,6 +35,7 @@ impl Router {
     /// The launch: one workgroup a logit.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
+        assert!(self.bias.is_none(), "not supported yet: {self:?}");
         self.matrix.check_columns();
         let constants = Constants {
             workgroup: target.wide_workgroup(self.matrix.columns / 4),

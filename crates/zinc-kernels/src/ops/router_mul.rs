@@ -21,6 +21,8 @@ pub struct RouterMul {
     pub norm: Norm,
     /// `[experts, columns]`, in a float format.
     pub matrix: Matrix,
+    /// Address of `[experts]` f32 to add to the logits; `None` for none.
+    pub bias: Option<u64>,
     /// `[experts]` f32.
     pub logits: Rows,
     /// The rows that the launch has workgroups for.
@@ -34,6 +36,7 @@ impl RouterMul {
     /// If the matrix is quantised.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
+        assert!(self.bias.is_none(), "not supported yet: {self:?}");
         self.matrix.check_columns();
         assert!(self.matrix.format.is_float(), "{}: a router for many rows has a float format", self.matrix.format);
         let logits = 1 << target.tuning.router_logits.clamp(1, target.subgroup).ilog2();

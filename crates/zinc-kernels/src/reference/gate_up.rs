@@ -1,11 +1,60 @@
 //! Reference of `gate_up` with f32 activations.
 
-use super::{HostMatrix, silu};
+use super::HostMatrix;
+use crate::ops::Activation;
 
-/// `y = silu(G x) * (U x)` for the matrices of expert `expert` in their stacks (0 for a dense layer); `y` has one place a row.
-pub fn gate_up(gate: &HostMatrix<'_>, up: &HostMatrix<'_>, expert: u32, x: &[f32], y: &mut [f32]) {
+/// What is added to the products of the first half of a feed-forward layer.
+#[derive(Clone, Copy, Debug)]
+pub struct GateUpBiases<'a> {
+    /// Of the gate: `[experts, rows]`, or `[rows]` of a dense layer.
+    pub gate: &'a [f32],
+    /// Of the other matrix, of the same shape.
+    pub up: &'a [f32],
+}
+
+/// The gate of [`Activation::ClampedSwiGlu`] counts for no more than this, and the other product between this and its negative. (The published
+/// configuration of gpt-oss: `swiglu_limit`.)
+const LIMIT: f32 = 7.0;
+/// The factor of the gate in the sigmoid of [`Activation::ClampedSwiGlu`]. (The published code of gpt-oss: `alpha`.)
+const SLOPE: f32 = 1.702;
+
+/// What two products, of the gate and of the other matrix, become, by the sequence of operations of `docs/arithmetic.md`. NaN in one of them gives NaN.
+#[must_use]
+pub fn activated(activation: Activation, gate: f32, up: f32) -> f32 {
+    match activation {
+        Activation::SwiGlu => gate / (1.0 + (-gate).exp()) * up,
+        Activation::ClampedSwiGlu => {
+            let gate = if gate > LIMIT { LIMIT } else { gate };
+            gate / (1.0 + (-(SLOPE * gate)).exp()) * (up.clamp(-LIMIT, LIMIT) + 1.0)
+        }
+    }
+}
+
+/// `y = activation(G x + bg, U x + bu)` for the matrices and biases of expert `expert` in their stacks (0 for a dense layer); `y` has one place a row.
+pub fn gate_up(
+    gate: &HostMatrix<'_>,
+    up: &HostMatrix<'_>,
+    biases: Option<GateUpBiases<'_>>,
+    activation: Activation,
+    expert: u32,
+    x: &[f32],
+    y: &mut [f32],
+) {
     let first = expert as usize * y.len();
-    for (index, y) in y.iter_mut().enumerate() {
-        *y = silu(gate.product(first + index, x)) * up.product(first + index, x);
+    for (row, y) in (first..).zip(y) {
+        *y = joined(biases, activation, row, [gate, up].map(|matrix| matrix.product(row, x)));
+    }
+}
+
+/// What the products of row `row` of the stacks, of the gate's and of the other, become with their biases.
+pub(super) fn joined(
+    biases: Option<GateUpBiases<'_>>,
+    activation: Activation,
+    row: usize,
+    [gate, up]: [f32; 2],
+) -> f32 {
+    match biases {
+        Some(biases) => activated(activation, gate + biases.gate[row], up + biases.up[row]),
+        None => activated(activation, gate, up),
     }
 }

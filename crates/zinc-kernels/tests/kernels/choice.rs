@@ -2,7 +2,7 @@
 
 use crate::support::data::{Random, live};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, ExpertSelection, GateUp, Input, Matrix, Routing, Weighting};
+use zinc_kernels::ops::{ActFormat, Activation, ExpertSelection, GateUp, Input, Matrix, Routing, Weighting};
 use zinc_kernels::step::{Rows, StepShape};
 use zinc_kernels::{Format, Target, Tuning, reference};
 
@@ -14,7 +14,8 @@ const NOWHERE: Rows = Rows::one(0);
 fn op(selection: ExpertSelection, state: u64, x: Rows, matrix: u64, y: Rows) -> GateUp {
     let gate = Matrix { address: matrix, format: Format::F16, rows: ROWS, columns: COLUMNS };
     let (routing, act) = (Routing::Experts(selection), ActFormat::F32);
-    GateUp { state, gate, up: gate, routing, x: Input::Floats(x), act, y, shape: StepShape::ONE }
+    let (biases, activation) = (None, Activation::SwiGlu);
+    GateUp { state, gate, up: gate, routing, x: Input::Floats(x), act, biases, activation, y, shape: StepShape::ONE }
 }
 
 /// The ids and weights that the kernel chooses.

@@ -43,6 +43,7 @@ fn run(
     let op = ExpertDown {
         state: arena.state(live()),
         down,
+        bias: None,
         ids: arena.input(ids).row(),
         weights: arena.input(shares).row(),
         h,
@@ -76,7 +77,7 @@ fn check(case: &Case, (act, source): (ActFormat, Source), sizes: f32, target: &T
 
     let mut expected = residual;
     if act == ActFormat::F32 {
-        reference::expert_down(&host(format, columns, &bytes), ids, &shares, &h, &mut expected);
+        reference::expert_down(&host(format, columns, &bytes), None, ids, &shares, &h, &mut expected);
         compare::equal_bits_or_flushed(&name, &found, &expected, ids.len() * columns);
         return;
     }
@@ -138,6 +139,7 @@ fn rows_of_a_step() {
                     ExpertDown {
                         state: v.state,
                         down,
+                        bias: None,
                         experts: experts as u32,
                         ids: v.own(ids),
                         weights: v.own(weights),

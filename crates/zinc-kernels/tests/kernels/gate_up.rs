@@ -4,7 +4,7 @@ use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, 
 use crate::support::operand::{self, Operand, Source};
 use crate::support::rows::{self, Builder, Use, View};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, ExpertSelection, GateUp, Input, Matrix, Norm, Routing, Weighting};
+use zinc_kernels::ops::{ActFormat, Activation, ExpertSelection, GateUp, Input, Matrix, Norm, Routing, Weighting};
 use zinc_kernels::reference;
 use zinc_kernels::step::{Rows, StepShape};
 use zinc_kernels::{Format, Target, Tuning};
@@ -81,6 +81,8 @@ fn check_forms(case: &Case, act: ActFormat, source: Source, target: &Target) {
         },
         x: operand.input,
         act,
+        biases: None,
+        activation: Activation::SwiGlu,
         y: y.row(),
         shape: StepShape::ONE,
     };
@@ -90,7 +92,7 @@ fn check_forms(case: &Case, act: ActFormat, source: Source, target: &Target) {
         let name = format!("{name}, slot {slot}");
         let (gate, up) = (host(case.gate, columns, &gate), host(case.up, columns, &up));
         let mut expected = vec![f32::NAN; rows];
-        reference::gate_up(&gate, &up, expert, &operand.values, &mut expected);
+        reference::gate_up(&gate, &up, None, Activation::SwiGlu, expert, &operand.values, &mut expected);
 
         let first = expert as usize * rows;
         let product = |matrix: &reference::HostMatrix<'_>| {
@@ -198,7 +200,19 @@ fn rows_of_a_step() {
                         (false, ActFormat::F32) => Input::Floats(v.own(x)),
                         (false, ActFormat::Q14) => Input::Rounded(v.own(x)),
                     };
-                    GateUp { state: v.state, gate, up, routing, x, act, y: v.own(y), shape: v.shape }.dispatch(&target)
+                    GateUp {
+                        state: v.state,
+                        gate,
+                        up,
+                        routing,
+                        x,
+                        act,
+                        biases: None,
+                        activation: Activation::SwiGlu,
+                        y: v.own(y),
+                        shape: v.shape,
+                    }
+                    .dispatch(&target)
                 }
             },
         );
@@ -208,7 +222,18 @@ fn rows_of_a_step() {
 fn refused(gate: Matrix, up: Matrix) {
     let act = ActFormat::F32;
     let (routing, nowhere) = (Routing::Dense, Rows::one(0));
-    let op = GateUp { state: 0, gate, up, routing, x: Input::Floats(nowhere), act, y: nowhere, shape: StepShape::ONE };
+    let op = GateUp {
+        state: 0,
+        gate,
+        up,
+        routing,
+        x: Input::Floats(nowhere),
+        act,
+        biases: None,
+        activation: Activation::SwiGlu,
+        y: nowhere,
+        shape: StepShape::ONE,
+    };
     let _ = op.dispatch(&Target::new(32));
 }
 
@@ -281,6 +306,8 @@ fn large_gates(
         }),
         x: x.input,
         act,
+        biases: None,
+        activation: Activation::SwiGlu,
         y: y.row(),
         shape: StepShape::ONE,
     };

@@ -1,6 +1,6 @@
 //! `gate_up_mul` against its reference, and against `gate_up`, which computes one row: their bits are equal.
 
-use zinc_kernels::ops::{ActFormat, ExpertSelection, GateUp, GateUpMul, Input, Matrix, Routing, Weighting};
+use zinc_kernels::ops::{ActFormat, Activation, ExpertSelection, GateUp, GateUpMul, Input, Matrix, Routing, Weighting};
 use zinc_kernels::reference;
 use zinc_kernels::step::{Rows, StepShape};
 use zinc_kernels::{Format, Target, Tuning};
@@ -31,7 +31,17 @@ fn check(
     let ids = many::chosen(&mut random, choice, rows, (matrices, used));
     let y = Output::empty(&mut arena, room as usize, used * height);
     let (state, shape) = (arena.state(many::listed(rows)), StepShape::of(room));
-    let op = GateUpMul { state, gate, up, tiles: None, x: x.operand, y: y.operand, shape };
+    let op = GateUpMul {
+        state,
+        gate,
+        up,
+        tiles: None,
+        x: x.operand,
+        biases: None,
+        activation: Activation::SwiGlu,
+        y: y.operand,
+        shape,
+    };
     let launch = match experts {
         None => op.dispatch(target),
         Some(_) => many::tiled(&mut arena, target, shape, &ids, matrices, |tiles| {
@@ -63,7 +73,7 @@ fn check(
             };
             let (of_gate, of_up) = (products(&gates), products(&ups));
             let mut expected = vec![0.0; height];
-            reference::gate_up_mul(&gates, &ups, expert, x, &mut expected);
+            reference::gate_up_mul(&gates, &ups, None, Activation::SwiGlu, expert, x, &mut expected);
             compare::within(&name, found, &expected, |row| {
                 // The exponential of a gate far below 0 may overflow on a device; the quotient is next to nothing then.
                 let tiny = if of_gate[row] < -80.0 { 1e-30 * f64::from(of_up[row].abs()) } else { 0.0 };
@@ -99,6 +109,8 @@ fn alone(arena: &mut Arena, (gate, up): (Matrix, Matrix), x: Rows, experts: Opti
         routing,
         x: Input::Rounded(x),
         act: ActFormat::Q14,
+        biases: None,
+        activation: Activation::SwiGlu,
         y: y.row(),
         shape: StepShape::ONE,
     };

@@ -1,6 +1,6 @@
 //! `route` against its reference: ids, lists and numbers of workgroups exactly, weights as `gate_up` gives them.
 
-use zinc_kernels::ops::{ExpertSelection, GateUpMul, MatMul, Matrix, Product, Route, Tiles, Weighting};
+use zinc_kernels::ops::{Activation, ExpertSelection, GateUpMul, MatMul, Matrix, Product, Route, Tiles, Weighting};
 use zinc_kernels::reference;
 use zinc_kernels::step::{Grid, MOST_ROWS, Rows, StepShape, Tile};
 use zinc_kernels::{Format, Target, Tuning};
@@ -22,7 +22,9 @@ const DOWN: Matrix = matrix(Format::Q5K, 700);
 fn grids(tiles: Tiles, count: usize, shape: StepShape, target: &Target) -> [Grid; 2] {
     let (state, x, y, tiles) = (0, Rows::one(0), Rows::one(0), Some(tiles));
     let products = [Product { weights: DOWN, bias: None, y }];
-    let gate_up = GateUpMul { state, gate: GATE, up: UP, tiles, x, y, shape }.dispatch(target);
+    let gate_up =
+        GateUpMul { state, gate: GATE, up: UP, tiles, x, biases: None, activation: Activation::SwiGlu, y, shape }
+            .dispatch(target);
     let down = MatMul { state, products: &products, x, accumulate: false, tiles, shape }.dispatch(target);
     [gate_up, down].map(|product| many::grid(&product, count))
 }

@@ -26,6 +26,7 @@ fn check(format: Format, columns: usize, experts: usize, act: ActFormat) {
         x,
         norm,
         matrix: Matrix { address, format, rows: experts as u32, columns: columns as u32 },
+        bias: None,
         y: y.row(),
         act,
         ordered,
@@ -77,8 +78,19 @@ fn rows_of_a_step() {
                 let target = b.arena.gpu.target();
                 move |v: &View| {
                     let (y, logits) = (v.own(y), v.own(logits));
-                    Router { state: v.state, x: v.own(x), norm, matrix, y, act, ordered: false, logits, shape: v.shape }
-                        .dispatch(&target)
+                    Router {
+                        state: v.state,
+                        x: v.own(x),
+                        norm,
+                        matrix,
+                        bias: None,
+                        y,
+                        act,
+                        ordered: false,
+                        logits,
+                        shape: v.shape,
+                    }
+                    .dispatch(&target)
                 }
             },
         );

@@ -28,13 +28,14 @@ fn check(format: Format, (rows, room): (usize, u32), columns: usize, experts: us
     let empty = |arena: &mut Arena| Output::empty(arena, room as usize, experts);
     let (logits, one_by_one) = (empty(&mut arena), empty(&mut arena));
     let (shape, target) = (StepShape::of(room), arena.gpu.target());
-    let many = RouterMul { state, x: operand, norm: norm_of_x, matrix, logits: logits.operand, shape };
+    let many = RouterMul { state, x: operand, norm: norm_of_x, matrix, bias: None, logits: logits.operand, shape };
     let y = Output::empty(&mut arena, room as usize, operand::stored_bytes(ActFormat::F32, columns) / 4);
     let router = Router {
         state,
         x: operand,
         norm: norm_of_x,
         matrix,
+        bias: None,
         y: y.operand,
         act: ActFormat::F32,
         ordered: false,
@@ -52,7 +53,7 @@ fn check(format: Format, (rows, room): (usize, u32), columns: usize, experts: us
         }
         if row < rows && x[row].iter().all(|x| x.is_finite()) {
             let mut expected = vec![f32::NAN; experts];
-            reference::router_mul(&x[row], &norm, EPSILON, &host, &mut expected);
+            reference::router_mul(&x[row], &norm, EPSILON, &host, None, &mut expected);
             // The root and the division are the device's.
             compare::within(&name, found, &expected, |i| f64::from(expected[i].abs()) * 1e-6);
         }

@@ -375,6 +375,7 @@ impl DeviceModel {
                 x: rows(Array::Residual),
                 norm: norm_of(*norm),
                 matrix: self.matrix(*matrix),
+                bias: None,
                 logits: rows(Array::RouterLogits),
                 shape,
             }
@@ -384,6 +385,7 @@ impl DeviceModel {
                 x: rows(Array::Residual),
                 norm: norm_of(*norm),
                 matrix: self.matrix(*matrix),
+                bias: None,
                 y: rows(Array::Normed),
                 act: *act,
                 ordered: *ordered,
@@ -411,6 +413,8 @@ impl DeviceModel {
                     routing,
                     x,
                     act: *act,
+                    biases: None,
+                    activation: ops::Activation::SwiGlu,
                     y: rows(Array::Hidden),
                     shape,
                 }
@@ -433,6 +437,8 @@ impl DeviceModel {
                 up: self.matrix(*up),
                 tiles: experts.then(|| self.tiles(*layer)),
                 x: rows(Array::Normed),
+                biases: None,
+                activation: ops::Activation::SwiGlu,
                 y: rows(Array::Hidden),
                 shape,
             }
@@ -465,6 +471,7 @@ impl DeviceModel {
                 ops::ExpertDown {
                     state,
                     down: self.matrix(*down),
+                    bias: None,
                     experts,
                     ids: rows(Array::ExpertIds),
                     weights: rows(Array::ExpertWeights),

@@ -4,12 +4,12 @@ use half::f16;
 use zinc_kernels::generated::lane::{FINISH_BUDGET, FINISH_NONE};
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
-    ActFormat, Adjust, Advance, Append, Attention, AttentionRows, CHECK_BYTES_RESULTS, CHECK_HALVES_RESULTS,
-    CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry, ExpertDown, ExpertSelection, GRIDS_BYTES, GateUp,
-    GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup,
-    MatMul, MatVec, Matrix, Norm, Pairing, PerLane, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router,
-    RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes,
-    masses_bytes, moments_bytes, rounded_bytes, share_count,
+    ActFormat, Activation, Adjust, Advance, Append, Attention, AttentionRows, CHECK_BYTES_RESULTS,
+    CHECK_HALVES_RESULTS, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry, ExpertDown, ExpertSelection,
+    GRIDS_BYTES, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRows, List, LogprobBuffers,
+    LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PerLane, Product, Propose, READ_TILE_BYTES,
+    Read, Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting,
+    candidate_count, items_bytes, masses_bytes, moments_bytes, rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerParams, SamplerSettings, SamplerTables};
@@ -293,6 +293,7 @@ fn router(b: &mut Builder) -> Dispatch {
         x: Rows::one(b.vector(COLUMNS)),
         norm: b.norm(COLUMNS),
         matrix: b.matrix(Format::F32, 1),
+        bias: None,
         y: Rows::one(b.output((rounded_bytes(u64::from(COLUMNS)) / 4) as u32)),
         act: ActFormat::Q14,
         ordered: false,
@@ -308,6 +309,7 @@ fn router_mul(b: &mut Builder) -> Dispatch {
         x: Rows::one(b.vector(COLUMNS)),
         norm: b.norm(COLUMNS),
         matrix: b.matrix(Format::F32, 1),
+        bias: None,
         logits: Rows::one(b.output(ROWS)),
         shape: StepShape::ONE,
     }
@@ -329,6 +331,8 @@ fn gate_up(b: &mut Builder) -> Dispatch {
         }),
         x: b.rounded(COLUMNS),
         act: ActFormat::Q14,
+        biases: None,
+        activation: Activation::SwiGlu,
         y: Rows::one(b.output(SLOTS * ROWS)),
         shape: StepShape::ONE,
     }
@@ -396,6 +400,8 @@ fn gate_up_mul(b: &mut Builder, target: &Target) -> Dispatch {
         up: b.matrix(Format::Q4K, EXPERTS),
         tiles: None,
         x: rounded_vectors(b, 1),
+        biases: None,
+        activation: Activation::SwiGlu,
         y: Rows::one(b.output(SLOTS * ROWS)),
         shape: StepShape::ONE,
     };
@@ -432,6 +438,7 @@ fn expert_down(b: &mut Builder) -> Dispatch {
     ExpertDown {
         state: b.state,
         down: b.matrix(Format::Q6K, EXPERTS),
+        bias: None,
         experts: EXPERTS,
         ids: Rows::one(b.words(&[3, 0, 2])),
         weights: Rows::one(b.vector(SLOTS)),
