@@ -1,4 +1,4 @@
-// The second half of an expert layer, onto the residual stream: y += sum over slots of weight[s] * (D[ids[s]] h[s]).
+// The second half of an expert layer, onto the residual stream: y += sum over slots of weight[s] * (D[ids[s]] h[s] + bias[ids[s]]).
 // A subgroup computes one row: its lanes share out the quarters of all slots.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -15,6 +15,7 @@ layout(constant_id = 4) const uint FORMAT = 0;
 layout(constant_id = 5) const uint SLOTS = 1;
 layout(constant_id = 6) const uint AHEAD = 1;    // quarters that a lane loads before it uses the first: at most 4
 layout(constant_id = 7) const uint SOURCE = 0;
+layout(constant_id = 8) const uint BIAS = 0;     // 1: it is added to the products
 #define VECTORS SLOTS
 #include "include/operand.glsl"
 #include "include/quarters.glsl"
@@ -28,6 +29,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t weights; // [SLOTS] f32
     uint64_t h;       // [SLOTS, COLUMNS] f32, or rounded
     uint64_t y;       // [rows] f32
+    uint64_t bias;    // [experts, rows] f32, read where BIAS is 1
     uint rows;
     uint ids_stride;  // bytes from one row of the step to the next, as the strides below
     uint weights_stride;
@@ -58,8 +60,15 @@ shared float values[SUBGROUPS * SLOTS * GROUPS]; // [row, slot, group]
     } \
 }
 
+// Loads what the experts of the slots add to their products of a row; 0 where nothing is added.
+void load_biases(uint64_t ids, uint row, out float biases[SLOTS]) {
+    [[unroll]] for (uint slot = 0; slot < SLOTS; slot++) {
+        biases[slot] = BIAS == 1 ? load_f32(push.bias, (load_uniform_u32(ids, slot * 4) * push.rows + row) * 4) : 0.0;
+    }
+}
+
 // A row of the residual stream with the shares of the experts, from the values of their groups.
-float with_experts(float before, uint64_t shares) {
+float with_experts(float before, float biases[SLOTS], uint64_t shares) {
     subgroupMemoryBarrierShared();
     subgroupBarrier();
     precise float sum;
@@ -67,6 +76,7 @@ float with_experts(float before, uint64_t shares) {
         uint first = (gl_SubgroupID * SLOTS + slot) * GROUPS;
         precise float product = values[first];
         for (uint group = 1; group < GROUPS; group++) product = product + values[first + group];
+        if (BIAS == 1) product = product + biases[slot];
         precise float share = load_uniform_f32(shares, slot * 4) * product;
         sum = slot == 0 ? share : sum + share;
     }
@@ -85,6 +95,8 @@ void rounded_row(bool live, uint own_row, uint64_t ids, uint64_t shares, uint64_
     [[unroll]] for (uint slot = 0; slot < SLOTS; slot++) experts[slot] = load_uniform_u32(ids, slot * 4);
     Quarter weights[AHEAD];
     LOAD_WEIGHTS(0)
+    float biases[SLOTS]; // needed last, and so sent for last
+    load_biases(ids, row, biases);
     if (!live) return;
     stage(vectors, 0.0);
     barrier();
@@ -103,7 +115,7 @@ void rounded_row(bool live, uint own_row, uint64_t ids, uint64_t shares, uint64_
         float value = item_value(items, AHEAD, FORMAT, load_scale(h + uint64_t(slot * rounded_bytes(GROUPS)), slot, group % GROUPS));
         if (own < AHEAD && group < SLOTS * GROUPS) values[gl_SubgroupID * SLOTS * GROUPS + group] = value;
     }
-    float sum = with_experts(before, shares);
+    float sum = with_experts(before, biases, shares);
     if (own_row < push.rows && subgroupElect()) store_f32(y, row * 4, sum);
 }
 
@@ -118,6 +130,8 @@ void main() {
     }
     if (row >= push.rows || !live) return;
     float before = load_f32(y, row * 4);
+    float biases[SLOTS];
+    load_biases(ids, row, biases);
     uint bytes = row_bytes(FORMAT, COLUMNS);
     for (uint slot = 0; slot < SLOTS; slot++) {
         uint64_t weights = push.down + uint64_t((load_u32(ids, slot * 4) * push.rows + row) * bytes);
@@ -125,6 +139,6 @@ void main() {
         uint place = (gl_SubgroupID * SLOTS + slot) * GROUPS;
         for (uint group = 0; group < GROUPS; group += groups_at_a_time(FORMAT)) sum_groups(FORMAT, weights, operand, place, group);
     }
-    float sum = with_experts(before, shares);
+    float sum = with_experts(before, biases, shares);
     if (subgroupElect()) store_f32(y, row * 4, sum);
 }

@@ -1,5 +1,5 @@
-// The first half of a SwiGLU feed-forward layer: y = silu(G x) * (U x), for each chosen expert, or for a dense layer. A workgroup computes
-// one run of 16 elements of one slot, or several: what it needs to know of the vector and of the chosen experts serves all of them.
+// The first half of a feed-forward layer: y = activated(G x, U x), such as silu(G x) * (U x), for each chosen expert, or for a dense layer. A workgroup
+// computes one run of 16 elements of one slot, or several: what it needs to know of the vector and of the chosen experts serves all of them.
 // (Shazeer: GLU Variants Improve Transformer, 2020.)
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -19,6 +19,8 @@ layout(constant_id = 7) const uint UP_FORMAT = 0;
 layout(constant_id = 8) const uint AHEAD = 1;   // quarters of each row that a lane loads before it uses the first: 2 * AHEAD * PAIRS is at most 4
 layout(constant_id = 9) const uint WEIGHTING = 0;
 layout(constant_id = 10) const uint RUNS_OF_WORKGROUP = 1; // runs that a workgroup computes, one after the other
+layout(constant_id = 11) const uint ACTIVATION = 0;
+layout(constant_id = 12) const uint BIASES = 0; // 1: they are added to the products
 #define VECTORS 1
 #include "include/operand.glsl"
 #include "include/quarters.glsl"
@@ -46,6 +48,8 @@ layout(push_constant, scalar) uniform Push {
     uint weights_stride;
     uint x_stride;
     uint y_stride;
+    uint64_t gate_bias; // [experts, rows] f32, read where BIASES is 1
+    uint64_t up_bias;   // likewise
 } push;
 
 const uint SUBGROUP_ROWS = RUN / SUBGROUPS; // of each matrix, by one subgroup
@@ -115,10 +119,11 @@ void float_products(uint64_t gate, uint64_t up, Operand operand) {
     }
 }
 
-// The product of a row of the run, from the values of its groups.
-float product(uint matrix, uint row) {
+// The product of a row of the run, from the values of its groups, plus `bias` where there are biases.
+float product(uint matrix, uint row, float bias) {
     precise float sum = values[value_place(matrix, row, 0)];
     for (uint group = 1; group < GROUPS; group++) sum = sum + values[value_place(matrix, row, group)];
+    if (BIASES == 1) sum = sum + bias;
     return sum;
 }
 
@@ -131,7 +136,14 @@ void compute_run(uint slot, uint run, uint64_t first_row, uint64_t x, Operand op
     else float_products(gate, up, operand);
     barrier();
     for (uint row = thread_index(); row < RUN; row += gl_WorkGroupSize.x) {
-        store_f32(of_row(push.y, push.y_stride), (slot * push.rows + run * RUN + row) * 4u, swiglu(product(0, row), product(1, row)));
+        float gate_bias = 0.0, up_bias = 0.0;
+        if (BIASES == 1) {
+            uint64_t first_bias = (first_row + uint64_t(run * RUN)) * 4;
+            gate_bias = load_f32(push.gate_bias + first_bias, row * 4u);
+            up_bias = load_f32(push.up_bias + first_bias, row * 4u);
+        }
+        uint64_t y = of_row(push.y, push.y_stride);
+        store_f32(y, (slot * push.rows + run * RUN + row) * 4u, activated(product(0, row, gate_bias), product(1, row, up_bias)));
     }
 }
 

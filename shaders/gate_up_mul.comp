@@ -1,5 +1,5 @@
-// The first half of a SwiGLU feed-forward layer for many rows of the step: y = silu(G x) * (U x), for the pairs that `route` has sorted by expert, or
-// for all rows of a dense layer. A workgroup has some rows of a pair of matrices, and a tile of vectors.
+// The first half of a feed-forward layer for many rows of the step: y = activated(G x, U x), such as silu(G x) * (U x), for the pairs that `route` has
+// sorted by expert, or for all rows of a dense layer. A workgroup has some rows of a pair of matrices, and a tile of vectors.
 // (Shazeer: GLU Variants Improve Transformer, 2020.)
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -17,6 +17,8 @@ layout(constant_id = 4) const uint TILE = 1;      // the most vectors that a wor
 layout(constant_id = 5) const uint QUAD_ROWS = 1; // of each of the two matrices
 layout(constant_id = 6) const uint GATE_FORMAT = 0;
 layout(constant_id = 7) const uint UP_FORMAT = 0;
+layout(constant_id = 8) const uint ACTIVATION = 0;
+layout(constant_id = 9) const uint BIASES = 0; // 1: they are added to the products
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1

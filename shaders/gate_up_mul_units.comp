@@ -22,6 +22,8 @@ layout(constant_id = 11) const uint PART_SCALES = 2; // words with scales of 32 
 layout(constant_id = 12) const uint MINIMUMS = 1;    // 1: a format with sub-blocks has minimums
 layout(constant_id = 13) const uint CHUNK_SUMS = 1;  // 1: a format with a scale for 32 has an offset
 layout(constant_id = 14) const uint FORMAT = 8;  // of both matrices
+layout(constant_id = 15) const uint ACTIVATION = 0;
+layout(constant_id = 16) const uint BIASES = 0; // 1: they are added to the products
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1

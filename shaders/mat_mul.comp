@@ -1,5 +1,5 @@
-// Up to three matrices times the vectors of many rows of the step: y = W x, W x + bias, or y + W x. Or the matrices of experts, times the vectors
-// of the pairs that `route` has sorted: y = W[expert] x.
+// Up to three matrices times the vectors of many rows of the step: y = W x or y + W x, plus a bias. Or the matrices of experts, times the vectors
+// of the pairs that `route` has sorted: y = W[expert] x, plus a bias.
 //
 // A workgroup has some rows of one matrix, and a tile of vectors.
 #version 460
@@ -20,6 +20,7 @@ layout(constant_id = 6) const uint ACCUMULATE = 0; // 1: onto what y holds
 layout(constant_id = 7) const uint FORMAT_0 = 0;
 layout(constant_id = 8) const uint FORMAT_1 = 255;
 layout(constant_id = 9) const uint FORMAT_2 = 255;
+layout(constant_id = 10) const uint BIAS_BY_EXPERT = 0; // 1: the bias is [experts, rows]
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1
@@ -38,6 +39,7 @@ void multiply(uint format, Product product, uint block, uint listed) {
     uvec2 own = begin_product(listed);
     uint count = own.y;
     if (count == 0) return;
+    if (BIAS_BY_EXPERT == 1) product.bias += uint64_t(own.x * product.rows) * 4;
     place_products(product, count);
     product.weights += uint64_t(own.x * product.rows) * uint64_t(row_bytes(format, COLUMNS));
     uint64_t row[QUAD_RESULTS];

@@ -25,6 +25,7 @@ layout(constant_id = 14) const uint ACCUMULATE = 0; // 1: onto what y holds
 layout(constant_id = 15) const uint FORMAT_0 = 8;
 layout(constant_id = 16) const uint FORMAT_1 = 255;
 layout(constant_id = 17) const uint FORMAT_2 = 255;
+layout(constant_id = 18) const uint BIAS_BY_EXPERT = 0; // 1: the bias is [experts, rows]
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1
@@ -41,6 +42,7 @@ void multiply(uint format, Product product, uint block, uint listed) {
     uvec2 own = begin_product(listed);
     uint count = own.y, first = block * BLOCK_ROWS;
     if (count == 0) return;
+    if (BIAS_BY_EXPERT == 1) product.bias += uint64_t(own.x * product.rows) * 4;
     product.weights += uint64_t(own.x * product.rows + first) * uint64_t(row_bytes(format, COLUMNS));
     multiply_block(format, uint64_t[1](product.weights), product.rows - first, push.x, count);
     barrier();

@@ -1,4 +1,4 @@
-// Up to three matrices times a vector, for each row of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v
+// Up to three matrices times a vector, for each row of the step: y = W x or y + W x, plus a bias. The vector may be normalised on the way (q, k and v
 // of a layer, the head). A lane of a subgroup computes ROWS rows of a matrix at a time, so that what it read of the vector serves all of them, and
 // VECTORS vectors, those of as many rows of the step, so that weights are read and unpacked once for all of them. The subgroups of a workgroup are
 // at the same matrix.

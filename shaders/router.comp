@@ -14,6 +14,7 @@ layout(constant_id = 2) const uint COLUMNS = 32;
 layout(constant_id = 3) const uint OUT = 0;
 layout(constant_id = 4) const uint FORMAT = 0;
 layout(constant_id = 5) const uint ORDERED = 0; // 1: with the runs of the rounded vector in their order
+layout(constant_id = 6) const uint BIAS = 0;    // 1: it is added to the logits
 #define IN_ORDER (ORDERED == 1)
 #include "include/activations.glsl"
 #define ACT ACT_F32
@@ -31,6 +32,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t x;       // [COLUMNS] f32
     uint64_t norm;    // [COLUMNS] f32
     uint64_t matrix;  // [experts, COLUMNS] in FORMAT, rows in planes
+    uint64_t bias;    // [experts] f32, read where BIAS is 1
     uint64_t y;       // [COLUMNS] f32, or rounded
     uint64_t logits;  // [experts] f32
     float epsilon;
@@ -45,6 +47,7 @@ void main() {
     uint64_t x = of_row(push.x, push.x_stride);
     // The root mean square divides the sum in the end, so that the product need not wait for it.
     Operand operand = Operand(x, push.norm, 1.0);
+    float bias = BIAS == 1 ? load_uniform_f32(push.bias, row * 4) : 0.0;
     uint64_t weights = push.matrix + uint64_t(row) * uint64_t(row_bytes(FORMAT, COLUMNS));
     uint at_a_time = groups_at_a_time(FORMAT);
     for (uint group = gl_SubgroupID * at_a_time; group < GROUPS; group += SUBGROUPS * at_a_time) sum_groups(FORMAT, weights, operand, 0, group);
@@ -56,6 +59,7 @@ void main() {
         precise float logit = values[0];
         for (uint group = 1; group < GROUPS; group++) logit = logit + values[group];
         logit = logit * operand.norm_scale;
+        if (BIAS == 1) logit = logit + bias;
         store_f32(of_row(push.logits, push.logits_stride), row * 4, logit);
     }
     // Workgroup w stores groups w, w + the number of workgroups and so on.

@@ -17,12 +17,14 @@ layout(constant_id = 2) const uint COLUMNS = 32;
 layout(constant_id = 3) const uint FORMAT = 0;
 layout(constant_id = 4) const uint ROWS = 32;  // a multiple of TURN_ROWS
 layout(constant_id = 5) const uint LOGITS = 1; // at most as many as lanes, a power of two
+layout(constant_id = 6) const uint BIAS = 0;   // 1: it is added to the logits
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t x;       // [COLUMNS] f32
     uint64_t norm;    // [COLUMNS] f32
     uint64_t matrix;  // [experts, COLUMNS] in FORMAT, rows in planes
+    uint64_t bias;    // [experts] f32, read where BIAS is 1
     uint64_t logits;  // [experts] f32
     float epsilon;
     uint rows;        // that there are operands for
@@ -121,6 +123,7 @@ void main() {
             squares = squares + group_squares[group * ROWS + r];
         }
         logit = logit * root_mean_scale(squares, COLUMNS, push.epsilon);
+        if (BIAS == 1) logit = logit + load_f32(push.bias, min(expert, push.experts - 1) * 4u);
         if (row < listed && expert < push.experts) store_f32(push.logits + uint64_t(row * push.logits_stride), expert * 4u, logit);
     }
 }

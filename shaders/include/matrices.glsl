@@ -10,7 +10,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t weights_0; // [experts, rows, COLUMNS] in FORMAT_0, rows in planes
     uint64_t weights_1;
     uint64_t weights_2;
-    uint64_t bias_0;    // [rows] f32, or 0 for none
+    uint64_t bias_0;    // [rows] f32, with experts [experts, rows], or 0 for none
     uint64_t bias_1;
     uint64_t bias_2;
     uint64_t y_0;       // [slots, rows] f32

@@ -17,11 +17,11 @@
 //   767c4271991b8c48f4d62b59192bef0974f1655dfd9160f1c97a6807dd9961d7 crates/zinc-kernels/spv/check_halves_units.spv
 //   62e26e7167c2024b01c099bfb7b9f20748bb67fc4f122ca195506133d9c92db7 crates/zinc-kernels/spv/choose.spv
 //   a17248410e489caa2b4f8d519deb24a54ceb6f8dca319d93cf70b05a588edbf0 crates/zinc-kernels/spv/dry.spv
-//   c07671406ec86ff24f7489bcd4263fbf722ada58f5ceec8f85fca7d207b6bc61 crates/zinc-kernels/spv/expert_down.spv
-//   34dae7d9c3097118454e4c4b3bb87a4f43d243eb957c314b6c5c00a2ae21b22f crates/zinc-kernels/spv/gate_up.spv
-//   e7b83f25cd4ca2290c904fa3fef341c4a51701f939b9d07d8f25cdcc7b648f14 crates/zinc-kernels/spv/gate_up_mul.spv
-//   e0d731786895a94b45d279386af4f5218ffcbf01eaf321249da12a7f9ed2f0c4 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
-//   f044871d27fa145dd0ed33aeb5de089c2ca7f30c0de07f3c27a56b9fef6d61bf crates/zinc-kernels/spv/gate_up_mul_units.spv
+//   3051033696d3cf6d74f0e81a264c03ed2c5c6946bb930b747ddf0de0610e7a57 crates/zinc-kernels/spv/expert_down.spv
+//   5396acba170631689a0c7ec455fe03bb15b29f165172100620af497b4ad88e28 crates/zinc-kernels/spv/gate_up.spv
+//   d0522dd7d69597ed7f4f31cad36a7211893faa483477e8e3d0cd6537633b94eb crates/zinc-kernels/spv/gate_up_mul.spv
+//   f79171d89122982eaae575956397191ccb921dd4e7a6abf86ef638dd7244720c crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
+//   5afeb8af1476178cf345e480560799d6566ab7a74abf04a460e8d61bcecadba0 crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   f7a9ad82e09804a15ced28d8009e96289d69acf9c56743b038f9fcf1a1b444c2 crates/zinc-kernels/spv/gather.spv
 //   17db12d88fc1153df25a4c652be015baffe940f8a58a001d0f14c8dc09983967 crates/zinc-kernels/spv/join.spv
 //   62a190e0e6b77d98fa89cdcc5980b413578da084e04ad3da2c5808ad11a1d985 crates/zinc-kernels/spv/last_rows.spv
@@ -29,16 +29,16 @@
 //   43483c695ed082cf74cc78e99933085dd049107bfe16664b298f46846dd6ba5b crates/zinc-kernels/spv/logprob_shares.spv
 //   f8781f46729d491088b67dd4ba4a1e9feb59377d8393060ceb9e0897d9514cbf crates/zinc-kernels/spv/logprobs.spv
 //   8d5e0bceeeebe6ef01181b29e8a9488578696dabd91cab565750b8e45688b1a1 crates/zinc-kernels/spv/lookup.spv
-//   edf2f2b05741452b388b8d8ca503503aa4b221af057990296246465d540039fd crates/zinc-kernels/spv/mat_mul.spv
-//   d7339f6a3e59285855df1a64899f4e25a2ddeebce44b16d2cd36ca01bb231bd4 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
-//   1ed04505ca1ae54fe3953608494a9b8dad5a7876543e9d9c62f037316215e2e6 crates/zinc-kernels/spv/mat_mul_units.spv
+//   bd1113fe2d43703ab54a2a4ecd0faf50673509fee5d3a8863363d12a61b3684a crates/zinc-kernels/spv/mat_mul.spv
+//   6d82497c147a0b3772f8a15ef1c5041fe9994aa82b6e314350a020f48f405563 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
+//   19c56efa8b8b327ad23912a2c75f5ad5af773ac936aee0cb6c0974f902cafc12 crates/zinc-kernels/spv/mat_mul_units.spv
 //   2e73ea7073c163f7feea10b4af06b3ae98e7bc878f668691352ebd91d3b13922 crates/zinc-kernels/spv/mat_vec.spv
 //   1d17686cca6f028bd5fce50903bbf8ae8deafa8f72e7c32ce380b97afc09023f crates/zinc-kernels/spv/propose.spv
 //   a324cf4e3a804f4b9b9e95b09e095d8c57177c09256d135b9f3793070fe42883 crates/zinc-kernels/spv/read.spv
 //   230b1fe12c87a779c5f7056c4bf7379312d3a165b214279a5cc63bee3567380f crates/zinc-kernels/spv/round.spv
 //   eaec80227c64edf1c1696517371c3605578636a4508dc39f32d35a0b3a982b4c crates/zinc-kernels/spv/route.spv
-//   82f31c1723538dbde6f856ef80fe91da59a431663b8a0aad9ebfd5ac8ef9c64c crates/zinc-kernels/spv/router.spv
-//   d89c64d128bc6ba933092d550d1c2f6d411b956f44c2fae9c7e12b24e5ac150c crates/zinc-kernels/spv/router_mul.spv
+//   33a05e8f911e794f7b4a05ea579ea06fa0ca522698b4500200f5121e3cca39d2 crates/zinc-kernels/spv/router.spv
+//   114841fe8410d7f622c982e121c3c8c844ea1cc582e0e5be447b7c228b0ac9f4 crates/zinc-kernels/spv/router_mul.spv
 //   22e01422217938b27d68a66732cfef36f5800bb6f8ef9a8e50673f7657177112 crates/zinc-kernels/spv/sample.spv
 //   818f95f5be67aca188272dbda9bcc7937bdfa48ea57a78181acff2c317cb4dee shaders/adjust.comp
 //   cdb47a90712a4fc3a26e31b7941a7adbd74b57083cde6c786ebde65dcb6e7129 shaders/advance.comp
@@ -52,10 +52,10 @@
 //   7713543be0025e62e17e2885a9e1e32fded8286aae4b34bb5fd65b58f2c8db12 shaders/check_halves_units.comp
 //   50145ded1306ec3e44494fbea8f581769c6482040a720be8033042a76e912226 shaders/choose.comp
 //   3b00c242f801e16e80ae0c1f49d67fdb9984ccd74f135152cf6d1b8e1af1c749 shaders/dry.comp
-//   c6d9363f097fd7210ae6a22145d06562752c0f1804c9277b6485f096d2f63a47 shaders/expert_down.comp
-//   9f00704f44860066ba7b4c53e377f39b7fbe5e391a34d39e2cf16cbf200ecc00 shaders/gate_up.comp
-//   bdc53519a50ad4fca6bce5785f01f0f8e87882e3c5a42c125b18d498992256cf shaders/gate_up_mul.comp
-//   387ab8d74d046fcd4e37e8bf7e905b46a7d8922865587235e39be03c937c8bcd shaders/gate_up_mul_units.comp
+//   39bfdb83fa3c0050c9416a0361e2ad778bc3e90f89a66f8d1b878dba1194574f shaders/expert_down.comp
+//   4cfbcc4a0df8249b7ba9ac03ab92223377f626d5475a74dc515cc33317c0b17f shaders/gate_up.comp
+//   789b07b4764969e93d8de5f1c8ed80ac738156f1406e6c6d6411eb293e0113ef shaders/gate_up_mul.comp
+//   692fee28aab6d595e7133cedcd7d55afb70c6d5b6d39055ea8f7c91ff15da278 shaders/gate_up_mul_units.comp
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
 //   0862fe1e2ba513135005124704fe5852d65af6f3d127bca898baf9ec04590907 shaders/include/activations.glsl
 //   41ca6cab198c9d284ebf7befd0ddeb04f213e122a6793189dc530ade440c3cbc shaders/include/arrivals.glsl
@@ -72,7 +72,7 @@
 //   20bbac399ffe8cd02dc4472eb6a7fa9b3786e650c0b3797a0c529e0a1eb5b05e shaders/include/float_products.glsl
 //   83cc74e197da9c7cd27aadc3535bfa8f7855e445e0cf728cc93103c4f84bea85 shaders/include/formats.glsl
 //   97acaf4534efc454921b9caecce6c8818c2fc948c5518ce50d751e686cc429d7 shaders/include/fragments.glsl
-//   07973b6889e6eb5d426257fad892ceea8e7b3ee16f00ea1c0546b58240dafee4 shaders/include/gate_and_up.glsl
+//   948f2510754053829d257acb098b350153f4d66281208fc8b72b3043ca274cd0 shaders/include/gate_and_up.glsl
 //   af3aa66fe592e9448ab37992ba4c82e75883ae1672e2feebc715d908e23f9848 shaders/include/grids.glsl
 //   3442885db42488516d60044e1d016565bce2bd74a78b320f6888d0ca4791b108 shaders/include/group_sums.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
@@ -83,7 +83,7 @@
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   2408b987abf9353ddf8508b8b7c8b1ed61bac1fdf4a0bc48c89add1fc0bd9504 shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
-//   18bad9de22186110354d4518da29f8097bcf5a15e55c88c2692c252ae7a35613 shaders/include/matrices.glsl
+//   f03c6d2f34250618059d6b90d5d6a622d95c912266f3ada658dbbf8869caf299 shaders/include/matrices.glsl
 //   288f1158c8bce638bc8bc3c8d2e14b5acbb960903e8aba77e46c66d407727b40 shaders/include/memory.glsl
 //   0edc1635583011bf5e870ce9d4b1cea32f61a59106d7995514758dfc22098243 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
@@ -95,7 +95,7 @@
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
 //   9ffa53eeda76692b02f18efe76f4b5f2b22de115ba29d59c0b058cc743a02f18 shaders/include/splits.glsl
-//   475fb75603cb275d45d5d3b034d2157c214f95521a0eeba32fe5a333128aa840 shaders/include/swiglu.glsl
+//   fe0c1e9d53a0bd86c290161008e4afed57337de6e8222f4b7cc32d27a72fe7a7 shaders/include/swiglu.glsl
 //   3e20b1235895c5448929e53b30755625b6429a30efc34b25e57292cb8901f2d5 shaders/include/tile_list.glsl
 //   89c40019ee3cb97df68f0a8fc3554ed7619905ac02a554d0eede1a7e55fac527 shaders/include/tile_results.glsl
 //   fb582c102ee860d2b8a320d4f756faebc819d671a44bdc7b1b0b932b3041846c shaders/include/tile_vectors.glsl
@@ -107,15 +107,15 @@
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   8d7d26e488acee4e5aca7d726ad970e6ac06b4dca238b17742955b8d8ce4b1ac shaders/logprobs.comp
 //   e99bca601be6a87e5538468a43e0031cf356c136534dc1b718b000f78c21f1b0 shaders/lookup.comp
-//   fac4949bcd22df42631ae952fe53666afb941eaf5bdc32014fcf36874ebd4503 shaders/mat_mul.comp
-//   810be64b2bcaea1b306f031279131135066a7d58a5aa78a9d8f743d840b59b7d shaders/mat_mul_units.comp
-//   3e281c7a2165c0aebc25f447db2c24bb7edf669b7659b9c7b9f09f25101713b2 shaders/mat_vec.comp
+//   5ecbc8efbf4b1b616d8e234cd62cb66620a61a5fa199724cc31d267814df306d shaders/mat_mul.comp
+//   ba5068c291d34162de6833345fbce4f8ecc22a0d63f2fa4617a7190b6c500f6a shaders/mat_mul_units.comp
+//   81aeba9814f825c89511a847deed8766520f0456b554610ba318de5a449c85d4 shaders/mat_vec.comp
 //   7523905770fa1d249039b23521ee8505fc26790b7468eb8dad6c48288603a183 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   e6e455cf76350246c1cc857a3b11c0f83f7acd8632881350c2d5549c7cbd7365 shaders/round.comp
 //   4d36241e94d5afe50a2e3fd2a1b6bf85bd633d92d1c06554dce54686e43b6f78 shaders/route.comp
-//   c69e507391f2d456232fe77980243bfcca308e352a10d2ba4d3efed143b4e170 shaders/router.comp
-//   28b0ed4b5e882ffb6c481d2b2e92e17d4cb357cc927552d8691d3fe9d8633d15 shaders/router_mul.comp
+//   8cf26bb6fc6e2a994f41f967c4fb0b4b51cd0ac5d357744caaea04b3e24874a3 shaders/router.comp
+//   6b00030cb855f6302a7cef077020be85cef6ea0c80689e8b274e4e492ccb7fb2 shaders/router_mul.comp
 //   6302ee4b31567d2a7264e5b22626f7841033c03d13ff79215e7b89e8eea4c9f1 shaders/sample.comp
 
 use crate::kernel::KernelDef;
@@ -838,6 +838,20 @@ pub mod shares {
         assert!(std::mem::offset_of!(Share, least) == 16);
         assert!(std::mem::offset_of!(Share, listed) == 20);
     };
+}
+
+/// How the two products of the first half of a feed-forward layer become one, with each operation rounded by itself. The Rust twin is `reference::activated`.
+///
+/// Whoever includes this has the specialisation constant ACTIVATION.
+pub mod swiglu {
+    /// `SWIGLU` in GLSL.
+    pub const SWIGLU: u32 = 0;
+    /// `CLAMPED_SWIGLU` in GLSL.
+    pub const CLAMPED_SWIGLU: u32 = 1;
+    /// `LIMIT` in GLSL.
+    pub const LIMIT: u32 = 0x40e00000;
+    /// `SLOPE` in GLSL.
+    pub const SLOPE: u32 = 0x3fd9db23;
 }
 
 /// The list of tiles that `route` makes and products with experts read.
@@ -1863,7 +1877,7 @@ pub mod dry {
         KernelDef { name: "dry", spirv: include_bytes!("../spv/dry.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// The second half of an expert layer, onto the residual stream: y += sum over slots of weight\[s\] * (D\[ids\[s\]\] h\[s\]).
+/// The second half of an expert layer, onto the residual stream: y += sum over slots of weight\[s\] * (D\[ids\[s\]\] h\[s\] + bias\[ids\[s\]\]).
 /// A subgroup computes one row: its lanes share out the quarters of all slots.
 pub mod expert_down {
     use super::KernelDef;
@@ -1884,6 +1898,8 @@ pub mod expert_down {
         pub h: u64,
         /// \[rows\] f32
         pub y: u64,
+        /// \[experts, rows\] f32, read where BIAS is 1
+        pub bias: u64,
         /// `rows` in GLSL.
         pub rows: u32,
         /// bytes from one row of the step to the next, as the strides below
@@ -1898,18 +1914,19 @@ pub mod expert_down {
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 72);
+        assert!(size_of::<Push>() == 80);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, down) == 8);
         assert!(std::mem::offset_of!(Push, ids) == 16);
         assert!(std::mem::offset_of!(Push, weights) == 24);
         assert!(std::mem::offset_of!(Push, h) == 32);
         assert!(std::mem::offset_of!(Push, y) == 40);
-        assert!(std::mem::offset_of!(Push, rows) == 48);
-        assert!(std::mem::offset_of!(Push, ids_stride) == 52);
-        assert!(std::mem::offset_of!(Push, weights_stride) == 56);
-        assert!(std::mem::offset_of!(Push, h_stride) == 60);
-        assert!(std::mem::offset_of!(Push, y_stride) == 64);
+        assert!(std::mem::offset_of!(Push, bias) == 48);
+        assert!(std::mem::offset_of!(Push, rows) == 56);
+        assert!(std::mem::offset_of!(Push, ids_stride) == 60);
+        assert!(std::mem::offset_of!(Push, weights_stride) == 64);
+        assert!(std::mem::offset_of!(Push, h_stride) == 68);
+        assert!(std::mem::offset_of!(Push, y_stride) == 72);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1930,11 +1947,13 @@ pub mod expert_down {
         pub ahead: u32,
         /// Constant 7, `SOURCE`.
         pub source: u32,
+        /// Constant 8, `BIAS`.
+        pub bias: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 8] {
+        pub fn values(self) -> [(u32, u32); 9] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1944,6 +1963,7 @@ pub mod expert_down {
                 (5, self.slots),
                 (6, self.ahead),
                 (7, self.source),
+                (8, self.bias),
             ]
         }
     }
@@ -1955,8 +1975,8 @@ pub mod expert_down {
     };
 }
 
-/// The first half of a SwiGLU feed-forward layer: y = silu(G x) * (U x), for each chosen expert, or for a dense layer. A workgroup computes
-/// one run of 16 elements of one slot, or several: what it needs to know of the vector and of the chosen experts serves all of them.
+/// The first half of a feed-forward layer: y = activated(G x, U x), such as silu(G x) * (U x), for each chosen expert, or for a dense layer. A workgroup
+/// computes one run of 16 elements of one slot, or several: what it needs to know of the vector and of the chosen experts serves all of them.
 /// (Shazeer: GLU Variants Improve Transformer, 2020.)
 pub mod gate_up {
     use super::KernelDef;
@@ -1999,9 +2019,13 @@ pub mod gate_up {
         pub x_stride: u32,
         /// `y_stride` in GLSL.
         pub y_stride: u32,
+        /// \[experts, rows\] f32, read where BIASES is 1
+        pub gate_bias: u64,
+        /// likewise
+        pub up_bias: u64,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 104);
+        assert!(size_of::<Push>() == 120);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, gate) == 8);
         assert!(std::mem::offset_of!(Push, up) == 16);
@@ -2019,6 +2043,8 @@ pub mod gate_up {
         assert!(std::mem::offset_of!(Push, weights_stride) == 92);
         assert!(std::mem::offset_of!(Push, x_stride) == 96);
         assert!(std::mem::offset_of!(Push, y_stride) == 100);
+        assert!(std::mem::offset_of!(Push, gate_bias) == 104);
+        assert!(std::mem::offset_of!(Push, up_bias) == 112);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2045,11 +2071,15 @@ pub mod gate_up {
         pub weighting: u32,
         /// Constant 10, `RUNS_OF_WORKGROUP`.
         pub runs_of_workgroup: u32,
+        /// Constant 11, `ACTIVATION`.
+        pub activation: u32,
+        /// Constant 12, `BIASES`.
+        pub biases: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 11] {
+        pub fn values(self) -> [(u32, u32); 13] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2062,6 +2092,8 @@ pub mod gate_up {
                 (8, self.ahead),
                 (9, self.weighting),
                 (10, self.runs_of_workgroup),
+                (11, self.activation),
+                (12, self.biases),
             ]
         }
     }
@@ -2073,8 +2105,8 @@ pub mod gate_up {
     };
 }
 
-/// The first half of a SwiGLU feed-forward layer for many rows of the step: y = silu(G x) * (U x), for the pairs that `route` has sorted by expert, or
-/// for all rows of a dense layer. A workgroup has some rows of a pair of matrices, and a tile of vectors.
+/// The first half of a feed-forward layer for many rows of the step: y = activated(G x, U x), such as silu(G x) * (U x), for the pairs that `route` has
+/// sorted by expert, or for all rows of a dense layer. A workgroup has some rows of a pair of matrices, and a tile of vectors.
 /// (Shazeer: GLU Variants Improve Transformer, 2020.)
 pub mod gate_up_mul {
     use super::KernelDef;
@@ -2089,6 +2121,10 @@ pub mod gate_up_mul {
         pub gate: u64,
         /// \[experts, rows, COLUMNS\] in its format, rows in planes
         pub up: u64,
+        /// \[experts, rows\] f32, read where BIASES is 1
+        pub gate_bias: u64,
+        /// likewise
+        pub up_bias: u64,
         /// \[COLUMNS\] rounded
         pub x: u64,
         /// \[slots, rows\] f32
@@ -2111,19 +2147,21 @@ pub mod gate_up_mul {
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 80);
+        assert!(size_of::<Push>() == 96);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, gate) == 8);
         assert!(std::mem::offset_of!(Push, up) == 16);
-        assert!(std::mem::offset_of!(Push, x) == 24);
-        assert!(std::mem::offset_of!(Push, y) == 32);
-        assert!(std::mem::offset_of!(Push, pairs) == 40);
-        assert!(std::mem::offset_of!(Push, tiles) == 48);
-        assert!(std::mem::offset_of!(Push, rows) == 56);
-        assert!(std::mem::offset_of!(Push, slots) == 60);
-        assert!(std::mem::offset_of!(Push, room) == 64);
-        assert!(std::mem::offset_of!(Push, x_stride) == 68);
-        assert!(std::mem::offset_of!(Push, y_stride) == 72);
+        assert!(std::mem::offset_of!(Push, gate_bias) == 24);
+        assert!(std::mem::offset_of!(Push, up_bias) == 32);
+        assert!(std::mem::offset_of!(Push, x) == 40);
+        assert!(std::mem::offset_of!(Push, y) == 48);
+        assert!(std::mem::offset_of!(Push, pairs) == 56);
+        assert!(std::mem::offset_of!(Push, tiles) == 64);
+        assert!(std::mem::offset_of!(Push, rows) == 72);
+        assert!(std::mem::offset_of!(Push, slots) == 76);
+        assert!(std::mem::offset_of!(Push, room) == 80);
+        assert!(std::mem::offset_of!(Push, x_stride) == 84);
+        assert!(std::mem::offset_of!(Push, y_stride) == 88);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2144,11 +2182,15 @@ pub mod gate_up_mul {
         pub gate_format: u32,
         /// Constant 7, `UP_FORMAT`.
         pub up_format: u32,
+        /// Constant 8, `ACTIVATION`.
+        pub activation: u32,
+        /// Constant 9, `BIASES`.
+        pub biases: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 8] {
+        pub fn values(self) -> [(u32, u32); 10] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2158,6 +2200,8 @@ pub mod gate_up_mul {
                 (5, self.quad_rows),
                 (6, self.gate_format),
                 (7, self.up_format),
+                (8, self.activation),
+                (9, self.biases),
             ]
         }
     }
@@ -2183,6 +2227,10 @@ pub mod gate_up_mul_units {
         pub gate: u64,
         /// \[experts, rows, COLUMNS\] in its format, rows in planes
         pub up: u64,
+        /// \[experts, rows\] f32, read where BIASES is 1
+        pub gate_bias: u64,
+        /// likewise
+        pub up_bias: u64,
         /// \[COLUMNS\] rounded
         pub x: u64,
         /// \[slots, rows\] f32
@@ -2205,19 +2253,21 @@ pub mod gate_up_mul_units {
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 80);
+        assert!(size_of::<Push>() == 96);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, gate) == 8);
         assert!(std::mem::offset_of!(Push, up) == 16);
-        assert!(std::mem::offset_of!(Push, x) == 24);
-        assert!(std::mem::offset_of!(Push, y) == 32);
-        assert!(std::mem::offset_of!(Push, pairs) == 40);
-        assert!(std::mem::offset_of!(Push, tiles) == 48);
-        assert!(std::mem::offset_of!(Push, rows) == 56);
-        assert!(std::mem::offset_of!(Push, slots) == 60);
-        assert!(std::mem::offset_of!(Push, room) == 64);
-        assert!(std::mem::offset_of!(Push, x_stride) == 68);
-        assert!(std::mem::offset_of!(Push, y_stride) == 72);
+        assert!(std::mem::offset_of!(Push, gate_bias) == 24);
+        assert!(std::mem::offset_of!(Push, up_bias) == 32);
+        assert!(std::mem::offset_of!(Push, x) == 40);
+        assert!(std::mem::offset_of!(Push, y) == 48);
+        assert!(std::mem::offset_of!(Push, pairs) == 56);
+        assert!(std::mem::offset_of!(Push, tiles) == 64);
+        assert!(std::mem::offset_of!(Push, rows) == 72);
+        assert!(std::mem::offset_of!(Push, slots) == 76);
+        assert!(std::mem::offset_of!(Push, room) == 80);
+        assert!(std::mem::offset_of!(Push, x_stride) == 84);
+        assert!(std::mem::offset_of!(Push, y_stride) == 88);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2252,11 +2302,15 @@ pub mod gate_up_mul_units {
         pub chunk_sums: u32,
         /// Constant 14, `FORMAT`.
         pub format: u32,
+        /// Constant 15, `ACTIVATION`.
+        pub activation: u32,
+        /// Constant 16, `BIASES`.
+        pub biases: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 15] {
+        pub fn values(self) -> [(u32, u32); 17] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2273,6 +2327,8 @@ pub mod gate_up_mul_units {
                 (12, self.minimums),
                 (13, self.chunk_sums),
                 (14, self.format),
+                (15, self.activation),
+                (16, self.biases),
             ]
         }
     }
@@ -2688,8 +2744,8 @@ pub mod lookup {
         KernelDef { name: "lookup", spirv: include_bytes!("../spv/lookup.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// Up to three matrices times the vectors of many rows of the step: y = W x, W x + bias, or y + W x. Or the matrices of experts, times the vectors
-/// of the pairs that `route` has sorted: y = W\[expert\] x.
+/// Up to three matrices times the vectors of many rows of the step: y = W x or y + W x, plus a bias. Or the matrices of experts, times the vectors
+/// of the pairs that `route` has sorted: y = W\[expert\] x, plus a bias.
 ///
 /// A workgroup has some rows of one matrix, and a tile of vectors.
 pub mod mat_mul {
@@ -2709,7 +2765,7 @@ pub mod mat_mul {
         pub weights_1: u64,
         /// `weights_2` in GLSL.
         pub weights_2: u64,
-        /// \[rows\] f32, or 0 for none
+        /// \[rows\] f32, with experts \[experts, rows\], or 0 for none
         pub bias_0: u64,
         /// `bias_1` in GLSL.
         pub bias_1: u64,
@@ -2788,11 +2844,13 @@ pub mod mat_mul {
         pub format_1: u32,
         /// Constant 9, `FORMAT_2`.
         pub format_2: u32,
+        /// Constant 10, `BIAS_BY_EXPERT`.
+        pub bias_by_expert: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 10] {
+        pub fn values(self) -> [(u32, u32); 11] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2804,6 +2862,7 @@ pub mod mat_mul {
                 (7, self.format_0),
                 (8, self.format_1),
                 (9, self.format_2),
+                (10, self.bias_by_expert),
             ]
         }
     }
@@ -2833,7 +2892,7 @@ pub mod mat_mul_units {
         pub weights_1: u64,
         /// `weights_2` in GLSL.
         pub weights_2: u64,
-        /// \[rows\] f32, or 0 for none
+        /// \[rows\] f32, with experts \[experts, rows\], or 0 for none
         pub bias_0: u64,
         /// `bias_1` in GLSL.
         pub bias_1: u64,
@@ -2928,11 +2987,13 @@ pub mod mat_mul_units {
         pub format_1: u32,
         /// Constant 17, `FORMAT_2`.
         pub format_2: u32,
+        /// Constant 18, `BIAS_BY_EXPERT`.
+        pub bias_by_expert: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 18] {
+        pub fn values(self) -> [(u32, u32); 19] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2952,6 +3013,7 @@ pub mod mat_mul_units {
                 (15, self.format_0),
                 (16, self.format_1),
                 (17, self.format_2),
+                (18, self.bias_by_expert),
             ]
         }
     }
@@ -2969,7 +3031,7 @@ pub mod mat_mul_units {
     };
 }
 
-/// Up to three matrices times a vector, for each row of the step: y = W x, W x + bias, or y + W x. The vector may be normalised on the way (q, k and v
+/// Up to three matrices times a vector, for each row of the step: y = W x or y + W x, plus a bias. The vector may be normalised on the way (q, k and v
 /// of a layer, the head). A lane of a subgroup computes ROWS rows of a matrix at a time, so that what it read of the vector serves all of them, and
 /// VECTORS vectors, those of as many rows of the step, so that weights are read and unpacked once for all of them. The subgroups of a workgroup are
 /// at the same matrix.
@@ -3385,6 +3447,8 @@ pub mod router {
         pub norm: u64,
         /// \[experts, COLUMNS\] in FORMAT, rows in planes
         pub matrix: u64,
+        /// \[experts\] f32, read where BIAS is 1
+        pub bias: u64,
         /// \[COLUMNS\] f32, or rounded
         pub y: u64,
         /// \[experts\] f32
@@ -3399,17 +3463,18 @@ pub mod router {
         pub logits_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 64);
+        assert!(size_of::<Push>() == 72);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, x) == 8);
         assert!(std::mem::offset_of!(Push, norm) == 16);
         assert!(std::mem::offset_of!(Push, matrix) == 24);
-        assert!(std::mem::offset_of!(Push, y) == 32);
-        assert!(std::mem::offset_of!(Push, logits) == 40);
-        assert!(std::mem::offset_of!(Push, epsilon) == 48);
-        assert!(std::mem::offset_of!(Push, x_stride) == 52);
-        assert!(std::mem::offset_of!(Push, y_stride) == 56);
-        assert!(std::mem::offset_of!(Push, logits_stride) == 60);
+        assert!(std::mem::offset_of!(Push, bias) == 32);
+        assert!(std::mem::offset_of!(Push, y) == 40);
+        assert!(std::mem::offset_of!(Push, logits) == 48);
+        assert!(std::mem::offset_of!(Push, epsilon) == 56);
+        assert!(std::mem::offset_of!(Push, x_stride) == 60);
+        assert!(std::mem::offset_of!(Push, y_stride) == 64);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 68);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -3426,11 +3491,13 @@ pub mod router {
         pub format: u32,
         /// Constant 5, `ORDERED`.
         pub ordered: u32,
+        /// Constant 6, `BIAS`.
+        pub bias: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 6] {
+        pub fn values(self) -> [(u32, u32); 7] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -3438,6 +3505,7 @@ pub mod router {
                 (3, self.out),
                 (4, self.format),
                 (5, self.ordered),
+                (6, self.bias),
             ]
         }
     }
@@ -3467,6 +3535,8 @@ pub mod router_mul {
         pub norm: u64,
         /// \[experts, COLUMNS\] in FORMAT, rows in planes
         pub matrix: u64,
+        /// \[experts\] f32, read where BIAS is 1
+        pub bias: u64,
         /// \[experts\] f32
         pub logits: u64,
         /// `epsilon` in GLSL.
@@ -3483,17 +3553,18 @@ pub mod router_mul {
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 64);
+        assert!(size_of::<Push>() == 72);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, x) == 8);
         assert!(std::mem::offset_of!(Push, norm) == 16);
         assert!(std::mem::offset_of!(Push, matrix) == 24);
-        assert!(std::mem::offset_of!(Push, logits) == 32);
-        assert!(std::mem::offset_of!(Push, epsilon) == 40);
-        assert!(std::mem::offset_of!(Push, rows) == 44);
-        assert!(std::mem::offset_of!(Push, experts) == 48);
-        assert!(std::mem::offset_of!(Push, x_stride) == 52);
-        assert!(std::mem::offset_of!(Push, logits_stride) == 56);
+        assert!(std::mem::offset_of!(Push, bias) == 32);
+        assert!(std::mem::offset_of!(Push, logits) == 40);
+        assert!(std::mem::offset_of!(Push, epsilon) == 48);
+        assert!(std::mem::offset_of!(Push, rows) == 52);
+        assert!(std::mem::offset_of!(Push, experts) == 56);
+        assert!(std::mem::offset_of!(Push, x_stride) == 60);
+        assert!(std::mem::offset_of!(Push, logits_stride) == 64);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -3510,11 +3581,13 @@ pub mod router_mul {
         pub rows: u32,
         /// Constant 5, `LOGITS`.
         pub logits: u32,
+        /// Constant 6, `BIAS`.
+        pub bias: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 6] {
+        pub fn values(self) -> [(u32, u32); 7] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -3522,6 +3595,7 @@ pub mod router_mul {
                 (3, self.format),
                 (4, self.rows),
                 (5, self.logits),
+                (6, self.bias),
             ]
         }
     }

@@ -6,7 +6,7 @@ use crate::step::{Rows, StepShape};
 use crate::tuning::MOST_ITEMS;
 use crate::{Dispatch, Target};
 
-/// `y += sum over slots of weights[s] * (D[ids[s]] h[s])`.
+/// `y += sum over slots of weights[s] * (D[ids[s]] h[s] (+ bias[ids[s]]))`.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpertDown {
     /// The step state.
@@ -40,7 +40,6 @@ impl ExpertDown {
     /// If the matrices are too large, a float format is to meet rounded activations, or a workgroup cannot keep the vectors.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        assert!(self.bias.is_none(), "not supported yet: {self:?}");
         self.down.check(self.act);
         self.h.check(self.act, self.down.columns.next_multiple_of(GROUP) * self.slots, target);
         assert!(
@@ -66,10 +65,12 @@ impl ExpertDown {
                 .min(target.tuning.expert_quarters_ahead)
                 .clamp(1, MOST_ITEMS),
             source: self.h.source(),
+            bias: u32::from(self.bias.is_some()),
         };
         let push = Push {
             state: self.state,
             down: self.down.address,
+            bias: self.bias.unwrap_or(0),
             ids: self.ids.address,
             weights: self.weights.address,
             h: self.h.rows().address,

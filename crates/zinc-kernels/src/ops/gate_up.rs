@@ -1,8 +1,9 @@
-//! The first half of a SwiGLU feed-forward layer.
+//! The first half of a feed-forward layer.
 
 use super::{ActFormat, GROUP, Input, Matrix, RUN, lane_rows};
 use crate::generated::choice::{SOFTMAX_OF_ALL, SOFTMAX_OF_CHOSEN};
 use crate::generated::gate_up::{Constants, KERNEL, Push};
+use crate::generated::swiglu::{CLAMPED_SWIGLU, SWIGLU};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
@@ -56,6 +57,16 @@ pub enum Activation {
     ClampedSwiGlu,
 }
 
+impl Activation {
+    /// The value of the specialisation constant.
+    pub(super) fn code(self) -> u32 {
+        match self {
+            Self::SwiGlu => SWIGLU,
+            Self::ClampedSwiGlu => CLAMPED_SWIGLU,
+        }
+    }
+}
+
 /// What is added to the products of the first half of a feed-forward layer: device addresses of f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateUpBiases {
@@ -63,6 +74,11 @@ pub struct GateUpBiases {
     pub gate: u64,
     /// Of the other matrix, of the same shape.
     pub up: u64,
+}
+
+impl GateUpBiases {
+    /// Addresses where none are read.
+    pub(super) const NONE: Self = Self { gate: 0, up: 0 };
 }
 
 /// Panics if the number of experts, or of chosen ones, does not suit the kernels.
@@ -98,7 +114,7 @@ pub(super) fn check_pair(gate: &Matrix, up: &Matrix, act: ActFormat) {
     up.check(act);
 }
 
-/// `y[s] = silu(G[ids[s]] x) * (U[ids[s]] x)`.
+/// `y[s] = activation(G[ids[s]] x, U[ids[s]] x)`, the products plus their biases if there are any.
 #[derive(Clone, Copy, Debug)]
 pub struct GateUp {
     /// The step state.
@@ -131,7 +147,6 @@ impl GateUp {
     /// workgroup cannot keep the vector.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        assert!(self.biases.is_none() && self.activation == Activation::SwiGlu, "not supported yet: {self:?}");
         check_pair(&self.gate, &self.up, self.act);
         assert!(self.gate.rows.is_multiple_of(RUN), "{} rows are not a multiple of {RUN}", self.gate.rows);
         self.x.check(self.act, self.gate.columns, target);
@@ -178,12 +193,17 @@ impl GateUp {
                 target.subgroup,
             ),
             runs_of_workgroup,
+            activation: self.activation.code(),
+            biases: u32::from(self.biases.is_some()),
         };
         let norm = self.x.norm();
+        let biases = self.biases.unwrap_or(GateUpBiases::NONE);
         let push = Push {
             state: self.state,
             gate: self.gate.address,
             up: self.up.address,
+            gate_bias: biases.gate,
+            up_bias: biases.up,
             logits: selection.logits.address,
             ids: selection.ids.address,
             weights: selection.weights.address,

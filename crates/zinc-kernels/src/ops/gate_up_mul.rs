@@ -1,4 +1,4 @@
-//! The first half of a SwiGLU feed-forward layer for many rows.
+//! The first half of a feed-forward layer for many rows.
 
 use super::gate_up::check_pair;
 use super::{ActFormat, Activation, GateUpBiases, Matrix, Tiles};
@@ -12,7 +12,8 @@ use crate::{Dispatch, Target, Units};
 
 const _: () = assert!(size_of::<Push>() == size_of::<units::Push>(), "both forms of the kernel have the same operands");
 
-/// `y[s] = silu(G[ids[s]] x) * (U[ids[s]] x)` for each row of the step and each slot of its chosen experts, or of a dense layer.
+/// `y[s] = activation(G[ids[s]] x, U[ids[s]] x)`, the products plus their biases if there are any, for each row of the step and each slot of its chosen
+/// experts, or of a dense layer.
 #[derive(Clone, Copy, Debug)]
 pub struct GateUpMul {
     /// The step state.
@@ -42,12 +43,14 @@ impl GateUpMul {
     /// If the matrices' shapes differ, or a format is not quantised.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        assert!(self.biases.is_none() && self.activation == Activation::SwiGlu, "not supported yet: {self:?}");
         check_pair(&self.gate, &self.up, ActFormat::Q14);
+        let biases = self.biases.unwrap_or(GateUpBiases::NONE);
         let push = Push {
             state: self.state,
             gate: self.gate.address,
             up: self.up.address,
+            gate_bias: biases.gate,
+            up_bias: biases.up,
             x: self.x.address,
             y: self.y.address,
             pairs: self.tiles.map_or(0, |tiles| tiles.pairs),
@@ -65,6 +68,7 @@ impl GateUpMul {
         let Blocks { workgroup, listed, tile, .. } = blocks;
         let (subgroup, columns) = (target.subgroup, self.gate.columns);
         let [gate_format, up_format] = pair.map(Format::code);
+        let (activation, biases) = (self.activation.code(), u32::from(self.biases.is_some()));
         match blocks.form {
             Form::Units(UnitBlocks { units: Units { depth, emulated }, row_subgroups, row_fragments, stage }) => {
                 let Stage { runs: stage_runs, gaps, part_scales, minimums, chunk_sums } = stage;
@@ -84,13 +88,25 @@ impl GateUpMul {
                     minimums,
                     chunk_sums,
                     format: gate_format,
+                    activation,
+                    biases,
                 };
                 let kernel = if emulated { &units::EMULATED } else { &units::KERNEL };
                 Dispatch::new(kernel, constants.values(), &push, groups)
             }
             Form::Quads { quad_rows } => {
-                let constants =
-                    Constants { workgroup, subgroup, columns, listed, tile, quad_rows, gate_format, up_format };
+                let constants = Constants {
+                    workgroup,
+                    subgroup,
+                    columns,
+                    listed,
+                    tile,
+                    quad_rows,
+                    gate_format,
+                    up_format,
+                    activation,
+                    biases,
+                };
                 Dispatch::new(&KERNEL, constants.values(), &push, groups)
             }
         }

@@ -12,8 +12,8 @@ use crate::{Dispatch, Target, Units};
 
 const _: () = assert!(size_of::<Push>() == size_of::<units::Push>(), "both forms of the kernel have the same operands");
 
-/// `y = W x (+ bias)`, or `y = y + W x`, for up to [`MAX_PRODUCTS`](super::MAX_PRODUCTS) matrices and the `x` of each row of the step; or, with experts,
-/// `y[s] = W[ids[s]] x[s]` for one stack of matrices and each slot of each row.
+/// `y = W x (+ bias)`, or `y = y + (W x (+ bias))`, for up to [`MAX_PRODUCTS`](super::MAX_PRODUCTS) matrices and the `x` of each row of the step; or, with
+/// experts, `y[s] = W[ids[s]] x[s] (+ bias[ids[s]])` for one stack of matrices and each slot of each row.
 #[derive(Clone, Copy, Debug)]
 pub struct MatMul<'a> {
     /// The step state.
@@ -40,8 +40,8 @@ impl MatMul<'_> {
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         let of = ProductOperands::new(self.products, ActFormat::Q14, self.shape);
         assert!(
-            self.tiles.is_none() || (self.products.len() == 1 && self.products[0].bias.is_none() && !self.accumulate),
-            "experts have one product, which is stored as it is"
+            self.tiles.is_none() || (self.products.len() == 1 && !self.accumulate),
+            "experts have one product, which is added to nothing"
         );
         // Experts have one product, so that the places of other outputs are free.
         let [y_1_or_pairs, y_2_or_tiles] = self.tiles.map_or([of.y[1], of.y[2]], |tiles| [tiles.pairs, tiles.tiles]);
@@ -74,6 +74,7 @@ impl MatMul<'_> {
         let Blocks { workgroup, listed, tile, .. } = blocks;
         let (subgroup, columns, accumulate) = (target.subgroup, of.columns, u32::from(self.accumulate));
         let [format_0, format_1, format_2] = of.formats;
+        let bias_by_expert = u32::from(self.tiles.is_some() && self.products[0].bias.is_some());
         match blocks.form {
             Form::Units(UnitBlocks { units: Units { depth, emulated }, row_subgroups, row_fragments, stage }) => {
                 let Stage { runs: stage_runs, gaps, part_scales, minimums, chunk_sums } = stage;
@@ -96,6 +97,7 @@ impl MatMul<'_> {
                     format_0,
                     format_1,
                     format_2,
+                    bias_by_expert,
                 };
                 let kernel = if emulated { &units::EMULATED } else { &units::KERNEL };
                 Dispatch::new(kernel, constants.values(), &push, groups)
@@ -112,6 +114,7 @@ impl MatMul<'_> {
                     format_0,
                     format_1,
                     format_2,
+                    bias_by_expert,
                 };
                 Dispatch::new(&KERNEL, constants.values(), &push, groups)
             }

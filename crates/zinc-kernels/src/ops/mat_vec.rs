@@ -19,7 +19,7 @@ const MOST_GROUPS: u32 = 1 << 10;
 pub struct Product {
     /// `[rows, columns]`.
     pub weights: Matrix,
-    /// Address of `[rows]` f32 to add, or `None`.
+    /// Address of `[rows]` f32 to add, with experts of `[experts, rows]`; `None` for none.
     pub bias: Option<u64>,
     /// `[rows]` f32.
     pub y: Rows,
@@ -71,7 +71,7 @@ impl ProductOperands {
     }
 }
 
-/// `y = W x (+ bias)`, or `y = y + W x`, for up to [`MAX_PRODUCTS`] matrices and one `x`.
+/// `y = W x (+ bias)`, or `y = y + (W x (+ bias))`, for up to [`MAX_PRODUCTS`] matrices and one `x`.
 #[derive(Clone, Copy, Debug)]
 pub struct MatVec<'a> {
     /// The step state.

@@ -5,7 +5,7 @@ use crate::generated::router::{Constants, KERNEL, Push};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
-/// The router's logits `W norm(x)`, and `norm(x)` for the experts. [`GateUp`](super::GateUp) chooses, or
+/// The router's logits `W norm(x) (+ bias)`, and `norm(x)` for the experts. [`GateUp`](super::GateUp) chooses, or
 /// [`Route`](super::Route).
 #[derive(Clone, Copy, Debug)]
 pub struct Router {
@@ -35,7 +35,6 @@ impl Router {
     /// The launch: one workgroup a logit.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        assert!(self.bias.is_none(), "not supported yet: {self:?}");
         self.matrix.check_columns();
         let constants = Constants {
             workgroup: target.wide_workgroup(self.matrix.columns / 4),
@@ -44,12 +43,14 @@ impl Router {
             out: self.act.code(),
             format: self.matrix.format.code(),
             ordered: u32::from(self.ordered),
+            bias: u32::from(self.bias.is_some()),
         };
         let push = Push {
             state: self.state,
             x: self.x.address,
             norm: self.norm.weight,
             matrix: self.matrix.address,
+            bias: self.bias.unwrap_or(0),
             y: self.y.address,
             logits: self.logits.address,
             epsilon: self.norm.epsilon,

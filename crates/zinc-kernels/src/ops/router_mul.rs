@@ -9,7 +9,7 @@ use crate::{Dispatch, Target};
 /// many as keep a card busy.
 const ROW_WORKGROUPS: u32 = 16;
 
-/// The router's logits `W norm(x)` of each row, for a matrix in a float format, to the bit as [`Router`](super::Router) computes them.
+/// The router's logits `W norm(x) (+ bias)` of each row, for a matrix in a float format, to the bit as [`Router`](super::Router) computes them.
 /// [`Round`](super::Round) makes `norm(x)` for the experts.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterMul {
@@ -36,7 +36,6 @@ impl RouterMul {
     /// If the matrix is quantised.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
-        assert!(self.bias.is_none(), "not supported yet: {self:?}");
         self.matrix.check_columns();
         assert!(self.matrix.format.is_float(), "{}: a router for many rows has a float format", self.matrix.format);
         let logits = 1 << target.tuning.router_logits.clamp(1, target.subgroup).ilog2();
@@ -54,12 +53,14 @@ impl RouterMul {
             format: self.matrix.format.code(),
             rows,
             logits,
+            bias: u32::from(self.bias.is_some()),
         };
         let push = Push {
             state: self.state,
             x: self.x.address,
             norm: self.norm.weight,
             matrix: self.matrix.address,
+            bias: self.bias.unwrap_or(0),
             logits: self.logits.address,
             epsilon: self.norm.epsilon,
             rows: self.shape.rows(),

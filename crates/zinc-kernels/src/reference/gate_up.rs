@@ -1,6 +1,7 @@
 //! Reference of `gate_up` with f32 activations.
 
 use super::HostMatrix;
+use crate::generated::swiglu;
 use crate::ops::Activation;
 
 /// What is added to the products of the first half of a feed-forward layer.
@@ -12,11 +13,10 @@ pub struct GateUpBiases<'a> {
     pub up: &'a [f32],
 }
 
-/// The gate of [`Activation::ClampedSwiGlu`] counts for no more than this, and the other product between this and its negative. (The published
-/// configuration of gpt-oss: `swiglu_limit`.)
-const LIMIT: f32 = 7.0;
-/// The factor of the gate in the sigmoid of [`Activation::ClampedSwiGlu`]. (The published code of gpt-oss: `alpha`.)
-const SLOPE: f32 = 1.702;
+/// The most that a gate counts for in [`Activation::ClampedSwiGlu`], and the largest magnitude that the other product counts for.
+const LIMIT: f32 = f32::from_bits(swiglu::LIMIT);
+/// The factor of the gate in the sigmoid of [`Activation::ClampedSwiGlu`].
+const SLOPE: f32 = f32::from_bits(swiglu::SLOPE);
 
 /// What two products, of the gate and of the other matrix, become, by the sequence of operations of `docs/arithmetic.md`. NaN in one of them gives NaN.
 #[must_use]

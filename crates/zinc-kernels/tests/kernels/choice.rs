@@ -59,7 +59,9 @@ fn check(name: &str, logits: &[f32], used: usize) {
 
 #[test]
 fn random_logits() {
-    for (experts, used) in [(4, 1), (4, 3), (7, 2), (32, 5), (60, 4), (128, 8), (1_000, 6), (1_024, 8)] {
+    for (experts, used) in
+        [(4, 1), (4, 3), (7, 2), (32, 4), (32, 5), (60, 4), (128, 4), (128, 8), (1_000, 6), (1_024, 8)]
+    {
         {
             let logits = Random::new(&format!("{experts} {used}")).vector(experts, 6.0);
             check("random", &logits, used);

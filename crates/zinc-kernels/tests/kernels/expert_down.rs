@@ -1,6 +1,6 @@
 //! `expert_down` against its reference.
 
-use crate::support::data::{Random, Scales, device_rows, host, live, weights, widths};
+use crate::support::data::{Random, Scales, device_rows, host, in_turn, live, weights, widths};
 use crate::support::operand::{self, Source};
 use crate::support::rows::{self, Builder, Use, View};
 use crate::support::{Arena, compare};
@@ -17,16 +17,24 @@ struct Case {
     experts: usize,
     ids: &'static [u32],
     scales: Scales,
+    biased: bool,
 }
 
-const PLAIN: Case =
-    Case { format: Format::Q8_0, rows: 37, columns: 96, experts: 6, ids: &[5, 0, 3, 3], scales: Scales::Sane };
+const PLAIN: Case = Case {
+    format: Format::Q8_0,
+    rows: 37,
+    columns: 96,
+    experts: 6,
+    ids: &[5, 0, 3, 3],
+    scales: Scales::Sane,
+    biased: false,
+};
 
-/// What the kernel makes of `residual`, with `experts` stacked matrices whose blocks are `bytes`.
+/// What the kernel makes of `residual`, with `experts` stacked matrices whose blocks are `bytes`, and their biases.
 fn run(
     mut arena: Arena,
     case: &Case,
-    bytes: &[u8],
+    (bytes, bias): (&[u8], Option<&[f32]>),
     shares: &[f32],
     (act, h): (ActFormat, Input),
     residual: &[f32],
@@ -43,7 +51,7 @@ fn run(
     let op = ExpertDown {
         state: arena.state(live()),
         down,
-        bias: None,
+        bias: bias.map(|bias| arena.input(bias).address),
         ids: arena.input(ids).row(),
         weights: arena.input(shares).row(),
         h,
@@ -60,11 +68,13 @@ fn run(
 /// The result is the reference's, to the bit.
 fn check(case: &Case, (act, source): (ActFormat, Source), sizes: f32, target: &Target) {
     let name = format!("{case:?}, {act:?}, {source:?}, sizes {sizes:e}, {:?}", target.tuning);
-    let &Case { format, rows, columns, experts, ids, scales } = case;
+    let &Case { format, rows, columns, experts, ids, scales, biased } = case;
     let mut random = Random::new(&name);
     let bytes = weights(&mut random, format, experts * rows, columns, scales);
     let (h, shares, residual) =
         (random.vector(ids.len() * columns, sizes), random.vector(ids.len(), 1.0), random.vector(rows, sizes));
+    let bias = biased.then(|| random.vector(experts * rows, sizes));
+    let bias = bias.as_deref();
     let mut arena = Arena::new();
     let rounded: Vec<Q14> = h.chunks(columns).map(Q14::new).collect();
     let input = match source {
@@ -73,19 +83,20 @@ fn check(case: &Case, (act, source): (ActFormat, Source), sizes: f32, target: &T
         }
         _ => Input::Floats(arena.input(&h).row()),
     };
-    let found = run(arena, case, &bytes, &shares, (act, input), &residual, target);
+    let found = run(arena, case, (&bytes, bias), &shares, (act, input), &residual, target);
 
     let mut expected = residual;
     if act == ActFormat::F32 {
-        reference::expert_down(&host(format, columns, &bytes), None, ids, &shares, &h, &mut expected);
+        reference::expert_down(&host(format, columns, &bytes), bias, ids, &shares, &h, &mut expected);
         compare::equal_bits_or_flushed(&name, &found, &expected, ids.len() * columns);
         return;
     }
     let row_bytes = format.row_bytes(columns);
     for (row, y) in expected.iter_mut().enumerate() {
         let products = ids.iter().zip(&rounded).map(|(&id, h)| {
-            let row = &bytes[(id as usize * rows + row) * row_bytes..][..row_bytes];
-            reference::quantised_product(format, row, h)
+            let at = id as usize * rows + row;
+            let product = reference::quantised_product(format, &bytes[at * row_bytes..][..row_bytes], h);
+            bias.map_or(product, |bias| product + bias[at])
         });
         let shares = products.zip(&shares).map(|(product, share)| share * product);
         *y += shares.reduce(|sum, share| sum + share).unwrap_or(0.0);
@@ -100,7 +111,9 @@ fn experts_in_any_order() {
     let target = Arena::new().gpu.target();
     for ids in [&[0u32][..], &[5], &[3, 1, 4, 0, 5, 2], &[2, 2, 2], &[5, 4, 3, 2, 1, 0, 5, 4]] {
         for rows in [1, 3, 4, 37, 130] {
-            check(&Case { ids, rows, ..PLAIN }, FLOATS, 1.0, &target);
+            for biased in [false, true] {
+                check(&Case { ids, rows, biased, ..PLAIN }, FLOATS, 1.0, &target);
+            }
         }
     }
 }
@@ -115,7 +128,7 @@ fn every_tuning() {
         for (format, act) in
             [(Format::Q8_0, ActFormat::Q14), (Format::Q6K, ActFormat::F32), (Format::F16, ActFormat::F32)]
         {
-            check(&Case { format, columns: 768, ..PLAIN }, (act, Source::Floats), 1.0, &target);
+            check(&Case { format, columns: 768, biased: true, ..PLAIN }, (act, Source::Floats), 1.0, &target);
         }
     }
 }
@@ -124,12 +137,15 @@ fn every_tuning() {
 #[test]
 fn rows_of_a_step() {
     let (experts, slots) = (6, 3);
-    for act in [ActFormat::Q14, ActFormat::F32] {
+    for (act, biased) in
+        [(ActFormat::Q14, false), (ActFormat::F32, false), (ActFormat::Q14, true), (ActFormat::F32, true)]
+    {
         rows::check(
-            &format!("{act:?}"),
+            &format!("{act:?}, biased: {biased}"),
             |_| live(),
             |b: &mut Builder| {
                 let down = b.matrix(Format::Q6K, experts, 37, 256);
+                let bias = biased.then(|| b.shared(experts * 37));
                 let ids = b.operand(Use::Input, |random| (0..slots).map(|_| random.below(experts) as u32).collect());
                 let weights = b.vector(Use::Input, slots);
                 let h = b.vector(Use::Input, slots * 256);
@@ -139,7 +155,7 @@ fn rows_of_a_step() {
                     ExpertDown {
                         state: v.state,
                         down,
-                        bias: None,
+                        bias,
                         experts: experts as u32,
                         ids: v.own(ids),
                         weights: v.own(weights),
@@ -165,8 +181,24 @@ fn every_format_and_form() {
             let ids: &[u32] = [&[5, 0][..], &[5, 0, 3, 3], &[1], &[5, 4, 1], &[2, 3, 1, 0, 4]][(turn + case / 2) % 5];
             let rounded = act == ActFormat::Q14 && (turn + case / 2) % 2 == 1;
             let source = if rounded { Source::Rounded } else { Source::Floats };
-            for (scales, size) in [(Scales::Sane, 1.0), (Scales::Odd, 1e-3), (Scales::Sane, 1e-20)] {
-                check(&Case { format, columns, ids, scales, ..PLAIN }, (act, source), size, &target);
+            for &biased in in_turn(&[false, true], turn + case / 2) {
+                for (scales, size) in [(Scales::Sane, 1.0), (Scales::Odd, 1e-3), (Scales::Sane, 1e-20)] {
+                    check(&Case { format, columns, ids, scales, biased, ..PLAIN }, (act, source), size, &target);
+                }
+            }
+        }
+    }
+}
+
+/// As gpt-oss has them: experts in MXFP4, or in BF16, of 2,880 columns, of which the last group has 64, with biases; and fewer such columns.
+#[test]
+fn a_last_group_of_64() {
+    let target = Arena::new().gpu.target();
+    for format in [Format::MXFP4, Format::BF16, Format::Q8_0] {
+        for &act in operand::forms(format) {
+            for columns in [320, 2_880] {
+                let source = if act == ActFormat::F32 { Source::Floats } else { Source::Rounded };
+                check(&Case { format, columns, biased: true, ..PLAIN }, (act, source), 1.0, &target);
             }
         }
     }

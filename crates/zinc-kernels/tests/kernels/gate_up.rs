@@ -1,10 +1,13 @@
 //! `gate_up` against its reference: dense and with experts, in every format and form of activations.
 
-use crate::support::data::{Random, Scales, device_rows, host, live, magnitudes, weights, widths};
+use crate::support::data::{Random, Scales, device_rows, host, in_turn, live, magnitudes, weights, widths};
+use crate::support::gating::{self, Biases, CLAMPED, Gating, PLAIN};
 use crate::support::operand::{self, Operand, Source};
 use crate::support::rows::{self, Builder, Use, View};
 use crate::support::{Arena, compare, tolerance};
-use zinc_kernels::ops::{ActFormat, Activation, ExpertSelection, GateUp, Input, Matrix, Norm, Routing, Weighting};
+use zinc_kernels::ops::{
+    ActFormat, Activation, ExpertSelection, GateUp, GateUpBiases, Input, Matrix, Norm, Routing, Weighting,
+};
 use zinc_kernels::reference;
 use zinc_kernels::step::{Rows, StepShape};
 use zinc_kernels::{Format, Target, Tuning};
@@ -19,9 +22,10 @@ struct Case {
     /// The chosen experts; none for a dense layer.
     ids: &'static [u32],
     scales: Scales,
+    gating: Gating,
 }
 
-const PLAIN: Case = Case {
+const EXPERTS: Case = Case {
     gate: Format::Q8_0,
     up: Format::Q8_0,
     rows: 48,
@@ -29,6 +33,7 @@ const PLAIN: Case = Case {
     experts: 6,
     ids: &[5, 0, 3, 1],
     scales: Scales::Sane,
+    gating: PLAIN,
 };
 
 /// Every form of the activations that both formats can meet.
@@ -48,11 +53,12 @@ fn logits_that_choose(ids: &[u32], experts: usize) -> Vec<f32> {
 
 fn check_forms(case: &Case, act: ActFormat, source: Source, target: &Target) {
     let name = format!("{case:?}, {act:?}, {source:?}, {:?}", target.tuning);
-    let &Case { rows, columns, experts, scales, .. } = case;
+    let &Case { rows, columns, experts, scales, gating, .. } = case;
     let mut random = Random::new(&name);
     let gate = weights(&mut random, case.gate, experts * rows, columns, scales);
     let up = weights(&mut random, case.up, experts * rows, columns, scales);
     let slots = case.ids.len().max(1);
+    let biases = gating.biases(&mut random, experts * rows);
 
     let mut arena = Arena::new();
     let operand = Operand::new(&mut random, &mut arena, columns, (act, source), (scales, 1.0));
@@ -81,8 +87,8 @@ fn check_forms(case: &Case, act: ActFormat, source: Source, target: &Target) {
         },
         x: operand.input,
         act,
-        biases: None,
-        activation: Activation::SwiGlu,
+        biases: biases.as_ref().map(|biases| biases.operands(&mut arena)),
+        activation: gating.activation,
         y: y.row(),
         shape: StepShape::ONE,
     };
@@ -92,22 +98,27 @@ fn check_forms(case: &Case, act: ActFormat, source: Source, target: &Target) {
         let name = format!("{name}, slot {slot}");
         let (gate, up) = (host(case.gate, columns, &gate), host(case.up, columns, &up));
         let mut expected = vec![f32::NAN; rows];
-        reference::gate_up(&gate, &up, None, Activation::SwiGlu, expert, &operand.values, &mut expected);
+        let of_host = biases.as_ref().map(Biases::host);
+        reference::gate_up(&gate, &up, of_host, gating.activation, expert, &operand.values, &mut expected);
 
         let first = expert as usize * rows;
-        let product = |matrix: &reference::HostMatrix<'_>| {
+        // Each product of the expert with its bias, and how far it may be off.
+        let products = |matrix: &reference::HostMatrix<'_>, biases: Option<&[f32]>| -> Vec<(f32, f64)> {
             let mut all = vec![0.0; experts * rows];
             reference::mat_vec(matrix, &operand.values, &mut all);
             let of_operand = operand.bounds(matrix, first..first + rows);
             let magnitudes = magnitudes(matrix, first..first + rows, &operand.values);
-            let errors: Vec<f64> =
-                magnitudes.iter().zip(of_operand).map(|(m, bound)| tolerance::sum(columns, *m) + bound).collect();
-            (all[first..first + rows].to_vec(), errors)
+            let of_row = |row: usize| {
+                let bias = biases.map_or(0.0, |biases| biases[first + row]);
+                let size = if bias.is_finite() { f64::from(bias.abs()) } else { 0.0 };
+                let magnitude = magnitudes[row] + size;
+                (all[first + row] + bias, tolerance::sum(columns, magnitude) + of_operand[row])
+            };
+            (0..rows).map(of_row).collect()
         };
-        let ((gate, gate_errors), (up, up_errors)) = (product(&gate), product(&up));
-        compare::within(&name, found, &expected, |row| {
-            tolerance::gate_up(gate[row], gate_errors[row], up[row], up_errors[row])
-        });
+        let gates = products(&gate, of_host.map(|biases| biases.gate));
+        let ups = products(&up, of_host.map(|biases| biases.up));
+        compare::within(&name, found, &expected, |row| tolerance::activated(gating.activation, gates[row], ups[row]));
     }
 }
 
@@ -121,9 +132,11 @@ fn every_format_dense() {
         let (gate, up) = (formats[0], formats[formats.len() - 1]);
         for (turn, &act) in (pair..).zip(operand::forms(gate)) {
             let source = if turn % 2 == 1 { Source::Normalised } else { Source::Floats };
-            for scales in [Scales::Sane, Scales::Whole] {
-                let case = Case { gate, up, columns: 256, experts: 1, ids: &[], scales, ..PLAIN };
-                check_forms(&case, act, source, &target);
+            for &gating in [PLAIN].iter().chain(in_turn(&gating::OTHERS, turn)) {
+                for scales in [Scales::Sane, Scales::Whole] {
+                    let case = Case { gate, up, columns: 256, experts: 1, ids: &[], scales, gating, ..EXPERTS };
+                    check_forms(&case, act, source, &target);
+                }
             }
         }
     }
@@ -132,8 +145,22 @@ fn every_format_dense() {
 #[test]
 fn different_formats_with_experts() {
     for (gate, up) in [(Format::Q4K, Format::Q6K), (Format::F32, Format::Q5_0)] {
-        for scales in [Scales::Sane, Scales::Whole] {
-            check(&Case { gate, up, columns: 512, scales, ..PLAIN });
+        for gating in [PLAIN, CLAMPED] {
+            for scales in [Scales::Sane, Scales::Whole] {
+                check(&Case { gate, up, columns: 512, scales, gating, ..EXPERTS });
+            }
+        }
+    }
+}
+
+/// As gpt-oss has them: experts in MXFP4, or in BF16, of 2,880 columns, of which the last group has 64; and fewer such columns.
+#[test]
+fn a_last_group_of_64() {
+    for format in [Format::MXFP4, Format::BF16, Format::Q8_0] {
+        for (columns, gating) in [(320, CLAMPED), (2_880, CLAMPED), (320, PLAIN)] {
+            for scales in [Scales::Sane, Scales::Whole] {
+                check(&Case { gate: format, up: format, columns, scales, gating, ..EXPERTS });
+            }
         }
     }
 }
@@ -143,7 +170,7 @@ fn experts_in_any_order() {
     for ids in [&[0u32][..], &[5], &[3, 1, 4, 0, 5, 2], &[2, 4], &[5, 4, 3, 2, 1, 0]] {
         for rows in [16, 64, 112] {
             for scales in [Scales::Sane, Scales::Whole] {
-                check(&Case { ids, rows, scales, ..PLAIN });
+                check(&Case { ids, rows, scales, ..EXPERTS });
             }
         }
     }
@@ -159,7 +186,9 @@ fn every_tuning() {
         for (format, act) in
             [(Format::Q8_0, ActFormat::Q14), (Format::Q8_0, ActFormat::F32), (Format::F16, ActFormat::F32)]
         {
-            check_bits(format, format, (48, 544), &[5, 0, 3, 1], (act, Source::Floats), &target);
+            let case = Case { gate: format, up: format, columns: 544, ..EXPERTS };
+            check_bits(&case, (act, Source::Floats), &target);
+            check_clamped_bits(&Case { gating: CLAMPED, ..case }, (act, Source::Floats), &target);
         }
     }
 }
@@ -168,8 +197,15 @@ fn every_tuning() {
 #[test]
 fn rows_of_a_step() {
     let (experts, used) = (6, 3);
-    for (act, dense) in [(ActFormat::Q14, false), (ActFormat::F32, false), (ActFormat::Q14, true)] {
-        let name = format!("{act:?}, dense: {dense}");
+    for (act, dense, gating) in [
+        (ActFormat::Q14, false, PLAIN),
+        (ActFormat::F32, false, PLAIN),
+        (ActFormat::Q14, true, PLAIN),
+        (ActFormat::Q14, false, CLAMPED),
+        (ActFormat::F32, false, CLAMPED),
+        (ActFormat::Q14, true, CLAMPED),
+    ] {
+        let name = format!("{act:?}, dense: {dense}, {gating:?}");
         rows::check(
             &name,
             |_| live(),
@@ -179,6 +215,8 @@ fn rows_of_a_step() {
                 let up = b.matrix(Format::Q6K, matrices, 48, 512);
                 let x = b.activations(if dense { ActFormat::F32 } else { act }, 512);
                 let norm = Norm { weight: b.shared(512), epsilon: operand::EPSILON };
+                let biases =
+                    gating.biased.then(|| GateUpBiases { gate: b.shared(matrices * 48), up: b.shared(matrices * 48) });
                 let y = b.output(slots * 48 * 4);
                 let selection = (!dense).then(|| ExpertSelection {
                     logits: b.vector(Use::Input, experts),
@@ -207,8 +245,8 @@ fn rows_of_a_step() {
                         routing,
                         x,
                         act,
-                        biases: None,
-                        activation: Activation::SwiGlu,
+                        biases,
+                        activation: gating.activation,
                         y: v.own(y),
                         shape: v.shape,
                     }
@@ -253,37 +291,62 @@ fn a_part_of_a_run_is_refused() {
 
 /// The products are the reference's, to the bit. The gate's are so large that the function between the two is the
 /// identity on every device, since the exponential of their negatives is lost beside 1.
-fn check_bits(
-    gate: Format,
-    up: Format,
-    (rows, columns): (usize, usize),
-    ids: &[u32],
-    form: (ActFormat, Source),
-    target: &Target,
-) {
+fn check_bits(case: &Case, form: (ActFormat, Source), target: &Target) {
+    assert_eq!(case.gating.activation, Activation::SwiGlu);
+    let name = format!("{case:?}, {form:?}, {:?}", target.tuning);
+    let mut compared = 0;
     // One of either sign makes a row's gate large and positive.
-    let compared = [1e5, -1e5].map(|size| large_gates(gate, up, (rows, columns), ids, form, size, target));
-    assert!(compared[0] + compared[1] >= rows * ids.len() / 2, "only {compared:?} rows had a large gate");
+    for size in [1e5, -1e5] {
+        let biases = case.gating.biases(&mut Random::new(&format!("{name}, biases")), case.experts * case.rows);
+        for (row, (gate, up, found)) in joined(&name, case, form, size, biases.as_ref(), target).into_iter().enumerate()
+        {
+            if gate > 104.0 {
+                compare::equal_bits(&format!("{name}, row {row}"), &[found], &[gate * up]);
+                compared += 1;
+            } else if gate < -104.0 && gate.is_finite() && up.is_finite() {
+                // Infinite, or so large that the quotient is next to nothing.
+                assert!(found.abs() < 1e-20, "{name}, row {row}: {found}");
+            }
+        }
+    }
+    assert!(compared >= case.rows * case.ids.len() / 2, "{name}: only {compared} rows had a large gate");
 }
 
-/// Compares the rows whose gate is large and positive, and returns how many there are.
-fn large_gates(
-    gate: Format,
-    up: Format,
-    (rows, columns): (usize, usize),
-    ids: &[u32],
+/// With the gate clamped, which a bias sees to, the first factor is one number, the device's: what is multiplied with it is the reference's, to the bit.
+fn check_clamped_bits(case: &Case, form: (ActFormat, Source), target: &Target) {
+    assert!(case.gating.activation == Activation::ClampedSwiGlu && case.gating.biased);
+    let name = format!("{case:?}, {form:?}, {:?}", target.tuning);
+    let biases = case.gating.biases(&mut Random::new(&format!("{name}, biases")), case.experts * case.rows);
+    let biases = biases.map(|biases| Biases { gate: vec![1e6; biases.gate.len()], ..biases });
+    // So small that few products reach the limit by themselves.
+    let all = joined(&name, case, form, 0.02, biases.as_ref(), target);
+    // The other product is clamped as well where its bias is infinite, and 7 + 1 is a power of two.
+    let factor = all.iter().find(|(_, up, _)| *up >= 7.0).map_or(f32::NAN, |(_, _, found)| found / 8.0);
+    assert!((factor - 7.0).abs() < 1e-4, "{name}: {factor}");
+    for (row, &(gate, up, found)) in all.iter().enumerate() {
+        assert!(gate > 7.0, "{name}, row {row}: a gate of {gate}");
+        let expected = factor * (up.clamp(-7.0, 7.0) + 1.0);
+        compare::equal_bits(&format!("{name}, row {row}"), &[found], &[expected]);
+    }
+    let free = all.iter().filter(|(_, up, _)| up.abs() < 7.0).count();
+    assert!(free >= all.len() / 2, "{name}: {free} rows of {} are not clamped", all.len());
+}
+
+/// What the kernel makes of a case with activations up to `size`, behind the reference's two products with their biases: by slot and row.
+fn joined(
+    name: &str,
+    case: &Case,
     (act, source): (ActFormat, Source),
     size: f32,
+    biases: Option<&Biases>,
     target: &Target,
-) -> usize {
-    let name =
-        format!("{gate} and {up}, {rows} x {columns}, experts {ids:?}, {act:?}, {source:?}, {:?}", target.tuning);
-    let experts = 6;
-    let mut random = Random::new(&name);
-    let gates = weights(&mut random, gate, experts * rows, columns, Scales::Sane);
-    let ups = weights(&mut random, up, experts * rows, columns, Scales::Sane);
+) -> Vec<(f32, f32, f32)> {
+    let &Case { gate, up, rows, columns, experts, ids, scales, gating } = case;
+    let mut random = Random::new(name);
+    let gates = weights(&mut random, gate, experts * rows, columns, scales);
+    let ups = weights(&mut random, up, experts * rows, columns, scales);
     let mut arena = Arena::new();
-    let x = Operand::new(&mut random, &mut arena, columns, (act, source), (Scales::Sane, size));
+    let x = Operand::new(&mut random, &mut arena, columns, (act, source), (scales, size));
     let y = arena.output::<f32>(ids.len() * rows);
     let mut matrix = |bytes: &[u8], format| Matrix {
         address: arena.input(&device_rows(format, columns, bytes)).address,
@@ -306,57 +369,55 @@ fn large_gates(
         }),
         x: x.input,
         act,
-        biases: None,
-        activation: Activation::SwiGlu,
+        biases: biases.map(|biases| biases.operands(&mut arena)),
+        activation: gating.activation,
         y: y.row(),
         shape: StepShape::ONE,
     };
     arena.run(&[op.dispatch(target)]);
-    let product = |format: Format, bytes: &[u8], row: usize| {
+    let product = |format: Format, bytes: &[u8], bias: Option<f32>, row: usize| {
         let row_bytes = format.row_bytes(columns);
         let row = &bytes[row * row_bytes..][..row_bytes];
-        match &x.rounded {
+        let product = match &x.rounded {
             Some(x) => reference::quantised_product(format, row, x),
             None => reference::float_product(format, row, &x.values),
-        }
+        };
+        bias.map_or(product, |bias| product + bias)
     };
-    let mut compared = 0;
-    for (found, &id) in arena.read(y).chunks(rows).zip(ids) {
-        for (row, &found) in found.iter().enumerate() {
-            let at = id as usize * rows + row;
-            let gate = product(gate, &gates, at);
-            if gate > 104.0 {
-                let expected = gate * product(up, &ups, at);
-                assert_eq!(
-                    found.to_bits(),
-                    expected.to_bits(),
-                    "{name}, expert {id}, row {row}: {found}, not {expected}"
-                );
-                compared += 1;
-            } else if gate < -104.0 {
-                // Infinite, or so large that the quotient is next to nothing.
-                assert!(found.abs() < 1e-20, "{name}, expert {id}, row {row}: {found}");
-            }
-        }
-    }
-    compared
+    let places = ids.iter().flat_map(|&id| (0..rows).map(move |row| id as usize * rows + row));
+    let joined = places.zip(arena.read(y)).map(|(at, found)| {
+        let gate = product(gate, &gates, biases.map(|biases| biases.gate[at]), at);
+        let up = product(up, &ups, biases.map(|biases| biases.up[at]), at);
+        (gate, up, found)
+    });
+    joined.collect()
 }
 
 #[test]
 fn products_have_the_bits_of_the_reference() {
     let target = Arena::new().gpu.target();
+    let biased = Gating { biased: true, ..PLAIN };
     for (turn, format) in Format::ALL.into_iter().enumerate() {
         let cases = widths(format, &[32, 96, 288, 768, 2_048], operand::forms(format));
         for (case, (columns, act)) in cases.into_iter().enumerate() {
             let rounded = act == ActFormat::Q14 && (turn + case / 2) % 2 == 1;
             let source = if rounded { Source::Rounded } else { Source::Floats };
-            check_bits(format, format, (32, columns), &[5, 0, 3], (act, source), &target);
+            let of_experts = Case { gate: format, up: format, rows: 32, columns, ids: &[5, 0, 3], ..EXPERTS };
+            check_bits(&of_experts, (act, source), &target);
+            for &gating in in_turn(&[CLAMPED, biased], turn + case) {
+                let of_experts = Case { gating, ..of_experts };
+                match gating.activation {
+                    Activation::SwiGlu => check_bits(&of_experts, (act, source), &target),
+                    Activation::ClampedSwiGlu => check_clamped_bits(&of_experts, (act, source), &target),
+                }
+            }
         }
     }
-    for (gate, up) in [(Format::Q4K, Format::Q6K), (Format::Q6K, Format::Q8_0), (Format::Q5_1, Format::Q4K)] {
-        check_bits(gate, up, (48, 512), &[1, 2], (ActFormat::Q14, Source::Rounded), &target);
+    let of_two = |(gate, up)| Case { gate, up, rows: 48, columns: 512, ids: &[1, 2], ..EXPERTS };
+    for formats in [(Format::Q4K, Format::Q6K), (Format::Q6K, Format::Q8_0), (Format::Q5_1, Format::Q4K)] {
+        check_bits(&of_two(formats), (ActFormat::Q14, Source::Rounded), &target);
     }
-    for (gate, up) in [(Format::F16, Format::Q6K), (Format::Q5_1, Format::F32)] {
-        check_bits(gate, up, (48, 512), &[1, 2], (ActFormat::F32, Source::Floats), &target);
+    for formats in [(Format::F16, Format::Q6K), (Format::Q5_1, Format::F32)] {
+        check_bits(&of_two(formats), (ActFormat::F32, Source::Floats), &target);
     }
 }

@@ -1,17 +1,18 @@
 //! `gate_up_mul` against its reference, and against `gate_up`, which computes one row: their bits are equal.
 
-use zinc_kernels::ops::{ActFormat, Activation, ExpertSelection, GateUp, GateUpMul, Input, Matrix, Routing, Weighting};
+use zinc_kernels::ops::{ActFormat, ExpertSelection, GateUp, GateUpMul, Input, Routing, Weighting};
 use zinc_kernels::reference;
 use zinc_kernels::step::{Rows, StepShape};
 use zinc_kernels::{Format, Target, Tuning};
 
-use crate::support::data::{Random, host, live, widths};
+use crate::support::data::{Random, host, in_turn, live, widths};
+use crate::support::gating::{Biases, CLAMPED, Gating, OTHERS, PLAIN};
 use crate::support::many::{self, Choice, Output, Vectors};
 use crate::support::{Arena, compare, tolerance};
 
 /// `experts` is the number of experts and of those that a row uses; `None` for a dense layer.
 fn check(
-    (gate, up): (Format, Format),
+    ((gate, up), gating): ((Format, Format), Gating),
     (height, columns): (usize, usize),
     experts: Option<(usize, usize)>,
     (rows, room): (usize, u32),
@@ -19,7 +20,7 @@ fn check(
     target: &Target,
 ) {
     let name = format!(
-        "{gate}, {up} {height} x {columns}, {experts:?}, {rows} of {room} rows, {choice:?}, {:?}",
+        "{gate}, {up} {height} x {columns}, {gating:?}, {experts:?}, {rows} of {room} rows, {choice:?}, {:?}",
         target.tuning
     );
     let (matrices, used) = experts.unwrap_or((1, 1));
@@ -28,6 +29,7 @@ fn check(
     let x = Vectors::new(&mut random, &mut arena, (room as usize, 1), columns, 2.0);
     let (gate, gates) = many::matrices(&mut random, &mut arena, gate, matrices, (height, columns));
     let (up, ups) = many::matrices(&mut random, &mut arena, up, matrices, (height, columns));
+    let biases = gating.biases(&mut random, matrices * height);
     let ids = many::chosen(&mut random, choice, rows, (matrices, used));
     let y = Output::empty(&mut arena, room as usize, used * height);
     let (state, shape) = (arena.state(many::listed(rows)), StepShape::of(room));
@@ -37,8 +39,8 @@ fn check(
         up,
         tiles: None,
         x: x.operand,
-        biases: None,
-        activation: Activation::SwiGlu,
+        biases: biases.as_ref().map(|biases| biases.operands(&mut arena)),
+        activation: gating.activation,
         y: y.operand,
         shape,
     };
@@ -58,7 +60,7 @@ fn check(
         // The last kernel's results, of one row by itself.
         let alone = {
             let x = Rows { address: x.unordered.address + u64::from(row as u32 * x.unordered.stride), stride: 0 };
-            alone(&mut arena, (gate, up), x, experts.map(|_| (&ids[row][..], matrices)))
+            alone(&mut arena, &GateUpMul { x, ..op }, experts.map(|_| (&ids[row][..], matrices)))
         };
         if height.is_multiple_of(16) {
             compare::equal_bits(&format!("{name}, against gate_up"), found, &alone);
@@ -66,25 +68,30 @@ fn check(
         for (slot, found) in found.chunks_exact(height).enumerate() {
             let (gates, ups) = (host(gate.format, columns, &gates), host(up.format, columns, &ups));
             let (expert, x) = (ids[row][slot], &x.rounded[row][0]);
-            let products = |matrix| {
+            let of_host = biases.as_ref().map(Biases::host);
+            let products = |matrix, biases: Option<&[f32]>| {
                 let mut y = vec![0.0; height];
                 reference::mat_mul(matrix, expert, x, &mut y);
+                let biases = biases.map(|biases| &biases[expert as usize * height..]);
+                y.iter_mut().zip(biases.into_iter().flatten()).for_each(|(y, bias)| *y += bias);
                 y
             };
-            let (of_gate, of_up) = (products(&gates), products(&ups));
+            let of_gate = products(&gates, of_host.map(|biases| biases.gate));
+            let of_up = products(&ups, of_host.map(|biases| biases.up));
             let mut expected = vec![0.0; height];
-            reference::gate_up_mul(&gates, &ups, None, Activation::SwiGlu, expert, x, &mut expected);
+            reference::gate_up_mul(&gates, &ups, of_host, gating.activation, expert, x, &mut expected);
             compare::within(&name, found, &expected, |row| {
                 // The exponential of a gate far below 0 may overflow on a device; the quotient is next to nothing then.
                 let tiny = if of_gate[row] < -80.0 { 1e-30 * f64::from(of_up[row].abs()) } else { 0.0 };
-                tolerance::gate_up(of_gate[row], 0.0, of_up[row], 0.0) + tiny
+                tolerance::activated(gating.activation, (of_gate[row], 0.0), (of_up[row], 0.0)) + tiny
             });
         }
     }
 }
 
 /// What `gate_up` computes of a row; nothing for heights that it does not take.
-fn alone(arena: &mut Arena, (gate, up): (Matrix, Matrix), x: Rows, experts: Option<(&[u32], usize)>) -> Vec<f32> {
+fn alone(arena: &mut Arena, op: &GateUpMul, experts: Option<(&[u32], usize)>) -> Vec<f32> {
+    let &GateUpMul { gate, up, biases, activation, x, .. } = op;
     if !gate.rows.is_multiple_of(16) {
         return Vec::new();
     }
@@ -109,8 +116,8 @@ fn alone(arena: &mut Arena, (gate, up): (Matrix, Matrix), x: Rows, experts: Opti
         routing,
         x: Input::Rounded(x),
         act: ActFormat::Q14,
-        biases: None,
-        activation: Activation::SwiGlu,
+        biases,
+        activation,
         y: y.row(),
         shape: StepShape::ONE,
     };
@@ -125,7 +132,9 @@ fn every_format_has_the_bits_of_one_row() {
     for (turn, format) in quantised.iter().copied().enumerate() {
         let (columns, ()) = widths(format, &[32, 96, 256, 768], &[()])[0];
         let choice = [Choice::Random, Choice::Same, Choice::Spread][turn % 3];
-        check((format, format), (32, columns), Some((5, 2)), (6, 8), choice, &target);
+        for &gating in in_turn(&[PLAIN, CLAMPED, OTHERS[1], OTHERS[2]], turn) {
+            check(((format, format), gating), (32, columns), Some((5, 2)), (6, 8), choice, &target);
+        }
     }
 }
 
@@ -134,7 +143,9 @@ fn two_formats_dense_and_with_experts() {
     let target = many::without_units();
     for formats in [(Format::Q4K, Format::Q6K), (Format::Q8_0, Format::Q5K), (Format::Q5_1, Format::Q4K)] {
         for experts in [None, Some((6, 3))] {
-            check(formats, (48, 256), experts, (5, 8), Choice::Random, &target);
+            for gating in [PLAIN, CLAMPED] {
+                check((formats, gating), (48, 256), experts, (5, 8), Choice::Random, &target);
+            }
         }
     }
 }
@@ -147,7 +158,15 @@ fn tiles_of_every_form() {
         let target = Target { tuning, ..target };
         for rows in [1, 4, 9, 17] {
             for (experts, height) in [(None, 52), (Some((6, 3)), 16)] {
-                check((Format::Q4K, Format::Q4K), (height, 256), experts, (rows, 32), Choice::Random, &target);
+                let gating = if experts.is_some() { CLAMPED } else { PLAIN };
+                check(
+                    ((Format::Q4K, Format::Q4K), gating),
+                    (height, 256),
+                    experts,
+                    (rows, 32),
+                    Choice::Random,
+                    &target,
+                );
             }
         }
     }
@@ -163,11 +182,26 @@ fn matrix_units_have_the_bits_of_one_row() {
     let most = if many::is_emulated(&target) { 1 } else { formats.len() };
     for (turn, format) in formats.into_iter().take(most).enumerate() {
         let choice = [Choice::Random, Choice::Same, Choice::Spread][turn % 3];
-        check((format, format), (48, 512), Some((5, 2)), (20, 32), choice, &target);
+        check(((format, format), PLAIN), (48, 512), Some((5, 2)), (20, 32), choice, &target);
     }
     // Heights of whole quads of rows, and others: results are stored otherwise.
     for height in [80, 50] {
-        check((Format::Q4K, Format::Q4K), (height, 256), None, (33, 64), Choice::Random, &target);
+        check(((Format::Q4K, Format::Q4K), CLAMPED), (height, 256), None, (33, 64), Choice::Random, &target);
     }
-    check((Format::Q4K, Format::Q6K), (48, 256), Some((6, 3)), (33, 64), Choice::Same, &target);
+    check(((Format::Q4K, Format::Q6K), PLAIN), (48, 256), Some((6, 3)), (33, 64), Choice::Same, &target);
+}
+
+/// As gpt-oss has them: experts in MXFP4 of 2,880 columns, of which the last group has 64, with biases and its activation; and fewer such columns. All
+/// rows choose the same experts, so that these have every row, or choose at random.
+#[test]
+fn a_last_group_of_64() {
+    for target in [many::without_units(), many::with_units()] {
+        for (columns, choice) in [(320, Choice::Same), (320, Choice::Random), (2_880, Choice::Random)] {
+            if columns == 2_880 && many::is_emulated(&target) {
+                continue;
+            }
+            let formats = (Format::MXFP4, Format::MXFP4);
+            check((formats, CLAMPED), (48, columns), Some((8, 4)), (19, 32), choice, &target);
+        }
+    }
 }

@@ -5,7 +5,7 @@ use zinc_kernels::reference;
 use zinc_kernels::step::{Rows, StepShape};
 use zinc_kernels::{Format, Target, Tuning, UnitBlock};
 
-use crate::support::data::{Random, host, widths};
+use crate::support::data::{Random, host, in_turn, widths};
 use crate::support::many::{self, Choice, Output, Vectors};
 use crate::support::{Arena, compare};
 
@@ -15,6 +15,23 @@ enum Then {
     Store,
     AddBias,
     Accumulate,
+    AccumulateWithBias,
+}
+
+impl Then {
+    fn has_bias(self) -> bool {
+        matches!(self, Self::AddBias | Self::AccumulateWithBias)
+    }
+
+    fn accumulates(self) -> bool {
+        matches!(self, Self::Accumulate | Self::AccumulateWithBias)
+    }
+
+    /// What a product becomes where this bias and what stood there before may be added.
+    fn finish(self, product: f32, bias: f32, before: f32) -> f32 {
+        let sum = if self.has_bias() { product + bias } else { product };
+        if self.accumulates() { before + sum } else { sum }
+    }
 }
 
 fn tuned(tile_vectors: u32, tile_rows: u32, tile_width: u32) -> Target {
@@ -43,7 +60,7 @@ fn check(matrices: &[(Format, usize)], columns: usize, (rows, room): (usize, u32
         let bias = random.vector(height, 1.0);
         let before: Vec<Vec<f32>> = (0..room).map(|_| random.vector(height, 1.0)).collect();
         let y = Output::new(&mut arena, &before);
-        let address = (then == Then::AddBias).then(|| arena.input(&bias).address);
+        let address = then.has_bias().then(|| arena.input(&bias).address);
         launched.push((Product { weights, bias: address, y: y.operand }, bytes, bias, before, y));
     }
     let products: Vec<Product> = launched.iter().map(|(product, ..)| *product).collect();
@@ -51,7 +68,7 @@ fn check(matrices: &[(Format, usize)], columns: usize, (rows, room): (usize, u32
         state: arena.state(many::listed(rows)),
         products: &products,
         x: x.operand,
-        accumulate: then == Then::Accumulate,
+        accumulate: then.accumulates(),
         tiles: None,
         shape: StepShape::of(room),
     };
@@ -64,11 +81,7 @@ fn check(matrices: &[(Format, usize)], columns: usize, (rows, room): (usize, u32
                 let mut products = vec![0.0; expected.len()];
                 reference::mat_mul(&matrix, 0, &x.rounded[row][0], &mut products);
                 for ((y, product), bias) in expected.iter_mut().zip(products).zip(bias) {
-                    *y = match then {
-                        Then::Store => product,
-                        Then::AddBias => product + bias,
-                        Then::Accumulate => *y + product,
-                    };
+                    *y = then.finish(product, *bias, *y);
                 }
             }
             compare::equal_bits(&format!("{name}, row {row}"), found, &expected);
@@ -76,9 +89,9 @@ fn check(matrices: &[(Format, usize)], columns: usize, (rows, room): (usize, u32
     }
 }
 
-/// A stack of experts.
+/// A stack of experts, perhaps with biases.
 fn check_experts(
-    format: Format,
+    (format, then): (Format, Then),
     (height, columns): (usize, usize),
     (experts, used): (usize, usize),
     (rows, room): (usize, u32),
@@ -86,7 +99,7 @@ fn check_experts(
     target: &Target,
 ) {
     let name = format!(
-        "{format} {height} x {columns}, {used} of {experts}, {rows} of {room} rows, {choice:?}, {:?}",
+        "{format} {height} x {columns}, {then:?}, {used} of {experts}, {rows} of {room} rows, {choice:?}, {:?}",
         target.tuning
     );
     let mut random = Random::new(&name);
@@ -95,7 +108,9 @@ fn check_experts(
     let (weights, bytes) = many::matrices(&mut random, &mut arena, format, experts, (height, columns));
     let ids = many::chosen(&mut random, choice, rows, (experts, used));
     let y = Output::empty(&mut arena, room as usize, used * height);
-    let products = [Product { weights, bias: None, y: y.operand }];
+    let biases = random.vector(experts * height, 1.0);
+    let bias = then.has_bias().then(|| arena.input(&biases).address);
+    let products = [Product { weights, bias, y: y.operand }];
     let shape = StepShape::of(room);
     let state = arena.state(many::listed(rows));
     let op = MatMul { state, products: &products, x: x.operand, accumulate: false, tiles: None, shape };
@@ -108,7 +123,10 @@ fn check_experts(
         let mut expected = vec![f32::NAN; used * height];
         for (slot, y) in expected.chunks_exact_mut(height).enumerate() {
             if row < rows {
-                reference::mat_mul(&matrix, ids[row][slot], &x.rounded[row][slot], y);
+                let expert = ids[row][slot];
+                reference::mat_mul(&matrix, expert, &x.rounded[row][slot], y);
+                let biases = biases.chunks_exact(height).nth(expert as usize).into_iter().flatten();
+                y.iter_mut().zip(biases).for_each(|(y, bias)| *y = then.finish(*y, *bias, 0.0));
             }
         }
         compare::equal_bits(&format!("{name}, row {row}"), found, &expected);
@@ -123,7 +141,9 @@ fn every_format_has_the_bits_of_the_reference() {
         for (case, (columns, experts)) in cases.into_iter().enumerate() {
             if experts {
                 let choice = [Choice::Random, Choice::Same, Choice::Spread][(turn + case / 2) % 3];
-                check_experts(format, (21, columns), (5, 2), (9, 16), choice, &target);
+                for &then in in_turn(&[Then::Store, Then::AddBias], turn / 3 + case / 2) {
+                    check_experts((format, then), (21, columns), (5, 2), (9, 16), choice, &target);
+                }
             } else {
                 check(&[(format, 37)], columns, (11, 16), Then::Store, &target);
             }
@@ -134,7 +154,7 @@ fn every_format_has_the_bits_of_the_reference() {
 #[test]
 fn up_to_three_matrices_of_any_formats() {
     let target = many::without_units();
-    for then in [Then::Store, Then::AddBias, Then::Accumulate] {
+    for then in [Then::Store, Then::AddBias, Then::Accumulate, Then::AccumulateWithBias] {
         check(&[(Format::Q4K, 80), (Format::Q4K, 20), (Format::Q6K, 20)], 512, (6, 8), then, &target);
         check(&[(Format::Q8_0, 3), (Format::Q5K, 130)], 256, (6, 8), then, &target);
     }
@@ -147,7 +167,7 @@ fn tiles_of_every_form() {
         let target = tuned(tile_vectors, tile_rows, tile_width);
         for rows in [1, 3, 4, 5, 8, 15, 17, 32] {
             check(&[(Format::Q4K, 50)], 256, (rows, 32), Then::Store, &target);
-            check_experts(Format::Q6K, (18, 256), (6, 3), (rows, 32), Choice::Random, &target);
+            check_experts((Format::Q6K, Then::AddBias), (18, 256), (6, 3), (rows, 32), Choice::Random, &target);
         }
     }
 }
@@ -170,7 +190,8 @@ fn matrix_units_have_the_bits_of_the_reference() {
         if !dense || !many::is_emulated(&target) {
             // Heights of whole quads of rows, and others: results are stored otherwise.
             for height in [21, 24] {
-                check_experts(format, (height, 256), (5, 2), (9, 16), choice, &target);
+                let then = [Then::AddBias, Then::Store][turn / 2 % 2];
+                check_experts((format, then), (height, 256), (5, 2), (9, 16), choice, &target);
             }
         }
     }
@@ -182,7 +203,9 @@ fn up_to_three_matrices_by_matrix_units() {
     // Heights of whole quads of rows, and others: results are stored otherwise.
     check(&[(Format::Q4K, 80), (Format::Q4K, 20), (Format::Q6K, 21)], 512, (35, 64), Then::AddBias, &target);
     for height in [80, 37] {
-        check(&[(Format::Q4K, height)], 512, (35, 64), Then::Accumulate, &target);
+        for then in [Then::Accumulate, Then::AccumulateWithBias] {
+            check(&[(Format::Q4K, height)], 512, (35, 64), then, &target);
+        }
     }
     check(&[(Format::Q8_0, 3), (Format::Q5K, 130)], 256, (6, 32), Then::Store, &target);
 }
@@ -202,7 +225,7 @@ fn blocks_of_every_form() {
         let target = blocks_of(form);
         for rows in [1, 15, 17, 33, 64] {
             check(&[(Format::Q4K, 50)], 512, (rows, 64), Then::Store, &target);
-            check_experts(Format::Q6K, (18, 512), (6, 3), (rows, 64), Choice::Random, &target);
+            check_experts((Format::Q6K, Then::AddBias), (18, 512), (6, 3), (rows, 64), Choice::Random, &target);
         }
         if many::is_emulated(&target) {
             break;
@@ -215,7 +238,22 @@ fn experts_however_rows_choose_them() {
     let target = many::without_units();
     for choice in [Choice::Random, Choice::Same, Choice::Spread] {
         for (experts, used) in [(1, 1), (4, 4), (40, 3)] {
-            check_experts(Format::Q4K, (40, 256), (experts, used), (33, 64), choice, &target);
+            check_experts((Format::Q4K, Then::AddBias), (40, 256), (experts, used), (33, 64), choice, &target);
+        }
+    }
+}
+
+/// As gpt-oss has them: experts in MXFP4 of 2,880 columns, of which the last group has 64, with biases; and fewer such columns. All rows choose the same
+/// experts, so that these have every row, or choose at random.
+#[test]
+fn a_last_group_of_64() {
+    for target in [many::without_units(), many::with_units()] {
+        for (columns, choice) in [(320, Choice::Same), (320, Choice::Random), (2_880, Choice::Random)] {
+            check_experts((Format::MXFP4, Then::AddBias), (24, columns), (8, 4), (19, 32), choice, &target);
+            if columns == 2_880 && many::is_emulated(&target) {
+                continue;
+            }
+            check(&[(Format::Q8_0, 37)], columns, (19, 32), Then::AccumulateWithBias, &target);
         }
     }
 }
@@ -239,12 +277,12 @@ fn rows_beyond_the_room_are_left_out() {
 }
 
 #[test]
-#[should_panic(expected = "experts have one product, which is stored as it is")]
-fn a_bias_of_experts_is_refused() {
+#[should_panic(expected = "experts have one product, which is added to nothing")]
+fn accumulation_with_experts_is_refused() {
     let nowhere = Rows::one(0);
     let weights = zinc_kernels::ops::Matrix { address: 0, format: Format::Q4K, rows: 16, columns: 256 };
-    let products = [Product { weights, bias: Some(16), y: nowhere }];
+    let products = [Product { weights, bias: None, y: nowhere }];
     let tiles = Some(zinc_kernels::ops::Tiles { pairs: 0, tiles: 0, grids: 0, experts: 2, used: 1 });
-    let op = MatMul { state: 0, products: &products, x: nowhere, accumulate: false, tiles, shape: StepShape::ONE };
+    let op = MatMul { state: 0, products: &products, x: nowhere, accumulate: true, tiles, shape: StepShape::ONE };
     let _ = op.dispatch(&Target::new(32));
 }

@@ -16,9 +16,26 @@ enum Kind {
     Store,
     AddBias,
     Accumulate,
+    AccumulateWithBias,
 }
-use Kind::{Accumulate, AddBias, Store};
+use Kind::{Accumulate, AccumulateWithBias, AddBias, Store};
 use Source::{Floats, Normalised, Rounded};
+
+impl Kind {
+    fn has_bias(self) -> bool {
+        matches!(self, AddBias | AccumulateWithBias)
+    }
+
+    fn accumulates(self) -> bool {
+        matches!(self, Accumulate | AccumulateWithBias)
+    }
+
+    /// What becomes of a product where this bias and what stood there before may be added.
+    fn finish(self, product: f32, bias: f32, before: f32) -> f32 {
+        let sum = if self.has_bias() { product + bias } else { product };
+        if self.accumulates() { before + sum } else { sum }
+    }
+}
 
 const NOWHERE: Rows = Rows::one(0);
 
@@ -47,26 +64,25 @@ fn check(case: &Case<'_>, target: &Target) {
     let mut outputs = Vec::new();
     for &(format, rows) in matrices {
         let bytes = weights(&mut random, format, rows, columns, scales);
-        let addend = if scales == Scales::Whole { random.whole(rows, 1_000) } else { random.vector(rows, size) };
+        let [bias, before] = [(); 2]
+            .map(|()| if scales == Scales::Whole { random.whole(rows, 1_000) } else { random.vector(rows, size) });
         let address = arena.input(&device_rows(format, columns, &bytes)).address;
-        let y = if kind == Accumulate { arena.in_out(&addend) } else { arena.output(rows) };
-        let bias = (kind == AddBias).then(|| arena.input(&addend).address);
+        let y = if kind.accumulates() { arena.in_out(&before) } else { arena.output(rows) };
+        let of_bias = kind.has_bias().then(|| arena.input(&bias).address);
         let matrix = Matrix { address, format, rows: rows as u32, columns: columns as u32 };
-        products.push(Product { weights: matrix, bias, y: y.row() });
-        outputs.push((format, bytes, addend, y));
+        products.push(Product { weights: matrix, bias: of_bias, y: y.row() });
+        outputs.push((format, bytes, bias, before, y));
     }
-    let accumulate = kind == Accumulate;
+    let accumulate = kind.accumulates();
     let op = MatVec { state, products: &products, x: operand.input, act, accumulate, shape: StepShape::ONE };
     arena.run(&[op.dispatch(target)]);
 
-    for (index, (format, bytes, addend, y)) in outputs.iter().enumerate() {
+    for (index, (format, bytes, bias, before, y)) in outputs.iter().enumerate() {
         let name = format!("{name}, matrix {index}");
         if let Some(x) = &operand.rounded {
-            let expected: Vec<f32> = (bytes.chunks(format.row_bytes(columns)).zip(addend))
-                .map(|(row, addend)| {
-                    let product = reference::quantised_product(*format, row, x);
-                    if kind == Store { product } else { product + addend }
-                })
+            let rows = bytes.chunks(format.row_bytes(columns)).zip(bias).zip(before);
+            let expected: Vec<f32> = rows
+                .map(|((row, &bias), &before)| kind.finish(reference::quantised_product(*format, row, x), bias, before))
                 .collect();
             compare::equal_bits(&format!("{name}, {format}"), &arena.read(*y), &expected);
             continue;
@@ -74,18 +90,16 @@ fn check(case: &Case<'_>, target: &Target) {
         let matrix = host(*format, columns, bytes);
         let mut expected = vec![f32::NAN; y.len];
         reference::mat_vec(&matrix, &operand.values, &mut expected);
-        if kind != Store {
-            expected.iter_mut().zip(addend).for_each(|(sum, addend)| *sum += addend);
-        }
+        let of_rows = || bias.iter().copied().zip(before.iter().copied());
+        expected.iter_mut().zip(of_rows()).for_each(|(y, (bias, before))| *y = kind.finish(*y, bias, before));
         if source == Floats {
             compare::equal_bits_or_flushed(&format!("{name}, {format}"), &arena.read(*y), &expected, columns);
             continue;
         }
         // The root of the normalisation is the device's.
         let mut magnitude = magnitudes(&matrix, 0..y.len, &operand.values);
-        if kind != Store {
-            magnitude.iter_mut().zip(addend).for_each(|(sum, addend)| *sum += f64::from(addend.abs()));
-        }
+        let size = |(bias, before): (f32, f32)| f64::from(kind.finish(0.0, bias.abs(), before.abs()));
+        magnitude.iter_mut().zip(of_rows()).for_each(|(sum, added)| *sum += size(added));
         let bounds = operand.bounds(&matrix, 0..y.len);
         compare::within(&name, &arena.read(*y), &expected, |row| bounds[row] + tolerance::sum(columns, magnitude[row]));
     }
@@ -161,8 +175,10 @@ fn every_format_accumulates() {
         let (matrices, forms) = (&[(format, 5)], operand::forms(format));
         let act = forms[turn % forms.len()];
         let source = if act == ActFormat::F32 { [Floats, Normalised] } else { [Rounded, Normalised] }[turn / 2 % 2];
-        for scales in [Scales::Sane, Scales::Whole] {
-            check(&Case { matrices, columns: 256, act, source, kind: Accumulate, scales, size: 1.0 }, &target);
+        for kind in [Accumulate, AccumulateWithBias] {
+            for scales in [Scales::Sane, Scales::Whole] {
+                check(&Case { matrices, columns: 256, act, source, kind, scales, size: 1.0 }, &target);
+            }
         }
     }
 }
@@ -202,11 +218,31 @@ fn a_wide_matrix() {
     }
 }
 
+/// As gpt-oss has them: 2,880 columns, of which the last group has 64, and a bias for every product; and fewer such columns.
+#[test]
+fn a_last_group_of_64() {
+    let target = Arena::new().gpu.target();
+    for (format, act) in [
+        (Format::MXFP4, ActFormat::Q14),
+        (Format::MXFP4, ActFormat::F32),
+        (Format::Q8_0, ActFormat::Q14),
+        (Format::BF16, ActFormat::F32),
+    ] {
+        let stored = if act == ActFormat::F32 { Floats } else { Rounded };
+        for columns in [320, 2_880] {
+            for (kind, source) in [(AddBias, Normalised), (AccumulateWithBias, stored)] {
+                let matrices = &[(format, 23)];
+                check(&Case { matrices, columns, act, source, kind, scales: Scales::Sane, size: 1.0 }, &target);
+            }
+        }
+    }
+}
+
 #[test]
 fn three_matrices_of_different_formats() {
     let target = Arena::new().gpu.target();
     let (plain, normalised) =
-        (&[(Store, Floats), (Accumulate, Floats)][..], &[(Store, Normalised), (AddBias, Normalised)][..]);
+        (&[(Store, Floats), (AccumulateWithBias, Floats)][..], &[(Store, Normalised), (AddBias, Normalised)][..]);
     for (matrices, act, kinds) in [
         (&[(Format::Q4K, 131), (Format::Q4K, 17), (Format::Q6K, 17)][..], ActFormat::Q14, normalised),
         (&[(Format::Q8_0, 64), (Format::Q5K, 1), (Format::Q4_0, 3)], ActFormat::Q14, normalised),
@@ -281,9 +317,9 @@ fn rows_of_a_step() {
         (ActFormat::Q14, Normalised, Store, few),
         (ActFormat::Q14, Normalised, Store, small),
         (ActFormat::Q14, Floats, Accumulate, target),
-        (ActFormat::Q14, Rounded, Accumulate, target),
+        (ActFormat::Q14, Rounded, AccumulateWithBias, target),
         (ActFormat::F32, Normalised, Store, target),
-        (ActFormat::F32, Floats, Accumulate, target),
+        (ActFormat::F32, Floats, AccumulateWithBias, target),
     ] {
         let name = format!("{act:?}, {source:?}, {kind:?}");
         rows::check(
@@ -301,12 +337,12 @@ fn rows_of_a_step() {
                 let norm = Norm { weight: b.shared(512), epsilon: operand::EPSILON };
                 let products = MATRICES.map(|(format, rows)| Product {
                     weights: b.matrix(format, 1, rows, 512),
-                    bias: (kind == AddBias).then(|| b.shared(rows)),
-                    y: if kind == Accumulate { b.vector(Use::InOut, rows) } else { b.output(rows * 4) },
+                    bias: kind.has_bias().then(|| b.shared(rows)),
+                    y: if kind.accumulates() { b.vector(Use::InOut, rows) } else { b.output(rows * 4) },
                 });
                 move |v: &View| {
                     let products = products.map(|product| Product { y: v.own(product.y), ..product });
-                    let accumulate = kind == Accumulate;
+                    let accumulate = kind.accumulates();
                     let x = match source {
                         Floats => Input::Floats(v.own(x)),
                         Normalised => Input::Normalised(v.own(x), norm),

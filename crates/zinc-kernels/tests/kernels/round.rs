@@ -12,7 +12,17 @@ use zinc_kernels::{Format, Target};
 /// Vectors of every size of number, with groups that are not finite, zero or next to it.
 #[test]
 fn integers_and_scales_have_the_bits_of_the_reference() {
-    for (columns, vectors) in [(32usize, 1usize), (256, 3), (288, 2), (2_048, 8), (9_728, 1)] {
+    for (columns, vectors, ordered) in [
+        (32usize, 1usize, false),
+        (256, 3, false),
+        (288, 2, true),
+        (320, 4, false),
+        (320, 4, true),
+        (2_048, 8, false),
+        (2_880, 4, false),
+        (2_880, 4, true),
+        (9_728, 1, false),
+    ] {
         let mut random = Random::new(&format!("{columns} columns, {vectors} vectors"));
         let mut arena = Arena::new();
         let sizes = [1.0, 1e-18, 3e-20, 5e-20, 6e-20, 1e-30, 1e-38, 1e30, 3e38, 0.0];
@@ -26,7 +36,6 @@ fn integers_and_scales_have_the_bits_of_the_reference() {
         }
         let bytes = operand::stored_bytes(ActFormat::Q14, columns);
         let y = arena.output::<u8>(vectors * bytes);
-        let ordered = vectors == 2;
         let op = Round {
             state: arena.state(live()),
             x: Input::Floats(arena.input(&x).row()),

@@ -109,9 +109,16 @@ fn rows_are_sorted_by_expert() {
     let target = Arena::new().gpu.target();
     for tile_vectors in [1, 4, 8] {
         let target = Target { tuning: Tuning { tile_vectors, ..target.tuning }, ..target };
-        for (rows, room, experts, used) in
-            [(1, 1, 4, 1), (3, 4, 7, 2), (32, 32, 60, 4), (100, 128, 128, 8), (17, 32, 1_000, 6), (64, 64, 8, 8)]
-        {
+        for (rows, room, experts, used) in [
+            (1, 1, 4, 1),
+            (3, 4, 7, 2),
+            (32, 32, 60, 4),
+            (100, 128, 128, 8),
+            (33, 64, 32, 4),
+            (33, 64, 128, 4),
+            (17, 32, 1_000, 6),
+            (64, 64, 8, 8),
+        ] {
             let mut random = Random::new(&format!("{rows} {experts} {used}"));
             let logits: Vec<Vec<f32>> = (0..room).map(|_| random.vector(experts, 4.0)).collect();
             check("random", &logits, rows, used, &target);

@@ -203,3 +203,8 @@ pub(crate) fn widths<T: Copy>(format: Format, all: &[usize], uses: &[T]) -> Vec<
     let width = |case: usize| fit[(turn + case * fit.len().div_ceil(2)) % fit.len()];
     uses.iter().cycle().take(uses.len().max(2)).enumerate().map(|(case, &of)| (width(case), of)).collect()
 }
+
+/// All of `all` in the whole matrix of tests, else the one whose turn it is.
+pub(crate) fn in_turn<T>(all: &[T], turn: usize) -> &[T] {
+    if matrix::is_full() { all } else { &all[turn % all.len()..][..1] }
+}

@@ -7,6 +7,7 @@ pub(crate) mod chain;
 pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod distribution;
+pub(crate) mod gating;
 pub(crate) mod launches;
 pub(crate) mod many;
 pub(crate) mod operand;

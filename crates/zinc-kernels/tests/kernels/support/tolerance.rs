@@ -2,6 +2,8 @@
 //!
 //! Bounds are absolute differences between a kernel and its reference, so they cover the rounding of both.
 
+use zinc_kernels::ops::Activation;
+
 /// Half a unit in the last place of a number in [1, 2): the relative error of one rounded operation.
 pub(crate) const ROUNDING: f64 = 1.0 / (1u64 << 24) as f64;
 
@@ -69,12 +71,34 @@ pub(crate) fn softmax_weight(weight: f32, below: f64, count: usize) -> f64 {
     relative * f64::from(weight) + SMALLEST_NORMAL
 }
 
+/// What an activation makes of a gate and another product that are off by `gate_error` and `up_error`.
+pub(crate) fn activated(activation: Activation, (gate, gate_error): (f32, f64), (up, up_error): (f32, f64)) -> f64 {
+    match activation {
+        Activation::SwiGlu => gate_up(gate, gate_error, up, up_error),
+        Activation::ClampedSwiGlu => clamped_gate_up(gate, gate_error, up, up_error),
+    }
+}
+
+/// `gate * sigmoid(1.702 gate) * (up + 1)`, clamped before, where the two are off by `gate_error` and `up_error`, which clamping makes no larger.
+///
+/// The slope of the first factor is that of silu, at most 1.1. Its arithmetic is that of [`gate_up`], with an argument of the exponential that
+/// is rounded once more; and `up + 1` is rounded. Where the exponential may overflow on one side, the other side is below 60 * 8 / 2^126.
+fn clamped_gate_up(gate: f32, gate_error: f64, up: f32, up_error: f64) -> f64 {
+    let (gate, up) = (f64::from(gate.min(7.0)), f64::from(up.clamp(-7.0, 7.0)));
+    let argument = 1.702 * gate;
+    let gated = gate / (1.0 + (-argument).exp());
+    let gated_error = 1.1 * gate_error + gated.abs() * (exp(argument) + 2.0 * (argument.abs() + 5.0) * ROUNDING);
+    let (factor, factor_error) = ((up + 1.0).abs(), up_error + 2.0 * ROUNDING * (up + 1.0).abs());
+    let overflow = if argument < -88.0 { 60.0 * 8.0 / 2.0f64.powi(126) } else { 0.0 };
+    gated_error * (factor + factor_error) + gated.abs() * factor_error + overflow + SMALLEST_NORMAL
+}
+
 /// `silu(gate) * up` where the two are off by `gate_error` and `up_error`.
 ///
 /// The slope of silu is at most 1.1 and its magnitude at most that of its argument. Its own arithmetic is an exponential and a division
 /// of 2.5 units; the exponential of a large negative argument hardly counts, because then it divides by it: where it is above 1, its relative
 /// error is the result's.
-pub(crate) fn gate_up(gate: f32, gate_error: f64, up: f32, up_error: f64) -> f64 {
+fn gate_up(gate: f32, gate_error: f64, up: f32, up_error: f64) -> f64 {
     let (gate, up) = (f64::from(gate), f64::from(up));
     let silu = gate / (1.0 + (-gate).exp());
     let silu_error = 1.1 * gate_error + silu.abs() * (exp(gate) + 2.0 * 4.0 * ROUNDING);
