@@ -1,11 +1,11 @@
 // Attention of each row of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
 // and joins the splits of the context.
 //
-// Workgroup (split, group) takes HEADS query heads. The context is split over workgroups and their subgroups by tiles; the grid does not depend on the
-// context length, so that one recording serves every position. Splits without a tile read their part of the weights of the operation that follows,
-// which then finds it in the cache. The workgroup of a group that finishes last joins the splits, in order. Every workgroup prepares the
-// queries for itself. Those whose tiles hold positions of the step's rows, up to their own row's, write these to the cache before they read them:
-// what several write is the same.
+// Workgroup (split, group) takes HEADS query heads. The context, or what a window holds of it, is split over workgroups and their subgroups by tiles; the grid
+// does not depend on the context length, so that one recording serves every position. Splits without a tile read their part of the weights of the operation
+// that follows, which then finds it in the cache. The workgroup of a group that finishes last joins the splits, in order, and the sinks of the heads behind
+// them. Every workgroup prepares the queries for itself. Those whose tiles hold positions of the step's rows, up to their own row's, write these to the cache
+// before they read them: what several write is the same.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -29,7 +29,10 @@ layout(constant_id = 10) const uint KV_HEADS = 1;   // key and value heads
 layout(constant_id = 11) const float EPSILON = 0.0; // of the normalisation
 layout(constant_id = 12) const uint GROUPS = 1;     // workgroups that share a key and value head
 layout(constant_id = 13) const uint LANE_PAGES = 0; // that the table of a lane has room for; 0: there are no tables
+layout(constant_id = 14) const uint WINDOW = 0;     // the keys that a row attends to; 0: all
+layout(constant_id = 15) const uint SINKS = 0;      // 1: heads have sinks
 #include "include/cache_rows.glsl"
+#include "include/window.glsl"
 #include "include/heads.glsl"
 
 #include "include/attention_step.glsl"
@@ -73,8 +76,9 @@ void main() {
     uint64_t table = page_table(push.state, row_lane(push.state));
     if (!live) return;
     uint tiles = position / TILE + 1; // the row's own entry counts
+    uint start_tile = first_attended(position) / TILE, first_turn = start_tile / SUBGROUPS;
     uint split = gl_WorkGroupID.x, splits = gl_NumWorkGroups.x, group = gl_WorkGroupID.y;
-    uint first_tile = split * SUBGROUPS, stride = splits * SUBGROUPS;
+    uint first_tile = (first_turn + split) * SUBGROUPS, stride = splits * SUBGROUPS;
     if (first_tile >= tiles) {
         if (row_index() == 0) warm_cache();
         return;
@@ -84,15 +88,18 @@ void main() {
     uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, kv_head);
 
     // The first tile is under way while the queries are prepared.
-    uint tile = first_tile + gl_SubgroupID;
+    uint own_first_tile = first_tile + gl_SubgroupID;
+    if (WINDOW != 0 && own_first_tile < start_tile) own_first_tile += stride;
+    uint tile = own_first_tile;
     if (tile < tiles) {
         look_up(tile, table);
         load_tile(tile, position, key_cache, value_cache);
     }
+    load_first_sink();
 
     // The queries, and of the positions of the lane's rows those in the workgroup's tiles: keys and values. Groups that share the latter, and the
     // workgroups of other rows, write equal bytes.
-    uvec2 own = own_positions(first_position, position, TILE * SUBGROUPS, split, splits);
+    uvec2 own = own_positions(first_position, position, start_tile * TILE, TILE * SUBGROUPS, first_turn, split, splits);
     for (uint item = gl_SubgroupID; item < HEADS + own.y; item += SUBGROUPS) {
         uint at = own.x + item - HEADS;
         if (item < HEADS) prepare_query(item, position);
@@ -105,7 +112,7 @@ void main() {
     begin_share();
     for (; tile < tiles; tile += stride) {
         // What was loaded ahead lacks the positions of the step's rows.
-        if (tile != first_tile + gl_SubgroupID || tile >= first_position / TILE) load_tile(tile, position, key_cache, value_cache);
+        if (tile != own_first_tile || tile >= first_position / TILE) load_tile(tile, position, key_cache, value_cache);
         look_up(min(tile + stride, tiles - 1), table);
         take_tile(tile, position);
     }
@@ -113,15 +120,20 @@ void main() {
     barrier();
 
     // The subgroups' shares become the workgroup's split, and the splits the result, in a fixed order.
-    uint filled = min(SUBGROUPS, tiles - first_tile), sharers = min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS);
+    uint filled = min(SUBGROUPS, tiles - first_tile), sharers = min(splits, (tiles + SUBGROUPS - 1) / SUBGROUPS - first_turn);
     vec2 all = join_shares(0, filled, thread_index(), gl_WorkGroupSize.x);
     barrier();
+    if (SINKS != 0 && sharers == 1) {
+        // The maximum of each head, for its sink.
+        if (thread_index() < HEADS) maxima[thread_index()] = all.x;
+        barrier();
+    }
     uint64_t y = of_row(push.y, push.y_stride), partials = own_partials();
     uint64_t own_split = partials + uint64_t(split * SPLIT_BYTES);
     for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
         vec4 value = joined_part(0, filled, i);
         if (sharers > 1) store_shared_vec4(own_split, i * 16, value);
-        else store_part(y, i, divided(value, totals[i / PARTS]));
+        else store_part(y, i, result_of_splits(value, totals[i / PARTS], maxima[i / PARTS], sink_of_part(i)));
     }
     if (sharers == 1) {
         if (OUT == ACT_Q14) store_rounded_heads(y);
@@ -142,6 +154,8 @@ void main() {
         float highest = max(before, maxima[i]);
         before_keeps[i] = i < HEADS ? 0.0 : kept(before, highest);
         keeps[i] = i < HEADS ? 1.0 : kept(maxima[i], highest);
+        // From here on `totals` has the maximum of all splits.
+        if (SINKS != 0 && i >= (sharers - 1) * HEADS) totals[i % HEADS] = highest;
     }
     barrier();
     for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
@@ -159,7 +173,7 @@ void main() {
                 total = join_split(total, before_keeps[at], sums[at], keeps[at]);
             }
         }
-        store_part(y, i, divided(value, total));
+        store_part(y, i, result_of_splits(value, total, totals[i / PARTS], sink_of_part(i)));
     }
     if (OUT == ACT_Q14) store_rounded_heads(y);
 }

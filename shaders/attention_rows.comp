@@ -18,7 +18,10 @@ layout(constant_id = 6) const uint KV_HEADS = 1;    // key and value heads
 layout(constant_id = 7) const uint GROUPS = 1;      // subgroups that share a key and value head
 layout(constant_id = 8) const uint SHARES = 1;      // of a split: subgroups in a workgroup of `attention`
 layout(constant_id = 9) const uint LANE_PAGES = 0;  // that the table of a lane has room for; 0: there are no tables
+layout(constant_id = 10) const uint WINDOW = 0;     // the keys that a row attends to; 0: all
+layout(constant_id = 11) const uint SINKS = 0;      // 1: heads have sinks
 #include "include/cache_rows.glsl"
+#include "include/window.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -26,6 +29,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t key_cache;   // [positions, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
     uint64_t value_cache; // [positions, KV_HEADS * HEAD_SIZE] in VALUE_FORMAT
     uint64_t y;           // [query_heads, HEAD_SIZE] f32; what is joined so far, until all is
+    uint64_t sinks;       // [query_heads] f32, read by SINKS
     uint rows;            // that there are operands for
     uint splits;          // workgroups that `attention` splits a context into
     uint q_stride;        // bytes from one row of the step to the next, as y_stride
@@ -60,14 +64,18 @@ void main() {
     load_query(set * HEADS * PARTS);
 
     uint tiles = position / TILE + 1; // the row's own entry counts
-    uint splits = push.splits, filled_splits = min(splits, (tiles + SHARES - 1) / SHARES);
+    uint start_tile = first_attended(position) / TILE, first_turn = start_tile / SHARES;
+    uint splits = push.splits, filled_splits = min(splits, (tiles + SHARES - 1) / SHARES - first_turn);
     vec2 joined_splits = vec2(0.0); // the maximum and the sum of head `lane`, if there is one
+    float sink = SINKS != 0 ? sink_of_head(push.sinks, group * HEADS + min(lane, HEADS - 1)) : 0.0; // of that head
     for (uint split = 0; split < filled_splits; split++) {
-        uint first_tile = split * SHARES, filled = min(SHARES, tiles - first_tile);
+        uint first_tile = (first_turn + split) * SHARES, filled = min(SHARES, tiles - first_tile);
         for (uint share = 0; share < filled; share++) {
+            uint own_first_tile = first_tile + share;
+            if (WINDOW != 0 && own_first_tile < start_tile) own_first_tile += splits * SHARES;
             begin_share();
-            look_up(first_tile + share, table);
-            for (uint tile = first_tile + share; tile < tiles; tile += splits * SHARES) {
+            look_up(WINDOW == 0 ? own_first_tile : min(own_first_tile, tiles - 1), table);
+            for (uint tile = own_first_tile; tile < tiles; tile += splits * SHARES) {
                 load_tile(tile, position, key_cache, value_cache);
                 look_up(min(tile + splits * SHARES, tiles - 1), table);
                 take_tile(tile, position);
@@ -84,12 +92,13 @@ void main() {
             uint i = min(first + lane, HEADS * PARTS - 1), h = i / PARTS;
             vec2 keep_of_head = subgroupShuffle(keep, h);
             float total = subgroupShuffle(joined_splits.y, h);
+            vec2 highest_and_sink = SINKS != 0 ? subgroupShuffle(vec2(joined_splits.x, sink), h) : vec2(0.0);
             if (first + lane >= HEADS * PARTS) continue;
             // Each lane reads what it has written itself.
             uint at = (group * HEADS * PARTS + i) * 16;
             vec4 before = split == 0 ? vec4(0.0) : load_vec4(y, at);
             vec4 value = join_split(before, keep_of_head.x, joined_part(set, filled, i), keep_of_head.y);
-            store_vec4(y, at, split + 1 == filled_splits ? divided(value, total) : value);
+            store_vec4(y, at, split + 1 == filled_splits ? result_of_splits(value, total, highest_and_sink.x, highest_and_sink.y) : value);
         }
         subgroup_shares_barrier();
     }

@@ -18,7 +18,10 @@ layout(constant_id = 3) const uint HEADS = 1;           // query heads that shar
 layout(constant_id = 4) const uint KV_HEADS = 1;        // key and value heads
 layout(constant_id = 5) const float QUERY_SCALE = 1.0;  // log2(e) / sqrt(HEAD_SIZE)
 layout(constant_id = 6) const uint LANE_PAGES = 0;      // that the table of a lane has room for; 0: there are no tables
+layout(constant_id = 7) const uint WINDOW = 0;          // the keys that a row attends to; 0: all
+layout(constant_id = 8) const uint SINKS = 0;           // 1: heads have sinks
 #include "include/cache_rows.glsl"
+#include "include/window.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -26,6 +29,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t key_cache;   // [positions, KV_HEADS * HEAD_SIZE] f16
     uint64_t value_cache; // [positions, KV_HEADS * HEAD_SIZE] f16
     uint64_t y;           // [query_heads, HEAD_SIZE] f32
+    uint64_t sinks;       // [query_heads] f32, read by SINKS
     uint rows;            // that there are operands for
     uint q_stride;        // bytes from one row of the step to the next, as y_stride
     uint y_stride;
@@ -37,8 +41,9 @@ layout(push_constant, scalar) uniform Push {
 
 const uint PAIRS = gl_WorkGroupSize.x / TEAM * 16; // of a workgroup
 
-// The rows of the block that are of the present lane: the first and the one behind the last, and their positions; and the lane's table.
-uint first_row, end_row, first_position, last_position;
+// The rows of the block that are of the present lane: the first and the one behind the last, and their positions; the tile of the first key that any of them
+// attends to; and the lane's table.
+uint first_row, end_row, first_position, last_position, first_tile;
 uint64_t table;
 
 // Turns to the lane of the row before `end`, to its rows from `first` on: in a model of one lane all of them. Begins to load its first tile.
@@ -50,9 +55,10 @@ void turn_to_lane(uint first, uint end, uint64_t key_cache, uint64_t value_cache
     last_position = load_uniform_u32(push.state, row + 8);
     first_position = last_position + 1 - rows;
     table = page_table(push.state, load_uniform_u32(push.state, row + 12));
-    look_up(0, table);
-    load_tile(0, last_position, key_cache, value_cache);
-    look_up(min(1, last_position / TILE), table);
+    first_tile = first_attended(first_position) / TILE;
+    look_up(first_tile, table);
+    load_tile(first_tile, last_position, key_cache, value_cache);
+    look_up(min(first_tile + 1, last_position / TILE), table);
 }
 
 // Bytes from the beginning of queries or results, [query_heads, HEAD_SIZE] f32 of each row with `stride` bytes between rows, to the head of a pair.
@@ -61,7 +67,7 @@ uint head_offset(uint pair, uint stride) { return pair / HEADS * stride + (gl_Wo
 // The highest maximum and the sum of the weights of the splits that are joined so far, for each of the lane's two rows.
 float joined_maximum[2], joined_sum[2];
 
-// Joins the present split to those before it. Behind the last one, the values are divided by the sum.
+// Joins the present split to those before it. Behind the last one the sinks are joined, and the values are divided by the sum.
 //
 // Before the last split `y` has the values of a head in the order of the four lanes that hold them, so that each lane loads and stores four floats at once.
 void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
@@ -73,6 +79,7 @@ void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
         joined_sum[r] = join_split(joined_sum[r], before_kept, ELEMENT(sums, r * 4), own_kept);
         bool is_own = pair >= first_row * HEADS && pair < end_row * HEADS;
         uint64_t head = push.y + uint64_t(head_offset(min(pair, pairs - 1), push.y_stride));
+        float sink = SINKS != 0 && is_last ? sink_of_head(push.sinks, gl_WorkGroupID.y * HEADS + pair % HEADS) : 0.0;
         // All values of a row are loaded before the first is stored, since a compiler leaves a load behind a store that may be to the same place, and with it
         // the time that each load takes.
         vec4 before[OWN_HEAD];
@@ -90,7 +97,7 @@ void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
                 store_vec4(head, (n * 4 + team_lane() % 4u) * 16, value);
                 continue;
             }
-            value = divided(value, joined_sum[r]);
+            value = result_of_splits(value, joined_sum[r], joined_maximum[r], sink);
             store_uvec2(head, (n * 16 + element_column(0)) * 4, floatBitsToUint(value.xy));
             store_uvec2(head, (n * 16 + element_column(2)) * 4, floatBitsToUint(value.zw));
         }
@@ -114,22 +121,22 @@ void main() {
     load_query(team_index() * 16 * STRIDE);
     while (true) {
         uint tiles = last_position / TILE + 1;
-        uvec2 last; // the last key that each of the lane's two rows attends to; any of the keys, where a row is of another lane
+        uvec2 positions; // of each of the lane's two rows; that of any of the rows, where a row is of another lane
         [[unroll]] for (uint r = 0; r < 2; r++) {
-            last[r] = first_position + clamp((first_pair + element_row(r * 4)) / HEADS, first_row, end_row - 1) - first_row;
+            positions[r] = first_position + clamp((first_pair + element_row(r * 4)) / HEADS, first_row, end_row - 1) - first_row;
             joined_sum[r] = 0.0;
         }
 
         begin_split();
-        for (uint tile = 0; tile < tiles; tile++) {
+        for (uint tile = first_tile; tile < tiles; tile++) {
             barrier();
             stage_tile();
             barrier();
             load_tile(min(tile + 1, tiles - 1), last_position, key_cache, value_cache);
             look_up(min(tile + 2, tiles - 1), table);
-            take_tile(tile * TILE, last, (tile + 1) * TILE > first_position + 1);
+            take_tile(tile * TILE, positions, tile * TILE < first_attended(last_position) || (tile + 1) * TILE > first_position + 1);
             if ((tile + 1) * TILE % SPLIT == 0 || tile + 1 == tiles) {
-                join(first_pair, pairs, tile * TILE < SPLIT, tile + 1 == tiles);
+                join(first_pair, pairs, tile * TILE / SPLIT == first_tile * TILE / SPLIT, tile + 1 == tiles);
                 begin_split();
             }
         }

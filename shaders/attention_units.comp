@@ -1,9 +1,9 @@
 // The form of `attention` for float matrix units, and caches of halves.
 //
-// Workgroup (share, group) takes HEADS query heads, which are rows of one fragment, and every so many of the context's splits of 256 keys: as many as there
-// are shares lie between two of its splits. Its teams of 32 lanes work on the fragment together. As in the other form the grid does not depend on the
-// context length, workgroups without a split read their part of the weights of the operation that follows, and the last workgroup of a group to finish
-// joins the splits, in order.
+// Workgroup (share, group) takes HEADS query heads, which are rows of one fragment, and every so many of the context's splits of 256 keys, or of those that a
+// window reaches into: as many as there are shares lie between two of its splits. Its teams of 32 lanes work on the fragment together. As in the other form the
+// grid does not depend on the context length, workgroups without a split read their part of the weights of the operation that follows, and the last workgroup of
+// a group to finish joins the splits, in order, and the sinks of the heads behind them.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -26,9 +26,12 @@ layout(constant_id = 9) const float EPSILON = 0.0;     // of the normalisation
 layout(constant_id = 10) const uint GROUPS = 1;        // workgroups that share a key and value head
 layout(constant_id = 11) const float QUERY_SCALE = 1.0; // log2(e) / sqrt(HEAD_SIZE)
 layout(constant_id = 12) const uint LANE_PAGES = 0;    // that the table of a lane has room for; 0: there are no tables
+layout(constant_id = 13) const uint WINDOW = 0;        // the keys that a row attends to; 0: all
+layout(constant_id = 14) const uint SINKS = 0;         // 1: heads have sinks
 #define KEY_FORMAT CACHE_F16
 #define VALUE_FORMAT CACHE_F16
 #include "include/cache_rows.glsl"
+#include "include/window.glsl"
 #include "include/heads.glsl"
 #include "include/attention_step.glsl"
 #include "include/splits.glsl"
@@ -140,7 +143,8 @@ void join_splits(uint64_t partials, uint count) {
     }
     [[unroll]] for (uint n = 0; n < OWN_PARTS; n++) {
         uint part = n * gl_WorkGroupSize.x + lane_index();
-        if (part < HEADS * PARTS) staged[part] = floatBitsToUint(divided(joined[n], total[n]));
+        if (part >= HEADS * PARTS) continue;
+        staged[part] = floatBitsToUint(result_of_splits(joined[n], total[n], carried[part / PARTS], sink_of_part(part)));
     }
 }
 
@@ -155,7 +159,8 @@ void main() {
     uint64_t table = page_table(push.state, row_lane(push.state));
     if (!live) return;
     uint share = gl_WorkGroupID.x, shares = gl_NumWorkGroups.x, group = gl_WorkGroupID.y, kv_head = group / GROUPS;
-    uint splits = position / SPLIT + 1, sharers = min(shares, splits); // the row's own entry counts
+    uint first_key = first_attended(position), start_tile = first_key / TILE, first_split = first_key / SPLIT;
+    uint splits = position / SPLIT + 1 - first_split, sharers = min(shares, splits); // the row's own entry counts
     if (share >= sharers) {
         if (row_index() == 0) warm_cache();
         return;
@@ -164,11 +169,12 @@ void main() {
     uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, kv_head);
 
     // The first tile is under way while the queries are prepared, unless it has positions of the step's rows.
-    uint last_tile = position / TILE;
-    bool loaded = share * TILES < first_position / TILE;
-    look_up(share * TILES, table);
-    if (loaded) load_tile(share * TILES, position, key_cache, value_cache);
-    uvec2 own = own_positions(first_position, position, SPLIT, share, shares);
+    uint first_tile = max((first_split + share) * TILES, start_tile), last_tile = position / TILE;
+    bool loaded = first_tile < first_position / TILE;
+    look_up(first_tile, table);
+    if (loaded) load_tile(first_tile, position, key_cache, value_cache);
+    load_first_sink();
+    uvec2 own = own_positions(first_position, position, start_tile * TILE, SPLIT, first_split, share, shares);
     for (uint item = gl_SubgroupID; item < HEADS + own.y; item += SUBGROUPS) {
         uint at = own.x + item - HEADS;
         if (item < HEADS) prepare_query(item, position);
@@ -176,23 +182,23 @@ void main() {
     }
     memoryBarrierBuffer();
     barrier();
-    if (!loaded) load_tile(share * TILES, position, key_cache, value_cache);
-    look_up(min(tile_after(share * TILES, shares), last_tile), table);
+    if (!loaded) load_tile(first_tile, position, key_cache, value_cache);
+    look_up(min(tile_after(first_tile, shares), last_tile), table);
     load_queries();
 
-    for (uint split = share; split < splits; split += shares) {
+    for (uint split = share; split < splits; split += shares) { // counted from the first
         begin_split();
-        uint end = min((split + 1) * TILES, last_tile + 1);
-        for (uint tile = split * TILES; tile < end; tile++) {
+        uint begin = (first_split + split) * TILES, end = min(begin + TILES, last_tile + 1);
+        for (uint tile = max(begin, start_tile); tile < end; tile++) {
             barrier();
             stage_tile();
             barrier();
-            uint next = tile + 1 < end ? tile + 1 : (split + shares) * TILES;
+            uint next = tile + 1 < end ? tile + 1 : begin + shares * TILES;
             if (next <= last_tile) {
                 load_tile(next, position, key_cache, value_cache);
                 look_up(min(tile_after(next, shares), last_tile), table);
             }
-            take_tile(tile * TILE, uvec2(position), (tile + 1) * TILE > position + 1);
+            take_tile(tile * TILE, uvec2(position), tile * TILE < first_key || (tile + 1) * TILE > position + 1);
         }
         show_split();
         if (splits == 1) break;
@@ -207,7 +213,10 @@ void main() {
         if (!last_to_arrive(push.counters + uint64_t((row_index() * gl_NumWorkGroups.y + group) * 4), sharers)) return;
         join_splits(own_partials(), splits);
     } else {
-        for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) staged[i] = floatBitsToUint(divided(join_split(vec4(0.0), 0.0, head_part(i), 1.0), split_sums[i / PARTS]));
+        for (uint i = lane_index(); i < HEADS * PARTS; i += gl_WorkGroupSize.x) {
+            vec4 value = join_split(vec4(0.0), 0.0, head_part(i), 1.0);
+            staged[i] = floatBitsToUint(result_of_splits(value, split_sums[i / PARTS], split_maxima[i / PARTS], sink_of_part(i)));
+        }
     }
     uint64_t y = of_row(push.y, push.y_stride);
     if (OUT == ACT_Q14) {

@@ -7,8 +7,11 @@
 // splits.
 // (Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
 //
-// Whoever includes this has `cache_rows.glsl`, `splits.glsl` and the specialisation constants HEADS, KEY_FORMAT and VALUE_FORMAT, and defines SETS, how many
-// rows a workgroup has at a time; SHARES, how many shares a split has; and PLACES, for how many shares or splits of a row there is room.
+// A turn is a tile for each share of a split. Turns go to the splits one after the other, with a window from the turn on that has the first attended key. Tiles
+// before that of this key are left out, so that a share may be without a tile.
+//
+// Whoever includes this has `cache_rows.glsl`, `splits.glsl`, `window.glsl` and the specialisation constants HEADS, KEY_FORMAT and VALUE_FORMAT, and defines
+// SETS, how many rows a workgroup has at a time; SHARES, how many shares a split has; and PLACES, for how many shares or splits of a row there is room.
 
 const uint PARTS = HEAD_SIZE / 4;                                // of a head, four elements each
 const uint EIGHTS = HEAD_SIZE / 8;                               // of a head, eight elements each
@@ -48,15 +51,18 @@ vec4 add_scaled(vec4 sum, vec4 a, float scale) {
     precise vec4 total = fma(a, vec4(scale), sum);
     return total;
 }
-vec4 scaled(vec4 a, float scale) {
-    precise vec4 product = a * scale;
-    return product;
-}
 
 // What is left of a share whose maximum is `own` beside one whose maximum is `highest`. Nothing of an empty one.
 float kept(float own, float highest) {
     precise float below = own - highest;
     return own == MINUS_INFINITY ? 0.0 : exp(below);
+}
+
+// The same beside the highest of the shares of a split. Only with a window a share may be without a tile, and so without a maximum.
+float share_kept(float own, float highest) {
+    if (WINDOW != 0) return kept(own, highest);
+    precise float below = own - highest;
+    return exp(below);
 }
 
 // The lane's part of the share that its subgroup works on.
@@ -79,6 +85,9 @@ void load_query(uint first) {
         }
     }
 }
+
+// The sink of a query head, as scores are.
+float sink_of_head(uint64_t sinks, uint head) { return load_f32(sinks, head * 4); }
 
 void begin_share() {
     [[unroll]] for (uint h = 0; h < HEADS; h++) {
@@ -130,13 +139,13 @@ void take_tile(uint tile, uint position) {
     [[unroll]] for (uint h = 0; h < HEADS; h++) {
         float raised = maximum[h];
         [[unroll]] for (uint step = 0; step < STEPS; step++) {
-            if (tile * TILE + step * ROWS + lane / ROW_LANES <= position) raised = max(raised, score[step * HEADS + h]);
+            if (attends(position, tile * TILE + step * ROWS + lane / ROW_LANES)) raised = max(raised, score[step * HEADS + h]);
         }
         float keep = kept(maximum[h], raised);
         maximum[h] = raised;
         precise float total = sum[h] * keep;
         [[unroll]] for (uint step = 0; step < STEPS; step++) {
-            bool inside = tile * TILE + step * ROWS + lane / ROW_LANES <= position;
+            bool inside = attends(position, tile * TILE + step * ROWS + lane / ROW_LANES);
             precise float below = score[step * HEADS + h] - raised;
             float weight = inside ? exp(below) : 0.0;
             score[step * HEADS + h] = weight;
@@ -221,12 +230,9 @@ vec2 join_shares(uint set, uint count, uint thread, uint threads) {
         for (uint s = 1; s < count; s++) highest = max(highest, maxima[first + s * HEADS + h]);
         precise float total = 0.0;
         for (uint s = 0; s < count; s++) {
-            precise float below = maxima[first + s * HEADS + h] - highest;
-            total = fma(sums[first + s * HEADS + h], exp(below), total);
+            total = fma(sums[first + s * HEADS + h], share_kept(maxima[first + s * HEADS + h], highest), total);
         }
-        precise float below = maxima[first + i] - highest;
-        precise float keep = exp(below);
-        keeps[first + i] = keep;
+        keeps[first + i] = share_kept(maxima[first + i], highest);
         if (i < HEADS) totals[set * HEADS + i] = total;
         if (i == thread) all = vec2(highest, total);
     }

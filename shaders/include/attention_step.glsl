@@ -1,14 +1,14 @@
 // What the forms of `attention` have in common: the operands, the append of the step's own keys and values, idle workgroups, and the rounded result.
 //
-// Whoever includes this has `cache_rows.glsl`, `heads.glsl`, `activations.glsl` and the specialisation constants HEADS, the query heads of a workgroup,
-// and GROUPS, the workgroups that share a key and value head; and defines `head_part`, which is declared below.
+// Whoever includes this has `cache_rows.glsl`, `heads.glsl`, `activations.glsl`, `window.glsl` and the specialisation constants HEADS, the query heads of a
+// workgroup, and GROUPS, the workgroups that share a key and value head; and defines `sink_of_head` and `head_part`, which are declared below.
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
     uint64_t q;           // [query_heads, HEAD_SIZE] f32
     uint64_t k;           // [KV_HEADS, HEAD_SIZE] f32
     uint64_t v;           // [KV_HEADS, HEAD_SIZE] f32
-    uint64_t q_norm;      // [HEAD_SIZE] f32, read by NORMALISE
+    uint64_t q_norm;      // [HEAD_SIZE] f32, read by NORMALISE; else of SINKS [query_heads] f32, since devices need not have room for more operands
     uint64_t k_norm;      // [HEAD_SIZE] f32, read by NORMALISE
     uint64_t rotation;    // [context, ROTATED / 2] pairs (cos, sin) f32
     uint64_t key_cache;   // [positions, KV_HEADS * HEAD_SIZE] in KEY_FORMAT
@@ -29,6 +29,9 @@ const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 const uint WARM_AHEAD = 8;
 const uint SPLIT_BYTES = HEADS * (HEAD_SIZE + 4) * 4; // of the partial results of a split
 
+// The sink of a query head, as scores are.
+float sink_of_head(uint64_t sinks, uint head);
+
 // The partial results of the workgroup's row and group: of its first split.
 uint64_t own_partials() { return push.partials + uint64_t((row_index() * gl_NumWorkGroups.y + gl_WorkGroupID.y) * push.splits * SPLIT_BYTES); }
 
@@ -47,14 +50,26 @@ void warm_cache() {
 }
 
 // The positions of a lane's rows, from `first` to `last`, that the workgroup has to append: those in its own turns of the context, which are `turn`
-// positions long and go to the splits one after the other. The first of them, and their number.
-uvec2 own_positions(uint first, uint last, uint turn, uint split, uint splits) {
-    uint first_turn = first / turn, last_turn = last / turn; // at most one apart
+// positions long and go to the splits one after the other, from turn `origin` on, which goes to the first. The first of them, and their number. What lies before
+// position `start`, where the first tile of the row's window begins, is left to other rows.
+uvec2 own_positions(uint first, uint last, uint start, uint turn, uint origin, uint split, uint splits) {
+    if (WINDOW != 0) first = max(first, start);
+    uint first_turn = first / turn - origin, last_turn = last / turn - origin; // at most one apart
     if (last_turn % splits == split) {
-        if (first_turn != last_turn && first_turn % splits != split) first = last_turn * turn;
+        if (first_turn != last_turn && first_turn % splits != split) first = (origin + last_turn) * turn;
         return uvec2(first, last + 1 - first);
     }
-    return uvec2(first, first_turn != last_turn && first_turn % splits == split ? last_turn * turn - first : 0);
+    return uvec2(first, first_turn != last_turn && first_turn % splits == split ? (origin + last_turn) * turn - first : 0);
+}
+
+// Sinks of the workgroup's heads. That of a thread's first part of the result is loaded while the first tile is, so that in the end nothing waits for it.
+float first_sink;
+float load_sink(uint part) { return sink_of_head(push.q_norm, gl_WorkGroupID.y * HEADS + min(part / (HEAD_SIZE / 4), HEADS - 1)); }
+void load_first_sink() { if (SINKS != 0) first_sink = load_sink(lane_index()); }
+// The sink of the head that part `part` of the result belongs to.
+float sink_of_part(uint part) {
+    if (SINKS == 0) return 0.0;
+    return part == lane_index() ? first_sink : load_sink(part);
 }
 
 // Prepares query head `item` of the workgroup, by one subgroup.

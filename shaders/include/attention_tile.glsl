@@ -7,8 +7,8 @@
 // other. What is masked has a score, and what is new a maximum, that is finite: a tile or a split without a key of the row changes nothing.
 // (Online softmax: Milakov and Gimelshein, 2018; tiles: Dao et al., FlashAttention-2, 2023.)
 //
-// Whoever includes this has `workgroup.glsl`, `half.glsl`, `cache_rows.glsl` and the specialisation constants HEAD_SIZE and QUERY_SCALE, and defines SHARERS: how many teams of 32 lanes share a
-// fragment. Each of them takes a part of a tile's keys, and then a part of the head's elements.
+// Whoever includes this has `workgroup.glsl`, `half.glsl`, `cache_rows.glsl`, `window.glsl` and the specialisation constants HEAD_SIZE and QUERY_SCALE, and
+// defines SHARERS: how many teams of 32 lanes share a fragment. Each of them takes a part of a tile's keys, and then a part of the head's elements.
 
 const uint TILE = 64;                               // keys
 const uint SPLIT = 256;                             // keys
@@ -23,6 +23,7 @@ const uint WEIGHT_STRIDE = TILE / 8 + 1;            // of a row of weights in sh
 const uint VALUES = TILE * STRIDE;                  // where the values of a tile begin, behind its keys
 const float MASKED = -1e38;
 const float NO_MAXIMUM = -1e30;
+const float LOG2_E = 1.44269504;
 
 shared uvec4 staged[2 * TILE * STRIDE];             // a tile: keys, then values
 #include "include/half_fragments.glsl"
@@ -34,6 +35,12 @@ Left query[HEAD_FRAGMENTS];
 Sums values[OWN_HEAD];
 Sums sums;
 float maximum[2];
+
+// The sink of a query head, in base 2 as scores are.
+float sink_of_head(uint64_t sinks, uint head) {
+    precise float sink = load_f32(sinks, head * 4) * LOG2_E;
+    return sink;
+}
 
 void begin_split() {
     UNROLL for (uint n = 0; n < OWN_HEAD; n++) values[n] = NO_SUMS;
@@ -87,8 +94,8 @@ float kept(float own, float highest) {
     return exp2(below);
 }
 
-// Takes the staged tile, whose first key is `first`. The lane's rows attend to keys up to `last`; unless `masked`, all of the tile's are among them.
-void take_tile(uint first, uvec2 last, bool masked) {
+// Takes the staged tile, whose first key is `first`. The lane's rows are at these positions; unless `masked`, they attend to all of the tile's keys.
+void take_tile(uint first, uvec2 positions, bool masked) {
     uint team = team_index() % SHARERS, lane = team_lane();
     Sums scores[OWN_KEYS];
     UNROLL for (uint j = 0; j < OWN_KEYS; j++) scores[j] = NO_SUMS;
@@ -103,7 +110,7 @@ void take_tile(uint first, uvec2 last, bool masked) {
         UNROLL for (uint j = 0; j < OWN_KEYS; j++) {
             UNROLL for (uint i = 0; i < 8; i++) {
                 uint key = first + min(j * SHARERS + team, KEY_FRAGMENTS - 1) * 16 + element_column(i);
-                if (key > last[i / 4]) ELEMENT(scores[j], i) = MASKED;
+                if (!attends(positions[i / 4], key)) ELEMENT(scores[j], i) = MASKED;
             }
         }
     }

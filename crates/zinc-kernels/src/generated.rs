@@ -4,12 +4,12 @@
 //   3efe911a13bb16b935fca021e749bd440d3a8fe53cb5d5bf1782fcaf033751c6 crates/zinc-kernels/spv/adjust.spv
 //   bd878fad586fc0ebde936c00a2a6048b89db43b4fb6c57a7bb4823e22de0ae5b crates/zinc-kernels/spv/advance.spv
 //   d1b861c81ce97c6d7ffee8b91046f32aae26e16fec0b02f4586b45b478e60e80 crates/zinc-kernels/spv/append.spv
-//   1ab512385bdaeeafbb741a59577eeabb8572b6badcdef84e2b254c55531e83d8 crates/zinc-kernels/spv/attention.spv
-//   e77d70f483c14a63ea3a9f90fdf87dbf0bffa773157ed940141c73b5d2524444 crates/zinc-kernels/spv/attention_rows.spv
-//   974bb470981c931304965e63e2aebd50930543aef6ea4e91b2a4033ca0ea6311 crates/zinc-kernels/spv/attention_rows_units.emulated.spv
-//   804c3506366da23f40944db8f31aaf982f2b3cb3515ef478c83e37a520502aed crates/zinc-kernels/spv/attention_rows_units.spv
-//   d074ea19ea107162a2cd3f02ec12e35b6c4ce866b0bfd7424e01ef65c791d0a8 crates/zinc-kernels/spv/attention_units.emulated.spv
-//   64ba50e0c72b0501e1fd40a885113495e960fbe717d3aad5c12bb81b6de0ad81 crates/zinc-kernels/spv/attention_units.spv
+//   485a098b47b7f37117c106a138e4b6bb4cedf635e36958356508c9e920fa2e8e crates/zinc-kernels/spv/attention.spv
+//   92921ca08cc383a7132d0b30f418f7057c6dcf235aad486c44052dca1df15004 crates/zinc-kernels/spv/attention_rows.spv
+//   b5b8d9d40fe9b3219c0817d302a11df6cc8d97be0852273292bb7162ad28ffdf crates/zinc-kernels/spv/attention_rows_units.emulated.spv
+//   260753a690aeced25127f8246c74d43f692debee82992e6d1affe1fca004e9a6 crates/zinc-kernels/spv/attention_rows_units.spv
+//   a49b8f4dcc22e54bd695aca865a55517a41aa503bd8a3ca330290b5b767de3da crates/zinc-kernels/spv/attention_units.emulated.spv
+//   1e8f07cd8cf74d7c541adf68a0b0beb71ba2bb75c813c3cf0b617c2a7f4f0044 crates/zinc-kernels/spv/attention_units.spv
 //   e422e691d436d8fb505db4cbcfefad22e80c6ea51bc867774e2325ff5e059313 crates/zinc-kernels/spv/cancel.spv
 //   520f0a6ba2796bf04210b75440048907a9d805457a045b44bfa76827cc6d9a6f crates/zinc-kernels/spv/check_bytes_units.emulated.spv
 //   7612e1d51eba95220da18edb7459c1a911e114bed8d7f46d49e25abb883fcd29 crates/zinc-kernels/spv/check_bytes_units.spv
@@ -43,10 +43,10 @@
 //   818f95f5be67aca188272dbda9bcc7937bdfa48ea57a78181acff2c317cb4dee shaders/adjust.comp
 //   cdb47a90712a4fc3a26e31b7941a7adbd74b57083cde6c786ebde65dcb6e7129 shaders/advance.comp
 //   7c322c3cd8946ae59935819f9b1b3817cc0173afa924c1449bf0c8e9c0241c9b shaders/append.comp
-//   ad0623147f96967b60e6046e2face210a4d54fbe9615ddbd2883f7612ace8f50 shaders/attention.comp
-//   5d04083b7b8b8c0cd0909c84b7c213ebced7487f65f9d0b3eec5b49215e45cbb shaders/attention_rows.comp
-//   0b91f799a6047169cb2f0345454a9d3e528cb5da879024ea357b3cff8672de3b shaders/attention_rows_units.comp
-//   9319d28eb0fb26d335ad69ca77cc7b8bb23fcaecae7974007e5d4c267b07aef9 shaders/attention_units.comp
+//   1bda68e848590f2c6f1e96034532d2b7dbc812f8ffe8467e4b6dae6cf8bd40df shaders/attention.comp
+//   d28db0202ac9b081a7457c269744fd73ce54d132db2889f6a4eb0efce634d0bd shaders/attention_rows.comp
+//   57c6563932e7eb1ddd798c9988c312ead0ca86ae5eb7b79410472fa37a20eac0 shaders/attention_rows_units.comp
+//   319d92d24f3265b2a84c9bdb6fa8b81d2f975fa53f16a1901264b0ee91d16192 shaders/attention_units.comp
 //   1a30d80190c93277ad6d70bd33c1c821a563b6e825ada4d844494fef8c847027 shaders/cancel.comp
 //   2e2d505a6e256092ad78a6f3294e728a1a57b8e5cd458bc9e3397433b5dcc5a6 shaders/check_bytes_units.comp
 //   7713543be0025e62e17e2885a9e1e32fded8286aae4b34bb5fd65b58f2c8db12 shaders/check_halves_units.comp
@@ -59,9 +59,9 @@
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
 //   0862fe1e2ba513135005124704fe5852d65af6f3d127bca898baf9ec04590907 shaders/include/activations.glsl
 //   41ca6cab198c9d284ebf7befd0ddeb04f213e122a6793189dc530ade440c3cbc shaders/include/arrivals.glsl
-//   ee16bd9c5c1c35826960ab1b1f1c472325d50830ff6537cd50f28c4a8e124b80 shaders/include/attention_share.glsl
-//   6b3d2a37e97e10f01dc6745d7b90444bdc43ce7adf363b28e26fcd014e03949f shaders/include/attention_step.glsl
-//   3bc1d52df7f49c5390a4dd0ac337b9ac995c68d9c2598dfcf3d8eaa1de48f14d shaders/include/attention_tile.glsl
+//   d51663ef36e070184e8c909c1b999e3105187aef3ec0a764f977bb1525768acf shaders/include/attention_share.glsl
+//   b3d3175773ca58a6d86f689366feffaa2e778fa55d3cce6ea8d7f335ed720efd shaders/include/attention_step.glsl
+//   b7b40f76560de1946cd3889d0863e6b3d8dedec15cc97f0e5e6a28d1868bd0da shaders/include/attention_tile.glsl
 //   064d23642aec0f2b74a754f22ea414f40fe08200872aa40b9d20b74c98721580 shaders/include/blocks.glsl
 //   5db63629fbd1f812efc14d998a0a5e1e807d0414478d9b34be2d21532ef32876 shaders/include/cache.glsl
 //   1c9f200601cb73a9243f2ba9105708f32170164e4cbc60f0116e931d47d00f34 shaders/include/cache_rows.glsl
@@ -94,12 +94,13 @@
 //   f3c4bc23670accd114885f0711030dceb12553f3f59bffe745b8f80ce724ff68 shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
-//   9ffa53eeda76692b02f18efe76f4b5f2b22de115ba29d59c0b058cc743a02f18 shaders/include/splits.glsl
+//   ee5c6f822e0182f9be749e2099a60fc3ad3262be89ed601541e20a10727ed6f7 shaders/include/splits.glsl
 //   fe0c1e9d53a0bd86c290161008e4afed57337de6e8222f4b7cc32d27a72fe7a7 shaders/include/swiglu.glsl
 //   3e20b1235895c5448929e53b30755625b6429a30efc34b25e57292cb8901f2d5 shaders/include/tile_list.glsl
 //   89c40019ee3cb97df68f0a8fc3554ed7619905ac02a554d0eede1a7e55fac527 shaders/include/tile_results.glsl
 //   fb582c102ee860d2b8a320d4f756faebc819d671a44bdc7b1b0b932b3041846c shaders/include/tile_vectors.glsl
 //   105633fa73d5927425e29bb2ac940aeb3038d56497d692c2d1285363d3811817 shaders/include/tiles.glsl
+//   b4a48e96d53399d8cfff33cb2e1b3b3385c8d5dd16788d711c6692e496f42d09 shaders/include/window.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   0fc1a95ad3008527094013fe46c21388d543a97b8649c70e8b4f94b0a4cb1ebf shaders/join.comp
 //   889aea356f9e600216787d6950be0f4c0118b30d7771cc1e918ec4790e1ec59b shaders/last_rows.comp
@@ -152,8 +153,11 @@ pub mod activations {
 /// splits.
 /// (Online softmax: Milakov and Gimelshein, 2018; split over the context: Dao et al., Flash-Decoding, 2023.)
 ///
-/// Whoever includes this has `cache_rows.glsl`, `splits.glsl` and the specialisation constants HEADS, KEY_FORMAT and VALUE_FORMAT, and defines SETS, how many
-/// rows a workgroup has at a time; SHARES, how many shares a split has; and PLACES, for how many shares or splits of a row there is room.
+/// A turn is a tile for each share of a split. Turns go to the splits one after the other, with a window from the turn on that has the first attended key. Tiles
+/// before that of this key are left out, so that a share may be without a tile.
+///
+/// Whoever includes this has `cache_rows.glsl`, `splits.glsl`, `window.glsl` and the specialisation constants HEADS, KEY_FORMAT and VALUE_FORMAT, and defines
+/// SETS, how many rows a workgroup has at a time; SHARES, how many shares a split has; and PLACES, for how many shares or splits of a row there is room.
 pub mod attention_share {
     /// `STEPS` in GLSL.
     pub const STEPS: u32 = 2;
@@ -163,8 +167,8 @@ pub mod attention_share {
 
 /// What the forms of `attention` have in common: the operands, the append of the step's own keys and values, idle workgroups, and the rounded result.
 ///
-/// Whoever includes this has `cache_rows.glsl`, `heads.glsl`, `activations.glsl` and the specialisation constants HEADS, the query heads of a workgroup,
-/// and GROUPS, the workgroups that share a key and value head; and defines `head_part`, which is declared below.
+/// Whoever includes this has `cache_rows.glsl`, `heads.glsl`, `activations.glsl`, `window.glsl` and the specialisation constants HEADS, the query heads of a
+/// workgroup, and GROUPS, the workgroups that share a key and value head; and defines `sink_of_head` and `head_part`, which are declared below.
 pub mod attention_step {
     /// `WARM_AHEAD` in GLSL.
     pub const WARM_AHEAD: u32 = 8;
@@ -179,8 +183,8 @@ pub mod attention_step {
 /// other. What is masked has a score, and what is new a maximum, that is finite: a tile or a split without a key of the row changes nothing.
 /// (Online softmax: Milakov and Gimelshein, 2018; tiles: Dao et al., FlashAttention-2, 2023.)
 ///
-/// Whoever includes this has `workgroup.glsl`, `half.glsl`, `cache_rows.glsl` and the specialisation constants HEAD_SIZE and QUERY_SCALE, and defines SHARERS: how many teams of 32 lanes share a
-/// fragment. Each of them takes a part of a tile's keys, and then a part of the head's elements.
+/// Whoever includes this has `workgroup.glsl`, `half.glsl`, `cache_rows.glsl`, `window.glsl` and the specialisation constants HEAD_SIZE and QUERY_SCALE, and
+/// defines SHARERS: how many teams of 32 lanes share a fragment. Each of them takes a part of a tile's keys, and then a part of the head's elements.
 pub mod attention_tile {
     /// `TILE` in GLSL.
     pub const TILE: u32 = 64;
@@ -1135,11 +1139,11 @@ pub mod append {
 /// Attention of each row of the step: normalises and rotates its queries and its key, appends key and value to the cache, attends to the cache,
 /// and joins the splits of the context.
 ///
-/// Workgroup (split, group) takes HEADS query heads. The context is split over workgroups and their subgroups by tiles; the grid does not depend on the
-/// context length, so that one recording serves every position. Splits without a tile read their part of the weights of the operation that follows,
-/// which then finds it in the cache. The workgroup of a group that finishes last joins the splits, in order. Every workgroup prepares the
-/// queries for itself. Those whose tiles hold positions of the step's rows, up to their own row's, write these to the cache before they read them:
-/// what several write is the same.
+/// Workgroup (split, group) takes HEADS query heads. The context, or what a window holds of it, is split over workgroups and their subgroups by tiles; the grid
+/// does not depend on the context length, so that one recording serves every position. Splits without a tile read their part of the weights of the operation
+/// that follows, which then finds it in the cache. The workgroup of a group that finishes last joins the splits, in order, and the sinks of the heads behind
+/// them. Every workgroup prepares the queries for itself. Those whose tiles hold positions of the step's rows, up to their own row's, write these to the cache
+/// before they read them: what several write is the same.
 pub mod attention {
     use super::KernelDef;
 
@@ -1157,7 +1161,7 @@ pub mod attention {
         pub k: u64,
         /// \[KV_HEADS, HEAD_SIZE\] f32
         pub v: u64,
-        /// \[HEAD_SIZE\] f32, read by NORMALISE
+        /// \[HEAD_SIZE\] f32, read by NORMALISE; else of SINKS \[query_heads\] f32, since devices need not have room for more operands
         pub q_norm: u64,
         /// \[HEAD_SIZE\] f32, read by NORMALISE
         pub k_norm: u64,
@@ -1241,11 +1245,15 @@ pub mod attention {
         pub groups: u32,
         /// Constant 13, `LANE_PAGES`.
         pub lane_pages: u32,
+        /// Constant 14, `WINDOW`.
+        pub window: u32,
+        /// Constant 15, `SINKS`.
+        pub sinks: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 14] {
+        pub fn values(self) -> [(u32, u32); 16] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1261,6 +1269,8 @@ pub mod attention {
                 (11, self.epsilon),
                 (12, self.groups),
                 (13, self.lane_pages),
+                (14, self.window),
+                (15, self.sinks),
             ]
         }
     }
@@ -1292,6 +1302,8 @@ pub mod attention_rows {
         pub value_cache: u64,
         /// \[query_heads, HEAD_SIZE\] f32; what is joined so far, until all is
         pub y: u64,
+        /// \[query_heads\] f32, read by SINKS
+        pub sinks: u64,
         /// that there are operands for
         pub rows: u32,
         /// workgroups that `attention` splits a context into
@@ -1302,16 +1314,17 @@ pub mod attention_rows {
         pub y_stride: u32,
     }
     const _: () = {
-        assert!(size_of::<Push>() == 56);
+        assert!(size_of::<Push>() == 64);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, q) == 8);
         assert!(std::mem::offset_of!(Push, key_cache) == 16);
         assert!(std::mem::offset_of!(Push, value_cache) == 24);
         assert!(std::mem::offset_of!(Push, y) == 32);
-        assert!(std::mem::offset_of!(Push, rows) == 40);
-        assert!(std::mem::offset_of!(Push, splits) == 44);
-        assert!(std::mem::offset_of!(Push, q_stride) == 48);
-        assert!(std::mem::offset_of!(Push, y_stride) == 52);
+        assert!(std::mem::offset_of!(Push, sinks) == 40);
+        assert!(std::mem::offset_of!(Push, rows) == 48);
+        assert!(std::mem::offset_of!(Push, splits) == 52);
+        assert!(std::mem::offset_of!(Push, q_stride) == 56);
+        assert!(std::mem::offset_of!(Push, y_stride) == 60);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1336,11 +1349,15 @@ pub mod attention_rows {
         pub shares: u32,
         /// Constant 9, `LANE_PAGES`.
         pub lane_pages: u32,
+        /// Constant 10, `WINDOW`.
+        pub window: u32,
+        /// Constant 11, `SINKS`.
+        pub sinks: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 10] {
+        pub fn values(self) -> [(u32, u32); 12] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1352,6 +1369,8 @@ pub mod attention_rows {
                 (7, self.groups),
                 (8, self.shares),
                 (9, self.lane_pages),
+                (10, self.window),
+                (11, self.sinks),
             ]
         }
     }
@@ -1386,6 +1405,8 @@ pub mod attention_rows_units {
         pub value_cache: u64,
         /// \[query_heads, HEAD_SIZE\] f32
         pub y: u64,
+        /// \[query_heads\] f32, read by SINKS
+        pub sinks: u64,
         /// that there are operands for
         pub rows: u32,
         /// bytes from one row of the step to the next, as y_stride
@@ -1396,15 +1417,16 @@ pub mod attention_rows_units {
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 56);
+        assert!(size_of::<Push>() == 64);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, q) == 8);
         assert!(std::mem::offset_of!(Push, key_cache) == 16);
         assert!(std::mem::offset_of!(Push, value_cache) == 24);
         assert!(std::mem::offset_of!(Push, y) == 32);
-        assert!(std::mem::offset_of!(Push, rows) == 40);
-        assert!(std::mem::offset_of!(Push, q_stride) == 44);
-        assert!(std::mem::offset_of!(Push, y_stride) == 48);
+        assert!(std::mem::offset_of!(Push, sinks) == 40);
+        assert!(std::mem::offset_of!(Push, rows) == 48);
+        assert!(std::mem::offset_of!(Push, q_stride) == 52);
+        assert!(std::mem::offset_of!(Push, y_stride) == 56);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1423,11 +1445,15 @@ pub mod attention_rows_units {
         pub query_scale: u32,
         /// Constant 6, `LANE_PAGES`.
         pub lane_pages: u32,
+        /// Constant 7, `WINDOW`.
+        pub window: u32,
+        /// Constant 8, `SINKS`.
+        pub sinks: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 7] {
+        pub fn values(self) -> [(u32, u32); 9] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1436,6 +1462,8 @@ pub mod attention_rows_units {
                 (4, self.kv_heads),
                 (5, self.query_scale),
                 (6, self.lane_pages),
+                (7, self.window),
+                (8, self.sinks),
             ]
         }
     }
@@ -1455,10 +1483,10 @@ pub mod attention_rows_units {
 
 /// The form of `attention` for float matrix units, and caches of halves.
 ///
-/// Workgroup (share, group) takes HEADS query heads, which are rows of one fragment, and every so many of the context's splits of 256 keys: as many as there
-/// are shares lie between two of its splits. Its teams of 32 lanes work on the fragment together. As in the other form the grid does not depend on the
-/// context length, workgroups without a split read their part of the weights of the operation that follows, and the last workgroup of a group to finish
-/// joins the splits, in order.
+/// Workgroup (share, group) takes HEADS query heads, which are rows of one fragment, and every so many of the context's splits of 256 keys, or of those that a
+/// window reaches into: as many as there are shares lie between two of its splits. Its teams of 32 lanes work on the fragment together. As in the other form the
+/// grid does not depend on the context length, workgroups without a split read their part of the weights of the operation that follows, and the last workgroup of
+/// a group to finish joins the splits, in order, and the sinks of the heads behind them.
 pub mod attention_units {
     use super::KernelDef;
 
@@ -1478,7 +1506,7 @@ pub mod attention_units {
         pub k: u64,
         /// \[KV_HEADS, HEAD_SIZE\] f32
         pub v: u64,
-        /// \[HEAD_SIZE\] f32, read by NORMALISE
+        /// \[HEAD_SIZE\] f32, read by NORMALISE; else of SINKS \[query_heads\] f32, since devices need not have room for more operands
         pub q_norm: u64,
         /// \[HEAD_SIZE\] f32, read by NORMALISE
         pub k_norm: u64,
@@ -1560,11 +1588,15 @@ pub mod attention_units {
         pub query_scale: u32,
         /// Constant 12, `LANE_PAGES`.
         pub lane_pages: u32,
+        /// Constant 13, `WINDOW`.
+        pub window: u32,
+        /// Constant 14, `SINKS`.
+        pub sinks: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 13] {
+        pub fn values(self) -> [(u32, u32); 15] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1579,6 +1611,8 @@ pub mod attention_units {
                 (10, self.groups),
                 (11, self.query_scale),
                 (12, self.lane_pages),
+                (13, self.window),
+                (14, self.sinks),
             ]
         }
     }

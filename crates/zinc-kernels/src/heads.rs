@@ -52,6 +52,37 @@ impl HeadNorm {
     pub(crate) const NONE: Self = Self { q: 0, k: 0, epsilon: 0.0 };
 }
 
+/// Which positions rows attend to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    context: u32,
+    window: Option<u32>,
+}
+
+impl Reach {
+    /// Of a context of `context` positions the last `window` up to the row's own, or all.
+    ///
+    /// # Panics
+    /// If the window has no keys.
+    pub(crate) fn new(context: u32, window: Option<u32>) -> Self {
+        assert!(window != Some(0), "a window of 0 keys: a row attends to one at least, its own");
+        // A window that the context fits into is none.
+        Self { context, window: window.filter(|window| *window < context) }
+    }
+
+    /// The kernels' constant WINDOW.
+    pub(crate) fn window(self) -> u32 {
+        self.window.unwrap_or(0)
+    }
+
+    /// The most turns of `positions` positions each, which begin at multiples of that, that hold what a row attends to.
+    pub(crate) fn turns(self, positions: u32) -> u32 {
+        let all = self.context.div_ceil(positions);
+        // Its last key may be the first of a turn.
+        self.window.map_or(all, |window| all.min((window - 1).div_ceil(positions) + 1))
+    }
+}
+
 /// The shape of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heads {
@@ -135,21 +166,21 @@ impl Heads {
         (heads * self.head_size).is_multiple_of(GROUP)
     }
 
-    /// Workgroups that the splits of a context of `context` positions are shared out to, with matrix units: one for each split, or where idle ones are to
+    /// Workgroups that the splits of a context are shared out to, with matrix units: one for each split that a row attends to, or where idle ones are to
     /// warm the cache as many as keep the device busy if that is more, up to [`Tuning::attention_splits`](crate::Tuning).
-    pub(crate) fn split_workgroups(&self, target: &Target, context: u32) -> u32 {
+    pub(crate) fn split_workgroups(&self, target: &Target, reach: Reach) -> u32 {
         let groups = self.query_heads / self.in_fragment();
         let busy = if target.tuning.warm_cache { target.tuning.attention_workgroups.div_ceil(groups) } else { 1 };
-        let useful = context.div_ceil(SPLIT).max(busy.min(self.most_splits()));
+        let useful = reach.turns(SPLIT).max(busy.min(self.most_splits()));
         useful.min(target.tuning.attention_splits).max(1)
     }
 
-    /// Shares that a context of `context` positions is split into: as many as it has tiles for, but no more workgroups than keep the device busy.
+    /// Splits of a context without matrix units: as many as have tiles that a row attends to, but no more workgroups than keep the device busy.
     /// Where idle ones are to warm the cache, they are as many in any case.
-    pub(crate) fn splits(&self, target: &Target, context: u32) -> u32 {
-        let groups = self.query_heads / self.at_a_time(target, context);
+    pub(crate) fn splits(&self, target: &Target, reach: Reach) -> u32 {
+        let groups = self.query_heads / self.at_a_time(target, reach.context);
         let busy = target.tuning.attention_workgroups.div_ceil(groups).clamp(1, self.most_splits());
-        let useful = context.div_ceil(self.tile(target) * SUBGROUPS).max(1);
+        let useful = reach.turns(self.tile(target) * SUBGROUPS).max(1);
         if target.tuning.warm_cache { busy } else { busy.min(useful) }
     }
 
@@ -211,7 +242,7 @@ mod tests {
                 for (attention_heads, context) in [(1, 100), (4, 4_096), (4, 40_000), (16, 40_000)] {
                     let mut target = Target::new(32);
                     target.tuning = Tuning { attention_workgroups, attention_heads, ..Tuning::CARD };
-                    let splits = heads.splits(&target, context);
+                    let splits = heads.splits(&target, Reach::new(context, None));
                     let used = u64::from(splits) * u64::from(query_heads) * u64::from(head_size + 4);
                     assert!(
                         used <= heads.partials(context),
@@ -220,6 +251,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// No row of a context attends to keys in more turns than a window is said to reach into, and some row does in as many.
+    #[test]
+    fn a_window_reaches_into_as_many_turns_as_it_is_said_to() {
+        for (context, window, turn) in
+            [(300, 1, 16), (300, 2, 16), (300, 16, 16), (300, 17, 16), (300, 18, 16), (40, 39, 16), (300, 128, 256)]
+        {
+            let turns = |position: u32| position / turn - (position + 1).saturating_sub(window) / turn + 1;
+            let most = (0..context).map(turns).max();
+            assert_eq!(
+                most,
+                Some(Reach::new(context, Some(window)).turns(turn)),
+                "{window} of {context} keys, by {turn}"
+            );
+        }
+        // A window that holds the context is none.
+        assert_eq!(Reach::new(300, Some(300)).window(), 0);
+        assert_eq!(Reach::new(300, Some(299)).window(), 299);
     }
 
     /// The shader works out its tile and its shared memory from the same numbers as [`Heads`]. When one of these lines changes, so must

@@ -241,6 +241,8 @@ fn attention(format: CacheFormat) -> Attention {
         pairing: Pairing::Halves,
         next: None,
         context: 16_384,
+        window: None,
+        sinks: None,
         shape: ONE,
     }
 }

@@ -367,7 +367,7 @@ impl Interpreter {
         let position = row.position as usize;
         let shape = attention_shape(model.config.attention(layer));
         a.attended.resize(query.len(), 0.0);
-        reference::attention_rows(shape, query, keys, values, position, &mut a.attended);
+        reference::attention_rows(shape, query, [keys, values], None, position, &mut a.attended);
     }
 
     /// Appends the key and the value of the present row to the caches of a layer. `norm` is that of keys, where the model has it.
@@ -445,6 +445,7 @@ fn attention_shape(attention: &AttentionLayer) -> AttentionShape {
         kv_heads: attention.n_head_kv as usize,
         head_size: attention.head_dim as usize,
         group: (attention.n_head / attention.n_head_kv) as usize,
+        window: None,
     }
 }
 

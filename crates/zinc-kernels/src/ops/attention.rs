@@ -5,7 +5,7 @@ use crate::generated::attention::{Constants, KERNEL, Push};
 use crate::generated::attention_tile::SPLIT;
 use crate::generated::attention_units as units;
 use crate::generated::half_fragments::TEAM;
-use crate::heads::{HeadNorm, Heads, Pairing, SUBGROUPS};
+use crate::heads::{HeadNorm, Heads, Pairing, Reach, SUBGROUPS};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
@@ -54,6 +54,10 @@ pub struct Attention {
     pub next: Option<(u64, u32)>,
     /// Positions that a sequence may have.
     pub context: u32,
+    /// How many keys each row attends to, its own and those before it; `None`: all.
+    pub window: Option<u32>,
+    /// `[query_heads]` f32: a score of each query head that joins the maximum and the sum of the softmax, and has no value. Not where heads are normalised.
+    pub sinks: Option<u64>,
     /// The rows that the launch has workgroups for.
     pub shape: StepShape,
 }
@@ -64,7 +68,7 @@ impl Attention {
     #[must_use]
     pub fn in_two(&self) -> (Append, AttentionRows) {
         let &Self { state, q, k, v, norm, rotation, key_cache, value_cache, lane_pages, y, .. } = self;
-        let &Self { key_format, value_format, heads, rotated, pairing, context, shape, .. } = self;
+        let &Self { key_format, value_format, heads, rotated, pairing, context, window, sinks, shape, .. } = self;
         let append = Append {
             state,
             q,
@@ -93,6 +97,8 @@ impl Attention {
             value_format,
             heads,
             context,
+            window,
+            sinks,
             shape,
         };
         (append, rows)
@@ -101,20 +107,22 @@ impl Attention {
     /// The launch: one workgroup a split, group of query heads and row, whatever the position. By matrix units a workgroup may take several splits.
     ///
     /// # Panics
-    /// If the heads' number or size does not suit the kernel, or the partial results of all rows take 4 GiB or more.
+    /// If the heads' number or size does not suit the kernel, the partial results of all rows take 4 GiB or more, the window has no keys, or there are both
+    /// norms and sinks.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         self.heads.check(self.rotated);
         let Heads { query_heads, kv_heads, head_size } = self.heads;
         let formats = [self.key_format, self.value_format];
         let units = self.heads.units(target, formats);
+        let reach = Reach::new(self.context, self.window);
         let (heads, splits, room) = match units {
             Some(_) => {
-                let splits = self.heads.split_workgroups(target, self.context);
-                (self.heads.in_fragment(), splits, self.context.div_ceil(SPLIT).max(splits))
+                let splits = self.heads.split_workgroups(target, reach);
+                (self.heads.in_fragment(), splits, reach.turns(SPLIT).max(splits))
             }
             None => {
-                let splits = self.heads.splits(target, self.context);
+                let splits = self.heads.splits(target, reach);
                 (self.heads.at_a_time(target, self.context), splits, splits)
             }
         };
@@ -123,13 +131,14 @@ impl Attention {
             "{heads} heads of {head_size} elements are not whole groups of {GROUP}"
         );
         self.heads.check_partials(room, self.shape);
+        assert!(self.norm.is_none() || self.sinks.is_none(), "attention with norms of heads has no operand for sinks");
         let norm = self.norm.unwrap_or(HeadNorm::NONE);
         let push = Push {
             state: self.state,
             q: self.q.address,
             k: self.k.address,
             v: self.v.address,
-            q_norm: norm.q,
+            q_norm: self.sinks.unwrap_or(norm.q),
             k_norm: norm.k,
             rotation: self.rotation,
             key_cache: self.key_cache,
@@ -150,6 +159,7 @@ impl Attention {
         let (pairing, normalise) = (self.pairing.code(), u32::from(self.norm.is_some()));
         let out = if self.rounded { ActFormat::Q14 } else { ActFormat::F32 }.code();
         let epsilon = norm.epsilon.to_bits();
+        let (window, sinks) = (reach.window(), u32::from(self.sinks.is_some()));
         match units {
             Some(form) => {
                 let constants = units::Constants {
@@ -166,6 +176,8 @@ impl Attention {
                     groups,
                     query_scale: self.heads.query_scale().to_bits(),
                     lane_pages: self.lane_pages,
+                    window,
+                    sinks,
                 };
                 let kernel = if form.emulated { &units::EMULATED } else { &units::KERNEL };
                 Dispatch::new(kernel, constants.values(), &push, grid)
@@ -186,6 +198,8 @@ impl Attention {
                     epsilon,
                     groups,
                     lane_pages: self.lane_pages,
+                    window,
+                    sinks,
                 };
                 Dispatch::new(&KERNEL, constants.values(), &push, grid)
             }

@@ -4,7 +4,7 @@ use super::CacheFormat;
 use crate::generated::attention_rows::{Constants, KERNEL, Push};
 use crate::generated::attention_rows_units as units;
 use crate::generated::half_fragments::TEAM;
-use crate::heads::{Heads, SUBGROUPS};
+use crate::heads::{Heads, Reach, SUBGROUPS};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, HalfUnits, Target};
 
@@ -35,6 +35,10 @@ pub struct AttentionRows {
     pub heads: Heads,
     /// Positions that a sequence may have.
     pub context: u32,
+    /// How many keys each row attends to, its own and those before it; `None`: all.
+    pub window: Option<u32>,
+    /// `[query_heads]` f32: a score of each query head that joins the maximum and the sum of the softmax, and has no value.
+    pub sinks: Option<u64>,
     /// The rows that the launch has subgroups for.
     pub shape: StepShape,
 }
@@ -44,7 +48,7 @@ impl AttentionRows {
     /// value head.
     ///
     /// # Panics
-    /// If the heads' number or size does not suit the kernel.
+    /// If the heads' number or size does not suit the kernel, or the window has no keys.
     #[must_use]
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         self.heads.check(0);
@@ -67,6 +71,8 @@ impl AttentionRows {
             kv_heads,
             query_scale: self.heads.query_scale().to_bits(),
             lane_pages: self.lane_pages,
+            window: Reach::new(self.context, self.window).window(),
+            sinks: u32::from(self.sinks.is_some()),
         };
         let push = units::Push {
             state: self.state,
@@ -74,6 +80,7 @@ impl AttentionRows {
             key_cache: self.key_cache,
             value_cache: self.value_cache,
             y: self.y.address,
+            sinks: self.sinks.unwrap_or(0),
             rows: self.shape.rows(),
             q_stride: self.q.stride_in(self.shape),
             y_stride: self.y.stride_in(self.shape),
@@ -88,7 +95,8 @@ impl AttentionRows {
     fn by_subgroups(&self, target: &Target) -> Dispatch {
         let Heads { query_heads, kv_heads, head_size } = self.heads;
         let heads = self.heads.at_a_time(target, self.context);
-        let splits = self.heads.splits(target, self.context);
+        let reach = Reach::new(self.context, self.window);
+        let splits = self.heads.splits(target, reach);
         let shares = target.subgroups_of(SUBGROUPS);
         let mut sets = target.subgroups_of(MOST_SETS);
         while sets > 1 && sets * self.heads.set_bytes(heads, shares, shares) > target.shared_bytes {
@@ -105,6 +113,8 @@ impl AttentionRows {
             groups: query_heads / heads / kv_heads,
             shares,
             lane_pages: self.lane_pages,
+            window: reach.window(),
+            sinks: u32::from(self.sinks.is_some()),
         };
         let push = Push {
             state: self.state,
@@ -112,6 +122,7 @@ impl AttentionRows {
             key_cache: self.key_cache,
             value_cache: self.value_cache,
             y: self.y.address,
+            sinks: self.sinks.unwrap_or(0),
             rows: self.shape.rows(),
             splits,
             q_stride: self.q.stride_in(self.shape),

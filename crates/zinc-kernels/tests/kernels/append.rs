@@ -1,7 +1,8 @@
 //! `append` against its reference, and to the bit against `attention`, which appends for itself.
 
-use crate::attention::{self, Case, EPSILON, PLAIN, paged_cases, paged_part};
+use crate::attention::{of_rows, paged_cases, paged_part};
 use crate::support::arena::Array;
+use crate::support::attention_case::{self, Case, Contents, EPSILON, PLAIN};
 use crate::support::data::{Random, live};
 use crate::support::pages::Pages;
 use crate::support::rows::Builder;
@@ -49,11 +50,11 @@ pub(crate) fn run(
 ) -> ([Vec<Vec<u8>>; 2], Pages) {
     let mut b = Builder::new(&format!("{case:?}"), rows);
     let lane = Lane { position: case.position as u32, ..live() };
-    let attention = attention::of_rows(&mut b, case);
+    let attention = of_rows(&mut b, case);
     let state = b.state(StepState::new(lane, &vec![1; listed as usize]));
     let attention = Attention { state, shape: StepShape::of(rows), ..attention };
     let before = b.arena.outputs();
-    b.arena.run(&launches(&attention, &attention::target(case)));
+    b.arena.run(&launches(&attention, &attention_case::target(case)));
     ([before, b.arena.outputs()], b.pages)
 }
 
@@ -102,10 +103,11 @@ fn check_reference(case: &Case) {
     // One value is beyond what a cache can hold.
     v[width + head_size / 2] = f32::INFINITY;
     let [q_norm, k_norm] = [(); 2].map(|()| random.vector(head_size, 1.5));
-    let rotation = attention::rotation(position + ROWS, pairs);
+    let rotation = attention_case::rotation(position + ROWS, pairs);
     let formats = [case.keys, case.values];
-    let pages = attention::pages(&mut random, case, position + ROWS);
-    let caches = formats.map(|format| attention::cache(&mut arena, &mut random, case, &pages, format, 1.0, ROWS - 1).0);
+    let pages = attention_case::pages(&mut random, case, position + ROWS);
+    let caches = [Contents::Keys, Contents::Values]
+        .map(|contents| attention_case::cache(&mut arena, &mut random, case, &pages, contents, ROWS - 1).0);
     let rows = |x: Array<f32>, width: usize| Rows { address: x.address, stride: 4 * width as u32 };
     let queries = arena.in_out(&q);
     let lane = Lane { position: position as u32, ..live() };
@@ -125,15 +127,15 @@ fn check_reference(case: &Case) {
         lane_pages: pages.room(),
         key_format: case.keys,
         value_format: case.values,
-        heads: attention::heads(case),
+        heads: attention_case::heads(case),
         rotated: rotated as u32,
         pairing,
         shape: StepShape::of(ROWS as u32),
     };
-    arena.run(&[op.dispatch(&attention::target(case))]);
+    arena.run(&[op.dispatch(&attention_case::target(case))]);
     let prepared = arena.read(queries);
     let [keys, values] =
-        [0, 1].map(|i| attention::read_cache(&arena, caches[i], case, &pages, formats[i], position + ROWS));
+        [0, 1].map(|i| attention_case::read_cache(&arena, caches[i], case, &pages, formats[i], position + ROWS));
     for row in 0..ROWS {
         let (k, v) = (&mut k[row * width..][..width], &mut v[row * width..][..width]);
         let (at, own) = (position + row, (position + row) * width..(position + row + 1) * width);

@@ -1,149 +1,20 @@
 //! `attention` against its reference: the append to the cache, and the result whatever the splits.
 
 use crate::matrix;
-use crate::support::arena::{Array, values};
+use crate::support::attention_case::{
+    Case, Contents, EPSILON, PLAIN, cache, context, first_attended, heads, pages, read_cache, rotation, sinks, target,
+};
 use crate::support::data::{Random, live};
-use crate::support::pages::Pages;
 use crate::support::rows::{self, Builder, Use, View};
-use crate::support::{Arena, compare, many, operand, tolerance};
-use half::f16;
+use crate::support::{Arena, compare, operand, tolerance};
 use zinc_kernels::ops::{ActFormat, Attention, CacheFormat, HeadNorm, Heads, Pairing};
 use zinc_kernels::reference::{self, AttentionShape};
 use zinc_kernels::step::{Lane, MOST_RUN, StepShape};
-use zinc_kernels::{Target, Tuning};
-
-pub(crate) const EPSILON: f32 = 1e-6;
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Case {
-    pub(crate) query_heads: usize,
-    pub(crate) kv_heads: usize,
-    pub(crate) head_size: usize,
-    /// Leading elements that rotate.
-    pub(crate) rotated: usize,
-    pub(crate) pairing: Pairing,
-    /// Whether heads are normalised.
-    pub(crate) norm: bool,
-    pub(crate) position: usize,
-    /// The most shares.
-    pub(crate) splits: usize,
-    /// Whether workgroups without positions read something else.
-    pub(crate) warm: bool,
-    /// The most query heads of a workgroup.
-    pub(crate) heads: u32,
-    pub(crate) keys: CacheFormat,
-    pub(crate) values: CacheFormat,
-    pub(crate) out: ActFormat,
-    /// The largest magnitude of queries and keys.
-    pub(crate) size: f32,
-    /// Whether it goes by matrix units, or by what stands in for them.
-    pub(crate) units: bool,
-    /// Whether the lane has pages, in random order among others that are full of NaN; else its positions lie one behind the other.
-    pub(crate) paged: bool,
-}
-
-pub(crate) const PLAIN: Case = Case {
-    query_heads: 4,
-    kv_heads: 1,
-    head_size: 64,
-    rotated: 64,
-    pairing: Pairing::Halves,
-    norm: true,
-    position: 200,
-    splits: 3,
-    warm: true,
-    heads: 2,
-    keys: CacheFormat::F16,
-    values: CacheFormat::F16,
-    out: ActFormat::F32,
-    size: 1.0,
-    units: false,
-    paged: false,
-};
 
 /// Rows that the cache has beyond the position.
 const BEYOND: usize = 5;
 
-/// Pages that tables have room for: of the longest context here with pages, so that cases share their pipelines.
-pub(crate) const LANE_PAGES: u32 = 14;
-
-/// The pages of the lane of a case, for so many positions.
-pub(crate) fn pages(random: &mut Random, case: &Case, positions: usize) -> Pages {
-    if case.paged { Pages::scrambled(random, positions, LANE_PAGES) } else { Pages::default() }
-}
-
-pub(crate) fn heads(case: &Case) -> Heads {
-    let [query_heads, kv_heads, head_size] = [case.query_heads, case.kv_heads, case.head_size].map(|n| n as u32);
-    Heads { query_heads, kv_heads, head_size }
-}
-
-/// The device, tuned as the case says.
-pub(crate) fn target(case: &Case) -> Target {
-    let target = if case.units { many::with_units() } else { many::without_units() };
-    let tuning = Tuning {
-        attention_workgroups: (case.splits * case.query_heads) as u32,
-        warm_cache: case.warm,
-        attention_heads: case.heads,
-        long_context: 0,
-        attention_splits: case.splits as u32,
-        ..target.tuning
-    };
-    Target { tuning, ..target }
-}
-
-/// A table of rotations for so many positions.
-pub(crate) fn rotation(positions: usize, pairs: usize) -> Vec<[f32; 2]> {
-    (0..positions * pairs)
-        .map(|i| ((i / pairs) as f32 * (0.9f32).powi((i % pairs) as i32)).sin_cos())
-        .map(|(sine, cosine)| [cosine, sine])
-        .collect()
-}
-
-/// A cache whose rows from the position on are NaN: what stands there before the launch must not reach the result. `beyond` rows follow that
-/// of the position. So is everything that is not in the lane's pages.
-pub(crate) fn cache(
-    arena: &mut Arena,
-    random: &mut Random,
-    case: &Case,
-    pages: &Pages,
-    format: CacheFormat,
-    size: f32,
-    beyond: usize,
-) -> (Array<u8>, Vec<f32>) {
-    let width = case.kv_heads * case.head_size;
-    let mut rows = random.vector(case.position * width, size);
-    reference::cache_row(format, &mut rows);
-    // Not the NaN that an append writes, so that one can be told from the other.
-    let empty = f32::from_bits(0x7fc0_2000);
-    rows.resize(rows.len() + (1 + beyond) * width, empty);
-    let pool = pages.scatter(&rows, width, empty);
-    let bytes: Vec<u8> = match format {
-        CacheFormat::F32 => bytemuck::cast_slice(&pool).to_vec(),
-        CacheFormat::F16 => pool.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
-    };
-    (arena.in_out(&bytes), rows)
-}
-
-/// The first `positions` rows of the lane of a case, as they read back. Nothing else in the cache may have been written.
-pub(crate) fn read_cache(
-    arena: &Arena,
-    cache: Array<u8>,
-    case: &Case,
-    pages: &Pages,
-    format: CacheFormat,
-    positions: usize,
-) -> Vec<f32> {
-    let bytes: Vec<u8> = arena.read(cache);
-    let pool: Vec<f32> = match format {
-        CacheFormat::F32 => values(&bytes),
-        CacheFormat::F16 => values::<f16>(&bytes).into_iter().map(f16::to_f32).collect(),
-    };
-    let (rows, others) = pages.gather(&pool, case.kv_heads * case.head_size, positions);
-    assert!(others.iter().all(|x| x.is_nan()), "{case:?}: pages of others are as they were");
-    rows
-}
-
-fn check(case: &Case) {
+pub(crate) fn check(case: &Case) {
     let name = format!("{case:?}");
     let &Case { query_heads, kv_heads, head_size, rotated, position, .. } = case;
     let mut random = Random::new(&name);
@@ -157,10 +28,11 @@ fn check(case: &Case) {
     let (q_norm, k_norm) = (random.vector(head_size, 1.5), random.vector(head_size, 1.5));
     let pairs = rotated / 2;
     let rotation = rotation(position + 1, pairs);
-    let (key_cache, mut keys) = cache(&mut arena, &mut random, case, &pages, case.keys, case.size, BEYOND);
-    let (value_cache, mut values) = cache(&mut arena, &mut random, case, &pages, case.values, 1.0, BEYOND);
+    let (key_cache, mut keys) = cache(&mut arena, &mut random, case, &pages, Contents::Keys, BEYOND);
+    let (value_cache, mut values) = cache(&mut arena, &mut random, case, &pages, Contents::Values, BEYOND);
     let heads = heads(case);
     let n = query_heads * head_size;
+    let (context, sinks) = (context(case, position + 1 + BEYOND), sinks(&mut random, case));
     let y = arena.output::<u8>(operand::stored_bytes(case.out, n));
     let counters = arena.in_out(&vec![0u32; query_heads]);
     let op = Attention {
@@ -177,7 +49,7 @@ fn check(case: &Case) {
         key_cache: key_cache.address,
         value_cache: value_cache.address,
         lane_pages: pages.room(),
-        partials: arena.scratch(&vec![0.0f32; heads.partials((position + 1 + BEYOND) as u32) as usize]).address,
+        partials: arena.scratch(&vec![0.0f32; heads.partials(context) as usize]).address,
         counters: counters.address,
         y: y.row(),
         rounded: case.out == ActFormat::Q14,
@@ -187,7 +59,9 @@ fn check(case: &Case) {
         rotated: rotated as u32,
         pairing: case.pairing,
         next: Some((arena.input(&[1u32; 4_100]).address, 4 * 4_100)),
-        context: (position + 1 + BEYOND) as u32,
+        context,
+        window: case.window,
+        sinks: sinks.as_ref().map(|sinks| arena.input(sinks).address),
         shape: StepShape::ONE,
     };
     let launch = op.dispatch(&target);
@@ -224,25 +98,27 @@ fn check(case: &Case) {
     keys[own.clone()].copy_from_slice(&found_keys[own.clone()]);
     values[own.clone()].copy_from_slice(&found_values[own]);
     let q = prepared(&q, &q_norm);
-    let shape = AttentionShape { kv_heads, head_size, group: query_heads / kv_heads };
+    let shape = AttentionShape { kv_heads, head_size, group: query_heads / kv_heads, window: case.window };
     let mut expected = vec![f32::NAN; n];
     let mut bounds = Vec::with_capacity(n);
-    let key_size = keys[..(position + 1) * width].iter().fold(0.0f32, |m, x| m.max(x.abs()));
+    let attended = first_attended(case, position)..position + 1;
+    let key_size = keys[attended.start * width..attended.end * width].iter().fold(0.0f32, |m, x| m.max(x.abs()));
     for (head, y) in expected.chunks_mut(head_size).enumerate() {
         let own_q = &q[head * head_size..(head + 1) * head_size];
-        reference::attention(shape, head, own_q, &keys, &values, 0..=position, y);
+        reference::attention(shape, head, own_q, [&keys, &values], sinks.as_deref(), position, y);
         let q_size = own_q.iter().fold(0.0f32, |m, x| m.max(x.abs()));
         let q_error = tolerance::rotated_head(head_size, q_size) * f64::from(key_size) * (head_size as f64).sqrt();
         let mut error = tolerance::attention_score(own_q, key_size) + q_error;
         let mut rounding = 0.0;
-        if case.units {
+        // Without queries all keys have the weight 1 exactly.
+        if case.units && case.size > 0.0 {
             // Queries are rounded to halves, and so are weights: 2^-11 of each, and 2^-25 where that is more, of their sum, which is at least 1.
             let magnitude: f64 = own_q.iter().map(|q| f64::from(q.abs() * key_size)).sum();
             error += magnitude / 2_048.0 / (head_size as f64).sqrt();
-            rounding = 2.0 * (1.0 / 2_048.0 + (position + 1) as f64 / f64::from(1 << 25));
+            rounding = 2.0 * (1.0 / 2_048.0 + attended.len() as f64 / f64::from(1 << 25));
         }
         // Values are at most 1.
-        bounds.extend(std::iter::repeat_n(2.0 * tolerance::attention(position + 1, error) + rounding, head_size));
+        bounds.extend(std::iter::repeat_n(2.0 * tolerance::attention(attended.len(), error) + rounding, head_size));
     }
     let found = operand::stored(case.out, &arena.read::<u8>(y), n, false);
     compare::within(&name, &found, &expected, |i| bounds[i] + operand::step(case.out, &expected, i));
@@ -431,6 +307,8 @@ fn plain_head(arena: &mut Arena, count: u32, q: &[f32], key: f32, earlier_values
         pairing: Pairing::Halves,
         next: None,
         context: count,
+        window: None,
+        sinks: None,
         shape: StepShape::ONE,
     };
     arena.run(&[op.dispatch(&arena.gpu.target())]);
@@ -461,6 +339,7 @@ fn not_a_number_is_not_hidden() {
 /// Attention of as many rows as the builder has operands for, the first of them at the case's position.
 pub(crate) fn of_rows(b: &mut Builder, case: &Case) -> Attention {
     let positions = case.position + b.rows().max(MOST_RUN as usize);
+    let context = context(case, positions);
     let heads = heads(case);
     let (query_width, width) = (case.query_heads * case.head_size, case.kv_heads * case.head_size);
     // The last row has a value that is not finite, and the row before it a query: no other row may tell.
@@ -479,16 +358,17 @@ pub(crate) fn of_rows(b: &mut Builder, case: &Case) -> Attention {
     let q = poisoned(b, Use::InOut, query_width, f32::NAN, 1);
     let (k, v) = (b.vector(Use::Input, width), poisoned(b, Use::Input, width, f32::INFINITY, 0));
     let y = b.output(operand::stored_bytes(case.out, query_width));
-    let partials = b.arena.scratch(&vec![f32::NAN; b.rows() * heads.partials(positions as u32) as usize]).address;
+    let partials = b.arena.scratch(&vec![f32::NAN; b.rows() * heads.partials(context) as usize]).address;
     let counters = b.arena.in_out(&vec![0u32; b.rows() * case.query_heads]).address;
     let norm = |b: &mut Builder| b.shared(case.head_size);
     let norm = case.norm.then(|| HeadNorm { q: norm(b), k: norm(b), epsilon: EPSILON });
     let rotation = b.arena.input(rotation(positions, case.rotated / 2).as_flattened()).address;
     let beyond = positions - case.position;
     b.pages = pages(&mut b.random, case, positions + 1);
+    let sinks = sinks(&mut b.random, case).map(|sinks| b.arena.input(&sinks).address);
     let Builder { arena, random, pages, .. } = b;
-    let mut cache = |format| cache(arena, random, case, pages, format, 1.0, beyond).0.address;
-    let (key_cache, value_cache) = (cache(case.keys), cache(case.values));
+    let [key_cache, value_cache] = [Contents::Keys, Contents::Values]
+        .map(|contents| cache(arena, random, case, pages, contents, beyond).0.address);
     Attention {
         state: 0,
         q,
@@ -509,13 +389,15 @@ pub(crate) fn of_rows(b: &mut Builder, case: &Case) -> Attention {
         rotated: case.rotated as u32,
         pairing: case.pairing,
         next: Some((b.arena.input(&[1u32; 4_100]).address, 4 * 4_100)),
-        context: positions as u32,
+        context,
+        window: case.window,
+        sinks,
         shape: StepShape::ONE,
     }
 }
 
 /// A row sees what the rows before it in its step append, wherever these lie in tiles and workgroups.
-fn check_rows(case: &Case) {
+pub(crate) fn check_rows(case: &Case) {
     let lane_of = |row| Lane { position: case.position as u32 + row, ..live() };
     rows::check(&format!("{case:?}"), lane_of, |b: &mut Builder| {
         let op = of_rows(b, case);

@@ -1,19 +1,20 @@
 //! `attention_rows` to the bit against `attention`, which computes the same of each row and is compared with its reference.
 
 use crate::append::run;
-use crate::attention::{self, Case, EPSILON, LANE_PAGES, PLAIN, fits, paged_part};
+use crate::attention::{fits, paged_part};
 use crate::support::arena::{self, Arena};
+use crate::support::attention_case::{self, Case, EPSILON, LANE_PAGES, PLAIN};
 use crate::support::data::Random;
 use half::f16;
 use zinc_kernels::ops::{Attention, CacheFormat, HeadNorm, Pairing};
 use zinc_kernels::step::{PAGE_POSITIONS, Row, Rows, StepShape, StepState};
 
 /// What `attention` computes of the rows of a step, which it appends itself.
-fn check_attention(case: &Case) {
+pub(crate) fn check_attention(case: &Case) {
     check_steps(case, &[(1, 1), (4, 3), (16, 16), (16, 5)]);
 }
 
-fn check_steps(case: &Case, steps: &[(u32, u32)]) {
+pub(crate) fn check_steps(case: &Case, steps: &[(u32, u32)]) {
     for step in steps.iter().copied() {
         let ([_, alone], _) = run(case, step, |op, target| vec![op.dispatch(target)]);
         let ([before, behind], _) = run(case, step, |op, target| {
@@ -97,7 +98,7 @@ fn many_rows_by_matrix_units() {
 }
 
 /// The rows of a lane in a step: where they begin, and how many there are.
-type Part = (u32, u32);
+pub(crate) type Part = (u32, u32);
 
 /// Runs steps of lanes, each of which has these rows, by `append` and `attention_rows`: in each step the rows of the lanes from one number to another. The operands
 /// and the pages are the same whatever the steps. Returns the outputs: queries, results, keys and values.
@@ -131,13 +132,14 @@ fn run_lanes(case: &Case, parts: &[Part], steps: &[(usize, usize)]) -> Vec<Vec<u
     };
     let (key_cache, value_cache) = (cache(keys), cache(values));
     let norms = [(); 2].map(|()| arena.input(&random.vector(head_size, 1.5)).address);
-    let rotation = attention::rotation(positions as usize, rotated / 2);
+    let rotation = attention_case::rotation(positions as usize, rotated / 2);
+    let sinks = attention_case::sinks(&mut random, case);
     let op = Attention {
         state: 0,
         q,
         k,
         v,
-        norm: Some(HeadNorm { q: norms[0], k: norms[1], epsilon: EPSILON }),
+        norm: case.norm.then_some(HeadNorm { q: norms[0], k: norms[1], epsilon: EPSILON }),
         rotation: arena.input(rotation.as_flattened()).address,
         key_cache,
         value_cache,
@@ -148,14 +150,16 @@ fn run_lanes(case: &Case, parts: &[Part], steps: &[(usize, usize)]) -> Vec<Vec<u
         rounded: false,
         key_format: keys,
         value_format: values,
-        heads: attention::heads(case),
+        heads: attention_case::heads(case),
         rotated: rotated as u32,
         pairing,
         next: None,
-        context: positions,
+        context: attention_case::context(case, positions as usize),
+        window: case.window,
+        sinks: sinks.map(|sinks| arena.input(&sinks).address),
         shape: StepShape::ONE,
     };
-    let target = attention::target(case);
+    let target = attention_case::target(case);
     let mut launches = Vec::new();
     for &(from, to) in steps {
         let first: u32 = parts[..from].iter().map(|(_, rows)| rows).sum();
@@ -190,21 +194,23 @@ fn a_row_does_not_depend_on_the_lanes_beside_it() {
         [(false, 4, 2, 64), (true, 8, 2, 64), (true, 3, 1, 64), (true, 17, 1, 64), (true, 8, 1, 128)]
     {
         let case = Case { units, query_heads, kv_heads, head_size, rotated: head_size, paged: true, ..PLAIN };
-        if !fits(&case) {
-            continue;
-        }
-        for parts in [
-            &[(0, 5), (0, 1), (0, 40), (300, 3), (0, 2), (63, 1), (0, 60)][..],
-            &[(700, 33), (0, 31), (250, 20), (0, 16)],
-            &[(0, 64), (0, 64)],
-            &many,
-        ] {
-            let together = run_lanes(&case, parts, &[(0, parts.len())]);
-            let alone: Vec<(usize, usize)> = (0..parts.len()).map(|lane| (lane, lane + 1)).collect();
-            for (output, (found, expected)) in together.iter().zip(run_lanes(&case, parts, &alone)).enumerate() {
-                let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
-                assert_eq!(differs, None, "{case:?}, {parts:?}: where output {output} differs");
+        if fits(&case) {
+            for parts in [&SOME_LANES[..], &[(700, 33), (0, 31), (250, 20), (0, 16)], &[(0, 64), (0, 64)], &many] {
+                check_lanes(&case, parts);
             }
         }
+    }
+}
+
+/// Lanes of one row and of many, whose rows share blocks.
+pub(crate) const SOME_LANES: [Part; 7] = [(0, 5), (0, 1), (0, 40), (300, 3), (0, 2), (63, 1), (0, 60)];
+
+/// The rows of these lanes have the same bits in one step as in a step for each lane.
+pub(crate) fn check_lanes(case: &Case, parts: &[Part]) {
+    let together = run_lanes(case, parts, &[(0, parts.len())]);
+    let alone: Vec<(usize, usize)> = (0..parts.len()).map(|lane| (lane, lane + 1)).collect();
+    for (output, (found, expected)) in together.iter().zip(run_lanes(case, parts, &alone)).enumerate() {
+        let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+        assert_eq!(differs, None, "{case:?}, {parts:?}: where output {output} differs");
     }
 }

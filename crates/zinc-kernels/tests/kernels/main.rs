@@ -42,3 +42,4 @@ mod router_mul;
 mod sample;
 mod support;
 mod truncation;
+mod windows;

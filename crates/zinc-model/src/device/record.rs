@@ -343,6 +343,8 @@ impl DeviceModel {
                 value_format: self.cache.value_format,
                 heads: self.sizes().heads(*layer),
                 context: self.cache.context,
+                window: None,
+                sinks: None,
                 shape,
             }
             .dispatch(target),
@@ -367,6 +369,8 @@ impl DeviceModel {
                 pairing: pairing(config),
                 next: self.cacheable(*next),
                 context: self.cache.context,
+                window: None,
+                sinks: None,
                 shape,
             }
             .dispatch(target),

@@ -255,6 +255,8 @@ fn attention_rows(b: &mut Builder, target: &Target) -> Dispatch {
         value_format: CacheFormat::F16,
         heads: HEADS,
         context: CONTEXT,
+        window: None,
+        sinks: None,
         shape: StepShape::ONE,
     }
     .dispatch(target)
@@ -282,6 +284,8 @@ fn attention(b: &mut Builder, target: &Target) -> Dispatch {
         pairing: Pairing::Halves,
         next: None,
         context: CONTEXT,
+        window: None,
+        sinks: None,
         shape: StepShape::ONE,
     }
     .dispatch(target)

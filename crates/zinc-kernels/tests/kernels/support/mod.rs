@@ -3,6 +3,7 @@
 //! Every bound that a comparison uses is in [`tolerance`].
 
 pub(crate) mod arena;
+pub(crate) mod attention_case;
 pub(crate) mod chain;
 pub(crate) mod compare;
 pub(crate) mod data;
