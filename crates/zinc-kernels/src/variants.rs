@@ -54,6 +54,10 @@ pub fn variants(target: &Target) -> Vec<Variant> {
         for form in forms.iter().filter(|form| form.half_units.is_none() || HEADS.units(form, [format; 2]).is_some()) {
             add(label, attention.dispatch(form));
             add(label, rows.dispatch(form));
+            let windowed = Attention { norm: None, window: Some(128), sinks: Some(0), ..attention };
+            let label = format!("{label}, window, sinks");
+            add(&label, windowed.dispatch(form));
+            add(&label, AttentionRows { window: windowed.window, sinks: windowed.sinks, ..rows }.dispatch(form));
         }
     }
     add("F32", router().dispatch(target));
