@@ -234,9 +234,9 @@ pub(crate) struct SynthArgs {
     /// The GGUF file to write
     #[arg(value_name = "OUT.gguf")]
     pub(crate) out: PathBuf,
-    /// The mix of formats
-    #[arg(long, value_name = "MIX", value_enum, default_value_t = Mix::Q4KM, ignore_case = true)]
-    pub(crate) quant: Mix,
+    /// The mix of formats: mxfp4_moe for gpt-oss and q4_k_m for others without it
+    #[arg(long, value_name = "MIX", value_enum, ignore_case = true)]
+    pub(crate) quant: Option<Mix>,
     /// Layers, fewer or more than the model has
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) layers: Option<u32>,

@@ -12,12 +12,13 @@ mod tensors;
 
 use crate::error::{Error, Result};
 use crate::gguf;
-use architecture::Bias;
+use architecture::{Bias, Windows};
 use keys::Keys;
 
 pub use architecture::Architecture;
 pub use layer::{AttentionLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer};
 pub use rope::{Rope, RopeOverrides, RopePairing, RopeScaling, RopeScalingKind, Yarn};
+pub(crate) use tensors::find;
 pub use tensors::{ExpectedTensor, Presence, Storage, check_tensors, expected_tensors};
 
 /// The sizes of a model, and the options that its family leaves open.
@@ -71,28 +72,45 @@ impl ModelConfig {
     /// Those of [`Self::from_gguf`], and [`Error::RopeNumber`], [`Error::RopeNumberUnused`] or [`Error::RopeFactorMissing`] for overrides that are out
     /// of range or do not go with the file.
     pub fn with_overrides(file: &gguf::File, overrides: &RopeOverrides) -> Result<Self> {
-        let name = file.metadata().require_str("general.architecture")?;
+        Self::read(file.metadata(), &|name| file.tensor(name), overrides)
+    }
+
+    /// As [`Self::from_gguf`], of a file with these metadata and without tensors: what depends on whether it has one is as if it had not.
+    ///
+    /// # Errors
+    /// Those of [`Self::from_gguf`].
+    pub fn from_metadata(metadata: &gguf::Metadata) -> Result<Self> {
+        Self::read(metadata, &|_| None, &RopeOverrides::default())
+    }
+
+    fn read(metadata: &gguf::Metadata, tensor: &FindTensor<'_>, overrides: &RopeOverrides) -> Result<Self> {
+        let name = metadata.require_str("general.architecture")?;
         let architecture = Architecture::from_name(name)?;
-        let keys = Keys { metadata: file.metadata(), architecture: architecture.name() };
+        let keys = Keys { metadata, architecture: name };
 
         let n_layer = keys.require_count("block_count", MAX_LAYERS)?;
         let n_embd = keys.require_count("embedding_length", MAX_WIDTH)?;
-        let attention = attention(&keys, architecture, file, n_embd)?;
+        let attention = attention(&keys, architecture, tensor, n_embd)?;
         let rms_eps = keys.require_f32("attention.layer_norm_rms_epsilon")?;
         if !(0.0..1.0).contains(&rms_eps) {
             return Err(keys.bad("attention.layer_norm_rms_epsilon", rms_eps, "from 0 to less than 1"));
         }
         let n_ctx_train = keys.require_count("context_length", MAX_CONTEXT)?;
-        let layer = Layer { mixer: Mixer::Attention(attention), feed_forward: feed_forward(&keys, architecture)? };
+        let feed_forward = feed_forward(&keys, architecture)?;
+        let window = window(&keys, architecture)?;
+        let layer = |index| {
+            let window = window.filter(|_| architecture.traits().windows.has(index));
+            Layer { mixer: Mixer::Attention(AttentionLayer { window, ..attention }), feed_forward }
+        };
         Ok(Self {
             architecture,
             n_embd,
-            layers: vec![layer; n_layer as usize],
+            layers: (0..n_layer).map(layer).collect(),
             rms_eps,
             rope: rope::rope(&keys, architecture, (attention.head_dim, n_ctx_train), overrides)?,
             n_ctx_train,
-            n_vocab: n_vocab(&keys, file)?,
-            tied_embeddings: file.tensor(names::OUTPUT).is_none(),
+            n_vocab: n_vocab(&keys, tensor)?,
+            tied_embeddings: tensor(names::OUTPUT).is_none(),
         })
     }
 
@@ -123,8 +141,16 @@ impl ModelConfig {
     }
 }
 
-/// What the attention layers of a file have in common.
-fn attention(keys: &Keys<'_>, architecture: Architecture, file: &gguf::File, n_embd: u32) -> Result<AttentionLayer> {
+/// Finds a tensor of a file by its name.
+type FindTensor<'a> = dyn Fn(&str) -> Option<&'a gguf::TensorInfo> + 'a;
+
+/// What the attention layers of a file have in common: all but their windows.
+fn attention(
+    keys: &Keys<'_>,
+    architecture: Architecture,
+    tensor: &FindTensor<'_>,
+    n_embd: u32,
+) -> Result<AttentionLayer> {
     let n_head = keys.require_count("attention.head_count", MAX_HEADS)?;
     let n_head_kv = keys.count("attention.head_count_kv", MAX_HEADS)?.unwrap_or(n_head);
     if !n_head.is_multiple_of(n_head_kv) {
@@ -135,15 +161,27 @@ fn attention(keys: &Keys<'_>, architecture: Architecture, file: &gguf::File, n_e
     let qkv_bias = match traits.qkv_bias {
         Bias::Never => false,
         Bias::Always => true,
-        Bias::IfInFile => file.tensor(&names::in_layer(0, names::Q_BIAS)).is_some(),
+        Bias::IfInFile => tensor(&names::in_layer(0, names::Q_BIAS)).is_some(),
     };
     Ok(AttentionLayer {
         n_head,
         n_head_kv,
         head_dim: head_dim(keys, n_embd, n_head)?,
+        // Layers differ in it.
+        window: None,
         qk_norm: traits.qk_norm,
         qkv_bias,
+        output_bias: traits.output_bias,
+        sinks: traits.sinks,
     })
+}
+
+/// How many positions the layers with a window attend to; `None` if the architecture has no such layers.
+fn window(keys: &Keys<'_>, architecture: Architecture) -> Result<Option<u32>> {
+    if architecture.traits().windows == Windows::None {
+        return Ok(None);
+    }
+    keys.require_count("attention.sliding_window", MAX_CONTEXT).map(Some)
 }
 
 fn head_dim(keys: &Keys<'_>, n_embd: u32, n_head: u32) -> Result<u32> {
@@ -169,13 +207,15 @@ fn head_dim(keys: &Keys<'_>, n_embd: u32, n_head: u32) -> Result<u32> {
 fn feed_forward(keys: &Keys<'_>, architecture: Architecture) -> Result<FeedForward> {
     // Files of dense models may have the key with the value 0.
     let n_expert = keys.get_u32("expert_count")?.unwrap_or(0);
-    if !architecture.traits().experts {
+    let traits = architecture.traits();
+    if !traits.experts {
         if n_expert != 0 {
             let expected =
                 format!("0: experts are supported in {} only", Architecture::names_with_experts().join(", "));
             return Err(keys.bad("expert_count", n_expert, expected));
         }
-        return Ok(FeedForward::Dense { n_ff: keys.require_count("feed_forward_length", MAX_WIDTH)? });
+        let n_ff = keys.require_count("feed_forward_length", MAX_WIDTH)?;
+        return Ok(FeedForward::Dense { n_ff, activation: traits.activation });
     }
     let n_expert = keys.require_count("expert_count", MAX_EXPERTS)?;
     let n_expert_used = keys.require_count("expert_used_count", MAX_EXPERTS)?;
@@ -199,15 +239,17 @@ fn feed_forward(keys: &Keys<'_>, architecture: Architecture) -> Result<FeedForwa
         n_expert_used,
         n_ff: keys.require_count("expert_feed_forward_length", MAX_WIDTH)?,
         weights: ExpertWeights { sum, scale },
+        activation: traits.activation,
+        bias: traits.expert_bias,
     })
 }
 
-fn n_vocab(keys: &Keys<'_>, file: &gguf::File) -> Result<u32> {
+fn n_vocab(keys: &Keys<'_>, tensor: &FindTensor<'_>) -> Result<u32> {
     if let Some(n_vocab) = keys.count("vocab_size", MAX_VOCABULARY)? {
         return Ok(n_vocab);
     }
-    let listed = file.metadata().get_strings("tokenizer.ggml.tokens")?.map(|tokens| tokens.len() as u64);
-    let rows = || file.tensor(names::TOKEN_EMBEDDING).and_then(|tensor| tensor.shape.get(1).copied());
+    let listed = keys.metadata.get_strings("tokenizer.ggml.tokens")?.map(|tokens| tokens.len() as u64);
+    let rows = || tensor(names::TOKEN_EMBEDDING).and_then(|tensor| tensor.shape.get(1).copied());
     let n_vocab = listed.or_else(rows).ok_or_else(|| Error::MissingKey { key: keys.full("vocab_size") })?;
     match u32::try_from(n_vocab) {
         Ok(n_vocab) if (1..=MAX_VOCABULARY).contains(&n_vocab) => Ok(n_vocab),

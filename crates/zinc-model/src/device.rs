@@ -315,20 +315,28 @@ fn check_activations(sizes: &Sizes<'_>, target: &Target) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use zinc_kernels::Tuning;
-    use zinc_kernels::ops::CacheFormat;
+    use zinc_kernels::ops::{Activation, CacheFormat};
 
     use super::*;
     use crate::config::{Architecture, FeedForward, Layer, Mixer, ModelConfig, Rope, RopePairing, RopeScaling};
 
-    const ATTENTION: AttentionLayer =
-        AttentionLayer { n_head: 32, n_head_kv: 8, head_dim: 64, qk_norm: false, qkv_bias: false };
+    const ATTENTION: AttentionLayer = AttentionLayer {
+        n_head: 32,
+        n_head_kv: 8,
+        head_dim: 64,
+        window: None,
+        qk_norm: false,
+        qkv_bias: false,
+        output_bias: false,
+        sinks: false,
+    };
     const N_FF: u32 = 8_192;
 
     /// A model of layers with such attention and a dense part of such a width.
     fn config(n_embd: u32, layers: &[(AttentionLayer, u32)]) -> ModelConfig {
         let layer = |&(attention, n_ff)| Layer {
             mixer: Mixer::Attention(attention),
-            feed_forward: FeedForward::Dense { n_ff },
+            feed_forward: FeedForward::Dense { n_ff, activation: Activation::SwiGlu },
         };
         ModelConfig {
             architecture: Architecture::Llama,

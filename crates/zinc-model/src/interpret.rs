@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use zinc_kernels::ops::{ActFormat, Activation, Pairing, Weighting};
+use zinc_kernels::ops::{ActFormat, Pairing, Weighting};
 use zinc_kernels::reference::{self, AttentionShape, Candidate, HostMatrix};
 use zinc_kernels::step::{Lane, Row, StepLanes, StepReport, StepState};
 
@@ -272,34 +272,37 @@ impl Interpreter {
                 self.arrays.query = self.prepared_query(*layer, norms.map(|(q, _)| q));
                 self.append(*layer, norms.map(|(_, k)| k));
             }
-            Op::Attention { layer, norms, .. } => {
+            Op::Attention { layer, norms, sinks, .. } => {
                 self.append(*layer, norms.map(|(_, k)| k));
                 let query = self.prepared_query(*layer, norms.map(|(q, _)| q));
-                self.attend(*layer, &query);
+                self.attend(*layer, *sinks, &query);
             }
-            Op::AttentionRows { layer } => {
+            Op::AttentionRows { layer, sinks } => {
                 let query = self.arrays.query.clone();
-                self.attend(*layer, &query);
+                self.attend(*layer, *sinks, &query);
             }
-            Op::Router { norm, matrix: id, .. } => {
+            Op::Router { norm, matrix: id, bias, .. } => {
                 a.router_logits.resize(model.weights.tensor(*id).rows as usize, 0.0);
                 let (norm, matrix) = (model.vector(*norm), matrix(model, *id));
+                let bias = bias.map(|id| model.vector(id));
                 reference::router(
                     &a.residual,
                     &norm,
                     config.rms_eps,
                     &matrix,
-                    None,
+                    bias.as_deref(),
                     &mut a.normed,
                     &mut a.router_logits,
                 );
             }
-            Op::GateUp { layer, gate, up, routing, .. } => {
+            Op::GateUp { layer, gate, up, biases, routing, .. } => {
                 let (gate, up) = (matrix(model, *gate), matrix(model, *up));
                 let part = config.feed_forward(*layer);
                 let (slots, width) = part.hidden();
                 a.hidden.resize((slots * width) as usize, 0.0);
-                let (biases, activation) = (None, Activation::SwiGlu);
+                let activation = part.activation();
+                let biases = biases.map(|biases| [biases.gate, biases.up].map(|id| model.vector(id)));
+                let biases = biases.as_ref().map(|[gate, up]| reference::GateUpBiases { gate, up });
                 match routing {
                     Routing::Dense { norm } => {
                         if let Some(norm) = norm {
@@ -315,9 +318,11 @@ impl Interpreter {
                     }
                 }
             }
-            Op::ExpertDown { down, .. } => {
+            Op::ExpertDown { down, bias, .. } => {
                 let (ids, weights): (Vec<u32>, Vec<f32>) = a.chosen.iter().copied().unzip();
-                reference::expert_down(&matrix(model, *down), None, &ids, &weights, &a.hidden, &mut a.residual);
+                let bias = bias.map(|id| model.vector(id));
+                let (down, bias) = (matrix(model, *down), bias.as_deref());
+                reference::expert_down(&down, bias, &ids, &weights, &a.hidden, &mut a.residual);
             }
             Op::Sample => {
                 let lane = Lane { position: row.position, ..state.lane };
@@ -360,14 +365,15 @@ impl Interpreter {
         query
     }
 
-    /// Attends to the cache of a layer from the present row, with prepared queries.
-    fn attend(&mut self, layer: u32, query: &[f32]) {
+    /// Attends to the cache of a layer from the present row, with prepared queries. `sinks` are the layer's, where the model has them.
+    fn attend(&mut self, layer: u32, sinks: Option<TensorId>, query: &[f32]) {
         let Self { model, row, arrays: a, .. } = self;
-        let (keys, values) = (&a.key_caches[layer as usize], &a.value_caches[layer as usize]);
+        let caches = [&a.key_caches[layer as usize][..], &a.value_caches[layer as usize]];
+        let sinks = sinks.map(|id| model.vector(id));
         let position = row.position as usize;
         let shape = attention_shape(model.config.attention(layer));
         a.attended.resize(query.len(), 0.0);
-        reference::attention_rows(shape, query, [keys, values], None, position, &mut a.attended);
+        reference::attention_rows(shape, query, caches, sinks.as_deref(), position, &mut a.attended);
     }
 
     /// Appends the key and the value of the present row to the caches of a layer. `norm` is that of keys, where the model has it.
@@ -445,7 +451,7 @@ fn attention_shape(attention: &AttentionLayer) -> AttentionShape {
         kv_heads: attention.n_head_kv as usize,
         head_size: attention.head_dim as usize,
         group: (attention.n_head / attention.n_head_kv) as usize,
-        window: None,
+        window: attention.window,
     }
 }
 

@@ -152,7 +152,7 @@ pub fn pack(sizes: &[u64], max_buffer: u64) -> Result<(Vec<TensorLocation>, Vec<
 
 #[cfg(test)]
 mod tests {
-    use zinc_kernels::ops::CacheFormat;
+    use zinc_kernels::ops::{Activation, CacheFormat};
     use zinc_kernels::step::MOST_ROWS;
 
     use super::*;
@@ -194,10 +194,26 @@ mod tests {
     #[test]
     fn steps_of_thousands_of_rows_are_planned() {
         let weights = ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 };
-        let attention = AttentionLayer { n_head: 32, n_head_kv: 4, head_dim: 128, qk_norm: true, qkv_bias: false };
+        let attention = AttentionLayer {
+            n_head: 32,
+            n_head_kv: 4,
+            head_dim: 128,
+            window: None,
+            qk_norm: true,
+            qkv_bias: false,
+            output_bias: false,
+            sinks: false,
+        };
         let layer = Layer {
             mixer: Mixer::Attention(attention),
-            feed_forward: FeedForward::Experts { n_expert: 128, n_expert_used: 8, n_ff: 768, weights },
+            feed_forward: FeedForward::Experts {
+                n_expert: 128,
+                n_expert_used: 8,
+                n_ff: 768,
+                weights,
+                activation: Activation::SwiGlu,
+                bias: false,
+            },
         };
         let config = ModelConfig {
             architecture: Architecture::Qwen3Moe,

@@ -48,11 +48,11 @@ impl Model {
         self.file.data(&self.file.tensors()[tensor.file_index])
     }
 
-    /// A tensor of one row, decoded to `[columns]` f32.
+    /// A tensor of one vector, or of one for each expert, decoded to `[rows, columns]` f32.
     #[must_use]
     pub fn vector(&self, id: TensorId) -> Vec<f32> {
         let tensor = self.weights.tensor(id);
-        let mut values = vec![0.0; tensor.columns as usize];
+        let mut values = vec![0.0; tensor.elements() as usize];
         decode(tensor.format, self.data(tensor), &mut values);
         values
     }

@@ -91,6 +91,8 @@ pub enum Op {
     AttentionRows {
         /// The layer, from 0.
         layer: u32,
+        /// `[heads]`: scores that join the softmax of each query head, where the model has them.
+        sinks: Option<TensorId>,
     },
     /// Head norms, rotary embedding, the append to the cache of `layer`, and attention over it.
     Attention {
@@ -98,30 +100,36 @@ pub enum Op {
         layer: u32,
         /// Weights of the query and key head norms, where the model has them.
         norms: Option<(TensorId, TensorId)>,
+        /// `[heads]`: scores that join the softmax of each query head, where the model has them.
+        sinks: Option<TensorId>,
         /// What the product that takes the result computes with.
         act: ActFormat,
         /// The weights that the next op reads; idle workgroups may bring them into the device's cache.
         next: TensorId,
     },
-    /// `normed = rms_norm(residual) * norm`, and the router's logits `matrix normed`.
+    /// `normed = rms_norm(residual) * norm`, and the router's logits `matrix normed + bias`.
     Router {
         /// `[width]`.
         norm: TensorId,
         /// `[experts, width]`.
         matrix: TensorId,
+        /// `[experts]`.
+        bias: Option<TensorId>,
         /// What the products that take `normed` compute with: it is rounded for [`ActFormat::Q14`].
         act: ActFormat,
         /// Whether the runs of the rounded form stand in order, for products of many rows.
         ordered: bool,
     },
-    /// The router's logits `matrix (rms_norm(residual) * norm)` of many rows, with a matrix in a float format.
+    /// The router's logits `matrix (rms_norm(residual) * norm) + bias` of many rows, with a matrix in a float format.
     RouterMul {
         /// `[width]`.
         norm: TensorId,
         /// `[experts, width]`.
         matrix: TensorId,
+        /// `[experts]`.
+        bias: Option<TensorId>,
     },
-    /// `hidden = silu(gate x) * (up x)`, of the selected experts or of a dense layer.
+    /// `hidden = activation(gate x, up x)`, of the selected experts or of a dense layer.
     GateUp {
         /// The layer, from 0.
         layer: u32,
@@ -129,6 +137,8 @@ pub enum Op {
         gate: TensorId,
         /// `[experts, rows, columns]`.
         up: TensorId,
+        /// What is added to the products, where the model has biases.
+        biases: Option<GateUpBiases>,
         /// Which matrices are used, and what their input is.
         routing: Routing,
         /// What the products compute with.
@@ -145,7 +155,7 @@ pub enum Op {
         /// `[experts, rows, columns]`, which the [`Op::ExpertMul`] behind it reads.
         down: TensorId,
     },
-    /// `hidden = silu(gate x) * (up x)` of many rows, in quantised formats. The input is [`Array::Normed`], rounded.
+    /// `hidden = activation(gate x, up x)` of many rows, in quantised formats. The input is [`Array::Normed`], rounded.
     GateUpMul {
         /// The layer, from 0.
         layer: u32,
@@ -153,15 +163,19 @@ pub enum Op {
         gate: TensorId,
         /// `[experts, rows, columns]`.
         up: TensorId,
+        /// What is added to the products, where the model has biases.
+        biases: Option<GateUpBiases>,
         /// Whether the matrices are those of the selected experts; otherwise it is a dense layer.
         experts: bool,
     },
-    /// What each selected expert of many rows gives: `down hidden`, of the rounded hidden vectors.
+    /// What each selected expert of many rows gives: `down hidden + bias`, of the rounded hidden vectors.
     ExpertMul {
         /// The layer, from 0.
         layer: u32,
         /// `[experts, rows, columns]`, in a quantised format.
         down: TensorId,
+        /// `[experts, rows]`.
+        bias: Option<TensorId>,
     },
     /// `residual += sum of weight * product` over the selected experts' products, of many rows.
     Join {
@@ -183,12 +197,14 @@ pub enum Op {
         /// Whether their runs stand in order, for products of many rows.
         ordered: bool,
     },
-    /// `residual += sum of weight * (down hidden)` over the selected experts.
+    /// `residual += sum of weight * (down hidden + bias)` over the selected experts.
     ExpertDown {
         /// The layer, from 0.
         layer: u32,
         /// `[experts, rows, columns]`.
         down: TensorId,
+        /// `[experts, rows]`.
+        bias: Option<TensorId>,
         /// The vectors: [`Array::Hidden`], or [`Array::RoundedHidden`].
         h: Array,
         /// What the products compute with.
@@ -229,6 +245,15 @@ pub struct Product {
     pub bias: Option<TensorId>,
     /// The output vector.
     pub y: Array,
+}
+
+/// The biases of an [`Op::GateUp`] or [`Op::GateUpMul`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateUpBiases {
+    /// `[experts, rows]` to be added to the products of the gate.
+    pub gate: TensorId,
+    /// `[experts, rows]` to be added to the other products.
+    pub up: TensorId,
 }
 
 /// Which matrices the feed-forward part of a layer uses, and what its input is.

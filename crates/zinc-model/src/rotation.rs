@@ -6,14 +6,15 @@
 //!
 //! ```text
 //! h_i = f_i (g_i + (1 - g_i) / s)            g_i = e clamp((high - i) / (high - low), 0, 1)
-//! low  = floor(pair(beta_fast)), 0 at least  high = ceil(pair(beta_slow)), dims - 1 at most
+//! low  = floor(pair(beta_fast)), 0 at least  high = ceil(pair(beta_slow)), dims - 1 at most, or both without floor and ceil
 //! pair(b) = dims ln(L / (2 pi b)) / (2 ln base)
 //! m = a (0.1 ln s + 1), or a alone where e = 0
 //! ```
 //!
 //! `pair(b)` is the pair, as a real number, that turns around `b` times within the original context of `L` positions; `e` is the share of
 //! extrapolation and `a` the attention factor. The paper blends along the number of turns. The programs of its authors, Hugging Face's transformers and
-//! llama.cpp blend along the number of the pair, between whole pairs, and models are trained with that, so it is done here.
+//! llama.cpp blend along the number of the pair, between whole pairs, and models are trained with that, so it is done here. gpt-oss is trained with a blend that begins and ends
+//! between pairs ([`Yarn::whole_pairs`]).
 
 use std::f64::consts::TAU;
 
@@ -66,8 +67,9 @@ fn kept_share(rope: &Rope, yarn: &Yarn, pair: u32) -> f64 {
         let periods = f64::from(yarn.original_context) / (TAU * f64::from(turns));
         dims * periods.ln() / (2.0 * f64::from(rope.base).ln())
     };
-    let low = pair_turning(yarn.beta_fast).floor().max(0.0);
-    let high = pair_turning(yarn.beta_slow).ceil().min(dims - 1.0);
+    let (low, high) = (pair_turning(yarn.beta_fast), pair_turning(yarn.beta_slow));
+    let (low, high) = if yarn.whole_pairs { (low.floor(), high.ceil()) } else { (low, high) };
+    let (low, high) = (low.max(0.0), high.min(dims - 1.0));
     // Where both are the same pair, the step from fast to slow is steep instead of infinite, as in the programs named above.
     let stretched = (f64::from(pair) - low) / (high - low).max(0.001);
     f64::from(yarn.extrapolation) * (1.0 - stretched.clamp(0.0, 1.0))
@@ -78,7 +80,7 @@ mod tests {
     use super::*;
     use crate::config::RopePairing;
 
-    /// The rope of gpt-oss, but for its blend, which is not between whole pairs.
+    /// The rope of gpt-oss, but for its blend, which here is between whole pairs.
     const ROPE: Rope =
         Rope { base: 150_000.0, dims: 64, pairing: RopePairing::Halves, scaling: RopeScaling::Yarn(YARN) };
     const YARN: Yarn = Yarn {
@@ -88,6 +90,7 @@ mod tests {
         attention_factor: 1.0,
         beta_fast: 32.0,
         beta_slow: 1.0,
+        whole_pairs: true,
     };
 
     /// The pairs that turn around 32 times and once within 4,096 positions are 8.09 and 17.40.
@@ -96,6 +99,11 @@ mod tests {
         for (pair, kept) in [(0, 1.0), (8, 1.0), (9, 0.9), (13, 0.5), (17, 0.1), (18, 0.0), (31, 0.0)] {
             let found = kept_share(&ROPE, &YARN, pair);
             assert!((found - kept).abs() < 1e-12, "pair {pair}: {found}");
+        }
+        let exact = Yarn { whole_pairs: false, ..YARN };
+        for (pair, kept) in [(0, 1.0), (8, 1.0), (9, 0.902_504), (13, 0.472_639), (17, 0.042_774), (18, 0.0)] {
+            let found = kept_share(&ROPE, &exact, pair);
+            assert!((found - kept).abs() < 1e-6, "pair {pair}: {found}");
         }
         let half = Yarn { extrapolation: 0.5, ..YARN };
         assert!((kept_share(&ROPE, &half, 9) - 0.45).abs() < 1e-12);

@@ -2,7 +2,7 @@
 
 use zinc_kernels::Format;
 
-use crate::config::{FeedForward, Layer, ModelConfig, check_tensors, names};
+use crate::config::{FeedForward, Layer, ModelConfig, check_tensors, find, names};
 use crate::error::{Error, Result};
 use crate::gguf::File;
 
@@ -82,8 +82,12 @@ pub struct LayerWeights {
     pub q_norm: Option<TensorId>,
     /// `[head_size]`.
     pub k_norm: Option<TensorId>,
+    /// `[heads]`: a score of each query head that joins its softmax and has no value.
+    pub sinks: Option<TensorId>,
     /// `[width, heads * head_size]`.
     pub attention_output: TensorId,
+    /// `[width]`.
+    pub attention_output_bias: Option<TensorId>,
     /// `[width]`.
     pub feed_forward_norm: TensorId,
     /// The feed-forward part of the layer.
@@ -93,7 +97,7 @@ pub struct LayerWeights {
 /// The weights of the feed-forward part of a layer.
 #[derive(Clone, Debug)]
 pub enum FeedForwardWeights {
-    /// One SwiGLU network.
+    /// One gated network.
     Dense {
         /// `[hidden, width]`.
         gate: TensorId,
@@ -102,7 +106,7 @@ pub enum FeedForwardWeights {
         /// `[width, hidden]`.
         down: TensorId,
     },
-    /// A router and several SwiGLU networks, the experts.
+    /// A router and several gated networks, the experts.
     Experts {
         /// `[experts, width]`.
         router: TensorId,
@@ -112,6 +116,14 @@ pub enum FeedForwardWeights {
         up: TensorId,
         /// `[experts, width, hidden]`.
         down: TensorId,
+        /// `[experts]`.
+        router_bias: Option<TensorId>,
+        /// `[experts, hidden]`.
+        gate_bias: Option<TensorId>,
+        /// `[experts, hidden]`.
+        up_bias: Option<TensorId>,
+        /// `[experts, width]`.
+        down_bias: Option<TensorId>,
         /// Experts that a token uses.
         used: u32,
     },
@@ -146,8 +158,9 @@ impl ModelWeights {
         let output_norm = finder.required(names::OUTPUT_NORM)?;
         let output = finder.optional(names::OUTPUT)?.unwrap_or(embedding);
         let rope_factors = finder.optional(names::ROPE_FACTORS)?;
-        let layers =
-            (0..).zip(&config.layers).map(|(index, layer)| finder.layer(index, layer)).collect::<Result<_>>()?;
+        let feed_forward_norm = config.architecture.feed_forward_norm();
+        let layers = (0..).zip(&config.layers).map(|(index, layer)| finder.layer(index, layer, feed_forward_norm));
+        let layers = layers.collect::<Result<_>>()?;
         Ok(Self { tensors: finder.tensors, embedding, layers, output_norm, output, rope_factors })
     }
 
@@ -171,7 +184,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn layer(&mut self, index: u32, layer: &Layer) -> Result<LayerWeights> {
+    fn layer(&mut self, index: u32, layer: &Layer, feed_forward_norm: &str) -> Result<LayerWeights> {
         let name = |part: &str| names::in_layer(index, part);
         let feed_forward = match layer.feed_forward {
             FeedForward::Experts { n_expert_used, .. } => FeedForwardWeights::Experts {
@@ -179,6 +192,10 @@ impl Finder<'_> {
                 gate: self.required(&name(names::EXPERT_GATES))?,
                 up: self.required(&name(names::EXPERT_UPS))?,
                 down: self.required(&name(names::EXPERT_DOWNS))?,
+                router_bias: self.optional(&name(names::ROUTER_BIAS))?,
+                gate_bias: self.optional(&name(names::EXPERT_GATE_BIASES))?,
+                up_bias: self.optional(&name(names::EXPERT_UP_BIASES))?,
+                down_bias: self.optional(&name(names::EXPERT_DOWN_BIASES))?,
                 used: n_expert_used,
             },
             FeedForward::Dense { .. } => FeedForwardWeights::Dense {
@@ -197,8 +214,10 @@ impl Finder<'_> {
             v_bias: self.optional(&name(names::V_BIAS))?,
             q_norm: self.optional(&name(names::Q_NORM))?,
             k_norm: self.optional(&name(names::K_NORM))?,
+            sinks: self.optional(&name(names::SINKS))?,
             attention_output: self.required(&name(names::ATTENTION_OUTPUT))?,
-            feed_forward_norm: self.required(&name(names::FEED_FORWARD_NORM))?,
+            attention_output_bias: self.optional(&name(names::ATTENTION_OUTPUT_BIAS))?,
+            feed_forward_norm: self.required(&name(feed_forward_norm))?,
             feed_forward,
         })
     }
@@ -208,8 +227,8 @@ impl Finder<'_> {
     }
 
     fn optional(&mut self, name: &str) -> Result<Option<TensorId>> {
-        let Some(file_index) = self.file.tensors().iter().position(|t| t.name == name) else { return Ok(None) };
-        let info = &self.file.tensors()[file_index];
+        let Some(info) = find(self.file, name) else { return Ok(None) };
+        let Some(file_index) = self.file.tensors().iter().position(|t| t.name == info.name) else { return Ok(None) };
         let format = info.format.to_kernel().ok_or_else(|| Error::UnsupportedFormat {
             name: name.to_owned(),
             format: info.format.name(),

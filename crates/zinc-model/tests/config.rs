@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use zinc_kernels::Format;
+use zinc_kernels::ops::Activation;
 use zinc_model::config::{
     Architecture, AttentionLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer, ModelConfig, Rope,
     RopeOverrides, RopePairing, RopeScaling, RopeScalingKind, Yarn, check_tensors, expected_tensors,
@@ -26,6 +27,8 @@ fn configs_of_other_programs_files_are_read_and_their_tensors_fit() {
         "tests/data/tiny/qwen3-f16.gguf",
         "tests/data/tiny/qwen2-f16.gguf",
         "tests/data/tiny/llama-f16.gguf",
+        "tests/data/arch/gptoss-a-f16.gguf",
+        "tests/data/arch/gptoss-a-mxfp4.gguf",
         "models/zinc-demo-q4_k_m.gguf",
     ];
     for name in names {
@@ -40,7 +43,16 @@ fn configs_of_other_programs_files_are_read_and_their_tensors_fit() {
 #[test]
 fn the_demo_model_is_what_it_is() {
     let file = File::open(root("models/zinc-demo-q4_k_m.gguf")).unwrap();
-    let attention = AttentionLayer { n_head: 8, n_head_kv: 2, head_dim: 64, qk_norm: true, qkv_bias: false };
+    let attention = AttentionLayer {
+        n_head: 8,
+        n_head_kv: 2,
+        head_dim: 64,
+        window: None,
+        qk_norm: true,
+        qkv_bias: false,
+        output_bias: false,
+        sinks: false,
+    };
     let layer = Layer {
         mixer: Mixer::Attention(attention),
         feed_forward: FeedForward::Experts {
@@ -48,6 +60,8 @@ fn the_demo_model_is_what_it_is() {
             n_expert_used: 2,
             n_ff: 256,
             weights: ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 },
+            activation: Activation::SwiGlu,
+            bias: false,
         },
     };
     let expected = ModelConfig {
@@ -73,13 +87,50 @@ fn dense_models_differ_where_their_families_do() {
     let of_llama = llama.attention(0);
     assert_eq!(of_llama.head_dim, 32, "no key_length: the width over the heads");
     assert_eq!(llama.rope.pairing, RopePairing::Neighbours);
-    assert_eq!(*llama.feed_forward(0), FeedForward::Dense { n_ff: 352 });
+    assert_eq!(*llama.feed_forward(0), FeedForward::Dense { n_ff: 352, activation: Activation::SwiGlu });
     assert!(!of_llama.qk_norm && !of_llama.qkv_bias && !llama.tied_embeddings);
     let qwen2 = config("tests/data/tiny/qwen2-f16.gguf");
     assert!(!qwen2.attention(0).qk_norm && qwen2.attention(0).qkv_bias && qwen2.tied_embeddings);
     assert_eq!(qwen2.rope.pairing, RopePairing::Halves);
     let qwen3 = config("tests/data/tiny/qwen3-f16.gguf");
     assert!(qwen3.attention(0).qk_norm && !qwen3.attention(0).qkv_bias);
+}
+
+/// A tiny model of gpt-oss: its layers take turns, and older files have other names for the architecture and for some tensors.
+#[test]
+fn layers_of_one_model_may_differ() {
+    let file = File::open(root("tests/data/arch/gptoss-a-mxfp4.gguf")).unwrap();
+    let config = ModelConfig::from_gguf(&file).unwrap();
+    let windows: Vec<Option<u32>> = (0..config.n_layer()).map(|layer| config.attention(layer).window).collect();
+    assert_eq!(windows, [Some(32), None, Some(32), None]);
+    for layer in 0..config.n_layer() {
+        let AttentionLayer { qk_norm, qkv_bias, output_bias, sinks, .. } = *config.attention(layer);
+        assert!(!qk_norm && qkv_bias && output_bias && sinks, "layer {layer}");
+        let weights = ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 };
+        let activation = Activation::ClampedSwiGlu;
+        let expected =
+            FeedForward::Experts { n_expert: 8, n_expert_used: 2, n_ff: 64, weights, activation, bias: true };
+        assert_eq!(*config.feed_forward(layer), expected, "layer {layer}");
+    }
+    assert!(matches!(config.rope.scaling, RopeScaling::Yarn(Yarn { whole_pairs: false, .. })));
+
+    let mut older = Writer::new();
+    for (key, value) in file.metadata().iter().filter(|(key, _)| key.starts_with("gpt-oss.")) {
+        older.set(&key.replace("gpt-oss.", "gptoss."), value.clone());
+    }
+    older.set("general.architecture", "gptoss");
+    // Its file has no output matrix here.
+    assert_eq!(self::config(&older).unwrap(), ModelConfig { tied_embeddings: true, ..config });
+    for tensor in file.tensors() {
+        let name = tensor.name.replace("attn_output.", "attn_out.").replace("attn_sinks.weight", "attn_sinks");
+        older.tensor(&name.replace("post_attention_norm", "ffn_norm"), &tensor.shape, tensor.format);
+    }
+    let older_file = self::file(&older);
+    let weights = ModelWeights::find(&older_file, &ModelConfig::from_gguf(&older_file).unwrap()).unwrap();
+    assert_eq!(weights.tensors.len(), file.tensors().len());
+    older.set("gptoss.attention.sliding_window", 0u32);
+    let message = self::config(&older).unwrap_err().to_string();
+    assert_eq!(message, "the metadata key 'gptoss.attention.sliding_window' is 0: it must be 1 to 1073741824");
 }
 
 /// A tiny model of experts, before anything is made wrong with it.
@@ -172,6 +223,7 @@ const YARN: Yarn = Yarn {
     attention_factor: 1.0,
     beta_fast: 32.0,
     beta_slow: 1.0,
+    whole_pairs: true,
 };
 
 #[test]
@@ -273,6 +325,7 @@ fn a_caller_replaces_parts_of_the_position_embedding() {
         attention_factor: 3.0,
         beta_fast: 16.0,
         beta_slow: 4.0,
+        whole_pairs: true,
     };
     let found = rope(&file, &all).unwrap();
     assert_eq!((found.base, found.scaling), (5e5, RopeScaling::Yarn(expected)));
@@ -366,7 +419,7 @@ fn wrong_values_are_errors_with_the_key_and_the_numbers() {
     let message = config(no_heads.set("llama.attention.head_count", 5u32)).unwrap_err().to_string();
     assert!(message.contains("a divisor of the width 64") && message.contains("key_length is missing"), "{message}");
     let experts = config(dense("llama").set("llama.expert_count", 8u32)).unwrap_err().to_string();
-    assert!(experts.contains("experts are supported in qwen3moe only"), "{experts}");
+    assert!(experts.contains("experts are supported in qwen3moe, gpt-oss only"), "{experts}");
     assert!(config(dense("llama").set("llama.expert_count", 0u32)).is_ok());
 }
 
@@ -376,7 +429,7 @@ fn other_architectures_are_named_with_the_supported_ones() {
     let message = config(&writer).unwrap_err().to_string();
     assert_eq!(message, "the metadata key 'general.architecture' is missing");
     let message = config(writer.set("general.architecture", "gemma3")).unwrap_err().to_string();
-    assert_eq!(message, "the architecture 'gemma3' is not supported: qwen3moe, qwen3, qwen2, llama are");
+    assert_eq!(message, "the architecture 'gemma3' is not supported: qwen3moe, qwen3, qwen2, llama, gpt-oss are");
 }
 
 /// Adds the tensors of the writer's config; `change` may give them other shapes or formats, or leave them out.

@@ -40,6 +40,26 @@ fn weights_count_as_they_lie_on_a_device() {
     assert!(model.weights.tensors.iter().any(grown), "no tensor tells the device's bytes from the file's");
 }
 
+/// A window bounds what attention reads, in the layers that have one.
+#[test]
+fn windows_bound_what_attention_reads() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/arch/gptoss-a-mxfp4.gguf");
+    let model = Model::open(&path).expect("a tiny model opens");
+    let cache = CacheOptions::new(256, CacheFormat::F16, CacheFormat::F16);
+    let sizes = Sizes { config: &model.config, cache };
+    let ops = StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::Q14)).ops;
+    let bytes = |layer: u32, position: u32| -> u64 {
+        let op = ops.iter().find(|op| matches!(op, Op::Attention { layer: of, .. } if *of == layer)).unwrap();
+        op.cost(&model.weights, &sizes, position, StepShape::ONE).cache_bytes
+    };
+    // A key and a value head of 64 halves; the one of the position itself is written, and read.
+    let of_position = 2 * 64 * 2;
+    for (position, in_window) in [(0, 1), (30, 31), (31, 32), (32, 32), (200, 32)] {
+        assert_eq!(bytes(0, position), (1 + in_window) * of_position, "position {position} with a window");
+        assert_eq!(bytes(1, position), (2 + u64::from(position)) * of_position, "position {position} without");
+    }
+}
+
 #[test]
 fn seconds_are_those_of_weights_or_of_operations() {
     // A fifth of a second of reading, and of operations.
@@ -61,7 +81,7 @@ fn seconds_are_those_of_weights_or_of_operations() {
 #[test]
 fn steps_of_every_architecture_are_cut_between_layers() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny");
-    for name in ["qwen3moe-a-q4_k_m", "qwen3-f16", "qwen2-f16", "llama-f16"] {
+    for name in ["qwen3moe-a-q4_k_m", "qwen3-f16", "qwen2-f16", "llama-f16", "../arch/gptoss-a-mxfp4"] {
         let model = Model::open(directory.join(name).with_extension("gguf")).expect("a tiny model opens");
         for act in [ActFormat::Q14, ActFormat::F32] {
             let options = PlanOptions::new(PlanKind::Feed, act).with_shape(StepShape::of(MANY_ROWS));

@@ -25,7 +25,9 @@ fn is_left_alone(array: &Array) -> bool {
 
 #[test]
 fn a_range_needs_the_residual_stream_and_what_steps_leave_alone() {
-    for name in ["qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "qwen3-f16", "qwen2-f16", "llama-f16"] {
+    for name in
+        ["qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "qwen3-f16", "qwen2-f16", "llama-f16", "../arch/gptoss-a-mxfp4"]
+    {
         let model = open(name);
         for act in [ActFormat::Q14, ActFormat::F32] {
             for rows in [MANY_ROWS, 4 * MANY_ROWS] {
@@ -50,7 +52,9 @@ fn a_range_needs_the_residual_stream_and_what_steps_leave_alone() {
 #[test]
 fn a_whole_step_needs_nothing_that_steps_do_not_leave_alone() {
     let stages = [Sampler::Plain, Sampler::Host, Sampler::Chain { dry: false }, Sampler::Chain { dry: true }];
-    for name in ["qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "qwen3-f16", "qwen2-f16", "llama-f16"] {
+    for name in
+        ["qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "qwen3-f16", "qwen2-f16", "llama-f16", "../arch/gptoss-a-mxfp4"]
+    {
         let model = open(name);
         for sampler in stages {
             for shape in [1, 4, 16, 64].map(StepShape::of) {

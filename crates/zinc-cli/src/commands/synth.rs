@@ -16,7 +16,8 @@ use crate::{interrupt, output};
 pub(crate) fn run(args: &SynthArgs) -> Result<()> {
     check_target(&args.out, args.force)?;
     let start = Instant::now();
-    let synthesis = Synthesis::new(args.preset, args.quant, args.layers, args.seed);
+    let mix = args.quant.unwrap_or_else(|| args.preset.usual_mix());
+    let synthesis = Synthesis::new(args.preset, mix, args.layers, args.seed);
     let failed = |path: &Path, source| Error::Write { path: path.to_owned(), source };
     let partial = Partial::new(&args.out);
     interrupt::install()?;

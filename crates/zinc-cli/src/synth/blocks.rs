@@ -23,6 +23,9 @@ const K_SCALE_RMS: f32 = 23.947_86;
 /// Root mean square of the scales within a Q6_K block, which are 4 to 7 with either sign.
 const Q6K_SCALE_RMS: f32 = 5.612_486;
 
+/// Root mean square of the numbers of MXFP4: 0, 0.5, 1, 1.5, 2, 3, 4 and 6 with either sign.
+const E2M1_RMS: f32 = 2.926_175;
+
 /// Fills `out`, whole blocks of `format`, with random numbers.
 ///
 /// # Panics
@@ -62,13 +65,14 @@ pub(super) fn fill(format: Format, numbers: Numbers, random: &mut Xoshiro256Plus
         Format::Q4K => k_quant(blocks, deviation / (K_SCALE_RMS * centred_rms(16)), 7.5),
         Format::Q5K => k_quant(blocks, deviation / (K_SCALE_RMS * centred_rms(32)), 15.5),
         Format::Q6K => q6_k(blocks, deviation / (Q6K_SCALE_RMS * lopsided_rms(64))),
-        Format::Q2K | Format::Q3K | Format::IQ4NL | Format::IQ4XS | Format::MXFP4 => unreachable!("asserted above"),
+        Format::MXFP4 => mxfp4(blocks, deviation / E2M1_RMS),
+        Format::Q2K | Format::Q3K | Format::IQ4NL | Format::IQ4XS => unreachable!("asserted above"),
     }
 }
 
 /// Whether a [`Mix`](super::mix::Mix) uses the format, so that blocks of it can be made.
 fn is_in_a_mix(format: Format) -> bool {
-    !matches!(format, Format::Q2K | Format::Q3K | Format::IQ4NL | Format::IQ4XS | Format::MXFP4)
+    !matches!(format, Format::Q2K | Format::Q3K | Format::IQ4NL | Format::IQ4XS)
 }
 
 /// Root mean square of the numbers 0 to `levels - 1` after their mean is subtracted.
@@ -137,6 +141,19 @@ fn q6_k(blocks: Blocks<'_>, scale: f32) {
             *sub = (if *sub & 4 == 0 { magnitude } else { -magnitude }).cast_unsigned();
         }
         last.copy_from_slice(&scale);
+    }
+}
+
+/// Fills an MXFP4 block: an exponent with bias 127, and nibbles. Since scales are powers of two, those of the blocks are the one below `scale` and the one above it,
+/// as often as makes the mean of their squares that of `scale`.
+fn mxfp4(blocks: Blocks<'_>, scale: f32) {
+    let below = scale.log2().floor();
+    let square_over_below = (scale / below.exp2()).powi(2);
+    // Squares of the two scales are 1 and 4 times that of the lower one. A random byte is below `higher` as often as the higher one is due.
+    let higher = (256.0 * (square_over_below - 1.0) / 3.0).round() as u32;
+    let exponent = (below + 127.0) as u8;
+    for block in blocks {
+        block[0] = exponent + u8::from(u32::from(block[0]) < higher);
     }
 }
 

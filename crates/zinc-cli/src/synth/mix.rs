@@ -20,6 +20,9 @@ pub(crate) enum Mix {
     /// Q8_0
     #[value(name = "q8_0")]
     Q8_0,
+    /// MXFP4 in experts, and Q8_0
+    #[value(name = "mxfp4_moe")]
+    MXFP4Moe,
     /// Q5_1
     #[value(name = "q5_1")]
     Q5_1,
@@ -58,10 +61,11 @@ impl Mix {
             Self::Q5KM => 17,
             Self::Q6K => 18,
             Self::BF16 => 32,
+            Self::MXFP4Moe => 38,
         }
     }
 
-    /// The format of a tensor. Norms and routers are F32 in every mix.
+    /// The format of a tensor. Norms, biases and routers are F32 in every mix. Rows that are no whole blocks of the mix's format are Q8_0.
     pub(super) fn format(self, tensor: &ExpectedTensor, config: &ModelConfig) -> Format {
         if tensor.storage == Storage::Single || tensor.name.ends_with("ffn_gate_inp.weight") {
             return Format::F32;
@@ -70,7 +74,8 @@ impl Mix {
             Self::Q4KM => (Format::Q4K, Format::Q6K),
             Self::Q5KM => (Format::Q5K, Format::Q6K),
             Self::Q6K => (Format::Q6K, Format::Q6K),
-            Self::Q8_0 => (Format::Q8_0, Format::Q8_0),
+            Self::MXFP4Moe if is_of_experts(&tensor.name) => (Format::MXFP4, Format::MXFP4),
+            Self::MXFP4Moe | Self::Q8_0 => (Format::Q8_0, Format::Q8_0),
             Self::Q5_1 => (Format::Q5_1, Format::Q5_1),
             Self::Q5_0 => (Format::Q5_0, Format::Q5_0),
             Self::Q4_1 => (Format::Q4_1, Format::Q4_1),
@@ -87,8 +92,14 @@ impl Mix {
             // The output matrix, which is the embedding if the file has no other.
             None => tensor.name == "output.weight" || config.tied_embeddings,
         };
-        if is_more { more } else { base }
+        let format = if is_more { more } else { base };
+        if tensor.shape[0].is_multiple_of(format.block_elements() as u64) { format } else { Format::Q8_0 }
     }
+}
+
+/// Whether a tensor has the matrices of a layer's experts.
+fn is_of_experts(name: &str) -> bool {
+    name.ends_with("_exps.weight")
 }
 
 /// Layers whose values and downs get more bits: the first eighth, the last, and every third between them.
@@ -146,5 +157,22 @@ mod tests {
         assert_eq!(format(Mix::Q8_0, Preset::Qwen3Dense8b, "blk.0.attn_v.weight"), Format::Q8_0);
         assert_eq!(format(Mix::Q8_0, Preset::Qwen3Dense8b, "output.weight"), Format::Q8_0);
         assert_eq!(format(Mix::Q5KM, Preset::Qwen3Dense8b, "blk.5.attn_v.weight"), Format::Q5K);
+    }
+
+    #[test]
+    fn the_mix_of_gpt_oss() {
+        let of = |name| format(Preset::GptOss20b.usual_mix(), Preset::GptOss20b, name);
+        for name in ["blk.0.ffn_gate_exps.weight", "blk.23.ffn_down_exps.weight"] {
+            assert_eq!(of(name), Format::MXFP4, "{name}");
+        }
+        for name in ["token_embd.weight", "output.weight", "blk.0.attn_q.weight", "blk.0.attn_v.weight"] {
+            assert_eq!(of(name), Format::Q8_0, "{name}");
+        }
+        for name in ["blk.0.ffn_gate_inp.weight", "blk.0.ffn_down_exps.bias", "blk.0.attn_sinks.weight"] {
+            assert_eq!(of(name), Format::F32, "{name}");
+        }
+        // Rows of 2,880 are no whole blocks of 256.
+        assert_eq!(format(Mix::Q4KM, Preset::GptOss20b, "blk.0.ffn_up_exps.weight"), Format::Q8_0);
+        assert_eq!(format(Mix::Q4KM, Preset::GptOss20b, "blk.1.attn_output.weight"), Format::Q4K);
     }
 }

@@ -2,11 +2,9 @@
 
 use clap::ValueEnum;
 use zinc_model::ModelConfig;
-use zinc_model::config::{
-    Architecture, AttentionLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer, Rope, RopePairing,
-    RopeScaling,
-};
-use zinc_model::gguf::Writer;
+use zinc_model::gguf::{Value, Writer};
+
+use super::Mix;
 
 /// A model whose shapes are imitated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -20,21 +18,45 @@ pub(crate) enum Preset {
     /// Qwen3-0.6B: 28 layers, dense, the embedding is the head too
     #[value(name = "qwen3-0.6b")]
     Qwen3Dense600m,
+    /// gpt-oss-20b: 24 layers, every second one with a window, 32 experts of which a token uses 4
+    #[value(name = "gpt-oss-20b")]
+    GptOss20b,
     /// Two small layers with experts, to try things
     #[value(name = "tiny-moe", hide = true)]
     TinyMoe,
+    /// Two small layers as those of gpt-oss
+    #[value(name = "tiny-gpt-oss", hide = true)]
+    TinyGptOss,
 }
 
-/// The sizes in which the presets differ.
+/// What the presets differ in.
 struct Sizes {
+    /// The name in `general.architecture`.
+    architecture: &'static str,
     layers: u32,
     width: u32,
     heads: u32,
     kv_heads: u32,
     head: u32,
-    feed_forward: FeedForward,
+    network: Network,
     vocabulary: u32,
     tied: bool,
+    context: u32,
+    rms_epsilon: f32,
+    rope_base: f32,
+    /// The window of the layers that have one.
+    window: Option<u32>,
+    /// The factor of YaRN and its original context.
+    yarn: Option<(f32, u32)>,
+    /// The mix of formats that files of the model usually have.
+    mix: Mix,
+}
+
+/// The feed-forward parts.
+#[derive(Clone, Copy)]
+enum Network {
+    Dense { width: u32 },
+    Experts { count: u32, used: u32, width: u32 },
 }
 
 impl Preset {
@@ -43,109 +65,127 @@ impl Preset {
         self.to_possible_value().expect("every preset has a name").get_name().to_owned()
     }
 
-    /// The config, with `layers` layers if that is given.
+    /// The mix of formats that files of the model usually have.
+    pub(crate) fn usual_mix(self) -> Mix {
+        self.sizes().mix
+    }
+
+    /// The config, with `layers` layers if that is given: that of a file with the preset's metadata.
     pub(crate) fn config(self, layers: Option<u32>) -> ModelConfig {
+        let mut writer = Writer::new();
+        self.set_metadata(layers, &mut writer);
+        let config = ModelConfig::from_metadata(writer.metadata()).expect("the metadata of a preset are sound");
+        ModelConfig { tied_embeddings: self.sizes().tied, ..config }
+    }
+
+    /// Sets the architecture and the keys under its name.
+    pub(super) fn set_metadata(self, layers: Option<u32>, writer: &mut Writer) {
         let sizes = self.sizes();
-        let attention = AttentionLayer {
-            n_head: sizes.heads,
-            n_head_kv: sizes.kv_heads,
-            head_dim: sizes.head,
-            qk_norm: true,
-            qkv_bias: false,
+        writer.set("general.architecture", sizes.architecture);
+        let mut set = |key: &str, value: Value| {
+            writer.set(&format!("{}.{key}", sizes.architecture), value);
         };
-        let layer = Layer { mixer: Mixer::Attention(attention), feed_forward: sizes.feed_forward };
-        ModelConfig {
-            architecture: match sizes.feed_forward {
-                FeedForward::Experts { .. } => Architecture::Qwen3Moe,
-                FeedForward::Dense { .. } => Architecture::Qwen3,
-            },
-            n_embd: sizes.width,
-            layers: vec![layer; layers.unwrap_or(sizes.layers) as usize],
-            rms_eps: 1e-6,
-            rope: Rope { base: 1e6, dims: sizes.head, pairing: RopePairing::Halves, scaling: RopeScaling::None },
-            n_ctx_train: 40_960,
-            n_vocab: sizes.vocabulary,
-            tied_embeddings: sizes.tied,
+        set("block_count", layers.unwrap_or(sizes.layers).into());
+        set("context_length", sizes.context.into());
+        set("embedding_length", sizes.width.into());
+        set("vocab_size", sizes.vocabulary.into());
+        set("attention.head_count", sizes.heads.into());
+        set("attention.head_count_kv", sizes.kv_heads.into());
+        set("attention.key_length", sizes.head.into());
+        set("attention.value_length", sizes.head.into());
+        set("attention.layer_norm_rms_epsilon", sizes.rms_epsilon.into());
+        if let Some(window) = sizes.window {
+            set("attention.sliding_window", window.into());
+        }
+        match sizes.network {
+            Network::Dense { width } => set("feed_forward_length", width.into()),
+            Network::Experts { count, used, width } => {
+                // No layer is dense, but other programs require the key.
+                set("feed_forward_length", (used * width).into());
+                set("expert_count", count.into());
+                set("expert_used_count", used.into());
+                set("expert_feed_forward_length", width.into());
+            }
+        }
+        set("rope.freq_base", sizes.rope_base.into());
+        if let Some((factor, original_context)) = sizes.yarn {
+            set("rope.scaling.type", "yarn".into());
+            set("rope.scaling.factor", factor.into());
+            set("rope.scaling.original_context_length", original_context.into());
         }
     }
 
     fn sizes(self) -> Sizes {
-        let experts = |n_expert, n_expert_used, n_ff| FeedForward::Experts {
-            n_expert,
-            n_expert_used,
-            n_ff,
-            weights: ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 },
+        const QWEN3: Sizes = Sizes {
+            architecture: "qwen3",
+            layers: 28,
+            width: 1024,
+            heads: 16,
+            kv_heads: 8,
+            head: 128,
+            network: Network::Dense { width: 3072 },
+            vocabulary: 151_936,
+            tied: false,
+            context: 40_960,
+            rms_epsilon: 1e-6,
+            rope_base: 1e6,
+            window: None,
+            yarn: None,
+            mix: Mix::Q4KM,
+        };
+        const GPT_OSS: Sizes = Sizes {
+            architecture: "gpt-oss",
+            layers: 24,
+            width: 2880,
+            heads: 64,
+            kv_heads: 8,
+            head: 64,
+            network: Network::Experts { count: 32, used: 4, width: 2880 },
+            vocabulary: 201_088,
+            tied: false,
+            context: 131_072,
+            rms_epsilon: 1e-5,
+            rope_base: 150_000.0,
+            window: Some(128),
+            yarn: Some((32.0, 4096)),
+            mix: Mix::MXFP4Moe,
         };
         match self {
             Self::Qwen3Moe30bA3b => Sizes {
+                architecture: "qwen3moe",
                 layers: 48,
                 width: 2048,
                 heads: 32,
                 kv_heads: 4,
-                head: 128,
-                feed_forward: experts(128, 8, 768),
-                vocabulary: 151_936,
-                tied: false,
+                network: Network::Experts { count: 128, used: 8, width: 768 },
+                ..QWEN3
             },
-            Self::Qwen3Dense8b => Sizes {
-                layers: 36,
-                width: 4096,
-                heads: 32,
-                kv_heads: 8,
-                head: 128,
-                feed_forward: FeedForward::Dense { n_ff: 12_288 },
-                vocabulary: 151_936,
-                tied: false,
-            },
-            Self::Qwen3Dense600m => Sizes {
-                layers: 28,
-                width: 1024,
-                heads: 16,
-                kv_heads: 8,
-                head: 128,
-                feed_forward: FeedForward::Dense { n_ff: 3072 },
-                vocabulary: 151_936,
-                tied: true,
-            },
+            Self::Qwen3Dense8b => {
+                Sizes { layers: 36, width: 4096, heads: 32, network: Network::Dense { width: 12_288 }, ..QWEN3 }
+            }
+            Self::Qwen3Dense600m => Sizes { tied: true, ..QWEN3 },
+            Self::GptOss20b => GPT_OSS,
             Self::TinyMoe => Sizes {
+                architecture: "qwen3moe",
                 layers: 2,
                 width: 256,
                 heads: 4,
                 kv_heads: 2,
                 head: 64,
-                feed_forward: experts(8, 2, 256),
+                network: Network::Experts { count: 8, used: 2, width: 256 },
                 vocabulary: 2048,
-                tied: false,
+                ..QWEN3
+            },
+            // Widths that are no multiple of 256, as those of gpt-oss.
+            Self::TinyGptOss => Sizes {
+                layers: 2,
+                width: 320,
+                heads: 8,
+                kv_heads: 1,
+                network: Network::Experts { count: 8, used: 4, width: 320 },
+                vocabulary: 2048,
+                ..GPT_OSS
             },
         }
     }
-}
-
-/// Sets the keys under the architecture's name.
-pub(super) fn set_metadata(config: &ModelConfig, writer: &mut Writer) {
-    let mut set = |key: &str, value: u32| {
-        writer.set(&format!("{}.{key}", config.architecture), value);
-    };
-    // The layers of a preset have the same shapes.
-    let (attention, feed_forward) = (config.attention(0), config.feed_forward(0));
-    set("block_count", config.n_layer());
-    set("context_length", config.n_ctx_train);
-    set("embedding_length", config.n_embd);
-    set("attention.head_count", attention.n_head);
-    set("attention.head_count_kv", attention.n_head_kv);
-    set("attention.key_length", attention.head_dim);
-    set("attention.value_length", attention.head_dim);
-    match *feed_forward {
-        FeedForward::Dense { n_ff } => set("feed_forward_length", n_ff),
-        FeedForward::Experts { n_expert, n_expert_used, n_ff, .. } => {
-            // No layer is dense, but other programs require the key.
-            set("feed_forward_length", n_expert_used * n_ff);
-            set("expert_count", n_expert);
-            set("expert_used_count", n_expert_used);
-            set("expert_feed_forward_length", n_ff);
-        }
-    }
-    let key = |name: &str| format!("{}.{name}", config.architecture);
-    writer.set(&key("attention.layer_norm_rms_epsilon"), config.rms_eps);
-    writer.set(&key("rope.freq_base"), config.rope.base);
 }

@@ -15,7 +15,7 @@ use zinc_model::config::{Presence, expected_tensors};
 use zinc_model::gguf::{TensorInfo, Value, Writer};
 
 use super::blocks::{self, Numbers};
-use super::{Mix, Preset, preset, vocabulary};
+use super::{Mix, Preset, vocabulary};
 
 /// About how many bytes are made as one piece.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -47,12 +47,11 @@ impl Synthesis {
     pub(crate) fn new(preset: Preset, mix: Mix, layers: Option<u32>, seed: u64) -> Self {
         let config = preset.config(layers);
         let mut writer = Writer::new();
+        preset.set_metadata(layers, &mut writer);
         writer
-            .set("general.architecture", Value::String(config.architecture.name().to_owned()))
             .set("general.name", Value::String(format!("{} with random weights", preset.name())))
             .set("general.file_type", mix.file_type())
             .set("general.quantization_version", QUANTISATION_VERSION);
-        preset::set_metadata(&config, &mut writer);
         vocabulary::set_metadata(config.n_vocab, &mut Xoshiro256PlusPlus::seed_from_u64(seed), &mut writer);
         for tensor in expected_tensors(&config) {
             if tensor.presence == Presence::Required {
@@ -142,10 +141,12 @@ impl Piece {
     }
 }
 
-/// The distribution of a tensor's numbers. Vectors are norms. Matrices keep the magnitude of what they are multiplied with: a product has as
+/// The distribution of a tensor's numbers. Biases are small beside the products that they are added to, whose deviation is near 1, and sinks are like scores. Other vectors are norms. Matrices keep the magnitude of what they are multiplied with: a product has as
 /// many terms as the matrix has columns.
 fn numbers(tensor: &TensorInfo) -> Numbers {
     match tensor.shape[..] {
+        _ if tensor.name.ends_with(".bias") => Numbers::Spread(0.1),
+        _ if tensor.name.ends_with("attn_sinks.weight") => Numbers::Spread(1.0),
         [columns, _, ..] => Numbers::Spread((columns as f32).sqrt().recip()),
         _ => Numbers::NearOne,
     }

@@ -12,8 +12,12 @@ use crate::support::{Outcome, TINY, argument, command, interrupt, source_argumen
 
 /// Writes a small made-up model and returns its path as an argument.
 fn synth(directory: &Path, name: &str, arguments: &[&str]) -> String {
+    synth_of("tiny-moe", directory, name, arguments)
+}
+
+fn synth_of(preset: &str, directory: &Path, name: &str, arguments: &[&str]) -> String {
     let path = argument(&directory.join(name));
-    zinc(&[&["synth", "tiny-moe", &path], arguments].concat()).success();
+    zinc(&[&["synth", preset, &path], arguments].concat()).success();
     path
 }
 
@@ -45,15 +49,17 @@ fn a_made_up_model_has_the_format_mix_of_a_real_one() {
 fn the_logits_of_a_made_up_model_are_sane() {
     let directory = tempfile::tempdir().unwrap();
     // Every format is looked at where its blocks are made.
-    for mix in ["q4_k_m", "q4_0", "bf16"] {
-        let path = synth(directory.path(), &format!("{mix}.gguf"), &["--quant", mix]);
+    for (preset, mix) in
+        [("tiny-moe", "q4_k_m"), ("tiny-moe", "q4_0"), ("tiny-moe", "bf16"), ("tiny-gpt-oss", "mxfp4_moe")]
+    {
+        let path = synth_of(preset, directory.path(), &format!("{mix}.gguf"), &["--quant", mix]);
         let logits = zinc(&["logits", "-m", &path, "--ids", "1,2", "--top", "2048", "--json"]).json();
         for row in logits.as_array().unwrap() {
             let values: Vec<f64> =
                 row["top"].as_array().unwrap().iter().map(|top| top["logit"].as_f64().unwrap()).collect();
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
-            // The sum of 256 products of a weight whose deviation is a sixteenth and a normed activation is near 1.
+            // The sum of products of so many weights, whose deviation is one over the root of their number, and normed activations is near 1.
             assert!((0.8..1.3).contains(&square.sqrt()), "{mix}: {}", square.sqrt());
         }
     }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::RopePairing;
+use zinc_kernels::ops::Activation;
+
+use super::{RopePairing, names};
 use crate::error::{Error, Result};
 
 /// A family of models that zinc can run.
@@ -16,6 +18,8 @@ pub enum Architecture {
     Qwen2,
     /// Llama and models of the same shape, dense.
     Llama,
+    /// gpt-oss, with experts.
+    GptOss,
 }
 
 /// What the models of an architecture have.
@@ -23,6 +27,8 @@ pub enum Architecture {
 pub(super) struct Traits {
     /// The name in `general.architecture`, which is also what the model's keys start with.
     name: &'static str,
+    /// Another name, which older files have in its place.
+    older_name: Option<&'static str>,
     /// Which elements of a head are rotated together.
     pub(super) rope_pairing: RopePairing,
     /// Whether a file may have factors for each frequency of the position embedding.
@@ -31,8 +37,41 @@ pub(super) struct Traits {
     pub(super) qk_norm: bool,
     /// Whether queries, keys and values have a bias.
     pub(super) qkv_bias: Bias,
+    /// Whether the product behind attention has a bias.
+    pub(super) output_bias: bool,
+    /// Whether each query head has a sink.
+    pub(super) sinks: bool,
+    /// The layers with a window.
+    pub(super) windows: Windows,
+    /// Whether YaRN blends between whole pairs ([`Yarn::whole_pairs`](super::Yarn::whole_pairs)).
+    pub(super) yarn_whole_pairs: bool,
+    /// The name that the norm of the feed-forward part has in a layer.
+    feed_forward_norm: &'static str,
     /// Whether layers have experts; otherwise they are dense.
     pub(super) experts: bool,
+    /// Whether the router and the experts have biases.
+    pub(super) expert_bias: bool,
+    /// What joins the gate with what it opens for.
+    pub(super) activation: Activation,
+}
+
+/// Which layers attend to a window of positions only, whose length is the key `attention.sliding_window`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Windows {
+    /// None; a file's key says nothing then.
+    None,
+    /// Every second layer, the first one included.
+    EverySecond,
+}
+
+impl Windows {
+    /// Whether layer number `layer`, from 0, has a window.
+    pub(super) const fn has(self, layer: u32) -> bool {
+        match self {
+            Self::None => false,
+            Self::EverySecond => layer.is_multiple_of(2),
+        }
+    }
 }
 
 /// Whether there is a bias.
@@ -47,24 +86,29 @@ pub(super) enum Bias {
 }
 
 impl Architecture {
-    const ALL: [Self; 4] = [Self::Qwen3Moe, Self::Qwen3, Self::Qwen2, Self::Llama];
+    const ALL: [Self; 5] = [Self::Qwen3Moe, Self::Qwen3, Self::Qwen2, Self::Llama, Self::GptOss];
 
     /// The architecture of a name in `general.architecture`.
     ///
     /// # Errors
     /// [`Error::Architecture`] with the names that are known.
     pub fn from_name(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|known| known.name() == name);
+        let found = Self::ALL.into_iter().find(|known| known.name() == name || known.traits().older_name == Some(name));
         found.ok_or_else(|| Error::Architecture {
             found: name.to_owned(),
             supported: Self::ALL.map(Self::name).to_vec(),
         })
     }
 
-    /// The name in `general.architecture`, which is also what the model's keys start with.
+    /// The name in `general.architecture`, which is also what the model's keys start with. Older files may have another one in both places.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.traits().name
+    }
+
+    /// The name that the norm of the feed-forward part has in a layer.
+    pub(crate) const fn feed_forward_norm(self) -> &'static str {
+        self.traits().feed_forward_norm
     }
 
     /// The names of the architectures whose layers have experts.
@@ -76,11 +120,19 @@ impl Architecture {
     pub(super) const fn traits(self) -> Traits {
         const QWEN3: Traits = Traits {
             name: "qwen3",
+            older_name: None,
             rope_pairing: RopePairing::Halves,
             rope_factors: false,
             qk_norm: true,
             qkv_bias: Bias::Never,
+            output_bias: false,
+            sinks: false,
+            windows: Windows::None,
+            yarn_whole_pairs: true,
+            feed_forward_norm: names::FEED_FORWARD_NORM,
             experts: false,
+            expert_bias: false,
+            activation: Activation::SwiGlu,
         };
         match self {
             Self::Qwen3Moe => Traits { name: "qwen3moe", experts: true, ..QWEN3 },
@@ -93,7 +145,22 @@ impl Architecture {
                 qk_norm: false,
                 // Some models of this shape have biases.
                 qkv_bias: Bias::IfInFile,
-                experts: false,
+                ..QWEN3
+            },
+            Self::GptOss => Traits {
+                name: "gpt-oss",
+                older_name: Some("gptoss"),
+                qk_norm: false,
+                qkv_bias: Bias::Always,
+                output_bias: true,
+                sinks: true,
+                windows: Windows::EverySecond,
+                yarn_whole_pairs: false,
+                feed_forward_norm: names::POST_ATTENTION_NORM,
+                experts: true,
+                expert_bias: true,
+                activation: Activation::ClampedSwiGlu,
+                ..QWEN3
             },
         }
     }

@@ -8,7 +8,8 @@ use crate::gguf::Metadata;
 /// The metadata under an architecture's prefix. Its functions take names without that prefix.
 pub(super) struct Keys<'a> {
     pub(super) metadata: &'a Metadata,
-    pub(super) architecture: &'static str,
+    /// The prefix: the file's name of its architecture.
+    pub(super) architecture: &'a str,
 }
 
 impl<'a> Keys<'a> {

@@ -1,5 +1,7 @@
 //! What a layer consists of. Each layer of a model describes itself, so that layers of one model may differ.
 
+use zinc_kernels::ops::Activation;
+
 /// A layer: a part that mixes positions and a part that works on each position by itself. Each takes the normalised residual stream and adds to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Layer {
@@ -25,10 +27,16 @@ pub struct AttentionLayer {
     pub n_head_kv: u32,
     /// Elements of a head, the same for queries, keys and values.
     pub head_dim: u32,
+    /// How many positions each position attends to, its own and those before it; `None`: all.
+    pub window: Option<u32>,
     /// Whether each head of queries and keys is normed.
     pub qk_norm: bool,
     /// Whether queries, keys and values have a bias.
     pub qkv_bias: bool,
+    /// Whether the product behind attention has a bias.
+    pub output_bias: bool,
+    /// Whether each query head has a sink: a score that joins its softmax and has no value.
+    pub sinks: bool,
 }
 
 impl AttentionLayer {
@@ -52,6 +60,8 @@ pub enum FeedForward {
     Dense {
         /// Width of the network.
         n_ff: u32,
+        /// What joins the gate with what it opens for.
+        activation: Activation,
     },
     /// Several gated networks, of which a router chooses a few for each token.
     Experts {
@@ -63,6 +73,10 @@ pub enum FeedForward {
         n_ff: u32,
         /// What the router's softmax probabilities of the chosen experts become.
         weights: ExpertWeights,
+        /// What joins the gate of an expert with what it opens for.
+        activation: Activation,
+        /// Whether the router and the experts' matrices have biases.
+        bias: bool,
     },
 }
 
@@ -80,9 +94,16 @@ impl FeedForward {
     #[must_use]
     pub const fn hidden(&self) -> (u32, u32) {
         match *self {
-            Self::Dense { n_ff } => (1, n_ff),
+            Self::Dense { n_ff, .. } => (1, n_ff),
             Self::Experts { n_expert_used, n_ff, .. } => (n_expert_used, n_ff),
         }
+    }
+
+    /// What joins gates with what they open for.
+    #[must_use]
+    pub const fn activation(&self) -> Activation {
+        let (Self::Dense { activation, .. } | Self::Experts { activation, .. }) = self;
+        *activation
     }
 }
 

@@ -16,7 +16,11 @@ pub(crate) const V_BIAS: &str = "attn_v.bias";
 pub(crate) const Q_NORM: &str = "attn_q_norm.weight";
 pub(crate) const K_NORM: &str = "attn_k_norm.weight";
 pub(crate) const ATTENTION_OUTPUT: &str = "attn_output.weight";
+pub(crate) const ATTENTION_OUTPUT_BIAS: &str = "attn_output.bias";
+pub(crate) const SINKS: &str = "attn_sinks.weight";
 pub(crate) const FEED_FORWARD_NORM: &str = "ffn_norm.weight";
+/// In some architectures the norm of the feed-forward part has this name.
+pub(crate) const POST_ATTENTION_NORM: &str = "post_attention_norm.weight";
 pub(crate) const GATE: &str = "ffn_gate.weight";
 pub(crate) const UP: &str = "ffn_up.weight";
 pub(crate) const DOWN: &str = "ffn_down.weight";
@@ -24,8 +28,23 @@ pub(crate) const ROUTER: &str = "ffn_gate_inp.weight";
 pub(crate) const EXPERT_GATES: &str = "ffn_gate_exps.weight";
 pub(crate) const EXPERT_UPS: &str = "ffn_up_exps.weight";
 pub(crate) const EXPERT_DOWNS: &str = "ffn_down_exps.weight";
+pub(crate) const ROUTER_BIAS: &str = "ffn_gate_inp.bias";
+pub(crate) const EXPERT_GATE_BIASES: &str = "ffn_gate_exps.bias";
+pub(crate) const EXPERT_UP_BIASES: &str = "ffn_up_exps.bias";
+pub(crate) const EXPERT_DOWN_BIASES: &str = "ffn_down_exps.bias";
 
 /// The full name of a layer's tensor; `layer` counts from 0.
 pub(crate) fn in_layer(layer: u32, name: &str) -> String {
     format!("blk.{layer}.{name}")
+}
+
+/// The name that older files have for a tensor in place of `name`, if there is one: those of gpt-oss whose architecture is named `gptoss`.
+pub(crate) fn older_name(name: &str) -> Option<String> {
+    const OLDER: [(&str, &str); 4] = [
+        (ATTENTION_OUTPUT, "attn_out.weight"),
+        (ATTENTION_OUTPUT_BIAS, "attn_out.bias"),
+        (SINKS, "attn_sinks"),
+        (POST_ATTENTION_NORM, FEED_FORWARD_NORM),
+    ];
+    OLDER.iter().find_map(|(newer, older)| name.strip_suffix(newer).map(|prefix| format!("{prefix}{older}")))
 }

@@ -62,6 +62,9 @@ pub struct Yarn {
     pub beta_fast: f32,
     /// Turns within the original context up to which a pair is slow. Above 0.
     pub beta_slow: f32,
+    /// Whether pairs are blended between whole pairs: the last fast one and the first slow one. Otherwise the blend begins and ends between pairs, exactly where a pair
+    /// would turn around `beta_fast` times and `beta_slow` times. Models are trained with the one or the other.
+    pub whole_pairs: bool,
 }
 
 /// A kind of rope scaling.
@@ -187,7 +190,8 @@ pub(super) fn rope(
     (head_dim, n_ctx_train): (u32, u32),
     overrides: &RopeOverrides,
 ) -> Result<Rope> {
-    let scaling = scaling(keys, n_ctx_train, overrides)?;
+    let traits = architecture.traits();
+    let scaling = scaling(keys, traits.yarn_whole_pairs, n_ctx_train, overrides)?;
     let (expected, is_sound): (_, fn(f32) -> bool) = match scaling {
         // The logarithm of the base is a divisor in YaRN.
         RopeScaling::Yarn(_) => ("above 1 with YaRN", |base| base > 1.0 && base.is_finite()),
@@ -199,10 +203,10 @@ pub(super) fn rope(
     if dims > head_dim || !dims.is_multiple_of(2) {
         return Err(keys.bad("rope.dimension_count", dims, format!("even and at most the {head_dim} of a head")));
     }
-    Ok(Rope { base, dims, pairing: architecture.traits().rope_pairing, scaling })
+    Ok(Rope { base, dims, pairing: traits.rope_pairing, scaling })
 }
 
-fn scaling(keys: &Keys<'_>, n_ctx_train: u32, overrides: &RopeOverrides) -> Result<RopeScaling> {
+fn scaling(keys: &Keys<'_>, whole_pairs: bool, n_ctx_train: u32, overrides: &RopeOverrides) -> Result<RopeScaling> {
     let of_file = keys.get_str("rope.scaling.type")?;
     let kind = match (overrides.scaling, of_file) {
         (Some(kind), _) => kind,
@@ -226,7 +230,9 @@ fn scaling(keys: &Keys<'_>, n_ctx_train: u32, overrides: &RopeOverrides) -> Resu
         };
     };
     match kind {
-        RopeScalingKind::Yarn => Ok(RopeScaling::Yarn(yarn(keys, factor, n_ctx_train, overrides)?)),
+        RopeScalingKind::Yarn => {
+            Ok(RopeScaling::Yarn(Yarn { whole_pairs, ..yarn(keys, factor, n_ctx_train, overrides)? }))
+        }
         _ if factor == 1.0 => Ok(RopeScaling::None),
         _ => Ok(RopeScaling::Linear { factor }),
     }
@@ -294,5 +300,6 @@ fn yarn(keys: &Keys<'_>, factor: f32, n_ctx_train: u32, overrides: &RopeOverride
             Some(_) => keys.require_count("rope.scaling.original_context_length", MAX_CONTEXT)?,
         },
     };
-    Ok(Yarn { factor, original_context, extrapolation, attention_factor, beta_fast, beta_slow })
+    let whole_pairs = true;
+    Ok(Yarn { factor, original_context, extrapolation, attention_factor, beta_fast, beta_slow, whole_pairs })
 }

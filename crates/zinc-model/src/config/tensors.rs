@@ -67,7 +67,7 @@ pub fn expected_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
     }
     for (index, layer) in (0..).zip(&config.layers) {
         list.layer = Some(index);
-        list.add_layer(layer, embd);
+        list.add_layer(layer, embd, config.architecture.feed_forward_norm());
     }
     list.layer = None;
     list.vector(names::OUTPUT_NORM, embd);
@@ -85,24 +85,30 @@ struct List {
 }
 
 impl List {
-    /// Adds the tensors of a layer on a residual stream of width `embd`.
-    fn add_layer(&mut self, layer: &Layer, embd: u32) {
+    /// Adds the tensors of a layer on a residual stream of width `embd`, whose feed-forward part has a norm of this name.
+    fn add_layer(&mut self, layer: &Layer, embd: u32, feed_forward_norm: &str) {
         self.vector(names::ATTENTION_NORM, embd);
         match &layer.mixer {
             Mixer::Attention(attention) => self.add_attention(attention, embd),
         }
-        self.vector(names::FEED_FORWARD_NORM, embd);
+        self.vector(feed_forward_norm, embd);
         match layer.feed_forward {
-            FeedForward::Dense { n_ff } => {
+            FeedForward::Dense { n_ff, .. } => {
                 self.matrix(names::GATE, &[embd, n_ff]);
                 self.matrix(names::UP, &[embd, n_ff]);
                 self.matrix(names::DOWN, &[n_ff, embd]);
             }
-            FeedForward::Experts { n_expert, n_ff, .. } => {
+            FeedForward::Experts { n_expert, n_ff, bias, .. } => {
                 self.matrix(names::ROUTER, &[embd, n_expert]);
                 self.matrix(names::EXPERT_GATES, &[embd, n_ff, n_expert]);
                 self.matrix(names::EXPERT_UPS, &[embd, n_ff, n_expert]);
                 self.matrix(names::EXPERT_DOWNS, &[n_ff, embd, n_expert]);
+                if bias {
+                    self.vector(names::ROUTER_BIAS, n_expert);
+                    self.vectors(names::EXPERT_GATE_BIASES, n_ff, n_expert);
+                    self.vectors(names::EXPERT_UP_BIASES, n_ff, n_expert);
+                    self.vectors(names::EXPERT_DOWN_BIASES, embd, n_expert);
+                }
             }
         }
     }
@@ -121,6 +127,12 @@ impl List {
             self.vector(names::K_NORM, attention.head_dim);
         }
         self.matrix(names::ATTENTION_OUTPUT, &[q, embd]);
+        if attention.output_bias {
+            self.vector(names::ATTENTION_OUTPUT_BIAS, embd);
+        }
+        if attention.sinks {
+            self.vector(names::SINKS, attention.n_head);
+        }
     }
 
     fn add(&mut self, name: &str, shape: &[u32], storage: Storage) {
@@ -136,6 +148,10 @@ impl List {
     fn vector(&mut self, name: &str, elements: u32) {
         self.add(name, &[elements], Storage::Single);
     }
+
+    fn vectors(&mut self, name: &str, elements: u32, count: u32) {
+        self.add(name, &[elements, count], Storage::Single);
+    }
 }
 
 /// Checks that a file has the tensors of its config in shapes and formats that can be used, and no others.
@@ -144,10 +160,13 @@ impl List {
 /// [`Error::MissingTensor`], [`Error::TensorShape`], [`Error::UnsupportedFormat`], or [`Error::UnexpectedTensor`] for a tensor that the
 /// forward pass would ignore, so that the results would not be the model's.
 pub fn check_tensors(file: &gguf::File, config: &ModelConfig) -> Result<()> {
-    let expected = expected_tensors(config);
-    for tensor in &expected {
-        match file.tensor(&tensor.name) {
-            Some(found) => check(tensor, found)?,
+    let mut known = HashSet::new();
+    for tensor in &expected_tensors(config) {
+        match find(file, &tensor.name) {
+            Some(found) => {
+                check(tensor, found)?;
+                known.insert(found.name.as_str());
+            }
             None if tensor.presence == Presence::Optional => {}
             None => {
                 let (name, expected) = (tensor.name.clone(), tensor.shape.clone());
@@ -155,7 +174,6 @@ pub fn check_tensors(file: &gguf::File, config: &ModelConfig) -> Result<()> {
             }
         }
     }
-    let known: HashSet<&str> = expected.iter().map(|tensor| tensor.name.as_str()).collect();
     match file.tensors().iter().find(|tensor| !known.contains(tensor.name.as_str())) {
         Some(tensor) => {
             let architecture = config.architecture.name();
@@ -163,6 +181,11 @@ pub fn check_tensors(file: &gguf::File, config: &ModelConfig) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Finds a tensor by its name, or by the one that older files have.
+pub(crate) fn find<'a>(file: &'a gguf::File, name: &str) -> Option<&'a TensorInfo> {
+    file.tensor(name).or_else(|| file.tensor(&names::older_name(name)?))
 }
 
 fn check(expected: &ExpectedTensor, found: &TensorInfo) -> Result<()> {

@@ -10,7 +10,7 @@ use zinc_vk::{Access, Buffer, RecordingBuilder};
 use super::DeviceModel;
 use crate::error::Result;
 use crate::interpret::{pairing, weighting};
-use crate::plan::{Array, Lookup, Op, PlanKind, Product, Routing, Sampler, StepPlan, barriers_before};
+use crate::plan::{Array, GateUpBiases, Lookup, Op, PlanKind, Product, Routing, Sampler, StepPlan, barriers_before};
 use crate::weights::TensorId;
 
 /// Where a step keeps its residual stream.
@@ -219,6 +219,12 @@ impl DeviceModel {
         products.iter().map(of).collect()
     }
 
+    /// The addresses of biases.
+    fn gate_up_biases(&self, biases: Option<GateUpBiases>) -> Option<ops::GateUpBiases> {
+        let address = |id| self.weights.address(id);
+        biases.map(|GateUpBiases { gate, up }| ops::GateUpBiases { gate: address(gate), up: address(up) })
+    }
+
     /// The experts that each row chooses in a layer.
     fn selection(&self, layer: u32) -> ops::ExpertSelection {
         let part = self.model.config.feed_forward(layer);
@@ -267,6 +273,7 @@ impl DeviceModel {
         let (target, config, state) = (&self.target, &self.model.config, io.state);
         let rows = |array: Array| self.rows(io.array(array));
         let weight = |id: TensorId| self.weights.address(id);
+        let optional = |id: &Option<TensorId>| id.map(weight);
         let norm_of = |id: TensorId| ops::Norm { weight: weight(id), epsilon: config.rms_eps };
         let head_norm =
             |(q, k): (TensorId, TensorId)| ops::HeadNorm { q: weight(q), k: weight(k), epsilon: config.rms_eps };
@@ -332,7 +339,7 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::AttentionRows { layer } => ops::AttentionRows {
+            Op::AttentionRows { layer, sinks } => ops::AttentionRows {
                 state,
                 q: rows(Array::Query),
                 key_cache: self.shared(Array::KeyCache(*layer)),
@@ -343,12 +350,12 @@ impl DeviceModel {
                 value_format: self.cache.value_format,
                 heads: self.sizes().heads(*layer),
                 context: self.cache.context,
-                window: None,
-                sinks: None,
+                window: config.attention(*layer).window,
+                sinks: optional(sinks),
                 shape,
             }
             .dispatch(target),
-            Op::Attention { layer, norms, act, next } => ops::Attention {
+            Op::Attention { layer, norms, sinks, act, next } => ops::Attention {
                 state,
                 q: rows(Array::Query),
                 k: rows(Array::Key),
@@ -369,27 +376,27 @@ impl DeviceModel {
                 pairing: pairing(config),
                 next: self.cacheable(*next),
                 context: self.cache.context,
-                window: None,
-                sinks: None,
+                window: config.attention(*layer).window,
+                sinks: optional(sinks),
                 shape,
             }
             .dispatch(target),
-            Op::RouterMul { norm, matrix } => ops::RouterMul {
+            Op::RouterMul { norm, matrix, bias } => ops::RouterMul {
                 state,
                 x: rows(Array::Residual),
                 norm: norm_of(*norm),
                 matrix: self.matrix(*matrix),
-                bias: None,
+                bias: optional(bias),
                 logits: rows(Array::RouterLogits),
                 shape,
             }
             .dispatch(target),
-            Op::Router { norm, matrix, act, ordered } => ops::Router {
+            Op::Router { norm, matrix, bias, act, ordered } => ops::Router {
                 state,
                 x: rows(Array::Residual),
                 norm: norm_of(*norm),
                 matrix: self.matrix(*matrix),
-                bias: None,
+                bias: optional(bias),
                 y: rows(Array::Normed),
                 act: *act,
                 ordered: *ordered,
@@ -397,7 +404,7 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::GateUp { layer, gate, up, routing, act } => {
+            Op::GateUp { layer, gate, up, biases, routing, act } => {
                 let (routing, x) = match routing {
                     Routing::Dense { norm } => {
                         let x = match norm {
@@ -417,8 +424,8 @@ impl DeviceModel {
                     routing,
                     x,
                     act: *act,
-                    biases: None,
-                    activation: ops::Activation::SwiGlu,
+                    biases: self.gate_up_biases(*biases),
+                    activation: config.feed_forward(*layer).activation(),
                     y: rows(Array::Hidden),
                     shape,
                 }
@@ -435,21 +442,24 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::GateUpMul { layer, gate, up, experts } => ops::GateUpMul {
+            Op::GateUpMul { layer, gate, up, biases, experts } => ops::GateUpMul {
                 state,
                 gate: self.matrix(*gate),
                 up: self.matrix(*up),
                 tiles: experts.then(|| self.tiles(*layer)),
                 x: rows(Array::Normed),
-                biases: None,
-                activation: ops::Activation::SwiGlu,
+                biases: self.gate_up_biases(*biases),
+                activation: config.feed_forward(*layer).activation(),
                 y: rows(Array::Hidden),
                 shape,
             }
             .dispatch(target),
-            Op::ExpertMul { layer, down } => {
-                let products =
-                    [ops::Product { weights: self.matrix(*down), bias: None, y: rows(Array::ExpertProducts) }];
+            Op::ExpertMul { layer, down, bias } => {
+                let products = [ops::Product {
+                    weights: self.matrix(*down),
+                    bias: optional(bias),
+                    y: rows(Array::ExpertProducts),
+                }];
                 ops::MatMul {
                     state,
                     products: &products,
@@ -470,12 +480,12 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::ExpertDown { layer, down, h, act } => {
+            Op::ExpertDown { layer, down, bias, h, act } => {
                 let (experts, slots) = config.feed_forward(*layer).experts();
                 ops::ExpertDown {
                     state,
                     down: self.matrix(*down),
-                    bias: None,
+                    bias: optional(bias),
                     experts,
                     ids: rows(Array::ExpertIds),
                     weights: rows(Array::ExpertWeights),

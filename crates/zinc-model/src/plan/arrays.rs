@@ -394,7 +394,73 @@ fn heads(attention: &AttentionLayer) -> Heads {
 
 #[cfg(test)]
 mod tests {
+    use zinc_kernels::ops::Activation;
+
     use super::*;
+    use crate::config::{Architecture, ExpertWeightSum, ExpertWeights, Layer, Mixer, Rope, RopePairing, RopeScaling};
+
+    const CACHE: CacheOptions = CacheOptions::new(100, CacheFormat::F16, CacheFormat::F32);
+
+    /// A model of layers with so many query heads and key heads of 64, and such feed-forward parts.
+    fn config(layers: &[(u32, u32, FeedForward)]) -> ModelConfig {
+        let layer = |&(n_head, n_head_kv, feed_forward)| {
+            let attention = AttentionLayer {
+                n_head,
+                n_head_kv,
+                head_dim: 64,
+                window: None,
+                qk_norm: false,
+                qkv_bias: false,
+                output_bias: false,
+                sinks: false,
+            };
+            Layer { mixer: Mixer::Attention(attention), feed_forward }
+        };
+        ModelConfig {
+            architecture: Architecture::Llama,
+            n_embd: 256,
+            layers: layers.iter().map(layer).collect(),
+            rms_eps: 1e-6,
+            rope: Rope { base: 1e4, dims: 64, pairing: RopePairing::Halves, scaling: RopeScaling::None },
+            n_ctx_train: 4_096,
+            n_vocab: 1_000,
+            tied_embeddings: false,
+        }
+    }
+
+    /// What layers share is as large as the largest of them needs, whichever that is; caches are each layer's own.
+    #[test]
+    fn layers_of_different_sizes_share_arrays() {
+        let dense = |n_ff| FeedForward::Dense { n_ff, activation: Activation::SwiGlu };
+        let experts = |n_expert, n_expert_used, n_ff| FeedForward::Experts {
+            n_expert,
+            n_expert_used,
+            n_ff,
+            weights: ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 },
+            activation: Activation::SwiGlu,
+            bias: false,
+        };
+        let kinds = [(8, 2, dense(700)), (4, 4, experts(16, 3, 200)), (2, 1, experts(5, 4, 160))];
+        let alone = kinds.map(|kind| config(&[kind]));
+        let together = config(&kinds);
+        let reversed = config(&[kinds[2], kinds[1], kinds[0]]);
+        let bytes = |config: &ModelConfig, array| Sizes { config, cache: CACHE }.bytes(array);
+        for (array, _) in Array::ACTIVATIONS {
+            let largest = alone.iter().map(|config| bytes(config, array)).max();
+            assert_eq!(Some(bytes(&together, array)), largest, "{array:?}");
+            assert_eq!(bytes(&reversed, array), bytes(&together, array), "{array:?}");
+        }
+        for (layer, config) in (0..).zip(&alone) {
+            assert_eq!(bytes(&together, Array::KeyCache(layer)), bytes(config, Array::KeyCache(0)), "layer {layer}");
+            assert_eq!(
+                bytes(&together, Array::ValueCache(layer)),
+                bytes(config, Array::ValueCache(0)),
+                "layer {layer}"
+            );
+        }
+        // Seven key heads in all, of 64 elements of 2 bytes and 64 of 4.
+        assert_eq!(Sizes { config: &together, cache: CACHE }.position_bytes(), 7 * 64 * 6);
+    }
 
     #[test]
     fn lanes_share_whole_pages_and_one_alone_has_its_positions() {

@@ -45,11 +45,11 @@ mod tests {
     }
 
     fn attention(layer: u32) -> Op {
-        Op::Attention { layer, norms: None, act: ACT, next: ID }
+        Op::Attention { layer, norms: None, sinks: None, act: ACT, next: ID }
     }
 
     fn gate_up() -> Op {
-        Op::GateUp { layer: 0, gate: ID, up: ID, routing: Routing::Experts, act: ACT }
+        Op::GateUp { layer: 0, gate: ID, up: ID, biases: None, routing: Routing::Experts, act: ACT }
     }
 
     #[test]
@@ -58,9 +58,9 @@ mod tests {
             mat_vec(Array::Residual, &[Array::Query, Array::Key, Array::Value], false),
             attention(0),
             mat_vec(Array::Attended, &[Array::Residual], true),
-            Op::Router { norm: ID, matrix: ID, act: ACT, ordered: false },
+            Op::Router { norm: ID, matrix: ID, bias: None, act: ACT, ordered: false },
             gate_up(),
-            Op::ExpertDown { layer: 0, down: ID, h: Array::Hidden, act: ACT },
+            Op::ExpertDown { layer: 0, down: ID, bias: None, h: Array::Hidden, act: ACT },
         ];
         assert_eq!(barriers_before(&ops), [false, true, true, true, true, true]);
     }
@@ -101,8 +101,10 @@ mod tests {
     #[test]
     fn launches_wait_for_their_numbers_of_workgroups() {
         let route = Op::Route { layer: 0, gate: ID, up: ID, down: ID };
-        let products =
-            [Op::GateUpMul { layer: 0, gate: ID, up: ID, experts: true }, Op::ExpertMul { layer: 0, down: ID }];
+        let products = [
+            Op::GateUpMul { layer: 0, gate: ID, up: ID, biases: None, experts: true },
+            Op::ExpertMul { layer: 0, down: ID, bias: None },
+        ];
         for product in products {
             assert!(route.writes().contains(&Array::Grids) && product.reads().contains(&Array::Grids));
             // Neither may numbers be overwritten that a launch still has to read.
@@ -120,9 +122,9 @@ mod tests {
             mat_vec(Array::Attended, &[Array::Residual], true),
             attention(0),
             attention(1),
-            Op::Router { norm: ID, matrix: ID, act: ACT, ordered: false },
+            Op::Router { norm: ID, matrix: ID, bias: None, act: ACT, ordered: false },
             gate_up(),
-            Op::ExpertDown { layer: 0, down: ID, h: Array::Hidden, act: ACT },
+            Op::ExpertDown { layer: 0, down: ID, bias: None, h: Array::Hidden, act: ACT },
             Op::Sample,
             Op::Advance { kind: PlanKind::Decode, sampler: Sampler::Plain },
         ];

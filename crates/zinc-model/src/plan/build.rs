@@ -4,7 +4,7 @@ use zinc_kernels::Format;
 use zinc_kernels::ops::{ActFormat, GROUP, MOST_STAGED};
 use zinc_kernels::step::StepShape;
 
-use super::{Array, Drafts, MANY_ROWS, Op, PlanKind, PlanOptions, Product, Routing, Sampler, StepPlan};
+use super::{Array, Drafts, GateUpBiases, MANY_ROWS, Op, PlanKind, PlanOptions, Product, Routing, Sampler, StepPlan};
 use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
 
 /// From so many rows on, what is normalised for several products is rounded by one op before them. With fewer, that costs more than if each
@@ -124,11 +124,12 @@ impl Builder<'_> {
         let tiled = self.is_tiled(act);
         if self.shape >= MANY && self.kind == PlanKind::Feed {
             self.ops.push(Op::Append { layer, norms: w.q_norm.zip(w.k_norm) });
-            self.ops.push(Op::AttentionRows { layer });
+            self.ops.push(Op::AttentionRows { layer, sinks: w.sinks });
         } else {
             // The rows of a step that samples are of different lanes.
             let act = if tiled { ActFormat::F32 } else { act };
-            self.ops.push(Op::Attention { layer, norms: w.q_norm.zip(w.k_norm), act, next: w.attention_output });
+            let (norms, sinks) = (w.q_norm.zip(w.k_norm), w.sinks);
+            self.ops.push(Op::Attention { layer, norms, sinks, act, next: w.attention_output });
         }
         let mut attended = Array::Attended;
         if tiled {
@@ -137,44 +138,55 @@ impl Builder<'_> {
             self.ops.push(Op::Round { x: attended, norm: None, y, vectors: 1, columns, ordered: true });
             attended = Array::RoundedAttended;
         }
-        self.onto_residual(w.attention_output, attended);
+        self.onto_residual(w.attention_output, w.attention_output_bias, attended);
     }
 
-    /// `residual += down(silu(gate x) * up x)` with `x = norm(residual)`, of a dense layer or of the chosen experts.
+    /// `residual += down(activation(gate x, up x))` with `x = norm(residual)`, of a dense layer or of the chosen experts.
     fn feed_forward_block(&mut self, layer: u32, w: &LayerWeights) {
         match w.feed_forward {
             FeedForwardWeights::Dense { gate, up, down } => {
                 let act = self.act(&[gate, up]);
                 let norm = self.norm_of_products(w.feed_forward_norm, act);
                 self.ops.push(if self.is_tiled(act) {
-                    Op::GateUpMul { layer, gate, up, experts: false }
+                    Op::GateUpMul { layer, gate, up, biases: None, experts: false }
                 } else {
-                    Op::GateUp { layer, gate, up, routing: Routing::Dense { norm }, act }
+                    Op::GateUp { layer, gate, up, biases: None, routing: Routing::Dense { norm }, act }
                 });
                 let hidden = self.rounded_hidden(down, 1, self.is_tiled(self.act(&[down])));
-                self.onto_residual(down, hidden);
+                self.onto_residual(down, None, hidden);
             }
-            FeedForwardWeights::Experts { router, gate, up, down, used } => {
+            FeedForwardWeights::Experts {
+                router,
+                gate,
+                up,
+                down,
+                router_bias,
+                gate_bias,
+                up_bias,
+                down_bias,
+                used,
+            } => {
+                let biases = gate_bias.zip(up_bias).map(|(gate, up)| GateUpBiases { gate, up });
                 let act = self.act(&[gate, up]);
                 let ordered = self.is_tiled(self.act(&[gate, up, down]));
                 let norm = w.feed_forward_norm;
                 if ordered && self.weights.tensor(router).format.is_float() {
-                    self.ops.push(Op::RouterMul { norm, matrix: router });
+                    self.ops.push(Op::RouterMul { norm, matrix: router, bias: router_bias });
                     self.norm_of_products(norm, act);
                 } else {
-                    self.ops.push(Op::Router { norm, matrix: router, act, ordered });
+                    self.ops.push(Op::Router { norm, matrix: router, bias: router_bias, act, ordered });
                 }
                 if ordered {
                     self.ops.push(Op::Route { layer, gate, up, down });
-                    self.ops.push(Op::GateUpMul { layer, gate, up, experts: true });
+                    self.ops.push(Op::GateUpMul { layer, gate, up, biases, experts: true });
                     self.rounded_hidden(down, used, true);
-                    self.ops.push(Op::ExpertMul { layer, down });
+                    self.ops.push(Op::ExpertMul { layer, down, bias: down_bias });
                     self.ops.push(Op::Join { layer });
                     return;
                 }
-                self.ops.push(Op::GateUp { layer, gate, up, routing: Routing::Experts, act });
+                self.ops.push(Op::GateUp { layer, gate, up, biases, routing: Routing::Experts, act });
                 let h = self.rounded_hidden(down, used, false);
-                self.ops.push(Op::ExpertDown { layer, down, h, act: self.act(&[down]) });
+                self.ops.push(Op::ExpertDown { layer, down, bias: down_bias, h, act: self.act(&[down]) });
             }
         }
     }
@@ -236,10 +248,10 @@ impl Builder<'_> {
         None
     }
 
-    /// A product of `x` that is added to the residual stream.
-    fn onto_residual(&mut self, weights: TensorId, x: Array) {
+    /// A product of `x` that is added to the residual stream, with its bias.
+    fn onto_residual(&mut self, weights: TensorId, bias: Option<TensorId>, x: Array) {
         let act = self.act(&[weights]);
-        let products = vec![Product { weights, bias: None, y: Array::Residual }];
+        let products = vec![Product { weights, bias, y: Array::Residual }];
         self.ops.push(if self.is_tiled(act) {
             Op::MatMul { products, x, accumulate: true }
         } else {

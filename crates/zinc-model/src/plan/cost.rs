@@ -2,7 +2,7 @@
 
 use zinc_kernels::step::StepShape;
 
-use super::{Array, Op, Product, Routing, Sizes};
+use super::{Array, GateUpBiases, Op, Product, Routing, Sizes};
 use crate::weights::{ModelWeights, TensorId};
 
 /// Bytes of memory that a card reads in a second: a Radeon AI PRO R9700, by its data sheet (docs/rdna4.md).
@@ -79,8 +79,6 @@ impl Op {
             let cost = whole(id);
             Cost { weight_bytes: cost.weight_bytes / of * used * rows, flops: cost.flops / of * used, ..cost }
         };
-        // Each row attends to one position more than the one before it.
-        let positions = rows * (u64::from(position) + 1) + rows * (rows - 1) / 2;
         // The cost of the experts of a layer that the rows have chosen, each row for itself.
         let chosen = |layer: u32, id: TensorId| {
             let (experts, used) = sizes.config.feed_forward(layer).experts();
@@ -103,19 +101,24 @@ impl Op {
             let heads = u64::from(attention.q_width()) + u64::from(attention.kv_width());
             Cost { cache_bytes: key_and_value(layer) * rows, flops: cost.flops + 6 * heads * rows, ..cost }
         };
-        // Attention to all positions, whose keys and values are read.
-        let attend = |layer: u32| {
+        // Attention to the positions up to each row's own, or to those of its window, whose keys and values are read.
+        let attend = |layer: u32, sinks: Option<TensorId>| {
+            let window = sizes.config.attention(layer).window.map_or(u64::MAX, u64::from);
+            let positions: u64 = (0..rows).map(|row| (u64::from(position) + row + 1).min(window)).sum();
+            let sinks = sinks.map(whole).unwrap_or_default();
             let flops = 4 * u64::from(sizes.config.attention(layer).q_width()) * positions;
-            Cost { cache_bytes: key_and_value(layer) * positions, flops, ..Cost::default() }
+            Cost { cache_bytes: key_and_value(layer) * positions, flops, ..Cost::default() } + sinks
         };
         match self {
             Self::Gather { table } => Cost { flops: 0, ..share(*table, 1, u64::from(sizes.config.n_vocab)) },
             Self::MatVec { products, norm, .. } => multiply(products) + norm.map(whole).unwrap_or_default(),
             Self::MatMul { products, .. } => multiply(products),
             Self::Append { layer, norms } => append(*layer, *norms),
-            Self::AttentionRows { layer } => attend(*layer),
-            Self::Attention { layer, norms, .. } => append(*layer, *norms) + attend(*layer),
-            Self::Router { norm, matrix, .. } | Self::RouterMul { norm, matrix } => whole(*norm) + whole(*matrix),
+            Self::AttentionRows { layer, sinks } => attend(*layer, *sinks),
+            Self::Attention { layer, norms, sinks, .. } => append(*layer, *norms) + attend(*layer, *sinks),
+            Self::Router { norm, matrix, bias, .. } | Self::RouterMul { norm, matrix, bias } => {
+                whole(*norm) + whole(*matrix) + bias.map(whole).unwrap_or_default()
+            }
             Self::Round { norm, .. } => norm.map(whole).unwrap_or_default(),
             Self::List
             | Self::Lookup(_)
@@ -134,13 +137,24 @@ impl Op {
             Self::GateUp { gate, up, routing: Routing::Dense { norm }, .. } => {
                 norm.map(whole).unwrap_or_default() + whole(*gate) + whole(*up)
             }
-            Self::GateUp { layer, gate, up, routing: Routing::Experts, .. } => {
-                chosen(*layer, *gate) + chosen(*layer, *up)
+            Self::GateUp { layer, gate, up, biases, routing: Routing::Experts, .. } => {
+                gate_up(*gate, *up, *biases).map(|id| chosen(*layer, id)).sum()
             }
-            Self::ExpertDown { layer, down, .. } => chosen(*layer, *down),
-            Self::GateUpMul { gate, up, experts: false, .. } => whole(*gate) + whole(*up),
-            Self::GateUpMul { layer, gate, up, experts: true } => together(*layer, *gate) + together(*layer, *up),
-            Self::ExpertMul { layer, down } => together(*layer, *down),
+            Self::ExpertDown { layer, down, bias, .. } => {
+                [Some(*down), *bias].into_iter().flatten().map(|id| chosen(*layer, id)).sum()
+            }
+            Self::GateUpMul { gate, up, biases, experts: false, .. } => gate_up(*gate, *up, *biases).map(whole).sum(),
+            Self::GateUpMul { layer, gate, up, biases, experts: true } => {
+                gate_up(*gate, *up, *biases).map(|id| together(*layer, id)).sum()
+            }
+            Self::ExpertMul { layer, down, bias } => {
+                [Some(*down), *bias].into_iter().flatten().map(|id| together(*layer, id)).sum()
+            }
         }
     }
+}
+
+/// What the first half of a feed-forward layer reads.
+fn gate_up(gate: TensorId, up: TensorId, biases: Option<GateUpBiases>) -> impl Iterator<Item = TensorId> {
+    [gate, up].into_iter().chain(biases.into_iter().flat_map(|biases| [biases.gate, biases.up]))
 }

@@ -85,9 +85,9 @@ mod tests {
             ops.extend([
                 products(Array::Normed, Array::Query, false),
                 Op::Append { layer, norms: None },
-                Op::AttentionRows { layer },
+                Op::AttentionRows { layer, sinks: None },
                 products(Array::RoundedAttended, Array::Residual, true),
-                Op::GateUpMul { layer, gate: ID, up: ID, experts: false },
+                Op::GateUpMul { layer, gate: ID, up: ID, biases: None, experts: false },
                 products(Array::RoundedHidden, Array::Residual, true),
             ]);
         }
@@ -98,7 +98,7 @@ mod tests {
     /// The layers of each range whose attention takes so many seconds by its layer, and everything else nothing.
     fn cut(plan: &StepPlan, most_seconds: f64, seconds: impl Fn(u32) -> f64) -> Vec<Vec<u32>> {
         let ranges = plan.clone().into_ranges(most_seconds, |op| match op {
-            Op::AttentionRows { layer } => seconds(*layer),
+            Op::AttentionRows { layer, .. } => seconds(*layer),
             _ => 0.0,
         });
         let mut whole = Vec::new();
@@ -113,7 +113,7 @@ mod tests {
         }
         assert_eq!(whole, plan.ops, "the ranges are the step");
         let layers = |range: &StepPlan| {
-            let layer = |op: &Op| if let Op::AttentionRows { layer } = op { Some(*layer) } else { None };
+            let layer = |op: &Op| if let Op::AttentionRows { layer, .. } = op { Some(*layer) } else { None };
             range.ops.iter().filter_map(layer).collect()
         };
         ranges.iter().map(layers).collect()

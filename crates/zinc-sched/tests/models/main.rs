@@ -8,6 +8,7 @@ mod company;
 mod crowd;
 mod demo;
 mod feed_decode;
+mod gpt_oss;
 mod gpu;
 mod interleaved;
 mod long;

@@ -11,6 +11,7 @@ use zinc_model::interpret::Interpreter;
 use zinc_model::plan::{Array, CacheOptions, Op, PlanKind, PlanOptions, StepPlan};
 use zinc_vk::{Access, Buffer, Placement, QueueKind, RecordingBuilder};
 
+use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 
 /// Of the largest value of an array: f32 sums of a few hundred terms in another order, through two layers.
@@ -115,6 +116,11 @@ fn a_mixture_of_experts_agrees_op_by_op() {
 #[test]
 fn a_dense_model_with_biases_agrees_op_by_op() {
     check("qwen2-f16");
+}
+
+#[test]
+fn windows_sinks_and_biases_of_experts_agree_op_by_op() {
+    check(GPT_OSS);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use zinc_kernels::step::PAGE_POSITIONS;
 use zinc_sched::{EngineOptions, Request};
 
 use crate::crowd::{Alone, Ask, Crowd, Known, Way, open};
+use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
 use crate::ways::cases::kinds;
@@ -27,7 +28,7 @@ fn requests(vocabulary: u32, count: u32, tokens: u32) -> Vec<Request> {
 #[test]
 fn few_pages_and_known_ones_change_nothing() {
     let gpu = Gpu::borrow();
-    let names = ["qwen3moe-a-q4_k_m", "llama-f16"];
+    let names = ["qwen3moe-a-q4_k_m", "llama-f16", GPT_OSS];
     // Lanes, pages and depth: pages for one sequence and a little more, and for about half of what all may need.
     let ways = [(4, 6, 4), (8, 12, 2), (3, 4, 1), (16, 20, 4)];
     // A sequence that needs one page more than it began with nearly always finds one, so that most have to need two.

@@ -18,6 +18,7 @@ use zinc_sched::{
 use zinc_vk::AdapterKind;
 
 use crate::cache::{POISON, poison_cache, read_cache};
+use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 
 const CONTEXT: u32 = 96;
@@ -78,7 +79,7 @@ fn is_cpu(gpu: &Gpu) -> bool {
 #[test]
 fn a_step_in_ranges_has_the_bits_of_one_in_one_piece() {
     let gpu = Gpu::borrow();
-    for path in ["qwen3moe-a-q4_k_m", "llama-f16"] {
+    for path in ["qwen3moe-a-q4_k_m", "llama-f16", GPT_OSS] {
         let model = load(&gpu, path);
         let mut truth = None;
         for (rows, sync) in [

@@ -1,7 +1,7 @@
 //! Steps of several rows of tiny models: whatever a prompt is cut into and whatever the drafts are, the tokens, their logits and the cache are
 //! those of steps of one row, to the bit.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zinc_kernels::generated::lane::{
@@ -16,6 +16,7 @@ use zinc_model::memory::LoadOptions;
 use zinc_model::plan::{Array, CacheOptions, Drafts, Lookup, PlanKind, PlanOptions, RowCounts, StepPlan};
 use zinc_vk::{Access, Buffer, Placement, QueueKind, RecordingBuilder};
 
+use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
 use crate::tiny::models;
@@ -399,9 +400,12 @@ fn cache(format: CacheFormat) -> CacheOptions {
     CacheOptions::new(CONTEXT, format, format)
 }
 
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/data/tiny/{name}.gguf"))
+}
+
 fn open(name: &str) -> Arc<Model> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/data/tiny/{name}.gguf"));
-    Arc::new(Model::open(path).expect("a tiny model opens"))
+    Arc::new(Model::open(path(name)).expect("a tiny model opens"))
 }
 
 #[test]
@@ -424,7 +428,7 @@ fn a_step_of_several_rows_is_as_good_as_several_steps() {
 #[test]
 fn so_it_is_with_every_model() {
     let gpu = Gpu::borrow();
-    for path in models().into_iter().step_by(if matrix::is_full() { 1 } else { 2 }) {
+    for path in models().into_iter().step_by(if matrix::is_full() { 1 } else { 2 }).chain([path(GPT_OSS)]) {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_RUN);
         check(&path.display().to_string(), &mut steps, Draw::Sampled, ActFormat::Q14);
@@ -434,7 +438,7 @@ fn so_it_is_with_every_model() {
 
 #[test]
 fn so_it_is_with_the_interpreter() {
-    for name in ["qwen3moe-a-q4_k_m", "qwen2-f16"] {
+    for name in ["qwen3moe-a-q4_k_m", "qwen2-f16", GPT_OSS] {
         let mut steps = Interpreter::new(open(name), cache(CacheFormat::F16));
         check(name, &mut steps, Draw::Sampled, ActFormat::F32);
         check_ends(name, &mut steps, ActFormat::F32);
@@ -463,7 +467,7 @@ fn looked_up<S: Steps>(what: &str, steps: &mut S, draw: Draw, act: ActFormat) ->
 fn looked_up_drafts_change_no_token() {
     let gpu = Gpu::borrow();
     let mut fewest = GENERATED;
-    for name in ["qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "qwen2-f16", "llama-f16"] {
+    for name in ["qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "qwen2-f16", "llama-f16", GPT_OSS] {
         let model = open(name);
         let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_RUN);
         for draw in [Draw::Greedy, Draw::Sampled] {
@@ -598,7 +602,7 @@ fn a_long_prompt_may_be_fed_by_thousands_of_rows() {
     let length = if matrix::is_full() { MOST_ROWS + 50 } else { 560 };
     let gpu = Gpu::borrow();
     let formats = if matrix::is_full() { vec![CacheFormat::F16, CacheFormat::F32] } else { vec![CacheFormat::F16] };
-    for (path, format) in ["qwen3moe-a-q4_k_m", "qwen2-f16"].into_iter().zip(formats.into_iter().cycle()) {
+    for (path, format) in ["qwen3moe-a-q4_k_m", "qwen2-f16", GPT_OSS].into_iter().zip(formats.into_iter().cycle()) {
         let model = open(path);
         let vocabulary = model.config.n_vocab;
         let tokens: Vec<u32> = (0..length).map(|i| (i * i + 7 * i) % vocabulary).collect();

@@ -20,6 +20,7 @@ use zinc_sched::{
 };
 
 use crate::cache::{POISON, poison_cache, read_cache};
+use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
 
@@ -299,7 +300,7 @@ fn check(
 fn prompts_that_are_fed_together_are_answered_as_alone() {
     let gpu = Gpu::borrow();
     let ways = [Sync::Timeline, Sync::Fence, Sync::FenceKept];
-    let names = ["qwen3moe-a-q4_k_m", "llama-f16", "qwen2-f16"];
+    let names = ["qwen3moe-a-q4_k_m", "llama-f16", "qwen2-f16", GPT_OSS];
     for name in &names[..if matrix::is_full() { names.len() } else { 2 }] {
         let model = load(&gpu, name);
         let truth = alone(&gpu, &model, LANES);

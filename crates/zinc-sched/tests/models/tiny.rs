@@ -17,10 +17,10 @@ use crate::gpu::Gpu;
 use crate::matrix;
 
 /// How far logits may be from the golden ones.
-struct Bounds {
-    largest: f32,
+pub(crate) struct Bounds {
+    pub(crate) largest: f32,
     /// Of the root mean square.
-    rms: f64,
+    pub(crate) rms: f64,
 }
 
 /// With f32 activations and an f32 cache every value is computed in f32 from the same weights. The references are float64 and lie 1e-5 from a
@@ -78,10 +78,16 @@ pub(crate) fn check_logits<M: Score>(what: &str, model: &mut M, tiny: &Tiny, act
 where
     M::Error: std::fmt::Debug,
 {
+    check_logits_within(&bounds(act, format), &format!("{what}, {act:?}, {format:?} cache"), model, tiny);
+}
+
+pub(crate) fn check_logits_within<M: Score>(bounds: &Bounds, what: &str, model: &mut M, tiny: &Tiny)
+where
+    M::Error: std::fmt::Debug,
+{
     let (largest, rms) = errors(model, tiny);
-    let what = format!("{}, {what}, {act:?}, {format:?} cache", tiny.name);
+    let what = format!("{}, {what}", tiny.name);
     println!("{what}: largest {largest:.2e}, rms {rms:.2e}");
-    let bounds = bounds(act, format);
     assert!(largest <= bounds.largest, "{what}: {largest}");
     assert!(rms <= bounds.rms, "{what}: rms {rms}");
 }
@@ -148,12 +154,16 @@ pub(crate) fn continuation<M: StepModel>(model: M, tiny: &Tiny, depth: u32) -> V
     tokens.iter().map(|token| token.id).collect()
 }
 
-/// Once one token differs the rest is another text, so the comparison ends at the first margin below the bound.
 pub(crate) fn check_continuation(what: &str, act: ActFormat, ids: &[u32], tiny: &Tiny) {
+    check_continuation_within(&bounds(act, CacheFormat::F16), what, ids, tiny);
+}
+
+/// Once one token differs the rest is another text, so the comparison ends at the first margin below the bound.
+pub(crate) fn check_continuation_within(bounds: &Bounds, what: &str, ids: &[u32], tiny: &Tiny) {
     assert_eq!(ids.len(), tiny.greedy.len(), "{} {what}", tiny.name);
     for (index, ((ours, theirs), margin)) in ids.iter().zip(&tiny.greedy).zip(&tiny.margins).enumerate() {
         // Both candidates may move by the bound, towards each other.
-        if *margin <= 2.0 * f64::from(bounds(act, CacheFormat::F16).largest) && ours != theirs {
+        if *margin <= 2.0 * f64::from(bounds.largest) && ours != theirs {
             println!("{} {what}: token {index} differs at a margin of {margin}", tiny.name);
             return;
         }

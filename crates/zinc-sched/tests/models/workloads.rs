@@ -8,6 +8,7 @@ use zinc_kernels::step::{PAGE_POSITIONS, StepShape};
 use zinc_sched::Request;
 
 use crate::crowd::{Alone, Ask, Crowd, Known, Way, open};
+use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
 use crate::ways::cases::kinds;
@@ -39,7 +40,7 @@ fn a_workload_is_answered_alike_with_a_cold_and_a_warm_cache() {
     let gpu = Gpu::borrow();
     // Without whole matrices, the smallest crowd: steps of one to eight rows, where kernels for CPUs take all the forms that they have for steps that sample.
     let (crowds, names) = if matrix::is_full() {
-        (&[8, 44, 64][..], &["qwen3moe-a-q4_k_m", "llama-f16", "qwen3moe-b-q8_0"][..])
+        (&[8, 44, 64][..], &["qwen3moe-a-q4_k_m", "llama-f16", "qwen3moe-b-q8_0", GPT_OSS][..])
     } else {
         (&[8][..], &["qwen3moe-a-q4_k_m"][..])
     };

@@ -17,7 +17,16 @@ pub(super) struct LayerRow {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum MixerRow {
-    Attention { heads: u32, kv_heads: u32, head_size: u32 },
+    Attention {
+        heads: u32,
+        kv_heads: u32,
+        head_size: u32,
+        /// How many positions each position attends to; absent where that is all before it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        window: Option<u32>,
+        /// Whether query heads have a sink.
+        sinks: bool,
+    },
 }
 
 #[derive(Serialize)]
@@ -42,12 +51,12 @@ pub(super) fn rows(config: &ModelConfig) -> Vec<LayerRow> {
 impl LayerRow {
     fn new(layer: &Layer, layers: usize) -> Self {
         let mixer = match layer.mixer {
-            Mixer::Attention(AttentionLayer { n_head, n_head_kv, head_dim, .. }) => {
-                MixerRow::Attention { heads: n_head, kv_heads: n_head_kv, head_size: head_dim }
+            Mixer::Attention(AttentionLayer { n_head, n_head_kv, head_dim, window, sinks, .. }) => {
+                MixerRow::Attention { heads: n_head, kv_heads: n_head_kv, head_size: head_dim, window, sinks }
             }
         };
         let feed_forward = match layer.feed_forward {
-            FeedForward::Dense { n_ff } => FeedForwardRow::Dense { width: n_ff },
+            FeedForward::Dense { n_ff, .. } => FeedForwardRow::Dense { width: n_ff },
             FeedForward::Experts { n_expert, n_expert_used, n_ff, .. } => {
                 FeedForwardRow::Experts { experts: n_expert, used: n_expert_used, width: n_ff }
             }
@@ -58,8 +67,14 @@ impl LayerRow {
 
 impl fmt::Display for LayerRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MixerRow::Attention { heads, kv_heads, head_size } = self.mixer;
+        let MixerRow::Attention { heads, kv_heads, head_size, window, sinks } = self.mixer;
         write!(f, "{} with attention by {heads} heads of {head_size}, {kv_heads} of keys", self.layers)?;
+        if let Some(window) = window {
+            write!(f, ", to the last {window} positions")?;
+        }
+        if sinks {
+            write!(f, ", with sinks")?;
+        }
         match self.feed_forward {
             FeedForwardRow::Dense { width } => write!(f, ", and a dense part of {width}"),
             FeedForwardRow::Experts { experts, used, width } => {
