@@ -37,6 +37,11 @@ pub enum Note {
         /// Tokens of context that the model was trained for.
         trained: u32,
     },
+    /// The file carries a model of vision, too, which zinc does not run: it answers about text alone.
+    VisionIgnored {
+        /// Tensors of that model.
+        tensors: usize,
+    },
     /// Something about the choice of the device.
     Device(Notice),
     /// The file of compiled pipelines was not read, so that this start builds them, or not written, so that the next one does.
@@ -48,6 +53,9 @@ impl fmt::Display for Note {
         match self {
             Self::ContextBeyondTraining { asked, trained } => {
                 write!(f, "{asked} tokens are more context than the {trained} that the model was trained for")
+            }
+            Self::VisionIgnored { tensors } => {
+                write!(f, "the file has {tensors} tensors of a model of vision, which are not used: text alone is read")
             }
             Self::Device(notice) => notice.fmt(f),
             Self::PipelineCache(fault) => fault.fmt(f),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use zinc_kernels::ops::CacheFormat;
-use zinc_model::config::{ModelConfig, RopeOverrides, RopeScaling};
+use zinc_model::config::{ModelConfig, RopeOverrides, RopeScaling, is_of_vision};
 use zinc_model::plan::CacheOptions;
 use zinc_model::{ChatInput, ChatTemplate, Model, Special, Tokenizer, gguf};
 use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarSource, ThinkingTags};
@@ -126,6 +126,10 @@ impl ModelFile {
         let (asked, trained) = (file.cache.context, file.model.config.n_ctx_train);
         if trained > 0 && asked > reach(&file.model.config, &options.rope) {
             on_event(OpenEvent::Note(Note::ContextBeyondTraining { asked, trained }));
+        }
+        let tensors = file.model.file.tensors().iter().filter(|tensor| is_of_vision(&tensor.name)).count();
+        if tensors > 0 {
+            on_event(OpenEvent::Note(Note::VisionIgnored { tensors }));
         }
         Ok(file)
     }

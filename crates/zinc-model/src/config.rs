@@ -19,7 +19,7 @@ pub use architecture::Architecture;
 pub use layer::{AttentionLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer};
 pub use rope::{Rope, RopeOverrides, RopePairing, RopeScaling, RopeScalingKind, Yarn};
 pub(crate) use tensors::find;
-pub use tensors::{ExpectedTensor, Presence, Storage, check_tensors, expected_tensors};
+pub use tensors::{ExpectedTensor, Presence, Storage, check_tensors, expected_tensors, is_of_vision};
 
 /// The sizes of a model, and the options that its family leaves open.
 #[derive(Clone, Debug, PartialEq)]

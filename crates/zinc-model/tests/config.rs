@@ -488,6 +488,11 @@ fn tensors_are_checked() {
     let message = check(&norm).unwrap_err().to_string();
     assert!(message.contains("'output_norm.weight' has the format F16") && message.ends_with("F32 are"), "{message}");
 
+    for of_vision in ["v.patch_embd.weight", "v.blk.0.attn_q.weight", "mm.0.weight"] {
+        sound.tensor(of_vision, &[3, 5], Format::F16);
+    }
+    check(&sound).unwrap();
+
     sound.tensor("blk.0.attn_sinks.weight", &[4], Format::F32);
     let message = check(&sound).unwrap_err().to_string();
     assert_eq!(message, "the tensor 'blk.0.attn_sinks.weight' is no part of a qwen3moe model as zinc knows it");

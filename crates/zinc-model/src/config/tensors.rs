@@ -154,7 +154,13 @@ impl List {
     }
 }
 
-/// Checks that a file has the tensors of its config in shapes and formats that can be used, and no others.
+/// Whether a tensor of this name belongs to a model of vision that lies in the same file. Text is computed without it.
+#[must_use]
+pub fn is_of_vision(name: &str) -> bool {
+    ["v.", "mm."].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Checks that a file has the tensors of its config in shapes and formats that can be used, and no others but those of a model of vision.
 ///
 /// # Errors
 /// [`Error::MissingTensor`], [`Error::TensorShape`], [`Error::UnsupportedFormat`], or [`Error::UnexpectedTensor`] for a tensor that the
@@ -174,7 +180,8 @@ pub fn check_tensors(file: &gguf::File, config: &ModelConfig) -> Result<()> {
             }
         }
     }
-    match file.tensors().iter().find(|tensor| !known.contains(tensor.name.as_str())) {
+    let is_unexpected = |name: &str| !known.contains(name) && !is_of_vision(name);
+    match file.tensors().iter().find(|tensor| is_unexpected(&tensor.name)) {
         Some(tensor) => {
             let architecture = config.architecture.name();
             Err(Error::UnexpectedTensor { name: tensor.name.clone(), architecture })
