@@ -1,12 +1,14 @@
 // The form of `attention` for float matrix units, and caches of halves.
 //
-// Workgroup (share, group) takes HEADS query heads, which are rows of one fragment, and every so many of the context's splits of 256 keys, or of those that a
+// Workgroup (share, group) takes HEADS query heads of a row, which are rows of one fragment, and every so many of the context's splits of 256 keys, or of those that a
 // window reaches into: as many as there are shares lie between two of its splits. Its teams of 32 lanes work on the fragment together. As in the other form the
 // grid does not depend on the context length, workgroups without a split read their part of the weights of the operation that follows, and the last workgroup of
 // a group to finish joins the splits, in order, and the sinks of the heads behind them.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+uint own_row; // the number of the workgroup's row
+#define ROW_INDEX own_row
 #include "include/memory.glsl"
 #include "include/rows.glsl"
 #include "include/workgroup.glsl"
@@ -28,6 +30,7 @@ layout(constant_id = 11) const float QUERY_SCALE = 1.0; // log2(e) / sqrt(HEAD_S
 layout(constant_id = 12) const uint LANE_PAGES = 0;    // that the table of a lane has room for; 0: there are no tables
 layout(constant_id = 13) const uint WINDOW = 0;        // the keys that a row attends to; 0: all
 layout(constant_id = 14) const uint SINKS = 0;         // 1: heads have sinks
+layout(constant_id = 15) const uint SHARING_ROWS = 0;  // that the step has room for, if they share out the workgroups; 0: each row has its own in z
 #define KEY_FORMAT CACHE_F16
 #define VALUE_FORMAT CACHE_F16
 #include "include/cache_rows.glsl"
@@ -37,6 +40,7 @@ layout(constant_id = 14) const uint SINKS = 0;         // 1: heads have sinks
 #include "include/splits.glsl"
 #define SHARERS (gl_WorkGroupSize.x / 32)
 #include "include/attention_tile.glsl"
+#include "include/shared_out.glsl"
 
 const uint TILES = SPLIT / TILE;         // of a split
 const uint JOINED = 512;                 // splits times heads that are joined between two barriers
@@ -152,17 +156,30 @@ void join_splits(uint64_t partials, uint count) {
 uint tile_after(uint tile, uint shares) { return (tile + 1) % TILES != 0 ? tile + 1 : tile + 1 + (shares - 1) * TILES; }
 
 void main() {
-    bool live = row_is_live(push.state);
+    uint share = gl_WorkGroupID.x, shares = gl_NumWorkGroups.x;
+    bool live;
+    if (SHARING_ROWS == 0) {
+        own_row = gl_WorkGroupID.z;
+        live = row_is_live(push.state);
+    } else {
+        uint rows = min(row_count(push.state), SHARING_ROWS);
+        live = rows > 0;
+        Share own = share_of(push.state, share, shares, rows, SHARING_ROWS);
+        own_row = own.row;
+        share = own.share;
+        shares = own.shares;
+    }
     // A step that has room for one row has the first of its lane.
-    uint position = row_position(push.state), offset = gl_NumWorkGroups.z == 1 ? 0 : row_offset(push.state);
+    bool is_only_row = SHARING_ROWS == 0 && gl_NumWorkGroups.z == 1;
+    uint position = row_position(push.state), offset = is_only_row ? 0 : row_offset(push.state);
     uint first_position = position - offset; // of the lane's first row
     uint64_t table = page_table(push.state, row_lane(push.state));
     if (!live) return;
-    uint share = gl_WorkGroupID.x, shares = gl_NumWorkGroups.x, group = gl_WorkGroupID.y, kv_head = group / GROUPS;
+    uint group = gl_WorkGroupID.y, kv_head = group / GROUPS;
     uint first_key = first_attended(position), start_tile = first_key / TILE, first_split = first_key / SPLIT;
     uint splits = position / SPLIT + 1 - first_split, sharers = min(shares, splits); // the row's own entry counts
     if (share >= sharers) {
-        if (row_index() == 0) warm_cache();
+        if (SHARING_ROWS != 0 || row_index() == 0) warm_cache();
         return;
     }
     uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, kv_head);

@@ -35,8 +35,9 @@ float sink_of_head(uint64_t sinks, uint head);
 // The partial results of the workgroup's row and group: of its first split.
 uint64_t own_partials() { return push.partials + uint64_t((row_index() * gl_NumWorkGroups.y + gl_WorkGroupID.y) * push.splits * SPLIT_BYTES); }
 
-// Brings the next operation's weights into the device's cache, by an idle split of the step's first row. Each split has its own part of them, however many
-// are idle, so that none takes long. What is read goes to the split's own share of the partials, which nobody reads: else it would not have to be read.
+// Brings the next operation's weights into the device's cache, by an idle workgroup. Each workgroup of the launch has its own part of them, however many are idle,
+// so that none takes long. What is read goes to the last of the row's partial results, which nobody reads where workgroups are idle: else it would not have to be
+// read.
 void warm_cache() {
     uint stride = gl_NumWorkGroups.x * gl_NumWorkGroups.y * gl_WorkGroupSize.x * 16;
     uvec4 read = uvec4(0);
@@ -46,7 +47,7 @@ void warm_cache() {
         [[unroll]] for (uint n = 0; n < WARM_AHEAD; n++) read ^= ahead[n];
     }
     uint word = subgroupXor(read.x ^ read.y ^ read.z ^ read.w);
-    if (subgroupElect()) store_u32(own_partials() + uint64_t(gl_WorkGroupID.x * SPLIT_BYTES), gl_SubgroupID * 4, word);
+    if (subgroupElect()) store_u32(own_partials() + uint64_t((push.splits - 1) * SPLIT_BYTES), gl_SubgroupID * 4, word);
 }
 
 // The positions of a lane's rows, from `first` to `last`, that the workgroup has to append: those in its own turns of the context, which are `turn`

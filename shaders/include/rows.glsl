@@ -30,8 +30,11 @@ const uint LISTED_OFFSET = 112;
 const uint ROWS_OFFSET = 368;
 const uint PAGES_OFFSET = 33136; // tables of pages, u32 each, behind the rows
 
-// The number of the row that a workgroup is at: the grid's z.
-uint row_index() { return gl_WorkGroupID.z; }
+// The number of the row that a workgroup is at: the grid's z, unless who includes this defines ROW_INDEX.
+#ifndef ROW_INDEX
+#define ROW_INDEX gl_WorkGroupID.z
+#endif
+uint row_index() { return ROW_INDEX; }
 // A row's part of an operand: that of the first row lies at `first`, each following one `stride` bytes behind it.
 uint64_t of_row(uint64_t first, uint stride) { return first + uint64_t(row_index() * stride); }
 

@@ -4,12 +4,12 @@
 //   3efe911a13bb16b935fca021e749bd440d3a8fe53cb5d5bf1782fcaf033751c6 crates/zinc-kernels/spv/adjust.spv
 //   bd878fad586fc0ebde936c00a2a6048b89db43b4fb6c57a7bb4823e22de0ae5b crates/zinc-kernels/spv/advance.spv
 //   d1b861c81ce97c6d7ffee8b91046f32aae26e16fec0b02f4586b45b478e60e80 crates/zinc-kernels/spv/append.spv
-//   485a098b47b7f37117c106a138e4b6bb4cedf635e36958356508c9e920fa2e8e crates/zinc-kernels/spv/attention.spv
+//   19fcc5a36d27bb1c05e0265592e97db787a88b7f47f7dd8a10b7a17b7dfdde14 crates/zinc-kernels/spv/attention.spv
 //   92921ca08cc383a7132d0b30f418f7057c6dcf235aad486c44052dca1df15004 crates/zinc-kernels/spv/attention_rows.spv
 //   b5b8d9d40fe9b3219c0817d302a11df6cc8d97be0852273292bb7162ad28ffdf crates/zinc-kernels/spv/attention_rows_units.emulated.spv
 //   260753a690aeced25127f8246c74d43f692debee82992e6d1affe1fca004e9a6 crates/zinc-kernels/spv/attention_rows_units.spv
-//   a49b8f4dcc22e54bd695aca865a55517a41aa503bd8a3ca330290b5b767de3da crates/zinc-kernels/spv/attention_units.emulated.spv
-//   1e8f07cd8cf74d7c541adf68a0b0beb71ba2bb75c813c3cf0b617c2a7f4f0044 crates/zinc-kernels/spv/attention_units.spv
+//   e19ffd29198623ef32267c107201a373af6006ce37bcd71ec7e79660ed0f0e6a crates/zinc-kernels/spv/attention_units.emulated.spv
+//   754d1cb05be77c3afadaf0b2166768e552f2bcc196e3eb08820af5a494f2dba1 crates/zinc-kernels/spv/attention_units.spv
 //   e422e691d436d8fb505db4cbcfefad22e80c6ea51bc867774e2325ff5e059313 crates/zinc-kernels/spv/cancel.spv
 //   520f0a6ba2796bf04210b75440048907a9d805457a045b44bfa76827cc6d9a6f crates/zinc-kernels/spv/check_bytes_units.emulated.spv
 //   7612e1d51eba95220da18edb7459c1a911e114bed8d7f46d49e25abb883fcd29 crates/zinc-kernels/spv/check_bytes_units.spv
@@ -46,7 +46,7 @@
 //   1bda68e848590f2c6f1e96034532d2b7dbc812f8ffe8467e4b6dae6cf8bd40df shaders/attention.comp
 //   d28db0202ac9b081a7457c269744fd73ce54d132db2889f6a4eb0efce634d0bd shaders/attention_rows.comp
 //   57c6563932e7eb1ddd798c9988c312ead0ca86ae5eb7b79410472fa37a20eac0 shaders/attention_rows_units.comp
-//   319d92d24f3265b2a84c9bdb6fa8b81d2f975fa53f16a1901264b0ee91d16192 shaders/attention_units.comp
+//   f1ecdc263c01a662e950980956178b3defade4e84c6439b886bdd9ac2ad97346 shaders/attention_units.comp
 //   1a30d80190c93277ad6d70bd33c1c821a563b6e825ada4d844494fef8c847027 shaders/cancel.comp
 //   2e2d505a6e256092ad78a6f3294e728a1a57b8e5cd458bc9e3397433b5dcc5a6 shaders/check_bytes_units.comp
 //   7713543be0025e62e17e2885a9e1e32fded8286aae4b34bb5fd65b58f2c8db12 shaders/check_halves_units.comp
@@ -60,7 +60,7 @@
 //   0862fe1e2ba513135005124704fe5852d65af6f3d127bca898baf9ec04590907 shaders/include/activations.glsl
 //   41ca6cab198c9d284ebf7befd0ddeb04f213e122a6793189dc530ade440c3cbc shaders/include/arrivals.glsl
 //   d51663ef36e070184e8c909c1b999e3105187aef3ec0a764f977bb1525768acf shaders/include/attention_share.glsl
-//   b3d3175773ca58a6d86f689366feffaa2e778fa55d3cce6ea8d7f335ed720efd shaders/include/attention_step.glsl
+//   8207d5bf6e3b3239b127db69e0dffd2ca24878eccd84a9a878af05a2456388f4 shaders/include/attention_step.glsl
 //   b7b40f76560de1946cd3889d0863e6b3d8dedec15cc97f0e5e6a28d1868bd0da shaders/include/attention_tile.glsl
 //   064d23642aec0f2b74a754f22ea414f40fe08200872aa40b9d20b74c98721580 shaders/include/blocks.glsl
 //   5db63629fbd1f812efc14d998a0a5e1e807d0414478d9b34be2d21532ef32876 shaders/include/cache.glsl
@@ -90,9 +90,10 @@
 //   51f4f0f9fc75dff280653cc7dc3da9c7178b5b38e12f92faa0b4c97477afa916 shaders/include/products.glsl
 //   cffd5a41ad15045011fcbe824233adbfb36dce4850385db417937af3ba5c4b85 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
-//   bc27d9d4310bb0dfff3b23b81c656d71a0e5ed702c84beb5284c21ca56d0e480 shaders/include/rows.glsl
+//   3f1e0099fd91ae7a7afbcac4a7229e1d51e8f262adfe31898fdbd05cbff2b71b shaders/include/rows.glsl
 //   f3c4bc23670accd114885f0711030dceb12553f3f59bffe745b8f80ce724ff68 shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
+//   989b25b0b8fa2fc53bbab6f5e679c86ce4c3c475e08fc187b32d6ec56b1f0c3d shaders/include/shared_out.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
 //   ee5c6f822e0182f9be749e2099a60fc3ad3262be89ed601541e20a10727ed6f7 shaders/include/splits.glsl
 //   fe0c1e9d53a0bd86c290161008e4afed57337de6e8222f4b7cc32d27a72fe7a7 shaders/include/swiglu.glsl
@@ -1483,7 +1484,7 @@ pub mod attention_rows_units {
 
 /// The form of `attention` for float matrix units, and caches of halves.
 ///
-/// Workgroup (share, group) takes HEADS query heads, which are rows of one fragment, and every so many of the context's splits of 256 keys, or of those that a
+/// Workgroup (share, group) takes HEADS query heads of a row, which are rows of one fragment, and every so many of the context's splits of 256 keys, or of those that a
 /// window reaches into: as many as there are shares lie between two of its splits. Its teams of 32 lanes work on the fragment together. As in the other form the
 /// grid does not depend on the context length, workgroups without a split read their part of the weights of the operation that follows, and the last workgroup of
 /// a group to finish joins the splits, in order, and the sinks of the heads behind them.
@@ -1592,11 +1593,13 @@ pub mod attention_units {
         pub window: u32,
         /// Constant 14, `SINKS`.
         pub sinks: u32,
+        /// Constant 15, `SHARING_ROWS`.
+        pub sharing_rows: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 15] {
+        pub fn values(self) -> [(u32, u32); 16] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1613,6 +1616,7 @@ pub mod attention_units {
                 (12, self.lane_pages),
                 (13, self.window),
                 (14, self.sinks),
+                (15, self.sharing_rows),
             ]
         }
     }

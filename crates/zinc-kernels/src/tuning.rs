@@ -91,6 +91,9 @@ pub struct Tuning {
     pub attention_teams: u32,
     /// The most workgroups that share the splits of a context, for each of a row's groups of query heads, where attention goes by matrix units.
     pub attention_splits: u32,
+    /// The fewest rows of a step that share out the workgroups of attention by the lengths of their contexts, where it goes by matrix units. Fewer rows have
+    /// [`Tuning::attention_splits`] each.
+    pub attention_sharing_rows: u32,
     /// Teams of 32 lanes in a workgroup of attention for many rows, where it goes by matrix units: a power of two up to 8.
     pub attention_rows_teams: u32,
 }
@@ -137,6 +140,7 @@ impl Tuning {
         long_context: 4_097,
         attention_teams: 8,
         attention_splits: 32,
+        attention_sharing_rows: 8,
         attention_rows_teams: 8,
     };
     /// For graphics processors that share the host's memory: as for cards, but with fewer tokens of a prompt together, so that no step of a slow one takes
@@ -176,6 +180,7 @@ impl Tuning {
         long_context: 0,
         attention_teams: 4,
         attention_splits: 4,
+        attention_sharing_rows: 2,
         attention_rows_teams: 8,
     };
 

@@ -104,7 +104,8 @@ impl Attention {
         (append, rows)
     }
 
-    /// The launch: one workgroup a split, group of query heads and row, whatever the position. By matrix units a workgroup may take several splits.
+    /// The launch: one workgroup a split, group of query heads and row, whatever the position. By matrix units a workgroup may take several splits, and the rows
+    /// of a step share out its workgroups.
     ///
     /// # Panics
     /// If the heads' number or size does not suit the kernel, the partial results of all rows take 4 GiB or more, the window has no keys, or there are both
@@ -154,7 +155,6 @@ impl Attention {
             v_stride: self.v.stride_in(self.shape),
             y_stride: self.y.stride_in(self.shape),
         };
-        let grid = self.shape.grid([splits, query_heads / heads, 1]);
         let (subgroup, rotated, groups) = (target.subgroup, self.rotated, query_heads / heads / kv_heads);
         let (pairing, normalise) = (self.pairing.code(), u32::from(self.norm.is_some()));
         let out = if self.rounded { ActFormat::Q14 } else { ActFormat::F32 }.code();
@@ -162,6 +162,13 @@ impl Attention {
         let (window, sinks) = (reach.window(), u32::from(self.sinks.is_some()));
         match units {
             Some(form) => {
+                // The rows of a step share out its workgroups by the lengths of their contexts. Launched for each row, most of many would find nothing to do, and to
+                // launch them takes as long as attention does.
+                let rows = self.shape.rows();
+                let (grid, sharing_rows) = match rows >= target.tuning.attention_sharing_rows {
+                    true => ([splits.max(rows + splits / 2), query_heads / heads, 1], rows),
+                    false => (self.shape.grid([splits, query_heads / heads, 1]), 0),
+                };
                 let constants = units::Constants {
                     workgroup: self.heads.teams(target) * TEAM,
                     subgroup,
@@ -178,6 +185,7 @@ impl Attention {
                     lane_pages: self.lane_pages,
                     window,
                     sinks,
+                    sharing_rows,
                 };
                 let kernel = if form.emulated { &units::EMULATED } else { &units::KERNEL };
                 Dispatch::new(kernel, constants.values(), &push, grid)
@@ -201,6 +209,7 @@ impl Attention {
                     window,
                     sinks,
                 };
+                let grid = self.shape.grid([splits, query_heads / heads, 1]);
                 Dispatch::new(&KERNEL, constants.values(), &push, grid)
             }
         }

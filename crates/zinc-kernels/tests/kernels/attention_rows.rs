@@ -100,9 +100,18 @@ fn many_rows_by_matrix_units() {
 /// The rows of a lane in a step: where they begin, and how many there are.
 pub(crate) type Part = (u32, u32);
 
-/// Runs steps of lanes, each of which has these rows, by `append` and `attention_rows`: in each step the rows of the lanes from one number to another. The operands
-/// and the pages are the same whatever the steps. Returns the outputs: queries, results, keys and values.
-fn run_lanes(case: &Case, parts: &[Part], steps: &[(usize, usize)]) -> Vec<Vec<u8>> {
+/// Which kernels attend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernels {
+    /// `append` and `attention_rows`.
+    OfManyRows,
+    /// `attention`.
+    OfFewRows,
+}
+
+/// Runs steps of lanes, each of which has these rows: in each step the rows of the lanes from one number to another. The operands and the pages are the same
+/// whatever the steps. Returns the outputs: queries, results, keys and values.
+fn run_lanes(kernels: Kernels, case: &Case, parts: &[Part], steps: &[(usize, usize)]) -> Vec<Vec<u8>> {
     let &Case { query_heads, kv_heads, head_size, rotated, pairing, keys, values, .. } = case;
     let (mut random, mut arena) = (Random::new(&format!("{case:?}, {parts:?}")), Arena::new());
     let rows: u32 = parts.iter().map(|(_, rows)| rows).sum();
@@ -134,6 +143,8 @@ fn run_lanes(case: &Case, parts: &[Part], steps: &[(usize, usize)]) -> Vec<Vec<u
     let norms = [(); 2].map(|()| arena.input(&random.vector(head_size, 1.5)).address);
     let rotation = attention_case::rotation(positions as usize, rotated / 2);
     let sinks = attention_case::sinks(&mut random, case);
+    let (heads, context) = (attention_case::heads(case), attention_case::context(case, positions as usize));
+    let room = rows.next_power_of_two() as usize;
     let op = Attention {
         state: 0,
         q,
@@ -144,17 +155,17 @@ fn run_lanes(case: &Case, parts: &[Part], steps: &[(usize, usize)]) -> Vec<Vec<u
         key_cache,
         value_cache,
         lane_pages: LANE_PAGES,
-        partials: 0,
-        counters: 0,
+        partials: arena.scratch(&vec![f32::NAN; room * heads.partials(context) as usize]).address,
+        counters: arena.in_out(&vec![0u32; room * query_heads]).address,
         y,
         rounded: false,
         key_format: keys,
         value_format: values,
-        heads: attention_case::heads(case),
+        heads,
         rotated: rotated as u32,
         pairing,
-        next: None,
-        context: attention_case::context(case, positions as usize),
+        next: Some((arena.input(&[1u32; 4_100]).address, 4 * 4_100)),
+        context,
         window: case.window,
         sinks: sinks.map(|sinks| arena.input(&sinks).address),
         shape: StepShape::ONE,
@@ -176,10 +187,15 @@ fn run_lanes(case: &Case, parts: &[Part], steps: &[(usize, usize)]) -> Vec<Vec<u
         let own = |rows: Rows| Rows { address: rows.address + u64::from(first * rows.stride), ..rows };
         let (q, k, v, y) = (own(q), own(k), own(v), own(y));
         let (state, shape) = (arena.input(&with_tables).address, StepShape::of(state.row_count));
-        let (append, rows) = Attention { state, q, k, v, y, shape, ..op }.in_two();
-        let rows = rows.dispatch(&target);
-        assert_eq!(rows.kernel.name.starts_with("attention_rows_units"), case.units, "{}", rows.kernel.name);
-        launches.extend([append.dispatch(&target), rows]);
+        let op = Attention { state, q, k, v, y, shape, ..op };
+        let (append, rows) = op.in_two();
+        let (before, attends) = match kernels {
+            Kernels::OfManyRows => (Some(append.dispatch(&target)), rows.dispatch(&target)),
+            Kernels::OfFewRows => (None, op.dispatch(&target)),
+        };
+        let name = attends.kernel.name;
+        assert_eq!(name.contains("_units"), case.units, "{name}");
+        launches.extend(before.into_iter().chain([attends]));
     }
     arena.run(&launches);
     arena.outputs()
@@ -202,14 +218,37 @@ fn a_row_does_not_depend_on_the_lanes_beside_it() {
     }
 }
 
+/// Lanes of one row each, which share out the workgroups of `attention` by the lengths of their contexts: one of them much longer than the others, all of one
+/// length, and more of them than a subgroup has lanes.
+#[test]
+fn lanes_share_out_workgroups() {
+    let lanes = |positions: &[u32]| -> Vec<Part> { positions.iter().map(|position| (*position, 1)).collect() };
+    let many: Vec<u32> = (0..37).map(|lane| if lane % 9 == 4 { 850 } else { lane * 31 % 300 }).collect();
+    for (query_heads, kv_heads, head_size, splits, window) in
+        [(8, 2, 64, 1, None), (8, 2, 64, 4, None), (3, 1, 64, 3, Some(200)), (8, 1, 128, 2, None)]
+    {
+        let case = Case { query_heads, kv_heads, head_size, rotated: head_size, splits, window, ..PLAIN };
+        let case = Case { units: true, paged: true, warm: true, ..case };
+        if fits(&case) {
+            for positions in [&[890, 0][..], &[0, 3, 890, 2, 255, 256], &[600; 16], &many] {
+                check_lanes_by(Kernels::OfFewRows, &case, &lanes(positions));
+            }
+        }
+    }
+}
+
 /// Lanes of one row and of many, whose rows share blocks.
 pub(crate) const SOME_LANES: [Part; 7] = [(0, 5), (0, 1), (0, 40), (300, 3), (0, 2), (63, 1), (0, 60)];
 
 /// The rows of these lanes have the same bits in one step as in a step for each lane.
 pub(crate) fn check_lanes(case: &Case, parts: &[Part]) {
-    let together = run_lanes(case, parts, &[(0, parts.len())]);
+    check_lanes_by(Kernels::OfManyRows, case, parts);
+}
+
+fn check_lanes_by(kernels: Kernels, case: &Case, parts: &[Part]) {
+    let together = run_lanes(kernels, case, parts, &[(0, parts.len())]);
     let alone: Vec<(usize, usize)> = (0..parts.len()).map(|lane| (lane, lane + 1)).collect();
-    for (output, (found, expected)) in together.iter().zip(run_lanes(case, parts, &alone)).enumerate() {
+    for (output, (found, expected)) in together.iter().zip(run_lanes(kernels, case, parts, &alone)).enumerate() {
         let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
         assert_eq!(differs, None, "{case:?}, {parts:?}: where output {output} differs");
     }
