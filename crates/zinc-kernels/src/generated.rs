@@ -16,6 +16,9 @@
 //   e21b8b0b6a0cde60b1b257380d903ed2472671f8c2ddb646553e9ee8e16cc3d9 crates/zinc-kernels/spv/check_halves_units.emulated.spv
 //   767c4271991b8c48f4d62b59192bef0974f1655dfd9160f1c97a6807dd9961d7 crates/zinc-kernels/spv/check_halves_units.spv
 //   62e26e7167c2024b01c099bfb7b9f20748bb67fc4f122ca195506133d9c92db7 crates/zinc-kernels/spv/choose.spv
+//   bb7b5c71dd3b35d19380b6bd57607d36cf2628a80d5cde132a65b0493d76485b crates/zinc-kernels/spv/delta_conv.spv
+//   220e3ff06b687da83eba1ba308bcb374dd15678a6d6e5722d0c52e6d7e89988a crates/zinc-kernels/spv/delta_gate.spv
+//   8031e92578406fb58c1c156f90f5280fc83040e6869e867f7a253e2e05cba82c crates/zinc-kernels/spv/delta_net.spv
 //   a17248410e489caa2b4f8d519deb24a54ceb6f8dca319d93cf70b05a588edbf0 crates/zinc-kernels/spv/dry.spv
 //   3051033696d3cf6d74f0e81a264c03ed2c5c6946bb930b747ddf0de0610e7a57 crates/zinc-kernels/spv/expert_down.spv
 //   5396acba170631689a0c7ec455fe03bb15b29f165172100620af497b4ad88e28 crates/zinc-kernels/spv/gate_up.spv
@@ -51,6 +54,9 @@
 //   2e2d505a6e256092ad78a6f3294e728a1a57b8e5cd458bc9e3397433b5dcc5a6 shaders/check_bytes_units.comp
 //   7713543be0025e62e17e2885a9e1e32fded8286aae4b34bb5fd65b58f2c8db12 shaders/check_halves_units.comp
 //   50145ded1306ec3e44494fbea8f581769c6482040a720be8033042a76e912226 shaders/choose.comp
+//   ad831c05fc911074dd711859e694e66e4878e0b652559e5879ecfc9eac6834c0 shaders/delta_conv.comp
+//   d77f073bf564718c2fa637bf5f0524cb89416acb1dc569d7316c22084afa1ffb shaders/delta_gate.comp
+//   f641c2a6f90d0797512653826607c0f4ba5de1d8570f669c0e2a4dfeb4bfe57b shaders/delta_net.comp
 //   3b00c242f801e16e80ae0c1f49d67fdb9984ccd74f135152cf6d1b8e1af1c749 shaders/dry.comp
 //   39bfdb83fa3c0050c9416a0361e2ad778bc3e90f89a66f8d1b878dba1194574f shaders/expert_down.comp
 //   4cfbcc4a0df8249b7ba9ac03ab92223377f626d5475a74dc515cc33317c0b17f shaders/gate_up.comp
@@ -67,6 +73,7 @@
 //   1c9f200601cb73a9243f2ba9105708f32170164e4cbc60f0116e931d47d00f34 shaders/include/cache_rows.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   dc102755dc396ea4208089bcfa75f083ef5cfe22b88330c8abfbdba61c8e9346 shaders/include/choice.glsl
+//   10e7f90bcf627a51a30909bbdfb3b609f0af82eff76cd6ba808c197053040d4d shaders/include/delta_state.glsl
 //   7a94bca231ae04ec1f7204d93b20efdff80fec3feb7b1cd9cdde8ebb161c6476 shaders/include/drafts.glsl
 //   8625d0b5593db7bc0eea53cdc8410f653179be499cbad132b919b2d1538ae777 shaders/include/float_operand.glsl
 //   20bbac399ffe8cd02dc4472eb6a7fa9b3786e650c0b3797a0c529e0a1eb5b05e shaders/include/float_products.glsl
@@ -95,6 +102,7 @@
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   989b25b0b8fa2fc53bbab6f5e679c86ce4c3c475e08fc187b32d6ec56b1f0c3d shaders/include/shared_out.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
+//   2e13e962b93c28a2c763975db744712b64b9275b3165779f8e8ab44e9f3539b3 shaders/include/silu.glsl
 //   ee5c6f822e0182f9be749e2099a60fc3ad3262be89ed601541e20a10727ed6f7 shaders/include/splits.glsl
 //   fe0c1e9d53a0bd86c290161008e4afed57337de6e8222f4b7cc32d27a72fe7a7 shaders/include/swiglu.glsl
 //   3e20b1235895c5448929e53b30755625b6429a30efc34b25e57292cb8901f2d5 shaders/include/tile_list.glsl
@@ -225,6 +233,26 @@ pub mod choice {
     pub const MAX_EXPERTS: u32 = 1024;
     /// `MAX_USED` in GLSL.
     pub const MAX_USED: u32 = 128;
+}
+
+/// The recurrent state of a gated delta net: what a lane keeps of a layer from one step to the next.
+///
+/// Rows of a step are sure if their token belongs to the sequence whatever is sampled: the lane's first row, and those of its prompt. Drafts are not:
+/// which of them belong to it, the position of the lane's next step tells. So the state takes in the sure rows of a step, and what drafts would add to
+/// it is kept as pending: the next step takes in those that were accepted, before its own rows. Nothing is ever taken back.
+///
+/// The parts of the state of a lane, in order:
+/// memories  \[VALUE_HEADS, HEAD_SIZE values, HEAD_SIZE keys\] f32: a column of a head's matrix is what it keeps for one element of values
+/// committed \[VALUE_HEADS, HEAD_SIZE values\] u32: the positions that the column has taken in, from the beginning of the sequence on
+/// pending   \[PENDING_SLOTS\] of PENDING_BYTES: of a draft, the CHANNELS behind the convolution, then beta and alpha of each value head; by position
+/// columns   \[COLUMN_SLOTS, CHANNELS\] f32: what the convolution takes, of the last positions; by position
+/// Positions go round in the slots. The pending rows that a step reads, at most DRAFTS before its position, lie in other slots than those that it writes, at
+/// most DRAFTS behind it: workgroups do not wait for each other.
+///
+/// Whoever includes this has the specialisation constants KEY_HEADS, VALUE_HEADS, HEAD_SIZE and DRAFTS, the most drafts of a step.
+pub mod delta_state {
+    /// `TAPS` in GLSL.
+    pub const TAPS: u32 = 4;
 }
 
 /// The weight formats on the device: the twin of `formats::decode`, bit for bit.
@@ -1866,6 +1894,277 @@ pub mod choose {
     /// The kernel.
     pub static KERNEL: KernelDef =
         KernelDef { name: "choose", spirv: include_bytes!("../spv/choose.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
+/// The short convolution of a gated delta net: of each channel of queries, keys and values the weighted sum of its last TAPS positions, through silu.
+/// A thread takes four neighbouring channels of ROWS rows of the step.
+///
+/// Earlier positions than those of the step come from the lane's recurrent state. The thread of the lane's first row does all rows that need them, and
+/// then puts the step's last positions there, so that it alone touches its channels of that state.
+pub mod delta_conv {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[CHANNELS\] f32
+        pub x: u64,
+        /// \[CHANNELS, TAPS\] f32: the last is the present position's
+        pub weights: u64,
+        /// the recurrent state of lane 0
+        pub recurrent: u64,
+        /// \[CHANNELS\] f32
+        pub y: u64,
+        /// bytes from one row of the step to the next, as y_stride
+        pub x_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+        /// bytes from one lane's recurrent state to the next one's
+        pub recurrent_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 56);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, weights) == 16);
+        assert!(std::mem::offset_of!(Push, recurrent) == 24);
+        assert!(std::mem::offset_of!(Push, y) == 32);
+        assert!(std::mem::offset_of!(Push, x_stride) == 40);
+        assert!(std::mem::offset_of!(Push, y_stride) == 44);
+        assert!(std::mem::offset_of!(Push, recurrent_stride) == 48);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `KEY_HEADS`.
+        pub key_heads: u32,
+        /// Constant 3, `VALUE_HEADS`.
+        pub value_heads: u32,
+        /// Constant 4, `HEAD_SIZE`.
+        pub head_size: u32,
+        /// Constant 5, `DRAFTS`.
+        pub drafts: u32,
+        /// Constant 6, `ROWS`.
+        pub rows: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 7] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.key_heads),
+                (3, self.value_heads),
+                (4, self.head_size),
+                (5, self.drafts),
+                (6, self.rows),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "delta_conv",
+        spirv: include_bytes!("../spv/delta_conv.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
+/// What a gated delta net hands to the product that follows: each head's result is RMS-normalised and multiplied with silu(z). A subgroup takes a
+/// group of 256 elements, which may be rounded for that product.
+pub mod delta_gate {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[COLUMNS / HEAD_SIZE, HEAD_SIZE\] f32
+        pub x: u64,
+        /// \[COLUMNS\] f32
+        pub z: u64,
+        /// \[HEAD_SIZE\] f32, of every head
+        pub norm: u64,
+        /// \[COLUMNS\] f32 or rounded
+        pub y: u64,
+        /// bytes from one row of the step to the next, as the strides below
+        pub x_stride: u32,
+        /// `z_stride` in GLSL.
+        pub z_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 56);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, z) == 16);
+        assert!(std::mem::offset_of!(Push, norm) == 24);
+        assert!(std::mem::offset_of!(Push, y) == 32);
+        assert!(std::mem::offset_of!(Push, x_stride) == 40);
+        assert!(std::mem::offset_of!(Push, z_stride) == 44);
+        assert!(std::mem::offset_of!(Push, y_stride) == 48);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 3, `HEAD_SIZE`.
+        pub head_size: u32,
+        /// Constant 4, `EPSILON`.
+        pub epsilon: u32,
+        /// Constant 5, `OUT`.
+        pub out: u32,
+        /// Constant 6, `ORDERED`.
+        pub ordered: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 7] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.columns),
+                (3, self.head_size),
+                (4, self.epsilon),
+                (5, self.out),
+                (6, self.ordered),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "delta_gate",
+        spirv: include_bytes!("../spv/delta_gate.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
+/// The gated delta rule: takes the rows of each lane of the step into the memories of its heads, one after the other, and reads of each what its query
+/// asks for.
+///
+/// Eight lanes of a subgroup take a column of a head's matrix and keep it in registers: all rows of a lane of the step are a loop here, so that a
+/// row's bits do not depend on how many there are. No column needs another. Before the step's own rows come the drafts of the step before that were
+/// accepted. (Yang, Kautz, Hatamizadeh: Gated Delta Networks, 2024.)
+pub mod delta_net {
+    use super::KernelDef;
+
+    /// `TILED` in GLSL.
+    pub const TILED: u32 = 0;
+    /// `GROUPED` in GLSL.
+    pub const GROUPED: u32 = 1;
+    /// `COLUMN_LANES` in GLSL.
+    pub const COLUMN_LANES: u32 = 8;
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[CHANNELS\] f32: queries, keys and values behind the convolution
+        pub x: u64,
+        /// \[VALUE_HEADS\] f32: how much of a value is written, before the sigmoid
+        pub beta: u64,
+        /// \[VALUE_HEADS\] f32: how much is forgotten, before softplus
+        pub alpha: u64,
+        /// \[VALUE_HEADS\] f32
+        pub alpha_bias: u64,
+        /// \[VALUE_HEADS\] f32: at most 0
+        pub decay: u64,
+        /// the recurrent state of lane 0
+        pub recurrent: u64,
+        /// \[VALUE_HEADS, HEAD_SIZE\] f32
+        pub y: u64,
+        /// bytes from one row of the step to the next, as the strides below
+        pub x_stride: u32,
+        /// `beta_stride` in GLSL.
+        pub beta_stride: u32,
+        /// `alpha_stride` in GLSL.
+        pub alpha_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+        /// bytes from one lane's recurrent state to the next one's
+        pub recurrent_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 88);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, beta) == 16);
+        assert!(std::mem::offset_of!(Push, alpha) == 24);
+        assert!(std::mem::offset_of!(Push, alpha_bias) == 32);
+        assert!(std::mem::offset_of!(Push, decay) == 40);
+        assert!(std::mem::offset_of!(Push, recurrent) == 48);
+        assert!(std::mem::offset_of!(Push, y) == 56);
+        assert!(std::mem::offset_of!(Push, x_stride) == 64);
+        assert!(std::mem::offset_of!(Push, beta_stride) == 68);
+        assert!(std::mem::offset_of!(Push, alpha_stride) == 72);
+        assert!(std::mem::offset_of!(Push, y_stride) == 76);
+        assert!(std::mem::offset_of!(Push, recurrent_stride) == 80);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `KEY_HEADS`.
+        pub key_heads: u32,
+        /// Constant 3, `VALUE_HEADS`.
+        pub value_heads: u32,
+        /// Constant 4, `HEAD_SIZE`.
+        pub head_size: u32,
+        /// Constant 5, `DRAFTS`.
+        pub drafts: u32,
+        /// Constant 6, `HEAD_ORDER`.
+        pub head_order: u32,
+        /// Constant 7, `QUERY_SCALE`.
+        pub query_scale: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 8] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.key_heads),
+                (3, self.value_heads),
+                (4, self.head_size),
+                (5, self.drafts),
+                (6, self.head_order),
+                (7, self.query_scale),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "delta_net",
+        spirv: include_bytes!("../spv/delta_net.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
 }
 
 /// DRY: of each token of the window, how long the repetition is that it would extend at the end of the history.
@@ -3703,7 +4002,7 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 33] = [
+pub static KERNELS: [&KernelDef; 36] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &append::KERNEL,
@@ -3715,6 +4014,9 @@ pub static KERNELS: [&KernelDef; 33] = [
     &check_bytes_units::KERNEL,
     &check_halves_units::KERNEL,
     &choose::KERNEL,
+    &delta_conv::KERNEL,
+    &delta_gate::KERNEL,
+    &delta_net::KERNEL,
     &dry::KERNEL,
     &expert_down::KERNEL,
     &gate_up::KERNEL,

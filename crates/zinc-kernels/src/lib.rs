@@ -36,6 +36,7 @@
 //! [`Error`] is for parameters that a user can choose: those of the sampler chain. Building a pipeline returns zinc-vk's error. Operations
 //! whose sizes no kernel handles panic with the numbers, because their caller can check them.
 
+mod delta;
 mod error;
 pub mod formats;
 pub mod generated;

@@ -14,6 +14,9 @@ mod cancel;
 mod check_bytes;
 mod check_halves;
 mod choose;
+mod delta_conv;
+mod delta_gate;
+mod delta_net;
 mod dry;
 mod expert_down;
 mod gate_up;
@@ -35,6 +38,7 @@ mod router;
 mod router_mul;
 mod sample;
 
+pub use crate::delta::{DeltaHeads, HeadOrder};
 pub use crate::heads::{HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
 pub use crate::tiles::{GRIDS_BYTES, TILE_BYTES, Tiles};
 pub use adjust::{
@@ -49,6 +53,9 @@ pub use cancel::Cancel;
 pub use check_bytes::{CHECK_BYTES_RESULTS, CHECK_ROUND_PRODUCTS, CheckBytes};
 pub use check_halves::{CHECK_HALVES_RESULTS, CheckHalves};
 pub use choose::Choose;
+pub use delta_conv::DeltaConv;
+pub use delta_gate::DeltaGate;
+pub use delta_net::DeltaNet;
 pub use dry::Dry;
 pub use expert_down::ExpertDown;
 pub use gate_up::{Activation, ExpertSelection, GateUp, GateUpBiases, MAX_EXPERTS, MAX_USED, Routing, Weighting};
@@ -116,7 +123,7 @@ pub struct SamplerBuffers {
     pub moments: Rows,
 }
 
-/// Something of which each lane has its own, of one ring slot.
+/// Something of which each lane has its own; of one ring slot, if each slot has its own too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerLane {
     /// Device address of that of lane 0.

@@ -17,6 +17,9 @@ mod cancel;
 mod check_bytes;
 mod check_halves;
 mod choose;
+mod delta_conv;
+mod delta_gate;
+mod delta_net;
 mod drafts;
 mod draw;
 mod dry;
@@ -57,6 +60,9 @@ pub use cancel::cancel;
 pub use check_bytes::check_bytes;
 pub use check_halves::check_halves;
 pub use choose::{choose, survivors};
+pub use delta_conv::delta_conv;
+pub use delta_gate::delta_gate;
+pub use delta_net::{delta_gates, delta_net};
 pub use draw::draw;
 pub use dry::dry;
 pub use expert_down::expert_down;
@@ -125,4 +131,9 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
         }
     }
     sums.iter().sum()
+}
+
+/// `x * sigmoid(x)`. (Elfwing, Uchibe, Doya, 2017.)
+fn silu(x: f32) -> f32 {
+    x / (1.0 + (-x).exp())
 }

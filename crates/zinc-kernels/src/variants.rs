@@ -1,20 +1,23 @@
 //! Representative launches of every kernel, for tools that compile kernels without running them.
 //!
 //! The shapes are those of one decode step of Qwen3-30B-A3B: 2,048 wide, 32 query and 4 key-value heads of 128, 128 experts of
-//! 768 of which 8 are chosen, a vocabulary of 151,936. All addresses are 0: nothing here may be dispatched.
+//! 768 of which 8 are chosen, a vocabulary of 151,936. Those of a gated delta net are Qwen3.6-35B-A3B's: 16 key and 32 value heads of 128.
+//! All addresses are 0: nothing here may be dispatched.
 
 use crate::formats::Format;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
     ActFormat, Activation, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves,
-    Choose, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRows, List,
-    LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PerLane, Product, Propose,
-    Read, Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
+    Choose, DeltaConv, DeltaGate, DeltaHeads, DeltaNet, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather,
+    HeadNorm, HeadOrder, Heads, Input, Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul,
+    MatVec, Matrix, Norm, Pairing, PerLane, Product, Propose, Read, Round, Route, Router, RouterMul, Routing, Sample,
+    SamplerBuffers, Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_RUN, Rows, StepShape};
 
 const WIDTH: u32 = 2_048;
 const HEADS: Heads = Heads { query_heads: 32, kv_heads: 4, head_size: 128 };
+const DELTA_HEADS: DeltaHeads = DeltaHeads { key_heads: 16, value_heads: 32, head_size: 128, order: HeadOrder::Tiled };
 const EXPERTS: u32 = 128;
 const USED_EXPERTS: u32 = 8;
 const EXPERT_WIDTH: u32 = 768;
@@ -59,6 +62,9 @@ pub fn variants(target: &Target) -> Vec<Variant> {
             add(&label, windowed.dispatch(form));
             add(&label, AttentionRows { window: windowed.window, sinks: windowed.sinks, ..rows }.dispatch(form));
         }
+    }
+    for (label, dispatch) in delta_net(target) {
+        add(label, dispatch);
     }
     add("F32", router().dispatch(target));
     let routing = Routing::Experts(SELECTION);
@@ -249,6 +255,35 @@ fn attention(format: CacheFormat) -> Attention {
         sinks: None,
         shape: ONE,
     }
+}
+
+/// The kernels of a gated delta net.
+fn delta_net(target: &Target) -> [(&'static str, Dispatch); 5] {
+    let (state, heads, recurrent) = (0, DELTA_HEADS, PerLane::default());
+    let conv = DeltaConv { state, x: NOWHERE, weights: 0, recurrent, y: NOWHERE, heads, drafts: 0, shape: ONE };
+    let net = DeltaNet {
+        state,
+        x: NOWHERE,
+        beta: NOWHERE,
+        alpha: NOWHERE,
+        alpha_bias: 0,
+        decay: 0,
+        recurrent,
+        y: NOWHERE,
+        heads,
+        drafts: 0,
+        lanes: 1,
+        shape: ONE,
+    };
+    let (x, z, y) = (NOWHERE, NOWHERE, NOWHERE);
+    let gate = DeltaGate { state, x, z, norm: NORM, y, heads, act: ACT, ordered: false, shape: ONE };
+    [
+        ("one row", conv.dispatch(target)),
+        ("many rows", DeltaConv { shape: StepShape::MOST, ..conv }.dispatch(target)),
+        ("without drafts", net.dispatch(target)),
+        ("3 drafts", DeltaNet { drafts: 3, ..net }.dispatch(target)),
+        ("rounded", gate.dispatch(target)),
+    ]
 }
 
 fn router() -> Router {

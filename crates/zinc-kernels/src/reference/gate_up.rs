@@ -1,6 +1,6 @@
 //! Reference of `gate_up` with f32 activations.
 
-use super::HostMatrix;
+use super::{HostMatrix, silu};
 use crate::generated::swiglu;
 use crate::ops::Activation;
 
@@ -22,7 +22,7 @@ const SLOPE: f32 = f32::from_bits(swiglu::SLOPE);
 #[must_use]
 pub fn activated(activation: Activation, gate: f32, up: f32) -> f32 {
     match activation {
-        Activation::SwiGlu => gate / (1.0 + (-gate).exp()) * up,
+        Activation::SwiGlu => silu(gate) * up,
         Activation::ClampedSwiGlu => {
             let gate = if gate > LIMIT { LIMIT } else { gate };
             gate / (1.0 + (-(SLOPE * gate)).exp()) * (up.clamp(-LIMIT, LIMIT) + 1.0)

@@ -5,11 +5,12 @@ use zinc_kernels::generated::lane::{FINISH_BUDGET, FINISH_NONE};
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
     ActFormat, Activation, Adjust, Advance, Append, Attention, AttentionRows, CHECK_BYTES_RESULTS,
-    CHECK_HALVES_RESULTS, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, Dry, ExpertDown, ExpertSelection,
-    GRIDS_BYTES, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastRows, List, LogprobBuffers,
-    LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Pairing, PerLane, Product, Propose, READ_TILE_BYTES,
-    Read, Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, TILE_BYTES, Tiles, Weighting,
-    candidate_count, items_bytes, masses_bytes, moments_bytes, rounded_bytes, share_count,
+    CHECK_HALVES_RESULTS, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, DeltaConv, DeltaGate, DeltaHeads,
+    DeltaNet, Dry, ExpertDown, ExpertSelection, GRIDS_BYTES, GateUp, GateUpMul, Gather, HeadNorm, HeadOrder, Heads,
+    Input, Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm,
+    Pairing, PerLane, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router, RouterMul, Routing, Sample,
+    SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes, masses_bytes, moments_bytes,
+    rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerParams, SamplerSettings, SamplerTables};
@@ -33,6 +34,7 @@ const SLOTS: u32 = 3;
 const EXPERTS: u32 = 4;
 const HEAD: u32 = 64;
 const HEADS: Heads = Heads { query_heads: 4, kv_heads: 2, head_size: HEAD };
+const DELTA_HEADS: DeltaHeads = DeltaHeads { key_heads: 2, value_heads: 4, head_size: 64, order: HeadOrder::Tiled };
 const CONTEXT: u32 = 900;
 const POSITION: u32 = CONTEXT - 20;
 const VOCABULARY: u32 = 5_000;
@@ -160,6 +162,9 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("attention_units", &|b| attention(b, &many::with_units())),
         launch("attention_rows", &|b| attention_rows(b, &many::without_units())),
         launch("attention_rows_units", &|b| attention_rows(b, &many::with_units())),
+        launch("delta_conv", &delta_conv),
+        launch("delta_net", &delta_net),
+        launch("delta_gate", &delta_gate),
         launch("router", &router),
         launch("router_mul", &router_mul),
         launch("gate_up", &gate_up),
@@ -289,6 +294,63 @@ fn attention(b: &mut Builder, target: &Target) -> Dispatch {
         shape: StepShape::ONE,
     }
     .dispatch(target)
+}
+
+/// The recurrent state of a delta net that has taken in all positions before the step's.
+fn recurrent(b: &mut Builder) -> PerLane {
+    let memories = b.random.vector((DELTA_HEADS.values() * DELTA_HEADS.head_size) as usize, 0.1);
+    let mut words: Vec<u32> = memories.iter().map(|x| x.to_bits()).collect();
+    words.resize(words.len() + DELTA_HEADS.values() as usize, POSITION);
+    words.resize(DELTA_HEADS.recurrent_bytes(0) as usize / 4, 0);
+    PerLane { address: b.arena.in_out(&words).address, stride: 0 }
+}
+
+fn delta_conv(b: &mut Builder) -> Dispatch {
+    let channels = DELTA_HEADS.channels();
+    DeltaConv {
+        state: b.state,
+        x: Rows::one(b.vector(channels)),
+        weights: b.vector(4 * channels),
+        recurrent: recurrent(b),
+        y: Rows::one(b.output(channels)),
+        heads: DELTA_HEADS,
+        drafts: 0,
+        shape: StepShape::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn delta_net(b: &mut Builder) -> Dispatch {
+    DeltaNet {
+        state: b.state,
+        x: Rows::one(b.vector(DELTA_HEADS.channels())),
+        beta: Rows::one(b.vector(DELTA_HEADS.value_heads)),
+        alpha: Rows::one(b.vector(DELTA_HEADS.value_heads)),
+        alpha_bias: b.vector(DELTA_HEADS.value_heads),
+        decay: b.vector(DELTA_HEADS.value_heads),
+        recurrent: recurrent(b),
+        y: Rows::one(b.output(DELTA_HEADS.values())),
+        heads: DELTA_HEADS,
+        drafts: 0,
+        lanes: 1,
+        shape: StepShape::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
+fn delta_gate(b: &mut Builder) -> Dispatch {
+    DeltaGate {
+        state: b.state,
+        x: Rows::one(b.vector(DELTA_HEADS.values())),
+        z: Rows::one(b.vector(DELTA_HEADS.values())),
+        norm: b.norm(DELTA_HEADS.head_size),
+        y: Rows::one(b.output((rounded_bytes(u64::from(DELTA_HEADS.values())) / 4) as u32)),
+        heads: DELTA_HEADS,
+        act: ActFormat::Q14,
+        ordered: false,
+        shape: StepShape::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
 }
 
 fn router(b: &mut Builder) -> Dispatch {

@@ -7,6 +7,7 @@ pub(crate) mod attention_case;
 pub(crate) mod chain;
 pub(crate) mod compare;
 pub(crate) mod data;
+pub(crate) mod delta;
 pub(crate) mod distribution;
 pub(crate) mod gating;
 pub(crate) mod launches;

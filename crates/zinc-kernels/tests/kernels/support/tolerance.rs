@@ -98,9 +98,39 @@ fn clamped_gate_up(gate: f32, gate_error: f64, up: f32, up_error: f64) -> f64 {
 /// The slope of silu is at most 1.1 and its magnitude at most that of its argument. Its own arithmetic is an exponential and a division
 /// of 2.5 units; the exponential of a large negative argument hardly counts, because then it divides by it: where it is above 1, its relative
 /// error is the result's.
-fn gate_up(gate: f32, gate_error: f64, up: f32, up_error: f64) -> f64 {
+pub(crate) fn gate_up(gate: f32, gate_error: f64, up: f32, up_error: f64) -> f64 {
     let (gate, up) = (f64::from(gate), f64::from(up));
     let silu = gate / (1.0 + (-gate).exp());
     let silu_error = 1.1 * gate_error + silu.abs() * (exp(gate) + 2.0 * 4.0 * ROUNDING);
     silu_error * (up.abs() + up_error) + silu.abs() * up_error + SMALLEST_NORMAL
+}
+
+/// What the gates of a delta net are off by, together: the share of a memory that is kept, relative to it, and the share of a change that is written.
+///
+/// The logarithm of softplus is off by 2^-21 between a half and two, and elsewhere by three units, and the exponential in it counts relative to the
+/// whole argument of the logarithm. The sigmoid has an exponential, which is divided by where it is large, and a division of 2.5 units.
+pub(crate) fn delta_gates(alpha: f32, bias: f32, decay: f32, beta: f32) -> f64 {
+    let (x, decay) = (f64::from(alpha + bias), f64::from(decay));
+    let softplus = (1.0 + x.exp()).ln();
+    let log = 2.0f64.powi(-21) + 6.0 * ROUNDING * softplus;
+    let kept = decay.abs() * (exp(x) + 2.0 * log + 2.0 * ROUNDING) + exp(decay * softplus);
+    kept + exp(f64::from(beta)) + 2.0 * 4.0 * ROUNDING
+}
+
+/// What one row adds to the error of a column of a memory, beside that of the gates, relative to the longest column or value of a sequence.
+///
+/// The products with a key of length 1 are sums over the head, twice; the length of the key is a sum, a root of 2 units and a division of 2.5, twice;
+/// six further roundings. A row shortens what columns were off by before, so that errors add up over rows.
+pub(crate) fn delta_row(head_size: usize) -> f64 {
+    2.0 * sum(head_size, 1.0) + 2.0 * length(head_size) + 2.0 * 6.0 * ROUNDING
+}
+
+/// What a result is off by where columns are off by `error`: the query has the length `1 / sqrt(head_size)`.
+pub(crate) fn delta_result(head_size: usize, error: f64) -> f64 {
+    (error + sum(head_size, 1.0) + length(head_size) + 4.0 * ROUNDING) / (head_size as f64).sqrt()
+}
+
+/// The inverse length of a vector, relative to it.
+fn length(head_size: usize) -> f64 {
+    sum(head_size, 1.0) / 2.0 + 2.0 * (2.0 + 2.5) * ROUNDING
 }
