@@ -15,6 +15,7 @@ mod choice;
 mod choose;
 mod delta_conv;
 mod delta_gate;
+mod delta_layer;
 mod delta_net;
 mod draws;
 mod dry;
