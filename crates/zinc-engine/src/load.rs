@@ -15,7 +15,7 @@ use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, Mo
 use zinc_vk::host_now_ns;
 
 use crate::answer::AnswerStream;
-use crate::draft::DraftOptions;
+use crate::draft::{DraftOptions, Drafter};
 use crate::error::Result;
 use crate::event::{Note, OpenEvent};
 use crate::file::{FileOptions, ModelFile};
@@ -257,7 +257,7 @@ impl ModelFile {
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<VulkanModel> {
         let draft = options.draft.as_ref();
-        let lanes = self.lanes(draft.is_some())?;
+        let lanes = self.lanes(draft)?;
         let sampling_shape = draft.map_or(StepShape::ONE, DraftOptions::shape).max(StepShape::of(lanes));
         let DeviceModels { model, feed_shapes, draft_source } =
             self.load_onto(pipelines, options.act, (options.feed_shape, sampling_shape), draft, on_event)?;
@@ -273,12 +273,14 @@ impl ModelFile {
     }
 
     /// How many lanes the model is to have.
-    fn lanes(&self, drafts: bool) -> Result<u32> {
+    fn lanes(&self, draft: Option<&DraftOptions>) -> Result<u32> {
         let lanes = self.cache().lanes;
-        if (1..=MOST_LANES).contains(&lanes) && (lanes == 1 || !drafts) {
+        // A draft model has a cache for one sequence.
+        let has_draft_model = draft.is_some_and(|draft| matches!(draft.drafter, Drafter::Model(_)));
+        if (1..=MOST_LANES).contains(&lanes) && (lanes == 1 || !has_draft_model) {
             return Ok(lanes);
         }
-        let expected = if drafts { "1 with drafts".to_owned() } else { format!("1 to {MOST_LANES}") };
+        let expected = if has_draft_model { "1 with a draft model".to_owned() } else { format!("1 to {MOST_LANES}") };
         Err(zinc_model::Error::KernelLimit { what: "the number of lanes", value: lanes, expected }.into())
     }
 

@@ -11,7 +11,7 @@ use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
-use crate::model::{Gate, LastToken, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, StepModel};
+use crate::model::{Gate, LastToken, ModelLimits, SequenceId, SequenceStart, StepModel};
 use crate::occupancy::OccupancyMeter;
 use crate::pace::Pace;
 use crate::pages::{Holding, PageBook, PageCounts};
@@ -388,13 +388,17 @@ impl<M: StepModel> Engine<M> {
         let gates = Gates::new(request, self.limits.vocabulary_tokens)?;
         let draftable = self.limits.max_drafts > 0 && gates.gate() == Gate::Open && request.logprobs.is_none();
         let resume_cost = self.limits.resume_cost;
-        let speculative = if draftable && self.policy.wants_drafts(plan.decodes(), resume_cost) {
-            SpeculativeDecoding::On
+        // Steps whose tokens the host decides cannot speculate, and log-probabilities are reported for one token per step only.
+        let policy_role = if !draftable {
+            PolicyRole::Absent
+        } else if self.policy.wants_drafts(plan.decodes(), resume_cost) {
+            PolicyRole::Deciding { max_drafts: self.limits.max_drafts }
         } else {
-            SpeculativeDecoding::Off
+            PolicyRole::Observing
         };
-        let samples_freely = gates.gate() == Gate::Open && speculative == SpeculativeDecoding::Off;
-        let last_token = if samples_freely { self.limits.last_token } else { LastToken::Alone };
+        let speculative = policy_role.speculative();
+        let is_fed = gates.gate() == Gate::Open && self.limits.feeds_last_token(speculative);
+        let last_token = if is_fed { self.limits.last_token } else { LastToken::Alone };
         let holding = self.holding_for(&request.prompt, plan.decodes());
         if holding.is_none() {
             self.lanes[lane].kv.keep(cached);
@@ -413,13 +417,7 @@ impl<M: StepModel> Engine<M> {
             logprobs: request.logprobs,
         };
         let id = self.model.open(&start).map_err(|source| Error::model(ModelCall::Open, source))?;
-        // Steps whose tokens the host decides cannot speculate, and log-probabilities are reported for one token per step only.
-        let policy_role = match speculative {
-            SpeculativeDecoding::Off if !draftable => PolicyRole::Absent,
-            SpeculativeDecoding::Off => PolicyRole::Observing,
-            SpeculativeDecoding::On => PolicyRole::Deciding { max_drafts: self.limits.max_drafts },
-        };
-        if policy_role != PolicyRole::Absent {
+        if policy_role != PolicyRole::Absent && self.running() == 0 {
             self.policy.begun(self.clock.now_ns(), resume_cost);
         }
         let traces = || Vec::with_capacity((plan.steps() as usize).min(TRACES_RESERVED));
@@ -428,7 +426,7 @@ impl<M: StepModel> Engine<M> {
             opened: Some(id),
             age: self.started,
             holding,
-            grown: None,
+            grown: Vec::new(),
             pauses: false,
             plan,
             feeding: Feeding { rows: self.model.feed_rows(plan.feeds()), last_token },

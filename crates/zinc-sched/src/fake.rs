@@ -10,8 +10,7 @@ use std::time::Duration;
 use crate::clock::{Clock, ManualClock, nanoseconds};
 use crate::control::Guide;
 use crate::model::{
-    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, SpeculativeDecoding, Step,
-    StepModel, Ticket,
+    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, Step, StepModel, Ticket,
 };
 use crate::speculation::ResumeCost;
 use crate::step::{DeviceFinish, GpuSpan, LaneOutput, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
@@ -112,13 +111,10 @@ impl FakeModel {
     /// A model that takes its time from `clock`.
     ///
     /// # Panics
-    /// If the limits ask for no lane, or for drafts in several.
+    /// If the limits ask for no lane.
     pub fn new(options: FakeOptions, clock: ManualClock) -> Self {
-        let ModelLimits { lanes, max_drafts, .. } = options.limits;
-        assert!(
-            lanes == 1 || lanes > 1 && max_drafts == 0,
-            "a simulated model of {lanes} lanes and {max_drafts} drafts"
-        );
+        let lanes = options.limits.lanes;
+        assert!(lanes > 0, "a simulated model of {lanes} lanes");
         Self {
             cache: Cache::new(options.limits),
             options,
@@ -209,22 +205,22 @@ impl FakeModel {
         }
         let drafts = match own.kind {
             StepKind::Feed => {
-                (0..own.rows).for_each(|_| self.consume(own.lane));
+                (0..own.rows).for_each(|_| self.consume(own));
                 executed.fed = own.rows;
                 executed.status = StepStatus::Fed;
                 return executed;
             }
             StepKind::FeedDecode => {
                 executed.fed = own.rows - 1;
-                (0..executed.fed).for_each(|_| self.consume(own.lane));
+                (0..executed.fed).for_each(|_| self.consume(own));
                 0
             }
             StepKind::Decode => 0,
-            StepKind::Speculate => self.options.limits.max_drafts,
+            StepKind::Speculate => self.draft(own),
         };
         executed.status = StepStatus::Emitted;
         loop {
-            self.consume(own.lane);
+            self.consume(own);
             let token = if non_finite { None } else { self.choose_token(own) };
             let (context_tokens, wrong) = (self.options.limits.context_tokens, self.options.wrong_drafts);
             let device = &mut self.open_in(own.lane).device;
@@ -254,13 +250,25 @@ impl FakeModel {
         }
     }
 
-    /// Takes in the token at the present position of a lane, and writes its K/V.
-    fn consume(&mut self, lane: usize) {
+    /// Writes the K/V of all drafts of a step, before any is verified: those of tokens that nobody samples. Returns how many there are.
+    fn draft(&mut self, own: &PendingLane) -> u32 {
+        let Self { open, cache, options, .. } = self;
+        let OpenSequence { device, pages, .. } = open[own.lane].as_ref().expect("it is open");
+        let ModelLimits { max_drafts, context_tokens, vocabulary_tokens, .. } = options.limits;
+        let room = (device.budget - device.decoded).min(context_tokens - device.position);
+        let drafts = max_drafts.min(room - 1);
+        let mut cache = cache.of(own.lane, &pages[..own.pages]);
+        (1..=drafts).for_each(|place| cache.set(device.position + place, Some(vocabulary_tokens)));
+        drafts
+    }
+
+    /// Takes in the token at the present position of a lane of a step, and writes its K/V.
+    fn consume(&mut self, own: &PendingLane) {
         let Self { open, cache, .. } = self;
-        let OpenSequence { device, pages, .. } = open[lane].as_mut().expect("it is open");
+        let OpenSequence { device, pages, .. } = open[own.lane].as_mut().expect("it is open");
         let (position, token) = (device.position, device.next_input());
         device.position += 1;
-        cache.of(lane, pages).set(position, Some(token));
+        cache.of(own.lane, &pages[..own.pages]).set(position, Some(token));
     }
 
     /// The token that a lane of a step chooses; `None` if its logits are not finite.
@@ -371,9 +379,10 @@ impl StepModel for FakeModel {
                 start.cached
             );
         }
-        let samples_freely = start.gate == Gate::Open && start.speculative == SpeculativeDecoding::Off;
+        let limits = self.options.limits;
+        let is_fed = limits.last_token == LastToken::Fed && limits.feeds_last_token(start.speculative);
         assert!(
-            start.last_token == LastToken::Alone || self.options.limits.last_token == LastToken::Fed && samples_freely,
+            start.last_token == LastToken::Alone || is_fed && start.gate == Gate::Open,
             "open with {:?}, {:?} and {:?} for the last token",
             start.gate,
             start.speculative,

@@ -21,8 +21,9 @@ use crate::step::{StepKind, StepOutput};
 ///   sequence in flight. Sequences that are open when the model is dropped need not be closed.
 /// - Steps of a sequence come in this order: those that feed the prompt, each by as many tokens as [`prompt_step`](crate::plan::prompt_step) says where it has some room;
 ///   then steps that sample, `Decode`s and, if [`ModelLimits::max_drafts`] is above 0, `Speculate`s. A `FeedDecode` samples too, and at most `budget` steps do.
-/// - A step feeds all of its lanes or none. All of them together have at most [`ModelLimits::feed_rows`] rows.
-/// - A step is submitted only if each of its sequences has pages for the positions that it writes. No page that is written is another open sequence's.
+/// - A `Speculate` has one lane. A step feeds all of its lanes or none. All of them together have at most [`ModelLimits::feed_rows`] rows.
+/// - A step is submitted only if each of its sequences has pages for the positions that it writes, those of drafts included. No page that is written is another
+///   open sequence's.
 /// - At most [`ModelLimits::ring_slots`] steps are in flight: submitted and not yet waited for. A step that feeds is submitted by its last range; of
 ///   those that were begun by [`submit_range`](Self::submit_range) and are not submitted yet there is at most one.
 /// - Each ticket is waited for once, oldest first.
@@ -203,7 +204,8 @@ pub struct Step<'a> {
     /// What it does for each of its sequences, at least one, each once. It is of the same kind for all of them, but that a step which feeds may sample behind the prompts
     /// of some.
     pub lanes: &'a [StepLane],
-    /// The pages that these sequences get with it, one each at most. A step that feeds gives none: a sequence has the pages of its prompt when it is opened.
+    /// The pages that these sequences get with it, those of each in the order of positions. A step that feeds gives none: a sequence has the pages of its prompt when it is
+    /// opened.
     pub grown: &'a [GrownPage],
 }
 
@@ -262,8 +264,8 @@ pub struct SequenceStart<'a> {
     pub gate: Gate,
     /// Whether there may be `Speculate` steps.
     pub speculative: SpeculativeDecoding,
-    /// How the last token of the prompt is taken in: not otherwise than [`ModelLimits::last_token`] allows, and alone where steps have gates or may
-    /// speculate.
+    /// How the last token of the prompt is taken in: not otherwise than [`ModelLimits::last_token`] allows, and alone where steps have gates or
+    /// [`ModelLimits::feeds_last_token`] says so.
     pub last_token: LastToken,
     /// How many of the likeliest tokens are reported with each token, at most [`TokenLogprobs::MAX_TOP`](crate::TokenLogprobs::MAX_TOP).
     /// `None`: no log-probabilities are reported.
@@ -367,6 +369,11 @@ pub struct ModelCounters {
 }
 
 impl ModelLimits {
+    /// Whether a step may feed the last token of a prompt, as far as drafts go: a draft model takes it in by itself.
+    pub fn feeds_last_token(&self, speculative: SpeculativeDecoding) -> bool {
+        speculative == SpeculativeDecoding::Off || self.resume_cost == ResumeCost::Free
+    }
+
     /// Positions that a sequence may have which has the cache for itself.
     pub fn sequence_tokens(&self) -> u32 {
         let pool = self.pages.map_or(u64::MAX, |pool| pool.tokens());

@@ -4,8 +4,9 @@
 use crate::admission::{PageHolder, to_pause};
 use crate::engine::Engine;
 use crate::error::{Error, ModelCall, Result};
-use crate::model::{SequenceStart, SpeculativeDecoding, StepModel};
+use crate::model::{SequenceStart, StepModel};
 use crate::sequence::Sequence;
+use crate::speculation::MOST_LANES_WITH_DRAFTS;
 
 impl<M: StepModel> Engine<M> {
     /// How many pages there are too few for a sequence that begins with these tokens and may sample `left` more, beside one for each that runs and may need another.
@@ -27,8 +28,9 @@ impl<M: StepModel> Engine<M> {
     }
 
     /// Gives pages to the sequences that need one for their next token, the oldest first, and lets those go on that had to give theirs back. If there are too
-    /// few, the youngest is to give its own back.
+    /// few, the youngest is to give its own back. A sequence that runs alone gets pages for its drafts too, which nobody else can need.
     pub(crate) fn share_pages(&mut self) -> Result<()> {
+        let speculates = self.running() <= MOST_LANES_WITH_DRAFTS;
         let (Some(book), Some(pool)) = (&mut self.book, self.limits.pages) else { return Ok(()) };
         let mut holders: Vec<&mut Sequence> = Vec::new();
         for sequence in self.lanes.iter_mut().filter_map(|lane| lane.running.as_mut()) {
@@ -48,11 +50,14 @@ impl<M: StepModel> Engine<M> {
         }
         holders.sort_by_key(|sequence| sequence.age);
         let mut is_short = false;
-        for sequence in holders.iter_mut().filter(|sequence| sequence.lacks_page(pool.positions)) {
-            let Some(holding) = &mut sequence.holding else { continue };
-            match book.grow(holding) {
-                Some(page) => sequence.grew(page),
-                None => is_short = true,
+        for sequence in &mut holders {
+            let drafts = if speculates { sequence.policy_role.max_drafts() } else { 0 };
+            while sequence.lacks_page(pool.positions, drafts) {
+                let Some(page) = sequence.holding.as_mut().and_then(|holding| book.grow(holding)) else {
+                    is_short = true;
+                    break;
+                };
+                sequence.grew(page);
             }
         }
         if !is_short {
@@ -90,7 +95,7 @@ impl<M: StepModel> Engine<M> {
                 sampling: &sequence.request.sampling,
                 eog: &sequence.request.eog,
                 gate: sequence.gates.gate(),
-                speculative: SpeculativeDecoding::Off,
+                speculative: sequence.policy_role.speculative(),
                 last_token: sequence.feeding.last_token,
                 logprobs: sequence.request.logprobs,
             };

@@ -8,7 +8,7 @@ use crate::control::Verdict;
 use crate::error::{Error, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
-use crate::model::{Gate, GrownPage, ModelCounters, SequenceId, StepModel, Ticket};
+use crate::model::{Gate, GrownPage, ModelCounters, SequenceId, SpeculativeDecoding, StepModel, Ticket};
 use crate::pages::{Holding, PageBook};
 use crate::plan::{Feeding, Phase, PlannedStep, SequencePlan, SequenceView, StepCounts, Wanted, wanted};
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Usage};
@@ -42,8 +42,8 @@ pub(crate) struct Sequence {
     pub(crate) age: u64,
     /// Its pages, where the cache has any.
     pub(crate) holding: Option<Holding>,
-    /// The page that it has got since its last step, which the device is told of with the next.
-    pub(crate) grown: Option<GrownPage>,
+    /// The pages that it has got since its last step, which the device is told of with the next.
+    pub(crate) grown: Vec<GrownPage>,
     /// Whether it gives its pages back as soon as its steps in flight are done.
     pub(crate) pauses: bool,
     pub(crate) request: Arc<Request>,
@@ -75,8 +75,23 @@ pub(crate) struct Submitted {
     sampling_in_flight: u32,
     /// Tokens that they feed, since the model opened the sequence.
     tokens_fed: u32,
-    /// Those that sample, since the model opened the sequence.
-    sampling: u32,
+    /// The most tokens that they sample, since the model opened the sequence: all drafts of those that were not observed yet count as accepted.
+    most_sampled: u32,
+}
+
+impl PolicyRole {
+    /// The most drafts of a step.
+    pub(crate) fn max_drafts(self) -> u32 {
+        match self {
+            Self::Deciding { max_drafts } => max_drafts,
+            Self::Absent | Self::Observing => 0,
+        }
+    }
+
+    /// Whether there may be steps that speculate.
+    pub(crate) fn speculative(self) -> SpeculativeDecoding {
+        if self.max_drafts() > 0 { SpeculativeDecoding::On } else { SpeculativeDecoding::Off }
+    }
 }
 
 impl Sequence {
@@ -110,25 +125,31 @@ impl Sequence {
         wanted(&self.plan, self.progress.phase(), counts, self.feeding)
     }
 
-    /// Whether its next step samples at a position for which it has no page; pages have so many positions.
-    pub(crate) fn lacks_page(&self, positions: u32) -> bool {
+    /// Whether its next step samples, and may do so at a position for which it has no page, if it has so many drafts; pages have so many positions.
+    pub(crate) fn lacks_page(&self, positions: u32, drafts: u32) -> bool {
         let Some(holding) = &self.holding else { return false };
-        let position = self.plan.first_position() + self.plan.feeds() + self.submitted.sampling;
-        self.wanted() == Wanted::Sample && (position / positions) as usize >= holding.pages().len()
+        let behind_prompt = self.plan.first_position() + self.plan.feeds() + self.submitted.most_sampled;
+        // Drafts go no further than the sequence, whose steps in flight may bring fewer tokens than they can.
+        let last = behind_prompt.saturating_add(drafts).min(self.most_positions() - 1);
+        self.wanted() == Wanted::Sample && (last / positions) as usize >= holding.pages().len()
+    }
+
+    /// How many positions it may come to have: all tokens have one but the last.
+    fn most_positions(&self) -> u32 {
+        // A plan samples as many tokens as the context has room for, whose size is a u32.
+        self.request.prompt.len() as u32 + (self.plan.decodes() - 1)
     }
 
     /// Whether it has fewer pages than it may need until its end; pages have so many positions.
     pub(crate) fn may_grow(&self, positions: u32) -> bool {
         let Some(holding) = &self.holding else { return false };
-        // The last token has no position of its own.
-        let most = u64::from(self.plan.decodes()) + self.request.prompt.len() as u64 - 1;
-        (holding.pages().len() as u64) < most.div_ceil(u64::from(positions))
+        (holding.pages().len() as u32) < self.most_positions().div_ceil(positions)
     }
 
     /// Notes that the sequence has got this page behind those that it had.
     pub(crate) fn grew(&mut self, page: u32) {
         let (Some(holding), Some(sequence)) = (&self.holding, self.opened) else { return };
-        self.grown = Some(GrownPage { sequence, index: holding.pages().len() as u32 - 1, page });
+        self.grown.push(GrownPage { sequence, index: holding.pages().len() as u32 - 1, page });
     }
 
     /// Whether it has pages which it gives back as soon as its steps in flight are done.
@@ -154,7 +175,7 @@ impl Sequence {
     /// Notes that the sequence gives up its place on the model and its pages, which are returned.
     pub(crate) fn paused(&mut self) -> (Option<SequenceId>, Option<Holding>) {
         self.pauses = false;
-        self.grown = None;
+        self.grown.clear();
         (self.opened.take(), self.holding.take())
     }
 
@@ -174,7 +195,7 @@ impl Sequence {
         SequenceView {
             wanted: match range {
                 Some(time) => Wanted::Range(time),
-                None if positions.is_some_and(|positions| self.lacks_page(positions)) => Wanted::Nothing,
+                None if positions.is_some_and(|positions| self.lacks_page(positions, 0)) => Wanted::Nothing,
                 None => self.wanted(),
             },
             feeds_left: self.plan.feeds() - self.submitted.tokens_fed,
@@ -198,8 +219,14 @@ impl Sequence {
         self.submitted.steps += 1;
         self.submitted.in_flight += 1;
         self.submitted.sampling_in_flight += u32::from(kind.samples());
-        self.submitted.sampling += u32::from(kind.samples());
+        self.submitted.most_sampled += self.most_tokens(kind);
         self.submitted.tokens_fed += kind.fed_of(rows);
+    }
+
+    /// The most tokens that a step samples.
+    fn most_tokens(&self, kind: StepKind) -> u32 {
+        let drafts = if kind == StepKind::Speculate { self.policy_role.max_drafts() } else { 0 };
+        u32::from(kind.samples()) + drafts
     }
 
     /// Notes the ticket of a step that samples alone and was submitted: its gate is closed, where the sequence has gates.
@@ -211,17 +238,22 @@ impl Sequence {
     /// submitted before the end was known. Opens the next gate. This is done before the tokens are delivered, because the device may wait at the gate, and only
     /// the reader waits for the tokens.
     ///
-    /// `rows` are those of the step, of all its sequences. The result inside is the sequence's, the one outside the model's.
+    /// `rows` are those of the step, of all its sequences. `policy` is told of the step, if its time says something. The result inside is the sequence's, the one
+    /// outside the model's.
     pub(crate) fn observed<M: StepModel>(
         &mut self,
         step: PlannedStep,
         output: &LaneOutput,
         (rows, timing, observed_ns): (u32, StepTiming, u64),
         model: &mut M,
-        policy: &mut SpeculationPolicy,
+        policy: Option<&mut SpeculationPolicy>,
     ) -> Result<Result<Resolved>> {
         self.submitted.in_flight -= 1;
         self.submitted.sampling_in_flight -= u32::from(step.kind.samples());
+        if step.kind == StepKind::Speculate {
+            let sampled = output.tokens.as_slice().len() as u32;
+            self.submitted.most_sampled -= self.most_tokens(step.kind).saturating_sub(sampled);
+        }
         if let Some(traces) = &mut self.traces {
             traces.push(StepTrace::new(&step, output, rows, timing));
         }
@@ -241,7 +273,7 @@ impl Sequence {
             step,
             position: self.progress.position(),
             sampled: self.progress.delivered(),
-            max_drafts: if let PolicyRole::Deciding { max_drafts } = self.policy_role { max_drafts } else { 0 },
+            max_drafts: self.policy_role.max_drafts(),
             plan: &self.plan,
             phase: self.progress.phase(),
             eog: &self.request.eog,
@@ -255,7 +287,7 @@ impl Sequence {
         step: PlannedStep,
         resolved: &Result<Resolved>,
         observed_ns: u64,
-        policy: &mut SpeculationPolicy,
+        policy: Option<&mut SpeculationPolicy>,
     ) {
         let tokens = match resolved {
             // An end-of-generation id is not delivered, but it was sampled.
@@ -265,7 +297,7 @@ impl Sequence {
             Ok(Resolved::Fed(_)) => 0,
             Ok(Resolved::Stale) | Err(_) => return,
         };
-        if self.policy_role != PolicyRole::Absent {
+        if let Some(policy) = policy.filter(|_| self.policy_role != PolicyRole::Absent) {
             policy.observed(step.kind, tokens, observed_ns);
         }
         if step.kind == StepKind::Speculate {

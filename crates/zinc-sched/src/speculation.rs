@@ -32,6 +32,10 @@ impl SpeculationStats {
     }
 }
 
+/// The most sequences that may run where steps speculate. One alone leaves the device room for drafts, which others' rows need otherwise; the kernels that make
+/// drafts make them for one lane.
+pub(crate) const MOST_LANES_WITH_DRAFTS: usize = 1;
+
 /// How many plain steps (`Decode`) are timed before speculation is tried for the first time.
 const TIMED_STEPS: usize = 8;
 /// How many plain steps are timed again after speculation has been on for [`ON_TOKENS`].
@@ -215,9 +219,21 @@ impl SpeculationPolicy {
         self.sampled(kind, tokens);
     }
 
+    /// Notes that the device has done something else up to `at_ns`: the next step is measured from there. Steps of a trial that are in flight do not come to its
+    /// judgement, unless they are observed later.
+    pub fn interrupted(&mut self, at_ns: u64) {
+        self.before = Some((StepKind::Feed, at_ns));
+        self.repeat_submits();
+    }
+
     /// Notes that the sequence has ended. Steps that were still in flight will not be reported.
     pub fn ended(&mut self) {
         self.before = None;
+        self.repeat_submits();
+    }
+
+    /// Lets as many steps of a trial be submitted as it has still to observe.
+    fn repeat_submits(&mut self) {
         if let Stage::Trial { submits, observations, .. } = &mut self.stage {
             *submits = *observations;
         }
@@ -411,6 +427,42 @@ mod tests {
         assert!(policy.speculates());
         let (_, speculative) = sequence(&mut policy, 60, 100, 150, &[1]);
         assert_eq!(speculative, 2, "the rest of the trial");
+    }
+
+    #[test]
+    fn what_the_device_does_for_others_is_not_timed() {
+        let mut policy = automatic();
+        let mut at_ns = 0;
+        policy.begun(0, ResumeCost::Free);
+        let mut speculative = 0;
+        for step in 0..1_000 {
+            let (kind, took_ns, tokens) =
+                if policy.speculates() { (StepKind::Speculate, 200, 4) } else { (StepKind::Decode, 100, 1) };
+            speculative += u32::from(kind == StepKind::Speculate);
+            // Every fifth step waits for a prompt of another sequence.
+            if step % 5 == 4 {
+                at_ns += 1_000_000;
+                policy.interrupted(at_ns);
+            }
+            at_ns += took_ns;
+            policy.observed(kind, tokens, at_ns);
+        }
+        assert!(speculative > 900, "{speculative} of 1,000 steps, where drafts halve the time of a token");
+        assert_eq!(policy.plain.step_ns(), Some(100));
+    }
+
+    #[test]
+    fn a_trial_that_others_interrupt_goes_on_later() {
+        let mut policy = automatic();
+        policy.begun(0, ResumeCost::Free);
+        (0..=TIMED_STEPS as u64).for_each(|step| policy.observed(StepKind::Decode, 1, 100 * step));
+        let trial = |policy: &mut SpeculationPolicy| (0..10).take_while(|_| policy.speculates()).count() as u32;
+        assert_eq!(trial(&mut policy), TRIAL_STEPS);
+        policy.observed(StepKind::Speculate, 1, 1_100);
+        policy.interrupted(5_000);
+        assert_eq!(trial(&mut policy), TRIAL_STEPS - 1, "the steps that were not observed");
+        (1..TRIAL_STEPS).for_each(|step| policy.observed(StepKind::Speculate, 1, 5_000 + 300 * u64::from(step)));
+        assert!(matches!(policy.stage, Stage::Paused { .. }), "{:?}", policy.stage);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::pages::PageBook;
 use crate::plan::{Interval, PromptPart, SequenceView, Turn, Wanted, next_turn};
 use crate::resolve::Resolved;
 use crate::sequence::{PolicyRole, Sequence};
+use crate::speculation::MOST_LANES_WITH_DRAFTS;
 use crate::status::LastStep;
 use crate::step::{StepKind, StepStatus};
 
@@ -83,12 +84,18 @@ impl<M: StepModel> Engine<M> {
         sequences().map(|sequence| sequence.view(sequence.opened.and_then(range), positions)).collect()
     }
 
-    /// The kind of a step that samples for the sequences in these lanes.
+    /// The kind of a step that samples for the sequences in these lanes. It speculates only where no more sequences run than [`MOST_LANES_WITH_DRAFTS`], and with pages
+    /// for all drafts.
     fn sampling_kind(&mut self, lanes: &[usize]) -> StepKind {
-        let [lane] = lanes else { return StepKind::Decode };
-        let role = self.lanes[*lane].running.as_ref().map_or(PolicyRole::Absent, |sequence| sequence.policy_role);
-        let speculates = matches!(role, PolicyRole::Deciding { .. }) && self.policy.speculates();
-        if speculates { StepKind::Speculate } else { StepKind::Decode }
+        let positions = self.limits.pages.map(|pool| pool.positions);
+        let may_speculate = |lane: &usize| {
+            self.lanes[*lane].running.as_ref().is_some_and(|sequence| {
+                let drafts = sequence.policy_role.max_drafts();
+                drafts > 0 && !positions.is_some_and(|positions| sequence.lacks_page(positions, drafts))
+            })
+        };
+        let speculates = self.running() <= MOST_LANES_WITH_DRAFTS && lanes.iter().all(may_speculate);
+        if speculates && self.policy.speculates() { StepKind::Speculate } else { StepKind::Decode }
     }
 
     /// What was submitted since the last step that samples, and what more may be: nobody's next token is to wait for longer than the options say, the step that
@@ -137,7 +144,7 @@ impl<M: StepModel> Engine<M> {
             let sequence = all[*lane].running.as_mut().expect("a sequence that samples runs");
             let opened = sequence.opened.expect("a sequence that samples is open");
             planned.push((opened, sequence.planned(kind, 1)));
-            grown.extend(sequence.grown.take());
+            grown.append(&mut sequence.grown);
         }
         let ticket = window.submit(model, (planned.clone(), false), &grown, Duration::ZERO, clock.now_ns())?;
         for (lane, (_, step)) in lanes.iter().zip(planned) {
@@ -176,6 +183,12 @@ impl<M: StepModel> Engine<M> {
             let place = lanes.iter().position(|lane| lane.running.as_ref().is_some_and(|s| s.opened == Some(id)));
             place.expect("a sequence runs while a step of it is in flight")
         };
+        // The time of a step that others had a part in, or steps before it, says nothing of drafts.
+        let others = lanes.iter().filter(|lane| lane.running.is_some()).count() > MOST_LANES_WITH_DRAFTS;
+        if others {
+            policy.interrupted(observed_ns);
+        }
+        let mut policy = (!others).then_some(policy);
         let mut resolved: Vec<(usize, Result<Resolved>)> = Vec::with_capacity(step.lanes.len());
         let (mut has_gates, mut ran) = (false, false);
         let rows = step.lanes.iter().map(|(_, planned)| planned.rows).sum();
@@ -186,7 +199,7 @@ impl<M: StepModel> Engine<M> {
             has_gates |= sequence.gates.gate() != Gate::Open;
             ran |= lane_output.status != StepStatus::NoOp;
             let of_step = (rows, output.timing, observed_ns);
-            resolved.push((lane, sequence.observed(*planned, lane_output, of_step, model, policy)?));
+            resolved.push((lane, sequence.observed(*planned, lane_output, of_step, model, policy.as_deref_mut())?));
         }
         let kind = StepKind::of_lanes(step.lanes.iter().map(|(_, planned)| planned.kind));
         // A gate that was opened above may have ended a sequence while it was fed.
@@ -200,7 +213,7 @@ impl<M: StepModel> Engine<M> {
             submitted_ns: step.ranges.submitted_ns.unwrap_or(wait_ns),
             wait_ns,
             observed_ns,
-            is_plain: step.ranges.run && ran && !has_gates && !someone_ended,
+            is_plain: step.ranges.run && ran && !has_gates && !someone_ended && kind != StepKind::Speculate,
         });
         let mut delivered = 0;
         for ((lane, resolved), lane_output) in resolved.into_iter().zip(&output.lanes) {

@@ -20,7 +20,8 @@ use support::{ids, reference};
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe, continuation};
 use zinc_sched::{
     Clock as _, Completion, Engine, EngineOptions, Error, FinishReason, InflightDepth, LastToken, ManualClock,
-    ModelLimits, Outlet, Outlets, PagePool, Request, ResumeCost, Sampling, SequenceId, Started, StepKind, Token,
+    ModelLimits, Outlet, Outlets, PagePool, Request, ResumeCost, Sampling, SequenceId, SpeculationMode,
+    SpeculationStats, Started, StepKind, Token,
 };
 
 /// Size of the vocabulary: few ids, so that prompts share prefixes and sequences end early.
@@ -38,6 +39,9 @@ const WHOLE: u32 = 10;
 static PREEMPTIONS: AtomicU64 = AtomicU64::new(0);
 static CACHED: AtomicU64 = AtomicU64::new(0);
 static SHARED: AtomicU64 = AtomicU64::new(0);
+/// Drafts that were accepted, and requests some of whose steps had drafts while others had none.
+static ACCEPTED: AtomicU64 = AtomicU64::new(0);
+static MIXED: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug, Clone)]
 struct Ask {
@@ -106,8 +110,10 @@ fn crowd() -> impl Strategy<Value = Crowd> {
     let pages = (1_u32..=7, prop_oneof![Just(100_u32), 3_u32..40, 20_u32..32], 0_u32..8);
     let cache = prop::option::weighted(0.75, pages);
     let asks = (prop::collection::vec(ask(), 1..16), prop::bool::weighted(0.25));
-    let strategy = (1_u32..=8, 1_u32..=8, device, cache, asks);
-    strategy.prop_map(|(depth, lanes, device, cache, (mut asks, some_leave))| {
+    let mode = prop::sample::select(&[SpeculationMode::Always, SpeculationMode::Automatic][..]);
+    let drafts = prop::option::of((mode, 1_u32..=7, 0_u64..4, 0_u64..200));
+    let strategy = (1_u32..=8, 1_u32..=8, device, (cache, drafts), asks);
+    strategy.prop_map(|(depth, lanes, device, (cache, drafts), (mut asks, some_leave))| {
         if !some_leave {
             asks.iter_mut().for_each(|ask| ask.leaves = None);
         }
@@ -121,8 +127,9 @@ fn crowd() -> impl Strategy<Value = Crowd> {
             None => (None, 0),
         };
         let engine = EngineOptions::default().with_depth(depth).with_max_gap(Duration::from_micros(max_gap_us));
+        let (speculation, max_drafts, wrong_drafts, draft_us) = drafts.unwrap_or((SpeculationMode::Off, 0, 0, 0));
         Crowd {
-            engine: engine.with_reserve_tokens(reserve),
+            engine: engine.with_reserve_tokens(reserve).with_speculation(speculation),
             fake: FakeOptions {
                 limits: ModelLimits {
                     context_tokens: CONTEXT,
@@ -132,9 +139,11 @@ fn crowd() -> impl Strategy<Value = Crowd> {
                     pages: pages.map(|(pages, positions)| PagePool { pages, positions }),
                     feed_rows,
                     last_token,
-                    max_drafts: 0,
+                    max_drafts,
                     resume_cost: ResumeCost::Free,
                 },
+                wrong_drafts,
+                draft_time: Duration::from_micros(draft_us),
                 eog_slots,
                 step: Duration::from_micros(step_us),
                 ranges,
@@ -161,6 +170,8 @@ struct Reader {
     probe: Probe,
     /// `None` where pages may be short, so that a sequence waits for one; and where readers leave at any time, so that ranges between tokens do nothing.
     gap: Option<Gap>,
+    /// The most drafts of a step.
+    max_drafts: u32,
 }
 
 /// What may lie between two tokens of a sequence.
@@ -174,9 +185,9 @@ struct Gap {
 impl Outlet for Reader {
     fn tokens(&mut self, tokens: &[Token]) -> usize {
         let calls = self.probe.calls().len();
-        assert_eq!(tokens.len(), 1, "a step without drafts samples one token of each sequence");
+        assert!((1..=1 + self.max_drafts as usize).contains(&tokens.len()), "{} tokens of a step", tokens.len());
         self.tokens.extend_from_slice(tokens);
-        self.calls.push(calls);
+        self.calls.extend(tokens.iter().map(|_| calls));
         tokens.len()
     }
 
@@ -226,6 +237,7 @@ fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
                 turn: now.clone(),
                 probe: probe.clone(),
                 gap,
+                max_drafts: limits.max_drafts,
             };
             match engine.start(&requests[waiting], &reader) {
                 Ok(Started::Running(id)) => readers.push((id, reader)),
@@ -292,6 +304,10 @@ fn judge(
         Ok(completion) => {
             prop_assert_eq!(completion.usage.completion_tokens as usize, delivered.len());
             CACHED.fetch_add(u64::from(completion.usage.cached_tokens), Ordering::Relaxed);
+            let SpeculationStats { steps, tokens } = completion.speculation_stats;
+            ACCEPTED.fetch_add(tokens - steps, Ordering::Relaxed);
+            // The first token may come of the step that feeds the prompt.
+            MIXED.fetch_add((steps > 0 && delivered.len() as u64 > tokens + 1).into(), Ordering::Relaxed);
             match completion.reason {
                 FinishReason::Cancelled => {
                     let has_left = ask.leaves.is_some_and(|turn| turn <= reader.turn.get());
@@ -388,6 +404,11 @@ fn everyone_in_a_crowd_is_answered_as_if_alone() {
         assert!(
             preemptions > REQUESTS / 100 && cached > REQUESTS / 2 && shared > REQUESTS / 100,
             "{preemptions} preemptions, {cached} tokens cached, {shared} turns behind steps that have fed several prompts"
+        );
+        let [accepted, mixed] = [&ACCEPTED, &MIXED].map(|count| count.load(Ordering::Relaxed));
+        assert!(
+            accepted > REQUESTS / 20 && mixed > REQUESTS / 100,
+            "{accepted} drafts accepted, {mixed} requests with drafts in some steps alone"
         );
     }
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use support::control::{Behaviour, Chooser};
@@ -11,8 +12,8 @@ use support::{
 };
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe, TokenStream, continuation};
 use zinc_sched::{
-    CancelHandle, Clock, Engine, EngineOptions, Error, FinishReason, ManualClock, ModelLimits, Request, Sampling,
-    SpeculationMode, SpeculationStats, StepKind, Token, Tracing,
+    CancelHandle, Clock, Engine, EngineOptions, Error, FinishReason, LastToken, ManualClock, ModelLimits, Outlet,
+    PagePool, Request, Sampling, SequenceId, SpeculationMode, SpeculationStats, Started, StepKind, Token, Tracing,
 };
 
 const PROMPT: [u32; 4] = [3, 1, 4, 1];
@@ -198,6 +199,74 @@ fn accepted_drafts_are_counted() {
             assert_eq!(completion.speculation_stats.accepted_per_step(), Some(accepted));
             let sampling = kinds(&probe).iter().filter(|kind| **kind == StepKind::Speculate).count();
             assert_eq!(sampling as u64, steps + u64::from(completion.overshoot_steps));
+        }
+    }
+}
+
+/// A reader that counts the tokens of each step.
+#[derive(Default)]
+struct Runs {
+    tokens: Vec<u32>,
+    runs: Vec<usize>,
+}
+
+impl Outlet for Runs {
+    fn tokens(&mut self, tokens: &[Token]) -> usize {
+        self.tokens.extend(ids(tokens));
+        self.runs.push(tokens.len());
+        tokens.len()
+    }
+}
+
+/// A sequence runs alone, then beside another, then alone again. Pages have fewer positions than a step can have rows, and there are as many as both need, or hardly more than the longer one does.
+#[test]
+fn a_sequence_is_drafted_while_it_runs_alone() {
+    const BUDGET: u32 = 120;
+    for (k, last_token) in DEPTHS.into_iter().flat_map(|k| [LastToken::Alone, LastToken::Fed].map(|last| (k, last))) {
+        for pages in [48, 43] {
+            let limits = ModelLimits {
+                context_tokens: 128,
+                lanes: 2,
+                pages: Some(PagePool { pages, positions: 3 }),
+                feed_rows: 4,
+                last_token,
+                ..FakeOptions::default().limits
+            };
+            let fake = drafting(7, 5, FakeOptions { limits, ..FakeOptions::default() });
+            let options = speculating(SpeculationMode::Always, k).with_reserve_tokens(4);
+            let (mut engine, probe) = engine(options, fake);
+            let mut readers: Vec<(SequenceId, Runs)> = Vec::new();
+            let start =
+                |engine: &mut Engine<FakeModel>, readers: &mut Vec<(SequenceId, Runs)>, request: Request| match engine
+                    .start(&Arc::new(request), &Runs::default())
+                    .unwrap()
+                {
+                    Started::Running(id) => readers.push((id, Runs::default())),
+                    Started::Ended(completion) => panic!("{completion:?}"),
+                };
+            start(&mut engine, &mut readers, request(&PROMPT, BUDGET).with_trace(Tracing::On));
+            let other = [9, 8, 7, 6, 5];
+            let mut completions = Vec::new();
+            while engine.running() > 0 {
+                if readers.len() == 1 && readers[0].1.tokens.len() > 12 {
+                    start(&mut engine, &mut readers, request(&other, 12));
+                }
+                completions.extend(engine.turn(&mut readers).unwrap().into_iter().map(|end| end.result.unwrap()));
+            }
+            let context = format!("depth {k}, {last_token:?}, {pages} pages");
+            let [(_, long), (_, short)] = &readers[..] else { panic!("two were started") };
+            assert_eq!(long.tokens, continuation(&PROMPT, BUDGET as usize, &Sampling::GREEDY, VOCABULARY), "{context}");
+            assert_eq!(short.tokens, continuation(&other, 12, &Sampling::GREEDY, VOCABULARY), "{context}");
+            assert!(short.runs.iter().all(|run| *run == 1), "{context}: {:?}", short.runs);
+            let trace = completions[1].trace.as_ref().expect("the long one is traced");
+            let sampling: Vec<_> = trace.steps.iter().filter(|step| step.tokens > 0).collect();
+            assert!(sampling.iter().all(|step| step.kind != StepKind::Speculate || step.rows == 1), "{context}");
+            let drafted = |place: usize| sampling[place].kind == StepKind::Speculate;
+            let beside = sampling.iter().position(|step| step.kind == StepKind::Decode && step.rows > 1);
+            let beside = beside.unwrap_or_else(|| panic!("{context}: no step of both"));
+            assert!((0..beside).any(drafted) && (beside..sampling.len()).any(drafted), "{context}");
+            assert_eq!(engine.pages().map(|pages| pages.used), Some(0), "{context}");
+            assert!(probe.most_in_flight() <= k, "{context}");
         }
     }
 }

@@ -139,8 +139,8 @@ impl VulkanModel {
     /// Whatever error the device reports.
     ///
     /// # Panics
-    /// If the model was not loaded for as many rows as steps that feed have, or as drafts and the last token are, or as it has lanes; or has several lanes and
-    /// drafts; or a draft model has less context or another vocabulary.
+    /// If the model was not loaded for as many rows as steps that feed have, or as drafts and the last token are, or as it has lanes; or has several lanes and drafts
+    /// that are not looked up; or a draft model has less context or another vocabulary.
     pub fn new(model: impl Into<Arc<DeviceModel>>, mut options: VulkanOptions) -> Result<Self> {
         let model = model.into();
         let device = model.device().clone();
@@ -158,9 +158,10 @@ impl VulkanModel {
         // A step that feeds, between whose ranges others run, has a slot beside those of the steps in flight.
         let ring = slots + u32::from(lanes > 1);
         let memory = StepMemory::new(&model, ring)?;
+        let suits_lanes = |source: &DraftSource| lanes == 1 || matches!(source, DraftSource::Lookup { .. });
         assert!(
-            lanes == 1 || options.draft_source.is_none(),
-            "drafts for a model of {lanes} lanes: they are made for one lane alone"
+            options.draft_source.as_ref().is_none_or(suits_lanes),
+            "drafts for a model of {lanes} lanes that are not looked up: others are made for one lane alone"
         );
         assert!(
             StepShape::of(lanes).rows() <= model.counts().sampling_rows,

@@ -48,7 +48,9 @@ impl FakeModel {
     fn pending_lanes(&self, step: &Step<'_>) -> Vec<PendingLane> {
         let pending = |own: &StepLane| {
             let StepLane { sequence, kind, rows } = *own;
-            PendingLane { sequence, lane: self.lane_of(sequence, "submit"), kind, rows, opened: None }
+            let lane = self.lane_of(sequence, "submit");
+            let pages = self.open[lane].as_ref().map_or(0, |open| open.pages.len());
+            PendingLane { sequence, lane, kind, rows, pages, opened: None }
         };
         step.lanes.iter().map(pending).collect()
     }
@@ -105,7 +107,7 @@ impl FakeModel {
             }
         }
         assert!(host.cancelled_at_ns.is_none(), "{kind:?} submitted after a cancel");
-        // Drafts are behind the position of the step, but there are none where there are pages.
+        // Behind steps that speculate this is the least position that the step may have; the device checks what it writes.
         host.position += rows;
         let (end, pages) = (host.position, self.open_in(lane).pages.len() as u32);
         let room = self.options.limits.pages.map(|pool| pages * pool.positions);

@@ -43,6 +43,8 @@ pub(super) struct PendingLane {
     pub(super) kind: StepKind,
     /// How many tokens of its prompt it takes in, if it feeds.
     pub(super) rows: u32,
+    /// How many pages it has in the step.
+    pub(super) pages: usize,
     /// How its gate was opened, if it was.
     pub(super) opened: Option<Opened>,
 }

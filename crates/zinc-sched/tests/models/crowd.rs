@@ -10,9 +10,10 @@ use zinc_model::Model;
 use zinc_model::device::DeviceModel;
 use zinc_model::memory::LoadOptions;
 use zinc_model::plan::{CacheOptions, RowCounts};
-use zinc_sched::adapter::{VulkanModel, VulkanOptions};
+use zinc_sched::adapter::{DraftSource, VulkanModel, VulkanOptions};
 use zinc_sched::{
-    Engine, EngineOptions, FinishReason, FnClock, InflightDepth, Outlet, Request, SequenceId, Started, Token,
+    Engine, EngineOptions, FinishReason, FnClock, InflightDepth, Outlet, Request, SequenceId, SpeculationMode,
+    SpeculationStats, Started, Token,
 };
 use zinc_vk::host_now_ns;
 
@@ -34,25 +35,32 @@ pub(crate) struct Way {
     pub(crate) feed_rows: u32,
     /// How long others may wait for their next token because of a prompt.
     pub(crate) max_gap: Duration,
+    /// How many drafts are looked up for each step of a sequence that runs alone; 0 is none.
+    pub(crate) max_drafts: u32,
 }
 
 impl Way {
     /// A sequence alone, without pages.
     fn alone(context: u32) -> Self {
-        Self { lanes: 1, pages: 0, depth: 2, context, feed_rows: 32, max_gap: EngineOptions::MAX_GAP }
+        Self { lanes: 1, pages: 0, depth: 2, context, feed_rows: 32, max_gap: EngineOptions::MAX_GAP, max_drafts: 0 }
     }
 
     fn load(self, gpu: &Gpu, model: &Arc<Model>) -> Arc<DeviceModel> {
         let tokens = (self.lanes > 1).then_some(self.pages * PAGE_POSITIONS);
         let cache = CacheOptions::new(self.context, CacheFormat::F16, CacheFormat::F16);
         let cache = cache.with_lanes(self.lanes).with_cache_tokens(tokens);
-        let counts = RowCounts::new(self.feed_rows, StepShape::of(self.lanes).rows());
+        let sampling_shape = StepShape::of(self.lanes.max(1 + self.max_drafts));
+        let counts = RowCounts::new(self.feed_rows, sampling_shape.rows());
         let options = LoadOptions::new(cache).with_counts(counts);
         Arc::new(DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads"))
     }
 
     fn drive(self, loaded: &Arc<DeviceModel>) -> VulkanModel {
-        let options = VulkanOptions::new(self.in_flight()).with_feed_shape(StepShape::of(self.feed_rows));
+        let max_drafts = self.max_drafts;
+        let lookup = (max_drafts > 0).then_some(DraftSource::Lookup { ngrams: 1..=3, max_drafts });
+        let options = VulkanOptions::new(self.in_flight())
+            .with_feed_shape(StepShape::of(self.feed_rows))
+            .with_draft_source(lookup);
         VulkanModel::new(loaded.clone(), options).expect("the model is driven")
     }
 
@@ -61,7 +69,11 @@ impl Way {
     }
 
     fn options(self) -> EngineOptions {
-        EngineOptions::default().with_depth(self.in_flight()).with_max_gap(self.max_gap).with_reserve_tokens(8)
+        EngineOptions::default()
+            .with_depth(self.in_flight())
+            .with_max_gap(self.max_gap)
+            .with_reserve_tokens(8)
+            .with_speculation(SpeculationMode::Always)
     }
 }
 
@@ -127,6 +139,15 @@ pub(crate) struct Ask {
     pub(crate) number: usize,
     /// Its reader goes away when it has so many tokens.
     pub(crate) most: usize,
+    /// It comes when so many tokens have come of all answers together, or when nobody else runs.
+    pub(crate) after: usize,
+}
+
+impl Ask {
+    /// Asks at once, and stays to the end.
+    pub(crate) fn now(number: usize) -> Self {
+        Self { number, most: usize::MAX, after: 0 }
+    }
 }
 
 /// The answer to an [`Ask`].
@@ -137,6 +158,8 @@ pub(crate) struct Answer {
     pub(crate) cached: u32,
     /// Whether its reader stayed to the end.
     pub(crate) is_whole: bool,
+    /// Its steps with drafts.
+    pub(crate) speculation: SpeculationStats,
 }
 
 /// Sequences that share a model all of whose pages are poisoned before a sequence gets them.
@@ -160,8 +183,13 @@ impl<'a> Crowd<'a> {
     pub(crate) fn answer(&mut self, known: &[Known], asks: &[Ask]) -> Vec<Answer> {
         let (mut waiting, mut readers) = (asks.iter().peekable(), Vec::<(SequenceId, Reader)>::new());
         let (mut answers, mut left) = (Vec::new(), Vec::new());
+        let begun = self.engine.counts().tokens;
         while waiting.peek().is_some() || self.engine.running() > 0 {
-            while let Some(ask) = waiting.next_if(|ask| self.engine.admits(&known[ask.number].request)) {
+            let comes = |engine: &Engine<Poisoned<'_>>, ask: &Ask| {
+                let tokens = engine.counts().tokens - begun;
+                (tokens >= ask.after as u64 || engine.running() == 0) && engine.admits(&known[ask.number].request)
+            };
+            while let Some(ask) = waiting.next_if(|ask| comes(&self.engine, ask)) {
                 let reader = Reader { ask: *ask, tokens: Vec::new() };
                 match self.engine.start(&known[ask.number].request, &reader).expect("started") {
                     Started::Running(id) => readers.push((id, reader)),
@@ -190,6 +218,7 @@ impl<'a> Crowd<'a> {
                     tokens: tokens.iter().map(|token| token.id).collect(),
                     cached,
                     is_whole,
+                    speculation: completion.speculation_stats,
                 });
             }
         }

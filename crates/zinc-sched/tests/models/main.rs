@@ -7,6 +7,7 @@ mod cache;
 mod company;
 mod crowd;
 mod demo;
+mod drafted;
 mod feed_decode;
 mod gpt_oss;
 mod gpu;

@@ -42,12 +42,12 @@ fn few_pages_and_known_ones_change_nothing() {
         drop(alone);
         // Each request twice; the first time every fifth reader goes away early.
         let first = (0..known.len())
-            .map(|number| Ask { number, most: if number % 5 == 2 { 1 + number % 30 } else { usize::MAX } });
-        let again = (0..known.len()).rev().map(|number| Ask { number, most: usize::MAX });
+            .map(|number| Ask { most: if number % 5 == 2 { 1 + number % 30 } else { usize::MAX }, ..Ask::now(number) });
+        let again = (0..known.len()).rev().map(Ask::now);
         let asks: Vec<Ask> = first.chain(again).collect();
         for (lanes, pages, depth) in ways.iter().copied() {
             let max_gap = EngineOptions::MAX_GAP;
-            let way = Way { lanes, pages, depth, context: CONTEXT, feed_rows: 32, max_gap };
+            let way = Way { lanes, pages, depth, context: CONTEXT, feed_rows: 32, max_gap, max_drafts: 0 };
             let mut crowd = Crowd::new(&gpu, &model, way);
             let answers = crowd.answer(&known, &asks);
             let whole = answers.iter().filter(|answer| answer.is_whole).count();

@@ -137,7 +137,8 @@ fn nobody_says_the_secret_of_another() {
     let mut alone = Alone::new(&gpu, &model, CONTEXT);
     // Prompts are read in whole steps, so that many sequences generate at once.
     let (lanes, max_gap) = (64, Duration::from_secs(60));
-    let mut crowd = Crowd::new(&gpu, &model, Way { lanes, pages, depth: 4, context: CONTEXT, feed_rows: 128, max_gap });
+    let way = Way { lanes, pages, depth: 4, context: CONTEXT, feed_rows: 128, max_gap, max_drafts: 0 };
+    let mut crowd = Crowd::new(&gpu, &model, way);
     let (mut cached, mut gone) = (0, 0);
     for first in (0..count).step_by(ROUND as usize) {
         let numbers = first..count.min(first + ROUND);
@@ -145,8 +146,8 @@ fn nobody_says_the_secret_of_another() {
         let leaves = |number: &usize| number % 5 == 3;
         // Those whose readers go away ask again later.
         let once = (0..known.len())
-            .map(|number| Ask { number, most: if leaves(&number) { 1 + number % 9 } else { usize::MAX } });
-        let again = (0..known.len()).filter(leaves).map(|number| Ask { number, most: usize::MAX });
+            .map(|number| Ask { most: if leaves(&number) { 1 + number % 9 } else { usize::MAX }, ..Ask::now(number) });
+        let again = (0..known.len()).filter(leaves).map(Ask::now);
         let answers = crowd.answer(&known, &once.chain(again).collect::<Vec<_>>());
         for answer in &answers {
             listener.hear(first + answer.number as u32, answer);

@@ -53,9 +53,17 @@ fn a_workload_is_answered_alike_with_a_cold_and_a_warm_cache() {
             // Pages for all, so that what is known stays. Prompts are read in whole steps.
             let pages = sequences * CONTEXT / PAGE_POSITIONS;
             let max_gap = Duration::from_secs(60);
-            let way = Way { lanes: sequences, pages, depth: 4, context: CONTEXT, feed_rows: FEED_ROWS, max_gap };
+            let way = Way {
+                lanes: sequences,
+                pages,
+                depth: 4,
+                context: CONTEXT,
+                feed_rows: FEED_ROWS,
+                max_gap,
+                max_drafts: 0,
+            };
             let mut crowd = Crowd::new(&gpu, &model, way);
-            let asks: Vec<Ask> = (0..sequences as usize).map(|number| Ask { number, most: usize::MAX }).collect();
+            let asks: Vec<Ask> = (0..sequences as usize).map(Ask::now).collect();
             for time in 0..TIMES {
                 let answers = crowd.answer(&known, &asks);
                 let cached: u32 = answers.iter().map(|answer| answer.cached).sum();

@@ -126,6 +126,11 @@ impl Drafter {
         matches!(self.source, DraftSource::Model { .. })
     }
 
+    /// Whether drafts are handed over by a lane of another state. Those that are looked up are made for the lane of the step.
+    pub(super) fn has_own_lane(&self) -> bool {
+        !matches!(self.source, DraftSource::Lookup { .. })
+    }
+
     /// What it costs to draft again after steps without drafts: a draft model must first be fed the tokens of those steps.
     pub(super) fn resume_cost(&self) -> ResumeCost {
         if self.uses_draft_model() { ResumeCost::CatchUp } else { ResumeCost::Free }

@@ -56,7 +56,7 @@ impl VulkanModel {
         let room = self.limits.context_tokens as usize - start.tokens.len();
         let replayed = self.drafter.as_ref().map_or(&[][..], Drafter::replayed);
         let replayed = &replayed[..replayed.len().min(room)];
-        if self.drafter.is_some() {
+        if self.drafter.as_ref().is_some_and(Drafter::has_own_lane) {
             self.draft_kv_tokens = self.draft_kv_tokens.min(start.cached);
             let mut draft = draft_model_lane(&lane, self.draft_kv_tokens, start.tokens);
             if !replayed.is_empty() {
@@ -109,7 +109,8 @@ impl VulkanModel {
         } else {
             parts.push(StepPart::Decode(shape, mode));
         }
-        if self.speculates() {
+        // Drafts are made for a sequence that is open alone.
+        if self.speculates() && shape == StepShape::ONE {
             parts.push(StepPart::Speculate(mode));
             if self.uses_draft_model() {
                 parts.push(StepPart::FeedDraft(StepShape::ONE));
