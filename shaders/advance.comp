@@ -102,6 +102,7 @@ void main() {
     report.logit = logit;
     report.fed = fed;
     report.count = count;
+    report.drafts = fed > 0 ? 0 : max(taken, 1) - 1;
     if (taken == 0) return;
     lane.token = token;
     lane.position = position;

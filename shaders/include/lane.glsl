@@ -39,6 +39,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer StepReport {
     float logit;            // of the last token sampled, before temperature
     uint fed;               // rows behind which the prompt goes on
     uint count;             // tokens sampled: 0 by a no-op and while the prompt goes on, 1 by a step without drafts
+    uint drafts;            // drafts that the step took in behind its first row, accepted or not
     uint tokens[MOST_RUN];  // sampled, in order; what is behind the first `count` means nothing
 };
 

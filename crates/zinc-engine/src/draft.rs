@@ -20,7 +20,7 @@ pub enum Drafter {
     /// A look-up: if the last tokens occurred earlier in the sequence, the tokens that followed them there are the
     /// drafts.
     Lookup,
-    /// A smaller model with the same vocabulary, in this file.
+    /// A smaller model with the same vocabulary, in this file. It drafts for a model of one lane only.
     Model(PathBuf),
 }
 

@@ -16,8 +16,20 @@ fn source_file(path: &str) -> PathBuf {
 
 /// Ten tokens of a tiny model behind a text.
 fn answer(place: &Place, options: &DriveOptions, on_event: &mut dyn FnMut(OpenEvent)) -> Result<String, Error> {
+    answer_in(1, place, options, on_event)
+}
+
+/// The same, of a model that has so many lanes.
+fn answer_in(
+    lanes: u32,
+    place: &Place,
+    options: &DriveOptions,
+    on_event: &mut dyn FnMut(OpenEvent),
+) -> Result<String, Error> {
     let path = source_file("tests/data/tiny/qwen3-f16.gguf");
-    let file = ModelFile::open(&path, &FileOptions::new(), on_event)?;
+    let mut file_options = FileOptions::new();
+    file_options.lanes = lanes;
+    let file = ModelFile::open(&path, &file_options, on_event)?;
     let mut answers = AnswerOptions::new();
     answers.max_tokens = Some(10);
     let rules = answers.for_model(&file)?;
@@ -55,11 +67,15 @@ fn models_share_a_device_and_pipelines_that_are_not_kept_are_no_failure() {
     assert_eq!(not_kept, 1);
 
     assert_eq!(answer(&Place::Interpreter, &DriveOptions::new(), &mut |_| {}).unwrap(), text);
-    let drafted = |source| {
+    let drafted_in = |lanes, source| {
         let mut load = DriveOptions::new();
         load.draft = Some(DraftOptions::new(source));
-        answer(&place, &load, &mut |_| {})
+        answer_in(lanes, &place, &load, &mut |_| {})
     };
+    let drafted = |source| drafted_in(1, source);
+    assert_eq!(drafted_in(3, Drafter::Lookup).unwrap(), text);
+    let refused = drafted_in(3, Drafter::Model(source_file("tests/data/tiny/qwen3-f16.gguf"))).unwrap_err();
+    assert!(refused.to_string().contains("is 3") && refused.to_string().contains("1 with a draft model"), "{refused}");
     assert_eq!(drafted(Drafter::Lookup).unwrap(), text);
     assert_eq!(drafted(Drafter::Model(source_file("tests/data/tiny/qwen3-f16.gguf"))).unwrap(), text);
     let demo = source_file("models/zinc-demo-q4_k_m.gguf");

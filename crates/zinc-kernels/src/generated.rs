@@ -2,7 +2,7 @@
 
 // Hashes by which `--check` tells whether this file is up to date:
 //   3efe911a13bb16b935fca021e749bd440d3a8fe53cb5d5bf1782fcaf033751c6 crates/zinc-kernels/spv/adjust.spv
-//   bd878fad586fc0ebde936c00a2a6048b89db43b4fb6c57a7bb4823e22de0ae5b crates/zinc-kernels/spv/advance.spv
+//   1c48caf7c8463a826167c6f84259a042cacae11bb1f93fc04ebc92a8b3706930 crates/zinc-kernels/spv/advance.spv
 //   d1b861c81ce97c6d7ffee8b91046f32aae26e16fec0b02f4586b45b478e60e80 crates/zinc-kernels/spv/append.spv
 //   19fcc5a36d27bb1c05e0265592e97db787a88b7f47f7dd8a10b7a17b7dfdde14 crates/zinc-kernels/spv/attention.spv
 //   92921ca08cc383a7132d0b30f418f7057c6dcf235aad486c44052dca1df15004 crates/zinc-kernels/spv/attention_rows.spv
@@ -44,7 +44,7 @@
 //   114841fe8410d7f622c982e121c3c8c844ea1cc582e0e5be447b7c228b0ac9f4 crates/zinc-kernels/spv/router_mul.spv
 //   22e01422217938b27d68a66732cfef36f5800bb6f8ef9a8e50673f7657177112 crates/zinc-kernels/spv/sample.spv
 //   818f95f5be67aca188272dbda9bcc7937bdfa48ea57a78181acff2c317cb4dee shaders/adjust.comp
-//   cdb47a90712a4fc3a26e31b7941a7adbd74b57083cde6c786ebde65dcb6e7129 shaders/advance.comp
+//   972bc642d4832793bc8a88648eaf6d30fa73eed11255108961ca777ba3b9a8f3 shaders/advance.comp
 //   7c322c3cd8946ae59935819f9b1b3817cc0173afa924c1449bf0c8e9c0241c9b shaders/append.comp
 //   1bda68e848590f2c6f1e96034532d2b7dbc812f8ffe8467e4b6dae6cf8bd40df shaders/attention.comp
 //   d28db0202ac9b081a7457c269744fd73ce54d132db2889f6a4eb0efce634d0bd shaders/attention_rows.comp
@@ -86,7 +86,7 @@
 //   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
 //   1d36cdc3d431fcc8f8698fe7a0337180f779450a16f88bc534ad0aaaf7d3b1f5 shaders/include/heads.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
-//   d9d052cd4bcc979b0f226bc9bc2459cbe02ff4afb393ea8a816e8de1b9514391 shaders/include/lane.glsl
+//   0830ff764b2652c073637b7ff104fd64bb06edd2c999fc856fea69ad3c7204a3 shaders/include/lane.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   2408b987abf9353ddf8508b8b7c8b1ed61bac1fdf4a0bc48c89add1fc0bd9504 shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
@@ -502,11 +502,13 @@ pub mod lane {
         pub fed: u32,
         /// tokens sampled: 0 by a no-op and while the prompt goes on, 1 by a step without drafts
         pub count: u32,
+        /// drafts that the step took in behind its first row, accepted or not
+        pub drafts: u32,
         /// sampled, in order; what is behind the first `count` means nothing
         pub tokens: [u32; 16],
     }
     const _: () = {
-        assert!(size_of::<StepReport>() == 92);
+        assert!(size_of::<StepReport>() == 96);
         assert!(std::mem::offset_of!(StepReport, sequence) == 0);
         assert!(std::mem::offset_of!(StepReport, status) == 4);
         assert!(std::mem::offset_of!(StepReport, position) == 8);
@@ -514,7 +516,8 @@ pub mod lane {
         assert!(std::mem::offset_of!(StepReport, logit) == 16);
         assert!(std::mem::offset_of!(StepReport, fed) == 20);
         assert!(std::mem::offset_of!(StepReport, count) == 24);
-        assert!(std::mem::offset_of!(StepReport, tokens) == 28);
+        assert!(std::mem::offset_of!(StepReport, drafts) == 28);
+        assert!(std::mem::offset_of!(StepReport, tokens) == 32);
     };
     /// A lane that the host wants in a step.
     #[repr(C)]

@@ -65,6 +65,7 @@ fn lane_output(report: &StepReport) -> LaneOutput {
     LaneOutput {
         tokens: TokenRun::new(&report.tokens[..report.count as usize]),
         fed: report.fed,
+        drafts: report.drafts,
         position: report.position.saturating_sub(report.fed + report.count),
         status,
         finish,

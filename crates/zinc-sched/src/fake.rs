@@ -194,8 +194,14 @@ impl FakeModel {
     fn execute(&mut self, pending: &Pending, own: &PendingLane, begin_ns: u64) -> Executed {
         let non_finite = self.has(Fault::NonFinite { step: pending.step });
         let OpenSequence { host, device, .. } = self.open_in(own.lane);
-        let mut executed =
-            Executed { tokens: Vec::new(), fed: 0, position: device.position, status: StepStatus::NoOp, finish: None };
+        let mut executed = Executed {
+            tokens: Vec::new(),
+            fed: 0,
+            drafts: 0,
+            position: device.position,
+            status: StepStatus::NoOp,
+            finish: None,
+        };
         if device.live && host.cancelled_at_ns.is_some_and(|at_ns| at_ns <= begin_ns) {
             device.live = false;
             executed.finish = Some(DeviceFinish::Cancelled);
@@ -218,6 +224,7 @@ impl FakeModel {
             StepKind::Decode => 0,
             StepKind::Speculate => self.draft(own),
         };
+        executed.drafts = drafts;
         executed.status = StepStatus::Emitted;
         loop {
             self.consume(own);
@@ -470,12 +477,12 @@ impl StepModel for FakeModel {
         for own in &pending.lanes {
             let gated = self.gate(own.lane) != Gate::Open && pending.kind == StepKind::Decode;
             assert!(!gated || own.opened.is_some(), "wait for step {step}, whose gate is closed");
-            let Executed { tokens, fed, mut position, status, finish } = self.execute(&pending, own, begin_ns);
+            let Executed { tokens, fed, drafts, mut position, status, finish } = self.execute(&pending, own, begin_ns);
             if self.has(Fault::WrongPosition { step }) {
                 position += 1;
             }
             let tokens = TokenRun::new(&tokens);
-            outputs.push(LaneOutput { tokens, fed, position, status, finish, logprobs: None });
+            outputs.push(LaneOutput { tokens, fed, drafts, position, status, finish, logprobs: None });
         }
         // A step is a no-op if it is one for all its lanes.
         let running = outputs.iter().map(|output| output.status).find(|status| *status != StepStatus::NoOp);

@@ -265,7 +265,7 @@ pub struct SequenceStart<'a> {
     /// Whether there may be `Speculate` steps.
     pub speculative: SpeculativeDecoding,
     /// How the last token of the prompt is taken in: not otherwise than [`ModelLimits::last_token`] allows, and alone where steps have gates or
-    /// [`ModelLimits::feeds_last_token`] says so.
+    /// [`ModelLimits::feeds_last_token`] is false.
     pub last_token: LastToken,
     /// How many of the likeliest tokens are reported with each token, at most [`TokenLogprobs::MAX_TOP`](crate::TokenLogprobs::MAX_TOP).
     /// `None`: no log-probabilities are reported.

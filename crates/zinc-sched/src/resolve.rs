@@ -110,7 +110,7 @@ mod tests {
 
     fn output(tokens: &[u32], position: u32, status: StepStatus, finish: Option<DeviceFinish>) -> LaneOutput {
         let (tokens, fed) = (TokenRun::new(tokens), u32::from(status == StepStatus::Fed));
-        LaneOutput { tokens, fed, position, status, finish, logprobs: None }
+        LaneOutput { tokens, fed, drafts: 0, position, status, finish, logprobs: None }
     }
 
     /// The plan of a prompt of 3 tokens that samples at most 4.

@@ -261,7 +261,7 @@ impl Sequence {
             Err(error) if error.is_fatal() => return Err(error),
             resolved => resolved,
         };
-        self.account(step, &resolved, observed_ns, policy);
+        self.account((step, output.drafts), &resolved, observed_ns, policy);
         if let Ok(Resolved::Sampled(tokens, None)) = resolved {
             resolved = Ok(self.accept(tokens, model)?);
         }
@@ -281,10 +281,10 @@ impl Sequence {
         resolve(&expected, output)
     }
 
-    /// Reports an observed step to the policy, and counts it if it speculated.
+    /// Reports an observed step, which had so many drafts, to the policy, and counts it if it speculated.
     fn account(
         &mut self,
-        step: PlannedStep,
+        (step, drafts): (PlannedStep, u32),
         resolved: &Result<Resolved>,
         observed_ns: u64,
         policy: Option<&mut SpeculationPolicy>,
@@ -301,8 +301,8 @@ impl Sequence {
             policy.observed(step.kind, tokens, observed_ns);
         }
         if step.kind == StepKind::Speculate {
-            self.speculation_stats.steps += 1;
-            self.speculation_stats.tokens += u64::from(tokens);
+            let (tokens, drafts) = (u64::from(tokens), u64::from(drafts));
+            self.speculation_stats.add(SpeculationStats { steps: 1, tokens, drafts });
         }
     }
 

@@ -14,7 +14,7 @@ pub enum SpeculationMode {
     Always,
 }
 
-/// How many steps speculated, and how many tokens they sampled.
+/// How many steps speculated, what they drafted and how many tokens they sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SpeculationStats {
@@ -23,12 +23,26 @@ pub struct SpeculationStats {
     /// Tokens that these steps sampled: one per step, and one for each accepted draft. An end-of-generation id counts. Tokens that a device
     /// sampled behind an end-of-generation id it does not know do not count.
     pub tokens: u64,
+    /// Drafts of these steps, accepted or not.
+    pub drafts: u64,
 }
 
 impl SpeculationStats {
+    /// How many drafts were accepted. Counts that were read at different moments may say too few.
+    pub fn accepted(&self) -> u64 {
+        self.tokens.saturating_sub(self.steps)
+    }
+
     /// Mean number of accepted drafts per step; `None` if there were no steps.
     pub fn accepted_per_step(&self) -> Option<f64> {
-        (self.steps > 0).then(|| (self.tokens - self.steps) as f64 / self.steps as f64)
+        (self.steps > 0).then(|| self.accepted() as f64 / self.steps as f64)
+    }
+
+    /// Adds those of other steps.
+    pub fn add(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.tokens += other.tokens;
+        self.drafts += other.drafts;
     }
 }
 
@@ -498,7 +512,7 @@ mod tests {
     #[test]
     fn acceptance_counts_drafts_only() {
         assert_eq!(SpeculationStats::default().accepted_per_step(), None);
-        assert_eq!(SpeculationStats { steps: 10, tokens: 35 }.accepted_per_step(), Some(2.5));
+        assert_eq!(SpeculationStats { steps: 10, tokens: 35, drafts: 30 }.accepted_per_step(), Some(2.5));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clock::nanoseconds;
 use crate::occupancy::Occupancy;
 use crate::pages::PageCounts;
+use crate::speculation::SpeculationStats;
 use crate::step::StepKind;
 
 /// The work of an engine since it was made.
@@ -19,6 +20,8 @@ pub struct EngineCounts {
     pub tokens: u64,
     /// How often a sequence had to give its pages back to others, and computed its keys and values again later.
     pub preemptions: u64,
+    /// The steps with drafts of sequences that have ended.
+    pub speculation: SpeculationStats,
     /// The step that was waited for last.
     pub last_step: Option<LastStep>,
     /// The rows of the steps that sampled and fed nothing: the sequences of each.
@@ -109,6 +112,8 @@ pub(crate) struct Board {
     prompt_tokens: AtomicU64,
     tokens: AtomicU64,
     preemptions: AtomicU64,
+    /// Steps with drafts, the tokens that they sampled, and the drafts.
+    speculation: [AtomicU64; 3],
     /// Pages used, free and cached; all 0 if the cache has none.
     pages: [AtomicU64; 3],
     /// The lanes of the last step, and its kind behind their 8 bits; 0 before the first.
@@ -179,6 +184,10 @@ impl Board {
         self.prompt_tokens.store(prompt_tokens, Relaxed);
         self.tokens.store(tokens, Relaxed);
         self.preemptions.store(preemptions, Relaxed);
+        let SpeculationStats { steps, tokens, drafts } = counts.speculation;
+        for (place, count) in self.speculation.iter().zip([steps, tokens, drafts]) {
+            place.store(count, Relaxed);
+        }
         self.sampling_rows.write(&counts.sampling_rows);
         self.feeding_rows.write(&counts.feeding_rows);
         self.busy_ns.store(nanoseconds(counts.occupancy.busy), Relaxed);
@@ -198,7 +207,9 @@ impl Board {
             lanes: (last_step & 0xff) as u32,
             observed_ns: self.last_observed_ns.load(Relaxed),
         });
+        let [steps, tokens, drafts] = self.speculation.each_ref().map(|place| place.load(Relaxed));
         let counts = EngineCounts {
+            speculation: SpeculationStats { steps, tokens, drafts },
             steps: self.steps.load(Relaxed),
             prompt_tokens: self.prompt_tokens.load(Relaxed),
             tokens: self.tokens.load(Relaxed),
@@ -232,6 +243,7 @@ mod tests {
                 prompt_tokens: 2,
                 tokens: 3,
                 preemptions: 4,
+                speculation: SpeculationStats { steps: 10, tokens: 11, drafts: 12 },
                 last_step,
                 ..Default::default()
             };

@@ -65,6 +65,8 @@ pub struct LaneOutput {
     /// How many prompt tokens it took in without sampling behind them: those of a `Feed`, those of a `FeedDecode` but the last, none of other steps and
     /// of a no-op.
     pub fed: u32,
+    /// How many drafts it took in, accepted or not: some of a `Speculate`, which may have found none.
+    pub drafts: u32,
     /// Position of the step's first input token, which is where the step wrote its first K/V. The first sampled token is at
     /// `position + fed + 1`. The scheduler ignores this field of a no-op.
     pub position: u32,

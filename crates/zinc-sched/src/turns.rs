@@ -241,6 +241,7 @@ impl<M: StepModel> Engine<M> {
                 if sequence.policy_role != PolicyRole::Absent {
                     self.policy.ended();
                 }
+                self.counts.speculation.add(sequence.speculation_stats);
                 let id = sequence.id;
                 let (opened, holding) = sequence.paused();
                 if let Some(opened) = opened {

@@ -304,8 +304,10 @@ fn judge(
         Ok(completion) => {
             prop_assert_eq!(completion.usage.completion_tokens as usize, delivered.len());
             CACHED.fetch_add(u64::from(completion.usage.cached_tokens), Ordering::Relaxed);
-            let SpeculationStats { steps, tokens } = completion.speculation_stats;
-            ACCEPTED.fetch_add(tokens - steps, Ordering::Relaxed);
+            let SpeculationStats { steps, tokens, drafts } = completion.speculation_stats;
+            let accepted = completion.speculation_stats.accepted();
+            prop_assert!(accepted <= drafts && drafts <= steps * u64::from(limits.max_drafts));
+            ACCEPTED.fetch_add(accepted, Ordering::Relaxed);
             // The first token may come of the step that feeds the prompt.
             MIXED.fetch_add((steps > 0 && delivered.len() as u64 > tokens + 1).into(), Ordering::Relaxed);
             match completion.reason {

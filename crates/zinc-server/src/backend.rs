@@ -5,7 +5,7 @@ mod loaded;
 use serde::Serialize;
 use zinc_engine::{AnswerOptions, Ending, Result, TextPiece};
 use zinc_model::{ChatInput, Special};
-use zinc_sched::{CancelHandle, Durations, PromptProgress, Status, Usage};
+use zinc_sched::{CancelHandle, Durations, PromptProgress, SpeculationStats, Status, Usage};
 
 pub use loaded::Loaded;
 
@@ -88,6 +88,8 @@ pub struct BackendEnd {
     pub usage: Usage,
     /// How long its parts took.
     pub durations: Durations,
+    /// Its drafts.
+    pub speculation: SpeculationStats,
 }
 
 /// What a model is, for those who ask.

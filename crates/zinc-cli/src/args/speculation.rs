@@ -11,7 +11,7 @@ pub(crate) struct DraftArgs {
     /// Draft with this model, which must have the same vocabulary: the answer is the same, and faster where the drafts are good
     #[arg(long, visible_alias = "model-draft", value_name = "FILE", value_parser = draft, help_heading = "Speculation")]
     pub(crate) draft: Option<PathBuf>,
-    /// Draft what followed the last tokens where they occurred before
+    /// Draft what followed the last tokens where they occurred before; with several requests at a time, for one that runs alone
     #[arg(long, conflicts_with = "draft", help_heading = "Speculation")]
     pub(crate) draft_ngram: bool,
     /// Tokens to draft at a time, 1 to 15: with the last token, 3, 7 and 15 fill a step

@@ -224,8 +224,7 @@ impl<'a> Bench<'a> {
             if counts {
                 samples_ns.push(elapsed);
                 host_ns += elapsed.saturating_sub(waited) as f64;
-                speculation_stats.steps += completion.speculation_stats.steps;
-                speculation_stats.tokens += completion.speculation_stats.tokens;
+                speculation_stats.add(completion.speculation_stats);
                 hashes.push(fnv1a(&engine.model().last_logits()?));
                 progress.inc(1);
             }

@@ -330,7 +330,7 @@ pub(super) mod tests {
                 reproducible: true,
                 queues: Queues::One,
                 feed_rows: 16,
-                speculation_stats: SpeculationStats { steps: 10, tokens: 25 },
+                speculation_stats: SpeculationStats { steps: 10, tokens: 25, drafts: 30 },
                 tokens: Vec::new(),
             },
         }

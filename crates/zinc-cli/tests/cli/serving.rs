@@ -185,6 +185,8 @@ fn what_cannot_be_served_is_said_at_once() {
     zinc(&["serve", "--parallel", "65"]).failure(2, &["--parallel"]);
     zinc(&["serve", "--cache-tokens", "0"]).failure(2, &["--cache-tokens"]);
     zinc(&["serve", "-np", "1", "--cache-tokens", "64", "--port", "0"]).failure(2, &["--cache-tokens 64", "one alone"]);
+    let two_drafted = zinc(&["serve", "-np", "2", "--draft", "draft.gguf", "--port", "0"]);
+    two_drafted.failure(2, &["-np 2", "-np 1", "--draft-ngram"]);
     zinc(&["serve", "--min-p", "2", "--port", "0"]).failure(2, &["min-p"]);
     zinc(&["serve", "--api-key-file", "/nonexistent", "--port", "0"]).failure(1, &["/nonexistent"]);
     let notes = zinc(&["serve", "-np", "2", "--metrics", "--no-webui", "--min-p", "2"]).stderr;

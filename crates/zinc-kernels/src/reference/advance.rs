@@ -39,6 +39,7 @@ pub fn advance(
         lane.token = tokens[lane.position as usize];
     } else {
         report.status = STATUS_SAMPLED;
+        report.drafts = taken.len() as u32 - 1;
         for candidates in taken {
             let best = candidates.iter().copied().fold(Candidate::NONE, Candidate::better);
             lane.position += 1;

@@ -352,6 +352,8 @@ fn check(index: usize, case: Case) -> Lane {
     assert_eq!(found.tokens[..reported], expected_tokens, "{name}: tokens reported");
     assert_eq!(found.position, lane.position + found.fed + found.count, "{name}: position");
     assert_eq!(found.fed > 0, status == STATUS_FED, "{name}: rows of the prompt");
+    let drafts = if status == STATUS_SAMPLED { rows - 1 } else { 0 };
+    assert_eq!(found.drafts, drafts, "{name}: drafts");
     assert_eq!(after.budget, lane.budget.wrapping_sub(found.count), "{name}: budget");
     assert_eq!(after.finish, finish, "{name}: whether it goes on");
     let last = tokens[after.position as usize];

@@ -106,6 +106,7 @@ pub(super) struct HostState {
 pub(super) struct Executed {
     pub(super) tokens: Vec<u32>,
     pub(super) fed: u32,
+    pub(super) drafts: u32,
     pub(super) position: u32,
     pub(super) status: StepStatus,
     pub(super) finish: Option<DeviceFinish>,

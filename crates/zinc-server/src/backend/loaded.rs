@@ -90,8 +90,8 @@ impl Backend for Loaded {
             Ok(AnswerEvent::Prompt(progress)) => Some(Ok(BackendEvent::Prompt(progress))),
             Ok(AnswerEvent::Text(piece)) => Some(Ok(BackendEvent::Text(piece))),
             Ok(AnswerEvent::Ended(answer)) => {
-                let zinc_sched::Completion { usage, durations, .. } = answer.completion;
-                Some(Ok(BackendEvent::Ended(BackendEnd { ending: answer.ending, usage, durations })))
+                let zinc_sched::Completion { usage, durations, speculation_stats: speculation, .. } = answer.completion;
+                Some(Ok(BackendEvent::Ended(BackendEnd { ending: answer.ending, usage, durations, speculation })))
             }
             Ok(_) => None,
             Err(error) => Some(Err(error)),

@@ -1,7 +1,7 @@
 //! What comes of a request: the pieces of its answers, then their ends.
 
 use serde::Serialize;
-use zinc_sched::{PromptProgress, TokenLogprobs, Usage};
+use zinc_sched::{PromptProgress, SpeculationStats, TokenLogprobs, Usage};
 
 use crate::error::ApiError;
 
@@ -117,6 +117,12 @@ pub struct Timings {
     pub predicted_per_token_ms: f64,
     /// How many of them in a second.
     pub predicted_per_second: f64,
+    /// Tokens that were drafted; `None` without drafts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft_n: Option<u64>,
+    /// How many of them were accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft_n_accepted: Option<u64>,
 }
 
 impl Timings {
@@ -138,7 +144,15 @@ impl Timings {
             predicted_ms,
             predicted_per_token_ms: per(predicted_ms, intervals),
             predicted_per_second: per(1e3 * intervals, predicted_ms),
+            draft_n: None,
+            draft_n_accepted: None,
         }
+    }
+
+    /// These timings of an answer that had these drafts.
+    pub(crate) fn with_drafts(self, speculation: SpeculationStats) -> Self {
+        let drafted = (speculation.drafts > 0).then_some(speculation);
+        Self { draft_n: drafted.map(|own| own.drafts), draft_n_accepted: drafted.map(|own| own.accepted()), ..self }
     }
 }
 
@@ -196,5 +210,24 @@ impl Collected {
             Event::Failed(error) => return Err(error),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drafts_are_told_where_there_were_any() {
+        let timings = Timings::new((0, 2, 3.0), (5, 8.0));
+        let told = |speculation| {
+            let value = serde_json::to_value(timings.with_drafts(speculation)).unwrap();
+            [value.get("draft_n").cloned(), value.get("draft_n_accepted").cloned()]
+        };
+        assert_eq!(told(SpeculationStats::default()), [None, None]);
+        let none_found = SpeculationStats { steps: 4, tokens: 4, drafts: 0 };
+        assert_eq!(told(none_found), [None, None]);
+        let drafted = SpeculationStats { steps: 2, tokens: 5, drafts: 6 };
+        assert_eq!(told(drafted), [Some(6.into()), Some(3.into())]);
     }
 }

@@ -335,7 +335,7 @@ impl Reader {
     }
 
     fn end(&mut self, end: BackendEnd) -> Result<(), Gone> {
-        let BackendEnd { ending, usage, durations } = end;
+        let BackendEnd { ending, usage, durations, speculation } = end;
         if !self.is_over() {
             let pieces = self.parser.as_mut().map_or(Vec::new(), OutputParser::finish);
             self.pieces(pieces)?;
@@ -362,7 +362,8 @@ impl Reader {
         let timings = Timings::new(
             (cached_tokens, prompt_tokens.saturating_sub(cached_tokens), ms(durations.prompt)),
             (completion_tokens, ms(durations.decode)),
-        );
+        )
+        .with_drafts(speculation);
         let wait = self.clock.wait_before(durations.prompt, Instant::now());
         self.entered.state.metrics.queue_wait.observe(wait.as_secs_f64());
         let end = End { reason, usage, reasoning_tokens: self.reasoning_tokens.min(completion_tokens) };

@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zinc_engine::{AnswerOptions, Ending, Result, TextPiece};
-use zinc_sched::{CancelHandle, Durations, Error, ModelCall, PromptProgress, Token, TokenLogprobs, Usage};
+use zinc_sched::{
+    CancelHandle, Durations, Error, ModelCall, PromptProgress, SpeculationStats, Token, TokenLogprobs, Usage,
+};
 
 use super::script::{Fault, FaultKind, ScriptedAnswer};
 use super::{Lanes, Place};
@@ -172,7 +174,8 @@ impl Speech {
         let usage = Usage { prompt_tokens: self.prompt_tokens, cached_tokens: 0, completion_tokens: self.said };
         let first = self.first.unwrap_or_else(Instant::now);
         let durations = Durations { prompt: first - self.start, decode: first.elapsed() };
-        Some(Ok(BackendEvent::Ended(BackendEnd { ending, usage, durations })))
+        let speculation = SpeculationStats::default();
+        Some(Ok(BackendEvent::Ended(BackendEnd { ending, usage, durations, speculation })))
     }
 
     fn fail(&mut self, kind: FaultKind) -> Option<Result<BackendEvent>> {

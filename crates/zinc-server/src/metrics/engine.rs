@@ -43,6 +43,13 @@ impl Collector for EngineFigures {
         figure("device_idle_seconds", idle, &ConstCounter::new(counts.occupancy.idle.as_secs_f64()))?;
         let preempted = "How often a running request had to give its pages back to others, to be computed again later";
         figure("preemptions", preempted, &ConstCounter::new(counts.preemptions))?;
+        let speculation = counts.speculation;
+        let help = "Steps of ended answers that verified what was drafted";
+        figure("spec_decode_num_drafts", help, &ConstCounter::new(speculation.steps))?;
+        let help = "Tokens that these steps drafted";
+        figure("spec_decode_num_draft_tokens", help, &ConstCounter::new(speculation.drafts))?;
+        let help = "Drafted tokens that were accepted";
+        figure("spec_decode_num_accepted_tokens", help, &ConstCounter::new(speculation.accepted()))?;
         let Some(pages) = pages else { return Ok(()) };
         let help = "Pages of the KV cache: used by running requests, cached for prompts that begin alike, or free";
         let pages = [("used", pages.used), ("cached", pages.cached), ("free", pages.free)];
@@ -90,7 +97,7 @@ mod tests {
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
     use zinc_sched::pages::PageCounts;
-    use zinc_sched::{EngineCounts, Occupancy};
+    use zinc_sched::{EngineCounts, Occupancy, SpeculationStats};
 
     use super::*;
 
@@ -112,6 +119,7 @@ mod tests {
             counts: EngineCounts {
                 steps: 8,
                 preemptions: 9,
+                speculation: SpeculationStats { steps: 10, tokens: 25, drafts: 30 },
                 sampling_rows,
                 feeding_rows,
                 occupancy: Occupancy { busy: Duration::from_millis(1500), idle: Duration::from_millis(250) },
@@ -138,6 +146,9 @@ mod tests {
             "zinc_device_busy_seconds_total 1.5",
             "zinc_device_idle_seconds_total 0.25",
             "zinc_preemptions_total 9",
+            "zinc_spec_decode_num_drafts_total 10",
+            "zinc_spec_decode_num_draft_tokens_total 30",
+            "zinc_spec_decode_num_accepted_tokens_total 15",
             "zinc_kv_pages{kind=\"used\"} 5",
             "zinc_kv_pages{kind=\"cached\"} 7",
             "zinc_kv_pages{kind=\"free\"} 6",
