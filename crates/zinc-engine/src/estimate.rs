@@ -30,17 +30,22 @@ impl Estimate {
     /// # Errors
     /// A model that zinc cannot run, with the reason.
     pub fn of_file(path: &Path, file: &FileOptions) -> Result<Self> {
-        let model = Model::open_with(path, &file.rope)?;
+        Ok(Self::of_model(&Model::open_with(path, &file.rope)?, file))
+    }
+
+    /// Estimates the memory and the work of an opened model, whose context and cache are as `file` says.
+    #[must_use]
+    pub fn of_model(model: &Model, file: &FileOptions) -> Self {
         let cache = file.cache(model.config.n_ctx_train);
         let plan = StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::default()));
         let options = LoadOptions::new(cache).with_counts(RowCounts::new(1, 1));
         let sizes = Sizes { config: &model.config, cache };
         let last = cache.context.saturating_sub(1);
-        Ok(Self {
+        Self {
             memory: MemoryPlan::new(&model.config, &model.weights, options),
             cost: plan.ops.iter().map(|op| op.cost(&model.weights, &sizes, last, StepShape::ONE)).sum(),
             dispatches_per_token: plan.ops.len(),
             barriers_per_token: barriers_before(&plan.ops).into_iter().filter(|barrier| *barrier).count(),
-        })
+        }
     }
 }

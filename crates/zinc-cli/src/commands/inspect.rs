@@ -9,7 +9,8 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use zinc_engine::{Estimate, FileOptions};
-use zinc_model::config::{ModelConfig, Rope, RopeScaling};
+use zinc_model::Model;
+use zinc_model::config::{Rope, RopeScaling};
 use zinc_model::gguf::{self, Array, Value};
 
 use crate::args::{Format, InspectArgs};
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<()> {
     let given = args.file.as_deref().or(args.model.model.as_deref());
     let path = demo::resolve(given)?;
     let file = gguf::File::open(&path)?;
-    let (run, obstacle) = match run_row(&path, &file, &options::file_options(&args.cache, args.rope.overrides())) {
+    let (run, obstacle) = match run_row(&path, &options::file_options(&args.cache, args.rope.overrides())) {
         Ok(row) => (Some(row), None),
         Err(error) if is_of_overrides(&error) => return Err(error.into()),
         Err(error) => (None, Some(error.to_string())),
@@ -97,11 +98,10 @@ pub(crate) fn run(args: &InspectArgs) -> Result<()> {
     }
 }
 
-/// What running the model in `file`, which lies at `path`, takes.
-fn run_row(path: &Path, file: &gguf::File, options: &FileOptions) -> Result<RunRow, zinc_engine::Error> {
-    let estimate = Estimate::of_file(path, options)?;
-    let config = ModelConfig::with_overrides(file, &options.rope)?;
-    Ok(RunRow::new(&estimate, &config))
+/// What running the model at a path takes.
+fn run_row(path: &Path, options: &FileOptions) -> Result<RunRow, zinc_engine::Error> {
+    let model = Model::open_with(path, &options.rope)?;
+    Ok(RunRow::new(&Estimate::of_model(&model, options), &model.config))
 }
 
 impl RunRow {
