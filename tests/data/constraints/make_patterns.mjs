@@ -41,12 +41,22 @@ const node = (depth) => {
 const random = Array.from({ length: 250 }, () => node(4));
 const short = ["", "a", "b", "c", "aa", "ab", "ba", "bb", "abb", "bab", "aba", "aab", "bba", "abab", "cab", "abc"];
 
+// Look-around, and random patterns with it at places that are not inside of repetitions.
+const looks = ["^(?!aws:).+$", "a(?=b)", "(?<=a)b", "(?<!a)b", "(?!^[0-9]+$)([a-z0-9]+)", "^(?!.*--)[a-z-]+$", "(?=.{1,2}$)[ab](-*[ab])*",
+  "^[a-b-]+(?<!-b)$", "(?=^.{2,3}$)(?!^b)(^(a|b|-)+$)", "^(?=.*a)(?=.*b)[ab]{2,4}$", "^(?!a|b)..?$", "(a(?!b)|b(?=a))b?", "^(x|(?=a).b)$", "(?!)", "(?=)a",
+  "(?<=^)a", "(?<!^)a", "(?<=^a)b", "a(?=b|$)", "^(?:(?!b).){0,3}$", "^((?=a(?!b)).)?b*$", "a(?![\\s\\S])", "$(?!a)", "(?!a)^b", "(?<=a)(?=b)", "(?<=a)(?<!ba)b",
+  "(?!^)b", "(?=(?<=a)b)b"];
+const plain = (depth) => node(depth).replace(/[$^](?!a\])/g, "b");
+const look = () => "(?" + one(["=", "!", "=", "!", "<=", "<!"]) + plain(1) + ")";
+const looking = Array.from({ length: 200 }, () => one(["", "^"]) + plain(1) + look() + plain(2) + one(["", look()]) + one(["", "$"]));
+
 const verdicts = (pattern, texts) => {
   let regex, flag = "u";
   try { regex = new RegExp(pattern, "u"); } catch { regex = new RegExp(pattern); flag = ""; }
   return { pattern, flag, matches: texts.filter((text) => regex.test(text)), others: texts.filter((text) => !regex.test(text)) };
 };
 const cases = [...written.map((pattern) => verdicts(pattern, texts)), ...random.map((pattern) => verdicts(pattern, short))];
+const withLooks = [...looks, ...looking].map((pattern) => verdicts(pattern, [...short, "a-b", "--", "a--b", "12", "a1", "aws:x", "awsx"]));
 
 // What neither reading has.
 const invalid = ["[a--b]", "(", ")", "[", "a**", "*a", "+", "a{2,1}", "(?", "\\", "[b-a]", "(?a)", "(?<>a)", "(?<1>a)", "x{2}{3}", "{1}"];
@@ -57,5 +67,5 @@ for (const pattern of invalid) {
     if (!failed) throw new Error(`${pattern} is valid with the flag "${flag}"`);
   }
 }
-const lines = cases.map((it) => JSON.stringify(it)).join(",\n");
-writeFileSync(new URL("patterns.json", import.meta.url), `{"node": "${process.version}", "invalid": ${JSON.stringify(invalid)}, "cases": [\n${lines}\n]}\n`);
+const lines = (cases) => cases.map((it) => JSON.stringify(it)).join(",\n");
+writeFileSync(new URL("patterns.json", import.meta.url), `{"node": "${process.version}", "invalid": ${JSON.stringify(invalid)}, "cases": [\n${lines(cases)}\n], "looks": [\n${lines(withLooks)}\n]}\n`);

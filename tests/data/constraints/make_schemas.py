@@ -117,6 +117,19 @@ case("oneOf", {"oneOf": [{"type": "string", "maxLength": 2}, {"type": "string", 
 case("oneOf", {"oneOf": [{"type": "array", "prefixItems": [{"const": 1}], "minItems": 1}, {"type": "array", "prefixItems": [{"const": 2}], "minItems": 1}]},
      "[1]", "[2]", "[3]", "[]", "[1,5]")
 case("oneOf", {"oneOf": [{"type": "object", "required": ["a"]}, {"type": "object", "properties": {"a": False}}]}, "{}", '{"a":1}', '{"b":1}', "1")
+case("oneOf", {"oneOf": [{"type": ["string", "null"]}, {"type": ["number", "null"]}]}, "null", '"x"', "1.5", "true")
+case("oneOf", {"oneOf": [{"type": ["string", "boolean"], "minLength": 2}, {"type": ["integer", "boolean", "null"]}, {"type": ["null", "object"],
+     "required": ["a"]}]}, "null", "true", "false", '"xy"', '"x"', "3", "3.5", '{"a":1}', "{}")
+case("oneOf", {"oneOf": [{"type": ["string", "null"]}, {"enum": [1, None]}], "type": ["string", "integer"]}, "null", '"x"', "1", "2")
+case("oneOf", {"oneOf": [True, {"type": "null"}, {"type": "null", "minimum": 3}]}, "null")
+case("oneOf", {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "{}", '{"a":1}', '{"b":1}', '{"a":1,"b":1}', '{"a":1,"c":1}', "1", "[]")
+case("oneOf", {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "c": {"type": "integer"}, "d": {"type": "integer"}},
+     "additionalProperties": False, "oneOf": [{"required": ["a", "b"]}, {"type": "object", "required": ["b", "c"]}, {"required": ["d"]}]},
+     "{}", '{"a":1}', '{"b":1}', '{"a":1,"b":2}', '{"b":2,"c":3}', '{"a":1,"b":2,"c":3}', '{"a":1,"d":4}', '{"a":1,"b":2,"d":4}', '{"d":4}',
+     '{"c":3,"d":4}', '{"a":1,"c":3}', '{"a":1,"b":"x"}', '{"a":1,"c":3,"d":4}')
+case("oneOf", {"oneOf": [{"required": ["a"]}, {"required": ["a", "b"]}]}, '{"a":1}', '{"a":1,"b":1}', '{"b":1}', "{}")
+case("oneOf", {"oneOf": [{"required": []}, {"required": ["a"]}]}, '{"a":1}', '{"b":1}', "{}", "3")
+case("oneOf", {"oneOf": [{"required": ["a"]}]}, '{"a":1}', '{"b":1}', "3")
 
 # Objects and arrays.
 case("objects", {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const": 3}}, "minProperties": 2,

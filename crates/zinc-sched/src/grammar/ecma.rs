@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! Disjunction ::= Alternative ("|" Alternative)*
-//! Alternative ::= ("^" | "$" | Atom Quantifier?)*
+//! Alternative ::= ("^" | "$" | Look | Atom Quantifier?)*
+//! Look        ::= ("(?=" | "(?!" | "(?<=" | "(?<!") Disjunction ")"
 //! Atom        ::= character | "." | "\" escape | Class | "(" Disjunction ")" | "(?:" Disjunction ")" | "(?<" name ">" Disjunction ")"
 //! Quantifier  ::= ("*" | "+" | "?" | "{" n "}" | "{" n "," "}" | "{" n "," n "}") "?"?
 //! Class       ::= "[" "^"? (character "-" character | character | "\" escape)* "]"
@@ -12,13 +13,14 @@
 //!
 //! Beyond it, what only the flag `u` forbids and annex B gives a meaning to is read with that meaning: braces and closing brackets that
 //! are literal, a backslash before a punctuation mark, and a hyphen beside an escape in a class. A quantifier's `?` makes no difference to
-//! which texts match. Refused, by name: look-around, word boundaries, back-references, modifiers, octal escapes, and backslashes before
-//! letters that have no meaning in ECMA-262.
+//! which texts match. Refused, by name: look-around in some places, word boundaries, back-references, modifiers, octal escapes, and backslashes
+//! before letters that have no meaning in ECMA-262.
 //!
-//! [`parse`] reads an expression, [`anchors`] does away with `^` and `$`, which may stand anywhere.
+//! [`parse`] reads an expression, [`looks`] does away with look-ahead and look-behind, [`anchors`] with `^` and `$`, which may stand anywhere.
 
 mod anchors;
 mod classes;
+mod looks;
 mod parse;
 
 use llguidance::derivre::RegexAst;
@@ -40,6 +42,30 @@ enum Node {
     Start,
     /// `$`: nothing follows.
     End,
+    /// Look-ahead or look-behind.
+    Look(Look),
+}
+
+/// What has to be at a place of the text, or must not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Look {
+    /// Whether the text before the place ends with it, instead of the text from there on beginning with it.
+    behind: bool,
+    /// Whether it must not be there.
+    negative: bool,
+    node: Box<Node>,
+}
+
+impl Look {
+    /// How it is called and written.
+    fn name(&self) -> &'static str {
+        match (self.behind, self.negative) {
+            (false, false) => "look-ahead `(?=`",
+            (false, true) => "look-ahead `(?!`",
+            (true, false) => "look-behind `(?<=`",
+            (true, true) => "look-behind `(?<!`",
+        }
+    }
 }
 
 /// An expression that matches a whole text exactly if `pattern` is found somewhere in the text.
@@ -47,7 +73,7 @@ enum Node {
 /// # Errors
 /// What is not supported or not in ECMA-262, and at which character.
 pub(super) fn search(pattern: &str) -> Result<RegexAst, String> {
-    anchors::search(&parse::parse(pattern)?)
+    looks::search(&parse::parse(pattern)?)
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 //!
 //! 1. [`document`] reads the text; numbers keep their digits.
 //! 2. [`keywords`] says what each keyword means, [`references`] where a `$ref` leads.
-//! 3. [`expand`] resolves what applies to one value into alternatives, each a list of [`facts`].
+//! 3. [`expand`] resolves what applies to one value into alternatives, each a list of [`facts`]; [`one_of`] says what those of a `oneOf` leave to
+//!    each other.
 //! 4. [`goals`] does so for the answer, its items and properties, and finds out which of these values exist at all.
 //! 5. [`write`] makes the grammar.
 
@@ -18,6 +19,7 @@ mod formats;
 mod goals;
 mod keywords;
 mod number;
+mod one_of;
 mod options;
 mod references;
 mod text;

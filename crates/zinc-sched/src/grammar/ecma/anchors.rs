@@ -3,6 +3,8 @@
 //! A part of an expression matches a piece of the text from one place to another. What it can match depends on whether the first place is
 //! the start of the text and whether the second is its end; so each part has a language for each of the four cases. Where a part matches
 //! something, the places inside of it are neither; where it matches nothing, both places are the same one.
+//!
+//! [`super::looks`] has done away with look-ahead and look-behind before.
 
 use std::cell::Cell;
 
@@ -85,7 +87,7 @@ impl Steps {
         }
         match node {
             Node::Chars(set) => classes::expression(set),
-            Node::Start | Node::End => RegexAst::NoMatch,
+            Node::Start | Node::End | Node::Look(_) => RegexAst::NoMatch,
             node if !has_anchor(node) => match matches_nothing(node, case) {
                 false => plain(node),
                 true => RegexAst::And(vec![plain(node), RegexAst::Regex("(?s:.+)".to_owned())]),
@@ -163,7 +165,7 @@ fn without_outer(node: &Node) -> (&[Node], Case) {
 
 fn has_anchor(node: &Node) -> bool {
     match node {
-        Node::Chars(_) => false,
+        Node::Chars(_) | Node::Look(_) => false,
         Node::Start | Node::End => true,
         Node::Sequence(nodes) | Node::Choice(nodes) => nodes.iter().any(has_anchor),
         Node::Repeat { node, .. } => has_anchor(node),
@@ -177,14 +179,14 @@ fn plain(node: &Node) -> RegexAst {
         Node::Sequence(nodes) => joined(nodes.iter().map(plain).collect()),
         Node::Choice(nodes) => RegexAst::Or(nodes.iter().map(plain).collect()),
         Node::Repeat { node, min, max } => repeated(plain(node), *min, *max),
-        Node::Start | Node::End => RegexAst::NoMatch,
+        Node::Start | Node::End | Node::Look(_) => RegexAst::NoMatch,
     }
 }
 
 /// Whether a part matches the empty text at a place that is, or is not, the start and the end of the text.
 fn matches_nothing(node: &Node, case: Case) -> bool {
     match node {
-        Node::Chars(_) => false,
+        Node::Chars(_) | Node::Look(_) => false,
         Node::Start => case.start,
         Node::End => case.end,
         Node::Sequence(nodes) => nodes.iter().all(|node| matches_nothing(node, case)),

@@ -1,6 +1,6 @@
 //! From the text of an expression to its parts.
 
-use super::{Node, classes};
+use super::{Look, Node, classes};
 use crate::grammar::chars::CharSet;
 
 /// Groups inside of each other.
@@ -77,6 +77,12 @@ impl Parser {
                     Node::Chars(CharSet::new(vec![(c, c)]))
                 }
             };
+            if let Node::Look(look) = &node
+                && self.quantifier()?.is_some()
+            {
+                self.at = start;
+                return Err(self.error(&format!("a repeated {}", look.name())));
+            }
             nodes.push(match self.quantifier()? {
                 Some((1, Some(1))) | None => node,
                 Some((min, max)) => Node::Repeat { node: Box::new(node), min, max },
@@ -91,11 +97,10 @@ impl Parser {
             return Err(self.error(&format!("more than {MAX_NESTING} groups inside of each other")));
         }
         if self.eat("(?") {
-            let construct = [("=", "look-ahead `(?=`"), ("!", "look-ahead `(?!`"), ("<=", "look-behind `(?<=`")];
-            let construct = construct.into_iter().chain([("<!", "look-behind `(?<!`")]);
-            if let Some((_, name)) = construct.into_iter().find(|(text, _)| self.starts_with(text)) {
-                self.at = start;
-                return Err(self.error(name));
+            let looks = [("=", false, false), ("!", false, true), ("<=", true, false), ("<!", true, true)];
+            if let Some((_, behind, negative)) = looks.into_iter().find(|(text, ..)| self.eat(text)) {
+                let node = Box::new(self.inside(start)?);
+                return Ok(Node::Look(Look { behind, negative, node }));
             }
             if self.eat("<") {
                 let name: String = self.chars[self.at..].iter().take_while(|&&c| c != '>').collect();
@@ -116,6 +121,11 @@ impl Parser {
         } else {
             self.at += 1;
         }
+        self.inside(start)
+    }
+
+    /// What is in a group that begins at `start`, up to its end.
+    fn inside(&mut self, start: usize) -> Result<Node, String> {
         self.nesting += 1;
         let node = self.choice()?;
         self.nesting -= 1;

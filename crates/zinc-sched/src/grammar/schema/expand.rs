@@ -8,9 +8,11 @@ use std::rc::Rc;
 
 use super::Problem;
 use super::decimal::Decimal;
-use super::document::{At, Document, Json};
+use super::document::{At, Document, Json, ROOT};
 use super::facts::{Facts, Items, Member, Properties, Types};
 use super::keywords::{self, More, Patterns};
+use super::one_of;
+use super::options::Options;
 
 /// Schemas that are applied while the alternatives of one value are found.
 const MAX_STEPS: usize = 100_000;
@@ -53,6 +55,8 @@ enum Task {
     Match(Member),
     /// Be one of the values of an array that are neither arrays nor objects.
     Scalar(At),
+    /// Be an object without the names of an entry of [`Expansion::absent`].
+    Without(usize),
 }
 
 /// Resolves what applies to one value.
@@ -62,6 +66,10 @@ pub(super) struct Expansion<'d> {
     /// Schemas with the number of the entry that led to each.
     chains: Vec<(At, Option<usize>, usize)>,
     steps: usize,
+    /// Names that alternatives of a `oneOf` leave to others.
+    absent: Vec<Vec<String>>,
+    /// Whether `oneOf` is read as `anyOf`.
+    coerce_one_of: bool,
     found: Alternatives,
 }
 
@@ -73,11 +81,13 @@ impl<'d> Expansion<'d> {
     pub(super) fn run(
         document: &'d Document,
         patterns: &'d mut Patterns,
+        options: &Options,
         facts: Facts,
         members: &[Member],
     ) -> Result<Alternatives, Problem> {
+        let (chains, absent, coerce_one_of) = (Vec::new(), Vec::new(), options.coerce_one_of);
         let found = Alternatives::default();
-        let mut expansion = Self { document, patterns, chains: Vec::new(), steps: 0, found };
+        let mut expansion = Self { document, patterns, chains, steps: 0, absent, coerce_one_of, found };
         let tasks = members.iter().rev().map(|&member| (Task::Match(member), None)).collect();
         let mut states = vec![State { facts, tasks, choices: Vec::new(), seen: HashSet::new() }];
         while let Some(state) = states.pop() {
@@ -94,6 +104,7 @@ impl<'d> Expansion<'d> {
             self.steps += 1;
             let at = match task {
                 Task::Match(Member::Schema(at) | Member::Value(at)) | Task::Scalar(at) => at,
+                Task::Without(_) => chain.map_or(ROOT, |chain| self.chains[chain].0),
                 Task::Match(Member::Nothing) => return Ok(()),
             };
             if self.steps > MAX_STEPS {
@@ -121,6 +132,10 @@ impl<'d> Expansion<'d> {
                 }
                 Task::Match(Member::Value(_)) => self.value(at, &mut state.facts)?,
                 Task::Scalar(_) => self.scalars(at, &mut state.facts)?,
+                Task::Without(names) => {
+                    state.facts.types = state.facts.types.and(Types::OBJECT);
+                    state.facts.forbid(&self.absent[names]);
+                }
                 Task::Match(Member::Nothing) => {}
             }
             if state.facts.types == Types::NONE {
@@ -133,26 +148,39 @@ impl<'d> Expansion<'d> {
             return Ok(());
         }
         let (choice, chain) = state.choices.remove(0);
-        let tasks: Vec<Task> = match &choice {
-            More::And(member) => vec![Task::Match(*member)],
-            More::AnyOf(members) => members.iter().copied().map(Task::Match).collect(),
-            More::OneOf(at, members) => {
-                for (j, &right) in members.iter().enumerate() {
-                    for (i, &left) in members[..j].iter().enumerate() {
-                        let (facts, numbers) = (state.facts.clone(), [i, j]);
-                        self.found.pairs.push(Pair { facts, at: *at, members: [left, right], numbers });
+        let one = |member: &Member| vec![Task::Match(*member)];
+        let tasks: Vec<Vec<Task>> = match &choice {
+            More::And(member) => vec![one(member)],
+            More::AnyOf(members) => members.iter().map(one).collect(),
+            More::OneOf(_, members) if self.coerce_one_of => members.iter().map(one).collect(),
+            More::OneOf(at, members) => match one_of::by_names(self.document, members) {
+                Some(alternatives) => alternatives.into_iter().map(|it| self.named(it)).collect(),
+                None => {
+                    state.facts.types = state.facts.types.without(one_of::shared_types(self.document, members));
+                    for (j, &right) in members.iter().enumerate() {
+                        for (i, &left) in members[..j].iter().enumerate() {
+                            let (facts, numbers) = (state.facts.clone(), [i, j]);
+                            self.found.pairs.push(Pair { facts, at: *at, members: [left, right], numbers });
+                        }
                     }
+                    members.iter().map(one).collect()
                 }
-                members.iter().copied().map(Task::Match).collect()
-            }
-            More::Enum(at) => self.values_of(*at),
+            },
+            More::Enum(at) => self.values_of(*at).into_iter().map(|task| vec![task]).collect(),
         };
         if tasks.is_empty() {
             let at = chain.map_or(0, |chain| self.chains[chain].0);
             self.found.contradiction = Some((at, "it offers no alternative"));
         }
-        states.extend(tasks.into_iter().map(|task| State { tasks: vec![(task, chain)], ..state.clone() }));
+        let first = |tasks: Vec<Task>| tasks.into_iter().map(|task| (task, chain)).collect();
+        states.extend(tasks.into_iter().map(|tasks| State { tasks: first(tasks), ..state.clone() }));
         Ok(())
+    }
+
+    /// The tasks of an alternative that is about names alone.
+    fn named(&mut self, alternative: one_of::Named) -> Vec<Task> {
+        self.absent.push(alternative.absent);
+        vec![Task::Without(self.absent.len() - 1), Task::Match(alternative.member)]
     }
 
     /// Notes that a schema was reached.

@@ -124,4 +124,9 @@ impl Facts {
             self.required.push(name.to_owned());
         }
     }
+    /// No member of an object has one of these names.
+    pub(super) fn forbid(&mut self, names: &[String]) {
+        let named = names.iter().map(|name| (name.clone(), Member::Nothing)).collect();
+        self.properties.push(Rc::new(Properties { named, patterns: Vec::new(), rest: None }));
+    }
 }

@@ -75,10 +75,10 @@ impl Goals {
         search.finish()?;
         // What two alternatives of a `oneOf` have in common is looked at for its own sake; a `oneOf` inside of it counts as `anyOf`, by
         // which it can only get larger.
-        let pairs = if options.coerce_one_of { Vec::new() } else { std::mem::take(&mut search.pairs) };
+        let pairs = std::mem::take(&mut search.pairs);
         let mut common = Vec::with_capacity(pairs.len());
         for pair in &pairs {
-            let found = Expansion::run(document, &mut search.patterns, pair.facts.clone(), &pair.members)?;
+            let found = Expansion::run(document, &mut search.patterns, options, pair.facts.clone(), &pair.members)?;
             common.push(search.branches(pair.at, found.facts)?);
         }
         search.finish()?;
@@ -225,7 +225,7 @@ impl Search<'_> {
             let id = self.queue;
             self.queue += 1;
             let members = self.goals[id].members.clone();
-            let found = Expansion::run(self.document, &mut self.patterns, Facts::any(), &members)?;
+            let found = Expansion::run(self.document, &mut self.patterns, self.options, Facts::any(), &members)?;
             let branches = self.branches(place(&members), found.facts)?;
             self.pairs.extend(found.pairs);
             self.goals[id].branches = branches;
@@ -394,8 +394,8 @@ impl Search<'_> {
 
     /// An expression for the strings that match some members.
     fn strings(&mut self, at: At, members: &[Member]) -> Result<RegexAst, Problem> {
-        let found = Expansion::run(self.document, &mut self.patterns, Facts::any(), members)?;
-        if !found.pairs.is_empty() && !self.options.coerce_one_of {
+        let found = Expansion::run(self.document, &mut self.patterns, self.options, Facts::any(), members)?;
+        if !found.pairs.is_empty() {
             return Err(Problem::new(found.pairs[0].at, "`oneOf` is not supported in `propertyNames`".to_owned()));
         }
         let mut choices = Vec::new();

@@ -81,9 +81,37 @@ pub(super) fn apply(
 pub(super) fn restricts_nothing(document: &Document, at: At) -> bool {
     match document.get(at) {
         Json::Bool(allowed) => *allowed,
-        Json::Object(members) => members.iter().all(|(key, _)| !RESTRICTING.contains(&&**key)),
+        Json::Object(_) => restricting(document, at).next().is_none(),
         _ => false,
     }
+}
+
+/// The keywords of a schema that restrict values.
+pub(super) fn restricting(document: &Document, at: At) -> impl Iterator<Item = (&str, At)> {
+    let members = document.members(at).iter().map(|(key, value)| (&**key, *value));
+    members.filter(|(key, _)| RESTRICTING.contains(key))
+}
+
+/// The types of which a `type` allows every value.
+pub(super) fn types_named(document: &Document, at: At) -> Types {
+    let named = |at: At| document.string(at).and_then(type_named).filter(|_| document.string(at) != Some("integer"));
+    match document.get(at) {
+        Json::Array(items) => items.iter().filter_map(|item| named(*item)).fold(Types::NONE, Types::or),
+        _ => named(at).unwrap_or(Types::NONE),
+    }
+}
+
+/// The type of a name. Integers are numbers.
+fn type_named(name: &str) -> Option<Types> {
+    Some(match name {
+        "null" => Types::NULL,
+        "boolean" => Types::BOOLEAN,
+        "number" | "integer" => Types::NUMBER,
+        "string" => Types::STRING,
+        "array" => Types::ARRAY,
+        "object" => Types::OBJECT,
+        _ => return None,
+    })
 }
 
 /// Keywords that restrict values; without one of these a schema lets every value pass.
@@ -258,15 +286,7 @@ impl<'d> Schema<'d> {
     }
 
     fn type_named(self, name: &str) -> Result<Types, Problem> {
-        Ok(match name {
-            "null" => Types::NULL,
-            "boolean" => Types::BOOLEAN,
-            "number" | "integer" => Types::NUMBER,
-            "string" => Types::STRING,
-            "array" => Types::ARRAY,
-            "object" => Types::OBJECT,
-            _ => return Err(self.error(format!("there is no type \"{name}\""))),
-        })
+        type_named(name).ok_or_else(|| self.error(format!("there is no type \"{name}\"")))
     }
 
     fn items(self, facts: &mut Facts) -> Result<(), Problem> {
@@ -425,13 +445,11 @@ impl<'d> Schema<'d> {
             Json::Object(_) => {}
             _ => return Err(self.wrong("not", at, "a schema")),
         }
-        let restricting: Vec<_> =
-            document.members(at).iter().filter(|(key, _)| RESTRICTING.contains(&&**key)).collect();
-        match restricting[..] {
+        match restricting(document, at).collect::<Vec<_>>()[..] {
             [(key, value)] if key == "type" => {
-                let names = match document.get(*value) {
+                let names = match document.get(value) {
                     Json::String(name) => vec![&**name],
-                    _ => inner.strings(key, *value)?,
+                    _ => inner.strings(key, value)?,
                 };
                 if !names.contains(&"integer") || names.contains(&"number") || !facts.types.has(Types::NUMBER) {
                     for name in names {
@@ -441,10 +459,9 @@ impl<'d> Schema<'d> {
                 }
             }
             [(key, value)] if key == "required" => {
-                if let [name] = inner.strings(key, *value)?[..] {
+                if let [name] = inner.strings(key, value)?[..] {
                     facts.types = facts.types.and(Types::OBJECT);
-                    let named = vec![(name.to_owned(), Member::Nothing)];
-                    facts.properties.push(Rc::new(Properties { named, patterns: Vec::new(), rest: None }));
+                    facts.forbid(&[name.to_owned()]);
                     return Ok(());
                 }
             }

@@ -203,7 +203,11 @@ fn what_cannot_be_used_is_refused_with_its_place() {
         (r#"{"required": "a"}"#, "", "`required` must be an array of strings"),
         (r#"{"items": 3}"#, "/items", "a schema is an object, true or false, not 3"),
         ("3", "", "a schema is an object, true or false"),
-        (r#"{"pattern": "^(?!x)"}"#, "", "the pattern \"^(?!x)\" cannot be used: look-ahead `(?!` at character 2"),
+        (
+            r#"{"pattern": "((?!x).)+"}"#,
+            "",
+            "the pattern \"((?!x).)+\" cannot be used: look-ahead `(?!` inside of repetitions",
+        ),
         (r#"{"patternProperties": {"(a)\\1": {}}}"#, "", "back-reference `\\1`"),
         (r##"{"$ref": "#/$defs/x", "$defs": {"y": {}}}"##, "", "there is no \"x\" in \"/$defs\""),
         (r##"{"$ref": "#/$defs/a~2b", "$defs": {}}"##, "", "`~` that is followed neither by 0 nor by 1"),
