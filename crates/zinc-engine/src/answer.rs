@@ -2,6 +2,7 @@
 //! request.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use zinc_sched::{CancelHandle, Completion, Event, FinishReason, Generation, PromptProgress, Token};
 
@@ -14,6 +15,8 @@ use crate::text::AnswerText;
 pub enum AnswerEvent {
     /// How far the prompt has come, after each step that has taken some of its tokens.
     Prompt(PromptProgress),
+    /// The next of the tokens that the request goes through before the answer ([`AnswerOptions::scored`](crate::AnswerOptions::scored)).
+    Scored(Token),
     /// The next piece of the answer's text, never empty.
     Text(TextPiece),
     /// The end of the answer, with all of its text. No event follows.
@@ -88,7 +91,13 @@ impl From<FinishReason> for Ending {
 pub struct AnswerStream {
     generation: Generation,
     cancel: CancelHandle,
-    /// Turns the tokens of the request into text; `None` after the request has ended.
+    /// Tokens that come before the answer.
+    scored_tokens: usize,
+    /// How many of them have come.
+    scored: usize,
+    /// When the first of them came, and how long they took from there.
+    scoring: Option<(Instant, Duration)>,
+    /// Turns the tokens of the answer into text; `None` after the request has ended.
     tokens: Option<AnswerText>,
     text: String,
     /// Tokens that have not come with a piece yet, each with the place in the text where it begins, in bytes.
@@ -106,7 +115,15 @@ impl AnswerStream {
     pub fn new(generation: Generation, text: AnswerText) -> Self {
         let cancel = generation.cancel_handle();
         let (tokens, pending) = (Some(text), VecDeque::new());
-        Self { generation, cancel, tokens, text: String::new(), pending, stopped: false, ended: None }
+        let (text, scored_tokens, scored, scoring) = (String::new(), 0, 0, None);
+        Self { generation, cancel, scored_tokens, scored, scoring, tokens, text, pending, stopped: false, ended: None }
+    }
+
+    /// Returns this stream with so many tokens before the answer.
+    #[must_use]
+    pub fn with_scored(mut self, tokens: usize) -> Self {
+        self.scored_tokens = tokens;
+        self
     }
 
     /// Cancels this answer from any thread; it then ends with [`Ending::Cancelled`].
@@ -133,6 +150,13 @@ impl AnswerStream {
     fn take(&mut self, event: Event) -> Option<Result<AnswerEvent>> {
         match event {
             Event::Prompt(progress) => Some(Ok(AnswerEvent::Prompt(progress))),
+            Event::Token(token) if self.scored < self.scored_tokens => {
+                self.scored += 1;
+                let now = Instant::now();
+                let (first, took) = self.scoring.get_or_insert((now, Duration::ZERO));
+                *took = now - *first;
+                Some(Ok(AnswerEvent::Scored(token)))
+            }
             Event::Token(token) => {
                 let tokens = self.tokens.as_mut()?;
                 let start = tokens.decoded_len();
@@ -148,7 +172,15 @@ impl AnswerStream {
                 }
                 self.piece(released.text).map(Ok)
             }
-            Event::Finished(completion) => {
+            Event::Finished(mut completion) => {
+                // To the scheduler they are tokens that were generated.
+                let scored = u32::try_from(self.scored).unwrap_or(u32::MAX);
+                let took = self.scoring.map_or(Duration::ZERO, |(_, took)| took);
+                let Completion { usage, durations, .. } = &mut completion;
+                usage.prompt_tokens = usage.prompt_tokens.saturating_add(scored);
+                usage.completion_tokens = usage.completion_tokens.saturating_sub(scored);
+                durations.prompt = durations.prompt.saturating_add(took);
+                durations.decode = durations.decode.saturating_sub(took);
                 let released = self.tokens.take()?.finish();
                 self.stopped |= released.stop.is_some() && completion.reason != FinishReason::Cancelled;
                 let ending = if self.stopped { Ending::StopString } else { completion.reason.into() };

@@ -33,6 +33,14 @@ pub enum Error {
     /// A constraint that cannot be made: a schema, a grammar or a regular expression with a fault.
     #[error(transparent)]
     Constraint(#[from] GrammarError),
+    /// A token of a prompt whose log-probability cannot be had.
+    #[error("the log-probability of token {token} of the prompt cannot be had: {why}")]
+    Scored {
+        /// The token.
+        token: u32,
+        /// What keeps it from being had.
+        why: &'static str,
+    },
     /// The Vulkan validation layer reported messages while a model was loaded and used.
     #[error("the Vulkan validation layer reported {count} messages, the first: {first}")]
     Validation {
@@ -58,7 +66,7 @@ impl Error {
     #[must_use]
     pub fn concerns_one_request(&self) -> bool {
         match self {
-            Self::NoTemplate | Self::Constraint(_) => true,
+            Self::NoTemplate | Self::Constraint(_) | Self::Scored { .. } => true,
             Self::Model(error) => matches!(
                 error,
                 zinc_model::Error::Template { .. }

@@ -64,6 +64,7 @@ mod place;
 mod rules;
 mod samplers;
 mod score;
+mod scored;
 mod text;
 
 pub use answer::{Answer, AnswerEvent, AnswerStream, Ending, TextPiece};

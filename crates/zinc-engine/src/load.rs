@@ -151,8 +151,11 @@ impl LoadedModel {
     /// # Errors
     /// A request that the engine refuses: an empty or too long prompt, a full queue, an engine that has stopped.
     pub fn answer(&self, rules: &AnswerRules, prompt: Vec<u32>) -> Result<AnswerStream> {
+        if !rules.scored().is_empty() {
+            self.file.check_prompt(&[&prompt[..], rules.scored()].concat())?;
+        }
         let generation = self.engine.generate(rules.request(prompt))?;
-        Ok(AnswerStream::new(generation, rules.text(self.file.tokenizer())))
+        Ok(AnswerStream::new(generation, rules.text(self.file.tokenizer())).with_scored(rules.scored().len()))
     }
 
     /// Ends the engine and checks that the validation layer, if it is on, has reported nothing.

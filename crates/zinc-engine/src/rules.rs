@@ -8,8 +8,9 @@ use zinc_model::tokenizer::StopMatcher;
 use zinc_sched::grammar::{GrammarSource, ThinkingStart};
 use zinc_sched::{Control, Request, Sampling, Tracing};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file::ModelFile;
+use crate::scored;
 use crate::text::AnswerText;
 
 /// What end-of-generation tokens do.
@@ -58,6 +59,10 @@ pub struct AnswerOptions {
     /// Texts of control tokens that are part of the answer, such as the marks of a tool call; those that the vocabulary has no control token for
     /// count for nothing. All other control tokens are hidden.
     pub shown: Vec<String>,
+    /// Tokens behind the prompt that the request goes through before its answer, whatever the model would choose, so that their
+    /// log-probabilities become known: the rest of a prompt. Each takes a step, as the tokens of an answer do, and comes as
+    /// [`AnswerEvent::Scored`](crate::AnswerEvent::Scored). They do not count as tokens of the answer.
+    pub scored: Vec<u32>,
     /// How many of the likeliest tokens to report with each token; `None` is no log-probabilities.
     pub logprobs: Option<u32>,
     /// Of the requests of an owner that wait, those of the highest number begin first.
@@ -82,6 +87,7 @@ impl AnswerOptions {
             end_tokens: EndTokens::End,
             continues_text: false,
             shown: Vec::new(),
+            scored: Vec::new(),
             logprobs: None,
             priority: 0,
             owner: 0,
@@ -101,7 +107,8 @@ impl AnswerOptions {
     /// The rules for a model: ids are checked against its vocabulary, texts become ids, and the constraint is made.
     ///
     /// # Errors
-    /// A sampling parameter outside its range, an id that the vocabulary does not have, or a constraint that cannot be made.
+    /// A sampling parameter outside its range, an id that the vocabulary does not have, a constraint that cannot be made, or a token that cannot be
+    /// scored ([`Error::Scored`]).
     pub fn for_model(mut self, file: &ModelFile) -> Result<AnswerRules> {
         self.sampling.check(file.model().config.n_vocab)?;
         self.sampling = self.sampling.normalized();
@@ -115,15 +122,29 @@ impl AnswerOptions {
             (_, Some(grammar)) => grammar.control(),
             (_, None) => Control::Device,
         };
-        let end_tokens: Arc<[u32]> = match self.end_tokens {
-            EndTokens::End => file.tokenizer().eog().into(),
-            EndTokens::GoOn => Arc::new([]),
-        };
         let tokenizer = file.tokenizer();
+        let scored: Arc<[u32]> = std::mem::take(&mut self.scored).into();
+        let banned = |id: &&u32| self.sampling.logit_bias.contains(&(**id, f32::NEG_INFINITY));
+        if let Some(&token) = scored.iter().find(banned) {
+            return Err(Error::Scored { token, why: "its bias bans it" });
+        }
+        let control = scored::control(scored.clone(), control);
+        let end = scored.iter().find(|id| tokenizer.eog().contains(id));
+        let end_tokens: Arc<[u32]> = match (self.end_tokens, end) {
+            (EndTokens::End, None) => tokenizer.eog().into(),
+            // An answer of one token has no place in which the end could matter.
+            (EndTokens::End, Some(&token)) if self.max_tokens.is_none_or(|most| most > 1) => {
+                return Err(Error::Scored {
+                    token,
+                    why: "it ends an answer, so that one token at most can come behind the prompt",
+                });
+            }
+            (EndTokens::End | EndTokens::GoOn, _) => Arc::new([]),
+        };
         let ids = self.shown.iter().filter_map(|text| tokenizer.id_of(text));
         let mut shown: Vec<u32> = ids.filter(|id| tokenizer.is_control(*id)).collect();
         shown.sort_unstable();
-        Ok(AnswerRules { options: self, control, end_tokens, shown: shown.into() })
+        Ok(AnswerRules { options: self, control, end_tokens, shown: shown.into(), scored })
     }
 }
 
@@ -149,14 +170,17 @@ pub struct AnswerRules {
     end_tokens: Arc<[u32]>,
     /// Control tokens that are part of the text, in order.
     shown: Arc<[u32]>,
+    /// [`AnswerOptions::scored`], which is empty in the options here.
+    scored: Arc<[u32]>,
 }
 
 impl AnswerRules {
     /// The request that continues `prompt`.
     #[must_use]
     pub fn request(&self, prompt: Vec<u32>) -> Request {
+        let scored_tokens = u32::try_from(self.scored.len()).unwrap_or(u32::MAX);
         Request::new(prompt, self.end_tokens.clone())
-            .with_max_tokens(self.options.max_tokens)
+            .with_max_tokens(self.options.max_tokens.map(|most| most.saturating_add(scored_tokens)))
             .with_sampling(self.options.sampling.clone())
             .with_control(self.control.clone())
             .with_logprobs(self.options.logprobs)
@@ -165,7 +189,13 @@ impl AnswerRules {
             .with_trace(self.options.trace)
     }
 
-    /// What turns the tokens of such a request into text, up to the first stop string.
+    /// The tokens that such a request goes through before its answer.
+    #[must_use]
+    pub fn scored(&self) -> &[u32] {
+        &self.scored
+    }
+
+    /// What turns the tokens of such a request's answer into text, up to the first stop string.
     #[must_use]
     pub fn text(&self, tokenizer: &Arc<Tokenizer>) -> AnswerText {
         let stops = StopMatcher::new(&self.options.stops);

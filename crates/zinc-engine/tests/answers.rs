@@ -7,6 +7,7 @@ use zinc_engine::{
     AnswerEvent, AnswerOptions, AnswerText, ContextSize, Conversation, DeviceChoice, DriveOptions, Ending, Error,
     FileOptions, FreeThinking, LoadedModel, ModelFile, Note, OpenEvent, OpenOptions, Place,
 };
+use zinc_kernels::ops::ActFormat;
 use zinc_model::Special;
 use zinc_model::config::{RopeOverrides, RopeScalingKind};
 use zinc_model::tokenizer::StopMatcher;
@@ -57,6 +58,8 @@ fn an_answer_comes_in_pieces_that_make_its_text() {
         match event.unwrap() {
             AnswerEvent::Text(piece) => pieces.push(piece.text),
             AnswerEvent::Ended(answer) => ended = Some(answer),
+            // The prompt comes in several steps where those of other tests wait beside it.
+            AnswerEvent::Prompt(_) => assert!(pieces.is_empty()),
             other => panic!("{other:?}"),
         }
     }
@@ -101,6 +104,89 @@ fn tokens_come_with_the_text_that_they_begin() {
     let tokens = tokenizer.decode(&ids);
     assert_eq!(text, "Telesco");
     assert!(tokens.starts_with("Telesco") && !tokens.contains("pe: a mag"), "{tokens}");
+}
+
+/// The log-probabilities of the tokens of a prompt from the second on, by the logits of the whole prompt.
+fn logprobs_by_logits(model: &LoadedModel, ids: &[u32]) -> Vec<f32> {
+    let mut found = Vec::new();
+    let mut take = |position: usize, logits: &[f32]| {
+        let Some(next) = ids.get(position + 1) else { return };
+        let sum: f64 = logits.iter().map(|logit| f64::from(*logit).exp()).sum();
+        found.push((f64::from(logits[*next as usize]) - sum.ln()) as f32);
+    };
+    model.file().score(&Place::Interpreter, ActFormat::default(), None, ids, &mut take, &mut |_| {}).unwrap();
+    found
+}
+
+#[test]
+fn tokens_of_a_prompt_are_scored_as_its_logits_say() {
+    let model = model();
+    let ids = prompt(model);
+    let answer = |max_tokens| {
+        let mut options = AnswerOptions::new();
+        (options.scored, options.logprobs, options.max_tokens) = (ids[1..].to_vec(), Some(2), Some(max_tokens));
+        let rules = options.for_model(model.file()).unwrap();
+        let (mut scored, mut ended) = (Vec::new(), None);
+        for event in model.answer(&rules, ids[..1].to_vec()).unwrap() {
+            match event.unwrap() {
+                AnswerEvent::Scored(token) => scored.push(token),
+                AnswerEvent::Ended(answer) => ended = Some(answer),
+                _ => {}
+            }
+        }
+        (scored, ended.unwrap())
+    };
+    let (scored, answer_of_none) = answer(0);
+    assert_eq!(scored.iter().map(|token| token.id).collect::<Vec<_>>(), ids[1..]);
+    for (token, expected) in scored.iter().zip(logprobs_by_logits(model, &ids)) {
+        let logprobs = token.logprobs.as_ref().unwrap();
+        // The sums of 32-bit floats are added in another order than here.
+        assert!((logprobs.chosen - expected).abs() < 1e-4, "{} and not {expected}", logprobs.chosen);
+        assert!(logprobs.top.len() == 2 && logprobs.top[0].1 >= logprobs.chosen);
+    }
+    let usage = answer_of_none.completion.usage;
+    assert_eq!((usage.prompt_tokens as usize, usage.completion_tokens), (ids.len(), 0));
+    assert_eq!((answer_of_none.text.as_str(), answer_of_none.ending), ("", Ending::Length));
+    // This prompt has tokens in it that end answers, and one token more is the answer's own.
+    let (scored, one) = answer(1);
+    assert_eq!((scored.len(), one.completion.usage.completion_tokens), (ids.len() - 1, 1));
+    assert!(!one.text.is_empty() && ANSWER.starts_with(&one.text), "{}", one.text);
+}
+
+#[test]
+fn an_answer_behind_scored_tokens_is_the_one_that_the_prompt_has() {
+    let model = model();
+    let ids = model.file().text_prompt("Telescope: a magnifier of", Special::Plain).unwrap();
+    let answer = |scored: usize| {
+        let mut options = AnswerOptions::new();
+        (options.scored, options.max_tokens, options.continues_text) = (ids[scored..].to_vec(), Some(4), true);
+        let rules = options.for_model(model.file()).unwrap();
+        let answer = model.answer(&rules, ids[..scored].to_vec()).unwrap().complete().unwrap();
+        (answer.text, answer.ending, answer.completion.usage.completion_tokens)
+    };
+    assert_eq!(answer(1), answer(ids.len()));
+}
+
+#[test]
+fn what_cannot_be_scored_is_refused() {
+    let model = model();
+    let refused = |change: &dyn Fn(&mut AnswerOptions)| {
+        let mut options = AnswerOptions::new();
+        change(&mut options);
+        let answer = options.for_model(model.file()).and_then(|rules| model.answer(&rules, vec![1]).map(drop));
+        answer.unwrap_err().to_string()
+    };
+    let end = model.file().tokenizer().eog()[0];
+    let text = refused(&|options| options.scored = vec![end]);
+    assert!(text.contains("ends an answer"), "{text}");
+    let text =
+        refused(&|options| (options.scored, options.sampling.logit_bias) = (vec![7], vec![(7, f32::NEG_INFINITY)]));
+    assert!(text.contains("its bias bans it"), "{text}");
+    let text = refused(&|options| options.scored = vec![u32::MAX]);
+    assert!(text.contains("4294967295"), "{text}");
+    let context = model.file().cache().context as usize;
+    let text = refused(&|options| options.scored = vec![7; context]);
+    assert!(text.contains(&(context + 1).to_string()), "{text}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod loaded;
 use serde::Serialize;
 use zinc_engine::{AnswerOptions, Ending, Result, TextPiece};
 use zinc_model::{ChatInput, Special};
-use zinc_sched::{CancelHandle, Durations, PromptProgress, SpeculationStats, Status, Usage};
+use zinc_sched::{CancelHandle, Durations, PromptProgress, SpeculationStats, Status, Token, Usage};
 
 pub use loaded::Loaded;
 
@@ -73,6 +73,8 @@ pub struct Running {
 pub enum BackendEvent {
     /// How far the prompt has come.
     Prompt(PromptProgress),
+    /// A token of the prompt, from the first on, if the request wants their log-probabilities.
+    Scored(Token),
     /// A piece of text with its tokens.
     Text(TextPiece),
     /// The end.

@@ -249,6 +249,7 @@ impl From<zinc_engine::Error> for ApiError {
             Engine::NoTemplate => {
                 Self::invalid("messages", format!("{message}; /v1/completions continues a text without one"))
             }
+            Engine::Scored { .. } => Self::invalid("echo", message),
             Engine::Constraint(_) => {
                 Self { code: Some("invalid_constraint"), ..Self::new(ErrorKind::InvalidRequest, message) }
             }

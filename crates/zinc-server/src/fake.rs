@@ -234,7 +234,8 @@ impl Backend for FakeModel {
         None
     }
 
-    fn start(&self, prompt: Vec<u32>, options: AnswerOptions) -> Result<Running> {
+    fn start(&self, mut prompt: Vec<u32>, options: AnswerOptions) -> Result<Running> {
+        prompt.extend(&options.scored);
         let (prompt_tokens, context_tokens) = (prompt.len() as u64, self.facts.context_tokens);
         if prompt.is_empty() {
             return Err(zinc_sched::Error::EmptyPrompt.into());

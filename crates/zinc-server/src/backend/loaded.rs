@@ -88,6 +88,7 @@ impl Backend for Loaded {
         let cancel = stream.cancel_handle();
         let events = stream.filter_map(|event| match event {
             Ok(AnswerEvent::Prompt(progress)) => Some(Ok(BackendEvent::Prompt(progress))),
+            Ok(AnswerEvent::Scored(token)) => Some(Ok(BackendEvent::Scored(token))),
             Ok(AnswerEvent::Text(piece)) => Some(Ok(BackendEvent::Text(piece))),
             Ok(AnswerEvent::Ended(answer)) => {
                 let zinc_sched::Completion { usage, durations, speculation_stats: speculation, .. } = answer.completion;

@@ -20,6 +20,8 @@ pub struct Ask {
     pub options: AnswerOptions,
     /// What the content has to match; thoughts before it are free.
     pub constraint: Option<Constraint>,
+    /// Whether the log-probabilities of the prompts' tokens are wanted, which are in [`Event::Scored`](super::Event::Scored).
+    pub scores_prompts: bool,
     /// Texts before which the answer ends. They are looked for in the content, not in thoughts or in calls of tools.
     pub stops: Vec<String>,
     /// How many answers to each prompt, at least 1. Each has the seed behind that of the one before.
@@ -108,6 +110,8 @@ impl Ask {
     /// One answer that continues `prompt` under these options.
     #[must_use]
     pub fn new(prompt: Prompt, options: AnswerOptions) -> Self {
-        Self { prompt, further: Vec::new(), options, constraint: None, stops: Vec::new(), choices: 1, most_time: None }
+        let (further, stops) = (Vec::new(), Vec::new());
+        let (constraint, most_time) = (None, None);
+        Self { prompt, further, options, constraint, scores_prompts: false, stops, choices: 1, most_time }
     }
 }

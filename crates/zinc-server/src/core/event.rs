@@ -21,6 +21,8 @@ pub struct Update {
 pub enum Event {
     /// How far the prompt has come.
     Progress(PromptProgress),
+    /// The next token of the prompt, with its log-probabilities unless it is the first: if the request asked for them.
+    Scored(TextToken),
     /// A piece of what the model thinks, never empty.
     Reasoning(String),
     /// A piece of the content, never empty.
@@ -161,6 +163,8 @@ impl Timings {
 pub struct Collected {
     /// What the model thought.
     pub reasoning: String,
+    /// The tokens of the prompt, if the request asked for their log-probabilities.
+    pub scored: Vec<TextToken>,
     /// What it said.
     pub content: String,
     /// The tokens of the content.
@@ -193,6 +197,7 @@ impl Collected {
         self.timings = timings;
         match event {
             Event::Progress(_) | Event::ToolCallEnd { .. } => {}
+            Event::Scored(token) => self.scored.push(token),
             Event::Reasoning(text) => self.reasoning.push_str(&text),
             Event::Content { text, tokens } => {
                 self.content.push_str(&text);

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use zinc_engine::{Ending, TextPiece};
 use zinc_model::tokenizer::StopMatcher;
-use zinc_sched::Usage;
+use zinc_sched::{Token, Usage};
 
 use super::ask::Ask;
 use super::event::{End, Event, Reason, TextToken, Timings, Update};
@@ -208,6 +208,10 @@ impl Reader {
                     self.begin();
                     self.send(Event::Progress(progress))?;
                 }
+                Some(Ok(BackendEvent::Scored(token))) => {
+                    let token = self.text_token(token);
+                    self.send(Event::Scored(token))?;
+                }
                 Some(Ok(BackendEvent::Text(piece))) => {
                     self.begin();
                     self.text(piece)?;
@@ -238,15 +242,8 @@ impl Reader {
         if self.is_over() {
             return Ok(());
         }
-        let served = &self.served;
-        self.tokens.push(
-            text.len(),
-            tokens.into_iter().map(|token| TextToken {
-                bytes: served.backend.token_bytes(token.id).unwrap_or_default(),
-                id: token.id,
-                logprobs: token.logprobs,
-            }),
-        );
+        let tokens: Vec<TextToken> = tokens.into_iter().map(|token| self.text_token(token)).collect();
+        self.tokens.push(text.len(), tokens.into_iter());
         let pieces = match &mut self.parser {
             Some(parser) => parser.push(&text),
             None => vec![Piece::Content(text)],
@@ -256,6 +253,11 @@ impl Reader {
             self.reasoning_tokens += count;
         }
         Ok(())
+    }
+
+    fn text_token(&self, token: Token) -> TextToken {
+        let bytes = self.served.backend.token_bytes(token.id).unwrap_or_default();
+        TextToken { bytes, id: token.id, logprobs: token.logprobs }
     }
 
     /// Whether a stop string or a call has ended the answer, so that nothing more of it counts.

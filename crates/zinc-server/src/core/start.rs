@@ -7,8 +7,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use zinc_engine::FreeThinking;
 use zinc_model::{ChatInput, Special};
-use zinc_sched::CancelHandle;
 use zinc_sched::grammar::{GrammarError, GrammarSource};
+use zinc_sched::{CancelHandle, Token};
 
 use super::ask::{Ask, Conversation, Prompt, PromptPart, ToolChoice};
 use super::constrain;
@@ -16,6 +16,7 @@ use super::event::{Collected, End, Event, Timings, Update};
 use super::message::{Arguments, Role, messages_in_template, tools_in_template};
 use super::read::Reader;
 use crate::auth::Caller;
+use crate::backend::BackendEvent;
 use crate::error::{ApiError, ApiResult, ErrorKind};
 use crate::output::{OutputParser, Tool};
 use crate::state::Served;
@@ -330,9 +331,20 @@ fn begin(caller: &Caller, served: &Arc<Served>, ask: &Ask) -> ApiResult<Answerin
         options.owner = caller.owner.number();
         options.continues_text = *continues_text;
         options.shown = if *continues_text { Vec::new() } else { MARKS.map(str::to_owned).to_vec() };
-        let running = served.backend.start(ids.clone(), options).map_err(|error| refused(ask, error))?;
+        let mut ids = ids.clone();
+        let prompt_tokens = length(&ids);
+        let first = if ask.scores_prompts { ids.first().copied() } else { None };
+        if first.is_some() {
+            // The first token has nothing before it by which its probability could be told.
+            options.scored = ids.split_off(1);
+        }
+        let mut running = served.backend.start(ids, options).map_err(|error| refused(ask, error))?;
+        if let Some(id) = first {
+            let first = BackendEvent::Scored(Token { id, position: 0, logprobs: None });
+            running.events = Box::new(std::iter::once(Ok(first)).chain(running.events));
+        }
         answering.cancels.push(running.cancel.clone());
-        let entered = state.enter(length(ids), running.cancel.clone());
+        let entered = state.enter(prompt_tokens, running.cancel.clone());
         let of = (entered, Arc::clone(served));
         readers.push(Reader::new(of, answering.open, running, (parser.clone(), *ends_with_call), ask, sender.clone()));
         answering.open += 1;

@@ -78,6 +78,8 @@ pub(super) struct Speech {
     most: (usize, Ending),
     logprobs: Option<u32>,
     prompt_tokens: u32,
+    /// Tokens of the prompt whose log-probabilities are to be told.
+    scored: VecDeque<u32>,
     said: u32,
     /// When it got its lane.
     start: Instant,
@@ -114,6 +116,7 @@ impl Speech {
             most,
             logprobs: options.logprobs,
             prompt_tokens: u32::try_from(prompt_tokens).unwrap_or(u32::MAX),
+            scored: options.scored.iter().copied().collect(),
             said: 0,
             start: Instant::now(),
             first: None,
@@ -201,6 +204,15 @@ impl Speech {
         Some(Err(error.into()))
     }
 
+    /// What is told of a token: itself, and behind it the single bytes.
+    fn logprobs_of(&self, id: u32) -> Option<Arc<TokenLogprobs>> {
+        self.logprobs.map(|top| {
+            let others = (0..top.saturating_sub(1)).map(|place| (place, -3.0 - place as f32));
+            let top = std::iter::once((id, -0.25)).take(top as usize).chain(others).collect();
+            Arc::new(TokenLogprobs { chosen: -0.25, top })
+        })
+    }
+
     fn token(&mut self) -> Option<Result<BackendEvent>> {
         if let Some(Fault { kind, after }) = self.answer.fault
             && self.said as usize >= after
@@ -220,12 +232,7 @@ impl Speech {
         self.first.get_or_insert_with(Instant::now);
         self.lanes.tokens.fetch_add(1, Relaxed);
         self.lanes.is_lost.store(false, Relaxed);
-        let logprobs = self.logprobs.map(|top| {
-            // The token itself, and behind it the single bytes.
-            let others = (0..top.saturating_sub(1)).map(|place| (place, -3.0 - place as f32));
-            let top = std::iter::once((id, -0.25)).take(top as usize).chain(others).collect();
-            Arc::new(TokenLogprobs { chosen: -0.25, top })
-        });
+        let logprobs = self.logprobs_of(id);
         let mut piece = TextPiece::default();
         piece.text = text;
         piece.tokens = vec![Token { id, position, logprobs }];
@@ -252,7 +259,14 @@ impl Iterator for Speech {
                 let done = self.prompt_tokens.saturating_sub(1);
                 Some(Ok(BackendEvent::Prompt(PromptProgress { done, tokens: self.prompt_tokens })))
             }
-            Stage::Tokens => self.token(),
+            Stage::Tokens => match self.scored.pop_front() {
+                Some(id) => {
+                    let position = self.prompt_tokens - 1 - u32::try_from(self.scored.len()).unwrap_or(u32::MAX);
+                    let logprobs = self.logprobs_of(id);
+                    Some(Ok(BackendEvent::Scored(Token { id, position, logprobs })))
+                }
+                None => self.token(),
+            },
         }
     }
 }

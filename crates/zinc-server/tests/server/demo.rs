@@ -185,3 +185,35 @@ fn texts_become_tokens_and_tokens_texts() {
     let plain = server().post("/tokenize", &json!({ "content": "<|im_end|>", "parse_special": false })).json();
     assert!(control["tokens"].as_array().unwrap().len() == 1 && plain["tokens"].as_array().unwrap().len() > 1);
 }
+
+#[test]
+fn prompts_are_scored_as_evaluation_harnesses_ask() {
+    let text = "Telescope: a magnifier of images";
+    let ids = server().post("/tokenize", &json!({ "content": text })).json()["tokens"].clone();
+    let body =
+        json!({ "prompt": [text, ids], "max_tokens": 1, "temperature": 0, "echo": true, "logprobs": 1, "seed": 1 });
+    let reply = server().post("/v1/completions", &body).json();
+    for choice in reply["choices"].as_array().unwrap() {
+        let logprobs = &choice["logprobs"];
+        let list = |name: &str| logprobs[name].as_array().unwrap().clone();
+        let tokens: String = list("tokens").iter().map(|token| token.as_str().unwrap()).collect();
+        assert_eq!(choice["text"], tokens, "all tokens together are the text");
+        assert!(tokens.starts_with(text) && tokens.len() > text.len());
+        let chosen = list("token_logprobs");
+        assert!(
+            chosen[0].is_null() && chosen[1..].iter().all(|logprob| logprob.as_f64().unwrap() <= 0.0),
+            "{chosen:?}"
+        );
+        assert_eq!([list("top_logprobs").len(), list("text_offset").len()], [chosen.len(); 2]);
+        // The model knows the sentence: most tokens are the likeliest ones.
+        let likeliest = list("top_logprobs")
+            .iter()
+            .zip(list("tokens"))
+            .filter(|(top, token)| !top[token.as_str().unwrap()].is_null())
+            .count();
+        assert!(likeliest * 2 > chosen.len(), "{likeliest} of {}", chosen.len());
+    }
+    // Text and ids are the same prompt.
+    assert_eq!(reply["choices"][0]["logprobs"], reply["choices"][1]["logprobs"]);
+    assert_eq!(reply["usage"]["completion_tokens"], 2);
+}

@@ -74,12 +74,44 @@ fn texts_are_continued_in_openais_shape() {
         (json!({ "prompt": vec!["x"; 17] }), "prompt"),
         (json!({ "prompt": vec!["x"; 9], "n": 2 }), "n"),
         (json!({ "prompt": "x", "logprobs": 21 }), "logprobs"),
-        (json!({ "prompt": "x", "logprobs": 1, "echo": true }), "echo"),
         (json!({ "prompt": "" }), "prompt"),
     ] {
         let reply = server.post("/v1/completions", &body);
         assert_eq!((reply.status, reply.json()["error"]["param"].as_str()), (400, Some(param)), "{body}");
     }
+}
+
+#[test]
+fn log_probabilities_of_prompts_come_with_their_echo() {
+    let server = server();
+    let body = json!({ "prompt": ["ab", [99, 100]], "max_tokens": 0, "echo": true, "logprobs": 2 });
+    let reply = server.post("/v1/completions", &body).json();
+    for (index, text) in ["ab", "cd"].into_iter().enumerate() {
+        let choice = &reply["choices"][index];
+        assert_eq!((&choice["text"], &choice["finish_reason"]), (&json!(text), &json!("length")));
+        let logprobs = &choice["logprobs"];
+        assert_eq!(logprobs["tokens"], json!([&text[..1], &text[1..]]));
+        assert_eq!(logprobs["token_logprobs"], json!([null, -0.25]));
+        assert_eq!(logprobs["text_offset"], json!([0, 1]));
+        assert_eq!(logprobs["top_logprobs"][0], Value::Null);
+        assert_eq!(logprobs["top_logprobs"][1][&text[1..]], -0.25);
+    }
+    let usage = &reply["usage"];
+    assert_eq!((&usage["prompt_tokens"], &usage["completion_tokens"]), (&json!(4), &json!(0)), "{usage}");
+    let body = json!({ "prompt": "x", "max_tokens": 2, "echo": true, "logprobs": 0 });
+    let whole = &server.post("/v1/completions", &body).json()["choices"][0];
+    assert_eq!((&whole["text"], &whole["logprobs"]["text_offset"]), (&json!("x world, said"), &json!([0, 1, 8])));
+    assert_eq!(whole["logprobs"]["token_logprobs"], json!([null, -0.25, -0.25]));
+    // In events the same comes in parts, the prompt first.
+    let mut body = body;
+    body["stream"] = json!(true);
+    let (mut text, mut offsets) = (String::new(), Vec::new());
+    for event in server.events("/v1/completions", &body) {
+        let choice = &event["choices"][0];
+        text.push_str(choice["text"].as_str().unwrap_or_default());
+        offsets.extend(choice["logprobs"]["text_offset"].as_array().cloned().unwrap_or_default());
+    }
+    assert_eq!((text.as_str(), json!(offsets)), ("x world, said", json!([0, 1, 8])));
 }
 
 #[test]

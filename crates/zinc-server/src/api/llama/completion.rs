@@ -296,6 +296,7 @@ impl Lines for CompletionLines {
             Event::Failed(error) => event(out, &error.openai_body()),
             // A text has neither thoughts nor calls.
             Event::Progress(_)
+            | Event::Scored(_)
             | Event::Reasoning(_)
             | Event::ToolCallBegin { .. }
             | Event::ToolCallArguments { .. }

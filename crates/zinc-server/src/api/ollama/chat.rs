@@ -240,7 +240,7 @@ impl Lines for ChatLines {
 
     fn update(&mut self, update: Update, out: &mut Vec<u8>) {
         match update.event {
-            Event::Progress(_) => {}
+            Event::Progress(_) | Event::Scored(_) => {}
             Event::Reasoning(text) => self.line(out, MessageLine { thinking: &text, ..MessageLine::default() }),
             Event::Content { text, .. } => self.line(out, MessageLine { content: &text, ..MessageLine::default() }),
             Event::ToolCallBegin { index, id, name } => self.calls.push((index, id, name, String::new())),

@@ -131,6 +131,7 @@ impl Lines for GenerateLines {
             Event::Failed(error) => json_line(out, &error.ollama_body()),
             // There are no tools to call.
             Event::Progress(_)
+            | Event::Scored(_)
             | Event::ToolCallBegin { .. }
             | Event::ToolCallArguments { .. }
             | Event::ToolCallEnd { .. } => {}

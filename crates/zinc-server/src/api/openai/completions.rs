@@ -18,7 +18,7 @@ use crate::api::sampling::{Limits, choices};
 use crate::api::whole::Whole;
 use crate::auth::Caller;
 use crate::body::Fields;
-use crate::core::{self, Ask, Prompt, PromptPart};
+use crate::core::{self, Ask, Prompt, PromptPart, TextToken};
 use crate::error::{ApiError, ApiResult};
 use crate::state::Served;
 use crate::stream::{StreamForm, response};
@@ -56,6 +56,8 @@ struct Answer {
     timings: bool,
     /// Texts that the answers begin with, one for each prompt, or none.
     echoes: Vec<String>,
+    /// Whether the tokens of these texts come with log-probabilities.
+    scores_echoes: bool,
 }
 
 impl Answer {
@@ -84,9 +86,11 @@ pub async fn complete(caller: Caller, fields: Fields<CompletionFields, SamplingF
         usage: own.stream_options.and_then(|options| options.include_usage) == Some(true),
         timings: own.timings_per_token == Some(true),
         echoes: Vec::new(),
+        scores_echoes: false,
     };
     let echo = own.echo == Some(true);
     let ask = own.ask(shared, limits, &served)?;
+    answer.scores_echoes = ask.scores_prompts;
     if echo {
         answer.echoes = std::iter::once(&ask.prompt).chain(&ask.further).map(|prompt| text(&served, prompt)).collect();
     }
@@ -106,10 +110,6 @@ impl CompletionFields {
         let refuse = |top: Whole| ApiError::invalid("logprobs", format!("logprobs {} is not 0 to {most}", top.0));
         let logprobs =
             self.logprobs.map(|top| top.count().filter(|top| *top <= most).ok_or_else(|| refuse(top))).transpose()?;
-        if self.echo == Some(true) && logprobs.is_some() {
-            let message = "echo and logprobs do not go together: there are no log-probabilities of prompts";
-            return Err(ApiError::invalid("echo", message));
-        }
         let mut prompts = self.prompt.prompts(limits.most_choices as usize)?;
         if prompts.len() * choices as usize > limits.most_choices as usize {
             let message =
@@ -125,6 +125,7 @@ impl CompletionFields {
         ask.further = prompts.collect();
         ask.choices = choices;
         ask.options.logprobs = logprobs;
+        ask.scores_prompts = self.echo == Some(true) && logprobs.is_some();
         Ok(ask)
     }
 }
@@ -137,4 +138,16 @@ fn text(served: &Served, prompt: &Prompt) -> String {
         PromptPart::Tokens(ids) => served.backend.decode(ids),
     };
     parts.iter().map(part).collect()
+}
+
+/// Shortens the first of a prompt's tokens so that all of them make its text: a token that the model wants at the beginning is none of the text,
+/// and neither is a space that a vocabulary of SentencePiece has before its first word.
+fn fit(tokens: &mut [TextToken], text: &str) {
+    let bytes: usize = tokens.iter().map(|token| token.bytes.len()).sum();
+    let mut excess = bytes.saturating_sub(text.len());
+    for token in tokens {
+        let cut = excess.min(token.bytes.len());
+        token.bytes.drain(..cut);
+        excess -= cut;
+    }
 }

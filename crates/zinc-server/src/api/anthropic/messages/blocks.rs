@@ -118,7 +118,7 @@ impl Blocks {
     /// Takes what comes of the answer, but for its end or failure.
     pub(super) fn take(&mut self, event: Event, sink: &mut impl Sink) {
         match event {
-            Event::Progress(_) | Event::Ended(_) | Event::Failed(_) => {}
+            Event::Progress(_) | Event::Scored(_) | Event::Ended(_) | Event::Failed(_) => {}
             Event::Reasoning(text) => {
                 if !matches!(self.open(), Some(Block::Thinking { .. })) {
                     self.add(Block::Thinking { thinking: String::new(), signature: SIGNATURE }, sink);

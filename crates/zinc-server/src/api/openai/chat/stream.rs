@@ -185,7 +185,7 @@ impl Lines for ChatLines {
                 let function = FunctionDelta { name: None, arguments: &json };
                 self.call(out, timings, index, CallDelta { index: call, id: None, kind: None, function });
             }
-            Event::ToolCallEnd { .. } => {}
+            Event::ToolCallEnd { .. } | Event::Scored(_) => {}
             Event::Ended(end) => {
                 let close = self.tagged.get_mut(index as usize).map_or(String::new(), |own| own.end_of_answer(&end));
                 self.content(out, timings, index, &close);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Answer;
+use super::{Answer, fit};
 use crate::api::openai::{Head, UsageReply, finish_reason};
 use crate::core::{Collected, TextToken, Timings};
 use crate::state::Served;
@@ -31,8 +31,9 @@ struct ChoiceReply {
 #[derive(Debug, Serialize)]
 pub(super) struct TextLogprobs {
     tokens: Vec<String>,
-    token_logprobs: Vec<f32>,
-    top_logprobs: Vec<BTreeMap<String, f32>>,
+    /// `null` for the first token of a prompt, which has nothing before it.
+    token_logprobs: Vec<Option<f32>>,
+    top_logprobs: Vec<Option<BTreeMap<String, f32>>>,
     text_offset: Vec<usize>,
 }
 
@@ -45,13 +46,12 @@ impl TextLogprobs {
             offsets.push(offset);
             offset += text.chars().count();
             texts.push(text);
-            let Some(logprobs) = &token.logprobs else { continue };
-            chosen.push(logprobs.chosen.clamp(-9999.0, 0.0));
-            let likely = logprobs.top.iter().map(|(id, logprob)| {
+            let likely = |(id, logprob): &(u32, f32)| {
                 let bytes = served.backend.token_bytes(*id).unwrap_or_default();
                 (String::from_utf8_lossy(&bytes).into_owned(), logprob.clamp(-9999.0, 0.0))
-            });
-            top.push(likely.collect());
+            };
+            chosen.push(token.logprobs.as_ref().map(|logprobs| logprobs.chosen.clamp(-9999.0, 0.0)));
+            top.push(token.logprobs.as_ref().map(|logprobs| logprobs.top.iter().map(likely).collect()));
         }
         Self { tokens: texts, token_logprobs: chosen, top_logprobs: top, text_offset: offsets }
     }
@@ -67,11 +67,16 @@ impl<'a> CompletionReply<'a> {
             }
             timings = answer.timings;
         }
-        let choice = |(index, answer): (usize, Collected)| ChoiceReply {
-            index,
-            logprobs: common.logprobs.then(|| TextLogprobs::new(&common.served, &answer.tokens, 0)),
-            text: format!("{}{}", common.echo(u32::try_from(index).unwrap_or(u32::MAX)), answer.content),
-            finish_reason: answer.end.as_ref().map_or("stop", |end| finish_reason(&end.reason)),
+        let choice = |(index, mut answer): (usize, Collected)| {
+            let echo = common.echo(u32::try_from(index).unwrap_or(u32::MAX));
+            fit(&mut answer.scored, echo);
+            let tokens = [answer.scored, answer.tokens].concat();
+            ChoiceReply {
+                index,
+                logprobs: common.logprobs.then(|| TextLogprobs::new(&common.served, &tokens, 0)),
+                text: format!("{echo}{}", answer.content),
+                finish_reason: answer.end.as_ref().map_or("stop", |end| finish_reason(&end.reason)),
+            }
         };
         Self {
             head: common.header.head("text_completion"),

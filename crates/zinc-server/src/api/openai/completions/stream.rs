@@ -1,11 +1,13 @@
 //! Answers as server-sent events in the shape of the API.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use super::Answer;
 use super::reply::TextLogprobs;
+use super::{Answer, fit};
 use crate::api::openai::{Head, UsageReply, finish_reason};
-use crate::core::{Event, Timings, Update};
+use crate::core::{Event, TextToken, Timings, Update};
 use crate::stream::{Lines, event};
 
 /// Writes the events of continued texts.
@@ -15,6 +17,8 @@ pub(super) struct CompletionLines {
     timings: Timings,
     /// Characters of each answer so far.
     offsets: Vec<usize>,
+    /// Tokens of the prompts of answers that have not begun, by answer.
+    scored: BTreeMap<u32, Vec<TextToken>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -38,11 +42,27 @@ struct Choice<'a> {
 
 impl CompletionLines {
     pub(super) fn new(answer: Answer) -> Self {
-        Self { answer, usage: UsageReply::default(), timings: Timings::default(), offsets: Vec::new() }
+        Self {
+            answer,
+            usage: UsageReply::default(),
+            timings: Timings::default(),
+            offsets: Vec::new(),
+            scored: BTreeMap::new(),
+        }
     }
 
     fn chunk<'a>(&'a self, choices: &'a [Choice<'a>]) -> Chunk<'a> {
         Chunk { head: self.answer.header.head("text_completion"), choices, usage: None, timings: None }
+    }
+
+    /// Writes the prompt that an answer begins with, with the log-probabilities of its tokens.
+    fn scored_echo(&mut self, index: u32, out: &mut Vec<u8>) {
+        let Some(mut tokens) = self.scored.remove(&index) else { return };
+        fit(&mut tokens, self.answer.echo(index));
+        let offset = self.advance(index, self.answer.echo(index).chars().count());
+        let logprobs = Some(TextLogprobs::new(&self.answer.served, &tokens, offset));
+        let text = self.answer.echo(index);
+        event(out, &self.chunk(&[Choice { index, text, logprobs, finish_reason: None }]));
     }
 
     /// Adds to the length of an answer, and returns what it was.
@@ -59,6 +79,10 @@ impl CompletionLines {
 
 impl Lines for CompletionLines {
     fn begin(&mut self, out: &mut Vec<u8>) {
+        if self.answer.scores_echoes {
+            // They come with their tokens.
+            return;
+        }
         for prompt in 0..self.answer.echoes.len() {
             for own in 0..self.answer.choices {
                 let index = u32::try_from(prompt).unwrap_or(u32::MAX) * self.answer.choices + own;
@@ -70,6 +94,9 @@ impl Lines for CompletionLines {
 
     fn update(&mut self, update: Update, out: &mut Vec<u8>) {
         let Update { choice: index, event: what, timings } = update;
+        if matches!(what, Event::Content { .. } | Event::Ended(_)) {
+            self.scored_echo(index, out);
+        }
         match what {
             Event::Content { text, tokens } => {
                 let offset = self.advance(index, text.chars().count());
@@ -84,6 +111,7 @@ impl Lines for CompletionLines {
                 event(out, &Chunk { timings: Some(timings), ..self.chunk(&choices) });
             }
             Event::Failed(error) => event(out, &error.openai_body()),
+            Event::Scored(token) => self.scored.entry(index).or_default().push(token),
             // A text has neither thoughts nor calls.
             Event::Progress(_)
             | Event::Reasoning(_)

@@ -263,7 +263,7 @@ impl Output {
     /// Takes what comes of the answer, but for its end or failure.
     pub(super) fn take(&mut self, event: Event, sink: &mut impl Sink) {
         match event {
-            Event::Progress(_) | Event::Ended(_) | Event::Failed(_) => {}
+            Event::Progress(_) | Event::Scored(_) | Event::Ended(_) | Event::Failed(_) => {}
             Event::Reasoning(text) => {
                 if !matches!(self.open(), Some(Item::Reasoning { .. })) {
                     self.add_reasoning(sink);
