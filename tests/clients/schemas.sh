@@ -13,7 +13,8 @@ here=tests/clients/schemas
 python_environment schemas "$here/requirements.txt" --no-deps
 python=$clients/schemas/bin/python
 packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-start_server "$clients/schemas.log" -m models/zinc-demo-q4_k_m.gguf
+# The processor is enough for one token an answer, and a machine without a GPU has to be told so.
+start_server "$clients/schemas.log" --cpu -m models/zinc-demo-q4_k_m.gguf
 check "schemas" 3600 "$python" "$here/check.py" "$packages" "$url"
 still_serving "$clients/schemas.log"
 exit "$failures"

@@ -19,7 +19,7 @@ import urllib.request
 # Schemas of each package, taken evenly from the sorted names of all.
 EACH = 500
 # Answers that have to come at least: if zinc refused nearly all schemas, nothing else here would fail.
-LEAST_ANSWERED = 600
+LEAST_ANSWERED = 750
 # The longest wait for one answer, behind which the server counts as stuck.
 PATIENCE_S = 120
 # Requests at a time.
