@@ -13,7 +13,7 @@ use cargo_metadata::camino::Utf8PathBuf;
 use cargo_metadata::{Metadata, MetadataCommand};
 
 use crate::step::{self, Steps};
-use crate::{isa, shaders, tidy};
+use crate::{fuzz, isa, shaders, tidy};
 
 /// Names the matrices of tests that `full` asks for: with the value `full`, tests that otherwise run a fixed part of a large matrix run all
 /// of it. `CONTRIBUTING.md` lists the matrices and their parts.
@@ -73,6 +73,7 @@ fn check(args: &Args, steps: &mut Steps) -> anyhow::Result<()> {
     }
     let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     steps.run("lints", &mut step::cargo(lints))?;
+    fuzz::check(steps)?;
     // These promise to be usable without Vulkan: references and formats, files with the interpreter, the window.
     let packages = ["--package", "zinc-kernels", "--package", "zinc-model", "--package", "zinc-sched"];
     let mut alone = step::cargo(["clippy", "--no-default-features", "--lib", "--locked"]);
@@ -109,7 +110,8 @@ fn examples(metadata: &Metadata) -> Utf8PathBuf {
     metadata.target_directory.join("debug/examples")
 }
 
-/// Runs the test suite with whole matrices, the examples that compare ways of driving a model at length, and all clients of other makers.
+/// Runs the test suite with whole matrices, the examples that compare ways of driving a model at length, the fuzz targets, and all clients of
+/// other makers.
 pub(crate) fn run_full() -> anyhow::Result<()> {
     let metadata = MetadataCommand::new().current_dir(step::root()).exec().context("cargo metadata")?;
     let mut steps = Steps::new(None);
@@ -121,6 +123,7 @@ pub(crate) fn run_full() -> anyhow::Result<()> {
         program.current_dir(step::root()).args(arguments);
         steps.run(&format!("example {example}, at length"), &mut program)?;
     }
+    fuzz::run(&fuzz::Args::default(), &mut steps)?;
     clients(&mut steps, "client libraries", "libraries.sh", &[])?;
     clients(&mut steps, "agents", "agents.sh", &[])?;
     clients(&mut steps, "compliance", "compliance.sh", &[])?;

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a chore does and finds belongs on the terminal")]
 
 mod ci;
+mod fuzz;
 mod glsl;
 mod isa;
 #[cfg(feature = "shaderc")]
@@ -36,6 +37,8 @@ enum Verb {
     Ci(ci::Args),
     /// Run the large matrices of tests wholly, of which `ci` runs a fixed part: before a change that touches them.
     Full,
+    /// Run the fuzz targets, each for some time; needs a C++ compiler.
+    Fuzz(fuzz::Args),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Verb::Isa(args) => isa::run(&args),
         Verb::Ci(args) => ci::run(&args),
         Verb::Full => ci::run_full(),
+        Verb::Fuzz(args) => fuzz::run(&args, &mut step::Steps::new(None)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,24 +8,22 @@ mod graph;
 mod kernels;
 mod licences;
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use cargo_metadata::{CargoOpt, Metadata, MetadataCommand};
 
-use crate::step;
+use crate::{fuzz, step};
 
 /// Runs every check and reports every finding.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let metadata = MetadataCommand::new()
-        .current_dir(step::root())
-        .features(CargoOpt::AllFeatures)
-        .other_options(["--locked".to_owned()])
-        .exec()
-        .context("cargo metadata")?;
+    // The fuzz targets are a workspace of their own, with the same rules.
+    let workspaces = [metadata("Cargo.toml")?, metadata(fuzz::MANIFEST)?];
     let tracked = tracked_files()?;
-    let mut findings = graph::check(&workspace_crates(&metadata));
-    findings.extend(licences::check(&dependency_licences(&metadata), &licences::allowed(&step::root())?));
+    let mut findings = graph::check(&workspaces.iter().flat_map(workspace_crates).collect::<Vec<_>>());
+    let packages: BTreeSet<_> = workspaces.iter().flat_map(dependency_licences).collect();
+    findings.extend(licences::check(&packages, &licences::allowed(&step::root())?));
     findings.extend(files::check(&step::root(), &tracked)?);
     findings.extend(kernels::check(&tracked));
     for finding in &findings {
@@ -34,8 +32,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
     if !findings.is_empty() {
         bail!("tidy: {} findings", findings.len());
     }
-    eprintln!("== tidy: {} tracked files, {} packages, nothing found", tracked.len(), metadata.packages.len());
+    eprintln!("== tidy: {} tracked files, {} packages, nothing found", tracked.len(), packages.len());
     Ok(())
+}
+
+/// What cargo knows of the workspace of a manifest.
+fn metadata(manifest: &str) -> anyhow::Result<Metadata> {
+    let mut command = MetadataCommand::new();
+    command.manifest_path(step::root().join(manifest)).features(CargoOpt::AllFeatures);
+    command.other_options(["--locked".to_owned()]).exec().with_context(|| format!("cargo metadata of {manifest}"))
 }
 
 /// Paths of the files that git tracks, relative to the top, sorted.

@@ -19,6 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("zinc-engine", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched"]),
     ("zinc-server", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched", "zinc-engine"]),
     ("zinc-cli", &["zinc-vk", "zinc-kernels", "zinc-model", "zinc-sched", "zinc-engine", "zinc-server"]),
+    ("zinc-fuzz", &["zinc-model", "zinc-sched", "zinc-server"]),
     // xtask makes what the crates need, so it cannot need them.
     ("xtask", &[]),
 ];

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use spdx::{Expression, LicenseItem, ParseMode};
 
 /// A package of the dependency graph, optional ones included.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Package {
     /// Name and version.
     pub(super) name: String,
@@ -33,8 +34,8 @@ pub(super) fn allowed(root: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// Checks that every package can be used under allowed licences alone.
-pub(super) fn check(packages: &[Package], allowed: &[String]) -> Vec<String> {
-    packages.iter().filter_map(|package| finding(package, allowed)).collect()
+pub(super) fn check<'p>(packages: impl IntoIterator<Item = &'p Package>, allowed: &[String]) -> Vec<String> {
+    packages.into_iter().filter_map(|package| finding(package, allowed)).collect()
 }
 
 fn finding(Package { name, licence }: &Package, allowed: &[String]) -> Option<String> {
