@@ -6,14 +6,18 @@ mkdir -p "$clients"
 # Python leaves no files beside the checks.
 export PYTHONDONTWRITEBYTECODE=1
 
+# How zinc is built: `dev`, or `release` for measuring.
+profile=dev
+
 # start_server LOG FLAGS OF zinc serve...: serves a model at $url until this shell ends. Returns once it is loaded.
 start_server() {
     local log=$1
     shift
     # For the whole workspace, as tests are: for one package alone cargo would choose other features of dependencies and build these again.
-    cargo build --quiet --locked --workspace --bin zinc
+    cargo build --quiet --locked --workspace --bin zinc --profile "$profile"
     : >"$log"
-    target/debug/zinc serve --port 0 "$@" 2>"$log" &
+    # Cargo keeps the profile `dev` in a directory of another name.
+    "target/${profile/#dev/debug}/zinc" serve --port 0 "$@" 2>"$log" &
     server=$!
     trap 'kill "$server" 2>/dev/null || true' EXIT
     for _ in {1..1200}; do
