@@ -9,6 +9,7 @@ mod jinja;
 mod literal;
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 
@@ -35,6 +36,8 @@ pub struct ChatTemplate {
     template: jinja::Template,
     /// The texts of tokens that templates can name, such as `bos_token`.
     tokens: Vec<(&'static str, String)>,
+    /// What templates are told of the time; `None` is the time at which one is rendered.
+    now: Option<SystemTime>,
 }
 
 /// What a chat template is given.
@@ -81,7 +84,13 @@ impl ChatTemplate {
     /// [`Error::Template`] with the line.
     pub fn new(source: &str) -> Result<Self> {
         let template = jinja::Template::new(source).map_err(template_error)?;
-        Ok(Self { template, tokens: Vec::new() })
+        Ok(Self { template, tokens: Vec::new(), now: None })
+    }
+
+    /// Returns this template with a time of its own, in UTC, in the place of the present: what `strftime_now` writes.
+    #[must_use]
+    pub fn with_now(self, now: SystemTime) -> Self {
+        Self { now: Some(now), ..self }
     }
 
     /// The prompt as text.
@@ -114,7 +123,7 @@ impl ChatTemplate {
         variables.insert("messages".to_owned(), to_jinja(messages)?);
         variables.insert("tools".to_owned(), tools);
         variables.insert("add_generation_prompt".to_owned(), jinja::Value::Bool(input.add_generation_prompt));
-        self.template.render(&variables).map_err(template_error)
+        self.template.render(&variables, self.now).map_err(template_error)
     }
 
     /// The prompt as tokens, with BOS if the model wants one and the template has not written it.

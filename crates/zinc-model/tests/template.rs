@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use zinc_model::gguf::{File, Writer};
+use zinc_model::template::builtin;
 use zinc_model::{ChatInput, ChatTemplate, Error, Special, Tokenizer};
 
 fn data(name: &str) -> PathBuf {
@@ -68,6 +69,39 @@ fn golden_chats_are_rendered_equal() {
         let ids = tokenizer.encode(expected, Special::Parse).unwrap();
         let forged = input.messages.to_string().contains("<|im_end|>");
         assert_eq!(from_file.encode(&input, &tokenizer).unwrap() == ids, !forged, "{expected}");
+    }
+}
+
+/// What the built-in template for gpt-oss makes of conversations that OpenAI's renderer of harmony has rendered.
+#[test]
+fn gpt_oss_is_rendered_as_by_openais_renderer() {
+    let golden = read_json(&data("host/gpt_oss_chat.json"));
+    let date = format!("{}T23:59:59Z", golden["date"].as_str().unwrap());
+    let template = ChatTemplate::new(&builtin("gpt-oss").unwrap()).unwrap();
+    let template =
+        template.with_now(std::time::SystemTime::try_from(date.parse::<jiff::Timestamp>().unwrap()).unwrap());
+    let cases = golden["cases"].as_array().unwrap();
+    assert!(cases.len() >= 30, "{} cases", cases.len());
+    let mut wrong = Vec::new();
+    for case in cases {
+        let rendered = template.render(&golden_input(case));
+        let expected = case["rendered"].as_str();
+        if rendered.as_deref().ok() != expected {
+            wrong.push(format!("{}\n  gives    {rendered:?}\n  and not  {expected:?}", case["input"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+#[test]
+fn gpt_oss_refuses_what_it_cannot_write() {
+    let template = ChatTemplate::new(&builtin("gpt-oss").unwrap()).unwrap();
+    let nameless = chat(json!([{ "role": "tool", "content": "rain" }]));
+    let mut browser = chat(json!([{ "role": "user", "content": "Hi" }]));
+    browser.kwargs.insert("builtin_tools".to_owned(), json!(["browser"]));
+    for (input, reason) in [(nameless, "needs the name"), (browser, "builtin_tools")] {
+        let error = template.render(&input).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
     }
 }
 
@@ -243,6 +277,9 @@ fn variables_of_the_call_are_what_hugging_face_gives() {
     let year = ChatTemplate::new("{{ strftime_now('%Y-%m-%d') }}").unwrap().render(&input).unwrap();
     let parts: Vec<u32> = year.split('-').map(|part| part.parse().unwrap()).collect();
     assert!(matches!(parts[..], [2024..=9999, 1..=12, 1..=31]), "{year}");
+    let then = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(86_399);
+    let told = ChatTemplate::new("{{ strftime_now('%d %b %Y %H:%M:%S') }}").unwrap().with_now(then);
+    assert_eq!(told.render(&input).unwrap(), "01 Jan 1970 23:59:59");
     let generation = "{% generation %}\nx\n{% endgeneration %}\ny\n";
     assert_eq!(ChatTemplate::new(generation).unwrap().render(&input).unwrap(), "x\ny");
 }

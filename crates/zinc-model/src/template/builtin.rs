@@ -1,7 +1,7 @@
 //! Chat templates with a name: those that llama.cpp has built in, as Jinja.
 //!
-//! They write what llama.cpp's `llama_chat_apply_template` writes for the same name. The begin token is not among it: the tokenizer adds that where
-//! the model wants one.
+//! They write what llama.cpp's `llama_chat_apply_template` writes for the same name; `gpt-oss` writes harmony, as OpenAI's own renderer does, with tools
+//! and thoughts. The begin token is not among it: the tokenizer adds that where the model wants one.
 
 /// The template of this name.
 pub fn builtin(name: &str) -> Option<String> {
@@ -111,6 +111,7 @@ const BUILTIN: &[(&str, &[&str])] = &[
         ],
     ),
     ("glmedge", &[ROLE_LINE_CONTENT, r"{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"]),
+    ("gpt-oss", &[include_str!("gpt_oss.jinja")]),
     ("llama2", &[r"{% set wrap = false %}{% set begin = '' %}{% set strip = false %}", LLAMA2]),
     ("llama2-sys", &[r"{% set wrap = true %}{% set begin = '' %}{% set strip = false %}", LLAMA2]),
     ("llama2-sys-bos", &[r"{% set wrap = true %}{% set begin = '<s>' %}{% set strip = false %}", LLAMA2]),
@@ -239,9 +240,10 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/host/builtin_templates.json");
         let golden: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         let conversations = golden["conversations"].as_array().unwrap();
-        assert!(builtin_names().is_sorted() && builtin_names().count() >= 36);
+        assert!(builtin_names().is_sorted() && builtin_names().count() >= 37);
         let mut different = Vec::new();
-        for name in builtin_names() {
+        // llama.cpp's gpt-oss leaves out the system message, the channels and the tools.
+        for name in builtin_names().filter(|name| *name != "gpt-oss") {
             let template = ChatTemplate::new(&builtin(name).unwrap()).unwrap();
             let expected = golden["rendered"][name].as_array().unwrap_or_else(|| panic!("llama.cpp has no {name}"));
             assert_eq!(expected.len(), 2 * conversations.len());

@@ -32,6 +32,7 @@ mod unicode;
 mod value;
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
 pub(super) use self::failure::Failure;
 use self::failure::Result;
@@ -49,9 +50,9 @@ impl Template {
         Ok(Self(template))
     }
 
-    /// Renders the template with variables.
-    pub(super) fn render(&self, variables: &HashMap<String, Value>) -> Result<String> {
-        interpreter::render(&self.0, variables, interpreter::MAX_STEPS)
+    /// Renders the template with variables. `now` is the time in UTC that it is told, in the place of the present.
+    pub(super) fn render(&self, variables: &HashMap<String, Value>, now: Option<SystemTime>) -> Result<String> {
+        interpreter::render(&self.0, variables, now, interpreter::MAX_STEPS)
     }
 }
 
@@ -81,8 +82,8 @@ mod tests {
     fn a_template_that_runs_too_long_fails() {
         let template = Template::new("{% for i in range(1000) %}{% for j in range(1000) %}{% endfor %}{% endfor %}");
         let template = template.unwrap();
-        let failure = interpreter::render(&template.0, &HashMap::new(), 10_000).unwrap_err();
+        let failure = interpreter::render(&template.0, &HashMap::new(), None, 10_000).unwrap_err();
         assert!(failure.message.contains("too many steps"), "{}", failure.message);
-        assert!(interpreter::render(&template.0, &HashMap::new(), 10_000_000).is_ok());
+        assert!(interpreter::render(&template.0, &HashMap::new(), None, 10_000_000).is_ok());
     }
 }

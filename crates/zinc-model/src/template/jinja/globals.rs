@@ -97,8 +97,12 @@ pub(super) fn call(interpreter: &mut Interpreter<'_>, function: Function, args: 
         Function::StrftimeNow => {
             let [format] = args.bind("strftime_now", ["format"], 1)?;
             let format = str_of(&format.unwrap_or(Value::None))?;
-            let now = jiff::fmt::strtime::format(&format, &jiff::ZonedDateTime::now());
-            now.map(Value::str).map_err(|error| Failure::new(format!("strftime_now({format:?}): {error}")))
+            let refuse = |error| Failure::new(format!("strftime_now({format:?}): {error}"));
+            let now = match interpreter.now {
+                None => jiff::ZonedDateTime::now(),
+                Some(now) => jiff::Timestamp::try_from(now).map_err(refuse)?.to_zoned_datetime(jiff::tz::TimeZone::UTC),
+            };
+            jiff::fmt::strtime::format(&format, &now).map(Value::str).map_err(refuse)
         }
     }
 }

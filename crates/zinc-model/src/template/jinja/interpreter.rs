@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::SystemTime;
 
 use super::arguments::iterate;
 use super::ast::{Expr, Load, Scope, Slot, Stmt, StmtKind, Target, Template};
@@ -61,6 +62,8 @@ pub(super) enum Flow {
 /// What a template is rendered with.
 pub(super) struct Interpreter<'a> {
     variables: &'a HashMap<String, Value>,
+    /// The time in UTC that the template is told, in the place of the present.
+    pub(super) now: Option<SystemTime>,
     out: String,
     /// What blocks with a filter have captured, the innermost last.
     pub(super) captured: Vec<Value>,
@@ -86,10 +89,16 @@ impl Drop for Interpreter<'_> {
     }
 }
 
-/// Renders a template with variables, in at most `steps` steps.
-pub(super) fn render(template: &Template, variables: &HashMap<String, Value>, steps: u64) -> Result<String> {
+/// Renders a template with variables, in at most `steps` steps. `now` is the time in UTC that it is told, in the place of the present.
+pub(super) fn render(
+    template: &Template,
+    variables: &HashMap<String, Value>,
+    now: Option<SystemTime>,
+    steps: u64,
+) -> Result<String> {
     let mut interpreter = Interpreter {
         variables,
+        now,
         out: String::new(),
         captured: Vec::new(),
         line: 1,
