@@ -203,8 +203,9 @@ fn python_attribute(object: &Value, name: &str) -> Result<Option<Attribute>> {
         },
         Value::Macro(it) => it.attribute(name)?.map(Attribute::Value),
         Value::Loop(it) => it.attribute(object, name)?.map(Attribute::Value),
-        Value::None | Value::Undefined(_) => None,
-        Value::Iterator(_) | Value::Method(_) | Value::Function(_) => {
+        // A method of Python has no attributes but those with underscores.
+        Value::None | Value::Undefined(_) | Value::Method(_) => None,
+        Value::Iterator(_) | Value::Function(_) => {
             return fail(format!("attributes of a value of type '{}' are not supported", object.type_name()));
         }
     })
