@@ -75,6 +75,10 @@ const END_KEYS: [&str; 5] = [
     "tokenizer.ggml.fim_sep_token_id",
 ];
 
+/// The ends of messages in harmony, the format of gpt-oss: of one that is followed by others of the model, of the last one, and of a call. Where a
+/// vocabulary has all of them, the first ends no generation, whatever the metadata say; in other vocabularies it does.
+const HARMONY_ENDS: [&str; 3] = ["<|end|>", "<|return|>", "<|call|>"];
+
 /// What control tokens in a text are. User-defined tokens are tokens in either case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
@@ -159,6 +163,9 @@ impl Tokenizer {
         }
         eog.sort_unstable();
         eog.dedup();
+        if let [Some(message), Some(_), Some(_)] = HARMONY_ENDS.map(|text| vocabulary.special_id(text)) {
+            eog.retain(|id| *id != message);
+        }
         let asked = |key, name: &str, token: Option<u32>| match (metadata.get_bool(key)?, token) {
             (Some(true), None) => Err(Error::MissingKey { key: name.to_owned() }),
             (asked, _) => Ok(asked),

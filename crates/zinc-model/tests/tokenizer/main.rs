@@ -243,6 +243,19 @@ fn text_that_looks_like_an_end_is_a_control_token_whatever_the_file_says() {
     assert_eq!(tokenizer.encode("<|im_end|><u>", Special::Parse).unwrap(), [256, 257]);
 }
 
+/// In harmony `<|end|>` ends a message, behind which others of the same answer come.
+#[test]
+fn the_end_of_a_message_ends_no_generation_of_harmony() {
+    let mut writer =
+        vocabulary("gpt-4o", &[("<|return|>", 3), ("<|end|>", 3), ("<|call|>", 3), ("<|endoftext|>", 3)], &[]);
+    writer.set("tokenizer.ggml.eos_token_id", 256u32).set("tokenizer.ggml.eot_token_id", 257u32);
+    let tokenizer = build(&writer).unwrap();
+    assert_eq!(tokenizer.eog(), [256, 258, 259]);
+    assert!(tokenizer.is_control(257));
+    let phi = build(&vocabulary("gpt-4o", &[("<|end|>", 3), ("<|call|>", 3)], &[])).unwrap();
+    assert_eq!(phi.eog(), [256, 257], "in other vocabularies it ends one");
+}
+
 #[test]
 fn bos_is_added_once_if_the_file_asks_for_it() {
     let mut writer = vocabulary("qwen2", &[("<s>", 3), ("<e>", 3)], &[]);
