@@ -94,6 +94,13 @@ pub enum GrammarSource {
     Gbnf(String),
     /// A text with values of JSON schemas in it.
     Outline(Outline),
+    /// A header, and behind it a text of the source. No header is the beginning of a longer one, so that it is known where it ends.
+    Behind {
+        /// The header.
+        header: Outline,
+        /// What follows.
+        source: Box<GrammarSource>,
+    },
 }
 
 impl GrammarSource {
@@ -137,9 +144,22 @@ impl GrammarCompiler {
     /// # Errors
     /// What is wrong with the source, and where. A source that no text matches is an error.
     pub fn compile(&self, source: &GrammarSource) -> Result<Grammar, GrammarError> {
+        let mut headers = Vec::new();
+        let mut source = source;
+        while let GrammarSource::Behind { header, source: behind } = source {
+            headers.push(self.parsers(&GrammarSource::Outline(header.clone()))?);
+            source = behind;
+        }
+        let text = self.parsers(source)?;
+        Ok(Grammar { stages: Arc::new(Stages { headers, text }), eog: self.eog.clone() })
+    }
+
+    /// The parsers of one stage.
+    fn parsers(&self, source: &GrammarSource) -> Result<Mutex<Parsers>, GrammarError> {
         let compiled = stack::with_room(|| self.compile_here(source));
-        let parser = compiled.map_err(|reason| GrammarError::Grammar { reason })??;
-        Ok(Grammar::new(parser, self.eog.clone()))
+        let fresh = compiled.map_err(|reason| GrammarError::Grammar { reason })??;
+        let warm = fresh.deep_clone();
+        Ok(Mutex::new(Parsers { fresh, warm }))
     }
 
     /// Tags around what a model thinks before its answer. Takes milliseconds; the tags can be shared by all requests.
@@ -169,6 +189,10 @@ impl GrammarCompiler {
                 self.lark(without_mark(text).to_owned())
             }
             GrammarSource::Gbnf(text) => self.lark(gbnf::to_lark(without_mark(text))?),
+            GrammarSource::Behind { .. } => {
+                let reason = "a header was taken for a text; each is a part of its own".to_owned();
+                Err(GrammarError::Grammar { reason })
+            }
             GrammarSource::Outline(outline) => {
                 let trie = self.factory.tok_env().tok_trie();
                 let grammar = outline::grammar(outline, &|text| trie.get_special_token(text))?;
@@ -216,11 +240,17 @@ impl fmt::Debug for GrammarCompiler {
 /// texts take the longest.
 #[derive(Clone)]
 pub struct Grammar {
-    parsers: Arc<Mutex<Parsers>>,
+    stages: Arc<Stages>,
     eog: Arc<[u32]>,
 }
 
-/// Parsers at the start of a text.
+/// What a text consists of, one behind the other.
+struct Stages {
+    headers: Vec<Mutex<Parsers>>,
+    text: Mutex<Parsers>,
+}
+
+/// Parsers at the start of a stage.
 struct Parsers {
     /// Has never seen a text.
     fresh: TokenParser,
@@ -229,27 +259,30 @@ struct Parsers {
 }
 
 impl Grammar {
-    fn new(fresh: TokenParser, eog: Arc<[u32]>) -> Self {
-        let warm = fresh.deep_clone();
-        Self { parsers: Arc::new(Mutex::new(Parsers { fresh, warm })), eog }
-    }
-
     /// A matcher for a new text.
     pub fn matcher(&self) -> GrammarMatcher {
-        let mut parsers = self.parsers.lock().unwrap_or_else(PoisonError::into_inner);
-        let warm = &parsers.warm;
-        // A panic in a matcher poisons the lexer that it shares.
-        let states = catch_unwind(AssertUnwindSafe(|| Ok(warm.parser.lexer_stats().num_states)));
-        if states.map_or(true, |states| states > MAX_WARM_STATES) {
-            parsers.warm = parsers.fresh.deep_clone();
-        }
-        GrammarMatcher::new(parsers.warm.clone(), self.eog.clone())
+        let headers = self.stages.headers.iter().map(Parsers::parser).collect();
+        GrammarMatcher::new(headers, Parsers::parser(&self.stages.text), self.eog.clone())
     }
 
     /// What makes a request follow the grammar.
     pub fn control(&self) -> Control {
         let grammar = self.clone();
         Control::masked(move || Ok(grammar.matcher()))
+    }
+}
+
+impl Parsers {
+    /// A parser for a new text.
+    fn parser(stage: &Mutex<Self>) -> TokenParser {
+        let mut parsers = stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let warm = &parsers.warm;
+        // A panic in a matcher poisons the lexer that it shares.
+        let states = catch_unwind(AssertUnwindSafe(|| Ok(warm.parser.lexer_stats().num_states)));
+        if states.map_or(true, |states| states > MAX_WARM_STATES) {
+            parsers.warm = parsers.fresh.deep_clone();
+        }
+        parsers.warm.clone()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use zinc_model::gguf::File;
 use zinc_model::tokenizer::Tokenizer;
-use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarSource, ThinkingStart, ThinkingTags};
+use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarSource, Outline, ThinkingStart, ThinkingTags};
 use zinc_sched::{Constraint, Control, Guide, Verdict};
 
 static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
@@ -141,4 +141,58 @@ fn tags_that_overlap_themselves_are_found() {
         assert_eq!(outcome(&begun, &format!("{text}{{\"a\": 1}}")), expected, "{text:?}");
     }
     assert!(COMPILER.thinking("", "x").is_err() && COMPILER.thinking("x", "").is_err());
+}
+
+/// Tags as in harmony, where each message has a header.
+static CHANNELS: LazyLock<ThinkingTags> = LazyLock::new(|| {
+    let tags = COMPILER.thinking("<|channel|>analysis<|message|>", "<|end|>").unwrap();
+    tags.with_anew("<|channel|>", "analysis").unwrap()
+});
+
+#[test]
+fn a_grammar_begins_behind_the_header_of_its_message() {
+    let mark = |text: &str| Outline::Mark(text.to_owned());
+    let text = |text: &str| Outline::Text(text.to_owned());
+    let role = Outline::Sequence(vec![mark("<|start|>"), text("assistant")]);
+    let role = Outline::Repeat { part: Box::new(role), min: 0, max: Some(1) };
+    let header = Outline::Sequence(vec![role, mark("<|channel|>"), text("final"), mark("<|message|>")]);
+    for (source, good, bad) in [
+        (GrammarSource::JsonSchema(r#"{"const": "a"}"#.to_owned()), "\"a\"", "\"b"),
+        (GrammarSource::Regex("[ab]+".to_owned()), "abba", "abc"),
+        (GrammarSource::Gbnf("root ::= \"yes\" | \"no\"".to_owned()), "no", "na"),
+    ] {
+        let behind = GrammarSource::Behind { header: header.clone(), source: Box::new(source) };
+        let grammar = COMPILER.compile(&behind).unwrap();
+        let may = CHANNELS.control(ThinkingStart::MayBegin, None, Some(&grammar));
+        for before in ["", "<|channel|>analysis<|message|>Hm: <|channel|>?<|end|><|start|>assistant"] {
+            let header = format!("{before}<|channel|>final<|message|>");
+            assert_eq!(outcome(&may, &format!("{header}{good}")), Outcome::Whole, "{header}{good}");
+            let stuck = Outcome::Stuck(header.len() + bad.len() - 1);
+            assert_eq!(follow(&may, &format!("{header}{bad}"), 1), stuck, "{header}{bad}");
+            assert_eq!(outcome(&may, &header), Outcome::Unfinished);
+        }
+        assert_eq!(outcome(&may, good), Outcome::Stuck(0), "the header is missing");
+        let alone = grammar.control();
+        assert_eq!(outcome(&alone, &format!("<|channel|>final<|message|>{good}")), Outcome::Whole);
+        assert_eq!(outcome(&alone, "<|channel|>final<|message|>"), Outcome::Unfinished);
+    }
+    let empty = Outline::Choice(Vec::new());
+    let source = Box::new(GrammarSource::Regex("a".to_owned()));
+    assert!(COMPILER.compile(&GrammarSource::Behind { header: empty, source }).is_err());
+}
+
+#[test]
+fn a_budget_counts_thinking_that_begins_anew() {
+    let may = CHANNELS.control(ThinkingStart::MayBegin, Some(20), None);
+    let first = "<|channel|>analysis<|message|>ab<|end|><|start|>assistant<|channel|>";
+    assert_eq!(follow(&may, &format!("{first}final<|message|>Hello, how are you? <|channel|>x"), 1), Outcome::Whole);
+    // 9 bytes are spent with the end of the first thought, and the other 11 on the mark behind the name.
+    assert_eq!(follow(&may, &format!("{first}analysis<|message|>cd"), 1), Outcome::Stuck(first.len() + 12));
+    let none = CHANNELS.control(ThinkingStart::MayBegin, Some(0), None);
+    let first = "<|channel|>analysis<|message|><|end|><|start|>assistant<|channel|>";
+    assert_eq!(outcome(&none, &format!("{first}final<|message|>Hello")), Outcome::Whole);
+    assert_eq!(outcome(&none, &format!("{first}commentary to=functions.f<|message|>{{}}")), Outcome::Whole);
+    assert_eq!(outcome(&none, &format!("{first}analysis<|message|>")), Outcome::Stuck(first.len()));
+    assert_eq!(outcome(&none, "<|channel|>analysis<|message|>a"), Outcome::Stuck(30));
+    assert!(COMPILER.thinking("a", "b").unwrap().with_anew("", "c").is_err());
 }

@@ -19,18 +19,26 @@ const QUOTED_BYTES: usize = 40;
 ///
 /// After an error it is of no more use.
 pub struct GrammarMatcher {
+    /// The parser of the stage that the text is in.
     parser: TokenParser,
+    /// Those of the stages behind it, the last one first.
+    later: Vec<TokenParser>,
     eog: Arc<[u32]>,
 }
 
 impl GrammarMatcher {
-    pub(super) fn new(parser: TokenParser, eog: Arc<[u32]>) -> Self {
-        Self { parser, eog }
+    /// A matcher of headers and the text behind them.
+    pub(super) fn new(headers: Vec<TokenParser>, text: TokenParser, eog: Arc<[u32]>) -> Self {
+        let (mut parser, mut later) = (text, Vec::new());
+        for header in headers.into_iter().rev() {
+            later.push(std::mem::replace(&mut parser, header));
+        }
+        Self { parser, later, eog }
     }
 
     /// Whether the text so far is a text of the grammar; it may still be the beginning of a longer one.
     pub fn is_accepting(&mut self) -> bool {
-        self.parser.is_accepting()
+        self.later.is_empty() && self.parser.is_accepting()
     }
 
     /// Forbids what may not come next.
@@ -38,9 +46,26 @@ impl GrammarMatcher {
     /// # Errors
     /// [`GrammarError::NoContinuation`], [`GrammarError::TooComplex`].
     pub fn guide(&mut self, guide: &mut Guide) -> Result<Verdict, GrammarError> {
+        loop {
+            match self.guide_stage(guide)? {
+                Verdict::Complete if self.next_stage() => {}
+                verdict => return Ok(verdict),
+            }
+        }
+    }
+
+    /// Goes on to the stage behind this one, if there is one.
+    fn next_stage(&mut self) -> bool {
+        let Some(next) = self.later.pop() else { return false };
+        self.parser = next;
+        true
+    }
+
+    /// Forbids what may not come next in this stage.
+    fn guide_stage(&mut self, guide: &mut Guide) -> Result<Verdict, GrammarError> {
         match self.parser.stop_reason() {
             StopReason::NotStopped => {}
-            StopReason::NoExtension | StopReason::EndOfSentence => return Ok(Verdict::Complete),
+            _ if self.is_complete() => return Ok(Verdict::Complete),
             other => return Err(self.failure(other.to_string())),
         }
         let parser = &mut self.parser;
@@ -64,6 +89,7 @@ impl GrammarMatcher {
     /// # Errors
     /// [`GrammarError::NotAllowed`], [`GrammarError::TooComplex`].
     pub fn accept(&mut self, token: u32) -> Result<(), GrammarError> {
+        while self.is_complete() && self.next_stage() {}
         let trie = self.parser.token_env.tok_trie();
         let is_known = (token as usize) < trie.vocab_size() && trie.token_len(token) > 0;
         if !is_known || !self.may_follow(token)? {
@@ -76,6 +102,11 @@ impl GrammarMatcher {
         }));
         consumed.map_err(|error| self.failure(first_line(&error)))?;
         Ok(())
+    }
+
+    /// Whether nothing more may follow in this stage.
+    fn is_complete(&self) -> bool {
+        matches!(self.parser.stop_reason(), StopReason::NoExtension | StopReason::EndOfSentence)
     }
 
     fn may_follow(&mut self, token: u32) -> Result<bool, GrammarError> {

@@ -20,6 +20,15 @@ const MAX_NEWLINES: usize = 2;
 #[derive(Clone)]
 pub struct ThinkingTags {
     tables: Arc<Tables>,
+    anew: Option<Arc<Anew>>,
+}
+
+/// By what thinking begins anew in an answer.
+struct Anew {
+    /// What stands before the name.
+    before: Tag,
+    /// Tokens by which the name begins.
+    begins: Vec<u32>,
 }
 
 /// Whether an answer begins with thinking.
@@ -126,7 +135,24 @@ impl ThinkingTags {
             |word: &[u8]| (1..=MAX_NEWLINES).contains(&word.len()) && word.iter().all(|&byte| byte == b'\n');
         let newlines = (0..).zip(&words).filter(|(_, word)| is_newlines(word)).map(|(id, _)| id).collect();
         let (open, close) = (Tag::new(open, &words), Tag::new(close, &words));
-        Ok(Self { tables: Arc::new(Tables { open, close, words, newlines, eog }) })
+        Ok(Self { tables: Arc::new(Tables { open, close, words, newlines, eog }), anew: None })
+    }
+
+    /// Returns these tags for answers in which thinking may begin anew, by a name behind another text. That counts as thinking, so that it is not allowed
+    /// once as many tokens were thought as may be; under a grammar it is not allowed at all. A token that has the end of `before` and goes on is not allowed.
+    ///
+    /// # Errors
+    /// [`GrammarError::Grammar`] if a text is empty.
+    pub fn with_anew(self, before: &str, name: &str) -> Result<Self, GrammarError> {
+        if before.is_empty() || name.is_empty() {
+            return Err(GrammarError::Grammar { reason: "the texts that begin thinking cannot be empty".to_owned() });
+        }
+        let words = &self.tables.words;
+        let name = name.as_bytes();
+        let is_begin = |word: &[u8]| !word.is_empty() && (name.starts_with(word) || word.starts_with(name));
+        let begins = (0..).zip(words).filter(|(_, word)| is_begin(word)).map(|(id, _)| id).collect();
+        let anew = Anew { before: Tag::new(before, words), begins };
+        Ok(Self { anew: Some(Arc::new(anew)), ..self })
     }
 
     /// What makes a request think first, at most `max_tokens` tokens, and then follow a grammar, if there is one. Behind the last of these
@@ -158,6 +184,17 @@ struct ThinkFirst {
     /// What the grammar allowed for the next token, where something else is allowed besides.
     allowed: Vec<u32>,
     state: State,
+    /// How far what begins thinking anew has come in an answer without a grammar.
+    anew: Begin,
+}
+
+/// How far what begins thinking anew has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    /// So many bytes of what stands before the name.
+    Before(usize),
+    /// The name is next.
+    Name,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +215,7 @@ impl ThinkFirst {
             ThinkingStart::MayBegin => State::Opening(0),
             ThinkingStart::Begun => State::Thinking(0),
         };
-        Self { tags, left, grammar, answer, allowed: Vec::new(), state }
+        Self { tags, left, grammar, answer, allowed: Vec::new(), state, anew: Begin::Before(0) }
     }
 
     /// Allows what the grammar does.
@@ -188,6 +225,12 @@ impl ThinkFirst {
             None => {
                 if self.grammar.is_some() {
                     guide.forbid_all();
+                } else if let Some(anew) = &self.tags.anew {
+                    match self.anew {
+                        Begin::Before(matched) => forbid(guide, &anew.before.across[matched]),
+                        Begin::Name if self.left == Some(0) => forbid(guide, &anew.begins),
+                        Begin::Name => {}
+                    }
                 }
                 Ok(Verdict::Choose)
             }
@@ -210,7 +253,31 @@ impl ThinkFirst {
 
     fn accept_answer(&mut self, token: u32) -> Result<(), GrammarError> {
         self.state = State::Answer;
-        self.answer.as_mut().map_or(Ok(()), |answer| answer.accept(token))
+        match &mut self.answer {
+            Some(answer) => answer.accept(token),
+            None => {
+                self.look_for_thinking(token);
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks whether a token of the answer begins thinking anew.
+    fn look_for_thinking(&mut self, token: u32) {
+        let (Some(anew), None) = (&self.tags.anew, &self.grammar) else { return };
+        let word = self.tags.tables.words.get(token as usize).map_or(&[][..], |word| word);
+        self.anew = match self.anew {
+            Begin::Name if anew.begins.contains(&token) => {
+                self.state = State::Thinking(0);
+                Begin::Before(0)
+            }
+            Begin::Name => Begin::Before(0),
+            Begin::Before(matched) => match anew.before.find(matched, word) {
+                Ok(end) if end == word.len() => Begin::Name,
+                Ok(_) => Begin::Before(0),
+                Err(matched) => Begin::Before(matched),
+            },
+        };
     }
 
     /// Takes bytes of the thinking.
@@ -236,11 +303,8 @@ impl Constraint for ThinkFirst {
                 allow(guide, &tables.close.next[matched]);
             }
             State::Thinking(matched) => {
-                for &id in tables.eog.iter().chain(&tables.close.across[matched]) {
-                    if guide.allows(id) {
-                        guide.forbid(id);
-                    }
-                }
+                forbid(guide, &tables.eog);
+                forbid(guide, &tables.close.across[matched]);
             }
             State::Between(newlines) if self.grammar.is_some() => {
                 let fits = |id: &&u32| tables.words[**id as usize].len() + newlines <= MAX_NEWLINES;
@@ -291,6 +355,15 @@ impl Constraint for ThinkFirst {
             State::Answer => self.accept_answer(token)?,
         }
         Ok(())
+    }
+}
+
+/// Forbids some tokens.
+fn forbid(guide: &mut Guide, ids: &[u32]) {
+    for &id in ids {
+        if guide.allows(id) {
+            guide.forbid(id);
+        }
     }
 }
 
