@@ -13,6 +13,7 @@ use zinc_sched::{Sampling, SequenceBreakers};
 
 use crate::error::{Error, Result};
 use crate::event::{Note, OpenEvent};
+use crate::rules::FreeThinking;
 
 /// How many tokens of context a model is loaded with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,8 +113,8 @@ pub struct ModelFile {
     rope: RopeOverrides,
     /// Made for the first constraint, since it takes a good part of a second for a large vocabulary.
     compiler: OnceLock<GrammarCompiler>,
-    /// The last opening and closing tag of thinking, and what was made of them.
-    tags: Mutex<Option<((String, String), ThinkingTags)>>,
+    /// The last thinking whose tags were found, and what was made of them.
+    tags: Mutex<Option<(FreeThinking, ThinkingTags)>>,
 }
 
 impl ModelFile {
@@ -232,16 +233,18 @@ impl ModelFile {
     ///
     /// # Errors
     /// [`Error::Constraint`] if a tag is empty, or if the vocabulary is too large.
-    pub fn thinking_tags(&self, open: &str, close: &str) -> Result<ThinkingTags> {
+    pub fn thinking_tags(&self, thinking: &FreeThinking) -> Result<ThinkingTags> {
         let mut last = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((pair, tags)) = &*last
-            && pair.0 == open
-            && pair.1 == close
+        if let Some((known, tags)) = &*last
+            && (&known.open, &known.close, &known.anew) == (&thinking.open, &thinking.close, &thinking.anew)
         {
             return Ok(tags.clone());
         }
-        let tags = self.compiler()?.thinking(open, close)?;
-        *last = Some(((open.to_owned(), close.to_owned()), tags.clone()));
+        let mut tags = self.compiler()?.thinking(&thinking.open, &thinking.close)?;
+        if let Some((before, name)) = &thinking.anew {
+            tags = tags.with_anew(before, name)?;
+        }
+        *last = Some((thinking.clone(), tags.clone()));
         Ok(tags)
     }
 

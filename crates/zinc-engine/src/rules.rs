@@ -30,6 +30,8 @@ pub struct FreeThinking {
     pub open: String,
     /// The text that ends it.
     pub close: String,
+    /// A text and a name behind it by which the thinking begins anew in the answer; `None` if there is nothing of the kind.
+    pub anew: Option<(String, String)>,
     /// Whether the prompt has begun it.
     pub start: ThinkingStart,
     /// The most tokens that are thought, up to the text that ends the thinking; `None` for any number.
@@ -116,7 +118,7 @@ impl AnswerOptions {
         let grammar = self.constraint.as_ref().map(|source| file.grammar(source)).transpose()?;
         let control = match (&self.thinking, grammar) {
             (Some(thinking), grammar) if grammar.is_some() || thinking.max_tokens.is_some() => {
-                let tags = file.thinking_tags(&thinking.open, &thinking.close)?;
+                let tags = file.thinking_tags(thinking)?;
                 tags.control(thinking.start, thinking.max_tokens, grammar.as_ref())
             }
             (_, Some(grammar)) => grammar.control(),

@@ -220,7 +220,7 @@ fn a_constraint_begins_behind_the_thinking() {
         let mut options = AnswerOptions::new();
         options.constraint = constraint.map(|pattern| GrammarSource::Regex(pattern.to_owned()));
         let (open, close, start) = ("<think>".to_owned(), close.to_owned(), ThinkingStart::Begun);
-        options.thinking = Some(FreeThinking { open, close, start, max_tokens });
+        options.thinking = Some(FreeThinking { open, close, anew: None, start, max_tokens });
         let rules = options.for_model(model.file()).unwrap();
         let answer = model.answer(&rules, prompt(model)).unwrap().complete().unwrap();
         assert!(answer.ending.is_whole(), "{:?}", answer.ending);

@@ -7,6 +7,7 @@
 mod ask;
 mod constrain;
 mod event;
+mod harmony;
 mod message;
 mod read;
 mod start;

@@ -2,7 +2,7 @@
 //! the server, without a device and the same each time.
 //!
 //! Its prompts are in ChatML, and its tokens are single bytes and the pieces of the texts in its script. It writes thoughts and calls of tools as
-//! Qwen3 does.
+//! Qwen3 does. With a template of harmony, prompts and answers are in that format, as those of gpt-oss.
 
 mod script;
 mod speech;
@@ -16,6 +16,8 @@ use zinc_model::{ChatInput, ChatTemplate, Special};
 use zinc_sched::{CancelHandle, Condition, EngineCounts, Status, WaitingQueue};
 
 use crate::backend::{Backend, Facts, InfillTokens, Running};
+use crate::output::OutputFormat;
+use script::Form;
 use speech::Speech;
 
 pub use script::{Fault, FaultKind, Script, ScriptedAnswer, ScriptedCall};
@@ -27,6 +29,7 @@ const BYTES: u32 = 256;
 pub struct FakeModel {
     script: Script,
     template: ChatTemplate,
+    form: Form,
     facts: Facts,
     pieces: Pieces,
     /// How many answers without a condition were given.
@@ -127,10 +130,13 @@ impl FakeModel {
     /// A template that does not compile.
     pub fn new(script: Script) -> Result<Self> {
         let source = script.template.clone().unwrap_or_else(|| script::TEMPLATE.to_owned());
+        let source = zinc_model::template::builtin(&source).unwrap_or(source);
         let template = ChatTemplate::new(&source)?;
+        let is_harmony = OutputFormat::of_template(&source).is_harmony();
+        let (form, eos) = if is_harmony { (Form::Harmony, "<|return|>") } else { (Form::Qwen3, "<|im_end|>") };
         let mut pieces = Pieces::default();
         for answer in &script.answers {
-            for piece in speech::cut(&answer.written(true), answer.piece_chars) {
+            for piece in speech::cut(&answer.written(form, true), answer.piece_chars) {
                 pieces.add(piece);
             }
         }
@@ -150,7 +156,7 @@ impl FakeModel {
             vocabulary_tokens: vocabulary,
             lanes: script.lanes,
             template: Some(source),
-            eos: "<|im_end|>".to_owned(),
+            eos: eos.to_owned(),
             infill,
             device: "none".to_owned(),
             ..Facts::default()
@@ -165,7 +171,7 @@ impl FakeModel {
             losses: AtomicU64::new(0),
             tokens: AtomicU64::new(0),
         });
-        Ok(Self { script, template, facts, pieces, given: AtomicUsize::new(0), lanes })
+        Ok(Self { script, template, form, facts, pieces, given: AtomicUsize::new(0), lanes })
     }
 
     /// The answer to a prompt: the first whose condition it meets, or else the next of those without one, which come in turn.
@@ -246,9 +252,9 @@ impl Backend for FakeModel {
         options.sampling.check(self.facts.vocabulary_tokens)?;
         let place = self.lanes.queue(options.owner, options.priority)?;
         let text = self.decode(&prompt);
-        let last = speech::Last::of_prompt(&text);
+        let last = speech::Last::of_prompt(&text, self.form);
         let answer = self.answer(&last).cloned().unwrap_or_default();
-        let written = answer.written(!last.thinking_is_off).replace("{last}", last.user);
+        let written = answer.written(self.form, !last.thinking_is_off).replace("{last}", last.user);
         let pieces = speech::cut(&written, answer.piece_chars);
         let tokens = pieces.into_iter().flat_map(|piece| self.tokens(piece));
         let cancel = CancelHandle::new();

@@ -32,6 +32,9 @@
 //! - *Content* is everything else. Nothing is thrown away but tags, separators and white space next to them. Behind reasoning and calls, blank
 //!   lines are left out.
 //!
+//! In harmony, the format of gpt-oss, each message of an answer says what it is: those in the channel `analysis` are reasoning, those to a tool calls, all
+//! others content. Several messages of reasoning have a blank line between them, and between messages of content there is a [`Piece::ContentBreak`].
+//!
 //! # Calls that are malformed or cut off
 //!
 //! Arguments are delivered as they come, so a call can turn out to be malformed when a part of it is delivered already.
@@ -47,11 +50,13 @@ mod deepseek;
 mod expect;
 mod forced;
 mod format;
+mod harmony;
 mod held;
 mod json;
 mod object;
 mod parser;
 mod sink;
+mod tagged;
 mod text;
 mod typing;
 mod value;
@@ -70,6 +75,8 @@ pub enum Piece {
     Reasoning(String),
     /// More of the answer's text.
     Content(String),
+    /// The content so far and the content to come are messages of their own.
+    ContentBreak,
     /// A call begins. There is one call at a time.
     ToolCallBegin {
         /// The number of the call in the answer, from 0.

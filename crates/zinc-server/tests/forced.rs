@@ -21,6 +21,7 @@ const XML: &str = "<function=<parameter=";
 const DEEPSEEK_3: &str = "<｜tool▁calls▁begin｜>```json";
 const DEEPSEEK_3_1: &str = "<｜tool▁calls▁begin｜>";
 const LLAMA: &str = "<|python_tag|>";
+const HARMONY: &str = "<|start|><|channel|><|message|>";
 
 fn tool(name: &str, parameters: Value) -> Tool {
     Tool { name: name.to_owned(), description: None, parameters }
@@ -77,7 +78,7 @@ fn calls(template: &str, tools: &[Tool], text: &str) -> Vec<(String, Value)> {
             Piece::ToolCallBegin { name, .. } => calls.push((name, String::new())),
             Piece::ToolCallArguments { json, .. } => calls.last_mut().unwrap().1.push_str(&json),
             Piece::ToolCallEnd { .. } => ends += 1,
-            Piece::Content(_) | Piece::Reasoning(_) => panic!("{piece:?} in {text:?}"),
+            Piece::Content(_) | Piece::ContentBreak | Piece::Reasoning(_) => panic!("{piece:?} in {text:?}"),
         }
     }
     assert_eq!(ends, calls.len(), "{text:?}");
@@ -102,6 +103,9 @@ fn answers(template: &str) -> [String; 2] {
         }),
         DEEPSEEK_3_1 => [("find", find), ("now", "{}")]
             .map(|(name, arguments)| format!("<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{arguments}<｜tool▁call▁end｜>")),
+        HARMONY => [("find", find), ("now", "{}")].map(|(name, arguments)| {
+            format!("<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{arguments}")
+        }),
         _ => [("find", find), ("now", "{}")]
             .map(|(name, arguments)| format!("{{\"name\": \"{name}\", \"parameters\": {arguments}}}")),
     }
@@ -117,7 +121,7 @@ fn around(template: &str, calls: &str) -> String {
 #[test]
 fn the_forms_that_models_are_trained_on_are_allowed_and_read() {
     let arguments = json!({"text": "a \"b\"", "most": 12, "kind": "line", "where": {"x": 1}});
-    for template in [HERMES, XML, DEEPSEEK_3, DEEPSEEK_3_1, LLAMA] {
+    for template in [HERMES, XML, DEEPSEEK_3, DEEPSEEK_3_1, LLAMA, HARMONY] {
         let any = grammar(template, &tools(), Forced::Any, Calls::One);
         let [find, now] = answers(template).map(|call| around(template, &call));
         assert_eq!(refused_at(&any, &find), None, "{find}");
@@ -151,8 +155,27 @@ fn several_calls_come_one_behind_the_other() {
 }
 
 #[test]
+fn harmony_names_the_tool_with_the_role_or_the_channel() {
+    let any = grammar(HARMONY, &tools(), Forced::Any, Calls::Several);
+    for header in [
+        "<|start|>assistant<|channel|>commentary to=functions.now <|constrain|>json<|message|>",
+        "<|start|>assistant to=functions.now<|channel|>commentary json<|message|>",
+        " to=functions.now<|channel|>commentary<|message|>",
+        "<|channel|>commentary to=functions.now<|message|>",
+    ] {
+        let text = format!("{header}{{}}");
+        assert_eq!(refused_at(&any, &text), None, "{text}");
+        assert_eq!(calls(HARMONY, &tools(), &text), [("now".to_owned(), json!({}))], "{text}");
+        assert_eq!(refused_at(&any, &format!("{text}<|start|>")), Some(text.len()), "there is one call");
+    }
+    for text in ["<|channel|>final<|message|>", "<|channel|>analysis", "<|channel|>commentary<|message|>"] {
+        assert!(refused_at(&any, text).is_some_and(|at| at < text.len()), "{text}");
+    }
+}
+
+#[test]
 fn arguments_match_the_schema() {
-    for template in [HERMES, XML, DEEPSEEK_3, DEEPSEEK_3_1, LLAMA] {
+    for template in [HERMES, XML, DEEPSEEK_3, DEEPSEEK_3_1, LLAMA, HARMONY] {
         let any = grammar(template, &tools(), Forced::Any, Calls::One);
         let [find, now] = answers(template).map(|call| around(template, &call));
         for (from, to) in [
@@ -232,7 +255,7 @@ fn every_forced_answer_is_read_as_calls() {
         ),
         tool("now", json!({"type": "object", "maxProperties": 0})),
     ];
-    for template in [HERMES, XML, DEEPSEEK_3, DEEPSEEK_3_1, LLAMA] {
+    for template in [HERMES, XML, DEEPSEEK_3, DEEPSEEK_3_1, LLAMA, HARMONY] {
         let grammar = grammar(template, &tools, Forced::Any, Calls::Several);
         let mut found = 0;
         for seed in 0..12 {
@@ -262,7 +285,7 @@ fn report_13_and_14_what_cannot_be_constrained_is_an_error_that_names_tool_path_
         tool("good", json!({"type": "object"})),
         tool("bad", json!({"type": "object", "properties": {"x": {"type": "string", "pattern": "(?=a)"}}})),
     ];
-    for template in [HERMES, DEEPSEEK_3, LLAMA] {
+    for template in [HERMES, DEEPSEEK_3, LLAMA, HARMONY] {
         let outline = forced_call(&OutputFormat::of_template(template), &tools, Forced::Any, Calls::One).unwrap();
         let error = COMPILER.compile(&GrammarSource::Outline(outline)).unwrap_err().to_string();
         assert!(

@@ -4,6 +4,8 @@
 mod answers;
 #[path = "output/cuts.rs"]
 mod cuts;
+#[path = "output/harmony.rs"]
+mod harmony;
 #[path = "matrix/mod.rs"]
 mod matrix;
 #[path = "output/reports.rs"]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use zinc_engine::{Estimate, FileOptions};
 use zinc_model::Model;
-use zinc_model::config::{Rope, RopeScaling};
+use zinc_model::config::{ModelConfig, Rope, RopeScaling};
 use zinc_model::gguf::{self, Array, Value};
 
 use crate::args::{Format, InspectArgs};

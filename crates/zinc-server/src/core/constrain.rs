@@ -10,8 +10,8 @@ use crate::output::{Calls, Forced, OutputFormat, Thinking, Tool, forced_call};
 /// What errors call the schema of the content where the answer may be calls of tools as well.
 pub(super) const CONTENT: &str = "the schema of the content";
 
-/// What the answer has to match: calls of tools where they are required, or else what the request asks of the content. Where the model may call
-/// tools, a schema of the content leaves it the choice. The schemas of tools in it have `most_bytes` together at most.
+/// What the answer to a prompt that ends in `tail` has to match: calls of tools where they are required, or else what the request asks of the content. Where
+/// the model may call tools, a schema of the content leaves it the choice. The schemas of tools in it have `most_bytes` together at most.
 ///
 /// # Errors
 /// Calls that are required of a model that knows no form of them, and schemas that are too large.
@@ -19,6 +19,7 @@ pub(super) fn constraint(
     format: &OutputFormat,
     conversation: &Conversation,
     tools: &[Tool],
+    tail: &str,
     content: Option<&GrammarSource>,
     most_bytes: usize,
 ) -> ApiResult<Option<GrammarSource>> {
@@ -27,13 +28,23 @@ pub(super) fn constraint(
         ToolChoice::Required => Forced::Any,
         ToolChoice::Named(name) => Forced::Named(name),
         ToolChoice::Auto | ToolChoice::None => {
-            let (Some(GrammarSource::JsonSchema(schema)), false) = (content, tools.is_empty()) else {
-                return Ok(content.cloned());
+            let Some(content) = content else { return Ok(None) };
+            let header = format.content_header(tail);
+            let called = match content {
+                GrammarSource::JsonSchema(schema) if !tools.is_empty() => {
+                    forced_call(format, tools, Forced::Any, calls).ok().map(|called| (schema, called))
+                }
+                _ => None,
             };
-            let Ok(called) = forced_call(format, tools, Forced::Any, calls) else { return Ok(content.cloned()) };
+            let Some((schema, called)) = called else {
+                return Ok(Some(match header {
+                    Some(header) => GrammarSource::Behind { header, source: Box::new(content.clone()) },
+                    None => content.clone(),
+                }));
+            };
             check_size(tools, Forced::Any, most_bytes)?;
-            let name = CONTENT.to_owned();
-            let said = Outline::Json { name, schema: schema.as_str().into(), path: Vec::new() };
+            let said = Outline::Json { name: CONTENT.to_owned(), schema: schema.as_str().into(), path: Vec::new() };
+            let said = Outline::Sequence(header.into_iter().chain([said]).collect());
             return Ok(Some(GrammarSource::Outline(Outline::Choice(vec![said, called]))));
         }
     };
@@ -70,7 +81,8 @@ pub(super) fn thinking(format: &OutputFormat, tail: &str, most_tokens: Option<u3
         Thinking::MayBegin => ThinkingStart::MayBegin,
         Thinking::Begun => ThinkingStart::Begun,
     };
-    Some(FreeThinking { open: open.to_owned(), close: close.to_owned(), start, max_tokens: most_tokens })
+    let anew = format.thinking_anew().map(|(before, name)| (before.to_owned(), name.to_owned()));
+    Some(FreeThinking { open: open.to_owned(), close: close.to_owned(), anew, start, max_tokens: most_tokens })
 }
 
 #[cfg(test)]
@@ -83,7 +95,7 @@ mod tests {
         let format = OutputFormat::of_template("<think></think><tool_call>");
         let conversation = Conversation { tool_choice: choice, ..Conversation::new(Vec::new()) };
         let tools = [Tool { name: "f".to_owned(), description: None, parameters: json!({}) }];
-        constraint(&format, &conversation, &tools, content, 10)
+        constraint(&format, &conversation, &tools, "", content, 10)
     }
 
     #[test]
@@ -106,7 +118,7 @@ mod tests {
         let tools = [tool("small", json!({})), tool("large", json!({ "type": "object" }))];
         let constrained = |choice, content: Option<&GrammarSource>| {
             let conversation = Conversation { tool_choice: choice, ..Conversation::new(Vec::new()) };
-            constraint(&format, &conversation, &tools, content, 17)
+            constraint(&format, &conversation, &tools, "", content, 17)
                 .map_err(|error| (error.param.unwrap(), error.message))
         };
         let message = "the schemas of the tools that may be called have 19 bytes; at most 17 are taken";
@@ -116,6 +128,24 @@ mod tests {
         assert!(constrained(ToolChoice::Named("large".to_owned()), None).is_ok_and(|made| made.is_some()));
         // Nothing is made of the schemas here.
         assert_eq!(constrained(ToolChoice::Auto, None), Ok(None));
+    }
+
+    #[test]
+    fn the_content_of_harmony_has_a_header_before_it() {
+        let format = OutputFormat::of_template("<|start|><|channel|><|message|>");
+        let schema = GrammarSource::JsonSchema("{}".to_owned());
+        let made = |tools: &[Tool], tail| {
+            let conversation = Conversation::new(Vec::new());
+            constraint(&format, &conversation, tools, tail, Some(&schema), 10).unwrap().unwrap()
+        };
+        let begun = "<|start|>assistant<|channel|>final<|message|>{";
+        assert!(matches!(made(&[], "<|start|>assistant"), GrammarSource::Behind { source, .. } if *source == schema));
+        assert_eq!(made(&[], begun), schema, "the prompt has begun the content");
+        let tools = [Tool { name: "f".to_owned(), description: None, parameters: json!({}) }];
+        let GrammarSource::Outline(Outline::Choice(parts)) = made(&tools, "<|start|>assistant") else {
+            panic!("no choice")
+        };
+        assert!(matches!(&parts[0], Outline::Sequence(parts) if parts.len() == 2), "{parts:?}");
     }
 
     #[test]

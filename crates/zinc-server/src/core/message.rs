@@ -1,5 +1,7 @@
 //! The messages and tools of a conversation, as all APIs have them, and the form in which chat templates read them.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -83,12 +85,26 @@ impl Message {
     fn in_template(&self, arguments: Arguments) -> TemplateMessage<'_> {
         TemplateMessage {
             role: self.role,
-            content: self.content.as_deref(),
+            content: Some(self.content.as_deref()),
             reasoning_content: self.reasoning.as_deref(),
+            thinking: None,
             tool_calls: self.tool_calls.iter().map(|call| call.in_template(arguments)).collect(),
             tool_call_id: self.tool_call_id.as_deref(),
             name: self.name.as_deref(),
         }
+    }
+
+    /// The message as templates of harmony read it. Those take no more than one of a thought and a text before a call, and no content that is null.
+    pub(super) fn in_harmony(&self, arguments: Arguments) -> TemplateMessage<'_> {
+        let content = self.content.as_deref().filter(|content| !content.is_empty());
+        let (content, thinking) = match (content, self.reasoning.as_deref()) {
+            (content, thinking) if self.tool_calls.is_empty() => {
+                (Some(content.unwrap_or_default()), thinking.map(Cow::from))
+            }
+            (Some(content), Some(thinking)) => (None, Some(format!("{thinking}\n\n{content}").into())),
+            (content, thinking) => (content, thinking.map(Cow::from)),
+        };
+        TemplateMessage { content: content.map(Some), reasoning_content: None, thinking, ..self.in_template(arguments) }
     }
 }
 
@@ -104,11 +120,15 @@ impl ToolCall {
 }
 
 #[derive(Serialize)]
-struct TemplateMessage<'a> {
+pub(super) struct TemplateMessage<'a> {
     role: Role,
-    content: Option<&'a str>,
+    /// `Some(None)` is null.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<Option<&'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<TemplateCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -165,6 +185,7 @@ pub(crate) fn tools_in_template(tools: &[ToolDefinition]) -> Option<Value> {
     (!tools.is_empty()).then(|| value(&tools))
 }
 
-fn value(serialisable: &impl Serialize) -> Value {
+/// A value as JSON.
+pub(super) fn value(serialisable: &impl Serialize) -> Value {
     serde_json::to_value(serialisable).expect("texts and values can be written as JSON")
 }

@@ -66,7 +66,7 @@ struct TokenQueue {
     waiting: VecDeque<TextToken>,
     /// Bytes of text that have gone in and have not come out.
     held: usize,
-    /// Whether thoughts or a call stand before the next content.
+    /// Whether thoughts, a call or marks stand before the next content.
     is_behind_other: bool,
 }
 
@@ -116,6 +116,11 @@ impl TokenQueue {
 
     fn bytes(&self) -> usize {
         self.waiting.iter().map(|token| token.bytes.len()).sum()
+    }
+
+    /// Notes that marks stand before the next content.
+    fn gap(&mut self) {
+        self.is_behind_other = true;
     }
 
     /// Forgets the tokens of thoughts and calls.
@@ -284,10 +289,15 @@ impl Reader {
             if self.stopped.is_some() {
                 return Ok(());
             }
-            self.tokens.other();
+            match piece {
+                Piece::ContentBreak => self.tokens.gap(),
+                _ => self.tokens.other(),
+            }
             self.is_thinking = matches!(piece, Piece::Reasoning(_));
             let event = match piece {
                 Piece::Reasoning(text) | Piece::Content(text) => Event::Reasoning(text),
+                // No token stands for the blank line.
+                Piece::ContentBreak => Event::Content { text: "\n\n".to_owned(), tokens: Vec::new() },
                 Piece::ToolCallBegin { index, name } => {
                     self.calls.begun += 1;
                     Event::ToolCallBegin { index, id: ids::new("call_"), name }
@@ -486,6 +496,17 @@ mod tests {
         queue.push(12, [token("</think>"), token("\n\n"), token("Hi")].into_iter());
         queue.content(2);
         assert_eq!(joined(&queue.take(2)), "Hi");
+    }
+
+    #[test]
+    fn marks_between_contents_are_none_of_them() {
+        let mut queue = TokenQueue::default();
+        queue.push(1, [token("a")].into_iter());
+        assert_eq!(joined(&queue.take(1)), "a");
+        queue.push(12, [token("<|message|>"), token("b")].into_iter());
+        queue.gap();
+        queue.content(1);
+        assert_eq!(joined(&queue.take(1)), "b");
     }
 
     #[test]

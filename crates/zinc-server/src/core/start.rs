@@ -13,12 +13,13 @@ use zinc_sched::{CancelHandle, Token};
 use super::ask::{Ask, Conversation, Prompt, PromptPart, ToolChoice};
 use super::constrain;
 use super::event::{Collected, End, Event, Timings, Update};
+use super::harmony;
 use super::message::{Arguments, Role, messages_in_template, tools_in_template};
 use super::read::Reader;
 use crate::auth::Caller;
 use crate::backend::BackendEvent;
 use crate::error::{ApiError, ApiResult, ErrorKind};
-use crate::output::{OutputParser, Tool};
+use crate::output::{OutputFormat, OutputParser, Tool};
 use crate::state::Served;
 
 /// The tokens at the end of a prompt whose text the parser of the answer is shown.
@@ -26,22 +27,6 @@ const TAIL_TOKENS: usize = 64;
 
 /// What a client is told whose answer stops without an end, because the thread that read it has ended.
 const SILENT_END: &str = "the server failed while it answered; its log says how";
-
-/// Control tokens that mark thoughts and calls of tools, which the parser of the answer has to see.
-const MARKS: [&str; 12] = [
-    "<think>",
-    "</think>",
-    "<tool_call>",
-    "</tool_call>",
-    "<tool_calls>",
-    "</tool_calls>",
-    "<|python_tag|>",
-    "<｜tool▁calls▁begin｜>",
-    "<｜tool▁calls▁end｜>",
-    "<｜tool▁call▁begin｜>",
-    "<｜tool▁call▁end｜>",
-    "<｜tool▁sep｜>",
-];
 
 /// The answers of a request while they come. Dropping it cancels them.
 #[derive(Debug)]
@@ -226,9 +211,10 @@ impl Prepared {
         let tail: Vec<u8> = tail.iter().filter_map(|id| served.backend.token_bytes(*id)).flatten().collect();
         let (format, tail, tools) = (&served.format, String::from_utf8_lossy(&tail), tools(conversation));
         Ok(Self {
-            constraint: constrain::constraint(format, conversation, &tools, content, most_bytes)?,
-            thinking: constrain::thinking(format, &tail, conversation.most_thinking_tokens),
-            parser: conversation.parsed.then(|| OutputParser::new(format, &tools, &tail)),
+            constraint: constrain::constraint(format, conversation, &tools, &tail, content, most_bytes)?,
+            thinking: constrain::thinking(format, &tail, harmony::most_thinking_tokens(format, conversation)),
+            // Answers in harmony have marks in all of their parts, which are no content.
+            parser: (conversation.parsed || format.is_harmony()).then(|| OutputParser::new(format, &tools, &tail)),
             ends_with_call: !conversation.parallel_tool_calls,
             continues_text: false,
             ids,
@@ -247,9 +233,11 @@ fn conversation_ids(served: &Served, conversation: &Conversation) -> ApiResult<V
         begun = last.content.as_deref();
         messages = before;
     }
-    let mut ids =
-        with_arguments(served, |arguments| served.backend.chat_prompt(&chat_input(conversation, messages, arguments)))?;
+    let mut ids = with_arguments(served, |arguments| {
+        served.backend.chat_prompt(&chat_input(&served.format, conversation, messages, arguments))
+    })?;
     if let Some(begun) = begun {
+        ids.extend(served.backend.encode(served.format.before_content(), Special::Parse)?);
         ids.extend(served.backend.encode(begun, Special::Plain)?);
     }
     Ok(ids)
@@ -274,7 +262,7 @@ fn joined(served: &Served, parts: &[PromptPart]) -> ApiResult<Vec<u32>> {
 /// A template that refuses the messages.
 pub(crate) fn rendered(served: &Served, conversation: &Conversation) -> ApiResult<String> {
     with_arguments(served, |arguments| {
-        served.backend.render(&chat_input(conversation, &conversation.messages, arguments))
+        served.backend.render(&chat_input(&served.format, conversation, &conversation.messages, arguments))
     })
 }
 
@@ -288,14 +276,19 @@ fn with_arguments<T>(served: &Served, make: impl Fn(Arguments) -> zinc_engine::R
     }
 }
 
-fn chat_input(conversation: &Conversation, messages: &[super::Message], arguments: Arguments) -> ChatInput {
+fn chat_input(
+    format: &OutputFormat,
+    conversation: &Conversation,
+    messages: &[super::Message],
+    arguments: Arguments,
+) -> ChatInput {
     let offered = conversation.tool_choice != ToolChoice::None;
-    ChatInput {
-        messages: messages_in_template(messages, arguments),
-        tools: tools_in_template(&conversation.tools).filter(|_| offered),
-        kwargs: conversation.variables.clone(),
-        add_generation_prompt: true,
-    }
+    let (messages, kwargs) = match format.is_harmony() {
+        true => (harmony::messages(messages, arguments), harmony::variables(&conversation.variables)),
+        false => (messages_in_template(messages, arguments), conversation.variables.clone()),
+    };
+    let tools = tools_in_template(&conversation.tools).filter(|_| offered);
+    ChatInput { messages, tools, kwargs, add_generation_prompt: true }
 }
 
 /// The tools that an answer may call.
@@ -330,7 +323,8 @@ fn begin(caller: &Caller, served: &Arc<Served>, ask: &Ask) -> ApiResult<Answerin
         options.thinking = thinking.clone();
         options.owner = caller.owner.number();
         options.continues_text = *continues_text;
-        options.shown = if *continues_text { Vec::new() } else { MARKS.map(str::to_owned).to_vec() };
+        let shown = if *continues_text { &[] } else { served.format.marks() };
+        options.shown = shown.iter().map(|&mark| mark.to_owned()).collect();
         let mut ids = ids.clone();
         let prompt_tokens = length(&ids);
         let first = if ask.scores_prompts { ids.first().copied() } else { None };

@@ -29,7 +29,7 @@ pub struct Script {
     pub lanes: u32,
     /// Requests that may wait.
     pub queue: usize,
-    /// The chat template, instead of the one that the model has.
+    /// The chat template, instead of the one that the model has, or the name of a built-in one. With one of harmony, as `gpt-oss` is, the model writes harmony.
     pub template: Option<String>,
     /// Whether it has tokens for filling in the gap of a text.
     pub infill: bool,
@@ -88,6 +88,14 @@ pub struct ScriptedCall {
     pub arguments: Value,
 }
 
+/// The form in which the model writes thoughts and calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Qwen3,
+    /// The format of gpt-oss.
+    Harmony,
+}
+
 /// What goes wrong with an answer, and behind how many tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,17 +123,38 @@ pub enum FaultKind {
 
 impl ScriptedAnswer {
     /// The answer as the model writes it, with its thoughts or without.
-    pub(super) fn written(&self, thinking: bool) -> String {
-        let mut written = String::new();
-        if let Some(reasoning) = self.reasoning.as_ref().filter(|_| thinking) {
-            written.push_str(&format!("<think>\n{reasoning}\n</think>\n\n"));
+    pub(super) fn written(&self, form: Form, thinking: bool) -> String {
+        let reasoning = self.reasoning.as_deref().filter(|_| thinking);
+        match form {
+            Form::Qwen3 => self.in_qwen3(reasoning),
+            Form::Harmony => self.in_harmony(reasoning),
         }
+    }
+
+    fn in_qwen3(&self, reasoning: Option<&str>) -> String {
+        let mut written = reasoning.map_or(String::new(), |reasoning| format!("<think>\n{reasoning}\n</think>\n\n"));
         written.push_str(&self.text);
         for ScriptedCall { name, arguments } in &self.tool_calls {
             let name = Value::String(name.clone());
             written.push_str(&format!("\n<tool_call>\n{{\"name\": {name}, \"arguments\": {arguments}}}\n</tool_call>"));
         }
         written
+    }
+
+    /// A text that begins with a mark is written as it is.
+    fn in_harmony(&self, reasoning: Option<&str>) -> String {
+        let thought = reasoning.map(|reasoning| format!("<|channel|>analysis<|message|>{reasoning}<|end|>"));
+        let text = match &*self.text {
+            "" => None,
+            raw if raw.starts_with("<|") => Some(raw.to_owned()),
+            text if self.tool_calls.is_empty() => Some(format!("<|channel|>final<|message|>{text}")),
+            text => Some(format!("<|channel|>commentary<|message|>{text}<|end|>")),
+        };
+        let calls = self.tool_calls.iter().map(|ScriptedCall { name, arguments }| {
+            format!("<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{arguments}<|call|>")
+        });
+        let messages: Vec<String> = thought.into_iter().chain(text).chain(calls).collect();
+        messages.join("<|start|>assistant")
     }
 
     /// Whether it is said in turn, whatever was asked.

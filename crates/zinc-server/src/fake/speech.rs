@@ -12,7 +12,7 @@ use zinc_sched::{
     CancelHandle, Durations, Error, ModelCall, PromptProgress, SpeculationStats, Token, TokenLogprobs, Usage,
 };
 
-use super::script::{Fault, FaultKind, ScriptedAnswer};
+use super::script::{Fault, FaultKind, Form, ScriptedAnswer};
 use super::{Lanes, Place};
 use crate::backend::{BackendEnd, BackendEvent};
 
@@ -35,7 +35,24 @@ pub(super) struct Last<'a> {
 }
 
 impl<'a> Last<'a> {
-    pub(super) fn of_prompt(text: &'a str) -> Self {
+    pub(super) fn of_prompt(text: &'a str, form: Form) -> Self {
+        match form {
+            Form::Qwen3 => Self::of_chatml(text),
+            Form::Harmony => Self::of_harmony(text),
+        }
+    }
+
+    /// Messages are behind their headers; those of tools have the name of the tool for a role.
+    fn of_harmony(text: &'a str) -> Self {
+        let messages = || text.split("<|start|>").filter_map(|message| message.split_once("<|message|>"));
+        let said = |(_, content): (&str, &'a str)| content.split("<|end|>").next().unwrap_or(content);
+        let user = messages().filter(|(header, _)| *header == "user").last().map_or(text, said);
+        let before = messages().filter(|(header, _)| !header.starts_with("assistant")).last();
+        let is_tool = before.is_some_and(|(header, _)| header.starts_with("functions."));
+        Self { user, is_tool, thinking_is_off: false }
+    }
+
+    fn of_chatml(text: &'a str) -> Self {
         let messages = || text.split(BEGIN).skip(1).filter_map(|message| message.split_once('\n'));
         let said = |(_, content): (&str, &'a str)| content.split(END).next().unwrap_or(content);
         let user = messages().filter(|(role, _)| *role == "user").last().map_or(text, said);
@@ -291,11 +308,16 @@ mod tests {
     #[test]
     fn the_last_messages_are_found() {
         let prompt = "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
-        assert_eq!(Last::of_prompt(prompt), Last { user: "Hi", is_tool: false, thinking_is_off: false });
+        assert_eq!(Last::of_prompt(prompt, Form::Qwen3), Last { user: "Hi", is_tool: false, thinking_is_off: false });
         let tool = format!(
             "{prompt}call<|im_end|>\n<|im_start|>tool\n4<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
         );
-        assert_eq!(Last::of_prompt(&tool), Last { user: "Hi", is_tool: true, thinking_is_off: true });
-        assert_eq!(Last::of_prompt("plain").user, "plain");
+        assert_eq!(Last::of_prompt(&tool, Form::Qwen3), Last { user: "Hi", is_tool: true, thinking_is_off: true });
+        assert_eq!(Last::of_prompt("plain", Form::Qwen3).user, "plain");
+        let prompt = "<|start|>system<|message|>S<|end|><|start|>user<|message|>Hi<|end|><|start|>assistant";
+        assert_eq!(Last::of_prompt(prompt, Form::Harmony), Last { user: "Hi", is_tool: false, thinking_is_off: false });
+        let result = "<|start|>functions.f to=assistant<|channel|>commentary<|message|>4<|end|><|start|>assistant";
+        let tool = format!("{prompt} to=functions.f<|channel|>commentary json<|message|>{{}}<|call|>{result}");
+        assert_eq!(Last::of_prompt(&tool, Form::Harmony), Last { user: "Hi", is_tool: true, thinking_is_off: false });
     }
 }

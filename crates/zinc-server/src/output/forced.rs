@@ -8,7 +8,7 @@ use zinc_sched::grammar::Outline;
 
 use super::json::quoted;
 use super::typing::Typing;
-use super::{CallForm, OutputFormat, Tool, deepseek};
+use super::{CallForm, OutputFormat, Tool, deepseek, harmony};
 
 /// Calls in one answer, at most.
 const MAX_CALLS: u32 = 128;
@@ -29,7 +29,7 @@ pub enum Forced<'t> {
 pub enum Calls {
     /// One.
     One,
-    /// One or several. In Llama's form, which has no parallel calls, still one.
+    /// One or several. In the forms of Llama and gpt-oss, which have no parallel calls, still one.
     Several,
 }
 
@@ -80,10 +80,11 @@ pub fn forced_call(
         CallForm::Xml => xml(tool),
         CallForm::DeepSeek { fenced } => deepseek(tool, fenced),
         CallForm::Llama => llama(tool),
+        CallForm::Harmony => harmony::outline::call(&tool.name, arguments(tool)),
     };
     let one = Outline::Choice(chosen.iter().map(call).collect());
     let most = match (calls, form) {
-        (Calls::One, _) | (_, CallForm::Llama) => 1,
+        (Calls::One, _) | (_, CallForm::Llama | CallForm::Harmony) => 1,
         (Calls::Several, _) => MAX_CALLS,
     };
     let mut parts = vec![one.clone()];

@@ -1,5 +1,9 @@
 //! The form in which a model writes reasoning and tool calls, read from its chat template.
 
+use zinc_sched::grammar::Outline;
+
+use super::harmony;
+
 /// The form of a model's answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputFormat {
@@ -22,6 +26,8 @@ pub enum CallForm {
     },
     /// `{"name": NAME, "parameters": OBJECT}`, perhaps behind `<|python_tag|>`: Llama 3.
     Llama,
+    /// `<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>OBJECT<|call|>`: gpt-oss, whose answers are in harmony altogether.
+    Harmony,
 }
 
 /// Whether an answer begins with thinking.
@@ -38,6 +44,22 @@ pub enum Thinking {
 /// Opening and closing tags of reasoning.
 const TAGS: [(&str, &str); 4] =
     [("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]"), ("◁think▷", "◁/think▷")];
+
+/// Control tokens that mark reasoning and calls of tools, in all forms but harmony.
+const MARKS: [&str; 12] = [
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_calls>",
+    "</tool_calls>",
+    "<|python_tag|>",
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁calls▁end｜>",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁call▁end｜>",
+    "<｜tool▁sep｜>",
+];
 
 /// Texts of templates at which a message begins or ends. What a user writes comes before the last of them in a prompt.
 const TURNS: [&str; 18] = [
@@ -66,6 +88,9 @@ impl OutputFormat {
     #[must_use]
     pub fn of_template(template: &str) -> Self {
         let has = |text: &str| template.contains(text);
+        if has(harmony::CHANNEL) && has(harmony::MESSAGE) {
+            return Self { tags: None, calls: Some(CallForm::Harmony) };
+        }
         let calls = if has("<function=") && has("<parameter=") {
             Some(CallForm::Xml)
         } else if has("<｜tool▁calls▁begin｜>") {
@@ -83,10 +108,37 @@ impl OutputFormat {
     /// The texts before and behind reasoning; `None` if the model does not mark it.
     #[must_use]
     pub fn reasoning_tags(&self) -> Option<(&str, &str)> {
-        self.tags
+        if self.is_harmony() { Some((harmony::OPEN_ANALYSIS, harmony::END)) } else { self.tags }
     }
 
-    /// The tags, for as long as anyone wants them.
+    /// Whether answers are in harmony.
+    pub(crate) fn is_harmony(&self) -> bool {
+        self.calls == Some(CallForm::Harmony)
+    }
+
+    /// What stands before a content that continues one which a prompt begins with; empty if nothing does.
+    pub(crate) fn before_content(&self) -> &'static str {
+        if self.is_harmony() { harmony::OPEN_FINAL } else { "" }
+    }
+
+    /// What has to stand before the content of the answer to a prompt with this end, where the content alone is constrained; `None` if nothing does.
+    pub(crate) fn content_header(&self, prompt_tail: &str) -> Option<Outline> {
+        let has_header = self.is_harmony() && self.thinking(prompt_tail) != Thinking::No;
+        has_header.then(harmony::outline::before_content)
+    }
+
+    /// The text and the name by which a model begins to think anew in its answer; `None` if it does so by no name.
+    pub(crate) fn thinking_anew(&self) -> Option<(&str, &str)> {
+        self.is_harmony().then_some((harmony::CHANNEL, harmony::ANALYSIS))
+    }
+
+    /// The control tokens that the parser of an answer has to see.
+    #[must_use]
+    pub fn marks(&self) -> &'static [&'static str] {
+        if self.is_harmony() { &harmony::MARKS } else { &MARKS }
+    }
+
+    /// The tags within content, for as long as anyone wants them; `None` if the model has none that could stand there.
     pub(crate) fn static_tags(&self) -> Option<(&'static str, &'static str)> {
         self.tags
     }
@@ -101,6 +153,9 @@ impl OutputFormat {
     /// message at the latest.
     #[must_use]
     pub fn thinking(&self, prompt_tail: &str) -> Thinking {
+        if self.is_harmony() {
+            return harmony_thinking(prompt_tail);
+        }
         let Some((open, close)) = self.tags else { return Thinking::No };
         let turn = TURNS.iter().filter_map(|mark| Some(prompt_tail.rfind(mark)? + mark.len())).max();
         let last = &prompt_tail[turn.unwrap_or(0)..];
@@ -113,6 +168,20 @@ impl OutputFormat {
             (_, opened, closed) if opened > closed => Thinking::Begun,
             _ => Thinking::No,
         }
+    }
+}
+
+/// What [`OutputFormat::thinking`] is in harmony, where only a prompt that begins the model's message says anything.
+fn harmony_thinking(prompt_tail: &str) -> Thinking {
+    let header = match prompt_tail.rfind(harmony::START) {
+        Some(start) => &prompt_tail[start..],
+        None if prompt_tail.is_empty() => return Thinking::MayBegin,
+        None => return Thinking::No,
+    };
+    match header.split_once(harmony::MESSAGE) {
+        None => Thinking::MayBegin,
+        Some((header, _)) if header.contains(harmony::ANALYSIS) => Thinking::Begun,
+        Some(_) => Thinking::No,
     }
 }
 
@@ -146,6 +215,26 @@ mod tests {
             assert_eq!(format.reasoning_tags(), thinks.then_some(("<think>", "</think>")), "{template}");
         }
         assert_eq!(format("[THINK][/THINK]").reasoning_tags(), Some(("[THINK]", "[/THINK]")));
+    }
+
+    #[test]
+    fn templates_of_harmony_are_known_by_its_channels() {
+        let builtin = zinc_model::template::builtin("gpt-oss").unwrap();
+        for template in [&*builtin, "'<|start|>assistant<|channel|>final<|message|>' + content + '<|end|>' <tool_call>"]
+        {
+            assert_eq!(format(template).call_form(), Some(CallForm::Harmony));
+            assert_eq!(format(template).reasoning_tags(), Some(("<|channel|>analysis<|message|>", "<|end|>")));
+        }
+        let harmony = format(&builtin);
+        for (tail, thinking) in [
+            ("", Thinking::MayBegin),
+            ("<|end|><|start|>assistant", Thinking::MayBegin),
+            ("<|start|>assistant<|channel|>analysis<|message|>Hm", Thinking::Begun),
+            ("<|start|>assistant<|channel|>final<|message|>The analysis", Thinking::No),
+            ("a long beginning of an answer", Thinking::No),
+        ] {
+            assert_eq!(harmony.thinking(tail), thinking, "{tail}");
+        }
     }
 
     #[test]

@@ -107,7 +107,12 @@ impl Names {
     }
 }
 
-fn could_be_name(name: &str) -> bool {
-    let fits = |c: char| c.is_alphanumeric() || "_-.:/".contains(c);
-    !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.chars().all(fits)
+/// Whether the name of a tool may have a character.
+pub(super) fn is_in_name(c: char) -> bool {
+    c.is_alphanumeric() || "_-.:/".contains(c)
+}
+
+/// Whether a tool may have a name.
+pub(super) fn could_be_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.chars().all(is_in_name)
 }

@@ -31,6 +31,11 @@ impl Sink {
         }
     }
 
+    /// Ends the content so far as a message of its own.
+    pub(super) fn content_break(&mut self) {
+        self.pieces.push(Piece::ContentBreak);
+    }
+
     pub(super) fn begin(&mut self, name: String) {
         self.pieces.push(Piece::ToolCallBegin { index: self.calls, name });
         self.calls += 1;

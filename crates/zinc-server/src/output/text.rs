@@ -59,7 +59,8 @@ impl Marks {
             Some(CallForm::Llama) => {
                 all.extend([("<|python_tag|>", Mark::Python), ("{", Mark::Bracket), (";", Mark::Separator)]);
             }
-            None => {}
+            // Harmony has a parser of its own.
+            Some(CallForm::Harmony) | None => {}
         }
         Self { all, form }
     }

@@ -34,20 +34,28 @@ pub(crate) fn unfinished(name: &str, arguments: &str) -> Part {
 }
 
 /// Joins pieces into parts, and checks the order that pieces keep: no empty text, calls counted from 0, arguments and ends only of the call
-/// that has begun last, and only before other pieces.
+/// that has begun last, and only before other pieces, breaks only between content.
 pub(crate) fn joined(pieces: Vec<Piece>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut calls = 0;
     let mut open = false;
+    // Whether the next piece begins content of its own.
+    let mut is_apart = false;
     for piece in pieces {
+        let is_content = matches!(piece, Piece::Content(_));
+        assert!(is_content || !is_apart, "{piece:?} after a break in {parts:?}");
         match (piece, parts.last_mut()) {
             (Piece::Reasoning(text) | Piece::Content(text), _) if text.is_empty() => {
                 panic!("an empty piece after {parts:?}")
             }
-            (Piece::Reasoning(text), Some(Part::Reasoning(last)))
-            | (Piece::Content(text), Some(Part::Content(last))) => {
-                last.push_str(&text);
+            (Piece::ContentBreak, _) => {
+                let is_content = |part: &Part| matches!(part, Part::Content(_));
+                assert!(parts.iter().any(is_content), "a break before all content");
+                is_apart = true;
+                continue;
             }
+            (Piece::Reasoning(text), Some(Part::Reasoning(last))) => last.push_str(&text),
+            (Piece::Content(text), Some(Part::Content(last))) if !is_apart => last.push_str(&text),
             (Piece::Reasoning(text), _) => parts.push(Part::Reasoning(text)),
             (Piece::Content(text), _) => parts.push(Part::Content(text)),
             (Piece::ToolCallBegin { index, name }, _) => {
@@ -72,7 +80,9 @@ pub(crate) fn joined(pieces: Vec<Piece>) -> Vec<Part> {
             (piece, _) => panic!("{piece:?} after {parts:?}"),
         }
         open &= matches!(parts.last(), Some(Part::Call(..)));
+        is_apart = false;
     }
+    assert!(!is_apart, "a break behind all content");
     parts
 }
 
@@ -121,6 +131,11 @@ pub(crate) fn deepseek() -> Setup {
 /// Llama 3.1.
 pub(crate) fn llama() -> Setup {
     Setup { tail: "<|end_header_id|>\n\n", ..setup("<|python_tag|>") }
+}
+
+/// gpt-oss.
+pub(crate) fn harmony() -> Setup {
+    Setup { tail: "<|end|><|start|>assistant", ..setup("<|start|><|channel|><|message|>") }
 }
 
 /// The same with no tools in the request.

@@ -4,6 +4,7 @@ mod chat;
 mod clients;
 mod crowds;
 mod demo;
+mod harmony;
 mod leaving;
 mod llama;
 mod loss;
