@@ -5,20 +5,27 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use zinc_engine::{Answer, AnswerEvent, AnswerRules, AnswerStream, Ending, LoadedModel};
 use zinc_sched::{Completion, PromptProgress};
+use zinc_server::output::OutputFormat;
 
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
+use crate::spoken::Spoken;
 
-/// Generates an answer and prints it to stdout as it comes, with a newline after it. Ctrl-C cancels the generation, which ends within a
-/// step.
+/// Generates an answer and prints it to stdout as it comes, with a newline after it. Returns it with what a conversation keeps of its text. Ctrl-C cancels
+/// the generation, which ends within a step.
 ///
 /// # Errors
 /// A request that the engine refuses, a failure of the engine, or a failure to write to stdout.
-pub(crate) fn print(model: &LoadedModel, rules: &AnswerRules, prompt: Vec<u32>) -> Result<Answer> {
+pub(crate) fn print(
+    model: &LoadedModel,
+    rules: &AnswerRules,
+    format: &OutputFormat,
+    prompt: Vec<u32>,
+) -> Result<(Answer, String)> {
     interrupt::install()?;
     let stream = model.answer(rules, prompt)?;
-    let answer = interrupt::during(&stream.cancel_handle(), || print_pieces(stream));
+    let answer = interrupt::during(&stream.cancel_handle(), || print_pieces(stream, Spoken::new(format)));
     // What is printed after the answer, be it an error, starts on a new line. Nothing is printed if stdout is what
     // failed.
     let newline =
@@ -27,16 +34,19 @@ pub(crate) fn print(model: &LoadedModel, rules: &AnswerRules, prompt: Vec<u32>) 
     newline.map(|()| answer)
 }
 
-fn print_pieces(stream: AnswerStream) -> Result<Answer> {
+fn print_pieces(stream: AnswerStream, mut spoken: Spoken) -> Result<(Answer, String)> {
     let mut bar = PromptBar::new();
     for event in stream {
         match event? {
             AnswerEvent::Prompt(progress) => bar.show(progress),
             AnswerEvent::Text(zinc_engine::TextPiece { text: piece, .. }) => {
                 bar.clear();
-                output::stdout(&piece)?;
+                output::stdout(&spoken.push(&piece))?;
             }
-            AnswerEvent::Ended(answer) => return Ok(answer),
+            AnswerEvent::Ended(answer) => {
+                output::stdout(&spoken.finish())?;
+                return Ok((answer, spoken.kept()));
+            }
             _ => {}
         }
     }

@@ -22,6 +22,7 @@ mod options;
 mod output;
 mod prompt;
 mod sampler;
+mod spoken;
 mod stopwatch;
 mod surroundings;
 mod synth;

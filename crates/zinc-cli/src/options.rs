@@ -12,6 +12,7 @@ use zinc_sched::Tracing;
 
 use zinc_server::ServerOptions;
 use zinc_server::auth::Keys;
+use zinc_server::output::{CallForm, OutputFormat};
 
 use crate::args::{
     CacheArgs, CacheType, CacheTypeArgs, Device, DraftArgs, EngineArgs, GenerationArgs, ListenArgs, MatrixUnits,
@@ -113,6 +114,12 @@ pub(crate) fn answer_options(args: &GenerationArgs) -> Result<AnswerOptions> {
     options.max_tokens = most_tokens(args.predict);
     options.end_tokens = if args.ignore_eos { EndTokens::GoOn } else { EndTokens::End };
     Ok(options)
+}
+
+/// The control tokens that are part of an answer's text, from which it is taken apart: the marks of harmony. Those of other forms are hidden.
+pub(crate) fn shown(format: &OutputFormat) -> Vec<String> {
+    let marks = if format.call_form() == Some(CallForm::Harmony) { format.marks() } else { &[] };
+    marks.iter().map(|&mark| mark.to_owned()).collect()
 }
 
 /// How tokens are chosen.

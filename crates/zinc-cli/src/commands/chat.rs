@@ -8,6 +8,7 @@ use std::time::Duration;
 use zinc_engine::{AnswerRules, Conversation, Ending, LoadedModel, ModelFile};
 use zinc_model::ChatTemplate;
 use zinc_sched::Tracing;
+use zinc_server::output::OutputFormat;
 
 use crate::args::{ChatArgs, Format, JsonObject};
 use crate::commands::devices;
@@ -21,15 +22,17 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     if args.engine.device.list_devices {
         return devices::list(Format::Text);
     }
-    let answers = options::answer_options(&args.generation)?;
+    let mut answers = options::answer_options(&args.generation)?;
     let conversation = Conversation::new(args.chat.system()?.as_deref());
     let mut opening = Opening::new();
     let mut show = |event| opening.show(event);
     let path = demo::resolve(args.model.model.as_deref())?;
     let file =
         ModelFile::open(&path, &options::file_options(&args.engine.cache, args.engine.rope.overrides()), &mut show)?;
-    let rules = answers.for_model(&file)?;
     let template = chat_template::of(&args.chat.source, &file.model().file)?;
+    let format = chat_template::format(&args.chat.source, &file.model().file)?;
+    answers.shown = options::shown(&format);
+    let rules = answers.for_model(&file)?;
     let place = surroundings::open_place(
         &options::device_options(args.engine.device.device.as_ref(), args.engine.device.units.matrix_units)?,
         &mut show,
@@ -40,7 +43,7 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     output::stderr_line(HELP);
 
     let kwargs = args.chat.chat_template_kwargs.clone().unwrap_or_default();
-    let mut chat = Chat { model: &model, template, rules, conversation, kwargs };
+    let mut chat = Chat { model: &model, template, format, rules, conversation, kwargs };
     let mut lines = Lines::open(if args.simple_io { Editing::Off } else { Editing::WherePossible });
     // The last line, if it was a mistake. It is offered again, so that the user can correct it.
     let mut kept = String::new();
@@ -69,6 +72,7 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
 struct Chat<'a> {
     model: &'a LoadedModel,
     template: ChatTemplate,
+    format: OutputFormat,
     rules: AnswerRules,
     conversation: Conversation,
     /// Variables for the chat template besides the messages.
@@ -125,15 +129,15 @@ impl Chat<'_> {
 
     fn try_answer(&mut self) -> Result<()> {
         let prompt = self.model.file().chat_prompt(&self.template, &self.conversation.input(self.kwargs.clone()))?;
-        let answer = answer::print(self.model, &self.rules, prompt);
+        let answer = answer::print(self.model, &self.rules, &self.format, prompt);
         self.rules.advance_seed();
-        let answer = answer?;
+        let (answer, kept) = answer?;
         if answer.ending == Ending::ContextFull {
             output::notice("the answer ends because the context is full; /clear starts again");
         }
         answer::tell_of_cut(&answer, &self.rules);
         // An answer that was cut short stays in the conversation, since the next message may refer to it.
-        self.conversation.answered(&answer.text);
+        self.conversation.answered(&kept);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use zinc_engine::{Answer, AnswerRules, Conversation, Ending, ModelFile};
 use zinc_model::Special;
 use zinc_sched::Tracing;
+use zinc_server::output::OutputFormat;
 
 use crate::args::{self, Format, RunArgs};
 use crate::commands::devices;
@@ -26,6 +27,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let file =
         ModelFile::open(&path, &options::file_options(&args.engine.cache, args.engine.rope.overrides()), &mut show)?;
     answers.continues_text = args.raw;
+    let format = match args.raw {
+        true => OutputFormat::default(),
+        false => chat_template::format(&args.chat.source, &file.model().file)?,
+    };
+    answers.shown = options::shown(&format);
     let rules = answers.for_model(&file)?;
     let prompt = prompt_ids(args, &file, &prompt::read_prompt(&args.text)?)?;
 
@@ -37,7 +43,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let load = options::drive_options(&args.engine, args.measure.host_work, trace);
     let model = file.load(&place, &load, &mut show)?;
     let load = start.elapsed();
-    let answer = answer::print(&model, &rules, prompt)?;
+    let (answer, _) = answer::print(&model, &rules, &format, prompt)?;
 
     output::stderr_line(&format!("load:       {:>26.1} ms", load.as_secs_f64() * 1e3));
     tell(&answer, &rules);
