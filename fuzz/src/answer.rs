@@ -1,21 +1,23 @@
 //! The parser of answers: any text has parts, and whatever the text is cut into, the parts are the same.
 
 use crate::text::{split, text};
-use support::{Setup, after, deepseek, hermes, llama, without_tools, xml};
+use support::{Setup, after, deepseek, harmony, hermes, llama, without_tools, xml};
 
 #[allow(dead_code, reason = "the tests of the parser, whose file it is, use all of it")]
 #[path = "../../crates/zinc-server/tests/output/support.rs"]
 mod support;
 
 /// The setups that a number stands for.
-fn setups() -> [Setup; 8] {
+fn setups() -> [Setup; 10] {
     [
         hermes(),
         xml(),
         deepseek(),
         llama(),
+        harmony(),
         without_tools(hermes()),
         without_tools(deepseek()),
+        without_tools(harmony()),
         after("<|im_start|>assistant\n<think>\n", hermes()),
         after("<|im_start|>assistant\n<think>\n", xml()),
     ]
