@@ -10,9 +10,11 @@ use crate::{Dispatch, Target};
 /// The most matrices of one launch.
 pub const MAX_PRODUCTS: usize = 3;
 
-/// The most groups of a row that a workgroup goes through in its turns, with f32 activations: on llvmpipe a thread leaves every loop once it has gone
-/// through 65,535 rounds of loops, and where loops are not unrolled a group of four rows takes dozens.
-const MOST_GROUPS: u32 = 1 << 10;
+/// The most rounds of loops that a workgroup goes through in its turns: on llvmpipe a thread leaves every loop once it has gone through 65,535, and results
+/// behind that are never written.
+const MOST_ROUNDS: u32 = 1 << 15;
+/// Rounds that a group of a turn's rows takes at most with f32 activations, whose loops may not be unrolled.
+const FLOAT_GROUP_ROUNDS: u32 = 32;
 
 /// One matrix of a [`MatVec`], with what becomes of the product.
 #[derive(Clone, Copy, Debug)]
@@ -149,8 +151,12 @@ impl MatVec<'_> {
         };
         let workgroup_rows = constants.workgroup / target.subgroup * side_by_side * at_a_time;
         let turns: u32 = of.rows.iter().map(|rows| rows.div_ceil(workgroup_rows)).sum();
-        let most_turns =
-            if self.act == ActFormat::F32 { (MOST_GROUPS / columns.div_ceil(GROUP)).max(1) } else { turns };
+        let group_rounds = match self.act {
+            ActFormat::F32 => FLOAT_GROUP_ROUNDS,
+            // A round over the weights, one for each vector in it, and one for each of a lane's results.
+            ActFormat::Q14 => 1 + vectors + (side_by_side * at_a_time * vectors).div_ceil(target.subgroup),
+        };
+        let most_turns = (MOST_ROUNDS / group_rounds / columns.div_ceil(GROUP)).max(1);
         let [x, y, all_vectors] = self.shape.grid(target.bounded_grid(turns, most_turns));
         Dispatch::new(&KERNEL, constants.values(), &push, [x, y, all_vectors.div_ceil(vectors)])
     }

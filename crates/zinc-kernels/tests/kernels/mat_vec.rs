@@ -218,6 +218,16 @@ fn a_wide_matrix() {
     }
 }
 
+/// However few workgroups a tuning asks for, there are enough that none takes more rounds than a CPU driver's threads do before they leave every loop.
+#[test]
+fn few_workgroups_share_a_tall_matrix() {
+    let target = Arena::new().gpu.target();
+    let tuning = Tuning { product_workgroups: 1, product_width: 1, most_rows: 1, ..target.tuning };
+    let matrices = &[(Format::Q4_0, 12_000)];
+    let (act, source, kind, scales) = (ActFormat::Q14, Rounded, Store, Scales::Sane);
+    check(&Case { matrices, columns: 2_880, act, source, kind, scales, size: 1.0 }, &Target { tuning, ..target });
+}
+
 /// As gpt-oss has them: 2,880 columns, of which the last group has 64, and a bias for every product; and fewer such columns.
 #[test]
 fn a_last_group_of_64() {
