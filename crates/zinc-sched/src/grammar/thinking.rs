@@ -297,7 +297,13 @@ impl Constraint for ThinkFirst {
     fn guide(&mut self, guide: &mut Guide) -> Result<Verdict, ControlError> {
         let tables = self.tags.tables.clone();
         match self.state {
-            State::Opening(matched) => return Ok(self.guide_answer_or(guide, &tables.open.next[matched])?),
+            State::Opening(matched) => {
+                let verdict = self.guide_answer_or(guide, &tables.open.next[matched])?;
+                if self.left == Some(0) {
+                    forbid(guide, &tables.open.across[matched]);
+                }
+                return Ok(verdict);
+            }
             State::Thinking(matched) if self.left == Some(0) && !tables.close.next[matched].is_empty() => {
                 guide.forbid_all();
                 allow(guide, &tables.close.next[matched]);
@@ -336,6 +342,7 @@ impl Constraint for ThinkFirst {
                 } else if let Some(thought) = word.strip_prefix(rest)
                     && self.grammar.is_none()
                 {
+                    self.left = self.left.map(|left| left.saturating_sub(1));
                     self.think(0, thought);
                 } else {
                     self.accept_answer(token)?;
