@@ -13,7 +13,7 @@ seconds=${1:-20}
 profile=release
 oha=$clients/oha/bin/oha
 if ! [ -x "$oha" ]; then
-    cargo install --quiet --locked --no-default-features --root "$clients/oha" --version 1.16.0 oha
+    cargo install --quiet --locked --root "$clients/oha" --version 1.16.0 oha
 fi
 body='{"messages": [{"role": "user", "content": "Hi"}], "stream": true}'
 
