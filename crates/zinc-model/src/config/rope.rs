@@ -230,9 +230,7 @@ fn scaling(keys: &Keys<'_>, whole_pairs: bool, n_ctx_train: u32, overrides: &Rop
         };
     };
     match kind {
-        RopeScalingKind::Yarn => {
-            Ok(RopeScaling::Yarn(Yarn { whole_pairs, ..yarn(keys, factor, n_ctx_train, overrides)? }))
-        }
+        RopeScalingKind::Yarn => Ok(RopeScaling::Yarn(yarn(keys, (factor, whole_pairs), n_ctx_train, overrides)?)),
         _ if factor == 1.0 => Ok(RopeScaling::None),
         _ => Ok(RopeScaling::Linear { factor }),
     }
@@ -261,7 +259,12 @@ fn factor_of_file(keys: &Keys<'_>) -> Result<Option<(&'static str, f32)>> {
 }
 
 /// The numbers of YaRN. Those that nobody gives are llama.cpp's, which are those of the paper.
-fn yarn(keys: &Keys<'_>, factor: f32, n_ctx_train: u32, overrides: &RopeOverrides) -> Result<Yarn> {
+fn yarn(
+    keys: &Keys<'_>,
+    (factor, whole_pairs): (f32, bool),
+    n_ctx_train: u32,
+    overrides: &RopeOverrides,
+) -> Result<Yarn> {
     const POSITIVE: (&str, fn(f32) -> bool) = ("above 0", |value| value > 0.0 && value.is_finite());
     const SHARE: (&str, fn(f32) -> bool) = ("from 0 to 1", |value| (0.0..=1.0).contains(&value));
     let read = |what, key, asked, (expected, is_sound), default| -> Result<f32> {
@@ -300,6 +303,5 @@ fn yarn(keys: &Keys<'_>, factor: f32, n_ctx_train: u32, overrides: &RopeOverride
             Some(_) => keys.require_count("rope.scaling.original_context_length", MAX_CONTEXT)?,
         },
     };
-    let whole_pairs = true;
     Ok(Yarn { factor, original_context, extrapolation, attention_factor, beta_fast, beta_slow, whole_pairs })
 }
