@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zinc_kernels::ops::{ActFormat, CacheFormat};
-use zinc_kernels::step::{MOST_RUN, StepShape};
+use zinc_kernels::step::StepShape;
 use zinc_model::Model;
-use zinc_model::device::DeviceModel;
-use zinc_model::memory::LoadOptions;
-use zinc_model::plan::{CacheOptions, RowCounts};
 use zinc_sched::adapter::{InterpreterModel, Score, Sync};
 
 use crate::gpu::Gpu;
 use crate::matrix;
-use crate::tiny::{Bounds, Tiny, check_continuation_within, check_logits_within, continuation, drive};
+use crate::tiny::{
+    Bounds, Tiny, cache_for, check_continuation_within, check_logits_within, continuation, drive, load_feeding,
+};
 
 /// The model with experts in MXFP4 and the rest in BF16, by its name beside the models of `tests/data/tiny`.
 pub(crate) const GPT_OSS: &str = "../arch/gptoss-a-mxfp4";
@@ -42,25 +41,14 @@ fn golden(name: &str) -> [Tiny; 2] {
     ["hframp", "long-hframp"].map(|prompt| Tiny::read(&data(&format!("{name}-{prompt}.json"))))
 }
 
-/// A cache with room for the prompt and its continuation.
-fn cache(golden: &Tiny, format: CacheFormat) -> CacheOptions {
-    CacheOptions::new(golden.ids.len() as u32 + 16, format, format)
-}
-
-/// Loads the model for steps that feed prompts in this shape.
-fn load(gpu: &Gpu, model: &Arc<Model>, cache: CacheOptions, shape: StepShape) -> Arc<DeviceModel> {
-    let options = LoadOptions::new(cache).with_counts(RowCounts::new(shape.rows(), shape.rows().min(MOST_RUN)));
-    Arc::new(DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads"))
-}
-
 #[test]
 fn logits_of_the_interpreter_agree() {
     for name in MODELS {
         let model = open(name);
         for golden in golden(name) {
-            let mut exact = InterpreterModel::new(&model, cache(&golden, CacheFormat::F32));
+            let mut exact = InterpreterModel::new(&model, cache_for(&golden, CacheFormat::F32));
             check_logits_within(&EXACT, "interpreter, f32 cache", &mut exact, &golden);
-            let mut model = InterpreterModel::new(&model, cache(&golden, CacheFormat::F16));
+            let mut model = InterpreterModel::new(&model, cache_for(&golden, CacheFormat::F16));
             check_logits_within(&DEFAULT, "interpreter, f16 cache", &mut model, &golden);
         }
     }
@@ -75,7 +63,7 @@ fn logits_of_the_device_agree() {
             for (bounds, act, format) in
                 [(EXACT, ActFormat::F32, CacheFormat::F32), (DEFAULT, ActFormat::Q14, CacheFormat::F16)]
             {
-                let loaded = load(&gpu, &model, cache(&golden, format), StepShape::of(64));
+                let loaded = load_feeding(&gpu, &model, cache_for(&golden, format), StepShape::of(64));
                 let mut model = drive(&loaded, act, Sync::Timeline, 1);
                 check_logits_within(&bounds, &format!("device, {act:?}, {format:?} cache"), &mut model, &golden);
             }
@@ -89,9 +77,9 @@ fn the_greedy_continuation_agrees_wherever_the_margin_allows() {
     for name in MODELS {
         let model = open(name);
         for golden in golden(name) {
-            let interpreter = InterpreterModel::new(&model, cache(&golden, CacheFormat::F32));
+            let interpreter = InterpreterModel::new(&model, cache_for(&golden, CacheFormat::F32));
             check_continuation_within(&EXACT, "interpreter", &continuation(interpreter, &golden, 1), &golden);
-            let loaded = load(&gpu, &model, cache(&golden, CacheFormat::F16), StepShape::of(64));
+            let loaded = load_feeding(&gpu, &model, cache_for(&golden, CacheFormat::F16), StepShape::of(64));
             let ids = continuation(drive(&loaded, ActFormat::Q14, Sync::Timeline, 4), &golden, 4);
             check_continuation_within(&DEFAULT, "device", &ids, &golden);
         }
@@ -122,7 +110,7 @@ fn logits_have_the_same_bits_however_many_tokens_are_computed_together() {
         let [_, golden] = golden(name);
         for (act, format) in forms.iter().copied() {
             let logits = |together: u32| {
-                let loaded = load(&gpu, &model, cache(&golden, format), StepShape::of(together));
+                let loaded = load_feeding(&gpu, &model, cache_for(&golden, format), StepShape::of(together));
                 bits(&mut drive(&loaded, act, Sync::Timeline, 1), &golden)
             };
             let alone = logits(1);

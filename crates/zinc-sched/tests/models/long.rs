@@ -6,17 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zinc_kernels::ops::{ActFormat, CacheFormat};
-use zinc_kernels::step::{MOST_RUN, StepShape};
+use zinc_kernels::step::StepShape;
 use zinc_model::Model;
 use zinc_model::config::{RopeOverrides, RopeScalingKind};
-use zinc_model::device::DeviceModel;
-use zinc_model::memory::LoadOptions;
-use zinc_model::plan::{CacheOptions, RowCounts};
 use zinc_sched::adapter::{InterpreterModel, Sync};
 
 use crate::gpu::Gpu;
 use crate::matrix;
-use crate::tiny::{Tiny, check_continuation, check_logits, continuation, drive};
+use crate::tiny::{Tiny, cache_for, check_continuation, check_logits, continuation, drive, load_feeding};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name)
@@ -36,17 +33,6 @@ fn golden() -> Tiny {
     Tiny::read(&data("long/qwen3-f16-yarn.json"))
 }
 
-/// A cache with room for the prompt and its continuation.
-fn cache(golden: &Tiny, format: CacheFormat) -> CacheOptions {
-    CacheOptions::new(golden.ids.len() as u32 + 16, format, format)
-}
-
-/// Loads the model for steps that feed prompts in this shape.
-fn load(gpu: &Gpu, model: &Arc<Model>, cache: CacheOptions, shape: StepShape) -> Arc<DeviceModel> {
-    let options = LoadOptions::new(cache).with_counts(RowCounts::new(shape.rows(), shape.rows().min(MOST_RUN)));
-    Arc::new(DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads"))
-}
-
 /// Unless whole matrices are asked for, 64 tokens are computed together.
 #[test]
 fn logits_with_yarn_agree_however_many_tokens_are_computed_together() {
@@ -55,7 +41,7 @@ fn logits_with_yarn_agree_however_many_tokens_are_computed_together() {
     let (model, golden) = (open(), golden());
     for tokens in if matrix::is_full() { ALL.to_vec() } else { vec![64] } {
         for (act, format) in [(ActFormat::F32, CacheFormat::F32), (ActFormat::Q14, CacheFormat::F16)] {
-            let loaded = load(&gpu, &model, cache(&golden, format), StepShape::filled_by(tokens));
+            let loaded = load_feeding(&gpu, &model, cache_for(&golden, format), StepShape::filled_by(tokens));
             let mut model = drive(&loaded, act, Sync::Timeline, 1);
             check_logits(&format!("device, {tokens} together"), &mut model, &golden, act, format);
         }
@@ -66,7 +52,7 @@ fn logits_with_yarn_agree_however_many_tokens_are_computed_together() {
 fn the_continuation_with_yarn_agrees_wherever_the_margin_allows() {
     let gpu = Gpu::borrow();
     let (model, golden) = (open(), golden());
-    let loaded = load(&gpu, &model, cache(&golden, CacheFormat::F16), StepShape::of(64));
+    let loaded = load_feeding(&gpu, &model, cache_for(&golden, CacheFormat::F16), StepShape::of(64));
     let ids = continuation(drive(&loaded, ActFormat::Q14, Sync::Timeline, 4), &golden, 4);
     check_continuation("device", ActFormat::Q14, &ids, &golden);
 }
@@ -74,6 +60,6 @@ fn the_continuation_with_yarn_agrees_wherever_the_margin_allows() {
 #[test]
 fn logits_of_the_interpreter_agree_with_yarn() {
     let (model, golden) = (open(), golden());
-    let mut model = InterpreterModel::new(&model, cache(&golden, CacheFormat::F32));
+    let mut model = InterpreterModel::new(&model, cache_for(&golden, CacheFormat::F32));
     check_logits("interpreter", &mut model, &golden, ActFormat::F32, CacheFormat::F32);
 }

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zinc_kernels::ops::{ActFormat, CacheFormat};
+use zinc_kernels::step::{MOST_RUN, StepShape};
 use zinc_model::Model;
 use zinc_model::device::DeviceModel;
-use zinc_model::plan::CacheOptions;
+use zinc_model::memory::LoadOptions;
+use zinc_model::plan::{CacheOptions, RowCounts};
 use zinc_sched::adapter::{InterpreterModel, Score, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{Engine, EngineOptions, InflightDepth, Request, StepModel, SystemClock, Token};
 
@@ -41,6 +43,17 @@ fn cache(format: CacheFormat) -> CacheOptions {
 
 fn load(gpu: &Gpu, model: &Arc<Model>, format: CacheFormat) -> Arc<DeviceModel> {
     Arc::new(DeviceModel::load(&gpu.pipelines, model, cache(format), &mut |_| {}).expect("a tiny model loads"))
+}
+
+/// A cache with room for a prompt and its continuation.
+pub(crate) fn cache_for(golden: &Tiny, format: CacheFormat) -> CacheOptions {
+    CacheOptions::new(golden.ids.len() as u32 + 16, format, format)
+}
+
+/// Loads a model for steps that feed prompts in this shape.
+pub(crate) fn load_feeding(gpu: &Gpu, model: &Arc<Model>, cache: CacheOptions, shape: StepShape) -> Arc<DeviceModel> {
+    let options = LoadOptions::new(cache).with_counts(RowCounts::new(shape.rows(), shape.rows().min(MOST_RUN)));
+    Arc::new(DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads"))
 }
 
 /// A loaded model, driven in one way.
