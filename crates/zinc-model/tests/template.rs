@@ -93,6 +93,31 @@ fn gpt_oss_is_rendered_as_by_openais_renderer() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
+/// What the built-in templates for Qwen3.5, 3.6 and 3.8 make of conversations that Jinja2 has rendered by those that are published with the models.
+#[test]
+fn qwen3_5_is_rendered_as_by_the_published_templates() {
+    let golden = read_json(&data("host/qwen3_5_chat.json"));
+    let cases = golden["cases"].as_array().unwrap();
+    for name in ["qwen3.5", "qwen3.6", "qwen3.8"] {
+        let template = ChatTemplate::new(&builtin(name).unwrap()).unwrap();
+        let mut wrong = Vec::new();
+        let mut written = 0;
+        for case in cases {
+            let expected = match &case["rendered"][name] {
+                Value::Null => None,
+                text => Some(text.as_str().unwrap()),
+            };
+            let rendered = template.render(&golden_input(case));
+            written += usize::from(expected.is_some());
+            if rendered.as_deref().ok() != expected {
+                wrong.push(format!("{}\n  gives    {rendered:?}\n  and not  {expected:?}", case["input"]));
+            }
+        }
+        assert!(written >= 40, "{written} cases");
+        assert!(wrong.is_empty(), "{name}: {} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    }
+}
+
 #[test]
 fn gpt_oss_refuses_what_it_cannot_write() {
     let template = ChatTemplate::new(&builtin("gpt-oss").unwrap()).unwrap();

@@ -1,7 +1,8 @@
 //! Chat templates with a name: those that llama.cpp has built in, as Jinja.
 //!
-//! They write what llama.cpp's `llama_chat_apply_template` writes for the same name; `gpt-oss` writes harmony, as OpenAI's own renderer does, with tools
-//! and thoughts. The begin token is not among it: the tokenizer adds that where the model wants one.
+//! They write what llama.cpp's `llama_chat_apply_template` writes for the same name. `gpt-oss` writes harmony, as OpenAI's own renderer does, and `qwen3.5`,
+//! `qwen3.6` and `qwen3.8` write what the templates published with these models do, all with tools and thoughts. The begin token is not among it: the
+//! tokenizer adds that where the model wants one.
 
 /// The template of this name.
 pub fn builtin(name: &str) -> Option<String> {
@@ -184,6 +185,9 @@ const BUILTIN: &[(&str, &[&str])] = &[
             r"{% if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}",
         ],
     ),
+    ("qwen3.5", &["{%- set version = 5 -%}", QWEN3_5]),
+    ("qwen3.6", &["{%- set version = 6 -%}", QWEN3_5]),
+    ("qwen3.8", &["{%- set version = 8 -%}", QWEN3_5]),
     (
         "smolvlm",
         &[
@@ -225,6 +229,9 @@ const MISTRAL: &str = r"{% set ns = namespace(inside=false) %}{% for m in messag
 /// Mistral's seventh version: `trail` comes behind the marks.
 const MISTRAL_7: &str = r"{% for m in messages %}{% if m.role == 'system' %}{{ '[SYSTEM_PROMPT]' + trail + m.content + '[/SYSTEM_PROMPT]' }}{% elif m.role == 'user' %}{{ '[INST]' + trail + m.content + '[/INST]' }}{% else %}{{ trail + m.content + '</s>' }}{% endif %}{% endfor %}";
 
+/// Qwen3.5 and its successors: `version` is the number behind "3.".
+const QWEN3_5: &str = include_str!("qwen3_5.jinja");
+
 /// Vicuna: `system` comes before a system message, `after` behind it.
 const VICUNA: &str = r"{% for m in messages %}{% if m.role == 'system' %}{{ system + m.content + after }}{% elif m.role == 'user' %}{{ 'USER: ' + m.content + '\n' }}{% elif m.role == 'assistant' %}{{ 'ASSISTANT: ' + m.content + '</s>\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}";
 
@@ -242,8 +249,9 @@ mod tests {
         let conversations = golden["conversations"].as_array().unwrap();
         assert!(builtin_names().is_sorted() && builtin_names().count() >= 37);
         let mut different = Vec::new();
-        // llama.cpp's gpt-oss leaves out the system message, the channels and the tools.
-        for name in builtin_names().filter(|name| *name != "gpt-oss") {
+        // llama.cpp's gpt-oss leaves out the system message, the channels and the tools, and it has none for Qwen3.5.
+        let others = ["gpt-oss", "qwen3.5", "qwen3.6", "qwen3.8"];
+        for name in builtin_names().filter(|name| !others.contains(name)) {
             let template = ChatTemplate::new(&builtin(name).unwrap()).unwrap();
             let expected = golden["rendered"][name].as_array().unwrap_or_else(|| panic!("llama.cpp has no {name}"));
             assert_eq!(expected.len(), 2 * conversations.len());
