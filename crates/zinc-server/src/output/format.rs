@@ -1,5 +1,7 @@
 //! The form in which a model writes reasoning and tool calls, read from its chat template.
 
+use serde_json::json;
+use zinc_model::{ChatInput, ChatTemplate};
 use zinc_sched::grammar::Outline;
 
 use super::harmony;
@@ -92,7 +94,7 @@ impl OutputFormat {
             return Self { tags: None, calls: Some(CallForm::Harmony) };
         }
         let calls = if has("<function=") && has("<parameter=") {
-            Some(CallForm::Xml)
+            Some(if has("<tool_call>") && writes_json(template) { CallForm::Hermes } else { CallForm::Xml })
         } else if has("<｜tool▁calls▁begin｜>") {
             Some(CallForm::DeepSeek { fenced: has("```json") })
         } else if has("<tool_call>") {
@@ -171,6 +173,25 @@ impl OutputFormat {
     }
 }
 
+/// Whether a template that shows calls in XML writes them as JSON: those of some models read both forms.
+fn writes_json(template: &str) -> bool {
+    const NAME: &str = "get_current_time";
+    let Ok(template) = ChatTemplate::new(template) else { return false };
+    let call =
+        json!({ "id": "call_1", "type": "function", "function": { "name": NAME, "arguments": { "zone": "UTC" } } });
+    let messages = json!([
+        { "role": "user", "content": "What time is it?" },
+        { "role": "assistant", "content": "", "tool_calls": [call] },
+        { "role": "tool", "tool_call_id": "call_1", "name": NAME, "content": "12:00" },
+    ]);
+    // The tool that is offered has another name, so that only the call has this one.
+    let tool = json!({ "name": "f", "description": "", "parameters": { "type": "object", "properties": {} } });
+    let tools = Some(json!([{ "type": "function", "function": tool }]));
+    let input = ChatInput { messages, tools, ..ChatInput::default() };
+    let is_json = |text: &str| text.contains(&format!("\"{NAME}\"")) && !text.contains(&format!("<function={NAME}>"));
+    template.render(&input).is_ok_and(|text| is_json(&text))
+}
+
 /// What [`OutputFormat::thinking`] is in harmony, where only a prompt that begins the model's message says anything.
 fn harmony_thinking(prompt_tail: &str) -> Thinking {
     let header = match prompt_tail.rfind(harmony::START) {
@@ -215,6 +236,33 @@ mod tests {
             assert_eq!(format.reasoning_tags(), thinks.then_some(("<think>", "</think>")), "{template}");
         }
         assert_eq!(format("[THINK][/THINK]").reasoning_tags(), Some(("[THINK]", "[/THINK]")));
+    }
+
+    /// A template that writes calls with `written` and says of the other form that it is none of its own.
+    fn of_both_forms(written: &str) -> String {
+        let begin = "{{ 'Never write {\"name\": ...} and <function=...><parameter=...> in one answer. ' }}{% for m in messages %}{{ m.content }}";
+        format!("{begin}{{% for c in m.tool_calls or [] %}}{{{{ {written} }}}}{{% endfor %}}{{% endfor %}}")
+    }
+
+    #[test]
+    fn a_template_that_knows_two_forms_has_the_one_that_it_writes() {
+        let json = of_both_forms(
+            r#"'<tool_call>{"name": "' + c.function.name + '", "arguments": ' + c.function.arguments | tojson + '}</tool_call>'"#,
+        );
+        let xml = of_both_forms("'<tool_call><function=' + c.function.name + '>' + '</function></tool_call>'");
+        // Templates of which nothing can be told by what they write.
+        let refusing = format!("{json}{{{{ raise_exception('no') }}}}");
+        let broken = format!("{json}{{% if %}}");
+        for (template, form) in
+            [(&json, CallForm::Hermes), (&xml, CallForm::Xml), (&refusing, CallForm::Xml), (&broken, CallForm::Xml)]
+        {
+            assert_eq!(format(template).call_form(), Some(form), "{template}");
+        }
+        for name in ["qwen3.5", "qwen3.6", "qwen3.8"] {
+            let format = format(&zinc_model::template::builtin(name).unwrap());
+            assert_eq!(format.call_form(), Some(CallForm::Xml), "{name}");
+            assert_eq!(format.reasoning_tags(), Some(("<think>", "</think>")), "{name}");
+        }
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! One table of answers for each form, each parsed as a whole and in all cuts that are tried.
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use zinc_model::template::builtin;
 use zinc_server::output::OutputFormat;
 
 use super::cuts::same_for_cuts;
 use super::support::{
-    Part, Setup, after, call, content, deepseek, hermes, llama, reasoning, unfinished, without_tools, xml,
+    ASSISTANT, Part, Setup, after, call, content, deepseek, hermes, llama, reasoning, tool, unfinished, without_tools,
+    xml,
 };
 
 /// Parses each answer and compares its parts.
@@ -370,35 +372,117 @@ fn llama_calls() {
     }
 }
 
+/// The name and the arguments of a call in a message, as templates are given it.
+fn given(call: &Value) -> (String, Value) {
+    let call = call.get("function").unwrap_or(call);
+    let arguments = match &call["arguments"] {
+        Value::String(text) => serde_json::from_str(text).unwrap(),
+        Value::Null => json!({}),
+        arguments => arguments.clone(),
+    };
+    (call["name"].as_str().unwrap().to_owned(), arguments)
+}
+
+/// The messages of the model in a conversation, and the parts that are read from the turns of its prompt, in which their last mark is left out.
+fn turns<'c>(setup: &Setup, messages: &'c Value, prompt: &str) -> Vec<(&'c Value, Vec<Part>)> {
+    let messages = messages.as_array().unwrap().iter().filter(|message| message["role"] == "assistant");
+    let turns = prompt.split(ASSISTANT).skip(1).map(|turn| setup.whole(turn.split("<|im_end|>").next().unwrap()));
+    messages.zip(turns).collect()
+}
+
+/// The calls among parts, with their arguments read.
+fn calls_of(parts: &[Part]) -> Vec<(String, Value)> {
+    let call = |part: &Part| match part {
+        Part::Call(name, arguments, true) => Some((name.clone(), serde_json::from_str(arguments).unwrap())),
+        _ => None,
+    };
+    parts.iter().filter_map(call).collect()
+}
+
+fn read(name: &str) -> String {
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/host/");
+    std::fs::read_to_string(format!("{data}{name}")).unwrap()
+}
+
 /// Qwen3's own template writes calls, which are read again.
 #[test]
 fn calls_that_the_template_writes_are_read() {
-    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/host/");
-    let read = |name: &str| std::fs::read_to_string(format!("{data}{name}")).unwrap();
-    let format = OutputFormat::of_template(&read("qwen3_chat_template.jinja"));
+    let setup = Setup { format: OutputFormat::of_template(&read("qwen3_chat_template.jinja")), ..hermes() };
     let cases: Vec<Value> = serde_json::from_str(&read("qwen3_chat.json")).unwrap();
     let mut found = 0;
     for case in &cases {
-        let setup = Setup { format: format.clone(), ..hermes() };
-        let turns = case["rendered"].as_str().unwrap().split("<|im_start|>assistant\n").skip(1);
-        let read = turns.flat_map(|turn| setup.whole(turn.split("<|im_end|>").next().unwrap()));
-        let read = read.filter_map(|part| match part {
-            Part::Call(name, arguments, true) => Some((name, serde_json::from_str::<Value>(&arguments).unwrap())),
-            _ => None,
-        });
-        let messages = case["input"]["messages"].as_array().unwrap().iter();
-        let written = messages.filter(|message| message["role"] == "assistant");
-        let written = written.flat_map(|message| message["tool_calls"].as_array().into_iter().flatten());
-        let written = written.map(|call| {
-            let call = call.get("function").unwrap_or(call);
-            let arguments = match &call["arguments"] {
-                Value::String(text) => serde_json::from_str(text).unwrap(),
-                arguments => arguments.clone(),
-            };
-            found += 1;
-            (call["name"].as_str().unwrap().to_owned(), arguments)
-        });
-        assert_eq!(read.collect::<Vec<_>>(), written.collect::<Vec<_>>());
+        for (message, parts) in turns(&setup, &case["input"]["messages"], case["rendered"].as_str().unwrap()) {
+            let written: Vec<_> = message["tool_calls"].as_array().into_iter().flatten().map(given).collect();
+            assert_eq!(calls_of(&parts), written);
+            found += written.len();
+        }
     }
     assert!(found >= 2, "{found} calls");
+}
+
+/// The templates of Qwen3.5, 3.6 and 3.8 write thoughts, texts and calls, which are read again with the types of the tools' schemas.
+#[test]
+fn turns_that_the_templates_of_qwen3_5_write_are_read() {
+    let golden: Value = serde_json::from_str(&read("qwen3_5_chat.json")).unwrap();
+    for name in ["qwen3.5", "qwen3.6", "qwen3.8"] {
+        let format = OutputFormat::of_template(&builtin(name).unwrap());
+        let (mut calls, mut thoughts) = (0, 0);
+        for case in golden["cases"].as_array().unwrap() {
+            let (input, Some(prompt)) = (&case["input"], case["rendered"][name].as_str()) else { continue };
+            let tools = input["tools"].as_array().into_iter().flatten().map(|own| {
+                let function = &own["function"];
+                tool(function["name"].as_str().unwrap(), function["parameters"].clone())
+            });
+            let setup = Setup { format: format.clone(), tools: tools.collect(), tail: ASSISTANT };
+            for (message, parts) in turns(&setup, &input["messages"], prompt) {
+                let written: Vec<_> = message["tool_calls"].as_array().into_iter().flatten().map(given).collect();
+                assert_eq!(calls_of(&parts), written, "{name}: {prompt}");
+                calls += written.len();
+                let content = message["content"].as_str().unwrap_or_default();
+                // Tags in the content are read as such by the templates or by the parser.
+                if content.contains("think>") || message["content"].is_array() {
+                    continue;
+                }
+                let said: Vec<&Part> = parts.iter().filter(|part| matches!(part, Part::Content(_))).collect();
+                let expected = self::content(content);
+                assert_eq!(said, if content.is_empty() { vec![] } else { vec![&expected] }, "{name}: {prompt}");
+                if let Some(Part::Reasoning(thought)) = parts.first() {
+                    assert_eq!(thought, message["reasoning_content"].as_str().unwrap().trim(), "{name}: {prompt}");
+                    thoughts += 1;
+                }
+            }
+            for turn in prompt.split(ASSISTANT).skip(1) {
+                same_for_cuts(&setup, turn.split("<|im_end|>").next().unwrap());
+            }
+        }
+        assert!(calls >= 20 && thoughts >= 5, "{name}: {calls} calls, {thoughts} thoughts");
+    }
+}
+
+/// Where the prompt has begun the thinking, as Qwen3.5's does, an answer has no opening tag.
+#[test]
+fn xml_calls_behind_a_thought_that_the_prompt_has_begun() {
+    let setup = after("<|im_start|>assistant\n<think>\n", xml());
+    let call_of = |value: &str| {
+        format!("<tool_call>\n<function=weather>\n<parameter=city>\n{value}\n</parameter>\n</function>\n</tool_call>")
+    };
+    let (rome, lines) = (call_of("Rome"), call_of("  one\n\ntwo\n"));
+    check(
+        &setup,
+        &[
+            (&format!("Hm.\n</think>\n\n{rome}"), &[reasoning("Hm."), call("weather", r#"{"city":"Rome"}"#)]),
+            (
+                &format!("Hm.\n</think>\n\nI look.\n\n{rome}\n{lines}"),
+                &[
+                    reasoning("Hm."),
+                    content("I look."),
+                    call("weather", r#"{"city":"Rome"}"#),
+                    call("weather", r#"{"city":"  one\n\ntwo\n"}"#),
+                ],
+            ),
+            (&format!("{rome} is a call"), &[reasoning(&format!("{rome} is a call"))]),
+            ("\n</think>\n\nHi.", &[content("Hi.")]),
+            ("Hm.\n</think>\n\n<tool_call>\nHi.", &[reasoning("Hm."), content("<tool_call>\nHi.")]),
+        ],
+    );
 }

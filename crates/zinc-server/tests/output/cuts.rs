@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::matrix::is_full;
-use super::support::{Part, Setup, deepseek, hermes, llama, without_tools, xml};
+use super::support::{Part, Setup, after, deepseek, hermes, llama, without_tools, xml};
 
 /// Cuts of every pair of places are tried of answers up to so many bytes.
 const PAIRS_MAX_BYTES: usize = 160;
@@ -89,8 +89,9 @@ const FRAGMENTS: &[&str] = &[
     "\"b\"",
 ];
 
-fn setups() -> [Setup; 5] {
-    [hermes(), xml(), deepseek(), llama(), without_tools(hermes())]
+fn setups() -> [Setup; 6] {
+    let begun = after("<|im_start|>assistant\n<think>\n", xml());
+    [hermes(), xml(), begun, deepseek(), llama(), without_tools(hermes())]
 }
 
 /// All text of an answer's parts together.
