@@ -6,15 +6,19 @@
 
 mod ask;
 mod constrain;
+mod effort;
 mod event;
 mod harmony;
 mod message;
+mod prompt;
 mod read;
 mod start;
 
 pub use ask::{Ask, Constraint, Conversation, Prompt, PromptPart, ToolChoice};
+pub(crate) use effort::Efforts;
 pub use event::{Collected, CollectedCall, End, Event, Reason, TextToken, Timings, Update};
 pub(crate) use message::Arguments;
 pub use message::{Message, Role, ToolCall, ToolDefinition};
+pub(crate) use prompt::rendered;
+pub(crate) use start::blocking;
 pub use start::{Answering, count, start};
-pub(crate) use start::{blocking, rendered};

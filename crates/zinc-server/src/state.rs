@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use zinc_sched::{CancelHandle, Condition};
 
 use crate::backend::Backend;
-use crate::core::{Arguments, End, Reason};
+use crate::core::{Arguments, Efforts, End, Reason};
 use crate::error::{ApiError, ApiResult, RETRY_AFTER_S};
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
@@ -49,6 +49,8 @@ pub struct Served {
     pub format: OutputFormat,
     /// How its template reads the arguments of calls.
     pub(crate) arguments: Arguments,
+    /// The efforts of reasoning that its template takes.
+    pub(crate) efforts: Efforts,
 }
 
 impl std::fmt::Debug for Served {
@@ -63,7 +65,8 @@ impl Served {
         let template = facts.template.as_deref().unwrap_or_default();
         let alias = alias.unwrap_or(&facts.name).to_owned();
         let (format, arguments) = (OutputFormat::of_template(template), Arguments::of_template(template));
-        Self { alias, format, arguments, backend }
+        let efforts = Efforts::of_template(template, |input| backend.render(input).is_ok());
+        Self { alias, format, arguments, efforts, backend }
     }
 }
 

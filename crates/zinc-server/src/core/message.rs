@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Who says a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -111,6 +111,7 @@ impl Message {
 impl ToolCall {
     fn in_template(&self, arguments: Arguments) -> TemplateCall<'_> {
         let object = match arguments {
+            Arguments::Object if self.arguments.trim().is_empty() => Some(Value::Object(Map::new())),
             Arguments::Object => serde_json::from_str::<Value>(&self.arguments).ok().filter(Value::is_object),
             Arguments::Text => None,
         };

@@ -6,7 +6,6 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use zinc_engine::FreeThinking;
-use zinc_model::{ChatInput, Special};
 use zinc_sched::grammar::{GrammarError, GrammarSource};
 use zinc_sched::{CancelHandle, Token};
 
@@ -14,16 +13,13 @@ use super::ask::{Ask, Conversation, Prompt, PromptPart, ToolChoice};
 use super::constrain;
 use super::event::{Collected, End, Event, Timings, Update};
 use super::harmony;
-use super::message::{Arguments, Role, messages_in_template, tools_in_template};
+use super::prompt::ConversationPrompt;
 use super::read::Reader;
 use crate::auth::Caller;
 use crate::backend::BackendEvent;
 use crate::error::{ApiError, ApiResult, ErrorKind};
-use crate::output::{OutputFormat, OutputParser, Tool};
+use crate::output::{OutputParser, Tool};
 use crate::state::Served;
-
-/// The tokens at the end of a prompt whose text the parser of the answer is shown.
-const TAIL_TOKENS: usize = 64;
 
 /// What a client is told whose answer stops without an end, because the thread that read it has ended.
 const SILENT_END: &str = "the server failed while it answered; its log says how";
@@ -152,7 +148,7 @@ pub async fn count(caller: &Caller, prompt: Prompt) -> ApiResult<u32> {
     blocking(move || {
         let ids = match &prompt {
             Prompt::Parts(parts) => joined(&served, parts)?,
-            Prompt::Conversation(conversation) => conversation_ids(&served, conversation)?,
+            Prompt::Conversation(conversation) => ConversationPrompt::new(&served, conversation)?.ids,
         };
         Ok(length(&ids))
     })
@@ -206,10 +202,8 @@ impl Prepared {
         content: Option<&GrammarSource>,
         most_bytes: usize,
     ) -> ApiResult<Self> {
-        let ids = conversation_ids(served, conversation)?;
-        let tail = &ids[ids.len().saturating_sub(TAIL_TOKENS)..];
-        let tail: Vec<u8> = tail.iter().filter_map(|id| served.backend.token_bytes(*id)).flatten().collect();
-        let (format, tail, tools) = (&served.format, String::from_utf8_lossy(&tail), tools(conversation));
+        let ConversationPrompt { ids, tail } = ConversationPrompt::new(served, conversation)?;
+        let (format, tools) = (&served.format, tools(conversation));
         Ok(Self {
             constraint: constrain::constraint(format, conversation, &tools, &tail, content, most_bytes)?,
             thinking: constrain::thinking(format, &tail, harmony::most_thinking_tokens(format, conversation)),
@@ -220,27 +214,6 @@ impl Prepared {
             ids,
         })
     }
-}
-
-/// The tokens of the prompt of a conversation. If its last message is the model's, they end in it.
-fn conversation_ids(served: &Served, conversation: &Conversation) -> ApiResult<Vec<u32>> {
-    let mut messages = conversation.messages.as_slice();
-    let mut begun = None;
-    if let [before @ .., last] = messages
-        && last.role == Role::Assistant
-        && last.tool_calls.is_empty()
-    {
-        begun = last.content.as_deref();
-        messages = before;
-    }
-    let mut ids = with_arguments(served, |arguments| {
-        served.backend.chat_prompt(&chat_input(&served.format, conversation, messages, arguments))
-    })?;
-    if let Some(begun) = begun {
-        ids.extend(served.backend.encode(served.format.before_content(), Special::Parse)?);
-        ids.extend(served.backend.encode(begun, Special::Plain)?);
-    }
-    Ok(ids)
 }
 
 /// The tokens of the parts of a prompt.
@@ -254,41 +227,6 @@ fn joined(served: &Served, parts: &[PromptPart]) -> ApiResult<Vec<u32>> {
         }
     }
     Ok(ids)
-}
-
-/// The text of the prompt of a conversation.
-///
-/// # Errors
-/// A template that refuses the messages.
-pub(crate) fn rendered(served: &Served, conversation: &Conversation) -> ApiResult<String> {
-    with_arguments(served, |arguments| {
-        served.backend.render(&chat_input(&served.format, conversation, &conversation.messages, arguments))
-    })
-}
-
-/// Calls `make` with the form of arguments that the template reads. Templates that want objects cannot be told from all others that do not; where
-/// one fails, it gets texts.
-fn with_arguments<T>(served: &Served, make: impl Fn(Arguments) -> zinc_engine::Result<T>) -> ApiResult<T> {
-    let made = make(served.arguments);
-    match (&made, served.arguments) {
-        (Err(zinc_engine::Error::Model(_)), Arguments::Object) => Ok(make(Arguments::Text).or(made)?),
-        _ => Ok(made?),
-    }
-}
-
-fn chat_input(
-    format: &OutputFormat,
-    conversation: &Conversation,
-    messages: &[super::Message],
-    arguments: Arguments,
-) -> ChatInput {
-    let offered = conversation.tool_choice != ToolChoice::None;
-    let (messages, kwargs) = match format.is_harmony() {
-        true => (harmony::messages(messages, arguments), harmony::variables(&conversation.variables)),
-        false => (messages_in_template(messages, arguments), conversation.variables.clone()),
-    };
-    let tools = tools_in_template(&conversation.tools).filter(|_| offered);
-    ChatInput { messages, tools, kwargs, add_generation_prompt: true }
 }
 
 /// The tools that an answer may call.
