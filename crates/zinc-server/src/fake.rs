@@ -2,7 +2,7 @@
 //! the server, without a device and the same each time.
 //!
 //! Its prompts are in ChatML, and its tokens are single bytes and the pieces of the texts in its script. It writes thoughts and calls of tools as
-//! Qwen3 does. With a template of harmony, prompts and answers are in that format, as those of gpt-oss.
+//! Qwen3 does. With another template, prompts and answers are in its form: harmony, as those of gpt-oss, or with calls in XML, as those of Qwen3.5.
 
 mod script;
 mod speech;
@@ -16,7 +16,7 @@ use zinc_model::{ChatInput, ChatTemplate, Special};
 use zinc_sched::{CancelHandle, Condition, EngineCounts, Status, WaitingQueue};
 
 use crate::backend::{Backend, Facts, InfillTokens, Running};
-use crate::output::OutputFormat;
+use crate::output::Thinking;
 use script::Form;
 use speech::Speech;
 
@@ -132,11 +132,11 @@ impl FakeModel {
         let source = script.template.clone().unwrap_or_else(|| script::TEMPLATE.to_owned());
         let source = zinc_model::template::builtin(&source).unwrap_or(source);
         let template = ChatTemplate::new(&source)?;
-        let is_harmony = OutputFormat::of_template(&source).is_harmony();
-        let (form, eos) = if is_harmony { (Form::Harmony, "<|return|>") } else { (Form::Qwen3, "<|im_end|>") };
+        let form = Form::of_template(&source);
+        let eos = if form == Form::Harmony { "<|return|>" } else { "<|im_end|>" };
         let mut pieces = Pieces::default();
         for answer in &script.answers {
-            for piece in speech::cut(&answer.written(form, true), answer.piece_chars) {
+            for piece in speech::cut(&answer.written(form, Thinking::MayBegin), answer.piece_chars) {
                 pieces.add(piece);
             }
         }
@@ -254,7 +254,7 @@ impl Backend for FakeModel {
         let text = self.decode(&prompt);
         let last = speech::Last::of_prompt(&text, self.form);
         let answer = self.answer(&last).cloned().unwrap_or_default();
-        let written = answer.written(self.form, !last.thinking_is_off).replace("{last}", last.user);
+        let written = answer.written(self.form, last.thinking).replace("{last}", last.user);
         let pieces = speech::cut(&written, answer.piece_chars);
         let tokens = pieces.into_iter().flat_map(|piece| self.tokens(piece));
         let cancel = CancelHandle::new();

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::speech::Last;
+use crate::output::{CallForm, OutputFormat, Thinking};
 
 /// The template of the fake model: ChatML, with thoughts and calls of tools in the form of Qwen3.
 pub(super) const TEMPLATE: &str = r#"{%- if tools %}{{- '<|im_start|>system\n# Tools\n\n<tools>' }}{%- for tool in tools %}{{- '\n' }}{{- tool | tojson }}{%- endfor %}
@@ -29,7 +30,8 @@ pub struct Script {
     pub lanes: u32,
     /// Requests that may wait.
     pub queue: usize,
-    /// The chat template, instead of the one that the model has, or the name of a built-in one. With one of harmony, as `gpt-oss` is, the model writes harmony.
+    /// The chat template, instead of the one that the model has, or the name of a built-in one. The model writes what it shows: harmony with `gpt-oss`, calls
+    /// in XML with `qwen3.5`.
     pub template: Option<String>,
     /// Whether it has tokens for filling in the gap of a text.
     pub infill: bool,
@@ -88,12 +90,40 @@ pub struct ScriptedCall {
     pub arguments: Value,
 }
 
+impl ScriptedCall {
+    fn as_json(&self) -> String {
+        let Self { name, arguments } = self;
+        format!("{{\"name\": {}, \"arguments\": {arguments}}}", Value::String(name.clone()))
+    }
+
+    fn as_xml(&self) -> String {
+        let parameters = self.arguments.as_object().into_iter().flatten().map(|(key, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("<parameter={key}>\n{value}\n</parameter>\n")
+        });
+        format!("<function={}>\n{}</function>", self.name, parameters.collect::<String>())
+    }
+}
+
 /// The form in which the model writes thoughts and calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Qwen3,
+    /// Calls in XML, as Qwen3.5 writes them.
+    Qwen3_5,
     /// The format of gpt-oss.
     Harmony,
+}
+
+impl Form {
+    /// The form in which a model answers to a template.
+    pub(super) fn of_template(source: &str) -> Self {
+        match OutputFormat::of_template(source).call_form() {
+            Some(CallForm::Harmony) => Self::Harmony,
+            Some(CallForm::Xml) => Self::Qwen3_5,
+            _ => Self::Qwen3,
+        }
+    }
 }
 
 /// What goes wrong with an answer, and behind how many tokens.
@@ -122,21 +152,21 @@ pub enum FaultKind {
 }
 
 impl ScriptedAnswer {
-    /// The answer as the model writes it, with its thoughts or without.
-    pub(super) fn written(&self, form: Form, thinking: bool) -> String {
-        let reasoning = self.reasoning.as_deref().filter(|_| thinking);
-        match form {
-            Form::Qwen3 => self.in_qwen3(reasoning),
-            Form::Harmony => self.in_harmony(reasoning),
+    /// The answer as the model writes it, with as much of its thoughts as the prompt leaves to it.
+    pub(super) fn written(&self, form: Form, thinking: Thinking) -> String {
+        let reasoning = self.reasoning.as_deref().filter(|_| thinking != Thinking::No);
+        if form == Form::Harmony {
+            return self.in_harmony(reasoning);
         }
-    }
-
-    fn in_qwen3(&self, reasoning: Option<&str>) -> String {
-        let mut written = reasoning.map_or(String::new(), |reasoning| format!("<think>\n{reasoning}\n</think>\n\n"));
+        let mut written = match (thinking, reasoning) {
+            (Thinking::Begun, reasoning) => format!("{}\n</think>\n\n", reasoning.unwrap_or_default()),
+            (_, Some(reasoning)) => format!("<think>\n{reasoning}\n</think>\n\n"),
+            (_, None) => String::new(),
+        };
         written.push_str(&self.text);
-        for ScriptedCall { name, arguments } in &self.tool_calls {
-            let name = Value::String(name.clone());
-            written.push_str(&format!("\n<tool_call>\n{{\"name\": {name}, \"arguments\": {arguments}}}\n</tool_call>"));
+        for call in &self.tool_calls {
+            let call = if form == Form::Qwen3 { call.as_json() } else { call.as_xml() };
+            written.push_str(&format!("\n<tool_call>\n{call}\n</tool_call>"));
         }
         written
     }

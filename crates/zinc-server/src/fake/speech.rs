@@ -15,6 +15,7 @@ use zinc_sched::{
 use super::script::{Fault, FaultKind, Form, ScriptedAnswer};
 use super::{Lanes, Place};
 use crate::backend::{BackendEnd, BackendEvent};
+use crate::output::Thinking;
 
 /// How often one that waits looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(2);
@@ -30,14 +31,14 @@ pub(super) struct Last<'a> {
     pub(super) user: &'a str,
     /// Whether the last message is the result of a tool.
     pub(super) is_tool: bool,
-    /// Whether the prompt has thought for the model already.
-    pub(super) thinking_is_off: bool,
+    /// How the prompt leaves the thinking to the model.
+    pub(super) thinking: Thinking,
 }
 
 impl<'a> Last<'a> {
     pub(super) fn of_prompt(text: &'a str, form: Form) -> Self {
         match form {
-            Form::Qwen3 => Self::of_chatml(text),
+            Form::Qwen3 | Form::Qwen3_5 => Self::of_chatml(text),
             Form::Harmony => Self::of_harmony(text),
         }
     }
@@ -49,17 +50,25 @@ impl<'a> Last<'a> {
         let user = messages().filter(|(header, _)| *header == "user").last().map_or(text, said);
         let before = messages().filter(|(header, _)| !header.starts_with("assistant")).last();
         let is_tool = before.is_some_and(|(header, _)| header.starts_with("functions."));
-        Self { user, is_tool, thinking_is_off: false }
+        Self { user, is_tool, thinking: Thinking::MayBegin }
     }
 
+    /// Results of tools have the role `tool`, or stand between tags in a message of the user.
     fn of_chatml(text: &'a str) -> Self {
+        let is_result = |(role, content): &(&str, &str)| *role == "tool" || content.starts_with("<tool_response>");
         let messages = || text.split(BEGIN).skip(1).filter_map(|message| message.split_once('\n'));
         let said = |(_, content): (&str, &'a str)| content.split(END).next().unwrap_or(content);
-        let user = messages().filter(|(role, _)| *role == "user").last().map_or(text, said);
+        let asked = messages().filter(|message| message.0 == "user" && !is_result(message)).last();
         // The last one is the model's, which it is about to say.
         let before = messages().filter(|(role, _)| *role != "assistant").last();
-        let is_tool = before.is_some_and(|(role, _)| role == "tool");
-        Self { user, is_tool, thinking_is_off: text.trim_end().ends_with("</think>") }
+        let is_tool = before.is_some_and(|message| is_result(&message));
+        let end = text.trim_end();
+        let thinking = match (end.ends_with("</think>"), end.ends_with("<think>")) {
+            (true, _) => Thinking::No,
+            (_, true) => Thinking::Begun,
+            _ => Thinking::MayBegin,
+        };
+        Self { user: asked.map_or(text, said), is_tool, thinking }
     }
 }
 
@@ -308,16 +317,31 @@ mod tests {
     #[test]
     fn the_last_messages_are_found() {
         let prompt = "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
-        assert_eq!(Last::of_prompt(prompt, Form::Qwen3), Last { user: "Hi", is_tool: false, thinking_is_off: false });
+        assert_eq!(
+            Last::of_prompt(prompt, Form::Qwen3),
+            Last { user: "Hi", is_tool: false, thinking: Thinking::MayBegin }
+        );
         let tool = format!(
             "{prompt}call<|im_end|>\n<|im_start|>tool\n4<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
         );
-        assert_eq!(Last::of_prompt(&tool, Form::Qwen3), Last { user: "Hi", is_tool: true, thinking_is_off: true });
+        assert_eq!(Last::of_prompt(&tool, Form::Qwen3), Last { user: "Hi", is_tool: true, thinking: Thinking::No });
         assert_eq!(Last::of_prompt("plain", Form::Qwen3).user, "plain");
+        let result = "<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n";
+        let tool = format!("{prompt}call<|im_end|>\n{result}<|im_start|>assistant\n<think>\n");
+        assert_eq!(
+            Last::of_prompt(&tool, Form::Qwen3_5),
+            Last { user: "Hi", is_tool: true, thinking: Thinking::Begun }
+        );
         let prompt = "<|start|>system<|message|>S<|end|><|start|>user<|message|>Hi<|end|><|start|>assistant";
-        assert_eq!(Last::of_prompt(prompt, Form::Harmony), Last { user: "Hi", is_tool: false, thinking_is_off: false });
+        assert_eq!(
+            Last::of_prompt(prompt, Form::Harmony),
+            Last { user: "Hi", is_tool: false, thinking: Thinking::MayBegin }
+        );
         let result = "<|start|>functions.f to=assistant<|channel|>commentary<|message|>4<|end|><|start|>assistant";
         let tool = format!("{prompt} to=functions.f<|channel|>commentary json<|message|>{{}}<|call|>{result}");
-        assert_eq!(Last::of_prompt(&tool, Form::Harmony), Last { user: "Hi", is_tool: true, thinking_is_off: false });
+        assert_eq!(
+            Last::of_prompt(&tool, Form::Harmony),
+            Last { user: "Hi", is_tool: true, thinking: Thinking::MayBegin }
+        );
     }
 }

@@ -108,15 +108,47 @@ fn unusable_field(server: &Running, more: Value) -> String {
     error["param"].as_str().unwrap_or_default().to_owned()
 }
 
-#[test]
-fn calls_are_forced_by_constraint() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let source = std::fs::read_to_string(root.join("tests/data/host/qwen3_chat_template.jinja")).unwrap();
+/// A server of the demo model with another template.
+fn with_template(source: String) -> Running {
     let mut options = OpenOptions::new();
     options.device.device = DeviceChoice::Interpreter;
-    let model = LoadedModel::open(root.join("models/zinc-demo-q4_k_m.gguf"), &options, &mut |_| {}).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/zinc-demo-q4_k_m.gguf");
+    let model = LoadedModel::open(path, &options, &mut |_| {}).unwrap();
     let template = ChatTemplate::for_file(&source, &model.file().model().file).unwrap();
-    let server = Running::of(Box::new(Loaded::new(model, Some((template, source)))), ServerOptions::new());
+    Running::of(Box::new(Loaded::new(model, Some((template, source)))), ServerOptions::new())
+}
+
+/// The templates of Qwen3.5 begin the thinking in the prompt and show the model calls in XML.
+#[test]
+fn calls_in_xml_are_forced_by_constraint() {
+    let server = with_template(zinc_model::template::builtin("qwen3.5").unwrap());
+    let properties =
+        json!({ "n": { "enum": [1, 2] }, "on": { "type": "boolean" }, "word": { "enum": ["a\nb", "true", "3"] } });
+    let parameters = json!({ "type": "object", "properties": properties, "required": ["n", "on", "word"] });
+    let tools = json!([{ "type": "function", "function": { "name": "count", "parameters": parameters } }]);
+    let named = json!({ "type": "function", "function": { "name": "count" } });
+    let thinks_no_more = json!({ "reasoning_budget": 3 });
+    for choice in [json!("required"), named] {
+        for thinking in [json!({ "enable_thinking": false }), thinks_no_more.clone()] {
+            let mut more = json!({ "tools": tools, "tool_choice": choice, "parallel_tool_calls": false });
+            more.as_object_mut().unwrap().extend(thinking.as_object().unwrap().clone());
+            let reply = server.post("/v1/chat/completions", &ask(more)).json();
+            let message = &reply["choices"][0]["message"];
+            assert_eq!(message["reasoning_content"].is_string(), thinking == thinks_no_more, "{reply}");
+            let call = &message["tool_calls"][0]["function"];
+            assert_eq!((&call["name"], &message["content"]), (&json!("count"), &json!(null)), "{reply}");
+            let arguments: Value = serde_json::from_str(call["arguments"].as_str().unwrap()).unwrap();
+            assert!([json!(1), json!(2)].contains(&arguments["n"]) && arguments["on"].is_boolean(), "{arguments}");
+            assert!([json!("a\nb"), json!("true"), json!("3")].contains(&arguments["word"]), "{arguments}");
+            assert_eq!(reply["choices"][0]["finish_reason"], "tool_calls");
+        }
+    }
+}
+
+#[test]
+fn calls_are_forced_by_constraint() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/host/qwen3_chat_template.jinja");
+    let server = with_template(std::fs::read_to_string(path).unwrap());
     let parameters = json!({ "type": "object", "properties": { "n": { "enum": [1, 2] } }, "required": ["n"], "additionalProperties": false });
     let tools = json!([{ "type": "function", "function": { "name": "count", "parameters": parameters } }]);
     let named = json!({ "type": "function", "function": { "name": "count" } });
