@@ -18,7 +18,7 @@ use super::read::Reader;
 use crate::auth::Caller;
 use crate::backend::BackendEvent;
 use crate::error::{ApiError, ApiResult, ErrorKind};
-use crate::output::{OutputParser, Tool};
+use crate::output::{OutputParser, Thinking, Tool};
 use crate::state::Served;
 
 /// What a client is told whose answer stops without an end, because the thread that read it has ended.
@@ -204,11 +204,14 @@ impl Prepared {
     ) -> ApiResult<Self> {
         let ConversationPrompt { ids, tail } = ConversationPrompt::new(served, conversation)?;
         let (format, tools) = (&served.format, tools(conversation));
+        // Answers in harmony have marks in all of their parts, which are no content; and where the prompt has begun the thinking, its tag is not in the
+        // answer.
+        let is_begun = format.thinking(&tail) == Thinking::Begun;
+        let is_parsed = conversation.parsed || format.is_harmony() || is_begun;
         Ok(Self {
             constraint: constrain::constraint(format, conversation, &tools, &tail, content, most_bytes)?,
             thinking: constrain::thinking(format, &tail, harmony::most_thinking_tokens(format, conversation)),
-            // Answers in harmony have marks in all of their parts, which are no content.
-            parser: (conversation.parsed || format.is_harmony()).then(|| OutputParser::new(format, &tools, &tail)),
+            parser: is_parsed.then(|| OutputParser::new(format, &tools, &tail)),
             ends_with_call: !conversation.parallel_tool_calls,
             continues_text: false,
             ids,

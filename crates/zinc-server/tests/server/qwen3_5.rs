@@ -287,6 +287,18 @@ fn an_answer_that_has_begun_goes_on_behind_its_thought() {
     assert_eq!(thought - alone, "Hm.\n</think>\n\nOnce".len() as u64);
 }
 
+/// The opening tag is in the prompt and not in the answer, and clients that look for thoughts in the content need it.
+#[test]
+fn thoughts_that_are_left_in_the_content_have_both_tags() {
+    let server = saying("qwen3.8", &json!([{ "reasoning": "Hm.", "text": "Hi." }]));
+    let none = json!({ "messages": [{ "role": "user", "content": "Hi" }], "reasoning_format": "none" });
+    let reply = server.post(PATH, &none).json();
+    assert_eq!(reply["choices"][0]["message"]["content"], "<think>\nHm.\n</think>\n\nHi.");
+    let mut off = none;
+    off["enable_thinking"] = json!(false);
+    assert_eq!(server.post(PATH, &off).json()["choices"][0]["message"]["content"], "Hi.");
+}
+
 #[test]
 fn report_02_any_beginning_of_an_answer_is_a_legal_reply() {
     let call = json!({ "name": "weather", "arguments": arguments() });
