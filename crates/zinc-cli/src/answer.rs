@@ -10,7 +10,10 @@ use zinc_server::output::OutputFormat;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::output;
-use crate::spoken::Spoken;
+use crate::spoken::{Kept, Spoken};
+
+/// Tokens at the end of a prompt, in which the beginning of the model's message is.
+const TAIL_TOKENS: usize = 64;
 
 /// Generates an answer and prints it to stdout as it comes, with a newline after it. Returns it with what a conversation keeps of its text. Ctrl-C cancels
 /// the generation, which ends within a step.
@@ -22,10 +25,13 @@ pub(crate) fn print(
     rules: &AnswerRules,
     format: &OutputFormat,
     prompt: Vec<u32>,
-) -> Result<(Answer, String)> {
+) -> Result<(Answer, Kept)> {
     interrupt::install()?;
+    // A constraint holds from the first token of an answer on, so that none of it is a thought.
+    let tail = if rules.is_constrained() { &[][..] } else { &prompt[prompt.len().saturating_sub(TAIL_TOKENS)..] };
+    let spoken = Spoken::new(format, &model.file().tokenizer().decode(tail));
     let stream = model.answer(rules, prompt)?;
-    let answer = interrupt::during(&stream.cancel_handle(), || print_pieces(stream, Spoken::new(format)));
+    let answer = interrupt::during(&stream.cancel_handle(), || print_pieces(stream, spoken));
     // What is printed after the answer, be it an error, starts on a new line. Nothing is printed if stdout is what
     // failed.
     let newline =
@@ -34,7 +40,7 @@ pub(crate) fn print(
     newline.map(|()| answer)
 }
 
-fn print_pieces(stream: AnswerStream, mut spoken: Spoken) -> Result<(Answer, String)> {
+fn print_pieces(stream: AnswerStream, mut spoken: Spoken) -> Result<(Answer, Kept)> {
     let mut bar = PromptBar::new();
     for event in stream {
         match event? {

@@ -116,10 +116,15 @@ pub(crate) fn answer_options(args: &GenerationArgs) -> Result<AnswerOptions> {
     Ok(options)
 }
 
-/// The control tokens that are part of an answer's text, from which it is taken apart: the marks of harmony. Those of other forms are hidden.
+/// The control tokens that are part of an answer's text, from which it is taken apart: the marks of harmony, or the tags around thoughts. Those of other
+/// forms are hidden.
 pub(crate) fn shown(format: &OutputFormat) -> Vec<String> {
-    let marks = if format.call_form() == Some(CallForm::Harmony) { format.marks() } else { &[] };
-    marks.iter().map(|&mark| mark.to_owned()).collect()
+    let marks = match format.reasoning_tags() {
+        _ if format.call_form() == Some(CallForm::Harmony) => format.marks().to_vec(),
+        Some((open, close)) => vec![open, close],
+        None => Vec::new(),
+    };
+    marks.into_iter().map(str::to_owned).collect()
 }
 
 /// How tokens are chosen.

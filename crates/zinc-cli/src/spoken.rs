@@ -1,20 +1,32 @@
 //! What of an answer is shown, and what of it the conversation keeps.
 
-use zinc_server::output::{CallForm, OutputFormat, OutputParser, Piece};
+use zinc_server::output::{CallForm, OutputFormat, OutputParser, Piece, Thinking};
+
+/// What a conversation keeps of an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// What the model thought, where it is told apart and the template may have the model read it again.
+    pub(crate) thought: Option<String>,
+    pub(crate) text: String,
+}
 
 /// Takes the text of an answer as it comes. In harmony, the format of gpt-oss, messages are told apart: thoughts are shown between tags as other models
-/// write them, and are not kept. The text of all other models is shown and kept as it is.
+/// write them, and are not kept. Where the prompt has begun the thinking, as those of Qwen3.5 do, its tag is shown before the answer, and the thought is
+/// kept by itself. All other text is shown and kept as it is.
 pub(crate) struct Spoken {
     parser: Option<OutputParser>,
     is_thinking: bool,
-    kept: String,
+    keeps_thoughts: bool,
+    kept: Kept,
 }
 
 impl Spoken {
-    pub(crate) fn new(format: &OutputFormat) -> Self {
+    /// What takes an answer to a prompt that ends in `prompt_tail`.
+    pub(crate) fn new(format: &OutputFormat, prompt_tail: &str) -> Self {
         let is_harmony = format.call_form() == Some(CallForm::Harmony);
-        let parser = is_harmony.then(|| OutputParser::new(format, &[], ""));
-        Self { parser, is_thinking: false, kept: String::new() }
+        let keeps_thoughts = !is_harmony && format.thinking(prompt_tail) == Thinking::Begun;
+        let parser = (is_harmony || keeps_thoughts).then(|| OutputParser::new(format, &[], prompt_tail));
+        Self { parser, is_thinking: false, keeps_thoughts, kept: Kept::default() }
     }
 
     /// Takes more of the answer and returns what is to be shown of it.
@@ -25,7 +37,7 @@ impl Spoken {
                 self.shown(pieces)
             }
             None => {
-                self.kept.push_str(text);
+                self.kept.text.push_str(text);
                 text.to_owned()
             }
         }
@@ -38,7 +50,7 @@ impl Spoken {
     }
 
     /// What the conversation keeps of the answer.
-    pub(crate) fn kept(self) -> String {
+    pub(crate) fn kept(self) -> Kept {
         self.kept
     }
 
@@ -60,7 +72,9 @@ impl Spoken {
             self.is_thinking = is_thinking;
             shown.push_str(&text);
             if !is_thinking {
-                self.kept.push_str(&text);
+                self.kept.text.push_str(&text);
+            } else if self.keeps_thoughts {
+                self.kept.thought.get_or_insert_default().push_str(&text);
             }
         }
         shown
@@ -71,11 +85,30 @@ impl Spoken {
 mod tests {
     use super::*;
 
-    fn spoken(format: &OutputFormat, tokens: &[&str]) -> (String, String) {
-        let mut spoken = Spoken::new(format);
+    fn spoken_after(prompt_tail: &str, format: &OutputFormat, tokens: &[&str]) -> (String, Kept) {
+        let mut spoken = Spoken::new(format, prompt_tail);
         let mut shown: String = tokens.iter().map(|token| spoken.push(token)).collect();
         shown.push_str(&spoken.finish());
         (shown, spoken.kept())
+    }
+
+    fn spoken(format: &OutputFormat, tokens: &[&str]) -> (String, String) {
+        let (shown, kept) = spoken_after("", format, tokens);
+        assert_eq!(kept.thought, None);
+        (shown, kept.text)
+    }
+
+    #[test]
+    fn a_thought_that_the_prompt_has_begun_is_kept_by_itself() {
+        let format = OutputFormat::of_template(&zinc_model::template::builtin("qwen3.8").unwrap());
+        let kept = |thought: &str, text: &str| Kept { thought: Some(thought.to_owned()), text: text.to_owned() };
+        let (begun, over) = ("<|im_start|>assistant\n<think>\n", "<|im_start|>assistant\n<think>\n\n</think>\n\n");
+        let (shown, own) = spoken_after(begun, &format, &["Hm", ".\n", "</think>", "\n\n", "Hello", "."]);
+        assert_eq!((shown.as_str(), own), ("<think>\nHm.\n</think>\n\nHello.", kept("Hm.", "Hello.")));
+        let (shown, own) = spoken_after(begun, &format, &["Hm", "."]);
+        assert_eq!((shown.as_str(), own), ("<think>\nHm.", kept("Hm.", "")));
+        let (shown, own) = spoken_after(over, &format, &["Hello", "."]);
+        assert_eq!((shown.as_str(), own), ("Hello.", Kept { thought: None, text: "Hello.".to_owned() }));
     }
 
     #[test]

@@ -65,6 +65,11 @@ impl Conversation {
         self.messages.push(json!({ "role": "assistant", "content": text }));
     }
 
+    /// Adds an answer of the assistant, and what it thought before. Whether the model reads that again is up to the chat template.
+    pub fn answered_after(&mut self, thought: &str, text: &str) {
+        self.messages.push(json!({ "role": "assistant", "content": text, "reasoning_content": thought }));
+    }
+
     /// Removes the last answer, so that it can be given again; says whether there was one.
     pub fn reopen(&mut self) -> bool {
         let answered = self.last_role() == Some("assistant");
@@ -121,6 +126,10 @@ mod tests {
         assert_eq!(conversation.messages.len(), 1);
         conversation.say("hi");
         conversation.answered("Hello.");
+        assert!(conversation.reopen());
+        conversation.answered_after("A greeting.", "Hello.");
+        let answer = json!({ "role": "assistant", "content": "Hello.", "reasoning_content": "A greeting." });
+        assert_eq!(conversation.messages.last(), Some(&answer));
         assert!(conversation.reopen());
         assert_eq!(conversation.last_role(), Some("user"));
         conversation.take_back();

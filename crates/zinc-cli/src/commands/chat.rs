@@ -137,7 +137,10 @@ impl Chat<'_> {
         }
         answer::tell_of_cut(&answer, &self.rules);
         // An answer that was cut short stays in the conversation, since the next message may refer to it.
-        self.conversation.answered(&kept);
+        match &kept.thought {
+            Some(thought) => self.conversation.answered_after(thought, &kept.text),
+            None => self.conversation.answered(&kept.text),
+        }
         Ok(())
     }
 }
