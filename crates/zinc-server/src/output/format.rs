@@ -19,7 +19,7 @@ pub struct OutputFormat {
 pub enum CallForm {
     /// `<tool_call>{"name": NAME, "arguments": OBJECT}</tool_call>`: Hermes, Qwen2.5, Qwen3.
     Hermes,
-    /// `<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>`: Qwen3-Coder.
+    /// `<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>`: Qwen3-Coder, Qwen3.5 and later.
     Xml,
     /// `<｜tool▁calls▁begin｜>` and, for each call, its name and arguments between marks: DeepSeek.
     DeepSeek {

@@ -118,7 +118,7 @@ pub(crate) fn hermes() -> Setup {
     setup("<think></think><tool_call>{\"name\":")
 }
 
-/// Qwen3-Coder, and with reasoning its successors.
+/// Qwen3-Coder, and with reasoning Qwen3.5 and later.
 pub(crate) fn xml() -> Setup {
     setup("<think></think><tool_call><function=<parameter=")
 }
