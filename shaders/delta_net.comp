@@ -12,6 +12,7 @@
 #include "include/lane.glsl"
 #include "include/workgroup.glsl"
 #include "include/activations.glsl"
+#include "include/sigmoid.glsl"
 
 layout(constant_id = 2) const uint KEY_HEADS = 1;
 layout(constant_id = 3) const uint VALUE_HEADS = 1;
@@ -149,8 +150,7 @@ float take(inout vec4 column[OWN_PARTS], vec4 query[OWN_PARTS], vec4 key[OWN_PAR
     precise float gate = own.alpha + alpha_bias;
     gate = decay * softplus(gate);
     float kept = exp(gate);
-    precise float denominator = 1.0 + exp(-own.beta);
-    float written = 1.0 / denominator;
+    float written = sigmoid(own.beta);
     float key_scale = inverse_length(key);
     precise float query_scale = inverse_length(query) * QUERY_SCALE;
     for (uint n = 0; n < OWN_PARTS; n++) {

@@ -75,7 +75,10 @@ impl DeltaHeads {
     /// Panics if the heads do not suit the kernels, or the recurrent states of lanes lie too close together.
     pub(crate) fn check(&self, recurrent: PerLane, drafts: u32) {
         let &Self { key_heads, value_heads, head_size, .. } = self;
-        self.check_size();
+        assert!(
+            matches!(head_size, 32 | 64 | 128 | 256),
+            "heads of {head_size} elements: 32, 64, 128 and 256 are supported"
+        );
         assert!(
             key_heads > 0 && value_heads > 0 && value_heads.is_multiple_of(key_heads),
             "{value_heads} value heads do not share {key_heads} key heads evenly"
@@ -89,15 +92,6 @@ impl DeltaHeads {
         assert!(
             address.is_multiple_of(16) && stride.is_multiple_of(16) && (stride == 0 || u64::from(stride) >= bytes),
             "recurrent states of {bytes} bytes lie {stride} bytes apart from {address:#x} on: multiples of 16 are supported, and room for each"
-        );
-    }
-
-    /// Panics if the heads' size does not suit the kernels.
-    pub(crate) fn check_size(&self) {
-        assert!(
-            matches!(self.head_size, 32 | 64 | 128 | 256),
-            "heads of {} elements: 32, 64, 128 and 256 are supported",
-            self.head_size
         );
     }
 }

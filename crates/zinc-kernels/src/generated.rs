@@ -17,8 +17,7 @@
 //   767c4271991b8c48f4d62b59192bef0974f1655dfd9160f1c97a6807dd9961d7 crates/zinc-kernels/spv/check_halves_units.spv
 //   62e26e7167c2024b01c099bfb7b9f20748bb67fc4f122ca195506133d9c92db7 crates/zinc-kernels/spv/choose.spv
 //   bb7b5c71dd3b35d19380b6bd57607d36cf2628a80d5cde132a65b0493d76485b crates/zinc-kernels/spv/delta_conv.spv
-//   220e3ff06b687da83eba1ba308bcb374dd15678a6d6e5722d0c52e6d7e89988a crates/zinc-kernels/spv/delta_gate.spv
-//   8031e92578406fb58c1c156f90f5280fc83040e6869e867f7a253e2e05cba82c crates/zinc-kernels/spv/delta_net.spv
+//   9a2803100409c29d71d2a696dca290e2c221a89b4208b884158aa2fd6f472c00 crates/zinc-kernels/spv/delta_net.spv
 //   a17248410e489caa2b4f8d519deb24a54ceb6f8dca319d93cf70b05a588edbf0 crates/zinc-kernels/spv/dry.spv
 //   3051033696d3cf6d74f0e81a264c03ed2c5c6946bb930b747ddf0de0610e7a57 crates/zinc-kernels/spv/expert_down.spv
 //   5396acba170631689a0c7ec455fe03bb15b29f165172100620af497b4ad88e28 crates/zinc-kernels/spv/gate_up.spv
@@ -26,6 +25,7 @@
 //   f79171d89122982eaae575956397191ccb921dd4e7a6abf86ef638dd7244720c crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
 //   5afeb8af1476178cf345e480560799d6566ab7a74abf04a460e8d61bcecadba0 crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   f7a9ad82e09804a15ced28d8009e96289d69acf9c56743b038f9fcf1a1b444c2 crates/zinc-kernels/spv/gather.spv
+//   f6bfb34748e8a93f2ebbc0a709556a287a4dd6a2cfcbccb7533c7c02eef12477 crates/zinc-kernels/spv/head_gate.spv
 //   17db12d88fc1153df25a4c652be015baffe940f8a58a001d0f14c8dc09983967 crates/zinc-kernels/spv/join.spv
 //   62a190e0e6b77d98fa89cdcc5980b413578da084e04ad3da2c5808ad11a1d985 crates/zinc-kernels/spv/last_rows.spv
 //   485c2a9d1a911eb8feaea238f0697a5f036294db687103927213b5c7b6481046 crates/zinc-kernels/spv/list.spv
@@ -55,14 +55,14 @@
 //   7713543be0025e62e17e2885a9e1e32fded8286aae4b34bb5fd65b58f2c8db12 shaders/check_halves_units.comp
 //   50145ded1306ec3e44494fbea8f581769c6482040a720be8033042a76e912226 shaders/choose.comp
 //   ad831c05fc911074dd711859e694e66e4878e0b652559e5879ecfc9eac6834c0 shaders/delta_conv.comp
-//   d77f073bf564718c2fa637bf5f0524cb89416acb1dc569d7316c22084afa1ffb shaders/delta_gate.comp
-//   f641c2a6f90d0797512653826607c0f4ba5de1d8570f669c0e2a4dfeb4bfe57b shaders/delta_net.comp
+//   f61000f982be62006ef1420bac522a367978955d4eac5f1952d1f105de7423a9 shaders/delta_net.comp
 //   3b00c242f801e16e80ae0c1f49d67fdb9984ccd74f135152cf6d1b8e1af1c749 shaders/dry.comp
 //   39bfdb83fa3c0050c9416a0361e2ad778bc3e90f89a66f8d1b878dba1194574f shaders/expert_down.comp
 //   4cfbcc4a0df8249b7ba9ac03ab92223377f626d5475a74dc515cc33317c0b17f shaders/gate_up.comp
 //   789b07b4764969e93d8de5f1c8ed80ac738156f1406e6c6d6411eb293e0113ef shaders/gate_up_mul.comp
 //   692fee28aab6d595e7133cedcd7d55afb70c6d5b6d39055ea8f7c91ff15da278 shaders/gate_up_mul_units.comp
 //   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
+//   944b5ae3b24efc1bae4b06d798b40f04f5ca30b451cc0dc31f3d55b7042fe472 shaders/head_gate.comp
 //   0862fe1e2ba513135005124704fe5852d65af6f3d127bca898baf9ec04590907 shaders/include/activations.glsl
 //   41ca6cab198c9d284ebf7befd0ddeb04f213e122a6793189dc530ade440c3cbc shaders/include/arrivals.glsl
 //   d51663ef36e070184e8c909c1b999e3105187aef3ec0a764f977bb1525768acf shaders/include/attention_share.glsl
@@ -102,6 +102,7 @@
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
 //   989b25b0b8fa2fc53bbab6f5e679c86ce4c3c475e08fc187b32d6ec56b1f0c3d shaders/include/shared_out.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
+//   40ab052b7cfca41854aa5172ee0d4062a924bcda589200f687f11b0e52da95c2 shaders/include/sigmoid.glsl
 //   2e13e962b93c28a2c763975db744712b64b9275b3165779f8e8ab44e9f3539b3 shaders/include/silu.glsl
 //   ee5c6f822e0182f9be749e2099a60fc3ad3262be89ed601541e20a10727ed6f7 shaders/include/splits.glsl
 //   fe0c1e9d53a0bd86c290161008e4afed57337de6e8222f4b7cc32d27a72fe7a7 shaders/include/swiglu.glsl
@@ -1982,86 +1983,6 @@ pub mod delta_conv {
     };
 }
 
-/// What a gated delta net hands to the product that follows: each head's result is RMS-normalised and multiplied with silu(z). A subgroup takes a
-/// group of 256 elements, which may be rounded for that product.
-pub mod delta_gate {
-    use super::KernelDef;
-
-    /// Push constants.
-    #[repr(C)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
-    pub struct Push {
-        /// `state` in GLSL.
-        pub state: u64,
-        /// \[COLUMNS / HEAD_SIZE, HEAD_SIZE\] f32
-        pub x: u64,
-        /// \[COLUMNS\] f32
-        pub z: u64,
-        /// \[HEAD_SIZE\] f32, of every head
-        pub norm: u64,
-        /// \[COLUMNS\] f32 or rounded
-        pub y: u64,
-        /// bytes from one row of the step to the next, as the strides below
-        pub x_stride: u32,
-        /// `z_stride` in GLSL.
-        pub z_stride: u32,
-        /// `y_stride` in GLSL.
-        pub y_stride: u32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
-    }
-    const _: () = {
-        assert!(size_of::<Push>() == 56);
-        assert!(std::mem::offset_of!(Push, state) == 0);
-        assert!(std::mem::offset_of!(Push, x) == 8);
-        assert!(std::mem::offset_of!(Push, z) == 16);
-        assert!(std::mem::offset_of!(Push, norm) == 24);
-        assert!(std::mem::offset_of!(Push, y) == 32);
-        assert!(std::mem::offset_of!(Push, x_stride) == 40);
-        assert!(std::mem::offset_of!(Push, z_stride) == 44);
-        assert!(std::mem::offset_of!(Push, y_stride) == 48);
-    };
-    /// Specialisation constants.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Constants {
-        /// Constant 0, `WORKGROUP`.
-        pub workgroup: u32,
-        /// Constant 1, `SUBGROUP`.
-        pub subgroup: u32,
-        /// Constant 2, `COLUMNS`.
-        pub columns: u32,
-        /// Constant 3, `HEAD_SIZE`.
-        pub head_size: u32,
-        /// Constant 4, `EPSILON`.
-        pub epsilon: u32,
-        /// Constant 5, `OUT`.
-        pub out: u32,
-        /// Constant 6, `ORDERED`.
-        pub ordered: u32,
-    }
-    impl Constants {
-        /// Ids and values.
-        #[must_use]
-        pub fn values(self) -> [(u32, u32); 7] {
-            [
-                (0, self.workgroup),
-                (1, self.subgroup),
-                (2, self.columns),
-                (3, self.head_size),
-                (4, self.epsilon),
-                (5, self.out),
-                (6, self.ordered),
-            ]
-        }
-    }
-    /// The kernel.
-    pub static KERNEL: KernelDef = KernelDef {
-        name: "delta_gate",
-        spirv: include_bytes!("../spv/delta_gate.spv"),
-        push_bytes: size_of::<Push>() as u32,
-    };
-}
-
 /// The gated delta rule: takes the rows of each lane of the step into the memories of its heads, one after the other, and reads of each what its query
 /// asks for.
 ///
@@ -2733,6 +2654,96 @@ pub mod gather {
     /// The kernel.
     pub static KERNEL: KernelDef =
         KernelDef { name: "gather", spirv: include_bytes!("../spv/gather.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
+/// Multiplies the results of a layer's heads by what opens their gates, for the product that follows: silu(gate) behind a gated delta net, where each head
+/// is RMS-normalised before, or sigmoid(gate) behind gated attention. A subgroup takes a group of 256 elements, which may be rounded for that product.
+pub mod head_gate {
+    use super::KernelDef;
+
+    /// `SILU` in GLSL.
+    pub const SILU: u32 = 0;
+    /// `SIGMOID` in GLSL.
+    pub const SIGMOID: u32 = 1;
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[COLUMNS / HEAD_SIZE, HEAD_SIZE\] f32
+        pub x: u64,
+        /// \[COLUMNS\] f32
+        pub gate: u64,
+        /// \[HEAD_SIZE\] f32, of every head, read where NORMALISES is 1
+        pub norm: u64,
+        /// \[COLUMNS\] f32 or rounded; it may be x if it is f32
+        pub y: u64,
+        /// bytes from one row of the step to the next, as the strides below
+        pub x_stride: u32,
+        /// `gate_stride` in GLSL.
+        pub gate_stride: u32,
+        /// `y_stride` in GLSL.
+        pub y_stride: u32,
+        /// Fills the struct to its alignment.
+        pub padding: [u32; 1],
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 56);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, gate) == 16);
+        assert!(std::mem::offset_of!(Push, norm) == 24);
+        assert!(std::mem::offset_of!(Push, y) == 32);
+        assert!(std::mem::offset_of!(Push, x_stride) == 40);
+        assert!(std::mem::offset_of!(Push, gate_stride) == 44);
+        assert!(std::mem::offset_of!(Push, y_stride) == 48);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 3, `HEAD_SIZE`.
+        pub head_size: u32,
+        /// Constant 4, `NORMALISES`.
+        pub normalises: u32,
+        /// Constant 5, `EPSILON`.
+        pub epsilon: u32,
+        /// Constant 6, `OPENING`.
+        pub opening: u32,
+        /// Constant 7, `OUT`.
+        pub out: u32,
+        /// Constant 8, `ORDERED`.
+        pub ordered: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 9] {
+            [
+                (0, self.workgroup),
+                (1, self.subgroup),
+                (2, self.columns),
+                (3, self.head_size),
+                (4, self.normalises),
+                (5, self.epsilon),
+                (6, self.opening),
+                (7, self.out),
+                (8, self.ordered),
+            ]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "head_gate",
+        spirv: include_bytes!("../spv/head_gate.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
 }
 
 /// Joins what the chosen experts of each row give, onto the residual stream: y = y + (weights\[0\] * products\[0\] + weights\[1\] * products\[1\] + ...), in the
@@ -4018,7 +4029,6 @@ pub static KERNELS: [&KernelDef; 36] = [
     &check_halves_units::KERNEL,
     &choose::KERNEL,
     &delta_conv::KERNEL,
-    &delta_gate::KERNEL,
     &delta_net::KERNEL,
     &dry::KERNEL,
     &expert_down::KERNEL,
@@ -4026,6 +4036,7 @@ pub static KERNELS: [&KernelDef; 36] = [
     &gate_up_mul::KERNEL,
     &gate_up_mul_units::KERNEL,
     &gather::KERNEL,
+    &head_gate::KERNEL,
     &join::KERNEL,
     &last_rows::KERNEL,
     &list::KERNEL,

@@ -18,7 +18,6 @@ mod check_bytes;
 mod check_halves;
 mod choose;
 mod delta_conv;
-mod delta_gate;
 mod delta_net;
 mod drafts;
 mod draw;
@@ -27,6 +26,7 @@ mod expert_down;
 mod gate_up;
 mod gate_up_mul;
 mod gather;
+mod head_gate;
 mod heads;
 mod join;
 mod last_rows;
@@ -61,7 +61,6 @@ pub use check_bytes::check_bytes;
 pub use check_halves::check_halves;
 pub use choose::{choose, survivors};
 pub use delta_conv::delta_conv;
-pub use delta_gate::delta_gate;
 pub use delta_net::{delta_gates, delta_net};
 pub use draw::draw;
 pub use dry::dry;
@@ -69,6 +68,7 @@ pub use expert_down::expert_down;
 pub use gate_up::{GateUpBiases, activated, gate_up};
 pub use gate_up_mul::gate_up_mul;
 pub use gather::gather;
+pub use head_gate::head_gate;
 pub use heads::{cache_row, rope_head};
 pub use join::join;
 pub use last_rows::last_rows;
@@ -131,6 +131,12 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
         }
     }
     sums.iter().sum()
+}
+
+/// `1 / (1 + exp(-x))`.
+#[must_use]
+pub fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
 }
 
 /// `x * sigmoid(x)`. (Elfwing, Uchibe, Doya, 2017.)

@@ -8,10 +8,10 @@ use crate::formats::Format;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
     ActFormat, Activation, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves,
-    Choose, DeltaConv, DeltaGate, DeltaHeads, DeltaNet, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather,
+    Choose, DeltaConv, DeltaHeads, DeltaNet, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadGate,
     HeadNorm, HeadOrder, Heads, Input, Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul,
-    MatVec, Matrix, Norm, Pairing, PerLane, Product, Propose, Read, Round, Route, Router, RouterMul, Routing, Sample,
-    SamplerBuffers, Tiles, Weighting, candidate_count,
+    MatVec, Matrix, Norm, Opening, Pairing, PerLane, Product, Propose, Read, Round, Route, Router, RouterMul, Routing,
+    Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_RUN, Rows, StepShape};
 
@@ -77,6 +77,9 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     add("dense Q4_K", gate_up(EXPERT_WIDTH * USED_EXPERTS, Routing::Dense, NORMALISED).dispatch(target));
     for format in [Format::Q4K, Format::Q6K] {
         add(format.name(), expert_down(format).dispatch(target));
+    }
+    for (label, dispatch) in head_gates(target) {
+        add(label, dispatch);
     }
     let sample = Sample { state: 0, logits: NOWHERE, candidates: NOWHERE, vocabulary: VOCABULARY, shape: ONE };
     add("", sample.dispatch(target));
@@ -258,7 +261,7 @@ fn attention(format: CacheFormat) -> Attention {
 }
 
 /// The kernels of a gated delta net.
-fn delta_net(target: &Target) -> [(&'static str, Dispatch); 5] {
+fn delta_net(target: &Target) -> [(&'static str, Dispatch); 4] {
     let (state, heads, recurrent) = (0, DELTA_HEADS, PerLane::default());
     let conv = DeltaConv { state, x: NOWHERE, weights: 0, recurrent, y: NOWHERE, heads, drafts: 0, shape: ONE };
     let net = DeltaNet {
@@ -275,15 +278,33 @@ fn delta_net(target: &Target) -> [(&'static str, Dispatch); 5] {
         lanes: 1,
         shape: ONE,
     };
-    let (x, z, y) = (NOWHERE, NOWHERE, NOWHERE);
-    let gate = DeltaGate { state, x, z, norm: NORM, y, heads, act: ACT, ordered: false, shape: ONE };
     [
         ("one row", conv.dispatch(target)),
         ("many rows", DeltaConv { shape: StepShape::MOST, ..conv }.dispatch(target)),
         ("without drafts", net.dispatch(target)),
         ("3 drafts", DeltaNet { drafts: 3, ..net }.dispatch(target)),
-        ("rounded", gate.dispatch(target)),
     ]
+}
+
+/// The gates of a delta net, and those of attention.
+fn head_gates(target: &Target) -> [(&'static str, Dispatch); 2] {
+    let DeltaHeads { value_heads, head_size, .. } = DELTA_HEADS;
+    let delta = HeadGate {
+        state: 0,
+        x: NOWHERE,
+        gate: NOWHERE,
+        norm: Some(NORM),
+        opening: Opening::Silu,
+        y: NOWHERE,
+        heads: value_heads,
+        head_size,
+        act: ACT,
+        ordered: false,
+        shape: ONE,
+    };
+    let Heads { query_heads, head_size, .. } = HEADS;
+    let attention = HeadGate { norm: None, opening: Opening::Sigmoid, heads: query_heads, head_size, ..delta };
+    [("silu, normalised", delta.dispatch(target)), ("sigmoid", attention.dispatch(target))]
 }
 
 fn router() -> Router {

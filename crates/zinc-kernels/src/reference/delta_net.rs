@@ -1,6 +1,6 @@
 //! Reference of `delta_net`, by row.
 
-use super::ordered_sum;
+use super::{ordered_sum, sigmoid};
 use crate::ops::DeltaHeads;
 
 /// Added to the square of the length of a query or a key.
@@ -28,7 +28,7 @@ pub fn delta_net(heads: &DeltaHeads, memories: &mut [f32], x: &[f32], gates: &[[
 pub fn delta_gates(alpha: f32, bias: f32, decay: f32, beta: f32) -> [f32; 2] {
     let x = alpha + bias;
     let softplus = if x > 20.0 { x } else { (1.0 + x.exp()).ln() };
-    [(decay * softplus).exp(), 1.0 / (1.0 + (-beta).exp())]
+    [(decay * softplus).exp(), sigmoid(beta)]
 }
 
 /// Takes a row into the memory of a head, `[values, keys]`: a column keeps the share `kept` of itself, and of what its value differs from what the

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use half::f16;
 use zinc_kernels::Format;
-use zinc_kernels::ops::{ActFormat, DeltaGate, DeltaHeads, HeadOrder, Norm};
+use zinc_kernels::ops::{ActFormat, DeltaHeads, HeadGate, HeadOrder, Norm, Opening};
 use zinc_kernels::reference::{self, HostMatrix};
 use zinc_kernels::step::StepShape;
 
@@ -114,7 +114,8 @@ fn the_references_make_up_the_layer() {
         reference::delta_net(&HEADS, &mut memories, &token.x, &layer.gates(&token), &mut results);
         let mut gated = vec![f32::NAN; results.len()];
         let heads = gated.chunks_exact_mut(64).zip(results.chunks_exact(64)).zip(z.chunks_exact(64));
-        heads.for_each(|((gated, x), z)| reference::delta_gate(x, z, &head_norm, epsilon, gated));
+        let norm = Some((&head_norm[..], epsilon));
+        heads.for_each(|((gated, x), z)| reference::head_gate(x, z, norm, Opening::Silu, gated));
         let out = golden.products("ssm_out", &gated);
         let y: Vec<f32> = x.iter().zip(&out).map(|(x, out)| x + out).collect();
         for (expected, found) in expected.iter().zip([&columns[row + 3], &token.x, &results, &gated, &y]) {
@@ -144,13 +145,15 @@ fn the_kernels_make_up_the_layer() {
     let mut arena = Arena::new();
     let results: Vec<Vec<f32>> = found.into_iter().map(|results| results.y).collect();
     let y = Output::empty(&mut arena, results.len(), HEADS.values() as usize);
-    let op = DeltaGate {
+    let op = HeadGate {
         state: arena.state(many::listed(results.len())),
         x: many::values(&mut arena, &results),
-        z: many::values(&mut arena, &z),
-        norm: Norm { weight: arena.input(&golden.floats("ssm_norm")).address, epsilon: golden.epsilon() },
+        gate: many::values(&mut arena, &z),
+        norm: Some(Norm { weight: arena.input(&golden.floats("ssm_norm")).address, epsilon: golden.epsilon() }),
+        opening: Opening::Silu,
         y: y.operand,
-        heads: HEADS,
+        heads: HEADS.value_heads,
+        head_size: HEADS.head_size,
         act: ActFormat::F32,
         ordered: false,
         shape: StepShape::of(results.len() as u32),

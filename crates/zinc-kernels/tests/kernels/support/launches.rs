@@ -5,9 +5,9 @@ use zinc_kernels::generated::lane::{FINISH_BUDGET, FINISH_NONE};
 use zinc_kernels::generated::logprob_report::LogprobReport;
 use zinc_kernels::ops::{
     ActFormat, Activation, Adjust, Advance, Append, Attention, AttentionRows, CHECK_BYTES_RESULTS,
-    CHECK_HALVES_RESULTS, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, DeltaConv, DeltaGate, DeltaHeads,
-    DeltaNet, Dry, ExpertDown, ExpertSelection, GRIDS_BYTES, GateUp, GateUpMul, Gather, HeadNorm, HeadOrder, Heads,
-    Input, Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm,
+    CHECK_HALVES_RESULTS, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, DeltaConv, DeltaHeads, DeltaNet, Dry,
+    ExpertDown, ExpertSelection, GRIDS_BYTES, GateUp, GateUpMul, Gather, HeadGate, HeadNorm, HeadOrder, Heads, Input,
+    Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Opening,
     Pairing, PerLane, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router, RouterMul, Routing, Sample,
     SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes, masses_bytes, moments_bytes,
     rounded_bytes, share_count,
@@ -164,7 +164,7 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("attention_rows_units", &|b| attention_rows(b, &many::with_units())),
         launch("delta_conv", &delta_conv),
         launch("delta_net", &delta_net),
-        launch("delta_gate", &delta_gate),
+        launch("head_gate", &head_gate),
         launch("router", &router),
         launch("router_mul", &router_mul),
         launch("gate_up", &gate_up),
@@ -338,14 +338,16 @@ fn delta_net(b: &mut Builder) -> Dispatch {
     .dispatch(&b.arena.gpu.target())
 }
 
-fn delta_gate(b: &mut Builder) -> Dispatch {
-    DeltaGate {
+fn head_gate(b: &mut Builder) -> Dispatch {
+    HeadGate {
         state: b.state,
         x: Rows::one(b.vector(DELTA_HEADS.values())),
-        z: Rows::one(b.vector(DELTA_HEADS.values())),
-        norm: b.norm(DELTA_HEADS.head_size),
+        gate: Rows::one(b.vector(DELTA_HEADS.values())),
+        norm: Some(b.norm(DELTA_HEADS.head_size)),
+        opening: Opening::Silu,
         y: Rows::one(b.output((rounded_bytes(u64::from(DELTA_HEADS.values())) / 4) as u32)),
-        heads: DELTA_HEADS,
+        heads: DELTA_HEADS.value_heads,
+        head_size: DELTA_HEADS.head_size,
         act: ActFormat::Q14,
         ordered: false,
         shape: StepShape::ONE,

@@ -105,6 +105,15 @@ pub(crate) fn gate_up(gate: f32, gate_error: f64, up: f32, up_error: f64) -> f64
     silu_error * (up.abs() + up_error) + silu.abs() * up_error + SMALLEST_NORMAL
 }
 
+/// `sigmoid(gate) * x` where `x` is off by `error`.
+///
+/// The sigmoid is an exponential, which counts as much as it is of the sum that is divided by, and a division of 2.5 units.
+pub(crate) fn opened(gate: f32, x: f32, error: f64) -> f64 {
+    let (gate, x) = (f64::from(gate), f64::from(x));
+    let sigmoid = 1.0 / (1.0 + (-gate).exp());
+    sigmoid * ((exp(gate) * (1.0 - sigmoid) + 2.0 * 4.0 * ROUNDING) * (x.abs() + error) + error) + SMALLEST_NORMAL
+}
+
 /// What the gates of a delta net are off by, together: the share of a memory that is kept, relative to it, and the share of a change that is written.
 ///
 /// The logarithm of softplus is off by 2^-21 between a half and two, and elsewhere by three units, and the exponential in it counts relative to the
