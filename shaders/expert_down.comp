@@ -1,4 +1,5 @@
-// The second half of an expert layer, onto the residual stream: y += sum over slots of weight[s] * (D[ids[s]] h[s] + bias[ids[s]]).
+// The second half of an expert layer, onto the residual stream: y += sum over slots of weight[s] * (D[ids[s]] h[s] + bias[ids[s]]), plus what a shared
+// expert gives times the sigmoid of its gate.
 // A subgroup computes one row: its lanes share out the quarters of all slots.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -8,6 +9,7 @@
 #include "include/half.glsl"
 #include "include/formats.glsl"
 #include "include/activations.glsl"
+#include "include/sigmoid.glsl"
 
 layout(constant_id = 2) const uint ACT = 0;
 layout(constant_id = 3) const uint COLUMNS = 32;
@@ -16,6 +18,7 @@ layout(constant_id = 5) const uint SLOTS = 1;
 layout(constant_id = 6) const uint AHEAD = 1;    // quarters that a lane loads before it uses the first: at most 4
 layout(constant_id = 7) const uint SOURCE = 0;
 layout(constant_id = 8) const uint BIAS = 0;     // 1: it is added to the products
+layout(constant_id = 9) const uint SHARED = 0;   // 1: there is a shared expert
 #define VECTORS SLOTS
 #include "include/operand.glsl"
 #include "include/quarters.glsl"
@@ -30,11 +33,15 @@ layout(push_constant, scalar) uniform Push {
     uint64_t h;       // [SLOTS, COLUMNS] f32, or rounded
     uint64_t y;       // [rows] f32
     uint64_t bias;    // [experts, rows] f32, read where BIAS is 1
+    uint64_t shared_y;     // [rows] f32, what the shared expert gives, read where SHARED is 1
+    uint64_t shared_logit; // 1 f32, the logit of its gate, likewise
     uint rows;
     uint ids_stride;  // bytes from one row of the step to the next, as the strides below
     uint weights_stride;
     uint h_stride;
     uint y_stride;
+    uint shared_y_stride;
+    uint shared_logit_stride;
 } push;
 
 // The quarters of a row in all slots, in steps of one a lane.
@@ -67,8 +74,15 @@ void load_biases(uint64_t ids, uint row, out float biases[SLOTS]) {
     }
 }
 
-// A row of the residual stream with the shares of the experts, from the values of their groups.
-float with_experts(float before, float biases[SLOTS], uint64_t shares) {
+// Loads what the shared expert gives to a row, and the logit of its gate; zeros where there is none.
+vec2 load_shared(uint row) {
+    if (SHARED == 0) return vec2(0.0);
+    uint64_t y = of_row(push.shared_y, push.shared_y_stride), logit = of_row(push.shared_logit, push.shared_logit_stride);
+    return vec2(load_f32(y, row * 4), load_uniform_f32(logit, 0));
+}
+
+// A row of the residual stream with the shares of the experts, from the values of their groups and what `load_shared` has loaded.
+float with_experts(float before, float biases[SLOTS], vec2 of_shared, uint64_t shares) {
     subgroupMemoryBarrierShared();
     subgroupBarrier();
     precise float sum;
@@ -79,6 +93,10 @@ float with_experts(float before, float biases[SLOTS], uint64_t shares) {
         if (BIAS == 1) product = product + biases[slot];
         precise float share = load_uniform_f32(shares, slot * 4) * product;
         sum = slot == 0 ? share : sum + share;
+    }
+    if (SHARED == 1) {
+        precise float share = sigmoid(of_shared.y) * of_shared.x;
+        sum = sum + share;
     }
     sum = before + sum;
     return sum;
@@ -97,6 +115,7 @@ void rounded_row(bool live, uint own_row, uint64_t ids, uint64_t shares, uint64_
     LOAD_WEIGHTS(0)
     float biases[SLOTS]; // needed last, and so sent for last
     load_biases(ids, row, biases);
+    vec2 of_shared = load_shared(row);
     if (!live) return;
     stage(vectors, 0.0);
     barrier();
@@ -115,7 +134,7 @@ void rounded_row(bool live, uint own_row, uint64_t ids, uint64_t shares, uint64_
         float value = item_value(items, AHEAD, FORMAT, load_scale(h + uint64_t(slot * rounded_bytes(GROUPS)), slot, group % GROUPS));
         if (own < AHEAD && group < SLOTS * GROUPS) values[gl_SubgroupID * SLOTS * GROUPS + group] = value;
     }
-    float sum = with_experts(before, biases, shares);
+    float sum = with_experts(before, biases, of_shared, shares);
     if (own_row < push.rows && subgroupElect()) store_f32(y, row * 4, sum);
 }
 
@@ -132,6 +151,7 @@ void main() {
     float before = load_f32(y, row * 4);
     float biases[SLOTS];
     load_biases(ids, row, biases);
+    vec2 of_shared = load_shared(row);
     uint bytes = row_bytes(FORMAT, COLUMNS);
     for (uint slot = 0; slot < SLOTS; slot++) {
         uint64_t weights = push.down + uint64_t((load_u32(ids, slot * 4) * push.rows + row) * bytes);
@@ -139,6 +159,6 @@ void main() {
         uint place = (gl_SubgroupID * SLOTS + slot) * GROUPS;
         for (uint group = 0; group < GROUPS; group += groups_at_a_time(FORMAT)) sum_groups(FORMAT, weights, operand, place, group);
     }
-    float sum = with_experts(before, biases, shares);
+    float sum = with_experts(before, biases, of_shared, shares);
     if (subgroupElect()) store_f32(y, row * 4, sum);
 }

@@ -19,14 +19,14 @@
 //   bb7b5c71dd3b35d19380b6bd57607d36cf2628a80d5cde132a65b0493d76485b crates/zinc-kernels/spv/delta_conv.spv
 //   9a2803100409c29d71d2a696dca290e2c221a89b4208b884158aa2fd6f472c00 crates/zinc-kernels/spv/delta_net.spv
 //   a17248410e489caa2b4f8d519deb24a54ceb6f8dca319d93cf70b05a588edbf0 crates/zinc-kernels/spv/dry.spv
-//   3051033696d3cf6d74f0e81a264c03ed2c5c6946bb930b747ddf0de0610e7a57 crates/zinc-kernels/spv/expert_down.spv
+//   f74da61190d2d09ce6a0158e16f210c646df4e78763fb1aa3f5a8f620639654d crates/zinc-kernels/spv/expert_down.spv
 //   5396acba170631689a0c7ec455fe03bb15b29f165172100620af497b4ad88e28 crates/zinc-kernels/spv/gate_up.spv
 //   d0522dd7d69597ed7f4f31cad36a7211893faa483477e8e3d0cd6537633b94eb crates/zinc-kernels/spv/gate_up_mul.spv
 //   f79171d89122982eaae575956397191ccb921dd4e7a6abf86ef638dd7244720c crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
 //   5afeb8af1476178cf345e480560799d6566ab7a74abf04a460e8d61bcecadba0 crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   f7a9ad82e09804a15ced28d8009e96289d69acf9c56743b038f9fcf1a1b444c2 crates/zinc-kernels/spv/gather.spv
 //   f6bfb34748e8a93f2ebbc0a709556a287a4dd6a2cfcbccb7533c7c02eef12477 crates/zinc-kernels/spv/head_gate.spv
-//   17db12d88fc1153df25a4c652be015baffe940f8a58a001d0f14c8dc09983967 crates/zinc-kernels/spv/join.spv
+//   f4d50162f0da1a2f2d162fda024ab4987132008d22c45931777d18f064c91899 crates/zinc-kernels/spv/join.spv
 //   62a190e0e6b77d98fa89cdcc5980b413578da084e04ad3da2c5808ad11a1d985 crates/zinc-kernels/spv/last_rows.spv
 //   485c2a9d1a911eb8feaea238f0697a5f036294db687103927213b5c7b6481046 crates/zinc-kernels/spv/list.spv
 //   43483c695ed082cf74cc78e99933085dd049107bfe16664b298f46846dd6ba5b crates/zinc-kernels/spv/logprob_shares.spv
@@ -57,7 +57,7 @@
 //   ad831c05fc911074dd711859e694e66e4878e0b652559e5879ecfc9eac6834c0 shaders/delta_conv.comp
 //   f61000f982be62006ef1420bac522a367978955d4eac5f1952d1f105de7423a9 shaders/delta_net.comp
 //   3b00c242f801e16e80ae0c1f49d67fdb9984ccd74f135152cf6d1b8e1af1c749 shaders/dry.comp
-//   39bfdb83fa3c0050c9416a0361e2ad778bc3e90f89a66f8d1b878dba1194574f shaders/expert_down.comp
+//   0646ca44f16e28ad1b01e8109cacae3c04487e3435b060f78ab105245f431978 shaders/expert_down.comp
 //   4cfbcc4a0df8249b7ba9ac03ab92223377f626d5475a74dc515cc33317c0b17f shaders/gate_up.comp
 //   789b07b4764969e93d8de5f1c8ed80ac738156f1406e6c6d6411eb293e0113ef shaders/gate_up_mul.comp
 //   692fee28aab6d595e7133cedcd7d55afb70c6d5b6d39055ea8f7c91ff15da278 shaders/gate_up_mul_units.comp
@@ -112,7 +112,7 @@
 //   105633fa73d5927425e29bb2ac940aeb3038d56497d692c2d1285363d3811817 shaders/include/tiles.glsl
 //   b4a48e96d53399d8cfff33cb2e1b3b3385c8d5dd16788d711c6692e496f42d09 shaders/include/window.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
-//   0fc1a95ad3008527094013fe46c21388d543a97b8649c70e8b4f94b0a4cb1ebf shaders/join.comp
+//   8306ecea39f2a560c8bdc9625021d64ebe169c30e32a17518572700ec5e1879d shaders/join.comp
 //   889aea356f9e600216787d6950be0f4c0118b30d7771cc1e918ec4790e1ec59b shaders/last_rows.comp
 //   7c33ec4f9e1709577a7917e5ce3f9e76ddbb036a1e5afd167490feb83838e73d shaders/list.comp
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
@@ -2138,7 +2138,8 @@ pub mod dry {
         KernelDef { name: "dry", spirv: include_bytes!("../spv/dry.spv"), push_bytes: size_of::<Push>() as u32 };
 }
 
-/// The second half of an expert layer, onto the residual stream: y += sum over slots of weight\[s\] * (D\[ids\[s\]\] h\[s\] + bias\[ids\[s\]\]).
+/// The second half of an expert layer, onto the residual stream: y += sum over slots of weight\[s\] * (D\[ids\[s\]\] h\[s\] + bias\[ids\[s\]\]), plus what a shared
+/// expert gives times the sigmoid of its gate.
 /// A subgroup computes one row: its lanes share out the quarters of all slots.
 pub mod expert_down {
     use super::KernelDef;
@@ -2161,6 +2162,10 @@ pub mod expert_down {
         pub y: u64,
         /// \[experts, rows\] f32, read where BIAS is 1
         pub bias: u64,
+        /// \[rows\] f32, what the shared expert gives, read where SHARED is 1
+        pub shared_y: u64,
+        /// 1 f32, the logit of its gate, likewise
+        pub shared_logit: u64,
         /// `rows` in GLSL.
         pub rows: u32,
         /// bytes from one row of the step to the next, as the strides below
@@ -2171,11 +2176,15 @@ pub mod expert_down {
         pub h_stride: u32,
         /// `y_stride` in GLSL.
         pub y_stride: u32,
+        /// `shared_y_stride` in GLSL.
+        pub shared_y_stride: u32,
+        /// `shared_logit_stride` in GLSL.
+        pub shared_logit_stride: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 80);
+        assert!(size_of::<Push>() == 104);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, down) == 8);
         assert!(std::mem::offset_of!(Push, ids) == 16);
@@ -2183,11 +2192,15 @@ pub mod expert_down {
         assert!(std::mem::offset_of!(Push, h) == 32);
         assert!(std::mem::offset_of!(Push, y) == 40);
         assert!(std::mem::offset_of!(Push, bias) == 48);
-        assert!(std::mem::offset_of!(Push, rows) == 56);
-        assert!(std::mem::offset_of!(Push, ids_stride) == 60);
-        assert!(std::mem::offset_of!(Push, weights_stride) == 64);
-        assert!(std::mem::offset_of!(Push, h_stride) == 68);
-        assert!(std::mem::offset_of!(Push, y_stride) == 72);
+        assert!(std::mem::offset_of!(Push, shared_y) == 56);
+        assert!(std::mem::offset_of!(Push, shared_logit) == 64);
+        assert!(std::mem::offset_of!(Push, rows) == 72);
+        assert!(std::mem::offset_of!(Push, ids_stride) == 76);
+        assert!(std::mem::offset_of!(Push, weights_stride) == 80);
+        assert!(std::mem::offset_of!(Push, h_stride) == 84);
+        assert!(std::mem::offset_of!(Push, y_stride) == 88);
+        assert!(std::mem::offset_of!(Push, shared_y_stride) == 92);
+        assert!(std::mem::offset_of!(Push, shared_logit_stride) == 96);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2210,11 +2223,13 @@ pub mod expert_down {
         pub source: u32,
         /// Constant 8, `BIAS`.
         pub bias: u32,
+        /// Constant 9, `SHARED`.
+        pub shared: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 9] {
+        pub fn values(self) -> [(u32, u32); 10] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2225,6 +2240,7 @@ pub mod expert_down {
                 (6, self.ahead),
                 (7, self.source),
                 (8, self.bias),
+                (9, self.shared),
             ]
         }
     }
@@ -2747,7 +2763,7 @@ pub mod head_gate {
 }
 
 /// Joins what the chosen experts of each row give, onto the residual stream: y = y + (weights\[0\] * products\[0\] + weights\[1\] * products\[1\] + ...), in the
-/// order of their ranks. A thread joins four neighbouring elements.
+/// order of their ranks, the last term being what a shared expert gives times the sigmoid of its gate. A thread joins four neighbouring elements.
 pub mod join {
     use super::KernelDef;
 
@@ -2763,6 +2779,10 @@ pub mod join {
         pub weights: u64,
         /// \[width\] f32
         pub y: u64,
+        /// \[width\] f32, what the shared expert gives, read where SHARED is 1
+        pub shared_y: u64,
+        /// 1 f32, the logit of its gate, likewise
+        pub shared_logit: u64,
         /// a multiple of 4
         pub width: u32,
         /// at least 1
@@ -2773,20 +2793,28 @@ pub mod join {
         pub weights_stride: u32,
         /// `y_stride` in GLSL.
         pub y_stride: u32,
+        /// `shared_y_stride` in GLSL.
+        pub shared_y_stride: u32,
+        /// `shared_logit_stride` in GLSL.
+        pub shared_logit_stride: u32,
         /// Fills the struct to its alignment.
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 56);
+        assert!(size_of::<Push>() == 80);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, products) == 8);
         assert!(std::mem::offset_of!(Push, weights) == 16);
         assert!(std::mem::offset_of!(Push, y) == 24);
-        assert!(std::mem::offset_of!(Push, width) == 32);
-        assert!(std::mem::offset_of!(Push, slots) == 36);
-        assert!(std::mem::offset_of!(Push, products_stride) == 40);
-        assert!(std::mem::offset_of!(Push, weights_stride) == 44);
-        assert!(std::mem::offset_of!(Push, y_stride) == 48);
+        assert!(std::mem::offset_of!(Push, shared_y) == 32);
+        assert!(std::mem::offset_of!(Push, shared_logit) == 40);
+        assert!(std::mem::offset_of!(Push, width) == 48);
+        assert!(std::mem::offset_of!(Push, slots) == 52);
+        assert!(std::mem::offset_of!(Push, products_stride) == 56);
+        assert!(std::mem::offset_of!(Push, weights_stride) == 60);
+        assert!(std::mem::offset_of!(Push, y_stride) == 64);
+        assert!(std::mem::offset_of!(Push, shared_y_stride) == 68);
+        assert!(std::mem::offset_of!(Push, shared_logit_stride) == 72);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2795,12 +2823,14 @@ pub mod join {
         pub workgroup: u32,
         /// Constant 1, `SUBGROUP`.
         pub subgroup: u32,
+        /// Constant 2, `SHARED`.
+        pub shared: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 2] {
-            [(0, self.workgroup), (1, self.subgroup)]
+        pub fn values(self) -> [(u32, u32); 3] {
+            [(0, self.workgroup), (1, self.subgroup), (2, self.shared)]
         }
     }
     /// The kernel.

@@ -56,7 +56,7 @@ pub use choose::Choose;
 pub use delta_conv::DeltaConv;
 pub use delta_net::DeltaNet;
 pub use dry::Dry;
-pub use expert_down::ExpertDown;
+pub use expert_down::{ExpertDown, SharedExpert};
 pub use gate_up::{Activation, ExpertSelection, GateUp, GateUpBiases, MAX_EXPERTS, MAX_USED, Routing, Weighting};
 pub use gate_up_mul::GateUpMul;
 pub use gather::Gather;

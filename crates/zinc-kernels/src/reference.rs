@@ -64,7 +64,7 @@ pub use delta_conv::delta_conv;
 pub use delta_net::{delta_gates, delta_net};
 pub use draw::draw;
 pub use dry::dry;
-pub use expert_down::expert_down;
+pub use expert_down::{SharedExpert, expert_down};
 pub use gate_up::{GateUpBiases, activated, gate_up};
 pub use gate_up_mul::gate_up_mul;
 pub use gather::gather;

@@ -11,7 +11,7 @@ use crate::ops::{
     Choose, DeltaConv, DeltaHeads, DeltaNet, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadGate,
     HeadNorm, HeadOrder, Heads, Input, Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul,
     MatVec, Matrix, Norm, Opening, Pairing, PerLane, Product, Propose, Read, Round, Route, Router, RouterMul, Routing,
-    Sample, SamplerBuffers, Tiles, Weighting, candidate_count,
+    Sample, SamplerBuffers, SharedExpert, Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_RUN, Rows, StepShape};
 
@@ -78,6 +78,8 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     for format in [Format::Q4K, Format::Q6K] {
         add(format.name(), expert_down(format).dispatch(target));
     }
+    let shared = ExpertDown { shared: SHARED_EXPERT, ..expert_down(Format::Q4K) };
+    add("Q4_K, shared expert", shared.dispatch(target));
     for (label, dispatch) in head_gates(target) {
         add(label, dispatch);
     }
@@ -121,6 +123,8 @@ pub fn variants(target: &Target) -> Vec<Variant> {
 const ACT: ActFormat = ActFormat::Q14;
 const NORM: Norm = Norm { weight: 0, epsilon: EPSILON };
 const NORMALISED: Input = Input::Normalised(NOWHERE, NORM);
+
+const SHARED_EXPERT: Option<SharedExpert> = Some(SharedExpert { y: NOWHERE, logit: NOWHERE });
 
 const SELECTION: ExpertSelection = ExpertSelection {
     logits: NOWHERE,
@@ -212,8 +216,9 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
     let router = router();
     let (x, norm, matrix, bias, logits) = (router.x, router.norm, router.matrix, router.bias, router.logits);
     list.push(("F32".to_owned(), RouterMul { state, x, norm, matrix, bias, logits, shape }.dispatch(target)));
-    let join = Join { state, products, weights, y, width: WIDTH, slots: USED_EXPERTS, shape };
+    let join = Join { state, products, weights, shared: None, y, width: WIDTH, slots: USED_EXPERTS, shape };
     list.push((String::new(), join.dispatch(target)));
+    list.push(("shared expert".to_owned(), Join { shared: SHARED_EXPERT, ..join }.dispatch(target)));
     list
 }
 
@@ -338,6 +343,7 @@ fn expert_down(format: Format) -> ExpertDown {
         ids: NOWHERE,
         weights: NOWHERE,
         h: Input::Floats(NOWHERE),
+        shared: None,
         act: ACT,
         y: NOWHERE,
         slots: USED_EXPERTS,

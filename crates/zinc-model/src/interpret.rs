@@ -322,7 +322,7 @@ impl Interpreter {
                 let (ids, weights): (Vec<u32>, Vec<f32>) = a.chosen.iter().copied().unzip();
                 let bias = bias.map(|id| model.vector(id));
                 let (down, bias) = (matrix(model, *down), bias.as_deref());
-                reference::expert_down(&down, bias, &ids, &weights, &a.hidden, &mut a.residual);
+                reference::expert_down(&down, bias, &ids, &weights, &a.hidden, None, &mut a.residual);
             }
             Op::Sample => {
                 let lane = Lane { position: row.position, ..state.lane };

@@ -6,7 +6,21 @@ use crate::step::{Rows, StepShape};
 use crate::tuning::MOST_ITEMS;
 use crate::{Dispatch, Target};
 
-/// `y += sum over slots of weights[s] * (D[ids[s]] h[s] (+ bias[ids[s]]))`.
+/// An expert that every row has, beside those that it chooses. Its share is what it gives, times the sigmoid of its gate.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedExpert {
+    /// `[width]` f32: what the expert gives.
+    pub y: Rows,
+    /// 1 f32: the logit of its gate.
+    pub logit: Rows,
+}
+
+impl SharedExpert {
+    /// Operands where none are read.
+    pub(super) const NONE: Self = Self { y: Rows::one(0), logit: Rows::one(0) };
+}
+
+/// `y += sum over slots of weights[s] * (D[ids[s]] h[s] (+ bias[ids[s]])) (+ the share of a shared expert)`.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpertDown {
     /// The step state.
@@ -23,6 +37,8 @@ pub struct ExpertDown {
     pub weights: Rows,
     /// `[slots, columns]`, not [`Input::Normalised`].
     pub h: Input,
+    /// An expert beside the chosen ones, of width `rows`; `None` for none. Its share is added to the sum of theirs.
+    pub shared: Option<SharedExpert>,
     /// What the products compute with: f32 where the matrix has a float format.
     pub act: ActFormat,
     /// `[rows]` f32.
@@ -66,7 +82,9 @@ impl ExpertDown {
                 .clamp(1, MOST_ITEMS),
             source: self.h.source(),
             bias: u32::from(self.bias.is_some()),
+            shared: u32::from(self.shared.is_some()),
         };
+        let shared = self.shared.unwrap_or(SharedExpert::NONE);
         let push = Push {
             state: self.state,
             down: self.down.address,
@@ -75,11 +93,15 @@ impl ExpertDown {
             weights: self.weights.address,
             h: self.h.rows().address,
             y: self.y.address,
+            shared_y: shared.y.address,
+            shared_logit: shared.logit.address,
             rows: self.down.rows,
             ids_stride: self.ids.stride_in(self.shape),
             weights_stride: self.weights.stride_in(self.shape),
             h_stride: self.h.rows().stride_in(self.shape),
             y_stride: self.y.stride_in(self.shape),
+            shared_y_stride: shared.y.stride_in(self.shape),
+            shared_logit_stride: shared.logit.stride_in(self.shape),
             ..Push::default()
         };
         let grid = target.grid(self.down.rows.div_ceil(subgroups));

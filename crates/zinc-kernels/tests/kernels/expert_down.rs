@@ -3,8 +3,9 @@
 use crate::support::data::{Random, Scales, device_rows, host, in_turn, live, weights, widths};
 use crate::support::operand::{self, Source};
 use crate::support::rows::{self, Builder, Use, View};
+use crate::support::sigmoids::sigmoids;
 use crate::support::{Arena, compare};
-use zinc_kernels::ops::{ActFormat, ExpertDown, Input, Matrix};
+use zinc_kernels::ops::{ActFormat, ExpertDown, Input, Matrix, SharedExpert};
 use zinc_kernels::reference::{self, Q14};
 use zinc_kernels::step::StepShape;
 use zinc_kernels::{Format, Target, Tuning};
@@ -18,6 +19,7 @@ struct Case {
     ids: &'static [u32],
     scales: Scales,
     biased: bool,
+    shared: bool,
 }
 
 const PLAIN: Case = Case {
@@ -28,13 +30,16 @@ const PLAIN: Case = Case {
     ids: &[5, 0, 3, 3],
     scales: Scales::Sane,
     biased: false,
+    shared: false,
 };
 
-/// What the kernel makes of `residual`, with `experts` stacked matrices whose blocks are `bytes`, and their biases.
+/// What the kernel makes of `residual`, with `experts` stacked matrices whose blocks are `bytes`, and their biases; and with what a shared expert gives, and
+/// the logit of its gate.
 fn run(
     mut arena: Arena,
     case: &Case,
     (bytes, bias): (&[u8], Option<&[f32]>),
+    shared: Option<(&[f32], f32)>,
     shares: &[f32],
     (act, h): (ActFormat, Input),
     residual: &[f32],
@@ -55,6 +60,7 @@ fn run(
         ids: arena.input(ids).row(),
         weights: arena.input(shares).row(),
         h,
+        shared: shared.map(|(y, logit)| SharedExpert { y: arena.input(y).row(), logit: arena.input(&[logit]).row() }),
         act,
         experts: experts as u32,
         y: y.row(),
@@ -68,13 +74,17 @@ fn run(
 /// The result is the reference's, to the bit.
 fn check(case: &Case, (act, source): (ActFormat, Source), sizes: f32, target: &Target) {
     let name = format!("{case:?}, {act:?}, {source:?}, sizes {sizes:e}, {:?}", target.tuning);
-    let &Case { format, rows, columns, experts, ids, scales, biased } = case;
+    let &Case { format, rows, columns, experts, ids, scales, biased, shared } = case;
     let mut random = Random::new(&name);
     let bytes = weights(&mut random, format, experts * rows, columns, scales);
     let (h, shares, residual) =
         (random.vector(ids.len() * columns, sizes), random.vector(ids.len(), 1.0), random.vector(rows, sizes));
     let bias = biased.then(|| random.vector(experts * rows, sizes));
     let bias = bias.as_deref();
+    let (of_shared, logit) = (random.vector(rows, sizes), random.unit() * 4.0);
+    let opened = if shared { sigmoids(&[logit])[0] } else { f32::NAN };
+    let expected_share = shared.then_some(reference::SharedExpert { y: &of_shared, opened });
+    let shared = shared.then_some((&of_shared[..], logit));
     let mut arena = Arena::new();
     let rounded: Vec<Q14> = h.chunks(columns).map(Q14::new).collect();
     let input = match source {
@@ -83,11 +93,11 @@ fn check(case: &Case, (act, source): (ActFormat, Source), sizes: f32, target: &T
         }
         _ => Input::Floats(arena.input(&h).row()),
     };
-    let found = run(arena, case, (&bytes, bias), &shares, (act, input), &residual, target);
+    let found = run(arena, case, (&bytes, bias), shared, &shares, (act, input), &residual, target);
 
     let mut expected = residual;
     if act == ActFormat::F32 {
-        reference::expert_down(&host(format, columns, &bytes), bias, ids, &shares, &h, &mut expected);
+        reference::expert_down(&host(format, columns, &bytes), bias, ids, &shares, &h, expected_share, &mut expected);
         compare::equal_bits_or_flushed(&name, &found, &expected, ids.len() * columns);
         return;
     }
@@ -99,7 +109,8 @@ fn check(case: &Case, (act, source): (ActFormat, Source), sizes: f32, target: &T
             bias.map_or(product, |bias| product + bias[at])
         });
         let shares = products.zip(&shares).map(|(product, share)| share * product);
-        *y += shares.reduce(|sum, share| sum + share).unwrap_or(0.0);
+        let sum = shares.reduce(|sum, share| sum + share).unwrap_or(0.0);
+        *y += expected_share.map_or(sum, |shared| sum + shared.opened * shared.y[row]);
     }
     compare::equal_bits(&name, &found, &expected);
 }
@@ -111,8 +122,8 @@ fn experts_in_any_order() {
     let target = Arena::new().gpu.target();
     for ids in [&[0u32][..], &[5], &[3, 1, 4, 0, 5, 2], &[2, 2, 2], &[5, 4, 3, 2, 1, 0, 5, 4]] {
         for rows in [1, 3, 4, 37, 130] {
-            for biased in [false, true] {
-                check(&Case { ids, rows, biased, ..PLAIN }, FLOATS, 1.0, &target);
+            for (biased, shared) in [(false, false), (true, false), (false, true), (true, true)] {
+                check(&Case { ids, rows, biased, shared, ..PLAIN }, FLOATS, 1.0, &target);
             }
         }
     }
@@ -128,7 +139,8 @@ fn every_tuning() {
         for (format, act) in
             [(Format::Q8_0, ActFormat::Q14), (Format::Q6K, ActFormat::F32), (Format::F16, ActFormat::F32)]
         {
-            check(&Case { format, columns: 768, biased: true, ..PLAIN }, (act, Source::Floats), 1.0, &target);
+            let case = Case { format, columns: 768, biased: true, shared: true, ..PLAIN };
+            check(&case, (act, Source::Floats), 1.0, &target);
         }
     }
 }
@@ -137,11 +149,14 @@ fn every_tuning() {
 #[test]
 fn rows_of_a_step() {
     let (experts, slots) = (6, 3);
-    for (act, biased) in
-        [(ActFormat::Q14, false), (ActFormat::F32, false), (ActFormat::Q14, true), (ActFormat::F32, true)]
-    {
+    for (act, biased, shared) in [
+        (ActFormat::Q14, false, false),
+        (ActFormat::F32, false, true),
+        (ActFormat::Q14, true, true),
+        (ActFormat::F32, true, false),
+    ] {
         rows::check(
-            &format!("{act:?}, biased: {biased}"),
+            &format!("{act:?}, biased: {biased}, shared: {shared}"),
             |_| live(),
             |b: &mut Builder| {
                 let down = b.matrix(Format::Q6K, experts, 37, 256);
@@ -149,6 +164,7 @@ fn rows_of_a_step() {
                 let ids = b.operand(Use::Input, |random| (0..slots).map(|_| random.below(experts) as u32).collect());
                 let weights = b.vector(Use::Input, slots);
                 let h = b.vector(Use::Input, slots * 256);
+                let shared = shared.then(|| (b.vector(Use::Input, 37), b.vector(Use::Input, 1)));
                 let y = b.vector(Use::InOut, 37);
                 let target = b.arena.gpu.target();
                 move |v: &View| {
@@ -160,6 +176,7 @@ fn rows_of_a_step() {
                         ids: v.own(ids),
                         weights: v.own(weights),
                         h: Input::Floats(v.own(h)),
+                        shared: shared.map(|(y, logit)| SharedExpert { y: v.own(y), logit: v.own(logit) }),
                         act,
                         y: v.own(y),
                         slots: slots as u32,
@@ -181,9 +198,15 @@ fn every_format_and_form() {
             let ids: &[u32] = [&[5, 0][..], &[5, 0, 3, 3], &[1], &[5, 4, 1], &[2, 3, 1, 0, 4]][(turn + case / 2) % 5];
             let rounded = act == ActFormat::Q14 && (turn + case / 2) % 2 == 1;
             let source = if rounded { Source::Rounded } else { Source::Floats };
+            let shared = (turn + case / 2) % 3 == 0;
             for &biased in in_turn(&[false, true], turn + case / 2) {
                 for (scales, size) in [(Scales::Sane, 1.0), (Scales::Odd, 1e-3), (Scales::Sane, 1e-20)] {
-                    check(&Case { format, columns, ids, scales, biased, ..PLAIN }, (act, source), size, &target);
+                    check(
+                        &Case { format, columns, ids, scales, biased, shared, ..PLAIN },
+                        (act, source),
+                        size,
+                        &target,
+                    );
                 }
             }
         }

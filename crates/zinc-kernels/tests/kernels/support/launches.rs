@@ -9,8 +9,8 @@ use zinc_kernels::ops::{
     ExpertDown, ExpertSelection, GRIDS_BYTES, GateUp, GateUpMul, Gather, HeadGate, HeadNorm, HeadOrder, Heads, Input,
     Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Opening,
     Pairing, PerLane, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router, RouterMul, Routing, Sample,
-    SamplerBuffers, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes, masses_bytes, moments_bytes,
-    rounded_bytes, share_count,
+    SamplerBuffers, SharedExpert, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes, masses_bytes,
+    moments_bytes, rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerParams, SamplerSettings, SamplerTables};
@@ -481,6 +481,7 @@ fn join(b: &mut Builder) -> Dispatch {
         state: b.state,
         products: Rows::one(b.vector(SLOTS * COLUMNS)),
         weights: Rows::one(b.vector(SLOTS)),
+        shared: Some(SharedExpert { y: Rows::one(b.vector(COLUMNS)), logit: Rows::one(b.vector(1)) }),
         y: Rows::one(b.residual(COLUMNS)),
         width: COLUMNS,
         slots: SLOTS,
@@ -511,6 +512,7 @@ fn expert_down(b: &mut Builder) -> Dispatch {
         ids: Rows::one(b.words(&[3, 0, 2])),
         weights: Rows::one(b.vector(SLOTS)),
         h: Input::Floats(Rows::one(b.vector(SLOTS * COLUMNS))),
+        shared: Some(SharedExpert { y: Rows::one(b.vector(ROWS)), logit: Rows::one(b.vector(1)) }),
         act: ActFormat::Q14,
         y: Rows::one(b.residual(ROWS)),
         slots: SLOTS,

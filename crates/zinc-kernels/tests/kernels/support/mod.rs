@@ -15,6 +15,7 @@ pub(crate) mod many;
 pub(crate) mod operand;
 pub(crate) mod pages;
 pub(crate) mod rows;
+pub(crate) mod sigmoids;
 pub(crate) mod tolerance;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
