@@ -6,7 +6,7 @@ use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
 /// The router's logits `W norm(x) (+ bias)`, and `norm(x)` for the experts. [`GateUp`](super::GateUp) chooses, or
-/// [`Route`](super::Route).
+/// [`Route`](super::Route), by the logits of their experts: a matrix with a row more has the gate of a shared expert there.
 #[derive(Clone, Copy, Debug)]
 pub struct Router {
     /// The step state.

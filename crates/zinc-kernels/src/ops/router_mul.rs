@@ -9,7 +9,7 @@ use crate::{Dispatch, Target};
 /// many as keep a card busy.
 const ROW_WORKGROUPS: u32 = 16;
 
-/// The router's logits `W norm(x) (+ bias)` of each row, for a matrix in a float format, to the bit as [`Router`](super::Router) computes them.
+/// The router's logits `W norm(x) (+ bias)` of each row (and the logit of a shared expert's gate, if the matrix has that row), for a matrix in a float format, to the bit as [`Router`](super::Router) computes them.
 /// [`Round`](super::Round) makes `norm(x)` for the experts.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterMul {

@@ -18,12 +18,12 @@ fn op(selection: ExpertSelection, state: u64, x: Rows, matrix: u64, y: Rows) -> 
     GateUp { state, gate, up: gate, routing, x: Input::Floats(x), act, biases, activation, y, shape: StepShape::ONE }
 }
 
-/// The ids and weights that the kernel chooses.
+/// The ids and weights that the kernel chooses. Behind the logits stands that of a shared expert's gate, which is no expert's.
 fn chosen(logits: &[f32], used: usize, weighting: Weighting, target: &Target) -> (Vec<u32>, Vec<f32>) {
     let mut arena = Arena::new();
     let (ids, weights) = (arena.output::<u32>(used), arena.output::<f32>(used));
     let selection = ExpertSelection {
-        logits: arena.input(logits).row(),
+        logits: arena.input(&[logits, &[f32::INFINITY]].concat()).row(),
         experts: logits.len() as u32,
         used: used as u32,
         weighting,

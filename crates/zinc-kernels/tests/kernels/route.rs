@@ -29,7 +29,8 @@ fn grids(tiles: Tiles, count: usize, shape: StepShape, target: &Target) -> [Grid
     [gate_up, down].map(|product| many::grid(&product, count))
 }
 
-/// Chooses `used` of `experts` for each row by `logits`, `[rows][experts]`; the step lists the first `rows` of them.
+/// Chooses `used` of `experts` for each row by `logits`, `[rows][experts]`; the step lists the first `rows` of them. Behind the logits of a row stands that of
+/// a shared expert's gate, which is no expert's.
 fn check(name: &str, logits: &[Vec<f32>], rows: usize, used: usize, target: &Target) {
     let (room, experts) = (logits.len(), logits[0].len());
     let name = format!("{name}, {used} of {experts}, {rows} of {room} rows, tiles of {}", target.tuning.tile_vectors);
@@ -40,10 +41,11 @@ fn check(name: &str, logits: &[Vec<f32>], rows: usize, used: usize, target: &Tar
     let written = arena.in_out(&[Grid { x: 9, y: 9, z: 9 }; 2]);
     let counters = arena.scratch(&vec![0u32; 1 + experts]);
     let shape = StepShape::of(room as u32);
+    let with_gate: Vec<Vec<f32>> = logits.iter().map(|row| [&row[..], &[f32::INFINITY]].concat()).collect();
     let op = Route {
         state: arena.state(many::listed(rows)),
         selection: ExpertSelection {
-            logits: many::values(&mut arena, logits),
+            logits: many::values(&mut arena, &with_gate),
             experts: experts as u32,
             used: used as u32,
             weighting: Weighting::SoftmaxOfChosen,

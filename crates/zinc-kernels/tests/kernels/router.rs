@@ -61,9 +61,17 @@ fn every_format() {
 
 #[test]
 fn shapes_and_forms() {
-    for (columns, experts, biased) in
-        [(32, 4, false), (256, 128, true), (2_048, 60, false), (4_096, 9, false), (2_880, 32, true), (320, 128, true)]
-    {
+    // Odd numbers are those of experts and the gate of one that is shared.
+    for (columns, experts, biased) in [
+        (32, 4, false),
+        (256, 128, true),
+        (2_048, 60, false),
+        (4_096, 9, false),
+        (2_880, 32, true),
+        (320, 128, true),
+        (2_048, 257, false),
+        (512, 513, false),
+    ] {
         for act in [ActFormat::F32, ActFormat::Q14] {
             check(Format::F32, columns, experts, act, biased);
         }

@@ -84,8 +84,10 @@ fn shapes() {
         ((500, 512), 256, 33),
         ((19, 32), 2_880, 32),
         ((19, 32), 320, 128),
+        ((19, 32), 2_048, 257),
+        ((40, 64), 512, 513),
     ] {
-        // Rows whose last group has 64 columns are those of gpt-oss, which has biases.
+        // Odd numbers of experts are those of a layer with a shared one, whose gate is the last row. Rows whose last group has 64 columns are those of gpt-oss, which has biases.
         check(Format::F32, rows, columns, experts, columns % 256 == 64);
     }
 }
