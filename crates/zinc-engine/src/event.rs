@@ -42,6 +42,11 @@ pub enum Note {
         /// Tensors of that model.
         tensors: usize,
     },
+    /// The file carries blocks that draft tokens (multi-token prediction), which zinc does not run: the answers are the same without them.
+    MtpIgnored {
+        /// Tensors of those blocks.
+        tensors: usize,
+    },
     /// Something about the choice of the device.
     Device(Notice),
     /// The file of compiled pipelines was not read, so that this start builds them, or not written, so that the next one does.
@@ -56,6 +61,12 @@ impl fmt::Display for Note {
             }
             Self::VisionIgnored { tensors } => {
                 write!(f, "the file has {tensors} tensors of a model of vision, which are not used: text alone is read")
+            }
+            Self::MtpIgnored { tensors } => {
+                write!(
+                    f,
+                    "the file has {tensors} tensors of multi-token prediction, which are not used: no tokens are drafted by them"
+                )
             }
             Self::Device(notice) => notice.fmt(f),
             Self::PipelineCache(fault) => fault.fmt(f),

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use zinc_kernels::ops::CacheFormat;
-use zinc_model::config::{ModelConfig, RopeOverrides, RopeScaling, is_of_vision};
+use zinc_model::config::{ModelConfig, RopeOverrides, RopeScaling, is_of_mtp, is_of_vision};
+use zinc_model::gguf::TensorInfo;
 use zinc_model::plan::CacheOptions;
 use zinc_model::{ChatInput, ChatTemplate, Model, Special, Tokenizer, gguf};
 use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarSource, ThinkingTags};
@@ -131,6 +132,11 @@ impl ModelFile {
         let tensors = file.model.file.tensors().iter().filter(|tensor| is_of_vision(&tensor.name)).count();
         if tensors > 0 {
             on_event(OpenEvent::Note(Note::VisionIgnored { tensors }));
+        }
+        let is_of_mtp = |tensor: &&TensorInfo| is_of_mtp(&tensor.name, &file.model.config);
+        let tensors = file.model.file.tensors().iter().filter(is_of_mtp).count();
+        if tensors > 0 {
+            on_event(OpenEvent::Note(Note::MtpIgnored { tensors }));
         }
         Ok(file)
     }

@@ -22,6 +22,9 @@ impl HeadOrder {
     }
 }
 
+/// Elements that the heads of a gated delta net may have.
+pub const DELTA_HEAD_SIZES: [u32; 4] = [32, 64, 128, 256];
+
 /// The shape of a gated delta net.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeltaHeads {
@@ -29,7 +32,7 @@ pub struct DeltaHeads {
     pub key_heads: u32,
     /// Heads of values, each with a memory of its own: a multiple of `key_heads`.
     pub value_heads: u32,
-    /// Elements of each head: 32, 64, 128 or 256.
+    /// Elements of each head, one of [`DELTA_HEAD_SIZES`].
     pub head_size: u32,
     /// Which value heads a key head serves.
     pub order: HeadOrder,
@@ -76,7 +79,7 @@ impl DeltaHeads {
     pub(crate) fn check(&self, recurrent: PerLane, drafts: u32) {
         let &Self { key_heads, value_heads, head_size, .. } = self;
         assert!(
-            matches!(head_size, 32 | 64 | 128 | 256),
+            DELTA_HEAD_SIZES.contains(&head_size),
             "heads of {head_size} elements: 32, 64, 128 and 256 are supported"
         );
         assert!(

@@ -38,7 +38,7 @@ mod router;
 mod router_mul;
 mod sample;
 
-pub use crate::delta::{DeltaHeads, HeadOrder};
+pub use crate::delta::{DELTA_HEAD_SIZES, DeltaHeads, HeadOrder};
 pub use crate::heads::{HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
 pub use crate::tiles::{GRIDS_BYTES, TILE_BYTES, Tiles};
 pub use adjust::{

@@ -4,6 +4,7 @@
 //! key and the numbers. The operations of the forward pass are in [`plan`](crate::plan).
 
 mod architecture;
+mod delta;
 mod keys;
 mod layer;
 pub(crate) mod names;
@@ -16,10 +17,12 @@ use architecture::{Bias, Windows};
 use keys::Keys;
 
 pub use architecture::Architecture;
-pub use layer::{AttentionLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer};
+pub use layer::{
+    AttentionLayer, DeltaNetLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer, SharedExpert,
+};
 pub use rope::{Rope, RopeOverrides, RopePairing, RopeScaling, RopeScalingKind, Yarn};
 pub(crate) use tensors::find;
-pub use tensors::{ExpectedTensor, Presence, Storage, check_tensors, expected_tensors, is_of_vision};
+pub use tensors::{ExpectedTensor, Presence, Storage, check_tensors, expected_tensors, is_of_mtp, is_of_vision};
 
 /// The sizes of a model, and the options that its family leaves open.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +33,8 @@ pub struct ModelConfig {
     pub n_embd: u32,
     /// The layers, in network order; at least one.
     pub layers: Vec<Layer>,
+    /// Blocks behind the layers, which draft further tokens (multi-token prediction). Tokens are computed without them.
+    pub mtp_blocks: u32,
     /// Added to the mean square in every norm.
     pub rms_eps: f32,
     /// Position embedding.
@@ -57,8 +62,8 @@ impl ModelConfig {
     /// Keys that may be missing, and what holds then: `attention.head_count_kv` (as many as query heads),
     /// `attention.key_length` and `value_length` (`embedding_length` / `attention.head_count`), `rope.freq_base`
     /// (10,000), `rope.dimension_count` (the whole head), `rope.scaling.*` (none, and for YaRN the original context is `context_length` and the
-    /// other numbers are those of its paper), `expert_weights_scale` (1), `vocab_size`
-    /// (the length of the tokenizer's list, or else the rows of the embedding).
+    /// other numbers are those of its paper), `expert_weights_scale` (1), `expert_shared_feed_forward_length` (the width of the other experts),
+    /// `full_attention_interval` (4), `nextn_predict_layers` (0), `vocab_size` (the length of the tokenizer's list, or else the rows of the embedding).
     ///
     /// # Errors
     /// A missing key, a value that is out of range, or a feature that is not supported. Each error names the key.
@@ -88,7 +93,7 @@ impl ModelConfig {
         let architecture = Architecture::from_name(name)?;
         let keys = Keys { metadata, architecture: name };
 
-        let n_layer = keys.require_count("block_count", MAX_LAYERS)?;
+        let (n_layer, mtp_blocks) = blocks(&keys, architecture)?;
         let n_embd = keys.require_count("embedding_length", MAX_WIDTH)?;
         let attention = attention(&keys, architecture, tensor, n_embd)?;
         let rms_eps = keys.require_f32("attention.layer_norm_rms_epsilon")?;
@@ -98,14 +103,18 @@ impl ModelConfig {
         let n_ctx_train = keys.require_count("context_length", MAX_CONTEXT)?;
         let feed_forward = feed_forward(&keys, architecture)?;
         let window = window(&keys, architecture)?;
-        let layer = |index| {
+        let delta_nets = delta::delta_nets(&keys, architecture, n_layer)?;
+        let layer = |index: u32| {
             let window = window.filter(|_| architecture.traits().windows.has(index));
-            Layer { mixer: Mixer::Attention(AttentionLayer { window, ..attention }), feed_forward }
+            let attention = Mixer::Attention(AttentionLayer { window, ..attention });
+            let mixer = delta_nets.get(index as usize).copied().flatten().map_or(attention, Mixer::DeltaNet);
+            Layer { mixer, feed_forward }
         };
         Ok(Self {
             architecture,
             n_embd,
             layers: (0..n_layer).map(layer).collect(),
+            mtp_blocks,
             rms_eps,
             rope: rope::rope(&keys, architecture, (attention.head_dim, n_ctx_train), overrides)?,
             n_ctx_train,
@@ -121,14 +130,43 @@ impl ModelConfig {
         self.layers.len() as u32
     }
 
-    /// The attention of layer number `layer`, from 0.
+    /// The attention of layer number `layer`, from 0; `None` if the layer has another mixer.
     ///
     /// # Panics
     /// If the model has fewer layers.
     #[must_use]
-    pub fn attention(&self, layer: u32) -> &AttentionLayer {
-        let Mixer::Attention(attention) = &self.layers[layer as usize].mixer;
-        attention
+    pub fn attention(&self, layer: u32) -> Option<&AttentionLayer> {
+        match &self.layers[layer as usize].mixer {
+            Mixer::Attention(attention) => Some(attention),
+            Mixer::DeltaNet(_) => None,
+        }
+    }
+
+    /// The attention of a layer that an op of attention belongs to.
+    ///
+    /// # Panics
+    /// If the layer has another mixer: plans have such ops for layers with attention alone.
+    pub(crate) fn attention_of_op(&self, layer: u32) -> &AttentionLayer {
+        self.attention(layer).unwrap_or_else(|| panic!("layer {layer} has an op of attention, but no attention"))
+    }
+
+    /// The delta net of layer number `layer`, from 0; `None` if the layer has another mixer.
+    ///
+    /// # Panics
+    /// If the model has fewer layers.
+    #[must_use]
+    pub fn delta_net(&self, layer: u32) -> Option<&DeltaNetLayer> {
+        match &self.layers[layer as usize].mixer {
+            Mixer::DeltaNet(delta_net) => Some(delta_net),
+            Mixer::Attention(_) => None,
+        }
+    }
+
+    /// Bytes of the recurrent state of a lane, of all layers together, where a step takes at most so many drafts of a lane; 0 in a model without delta nets.
+    #[must_use]
+    pub fn recurrent_bytes(&self, drafts: u32) -> u64 {
+        let layers = (0..self.n_layer()).filter_map(|layer| self.delta_net(layer));
+        layers.map(|delta_net| delta_net.heads().recurrent_bytes(drafts)).sum()
     }
 
     /// The feed-forward part of layer number `layer`, from 0.
@@ -143,6 +181,17 @@ impl ModelConfig {
 
 /// Finds a tensor of a file by its name.
 type FindTensor<'a> = dyn Fn(&str) -> Option<&'a gguf::TensorInfo> + 'a;
+
+/// How many layers a file has, and how many blocks behind them that draft tokens: `block_count` counts both.
+fn blocks(keys: &Keys<'_>, architecture: Architecture) -> Result<(u32, u32)> {
+    let blocks = keys.require_count("block_count", MAX_LAYERS)?;
+    let mtp_blocks = if architecture.traits().mtp { keys.get_u32("nextn_predict_layers")?.unwrap_or(0) } else { 0 };
+    if mtp_blocks >= blocks {
+        let expected = format!("less than the {blocks} blocks in {}", keys.full("block_count"));
+        return Err(keys.bad("nextn_predict_layers", mtp_blocks, expected));
+    }
+    Ok((blocks - mtp_blocks, mtp_blocks))
+}
 
 /// What the attention layers of a file have in common: all but their windows.
 fn attention(
@@ -173,6 +222,7 @@ fn attention(
         qkv_bias,
         output_bias: traits.output_bias,
         sinks: traits.sinks,
+        gate: traits.attention_gate,
     })
 }
 
@@ -234,13 +284,21 @@ fn feed_forward(keys: &Keys<'_>, architecture: Architecture) -> Result<FeedForwa
         Some(scale) if scale.is_finite() => scale,
         Some(scale) => return Err(keys.bad("expert_weights_scale", scale, "finite")),
     };
+    let n_ff = keys.require_count("expert_feed_forward_length", MAX_WIDTH)?;
+    let shared = if traits.shared_expert {
+        let n_ff = keys.count("expert_shared_feed_forward_length", MAX_WIDTH)?.unwrap_or(n_ff);
+        Some(SharedExpert { n_ff })
+    } else {
+        None
+    };
     Ok(FeedForward::Experts {
         n_expert,
         n_expert_used,
-        n_ff: keys.require_count("expert_feed_forward_length", MAX_WIDTH)?,
+        n_ff,
         weights: ExpertWeights { sum, scale },
         activation: traits.activation,
         bias: traits.expert_bias,
+        shared,
     })
 }
 

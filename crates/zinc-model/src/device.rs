@@ -49,7 +49,7 @@ pub struct DeviceModel {
 struct DeviceArrays {
     /// Device addresses of what all rows share: keys and values of each layer.
     addresses: HashMap<Array, u64>,
-    /// Keys and values of each layer, in turn.
+    /// Keys and values of each layer with attention, in turn.
     caches: Vec<Arc<Buffer>>,
     activations: Arc<Buffer>,
     /// Where each activation of the first row lies in the buffer, and how many rows have one.
@@ -193,7 +193,7 @@ impl DeviceModel {
         (&self.arrays.activations, place.of_row(row), self.sizes().bytes(array))
     }
 
-    /// The buffers of the cache: keys and values of each layer, in turn.
+    /// The buffers of the cache: keys and values of each layer with attention, in turn.
     #[must_use]
     pub fn caches(&self) -> &[Arc<Buffer>] {
         &self.arrays.caches
@@ -252,7 +252,7 @@ impl DeviceArrays {
         }
         let activations = Buffer::new(device, "activations", bytes, Placement::Device)?;
         let (mut addresses, mut caches) = (HashMap::new(), Vec::new());
-        for layer in 0..sizes.config.n_layer() {
+        for layer in (0..sizes.config.n_layer()).filter(|layer| sizes.config.attention(*layer).is_some()) {
             for array in [Array::KeyCache(layer), Array::ValueCache(layer)] {
                 let buffer = Buffer::new(device, &format!("{array:?}"), sizes.bytes(array), Placement::Device)?;
                 addresses.insert(array, buffer.address());
@@ -281,7 +281,7 @@ impl Sizes<'_> {
     /// Whether attention of every layer can round what it stores in steps of few rows, so that products need not.
     pub(crate) fn rounds_attended(&self, target: &Target) -> bool {
         let CacheOptions { context, key_format, value_format, .. } = self.cache;
-        let mut layers = 0..self.config.n_layer();
+        let mut layers = (0..self.config.n_layer()).filter(|layer| self.config.attention(*layer).is_some());
         layers.all(|layer| self.heads(layer).whole_groups(target, [key_format, value_format], context))
     }
 }
@@ -329,6 +329,7 @@ mod tests {
         qkv_bias: false,
         output_bias: false,
         sinks: false,
+        gate: false,
     };
     const N_FF: u32 = 8_192;
 
@@ -342,6 +343,7 @@ mod tests {
             architecture: Architecture::Llama,
             n_embd,
             layers: layers.iter().map(layer).collect(),
+            mtp_blocks: 0,
             rms_eps: 1e-6,
             rope: Rope { base: 1e4, dims: 64, pairing: RopePairing::Neighbours, scaling: RopeScaling::None },
             n_ctx_train: 4_096,

@@ -4,6 +4,7 @@
 //! is run by the owner of the sequence, and [`Interpreter::advance`] ends a step. It is what the device is compared with, not an engine:
 //! nothing is threaded or blocked.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use zinc_kernels::ops::{ActFormat, Pairing, Weighting};
@@ -14,7 +15,7 @@ use crate::config::{AttentionLayer, ExpertWeightSum, FeedForward, ModelConfig, R
 use crate::model::Model;
 use crate::plan::{Array, CacheOptions, Lookup, Op, PlanKind, PlanOptions, Routing, Sizes, StepPlan};
 use crate::rotation::rotation_table;
-use crate::weights::TensorId;
+use crate::weights::{TensorId, WeightTensor};
 
 /// A model and one sequence of it, computed on the host.
 #[derive(Debug)]
@@ -250,7 +251,7 @@ impl Interpreter {
         let model = model.clone();
         let (model, config) = (&*model, &model.config);
         match op {
-            Op::Gather { table } => reference::gather(&matrix(model, *table), row.token, &mut a.residual),
+            Op::Gather { table } => reference::gather(&matrix(model, *table).host(), row.token, &mut a.residual),
             Op::MatVec { products, x, norm, accumulate, .. } => {
                 let mut operand = a.get(*x).clone();
                 if let Some(norm) = norm {
@@ -258,7 +259,7 @@ impl Interpreter {
                 }
                 for product in products {
                     let mut y = vec![0.0; model.weights.tensor(product.weights).rows as usize];
-                    reference::mat_vec(&matrix(model, product.weights), &operand, &mut y);
+                    reference::mat_vec(&matrix(model, product.weights).host(), &operand, &mut y);
                     if let Some(bias) = product.bias {
                         add(&mut y, &model.vector(bias));
                     }
@@ -289,7 +290,7 @@ impl Interpreter {
                     &a.residual,
                     &norm,
                     config.rms_eps,
-                    &matrix,
+                    &matrix.host(),
                     bias.as_deref(),
                     &mut a.normed,
                     &mut a.router_logits,
@@ -308,12 +309,12 @@ impl Interpreter {
                         if let Some(norm) = norm {
                             reference::rms_norm(&a.residual, &model.vector(*norm), config.rms_eps, &mut a.normed);
                         }
-                        reference::gate_up(&gate, &up, biases, activation, 0, &a.normed, &mut a.hidden);
+                        reference::gate_up(&gate.host(), &up.host(), biases, activation, 0, &a.normed, &mut a.hidden);
                     }
                     Routing::Experts => {
                         a.chosen = reference::select_experts(&a.router_logits, slots as usize, weighting(part));
                         for ((id, _), y) in a.chosen.iter().zip(a.hidden.chunks_exact_mut(width as usize)) {
-                            reference::gate_up(&gate, &up, biases, activation, *id, &a.normed, y);
+                            reference::gate_up(&gate.host(), &up.host(), biases, activation, *id, &a.normed, y);
                         }
                     }
                 }
@@ -322,7 +323,7 @@ impl Interpreter {
                 let (ids, weights): (Vec<u32>, Vec<f32>) = a.chosen.iter().copied().unzip();
                 let bias = bias.map(|id| model.vector(id));
                 let (down, bias) = (matrix(model, *down), bias.as_deref());
-                reference::expert_down(&down, bias, &ids, &weights, &a.hidden, None, &mut a.residual);
+                reference::expert_down(&down.host(), bias, &ids, &weights, &a.hidden, None, &mut a.residual);
             }
             Op::Sample => {
                 let lane = Lane { position: row.position, ..state.lane };
@@ -359,7 +360,7 @@ impl Interpreter {
         let norm = norm.as_ref().map(|q| (&q[..], config.rms_eps));
         let angles = angles_at(rotation, config, row.position);
         let mut query = arrays.query.clone();
-        for head in query.chunks_exact_mut(config.attention(layer).head_dim as usize) {
+        for head in query.chunks_exact_mut(config.attention_of_op(layer).head_dim as usize) {
             reference::rope_head(head, norm, angles, pairing(config));
         }
         query
@@ -371,7 +372,7 @@ impl Interpreter {
         let caches = [&a.key_caches[layer as usize][..], &a.value_caches[layer as usize]];
         let sinks = sinks.map(|id| model.vector(id));
         let position = row.position as usize;
-        let shape = attention_shape(model.config.attention(layer));
+        let shape = attention_shape(model.config.attention_of_op(layer));
         a.attended.resize(query.len(), 0.0);
         reference::attention_rows(shape, query, caches, sinks.as_deref(), position, &mut a.attended);
     }
@@ -385,7 +386,7 @@ impl Interpreter {
         let angles = angles_at(rotation, config, row.position);
         let (mut key, mut value) = (a.key.clone(), a.value.clone());
         let formats = [cache.key_format, cache.value_format];
-        let head_size = config.attention(layer).head_dim as usize;
+        let head_size = config.attention_of_op(layer).head_dim as usize;
         reference::append(head_size, norm, angles, pairing(config), formats, [&mut key, &mut value]);
         let first = row.position as usize * key.len();
         for (store, row) in [(&mut a.key_caches[layer as usize], &key), (&mut a.value_caches[layer as usize], &value)] {
@@ -455,9 +456,21 @@ fn attention_shape(attention: &AttentionLayer) -> AttentionShape {
     }
 }
 
-fn matrix(model: &Model, id: TensorId) -> HostMatrix<'_> {
+/// A matrix of the model with its bytes.
+struct ModelMatrix<'a> {
+    tensor: &'a WeightTensor,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl ModelMatrix<'_> {
+    fn host(&self) -> HostMatrix<'_> {
+        HostMatrix { format: self.tensor.format, columns: self.tensor.columns as usize, bytes: &self.bytes }
+    }
+}
+
+fn matrix(model: &Model, id: TensorId) -> ModelMatrix<'_> {
     let tensor = model.weights.tensor(id);
-    HostMatrix { format: tensor.format, columns: tensor.columns as usize, bytes: model.data(tensor) }
+    ModelMatrix { tensor, bytes: model.data(tensor) }
 }
 
 fn add(sum: &mut [f32], other: &[f32]) {

@@ -203,6 +203,7 @@ mod tests {
             qkv_bias: false,
             output_bias: false,
             sinks: false,
+            gate: false,
         };
         let layer = Layer {
             mixer: Mixer::Attention(attention),
@@ -213,12 +214,14 @@ mod tests {
                 weights,
                 activation: Activation::SwiGlu,
                 bias: false,
+                shared: None,
             },
         };
         let config = ModelConfig {
             architecture: Architecture::Qwen3Moe,
             n_embd: 2_048,
             layers: vec![layer; 48],
+            mtp_blocks: 0,
             rms_eps: 1e-6,
             rope: Rope { base: 1e6, dims: 128, pairing: RopePairing::Halves, scaling: RopeScaling::None },
             n_ctx_train: 40_960,

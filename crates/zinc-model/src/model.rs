@@ -1,11 +1,12 @@
 //! An opened model file: its configuration, and where its tensors are.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use zinc_kernels::formats::decode;
-use zinc_kernels::ops::{MAX_EXPERTS, MAX_HEAD_SIZE, MAX_USED, RUN, UNIT};
+use zinc_kernels::ops::{DELTA_HEAD_SIZES, MAX_EXPERTS, MAX_HEAD_SIZE, MAX_USED, RUN, UNIT};
 
-use crate::config::{FeedForward, Layer, Mixer, ModelConfig, RopeOverrides};
+use crate::config::{AttentionLayer, DeltaNetLayer, FeedForward, Layer, Mixer, ModelConfig, RopeOverrides};
 use crate::error::{Error, Result};
 use crate::gguf::File;
 use crate::weights::{ModelWeights, TensorId, WeightTensor};
@@ -38,14 +39,21 @@ impl Model {
         let file = File::open(path)?;
         let config = ModelConfig::with_overrides(&file, overrides)?;
         let weights = ModelWeights::find(&file, &config)?;
-        check_kernels(&config, &weights, &file)?;
-        Ok(Self { file, config, weights })
+        let model = Self { file, config, weights };
+        check_kernels(&model)?;
+        Ok(model)
     }
 
-    /// The bytes of a tensor as the file has them.
+    /// The bytes of a tensor as the file has them: its rows one behind the other, copied where they are not so in the file.
     #[must_use]
-    pub fn data(&self, tensor: &WeightTensor) -> &[u8] {
-        self.file.data(&self.file.tensors()[tensor.file_index])
+    pub fn data(&self, tensor: &WeightTensor) -> Cow<'_, [u8]> {
+        tensor.data(&self.file)
+    }
+
+    /// The name of a tensor in the file; that of the first, if several are its sources.
+    #[must_use]
+    pub fn name(&self, tensor: &WeightTensor) -> &str {
+        tensor.sources.first().map_or("", |source| &self.file.tensors()[source.file_index].name)
     }
 
     /// A tensor of one vector, or of one for each expert, decoded to `[rows, columns]` f32.
@@ -53,7 +61,7 @@ impl Model {
     pub fn vector(&self, id: TensorId) -> Vec<f32> {
         let tensor = self.weights.tensor(id);
         let mut values = vec![0.0; tensor.elements() as usize];
-        decode(tensor.format, self.data(tensor), &mut values);
+        decode(tensor.format, &self.data(tensor), &mut values);
         values
     }
 }
@@ -62,24 +70,41 @@ impl Model {
 ///
 /// # Errors
 /// [`Error::KernelLimit`], [`Error::ExpertScale`] or [`Error::RowLength`] with the size that they cannot.
-fn check_kernels(config: &ModelConfig, weights: &ModelWeights, file: &File) -> Result<()> {
-    config.layers.iter().try_for_each(check_layer)?;
-    let matrices = weights.tensors.iter().filter(|t| t.rows > 1 || t.matrices > 1);
+fn check_kernels(model: &Model) -> Result<()> {
+    model.config.layers.iter().try_for_each(check_layer)?;
+    // The plan of a step has no operations for these yet.
+    let is_planned = |layer: &&Layer| {
+        matches!(layer.mixer, Mixer::Attention(AttentionLayer { gate: false, .. }))
+            && layer.feed_forward.shared().is_none()
+    };
+    let (planned, layers) = (model.config.layers.iter().take_while(is_planned).count(), model.config.layers.len());
+    if planned < layers {
+        let what = "the first layer with a delta net, gated attention or a shared expert";
+        return Err(Error::KernelLimit { what, value: planned as u32, expected: "none".to_owned() });
+    }
+    let matrices = model.weights.tensors.iter().filter(|t| t.rows > 1 || t.matrices > 1);
     match matrices.into_iter().find(|t| !t.columns.is_multiple_of(UNIT)) {
-        Some(tensor) => Err(Error::RowLength {
-            name: file.tensors()[tensor.file_index].name.clone(),
-            columns: tensor.columns,
-            unit: UNIT,
-        }),
+        Some(tensor) => {
+            Err(Error::RowLength { name: model.name(tensor).to_owned(), columns: tensor.columns, unit: UNIT })
+        }
         None => Ok(()),
     }
 }
 
 fn check_layer(layer: &Layer) -> Result<()> {
     let limit = |what: &'static str, value: u32, expected: String| Err(Error::KernelLimit { what, value, expected });
-    let Mixer::Attention(attention) = layer.mixer;
-    if attention.head_dim > MAX_HEAD_SIZE || !attention.head_dim.is_multiple_of(RUN) {
-        return limit("the head size", attention.head_dim, format!("a multiple of {RUN} up to {MAX_HEAD_SIZE}"));
+    match layer.mixer {
+        Mixer::Attention(AttentionLayer { head_dim, .. }) => {
+            if head_dim > MAX_HEAD_SIZE || !head_dim.is_multiple_of(RUN) {
+                return limit("the head size", head_dim, format!("a multiple of {RUN} up to {MAX_HEAD_SIZE}"));
+            }
+        }
+        Mixer::DeltaNet(DeltaNetLayer { head_dim, .. }) => {
+            if !DELTA_HEAD_SIZES.contains(&head_dim) {
+                let expected = DELTA_HEAD_SIZES.map(|size| size.to_string()).join(", ");
+                return limit("the head size of a delta net", head_dim, expected);
+            }
+        }
     }
     if let FeedForward::Experts { n_expert, n_expert_used, weights, .. } = layer.feed_forward {
         if n_expert > MAX_EXPERTS {

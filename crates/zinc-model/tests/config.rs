@@ -1,5 +1,6 @@
 //! Configs of files made by other programs, and of files made wrong here.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use zinc_kernels::Format;
@@ -29,6 +30,8 @@ fn configs_of_other_programs_files_are_read_and_their_tensors_fit() {
         "tests/data/tiny/llama-f16.gguf",
         "tests/data/arch/gptoss-a-f16.gguf",
         "tests/data/arch/gptoss-a-mxfp4.gguf",
+        "tests/data/arch/qwen35-a-f16.gguf",
+        "tests/data/arch/qwen35moe-b-q4_k.gguf",
         "models/zinc-demo-q4_k_m.gguf",
     ];
     for name in names {
@@ -36,7 +39,10 @@ fn configs_of_other_programs_files_are_read_and_their_tensors_fit() {
         let config = ModelConfig::from_gguf(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
         check_tensors(&file, &config).unwrap_or_else(|error| panic!("{name}: {error}"));
         let weights = ModelWeights::find(&file, &config).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(weights.tensors.len(), file.tensors().len(), "{name}: the forward pass has a use for every tensor");
+        let used: HashSet<usize> =
+            weights.tensors.iter().flat_map(|tensor| &tensor.sources).map(|source| source.file_index).collect();
+        assert_eq!(used.len(), file.tensors().len(), "{name}: the forward pass has a use for every tensor");
+        assert_eq!(weights.bytes(), file.tensors().iter().map(|tensor| tensor.bytes).sum::<u64>(), "{name}");
     }
 }
 
@@ -52,6 +58,7 @@ fn the_demo_model_is_what_it_is() {
         qkv_bias: false,
         output_bias: false,
         sinks: false,
+        gate: false,
     };
     let layer = Layer {
         mixer: Mixer::Attention(attention),
@@ -62,12 +69,14 @@ fn the_demo_model_is_what_it_is() {
             weights: ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 },
             activation: Activation::SwiGlu,
             bias: false,
+            shared: None,
         },
     };
     let expected = ModelConfig {
         architecture: Architecture::Qwen3Moe,
         n_embd: 256,
         layers: vec![layer; 8],
+        mtp_blocks: 0,
         rms_eps: 1e-6,
         rope: Rope { base: 1e6, dims: 64, pairing: RopePairing::Halves, scaling: RopeScaling::None },
         n_ctx_train: 1024,
@@ -84,16 +93,16 @@ fn the_demo_model_is_what_it_is() {
 fn dense_models_differ_where_their_families_do() {
     let config = |name: &str| ModelConfig::from_gguf(&File::open(root(name)).unwrap()).unwrap();
     let llama = config("tests/data/tiny/llama-f16.gguf");
-    let of_llama = llama.attention(0);
+    let of_llama = llama.attention(0).unwrap();
     assert_eq!(of_llama.head_dim, 32, "no key_length: the width over the heads");
     assert_eq!(llama.rope.pairing, RopePairing::Neighbours);
     assert_eq!(*llama.feed_forward(0), FeedForward::Dense { n_ff: 352, activation: Activation::SwiGlu });
     assert!(!of_llama.qk_norm && !of_llama.qkv_bias && !llama.tied_embeddings);
     let qwen2 = config("tests/data/tiny/qwen2-f16.gguf");
-    assert!(!qwen2.attention(0).qk_norm && qwen2.attention(0).qkv_bias && qwen2.tied_embeddings);
+    assert!(!qwen2.attention(0).unwrap().qk_norm && qwen2.attention(0).unwrap().qkv_bias && qwen2.tied_embeddings);
     assert_eq!(qwen2.rope.pairing, RopePairing::Halves);
     let qwen3 = config("tests/data/tiny/qwen3-f16.gguf");
-    assert!(qwen3.attention(0).qk_norm && !qwen3.attention(0).qkv_bias);
+    assert!(qwen3.attention(0).unwrap().qk_norm && !qwen3.attention(0).unwrap().qkv_bias);
 }
 
 /// A tiny model of gpt-oss: its layers take turns, and older files have other names for the architecture and for some tensors.
@@ -101,15 +110,23 @@ fn dense_models_differ_where_their_families_do() {
 fn layers_of_one_model_may_differ() {
     let file = File::open(root("tests/data/arch/gptoss-a-mxfp4.gguf")).unwrap();
     let config = ModelConfig::from_gguf(&file).unwrap();
-    let windows: Vec<Option<u32>> = (0..config.n_layer()).map(|layer| config.attention(layer).window).collect();
+    let windows: Vec<Option<u32>> =
+        (0..config.n_layer()).map(|layer| config.attention(layer).unwrap().window).collect();
     assert_eq!(windows, [Some(32), None, Some(32), None]);
     for layer in 0..config.n_layer() {
-        let AttentionLayer { qk_norm, qkv_bias, output_bias, sinks, .. } = *config.attention(layer);
+        let AttentionLayer { qk_norm, qkv_bias, output_bias, sinks, .. } = *config.attention(layer).unwrap();
         assert!(!qk_norm && qkv_bias && output_bias && sinks, "layer {layer}");
         let weights = ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 };
         let activation = Activation::ClampedSwiGlu;
-        let expected =
-            FeedForward::Experts { n_expert: 8, n_expert_used: 2, n_ff: 64, weights, activation, bias: true };
+        let expected = FeedForward::Experts {
+            n_expert: 8,
+            n_expert_used: 2,
+            n_ff: 64,
+            weights,
+            activation,
+            bias: true,
+            shared: None,
+        };
         assert_eq!(*config.feed_forward(layer), expected, "layer {layer}");
     }
     assert!(matches!(config.rope.scaling, RopeScaling::Yarn(Yarn { whole_pairs: false, .. })));
@@ -180,9 +197,9 @@ fn config(writer: &Writer) -> Result<ModelConfig> {
 #[test]
 fn defaults_hold_where_keys_are_missing() {
     let moe = config(&moe()).unwrap();
-    assert_eq!((moe.attention(0).head_dim, moe.rope.dims, moe.rope.base), (16, 16, 1e4));
+    assert_eq!((moe.attention(0).unwrap().head_dim, moe.rope.dims, moe.rope.base), (16, 16, 1e4));
     let llama = config(&dense("llama")).unwrap();
-    assert_eq!((llama.attention(0).n_head_kv, llama.attention(0).head_dim), (4, 16));
+    assert_eq!((llama.attention(0).unwrap().n_head_kv, llama.attention(0).unwrap().head_dim), (4, 16));
     assert_eq!(llama.rope.scaling, RopeScaling::None);
 
     // Without vocab_size, the list of tokens counts, or else the rows of the embedding.
@@ -419,7 +436,7 @@ fn wrong_values_are_errors_with_the_key_and_the_numbers() {
     let message = config(no_heads.set("llama.attention.head_count", 5u32)).unwrap_err().to_string();
     assert!(message.contains("a divisor of the width 64") && message.contains("key_length is missing"), "{message}");
     let experts = config(dense("llama").set("llama.expert_count", 8u32)).unwrap_err().to_string();
-    assert!(experts.contains("experts are supported in qwen3moe, gpt-oss only"), "{experts}");
+    assert!(experts.contains("experts are supported in qwen3moe, gpt-oss, qwen35moe, qwen3next only"), "{experts}");
     assert!(config(dense("llama").set("llama.expert_count", 0u32)).is_ok());
 }
 
@@ -429,7 +446,10 @@ fn other_architectures_are_named_with_the_supported_ones() {
     let message = config(&writer).unwrap_err().to_string();
     assert_eq!(message, "the metadata key 'general.architecture' is missing");
     let message = config(writer.set("general.architecture", "gemma3")).unwrap_err().to_string();
-    assert_eq!(message, "the architecture 'gemma3' is not supported: qwen3moe, qwen3, qwen2, llama, gpt-oss are");
+    assert_eq!(
+        message,
+        "the architecture 'gemma3' is not supported: qwen3moe, qwen3, qwen2, llama, gpt-oss, qwen35, qwen35moe, qwen3next are"
+    );
 }
 
 /// Adds the tensors of the writer's config; `change` may give them other shapes or formats, or leave them out.
@@ -504,11 +524,11 @@ fn llama_may_have_frequency_factors_and_biases() {
     let mut writer = dense("llama");
     add_tensors(&mut writer, |name, shape| if name == "rope_freqs.weight" { None } else { f32s(name, shape) });
     check(&writer).unwrap();
-    assert!(!config(&writer).unwrap().attention(0).qkv_bias);
+    assert!(!config(&writer).unwrap().attention(0).unwrap().qkv_bias);
     let mut with_factors = dense("llama");
     add_tensors(&mut with_factors, f32s);
     check(&with_factors).unwrap();
     writer.tensor("blk.0.attn_q.bias", &[64], Format::F32);
-    assert!(config(&writer).unwrap().attention(0).qkv_bias);
+    assert!(config(&writer).unwrap().attention(0).unwrap().qkv_bias);
     assert!(matches!(check(&writer), Err(Error::MissingTensor { name, .. }) if name == "blk.0.attn_k.bias"));
 }

@@ -1,6 +1,7 @@
 //! The gates of a layer's heads.
 
 use super::{ActFormat, GROUP, Norm};
+use crate::delta::DELTA_HEAD_SIZES;
 use crate::generated::head_gate::{Constants, KERNEL, Push, SIGMOID, SILU};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
@@ -63,7 +64,7 @@ impl HeadGate {
             "{heads} heads of {head_size} elements: at least one head of a multiple of 4 is supported"
         );
         assert!(
-            norm.is_none() || matches!(head_size, 32 | 64 | 128 | 256),
+            norm.is_none() || DELTA_HEAD_SIZES.contains(&head_size),
             "heads of {head_size} elements: 32, 64, 128 and 256 can be normalised"
         );
         let of_norm = norm.unwrap_or(Norm::NONE);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zinc_kernels::ops::Activation;
+use zinc_kernels::ops::{Activation, HeadOrder};
 
 use super::{RopePairing, names};
 use crate::error::{Error, Result};
@@ -20,6 +20,12 @@ pub enum Architecture {
     Llama,
     /// gpt-oss, with experts.
     GptOss,
+    /// Qwen3.5 and its successors of the same shape (3.6, 3.8), dense.
+    Qwen35,
+    /// Qwen3.5 and its successors of the same shape, with experts.
+    Qwen35Moe,
+    /// Qwen3-Next, with experts.
+    Qwen3Next,
 }
 
 /// What the models of an architecture have.
@@ -53,6 +59,14 @@ pub(super) struct Traits {
     pub(super) expert_bias: bool,
     /// What joins the gate with what it opens for.
     pub(super) activation: Activation,
+    /// Whether the result of attention has a gate.
+    pub(super) attention_gate: bool,
+    /// Whether most layers are delta nets, and which value heads their key heads serve.
+    pub(super) delta_net: Option<HeadOrder>,
+    /// Whether every token uses one more expert.
+    pub(super) shared_expert: bool,
+    /// Whether a file may have blocks behind the layers that draft tokens.
+    pub(super) mtp: bool,
 }
 
 /// Which layers attend to a window of positions only, whose length is the key `attention.sliding_window`.
@@ -86,7 +100,16 @@ pub(super) enum Bias {
 }
 
 impl Architecture {
-    const ALL: [Self; 5] = [Self::Qwen3Moe, Self::Qwen3, Self::Qwen2, Self::Llama, Self::GptOss];
+    const ALL: [Self; 8] = [
+        Self::Qwen3Moe,
+        Self::Qwen3,
+        Self::Qwen2,
+        Self::Llama,
+        Self::GptOss,
+        Self::Qwen35,
+        Self::Qwen35Moe,
+        Self::Qwen3Next,
+    ];
 
     /// The architecture of a name in `general.architecture`.
     ///
@@ -133,6 +156,18 @@ impl Architecture {
             experts: false,
             expert_bias: false,
             activation: Activation::SwiGlu,
+            attention_gate: false,
+            delta_net: None,
+            shared_expert: false,
+            mtp: false,
+        };
+        const QWEN35: Traits = Traits {
+            name: "qwen35",
+            feed_forward_norm: names::POST_ATTENTION_NORM,
+            attention_gate: true,
+            delta_net: Some(HeadOrder::Tiled),
+            mtp: true,
+            ..QWEN3
         };
         match self {
             Self::Qwen3Moe => Traits { name: "qwen3moe", experts: true, ..QWEN3 },
@@ -161,6 +196,15 @@ impl Architecture {
                 expert_bias: true,
                 activation: Activation::ClampedSwiGlu,
                 ..QWEN3
+            },
+            Self::Qwen35 => QWEN35,
+            Self::Qwen35Moe => Traits { name: "qwen35moe", experts: true, shared_expert: true, ..QWEN35 },
+            Self::Qwen3Next => Traits {
+                name: "qwen3next",
+                experts: true,
+                shared_expert: true,
+                delta_net: Some(HeadOrder::Grouped),
+                ..QWEN35
             },
         }
     }

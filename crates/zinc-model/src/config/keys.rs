@@ -30,6 +30,11 @@ impl<'a> Keys<'a> {
         self.metadata.get_bool(&self.full(name))
     }
 
+    /// Reads a list of yes and no, for which there may be numbers: 0 is no.
+    pub(super) fn get_bools(&self, name: &str) -> Result<Option<Vec<bool>>> {
+        self.metadata.get_bools(&self.full(name))
+    }
+
     pub(super) fn get_str(&self, name: &str) -> Result<Option<&'a str>> {
         self.metadata.get_str(&self.full(name))
     }

@@ -1,6 +1,6 @@
 //! What a layer consists of. Each layer of a model describes itself, so that layers of one model may differ.
 
-use zinc_kernels::ops::Activation;
+use zinc_kernels::ops::{Activation, DeltaHeads, HeadOrder};
 
 /// A layer: a part that mixes positions and a part that works on each position by itself. Each takes the normalised residual stream and adds to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +16,8 @@ pub struct Layer {
 pub enum Mixer {
     /// Attention over the keys and values of earlier positions, which are in a cache of the layer.
     Attention(AttentionLayer),
+    /// A gated delta net: memories of a fixed size, which each position changes and reads.
+    DeltaNet(DeltaNetLayer),
 }
 
 /// The attention of a layer.
@@ -37,6 +39,8 @@ pub struct AttentionLayer {
     pub output_bias: bool,
     /// Whether each query head has a sink: a score that joins its softmax and has no value.
     pub sinks: bool,
+    /// Whether each element of the result is multiplied with the sigmoid of an element of a gate, which comes out of the layer's input.
+    pub gate: bool,
 }
 
 impl AttentionLayer {
@@ -50,6 +54,28 @@ impl AttentionLayer {
     #[must_use]
     pub const fn kv_width(&self) -> u32 {
         self.n_head_kv * self.head_dim
+    }
+}
+
+/// The gated delta net of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeltaNetLayer {
+    /// Number of heads of queries, and of keys.
+    pub n_key_head: u32,
+    /// Number of heads of values, each with a memory of its own; a multiple of `n_key_head`.
+    pub n_value_head: u32,
+    /// Elements of a head, the same for queries, keys and values.
+    pub head_dim: u32,
+    /// Which value heads a key head serves.
+    pub order: HeadOrder,
+}
+
+impl DeltaNetLayer {
+    /// Its shape, as kernels take it.
+    #[must_use]
+    pub const fn heads(&self) -> DeltaHeads {
+        let &Self { n_key_head, n_value_head, head_dim, order } = self;
+        DeltaHeads { key_heads: n_key_head, value_heads: n_value_head, head_size: head_dim, order }
     }
 }
 
@@ -77,7 +103,16 @@ pub enum FeedForward {
         activation: Activation,
         /// Whether the router and the experts' matrices have biases.
         bias: bool,
+        /// The expert that every token uses beside the chosen ones, where there is one.
+        shared: Option<SharedExpert>,
     },
+}
+
+/// An expert that every token uses. What it gives is multiplied with the sigmoid of a logit of the token's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedExpert {
+    /// Its width.
+    pub n_ff: u32,
 }
 
 impl FeedForward {
@@ -96,6 +131,15 @@ impl FeedForward {
         match *self {
             Self::Dense { n_ff, .. } => (1, n_ff),
             Self::Experts { n_expert_used, n_ff, .. } => (n_expert_used, n_ff),
+        }
+    }
+
+    /// The expert that every token uses, where there is one.
+    #[must_use]
+    pub const fn shared(&self) -> Option<SharedExpert> {
+        match *self {
+            Self::Dense { .. } => None,
+            Self::Experts { shared, .. } => shared,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use zinc_kernels::Format;
 
-use crate::config::{AttentionLayer, FeedForward, Layer, Mixer, ModelConfig, names};
+use crate::config::{AttentionLayer, DeltaNetLayer, FeedForward, Layer, Mixer, ModelConfig, names};
 use crate::error::{Error, Result};
 use crate::gguf::{self, TensorInfo};
 
@@ -20,6 +20,9 @@ pub struct ExpectedTensor {
     /// The formats that it may have.
     pub storage: Storage,
 }
+
+/// Positions that the convolution of a delta net takes, the present one included.
+pub(super) const TAPS: u32 = 4;
 
 /// Whether a file must have a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +59,8 @@ impl Storage {
     }
 }
 
-/// The tensors of a model, in network order.
+/// The tensors of a model, in network order. In place of two matrices of a layer a file may have one in which blocks of rows of both alternate: those of
+/// the gates and ups of experts, and those of beta and alpha of a delta net.
 pub fn expected_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
     let embd = config.n_embd;
     let mut list = List { tensors: Vec::new(), layer: None };
@@ -90,6 +94,7 @@ impl List {
         self.vector(names::ATTENTION_NORM, embd);
         match &layer.mixer {
             Mixer::Attention(attention) => self.add_attention(attention, embd),
+            Mixer::DeltaNet(delta_net) => self.add_delta_net(delta_net, embd),
         }
         self.vector(feed_forward_norm, embd);
         match layer.feed_forward {
@@ -98,8 +103,10 @@ impl List {
                 self.matrix(names::UP, &[embd, n_ff]);
                 self.matrix(names::DOWN, &[n_ff, embd]);
             }
-            FeedForward::Experts { n_expert, n_ff, bias, .. } => {
-                self.matrix(names::ROUTER, &[embd, n_expert]);
+            FeedForward::Experts { n_expert, n_ff, bias, shared, .. } => {
+                // With the row of the shared expert it becomes one matrix, in the format of that row.
+                let storage = if shared.is_some() { Storage::Single } else { Storage::Any };
+                self.add(names::ROUTER, &[embd, n_expert], storage);
                 self.matrix(names::EXPERT_GATES, &[embd, n_ff, n_expert]);
                 self.matrix(names::EXPERT_UPS, &[embd, n_ff, n_expert]);
                 self.matrix(names::EXPERT_DOWNS, &[n_ff, embd, n_expert]);
@@ -109,13 +116,21 @@ impl List {
                     self.vectors(names::EXPERT_UP_BIASES, n_ff, n_expert);
                     self.vectors(names::EXPERT_DOWN_BIASES, embd, n_expert);
                 }
+                if let Some(shared) = shared {
+                    self.vector(names::SHARED_ROUTER, embd);
+                    self.matrix(names::SHARED_GATE, &[embd, shared.n_ff]);
+                    self.matrix(names::SHARED_UP, &[embd, shared.n_ff]);
+                    self.matrix(names::SHARED_DOWN, &[shared.n_ff, embd]);
+                }
             }
         }
     }
 
     fn add_attention(&mut self, attention: &AttentionLayer, embd: u32) {
         let (q, kv) = (attention.q_width(), attention.kv_width());
-        let qkv = [(names::Q, names::Q_BIAS, q), (names::K, names::K_BIAS, kv), (names::V, names::V_BIAS, kv)];
+        // Of each head, the rows of its gate follow those of its query.
+        let q_rows = if attention.gate { 2 * q } else { q };
+        let qkv = [(names::Q, names::Q_BIAS, q_rows), (names::K, names::K_BIAS, kv), (names::V, names::V_BIAS, kv)];
         for (weights, bias, width) in qkv {
             self.matrix(weights, &[embd, width]);
             if attention.qkv_bias {
@@ -133,6 +148,19 @@ impl List {
         if attention.sinks {
             self.vector(names::SINKS, attention.n_head);
         }
+    }
+
+    fn add_delta_net(&mut self, delta_net: &DeltaNetLayer, embd: u32) {
+        let heads = delta_net.heads();
+        self.matrix(names::DELTA_QKV, &[embd, heads.channels()]);
+        self.matrix(names::DELTA_GATE, &[embd, heads.values()]);
+        self.matrix(names::DELTA_BETA, &[embd, heads.value_heads]);
+        self.matrix(names::DELTA_ALPHA, &[embd, heads.value_heads]);
+        self.vectors(names::DELTA_CONVOLUTION, TAPS, heads.channels());
+        self.vector(names::DELTA_ALPHA_BIAS, heads.value_heads);
+        self.vector(names::DELTA_DECAY, heads.value_heads);
+        self.vector(names::DELTA_NORM, heads.head_size);
+        self.matrix(names::DELTA_OUTPUT, &[heads.values(), embd]);
     }
 
     fn add(&mut self, name: &str, shape: &[u32], storage: Storage) {
@@ -160,14 +188,41 @@ pub fn is_of_vision(name: &str) -> bool {
     ["v.", "mm."].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Checks that a file has the tensors of its config in shapes and formats that can be used, and no others but those of a model of vision.
+/// Whether a tensor of this name belongs to the blocks behind the layers, which draft tokens. Tokens are computed without it.
+#[must_use]
+pub fn is_of_mtp(name: &str, config: &ModelConfig) -> bool {
+    let blocks = config.n_layer()..config.n_layer() + config.mtp_blocks;
+    names::layer_of(name).is_some_and(|layer| blocks.contains(&layer))
+}
+
+/// Puts one tensor in the place of the two that a file has it for.
+fn fused(tensors: Vec<ExpectedTensor>, file: &gguf::File) -> Vec<ExpectedTensor> {
+    let of_file = |tensor: &ExpectedTensor, part: usize| {
+        let fused = |names: &[&str; 3]| Some(format!("{}{}", tensor.name.strip_suffix(names[part])?, names[2]));
+        names::FUSED.iter().find_map(fused).filter(|name| file.tensor(name).is_some())
+    };
+    let fuse = |mut tensor: ExpectedTensor| {
+        if of_file(&tensor, 1).is_some() {
+            return None;
+        }
+        if let Some(name) = of_file(&tensor, 0) {
+            tensor.shape[1] *= 2;
+            tensor.name = name;
+        }
+        Some(tensor)
+    };
+    tensors.into_iter().filter_map(fuse).collect()
+}
+
+/// Checks that a file has the tensors of its config in shapes and formats that can be used, and no others but those that tokens are computed without:
+/// those of a model of vision, and of blocks that draft tokens.
 ///
 /// # Errors
 /// [`Error::MissingTensor`], [`Error::TensorShape`], [`Error::UnsupportedFormat`], or [`Error::UnexpectedTensor`] for a tensor that the
 /// forward pass would ignore, so that the results would not be the model's.
 pub fn check_tensors(file: &gguf::File, config: &ModelConfig) -> Result<()> {
     let mut known = HashSet::new();
-    for tensor in &expected_tensors(config) {
+    for tensor in &fused(expected_tensors(config), file) {
         match find(file, &tensor.name) {
             Some(found) => {
                 check(tensor, found)?;
@@ -180,7 +235,7 @@ pub fn check_tensors(file: &gguf::File, config: &ModelConfig) -> Result<()> {
             }
         }
     }
-    let is_unexpected = |name: &str| !known.contains(name) && !is_of_vision(name);
+    let is_unexpected = |name: &str| !known.contains(name) && !is_of_vision(name) && !is_of_mtp(name, config);
     match file.tensors().iter().find(|tensor| is_unexpected(&tensor.name)) {
         Some(tensor) => {
             let architecture = config.architecture.name();

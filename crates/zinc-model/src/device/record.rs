@@ -350,7 +350,7 @@ impl DeviceModel {
                 value_format: self.cache.value_format,
                 heads: self.sizes().heads(*layer),
                 context: self.cache.context,
-                window: config.attention(*layer).window,
+                window: config.attention_of_op(*layer).window,
                 sinks: optional(sinks),
                 shape,
             }
@@ -376,7 +376,7 @@ impl DeviceModel {
                 pairing: pairing(config),
                 next: self.cacheable(*next),
                 context: self.cache.context,
-                window: config.attention(*layer).window,
+                window: config.attention_of_op(*layer).window,
                 sinks: optional(sinks),
                 shape,
             }

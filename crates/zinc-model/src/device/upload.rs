@@ -51,13 +51,21 @@ impl DeviceWeights {
             .collect::<std::result::Result<Vec<_>, _>>()?;
         let mut done = 0;
         for (tensor, place) in model.weights.tensors.iter().zip(&locations) {
-            let info = &model.file.tensors()[tensor.file_index];
-            let rows = Rows { format: tensor.format, columns: tensor.columns as usize, bytes: model.file.data(info) };
-            rows.upload(uploader, &buffers[place.buffer], place.offset, &mut |piece| {
-                done += piece.len() as u64;
-                model.file.release(info, piece);
-                progress(done);
-            })?;
+            let mut offset = place.offset;
+            for source in &tensor.sources {
+                let info = &model.file.tensors()[source.file_index];
+                let data = model.file.data(info);
+                let row_bytes = tensor.format.row_bytes(tensor.columns as usize);
+                for range in source.ranges(row_bytes, data.len()) {
+                    let first = range.start;
+                    let rows = Rows { format: tensor.format, columns: tensor.columns as usize, bytes: &data[range] };
+                    offset = rows.upload(uploader, &buffers[place.buffer], offset, &mut |piece| {
+                        done += piece.len() as u64;
+                        model.file.release(info, first + piece.start..first + piece.end);
+                        progress(done);
+                    })?;
+                }
+            }
         }
         Ok(Self { buffers, locations })
     }
@@ -85,15 +93,15 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Uploads the rows to `offset` of `to`, as many at a time as fit a chunk of the ring. `uploaded` is called for each piece with the range
-    /// of bytes that are no longer needed.
+    /// Uploads the rows to `offset` of `to`, as many at a time as fit a chunk of the ring, and returns where they end there. `uploaded` is called for
+    /// each piece with the range of bytes that are no longer needed.
     fn upload(
         &self,
         uploader: &mut Uploader,
         to: &Arc<Buffer>,
         mut offset: u64,
         uploaded: &mut dyn FnMut(Range<usize>),
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let (row_bytes, device_row_bytes) = self.row_bytes();
         let chunk_bytes = usize::try_from(uploader.ring().chunk_bytes).unwrap_or(usize::MAX);
         // If a row is larger than a chunk, the uploader refuses it.
@@ -106,7 +114,7 @@ impl Rows<'_> {
             uploaded(done..done + piece.len());
             done += piece.len();
         }
-        Ok(())
+        Ok(offset)
     }
 
     /// Repacks the given rows into `out`, on all cores.

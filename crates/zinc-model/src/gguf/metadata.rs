@@ -132,6 +132,14 @@ impl Metadata {
         integers.into_iter().enumerate().map(fits).collect::<Result<_>>().map(Some)
     }
 
+    /// An array of booleans, or of integers, of which 0 is false.
+    pub fn get_bools(&self, key: &str) -> Result<Option<Vec<bool>>> {
+        self.get_as(key, "an array of booleans", |value| match value.as_array()? {
+            Array::Bool(values) => Some(values.clone()),
+            integers => Some(integers.to_integers()?.into_iter().map(|integer| integer != 0).collect()),
+        })
+    }
+
     /// An array of numbers, rounded to 32-bit floating-point ones.
     pub fn get_f32s(&self, key: &str) -> Result<Option<Vec<f32>>> {
         self.get_as(key, "an array of numbers", |value| match value.as_array()? {

@@ -275,14 +275,17 @@ pub struct Sizes<'a> {
 
 impl Sizes<'_> {
     /// The numbers and the size of the heads of a layer's attention.
+    ///
+    /// # Panics
+    /// If the layer has another mixer.
     #[must_use]
     pub fn heads(&self, layer: u32) -> Heads {
-        heads(self.config.attention(layer))
+        heads(self.config.attention_of_op(layer))
     }
 
     /// The attention of each layer that has any.
     pub(crate) fn attentions(&self) -> impl Iterator<Item = &AttentionLayer> {
-        (0..self.config.n_layer()).map(|layer| self.config.attention(layer))
+        (0..self.config.n_layer()).filter_map(|layer| self.config.attention(layer))
     }
 
     /// The most of what the attention of a layer has.
@@ -361,9 +364,10 @@ impl Sizes<'_> {
         ArrayClass::IN_MEMORY.map(|class| u64::from(counts.of(class, lanes)) * self.record_bytes(class)).iter().sum()
     }
 
-    /// Bytes of the keys, or values, of one layer.
+    /// Bytes of the keys, or values, of one layer; 0 if it has no attention.
     fn cache_bytes(&self, layer: u32, format: CacheFormat) -> u64 {
-        self.cache.positions() * u64::from(self.config.attention(layer).kv_width()) * u64::from(format.bytes())
+        let width = self.config.attention(layer).map_or(0, AttentionLayer::kv_width);
+        self.cache.positions() * u64::from(width) * u64::from(format.bytes())
     }
 
     /// Bytes of the keys and values of all layers at one position.
@@ -413,6 +417,7 @@ mod tests {
                 qkv_bias: false,
                 output_bias: false,
                 sinks: false,
+                gate: false,
             };
             Layer { mixer: Mixer::Attention(attention), feed_forward }
         };
@@ -420,6 +425,7 @@ mod tests {
             architecture: Architecture::Llama,
             n_embd: 256,
             layers: layers.iter().map(layer).collect(),
+            mtp_blocks: 0,
             rms_eps: 1e-6,
             rope: Rope { base: 1e4, dims: 64, pairing: RopePairing::Halves, scaling: RopeScaling::None },
             n_ctx_train: 4_096,
@@ -439,6 +445,7 @@ mod tests {
             weights: ExpertWeights { sum: ExpertWeightSum::One, scale: 1.0 },
             activation: Activation::SwiGlu,
             bias: false,
+            shared: None,
         };
         let kinds = [(8, 2, dense(700)), (4, 4, experts(16, 3, 200)), (2, 1, experts(5, 4, 160))];
         let alone = kinds.map(|kind| config(&[kind]));

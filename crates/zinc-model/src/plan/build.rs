@@ -5,7 +5,7 @@ use zinc_kernels::ops::{ActFormat, GROUP, MOST_STAGED};
 use zinc_kernels::step::StepShape;
 
 use super::{Array, Drafts, GateUpBiases, MANY_ROWS, Op, PlanKind, PlanOptions, Product, Routing, Sampler, StepPlan};
-use crate::weights::{FeedForwardWeights, LayerWeights, ModelWeights, TensorId};
+use crate::weights::{AttentionWeights, FeedForwardWeights, LayerWeights, MixerWeights, ModelWeights, TensorId};
 
 /// From so many rows on, what is normalised for several products is rounded by one op before them. With fewer, that costs more than if each
 /// workgroup of the products rounds it for itself.
@@ -46,7 +46,10 @@ impl StepPlan {
         ops.push(Op::Gather { table: weights.embedding });
         let mut builder = Builder { weights, kind, act, shape, tiled_rows, ops };
         for (layer, w) in (0..).zip(&weights.layers) {
-            builder.attention_block(layer, w);
+            match &w.mixer {
+                MixerWeights::Attention(attention) => builder.attention_block(layer, w.mixer_norm, attention),
+                MixerWeights::DeltaNet(_) => {}
+            }
             builder.feed_forward_block(layer, w);
         }
         if kind == PlanKind::Decode {
@@ -110,17 +113,17 @@ impl Builder<'_> {
     }
 
     /// `residual += o(attention(rope(q), cache))` with `q, k, v = W norm(residual)`.
-    fn attention_block(&mut self, layer: u32, w: &LayerWeights) {
+    fn attention_block(&mut self, layer: u32, norm: TensorId, w: &AttentionWeights) {
         let product = |weights, bias, y| Product { weights, bias, y };
         self.normed_products(
-            w.attention_norm,
+            norm,
             vec![
                 product(w.q, w.q_bias, Array::Query),
                 product(w.k, w.k_bias, Array::Key),
                 product(w.v, w.v_bias, Array::Value),
             ],
         );
-        let act = self.act(&[w.attention_output]);
+        let act = self.act(&[w.output]);
         let tiled = self.is_tiled(act);
         if self.shape >= MANY && self.kind == PlanKind::Feed {
             self.ops.push(Op::Append { layer, norms: w.q_norm.zip(w.k_norm) });
@@ -129,16 +132,16 @@ impl Builder<'_> {
             // The rows of a step that samples are of different lanes.
             let act = if tiled { ActFormat::F32 } else { act };
             let (norms, sinks) = (w.q_norm.zip(w.k_norm), w.sinks);
-            self.ops.push(Op::Attention { layer, norms, sinks, act, next: w.attention_output });
+            self.ops.push(Op::Attention { layer, norms, sinks, act, next: w.output });
         }
         let mut attended = Array::Attended;
         if tiled {
-            let columns = self.weights.tensor(w.attention_output).columns;
+            let columns = self.weights.tensor(w.output).columns;
             let y = Array::RoundedAttended;
             self.ops.push(Op::Round { x: attended, norm: None, y, vectors: 1, columns, ordered: true });
             attended = Array::RoundedAttended;
         }
-        self.onto_residual(w.attention_output, w.attention_output_bias, attended);
+        self.onto_residual(w.output, w.output_bias, attended);
     }
 
     /// `residual += down(activation(gate x, up x))` with `x = norm(residual)`, of a dense layer or of the chosen experts.
@@ -165,6 +168,7 @@ impl Builder<'_> {
                 up_bias,
                 down_bias,
                 used,
+                ..
             } => {
                 let biases = gate_bias.zip(up_bias).map(|(gate, up)| GateUpBiases { gate, up });
                 let act = self.act(&[gate, up]);

@@ -97,16 +97,16 @@ impl Op {
         // The preparation of the rows' queries and keys, and the append of keys and values, which are written.
         let append = |layer: u32, norms: Option<(TensorId, TensorId)>| {
             let cost = norms.map(|(q, k)| whole(q) + whole(k)).unwrap_or_default();
-            let attention = sizes.config.attention(layer);
+            let attention = sizes.config.attention_of_op(layer);
             let heads = u64::from(attention.q_width()) + u64::from(attention.kv_width());
             Cost { cache_bytes: key_and_value(layer) * rows, flops: cost.flops + 6 * heads * rows, ..cost }
         };
         // Attention to the positions up to each row's own, or to those of its window, whose keys and values are read.
         let attend = |layer: u32, sinks: Option<TensorId>| {
-            let window = sizes.config.attention(layer).window.map_or(u64::MAX, u64::from);
+            let window = sizes.config.attention_of_op(layer).window.map_or(u64::MAX, u64::from);
             let positions: u64 = (0..rows).map(|row| (u64::from(position) + row + 1).min(window)).sum();
             let sinks = sinks.map(whole).unwrap_or_default();
-            let flops = 4 * u64::from(sizes.config.attention(layer).q_width()) * positions;
+            let flops = 4 * u64::from(sizes.config.attention_of_op(layer).q_width()) * positions;
             Cost { cache_bytes: key_and_value(layer) * positions, flops, ..Cost::default() } + sinks
         };
         match self {

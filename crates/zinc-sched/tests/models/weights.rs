@@ -107,8 +107,8 @@ fn every_tensor_arrives_in_the_form_of_the_device() {
             let (buffer, offset) = loaded.tensor(TensorId::new(index));
             let found = read_back(device, buffer, offset, bytes);
             let mut expected = vec![0; bytes as usize];
-            repack_rows(tensor.format, tensor.columns as usize, model.data(tensor), &mut expected);
-            let name = &model.file.tensors()[tensor.file_index].name;
+            repack_rows(tensor.format, tensor.columns as usize, &model.data(tensor), &mut expected);
+            let name = model.name(tensor);
             assert!(found == expected, "{}: {name} ({})", path.display(), tensor.format);
         }
     }
