@@ -13,6 +13,7 @@ use zinc_sched::adapter;
 use crate::error::{Error, Result};
 use crate::event::OpenEvent;
 use crate::file::ModelFile;
+use crate::load::SamplingRows;
 
 /// What makes drafts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ impl ModelFile {
     /// memory to others.
     ///
     /// # Errors
-    /// A draft model that cannot be loaded, or [`Error::DraftVocabulary`].
+    /// A draft model that cannot be loaded, [`Error::DraftVocabulary`] or [`Error::DraftRecurrent`].
     pub(crate) fn draft_source(
         &self,
         options: &DraftOptions,
@@ -81,9 +82,13 @@ impl ModelFile {
                 if let Some((own, target, different)) = draft.vocabulary_difference(self) {
                     return Err(Error::DraftVocabulary { path: path.clone(), draft: own, target, different });
                 }
+                if draft.model().config.recurrent_bytes(0) > 0 {
+                    return Err(Error::DraftRecurrent { path: path.clone() });
+                }
+                let plain = SamplingRows::plain(StepShape::ONE);
                 let feed_shapes =
-                    feed_shape.map_or_else(|| draft.feed_shapes(pipelines, StepShape::ONE, kept), FeedShapes::always);
-                let model = Arc::new(draft.load_weights(pipelines, act, feed_shapes, StepShape::ONE, on_event)?);
+                    feed_shape.map_or_else(|| draft.feed_shapes(pipelines, plain, kept), FeedShapes::always);
+                let model = Arc::new(draft.load_weights(pipelines, act, feed_shapes, plain, on_event)?);
                 Ok(adapter::DraftSource::Model { model, max_drafts })
             }
         }

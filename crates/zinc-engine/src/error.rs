@@ -30,6 +30,15 @@ pub enum Error {
         /// The first id that stands for different bytes, if any does.
         different: Option<u32>,
     },
+    /// A draft model with a recurrent state, which would have to go back when drafts are not accepted.
+    #[error(
+        "{} has a recurrent state, and a draft model needs a cache alone: use another draft model, or drafts by look-up",
+        path.display()
+    )]
+    DraftRecurrent {
+        /// The draft model's file.
+        path: PathBuf,
+    },
     /// A constraint that cannot be made: a schema, a grammar or a regular expression with a fault.
     #[error(transparent)]
     Constraint(#[from] GrammarError),
@@ -74,7 +83,9 @@ impl Error {
                     | zinc_model::Error::Tokenizer(_)
             ),
             Self::Scheduler(error) => !error.is_fatal() && !matches!(error, zinc_sched::Error::Spawn { .. }),
-            Self::DraftVocabulary { .. } | Self::Validation { .. } | Self::Vulkan(_) => false,
+            Self::DraftVocabulary { .. } | Self::DraftRecurrent { .. } | Self::Validation { .. } | Self::Vulkan(_) => {
+                false
+            }
         }
     }
 }

@@ -74,7 +74,7 @@ pub use error::{Error, Result};
 pub use estimate::Estimate;
 pub use event::{Note, OpenEvent};
 pub use file::{ContextSize, FileOptions, ModelFile, chat_template};
-pub use load::{DeviceModels, DriveOptions, LoadedModel, OpenOptions, longest_range};
+pub use load::{DeviceModels, DriveOptions, LoadedModel, OpenOptions, SamplingRows, longest_range};
 pub use place::{DeviceChoice, DeviceOptions, Place};
 pub use rules::{AnswerOptions, AnswerRules, EndTokens, FreeThinking, random_seed};
 pub use samplers::SamplerChain;

@@ -177,6 +177,32 @@ pub fn longest_range(max_gap: Duration) -> Duration {
     (max_gap / 3).saturating_mul(2).min(MOST_RANGE)
 }
 
+/// The rows of the steps of a model that sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SamplingRows {
+    /// More than one with drafts or several lanes.
+    pub shape: StepShape,
+    /// The most drafts among them of a lane.
+    pub drafts: u32,
+}
+
+impl SamplingRows {
+    /// Rows without drafts.
+    #[must_use]
+    pub const fn plain(shape: StepShape) -> Self {
+        Self { shape, drafts: 0 }
+    }
+
+    /// Those of a step of one lane that verifies so many drafts: the last token and the drafts behind it.
+    ///
+    /// # Panics
+    /// If there are more drafts than a step has room for.
+    #[must_use]
+    pub const fn verifying(drafts: u32) -> Self {
+        Self { shape: StepShape::of(drafts + 1), drafts }
+    }
+}
+
 /// A model on a device, with what drafts for it.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -261,9 +287,10 @@ impl ModelFile {
     ) -> Result<VulkanModel> {
         let draft = options.draft.as_ref();
         let lanes = self.lanes(draft)?;
-        let sampling_shape = draft.map_or(StepShape::ONE, DraftOptions::shape).max(StepShape::of(lanes));
+        let drafts = draft.map_or(0, |draft| draft.tokens);
+        let sampling = SamplingRows { shape: StepShape::of(drafts + 1).max(StepShape::of(lanes)), drafts };
         let DeviceModels { model, feed_shapes, draft_source } =
-            self.load_onto(pipelines, options.act, (options.feed_shape, sampling_shape), draft, on_event)?;
+            self.load_onto(pipelines, options.act, (options.feed_shape, sampling), draft, on_event)?;
         let driven = VulkanOptions::new(options.depth())
             .with_sync(options.sync)
             .with_act(options.act)
@@ -288,8 +315,7 @@ impl ModelFile {
     }
 
     /// Loads the model onto the device that `pipelines` belong to, and the draft model that `draft` names, if it names one. Steps that feed a prompt
-    /// have the rows of `feed_shape`, or as many as suit the device and fit into its memory; steps that sample those of
-    /// `sampling_shape`, which are more than one with drafts or several lanes.
+    /// have the rows of `feed_shape`, or as many as suit the device and fit into its memory; steps that sample those of `sampling`.
     ///
     /// # Errors
     /// A model that does not fit into memory, a draft model that does not suit, or an error of the device.
@@ -297,30 +323,29 @@ impl ModelFile {
         &self,
         pipelines: &Arc<Pipelines>,
         act: ActFormat,
-        (feed_shape, sampling_shape): (Option<StepShape>, StepShape),
+        (feed_shape, sampling): (Option<StepShape>, SamplingRows),
         draft: Option<&DraftOptions>,
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<DeviceModels> {
         // A draft model comes first, and leaves room for this one with prompts fed token by token.
-        let kept = self.memory_plan(StepShape::ONE, sampling_shape).total();
+        let kept = self.memory_plan(StepShape::ONE, sampling).total();
         let draft_source =
             draft.map(|draft| self.draft_source(draft, pipelines, act, (feed_shape, kept), on_event)).transpose()?;
-        let feed_shapes = feed_shape.map_or_else(|| self.feed_shapes(pipelines, sampling_shape, 0), FeedShapes::always);
-        let model = self.load_weights(pipelines, act, feed_shapes, sampling_shape, on_event)?;
+        let feed_shapes = feed_shape.map_or_else(|| self.feed_shapes(pipelines, sampling, 0), FeedShapes::always);
+        let model = self.load_weights(pipelines, act, feed_shapes, sampling, on_event)?;
         Ok(DeviceModels { model, feed_shapes, draft_source })
     }
 
     /// The rows of steps that feed a prompt, unless asked otherwise: as many as suit the device, or fewer where their activations would not fit into
-    /// its memory beside `kept` bytes for others. Steps that sample have the rows of `sampling_shape`.
-    pub(crate) fn feed_shapes(&self, pipelines: &Pipelines, sampling_shape: StepShape, kept: u64) -> FeedShapes {
+    /// its memory beside `kept` bytes for others. Steps that sample have the rows of `sampling`.
+    pub(crate) fn feed_shapes(&self, pipelines: &Pipelines, sampling: SamplingRows, kept: u64) -> FeedShapes {
         let available = available(pipelines.device());
         // Allocators take memory in blocks, of which plans know nothing.
         let room = available.saturating_sub(kept).saturating_sub((256 << 20).min(available / 16));
         let sizes = Sizes { config: &self.model().config, cache: self.cache() };
         let fits = |shape: StepShape| {
-            let counts = RowCounts::new(shape.rows(), sampling_shape.rows());
-            sizes.activation_bytes(counts) <= MOST_ACTIVATION_BYTES
-                && self.memory_plan(shape, sampling_shape).total() <= room
+            let counts = RowCounts::new(shape.rows(), sampling.shape.rows());
+            sizes.activation_bytes(counts) <= MOST_ACTIVATION_BYTES && self.memory_plan(shape, sampling).total() <= room
         };
         let suited = pipelines.target().tuning.feed_shapes;
         let mut most = suited.most();
@@ -330,20 +355,19 @@ impl ModelFile {
         suited.at_most(most)
     }
 
-    fn memory_plan(&self, feed_shape: StepShape, sampling_shape: StepShape) -> MemoryPlan {
+    fn memory_plan(&self, feed_shape: StepShape, sampling: SamplingRows) -> MemoryPlan {
         let model = self.model();
-        MemoryPlan::new(&model.config, &model.weights, self.load_options(feed_shape, sampling_shape))
+        MemoryPlan::new(&model.config, &model.weights, self.load_options(feed_shape, sampling))
     }
 
-    fn load_options(&self, feed_shape: StepShape, sampling_shape: StepShape) -> memory::LoadOptions {
-        let counts = RowCounts::new(feed_shape.rows(), sampling_shape.rows());
-        memory::LoadOptions::new(self.cache()).with_counts(counts)
+    fn load_options(&self, feed_shape: StepShape, sampling: SamplingRows) -> memory::LoadOptions {
+        let counts = RowCounts::new(feed_shape.rows(), sampling.shape.rows());
+        memory::LoadOptions::new(self.cache().with_drafts(sampling.drafts)).with_counts(counts)
     }
 
     /// Checks that the model fits, uploads its weights to the device that `pipelines` belong to, and builds the
     /// pipelines that the model needs, except those that `feed_shapes` leaves to the first long prompt. Steps that feed a prompt can have the rows of
-    /// `feed_shapes`, and steps that sample those of `sampling_shape`, which are more than one with drafts or several lanes. If the pipelines cannot be saved for
-    /// the next start, that is an [`OpenEvent::Note`] and no error.
+    /// `feed_shapes`, and steps that sample those of `sampling`. If the pipelines cannot be saved for the next start, that is an [`OpenEvent::Note`] and no error.
     ///
     /// # Errors
     /// A model that does not fit into memory, or an error of the device.
@@ -352,16 +376,16 @@ impl ModelFile {
         pipelines: &Arc<Pipelines>,
         act: ActFormat,
         feed_shapes: FeedShapes,
-        sampling_shape: StepShape,
+        sampling: SamplingRows,
         on_event: &mut dyn FnMut(OpenEvent),
     ) -> Result<DeviceModel> {
         let weights = &self.model().weights;
         let total = weights.bytes();
-        let options = self.load_options(feed_shapes.most(), sampling_shape);
+        let options = self.load_options(feed_shapes.most(), sampling);
         let loaded = DeviceModel::load(pipelines, self.model(), options, &mut |done| {
             on_event(OpenEvent::Weights { done, total });
         })?;
-        let plans = self.plans_of_steps(&loaded, act, feed_shapes, sampling_shape);
+        let plans = self.plans_of_steps(&loaded, act, feed_shapes, sampling.shape);
         loaded.build_pipelines(&plans, &mut |done, total| {
             on_event(OpenEvent::Pipelines { done: done as u64, total: total as u64 });
         })?;

@@ -10,6 +10,7 @@ use zinc_sched::adapter::{InterpreterModel, Score as _, VulkanModel, VulkanOptio
 use crate::error::Result;
 use crate::event::OpenEvent;
 use crate::file::ModelFile;
+use crate::load::SamplingRows;
 use crate::place::Place;
 
 impl ModelFile {
@@ -35,9 +36,10 @@ impl ModelFile {
             }
             Place::Vulkan { pipelines, .. } => {
                 let options = VulkanOptions::new(InflightDepth::ONE).with_act(act);
-                let shape = shape
-                    .unwrap_or_else(|| self.feed_shapes(pipelines, StepShape::SEVERAL, 0).of_prompt(ids.len() as u32));
-                let slice = shape.min(StepShape::SEVERAL);
+                let shape = shape.unwrap_or_else(|| {
+                    self.feed_shapes(pipelines, SamplingRows::plain(StepShape::SEVERAL), 0).of_prompt(ids.len() as u32)
+                });
+                let slice = SamplingRows::plain(shape.min(StepShape::SEVERAL));
                 let mut model = VulkanModel::new(
                     self.load_weights(pipelines, act, FeedShapes::always(shape), slice, on_event)?,
                     options,

@@ -162,6 +162,14 @@ impl ModelConfig {
         }
     }
 
+    /// The delta net of a layer that an op of a delta net belongs to.
+    ///
+    /// # Panics
+    /// If the layer has another mixer: plans have such ops for layers with a delta net alone.
+    pub(crate) fn delta_net_of_op(&self, layer: u32) -> &DeltaNetLayer {
+        self.delta_net(layer).unwrap_or_else(|| panic!("layer {layer} has an op of a delta net, but none"))
+    }
+
     /// Bytes of the recurrent state of a lane, of all layers together, where a step takes at most so many drafts of a lane; 0 in a model without delta nets.
     #[must_use]
     pub fn recurrent_bytes(&self, drafts: u32) -> u64 {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zinc_kernels::ops::{GROUP, MOST_STAGED};
-use zinc_kernels::step::{MOST_LANES, MOST_ROWS, MOST_SAMPLING_ROWS, Rows, StepShape};
+use zinc_kernels::step::{MOST_LANES, MOST_ROWS, MOST_RUN, MOST_SAMPLING_ROWS, Rows, StepShape};
 use zinc_kernels::{Pipelines, Target};
 use zinc_vk::{AdapterKind, Buffer, Device, Placement, Uploader};
 
@@ -47,14 +47,35 @@ pub struct DeviceModel {
 /// The arrays that ops work on: the buffers that hold them, and where each lies.
 #[derive(Debug)]
 struct DeviceArrays {
-    /// Device addresses of what all rows share: keys and values of each layer.
+    /// Device addresses of what all rows share: keys and values, or the recurrent states, of each layer.
     addresses: HashMap<Array, u64>,
     /// Keys and values of each layer with attention, in turn.
     caches: Vec<Arc<Buffer>>,
+    /// The recurrent states of all lanes, of each layer that has them.
+    recurrent: Vec<RecurrentBuffer>,
     activations: Arc<Buffer>,
     /// Where each activation of the first row lies in the buffer, and how many rows have one.
     places: HashMap<Array, Place>,
     counts: RowCounts,
+}
+
+/// The recurrent states of a layer, one lane's behind the other's.
+#[derive(Debug)]
+struct RecurrentBuffer {
+    buffer: Arc<Buffer>,
+    /// Bytes of a lane's.
+    lane_bytes: u64,
+}
+
+/// A part of the recurrent state of a lane.
+#[derive(Clone, Debug)]
+pub struct RecurrentPart {
+    /// The buffer that holds it.
+    pub buffer: Arc<Buffer>,
+    /// Where it begins in the buffer, in bytes: a multiple of 16.
+    pub offset: u64,
+    /// Its size, in bytes.
+    pub bytes: u64,
 }
 
 /// Where an activation lies.
@@ -92,6 +113,7 @@ impl DeviceModel {
             ("the number of pages of the cache", if cache.lanes > 1 { cache.pages() } else { 1 }, u32::MAX),
             ("the number of rows of a step", rows, MOST_ROWS),
             ("the number of rows that sample", sampling_rows, rows.min(MOST_SAMPLING_ROWS)),
+            ("the number of rows that a step takes of a lane with drafts", 1 + cache.drafts, MOST_RUN),
         ] {
             if value == 0 || value > most {
                 return Err(Error::KernelLimit { what, value, expected: format!("1 to {most}") });
@@ -199,6 +221,22 @@ impl DeviceModel {
         &self.arrays.caches
     }
 
+    /// What the recurrent state of a lane consists of: a part in each layer that has one, in network order. Empty in models without. A copy of all
+    /// parts, taken between two steps, can be put into any lane, whose sequence then goes on at the position that the copied one had reached.
+    ///
+    /// # Panics
+    /// If the model has fewer lanes.
+    #[must_use]
+    pub fn recurrent(&self, lane: u32) -> Vec<RecurrentPart> {
+        assert!(lane < self.cache.lanes, "lane {lane} of {}", self.cache.lanes);
+        let part = |of: &RecurrentBuffer| RecurrentPart {
+            buffer: of.buffer.clone(),
+            offset: u64::from(lane) * of.lane_bytes,
+            bytes: of.lane_bytes,
+        };
+        self.arrays.recurrent.iter().map(part).collect()
+    }
+
     /// The buffer that holds a tensor and where in it that lies. Its rows have the form that
     /// [`repack_rows`](zinc_kernels::formats::repack_rows) makes.
     #[must_use]
@@ -259,7 +297,14 @@ impl DeviceArrays {
                 caches.push(buffer);
             }
         }
-        Ok(Self { addresses, caches, activations, places, counts })
+        let mut recurrent = Vec::new();
+        for layer in (0..sizes.config.n_layer()).filter(|layer| sizes.recurrent_bytes(*layer) > 0) {
+            let array = Array::Recurrent(layer);
+            let buffer = Buffer::new(device, &format!("{array:?}"), sizes.bytes(array), Placement::Device)?;
+            addresses.insert(array, buffer.address());
+            recurrent.push(RecurrentBuffer { buffer, lane_bytes: sizes.recurrent_bytes(layer) });
+        }
+        Ok(Self { addresses, caches, recurrent, activations, places, counts })
     }
 
     fn place(&self, array: Array) -> Place {
@@ -273,7 +318,8 @@ impl DeviceArrays {
     }
 
     fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
-        self.caches.iter().chain([&self.activations])
+        let recurrent = self.recurrent.iter().map(|of| &of.buffer);
+        self.caches.iter().chain(recurrent).chain([&self.activations])
     }
 }
 
@@ -290,12 +336,15 @@ impl Sizes<'_> {
 fn check_activations(sizes: &Sizes<'_>, target: &Target) -> Result<()> {
     let hidden = sizes.config.layers.iter().map(|layer| {
         let (slots, width) = layer.feed_forward.hidden();
-        width.next_multiple_of(GROUP).saturating_mul(slots)
+        let shared = layer.feed_forward.shared().map_or(0, |shared| shared.n_ff.next_multiple_of(GROUP));
+        width.next_multiple_of(GROUP).saturating_mul(slots).max(shared)
     });
     // Up to MOST_STAGED a workgroup rounds the vectors itself, beyond it they are rounded before.
     let kept_hidden = hidden.clone().filter(|hidden| *hidden <= MOST_STAGED).max().unwrap_or(0);
     let staged = target.widest_staged();
-    let q_width = sizes.attentions().map(AttentionLayer::q_width).max().unwrap_or(0);
+    // What comes out of a gate is rounded by its op.
+    let ungated = sizes.attentions().filter(|attention| !attention.gate);
+    let q_width = ungated.map(AttentionLayer::q_width).max().unwrap_or(0);
     let attended = if sizes.rounds_attended(target) { 0 } else { q_width };
     for (what, value, most) in [
         ("the width", sizes.config.n_embd, staged),

@@ -4,18 +4,21 @@
 //! is run by the owner of the sequence, and [`Interpreter::advance`] ends a step. It is what the device is compared with, not an engine:
 //! nothing is threaded or blocked.
 
+mod recurrent;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use zinc_kernels::ops::{ActFormat, Pairing, Weighting};
+use zinc_kernels::ops::{ActFormat, Opening, Pairing, Weighting};
 use zinc_kernels::reference::{self, AttentionShape, Candidate, HostMatrix};
 use zinc_kernels::step::{Lane, Row, StepLanes, StepReport, StepState};
 
-use crate::config::{AttentionLayer, ExpertWeightSum, FeedForward, ModelConfig, RopePairing};
+use crate::config::{AttentionLayer, ExpertWeightSum, FeedForward, Mixer, ModelConfig, RopePairing};
 use crate::model::Model;
 use crate::plan::{Array, CacheOptions, Lookup, Op, PlanKind, PlanOptions, Routing, Sizes, StepPlan};
 use crate::rotation::rotation_table;
 use crate::weights::{TensorId, WeightTensor};
+use recurrent::RecurrentStates;
 
 /// A model and one sequence of it, computed on the host.
 #[derive(Debug)]
@@ -59,6 +62,16 @@ struct Arrays {
     candidates: Vec<Candidate>,
     key_caches: Vec<Vec<f32>>,
     value_caches: Vec<Vec<f32>>,
+    delta_input: Vec<f32>,
+    delta_convolved: Vec<f32>,
+    delta_beta: Vec<f32>,
+    delta_alpha: Vec<f32>,
+    delta_read: Vec<f32>,
+    mixer_gate: Vec<f32>,
+    shared_hidden: Vec<f32>,
+    shared_output: Vec<f32>,
+    /// The recurrent states of each layer.
+    recurrent: Vec<RecurrentStates>,
 }
 
 impl Interpreter {
@@ -88,6 +101,15 @@ impl Interpreter {
                 candidates: Vec::new(),
                 key_caches: caches(),
                 value_caches: caches(),
+                delta_input: zeros(Array::DeltaInput),
+                delta_convolved: zeros(Array::DeltaConvolved),
+                delta_beta: zeros(Array::DeltaBeta),
+                delta_alpha: zeros(Array::DeltaAlpha),
+                delta_read: zeros(Array::DeltaRead),
+                mixer_gate: zeros(Array::MixerGate),
+                shared_hidden: zeros(Array::SharedHidden),
+                shared_output: zeros(Array::SharedOutput),
+                recurrent: vec![RecurrentStates::new(cache.drafts); config.layers.len()],
             },
             state: StepState::default(),
             cancelled: 0,
@@ -224,6 +246,7 @@ impl Interpreter {
             | Array::Tokens
             | Array::KeyCache(_)
             | Array::ValueCache(_)
+            | Array::Recurrent(_)
             | Array::ExpertIds
             | Array::Candidates
             | Array::TokenCounts => None,
@@ -238,7 +261,12 @@ impl Interpreter {
             // and how attention is shared out and joined.
             Array::Partials | Array::Counters => None,
             // Steps of many rows alone have these.
-            Array::RoundedAttended | Array::ExpertProducts | Array::Pairs | Array::Tiles | Array::Grids => None,
+            Array::RoundedAttended
+            | Array::RoundedSharedHidden
+            | Array::ExpertProducts
+            | Array::Pairs
+            | Array::Tiles
+            | Array::Grids => None,
             _ => Some(self.arrays.get(array).clone()),
         }
     }
@@ -296,11 +324,56 @@ impl Interpreter {
                     &mut a.router_logits,
                 );
             }
-            Op::GateUp { layer, gate, up, biases, routing, .. } => {
+            Op::DeltaConv { layer, weights } => {
+                let heads = config.delta_net_of_op(*layer).heads();
+                a.delta_convolved.resize(heads.channels() as usize, 0.0);
+                match a.recurrent[*layer as usize].before(row.position, &heads) {
+                    Some(state) => {
+                        let [x3, x2, x1] = &state.columns;
+                        let window = [&x3[..], x2, x1, &a.delta_input];
+                        reference::delta_conv(window, &model.vector(*weights), &mut a.delta_convolved);
+                    }
+                    None => a.delta_convolved.fill(f32::NAN),
+                }
+            }
+            Op::DeltaNet { layer, alpha_bias, decay } => {
+                let heads = config.delta_net_of_op(*layer).heads();
+                a.delta_read.resize(heads.values() as usize, 0.0);
+                let states = &mut a.recurrent[*layer as usize];
+                let Some(mut state) = states.before(row.position, &heads) else {
+                    a.delta_read.fill(f32::NAN);
+                    return;
+                };
+                let (bias, decay) = (model.vector(*alpha_bias), model.vector(*decay));
+                let inputs = a.delta_alpha.iter().zip(&bias).zip(decay.iter().zip(&a.delta_beta));
+                let gates: Vec<[f32; 2]> = inputs
+                    .map(|((alpha, bias), (decay, beta))| reference::delta_gates(*alpha, *bias, *decay, *beta))
+                    .collect();
+                reference::delta_net(&heads, &mut state.memories, &a.delta_convolved, &gates, &mut a.delta_read);
+                state.columns.rotate_left(1);
+                state.columns[2].clone_from(&a.delta_input);
+                states.put(row.position + 1, state);
+            }
+            Op::HeadGate { layer, x, norm, .. } => {
+                let (opening, _, head_size) = head_gate(&config.layers[*layer as usize].mixer);
+                let norm = norm.map(|id| model.vector(id));
+                let norm = norm.as_ref().map(|weights| (&weights[..], config.rms_eps));
+                let x = a.get(*x).clone();
+                a.attended.resize(x.len(), 0.0);
+                let size = head_size as usize;
+                let heads = x.chunks_exact(size).zip(a.mixer_gate.chunks_exact(size));
+                for ((x, gate), y) in heads.zip(a.attended.chunks_exact_mut(size)) {
+                    reference::head_gate(x, gate, norm, opening, y);
+                }
+            }
+            Op::GateUp { layer, gate, up, biases, routing, y, .. } => {
                 let (gate, up) = (matrix(model, *gate), matrix(model, *up));
                 let part = config.feed_forward(*layer);
-                let (slots, width) = part.hidden();
-                a.hidden.resize((slots * width) as usize, 0.0);
+                let (slots, width) = match routing {
+                    Routing::Dense { .. } => (1, gate.tensor.rows),
+                    Routing::Experts => part.hidden(),
+                };
+                let mut hidden = vec![0.0; (slots * width) as usize];
                 let activation = part.activation();
                 let biases = biases.map(|biases| [biases.gate, biases.up].map(|id| model.vector(id)));
                 let biases = biases.as_ref().map(|[gate, up]| reference::GateUpBiases { gate, up });
@@ -309,21 +382,31 @@ impl Interpreter {
                         if let Some(norm) = norm {
                             reference::rms_norm(&a.residual, &model.vector(*norm), config.rms_eps, &mut a.normed);
                         }
-                        reference::gate_up(&gate.host(), &up.host(), biases, activation, 0, &a.normed, &mut a.hidden);
+                        reference::gate_up(&gate.host(), &up.host(), biases, activation, 0, &a.normed, &mut hidden);
                     }
                     Routing::Experts => {
-                        a.chosen = reference::select_experts(&a.router_logits, slots as usize, weighting(part));
-                        for ((id, _), y) in a.chosen.iter().zip(a.hidden.chunks_exact_mut(width as usize)) {
+                        a.chosen = reference::select_experts(
+                            &a.router_logits[..part.experts().0 as usize],
+                            slots as usize,
+                            weighting(part),
+                        );
+                        for ((id, _), y) in a.chosen.iter().zip(hidden.chunks_exact_mut(width as usize)) {
                             reference::gate_up(&gate.host(), &up.host(), biases, activation, *id, &a.normed, y);
                         }
                     }
                 }
+                *a.get_mut(*y) = hidden;
             }
-            Op::ExpertDown { down, bias, .. } => {
+            Op::ExpertDown { layer, down, bias, shared, .. } => {
+                let experts = config.feed_forward(*layer).experts().0 as usize;
+                let shared = shared.then(|| reference::SharedExpert {
+                    y: &a.shared_output,
+                    opened: reference::sigmoid(a.router_logits[experts]),
+                });
                 let (ids, weights): (Vec<u32>, Vec<f32>) = a.chosen.iter().copied().unzip();
                 let bias = bias.map(|id| model.vector(id));
                 let (down, bias) = (matrix(model, *down), bias.as_deref());
-                reference::expert_down(&down.host(), bias, &ids, &weights, &a.hidden, None, &mut a.residual);
+                reference::expert_down(&down.host(), bias, &ids, &weights, &a.hidden, shared, &mut a.residual);
             }
             Op::Sample => {
                 let lane = Lane { position: row.position, ..state.lane };
@@ -413,6 +496,14 @@ impl Arrays {
             Array::Attended => &self.attended,
             Array::RouterLogits => &self.router_logits,
             Array::Hidden => &self.hidden,
+            Array::DeltaInput => &self.delta_input,
+            Array::DeltaConvolved => &self.delta_convolved,
+            Array::DeltaBeta => &self.delta_beta,
+            Array::DeltaAlpha => &self.delta_alpha,
+            Array::DeltaRead => &self.delta_read,
+            Array::MixerGate => &self.mixer_gate,
+            Array::SharedHidden => &self.shared_hidden,
+            Array::SharedOutput => &self.shared_output,
             Array::Logits => &self.logits,
             other => panic!("{other:?} is no operand of a matrix product"),
         }
@@ -425,9 +516,24 @@ impl Arrays {
             Array::Key => &mut self.key,
             Array::Value => &mut self.value,
             Array::RouterLogits => &mut self.router_logits,
+            Array::Hidden => &mut self.hidden,
+            Array::DeltaInput => &mut self.delta_input,
+            Array::DeltaBeta => &mut self.delta_beta,
+            Array::DeltaAlpha => &mut self.delta_alpha,
+            Array::MixerGate => &mut self.mixer_gate,
+            Array::SharedHidden => &mut self.shared_hidden,
+            Array::SharedOutput => &mut self.shared_output,
             Array::Logits => &mut self.logits,
             other => panic!("{other:?} is no result of a matrix product"),
         }
+    }
+}
+
+/// What opens the gate of a mixer's results, and the number and the size of its heads.
+pub(crate) fn head_gate(mixer: &Mixer) -> (Opening, u32, u32) {
+    match mixer {
+        Mixer::Attention(attention) => (Opening::Sigmoid, attention.n_head, attention.head_dim),
+        Mixer::DeltaNet(delta_net) => (Opening::Silu, delta_net.n_value_head, delta_net.head_dim),
     }
 }
 

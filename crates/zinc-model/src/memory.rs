@@ -48,6 +48,8 @@ pub struct MemoryPlan {
     pub weights: u64,
     /// Bytes of the keys and values of all layers, in all pages of the pool.
     pub kv_cache: u64,
+    /// Bytes of the recurrent states of all layers and lanes.
+    pub recurrent: u64,
     /// Bytes of the activations of one step, the tokens and the sampler tables of each lane, and the table of rotations.
     pub work: u64,
     /// Positions that a sequence may have.
@@ -70,6 +72,7 @@ impl MemoryPlan {
         Self {
             weights: weights.tensors.iter().map(|t| t.device_bytes().next_multiple_of(ALIGNMENT)).sum(),
             kv_cache: sizes.kv_bytes(),
+            recurrent: u64::from(cache.lanes) * config.recurrent_bytes(cache.drafts),
             work: sizes.activation_bytes(counts)
                 + u64::from(cache.lanes) * (sizes.bytes(Array::Tokens) + sampler_table_bytes(config, cache.context))
                 + sizes.rotation_bytes(),
@@ -78,10 +81,10 @@ impl MemoryPlan {
         }
     }
 
-    /// The sum of the weights, the cache and the working memory, in bytes.
+    /// The sum of the weights, the cache, the recurrent states and the working memory, in bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.weights.saturating_add(self.kv_cache).saturating_add(self.work)
+        [self.kv_cache, self.recurrent, self.work].into_iter().fold(self.weights, u64::saturating_add)
     }
 
     /// Checks that `available` bytes suffice.
@@ -239,7 +242,14 @@ mod tests {
 
     #[test]
     fn a_plan_that_does_not_fit_says_which_context_would() {
-        let plan = MemoryPlan { weights: 1_000, kv_cache: 9_000, work: 1_100, context: 1_000, bytes_per_position: 10 };
+        let plan = MemoryPlan {
+            weights: 1_000,
+            kv_cache: 9_000,
+            recurrent: 100,
+            work: 1_000,
+            context: 1_000,
+            bytes_per_position: 10,
+        };
         assert!(plan.check(11_100).is_ok());
         match plan.check(6_100) {
             Err(Error::DoesNotFit { need: 11_100, available: 6_100, largest_context: 500, .. }) => {}

@@ -6,6 +6,8 @@ use std::path::Path;
 use zinc_kernels::formats::decode;
 use zinc_kernels::ops::{DELTA_HEAD_SIZES, MAX_EXPERTS, MAX_HEAD_SIZE, MAX_USED, RUN, UNIT};
 
+use zinc_kernels::step::MOST_RUN;
+
 use crate::config::{AttentionLayer, DeltaNetLayer, FeedForward, Layer, Mixer, ModelConfig, RopeOverrides};
 use crate::error::{Error, Result};
 use crate::gguf::File;
@@ -72,16 +74,6 @@ impl Model {
 /// [`Error::KernelLimit`], [`Error::ExpertScale`] or [`Error::RowLength`] with the size that they cannot.
 fn check_kernels(model: &Model) -> Result<()> {
     model.config.layers.iter().try_for_each(check_layer)?;
-    // The plan of a step has no operations for these yet.
-    let is_planned = |layer: &&Layer| {
-        matches!(layer.mixer, Mixer::Attention(AttentionLayer { gate: false, .. }))
-            && layer.feed_forward.shared().is_none()
-    };
-    let (planned, layers) = (model.config.layers.iter().take_while(is_planned).count(), model.config.layers.len());
-    if planned < layers {
-        let what = "the first layer with a delta net, gated attention or a shared expert";
-        return Err(Error::KernelLimit { what, value: planned as u32, expected: "none".to_owned() });
-    }
     let matrices = model.weights.tensors.iter().filter(|t| t.rows > 1 || t.matrices > 1);
     match matrices.into_iter().find(|t| !t.columns.is_multiple_of(UNIT)) {
         Some(tensor) => {
@@ -99,10 +91,15 @@ fn check_layer(layer: &Layer) -> Result<()> {
                 return limit("the head size", head_dim, format!("a multiple of {RUN} up to {MAX_HEAD_SIZE}"));
             }
         }
-        Mixer::DeltaNet(DeltaNetLayer { head_dim, .. }) => {
+        Mixer::DeltaNet(delta_net) => {
+            let DeltaNetLayer { n_value_head, head_dim, .. } = delta_net;
             if !DELTA_HEAD_SIZES.contains(&head_dim) {
                 let expected = DELTA_HEAD_SIZES.map(|size| size.to_string()).join(", ");
                 return limit("the head size of a delta net", head_dim, expected);
+            }
+            if u32::try_from(delta_net.heads().recurrent_bytes(MOST_RUN - 1)).is_err() {
+                let expected = "as many as have a recurrent state of less than 4 GiB".to_owned();
+                return limit("the number of heads of a delta net", n_value_head, expected);
             }
         }
     }

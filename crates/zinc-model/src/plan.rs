@@ -107,6 +107,35 @@ pub enum Op {
         /// The weights that the next op reads; idle workgroups may bring them into the device's cache.
         next: TensorId,
     },
+    /// The short convolution of a delta net's queries, keys and values, with earlier positions from the recurrent state of `layer`.
+    DeltaConv {
+        /// The layer, from 0.
+        layer: u32,
+        /// `[channels * 4]`.
+        weights: TensorId,
+    },
+    /// Takes rows into the memories of a delta net's heads, which are in the recurrent state of `layer`, and reads of them what the rows' queries ask for.
+    DeltaNet {
+        /// The layer, from 0.
+        layer: u32,
+        /// `[value_heads]`, added to [`Array::DeltaAlpha`].
+        alpha_bias: TensorId,
+        /// `[value_heads]`, at most 0.
+        decay: TensorId,
+    },
+    /// Multiplies the results of a mixer's heads with what opens [`Array::MixerGate`]: its silu in a delta net, its sigmoid in attention.
+    HeadGate {
+        /// The layer, from 0.
+        layer: u32,
+        /// The results.
+        x: Array,
+        /// Weights that normalise each head's result before, `[head_size]`.
+        norm: Option<TensorId>,
+        /// [`Array::Attended`], in f32, or [`Array::RoundedAttended`].
+        y: Array,
+        /// Whether the runs of the rounded form stand in order, for products of many rows.
+        ordered: bool,
+    },
     /// `normed = rms_norm(residual) * norm`, and the router's logits `matrix normed + bias`.
     Router {
         /// `[width]`.
@@ -129,7 +158,7 @@ pub enum Op {
         /// `[experts]`.
         bias: Option<TensorId>,
     },
-    /// `hidden = activation(gate x, up x)`, of the selected experts or of a dense layer.
+    /// `hidden = activation(gate x, up x)`, of the selected experts, of a dense layer or of a shared expert.
     GateUp {
         /// The layer, from 0.
         layer: u32,
@@ -143,6 +172,8 @@ pub enum Op {
         routing: Routing,
         /// What the products compute with.
         act: ActFormat,
+        /// [`Array::Hidden`], or [`Array::SharedHidden`] of a shared expert.
+        y: Array,
     },
     /// Chooses the experts of many rows, sorts the rows by expert, and says how many workgroups the products with these experts have.
     Route {
@@ -165,8 +196,10 @@ pub enum Op {
         up: TensorId,
         /// What is added to the products, where the model has biases.
         biases: Option<GateUpBiases>,
-        /// Whether the matrices are those of the selected experts; otherwise it is a dense layer.
+        /// Whether the matrices are those of the selected experts; otherwise it is a dense layer or a shared expert.
         experts: bool,
+        /// [`Array::Hidden`], or [`Array::SharedHidden`] of a shared expert.
+        y: Array,
     },
     /// What each selected expert of many rows gives: `down hidden + bias`, of the rounded hidden vectors.
     ExpertMul {
@@ -181,6 +214,8 @@ pub enum Op {
     Join {
         /// The layer, from 0.
         layer: u32,
+        /// Whether [`Array::SharedOutput`], times the sigmoid of the router's last logit, is added to the sum.
+        shared: bool,
     },
     /// Rounds vectors for products whose workgroups could not keep them, or would each round them again.
     Round {
@@ -209,6 +244,8 @@ pub enum Op {
         h: Array,
         /// What the products compute with.
         act: ActFormat,
+        /// Whether [`Array::SharedOutput`], times the sigmoid of the router's last logit, is added to the sum.
+        shared: bool,
     },
     /// Makes the last rows of the prompts that end in the layers before it the only ones: the first of the table and of the residual stream. Their lanes move on to
     /// their last tokens.
@@ -365,6 +402,11 @@ pub struct Lookup {
 /// The arrays that [`Op::LogprobShares`] writes and [`Op::Logprobs`] reads.
 const LOGPROB_ARRAYS: [Array; 3] = [Array::LogprobItems, Array::LogprobShares, Array::LogprobMasses];
 
+/// What the end of an expert layer reads of a shared expert.
+fn arrays_of_shared(shared: bool) -> impl Iterator<Item = Array> {
+    [Array::SharedOutput, Array::RouterLogits].into_iter().filter(move |_| shared)
+}
+
 impl Op {
     /// The name of the op's kernel, for traces and tables.
     #[must_use]
@@ -378,6 +420,9 @@ impl Op {
             Self::Append { .. } => "append",
             Self::Attention { .. } => "attention",
             Self::AttentionRows { .. } => "attention_rows",
+            Self::DeltaConv { .. } => "delta_conv",
+            Self::DeltaNet { .. } => "delta_net",
+            Self::HeadGate { .. } => "head_gate",
             Self::Router { .. } => "router",
             Self::RouterMul { .. } => "router_mul",
             Self::GateUp { .. } => "gate_up",
@@ -417,18 +462,27 @@ impl Op {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
                 [Array::Query, Array::Key, Array::Value, Array::Counters].into_iter().chain(caches).collect()
             }
+            Self::DeltaConv { layer, .. } => vec![Array::DeltaInput, Array::Recurrent(*layer)],
+            Self::DeltaNet { layer, .. } => {
+                vec![Array::DeltaConvolved, Array::DeltaBeta, Array::DeltaAlpha, Array::Recurrent(*layer)]
+            }
+            Self::HeadGate { x, .. } => vec![*x, Array::MixerGate],
             Self::Router { .. } | Self::RouterMul { .. } | Self::LastRows => vec![Array::Residual],
             Self::Route { .. } => vec![Array::RouterLogits, Array::Counters],
             Self::GateUpMul { experts: true, .. } => vec![Array::Normed, Array::Pairs, Array::Tiles, Array::Grids],
             Self::GateUpMul { experts: false, .. } => vec![Array::Normed],
             Self::ExpertMul { .. } => vec![Array::RoundedHidden, Array::Pairs, Array::Tiles, Array::Grids],
-            Self::Join { .. } => vec![Array::ExpertProducts, Array::ExpertWeights, Array::Residual],
+            Self::Join { shared, .. } => {
+                let arrays = [Array::ExpertProducts, Array::ExpertWeights, Array::Residual];
+                arrays.into_iter().chain(arrays_of_shared(*shared)).collect()
+            }
             Self::GateUp { routing: Routing::Dense { norm: Some(_) }, .. } => vec![Array::Residual],
             Self::GateUp { routing: Routing::Dense { norm: None }, .. } => vec![Array::Normed],
             Self::GateUp { routing: Routing::Experts, .. } => vec![Array::Normed, Array::RouterLogits],
             Self::Round { x, .. } => vec![*x],
-            Self::ExpertDown { h, .. } => {
-                vec![*h, Array::ExpertIds, Array::ExpertWeights, Array::Residual]
+            Self::ExpertDown { h, shared, .. } => {
+                let arrays = [*h, Array::ExpertIds, Array::ExpertWeights, Array::Residual];
+                arrays.into_iter().chain(arrays_of_shared(*shared)).collect()
             }
             Self::Dry => vec![Array::Tokens],
             Self::Adjust => vec![Array::Logits, Array::Tokens, Array::TokenCounts, Array::DryLengths],
@@ -452,7 +506,9 @@ impl Op {
             Self::Route { .. } => {
                 vec![Array::ExpertIds, Array::ExpertWeights, Array::Pairs, Array::Tiles, Array::Grids, Array::Counters]
             }
-            Self::GateUpMul { .. } => vec![Array::Hidden],
+            Self::GateUpMul { y, .. } | Self::HeadGate { y, .. } => vec![*y],
+            Self::DeltaConv { layer, .. } => vec![Array::DeltaConvolved, Array::Recurrent(*layer)],
+            Self::DeltaNet { layer, .. } => vec![Array::DeltaRead, Array::Recurrent(*layer)],
             Self::ExpertMul { .. } => vec![Array::ExpertProducts],
             Self::MatVec { products, .. } | Self::MatMul { products, .. } => {
                 products.iter().map(|product| product.y).collect()
@@ -466,10 +522,8 @@ impl Op {
             Self::Router { .. } => vec![Array::Normed, Array::RouterLogits],
             Self::RouterMul { .. } => vec![Array::RouterLogits],
             Self::Round { y, .. } => vec![*y],
-            Self::GateUp { routing: Routing::Dense { .. }, .. } => vec![Array::Hidden],
-            Self::GateUp { routing: Routing::Experts, .. } => {
-                vec![Array::Hidden, Array::ExpertIds, Array::ExpertWeights]
-            }
+            Self::GateUp { routing: Routing::Dense { .. }, y, .. } => vec![*y],
+            Self::GateUp { routing: Routing::Experts, y, .. } => vec![*y, Array::ExpertIds, Array::ExpertWeights],
             Self::LastRows => vec![Array::State, Array::Residual],
             Self::Dry => vec![Array::DryLengths],
             Self::Adjust => vec![Array::Items, Array::Shares, Array::Moments, Array::DryLengths],

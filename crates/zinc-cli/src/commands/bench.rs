@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use zinc_engine::{ContextSize, DeviceModels, ModelFile, Place};
+use zinc_engine::{ContextSize, DeviceModels, ModelFile, Place, SamplingRows};
 use zinc_kernels::Pipelines;
 use zinc_kernels::step::StepShape;
 use zinc_sched::adapter::Sync;
@@ -98,9 +98,9 @@ fn measure_model(
     let subject = subject(args, path, &file, pipelines.device(), peaks.bandwidth);
     let act = args.act.into();
     let draft = options::draft_options(&args.draft);
-    let sampling_shape = if args.is_drafted() { StepShape::of(args.draft.draft_max + 1) } else { StepShape::ONE };
+    let sampling = SamplingRows::verifying(if args.is_drafted() { args.draft.draft_max } else { 0 });
     let DeviceModels { model, feed_shapes, draft_source, .. } =
-        file.load_onto(pipelines, act, (args.ubatch.shape(), sampling_shape), draft.as_ref(), &mut show)?;
+        file.load_onto(pipelines, act, (args.ubatch.shape(), sampling), draft.as_ref(), &mut show)?;
     let mut bench = Bench::new(model, feed_shapes, draft_source, &file, args, plan.context)?;
     for &depth in &plan.depths {
         bench.fill(depth)?;

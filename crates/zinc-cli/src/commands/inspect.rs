@@ -53,6 +53,8 @@ struct RunRow {
     context: u32,
     weight_bytes: u64,
     cache_bytes: u64,
+    /// Of the recurrent states, which do not grow with the context.
+    recurrent_bytes: u64,
     work_bytes: u64,
     memory_bytes: u64,
     weight_bytes_per_token: u64,
@@ -111,6 +113,7 @@ impl RunRow {
             context: memory.context,
             weight_bytes: memory.weights,
             cache_bytes: memory.kv_cache,
+            recurrent_bytes: memory.recurrent,
             work_bytes: memory.work,
             memory_bytes: memory.total(),
             weight_bytes_per_token: cost.weight_bytes,
@@ -241,6 +244,9 @@ fn write_text(text: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(text, "\nmemory with {} tokens of context: {}", run.context, output::bytes(run.memory_bytes))?;
         writeln!(text, "  weights {}", output::bytes(run.weight_bytes))?;
         writeln!(text, "  cache   {}", output::bytes(run.cache_bytes))?;
+        if run.recurrent_bytes > 0 {
+            writeln!(text, "  states  {}", output::bytes(run.recurrent_bytes))?;
+        }
         writeln!(text, "  work    {}", output::bytes(run.work_bytes))?;
         writeln!(text, "one token")?;
         writeln!(text, "  weights {}", output::bytes(run.weight_bytes_per_token))?;

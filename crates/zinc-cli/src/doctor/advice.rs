@@ -393,7 +393,14 @@ mod tests {
     #[test]
     fn a_model_that_is_too_large_or_broken_is_warned_of() {
         let estimate = Estimate {
-            memory: MemoryPlan { weights: 100 << 30, kv_cache: 0, work: 0, context: 4096, bytes_per_position: 1 },
+            memory: MemoryPlan {
+                weights: 100 << 30,
+                kv_cache: 0,
+                recurrent: 0,
+                work: 0,
+                context: 4096,
+                bytes_per_position: 1,
+            },
             cost: Cost::default(),
             dispatches_per_token: 1,
             barriers_per_token: 1,

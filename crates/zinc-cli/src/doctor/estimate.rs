@@ -101,7 +101,14 @@ mod tests {
 
     fn estimate() -> Estimate {
         Estimate {
-            memory: MemoryPlan { weights: 1000, kv_cache: 200, work: 34, context: 4096, bytes_per_position: 1 },
+            memory: MemoryPlan {
+                weights: 1000,
+                kv_cache: 200,
+                recurrent: 0,
+                work: 34,
+                context: 4096,
+                bytes_per_position: 1,
+            },
             cost: Cost { weight_bytes: 1_800_000_000, cache_bytes: 400_000_000, flops: 0 },
             dispatches_per_token: 292,
             barriers_per_token: 242,

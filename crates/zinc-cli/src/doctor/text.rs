@@ -212,6 +212,7 @@ mod tests {
             memory: MemoryPlan {
                 weights: 18 << 30,
                 kv_cache: 384 << 20,
+                recurrent: 0,
                 work: 0,
                 context: 4096,
                 bytes_per_position: 1,

@@ -159,7 +159,10 @@ fn what_running_the_demo_takes() {
     assert_eq!(run("context"), 1024);
     // 8 layers of 2 heads of 64 keys and as many values in two bytes.
     assert_eq!(run("cache_bytes"), 1024 * 8 * 2 * 64 * 2 * 2);
-    assert_eq!(run("memory_bytes"), run("weight_bytes") + run("cache_bytes") + run("work_bytes"));
+    assert_eq!(
+        run("memory_bytes"),
+        run("weight_bytes") + run("cache_bytes") + run("recurrent_bytes") + run("work_bytes")
+    );
     assert!(run("weight_bytes_per_token") < run("weight_bytes"), "{report}");
     assert!(run("dispatches_per_token") > 8 && run("barriers_per_token") <= run("dispatches_per_token"), "{report}");
 }

@@ -9,7 +9,7 @@ use zinc_vk::{Access, Buffer, RecordingBuilder};
 
 use super::DeviceModel;
 use crate::error::Result;
-use crate::interpret::{pairing, weighting};
+use crate::interpret::{head_gate, pairing, weighting};
 use crate::plan::{Array, GateUpBiases, Lookup, Op, PlanKind, Product, Routing, Sampler, StepPlan, barriers_before};
 use crate::weights::TensorId;
 
@@ -65,7 +65,7 @@ impl DeviceModel {
     /// Whatever error the driver reports for a pipeline.
     ///
     /// # Panics
-    /// If the plan has more rows than the model was loaded for.
+    /// If the plan has more rows than the model was loaded for, or more drafts and the model has recurrent states.
     pub fn record(&self, plan: &StepPlan, io: &StepIo, recording: &mut RecordingBuilder) -> Result<()> {
         self.record_ops(plan, io, None, recording, barriers_before(&plan.ops), &mut |_| ())
     }
@@ -124,6 +124,7 @@ impl DeviceModel {
             plan.kind,
             plan.shape.rows()
         );
+        self.check_drafts(plan);
         for buffer in self.buffers() {
             recording.keep(buffer.clone());
         }
@@ -196,7 +197,7 @@ impl DeviceModel {
     fn input(&self, array: Array, act: ActFormat, io: &StepIo) -> Input {
         let rounded = match array {
             Array::Normed => act == ActFormat::Q14,
-            Array::RoundedHidden | Array::RoundedAttended => true,
+            Array::RoundedHidden | Array::RoundedSharedHidden | Array::RoundedAttended => true,
             Array::Attended => act == ActFormat::Q14 && self.sizes().rounds_attended(&self.target),
             _ => false,
         };
@@ -239,6 +240,22 @@ impl DeviceModel {
         }
     }
 
+    /// What the shared expert of a layer gives.
+    fn shared_expert(&self, layer: u32) -> ops::SharedExpert {
+        let (experts, _) = self.model.config.feed_forward(layer).experts();
+        let Rows { address, stride } = self.rows(Array::RouterLogits);
+        // Its logit stands behind those of the others.
+        let logit = Rows { address: address + 4 * u64::from(experts), stride };
+        ops::SharedExpert { y: self.rows(Array::SharedOutput), logit }
+    }
+
+    /// The recurrent states of a layer, one for each lane.
+    fn recurrent_states(&self, layer: u32) -> ops::PerLane {
+        // A model whose states are larger is refused when it is loaded.
+        let stride = self.sizes().recurrent_bytes(layer) as u32;
+        ops::PerLane { address: self.shared(Array::Recurrent(layer)), stride }
+    }
+
     /// The rows of a step sorted by the experts of a layer.
     fn tiles(&self, layer: u32) -> ops::Tiles {
         let (experts, used) = self.model.config.feed_forward(layer).experts();
@@ -267,6 +284,17 @@ impl DeviceModel {
             shares: self.rows(Array::LogprobShares),
             masses: self.rows(Array::LogprobMasses),
         }
+    }
+
+    /// Panics if the steps of a plan take more drafts of a lane than recurrent states have room for.
+    fn check_drafts(&self, plan: &StepPlan) {
+        let drafts = plan.ops.iter().map(|op| match op {
+            Op::Lookup(Lookup { drafts, .. }) | Op::Propose { drafts } => *drafts,
+            _ => 0,
+        });
+        let (drafts, most) = (drafts.max().unwrap_or(0), self.cache.drafts);
+        let recurrent = !self.arrays.recurrent.is_empty();
+        assert!(!recurrent || drafts <= most, "{drafts} drafts of a lane; the model is loaded for {most}");
     }
 
     fn dispatch(&self, op: &Op, io: &StepIo, shape: StepShape) -> Dispatch {
@@ -381,6 +409,49 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
+            Op::DeltaConv { layer, weights } => ops::DeltaConv {
+                state,
+                x: rows(Array::DeltaInput),
+                weights: weight(*weights),
+                recurrent: self.recurrent_states(*layer),
+                y: rows(Array::DeltaConvolved),
+                heads: config.delta_net_of_op(*layer).heads(),
+                drafts: self.cache.drafts,
+                shape,
+            }
+            .dispatch(target),
+            Op::DeltaNet { layer, alpha_bias, decay } => ops::DeltaNet {
+                state,
+                x: rows(Array::DeltaConvolved),
+                beta: rows(Array::DeltaBeta),
+                alpha: rows(Array::DeltaAlpha),
+                alpha_bias: weight(*alpha_bias),
+                decay: weight(*decay),
+                recurrent: self.recurrent_states(*layer),
+                y: rows(Array::DeltaRead),
+                heads: config.delta_net_of_op(*layer).heads(),
+                drafts: self.cache.drafts,
+                lanes: self.cache.lanes.min(shape.rows()),
+                shape,
+            }
+            .dispatch(target),
+            Op::HeadGate { layer, x, norm, y, ordered } => {
+                let (opening, heads, head_size) = head_gate(&config.layers[*layer as usize].mixer);
+                ops::HeadGate {
+                    state,
+                    x: rows(*x),
+                    gate: rows(Array::MixerGate),
+                    norm: norm.map(norm_of),
+                    opening,
+                    y: rows(*y),
+                    heads,
+                    head_size,
+                    act: if *y == Array::RoundedAttended { ActFormat::Q14 } else { ActFormat::F32 },
+                    ordered: *ordered,
+                    shape,
+                }
+                .dispatch(target)
+            }
             Op::RouterMul { norm, matrix, bias } => ops::RouterMul {
                 state,
                 x: rows(Array::Residual),
@@ -404,7 +475,7 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::GateUp { layer, gate, up, biases, routing, act } => {
+            Op::GateUp { layer, gate, up, biases, routing, act, y } => {
                 let (routing, x) = match routing {
                     Routing::Dense { norm } => {
                         let x = match norm {
@@ -426,7 +497,7 @@ impl DeviceModel {
                     act: *act,
                     biases: self.gate_up_biases(*biases),
                     activation: config.feed_forward(*layer).activation(),
-                    y: rows(Array::Hidden),
+                    y: rows(*y),
                     shape,
                 }
                 .dispatch(target)
@@ -442,7 +513,7 @@ impl DeviceModel {
                 shape,
             }
             .dispatch(target),
-            Op::GateUpMul { layer, gate, up, biases, experts } => ops::GateUpMul {
+            Op::GateUpMul { layer, gate, up, biases, experts, y } => ops::GateUpMul {
                 state,
                 gate: self.matrix(*gate),
                 up: self.matrix(*up),
@@ -450,7 +521,7 @@ impl DeviceModel {
                 x: rows(Array::Normed),
                 biases: self.gate_up_biases(*biases),
                 activation: config.feed_forward(*layer).activation(),
-                y: rows(Array::Hidden),
+                y: rows(*y),
                 shape,
             }
             .dispatch(target),
@@ -470,18 +541,18 @@ impl DeviceModel {
                 }
                 .dispatch(target)
             }
-            Op::Join { layer } => ops::Join {
+            Op::Join { layer, shared } => ops::Join {
                 state,
                 products: rows(Array::ExpertProducts),
                 weights: rows(Array::ExpertWeights),
-                shared: None,
+                shared: shared.then(|| self.shared_expert(*layer)),
                 y: rows(Array::Residual),
                 width: config.n_embd,
                 slots: config.feed_forward(*layer).experts().1,
                 shape,
             }
             .dispatch(target),
-            Op::ExpertDown { layer, down, bias, h, act } => {
+            Op::ExpertDown { layer, down, bias, h, act, shared } => {
                 let (experts, slots) = config.feed_forward(*layer).experts();
                 ops::ExpertDown {
                     state,
@@ -491,7 +562,7 @@ impl DeviceModel {
                     ids: rows(Array::ExpertIds),
                     weights: rows(Array::ExpertWeights),
                     h: self.input(*h, *act, io),
-                    shared: None,
+                    shared: shared.then(|| self.shared_expert(*layer)),
                     act: *act,
                     y: rows(Array::Residual),
                     slots,

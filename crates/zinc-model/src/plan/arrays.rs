@@ -1,8 +1,8 @@
 //! The arrays that a step works on, and how large they are.
 
 use zinc_kernels::ops::{
-    CANDIDATE_BYTES, CacheFormat, GRIDS_BYTES, Heads, TILE_BYTES, candidate_count, items_bytes, masses_bytes,
-    moments_bytes, rounded_bytes, shares_bytes,
+    CANDIDATE_BYTES, CacheFormat, DeltaHeads, GRIDS_BYTES, Heads, TILE_BYTES, candidate_count, items_bytes,
+    masses_bytes, moments_bytes, rounded_bytes, shares_bytes,
 };
 use zinc_kernels::step::{MOST_RUN, PAGE_POSITIONS, StepShape, StepState};
 
@@ -38,13 +38,27 @@ pub enum Array {
     KeyCache(u32),
     /// Values of a layer, `[positions, kv_heads * head_size]`, of all lanes.
     ValueCache(u32),
+    /// The recurrent state of a layer, [`DeltaHeads::recurrent_bytes`](zinc_kernels::ops::DeltaHeads::recurrent_bytes), of all lanes.
+    Recurrent(u32),
+    /// Queries, keys and values of a delta net before the convolution, `[channels]` f32.
+    DeltaInput,
+    /// Queries, keys and values of a delta net behind the convolution, `[channels]` f32.
+    DeltaConvolved,
+    /// What says how much of a change a delta net writes, `[value_heads]` f32.
+    DeltaBeta,
+    /// What says how much of its memories a delta net keeps, `[value_heads]` f32.
+    DeltaAlpha,
+    /// What a delta net has read from its memories, `[value_heads, head_size]` f32.
+    DeltaRead,
+    /// The gates of a mixer's result, `[heads, head_size]` f32.
+    MixerGate,
     /// Partial results of attention over splits of the context, in the layout of its kernel, in steps of few rows.
     Partials,
-    /// The result of attention, `[heads, head_size]` f32 or rounded.
+    /// The result of attention, or of a mixer behind its gate, `[heads, head_size]` f32 or rounded.
     Attended,
     /// [`Array::Attended`] rounded, where products need it.
     RoundedAttended,
-    /// The router's logits, `[experts]` f32.
+    /// The router's logits, `[experts]` f32, and behind them that of the shared expert's gate where there is one.
     RouterLogits,
     /// The selected experts, `[used]` u32.
     ExpertIds,
@@ -54,6 +68,12 @@ pub enum Array {
     Hidden,
     /// [`Array::Hidden`] rounded, where products need it.
     RoundedHidden,
+    /// Activations inside the shared expert, `[rows]` f32.
+    SharedHidden,
+    /// [`Array::SharedHidden`] rounded, where products need it.
+    RoundedSharedHidden,
+    /// What the shared expert gives, before its gate, `[width]` f32.
+    SharedOutput,
     /// What each selected expert gives, `[used, width]` f32, in steps of many rows.
     ExpertProducts,
     /// The pairs of a row and one of its slots, by expert, in steps of many rows: `[experts, rows]` u32 of the step, any expert being chosen by all rows.
@@ -106,13 +126,22 @@ pub struct CacheOptions {
     pub key_format: CacheFormat,
     /// How values are stored.
     pub value_format: CacheFormat,
+    /// The most drafts that a step takes of a lane. A recurrent state has room for so many, by which it goes back when they are not accepted.
+    pub drafts: u32,
 }
 
 impl CacheOptions {
     /// A cache of `context` positions of one lane, with these formats of keys and values.
     #[must_use]
     pub const fn new(context: u32, key_format: CacheFormat, value_format: CacheFormat) -> Self {
-        Self { context, lanes: 1, cache_tokens: None, key_format, value_format }
+        Self { context, lanes: 1, cache_tokens: None, key_format, value_format, drafts: 0 }
+    }
+
+    /// This cache for steps with so many drafts of a lane at most.
+    #[must_use]
+    pub const fn with_drafts(mut self, drafts: u32) -> Self {
+        self.drafts = drafts;
+        self
     }
 
     /// This cache with room for so many positions of all lanes together; `None` is as many as all lanes together may have.
@@ -225,7 +254,7 @@ impl ArrayClass {
 
 impl Array {
     /// The activations and what has them, in a fixed order.
-    pub const ACTIVATIONS: [(Self, ArrayClass); 28] = {
+    pub const ACTIVATIONS: [(Self, ArrayClass); 37] = {
         use ArrayClass::{Carried, Packed, Row, SamplingRow, Step, Workgroups};
         [
             (Self::Residual, Row),
@@ -241,6 +270,15 @@ impl Array {
             (Self::RoundedHidden, Row),
             (Self::RoundedAttended, Row),
             (Self::ExpertProducts, Row),
+            (Self::DeltaInput, Row),
+            (Self::DeltaConvolved, Row),
+            (Self::DeltaBeta, Row),
+            (Self::DeltaAlpha, Row),
+            (Self::DeltaRead, Row),
+            (Self::MixerGate, Row),
+            (Self::SharedHidden, Row),
+            (Self::RoundedSharedHidden, Row),
+            (Self::SharedOutput, Row),
             (Self::Logits, SamplingRow),
             (Self::Candidates, SamplingRow),
             (Self::DryLengths, SamplingRow),
@@ -293,6 +331,12 @@ impl Sizes<'_> {
         self.attentions().map(size).max().unwrap_or(0)
     }
 
+    /// The most of what the delta net of a layer has.
+    fn most_of_delta_net(&self, size: impl Fn(&DeltaHeads) -> u32) -> u64 {
+        let delta_nets = (0..self.config.n_layer()).filter_map(|layer| self.config.delta_net(layer));
+        delta_nets.map(|delta_net| size(&delta_net.heads()).into()).max().unwrap_or(0)
+    }
+
     /// The most of what the feed-forward part of a layer has.
     fn most_of_feed_forward(&self, size: impl Fn(&FeedForward) -> u64) -> u64 {
         self.config.layers.iter().map(|layer| size(&layer.feed_forward)).max().unwrap_or(0)
@@ -306,6 +350,8 @@ impl Sizes<'_> {
         let q_width = || self.most_of_attention(|attention| attention.q_width().into());
         let experts = || self.most_of_feed_forward(|part| part.experts().0.into());
         let used = || self.most_of_feed_forward(|part| part.experts().1.into());
+        let shared = || self.most_of_feed_forward(|part| part.shared().map_or(0, |shared| shared.n_ff.into()));
+        let values = || self.most_of_delta_net(DeltaHeads::values);
         let elements = match array {
             Array::State => return size_of::<StepState>() as u64,
             Array::Tokens => self.cache.token_places(),
@@ -319,8 +365,25 @@ impl Sizes<'_> {
                 return u64::from(candidate_count(c.n_vocab)) * u64::from(CANDIDATE_BYTES);
             }
             Array::Normed => return either(c.n_embd.into()),
-            Array::Attended => return either(q_width()),
-            Array::RoundedAttended => return rounded_bytes(q_width()),
+            Array::Attended => return either(q_width().max(values())),
+            Array::RoundedAttended => return rounded_bytes(q_width().max(values())),
+            Array::Recurrent(layer) => return u64::from(self.cache.lanes) * self.recurrent_bytes(layer),
+            Array::DeltaInput | Array::DeltaConvolved => self.most_of_delta_net(DeltaHeads::channels),
+            Array::DeltaBeta | Array::DeltaAlpha => self.most_of_delta_net(|heads| heads.value_heads),
+            Array::DeltaRead => values(),
+            Array::MixerGate => {
+                let gates = |attention: &AttentionLayer| if attention.gate { attention.q_width().into() } else { 0 };
+                self.most_of_attention(gates).max(values())
+            }
+            Array::SharedHidden => shared(),
+            Array::RoundedSharedHidden => return if shared() == 0 { 0 } else { rounded_bytes(shared()) },
+            Array::SharedOutput => {
+                if shared() == 0 {
+                    0
+                } else {
+                    c.n_embd.into()
+                }
+            }
             Array::ExpertProducts => used() * u64::from(c.n_embd),
             Array::Tiles => return used() * u64::from(TILE_BYTES),
             Array::Grids => return u64::from(GRIDS_BYTES),
@@ -329,7 +392,10 @@ impl Sizes<'_> {
             Array::Key | Array::Value => self.most_of_attention(|attention| attention.kv_width().into()),
             Array::Partials => self.most_of_attention(|attention| heads(attention).partials(self.cache.context)),
             Array::Counters => self.most_of_attention(|attention| attention.n_head.into()).max(1 + experts()),
-            Array::RouterLogits | Array::Pairs => experts(),
+            Array::RouterLogits => {
+                self.most_of_feed_forward(|part| (part.experts().0 + u32::from(part.shared().is_some())).into())
+            }
+            Array::Pairs => experts(),
             Array::ExpertIds | Array::ExpertWeights => used(),
             Array::Hidden => self.most_of_feed_forward(|part| {
                 let (slots, width) = part.hidden();
@@ -368,6 +434,13 @@ impl Sizes<'_> {
     fn cache_bytes(&self, layer: u32, format: CacheFormat) -> u64 {
         let width = self.config.attention(layer).map_or(0, AttentionLayer::kv_width);
         self.cache.positions() * u64::from(width) * u64::from(format.bytes())
+    }
+
+    /// Bytes of the recurrent state of a lane and a layer, a multiple of 16; 0 if it has none.
+    #[must_use]
+    pub fn recurrent_bytes(&self, layer: u32) -> u64 {
+        let delta_net = self.config.delta_net(layer);
+        delta_net.map_or(0, |delta_net| delta_net.heads().recurrent_bytes(self.cache.drafts))
     }
 
     /// Bytes of the keys and values of all layers at one position.

@@ -49,7 +49,7 @@ mod tests {
     }
 
     fn gate_up() -> Op {
-        Op::GateUp { layer: 0, gate: ID, up: ID, biases: None, routing: Routing::Experts, act: ACT }
+        Op::GateUp { layer: 0, gate: ID, up: ID, biases: None, routing: Routing::Experts, act: ACT, y: Array::Hidden }
     }
 
     #[test]
@@ -60,7 +60,7 @@ mod tests {
             mat_vec(Array::Attended, &[Array::Residual], true),
             Op::Router { norm: ID, matrix: ID, bias: None, act: ACT, ordered: false },
             gate_up(),
-            Op::ExpertDown { layer: 0, down: ID, bias: None, h: Array::Hidden, act: ACT },
+            Op::ExpertDown { layer: 0, down: ID, bias: None, h: Array::Hidden, act: ACT, shared: false },
         ];
         assert_eq!(barriers_before(&ops), [false, true, true, true, true, true]);
     }
@@ -102,7 +102,7 @@ mod tests {
     fn launches_wait_for_their_numbers_of_workgroups() {
         let route = Op::Route { layer: 0, gate: ID, up: ID, down: ID };
         let products = [
-            Op::GateUpMul { layer: 0, gate: ID, up: ID, biases: None, experts: true },
+            Op::GateUpMul { layer: 0, gate: ID, up: ID, biases: None, experts: true, y: Array::Hidden },
             Op::ExpertMul { layer: 0, down: ID, bias: None },
         ];
         for product in products {
@@ -124,7 +124,7 @@ mod tests {
             attention(1),
             Op::Router { norm: ID, matrix: ID, bias: None, act: ACT, ordered: false },
             gate_up(),
-            Op::ExpertDown { layer: 0, down: ID, bias: None, h: Array::Hidden, act: ACT },
+            Op::ExpertDown { layer: 0, down: ID, bias: None, h: Array::Hidden, act: ACT, shared: false },
             Op::Sample,
             Op::Advance { kind: PlanKind::Decode, sampler: Sampler::Plain },
         ];

@@ -5,7 +5,10 @@ use zinc_kernels::ops::{ActFormat, GROUP, MOST_STAGED};
 use zinc_kernels::step::StepShape;
 
 use super::{Array, Drafts, GateUpBiases, MANY_ROWS, Op, PlanKind, PlanOptions, Product, Routing, Sampler, StepPlan};
-use crate::weights::{AttentionWeights, FeedForwardWeights, LayerWeights, MixerWeights, ModelWeights, TensorId};
+use crate::weights::{
+    AttentionWeights, DeltaNetWeights, FeedForwardWeights, LayerWeights, MixerWeights, ModelWeights,
+    SharedExpertWeights, TensorId,
+};
 
 /// From so many rows on, what is normalised for several products is rounded by one op before them. With fewer, that costs more than if each
 /// workgroup of the products rounds it for itself.
@@ -14,6 +17,11 @@ const ROUNDED_ONCE: StepShape = StepShape::FOUR;
 /// From so many rows of one lane on, one op appends the keys and values of all rows before attention. With fewer, that takes more operations than it saves
 /// reads.
 const MANY: StepShape = StepShape::of(MANY_ROWS);
+
+/// The vectors inside a feed-forward part, and their rounded form.
+const HIDDEN: [Array; 2] = [Array::Hidden, Array::RoundedHidden];
+/// Those of a shared expert.
+const SHARED_HIDDEN: [Array; 2] = [Array::SharedHidden, Array::RoundedSharedHidden];
 
 impl StepPlan {
     /// The operations of a whole step.
@@ -48,7 +56,7 @@ impl StepPlan {
         for (layer, w) in (0..).zip(&weights.layers) {
             match &w.mixer {
                 MixerWeights::Attention(attention) => builder.attention_block(layer, w.mixer_norm, attention),
-                MixerWeights::DeltaNet(_) => {}
+                MixerWeights::DeltaNet(delta_net) => builder.delta_net_block(layer, w.mixer_norm, delta_net),
             }
             builder.feed_forward_block(layer, w);
         }
@@ -109,33 +117,34 @@ impl Builder<'_> {
             self.ops.push(Op::Dry);
         }
         let head = Product { weights: self.weights.output, bias: None, y: Array::Logits };
-        self.normed_products(self.weights.output_norm, vec![head]);
+        self.normed_products(self.weights.output_norm, [vec![head]]);
     }
 
-    /// `residual += o(attention(rope(q), cache))` with `q, k, v = W norm(residual)`.
+    /// `residual += o(attention(rope(q), cache))` with `q, k, v = W norm(residual)`, the result times the sigmoid of its gate where there is one.
     fn attention_block(&mut self, layer: u32, norm: TensorId, w: &AttentionWeights) {
         let product = |weights, bias, y| Product { weights, bias, y };
-        self.normed_products(
-            norm,
-            vec![
-                product(w.q, w.q_bias, Array::Query),
-                product(w.k, w.k_bias, Array::Key),
-                product(w.v, w.v_bias, Array::Value),
-            ],
-        );
+        let qkv = vec![
+            product(w.q, w.q_bias, Array::Query),
+            product(w.k, w.k_bias, Array::Key),
+            product(w.v, w.v_bias, Array::Value),
+        ];
+        let gate = w.gate.map(|gate| product(gate, None, Array::MixerGate));
+        self.normed_products(norm, std::iter::once(qkv).chain(gate.map(|gate| vec![gate])));
         let act = self.act(&[w.output]);
         let tiled = self.is_tiled(act);
         if self.shape >= MANY && self.kind == PlanKind::Feed {
             self.ops.push(Op::Append { layer, norms: w.q_norm.zip(w.k_norm) });
             self.ops.push(Op::AttentionRows { layer, sinks: w.sinks });
         } else {
-            // The rows of a step that samples are of different lanes.
-            let act = if tiled { ActFormat::F32 } else { act };
+            // The rows of a step that samples are of different lanes. What an op behind this one rounds is stored in f32.
+            let act = if tiled || w.gate.is_some() { ActFormat::F32 } else { act };
             let (norms, sinks) = (w.q_norm.zip(w.k_norm), w.sinks);
             self.ops.push(Op::Attention { layer, norms, sinks, act, next: w.output });
         }
         let mut attended = Array::Attended;
-        if tiled {
+        if w.gate.is_some() {
+            attended = self.head_gate(layer, Array::Attended, None, w.output);
+        } else if tiled {
             let columns = self.weights.tensor(w.output).columns;
             let y = Array::RoundedAttended;
             self.ops.push(Op::Round { x: attended, norm: None, y, vectors: 1, columns, ordered: true });
@@ -144,18 +153,51 @@ impl Builder<'_> {
         self.onto_residual(w.output, w.output_bias, attended);
     }
 
-    /// `residual += down(activation(gate x, up x))` with `x = norm(residual)`, of a dense layer or of the chosen experts.
+    /// `residual += o(gated(norm(memories read by q)))`, which `k`, `v`, beta and alpha change before, with all of them and the gate `W norm(residual)`,
+    /// `q, k, v` behind a short convolution.
+    fn delta_net_block(&mut self, layer: u32, norm: TensorId, w: &DeltaNetWeights) {
+        let products = [
+            (w.beta, Array::DeltaBeta),
+            (w.alpha, Array::DeltaAlpha),
+            (w.qkv, Array::DeltaInput),
+            (w.gate, Array::MixerGate),
+        ];
+        let products = products.map(|(weights, y)| Product { weights, bias: None, y });
+        // A launch takes at most three, and all of them compute with f32 if one has a float format.
+        let is_float = |product: &Product| self.format_of(product).is_float();
+        let alike = products.chunk_by(|a, b| is_float(a) == is_float(b));
+        let launches: Vec<Vec<Product>> = alike.flat_map(|alike| alike.chunks(2).map(<[Product]>::to_vec)).collect();
+        self.normed_products(norm, launches);
+        self.ops.push(Op::DeltaConv { layer, weights: w.convolution });
+        self.ops.push(Op::DeltaNet { layer, alpha_bias: w.alpha_bias, decay: w.decay });
+        let gated = self.head_gate(layer, Array::DeltaRead, Some(w.norm), w.output);
+        self.onto_residual(w.output, None, gated);
+    }
+
+    /// The gate of a mixer's results `x`. Returns where the product with `output` behind it finds them, in the form that it takes.
+    fn head_gate(&mut self, layer: u32, x: Array, norm: Option<TensorId>, output: TensorId) -> Array {
+        let act = self.act(&[output]);
+        let y = match act {
+            ActFormat::F32 => Array::Attended,
+            ActFormat::Q14 => Array::RoundedAttended,
+        };
+        self.ops.push(Op::HeadGate { layer, x, norm, y, ordered: self.is_tiled(act) });
+        y
+    }
+
+    /// `residual += down(activation(gate x, up x))` with `x = norm(residual)`, of a dense layer or of the chosen experts and a shared one.
     fn feed_forward_block(&mut self, layer: u32, w: &LayerWeights) {
         match w.feed_forward {
             FeedForwardWeights::Dense { gate, up, down } => {
                 let act = self.act(&[gate, up]);
                 let norm = self.norm_of_products(w.feed_forward_norm, act);
+                let y = Array::Hidden;
                 self.ops.push(if self.is_tiled(act) {
-                    Op::GateUpMul { layer, gate, up, biases: None, experts: false }
+                    Op::GateUpMul { layer, gate, up, biases: None, experts: false, y }
                 } else {
-                    Op::GateUp { layer, gate, up, biases: None, routing: Routing::Dense { norm }, act }
+                    Op::GateUp { layer, gate, up, biases: None, routing: Routing::Dense { norm }, act, y }
                 });
-                let hidden = self.rounded_hidden(down, 1, self.is_tiled(self.act(&[down])));
+                let hidden = self.rounded_hidden(HIDDEN, down, 1, self.is_tiled(self.act(&[down])));
                 self.onto_residual(down, None, hidden);
             }
             FeedForwardWeights::Experts {
@@ -168,31 +210,64 @@ impl Builder<'_> {
                 up_bias,
                 down_bias,
                 used,
-                ..
+                shared,
             } => {
                 let biases = gate_bias.zip(up_bias).map(|(gate, up)| GateUpBiases { gate, up });
                 let act = self.act(&[gate, up]);
                 let ordered = self.is_tiled(self.act(&[gate, up, down]));
                 let norm = w.feed_forward_norm;
+                let y = Array::Hidden;
                 if ordered && self.weights.tensor(router).format.is_float() {
                     self.ops.push(Op::RouterMul { norm, matrix: router, bias: router_bias });
                     self.norm_of_products(norm, act);
                 } else {
                     self.ops.push(Op::Router { norm, matrix: router, bias: router_bias, act, ordered });
                 }
+                // Each half of the shared expert stands beside an op of the others that it does not wait for.
                 if ordered {
                     self.ops.push(Op::Route { layer, gate, up, down });
-                    self.ops.push(Op::GateUpMul { layer, gate, up, biases, experts: true });
-                    self.rounded_hidden(down, used, true);
+                    self.begin_shared(layer, norm, shared, true);
+                    self.ops.push(Op::GateUpMul { layer, gate, up, biases, experts: true, y });
+                    let shared_hidden = self.shared_hidden(shared);
+                    self.rounded_hidden(HIDDEN, down, used, true);
+                    self.end_shared(shared.zip(shared_hidden));
                     self.ops.push(Op::ExpertMul { layer, down, bias: down_bias });
-                    self.ops.push(Op::Join { layer });
+                    self.ops.push(Op::Join { layer, shared: shared.is_some() });
                     return;
                 }
-                self.ops.push(Op::GateUp { layer, gate, up, biases, routing: Routing::Experts, act });
-                let h = self.rounded_hidden(down, used, false);
-                self.ops.push(Op::ExpertDown { layer, down, bias: down_bias, h, act: self.act(&[down]) });
+                self.begin_shared(layer, norm, shared, false);
+                self.ops.push(Op::GateUp { layer, gate, up, biases, routing: Routing::Experts, act, y });
+                let shared_hidden = self.shared_hidden(shared);
+                let h = self.rounded_hidden(HIDDEN, down, used, false);
+                self.end_shared(shared.zip(shared_hidden));
+                let (act, shared) = (self.act(&[down]), shared.is_some());
+                self.ops.push(Op::ExpertDown { layer, down, bias: down_bias, h, act, shared });
             }
         }
+    }
+
+    /// The first half of a shared expert. `normed` says whether [`Array::Normed`] has the layer's input as products by tiles take it.
+    fn begin_shared(&mut self, layer: u32, norm: TensorId, shared: Option<SharedExpertWeights>, normed: bool) {
+        let Some(SharedExpertWeights { gate, up, .. }) = shared else { return };
+        let act = self.act(&[gate, up]);
+        let y = Array::SharedHidden;
+        self.ops.push(if normed && self.is_tiled(act) {
+            Op::GateUpMul { layer, gate, up, biases: None, experts: false, y }
+        } else {
+            Op::GateUp { layer, gate, up, biases: None, routing: Routing::Dense { norm: Some(norm) }, act, y }
+        });
+    }
+
+    /// Where the second half of a shared expert finds its vector.
+    fn shared_hidden(&mut self, shared: Option<SharedExpertWeights>) -> Option<Array> {
+        let SharedExpertWeights { down, .. } = shared?;
+        Some(self.rounded_hidden(SHARED_HIDDEN, down, 1, self.is_tiled(self.act(&[down]))))
+    }
+
+    /// The second half of a shared expert, with its weights and its vector.
+    fn end_shared(&mut self, shared: Option<(SharedExpertWeights, Array)>) {
+        let Some((SharedExpertWeights { down, .. }, x)) = shared else { return };
+        self.product(Product { weights: down, bias: None, y: Array::SharedOutput }, x, false);
     }
 
     /// Whether products with `act` are computed by tiles.
@@ -200,36 +275,39 @@ impl Builder<'_> {
         act == ActFormat::Q14 && self.shape.rows() >= self.tiled_rows
     }
 
-    /// Where the second half of a feed-forward layer of `slots` slots finds its vectors: they are rounded first if a workgroup could not keep them,
-    /// or if the products are computed by tiles (`tiled`).
-    fn rounded_hidden(&mut self, down: TensorId, slots: u32, tiled: bool) -> Array {
+    /// Where the second half of a feed-forward part of `slots` slots finds its vectors, which are in the first of two arrays: they are rounded to the second
+    /// one first if a workgroup could not keep them, or if the products are computed by tiles (`tiled`).
+    fn rounded_hidden(&mut self, [x, y]: [Array; 2], down: TensorId, slots: u32, tiled: bool) -> Array {
         let columns = self.weights.tensor(down).columns;
         let act = self.act(&[down]);
         let kept = columns.next_multiple_of(GROUP) * slots <= MOST_STAGED && !tiled;
         if act == ActFormat::F32 || kept {
-            return Array::Hidden;
+            return x;
         }
-        let (x, y) = (Array::Hidden, Array::RoundedHidden);
         self.ops.push(Op::Round { x, norm: None, y, vectors: slots, columns, ordered: tiled });
         y
     }
 
-    /// Products of the residual stream, normalised with `norm`.
-    fn normed_products(&mut self, norm: TensorId, products: Vec<Product>) {
-        let matrices: Vec<TensorId> = products.iter().map(|product| product.weights).collect();
-        let act = self.act(&matrices);
-        let norm = self.norm_of_products(norm, act);
-        let x = if norm.is_some() { Array::Residual } else { Array::Normed };
-        if !self.is_tiled(act) {
-            self.ops.push(Op::MatVec { products, x, norm, act, accumulate: false });
-            return;
+    /// Products of the residual stream, normalised with `norm`, one group behind the other. The products of a group compute with the same form of it.
+    fn normed_products(&mut self, norm: TensorId, groups: impl IntoIterator<Item = Vec<Product>>) {
+        let mut is_rounded = false;
+        for products in groups {
+            let matrices: Vec<TensorId> = products.iter().map(|product| product.weights).collect();
+            let act = self.act(&matrices);
+            let norm = if is_rounded && act == ActFormat::Q14 { None } else { self.norm_of_products(norm, act) };
+            is_rounded |= norm.is_none();
+            let x = if norm.is_some() { Array::Residual } else { Array::Normed };
+            if !self.is_tiled(act) {
+                self.ops.push(Op::MatVec { products, x, norm, act, accumulate: false });
+                continue;
+            }
+            // Tiles are larger where the matrices of a launch have one format: their shared memory need not suit several.
+            let formats = products.chunk_by(|a, b| self.format_of(a) == self.format_of(b)).map(<[Product]>::to_vec);
+            let mut launches: Vec<Vec<Product>> = formats.collect();
+            // The smallest launch comes first: the others fill the device beside it, and nothing waits for it at the end.
+            launches.sort_by_key(|products| products.iter().map(|product| self.rows_of(product)).sum::<u32>());
+            self.ops.extend(launches.into_iter().map(|products| Op::MatMul { products, x, accumulate: false }));
         }
-        // Tiles are larger where the matrices of a launch have one format: their shared memory need not suit several.
-        let formats = products.chunk_by(|a, b| self.format_of(a) == self.format_of(b)).map(<[Product]>::to_vec);
-        let mut launches: Vec<Vec<Product>> = formats.collect();
-        // The smallest launch comes first: the others fill the device beside it, and nothing waits for it at the end.
-        launches.sort_by_key(|products| products.iter().map(|product| self.rows_of(product)).sum::<u32>());
-        self.ops.extend(launches.into_iter().map(|products| Op::MatMul { products, x, accumulate: false }));
     }
 
     fn format_of(&self, product: &Product) -> Format {
@@ -254,12 +332,17 @@ impl Builder<'_> {
 
     /// A product of `x` that is added to the residual stream, with its bias.
     fn onto_residual(&mut self, weights: TensorId, bias: Option<TensorId>, x: Array) {
-        let act = self.act(&[weights]);
-        let products = vec![Product { weights, bias, y: Array::Residual }];
+        self.product(Product { weights, bias, y: Array::Residual }, x, true);
+    }
+
+    /// A product of `x`, which is added to the output if `accumulate` says so.
+    fn product(&mut self, product: Product, x: Array, accumulate: bool) {
+        let act = self.act(&[product.weights]);
+        let products = vec![product];
         self.ops.push(if self.is_tiled(act) {
-            Op::MatMul { products, x, accumulate: true }
+            Op::MatMul { products, x, accumulate }
         } else {
-            Op::MatVec { products, x, norm: None, act, accumulate: true }
+            Op::MatVec { products, x, norm: None, act, accumulate }
         });
     }
 }

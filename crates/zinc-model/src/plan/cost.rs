@@ -18,7 +18,7 @@ const OPERATIONS_PER_SECOND: f64 = 383e12 / 2.0 / 16.0;
 pub struct Cost {
     /// Weights read, in bytes, as they lie on a device.
     pub weight_bytes: u64,
-    /// KV cache read and written, in bytes.
+    /// KV cache and recurrent states read and written, in bytes.
     pub cache_bytes: u64,
     /// Floating-point operations, a multiplication and an addition counted as two.
     pub flops: u64,
@@ -109,6 +109,7 @@ impl Op {
             let flops = 4 * u64::from(sizes.config.attention_of_op(layer).q_width()) * positions;
             Cost { cache_bytes: key_and_value(layer) * positions, flops, ..Cost::default() } + sinks
         };
+        let delta_heads = |layer: u32| sizes.config.delta_net_of_op(layer).heads();
         match self {
             Self::Gather { table } => Cost { flops: 0, ..share(*table, 1, u64::from(sizes.config.n_vocab)) },
             Self::MatVec { products, norm, .. } => multiply(products) + norm.map(whole).unwrap_or_default(),
@@ -116,6 +117,18 @@ impl Op {
             Self::Append { layer, norms } => append(*layer, *norms),
             Self::AttentionRows { layer, sinks } => attend(*layer, *sinks),
             Self::Attention { layer, norms, sinks, .. } => append(*layer, *norms) + attend(*layer, *sinks),
+            Self::DeltaConv { layer, weights } => {
+                let taps = 2 * u64::from(delta_heads(*layer).channels()) * 4;
+                Cost { flops: taps * rows, ..whole(*weights) }
+            }
+            Self::DeltaNet { layer, alpha_bias, decay } => {
+                let heads = delta_heads(*layer);
+                // A row keeps a share of each element of the memories, reads them twice, and adds to them; the step reads and writes them.
+                let elements = u64::from(heads.values()) * u64::from(heads.head_size);
+                let weights = whole(*alpha_bias) + whole(*decay);
+                Cost { cache_bytes: 2 * 4 * elements, flops: 7 * elements * rows, ..weights }
+            }
+            Self::HeadGate { norm, .. } => norm.map(whole).unwrap_or_default(),
             Self::Router { norm, matrix, bias, .. } | Self::RouterMul { norm, matrix, bias } => {
                 whole(*norm) + whole(*matrix) + bias.map(whole).unwrap_or_default()
             }
@@ -144,7 +157,7 @@ impl Op {
                 [Some(*down), *bias].into_iter().flatten().map(|id| chosen(*layer, id)).sum()
             }
             Self::GateUpMul { gate, up, biases, experts: false, .. } => gate_up(*gate, *up, *biases).map(whole).sum(),
-            Self::GateUpMul { layer, gate, up, biases, experts: true } => {
+            Self::GateUpMul { layer, gate, up, biases, experts: true, .. } => {
                 gate_up(*gate, *up, *biases).map(|id| together(*layer, id)).sum()
             }
             Self::ExpertMul { layer, down, bias } => {

@@ -45,6 +45,9 @@ impl Op {
             | Self::Append { .. }
             | Self::Attention { .. }
             | Self::AttentionRows { .. }
+            | Self::DeltaConv { .. }
+            | Self::DeltaNet { .. }
+            | Self::HeadGate { .. }
             | Self::Route { .. }
             | Self::Join { .. }
             | Self::LastRows

@@ -34,8 +34,8 @@ impl StepPlan {
     }
 
     /// The arrays that the ops read before one of them has written them: what they need of what ran before. Of a range of layers these are the state, the
-    /// residual stream, tokens, the cache, and counters, which are 0 between any two dispatches. So another step may run before the range, if its
-    /// state, its residual stream and its parts of tokens and cache are not those of this one.
+    /// residual stream, tokens, the cache, recurrent states, and counters, which are 0 between any two dispatches. So another step may run before the range, if its
+    /// state, its residual stream and its parts of tokens, cache and recurrent states are not those of this one.
     #[must_use]
     pub fn carried(&self) -> BTreeSet<Array> {
         let (mut carried, mut written) = (BTreeSet::new(), BTreeSet::new());
@@ -47,12 +47,12 @@ impl StepPlan {
     }
 }
 
-/// Where each layer begins: behind the last op before its attention that has written the residual stream.
+/// Where each layer begins: behind the last op before its mixer that has written the residual stream.
 fn layer_starts(ops: &[Op]) -> Vec<usize> {
     let mut starts = Vec::new();
     let mut residual = 0;
     for (index, op) in ops.iter().enumerate() {
-        if matches!(op, Op::Append { .. } | Op::Attention { .. }) {
+        if matches!(op, Op::Append { .. } | Op::Attention { .. } | Op::DeltaConv { .. }) {
             starts.push(residual);
         }
         if op.writes().contains(&Array::Residual) {
@@ -87,7 +87,7 @@ mod tests {
                 Op::Append { layer, norms: None },
                 Op::AttentionRows { layer, sinks: None },
                 products(Array::RoundedAttended, Array::Residual, true),
-                Op::GateUpMul { layer, gate: ID, up: ID, biases: None, experts: false },
+                Op::GateUpMul { layer, gate: ID, up: ID, biases: None, experts: false, y: Array::Hidden },
                 products(Array::RoundedHidden, Array::Residual, true),
             ]);
         }

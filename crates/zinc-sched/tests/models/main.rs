@@ -19,6 +19,7 @@ mod op_by_op;
 mod pages;
 mod poisoned;
 mod pressure;
+mod qwen35;
 mod ranges;
 mod rows;
 mod score;

@@ -19,6 +19,7 @@ use zinc_vk::{Access, Buffer, Placement, QueueKind, RecordingBuilder};
 use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
+use crate::qwen35::{QWEN35, QWEN35_MOE};
 use crate::tiny::models;
 
 const PROMPT: [u32; 6] = [336, 250, 473, 62, 250, 473];
@@ -189,10 +190,11 @@ impl OnDevice<'_> {
         read.collect()
     }
 
-    /// Overwrites all keys and values with NaN.
+    /// Overwrites all keys and values, and recurrent states, with NaN.
     fn poison_cache(&self) {
         let device = self.gpu.pipelines.device();
-        for cache in self.model.caches() {
+        let states: Vec<Arc<Buffer>> = self.model.recurrent(0).into_iter().map(|part| part.buffer).collect();
+        for cache in self.model.caches().iter().chain(&states) {
             let poison = Buffer::new(device, "poison", cache.size(), Placement::Upload).expect("a buffer");
             poison.write(0, &vec![0xff; cache.size() as usize]);
             self.submit(|recording| {
@@ -397,7 +399,7 @@ fn check_ends<S: Steps>(what: &str, steps: &mut S, act: ActFormat) {
 }
 
 fn cache(format: CacheFormat) -> CacheOptions {
-    CacheOptions::new(CONTEXT, format, format)
+    CacheOptions::new(CONTEXT, format, format).with_drafts(DRAFTS)
 }
 
 fn path(name: &str) -> PathBuf {
@@ -428,7 +430,8 @@ fn a_step_of_several_rows_is_as_good_as_several_steps() {
 #[test]
 fn so_it_is_with_every_model() {
     let gpu = Gpu::borrow();
-    for path in models().into_iter().step_by(if matrix::is_full() { 1 } else { 2 }).chain([path(GPT_OSS)]) {
+    let others = [GPT_OSS, QWEN35, QWEN35_MOE].map(path);
+    for path in models().into_iter().step_by(if matrix::is_full() { 1 } else { 2 }).chain(others) {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_RUN);
         check(&path.display().to_string(), &mut steps, Draw::Sampled, ActFormat::Q14);
@@ -438,7 +441,7 @@ fn so_it_is_with_every_model() {
 
 #[test]
 fn so_it_is_with_the_interpreter() {
-    for name in ["qwen3moe-a-q4_k_m", "qwen2-f16", GPT_OSS] {
+    for name in ["qwen3moe-a-q4_k_m", "qwen2-f16", GPT_OSS, QWEN35_MOE] {
         let mut steps = Interpreter::new(open(name), cache(CacheFormat::F16));
         check(name, &mut steps, Draw::Sampled, ActFormat::F32);
         check_ends(name, &mut steps, ActFormat::F32);
@@ -467,7 +470,7 @@ fn looked_up<S: Steps>(what: &str, steps: &mut S, draw: Draw, act: ActFormat) ->
 fn looked_up_drafts_change_no_token() {
     let gpu = Gpu::borrow();
     let mut fewest = GENERATED;
-    for name in ["qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "qwen2-f16", "llama-f16", GPT_OSS] {
+    for name in ["qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "qwen2-f16", "llama-f16", GPT_OSS, QWEN35] {
         let model = open(name);
         let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_RUN);
         for draw in [Draw::Greedy, Draw::Sampled] {
@@ -584,7 +587,7 @@ fn check_cuts(what: &str, steps: &mut OnDevice<'_>, shapes: &[StepShape], act: A
 fn a_prompt_may_be_cut_anywhere() {
     const ALL: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
     let gpu = Gpu::borrow();
-    for (turn, path) in models().into_iter().enumerate() {
+    for (turn, path) in models().into_iter().chain([QWEN35, QWEN35_MOE].map(path)).enumerate() {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), 64);
         let rows = if matrix::is_full() { ALL.to_vec() } else { vec![if turn % 2 == 0 { 64 } else { ALL[turn % 6] }] };
@@ -602,7 +605,8 @@ fn a_long_prompt_may_be_fed_by_thousands_of_rows() {
     let length = if matrix::is_full() { MOST_ROWS + 50 } else { 560 };
     let gpu = Gpu::borrow();
     let formats = if matrix::is_full() { vec![CacheFormat::F16, CacheFormat::F32] } else { vec![CacheFormat::F16] };
-    for (path, format) in ["qwen3moe-a-q4_k_m", "qwen2-f16", GPT_OSS].into_iter().zip(formats.into_iter().cycle()) {
+    let names = ["qwen3moe-a-q4_k_m", "qwen2-f16", GPT_OSS, QWEN35];
+    for (path, format) in names.into_iter().zip(formats.into_iter().cycle()) {
         let model = open(path);
         let vocabulary = model.config.n_vocab;
         let tokens: Vec<u32> = (0..length).map(|i| (i * i + 7 * i) % vocabulary).collect();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use zinc_engine::{ContextSize, DeviceModels, ModelFile};
+use zinc_engine::{ContextSize, DeviceModels, ModelFile, SamplingRows};
 use zinc_kernels::Pipelines;
 use zinc_kernels::step::{MOST_LANES, StepShape};
 use zinc_sched::{InflightDepth, Tracing};
@@ -65,7 +65,7 @@ fn measure_model(
     let lanes = most(&args.npl) + u32::from(args.late_prompt.is_some());
     options::set_lanes(&mut file_options, lanes, args.cache_tokens)?;
     let file = ModelFile::open(path, &file_options, &mut show)?;
-    let shapes = (args.ubatch.shape(), StepShape::of(file_options.lanes));
+    let shapes = (args.ubatch.shape(), SamplingRows::plain(StepShape::of(file_options.lanes)));
     let DeviceModels { model, feed_shapes, .. } =
         file.load_onto(pipelines, args.act.into(), shapes, None, &mut show)?;
     let mut sampling = sampling(args.sampler);

@@ -65,7 +65,7 @@ struct DraftPlans {
 
 impl Drafter {
     /// # Panics
-    /// If `target` has no room for the drafts beside its last token, or a draft model does not fit it.
+    /// If `target` has no room for the drafts beside its last token, or a draft model does not fit it or has a recurrent state.
     pub(super) fn new(target: &DeviceModel, source: DraftSource, act: ActFormat) -> Self {
         let plans = match &source {
             DraftSource::Lookup { .. } | DraftSource::Replay { .. } => None,
@@ -79,6 +79,7 @@ impl Drafter {
                     other.0,
                     other.1
                 );
+                assert!(model.recurrent(0).is_empty(), "a draft model with a recurrent state");
                 let weights = &model.model().weights;
                 let feed = PlanOptions::new(PlanKind::Feed, act);
                 let most = StepShape::filled_by(model.counts().rows);
@@ -92,6 +93,12 @@ impl Drafter {
         let this = Self { source, plans };
         let (rows, most) = (this.shape().rows(), target.counts().sampling_rows);
         assert!(rows <= most, "steps of {rows} rows sample, of a model that was loaded for {most}");
+        let (drafts, most) = (this.max_drafts(), target.cache().drafts);
+        let is_recurrent = !target.recurrent(0).is_empty();
+        assert!(
+            !is_recurrent || drafts <= most,
+            "{drafts} drafts, of a model whose recurrent states have room for {most}"
+        );
         this
     }
 
