@@ -363,7 +363,7 @@ impl<M: StepModel> Engine<M> {
         let prompt_tokens = u32::try_from(request.prompt.len())
             .expect("the prompt is checked against the context, whose size is a u32");
         let cached = match &self.book {
-            Some(book) => book.reusable(&request.prompt),
+            Some(book) => book.reusable(&request.prompt, &|_| true),
             None => self.lanes[lane].kv.reusable(&request.prompt),
         };
         let plan = SequencePlan::new(prompt_tokens, cached, request.max_tokens, self.limits.sequence_tokens());
@@ -458,7 +458,7 @@ impl<M: StepModel> Engine<M> {
     /// Pages for a sequence that begins with these tokens, and may sample `left` more: as many as [`Self::lacking`] has found. `None` if the cache has none.
     pub(crate) fn holding_for(&mut self, tokens: &[u32], left: u32) -> Option<Holding> {
         let positions = self.positions_at_beginning(tokens, left);
-        self.book.as_mut().map(|book| book.open(tokens, positions).expect("nothing is lacking"))
+        self.book.as_mut().map(|book| book.open(tokens, positions, &|_| true).expect("nothing is lacking"))
     }
 }
 

@@ -95,6 +95,7 @@
 pub mod adapter;
 mod admission;
 mod apply;
+pub mod checkpoints;
 pub mod clock;
 mod control;
 mod depth;

@@ -42,15 +42,42 @@ impl Holding {
     pub fn valid(&self) -> u32 {
         self.valid
     }
+
+    /// The content of the page that ends with the last valid position, if it ends with a page that was known.
+    pub fn end(&self) -> Option<PageContent> {
+        match self.last_full {
+            Link::Known(content) if self.tail.is_empty() => Some(content),
+            Link::Known(_) | Link::Beginning | Link::Unknown => None,
+        }
+    }
 }
+
+/// What a full page has held since it was noted. It is known until the page is forgotten, and no other content is ever equal to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PageContent {
+    page: u32,
+    /// No other content ever has this number.
+    number: u64,
+}
+
+impl PageContent {
+    /// The page that holds it.
+    pub fn page(self) -> u32 {
+        self.page
+    }
+}
+
+/// Whether the pages that a prompt has in common with others may end with a content. Where sequences have nothing but keys and values, they may end with any; where
+/// they have a recurrent state, with those behind which there is a checkpoint.
+pub type MayEnd<'a> = &'a dyn Fn(PageContent) -> bool;
 
 /// The content that comes before a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
     /// None: the page is a sequence's first.
     Beginning,
-    /// That of this page, as long as it has the content with this number.
-    Known { page: u32, content: u64 },
+    /// This one, as long as it is known.
+    Known(PageContent),
     /// Content that no known page has.
     Unknown,
 }
@@ -136,15 +163,20 @@ impl PageBook {
         PageCounts { used: self.pool.pages - free - self.cached, free, cached: self.cached }
     }
 
-    /// How many leading tokens of `prompt` need no step, because known pages hold their K/V: never the whole prompt, because the logits of its last token
-    /// are needed.
-    pub fn reusable(&self, prompt: &[u32]) -> u32 {
-        self.find(prompt).len() as u32 * self.pool.positions
+    /// How many leading tokens of `prompt` need no step, because known pages hold their K/V, of which the last one may be such: never the whole prompt, because the logits
+    /// of its last token are needed.
+    pub fn reusable(&self, prompt: &[u32], may_end: MayEnd<'_>) -> u32 {
+        self.find(prompt, may_end).len() as u32 * self.pool.positions
     }
 
-    /// The known pages that hold the first tokens of a prompt.
-    fn find(&self, prompt: &[u32]) -> Vec<u32> {
-        let (mut hash, mut before, mut found) = (EMPTY_HASH, Link::Beginning, Vec::new());
+    /// Whether a content is known still.
+    pub fn knows(&self, content: PageContent) -> bool {
+        self.content(content.page).is_some_and(|own| own.number == content.number)
+    }
+
+    /// The known pages that hold the first tokens of a prompt, up to the last one that may be their end.
+    fn find(&self, prompt: &[u32], may_end: MayEnd<'_>) -> Vec<u32> {
+        let (mut hash, mut before, mut found, mut usable) = (EMPTY_HASH, Link::Beginning, Vec::new(), 0);
         let but_the_last = &prompt[..prompt.len().saturating_sub(1)];
         for tokens in but_the_last.chunks_exact(self.pool.positions as usize) {
             hash = hash_behind(hash, tokens);
@@ -152,9 +184,14 @@ impl PageBook {
             let Some(content) = self.content(page).filter(|own| own.before == before && own.tokens == tokens) else {
                 break;
             };
-            before = Link::Known { page, content: content.number };
+            let content = PageContent { page, number: content.number };
+            before = Link::Known(content);
             found.push(page);
+            if may_end(content) {
+                usable = found.len();
+            }
         }
+        found.truncate(usable);
         found
     }
 
@@ -164,12 +201,12 @@ impl PageBook {
 
     /// How many pages there are too few for a sequence with this prompt to have pages for `positions` positions, beside those that are known, and for others to
     /// have `spare` more; 0 if [`open`](Self::open) has room for it.
-    pub fn lacking(&self, prompt: &[u32], positions: u32, spare: u32) -> u32 {
+    pub fn lacking(&self, prompt: &[u32], positions: u32, spare: u32, may_end: MayEnd<'_>) -> u32 {
         // The prompt is looked at only if it matters, since this is asked again and again while a sequence waits.
         if self.count_for(positions).saturating_add(spare) <= self.given_away_beside(&[]) {
             return 0;
         }
-        let found = self.find(prompt);
+        let found = self.find(prompt, may_end);
         let fresh = self.count_for(positions).saturating_sub(found.len() as u32);
         fresh.saturating_add(spare).saturating_sub(self.given_away_beside(&found))
     }
@@ -185,14 +222,14 @@ impl PageBook {
         positions.div_ceil(self.pool.positions)
     }
 
-    /// Gives a sequence pages for `positions` positions, at least those of its prompt: known ones with the first tokens of the prompt, as far as there are any
-    /// ([`Holding::valid`]), and others. `None` if there are not so many.
+    /// Gives a sequence pages for `positions` positions, at least those of its prompt: known ones with the first tokens of the prompt, as far as
+    /// [`reusable`](Self::reusable) says ([`Holding::valid`]), and others. `None` if there are not so many.
     ///
     /// # Panics
     /// If `positions` are fewer than the prompt has.
-    pub fn open(&mut self, prompt: &[u32], positions: u32) -> Option<Holding> {
+    pub fn open(&mut self, prompt: &[u32], positions: u32, may_end: MayEnd<'_>) -> Option<Holding> {
         assert!(prompt.len() <= positions as usize, "{positions} positions for a prompt of {} tokens", prompt.len());
-        let found = self.find(prompt);
+        let found = self.find(prompt, may_end);
         let count = self.count_for(positions);
         if count - found.len() as u32 > self.given_away_beside(&found) {
             return None;
@@ -210,7 +247,7 @@ impl PageBook {
     }
 
     fn link_to(&self, page: u32) -> Link {
-        self.content(page).map_or(Link::Unknown, |content| Link::Known { page, content: content.number })
+        self.content(page).map_or(Link::Unknown, |content| Link::Known(PageContent { page, number: content.number }))
     }
 
     /// Gives a sequence another page, behind those that it has, and returns its number. `None` if others have all.
@@ -244,7 +281,7 @@ impl PageBook {
     fn note(&mut self, page: u32, before: Link, tokens: Vec<u32>) -> Link {
         let hash_before = match before {
             Link::Beginning => EMPTY_HASH,
-            Link::Known { page, content } => match self.content(page).filter(|own| own.number == content) {
+            Link::Known(PageContent { page, number }) => match self.content(page).filter(|own| own.number == number) {
                 Some(content) => content.hash,
                 // Others held the same in pages of their own, which were given away since.
                 None => return Link::Unknown,
@@ -259,7 +296,7 @@ impl PageBook {
         self.contents += 1;
         let content = Content { number: self.contents, hash, tokens, before, successors: 0 };
         self.known.insert(hash, page);
-        if let Link::Known { page: before, .. } = before {
+        if let Link::Known(PageContent { page: before, .. }) = before {
             self.continued(before);
         }
         self.pages[page as usize].content = Some(content);
@@ -338,7 +375,7 @@ impl PageBook {
     fn inner(&self) -> Option<u32> {
         let is_cached = |page: &u32| self.pages[*page as usize].holders == 0 && self.content(*page).is_some();
         let page_before = |page: u32| match self.content(page)?.before {
-            Link::Known { page, .. } => Some(page),
+            Link::Known(PageContent { page, .. }) => Some(page),
             Link::Beginning | Link::Unknown => None,
         };
         let cached: Vec<u32> = (0..self.pool.pages).filter(is_cached).collect();
@@ -361,7 +398,7 @@ impl PageBook {
         let Some(Content { number, hash, before, successors, .. }) = content.take() else { return };
         self.known.remove(&hash);
         self.leaves.remove(&(left_at, page));
-        if let Link::Known { page: before, .. } = before {
+        if let Link::Known(PageContent { page: before, .. }) = before {
             self.discontinued(before);
         }
         if holders == 0 {
@@ -369,7 +406,7 @@ impl PageBook {
             self.free.push(page);
         }
         if successors > 0 {
-            let link = Link::Known { page, content: number };
+            let link = Link::Known(PageContent { page, number });
             let continues = |other: &u32| self.content(*other).is_some_and(|content| content.before == link);
             let behind: Vec<u32> = (0..self.pool.pages).filter(continues).collect();
             for other in behind {

@@ -20,7 +20,7 @@ impl<M: StepModel> Engine<M> {
     fn lacking_beside(&self, tokens: &[u32], left: u32) -> u32 {
         let (Some(book), Some(pool)) = (&self.book, self.limits.pages) else { return 0 };
         let spare = self.sequences().filter(|sequence| sequence.may_grow(pool.positions)).count() as u32;
-        book.lacking(tokens, self.positions_at_beginning(tokens, left), spare)
+        book.lacking(tokens, self.positions_at_beginning(tokens, left), spare, &|_| true)
     }
 
     fn sequences(&self) -> impl Iterator<Item = &Sequence> {

@@ -8,7 +8,7 @@ mod matrix;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use zinc_sched::PagePool;
-use zinc_sched::pages::{Holding, PageBook, PageCounts};
+use zinc_sched::pages::{Holding, PageBook, PageContent, PageCounts};
 
 /// Random histories of a book.
 const HISTORIES: u32 = 250_000;
@@ -43,6 +43,8 @@ enum Op {
 #[derive(Debug, Clone)]
 struct History {
     pool: PagePool,
+    /// The pages that the beginning of a prompt which is known may end with, a bit for each.
+    ends: u32,
     ops: Vec<Op>,
 }
 
@@ -55,8 +57,12 @@ fn history() -> impl Strategy<Value = History> {
         1 => (0_usize..8).prop_map(|sequence| Op::Distrust { sequence }),
         1 => Just(Op::ForgetAll),
     ];
-    (1_u32..12, 1_u32..4, prop::collection::vec(op, 1..40))
-        .prop_map(|(pages, positions, ops)| History { pool: PagePool { pages, positions }, ops })
+    let ends = prop_oneof![Just(u32::MAX), any::<u32>()];
+    (1_u32..12, 1_u32..4, ends, prop::collection::vec(op, 1..40)).prop_map(|(pages, positions, ends, ops)| History {
+        pool: PagePool { pages, positions },
+        ends,
+        ops,
+    })
 }
 
 /// What a page holds: all tokens up to its end, and a number that no other content has.
@@ -99,9 +105,11 @@ impl Naive {
         place.map(|place| place as u32)
     }
 
-    fn find(&self, prompt: &[u32]) -> Vec<u32> {
+    fn find(&self, prompt: &[u32], may_end: impl Fn(&u32) -> bool) -> Vec<u32> {
         let ends = (1..).map(|count| count * self.positions).take_while(|end| *end < prompt.len());
-        ends.map_while(|end| self.known(&prompt[..end])).collect()
+        let mut found: Vec<u32> = ends.map_while(|end| self.known(&prompt[..end])).collect();
+        while found.pop_if(|page| !may_end(page)).is_some() {}
+        found
     }
 
     /// Whether a known page continues what this one holds; with `unheld` one that nobody has, however far behind.
@@ -141,13 +149,15 @@ impl Naive {
         }
     }
 
+    /// Whether a page is known to have the content with this number.
+    fn knows(&self, number: u64) -> bool {
+        self.pages.iter().any(|page| page.content.as_ref().is_some_and(|own| own.number == number))
+    }
+
     /// Notes what the page that ends with these tokens of a sequence holds.
     fn note(&mut self, page: u32, tokens: &[u32], before: Option<u64>) -> Option<u64> {
-        let number_of = |pages: &[Page], number: u64| {
-            pages.iter().any(|page| page.content.as_ref().is_some_and(|own| own.number == number))
-        };
         let is_first = tokens.len() == self.positions;
-        if !is_first && !before.is_some_and(|number| number_of(&self.pages, number)) {
+        if !is_first && !before.is_some_and(|number| self.knows(number)) {
             return None;
         }
         if let Some(other) = self.known(tokens) {
@@ -174,7 +184,9 @@ fn tokens(count: usize, bits: u32) -> impl Iterator<Item = u32> {
 }
 
 fn hold(history: History) -> Result<(), TestCaseError> {
-    let History { pool, ops } = history;
+    let History { pool, ends, ops } = history;
+    let is_end = |page: &u32| ends >> page & 1 == 1;
+    let may_end = |content: PageContent| is_end(&content.page());
     let mut book = PageBook::new(pool);
     let pages = vec![Page::default(); pool.pages as usize];
     let mut naive = Naive { positions: pool.positions as usize, pages, contents: 0, clock: 0 };
@@ -189,14 +201,14 @@ fn hold(history: History) -> Result<(), TestCaseError> {
                 prompt.push(bits >> 31);
                 let positions = prompt.len() as u32 + more;
                 let count = positions.div_ceil(pool.positions);
-                let found = naive.find(&prompt);
-                prop_assert_eq!(book.reusable(&prompt), found.len() as u32 * pool.positions);
+                let found = naive.find(&prompt, is_end);
+                prop_assert_eq!(book.reusable(&prompt, &may_end), found.len() as u32 * pool.positions);
                 let unheld =
                     (0..).zip(&naive.pages).filter(|(number, page)| page.holders == 0 && !found.contains(number));
                 let lacking = (count - found.len() as u32).saturating_sub(unheld.count() as u32);
-                prop_assert_eq!(book.lacking(&prompt, positions, 0), lacking);
+                prop_assert_eq!(book.lacking(&prompt, positions, 0, &may_end), lacking);
                 let before = book.counts();
-                match book.open(&prompt, positions) {
+                match book.open(&prompt, positions, &may_end) {
                     None => {
                         prop_assert!(lacking > 0);
                         prop_assert_eq!(book.counts(), before);
@@ -243,6 +255,9 @@ fn hold(history: History) -> Result<(), TestCaseError> {
                         let page = own.holding.pages()[own.valid / naive.positions - 1];
                         own.last_full = naive.note(page, &own.tokens[..own.valid], own.last_full);
                     }
+                    let is_known = own.holding.end().is_some_and(|content| book.knows(content));
+                    let ends_here = own.is_trusted && own.valid.is_multiple_of(naive.positions);
+                    prop_assert_eq!(is_known, ends_here && own.last_full.is_some_and(|number| naive.knows(number)));
                 }
             }
             Op::Close { sequence } if !open.is_empty() => {

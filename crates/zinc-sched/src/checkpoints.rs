@@ -1,0 +1,146 @@
+//! The book of checkpoints: which slot of the model holds a copy of a recurrent state, and behind which tokens it was taken. This is bookkeeping only; the model
+//! owns the copies, and nothing here touches them.
+//!
+//! A recurrent state cannot be cut back, as keys and values (K/V) can. So a sequence has the beginning of its prompt in common with an earlier one only up to a
+//! checkpoint, whose copy becomes the state of its lane. A checkpoint is of use as long as the K/V of the same tokens are valid.
+
+use crate::pages::PageContent;
+
+/// Behind which tokens a checkpoint was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CheckpointPlace {
+    /// Those up to the end of a page that is known. The checkpoint is of no use once the page is forgotten.
+    Page(PageContent),
+    /// The leading tokens of a lane that has a part of the cache for itself. The checkpoint is of no use once fewer of them are valid.
+    Lane {
+        /// The lane.
+        lane: u32,
+        /// How many tokens.
+        position: u32,
+    },
+}
+
+/// What a slot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    /// Nothing of use.
+    Free,
+    /// A copy that was asked for. Whether it is of use is not known yet.
+    Claimed,
+    /// A checkpoint.
+    Kept {
+        place: CheckpointPlace,
+        /// Who has taken it.
+        taker: u64,
+        /// When it was taken or restored last, by [`CheckpointBook::clock`].
+        used_at: u64,
+    },
+}
+
+/// The book of the checkpoints of a model.
+///
+/// A slot is claimed when the model is asked for a copy, and holds a checkpoint from when it is known that the copy is that of the place which was expected. If no slot
+/// is free, the checkpoint goes that was taken or restored longest ago, wherever it stands: of the checkpoints of a conversation the last one is needed next, and those
+/// before it are of use without it and it without them.
+#[derive(Debug)]
+pub struct CheckpointBook {
+    slots: Vec<Slot>,
+    /// How many times a checkpoint was taken or restored so far.
+    clock: u64,
+}
+
+impl CheckpointBook {
+    /// A book of so many slots, none of which holds a checkpoint.
+    pub fn new(slots: u32) -> Self {
+        Self { slots: vec![Slot::Free; slots as usize], clock: 0 }
+    }
+
+    /// The slot with the checkpoint at a place.
+    pub fn find(&self, place: CheckpointPlace) -> Option<u32> {
+        self.kept().find(|(_, own)| *own == place).map(|(slot, _)| slot)
+    }
+
+    /// The last checkpoint of a lane that is behind at most so many tokens: behind how many, and its slot.
+    pub fn last_in_lane(&self, lane: u32, most: u32) -> Option<(u32, u32)> {
+        let in_lane = self.kept().filter_map(|(slot, place)| match place {
+            CheckpointPlace::Lane { lane: own, position } if own == lane && position <= most => Some((position, slot)),
+            CheckpointPlace::Lane { .. } | CheckpointPlace::Page(_) => None,
+        });
+        in_lane.max()
+    }
+
+    fn kept(&self) -> impl Iterator<Item = (u32, CheckpointPlace)> {
+        (0..).zip(&self.slots).filter_map(|(slot, own)| match own {
+            Slot::Kept { place, .. } => Some((slot, *place)),
+            Slot::Free | Slot::Claimed => None,
+        })
+    }
+
+    /// Notes that the checkpoint in a slot is restored.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn restored(&mut self, slot: u32) {
+        self.clock += 1;
+        match &mut self.slots[slot as usize] {
+            Slot::Kept { used_at, .. } => *used_at = self.clock,
+            other => panic!("slot {slot} is restored, which holds {other:?}"),
+        }
+    }
+
+    /// A slot for another checkpoint: a free one, or that of the checkpoint which was taken or restored longest ago, which is forgotten. `None` if all slots are claimed.
+    pub fn claim(&mut self) -> Option<u32> {
+        let age = |own: &Slot| match own {
+            Slot::Free => Some(0),
+            Slot::Kept { used_at, .. } => Some(*used_at),
+            Slot::Claimed => None,
+        };
+        let (_, slot) = (0..).zip(&self.slots).filter_map(|(slot, own)| Some((age(own)?, slot))).min()?;
+        self.slots[slot as usize] = Slot::Claimed;
+        Some(slot)
+    }
+
+    /// Notes that the copy in a claimed slot is the checkpoint at a place, which `taker` has taken. Returns whether it is kept: the slot is free again if there is one at
+    /// the place already, which counts as taken anew.
+    ///
+    /// # Panics
+    /// If the slot is not claimed.
+    pub fn keep(&mut self, slot: u32, place: CheckpointPlace, taker: u64) -> bool {
+        self.release(slot);
+        if let Some(other) = self.find(place) {
+            self.restored(other);
+            return false;
+        }
+        self.clock += 1;
+        self.slots[slot as usize] = Slot::Kept { place, taker, used_at: self.clock };
+        true
+    }
+
+    /// Notes that the copy in a claimed slot is of no use.
+    ///
+    /// # Panics
+    /// If the slot is not claimed.
+    pub fn release(&mut self, slot: u32) {
+        let own = &mut self.slots[slot as usize];
+        assert_eq!(*own, Slot::Claimed, "slot {slot} is given back");
+        *own = Slot::Free;
+    }
+
+    /// Forgets the checkpoints that are not at such places.
+    pub fn retain(&mut self, is_of_use: impl Fn(CheckpointPlace) -> bool) {
+        self.forget(|place, _| !is_of_use(place));
+    }
+
+    /// Forgets the checkpoints that `taker` has taken, because its state may have been broken.
+    pub fn distrust(&mut self, taker: u64) {
+        self.forget(|_, own| own == taker);
+    }
+
+    fn forget(&mut self, goes: impl Fn(CheckpointPlace, u64) -> bool) {
+        for own in &mut self.slots {
+            if matches!(own, Slot::Kept { place, taker, .. } if goes(*place, *taker)) {
+                *own = Slot::Free;
+            }
+        }
+    }
+}
