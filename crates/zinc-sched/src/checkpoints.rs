@@ -88,8 +88,13 @@ impl CheckpointBook {
         }
     }
 
-    /// A slot for another checkpoint: a free one, or that of the checkpoint which was taken or restored longest ago, which is forgotten. `None` if all slots are claimed.
-    pub fn claim(&mut self) -> Option<u32> {
+    /// A slot for another checkpoint: that of the one at `superseded`, if there is one; else a free one, or that of the checkpoint which was taken or restored longest ago.
+    /// What it held is forgotten. `None` if all slots are claimed.
+    pub fn claim(&mut self, superseded: Option<CheckpointPlace>) -> Option<u32> {
+        if let Some(slot) = superseded.and_then(|place| self.find(place)) {
+            self.slots[slot as usize] = Slot::Claimed;
+            return Some(slot);
+        }
         let age = |own: &Slot| match own {
             Slot::Free => Some(0),
             Slot::Kept { used_at, .. } => Some(*used_at),

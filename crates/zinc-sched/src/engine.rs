@@ -1,11 +1,13 @@
 //! The engine: one model, the sequences that run on it, and what outlives them, which is the picture of the cache, the speculation policy and a failure. It
 //! runs on the calling thread. The thread that usually owns it is in `handle.rs`, the loop over the sequences in `turns.rs`, and how they share pages in `pressure.rs`.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::admission::{RESERVE_TOKENS, positions_at_beginning};
 use crate::apply::Progress;
+use crate::checkpoints::CheckpointBook;
 use crate::clock::Clock;
 use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
@@ -15,8 +17,9 @@ use crate::model::{Gate, LastToken, ModelLimits, SequenceId, SequenceStart, Step
 use crate::occupancy::OccupancyMeter;
 use crate::pace::Pace;
 use crate::pages::{Holding, PageBook, PageCounts};
-use crate::plan::{Feeding, SequencePlan};
+use crate::plan::{CheckpointPlan, Feeding, SequencePlan};
 use crate::request::{Completion, FinishReason, Outlet, Request, Tracing, Usage};
+use crate::reuse::may_end;
 use crate::sequence::{PolicyRole, Sequence, Submitted};
 use crate::speculation::{SpeculationMode, SpeculationPolicy, SpeculationStats};
 use crate::status::EngineCounts;
@@ -119,6 +122,8 @@ pub struct Engine<M> {
     pub(crate) lanes: Vec<Lane>,
     /// The pages of the cache, if it has any.
     pub(crate) book: Option<PageBook>,
+    /// The checkpoints of recurrent states, if sequences have any.
+    pub(crate) checkpoints: Option<CheckpointBook>,
     pub(crate) window: Window,
     pub(crate) policy: SpeculationPolicy,
     pub(crate) pace: Pace,
@@ -197,6 +202,10 @@ impl<M: StepModel> Engine<M> {
 
     fn driving(model: M, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
         let limits = model.limits();
+        if let (Some(checkpoints), Some(pages)) = (limits.checkpoints, limits.pages) {
+            let (page, positions) = (checkpoints.page, pages.positions);
+            assert_eq!(page, positions, "checkpoints at multiples of {page} in pages of {positions}");
+        }
         let depth = options.depth.get();
         if depth > limits.ring_slots {
             return Err(Error::DepthExceedsRing { depth, ring_slots: limits.ring_slots });
@@ -207,6 +216,7 @@ impl<M: StepModel> Engine<M> {
         Ok(Self {
             lanes: (0..limits.lanes).map(|_| Lane::default()).collect(),
             book: limits.pages.map(PageBook::new),
+            checkpoints: limits.checkpoints.map(|limits| CheckpointBook::new(limits.slots)),
             window: Window::new(options.depth),
             policy: SpeculationPolicy::new(options.speculation),
             pace: Pace::default(),
@@ -234,7 +244,7 @@ impl<M: StepModel> Engine<M> {
     /// # Panics
     /// If fewer than `len` positions are valid.
     pub fn roll_back(&mut self, len: u32) {
-        self.lanes[0].kv.keep(len);
+        self.cut_lane(0, len);
     }
 
     /// The model, for reading only, since the engine drives it.
@@ -351,7 +361,7 @@ impl<M: StepModel> Engine<M> {
         let free = self.lanes.iter().enumerate().filter(|(_, lane)| lane.running.is_none());
         let worth = |reusable: u32| if reusable as usize * LEAST_REUSED_PART >= prompt.len() { reusable } else { 0 };
         let best = free.max_by_key(|(number, lane)| {
-            (worth(lane.kv.reusable(prompt)), std::cmp::Reverse(lane.used_at), std::cmp::Reverse(*number))
+            (worth(self.reusable_in_lane(*number, prompt)), std::cmp::Reverse(lane.used_at), std::cmp::Reverse(*number))
         });
         best.map(|(number, _)| number)
     }
@@ -362,10 +372,7 @@ impl<M: StepModel> Engine<M> {
         let lane = self.lane_for(&request.prompt).ok_or(Error::NoFreeLane { lanes })?;
         let prompt_tokens = u32::try_from(request.prompt.len())
             .expect("the prompt is checked against the context, whose size is a u32");
-        let cached = match &self.book {
-            Some(book) => book.reusable(&request.prompt, &|_| true),
-            None => self.lanes[lane].kv.reusable(&request.prompt),
-        };
+        let cached = self.reusable(lane, &request.prompt);
         let plan = SequencePlan::new(prompt_tokens, cached, request.max_tokens, self.limits.sequence_tokens());
         let usage = Usage { prompt_tokens, cached_tokens: cached, completion_tokens: 0 };
 
@@ -401,13 +408,15 @@ impl<M: StepModel> Engine<M> {
         let last_token = if is_fed { self.limits.last_token } else { LastToken::Alone };
         let holding = self.holding_for(&request.prompt, plan.decodes());
         if holding.is_none() {
-            self.lanes[lane].kv.keep(cached);
+            self.cut_lane(lane, cached);
         }
+        let restored = self.restored(lane, holding.as_ref(), cached);
         let start = SequenceStart {
             tokens: &request.prompt,
             lane: lane as u32,
             pages: holding.as_ref().map_or(&[], Holding::pages),
             cached,
+            restored,
             budget: plan.decodes(),
             sampling: &request.sampling,
             eog: &request.eog,
@@ -430,6 +439,9 @@ impl<M: StepModel> Engine<M> {
             pauses: false,
             plan,
             feeding: Feeding { rows: self.model.feed_rows(plan.feeds()), last_token },
+            checkpoints: CheckpointPlan::new(self.limits.checkpoints, prompt_tokens, prompt_tokens, cached),
+            copies: VecDeque::new(),
+            last_sampled: None,
             policy_role,
             gates,
             progress: Progress::new(request.clone(), cached),
@@ -458,7 +470,8 @@ impl<M: StepModel> Engine<M> {
     /// Pages for a sequence that begins with these tokens, and may sample `left` more: as many as [`Self::lacking`] has found. `None` if the cache has none.
     pub(crate) fn holding_for(&mut self, tokens: &[u32], left: u32) -> Option<Holding> {
         let positions = self.positions_at_beginning(tokens, left);
-        self.book.as_mut().map(|book| book.open(tokens, positions, &|_| true).expect("nothing is lacking"))
+        let may_end = may_end(self.checkpoints.as_ref());
+        self.book.as_mut().map(|book| book.open(tokens, positions, &may_end).expect("nothing is lacking"))
     }
 }
 

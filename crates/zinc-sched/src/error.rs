@@ -17,6 +17,11 @@ pub enum ModelCall {
         /// Number of the step.
         step: u32,
     },
+    /// The call was [`StepModel::keep`](crate::StepModel::keep) behind this step of the sequence, counted from 0.
+    Keep {
+        /// Number of the step.
+        step: u32,
+    },
     /// The call was [`StepModel::wait`](crate::StepModel::wait) for this step of the sequence, counted from 0.
     Wait {
         /// Number of the step.
@@ -35,6 +40,7 @@ impl std::fmt::Display for ModelCall {
         match self {
             ModelCall::Open => f.write_str("opening the sequence"),
             ModelCall::Submit { step } => write!(f, "submitting step {step}"),
+            ModelCall::Keep { step } => write!(f, "keeping the state behind step {step}"),
             ModelCall::Gate { position } => write!(f, "opening the gate of the token at position {position}"),
             ModelCall::Wait { step } => write!(f, "waiting for step {step}"),
         }

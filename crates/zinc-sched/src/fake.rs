@@ -19,6 +19,7 @@ mod cache;
 mod fault;
 mod probe;
 mod ranges;
+mod recurrent;
 mod state;
 mod stream;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod tests;
 use cache::Cache;
 pub use fault::{FakeError, Fault};
 pub use probe::{Call, Probe};
+use recurrent::Recurrent;
 use state::{Begun, DeviceState, Executed, HostState, LooseRange, OpenSequence, Opened, Pending, PendingLane, With};
 use stream::mix;
 pub use stream::{TokenStream, continuation, next_token};
@@ -65,6 +67,7 @@ impl Default for FakeOptions {
                 ring_slots: 8,
                 lanes: 1,
                 pages: None,
+                checkpoints: None,
                 feed_rows: 1,
                 last_token: LastToken::Alone,
                 max_drafts: 0,
@@ -93,6 +96,9 @@ pub struct FakeModel {
     probe: Probe,
     on_wait: Option<WaitHook>,
     cache: Cache,
+    recurrent: Option<Recurrent>,
+    /// How many copies of states it was asked for.
+    copies: u64,
     sequences: u64,
     steps: u64,
     in_flight: VecDeque<Pending>,
@@ -117,6 +123,8 @@ impl FakeModel {
         assert!(lanes > 0, "a simulated model of {lanes} lanes");
         Self {
             cache: Cache::new(options.limits),
+            recurrent: Recurrent::new(options.limits),
+            copies: 0,
             options,
             clock,
             probe: Probe::default(),
@@ -271,10 +279,13 @@ impl FakeModel {
 
     /// Takes in the token at the present position of a lane of a step, and writes its K/V.
     fn consume(&mut self, own: &PendingLane) {
-        let Self { open, cache, .. } = self;
+        let Self { open, cache, recurrent, .. } = self;
         let OpenSequence { device, pages, .. } = open[own.lane].as_mut().expect("it is open");
         let (position, token) = (device.position, device.next_input());
         device.position += 1;
+        if let Some(recurrent) = recurrent {
+            recurrent.take_in(own.lane, position, token);
+        }
         cache.of(own.lane, &pages[..own.pages]).set(position, Some(token));
     }
 
@@ -297,7 +308,7 @@ impl FakeModel {
 
     /// The likeliest token of the sequence in a lane after the tokens whose K/V lie before its position, or after its next input behind these.
     fn wished(&mut self, lane: usize, behind_input: bool) -> u32 {
-        let Self { open, cache, options, .. } = self;
+        let Self { open, cache, options, recurrent, .. } = self;
         let OpenSequence { device, pages, .. } = open[lane].as_ref().expect("it is open");
         match &options.tokens {
             TokenStream::Script(tokens) => tokens[device.decoded as usize % tokens.len()],
@@ -305,8 +316,11 @@ impl FakeModel {
                 let seen = cache.of(lane, pages);
                 let kv = |position| seen.get(position).expect("positions are written in order");
                 let mut history: Vec<u32> = (0..device.position).map(kv).collect();
+                // A state that has taken in other tokens than the cache has makes another token.
+                let agrees = recurrent.as_ref().is_none_or(|recurrent| recurrent.has(lane, &history));
                 history.extend(behind_input.then(|| device.next_input()));
-                next_token(&history, &device.sampling, options.limits.vocabulary_tokens)
+                let vocabulary = options.limits.vocabulary_tokens;
+                (next_token(&history, &device.sampling, vocabulary) + u32::from(!agrees)) % vocabulary
             }
         }
     }
@@ -342,6 +356,7 @@ impl FakeModel {
         let behind = std::mem::take(&mut self.loose);
         self.in_flight.push_back(Pending {
             behind,
+            copies: Vec::new(),
             step,
             kind,
             lanes,
@@ -401,6 +416,7 @@ impl StepModel for FakeModel {
         if self.has(Fault::Open { sequence }) {
             return self.fail(FakeError::NotOpened { sequence });
         }
+        self.restore(start);
         let host = HostState {
             feeds_left: prompt_tokens - 1 - start.cached,
             decodes_left: start.budget,
@@ -484,6 +500,9 @@ impl StepModel for FakeModel {
             let tokens = TokenRun::new(&tokens);
             outputs.push(LaneOutput { tokens, fed, drafts, position, status, finish, logprobs: None });
         }
+        if let Some(recurrent) = &mut self.recurrent {
+            pending.copies.iter().for_each(|copy| recurrent.copy(*copy));
+        }
         // A step is a no-op if it is one for all its lanes.
         let running = outputs.iter().map(|output| output.status).find(|status| *status != StepStatus::NoOp);
         let status = running.unwrap_or(StepStatus::NoOp);
@@ -505,6 +524,18 @@ impl StepModel for FakeModel {
             gpu: Some(GpuSpan { begin_ns, end_ns, idle_ns: end_ns - begin_ns - nanoseconds(taken) }),
         };
         Ok(StepOutput { lanes: outputs, timing })
+    }
+
+    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<(), FakeError> {
+        self.assert_usable("keep");
+        let copy = self.copies;
+        self.copies += 1;
+        if self.has(Fault::Keep { copy }) {
+            return self.fail(FakeError::NotKept { copy });
+        }
+        self.queue_copy(sequence, slot);
+        self.probe.note(Call::Keep { slot });
+        Ok(())
     }
 
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<(), FakeError> {

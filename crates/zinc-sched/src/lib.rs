@@ -68,6 +68,8 @@
 //! - A page is written by one sequence, and given to another only when no step of it is in flight. Two sequences read the same page only if their tokens up to its end
 //!   are the same, one by one. If a sequence needs a page and there is none, the youngest gives its pages back once its steps in flight are done, and
 //!   goes on later: its reader sees a pause.
+//! - A sequence with a recurrent state has the beginning of its prompt in common with an earlier one up to a checkpoint, which was taken behind a step that was
+//!   observed as done at that position ([`checkpoints::CheckpointBook`]). Without one all of it is computed.
 //! - Steps are waited for in the order of submission, each once, also when nobody wants them any more. The exception is a model that
 //!   has failed: it is not called again.
 //! - The host's picture of the cache ([`KvCache`], [`pages::PageBook`]) never runs ahead of what was delivered. Steps that ran past the end of a sequence
@@ -116,6 +118,7 @@ mod pressure;
 mod queue;
 mod request;
 pub mod resolve;
+mod reuse;
 mod sampling;
 mod sequence;
 pub mod speculation;
@@ -134,8 +137,8 @@ pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation, RequestId};
 pub use kv::KvCache;
 pub use model::{
-    Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId, SequenceStart,
-    SpeculativeDecoding, Step, StepLane, StepModel, Ticket,
+    CheckpointLimits, Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId,
+    SequenceStart, SpeculativeDecoding, Step, StepLane, StepModel, Ticket,
 };
 pub use occupancy::Occupancy;
 pub use queue::WaitingQueue;

@@ -29,6 +29,8 @@ use crate::step::{StepKind, StepOutput};
 /// - Each ticket is waited for once, oldest first.
 /// - The model stops by itself on an end-of-generation id, at the budget, at the end of its context and on logits that are not finite.
 ///   Every step queued behind the stop is a no-op: it writes no K/V and reports [`StepStatus::NoOp`](crate::StepStatus::NoOp).
+/// - A sequence of a model with a recurrent state begins at position 0, or with a checkpoint. Checkpoints are kept and restored in the order of the calls, which no step
+///   in flight and no caller waits for.
 /// - If a sequence has a [`Gate`], each `Decode` waits before it samples, though not before its forward pass, until
 ///   [`guide`](Self::guide) or [`choose`](Self::choose) is called for it; these calls come once for each step, in order. After `cancel`,
 ///   which opens all gates, they are not called for the steps in flight. A sequence with a gate has no `Speculate`s.
@@ -118,6 +120,18 @@ pub trait StepModel {
         self.wait(ticket)
     }
 
+    /// Queues a copy of a sequence's recurrent state, as it is behind all steps that were submitted so far, into a slot, and returns without waiting for it. If the
+    /// sequence has ended before the last of these steps, the copy is of no use. No step of it is begun. For models with [`ModelLimits::checkpoints`].
+    ///
+    /// # Errors
+    /// [`Self::Error`], if the device does not take the copy.
+    ///
+    /// # Panics
+    /// By default, since the model has no recurrent state.
+    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<(), Self::Error> {
+        panic!("{sequence:?} kept in slot {slot} by a model without a recurrent state");
+    }
+
     /// Ends a sequence on the device and opens all its gates, so that its lanes of steps which have not begun become no-ops. A step that feeds may end before
     /// it is done; it then reports a no-op, too. Returns at once; steps in flight must still be waited for. Does nothing if the sequence is not open.
     fn cancel(&mut self, sequence: SequenceId);
@@ -139,6 +153,8 @@ pub struct ModelLimits {
     pub lanes: u32,
     /// The pages of the KV cache, which the sequences share; `None` if each lane has a part of it for itself, whose positions lie one behind the other.
     pub pages: Option<PagePool>,
+    /// The checkpoints that the model keeps, if its sequences have a recurrent state, which goes on at the end of a checkpoint alone; `None` if they have none.
+    pub checkpoints: Option<CheckpointLimits>,
     /// How many prompt tokens a step that feeds takes in at most, at least 1.
     pub feed_rows: u32,
     /// Whether there may be `FeedDecode` steps.
@@ -147,6 +163,22 @@ pub struct ModelLimits {
     pub max_drafts: u32,
     /// What it costs to draft again after steps without drafts in the middle of a sequence.
     pub resume_cost: ResumeCost,
+}
+
+/// The checkpoints that a model keeps of recurrent states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckpointLimits {
+    /// How many there are at most; 0 if every sequence begins at position 0.
+    pub slots: u32,
+    /// Their positions are multiples of it: the positions of a page, where the cache has pages.
+    pub page: u32,
+    /// The distance of those that are taken inside prompts and while tokens are sampled, a multiple of `page`.
+    pub spacing: u32,
+}
+
+impl CheckpointLimits {
+    /// The distance by default.
+    pub const SPACING: u32 = 2048;
 }
 
 /// The pages of a KV cache.
@@ -254,6 +286,8 @@ pub struct SequenceStart<'a> {
     /// How many leading tokens of the prompt have valid K/V in its pages already, or without pages in its lane; always fewer than the prompt has. The first
     /// step is at this position.
     pub cached: u32,
+    /// The slot of the checkpoint that the sequence begins with, if it has a recurrent state and `cached` is not 0. It was taken behind these `cached` tokens.
+    pub restored: Option<u32>,
     /// The most tokens that will be sampled, at least 1 and never more than the context has room for.
     pub budget: u32,
     /// The sampling parameters.
@@ -280,6 +314,7 @@ impl<'a> SequenceStart<'a> {
             lane: 0,
             pages: &[],
             cached,
+            restored: None,
             budget,
             sampling,
             eog: &[],

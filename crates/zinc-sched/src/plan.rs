@@ -1,9 +1,11 @@
 //! What the loop does next, as pure functions of counts. Nothing here touches a model, a clock or a channel.
 
+mod checkpoints;
 mod prompts;
 
 use std::time::Duration;
 
+pub use checkpoints::CheckpointPlan;
 pub use prompts::{Feeding, PromptPart, prompt_step};
 
 use crate::depth::InflightDepth;
@@ -152,6 +154,8 @@ pub struct SequenceView {
     pub wanted: Wanted,
     /// Prompt tokens that no submitted step feeds.
     pub feeds_left: u32,
+    /// Tokens of its prompt up to the next position where a step that feeds has to end; `None` if there is none before the prompt's end.
+    pub until_checkpoint: Option<u32>,
     /// How many steps have fed other prompts since this one was fed last, while it waited.
     pub passed_over: u32,
 }
@@ -200,8 +204,9 @@ pub struct InFlight {
 /// for, so that nobody's next token waits for longer, or for more than one of them. If nobody wants a token, whole steps that feed are submitted. A step that is
 /// begun is ended before another begins.
 ///
-/// A step that feeds takes in prompts until its rows are full, of which a model has `feed_rows` at most. One that could take in more is submitted only while no other
-/// such step is in flight: prompts that come meanwhile share the next one, since a step takes nearly as long for one short prompt as for many.
+/// A step that feeds takes in prompts until its rows are full, of which a model has `feed_rows` at most, each up to its next checkpoint. One that could take in more is
+/// submitted only while no other such step is in flight: prompts that come meanwhile share the next one, since a step takes nearly as long for one short prompt as for
+/// many. If a checkpoint has cut a prompt they share the step with the rest of it, which needs no further one.
 pub fn next_turn(
     sequences: &[SequenceView],
     in_flight: InFlight,
@@ -287,6 +292,7 @@ mod tests {
         let view = SequenceView {
             wanted: wanted(plan, phase, counts, feeding),
             feeds_left: plan.feeds() - counts.tokens_fed,
+            until_checkpoint: None,
             passed_over: 0,
         };
         let in_flight = InFlight { steps: in_flight, has_room: false };
@@ -354,10 +360,11 @@ mod tests {
     /// A sequence that wants to feed so many tokens, by steps of 4 at most.
     fn feeding(left: u32, passed_over: u32) -> SequenceView {
         let feeding = Feeding { rows: 4, last_token: LastToken::Alone };
-        SequenceView { wanted: Wanted::Feed(feeding), feeds_left: left, passed_over }
+        SequenceView { wanted: Wanted::Feed(feeding), feeds_left: left, until_checkpoint: None, passed_over }
     }
 
-    const SAMPLING: SequenceView = SequenceView { wanted: Wanted::Sample, feeds_left: 0, passed_over: 0 };
+    const SAMPLING: SequenceView =
+        SequenceView { wanted: Wanted::Sample, feeds_left: 0, until_checkpoint: None, passed_over: 0 };
     const DONE: SequenceView = SequenceView { wanted: Wanted::Nothing, ..SAMPLING };
 
     const ROOM: Duration = Duration::from_millis(20);
@@ -371,7 +378,12 @@ mod tests {
 
     /// A sequence whose step is begun, and has a range of so many milliseconds next.
     fn begun(range_ms: u64) -> SequenceView {
-        SequenceView { wanted: Wanted::Range(Duration::from_millis(range_ms)), feeds_left: 9, passed_over: 0 }
+        SequenceView {
+            wanted: Wanted::Range(Duration::from_millis(range_ms)),
+            feeds_left: 9,
+            until_checkpoint: None,
+            passed_over: 0,
+        }
     }
 
     /// The turn behind ranges of so many milliseconds.

@@ -5,6 +5,7 @@ use crate::admission::{PageHolder, to_pause};
 use crate::engine::Engine;
 use crate::error::{Error, ModelCall, Result};
 use crate::model::{SequenceStart, StepModel};
+use crate::reuse::may_end;
 use crate::sequence::Sequence;
 use crate::speculation::MOST_LANES_WITH_DRAFTS;
 
@@ -20,7 +21,7 @@ impl<M: StepModel> Engine<M> {
     fn lacking_beside(&self, tokens: &[u32], left: u32) -> u32 {
         let (Some(book), Some(pool)) = (&self.book, self.limits.pages) else { return 0 };
         let spare = self.sequences().filter(|sequence| sequence.may_grow(pool.positions)).count() as u32;
-        book.lacking(tokens, self.positions_at_beginning(tokens, left), spare, &|_| true)
+        book.lacking(tokens, self.positions_at_beginning(tokens, left), spare, &may_end(self.checkpoints.as_ref()))
     }
 
     fn sequences(&self) -> impl Iterator<Item = &Sequence> {
@@ -85,12 +86,14 @@ impl<M: StepModel> Engine<M> {
                 return Ok(());
             }
             let holding = self.holding_for(&tokens, left).expect("the cache has pages");
+            let restored = self.restored(lane, Some(&holding), holding.valid());
             let sequence = self.lanes[lane].running.as_mut().expect("it runs");
             let start = SequenceStart {
                 tokens: &tokens,
                 lane: lane as u32,
                 pages: holding.pages(),
                 cached: holding.valid(),
+                restored,
                 budget: left,
                 sampling: &sequence.request.sampling,
                 eog: &sequence.request.eog,

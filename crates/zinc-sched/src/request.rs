@@ -318,6 +318,7 @@ mod tests {
     use crate::speculation::ResumeCost;
 
     const LIMITS: ModelLimits = ModelLimits {
+        checkpoints: None,
         feed_rows: 1,
         last_token: LastToken::Alone,
         context_tokens: 4,

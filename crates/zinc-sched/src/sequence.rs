@@ -1,16 +1,20 @@
 //! One sequence in a lane of the model: what it wants next, and what the outputs of its steps mean for it. The loop over all sequences is in `turns.rs`.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::apply::Progress;
+use crate::checkpoints::CheckpointPlace;
 use crate::control::Verdict;
 use crate::error::{Error, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
 use crate::model::{Gate, GrownPage, ModelCounters, SequenceId, SpeculativeDecoding, StepModel, Ticket};
 use crate::pages::{Holding, PageBook};
-use crate::plan::{Feeding, Phase, PlannedStep, SequencePlan, SequenceView, StepCounts, Wanted, wanted};
+use crate::plan::{
+    CheckpointPlan, Feeding, Phase, PlannedStep, SequencePlan, SequenceView, StepCounts, Wanted, wanted,
+};
 use crate::request::{Completion, Durations, FinishReason, Outlet, Request, Usage};
 use crate::resolve::{Expected, Resolved, resolve};
 use crate::speculation::{SpeculationPolicy, SpeculationStats};
@@ -49,6 +53,12 @@ pub(crate) struct Sequence {
     pub(crate) request: Arc<Request>,
     pub(crate) plan: SequencePlan,
     pub(crate) feeding: Feeding,
+    /// Where copies of its recurrent state are kept, if it has one.
+    pub(crate) checkpoints: CheckpointPlan,
+    /// The copies that were asked for behind steps in flight, the oldest first.
+    pub(crate) copies: VecDeque<StateCopy>,
+    /// The last checkpoint that it has taken behind its prompt.
+    pub(crate) last_sampled: Option<CheckpointPlace>,
     pub(crate) policy_role: PolicyRole,
     pub(crate) gates: Gates,
     pub(crate) progress: Progress,
@@ -64,6 +74,17 @@ pub(crate) struct Sequence {
     pub(crate) passed_over: u32,
 }
 
+/// A copy of a sequence's recurrent state that was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StateCopy {
+    /// The index of the step that it was taken behind.
+    pub(crate) step: u32,
+    /// Where the model keeps it.
+    pub(crate) slot: u32,
+    /// How many tokens the state has taken in, if the step does what it was submitted for.
+    pub(crate) position: u32,
+}
+
 /// The steps of a sequence that were submitted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Submitted {
@@ -73,6 +94,8 @@ pub(crate) struct Submitted {
     in_flight: u32,
     /// Those of them that sample.
     sampling_in_flight: u32,
+    /// Those of them that speculate.
+    speculating_in_flight: u32,
     /// Tokens that they feed, since the model opened the sequence.
     tokens_fed: u32,
     /// The most tokens that they sample, since the model opened the sequence: all drafts of those that were not observed yet count as accepted.
@@ -109,6 +132,20 @@ impl Sequence {
     /// Position of the first token that its next step feeds.
     pub(crate) fn feed_position(&self) -> u32 {
         self.plan.first_position() + self.submitted.tokens_fed
+    }
+
+    /// The position where a copy of its state is to be kept behind the step that was submitted last, which ends there if it does what it was submitted for. `None` if none
+    /// is, or it is not known where the step ends, since an earlier one may find any number of drafts right.
+    pub(crate) fn due_checkpoint(&self) -> Option<u32> {
+        let Submitted { speculating_in_flight, most_sampled, .. } = self.submitted;
+        let position = self.feed_position().saturating_add(most_sampled);
+        let is_due = speculating_in_flight == 0 && self.goes_on() && self.checkpoints.is_at(position);
+        is_due.then_some(position)
+    }
+
+    /// Takes out the copy that was asked for behind this step, if one was.
+    pub(crate) fn copy_behind(&mut self, step: PlannedStep) -> Option<StateCopy> {
+        self.copies.pop_front_if(|copy| copy.step == step.index)
     }
 
     /// What the sequence wants next if none of its steps is begun and it has the pages for it.
@@ -184,6 +221,7 @@ impl Sequence {
         let cached = holding.valid();
         let tokens = self.request.prompt.len() as u32 + self.progress.delivered();
         self.plan = self.plan.resumed(tokens, cached);
+        self.checkpoints = self.checkpoints.resumed(self.request.prompt.len() as u32, tokens, cached);
         self.progress.rewind(cached);
         self.submitted = Submitted { steps: self.submitted.steps, ..Submitted::default() };
         (self.opened, self.holding) = (Some(opened), Some(holding));
@@ -192,6 +230,7 @@ impl Sequence {
     /// What the plan of the loop needs to know of it. `positions` is how many positions pages have, where there are any. `range` is what the next range takes if a step
     /// with it is begun.
     pub(crate) fn view(&self, range: Option<Duration>, positions: Option<u32>) -> SequenceView {
+        let position = self.feed_position();
         SequenceView {
             wanted: match range {
                 Some(time) => Wanted::Range(time),
@@ -199,6 +238,7 @@ impl Sequence {
                 None => self.wanted(),
             },
             feeds_left: self.plan.feeds() - self.submitted.tokens_fed,
+            until_checkpoint: self.checkpoints.next_in_prompt(position).map(|next| next - position),
             passed_over: self.passed_over,
         }
     }
@@ -219,6 +259,7 @@ impl Sequence {
         self.submitted.steps += 1;
         self.submitted.in_flight += 1;
         self.submitted.sampling_in_flight += u32::from(kind.samples());
+        self.submitted.speculating_in_flight += u32::from(kind == StepKind::Speculate);
         self.submitted.most_sampled += self.most_tokens(kind);
         self.submitted.tokens_fed += kind.fed_of(rows);
     }
@@ -251,6 +292,7 @@ impl Sequence {
         self.submitted.in_flight -= 1;
         self.submitted.sampling_in_flight -= u32::from(step.kind.samples());
         if step.kind == StepKind::Speculate {
+            self.submitted.speculating_in_flight -= 1;
             let sampled = output.tokens.as_slice().len() as u32;
             self.submitted.most_sampled -= self.most_tokens(step.kind).saturating_sub(sampled);
         }

@@ -20,6 +20,10 @@ pub struct EngineCounts {
     pub tokens: u64,
     /// How often a sequence had to give its pages back to others, and computed its keys and values again later.
     pub preemptions: u64,
+    /// Checkpoints of recurrent states that were kept.
+    pub checkpoints_kept: u64,
+    /// How often a sequence began with a checkpoint, instead of computing all of its prompt.
+    pub checkpoints_restored: u64,
     /// The steps with drafts of sequences that have ended.
     pub speculation: SpeculationStats,
     /// The step that was waited for last.
@@ -112,6 +116,8 @@ pub(crate) struct Board {
     prompt_tokens: AtomicU64,
     tokens: AtomicU64,
     preemptions: AtomicU64,
+    checkpoints_kept: AtomicU64,
+    checkpoints_restored: AtomicU64,
     /// Steps with drafts, the tokens that they sampled, and the drafts.
     speculation: [AtomicU64; 3],
     /// Pages used, free and cached; all 0 if the cache has none.
@@ -184,6 +190,8 @@ impl Board {
         self.prompt_tokens.store(prompt_tokens, Relaxed);
         self.tokens.store(tokens, Relaxed);
         self.preemptions.store(preemptions, Relaxed);
+        self.checkpoints_kept.store(counts.checkpoints_kept, Relaxed);
+        self.checkpoints_restored.store(counts.checkpoints_restored, Relaxed);
         let SpeculationStats { steps, tokens, drafts } = counts.speculation;
         for (place, count) in self.speculation.iter().zip([steps, tokens, drafts]) {
             place.store(count, Relaxed);
@@ -214,6 +222,8 @@ impl Board {
             prompt_tokens: self.prompt_tokens.load(Relaxed),
             tokens: self.tokens.load(Relaxed),
             preemptions: self.preemptions.load(Relaxed),
+            checkpoints_kept: self.checkpoints_kept.load(Relaxed),
+            checkpoints_restored: self.checkpoints_restored.load(Relaxed),
             last_step,
             sampling_rows: self.sampling_rows.read(),
             feeding_rows: self.feeding_rows.read(),
@@ -243,6 +253,8 @@ mod tests {
                 prompt_tokens: 2,
                 tokens: 3,
                 preemptions: 4,
+                checkpoints_kept: 5,
+                checkpoints_restored: 6,
                 speculation: SpeculationStats { steps: 10, tokens: 11, drafts: 12 },
                 last_step,
                 ..Default::default()

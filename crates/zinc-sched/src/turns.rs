@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use crate::checkpoints::CheckpointBook;
 use crate::engine::{Ended, Engine, Lane, Outlets};
 use crate::error::{Error, Result};
 use crate::model::{Gate, SequenceId, StepModel};
 use crate::occupancy::Work;
 use crate::pace::Measured;
 use crate::pages::PageBook;
-use crate::plan::{Interval, PromptPart, SequenceView, Turn, Wanted, next_turn};
+use crate::plan::{Interval, PlannedStep, PromptPart, SequenceView, Turn, Wanted, next_turn};
 use crate::resolve::Resolved;
+use crate::reuse::{Did, settle};
 use crate::sequence::{PolicyRole, Sequence};
 use crate::speculation::MOST_LANES_WITH_DRAFTS;
 use crate::status::LastStep;
@@ -50,7 +52,11 @@ impl<M: StepModel> Engine<M> {
                 let in_lane = |part: PromptPart| PromptPart { index: running[part.index], ..part };
                 self.feed(parts.into_iter().map(in_lane).collect(), has_room)?;
             }
-            Turn::Range => self.window.submit_range(&mut self.model, self.clock.now_ns())?,
+            Turn::Range => {
+                if self.window.submit_range(&mut self.model, self.clock.now_ns())? {
+                    self.keep_states()?;
+                }
+            }
             Turn::Sample(indices) => {
                 let lanes: Vec<usize> = indices.into_iter().map(|index| running[index]).collect();
                 let kind = self.sampling_kind(&lanes);
@@ -130,10 +136,12 @@ impl<M: StepModel> Engine<M> {
         // A mean of positions, each of which is a u32.
         let ranges = model.ranges(rows, (positions / u64::from(rows.max(1))) as u32);
         match ranges[..] {
-            [time] => _ = window.submit(model, (lanes, has_room), &[], time, clock.now_ns())?,
-            _ => window.begin(model, (lanes, has_room), ranges, clock.now_ns())?,
+            [time] => {
+                window.submit(model, (lanes, has_room), &[], time, clock.now_ns())?;
+                self.keep_states()
+            }
+            _ => window.begin(model, (lanes, has_room), ranges, clock.now_ns()),
         }
-        Ok(())
     }
 
     /// Submits a step that samples for the sequences in these lanes.
@@ -153,12 +161,13 @@ impl<M: StepModel> Engine<M> {
                 sequence.close_gate(ticket);
             }
         }
-        Ok(())
+        self.keep_states()
     }
 
     /// Waits for the oldest step in flight and handles its outputs.
     fn observe(&mut self, outlets: &mut dyn Outlets) -> Result<()> {
-        let Self { model, window, lanes, book, policy, pace, clock, counts, occupancy, options, .. } = self;
+        let Self { model, window, lanes, book, checkpoints, policy, pace, clock, counts, occupancy, options, .. } =
+            self;
         // Under a constraint, this opens the gate of the first step that samples. The gate of each later step was opened when the step before it was observed.
         for sequence in lanes.iter_mut().filter_map(|lane| lane.running.as_mut()) {
             sequence.open_early(model)?;
@@ -189,7 +198,7 @@ impl<M: StepModel> Engine<M> {
             policy.interrupted(observed_ns);
         }
         let mut policy = (!others).then_some(policy);
-        let mut resolved: Vec<(usize, Result<Resolved>)> = Vec::with_capacity(step.lanes.len());
+        let mut resolved: Vec<(usize, PlannedStep, Result<Resolved>)> = Vec::with_capacity(step.lanes.len());
         let (mut has_gates, mut ran) = (false, false);
         let rows = step.lanes.iter().map(|(_, planned)| planned.rows).sum();
         for ((id, planned), lane_output) in step.lanes.iter().zip(&output.lanes) {
@@ -199,7 +208,8 @@ impl<M: StepModel> Engine<M> {
             has_gates |= sequence.gates.gate() != Gate::Open;
             ran |= lane_output.status != StepStatus::NoOp;
             let of_step = (rows, output.timing, observed_ns);
-            resolved.push((lane, sequence.observed(*planned, lane_output, of_step, model, policy.as_deref_mut())?));
+            let result = sequence.observed(*planned, lane_output, of_step, model, policy.as_deref_mut())?;
+            resolved.push((lane, *planned, result));
         }
         let kind = StepKind::of_lanes(step.lanes.iter().map(|(_, planned)| planned.kind));
         // A gate that was opened above may have ended a sequence while it was fed.
@@ -216,11 +226,16 @@ impl<M: StepModel> Engine<M> {
             is_plain: step.ranges.run && ran && !has_gates && !someone_ended && kind != StepKind::Speculate,
         });
         let mut delivered = 0;
-        for ((lane, resolved), lane_output) in resolved.into_iter().zip(&output.lanes) {
-            let lane = &mut lanes[lane];
+        for ((number, planned, resolved), lane_output) in resolved.into_iter().zip(&output.lanes) {
+            let lane = &mut lanes[number];
             let sequence = lane.running.as_mut().expect("it runs");
             let around = (&mut lane.kv, book.as_mut(), outlets.outlet(sequence.id));
+            let did = Did::of(&resolved);
             delivered += sequence.apply(resolved, lane_output, observed_ns, around, model);
+            if let Some(checkpoints) = checkpoints {
+                let kept = settle(checkpoints, book.as_ref(), (number as u32, sequence), planned, did);
+                counts.checkpoints_kept += u64::from(kept);
+            }
         }
         counts.steps += 1;
         counts.prompt_tokens += output.lanes.iter().map(|lane| u64::from(lane.fed)).sum::<u64>();
@@ -267,6 +282,7 @@ impl<M: StepModel> Engine<M> {
             }
         }
         self.book = self.limits.pages.map(PageBook::new);
+        self.checkpoints = self.limits.checkpoints.map(|limits| CheckpointBook::new(limits.slots));
         self.counts.occupancy = self.occupancy.note(Work::Unwanted, self.clock.now_ns());
         self.failure = Some(error.clone());
     }

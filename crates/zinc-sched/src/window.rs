@@ -120,14 +120,15 @@ impl Window {
     ) -> Result<()> {
         assert!(self.begun.is_none(), "a step is begun while {:?} is", self.begun);
         self.begun = Some(BegunStep { lanes, has_room, left: ranges.into(), submitted: 0 });
-        self.submit_range(model, now_ns)
+        self.submit_range(model, now_ns)?;
+        Ok(())
     }
 
-    /// Submits the next range of the step that is begun, which is in flight with its last one.
+    /// Submits the next range of the step that is begun, which is in flight with its last one. Returns whether it is that one.
     ///
     /// # Panics
     /// If none is begun, or the window is full.
-    pub(crate) fn submit_range<M: StepModel>(&mut self, model: &mut M, now_ns: u64) -> Result<()> {
+    pub(crate) fn submit_range<M: StepModel>(&mut self, model: &mut M, now_ns: u64) -> Result<bool> {
         let begun = self.begun.as_mut().expect("a range is submitted of a step that is begun");
         let range = begun.submitted;
         let time = begun.left.pop_front().expect("a step is begun until its last range is submitted");
@@ -143,7 +144,7 @@ impl Window {
         if let (Some(ticket), Some(begun)) = (ticket, self.begun.take_if(|_| is_last)) {
             self.push(ticket, (begun.lanes, begun.has_room), now_ns);
         }
-        Ok(())
+        Ok(is_last)
     }
 
     /// Submits a whole step of these sequences; `grown` are pages that they get. `has_room` says whether it feeds and could have fed more. `time` is what it is
@@ -191,6 +192,11 @@ impl Window {
     /// The oldest step in flight, which [`observe`](Self::observe) waits for.
     pub(crate) fn oldest(&self) -> Option<&StepInFlight> {
         self.in_flight.front()
+    }
+
+    /// The step in flight that was submitted last.
+    pub(crate) fn newest(&self) -> Option<&StepInFlight> {
+        self.in_flight.back()
     }
 
     /// Waits for the oldest step. If `stop` returns true of a sequence meanwhile, its steps behind it become no-ops.

@@ -23,7 +23,10 @@ const TAKERS: u64 = 4;
 
 #[derive(Debug, Clone, Copy)]
 enum Op {
-    Claim,
+    /// Another checkpoint is wanted, in the place of the one at a place, if there is one.
+    Claim {
+        superseded: Option<usize>,
+    },
     /// The copy of a claimed slot is that of a place.
     Keep {
         claimed: usize,
@@ -52,7 +55,7 @@ enum Op {
 fn history() -> impl Strategy<Value = (u32, Vec<Op>)> {
     let place = 0_usize..64;
     let op = prop_oneof![
-        6 => Just(Op::Claim),
+        6 => prop::option::weighted(0.3, place.clone()).prop_map(|superseded| Op::Claim { superseded }),
         6 => (0_usize..8, place.clone(), 0..TAKERS).prop_map(|(claimed, place, taker)| Op::Keep { claimed, place, taker }),
         1 => (0_usize..8).prop_map(|claimed| Op::Release { claimed }),
         4 => place.prop_map(|place| Op::Restore { place }),
@@ -91,8 +94,14 @@ fn hold((slots, ops): (u32, Vec<Op>)) -> Result<(), TestCaseError> {
     let (mut kept, mut claimed): (Vec<Kept>, Vec<u32>) = (Vec::new(), Vec::new());
     for op in ops {
         match op {
-            Op::Claim => {
-                let slot = book.claim();
+            Op::Claim { superseded } => {
+                let superseded = superseded.map(|place| places[place % places.len()]);
+                let slot = book.claim(superseded);
+                if let Some(at) = kept.iter().position(|own| Some(own.place) == superseded) {
+                    prop_assert_eq!(slot, Some(kept.remove(at).slot));
+                    claimed.extend(slot);
+                    continue;
+                }
                 let free = (kept.len() + claimed.len()) < slots as usize;
                 match slot {
                     None => prop_assert_eq!(claimed.len(), slots as usize),

@@ -19,9 +19,9 @@ use support::control::{Behaviour, Chooser, Turn};
 use support::{ids, reference};
 use zinc_sched::fake::{Call, FakeModel, FakeOptions, Fault, Probe, continuation};
 use zinc_sched::{
-    Clock as _, Completion, Engine, EngineOptions, Error, FinishReason, InflightDepth, LastToken, ManualClock,
-    ModelLimits, Outlet, Outlets, PagePool, Request, ResumeCost, Sampling, SequenceId, SpeculationMode,
-    SpeculationStats, Started, StepKind, Token,
+    CheckpointLimits, Clock as _, Completion, Engine, EngineCounts, EngineOptions, Error, FinishReason, InflightDepth,
+    LastToken, ManualClock, ModelLimits, Outlet, Outlets, PagePool, Request, ResumeCost, Sampling, SequenceId,
+    SpeculationMode, SpeculationStats, Started, StepKind, Token,
 };
 
 /// Size of the vocabulary: few ids, so that prompts share prefixes and sequences end early.
@@ -39,6 +39,9 @@ const WHOLE: u32 = 10;
 static PREEMPTIONS: AtomicU64 = AtomicU64::new(0);
 static CACHED: AtomicU64 = AtomicU64::new(0);
 static SHARED: AtomicU64 = AtomicU64::new(0);
+/// Checkpoints of recurrent states that were kept, and that sequences began with.
+static KEPT: AtomicU64 = AtomicU64::new(0);
+static RESTORED: AtomicU64 = AtomicU64::new(0);
 /// Drafts that were accepted, and requests some of whose steps had drafts while others had none.
 static ACCEPTED: AtomicU64 = AtomicU64::new(0);
 static MIXED: AtomicU64 = AtomicU64::new(0);
@@ -112,8 +115,9 @@ fn crowd() -> impl Strategy<Value = Crowd> {
     let asks = (prop::collection::vec(ask(), 1..16), prop::bool::weighted(0.25));
     let mode = prop::sample::select(&[SpeculationMode::Always, SpeculationMode::Automatic][..]);
     let drafts = prop::option::of((mode, 1_u32..=7, 0_u64..4, 0_u64..200));
-    let strategy = (1_u32..=8, 1_u32..=8, device, (cache, drafts), asks);
-    strategy.prop_map(|(depth, lanes, device, (cache, drafts), (mut asks, some_leave))| {
+    let checkpoints = prop::option::weighted(0.4, (0_u32..8, 1_u32..=4, 1_u32..=4));
+    let strategy = (1_u32..=8, 1_u32..=8, device, (cache, drafts, checkpoints), asks);
+    strategy.prop_map(|(depth, lanes, device, (cache, drafts, checkpoints), (mut asks, some_leave))| {
         if !some_leave {
             asks.iter_mut().for_each(|ask| ask.leaves = None);
         }
@@ -126,6 +130,10 @@ fn crowd() -> impl Strategy<Value = Crowd> {
             Some((positions, tokens, reserve)) => (Some((tokens.div_ceil(positions), positions)), reserve),
             None => (None, 0),
         };
+        let checkpoints = checkpoints.map(|(slots, page, spacing)| {
+            let page = pages.map_or(page, |(_, positions)| positions);
+            CheckpointLimits { slots, page, spacing: spacing * page }
+        });
         let engine = EngineOptions::default().with_depth(depth).with_max_gap(Duration::from_micros(max_gap_us));
         let (speculation, max_drafts, wrong_drafts, draft_us) = drafts.unwrap_or((SpeculationMode::Off, 0, 0, 0));
         Crowd {
@@ -137,6 +145,7 @@ fn crowd() -> impl Strategy<Value = Crowd> {
                     ring_slots: depth.get(),
                     lanes,
                     pages: pages.map(|(pages, positions)| PagePool { pages, positions }),
+                    checkpoints,
                     feed_rows,
                     last_token,
                     max_drafts,
@@ -283,6 +292,10 @@ fn hold(crowd: Crowd) -> Result<(), TestCaseError> {
         "{preemptions} preemptions with pages for all"
     );
     PREEMPTIONS.fetch_add(preemptions, Ordering::Relaxed);
+    let EngineCounts { checkpoints_kept, checkpoints_restored, .. } = engine.counts();
+    prop_assert!(limits.checkpoints.is_some_and(|limits| limits.slots > 0) || checkpoints_kept == 0);
+    KEPT.fetch_add(checkpoints_kept, Ordering::Relaxed);
+    RESTORED.fetch_add(checkpoints_restored, Ordering::Relaxed);
     Ok(())
 }
 
@@ -407,6 +420,8 @@ fn everyone_in_a_crowd_is_answered_as_if_alone() {
             preemptions > REQUESTS / 100 && cached > REQUESTS / 2 && shared > REQUESTS / 100,
             "{preemptions} preemptions, {cached} tokens cached, {shared} turns behind steps that have fed several prompts"
         );
+        let [kept, restored] = [&KEPT, &RESTORED].map(|count| count.load(Ordering::Relaxed));
+        assert!(kept > REQUESTS / 5 && restored > REQUESTS / 20, "{kept} checkpoints kept, {restored} restored");
         let [accepted, mixed] = [&ACCEPTED, &MIXED].map(|count| count.load(Ordering::Relaxed));
         assert!(
             accepted > REQUESTS / 20 && mixed > REQUESTS / 100,

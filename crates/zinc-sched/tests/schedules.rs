@@ -11,6 +11,7 @@ mod cases;
 mod matrix;
 mod support;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ use support::control::{Behaviour, Chooser, Turn};
 use support::{ids, reference};
 use zinc_sched::fake::{FakeModel, FakeOptions, Fault};
 use zinc_sched::{
-    CancelHandle, Engine, EngineOptions, Error, FinishReason, InflightDepth, LastToken, ManualClock, ModelLimits,
-    Outlet, Request, ResumeCost, Sampling, SpeculationMode, Token, Tracing,
+    CancelHandle, CheckpointLimits, Engine, EngineOptions, Error, FinishReason, InflightDepth, LastToken, ManualClock,
+    ModelLimits, Outlet, Request, ResumeCost, Sampling, SpeculationMode, Token, Tracing,
 };
 
 /// Size of the vocabulary: few ids, so that prompts share prefixes and sequences end early.
@@ -33,6 +34,9 @@ const SCHEDULES: u64 = 1_000_000;
 const CONVERSATIONS: u32 = 255_000;
 /// How many times as many schedules and conversations the whole matrix has.
 const WHOLE: u32 = 10;
+
+/// Requests that began with a checkpoint.
+static RESTORED: AtomicU64 = AtomicU64::new(0);
 
 /// What cuts a request short.
 #[derive(Debug, Clone)]
@@ -102,12 +106,24 @@ fn conversation() -> impl Strategy<Value = Conversation> {
     let engine = (1_u32..=8, speculation, 0_u64..60);
     let drafting = (0_u32..=15, 0_u64..5, 0_u64..50);
     let last_token = prop::sample::select(&[LastToken::Alone, LastToken::Fed, LastToken::Fed][..]);
-    let device =
-        ((1_u32..=16, last_token), 1_u64..50, 0_u64..5, 0_u64..20, 0_usize..3, prop::option::weighted(0.2, 0_u64..100));
+    let checkpoints = (0_u32..6, 1_u32..=4, 1_u32..=4).prop_map(|(slots, page, spacing)| CheckpointLimits {
+        slots,
+        page,
+        spacing: page * spacing,
+    });
+    let checkpoints = prop::option::weighted(0.4, checkpoints);
+    let device = (
+        (1_u32..=16, last_token, checkpoints),
+        1_u64..50,
+        0_u64..5,
+        0_u64..20,
+        0_usize..3,
+        prop::option::weighted(0.2, 0_u64..100),
+    );
     (engine, drafting, device, prop::collection::vec(ask(), 1..8)).prop_map(|(engine, drafting, device, asks)| {
         let (depth, speculation, host_work_us) = engine;
         let (max_drafts, wrong_drafts, drafting_us) = drafting;
-        let ((feed_rows, last_token), step_us, no_op_us, submit_us, eog_slots, non_finite) = device;
+        let ((feed_rows, last_token, checkpoints), step_us, no_op_us, submit_us, eog_slots, non_finite) = device;
         let depth = InflightDepth::new(depth).unwrap();
         Conversation {
             engine: EngineOptions::default()
@@ -121,6 +137,7 @@ fn conversation() -> impl Strategy<Value = Conversation> {
                     ring_slots: depth.get(),
                     lanes: 1,
                     pages: None,
+                    checkpoints,
                     feed_rows,
                     last_token,
                     max_drafts,
@@ -162,7 +179,7 @@ impl Outlet for Scheduled {
 fn hold(conversation: Conversation) -> Result<(), TestCaseError> {
     let Conversation { engine: options, fake, asks } = conversation;
     let k = options.depth.get();
-    let can_break = !fake.faults.is_empty();
+    let (can_break, checkpoints) = (!fake.faults.is_empty(), fake.limits.checkpoints);
     let clock = ManualClock::new();
     let alarm: Arc<Mutex<Option<(u64, CancelHandle)>>> = Arc::default();
     let hook = {
@@ -210,6 +227,11 @@ fn hold(conversation: Conversation) -> Result<(), TestCaseError> {
             Ok(completion) => {
                 prop_assert_eq!(completion.usage.completion_tokens as usize, delivered.len());
                 prop_assert!(completion.overshoot_steps <= k);
+                let cached = completion.usage.cached_tokens;
+                if let Some(CheckpointLimits { slots, page, .. }) = checkpoints {
+                    prop_assert!(cached.is_multiple_of(page) && (slots > 0 || cached == 0));
+                    RESTORED.fetch_add(u64::from(cached > 0), Ordering::Relaxed);
+                }
                 let trace = completion.trace.as_ref().unwrap();
                 prop_assert_eq!(trace.steps.len() as u64, probe.submits() - submits_before);
                 match completion.reason {
@@ -264,5 +286,7 @@ fn any_conversation_matches_the_reference() {
     let schedules = cases::hold_all(conversations, conversation, |conversation| conversation.asks.len(), hold);
     if asked_for.is_none() {
         assert!(schedules >= u64::from(times) * SCHEDULES, "{schedules} schedules in {conversations} conversations");
+        let restored = RESTORED.load(Ordering::Relaxed);
+        assert!(restored > SCHEDULES / 50, "{restored} schedules began with a checkpoint");
     }
 }

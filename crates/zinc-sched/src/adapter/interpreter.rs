@@ -62,6 +62,7 @@ impl InterpreterModel {
                 ring_slots: crate::InflightDepth::MAX,
                 lanes: 1,
                 pages: None,
+                checkpoints: None,
                 feed_rows: 1,
                 last_token: LastToken::Alone,
                 max_drafts: 0,

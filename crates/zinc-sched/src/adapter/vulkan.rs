@@ -176,6 +176,7 @@ impl VulkanModel {
                 ring_slots: slots,
                 lanes,
                 pages: (lanes > 1).then(|| PagePool { pages: model.cache().pages(), positions: PAGE_POSITIONS }),
+                checkpoints: None,
                 feed_rows,
                 last_token: match options.queues {
                     Queues::One => LastToken::Fed,

@@ -27,6 +27,11 @@ pub enum Fault {
         /// How long the wait lasts before it gives up.
         patience: Duration,
     },
+    /// Queueing a copy of a recurrent state fails.
+    Keep {
+        /// How many copies the model was asked for before it.
+        copy: u64,
+    },
     /// The step's logits are not finite, if it samples.
     NonFinite {
         /// How many steps the model has run before it.
@@ -58,6 +63,12 @@ pub enum FakeError {
     NotSubmitted {
         /// How many steps the model has run before it.
         step: u64,
+    },
+    /// The error of [`Fault::Keep`].
+    #[error("copy {copy} of a state was not queued")]
+    NotKept {
+        /// How many copies the model was asked for before it.
+        copy: u64,
     },
     /// The error of [`Fault::Gate`].
     #[error("the gate of step {step} was not opened")]

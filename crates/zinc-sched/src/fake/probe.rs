@@ -41,6 +41,11 @@ pub enum Call {
         /// When the call returned.
         at_ns: u64,
     },
+    /// A copy of a recurrent state was queued.
+    Keep {
+        /// Into which slot.
+        slot: u32,
+    },
     /// The gate of a step was opened for one of its sequences.
     OpenGate {
         /// How many steps the model has run before it, over all sequences.

@@ -133,6 +133,9 @@ impl FakeModel {
                     open.device.live = false;
                     let (first, pages) = (open.device.position, open.pages.clone());
                     if !range.first {
+                        if let Some(recurrent) = &mut self.recurrent {
+                            recurrent.break_off(lane);
+                        }
                         // The ranges before have written keys and values that do not count.
                         let mut own = self.cache.of(lane, &pages);
                         (first..first + rows).for_each(|position| own.set(position, None));

@@ -1,5 +1,6 @@
 //! What the simulated model keeps of its sequences and of the steps in flight.
 
+use super::recurrent::QueuedCopy;
 use crate::control::Guide;
 use crate::model::{Gate, HostChoice, LastToken, SequenceId, SpeculativeDecoding, StepLane};
 use crate::sampling::Sampling;
@@ -15,6 +16,8 @@ pub(super) struct Pending {
     pub(super) lanes: Vec<PendingLane>,
     /// The ranges of steps that feed which lie between the step before and this one, in order; without the one that this step ends with.
     pub(super) behind: Vec<LooseRange>,
+    /// The copies of recurrent states that are queued behind it.
+    pub(super) copies: Vec<QueuedCopy>,
     pub(super) submitted_at_ns: u64,
     pub(super) submit_done_ns: u64,
 }

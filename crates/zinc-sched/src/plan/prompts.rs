@@ -41,31 +41,34 @@ pub struct PromptPart {
 ///
 /// The prompt with the fewest tokens left comes first. Being passed over since it was fed last counts as if a whole step of it had been fed, so that no prompt waits
 /// for ever; of equals the one comes first that was passed over more often. The step has as many rows as suit the first prompt, and what it leaves of them is for
-/// the others, in the same order.
+/// the others, in the same order. A prompt is fed up to its next checkpoint at most; a step that ends at one counts as one that could not take in more, since the rest
+/// of the prompt comes right behind it.
 pub(super) fn next_feed(sequences: &[SequenceView], feed_rows: u32) -> Option<(Vec<PromptPart>, bool)> {
     let urgency = |view: &SequenceView| {
         u64::from(view.feeds_left).saturating_sub(u64::from(view.passed_over) * u64::from(feed_rows))
     };
     let wants = |(index, view): (usize, &SequenceView)| match view.wanted {
-        Wanted::Feed(feeding) => {
-            Some(((urgency(view), std::cmp::Reverse(view.passed_over), index), view.feeds_left, feeding))
-        }
+        Wanted::Feed(feeding) => Some(((urgency(view), std::cmp::Reverse(view.passed_over), index), feeding)),
         Wanted::Range(_) | Wanted::Sample | Wanted::Nothing => None,
     };
     let mut waiting: Vec<_> = sequences.iter().enumerate().filter_map(wants).collect();
     waiting.sort_unstable_by_key(|(order, ..)| *order);
-    let (_, _, Feeding { rows: mut room, .. }) = *waiting.first()?;
-    let mut parts = Vec::new();
-    for ((.., index), feeds_left, feeding) in waiting {
+    let (_, Feeding { rows: mut room, .. }) = *waiting.first()?;
+    let (mut parts, mut is_cut) = (Vec::new(), false);
+    for ((.., index), feeding) in waiting {
         if room == 0 {
             break;
         }
-        if let Some((kind, rows)) = prompt_step(feeds_left.saturating_add(1), Feeding { rows: room, ..feeding }) {
+        let view = &sequences[index];
+        let most = view.until_checkpoint.unwrap_or(u32::MAX);
+        let feeding = Feeding { rows: room.min(most), ..feeding };
+        if let Some((kind, rows)) = prompt_step(view.feeds_left.saturating_add(1), feeding) {
             parts.push(PromptPart { index, kind, rows });
             room -= rows;
+            is_cut |= rows == most;
         }
     }
-    Some((parts, room > 0))
+    Some((parts, room > 0 && !is_cut))
 }
 
 #[cfg(test)]
@@ -75,7 +78,8 @@ mod tests {
     /// The parts of the next step of at most so many rows that feeds these: whose they are, their rows, and whether they sample; and whether it has room.
     fn parts(sequences: &[(u32, u32)], rows: u32, last_token: LastToken) -> (Vec<(usize, u32, bool)>, bool) {
         let wanted = Wanted::Feed(Feeding { rows, last_token });
-        let view = |&(feeds_left, passed_over)| SequenceView { wanted, feeds_left, passed_over };
+        let view =
+            |&(feeds_left, passed_over)| SequenceView { wanted, feeds_left, until_checkpoint: None, passed_over };
         let views: Vec<SequenceView> = sequences.iter().map(view).collect();
         let (parts, has_room) = next_feed(&views, rows).expect("there are prompts");
         (parts.iter().map(|part| (part.index, part.rows, part.kind.samples())).collect(), has_room)
@@ -125,6 +129,7 @@ mod tests {
         let of = |left, rows| SequenceView {
             wanted: Wanted::Feed(Feeding { rows, last_token: LastToken::Fed }),
             feeds_left: left,
+            until_checkpoint: None,
             passed_over: 0,
         };
         let rows = |sequences: &[SequenceView]| -> Vec<(usize, u32)> {
@@ -138,6 +143,29 @@ mod tests {
         );
         assert_eq!(rows(&[of(1_000, 64)]), [(0, 64)]);
         assert_eq!(rows(&[of(100, 16), of(70, 64)]), [(1, 64)]);
+    }
+
+    /// Prompts of so many tokens but the last, of which so many are up to a checkpoint; who feeds how many in the next step of 16 rows, and whether it could take in more.
+    #[test]
+    fn a_step_ends_at_a_checkpoint() {
+        for (sequences, expected, has_room) in [
+            (&[(40, Some(7))][..], &[(0, 7, false)][..], false),
+            (&[(40, Some(16))], &[(0, 16, false)], false),
+            (&[(40, Some(17))], &[(0, 16, false)], false),
+            (&[(9, Some(9))], &[(0, 9, false)], false),
+            (&[(9, None)], &[(0, 10, true)], true),
+            // Others have what a checkpoint leaves of the step.
+            (&[(3, None), (30, Some(5))], &[(0, 4, true), (1, 5, false)], false),
+            (&[(20, Some(1)), (30, Some(5)), (40, None)], &[(0, 1, false), (1, 5, false), (2, 10, false)], false),
+        ] {
+            let wanted = Wanted::Feed(Feeding { rows: 16, last_token: LastToken::Fed });
+            let view =
+                |&(feeds_left, until_checkpoint)| SequenceView { wanted, feeds_left, until_checkpoint, passed_over: 0 };
+            let views: Vec<SequenceView> = sequences.iter().map(view).collect();
+            let (parts, room) = next_feed(&views, 16).expect("there are prompts");
+            let parts: Vec<_> = parts.iter().map(|part| (part.index, part.rows, part.kind.samples())).collect();
+            assert_eq!((&parts[..], room), (expected, has_room), "{sequences:?}");
+        }
     }
 
     /// Of any number of prompts of any lengths, a step feeds as many tokens as there are, or as it has rows, and each prompt once.
