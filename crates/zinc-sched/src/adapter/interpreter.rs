@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zinc_kernels::reference::{self, Candidate, StepLimits};
 use zinc_kernels::sampler::{Bias, SamplerTables};
-use zinc_kernels::step::StepReport;
+use zinc_kernels::step::{PAGE_POSITIONS, StepReport};
 use zinc_model::Model;
 use zinc_model::interpret::Interpreter;
 use zinc_model::plan::{CacheOptions, PlanKind};
@@ -18,7 +18,8 @@ use super::sequence::{LaneAddresses, end_tokens, initial_lane};
 use super::{Score, lane_output, plan_kind};
 use crate::control::Guide;
 use crate::model::{
-    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, Step, StepModel, Ticket,
+    CheckpointLimits, Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, Step,
+    StepModel, Ticket,
 };
 use crate::sampling::Sampling;
 use crate::speculation::ResumeCost;
@@ -62,7 +63,12 @@ impl InterpreterModel {
                 ring_slots: crate::InflightDepth::MAX,
                 lanes: 1,
                 pages: None,
-                checkpoints: None,
+                // Sequences with a recurrent state begin at position 0: its copies are not kept.
+                checkpoints: (model.config.recurrent_bytes(0) > 0).then_some(CheckpointLimits {
+                    slots: 0,
+                    page: PAGE_POSITIONS,
+                    spacing: CheckpointLimits::SPACING,
+                }),
                 feed_rows: 1,
                 last_token: LastToken::Alone,
                 max_drafts: 0,

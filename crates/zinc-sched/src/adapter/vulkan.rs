@@ -36,8 +36,8 @@ use super::lanes::{Lanes, device_number};
 use super::sampling::log_probabilities;
 use crate::control::Guide;
 use crate::model::{
-    Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId, SequenceStart,
-    SpeculativeDecoding, Step, StepLane, StepModel, Ticket,
+    CheckpointLimits, Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId,
+    SequenceStart, SpeculativeDecoding, Step, StepLane, StepModel, Ticket,
 };
 use crate::request::Tracing;
 use crate::speculation::ResumeCost;
@@ -176,7 +176,12 @@ impl VulkanModel {
                 ring_slots: slots,
                 lanes,
                 pages: (lanes > 1).then(|| PagePool { pages: model.cache().pages(), positions: PAGE_POSITIONS }),
-                checkpoints: None,
+                // Sequences with a recurrent state begin at position 0: its copies are not kept.
+                checkpoints: (!model.recurrent(0).is_empty()).then_some(CheckpointLimits {
+                    slots: 0,
+                    page: PAGE_POSITIONS,
+                    spacing: CheckpointLimits::SPACING,
+                }),
                 feed_rows,
                 last_token: match options.queues {
                     Queues::One => LastToken::Fed,
