@@ -1,5 +1,7 @@
 //! The heads of a gated delta net: their shape, and the size of what a lane keeps of a layer from one step to the next.
 
+use std::ops::Range;
+
 use crate::generated::delta_net::{GROUPED, TILED};
 use crate::generated::delta_state::TAPS;
 use crate::ops::PerLane;
@@ -66,13 +68,19 @@ impl DeltaHeads {
     /// then.
     #[must_use]
     pub const fn recurrent_bytes(&self, drafts: u32) -> u64 {
-        let (values, channels, drafts) = (self.values() as u64, self.channels() as u64, drafts as u64);
-        let memories = 4 * values * self.head_size as u64;
-        let committed = 4 * values;
+        let (channels, drafts) = (self.channels() as u64, drafts as u64);
+        let committed = self.committed_range();
         let pending_bytes = (4 * channels + 8 * self.value_heads as u64).next_multiple_of(16);
         let pending = if drafts == 0 { 0 } else { (2 * drafts + 1) * pending_bytes };
         let columns = (TAPS as u64 - 1 + drafts) * 4 * channels;
-        memories + committed + pending + columns
+        committed.end + pending + columns
+    }
+
+    /// Where a recurrent state has the positions that it has taken in, which are u32 up to its end, in bytes from its beginning.
+    #[must_use]
+    pub const fn committed_range(&self) -> Range<u64> {
+        let memories = 4 * self.values() as u64 * self.head_size as u64;
+        memories..memories + 4 * self.values() as u64
     }
 
     /// Panics if the heads do not suit the kernels, or the recurrent states of lanes lie too close together.

@@ -150,7 +150,7 @@ impl<'a> Bench<'a> {
     pub(crate) fn fill(&mut self, depth: u32) -> Result<()> {
         if self.args.fill == Fill::Synthetic {
             if depth > 0 {
-                self.model.fill_cache()?;
+                self.model.fill_cache(depth)?;
             }
             self.kv = KvCache::holding(&self.tokens[..depth as usize]);
             return Ok(());

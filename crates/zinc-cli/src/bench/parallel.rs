@@ -166,9 +166,9 @@ impl ParallelBench<'_> {
         let ParallelTest { n_parallel, n_prompt, n_gen } = test;
         let options = VulkanOptions::new(self.depth).with_feed_shapes(self.feed_shapes);
         let mut model = VulkanModel::new(self.model.clone(), options)?;
-        // What the cache holds does not matter here, as long as it is finite.
-        self.model.fill_cache()?;
         let depth = n_prompt - 1;
+        // What the cache holds does not matter here, as long as it is finite.
+        self.model.fill_cache(depth)?;
         let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);
         let prompts: Vec<Vec<u32>> =
             (0..n_parallel).map(|_| tokens.by_ref().take(n_prompt as usize).collect()).collect();

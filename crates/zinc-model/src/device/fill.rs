@@ -1,4 +1,6 @@
-//! Fills a cache with made-up keys and values, to measure with a long context without computing it.
+//! Fills a cache with made-up keys and values, and recurrent states with made-up memories, to measure with a long context without computing it.
+
+use std::sync::Arc;
 
 use zinc_kernels::ops::CacheFormat;
 use zinc_vk::{Buffer, Placement, QueueKind, RecordingBuilder};
@@ -10,29 +12,48 @@ use crate::error::Result;
 const PATTERN_ELEMENTS: usize = 262_147;
 
 impl DeviceModel {
-    /// Overwrites every key and value of the cache with pseudo-random numbers between -1 and 1. What the model computes from them
-    /// means nothing, and is the same each time.
+    /// Overwrites every key and value of the cache, and the recurrent states of all lanes, with pseudo-random numbers between -1 and 1. Sequences can then go on at
+    /// `position`. What the model computes from the numbers means nothing, and is the same each time.
     ///
     /// # Errors
     /// Whatever error the device reports.
-    pub fn fill_cache(&self) -> Result<()> {
+    pub fn fill_cache(&self, position: u32) -> Result<()> {
         let device = self.device();
         // In the list of caches, keys and values alternate.
         for (first, format) in [(0, self.cache.key_format), (1, self.cache.value_format)] {
-            let bytes = pattern(format);
-            let pattern = Buffer::new(device, "cache pattern", bytes.len() as u64, Placement::Upload)?;
-            pattern.write(0, &bytes);
-            let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "fill cache")?;
-            for cache in self.arrays.caches.iter().skip(first).step_by(2) {
-                let mut offset = 0;
-                while offset < cache.size() {
-                    let part = pattern.size().min(cache.size() - offset);
-                    recording.copy(&pattern, 0, cache, offset, part);
-                    offset += part;
-                }
-            }
-            device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
+            self.fill_buffers(format, self.arrays.caches.iter().skip(first).step_by(2))?;
         }
+        self.fill_buffers(CacheFormat::F32, self.arrays.recurrent.iter().map(|of| &of.buffer))?;
+        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "positions of states")?;
+        let config = &self.model.config;
+        let delta_nets = (0..config.n_layer()).filter_map(|layer| config.delta_net(layer));
+        for (of, delta_net) in self.arrays.recurrent.iter().zip(delta_nets) {
+            let committed = delta_net.heads().committed_range();
+            for lane in 0..u64::from(self.cache.lanes) {
+                let offset = lane * of.lane_bytes + committed.start;
+                recording.fill(&of.buffer, offset, committed.end - committed.start, position);
+            }
+        }
+        device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
+        Ok(())
+    }
+
+    /// Overwrites buffers with the pattern of a format.
+    fn fill_buffers<'a>(&self, format: CacheFormat, buffers: impl Iterator<Item = &'a Arc<Buffer>>) -> Result<()> {
+        let device = self.device();
+        let bytes = pattern(format);
+        let pattern = Buffer::new(device, "cache pattern", bytes.len() as u64, Placement::Upload)?;
+        pattern.write(0, &bytes);
+        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "fill cache")?;
+        for buffer in buffers {
+            let mut offset = 0;
+            while offset < buffer.size() {
+                let part = pattern.size().min(buffer.size() - offset);
+                recording.copy(&pattern, 0, buffer, offset, part);
+                offset += part;
+            }
+        }
+        device.compute_queue().submit(&recording.finish()?, &[])?.wait()?;
         Ok(())
     }
 }
