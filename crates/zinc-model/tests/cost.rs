@@ -102,3 +102,21 @@ fn steps_of_every_architecture_are_cut_between_layers() {
         }
     }
 }
+
+/// A recurrent state is read and written once, whatever the rows and the position; other layers have the cache.
+#[test]
+fn recurrent_states_cost_the_same_at_every_position() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/arch/qwen35-a-f16.gguf");
+    let model = Model::open(&path).expect("a tiny model opens");
+    let sizes = Sizes { config: &model.config, cache: CacheOptions::new(256, CacheFormat::F16, CacheFormat::F16) };
+    let ops = StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::Q14)).ops;
+    let delta_nets: Vec<&Op> = ops.iter().filter(|op| matches!(op, Op::DeltaNet { .. })).collect();
+    assert_eq!(delta_nets.len(), 3);
+    for op in delta_nets {
+        let cost = |position, rows| op.cost(&model.weights, &sizes, position, StepShape::of(rows));
+        let elements = 6 * 64 * 64;
+        // The weights are those of six heads in two vectors, of which each is filled up to 32 bytes.
+        assert_eq!(cost(0, 1), Cost { weight_bytes: 2 * 32, cache_bytes: 8 * elements, flops: 7 * elements });
+        assert_eq!(cost(200, 4), Cost { flops: 4 * 7 * elements, ..cost(0, 1) });
+    }
+}

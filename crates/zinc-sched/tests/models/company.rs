@@ -21,6 +21,7 @@ use crate::crowd::{bits, open, path};
 use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
+use crate::qwen35::{QWEN35, QWEN35_MOE};
 use crate::ways::cases::kinds;
 
 const CONTEXT: u32 = 3 * PAGE_POSITIONS;
@@ -190,12 +191,12 @@ fn whoever_else_asks_a_request_is_answered_as_alone() {
     check(&gpu, "qwen3moe-a-q4_k_m", &ways, if matrix::is_full() { 200 } else { 30 });
 }
 
-/// Without whole matrices, two other models are tried.
+/// Without whole matrices, three other models are tried.
 #[test]
 fn so_it_is_with_other_models() {
     let gpu = Gpu::borrow();
-    const OTHERS: [&str; 4] = ["qwen3moe-b-q8_0", GPT_OSS, "qwen2-f16", "llama-f16"];
-    for name in &OTHERS[..if matrix::is_full() { OTHERS.len() } else { 2 }] {
+    const OTHERS: [&str; 6] = ["qwen3moe-b-q8_0", GPT_OSS, QWEN35_MOE, "qwen2-f16", "llama-f16", QWEN35];
+    for name in &OTHERS[..if matrix::is_full() { OTHERS.len() } else { 3 }] {
         check(&gpu, name, &[Driven { feed_rows: 16, ..Driven::new(4, 4) }], if matrix::is_full() { 60 } else { 12 });
     }
 }

@@ -48,7 +48,7 @@ impl Way {
     fn load(self, gpu: &Gpu, model: &Arc<Model>) -> Arc<DeviceModel> {
         let tokens = (self.lanes > 1).then_some(self.pages * PAGE_POSITIONS);
         let cache = CacheOptions::new(self.context, CacheFormat::F16, CacheFormat::F16);
-        let cache = cache.with_lanes(self.lanes).with_cache_tokens(tokens);
+        let cache = cache.with_lanes(self.lanes).with_cache_tokens(tokens).with_drafts(self.max_drafts);
         let sampling_shape = StepShape::of(self.lanes.max(1 + self.max_drafts));
         let counts = RowCounts::new(self.feed_rows, sampling_shape.rows());
         let options = LoadOptions::new(cache).with_counts(counts);

@@ -21,6 +21,7 @@ use crate::cache::{poison_cache, read_cache};
 use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
+use crate::qwen35::{QWEN35, QWEN35_MOE};
 
 const CONTEXT: u32 = 144;
 const MOST_FED: u32 = 2 * MANY_ROWS;
@@ -117,7 +118,8 @@ fn the_bits_are_those_of_a_prompt_taken_in_token_by_token() {
     let gpu = Gpu::borrow();
     let whole = matrix::is_full();
     let lengths: Vec<u32> = if whole { (1..=40).chain([64, 65, 130]).collect() } else { vec![1, 2, 33, 40, 64, 130] };
-    for path in if whole { vec!["qwen3moe-a-q4_k_m", "llama-f16", GPT_OSS] } else { vec!["qwen3moe-a-q4_k_m"] } {
+    let part = ["qwen3moe-a-q4_k_m", QWEN35];
+    for path in part.into_iter().chain(["llama-f16", GPT_OSS, QWEN35_MOE].into_iter().filter(|_| whole)) {
         let model = load(&gpu, path);
         for (sampling, logprobs) in [(Sampling::GREEDY, Some(3)), (chain(), None), (chain(), Some(0))] {
             let rows = [1, MANY_ROWS, MOST_FED];

@@ -23,6 +23,7 @@ use crate::cache::{poison_cache, read_cache};
 use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
+use crate::qwen35::QWEN35;
 
 const CONTEXT: u32 = 96;
 const LANES: u32 = 3;
@@ -221,7 +222,7 @@ fn tokens_and_keys_and_values_do_not_depend_on_what_runs_between_ranges() {
     let whole = vec![TIMELINE, Driven { depth: 1, ..TIMELINE }, deep, two_queues, fences[0], fences[1]];
     let schedules: [&dyn Fn(u32) -> u32; 4] = [&|number| number % 3, &|number| 2 * (number % 2), &|_| 1, &|_| 0];
     let (ways, schedules) = if matrix::is_full() { (whole, &schedules[..]) } else { (part, &schedules[..2]) };
-    for name in ["qwen3moe-a-q4_k_m", "llama-f16", GPT_OSS] {
+    for name in ["qwen3moe-a-q4_k_m", "llama-f16", GPT_OSS, QWEN35] {
         let model = load(&gpu, name);
         let truth = run(&gpu, &model, TIMELINE, None, None);
         for way in &ways {

@@ -21,6 +21,7 @@ use crate::cache::{POISON, poison_cache, read_cache};
 use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
+use crate::qwen35::QWEN35;
 
 const CONTEXT: u32 = 200;
 const LANES: u32 = 3;
@@ -164,7 +165,7 @@ fn pages_may_lie_anywhere_and_come_when_they_are_needed() {
     let gpu = Gpu::borrow();
     let ways = [(Sync::Timeline, 4), (Sync::Timeline, 1), (Sync::FenceKept, 1), (Sync::Fence, 1)];
     let ways = &ways[..if matrix::is_full() { ways.len() } else { 1 }];
-    for name in ["qwen3moe-a-q4_k_m", "llama-f16", GPT_OSS] {
+    for name in ["qwen3moe-a-q4_k_m", "llama-f16", GPT_OSS, QWEN35] {
         let path =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny").join(name).with_extension("gguf");
         let model = Arc::new(Model::open(path).expect("a tiny model opens"));

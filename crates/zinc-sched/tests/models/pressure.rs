@@ -8,6 +8,7 @@ use crate::crowd::{Alone, Ask, Crowd, Known, Way, open};
 use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
+use crate::qwen35::QWEN35_MOE;
 use crate::ways::cases::kinds;
 
 const CONTEXT: u32 = 320;
@@ -28,7 +29,7 @@ fn requests(vocabulary: u32, count: u32, tokens: u32) -> Vec<Request> {
 #[test]
 fn few_pages_and_known_ones_change_nothing() {
     let gpu = Gpu::borrow();
-    let names = ["qwen3moe-a-q4_k_m", "llama-f16", GPT_OSS];
+    let names = ["qwen3moe-a-q4_k_m", "llama-f16", GPT_OSS, QWEN35_MOE];
     // Lanes, pages and depth: pages for one sequence and a little more, and for about half of what all may need.
     let ways = [(4, 6, 4), (8, 12, 2), (3, 4, 1), (16, 20, 4)];
     // A sequence that needs one page more than it began with nearly always finds one, so that most have to need two.
@@ -56,8 +57,10 @@ fn few_pages_and_known_ones_change_nothing() {
             println!(
                 "{name}, {way:?}: {preemptions} times pages were given back, {cached} tokens of prompts were known"
             );
+            // A sequence with a recurrent state begins at position 0.
+            let is_recurrent = model.config.recurrent_bytes(0) > 0;
             assert!(
-                preemptions > 0 && cached > 0,
+                preemptions > 0 && (cached > 0 || is_recurrent),
                 "{name}, {way:?}: {preemptions} preemptions, {cached} tokens cached"
             );
         }

@@ -31,6 +31,11 @@ const MODELS: [&str; 2] = ["qwen35-a-f16", "qwen35moe-b-q4_k"];
 const EXACT: Bounds = Bounds { largest: 1e-3, rms: 1e-3 };
 const DEFAULT: Bounds = Bounds { largest: 2e-2, rms: 3e-3 };
 
+/// Where a model of such a name lies.
+pub(crate) fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tiny").join(name).with_extension("gguf")
+}
+
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/arch").join(name)
 }

@@ -144,7 +144,11 @@ impl Steps for OnDevice<'_> {
         let rows = if plan.kind == PlanKind::Decode { plan.shape.rows() } else { 0 };
         let readback = Buffer::new(device, "logits", bytes * u64::from(rows.max(1)), Placement::Readback);
         let readback = readback.expect("a buffer");
-        self.want(plan.shape.rows());
+        let lane = self.state().lane;
+        // The last token of a prompt counts as sampled only if it is the first row of a step. A recurrent state would take it in twice.
+        let fed = lane.prompt_length.saturating_sub(1 + lane.position);
+        let is_fed = fed > 0 && !self.model.recurrent(0).is_empty();
+        self.want(if is_fed { plan.shape.rows().min(fed) } else { plan.shape.rows() });
         // Each range is a submission, as those of a model are, since a processor takes long for a step of thousands of rows.
         let mut ranges = self.model.ranges(plan.clone(), MOST_RANGE);
         let last = ranges.pop().expect("a plan has a range at least");

@@ -23,6 +23,7 @@ use crate::cache::{POISON, poison_cache, read_cache};
 use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
+use crate::qwen35::{QWEN35, QWEN35_MOE};
 
 /// Lanes of the model, and prompts at once at most.
 const LANES: u32 = 31;
@@ -300,8 +301,8 @@ fn check(
 fn prompts_that_are_fed_together_are_answered_as_alone() {
     let gpu = Gpu::borrow();
     let ways = [Sync::Timeline, Sync::Fence, Sync::FenceKept];
-    let names = ["qwen3moe-a-q4_k_m", "llama-f16", "qwen2-f16", GPT_OSS];
-    for name in &names[..if matrix::is_full() { names.len() } else { 2 }] {
+    let names = ["qwen3moe-a-q4_k_m", "llama-f16", QWEN35_MOE, "qwen2-f16", GPT_OSS, QWEN35];
+    for name in &names[..if matrix::is_full() { names.len() } else { 3 }] {
         let model = load(&gpu, name);
         let truth = alone(&gpu, &model, LANES);
         for sync in &ways[..if matrix::is_full() { ways.len() } else { 1 }] {

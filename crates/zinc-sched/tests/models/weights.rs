@@ -13,6 +13,7 @@ use zinc_model::weights::TensorId;
 use zinc_vk::{Buffer, Device, Placement, QueueKind, RecordingBuilder};
 
 use crate::gpu::{Gpu, with_own_device};
+use crate::qwen35::{QWEN35, QWEN35_MOE, path};
 use crate::tiny::models;
 
 /// Bytes of all buffers of the device.
@@ -95,7 +96,7 @@ fn every_tensor_arrives_in_the_form_of_the_device() {
     let gpu = Gpu::borrow();
     let device = gpu.pipelines.device();
     let cache = CacheOptions::new(16, CacheFormat::F16, CacheFormat::F16);
-    for path in models() {
+    for path in models().into_iter().chain([QWEN35, QWEN35_MOE].map(path)) {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let mut progress = Vec::new();
         let loaded =
