@@ -79,11 +79,11 @@ impl ModelFile {
             Drafter::Lookup => Ok(adapter::DraftSource::Lookup { ngrams: DraftOptions::NGRAMS, max_drafts }),
             Drafter::Model(path) => {
                 let draft = Self::open_with(path, self.rope(), |_| self.cache())?;
-                if let Some((own, target, different)) = draft.vocabulary_difference(self) {
-                    return Err(Error::DraftVocabulary { path: path.clone(), draft: own, target, different });
-                }
                 if draft.model().config.recurrent_bytes(0) > 0 {
                     return Err(Error::DraftRecurrent { path: path.clone() });
+                }
+                if let Some((own, target, different)) = draft.vocabulary_difference(self) {
+                    return Err(Error::DraftVocabulary { path: path.clone(), draft: own, target, different });
                 }
                 let plain = SamplingRows::plain(StepShape::ONE);
                 let feed_shapes =

@@ -16,17 +16,17 @@ fn source_file(path: &str) -> PathBuf {
 
 /// Ten tokens of a tiny model behind a text.
 fn answer(place: &Place, options: &DriveOptions, on_event: &mut dyn FnMut(OpenEvent)) -> Result<String, Error> {
-    answer_in(1, place, options, on_event)
+    answer_in(("tests/data/tiny/qwen3-f16.gguf", 1), place, options, on_event)
 }
 
-/// The same, of a model that has so many lanes.
+/// The same, of the model in a file, which has so many lanes.
 fn answer_in(
-    lanes: u32,
+    (path, lanes): (&str, u32),
     place: &Place,
     options: &DriveOptions,
     on_event: &mut dyn FnMut(OpenEvent),
 ) -> Result<String, Error> {
-    let path = source_file("tests/data/tiny/qwen3-f16.gguf");
+    let path = source_file(path);
     let mut file_options = FileOptions::new();
     file_options.lanes = lanes;
     let file = ModelFile::open(&path, &file_options, on_event)?;
@@ -70,7 +70,7 @@ fn models_share_a_device_and_pipelines_that_are_not_kept_are_no_failure() {
     let drafted_in = |lanes, source| {
         let mut load = DriveOptions::new();
         load.draft = Some(DraftOptions::new(source));
-        answer_in(lanes, &place, &load, &mut |_| {})
+        answer_in(("tests/data/tiny/qwen3-f16.gguf", lanes), &place, &load, &mut |_| {})
     };
     let drafted = |source| drafted_in(1, source);
     assert_eq!(drafted_in(3, Drafter::Lookup).unwrap(), text);
@@ -82,5 +82,19 @@ fn models_share_a_device_and_pipelines_that_are_not_kept_are_no_failure() {
     match drafted(Drafter::Model(demo.clone())) {
         Err(Error::DraftVocabulary { path, draft: 8192, target, .. }) if path == demo && target < 8192 => {}
         other => panic!("{other:?}"),
+    }
+
+    // Recurrent states have room for the drafts of steps. A draft model has none.
+    let recurrent = "tests/data/arch/qwen35-a-f16.gguf";
+    match drafted(Drafter::Model(source_file(recurrent))) {
+        Err(Error::DraftRecurrent { path }) if path == source_file(recurrent) => {}
+        other => panic!("{other:?}"),
+    }
+    let text = answer_in((recurrent, 1), &Place::Interpreter, &DriveOptions::new(), &mut |_| {}).unwrap();
+    for lanes in [1, 3] {
+        assert_eq!(answer_in((recurrent, lanes), &place, &DriveOptions::new(), &mut |_| {}).unwrap(), text);
+        let mut load = DriveOptions::new();
+        load.draft = Some(DraftOptions::new(Drafter::Lookup));
+        assert_eq!(answer_in((recurrent, lanes), &place, &load, &mut |_| {}).unwrap(), text);
     }
 }
