@@ -268,6 +268,8 @@ impl<'a> Bench<'a> {
         let start = SequenceStart::new(tokens, test.depth, generated.max(1), &self.sampling);
         let kind = if prompt > 0 { StepKind::Feed } else { StepKind::Decode };
         let steps = if prompt > 0 { prompt / model.limits().feed_rows } else { generated };
+        // What ran before has left recurrent states elsewhere. What they hold does not matter here, as long as it is finite.
+        self.model.fill_recurrent(test.depth)?;
         let OpTimes { plan, ops_ns, empty_ns } = model.profile(&[start], kind, steps)?;
         Ok(timed_ops(&self.model, kind, OpTimes { plan, ops_ns, empty_ns }, |shape| first_position(test, shape)))
     }

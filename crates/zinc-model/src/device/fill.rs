@@ -18,11 +18,23 @@ impl DeviceModel {
     /// # Errors
     /// Whatever error the device reports.
     pub fn fill_cache(&self, position: u32) -> Result<()> {
-        let device = self.device();
         // In the list of caches, keys and values alternate.
         for (first, format) in [(0, self.cache.key_format), (1, self.cache.value_format)] {
             self.fill_buffers(format, self.arrays.caches.iter().skip(first).step_by(2))?;
         }
+        self.fill_recurrent(position)
+    }
+
+    /// Overwrites the recurrent states of all lanes with pseudo-random numbers between -1 and 1, so that sequences can go on at `position`. Does nothing for a model
+    /// without.
+    ///
+    /// # Errors
+    /// Whatever error the device reports.
+    pub fn fill_recurrent(&self, position: u32) -> Result<()> {
+        if self.arrays.recurrent.is_empty() {
+            return Ok(());
+        }
+        let device = self.device();
         self.fill_buffers(CacheFormat::F32, self.arrays.recurrent.iter().map(|of| &of.buffer))?;
         let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "positions of states")?;
         let config = &self.model.config;

@@ -10,6 +10,7 @@ use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_kernels::step::StepShape;
 use zinc_model::Model;
 use zinc_sched::adapter::{InterpreterModel, Score, Sync};
+use zinc_sched::{DeviceFinish, Sampling, SequenceStart, Step, StepLane, StepModel as _};
 
 use crate::gpu::Gpu;
 use crate::matrix;
@@ -90,6 +91,28 @@ fn the_greedy_continuation_agrees_wherever_the_margin_allows() {
             let loaded = load_feeding(&gpu, &model, cache_for(&golden, CacheFormat::F16), StepShape::of(64));
             let ids = continuation(drive(&loaded, ActFormat::Q14, Sync::Timeline, 4), &golden, 4);
             check_continuation_within(&DEFAULT, "device", &ids, &golden);
+        }
+    }
+}
+
+/// A measurement pretends that a lane has taken in so many positions: its steps have numbers behind these, and behind no others.
+#[test]
+fn filled_states_go_on_at_their_position() {
+    let gpu = Gpu::borrow();
+    for name in MODELS {
+        let [golden, _] = golden(name);
+        let loaded = load_feeding(&gpu, &open(name), cache_for(&golden, CacheFormat::F16), StepShape::ONE);
+        let mut model = drive(&loaded, ActFormat::Q14, Sync::Timeline, 1);
+        let (last, greedy) = (golden.ids.len() as u32 - 1, Sampling::GREEDY);
+        for (filled, finish) in [(last, None), (last - 1, Some(DeviceFinish::NonFinite)), (last, None)] {
+            loaded.fill_cache(filled).expect("the cache is filled");
+            let start = SequenceStart::new(&golden.ids, last, 4, &greedy);
+            let sequence = model.open(&start).expect("opened");
+            let step = Step { lanes: &[StepLane::decode(sequence)], grown: &[] };
+            let ticket = model.submit(&step).expect("submitted");
+            let output = model.wait(ticket).expect("done");
+            model.close(sequence);
+            assert_eq!(output.lanes[0].finish, finish, "{name}, filled for position {filled}");
         }
     }
 }
