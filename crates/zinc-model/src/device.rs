@@ -2,6 +2,7 @@
 //!
 //! What belongs to a running sequence (tokens, reports, cancellation) is not here: its owner passes addresses in [`StepIo`].
 
+mod dispatch;
 mod fill;
 mod record;
 mod upload;
