@@ -75,13 +75,13 @@ void load_biases(uint64_t ids, uint row, out float biases[SLOTS]) {
 }
 
 // Loads what the shared expert gives to a row, and the logit of its gate; zeros where there is none.
-vec2 load_shared(uint row) {
+vec2 load_shared_expert(uint row) {
     if (SHARED == 0) return vec2(0.0);
     uint64_t y = of_row(push.shared_y, push.shared_y_stride), logit = of_row(push.shared_logit, push.shared_logit_stride);
     return vec2(load_f32(y, row * 4), load_uniform_f32(logit, 0));
 }
 
-// A row of the residual stream with the shares of the experts, from the values of their groups and what `load_shared` has loaded.
+// A row of the residual stream with the shares of the experts, from the values of their groups and what `load_shared_expert` has loaded.
 float with_experts(float before, float biases[SLOTS], vec2 of_shared, uint64_t shares) {
     subgroupMemoryBarrierShared();
     subgroupBarrier();
@@ -115,7 +115,7 @@ void rounded_row(bool live, uint own_row, uint64_t ids, uint64_t shares, uint64_
     LOAD_WEIGHTS(0)
     float biases[SLOTS]; // needed last, and so sent for last
     load_biases(ids, row, biases);
-    vec2 of_shared = load_shared(row);
+    vec2 of_shared = load_shared_expert(row);
     if (!live) return;
     stage(vectors, 0.0);
     barrier();
@@ -151,7 +151,7 @@ void main() {
     float before = load_f32(y, row * 4);
     float biases[SLOTS];
     load_biases(ids, row, biases);
-    vec2 of_shared = load_shared(row);
+    vec2 of_shared = load_shared_expert(row);
     uint bytes = row_bytes(FORMAT, COLUMNS);
     for (uint slot = 0; slot < SLOTS; slot++) {
         uint64_t weights = push.down + uint64_t((load_u32(ids, slot * 4) * push.rows + row) * bytes);

@@ -57,7 +57,7 @@
 //   ad831c05fc911074dd711859e694e66e4878e0b652559e5879ecfc9eac6834c0 shaders/delta_conv.comp
 //   f61000f982be62006ef1420bac522a367978955d4eac5f1952d1f105de7423a9 shaders/delta_net.comp
 //   3b00c242f801e16e80ae0c1f49d67fdb9984ccd74f135152cf6d1b8e1af1c749 shaders/dry.comp
-//   0646ca44f16e28ad1b01e8109cacae3c04487e3435b060f78ab105245f431978 shaders/expert_down.comp
+//   18b62441d4e5bad042877fadb87aa463a5165db1a03d925657beeed2570baa51 shaders/expert_down.comp
 //   4cfbcc4a0df8249b7ba9ac03ab92223377f626d5475a74dc515cc33317c0b17f shaders/gate_up.comp
 //   789b07b4764969e93d8de5f1c8ed80ac738156f1406e6c6d6411eb293e0113ef shaders/gate_up_mul.comp
 //   692fee28aab6d595e7133cedcd7d55afb70c6d5b6d39055ea8f7c91ff15da278 shaders/gate_up_mul_units.comp

@@ -9,8 +9,8 @@ use crate::{Dispatch, Target};
 /// many as keep a card busy.
 const ROW_WORKGROUPS: u32 = 16;
 
-/// The router's logits `W norm(x) (+ bias)` of each row (and the logit of a shared expert's gate, if the matrix has that row), for a matrix in a float format, to the bit as [`Router`](super::Router) computes them.
-/// [`Round`](super::Round) makes `norm(x)` for the experts.
+/// The router's logits `W norm(x) (+ bias)` of each row, for a matrix in a float format, to the bit as [`Router`](super::Router) computes them.
+/// With one row more than there are experts, the matrix gives the logit of a shared expert's gate too. [`Round`](super::Round) makes `norm(x)` for the experts.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterMul {
     /// The step state.

@@ -18,8 +18,8 @@ impl SharedExpert<'_> {
     }
 }
 
-/// `y += sum over slots of weights[s] * (D[ids[s]] h[s] + bias[ids[s]])`, in slot order, and then the share of a shared expert; `h` is `[slots, columns]`, `bias` `[experts, rows]`, and `y` has
-/// one place a row. Every bit of it is defined.
+/// `y += sum over slots of weights[s] * (D[ids[s]] h[s] + bias[ids[s]])`, in slot order, and then the share of a shared expert; `h` is `[slots, columns]`,
+/// `bias` `[experts, rows]`, and `y` has one place a row. Every bit of it is defined.
 pub fn expert_down(
     down: &HostMatrix<'_>,
     bias: Option<&[f32]>,

@@ -2,8 +2,8 @@
 
 use super::SharedExpert;
 
-/// `y += sum over slots of weights[s] * products[s]`, in slot order, and then the share of a shared expert; `products` is `[slots, width]`, `y` has `width` places. Every bit of it is
-/// defined.
+/// `y += sum over slots of weights[s] * products[s]`, in slot order, and then the share of a shared expert; `products` is `[slots, width]`, `y` has `width`
+/// places. Every bit of it is defined.
 pub fn join(products: &[f32], weights: &[f32], shared: Option<SharedExpert<'_>>, y: &mut [f32]) {
     let width = y.len();
     for (i, y) in y.iter_mut().enumerate() {

@@ -33,13 +33,20 @@ const PLAIN: Case = Case {
     shared: false,
 };
 
-/// What the kernel makes of `residual`, with `experts` stacked matrices whose blocks are `bytes`, and their biases; and with what a shared expert gives, and
-/// the logit of its gate.
+/// What is added to the chosen experts' products.
+#[derive(Clone, Copy)]
+struct Added<'a> {
+    /// `[experts, rows]`.
+    bias: Option<&'a [f32]>,
+    /// What a shared expert gives, `[rows]`, and the logit of its gate.
+    shared: Option<(&'a [f32], f32)>,
+}
+
+/// What the kernel makes of `residual`, with `experts` stacked matrices whose blocks are `bytes`.
 fn run(
     mut arena: Arena,
     case: &Case,
-    (bytes, bias): (&[u8], Option<&[f32]>),
-    shared: Option<(&[f32], f32)>,
+    (bytes, Added { bias, shared }): (&[u8], Added<'_>),
     shares: &[f32],
     (act, h): (ActFormat, Input),
     residual: &[f32],
@@ -84,7 +91,7 @@ fn check(case: &Case, (act, source): (ActFormat, Source), sizes: f32, target: &T
     let (of_shared, logit) = (random.vector(rows, sizes), random.unit() * 4.0);
     let opened = if shared { sigmoids(&[logit])[0] } else { f32::NAN };
     let expected_share = shared.then_some(reference::SharedExpert { y: &of_shared, opened });
-    let shared = shared.then_some((&of_shared[..], logit));
+    let added = Added { bias, shared: shared.then_some((&of_shared[..], logit)) };
     let mut arena = Arena::new();
     let rounded: Vec<Q14> = h.chunks(columns).map(Q14::new).collect();
     let input = match source {
@@ -93,7 +100,7 @@ fn check(case: &Case, (act, source): (ActFormat, Source), sizes: f32, target: &T
         }
         _ => Input::Floats(arena.input(&h).row()),
     };
-    let found = run(arena, case, (&bytes, bias), shared, &shares, (act, input), &residual, target);
+    let found = run(arena, case, (&bytes, added), &shares, (act, input), &residual, target);
 
     let mut expected = residual;
     if act == ActFormat::F32 {

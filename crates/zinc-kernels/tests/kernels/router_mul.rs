@@ -87,7 +87,8 @@ fn shapes() {
         ((19, 32), 2_048, 257),
         ((40, 64), 512, 513),
     ] {
-        // Odd numbers of experts are those of a layer with a shared one, whose gate is the last row. Rows whose last group has 64 columns are those of gpt-oss, which has biases.
+        // Odd numbers of experts are those of a layer with a shared one, whose gate is the last row. Rows whose last group
+        // has 64 columns are those of gpt-oss, which has biases.
         check(Format::F32, rows, columns, experts, columns % 256 == 64);
     }
 }
