@@ -1,14 +1,15 @@
 //! Representative launches of every kernel, for tools that compile kernels without running them.
 //!
 //! The shapes are those of one decode step of Qwen3-30B-A3B: 2,048 wide, 32 query and 4 key-value heads of 128, 128 experts of
-//! 768 of which 8 are chosen, a vocabulary of 151,936. Those of a gated delta net are Qwen3.6-35B-A3B's: 16 key and 32 value heads of 128.
+//! 768 of which 8 are chosen, a vocabulary of 151,936. Those of a gated delta net are Qwen3.6-35B-A3B's: 16 key and 32 value heads of 128. Experts in MXFP4
+//! are gpt-oss-20b's: 2,880 wide, 4 chosen of 32.
 //! All addresses are 0: nothing here may be dispatched.
 
 use crate::formats::Format;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
     ActFormat, Activation, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves,
-    Choose, DeltaConv, DeltaHeads, DeltaNet, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadGate,
+    Choose, DeltaConv, DeltaHeads, DeltaNet, Dry, ExpertDown, ExpertSelection, GateUp, GateUpBiases, GateUpMul, Gather, HeadGate,
     HeadNorm, HeadOrder, Heads, Input, Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul,
     MatVec, Matrix, Norm, Opening, Pairing, PerLane, Product, Propose, Read, Round, Route, Router, RouterMul, Routing,
     Sample, SamplerBuffers, SharedExpert, Tiles, Weighting, candidate_count,
@@ -22,6 +23,9 @@ const EXPERTS: u32 = 128;
 const USED_EXPERTS: u32 = 8;
 const EXPERT_WIDTH: u32 = 768;
 const VOCABULARY: u32 = 151_936;
+/// Width of gpt-oss-20b, and of its experts.
+const OSS_WIDTH: u32 = 2_880;
+const OSS_SELECTION: ExpertSelection = ExpertSelection { experts: 32, used: 4, ..SELECTION };
 const EPSILON: f32 = 1e-6;
 const ONE: StepShape = StepShape::ONE;
 const NOWHERE: Rows = Rows::one(0);
@@ -80,7 +84,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     }
     let shared = ExpertDown { shared: SHARED_EXPERT, ..expert_down(Format::Q4K) };
     add("Q4_K, shared expert", shared.dispatch(target));
-    for (label, dispatch) in head_gates(target) {
+    for (label, dispatch) in head_gates(target).into_iter().chain(oss_experts(target)) {
         add(label, dispatch);
     }
     let sample = Sample { state: 0, logits: NOWHERE, candidates: NOWHERE, vocabulary: VOCABULARY, shape: ONE };
@@ -332,6 +336,25 @@ fn gate_up(rows: u32, routing: Routing, x: Input) -> GateUp {
     let gate = matrix(Format::Q4K, rows, WIDTH);
     let (biases, activation) = (None, Activation::SwiGlu);
     GateUp { state: 0, gate, up: gate, routing, x, act: ACT, biases, activation, y: NOWHERE, shape: ONE }
+}
+
+/// The experts of gpt-oss-20b, in steps of few rows.
+fn oss_experts(target: &Target) -> [(&'static str, Dispatch); 3] {
+    let matrix = matrix(Format::MXFP4, OSS_WIDTH, OSS_WIDTH);
+    let gate_up = GateUp {
+        gate: matrix,
+        up: matrix,
+        biases: Some(GateUpBiases { gate: 0, up: 0 }),
+        activation: Activation::ClampedSwiGlu,
+        ..gate_up(OSS_WIDTH, Routing::Experts(OSS_SELECTION), Input::Rounded(NOWHERE))
+    };
+    let (experts, slots) = (OSS_SELECTION.experts, OSS_SELECTION.used);
+    let down = ExpertDown { down: matrix, bias: Some(0), experts, slots, ..expert_down(Format::MXFP4) };
+    [
+        ("experts MXFP4", gate_up.dispatch(target)),
+        ("experts MXFP4, 16 rows", GateUp { shape: StepShape::SEVERAL, ..gate_up }.dispatch(target)),
+        ("MXFP4", down.dispatch(target)),
+    ]
 }
 
 fn expert_down(format: Format) -> ExpertDown {
