@@ -187,8 +187,20 @@ uvec4 looked_up(uvec4 table, uvec4 nibbles) {
 }
 // Values of the non-linear 4-bit formats (ggml's tables): -127 -104 -83 -65, -49 -35 -22 -10, 1 13 25 38, 53 69 89 113.
 const uvec4 IQ4_TABLE = uvec4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
-// Twice the values of E2M1 (OCP Microscaling formats): 0 1 2 3, 4 6 8 12, and their negatives.
-const uvec4 MXFP4_TABLE = uvec4(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
+// Codes of E2M1 (OCP Microscaling formats) have a sign above three bits, whose values, doubled, are 0 1 2 3 4 6 8 12. These are the doubled magnitudes of
+// the eight codes of each word, in the places of the codes.
+uvec4 doubled_magnitudes(uvec4 codes) {
+    // From 4 on the last two bits count twice, and of 7 so much is missing that 2 is added.
+    uvec4 ones = (codes >> 2) & codes & 0x11111111u, twos = (codes >> 1) & codes & 0x22222222u;
+    return (codes & 0x77777777u) + ones + twos + (twos & (codes << 1));
+}
+// The low nibbles of bytes as signed bytes, negative where the highest bit of the byte of `signs` is set.
+uvec4 with_signs(uvec4 nibbles, uvec4 signs) {
+    signs &= 0x80808080u;
+    uvec4 ones = signs >> 7;
+    // 127 - x and 1 are 128 - x, which is -x but for the highest bit: no byte carries into the next, even where x is 0.
+    return (((nibbles & 0x0f0f0f0fu) ^ (signs - ones)) + ones) ^ signs;
+}
 
 // The scales (x, y) and minimums (z, w) of sub-blocks 2 * pair and 2 * pair + 1 of a Q4_K or Q5_K block, from its head: two halves, then
 // eight 6-bit scales and eight 6-bit minimums in 12 bytes. The first four of each are whole bytes; the last four have their low nibbles in the
@@ -384,9 +396,10 @@ Chunk unpack(uint format, Raw raw, uint chunk) {
         k.b_scale = k.a_scale;
         break;
     }
-    default: { // MXFP4: the exponent is of the doubled values, so the scale is half of 2^(e - 127)
-        k.a = looked_up(MXFP4_TABLE, low);
-        k.b = looked_up(MXFP4_TABLE, high);
+    default: { // MXFP4: codes are doubled values, so the scale is half of 2^(e - 127)
+        uvec4 magnitudes = doubled_magnitudes(raw.quants);
+        k.a = with_signs(magnitudes, raw.quants << 4);
+        k.b = with_signs(magnitudes >> 4, raw.quants);
         uint e = raw.head.x;
         k.a_scale = vec2(uintBitsToFloat(e < 2u ? 0x00200000u << e : (e - 1u) << 23), 0.0);
         k.b_scale = k.a_scale;
