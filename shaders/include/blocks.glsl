@@ -33,7 +33,7 @@ const uint VECTORS_AT = BLOCK_ROWS * STAGED_WEIGHTS;
 const uint MINIMUMS_AT = VECTORS_AT + TILE * STAGED_VECTOR - 1;
 const uint SUMS_AT = MINIMUMS_AT + BLOCK_ROWS * 2;
 shared uvec4 staged[MINIMUMS_AT + MINIMUMS * (BLOCK_ROWS * 2 + TILE * 4)];
-// By part and row: the scales of the stage's parts, integers, or in formats with a scale for 32 floats: of each block `block_factors`.
+// By part and row: the scales of the stage's parts, integers, or in formats with a scale for 32 floats: of each block its scale and that of its offset.
 shared uint part_scales[PART_SCALES * STAGE_CHUNKS * BLOCK_ROWS];
 shared float row_scales[BLOCK_ROWS];         // of the blocks of the present group
 shared float row_minimum_scales[1 + MINIMUMS * (BLOCK_ROWS - 1)]; // of their minimums
@@ -91,9 +91,6 @@ uvec2 chunk_places(uint format, uint chunk) {
 // Where a row of weights has what stands at a place.
 uvec2 weight_places(uint format, uvec2 place) { return has_gaps(format) ? place + (place + 1) / 2 : place; }
 
-// What the sum of a block of a format with a scale for 32 is multiplied with: its scale, and that of its offset; or the two factors of a scale of MXFP4.
-vec2 block_factors(uint format, Raw raw, Chunk k) { return format == MXFP4 ? power_factors(int(raw.head.x) - 128) : k.a_scale; }
-
 // Stages a chunk of a row of weights.
 void stage_chunk(uint format, uint row, uint chunk, Raw raw) {
     Chunk k = unpack(format, raw, chunk);
@@ -101,10 +98,10 @@ void stage_chunk(uint format, uint row, uint chunk, Raw raw) {
     staged[at.x] = k.a;
     staged[at.y] = k.b;
     if (!has_sub_blocks(format)) {
-        uvec2 factors = floatBitsToUint(block_factors(format, raw, k));
+        uvec2 scales = floatBitsToUint(k.a_scale);
         uint first = 2 * (chunk % STAGE_CHUNKS) * BLOCK_ROWS + row;
-        part_scales[first] = factors.x;
-        part_scales[first + BLOCK_ROWS] = factors.y;
+        part_scales[first] = scales.x;
+        part_scales[first + BLOCK_ROWS] = scales.y;
         return;
     }
     // Of two neighbouring chunks of Q4_K and Q5_K both have the same two parts.
@@ -216,19 +213,16 @@ void fill_stage(uint format, uint stage, uint count) {
 
 // Adds the terms of a block of a format with a scale for 32, the runs of pair `pair` of a stage, to the values of the group, given the sums of its codes.
 void add_block(uint format, uint pair, uint row, uint vector, uint n, Floats codes) {
-    Floats factor, second;
-    LOAD_BITS_OF_ROWS(factor, part_scales, 2 * pair * BLOCK_ROWS + row);
-    LOAD_BITS_OF_ROWS(second, part_scales, (2 * pair + 1) * BLOCK_ROWS + row);
-    precise Floats term = PRODUCT(factor, codes);
-    if (format == MXFP4) {
-        term = PRODUCT(second, term);
-        CLEAR_NEGLIGIBLE(term);
-    }
+    Floats scale;
+    LOAD_BITS_OF_ROWS(scale, part_scales, 2 * pair * BLOCK_ROWS + row);
+    precise Floats term = PRODUCT(scale, codes);
+    if (format == MXFP4) CLEAR_NEGLIGIBLE(term);
     precise Floats value = SUM(block_values[n], term);
     if (has_offset(format)) {
-        Floats sum;
+        Floats offset_scale, sum;
+        LOAD_BITS_OF_ROWS(offset_scale, part_scales, (2 * pair + 1) * BLOCK_ROWS + row);
         LOAD_OF_VECTORS(sum, chunk_sums, pair * TILE + vector);
-        precise Floats offset = PRODUCT(second, sum);
+        precise Floats offset = PRODUCT(offset_scale, sum);
         value = SUM(value, offset);
     }
     block_values[n] = value;

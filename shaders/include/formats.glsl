@@ -140,7 +140,7 @@ void load_head(uint format, uint64_t row, uint columns, uint chunk, inout Raw ra
         raw.head.xy = load_uvec2(row, columns / 2u + block * 8u);
         break;
     case MXFP4:
-        raw.head.x = (load_u16(row, columns / 2u + (chunk & ~1u)) >> (8u * (chunk & 1u))) & 0xffu;
+        raw.head.x = load_u16(row, columns / 2u + (chunk & ~1u)) >> (8u * (chunk & 1u)); // above the exponent of an even chunk is that of the next
         break;
     }
 }
@@ -400,7 +400,7 @@ Chunk unpack(uint format, Raw raw, uint chunk) {
         uvec4 magnitudes = doubled_magnitudes(raw.quants);
         k.a = with_signs(magnitudes, raw.quants << 4);
         k.b = with_signs(magnitudes >> 4, raw.quants);
-        uint e = raw.head.x;
+        uint e = raw.head.x & 0xffu;
         k.a_scale = vec2(uintBitsToFloat(e < 2u ? 0x00200000u << e : (e - 1u) << 23), 0.0);
         k.b_scale = k.a_scale;
         break;
@@ -426,11 +426,6 @@ vec4 load_floats(uint format, uint64_t row, uint part) {
 int mxfp4_exponent(float scale) {
     uint bits = floatBitsToUint(scale);
     return (bits >= 0x00800000u ? int(bits >> 23) : int(bits >> 22) - 1) - 127;
-}
-// 2^exponent as two factors that are normal, since a device may flush the power itself.
-vec2 power_factors(int exponent) {
-    int first = exponent >> 1;
-    return uintBitsToFloat(uvec2(first + 127, exponent - first + 127) << 23);
 }
 // k times the scale of an MXFP4 block, by integer operations: its exponent can make the product subnormal, which a device may flush.
 float mxfp4_value(int k, float scale) {

@@ -26,6 +26,7 @@ Quarter load_quarter(uint format, uint64_t row, uint columns, uint quarter) {
     weights.first = load_raw(format, row, columns, min(2u * quarter, last));
     weights.second = load_raw(format, row, columns, min(2u * quarter + 1u, last));
     if (has_sub_blocks(format)) weights.second.head = weights.first.head;
+    if (format == MXFP4) weights.second.head.x = weights.first.head.x >> 8;
     return weights;
 }
 
@@ -62,7 +63,6 @@ struct Unpacked {
     ivec4 minimum;   // of the four runs, in those formats that have minimums
     uint head;       // in formats with a scale for 256 weights: the word with the block's halves, see `block_head`
     vec4 block;      // in formats with a scale for 32: scale and offset of the first block, then of the second
-    ivec2 exponent;  // of the blocks' scales, in MXFP4
 };
 Unpacked unpack_quarter(uint format, Quarter weights, uint quarter) {
     Chunk first = unpack(format, weights.first, 2u * quarter), second = unpack(format, weights.second, 2u * quarter + 1u);
@@ -84,7 +84,6 @@ Unpacked unpack_quarter(uint format, Quarter weights, uint quarter) {
         w.head = block_head(format, weights.first);
     }
     w.block = vec4(first.a_scale, second.a_scale);
-    w.exponent = ivec2(weights.first.head.x, weights.second.head.x) - 128;
     return w;
 }
 
@@ -120,19 +119,13 @@ ivec3 quarter_sums(uint format, Unpacked w, QuarterInput v) {
 }
 
 // Whether a product with scales of MXFP4 counts as 0: below 2^-102, floats that devices may flush are not far.
-bool negligible(float value) { return (floatBitsToUint(value) & 0x7fffffffu) < 0x0c800000u; }
+bool negligible(float value) { return abs(value) < uintBitsToFloat(0x0c800000u); }
 
-// What a block of 32 with a scale of its own adds: the product of its codes, `codes`, with its scale; and its offset.
-vec2 block_terms(uint format, int codes, int sum, vec2 block, int exponent) {
-    precise float product;
-    if (format == MXFP4) {
-        vec2 factors = power_factors(exponent);
-        precise float half_way = float(codes) * factors.x;
-        product = half_way * factors.y;
-        product = negligible(product) ? 0.0 : product;
-    } else {
-        product = block.x * float(codes);
-    }
+// What a block of 32 with a scale of its own adds: the product of its codes, `codes`, with its scale; and its offset. A subnormal scale of MXFP4 may count
+// as 0 or not: the product is negligible either way, since sums of codes have 22 bits.
+vec2 block_terms(uint format, int codes, int sum, vec2 block) {
+    precise float product = block.x * float(codes);
+    if (format == MXFP4) product = negligible(product) ? 0.0 : product;
     precise float offset = block.y * float(sum);
     return vec2(product, has_offset(format) ? offset : 0.0);
 }
@@ -145,11 +138,11 @@ vec4 quarter_terms(uint format, Unpacked w, QuarterInput v, uint quarter) {
     vec4 terms = NO_TERMS;
     if (2u * quarter < COLUMNS / 32u) {
         int high = dot16(w.codes[0], v.high[0]) + dot16(w.codes[1], v.high[1]), low = dot16(w.codes[0], v.low[0]) + dot16(w.codes[1], v.low[1]);
-        terms.xy = block_terms(format, high * 128 + low, v.sums.x + v.sums.y, w.block.xy, w.exponent.x);
+        terms.xy = block_terms(format, high * 128 + low, v.sums.x + v.sums.y, w.block.xy);
     }
     if (2u * quarter + 1u < COLUMNS / 32u) {
         int high = dot16(w.codes[2], v.high[2]) + dot16(w.codes[3], v.high[3]), low = dot16(w.codes[2], v.low[2]) + dot16(w.codes[3], v.low[3]);
-        terms.zw = block_terms(format, high * 128 + low, v.sums.z + v.sums.w, w.block.zw, w.exponent.y);
+        terms.zw = block_terms(format, high * 128 + low, v.sums.z + v.sums.w, w.block.zw);
     }
     return terms;
 }

@@ -248,6 +248,19 @@ fn a_last_group_of_64() {
     }
 }
 
+/// Products with scales of MXFP4 that are subnormal or little more: some of a block count as 0 and others do not, and so do those of a group with
+/// activations that are small.
+#[test]
+fn the_smallest_scales() {
+    let target = Arena::new().gpu.target();
+    let (matrices, act, kind, scales) = (&[(Format::MXFP4, 31)], ActFormat::Q14, Store, Scales::Smallest);
+    for (columns, source) in [(256, Rounded), (288, Floats), (2_880, Rounded)] {
+        for size in [8192.0, 1e20] {
+            check(&Case { matrices, columns, act, source, kind, scales, size }, &target);
+        }
+    }
+}
+
 #[test]
 fn three_matrices_of_different_formats() {
     let target = Arena::new().gpu.target();

@@ -58,6 +58,8 @@ pub(crate) enum Scales {
     Whole,
     /// Any finite half: zero, subnormal, negative, the largest.
     Odd,
+    /// Halves as small as they get; powers of two from subnormal ones to such that products with integers are near the smallest that does not count as 0.
+    Smallest,
 }
 
 impl Scales {
@@ -71,6 +73,7 @@ impl Scales {
                 1 => f16::from_bits(random.below(0x400) as u16 | (random.below(2) as u16) << 15),
                 _ => finite_half(random),
             },
+            Self::Smallest => f16::from_bits(1),
         };
         value.to_le_bytes()
     }
@@ -83,6 +86,8 @@ impl Scales {
             Self::Whole => 127 + 1,
             // Down to subnormal elements; far enough from the largest that sums stay finite.
             Self::Odd => random.below(200) as u8,
+            // Products with sums of about 2^18 are then between 2^-110 and 2^-94.
+            Self::Smallest => random.below(17) as u8,
         }
     }
 
@@ -91,6 +96,7 @@ impl Scales {
             Self::Sane => random.unit(),
             Self::Whole => random.below(201) as f32 - 100.0,
             Self::Odd => finite_half(random).to_f32(),
+            Self::Smallest => f16::from_bits(1).to_f32(),
         }
     }
 }
