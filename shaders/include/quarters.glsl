@@ -176,46 +176,41 @@ uint of_own(uint items[4], uint count) {
     return (gl_SubgroupInvocationID & 2u) != 0u ? high : low;
 }
 
+// A sum that the terms of a quarter are added to, in the order of the blocks.
+float with_terms(uint format, float before, vec4 terms) {
+    precise float sum = before + terms.x;
+    if (has_offset(format)) sum = sum + terms.y;
+    sum = sum + terms.z;
+    if (has_offset(format)) sum = sum + terms.w;
+    return sum;
+}
+// The sum of the terms of an item, in the order of the blocks, which all four lanes get. It goes from lane to lane, each of which adds its own terms.
+float sum_of_terms(uint format, vec4 terms) {
+    float sum = with_terms(format, NO_TERMS.x, terms);
+    for (uint lane = 1; lane < 4; lane++) sum = with_terms(format, subgroupShuffleXor(sum, lane ^ (lane - 1)), terms);
+    return subgroupShuffle(sum, gl_SubgroupInvocationID | 3u);
+}
+
 // The sum of the terms of a lane's own item, in the order of the blocks.
 float terms_of_own(uint format, vec4 items[4], uint count) {
+    if (count <= 2) {
+        float sum = sum_of_terms(format, items[0]);
+        if (count == 1) return sum;
+        float other = sum_of_terms(format, items[1]);
+        return (gl_SubgroupInvocationID & 1u) != 0u ? other : sum;
+    }
     bool upper = (gl_SubgroupInvocationID & 2u) != 0u;
-    if (count > 2) {
-        vec4 received = subgroupShuffleXor(upper ? items[0] : items[2], 2);
-        if (upper) items[0] = received; else items[2] = received;
-        received = subgroupShuffleXor(upper ? items[1] : items[3], 2);
-        if (upper) items[1] = received; else items[3] = received;
-    }
-    if (count > 2) {
-        upper = (gl_SubgroupInvocationID & 1u) != 0u;
-        vec4 received = subgroupShuffleXor(upper ? items[0] : items[1], 1);
-        if (upper) items[0] = received; else items[1] = received;
-        received = subgroupShuffleXor(upper ? items[2] : items[3], 1);
-        if (upper) items[2] = received; else items[3] = received;
-    } else {
-        uint first = gl_SubgroupInvocationID & ~3u;
-        vec4 own[4];
-        vec4 zero = items[0], one = items[1];
-        for (uint lane = 0; lane < 4; lane++) {
-            vec4 of_zero = subgroupShuffle(zero, first + lane);
-            if (count == 1) {
-                own[lane] = of_zero;
-            } else {
-                vec4 of_one = subgroupShuffle(one, first + lane);
-                own[lane] = (gl_SubgroupInvocationID & 1u) != 0u ? of_one : of_zero;
-            }
-        }
-        items = own;
-    }
-    precise float sum = items[0].x;
-    if (has_offset(format)) sum = sum + items[0].y;
-    sum = sum + items[0].z;
-    if (has_offset(format)) sum = sum + items[0].w;
-    for (uint lane = 1; lane < 4; lane++) {
-        sum = sum + items[lane].x;
-        if (has_offset(format)) sum = sum + items[lane].y;
-        sum = sum + items[lane].z;
-        if (has_offset(format)) sum = sum + items[lane].w;
-    }
+    vec4 received = subgroupShuffleXor(upper ? items[0] : items[2], 2);
+    if (upper) items[0] = received; else items[2] = received;
+    received = subgroupShuffleXor(upper ? items[1] : items[3], 2);
+    if (upper) items[1] = received; else items[3] = received;
+    upper = (gl_SubgroupInvocationID & 1u) != 0u;
+    received = subgroupShuffleXor(upper ? items[0] : items[1], 1);
+    if (upper) items[0] = received; else items[1] = received;
+    received = subgroupShuffleXor(upper ? items[2] : items[3], 1);
+    if (upper) items[2] = received; else items[3] = received;
+    float sum = NO_TERMS.x;
+    for (uint lane = 0; lane < 4; lane++) sum = with_terms(format, sum, items[lane]);
     return sum;
 }
 
