@@ -160,7 +160,7 @@ struct Chunk {
     vec2 b_scale;
 };
 
-// Four unsigned bytes below 128 minus `center` (a power of two up to 64), as signed bytes.
+// Four unsigned bytes below 128 minus `center` (at most 64), as signed bytes.
 uvec4 centered(uvec4 bytes, uint center) {
     return (bytes + (0x80u - center) * 0x01010101u) ^ 0x80808080u;
 }
@@ -187,19 +187,15 @@ uvec4 looked_up(uvec4 table, uvec4 nibbles) {
 }
 // Values of the non-linear 4-bit formats (ggml's tables): -127 -104 -83 -65, -49 -35 -22 -10, 1 13 25 38, 53 69 89 113.
 const uvec4 IQ4_TABLE = uvec4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
-// Codes of E2M1 (OCP Microscaling formats) have a sign above three bits, whose values, doubled, are 0 1 2 3 4 6 8 12. These are the doubled magnitudes of
-// the eight codes of each word, in the places of the codes.
-uvec4 doubled_magnitudes(uvec4 codes) {
-    // From 4 on the last two bits count twice, and of 7 so much is missing that 2 is added.
-    uvec4 ones = (codes >> 2) & codes & 0x11111111u, twos = (codes >> 1) & codes & 0x22222222u;
-    return (codes & 0x77777777u) + ones + twos + (twos & (codes << 1));
-}
-// The low nibbles of bytes as signed bytes, negative where the highest bit of the byte of `signs` is set.
-uvec4 with_signs(uvec4 nibbles, uvec4 signs) {
-    signs &= 0x80808080u;
-    uvec4 ones = signs >> 7;
-    // 127 - x and 1 are 128 - x, which is -x but for the highest bit: no byte carries into the next, even where x is 0.
-    return (((nibbles & 0x0f0f0f0fu) ^ (signs - ones)) + ones) ^ signs;
+// The bias of `biased_values`.
+const int MXFP4_BIAS = 14;
+// Twice the values of MXFP4, plus MXFP4_BIAS, of the codes in the low nibbles of the words' bytes, and of those in the high ones. On a device codes are numbered
+// such (`formats::device_codes`) that this is the code itself, plus 13 where of bit 0 and the complements of bits 1 and 3 two or three are set.
+void biased_values(uvec4 codes, out uvec4 low, out uvec4 high) {
+    uvec4 second = codes >> 1, fourth = codes >> 3;
+    uvec4 raised = (codes & ~(second & fourth)) | ~(second | fourth); // bit 0 of each nibble
+    low = (codes & 0x0f0f0f0fu) + (raised & 0x01010101u) * 13u;
+    high = ((codes >> 4) & 0x0f0f0f0fu) + ((raised >> 4) & 0x01010101u) * 13u;
 }
 
 // The scales (x, y) and minimums (z, w) of sub-blocks 2 * pair and 2 * pair + 1 of a Q4_K or Q5_K block, from its head: two halves, then
@@ -397,9 +393,9 @@ Chunk unpack(uint format, Raw raw, uint chunk) {
         break;
     }
     default: { // MXFP4: codes are doubled values, so the scale is half of 2^(e - 127)
-        uvec4 magnitudes = doubled_magnitudes(raw.quants);
-        k.a = with_signs(magnitudes, raw.quants << 4);
-        k.b = with_signs(magnitudes >> 4, raw.quants);
+        biased_values(raw.quants, k.a, k.b);
+        k.a = centered(k.a, uint(MXFP4_BIAS));
+        k.b = centered(k.b, uint(MXFP4_BIAS));
         uint e = raw.head.x & 0xffu;
         k.a_scale = vec2(uintBitsToFloat(e < 2u ? 0x00200000u << e : (e - 1u) << 23), 0.0);
         k.b_scale = k.a_scale;

@@ -30,7 +30,7 @@ Quarter load_quarter(uint format, uint64_t row, uint columns, uint quarter) {
     return weights;
 }
 
-// The activations of a quarter: of the first chunk's two runs, then of the second's. Sums of runs are there for formats with an offset.
+// The activations of a quarter: of the first chunk's two runs, then of the second's. Sums of runs are there for formats with an offset or a bias.
 struct QuarterInput {
     uvec4 high[4];
     uvec4 low[4];
@@ -45,7 +45,7 @@ QuarterInput quarter_input(uint format, uint64_t x, uint vector, uint quarter) {
     load_run(x, vector, second.x, v.high[2], v.low[2]);
     load_run(x, vector, second.y, v.high[3], v.low[3]);
     v.sums = ivec4(0);
-    if (has_offset(format)) {
+    if (has_offset(format) || format == MXFP4) {
         v.sums = load_sums(x, vector, quarter);
         if (has_k_pairs(format)) v.sums = v.sums.xzyw; // a chunk has runs 0 and 2 of a quarter, or 1 and 3
     }
@@ -58,7 +58,7 @@ int dot16(uvec4 a, uvec4 b) {
 
 // The weights of a quarter as products take them.
 struct Unpacked {
-    uvec4 codes[4];  // of the four runs, in the order of `QuarterInput`, as signed bytes
+    uvec4 codes[4];  // of the four runs, in the order of `QuarterInput`, as signed bytes; in MXFP4 with MXFP4_BIAS added
     ivec4 scale;     // of the four runs: small integers, in formats with a scale for 256 weights
     ivec4 minimum;   // of the four runs, in those formats that have minimums
     uint head;       // in formats with a scale for 256 weights: the word with the block's halves, see `block_head`
@@ -71,6 +71,10 @@ Unpacked unpack_quarter(uint format, Quarter weights, uint quarter) {
     w.codes[1] = first.b;
     w.codes[2] = second.a;
     w.codes[3] = second.b;
+    if (format == MXFP4) {
+        biased_values(weights.first.quants, w.codes[0], w.codes[1]);
+        biased_values(weights.second.quants, w.codes[2], w.codes[3]);
+    }
     w.scale = ivec4(0);
     w.minimum = ivec4(0);
     w.head = 0u;
@@ -124,6 +128,7 @@ bool negligible(float value) { return abs(value) < uintBitsToFloat(0x0c800000u);
 // What a block of 32 with a scale of its own adds: the product of its codes, `codes`, with its scale; and its offset. A subnormal scale of MXFP4 may count
 // as 0 or not: the product is negligible either way, since sums of codes have 22 bits.
 vec2 block_terms(uint format, int codes, int sum, vec2 block) {
+    if (format == MXFP4) codes -= MXFP4_BIAS * sum;
     precise float product = block.x * float(codes);
     if (format == MXFP4) product = negligible(product) ? 0.0 : product;
     precise float offset = block.y * float(sum);

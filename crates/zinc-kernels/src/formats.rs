@@ -8,9 +8,11 @@
 
 mod blocks;
 mod decode;
+mod device_codes;
 mod planes;
 
 pub use blocks::{Block, Block32, Block256, Minimums};
+pub use device_codes::mxfp4_device_byte;
 pub use planes::{PLANE_ALIGNMENT, Plane, repack_rows};
 
 use std::fmt;

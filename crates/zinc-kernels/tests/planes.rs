@@ -2,7 +2,7 @@
 //! that shaders rely on.
 
 use proptest::prelude::*;
-use zinc_kernels::formats::{Format, PLANE_ALIGNMENT, repack_rows};
+use zinc_kernels::formats::{Format, PLANE_ALIGNMENT, mxfp4_device_byte, repack_rows};
 
 /// The inverse of [`repack_rows`]; also checks that the padding is zero.
 fn unpack_rows(format: Format, columns: usize, packed: &[u8]) -> Vec<u8> {
@@ -15,6 +15,9 @@ fn unpack_rows(format: Format, columns: usize, packed: &[u8]) -> Vec<u8> {
             let (fields, padding) = rest[..plane.row_bytes(blocks)].split_at(blocks * plane.bytes);
             for (block, field) in row.chunks_exact_mut(format.block_bytes()).zip(fields.chunks_exact(plane.bytes)) {
                 block[plane.from..][..plane.bytes].copy_from_slice(field);
+                if format == Format::MXFP4 && plane.bytes == 16 {
+                    block[plane.from..][..plane.bytes].iter_mut().for_each(|byte| *byte = file_byte(*byte));
+                }
             }
             assert!(padding.iter().all(|byte| *byte == 0), "{format}: padding of {padding:?}");
             rest = &rest[plane.row_bytes(blocks)..];
@@ -23,6 +26,11 @@ fn unpack_rows(format: Format, columns: usize, packed: &[u8]) -> Vec<u8> {
         rows.extend(row);
     }
     rows
+}
+
+/// The inverse of [`mxfp4_device_byte`].
+fn file_byte(device: u8) -> u8 {
+    (0..=255).find(|byte| mxfp4_device_byte(*byte) == device).unwrap()
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //!
 //! Blocks of 18, 34 or 210 bytes start at odd addresses. On the device the same field of every block of a row is put together, in block
 //! order, so that lanes load 16 aligned bytes at a time. A row is its planes one after another, each padded with zeros to a multiple of
-//! [`PLANE_ALIGNMENT`] bytes. The bytes of a field do not change, so this knows nothing of what they mean; that is the decoders' matter.
+//! [`PLANE_ALIGNMENT`] bytes. The bytes of a field do not change, so this knows nothing of what they mean; that is the decoders' matter. Only the codes of
+//! MXFP4 have other numbers on a device (`device_codes`).
 
-use super::{Format, Layout};
+use super::{Format, Layout, mxfp4_device_byte};
 
 /// Planes, and so rows, start at multiples of this and are a multiple of it long, in bytes: the widest load of a lane.
 pub const PLANE_ALIGNMENT: usize = 16;
@@ -59,7 +60,7 @@ impl Format {
             Self::Q6K => const { &[plane(128, 0), plane(64, 128), plane(16, 192), plane(2, 208)] },
             // Nibbles, all scales.
             Self::IQ4XS => const { &[plane(128, 8), plane(8, 0)] },
-            // Nibbles, exponent.
+            // Nibbles, which are renumbered; exponent.
             Self::MXFP4 => const { &[plane(16, 1), plane(1, 0)] },
         }
     }
@@ -108,6 +109,7 @@ fn repack_row(format: Format, row: &[u8], out: &mut [u8]) {
             4 => gather::<4>(row, block_bytes, plane.from, fields),
             8 => gather::<8>(row, block_bytes, plane.from, fields),
             12 => gather::<12>(row, block_bytes, plane.from, fields),
+            16 if format == Format::MXFP4 => gather_codes(row, block_bytes, plane.from, fields),
             16 => gather::<16>(row, block_bytes, plane.from, fields),
             32 => gather::<32>(row, block_bytes, plane.from, fields),
             64 => gather::<64>(row, block_bytes, plane.from, fields),
@@ -116,6 +118,14 @@ fn repack_row(format: Format, row: &[u8], out: &mut [u8]) {
         }
         padding.fill(0);
         rest = later;
+    }
+}
+
+/// Writes the 16 bytes of codes of MXFP4 at `from` of each block of `row` to `fields`, as devices have them.
+fn gather_codes(row: &[u8], block_bytes: usize, from: usize, fields: &mut [u8]) {
+    let (fields, _) = fields.as_chunks_mut::<16>();
+    for (block, field) in row.chunks_exact(block_bytes).zip(fields) {
+        *field = std::array::from_fn(|i| mxfp4_device_byte(block[from + i]));
     }
 }
 
