@@ -1,7 +1,7 @@
 // The form of `attention_rows` for float matrix units, and caches of halves. Its numbers are those of the same form of `attention`.
 //
 // A workgroup takes a block of pairs of a row and one of the query heads that share a key and value head, by row: each of its teams of 32 lanes a fragment of
-// 16 pairs. The rows of a lane are at positions one behind the other, and every tile of its keys and values is staged once for all of them. Where rows of
+// 16 pairs, or two teams one together where heads are so large that the registers of one team have no room for their values. The rows of a lane are at positions one behind the other, and every tile of its keys and values is staged once for all of them. Where rows of
 // several lanes meet in a block, the workgroup attends to the keys of one lane after the other, and keeps the results of that lane's rows alone. Where splits
 // are joined, `y` holds the values of those joined so far.
 #version 460
@@ -13,7 +13,7 @@
 #include "include/half.glsl"
 #include "include/cache.glsl"
 
-layout(constant_id = 2) const uint HEAD_SIZE = 64;      // 64 or 128
+layout(constant_id = 2) const uint HEAD_SIZE = 64;      // 64, 128 or 256
 layout(constant_id = 3) const uint HEADS = 1;           // query heads that share a key and value head
 layout(constant_id = 4) const uint KV_HEADS = 1;        // key and value heads
 layout(constant_id = 5) const float QUERY_SCALE = 1.0;  // log2(e) / sqrt(HEAD_SIZE)
@@ -36,10 +36,11 @@ layout(push_constant, scalar) uniform Push {
 } push;
 
 #include "include/splits.glsl"
-#define SHARERS 1
+#define SHARERS (HEAD_SIZE > 128 ? 2 : 1)
 #include "include/attention_tile.glsl"
 
-const uint PAIRS = gl_WorkGroupSize.x / TEAM * 16; // of a workgroup
+const uint PAIRS = FRAGMENTS * 16;        // of a workgroup
+const uint FRAGMENT_LANES = SHARERS * TEAM; // that have a fragment
 
 // The rows of the block that are of the present lane: the first and the one behind the last, and their positions; the tile of the first key that any of them
 // attends to; and the lane's table.
@@ -71,6 +72,7 @@ float joined_maximum[2], joined_sum[2];
 //
 // Before the last split `y` has the values of a head in the order of the four lanes that hold them, so that each lane loads and stores four floats at once.
 void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
+    uint first_column = own_sharer() * OWN_HEAD * 16, first_part = first_column / 4 + team_lane() % 4u;
     UNROLL for (uint r = 0; r < 2; r++) {
         uint pair = first_pair + element_row(r * 4);
         float highest = is_first ? maximum[r] : max(joined_maximum[r], maximum[r]);
@@ -83,7 +85,7 @@ void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
         // All values of a row are loaded before the first is stored, since a compiler leaves a load behind a store that may be to the same place, and with it
         // the time that each load takes.
         vec4 before[OWN_HEAD];
-        UNROLL for (uint n = 0; n < OWN_HEAD; n++) before[n] = is_first ? vec4(0.0) : load_vec4(head, (n * 4 + team_lane() % 4u) * 16);
+        UNROLL for (uint n = 0; n < OWN_HEAD; n++) before[n] = is_first ? vec4(0.0) : load_vec4(head, (first_part + n * 4) * 16);
         if (is_last) {
             // The results of the last split go to places that other lanes of the head have loaded from, so that all lanes must have loaded.
             subgroupMemoryBarrierBuffer();
@@ -94,12 +96,12 @@ void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
             vec4 own = vec4(ELEMENT(values[n], r * 4), ELEMENT(values[n], r * 4 + 1), ELEMENT(values[n], r * 4 + 2), ELEMENT(values[n], r * 4 + 3));
             vec4 value = join_split(before[n], before_kept, own, own_kept);
             if (!is_last) {
-                store_vec4(head, (n * 4 + team_lane() % 4u) * 16, value);
+                store_vec4(head, (first_part + n * 4) * 16, value);
                 continue;
             }
             value = result_of_splits(value, joined_sum[r], joined_maximum[r], sink);
-            store_uvec2(head, (n * 16 + element_column(0)) * 4, floatBitsToUint(value.xy));
-            store_uvec2(head, (n * 16 + element_column(2)) * 4, floatBitsToUint(value.zw));
+            store_uvec2(head, (first_column + n * 16 + element_column(0)) * 4, floatBitsToUint(value.xy));
+            store_uvec2(head, (first_column + n * 16 + element_column(2)) * 4, floatBitsToUint(value.zw));
         }
     }
 }
@@ -107,18 +109,18 @@ void join(uint first_pair, uint pairs, bool is_first, bool is_last) {
 void main() {
     uint listed = min(row_count(push.state), push.rows), pairs = listed * HEADS;
     // The blocks with the most keys begin first.
-    uint block = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * PAIRS, first_pair = block + team_index() * 16;
+    uint block = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * PAIRS, first_pair = block + own_fragment() * 16;
     if (block >= pairs) return;
     uint kv_head = gl_WorkGroupID.y;
     uint64_t key_cache = cache_of_head(push.key_cache, CACHE_F16, kv_head), value_cache = cache_of_head(push.value_cache, CACHE_F16, kv_head);
 
     turn_to_lane(block / HEADS, (min(block + PAIRS, pairs) - 1) / HEADS + 1, key_cache, value_cache);
-    for (uint i = team_lane(); i < 16 * EIGHTS; i += TEAM) {
+    for (uint i = lane_index() % FRAGMENT_LANES; i < 16 * EIGHTS; i += FRAGMENT_LANES) {
         uint64_t head = push.q + uint64_t(head_offset(min(first_pair + i / EIGHTS, pairs - 1), push.q_stride));
-        staged[(team_index() * 16 + i / EIGHTS) * STRIDE + i % EIGHTS] = query_halves(load_vec4(head, i % EIGHTS * 32u), load_vec4(head, i % EIGHTS * 32u + 16u));
+        staged[(own_fragment() * 16 + i / EIGHTS) * STRIDE + i % EIGHTS] = query_halves(load_vec4(head, i % EIGHTS * 32u), load_vec4(head, i % EIGHTS * 32u + 16u));
     }
     barrier();
-    load_query(team_index() * 16 * STRIDE);
+    load_query(own_fragment() * 16 * STRIDE);
     while (true) {
         uint tiles = last_position / TILE + 1;
         uvec2 positions; // of each of the lane's two rows; that of any of the rows, where a row is of another lane

@@ -17,7 +17,7 @@ uint own_row; // the number of the workgroup's row
 #include "include/activations.glsl"
 #include "include/arrivals.glsl"
 
-layout(constant_id = 2) const uint HEAD_SIZE = 64;     // 64 or 128
+layout(constant_id = 2) const uint HEAD_SIZE = 64;     // 64, 128 or 256
 layout(constant_id = 3) const uint HEADS = 1;          // query heads of a workgroup: at most 16
 layout(constant_id = 4) const uint PAIRING = 0;        // which elements rotate together
 layout(constant_id = 5) const uint NORMALISE = 0;      // 1: heads are RMS-normalised first

@@ -8,9 +8,11 @@
 // (Online softmax: Milakov and Gimelshein, 2018; tiles: Dao et al., FlashAttention-2, 2023.)
 //
 // Whoever includes this has `workgroup.glsl`, `half.glsl`, `cache_rows.glsl`, `window.glsl` and the specialisation constants HEAD_SIZE and QUERY_SCALE, and
-// defines SHARERS: how many teams of 32 lanes share a fragment. Each of them takes a part of a tile's keys, and then a part of the head's elements.
+// defines SHARERS: how many teams of 32 lanes share a fragment. Each of them takes a part of a tile's keys, and then a part of the head's elements. Teams whose
+// numbers follow each other share one; a workgroup has as many fragments as its teams allow.
 
-const uint TILE = 64;                               // keys
+const uint MOST_KEYS = 64;                          // of a tile
+const uint TILE = HEAD_SIZE > 128 ? MOST_KEYS / 2 : MOST_KEYS; // keys: shared memory has room for fewer large ones
 const uint SPLIT = 256;                             // keys
 const uint PARTS = HEAD_SIZE / 4;                   // of a head, four elements each
 const uint EIGHTS = HEAD_SIZE / 8;                  // of a head, eight elements each: a uvec4 of halves
@@ -21,14 +23,19 @@ const uint OWN_KEYS = KEY_FRAGMENTS >= SHARERS ? KEY_FRAGMENTS / SHARERS : 1; //
 const uint OWN_HEAD = HEAD_FRAGMENTS / SHARERS;     // fragments of a team
 const uint WEIGHT_STRIDE = TILE / 8 + 1;            // of a row of weights in shared memory, in uvec4
 const uint VALUES = TILE * STRIDE;                  // where the values of a tile begin, behind its keys
+const uint FRAGMENTS = gl_WorkGroupSize.x / 32 / SHARERS; // of pairs, of a workgroup
 const float MASKED = -1e38;
 const float NO_MAXIMUM = -1e30;
 const float LOG2_E = 1.44269504;
 
 shared uvec4 staged[2 * TILE * STRIDE];             // a tile: keys, then values
 #include "include/half_fragments.glsl"
-shared uvec4 weights[SHARERS > 1 ? 16 * WEIGHT_STRIDE : 1];
-shared float maxima[SHARERS > 1 ? 16 * SHARERS : 1]; // of each row and team
+shared uvec4 weights[SHARERS > 1 ? FRAGMENTS * 16 * WEIGHT_STRIDE : 1];
+shared float maxima[SHARERS > 1 ? FRAGMENTS * 16 * SHARERS : 1]; // of each row and team
+
+// The fragment of the lane's team, of those of the workgroup, and the team's number among those that share it.
+uint own_fragment() { return team_index() / SHARERS; }
+uint own_sharer() { return team_index() % SHARERS; }
 
 // The fragment's state: its queries, and of its split the weighted values, the sums of the weights in all columns, and the maxima of the lane's two rows.
 Left query[HEAD_FRAGMENTS];
@@ -96,7 +103,7 @@ float kept(float own, float highest) {
 
 // Takes the staged tile, whose first key is `first`. The lane's rows are at these positions; unless `masked`, they attend to all of the tile's keys.
 void take_tile(uint first, uvec2 positions, bool masked) {
-    uint team = team_index() % SHARERS, lane = team_lane();
+    uint team = own_sharer(), lane = team_lane(), fragment_row = own_fragment() * 16;
     Sums scores[OWN_KEYS];
     UNROLL for (uint j = 0; j < OWN_KEYS; j++) scores[j] = NO_SUMS;
     UNROLL for (uint n = 0; n < HEAD_FRAGMENTS; n++) {
@@ -126,11 +133,11 @@ void take_tile(uint first, uvec2 positions, bool masked) {
     }
     if (SHARERS > 1) {
         if (lane % 4u == 0u) {
-            UNROLL for (uint r = 0; r < 2; r++) maxima[(lane / 4u + 8u * r) * SHARERS + team] = raised[r];
+            UNROLL for (uint r = 0; r < 2; r++) maxima[(fragment_row + lane / 4u + 8u * r) * SHARERS + team] = raised[r];
         }
         barrier();
         UNROLL for (uint r = 0; r < 2; r++) {
-            UNROLL for (uint other = 0; other < SHARERS; other++) raised[r] = max(raised[r], maxima[(lane / 4u + 8u * r) * SHARERS + other]);
+            UNROLL for (uint other = 0; other < SHARERS; other++) raised[r] = max(raised[r], maxima[(fragment_row + lane / 4u + 8u * r) * SHARERS + other]);
         }
     }
     // What is left of the split so far beside the new maxima.
@@ -150,7 +157,7 @@ void take_tile(uint first, uvec2 positions, bool masked) {
         if (SHARERS > 1) {
             uint keys = j * SHARERS + team;
             if (keys < KEY_FRAGMENTS) {
-                UNROLL for (uint i = 0; i < 4; i++) weights[(lane / 4u + i / 2 * 8) * WEIGHT_STRIDE + keys * 2u + i % 2][lane % 4u] = words[i];
+                UNROLL for (uint i = 0; i < 4; i++) weights[(fragment_row + lane / 4u + i / 2 * 8) * WEIGHT_STRIDE + keys * 2u + i % 2][lane % 4u] = words[i];
             }
         } else MAKE_LEFT(own_weights[j], words);
     }
@@ -163,7 +170,7 @@ void take_tile(uint first, uvec2 positions, bool masked) {
     }
     UNROLL for (uint j = 0; j < KEY_FRAGMENTS; j++) {
         Left of_keys;
-        if (SHARERS > 1) LOAD_LEFT(of_keys, weights, j * 2, WEIGHT_STRIDE);
+        if (SHARERS > 1) LOAD_LEFT(of_keys, weights, fragment_row * WEIGHT_STRIDE + j * 2, WEIGHT_STRIDE);
         else of_keys = own_weights[SHARERS > 1 ? 0 : j];
         sums = MULTIPLY_ADD(of_keys, ONES, sums);
         UNROLL for (uint n = 0; n < OWN_HEAD; n++) {

@@ -6,10 +6,10 @@
 //   d1b861c81ce97c6d7ffee8b91046f32aae26e16fec0b02f4586b45b478e60e80 crates/zinc-kernels/spv/append.spv
 //   19fcc5a36d27bb1c05e0265592e97db787a88b7f47f7dd8a10b7a17b7dfdde14 crates/zinc-kernels/spv/attention.spv
 //   92921ca08cc383a7132d0b30f418f7057c6dcf235aad486c44052dca1df15004 crates/zinc-kernels/spv/attention_rows.spv
-//   b5b8d9d40fe9b3219c0817d302a11df6cc8d97be0852273292bb7162ad28ffdf crates/zinc-kernels/spv/attention_rows_units.emulated.spv
-//   260753a690aeced25127f8246c74d43f692debee82992e6d1affe1fca004e9a6 crates/zinc-kernels/spv/attention_rows_units.spv
-//   e19ffd29198623ef32267c107201a373af6006ce37bcd71ec7e79660ed0f0e6a crates/zinc-kernels/spv/attention_units.emulated.spv
-//   754d1cb05be77c3afadaf0b2166768e552f2bcc196e3eb08820af5a494f2dba1 crates/zinc-kernels/spv/attention_units.spv
+//   89ddeebfef18656872f376c986aa5d70da72c9d54f92f2ed6a128c42f81bc5ab crates/zinc-kernels/spv/attention_rows_units.emulated.spv
+//   d8c3ffe8b2ba90f64414520ab49c0f8b42120d3131d4bd1820c818ab54b0dfb8 crates/zinc-kernels/spv/attention_rows_units.spv
+//   db2a14de14f4115fa407faf2ffad126b446c539b278aa4f8435b30dfd8f21efa crates/zinc-kernels/spv/attention_units.emulated.spv
+//   38991e1cdfad5f2bb79f62f09f734be53c0006bbeb77e3ef61ee2c4c45719c45 crates/zinc-kernels/spv/attention_units.spv
 //   e422e691d436d8fb505db4cbcfefad22e80c6ea51bc867774e2325ff5e059313 crates/zinc-kernels/spv/cancel.spv
 //   520f0a6ba2796bf04210b75440048907a9d805457a045b44bfa76827cc6d9a6f crates/zinc-kernels/spv/check_bytes_units.emulated.spv
 //   7612e1d51eba95220da18edb7459c1a911e114bed8d7f46d49e25abb883fcd29 crates/zinc-kernels/spv/check_bytes_units.spv
@@ -48,8 +48,8 @@
 //   7c322c3cd8946ae59935819f9b1b3817cc0173afa924c1449bf0c8e9c0241c9b shaders/append.comp
 //   1bda68e848590f2c6f1e96034532d2b7dbc812f8ffe8467e4b6dae6cf8bd40df shaders/attention.comp
 //   d28db0202ac9b081a7457c269744fd73ce54d132db2889f6a4eb0efce634d0bd shaders/attention_rows.comp
-//   57c6563932e7eb1ddd798c9988c312ead0ca86ae5eb7b79410472fa37a20eac0 shaders/attention_rows_units.comp
-//   f1ecdc263c01a662e950980956178b3defade4e84c6439b886bdd9ac2ad97346 shaders/attention_units.comp
+//   9faf17f1834c60d3805a4a1164305aa460a8959d206790367d843b3cb401dedd shaders/attention_rows_units.comp
+//   df8082e8d98705ad227aee5bffbaf002798d46fa24b36c36adcb0d34a14b3a3d shaders/attention_units.comp
 //   1a30d80190c93277ad6d70bd33c1c821a563b6e825ada4d844494fef8c847027 shaders/cancel.comp
 //   2e2d505a6e256092ad78a6f3294e728a1a57b8e5cd458bc9e3397433b5dcc5a6 shaders/check_bytes_units.comp
 //   7713543be0025e62e17e2885a9e1e32fded8286aae4b34bb5fd65b58f2c8db12 shaders/check_halves_units.comp
@@ -67,7 +67,7 @@
 //   41ca6cab198c9d284ebf7befd0ddeb04f213e122a6793189dc530ade440c3cbc shaders/include/arrivals.glsl
 //   d51663ef36e070184e8c909c1b999e3105187aef3ec0a764f977bb1525768acf shaders/include/attention_share.glsl
 //   8207d5bf6e3b3239b127db69e0dffd2ca24878eccd84a9a878af05a2456388f4 shaders/include/attention_step.glsl
-//   b7b40f76560de1946cd3889d0863e6b3d8dedec15cc97f0e5e6a28d1868bd0da shaders/include/attention_tile.glsl
+//   e0860bb7020ebfcf533b8cf33e604dbe30768720c8e93b797ad17746cce6cc03 shaders/include/attention_tile.glsl
 //   064d23642aec0f2b74a754f22ea414f40fe08200872aa40b9d20b74c98721580 shaders/include/blocks.glsl
 //   5db63629fbd1f812efc14d998a0a5e1e807d0414478d9b34be2d21532ef32876 shaders/include/cache.glsl
 //   1c9f200601cb73a9243f2ba9105708f32170164e4cbc60f0116e931d47d00f34 shaders/include/cache_rows.glsl
@@ -194,10 +194,11 @@ pub mod attention_step {
 /// (Online softmax: Milakov and Gimelshein, 2018; tiles: Dao et al., FlashAttention-2, 2023.)
 ///
 /// Whoever includes this has `workgroup.glsl`, `half.glsl`, `cache_rows.glsl`, `window.glsl` and the specialisation constants HEAD_SIZE and QUERY_SCALE, and
-/// defines SHARERS: how many teams of 32 lanes share a fragment. Each of them takes a part of a tile's keys, and then a part of the head's elements.
+/// defines SHARERS: how many teams of 32 lanes share a fragment. Each of them takes a part of a tile's keys, and then a part of the head's elements. Teams whose
+/// numbers follow each other share one; a workgroup has as many fragments as its teams allow.
 pub mod attention_tile {
-    /// `TILE` in GLSL.
-    pub const TILE: u32 = 64;
+    /// `MOST_KEYS` in GLSL.
+    pub const MOST_KEYS: u32 = 64;
     /// `SPLIT` in GLSL.
     pub const SPLIT: u32 = 256;
 }
@@ -1418,7 +1419,7 @@ pub mod attention_rows {
 /// The form of `attention_rows` for float matrix units, and caches of halves. Its numbers are those of the same form of `attention`.
 ///
 /// A workgroup takes a block of pairs of a row and one of the query heads that share a key and value head, by row: each of its teams of 32 lanes a fragment of
-/// 16 pairs. The rows of a lane are at positions one behind the other, and every tile of its keys and values is staged once for all of them. Where rows of
+/// 16 pairs, or two teams one together where heads are so large that the registers of one team have no room for their values. The rows of a lane are at positions one behind the other, and every tile of its keys and values is staged once for all of them. Where rows of
 /// several lanes meet in a block, the workgroup attends to the keys of one lane after the other, and keeps the results of that lane's rows alone. Where splits
 /// are joined, `y` holds the values of those joined so far.
 pub mod attention_rows_units {

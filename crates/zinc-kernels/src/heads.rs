@@ -1,7 +1,7 @@
 //! Attention's heads: their shape, and how the forms of attention share them out.
 
 use crate::generated::attention_share::{MAX_SPLITS, STEPS};
-use crate::generated::attention_tile::{SPLIT, TILE};
+use crate::generated::attention_tile::{MOST_KEYS, SPLIT};
 use crate::generated::attention_units::JOINED;
 use crate::generated::half_fragments::TEAM;
 use crate::generated::heads::{HALVES, INTERLEAVED};
@@ -126,7 +126,7 @@ impl Heads {
     /// The float matrix units, if attention over caches of keys and values in these formats goes by them: whatever the rows of a step, so that a row
     /// has the same bits in all of them.
     pub(crate) fn units(&self, target: &Target, formats: [CacheFormat; 2]) -> Option<HalfUnits> {
-        let suits = [64, 128].contains(&self.head_size) && formats == [CacheFormat::F16; 2];
+        let suits = [64, 128, 256].contains(&self.head_size) && formats == [CacheFormat::F16; 2];
         target.half_units.filter(|_| suits && self.unit_shared_bytes(target) <= target.shared_bytes)
     }
 
@@ -148,11 +148,23 @@ impl Heads {
         1 << most.max(1).ilog2()
     }
 
+    /// Keys of a tile of attention with matrix units, as the kernels work it out.
+    fn unit_tile(&self) -> u32 {
+        if self.head_size > 128 { MOST_KEYS / 2 } else { MOST_KEYS }
+    }
+
+    /// Teams of 32 lanes that share a fragment of `attention_rows` with matrix units, as the kernel works it out.
+    pub(crate) fn sharers(&self) -> u32 {
+        if self.head_size > 128 { 2 } else { 1 }
+    }
+
     /// Shared memory of a workgroup of `attention` with matrix units: a tile of keys and one of values, the weights of a tile and the maxima of each
-    /// team, what is kept of splits, and the word of arrivals. `attention_rows` needs no more than the tiles.
+    /// team, what is kept of splits, and the word of arrivals. `attention_rows` needs less: the tiles, and where teams share them the weights and maxima of
+    /// four fragments.
     fn unit_shared_bytes(&self, target: &Target) -> u32 {
-        let tile = TILE * (self.head_size / 8 + 1) * 16;
-        2 * tile + FRAGMENT * ((TILE / 8 + 1) * 16 + self.teams(target) * 4) + 4 * JOINED * 4 + FRAGMENT * 4 + 16
+        let keys = self.unit_tile();
+        let tile = keys * (self.head_size / 8 + 1) * 16;
+        2 * tile + FRAGMENT * ((keys / 8 + 1) * 16 + self.teams(target) * 4) + 4 * JOINED * 4 + FRAGMENT * 4 + 16
     }
 
     /// Whether a workgroup of attention over a context of `context` positions has whole groups of [`GROUP`] elements of the result, so that it can
@@ -312,8 +324,12 @@ mod tests {
         };
         let tile = shared(include_str!("../../../shaders/include/attention_tile.glsl"));
         let staged = "uvec4 staged[2 * TILE * STRIDE]";
-        let weights = "uvec4 weights[SHARERS > 1 ? 16 * WEIGHT_STRIDE : 1]";
-        assert_eq!(tile, [staged, weights, "float maxima[SHARERS > 1 ? 16 * SHARERS : 1]"]);
+        let weights = "uvec4 weights[SHARERS > 1 ? FRAGMENTS * 16 * WEIGHT_STRIDE : 1]";
+        assert_eq!(tile, [staged, weights, "float maxima[SHARERS > 1 ? FRAGMENTS * 16 * SHARERS : 1]"]);
+        let source = include_str!("../../../shaders/include/attention_tile.glsl");
+        assert!(source.contains("const uint TILE = HEAD_SIZE > 128 ? MOST_KEYS / 2 : MOST_KEYS;"));
+        let source = include_str!("../../../shaders/attention_rows_units.comp");
+        assert!(source.contains("#define SHARERS (HEAD_SIZE > 128 ? 2 : 1)"));
         let joined =
             ["split_maxima", "split_sums", "before_kept", "own_kept"].map(|name| format!("float {name}[JOINED]"));
         let units = shared(include_str!("../../../shaders/attention_units.comp"));
@@ -324,5 +340,8 @@ mod tests {
         // carried of 16 heads; and the word of arrivals.
         let bytes = 2 * 64 * 17 * 16 + 16 * (9 * 16 + 8 * 4) + 4 * 512 * 4 + 16 * 4 + 16;
         assert_eq!(heads.unit_shared_bytes(&Target::new(32)), bytes);
+        // Of heads of 256 elements, half as many keys, each of twice the size.
+        let bytes = 2 * 32 * 33 * 16 + 16 * (5 * 16 + 8 * 4) + 4 * 512 * 4 + 16 * 4 + 16;
+        assert_eq!(Heads { head_size: 256, ..heads }.unit_shared_bytes(&Target::new(32)), bytes);
     }
 }

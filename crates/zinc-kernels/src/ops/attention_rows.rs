@@ -62,7 +62,8 @@ impl AttentionRows {
         let Heads { query_heads, kv_heads, head_size } = self.heads;
         let heads = query_heads / kv_heads;
         // A workgroup stages its queries where it stages the keys and values of a tile.
-        let teams = target.tuning.attention_rows_teams.min(target.max_workgroup / TEAM).clamp(1, 8);
+        let sharers = self.heads.sharers();
+        let teams = target.tuning.attention_rows_teams.min(target.max_workgroup / TEAM).clamp(sharers, 8);
         let constants = units::Constants {
             workgroup: (1 << teams.ilog2()) * TEAM,
             subgroup: target.subgroup,
@@ -86,7 +87,7 @@ impl AttentionRows {
             y_stride: self.y.stride_in(self.shape),
             ..units::Push::default()
         };
-        let pairs = constants.workgroup / TEAM * 16;
+        let pairs = constants.workgroup / TEAM / sharers * 16;
         let grid = [(self.shape.rows() * heads).div_ceil(pairs), kv_heads, 1];
         let kernel = if form.emulated { &units::EMULATED } else { &units::KERNEL };
         Dispatch::new(kernel, constants.values(), &push, grid)

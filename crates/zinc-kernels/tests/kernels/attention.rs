@@ -250,6 +250,7 @@ pub(crate) fn paged_cases() -> Vec<Case> {
         (256, 4, 1, F32, F32, false),
         (64, 8, 2, F16, F16, true),
         (128, 8, 2, F16, F16, true),
+        (256, 16, 2, F16, F16, true),
     ] {
         for (position, splits) in [(0, 1), (63, 3), (64, 1), (130, 3), (700, 3)] {
             let rotated = head_size;
@@ -265,7 +266,7 @@ pub(crate) fn paged_cases() -> Vec<Case> {
 /// Those of [`paged_cases`] for comparisons with other kernels: in the whole matrix all of them, else a size of heads of each form, since nearly all of the time goes
 /// to building pipelines.
 pub(crate) fn paged_part() -> Vec<Case> {
-    let is_part = |case: &Case| if case.units { case.head_size == 128 } else { [80, 256].contains(&case.head_size) };
+    let is_part = |case: &Case| if case.units { case.head_size > 64 } else { [80, 256].contains(&case.head_size) };
     paged_cases().into_iter().filter(|case| matrix::is_full() || is_part(case)).collect()
 }
 

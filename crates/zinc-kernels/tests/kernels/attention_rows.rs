@@ -77,7 +77,9 @@ fn a_long_context() {
 /// By matrix units, query heads that fill fragments and blocks of rows, and that do not.
 #[test]
 fn by_matrix_units() {
-    for (query_heads, kv_heads, head_size) in [(4, 1, 64), (8, 1, 128), (10, 2, 64), (3, 3, 64), (17, 1, 64)] {
+    for (query_heads, kv_heads, head_size) in
+        [(4, 1, 64), (8, 1, 128), (10, 2, 64), (3, 3, 64), (17, 1, 64), (12, 2, 256)]
+    {
         for (position, splits) in [(0, 1), (57, 3), (250, 1), (255, 3), (760, 2)] {
             let case = Case { query_heads, kv_heads, head_size, rotated: head_size, position, splits, ..PLAIN };
             let case = Case { units: true, ..case };
@@ -91,9 +93,14 @@ fn by_matrix_units() {
 /// Rows that fill several workgroups, over more than a split, so that whole tiles are masked for some rows of a workgroup.
 #[test]
 fn many_rows_by_matrix_units() {
-    for (query_heads, kv_heads, position) in [(8, 2, 0), (4, 1, 200), (3, 1, 430)] {
-        let case = Case { query_heads, kv_heads, position, splits: 2, units: true, ..PLAIN };
-        check_steps(&case, &[(128, 100), (64, 64)]);
+    for (query_heads, kv_heads, head_size, position) in
+        [(8, 2, 64, 0), (4, 1, 64, 200), (3, 1, 64, 430), (6, 1, 256, 200)]
+    {
+        let case = Case { query_heads, kv_heads, head_size, rotated: head_size, position, splits: 2, ..PLAIN };
+        let case = Case { units: true, ..case };
+        if fits(&case) {
+            check_steps(&case, &[(128, 100), (64, 64)]);
+        }
     }
 }
 
@@ -206,9 +213,14 @@ fn run_lanes(kernels: Kernels, case: &Case, parts: &[Part], steps: &[(usize, usi
 #[test]
 fn a_row_does_not_depend_on_the_lanes_beside_it() {
     let many: Vec<Part> = (0..31).map(|lane| (lane * 23 % 90, 1 + lane % 4)).collect();
-    for (units, query_heads, kv_heads, head_size) in
-        [(false, 4, 2, 64), (true, 8, 2, 64), (true, 3, 1, 64), (true, 17, 1, 64), (true, 8, 1, 128)]
-    {
+    for (units, query_heads, kv_heads, head_size) in [
+        (false, 4, 2, 64),
+        (true, 8, 2, 64),
+        (true, 3, 1, 64),
+        (true, 17, 1, 64),
+        (true, 8, 1, 128),
+        (true, 12, 2, 256),
+    ] {
         let case = Case { units, query_heads, kv_heads, head_size, rotated: head_size, paged: true, ..PLAIN };
         if fits(&case) {
             for parts in [&SOME_LANES[..], &[(700, 33), (0, 31), (250, 20), (0, 16)], &[(0, 64), (0, 64)], &many] {
@@ -224,9 +236,13 @@ fn a_row_does_not_depend_on_the_lanes_beside_it() {
 fn lanes_share_out_workgroups() {
     let lanes = |positions: &[u32]| -> Vec<Part> { positions.iter().map(|position| (*position, 1)).collect() };
     let many: Vec<u32> = (0..37).map(|lane| if lane % 9 == 4 { 850 } else { lane * 31 % 300 }).collect();
-    for (query_heads, kv_heads, head_size, splits, window) in
-        [(8, 2, 64, 1, None), (8, 2, 64, 4, None), (3, 1, 64, 3, Some(200)), (8, 1, 128, 2, None)]
-    {
+    for (query_heads, kv_heads, head_size, splits, window) in [
+        (8, 2, 64, 1, None),
+        (8, 2, 64, 4, None),
+        (3, 1, 64, 3, Some(200)),
+        (8, 1, 128, 2, None),
+        (16, 2, 256, 2, None),
+    ] {
         let case = Case { query_heads, kv_heads, head_size, rotated: head_size, splits, window, ..PLAIN };
         let case = Case { units: true, paged: true, warm: true, ..case };
         if fits(&case) {

@@ -50,7 +50,7 @@ fn exactly_the_window_is_attended() {
     }
 }
 
-/// Both sizes of heads by matrix units and larger ones without, caches of halves and of floats, results that are rounded and that are not, in pages in any order.
+/// The sizes of heads by matrix units and without, caches of halves and of floats, results that are rounded and that are not, in pages in any order.
 #[test]
 fn windows_and_sinks_of_every_form() {
     use CacheFormat::{F16, F32};
@@ -60,6 +60,7 @@ fn windows_and_sinks_of_every_form() {
         (F16, F16, ActFormat::F32, 128, 1, Some(128), false),
         (F16, F16, ActFormat::Q14, 64, 4, Some(65), true),
         (F16, F16, ActFormat::F32, 128, 4, Some(128), true),
+        (F16, F16, ActFormat::Q14, 256, 4, Some(65), true),
         (F16, F16, ActFormat::F32, 64, 4, None, true),
     ] {
         let case = Case { keys, values, out, head_size, rotated: head_size, heads, window, units, ..EQUAL };
