@@ -22,7 +22,9 @@ pub use layer::{
 };
 pub use rope::{Rope, RopeOverrides, RopePairing, RopeScaling, RopeScalingKind, Yarn};
 pub(crate) use tensors::find;
-pub use tensors::{ExpectedTensor, Presence, Storage, check_tensors, expected_tensors, is_of_mtp, is_of_vision};
+pub use tensors::{
+    ExpectedTensor, Presence, Storage, check_tensors, expected_tensors, is_of_mtp, is_of_vision, mtp_tensors,
+};
 
 /// The sizes of a model, and the options that its family leaves open.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +35,8 @@ pub struct ModelConfig {
     pub n_embd: u32,
     /// The layers, in network order; at least one.
     pub layers: Vec<Layer>,
-    /// Blocks behind the layers, which draft further tokens (multi-token prediction). Tokens are computed without them.
-    pub mtp_blocks: u32,
+    /// The blocks behind the layers, which draft further tokens (multi-token prediction). Tokens are computed without them.
+    pub mtp_blocks: Vec<Layer>,
     /// Added to the mean square in every norm.
     pub rms_eps: f32,
     /// Position embedding.
@@ -114,7 +116,8 @@ impl ModelConfig {
             architecture,
             n_embd,
             layers: (0..n_layer).map(layer).collect(),
-            mtp_blocks,
+            // They have attention whatever the layers have.
+            mtp_blocks: vec![Layer { mixer: Mixer::Attention(attention), feed_forward }; mtp_blocks as usize],
             rms_eps,
             rope: rope::rope(&keys, architecture, (attention.head_dim, n_ctx_train), overrides)?,
             n_ctx_train,

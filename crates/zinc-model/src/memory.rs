@@ -224,7 +224,7 @@ mod tests {
             architecture: Architecture::Qwen3Moe,
             n_embd: 2_048,
             layers: vec![layer; 48],
-            mtp_blocks: 0,
+            mtp_blocks: Vec::new(),
             rms_eps: 1e-6,
             rope: Rope { base: 1e6, dims: 128, pairing: RopePairing::Halves, scaling: RopeScaling::None },
             n_ctx_train: 40_960,

@@ -76,7 +76,7 @@ fn the_demo_model_is_what_it_is() {
         architecture: Architecture::Qwen3Moe,
         n_embd: 256,
         layers: vec![layer; 8],
-        mtp_blocks: 0,
+        mtp_blocks: Vec::new(),
         rms_eps: 1e-6,
         rope: Rope { base: 1e6, dims: 64, pairing: RopePairing::Halves, scaling: RopeScaling::None },
         n_ctx_train: 1024,

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use zinc_kernels::Format;
 use zinc_kernels::ops::HeadOrder;
-use zinc_model::config::{DeltaNetLayer, Mixer, SharedExpert, check_tensors, is_of_mtp};
+use zinc_model::config::{
+    DeltaNetLayer, ExpectedTensor, Mixer, Presence, SharedExpert, check_tensors, is_of_mtp, mtp_tensors,
+};
 use zinc_model::gguf::{File, Value, Writer};
 use zinc_model::weights::{FeedForwardWeights, MixerWeights, ModelWeights, TensorId};
 use zinc_model::{Error, Model, ModelConfig};
@@ -117,7 +119,7 @@ fn blocks_that_draft_tokens_are_no_layers() {
     let file = rebuilt(&mut writer, DENSE, |name| Some(name.to_owned()), &more);
     let file = File::open(file.path()).unwrap();
     let config = ModelConfig::from_gguf(&file).unwrap();
-    assert_eq!((config.n_layer(), config.mtp_blocks), (4, 1));
+    assert_eq!((config.n_layer(), config.mtp_blocks.len()), (4, 1));
     check_tensors(&file, &config).unwrap();
     assert_eq!(file.tensors().iter().filter(|tensor| is_of_mtp(&tensor.name, &config)).count(), 2);
 
@@ -126,6 +128,29 @@ fn blocks_that_draft_tokens_are_no_layers() {
     let file = File::open(file.path()).unwrap();
     let message = check_tensors(&file, &ModelConfig::from_gguf(&file).unwrap()).unwrap_err().to_string();
     assert!(message.contains("'blk.4.nextn.eh_proj.weight' is no part of a qwen35 model"), "{message}");
+}
+
+/// One of the files has the tensors that a block needs and a norm, the other an embedding and a head in place of the norm.
+#[test]
+fn a_block_that_drafts_tokens_has_the_tensors_of_a_layer_with_attention_and_its_own() {
+    for (name, own) in [
+        ("qwen35-mtp-a-f16.gguf", vec!["blk.2.nextn.shared_head_norm.weight"]),
+        ("qwen35-mtp-b-f16.gguf", vec!["blk.2.nextn.embed_tokens.weight", "blk.2.nextn.shared_head_head.weight"]),
+    ] {
+        let file = File::open(data(name)).unwrap();
+        let config = ModelConfig::from_gguf(&file).unwrap();
+        check_tensors(&file, &config).unwrap();
+        // Every second block has attention, and the third one too.
+        assert_eq!(delta_nets(&config), [true, false], "{name}");
+        let tensors = mtp_tensors(&config);
+        let found = tensors.iter().filter_map(|tensor| Some((tensor, file.tensor(&tensor.name)?)));
+        assert!(found.clone().all(|(tensor, found)| tensor.shape == found.shape), "{name}: {tensors:?}");
+        assert_eq!(found.clone().count(), file.tensors().iter().filter(|t| is_of_mtp(&t.name, &config)).count());
+        let optional = found.filter(|(tensor, _)| tensor.presence == Presence::Optional);
+        assert_eq!(optional.map(|(tensor, _)| &tensor.name[..]).collect::<Vec<_>>(), own);
+        let missing = |tensor: &&ExpectedTensor| file.tensor(&tensor.name).is_none();
+        assert!(tensors.iter().filter(missing).all(|tensor| tensor.presence == Presence::Optional), "{name}");
+    }
 }
 
 /// The tensors of a file with their bytes.

@@ -51,6 +51,18 @@ pub(crate) const DELTA_DECAY: &str = "ssm_a";
 pub(crate) const DELTA_NORM: &str = "ssm_norm.weight";
 pub(crate) const DELTA_OUTPUT: &str = "ssm_out.weight";
 
+// Of a block that drafts tokens, beside the tensors of a layer.
+/// Takes a token's embedding and the vector that the head multiplied before it, both normed and in this order, to the block.
+pub(crate) const MTP_INPUT: &str = "nextn.eh_proj.weight";
+pub(crate) const MTP_EMBEDDING_NORM: &str = "nextn.enorm.weight";
+pub(crate) const MTP_HIDDEN_NORM: &str = "nextn.hnorm.weight";
+/// In place of [`OUTPUT_NORM`].
+pub(crate) const MTP_OUTPUT_NORM: &str = "nextn.shared_head_norm.weight";
+/// In place of [`TOKEN_EMBEDDING`].
+pub(crate) const MTP_TOKEN_EMBEDDING: &str = "nextn.embed_tokens.weight";
+/// In place of [`OUTPUT`].
+pub(crate) const MTP_OUTPUT: &str = "nextn.shared_head_head.weight";
+
 /// Pairs of matrices of a layer for which a file may have one tensor: the first, the second, and that tensor, in which blocks of rows of both alternate.
 pub(crate) const FUSED: [[&str; 3]; 2] =
     [[EXPERT_GATES, EXPERT_UPS, EXPERT_GATES_AND_UPS], [DELTA_BETA, DELTA_ALPHA, DELTA_BETA_AND_ALPHA]];

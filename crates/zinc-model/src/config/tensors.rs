@@ -67,7 +67,7 @@ pub fn expected_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
     list.matrix(names::TOKEN_EMBEDDING, &[embd, config.n_vocab]);
     if config.architecture.traits().rope_factors {
         list.vector(names::ROPE_FACTORS, config.rope.dims / 2);
-        list.tensors.last_mut().expect("it was just added").presence = Presence::Optional;
+        list.make_last_optional();
     }
     for (index, layer) in (0..).zip(&config.layers) {
         list.layer = Some(index);
@@ -77,6 +77,26 @@ pub fn expected_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
     list.vector(names::OUTPUT_NORM, embd);
     if !config.tied_embeddings {
         list.matrix(names::OUTPUT, &[embd, config.n_vocab]);
+    }
+    list.tensors
+}
+
+/// The tensors of the blocks behind the layers, which draft tokens. Where a block has no norm, embedding or head of its own, it uses the model's.
+pub fn mtp_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
+    let embd = config.n_embd;
+    let mut list = List { tensors: Vec::new(), layer: None };
+    for (index, block) in (config.n_layer()..).zip(&config.mtp_blocks) {
+        list.layer = Some(index);
+        list.add_layer(block, embd, config.architecture.feed_forward_norm());
+        list.matrix(names::MTP_INPUT, &[2 * embd, embd]);
+        list.vector(names::MTP_EMBEDDING_NORM, embd);
+        list.vector(names::MTP_HIDDEN_NORM, embd);
+        list.vector(names::MTP_OUTPUT_NORM, embd);
+        list.make_last_optional();
+        for name in [names::MTP_TOKEN_EMBEDDING, names::MTP_OUTPUT] {
+            list.matrix(name, &[embd, config.n_vocab]);
+            list.make_last_optional();
+        }
     }
     list.tensors
 }
@@ -169,6 +189,11 @@ impl List {
         self.tensors.push(ExpectedTensor { name, shape, presence: Presence::Required, storage });
     }
 
+    /// A file need not have the tensor that was added last.
+    fn make_last_optional(&mut self) {
+        self.tensors.last_mut().expect("a tensor was just added").presence = Presence::Optional;
+    }
+
     fn matrix(&mut self, name: &str, shape: &[u32]) {
         self.add(name, shape, Storage::Any);
     }
@@ -191,8 +216,8 @@ pub fn is_of_vision(name: &str) -> bool {
 /// Whether a tensor of this name belongs to the blocks behind the layers, which draft tokens. Tokens are computed without it.
 #[must_use]
 pub fn is_of_mtp(name: &str, config: &ModelConfig) -> bool {
-    let blocks = config.n_layer()..config.n_layer() + config.mtp_blocks;
-    names::layer_of(name).is_some_and(|layer| blocks.contains(&layer))
+    let index = names::layer_of(name).and_then(|layer| layer.checked_sub(config.n_layer()));
+    index.is_some_and(|index| (index as usize) < config.mtp_blocks.len())
 }
 
 /// Puts one tensor in the place of the two that a file has it for.

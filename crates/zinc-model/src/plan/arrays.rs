@@ -498,7 +498,7 @@ mod tests {
             architecture: Architecture::Llama,
             n_embd: 256,
             layers: layers.iter().map(layer).collect(),
-            mtp_blocks: 0,
+            mtp_blocks: Vec::new(),
             rms_eps: 1e-6,
             rope: Rope { base: 1e4, dims: 64, pairing: RopePairing::Halves, scaling: RopeScaling::None },
             n_ctx_train: 4_096,
