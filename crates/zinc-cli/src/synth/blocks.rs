@@ -14,8 +14,15 @@ use zinc_kernels::Format;
 pub(super) enum Numbers {
     /// Their mean is zero, and this is their standard deviation.
     Spread(f32),
-    /// They are between 0.9 and 1.1, as in norms.
-    NearOne,
+    /// They are between `middle - reach` and `middle + reach`.
+    Within { middle: f32, reach: f32 },
+}
+
+impl Numbers {
+    /// Those of a matrix with so many columns, whose products with vectors have the magnitude of these.
+    pub(super) fn keeping_magnitude(columns: u64) -> Self {
+        Self::Spread((columns as f32).sqrt().recip())
+    }
 }
 
 /// Root mean square of the scales within a K-quant block, which are 16 to 31.
@@ -29,7 +36,7 @@ const E2M1_RMS: f32 = 2.926_175;
 /// Fills `out`, whole blocks of `format`, with random numbers.
 ///
 /// # Panics
-/// If `out` is not whole blocks, or the numbers are [`Numbers::NearOne`] and the format is not F32, or no
+/// If `out` is not whole blocks, or the numbers are [`Numbers::Within`] and the format is not F32, or no
 /// mix uses the format.
 pub(super) fn fill(format: Format, numbers: Numbers, random: &mut Xoshiro256PlusPlus, out: &mut [u8]) {
     let block = format.block_bytes();
@@ -38,9 +45,9 @@ pub(super) fn fill(format: Format, numbers: Numbers, random: &mut Xoshiro256Plus
     random.fill_bytes(out);
     let (mean, deviation) = match numbers {
         Numbers::Spread(deviation) => (0.0, deviation),
-        Numbers::NearOne => {
-            assert!(format == Format::F32, "norms are F32, not {format}");
-            (1.0, 0.1 / 3.0f32.sqrt())
+        Numbers::Within { middle, reach } => {
+            assert!(format == Format::F32, "numbers around another than 0 are F32, not {format}");
+            (middle, reach / 3.0f32.sqrt())
         }
     };
     let blocks = out.chunks_exact_mut(block);
@@ -196,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn norms_are_near_one() {
-        let values = sample(Format::F32, Numbers::NearOne);
+    fn numbers_are_within_their_bounds() {
+        let values = sample(Format::F32, Numbers::Within { middle: 1.0, reach: 0.1 });
         assert!(values.iter().all(|value| (0.9..=1.1).contains(value)));
         assert!((moments(&values).0 - 1.0).abs() < 1e-3);
     }

@@ -11,6 +11,9 @@ pub(crate) enum Mix {
     /// Q4_K, with Q6_K in the head and in half of the layers' values and downs
     #[value(name = "q4_k_m")]
     Q4KM,
+    /// Q4_K in gates and ups, Q5_K in downs, and more in what mixes positions, as popular files of Qwen3.5 and later
+    #[value(name = "ud-q4_k_m")]
+    UdQ4KM,
     /// Q5_K, with Q6_K in the same places
     #[value(name = "q5_k_m")]
     Q5KM,
@@ -57,7 +60,7 @@ impl Mix {
             Self::Q8_0 => 7,
             Self::Q5_0 => 8,
             Self::Q5_1 => 9,
-            Self::Q4KM => 15,
+            Self::Q4KM | Self::UdQ4KM => 15,
             Self::Q5KM => 17,
             Self::Q6K => 18,
             Self::BF16 => 32,
@@ -72,6 +75,10 @@ impl Mix {
         }
         let (base, more) = match self {
             Self::Q4KM => (Format::Q4K, Format::Q6K),
+            Self::UdQ4KM => {
+                let format = by_sensitivity(&tensor.name, config);
+                (format, format)
+            }
             Self::Q5KM => (Format::Q5K, Format::Q6K),
             Self::Q6K => (Format::Q6K, Format::Q6K),
             Self::MXFP4Moe if is_of_experts(&tensor.name) => (Format::MXFP4, Format::MXFP4),
@@ -94,6 +101,26 @@ impl Mix {
         };
         let format = if is_more { more } else { base };
         if tensor.shape[0].is_multiple_of(format.block_elements() as u64) { format } else { Format::Q8_0 }
+    }
+}
+
+/// The format of a matrix by how much a model suffers from rounding it: most from that of the output of delta nets and of their gates, then from that of
+/// other mixers, and least from that of gates and ups. Where there are experts, all that is not theirs is small beside them.
+fn by_sensitivity(name: &str, config: &ModelConfig) -> Format {
+    let has_experts = config.feed_forward(0).experts().0 > 0;
+    match layer_and_part(name) {
+        None if name == "output.weight" || config.tied_embeddings => Format::Q6K,
+        None => Format::Q4K,
+        Some((_, "ffn_gate.weight" | "ffn_up.weight" | "ffn_gate_exps.weight" | "ffn_up_exps.weight")) => Format::Q4K,
+        Some((_, "ffn_down.weight" | "ffn_down_exps.weight")) => Format::Q5K,
+        Some((_, "ssm_alpha.weight" | "ssm_beta.weight" | "ssm_out.weight" | "nextn.eh_proj.weight")) => Format::Q8_0,
+        Some(_) => {
+            if has_experts {
+                Format::Q8_0
+            } else {
+                Format::Q6K
+            }
+        }
     }
 }
 
@@ -157,6 +184,35 @@ mod tests {
         assert_eq!(format(Mix::Q8_0, Preset::Qwen3Dense8b, "blk.0.attn_v.weight"), Format::Q8_0);
         assert_eq!(format(Mix::Q8_0, Preset::Qwen3Dense8b, "output.weight"), Format::Q8_0);
         assert_eq!(format(Mix::Q5KM, Preset::Qwen3Dense8b, "blk.5.attn_v.weight"), Format::Q5K);
+    }
+
+    #[test]
+    fn the_mixes_of_qwen35() {
+        let moe = |name| format(Preset::Qwen36Moe35bA3b.usual_mix(), Preset::Qwen36Moe35bA3b, name);
+        let dense = |name| format(Preset::Qwen38Dense27b.usual_mix(), Preset::Qwen38Dense27b, name);
+        for (name, of_moe, of_dense) in [
+            ("token_embd.weight", Format::Q4K, Format::Q4K),
+            ("output.weight", Format::Q6K, Format::Q6K),
+            ("blk.0.attn_qkv.weight", Format::Q8_0, Format::Q6K),
+            ("blk.0.ssm_beta.weight", Format::Q8_0, Format::Q8_0),
+            ("blk.0.ssm_out.weight", Format::Q8_0, Format::Q8_0),
+            ("blk.0.ssm_conv1d.weight", Format::F32, Format::F32),
+            ("blk.3.attn_q.weight", Format::Q8_0, Format::Q6K),
+        ] {
+            assert_eq!((moe(name), dense(name)), (of_moe, of_dense), "{name}");
+        }
+        for (name, expected) in [
+            ("blk.0.ffn_gate_inp.weight", Format::F32),
+            ("blk.0.ffn_gate_inp_shexp.weight", Format::F32),
+            ("blk.0.ffn_gate_exps.weight", Format::Q4K),
+            ("blk.39.ffn_down_exps.weight", Format::Q5K),
+            ("blk.39.ffn_down_shexp.weight", Format::Q8_0),
+        ] {
+            assert_eq!(moe(name), expected, "{name}");
+        }
+        for (name, expected) in [("blk.0.ffn_up.weight", Format::Q4K), ("blk.63.ffn_down.weight", Format::Q5K)] {
+            assert_eq!(dense(name), expected, "{name}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use rand_xoshiro::rand_core::SeedableRng as _;
 use rayon::prelude::*;
 use zinc_kernels::Format;
 use zinc_model::ModelConfig;
-use zinc_model::config::{Presence, expected_tensors};
+use zinc_model::config::{Presence, expected_tensors, mtp_tensors};
 use zinc_model::gguf::{TensorInfo, Value, Writer};
 
 use super::blocks::{self, Numbers};
@@ -52,9 +52,11 @@ impl Synthesis {
             .set("general.name", Value::String(format!("{} with random weights", preset.name())))
             .set("general.file_type", mix.file_type())
             .set("general.quantization_version", QUANTISATION_VERSION);
-        vocabulary::set_metadata(config.n_vocab, &mut Xoshiro256PlusPlus::seed_from_u64(seed), &mut writer);
-        for tensor in expected_tensors(&config) {
-            if tensor.presence == Presence::Required {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        vocabulary::set_metadata(config.n_vocab, preset.pre_tokenizer(), &mut random, &mut writer);
+        for tensor in expected_tensors(&config).into_iter().chain(mtp_tensors(&config)) {
+            // Blocks that draft tokens have a norm of their own in most files, although they need not.
+            if tensor.presence == Presence::Required || tensor.name.ends_with("shared_head_norm.weight") {
                 writer.tensor(&tensor.name, &tensor.shape, mix.format(&tensor, &config));
             }
         }
@@ -141,14 +143,20 @@ impl Piece {
     }
 }
 
-/// The distribution of a tensor's numbers. Biases are small beside the products that they are added to, whose deviation is near 1, and sinks are like scores. Other vectors are norms. Matrices keep the magnitude of what they are multiplied with: a product has as
-/// many terms as the matrix has columns.
+/// The distribution of a tensor's numbers. Biases are small beside the products that they are added to, whose deviation is near 1, and sinks are like
+/// scores. Memories of delta nets keep about 0.9 to 0.9999 of themselves from one token to the next: the product of `ssm_a` and the softplus of a product to
+/// which `ssm_dt.bias` is added is the logarithm of that. Matrices, and the row of a router that opens the shared expert, keep the magnitude of what they
+/// are multiplied with: a product has as many terms as there are columns. Other vectors are norms.
 fn numbers(tensor: &TensorInfo) -> Numbers {
+    let is = |part: &str| tensor.name.rsplit_once(part).is_some_and(|(_, rest)| rest.is_empty());
     match tensor.shape[..] {
-        _ if tensor.name.ends_with(".bias") => Numbers::Spread(0.1),
-        _ if tensor.name.ends_with("attn_sinks.weight") => Numbers::Spread(1.0),
-        [columns, _, ..] => Numbers::Spread((columns as f32).sqrt().recip()),
-        _ => Numbers::NearOne,
+        _ if is(".ssm_a") => Numbers::Within { middle: -0.05, reach: 0.045 },
+        _ if is(".ssm_dt.bias") => Numbers::Within { middle: -1.0, reach: 2.0 },
+        _ if is(".bias") => Numbers::Spread(0.1),
+        _ if is(".attn_sinks.weight") => Numbers::Spread(1.0),
+        [columns] if is(".ffn_gate_inp_shexp.weight") => Numbers::keeping_magnitude(columns),
+        [columns, _, ..] => Numbers::keeping_magnitude(columns),
+        _ => Numbers::Within { middle: 1.0, reach: 0.1 },
     }
 }
 

@@ -21,11 +21,11 @@ const TEMPLATE: &str = "{%- for message in messages %}<|im_start|>{{ message.rol
 const NORMAL: i32 = 1;
 const CONTROL_KIND: i32 = 3;
 
-/// Sets the tokenizer's keys, with `size` tokens.
+/// Sets the tokenizer's keys, with `size` tokens and this pre-tokenizer.
 ///
 /// # Panics
 /// If `size` is below 1,024: bytes, pairs and control tokens take 961.
-pub(super) fn set_metadata(size: u32, random: &mut Xoshiro256PlusPlus, writer: &mut Writer) {
+pub(super) fn set_metadata(size: u32, pre_tokenizer: &str, random: &mut Xoshiro256PlusPlus, writer: &mut Writer) {
     assert!(size >= 1024, "a vocabulary of {size} tokens has no room for the bytes and pairs");
     let (tokens, merges) = tokens(size as usize, random);
     let text = tokens.len() - CONTROL.len();
@@ -33,7 +33,7 @@ pub(super) fn set_metadata(size: u32, random: &mut Xoshiro256PlusPlus, writer: &
     let last = size - 1;
     writer
         .set("tokenizer.ggml.model", Value::String("gpt2".to_owned()))
-        .set("tokenizer.ggml.pre", Value::String("qwen2".to_owned()))
+        .set("tokenizer.ggml.pre", pre_tokenizer)
         .set("tokenizer.ggml.tokens", Value::Array(Array::String(tokens)))
         .set("tokenizer.ggml.token_type", Value::Array(Array::I32(kinds)))
         .set("tokenizer.ggml.merges", Value::Array(Array::String(merges)))
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn it_is_a_vocabulary_that_says_every_text() {
         let mut writer = Writer::new();
-        set_metadata(2048, &mut Xoshiro256PlusPlus::seed_from_u64(1), &mut writer);
+        set_metadata(2048, "qwen2", &mut Xoshiro256PlusPlus::seed_from_u64(1), &mut writer);
         let tokenizer = Tokenizer::from_metadata(writer.metadata()).unwrap();
         assert_eq!(tokenizer.vocab_size(), 2048);
         let text = "Hello there, \u{1f600}\n";
