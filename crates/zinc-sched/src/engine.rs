@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::admission::{RESERVE_TOKENS, positions_at_beginning};
 use crate::apply::Progress;
-use crate::checkpoints::CheckpointBook;
+use crate::checkpoints::{CheckpointBook, CheckpointPlace};
 use crate::clock::Clock;
 use crate::depth::InflightDepth;
 use crate::error::{Error, ModelCall, Result};
 use crate::gates::Gates;
 use crate::kv::KvCache;
-use crate::model::{Gate, LastToken, ModelLimits, SequenceId, SequenceStart, StepModel};
+use crate::model::{CheckpointLimits, Gate, LastToken, ModelLimits, SequenceId, SequenceStart, StepModel};
 use crate::occupancy::OccupancyMeter;
 use crate::pace::Pace;
 use crate::pages::{Holding, PageBook, PageCounts};
@@ -196,15 +196,21 @@ impl<M: StepModel> Engine<M> {
     ///
     /// # Errors
     /// [`Error::DepthExceedsRing`] when the model has fewer ring slots than the window is deep, [`Error::QueueCapacityZero`].
+    ///
+    /// # Panics
+    /// If the positions of the model's checkpoints are not those of whole pages.
     pub fn new(model: M, clock: impl Clock + 'static, options: EngineOptions) -> Result<Self> {
         Self::driving(model, Arc::new(clock), options)
     }
 
     fn driving(model: M, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
         let limits = model.limits();
-        if let (Some(checkpoints), Some(pages)) = (limits.checkpoints, limits.pages) {
-            let (page, positions) = (checkpoints.page, pages.positions);
-            assert_eq!(page, positions, "checkpoints at multiples of {page} in pages of {positions}");
+        if let Some(CheckpointLimits { page, spacing, .. }) = limits.checkpoints {
+            let positions = limits.pages.map_or(page, |pages| pages.positions);
+            assert!(
+                page == positions && page > 0 && spacing > 0 && spacing.is_multiple_of(page),
+                "checkpoints at multiples of {page} and every {spacing} positions, in pages of {positions}"
+            );
         }
         let depth = options.depth.get();
         if depth > limits.ring_slots {
@@ -236,6 +242,20 @@ impl<M: StepModel> Engine<M> {
     #[must_use]
     pub fn with_cache(mut self, kv: KvCache) -> Self {
         self.lanes[0].kv = kv;
+        self
+    }
+
+    /// Returns this engine, in slot 0 of whose model the caller has put the recurrent state behind the tokens of [`with_cache`](Self::with_cache).
+    ///
+    /// # Panics
+    /// If the model has no recurrent state or no slots, or has taken a checkpoint.
+    #[must_use]
+    pub fn with_checkpoint(mut self) -> Self {
+        // The cache has as many tokens as the context at most, whose size is a u32.
+        let place = CheckpointPlace::Lane { lane: 0, position: self.lanes[0].kv.tokens().len() as u32 };
+        let book = self.checkpoints.as_mut().expect("the model has recurrent states");
+        assert_eq!(book.claim(None), Some(0), "slot 0 is free");
+        book.keep(0, place, u64::MAX);
         self
     }
 

@@ -177,7 +177,9 @@ pub struct CheckpointLimits {
 }
 
 impl CheckpointLimits {
-    /// The distance by default.
+    /// [`slots`](Self::slots) by default.
+    pub const SLOTS: u32 = 16;
+    /// [`spacing`](Self::spacing) by default.
     pub const SPACING: u32 = 2048;
 }
 

@@ -115,7 +115,7 @@ fn crowd() -> impl Strategy<Value = Crowd> {
     let asks = (prop::collection::vec(ask(), 1..16), prop::bool::weighted(0.25));
     let mode = prop::sample::select(&[SpeculationMode::Always, SpeculationMode::Automatic][..]);
     let drafts = prop::option::of((mode, 1_u32..=7, 0_u64..4, 0_u64..200));
-    let checkpoints = prop::option::weighted(0.4, (0_u32..8, 1_u32..=4, 1_u32..=4));
+    let checkpoints = prop::option::weighted(0.4, (0_u32..8, 1_u32..=4, prop::sample::select(&[1_u32, 1, 2, 4][..])));
     let strategy = (1_u32..=8, 1_u32..=8, device, (cache, drafts, checkpoints), asks);
     strategy.prop_map(|(depth, lanes, device, (cache, drafts, checkpoints), (mut asks, some_leave))| {
         if !some_leave {
@@ -421,7 +421,7 @@ fn everyone_in_a_crowd_is_answered_as_if_alone() {
             "{preemptions} preemptions, {cached} tokens cached, {shared} turns behind steps that have fed several prompts"
         );
         let [kept, restored] = [&KEPT, &RESTORED].map(|count| count.load(Ordering::Relaxed));
-        assert!(kept > REQUESTS / 5 && restored > REQUESTS / 20, "{kept} checkpoints kept, {restored} restored");
+        assert!(kept > REQUESTS / 5 && restored > REQUESTS / 40, "{kept} checkpoints kept, {restored} restored");
         let [accepted, mixed] = [&ACCEPTED, &MIXED].map(|count| count.load(Ordering::Relaxed));
         assert!(
             accepted > REQUESTS / 20 && mixed > REQUESTS / 100,

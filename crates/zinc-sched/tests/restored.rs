@@ -198,7 +198,7 @@ fn a_lost_device_has_no_checkpoints() {
         };
         let engine = Engine::new(model, clock, EngineOptions::default()).unwrap().into_lasting_thread(rebuild).unwrap();
         let text: Vec<u32> = (0..75).collect();
-        let mut ask = || engine.generate(request(&text, 9)).unwrap().complete();
+        let ask = || engine.generate(request(&text, 9)).unwrap().complete();
         let cached = [(); 5].map(|()| match ask() {
             Ok((tokens, completion)) => {
                 assert_eq!(ids(&tokens), expected(&text, 9), "{fault:?}");

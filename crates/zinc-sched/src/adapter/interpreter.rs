@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zinc_kernels::reference::{self, Candidate, StepLimits};
 use zinc_kernels::sampler::{Bias, SamplerTables};
-use zinc_kernels::step::{PAGE_POSITIONS, StepReport};
+use zinc_kernels::step::StepReport;
 use zinc_model::Model;
 use zinc_model::interpret::Interpreter;
 use zinc_model::plan::{CacheOptions, PlanKind};
@@ -63,10 +63,10 @@ impl InterpreterModel {
                 ring_slots: crate::InflightDepth::MAX,
                 lanes: 1,
                 pages: None,
-                // Sequences with a recurrent state begin at position 0: its copies are not kept.
+                // It keeps no checkpoints, so that a sequence with a recurrent state begins at position 0.
                 checkpoints: (model.config.recurrent_bytes(0) > 0).then_some(CheckpointLimits {
                     slots: 0,
-                    page: PAGE_POSITIONS,
+                    page: 1,
                     spacing: CheckpointLimits::SPACING,
                 }),
                 feed_rows: 1,

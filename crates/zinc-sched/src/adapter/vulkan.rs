@@ -2,6 +2,7 @@
 //! baseline, which writes every step's commands into its command buffer anew and waits for a fence.
 
 mod chain;
+mod checkpoints;
 mod draft;
 mod feeding;
 mod memory;
@@ -36,13 +37,14 @@ use super::lanes::{Lanes, device_number};
 use super::sampling::log_probabilities;
 use crate::control::Guide;
 use crate::model::{
-    CheckpointLimits, Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId,
-    SequenceStart, SpeculativeDecoding, Step, StepLane, StepModel, Ticket,
+    Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId, SequenceStart,
+    SpeculativeDecoding, Step, StepLane, StepModel, Ticket,
 };
 use crate::request::Tracing;
 use crate::speculation::ResumeCost;
 use crate::step::{LaneOutput, StepKind, StepOutput, StepTiming};
 use chain::ChainMemory;
+use checkpoints::StateSlots;
 use draft::Drafter;
 use feeding::BegunStep;
 use memory::StepMemory;
@@ -60,6 +62,8 @@ pub struct VulkanModel {
     limits: ModelLimits,
     memory: StepMemory,
     chain: ChainMemory,
+    /// The slots of checkpoints.
+    states: StateSlots,
     drafter: Option<Drafter>,
     stamps: Option<Stamps>,
     recordings: Recordings,
@@ -176,12 +180,7 @@ impl VulkanModel {
                 ring_slots: slots,
                 lanes,
                 pages: (lanes > 1).then(|| PagePool { pages: model.cache().pages(), positions: PAGE_POSITIONS }),
-                // Sequences with a recurrent state begin at position 0: its copies are not kept.
-                checkpoints: (!model.recurrent(0).is_empty()).then_some(CheckpointLimits {
-                    slots: 0,
-                    page: PAGE_POSITIONS,
-                    spacing: CheckpointLimits::SPACING,
-                }),
+                checkpoints: StateSlots::limits(&model, &options),
                 feed_rows,
                 last_token: match options.queues {
                     Queues::One => LastToken::Fed,
@@ -214,6 +213,7 @@ impl VulkanModel {
             range_plans: HashMap::new(),
             waited_ns: 0,
             logits: Vec::new(),
+            states: StateSlots::new(options.checkpoints),
             chain: ChainMemory::new(&device, vocabulary, context, lanes),
             memory,
             drafter,
@@ -238,6 +238,12 @@ impl VulkanModel {
     #[must_use]
     pub fn options(&self) -> &VulkanOptions {
         &self.options
+    }
+
+    /// Bytes of the checkpoints of recurrent states: of those slots that were used so far.
+    #[must_use]
+    pub fn checkpoint_bytes(&self) -> u64 {
+        self.states.bytes()
     }
 
     /// The operations of a step of the sequences that are open: of one that feeds with all its rows, without what samples after the last one, or of one that
@@ -498,6 +504,10 @@ impl StepModel for VulkanModel {
 
     fn submit_range(&mut self, step: &Step<'_>, range: u32) -> Result<Option<Ticket>> {
         if range == 0 && !self.model.carries() { self.submit(step).map(Some) } else { self.feed_range(step, range) }
+    }
+
+    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<()> {
+        self.keep_state(sequence, slot)
     }
 
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<()> {

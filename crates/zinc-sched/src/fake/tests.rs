@@ -1,7 +1,7 @@
 //! The simulated model keeps to its contract, and notices callers that do not.
 
 use super::*;
-use crate::model::StepLane;
+use crate::model::{CheckpointLimits, StepLane};
 use crate::sampling::Sampling;
 
 fn model() -> FakeModel {
@@ -227,4 +227,65 @@ fn a_step_feeds_all_of_its_lanes_or_none() {
     let (mut model, [first, second, _]) = three_prompts();
     let lanes = [fed_by(first, 4), StepLane::decode(second)];
     let _ = model.submit(&Step { lanes: &lanes, grown: &[] });
+}
+
+/// A model of one lane with a recurrent state and two slots, for pages of two positions.
+fn recurrent() -> FakeModel {
+    let checkpoints = Some(CheckpointLimits { slots: 2, page: 2, spacing: 4 });
+    let limits = ModelLimits { checkpoints, feed_rows: 8, ..FakeOptions::default().limits };
+    FakeModel::new(FakeOptions { limits, ..FakeOptions::default() }, ManualClock::new())
+}
+
+/// Feeds a prompt of four tokens by two steps, and keeps the state behind the first in slot 1.
+fn kept() -> FakeModel {
+    let mut model = recurrent();
+    let sequence = model.open(&start(&[1, 2, 3, 4, 5], 0, 2)).unwrap();
+    let first = model.submit(&Step { lanes: &[fed_by(sequence, 2)], grown: &[] }).unwrap();
+    model.keep(sequence, 1).unwrap();
+    let second = model.submit(&Step { lanes: &[fed_by(sequence, 2)], grown: &[] }).unwrap();
+    for ticket in [first, second] {
+        model.wait(ticket).unwrap();
+    }
+    model.close(sequence);
+    model
+}
+
+#[test]
+fn a_state_is_kept_as_it_is_behind_the_step_before() {
+    let mut model = kept();
+    let prompt = [1, 2, 9];
+    let sequence = model.open(&SequenceStart { restored: Some(1), ..start(&prompt, 2, 1) }).unwrap();
+    let ticket = decode(&mut model, sequence).unwrap();
+    let token = model.wait(ticket).unwrap().lanes[0].tokens;
+    assert_eq!(token.as_slice(), continuation(&prompt, 1, &GREEDY, 1000));
+}
+
+#[test]
+fn a_state_of_other_tokens_makes_another_token() {
+    let mut model = kept();
+    // The cache is told that it holds what the state has not taken in.
+    (0..2).for_each(|position| model.cache.of(0, &[]).set(position, Some(7)));
+    let prompt = [7, 7, 9];
+    let sequence = model.open(&SequenceStart { restored: Some(1), ..start(&prompt, 2, 1) }).unwrap();
+    let ticket = decode(&mut model, sequence).unwrap();
+    let token = model.wait(ticket).unwrap().lanes[0].tokens;
+    assert_ne!(token.as_slice(), continuation(&prompt, 1, &GREEDY, 1000));
+}
+
+#[test]
+#[should_panic(expected = "open at position 4 without a checkpoint")]
+fn a_state_is_not_reused_without_a_checkpoint() {
+    let _ = kept().open(&start(&[1, 2, 3, 4, 5], 4, 1));
+}
+
+#[test]
+#[should_panic(expected = "slot 0 restored, which is empty")]
+fn a_slot_that_holds_nothing_is_not_restored() {
+    let _ = kept().open(&SequenceStart { restored: Some(0), ..start(&[1, 2, 3], 2, 1) });
+}
+
+#[test]
+#[should_panic(expected = "restored without a recurrent state")]
+fn a_model_without_states_restores_none() {
+    let _ = model().open(&SequenceStart { restored: Some(0), ..start(&[1], 0, 1) });
 }

@@ -237,6 +237,11 @@ impl<'a> Crowd<'a> {
         self.engine.counts().preemptions
     }
 
+    /// How often a sequence began or went on with a checkpoint.
+    pub(crate) fn restored(&self) -> u64 {
+        self.engine.counts().checkpoints_restored
+    }
+
     /// How often a page was given to a sequence that did not find in it what it needed.
     pub(crate) fn given_pages(&self) -> u64 {
         self.engine.model().given_pages

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "the table of errors is for whoever reads the output")]
 
 mod cache;
+mod checkpoints;
 mod company;
 mod crowd;
 mod demo;

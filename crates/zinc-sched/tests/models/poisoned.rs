@@ -152,6 +152,10 @@ impl StepModel for Poisoned<'_> {
         self.driven.submit_range(step, range)
     }
 
+    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<(), Error> {
+        self.driven.keep(sequence, slot)
+    }
+
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<(), Error> {
         self.driven.guide(ticket, sequence, guide)
     }

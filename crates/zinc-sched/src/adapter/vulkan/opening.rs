@@ -11,8 +11,8 @@ use super::draft::Drafter;
 use super::feeding::BegunStep;
 use super::recordings::{SamplingMode, StepPart};
 use super::{OpenSequence, Sync, VulkanModel};
-use crate::model::{Gate, LastToken, PagePool, SequenceId, SequenceStart};
-use crate::plan::{Feeding, prompt_step};
+use crate::model::{Gate, PagePool, SequenceId, SequenceStart};
+use crate::plan::{CheckpointPlan, Feeding, prompt_step};
 
 impl VulkanModel {
     /// Makes the device ready for the first step of a sequence, as [`StepModel::open`](crate::StepModel::open) says.
@@ -77,12 +77,13 @@ impl VulkanModel {
             Sync::FenceKept | Sync::Fence => self.queue().submit_and_wait_fence(&opening)?,
         }
         self.waited_ns += host_now_ns() - before_ns;
+        self.restore_state(start)?;
         self.draft_backlog = 0;
         if self.uses_draft_model() {
             self.feed_draft(start.cached - self.draft_kv_tokens)?;
             self.draft_kv_tokens = start.cached;
         }
-        self.provide_feeds(start.tokens.len() as u32 - start.cached, start.last_token, mode)?;
+        self.provide_feeds(start, mode)?;
         Ok(sequence)
     }
 
@@ -119,17 +120,22 @@ impl VulkanModel {
         parts
     }
 
-    /// Makes the recordings of the steps that feed a prompt of which so many tokens are left: those alone, since most prompts need few of their shapes.
-    fn provide_feeds(&mut self, mut left: u32, last_token: LastToken, mode: SamplingMode) -> Result<()> {
-        let rows = self.options.feed_shapes.of_prompt(left.saturating_sub(1)).rows();
-        let feeding = Feeding { rows, last_token };
+    /// Makes the recordings of the steps that feed the prompt of a sequence: those alone, since most prompts need few of their shapes.
+    fn provide_feeds(&mut self, start: &SequenceStart<'_>, mode: SamplingMode) -> Result<()> {
+        // The prompt is checked against the context, whose size is a u32.
+        let (tokens, mut position) = (start.tokens.len() as u32, start.cached);
+        let most = self.options.feed_shapes.of_prompt((tokens - position).saturating_sub(1)).rows();
+        let checkpoints = CheckpointPlan::new(self.limits.checkpoints, tokens, tokens, position);
         let (slots, mut draft_slot) = (self.limits.ring_slots, self.next_draft_feed);
         // Steps take the slots in the order in which they become free.
         let taken = self.in_flight.iter().map(|step| step.slot).chain(self.begun.iter().map(BegunStep::slot));
         let coming: Vec<u32> = self.free_slots.iter().copied().chain(taken).collect();
         let mut coming = coming.into_iter().cycle();
-        while let Some((kind, rows)) = prompt_step(left, feeding) {
-            left -= rows;
+        loop {
+            let until_checkpoint = checkpoints.next_in_prompt(position).map_or(u32::MAX, |next| next - position);
+            let feeding = Feeding { rows: most.min(until_checkpoint), last_token: start.last_token };
+            let Some((kind, rows)) = prompt_step(tokens - position, feeding) else { break };
+            position += rows;
             if let Some(slot) = coming.next() {
                 let (layers, end) = self.feed_parts(rows, u32::from(kind.samples()), mode);
                 self.provide(layers, slot)?;

@@ -8,6 +8,7 @@ use zinc_model::device::MOST_RANGE;
 
 use super::draft::DraftSource;
 use crate::depth::InflightDepth;
+use crate::model::CheckpointLimits;
 use crate::request::Tracing;
 
 /// How steps are recorded, submitted and waited for.
@@ -54,10 +55,15 @@ pub struct VulkanOptions {
     /// The longest range of layers in which such steps are submitted, by the cost model: [`MOST_RANGE`] or less. It bounds what the tokens of other lanes wait
     /// for at least.
     pub longest_range: Duration,
+    /// How many checkpoints are kept of recurrent states, if the model has any; 0 if none, so that every prompt is computed from its beginning.
+    pub checkpoints: u32,
+    /// The distance of the checkpoints that are taken inside prompts and while tokens are sampled, in tokens; it is rounded up to whole pages.
+    pub checkpoint_spacing: u32,
 }
 
 impl VulkanOptions {
-    /// The timeline at the given depth, with 14-bit activations, on one queue, without timestamps and drafts; prompts are fed by steps of one row.
+    /// The timeline at the given depth, with 14-bit activations, on one queue, without timestamps and drafts; prompts are fed by steps of one row, and checkpoints are those
+    /// of [`CheckpointLimits`] by default.
     #[must_use]
     pub fn new(depth: InflightDepth) -> Self {
         Self {
@@ -69,6 +75,8 @@ impl VulkanOptions {
             draft_source: None,
             feed_shapes: FeedShapes::always(StepShape::ONE),
             longest_range: MOST_RANGE,
+            checkpoints: CheckpointLimits::SLOTS,
+            checkpoint_spacing: CheckpointLimits::SPACING,
         }
     }
 
@@ -111,6 +119,20 @@ impl VulkanOptions {
     #[must_use]
     pub fn with_longest_range(mut self, longest_range: Duration) -> Self {
         self.longest_range = longest_range;
+        self
+    }
+
+    /// Returns these options with so many checkpoints of recurrent states.
+    #[must_use]
+    pub fn with_checkpoints(mut self, checkpoints: u32) -> Self {
+        self.checkpoints = checkpoints;
+        self
+    }
+
+    /// Returns these options with this distance of checkpoints.
+    #[must_use]
+    pub fn with_checkpoint_spacing(mut self, checkpoint_spacing: u32) -> Self {
+        self.checkpoint_spacing = checkpoint_spacing;
         self
     }
 

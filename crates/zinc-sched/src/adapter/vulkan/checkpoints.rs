@@ -1,0 +1,150 @@
+//! Checkpoints of recurrent states: copies of all that a lane's state consists of, in slots outside the device's own memory. They are queued in order with the steps,
+//! so that nobody waits for them.
+
+use std::sync::Arc;
+
+use zinc_kernels::step::PAGE_POSITIONS;
+use zinc_model::Result;
+use zinc_model::device::{DeviceModel, RecurrentPart};
+use zinc_vk::{Access, Buffer, Placement, QueueKind, Recording, RecordingBuilder};
+
+use super::{Sync, VulkanModel, VulkanOptions};
+use crate::model::{CheckpointLimits, SequenceId, SequenceStart};
+
+/// The memory of the slots, which is made when a slot is first used and kept for later checkpoints.
+#[derive(Debug)]
+pub(super) struct StateSlots(Vec<Option<Arc<Buffer>>>);
+
+/// Which way a state is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    ToSlot,
+    FromSlot,
+}
+
+impl StateSlots {
+    /// So many slots without memory.
+    pub(super) fn new(slots: u32) -> Self {
+        Self(vec![None; slots as usize])
+    }
+
+    /// The checkpoints that a model keeps, if it has a recurrent state.
+    pub(super) fn limits(model: &DeviceModel, options: &VulkanOptions) -> Option<CheckpointLimits> {
+        let spacing = options.checkpoint_spacing.max(1).next_multiple_of(PAGE_POSITIONS);
+        let limits = CheckpointLimits { slots: options.checkpoints, page: PAGE_POSITIONS, spacing };
+        (!model.recurrent(0).is_empty()).then_some(limits)
+    }
+
+    /// Bytes of the slots that have memory.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.iter().flatten().map(|buffer| buffer.size()).sum()
+    }
+
+    /// The memory of a slot.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    fn provide(&mut self, slot: u32, model: &DeviceModel) -> Result<Arc<Buffer>> {
+        let slots = self.0.len();
+        let own = self.0.get_mut(slot as usize).unwrap_or_else(|| panic!("slot {slot} of {slots}"));
+        if let Some(buffer) = own {
+            return Ok(buffer.clone());
+        }
+        let buffer = Buffer::new(model.device(), "checkpoint", state_bytes(model), Placement::Readback)?;
+        Ok(own.insert(buffer).clone())
+    }
+}
+
+/// Bytes of the recurrent state of a lane.
+fn state_bytes(model: &DeviceModel) -> u64 {
+    model.recurrent(0).iter().map(|part| part.bytes).sum()
+}
+
+/// Records the copy of the state of a lane into a slot, or back.
+fn record(model: &DeviceModel, lane: u32, slot: &Arc<Buffer>, way: Way) -> Result<Arc<Recording>> {
+    let all = Access::SHADER_READ | Access::SHADER_WRITE | Access::TRANSFER_READ | Access::TRANSFER_WRITE;
+    let mut recording = RecordingBuilder::new(model.device(), QueueKind::Compute, "checkpoint")?;
+    recording.barrier(all, Access::TRANSFER_READ | Access::TRANSFER_WRITE);
+    let mut at = 0;
+    for RecurrentPart { buffer, offset, bytes } in model.recurrent(lane) {
+        match way {
+            Way::ToSlot => recording.copy(&buffer, offset, slot, at, bytes),
+            Way::FromSlot => recording.copy(slot, at, &buffer, offset, bytes),
+        };
+        at += bytes;
+    }
+    recording.barrier(Access::TRANSFER_READ | Access::TRANSFER_WRITE, all);
+    Ok(recording.finish()?)
+}
+
+impl VulkanModel {
+    /// Queues a copy of a sequence's state into a slot, as [`StepModel::keep`](crate::StepModel::keep) says.
+    ///
+    /// # Panics
+    /// If the sequence is not open, or a step of it is begun, or there is no such slot.
+    pub(super) fn keep_state(&mut self, sequence: SequenceId, slot: u32) -> Result<()> {
+        let is_begun = self.begun.as_ref().is_some_and(|begun| begun.feeds(sequence));
+        assert!(!is_begun, "the state of {sequence:?} is kept between the ranges of a step");
+        self.copy_state(self.lanes.lane(sequence), slot, Way::ToSlot)
+    }
+
+    /// Queues a copy of the checkpoint that a sequence begins with into its lane, ahead of its steps.
+    ///
+    /// # Panics
+    /// If a model with a recurrent state is to begin at another position than 0 without a checkpoint, or one without such a state with one.
+    pub(super) fn restore_state(&mut self, start: &SequenceStart<'_>) -> Result<()> {
+        let begins_behind = self.limits.checkpoints.is_some() && start.cached > 0;
+        assert_eq!(
+            start.restored.is_some(),
+            begins_behind,
+            "a sequence begins at position {} with {:?} restored",
+            start.cached,
+            start.restored
+        );
+        start.restored.map_or(Ok(()), |slot| self.copy_state(start.lane, slot, Way::FromSlot))
+    }
+
+    /// The recurrent state of a lane, as a checkpoint of it would be: for [`put_checkpoint`](Self::put_checkpoint), of another model that was made of the same
+    /// [`DeviceModel`] too. Empty if the model has none.
+    ///
+    /// # Errors
+    /// Whatever error the device reports.
+    ///
+    /// # Panics
+    /// With steps in flight, or if there is no such lane.
+    pub fn state(&self, lane: u32) -> Result<Vec<u8>> {
+        assert!(self.in_flight.is_empty(), "a state is read with {} steps in flight", self.in_flight.len());
+        let mut state = vec![0; state_bytes(&self.model) as usize];
+        if !state.is_empty() {
+            let readback = Buffer::new(self.device(), "state", state.len() as u64, Placement::Readback)?;
+            self.submit_and_wait(&record(&self.model, lane, &readback, Way::ToSlot)?)?;
+            readback.read(0, &mut state);
+        }
+        Ok(state)
+    }
+
+    /// Puts a recurrent state into a slot, from which a sequence can begin at the position of the state.
+    ///
+    /// # Errors
+    /// Whatever error the device reports.
+    ///
+    /// # Panics
+    /// With steps in flight, if there is no such slot, or the state has another size than those of the model.
+    pub fn put_checkpoint(&mut self, slot: u32, state: &[u8]) -> Result<()> {
+        assert!(self.in_flight.is_empty(), "a checkpoint is written with {} steps in flight", self.in_flight.len());
+        let bytes = state_bytes(&self.model);
+        assert_eq!(state.len() as u64, bytes, "bytes of a state, of a model whose states have {bytes}");
+        self.states.provide(slot, &self.model)?.write(0, state);
+        Ok(())
+    }
+
+    fn copy_state(&mut self, lane: u32, slot: u32, way: Way) -> Result<()> {
+        let memory = self.states.provide(slot, &self.model)?;
+        let recording = record(&self.model, lane, &memory, way)?;
+        match self.options.sync {
+            Sync::Timeline => _ = self.queue().submit(&recording, &[])?,
+            Sync::FenceKept | Sync::Fence => self.run_recording(&recording)?,
+        }
+        Ok(())
+    }
+}
