@@ -11,7 +11,9 @@ use zinc_model::device::{DeviceModel, MOST_ACTIVATION_BYTES, MOST_RANGE, availab
 use zinc_model::memory::{self, MemoryPlan};
 use zinc_model::plan::{PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, Sizes, StepPlan};
 use zinc_sched::adapter::{DraftSource, InterpreterModel, Queues, Sync, VulkanModel, VulkanOptions};
-use zinc_sched::{Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, ModelCall, SpeculationMode, Tracing};
+use zinc_sched::{
+    CheckpointLimits, Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, ModelCall, SpeculationMode, Tracing,
+};
 use zinc_vk::host_now_ns;
 
 use crate::answer::AnswerStream;
@@ -42,6 +44,9 @@ pub struct DriveOptions {
     pub draft: Option<DraftOptions>,
     /// The longest time that there is to be between two tokens of a sequence while prompts of others are fed ([`EngineOptions::max_gap`]).
     pub max_gap: Duration,
+    /// How many copies of recurrent states are kept in the host's memory, of models that have such states; 0 for none, so that every prompt is computed from its
+    /// beginning. The interpreter keeps none.
+    pub checkpoints: u32,
     /// How many requests may wait behind those that run, at least 1.
     pub queue_capacity: usize,
     /// How the device is opened again if it is lost, so that the model can be loaded anew for the requests that wait; without it they fail. The
@@ -67,6 +72,7 @@ impl DriveOptions {
             feed_shape: None,
             draft: None,
             max_gap: EngineOptions::MAX_GAP,
+            checkpoints: CheckpointLimits::SLOTS,
             queue_capacity: EngineOptions::default().queue_capacity,
             reopen: None,
             trace: Tracing::Off,
@@ -297,6 +303,7 @@ impl ModelFile {
             .with_feed_shapes(feed_shapes)
             .with_longest_range(longest_range(options.max_gap))
             .with_stamps(options.trace)
+            .with_checkpoints(options.checkpoints)
             .with_queues(options.queues)
             .with_draft_source(draft_source);
         Ok(VulkanModel::new(model, driven)?)

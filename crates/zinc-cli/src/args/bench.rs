@@ -9,8 +9,8 @@ use zinc_sched::InflightDepth;
 use crate::bench::arrivals::Arrivals;
 
 use super::{
-    Act, CacheTypeArgs, Device, DraftArgs, MatrixUnitArgs, QueueArgs, RopeArgs, UbatchArgs, depth, device,
-    microseconds, milliseconds,
+    Act, CacheTypeArgs, CheckpointArgs, Device, DraftArgs, MatrixUnitArgs, QueueArgs, RopeArgs, UbatchArgs, depth,
+    device, microseconds, milliseconds,
 };
 
 /// Flags of `zinc bench`.
@@ -88,6 +88,8 @@ pub(crate) struct BenchArgs {
     pub(crate) queues: QueueArgs,
     #[command(flatten)]
     pub(crate) ubatch: UbatchArgs,
+    #[command(flatten)]
+    pub(crate) checkpoints: CheckpointArgs,
     /// Milliseconds between two tokens of a sequence, at most, while a prompt of another is read
     #[arg(long = "max-gap-ms", value_name = "N", default_value = "30", value_parser = milliseconds, requires = "npl")]
     pub(crate) max_gap: Duration,

@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use zinc_kernels::ops::ActFormat;
 use zinc_kernels::step::StepShape;
-use zinc_sched::InflightDepth;
 use zinc_sched::adapter::{self, Queues};
+use zinc_sched::{CheckpointLimits, InflightDepth};
 use zinc_vk::DeviceSelector;
 
 use super::{DraftArgs, RopeArgs};
@@ -29,6 +29,8 @@ pub(crate) struct EngineArgs {
     #[command(flatten)]
     pub(crate) ubatch: UbatchArgs,
     #[command(flatten)]
+    pub(crate) checkpoints: CheckpointArgs,
+    #[command(flatten)]
     pub(crate) draft: DraftArgs,
 }
 
@@ -46,6 +48,15 @@ impl UbatchArgs {
     pub(crate) fn shape(self) -> Option<StepShape> {
         self.ubatch_size.map(StepShape::filled_by)
     }
+}
+
+/// How many states are remembered.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct CheckpointArgs {
+    /// Copies of the state of a model with gated delta nets (qwen35, qwen35moe, qwen3next) that are kept in the host's memory: a prompt is read from the last one on that
+    /// fits it; 0 reads every prompt from its beginning. The answer does not depend on it [-ctxcp]
+    #[arg(long, visible_alias = "swa-checkpoints", value_name = "N", default_value_t = CheckpointLimits::SLOTS)]
+    pub(crate) ctx_checkpoints: u32,
 }
 
 /// Where sampling runs.

@@ -12,6 +12,9 @@ mod server;
 /// The commands that open a model, except for the server.
 const BUT_SERVE: &[&str] = &["run", "chat", "inspect", "logits", "tokenize", "template", "bench"];
 
+/// The commands that open a model and generate nothing.
+const WITHOUT_ANSWERS: &[&str] = &["inspect", "logits", "tokenize", "template"];
+
 /// Every flag. The names are those of `llama-cli`, `llama-completion`, `llama-server` and `llama-bench`, older spellings included.
 fn flags() -> impl Iterator<Item = &'static Foreign> {
     [model::FLAGS, conversation::FLAGS, drafts::FLAGS, output::FLAGS, server::FLAGS].into_iter().flatten()

@@ -10,9 +10,10 @@ use super::foreign::{self, Takes};
 use crate::error::{Error, Result};
 
 /// Spellings of llama.cpp for flags that zinc has by another name.
-const SPELLINGS: [(&str, &str); 21] = [
+const SPELLINGS: [(&str, &str); 22] = [
     ("-ctk", "--cache-type-k"),
     ("-ctv", "--cache-type-v"),
+    ("-ctxcp", "--ctx-checkpoints"),
     ("-dev", "--device"),
     ("-jf", "--json-schema-file"),
     ("-md", "--draft"),

@@ -46,6 +46,8 @@ pub(crate) struct Bench<'a> {
     sampling: Sampling,
     /// The tokens whose keys and values the device's cache holds.
     kv: KvCache,
+    /// The recurrent state behind these tokens, if the model has one and there are any.
+    state: Vec<u8>,
     /// Random token ids. The prompt of every test is the beginning of this list.
     tokens: Vec<u32>,
 }
@@ -138,6 +140,7 @@ impl<'a> Bench<'a> {
             args,
             sampling,
             kv: KvCache::new(),
+            state: Vec::new(),
             tokens,
         })
     }
@@ -151,9 +154,14 @@ impl<'a> Bench<'a> {
         if self.args.fill == Fill::Synthetic {
             if depth > 0 {
                 self.model.fill_cache(depth)?;
+                self.state = self.driven(Drive::TIMELINE, Tracing::Off, StepShape::ONE)?.state(0)?;
             }
             self.kv = KvCache::holding(&self.tokens[..depth as usize]);
             return Ok(());
+        }
+        if !self.state.is_empty() && (depth as usize) < self.kv.tokens().len() {
+            // A state cannot go back.
+            self.kv = KvCache::new();
         }
         let held = self.kv.reusable(&self.tokens);
         if depth > held {
@@ -169,6 +177,7 @@ impl<'a> Bench<'a> {
                 progress.set_position(end.into());
             }
             self.kv = engine.kv().clone();
+            self.state = engine.model().state(0)?;
             progress.finish_and_clear();
         }
         self.kv.keep(depth);
@@ -265,11 +274,11 @@ impl<'a> Bench<'a> {
         let (prompt, generated) = (test.work.prompt(), test.work.generated());
         // The last token of the prompt is not fed.
         let tokens = &self.tokens[..=(test.depth + prompt) as usize];
-        let start = SequenceStart::new(tokens, test.depth, generated.max(1), &self.sampling);
+        let restored = self.put_state(&mut model)?.then_some(0);
+        let start =
+            SequenceStart { restored, ..SequenceStart::new(tokens, test.depth, generated.max(1), &self.sampling) };
         let kind = if prompt > 0 { StepKind::Feed } else { StepKind::Decode };
         let steps = if prompt > 0 { prompt / model.limits().feed_rows } else { generated };
-        // What ran before has left recurrent states elsewhere. What they hold does not matter here, as long as it is finite.
-        self.model.fill_recurrent(test.depth)?;
         let OpTimes { plan, ops_ns, empty_ns } = model.profile(&[start], kind, steps)?;
         Ok(timed_ops(&self.model, kind, OpTimes { plan, ops_ns, empty_ns }, |shape| first_position(test, shape)))
     }
@@ -308,14 +317,25 @@ impl<'a> Bench<'a> {
             .with_act(self.args.act.into())
             .with_stamps(stamps)
             .with_queues(drive.queues)
+            // The context before a test is a checkpoint, too.
+            .with_checkpoints(self.args.checkpoints.ctx_checkpoints.max(1))
             .with_feed_shape(feed_shape)
             .with_draft_source(self.draft_source.clone().filter(|_| drive.speculative == SpeculativeDecoding::On));
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }
 
+    /// Puts the recurrent state behind the tokens of the cache into the first slot of a model, if there is one, and returns whether there is.
+    fn put_state(&self, driven: &mut VulkanModel) -> Result<bool> {
+        let has_state = !self.state.is_empty() && !self.kv.tokens().is_empty();
+        if has_state {
+            driven.put_checkpoint(0, &self.state)?;
+        }
+        Ok(has_state)
+    }
+
     /// Makes an engine over a driven model. The engine is told which tokens' keys and values the device's cache
     /// already holds.
-    fn engine(&self, driven: VulkanModel, drive: Drive) -> Result<Engine<VulkanModel>> {
+    fn engine(&self, mut driven: VulkanModel, drive: Drive) -> Result<Engine<VulkanModel>> {
         let options = EngineOptions::default()
             .with_depth(drive.in_flight)
             .with_host_work(drive.host_work)
@@ -323,8 +343,9 @@ impl<'a> Bench<'a> {
                 SpeculativeDecoding::Off => SpeculationMode::Off,
                 SpeculativeDecoding::On => self.args.draft.speculation(),
             });
-        let engine = Engine::new(driven, FnClock(host_now_ns), options)?;
-        Ok(engine.with_cache(self.kv.clone()))
+        let has_state = self.put_state(&mut driven)?;
+        let engine = Engine::new(driven, FnClock(host_now_ns), options)?.with_cache(self.kv.clone());
+        Ok(if has_state { engine.with_checkpoint() } else { engine })
     }
 
     /// The request of a test. It has no end-of-generation ids, so that no token ends it.

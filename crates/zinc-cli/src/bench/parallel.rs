@@ -94,6 +94,8 @@ pub(crate) struct ParallelBench<'a> {
     pub(crate) sampling: Sampling,
     pub(crate) depth: InflightDepth,
     pub(crate) max_gap: Duration,
+    /// How many checkpoints of recurrent states are kept.
+    pub(crate) checkpoints: u32,
     pub(crate) repetitions: u32,
     /// Whether the first repetition counts.
     pub(crate) no_warm_up: bool,
@@ -166,13 +168,18 @@ impl ParallelBench<'_> {
         let ParallelTest { n_parallel, n_prompt, n_gen } = test;
         let options = VulkanOptions::new(self.depth).with_feed_shapes(self.feed_shapes);
         let mut model = VulkanModel::new(self.model.clone(), options)?;
+        let limits = model.limits();
         let depth = n_prompt - 1;
         // What the cache holds does not matter here, as long as it is finite.
         self.model.fill_cache(depth)?;
+        let has_state = depth > 0 && limits.checkpoints.is_some();
+        if has_state {
+            let state = model.state(0)?;
+            model.put_checkpoint(0, &state)?;
+        }
         let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);
         let prompts: Vec<Vec<u32>> =
             (0..n_parallel).map(|_| tokens.by_ref().take(n_prompt as usize).collect()).collect();
-        let limits = model.limits();
         let pages: Vec<Vec<u32>> = (0..n_parallel)
             .map(|lane| limits.pages.map_or(Vec::new(), |pool| pool.equal_part(lane, limits.lanes)))
             .collect();
@@ -181,6 +188,7 @@ impl ParallelBench<'_> {
             .map(|(lane, (prompt, pages))| SequenceStart {
                 lane,
                 pages,
+                restored: has_state.then_some(0),
                 ..SequenceStart::new(prompt, depth, n_gen, &self.sampling)
             })
             .collect();
@@ -192,6 +200,7 @@ impl ParallelBench<'_> {
         let options = VulkanOptions::new(self.depth)
             .with_feed_shapes(self.feed_shapes)
             .with_longest_range(longest_range(self.max_gap))
+            .with_checkpoints(self.checkpoints)
             .with_stamps(stamps);
         let driven = VulkanModel::new(self.model.clone(), options)?;
         let options = EngineOptions::default().with_depth(self.depth).with_max_gap(self.max_gap);

@@ -55,6 +55,8 @@ struct RunRow {
     cache_bytes: u64,
     /// Of the recurrent states, which do not grow with the context.
     recurrent_bytes: u64,
+    /// Of a checkpoint, a copy of the recurrent state of a sequence. Those that `--ctx-checkpoints` allows lie in the host's memory.
+    checkpoint_bytes: u64,
     work_bytes: u64,
     memory_bytes: u64,
     weight_bytes_per_token: u64,
@@ -114,6 +116,7 @@ impl RunRow {
             weight_bytes: memory.weights,
             cache_bytes: memory.kv_cache,
             recurrent_bytes: memory.recurrent,
+            checkpoint_bytes: config.recurrent_bytes(0),
             work_bytes: memory.work,
             memory_bytes: memory.total(),
             weight_bytes_per_token: cost.weight_bytes,
@@ -248,6 +251,9 @@ fn write_text(text: &mut String, report: &Report) -> std::fmt::Result {
             writeln!(text, "  states  {}", output::bytes(run.recurrent_bytes))?;
         }
         writeln!(text, "  work    {}", output::bytes(run.work_bytes))?;
+        if run.checkpoint_bytes > 0 {
+            writeln!(text, "a checkpoint in the host's memory: {}", output::bytes(run.checkpoint_bytes))?;
+        }
         writeln!(text, "one token")?;
         writeln!(text, "  weights {}", output::bytes(run.weight_bytes_per_token))?;
         writeln!(text, "  cache   up to {}", output::bytes(run.cache_bytes_per_token))?;

@@ -111,6 +111,23 @@ fn ctrl_c_leaves_no_part_of_a_file() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
+/// The last logits of a prompt are those of its beginning and the rest behind it, which begins with a checkpoint.
+#[test]
+fn a_model_with_a_recurrent_state_is_timed_behind_a_context() {
+    let model = source_argument("tests/data/arch/qwen35-a-f16.gguf");
+    let logits = |flags: &[&str]| {
+        let rows = bench(&[&["-m", &model, "-o", "json"], flags].concat()).json();
+        rows.as_array().unwrap().iter().map(|row| row["logits_fnv1a"].clone()).collect::<Vec<Value>>()
+    };
+    let whole = logits(&["-p", "72", "-n", "0"]);
+    let behind = logits(&["-p", "32,2", "-n", "0", "-d", "40,70", "--ctx-checkpoints", "1"]);
+    assert_eq!((behind.len(), &behind[0], &behind[3]), (4, &whole[0], &whole[0]), "{behind:?}");
+    assert!(behind[1] != whole[0] && behind[2] != whole[0], "{behind:?}");
+    assert!(whole[0].is_string(), "{whole:?}");
+    let blank = bench(&["-m", &model, "-p", "0", "-n", "3", "-d", "70", "--fill", "synthetic", "--profile"]).success();
+    assert!(blank.contains("tg3 @ d70") && blank.contains("| delta_net "), "{blank}");
+}
+
 #[test]
 fn several_sequences_are_timed_together() {
     let tiny = source_argument(TINY);

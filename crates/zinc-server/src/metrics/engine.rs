@@ -43,6 +43,10 @@ impl Collector for EngineFigures {
         figure("device_idle_seconds", idle, &ConstCounter::new(counts.occupancy.idle.as_secs_f64()))?;
         let preempted = "How often a running request had to give its pages back to others, to be computed again later";
         figure("preemptions", preempted, &ConstCounter::new(counts.preemptions))?;
+        let kept = "Checkpoints of recurrent states that were kept";
+        figure("checkpoints_kept", kept, &ConstCounter::new(counts.checkpoints_kept))?;
+        let restored = "How often a request began with a checkpoint, or went on with one after it gave its pages back";
+        figure("checkpoints_restored", restored, &ConstCounter::new(counts.checkpoints_restored))?;
         let speculation = counts.speculation;
         let help = "Steps of ended answers that verified what was drafted";
         figure("spec_decode_num_drafts", help, &ConstCounter::new(speculation.steps))?;
@@ -119,6 +123,8 @@ mod tests {
             counts: EngineCounts {
                 steps: 8,
                 preemptions: 9,
+                checkpoints_kept: 11,
+                checkpoints_restored: 12,
                 speculation: SpeculationStats { steps: 10, tokens: 25, drafts: 30 },
                 sampling_rows,
                 feeding_rows,
@@ -146,6 +152,8 @@ mod tests {
             "zinc_device_busy_seconds_total 1.5",
             "zinc_device_idle_seconds_total 0.25",
             "zinc_preemptions_total 9",
+            "zinc_checkpoints_kept_total 11",
+            "zinc_checkpoints_restored_total 12",
             "zinc_spec_decode_num_drafts_total 10",
             "zinc_spec_decode_num_draft_tokens_total 30",
             "zinc_spec_decode_num_accepted_tokens_total 15",

@@ -1,8 +1,7 @@
 //! Flags about what is printed, and those that other programs of llama.cpp have.
 
-use super::BUT_SERVE;
 use super::Takes::{Switch, Value};
-use super::{Foreign, accepted, refused};
+use super::{BUT_SERVE, Foreign, WITHOUT_ANSWERS, accepted, refused};
 
 /// These flags, each command's in one entry.
 pub(super) const FLAGS: &[Foreign] = &[
@@ -146,21 +145,18 @@ pub(super) const FLAGS: &[Foreign] = &[
     )
     .only_in(BUT_SERVE),
     accepted(
-        &[
-            "-cram",
-            "--cache-ram",
-            "-ctxcp",
-            "--ctx-checkpoints",
-            "--swa-checkpoints",
-            "-cms",
-            "--checkpoint-min-step",
-            "--cache-reuse",
-            "--kv-unified-per-slot",
-        ],
+        &["-cram", "--cache-ram", "-cms", "--checkpoint-min-step", "--cache-reuse", "--kv-unified-per-slot"],
         Value,
         "says how much it remembers of earlier prompts",
         "zinc remembers the conversation it holds, and the answer does not depend on it",
     ),
+    accepted(
+        &["--ctx-checkpoints", "--swa-checkpoints"],
+        Value,
+        "says how many states of the model are remembered",
+        "this command remembers none",
+    )
+    .only_in(WITHOUT_ANSWERS),
     accepted(
         &["--cache-prompt", "--no-cache-prompt", "--cache-idle-slots", "--no-cache-idle-slots"],
         Switch,
