@@ -9,10 +9,10 @@ use crate::formats::Format;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
     ActFormat, Activation, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves,
-    Choose, DeltaConv, DeltaHeads, DeltaNet, Dry, ExpertDown, ExpertSelection, GateUp, GateUpBiases, GateUpMul, Gather, HeadGate,
-    HeadNorm, HeadOrder, Heads, Input, Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul,
-    MatVec, Matrix, Norm, Opening, Pairing, PerLane, Product, Propose, Read, Round, Route, Router, RouterMul, Routing,
-    Sample, SamplerBuffers, SharedExpert, Tiles, Weighting, candidate_count,
+    Choose, DeltaConv, DeltaHeads, DeltaNet, Dry, ExpertDown, ExpertSelection, GateUp, GateUpBiases, GateUpMul, Gather,
+    HeadGate, HeadNorm, HeadOrder, Heads, Input, Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup,
+    MatMul, MatVec, Matrix, Norm, Opening, Pairing, PerLane, Product, Propose, Read, Round, Route, Router, RouterMul,
+    Routing, Sample, SamplerBuffers, SharedExpert, Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_RUN, Rows, StepShape};
 
