@@ -349,7 +349,9 @@ fn oss_experts(target: &Target) -> [(&'static str, Dispatch); 3] {
         ..gate_up(OSS_WIDTH, Routing::Experts(OSS_SELECTION), Input::Rounded(NOWHERE))
     };
     let (experts, slots) = (OSS_SELECTION.experts, OSS_SELECTION.used);
-    let down = ExpertDown { down: matrix, bias: Some(0), experts, slots, ..expert_down(Format::MXFP4) };
+    // So many activations are rounded before.
+    let h = Input::Rounded(NOWHERE);
+    let down = ExpertDown { down: matrix, bias: Some(0), experts, slots, h, ..expert_down(Format::MXFP4) };
     [
         ("experts MXFP4", gate_up.dispatch(target)),
         ("experts MXFP4, 16 rows", GateUp { shape: StepShape::SEVERAL, ..gate_up }.dispatch(target)),
