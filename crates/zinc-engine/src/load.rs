@@ -413,7 +413,7 @@ impl ModelFile {
         sampling_shape: StepShape,
     ) -> Vec<StepPlan> {
         let (weights, lanes) = (&self.model().weights, self.cache().lanes);
-        let tiled_rows = loaded.target().tuning.sampling_tiled_rows;
+        let tiled_rows = loaded.sampling_tiled_rows();
         let decode = PlanOptions::new(PlanKind::Decode, act).with_tiled_rows(tiled_rows);
         let stages = [SamplingStage::PLAIN, SamplingStage { sampler: Sampler::Chain { dry: true }, logprobs: false }];
         // Steps of lanes have as many rows as sequences run, and those that verify drafts have all of them.

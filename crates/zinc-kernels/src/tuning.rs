@@ -62,6 +62,10 @@ pub struct Tuning {
     pub expert_unit_rows: u32,
     /// The fewest rows of a step that samples after each of them whose products go by tiles of vectors: in those with fewer, each row is multiplied for itself.
     pub sampling_tiled_rows: u32,
+    /// [`Tuning::sampling_tiled_rows`] of a model without experts whose width is at least [`Tuning::wide`]: its matrices give workgroups enough.
+    pub wide_tiled_rows: u32,
+    /// The least width of such a model.
+    pub wide: u32,
     /// The blocks that matrix units multiply, from the largest to the smallest. Experts have the first.
     pub unit_blocks: [UnitBlock; 3],
     /// Without experts a smaller block is taken where a larger one would give no more workgroups than this.
@@ -119,9 +123,11 @@ impl Tuning {
         sparse_tile_vectors: 2,
         tile_rows: 4,
         tile_width: 4,
-        unit_rows: 32,
+        unit_rows: 16,
         expert_unit_rows: 128,
         sampling_tiled_rows: 32,
+        wide_tiled_rows: 16,
+        wide: 4_096,
         unit_blocks: [
             UnitBlock { vectors: 64, width: 16, row_subgroups: 4, row_fragments: 2 },
             UnitBlock { vectors: 64, width: 8, row_subgroups: 4, row_fragments: 1 },
@@ -166,6 +172,8 @@ impl Tuning {
         unit_rows: 32,
         expert_unit_rows: 32,
         sampling_tiled_rows: 8,
+        wide_tiled_rows: 8,
+        wide: 0,
         unit_blocks: [UnitBlock { vectors: 32, width: 8, row_subgroups: 4, row_fragments: 1 }; 3],
         unit_workgroups: 0,
         unit_stage_runs: 8,

@@ -18,7 +18,7 @@ use zinc_kernels::step::{MOST_LANES, MOST_ROWS, MOST_RUN, MOST_SAMPLING_ROWS, Ro
 use zinc_kernels::{Pipelines, Target};
 use zinc_vk::{AdapterKind, Buffer, Device, Placement, Uploader};
 
-use crate::config::AttentionLayer;
+use crate::config::{AttentionLayer, FeedForward};
 use crate::error::{Error, Result};
 use crate::memory::{LoadOptions, MemoryPlan};
 use crate::model::Model;
@@ -164,6 +164,14 @@ impl DeviceModel {
     #[must_use]
     pub fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// The fewest rows of a step that samples whose products go by tiles, for [`PlanOptions::with_tiled_rows`](crate::plan::PlanOptions::with_tiled_rows).
+    #[must_use]
+    pub fn sampling_tiled_rows(&self) -> u32 {
+        let (tuning, config) = (&self.target.tuning, &self.model.config);
+        let is_dense = config.layers.iter().all(|layer| matches!(layer.feed_forward, FeedForward::Dense { .. }));
+        if is_dense && config.n_embd >= tuning.wide { tuning.wide_tiled_rows } else { tuning.sampling_tiled_rows }
     }
 
     /// The most rows that its steps can have.

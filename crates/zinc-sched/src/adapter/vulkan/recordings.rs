@@ -116,7 +116,7 @@ impl StepRecorder<'_> {
         let options = PlanOptions::new(kind, self.options.act).with_sampling(sampling);
         match kind {
             PlanKind::Feed => options,
-            PlanKind::Decode => options.with_tiled_rows(self.model.target().tuning.sampling_tiled_rows),
+            PlanKind::Decode => options.with_tiled_rows(self.model.sampling_tiled_rows()),
         }
     }
 
