@@ -1,9 +1,9 @@
 // The form of `attention_rows` for float matrix units, and caches of halves. Its numbers are those of the same form of `attention`.
 //
 // A workgroup takes a block of pairs of a row and one of the query heads that share a key and value head, by row: each of its teams of 32 lanes a fragment of
-// 16 pairs, or two teams one together where heads are so large that the registers of one team have no room for their values. The rows of a lane are at positions one behind the other, and every tile of its keys and values is staged once for all of them. Where rows of
-// several lanes meet in a block, the workgroup attends to the keys of one lane after the other, and keeps the results of that lane's rows alone. Where splits
-// are joined, `y` holds the values of those joined so far.
+// 16 pairs, or two teams one together where heads are so large that the registers of one team have no room for their values. The rows of a lane are at positions
+// one behind the other, and every tile of its keys and values is staged once for all of them. Where rows of several lanes meet in a block, the workgroup attends
+// to the keys of one lane after the other, and keeps the results of that lane's rows alone. Where splits are joined, `y` holds the values of those joined so far.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -47,7 +47,8 @@ const uint FRAGMENT_LANES = SHARERS * TEAM; // that have a fragment
 uint first_row, end_row, first_position, last_position, first_tile;
 uint64_t table;
 
-// Turns to the lane of the row before `end`, to its rows from `first` on: in a model of one lane all of them. Begins to load its first tile.
+// Turns to the lane of the row before `end`, the last of its rows in the block: to those from row `first` on, which in a model of one lane are all rows of the
+// block. Begins to load its first tile.
 void turn_to_lane(uint first, uint end, uint64_t key_cache, uint64_t value_cache) {
     uint row = ROWS_OFFSET + (end - 1) * ROW_BYTES;
     uint rows = LANE_PAGES == 0 ? end - first : min(end - first, load_uniform_u32(push.state, row) + 1);

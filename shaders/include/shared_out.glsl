@@ -17,7 +17,8 @@ uint further_splits(uint64_t state, uint row) {
 }
 
 // The share of workgroup number `workgroup` of `workgroups`, in a step of `rows` rows, which are at most as many. A left over workgroup has the row behind the
-// last one, or row 0 if the step has no room for it: `room` rows.
+// last one, or row 0 if the step has no room for it: `room` rows. It has no share of a result; its row says where it may leave what it has read to warm the
+// cache: in the row's last partial result, which is free in row 0 too, since a workgroup is left over only where rows have fewer splits than there is room for.
 Share share_of(uint64_t state, uint workgroup, uint workgroups, uint rows, uint room) {
     uint lane = gl_SubgroupInvocationID, further = 0;
     for (uint first = 0; first < rows; first += SUBGROUP) {

@@ -48,7 +48,7 @@
 //   7c322c3cd8946ae59935819f9b1b3817cc0173afa924c1449bf0c8e9c0241c9b shaders/append.comp
 //   1bda68e848590f2c6f1e96034532d2b7dbc812f8ffe8467e4b6dae6cf8bd40df shaders/attention.comp
 //   d28db0202ac9b081a7457c269744fd73ce54d132db2889f6a4eb0efce634d0bd shaders/attention_rows.comp
-//   9faf17f1834c60d3805a4a1164305aa460a8959d206790367d843b3cb401dedd shaders/attention_rows_units.comp
+//   ce0056f04cd03a030dc28f56d5e1aba2385bb8c3849a83074357a904c8e97487 shaders/attention_rows_units.comp
 //   df8082e8d98705ad227aee5bffbaf002798d46fa24b36c36adcb0d34a14b3a3d shaders/attention_units.comp
 //   1a30d80190c93277ad6d70bd33c1c821a563b6e825ada4d844494fef8c847027 shaders/cancel.comp
 //   2e2d505a6e256092ad78a6f3294e728a1a57b8e5cd458bc9e3397433b5dcc5a6 shaders/check_bytes_units.comp
@@ -100,7 +100,7 @@
 //   3f1e0099fd91ae7a7afbcac4a7229e1d51e8f262adfe31898fdbd05cbff2b71b shaders/include/rows.glsl
 //   f3c4bc23670accd114885f0711030dceb12553f3f59bffe745b8f80ce724ff68 shaders/include/sampler.glsl
 //   c78dc9e29d82ede5356e0f6e0813e6ea813f51811ac374dc595ce092d12a84c1 shaders/include/select.glsl
-//   989b25b0b8fa2fc53bbab6f5e679c86ce4c3c475e08fc187b32d6ec56b1f0c3d shaders/include/shared_out.glsl
+//   ed66c73cccd21355dc23b85fecf6a16bedc9889d14df343cadb140919d54725d shaders/include/shared_out.glsl
 //   d3256ac1410586a29ff1413a293325ed9959e45f68cbee6fdc2be3ea8436ce4e shaders/include/shares.glsl
 //   40ab052b7cfca41854aa5172ee0d4062a924bcda589200f687f11b0e52da95c2 shaders/include/sigmoid.glsl
 //   2e13e962b93c28a2c763975db744712b64b9275b3165779f8e8ab44e9f3539b3 shaders/include/silu.glsl
@@ -1419,9 +1419,9 @@ pub mod attention_rows {
 /// The form of `attention_rows` for float matrix units, and caches of halves. Its numbers are those of the same form of `attention`.
 ///
 /// A workgroup takes a block of pairs of a row and one of the query heads that share a key and value head, by row: each of its teams of 32 lanes a fragment of
-/// 16 pairs, or two teams one together where heads are so large that the registers of one team have no room for their values. The rows of a lane are at positions one behind the other, and every tile of its keys and values is staged once for all of them. Where rows of
-/// several lanes meet in a block, the workgroup attends to the keys of one lane after the other, and keeps the results of that lane's rows alone. Where splits
-/// are joined, `y` holds the values of those joined so far.
+/// 16 pairs, or two teams one together where heads are so large that the registers of one team have no room for their values. The rows of a lane are at positions
+/// one behind the other, and every tile of its keys and values is staged once for all of them. Where rows of several lanes meet in a block, the workgroup attends
+/// to the keys of one lane after the other, and keeps the results of that lane's rows alone. Where splits are joined, `y` holds the values of those joined so far.
 pub mod attention_rows_units {
     use super::KernelDef;
 
